@@ -1,0 +1,98 @@
+use super::{batch_dim_rules, check_arity, rank_rules};
+use crate::eval;
+use crate::ops::GatherNd;
+use crate::shape;
+use tract_hir::internal::*;
+
+/// A GatherND node of a model.
+#[derive(Debug, Clone)]
+pub(crate) struct InferenceGatherNd(pub GatherNd);
+
+impl Expansion for InferenceGatherNd {
+    fn name(&self) -> StaticName {
+        self.0.name()
+    }
+
+    fn rules<'r, 'p: 'r, 's: 'r>(
+        &'s self,
+        s: &mut Solver<'r>,
+        inputs: &'p [TensorProxy],
+        outputs: &'p [TensorProxy],
+    ) -> InferenceResult {
+        let (row, batch_dims) = (self.0.row(), self.0.batch_dims());
+        check_arity(row, &["data", "indices"], inputs, outputs)?;
+        let [data, indices] = inputs else { unreachable!("checked above") };
+        let output = &outputs[0];
+        let fused = shape::fuses_batch(row, batch_dims);
+        let batch_axes = if fused { 1 } else { batch_dims };
+
+        s.equals(&output.datum_type, &data.datum_type)?;
+        s.given(&indices.datum_type, move |_, dt| eval::ensure_integer(row, "indices", dt))?;
+
+        // Not more batch dimensions than one of the inputs has axes: no rules for axes that do not
+        // exist, however large the attribute is.
+        for (input, name) in [(data, "data"), (indices, "indices")] {
+            s.given(&input.rank, move |s, rank| {
+                shape::check_nd_rank(row, name, rank as usize, batch_dims)?;
+                for i in 0..batch_dims {
+                    batch_dim_rules(s, row, i, data, indices, (!fused).then_some(output))?;
+                }
+                if fused {
+                    let dims =
+                        |input: &'p TensorProxy| (0..batch_dims).map(move |i| &input.shape[i]);
+                    s.given_all(dims(data).chain(dims(indices)), move |s, dims| {
+                        let (data, indices) = dims.split_at(batch_dims);
+                        let dims = data.iter().zip(indices).enumerate();
+                        let dims = dims
+                            .map(|(i, (data, indices))| shape::batch_dim(row, i, data, indices))
+                            .collect::<TractResult<TVec<TDim>>>()?;
+                        s.equals(&output.shape[0], shape::product(row, &dims)?)
+                    })?;
+                }
+                Ok(())
+            })?;
+        }
+
+        s.given(&indices.rank, move |s, rank| {
+            let last = rank as usize - 1;
+            let leading = batch_axes + last - batch_dims;
+            for i in batch_dims..last {
+                s.equals(&output.shape[batch_axes + i - batch_dims], &indices.shape[i])?;
+            }
+            s.given(&indices.shape[last], move |s, tuple| {
+                let Some(tuple) = tuple.as_usize() else { return Ok(()) };
+                shape::check_axes_exist(row, "the last dimension of indices", tuple as u64)?;
+                s.given(&data.rank, move |s, rank| {
+                    let rank = rank as usize;
+                    shape::check_tuple(row, tuple, batch_dims, rank)?;
+                    for i in batch_dims + tuple..rank {
+                        let behind = i - batch_dims - tuple;
+                        s.equals(&output.shape[leading + behind], &data.shape[i])?;
+                    }
+                    Ok(())
+                })?;
+                rank_rules(s, row, data, output, leading, batch_dims + tuple)
+            })?;
+            s.given_2(&data.rank, &output.rank, move |s, data, output| {
+                let tuple = data - batch_dims as i64 - (output - leading as i64);
+                ensure!(
+                    (0..=data - batch_dims as i64).contains(&tuple),
+                    "{}: the output has rank {output}, but with data of rank {data}, indices of \
+                     rank {rank} and batch_dims {batch_dims} it has a rank in [{leading}, {}]",
+                    row.name,
+                    leading as i64 + data - batch_dims as i64
+                );
+                s.equals(&indices.shape[last], tuple.to_dim())
+            })
+        })
+    }
+
+    fn wire(
+        &self,
+        prefix: &str,
+        model: &mut TypedModel,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        model.wire_node(prefix, self.0.clone(), inputs)
+    }
+}

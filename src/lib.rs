@@ -1,0 +1,61 @@
+//! OpenVINO's gather operators for [tract](tract_onnx): Gather-1, Gather-7, Gather-8, GatherND-5 and
+//! GatherND-8, in ONNX models and in models that are wired by hand.
+//!
+//! ```
+//! use tract_openvino::WithOpenVino;
+//! use tract_openvino::tract_onnx::prelude::*;
+//!
+//! # fn main() -> TractResult<()> {
+//! let model = tract_openvino::tract_onnx::onnx()
+//!     .with_openvino()
+//!     .model_for_path("models/gather_8_example_7/model.onnx")?
+//!     .into_optimized()?
+//!     .into_runnable()?;
+//! let data = tensor1(&[1i32, 2, 3, 4, 5]);
+//! let indices = tensor1(&[3i32, 10, -20]);
+//! let outputs = model.run(tvec!(data.into(), indices.into()))?;
+//! assert_eq!(*outputs[0], tensor1(&[4i32, 0, 0]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it is built
+//!
+//! A model goes through these files from top to bottom; nothing points back up.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `onnx.rs` | which nodes are ours, which revision they mean, their attributes |
+//! | `infer/` | types and shapes while they are partly known |
+//! | `ops/` | [`Gather`] and [`GatherNd`], the operators of a typed model |
+//! | `revision.rs` | what one revision has that another has not: a row of data for each |
+//! | `shape.rs` | axes, batch dimensions and output shapes, for inference, facts and evaluation |
+//! | `eval.rs` | tensors to slices of bytes and integers, and errors back to positions |
+//! | `index.rs` | what an index means |
+//! | `kernel.rs` | the loops that move elements |
+//!
+//! # Versions
+//!
+//! tract's crates change their operator interface in patch releases, so this crate is built on one
+//! version of them exactly, and re-exports [`tract_onnx`]: use that one, and cargo cannot pick
+//! another.
+
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+mod eval;
+mod index;
+mod infer;
+mod kernel;
+mod onnx;
+mod ops;
+mod revision;
+mod shape;
+
+pub use index::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
+pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino};
+pub use ops::{Gather, GatherNd};
+pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices};
+
+/// The tract that this crate extends.
+pub use tract_onnx;

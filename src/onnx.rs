@@ -1,0 +1,290 @@
+//! Reading the operators from ONNX models.
+//!
+//! tract's register of ONNX operators is keyed by the op type alone and forgets a node's domain. So
+//! the builders here stand in front of tract's own: they look at the domain, build what is ours and
+//! hand over the rest to the builder that was registered before. That one stays in the same
+//! register, under a key that no op type has, because builders are plain functions and can keep
+//! nothing.
+
+use crate::infer::{InferenceGather, InferenceGatherNd};
+use crate::ops::GatherNd;
+use crate::revision::{
+    BatchDims, GatherNdRevision, GatherRevision, NegativeIndices, Revision, Row,
+};
+use crate::shape;
+use tract_hir::internal::*;
+use tract_hir::ops::unimpl::UnimplementedOp;
+use tract_onnx::Onnx;
+use tract_onnx::model::ParsingContext;
+use tract_onnx::pb::NodeProto;
+
+/// The ONNX domain of OpenVINO's operators.
+pub const DOMAIN: &str = "org.openvinotoolkit";
+
+/// The operators of [`DOMAIN`] that this crate implements.
+const OP_TYPES: [&str; 2] = [GatherRevision::OP_TYPE, GatherNdRevision::OP_TYPE];
+
+/// How the operators are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenVinoOptions {
+    /// What negative indices mean where the revision does not define them.
+    pub negative_indices: NegativeIndices,
+}
+
+impl OpenVinoOptions {
+    /// Sets [`negative_indices`](Self::negative_indices).
+    pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> Self {
+        Self { negative_indices, ..self }
+    }
+}
+
+/// Teaches a reader of models OpenVINO's operators.
+///
+/// A node of domain `org.openvinotoolkit` and op type `Gather` (inputs `data`, `indices`, `axis`;
+/// attribute `batch_dims`) or `GatherND` (inputs `data`, `indices`; attribute `batch_dims`) becomes
+/// OpenVINO's operator of that name. Its revision follows from the version of that domain that the
+/// model imports, or from the node's string attribute `version`, like `"opset7"`, which wins.
+/// Without both it is the newest one, and the log has a warning.
+///
+/// Operators of all other domains keep the implementation that they had, in subgraphs too. Another
+/// operator of `org.openvinotoolkit` is an error when the model is loaded, even where ONNX has one
+/// of the same name.
+///
+/// ```
+/// use tract_openvino::WithOpenVino;
+/// use tract_openvino::tract_onnx::{onnx, prelude::*};
+///
+/// # fn main() -> TractResult<()> {
+/// let model = onnx().with_openvino().model_for_path("models/gather_7_example_2/model.onnx")?;
+/// # let _ = model;
+/// # Ok(())
+/// # }
+/// ```
+pub trait WithOpenVino: Sized {
+    /// Teaches the operators with the given options. The last call's options hold.
+    fn enable_openvino_with(&mut self, options: OpenVinoOptions);
+
+    /// Teaches the operators. Doing it twice is harmless.
+    fn enable_openvino(&mut self) {
+        self.enable_openvino_with(OpenVinoOptions::default());
+    }
+
+    /// The reader, with the operators.
+    fn with_openvino(mut self) -> Self {
+        self.enable_openvino();
+        self
+    }
+
+    /// The reader, with the operators and the given options.
+    fn with_openvino_options(mut self, options: OpenVinoOptions) -> Self {
+        self.enable_openvino_with(options);
+        self
+    }
+}
+
+type Built = TractResult<(Box<dyn InferenceOp>, Vec<String>)>;
+type Builder = fn(&ParsingContext, &NodeProto) -> Built;
+
+// Statics, so that each has one address to be recognised by.
+static AS_SPECIFIED: Builder = |ctx, node| build(ctx, node, NegativeIndices::AsSpecified);
+static WRAP: Builder = |ctx, node| build(ctx, node, NegativeIndices::Wrap);
+
+impl WithOpenVino for Onnx {
+    fn enable_openvino_with(&mut self, options: OpenVinoOptions) {
+        let builder = match options.negative_indices {
+            NegativeIndices::AsSpecified => AS_SPECIFIED,
+            NegativeIndices::Wrap => WRAP,
+        };
+        let register = &mut self.op_register.0;
+        // In front of tract's own operators, to keep ours from being taken for them. Not in front of
+        // what another plug-in has put in their place, which may know our domain.
+        let stock = tract_onnx::onnx().op_register.0;
+        let mut op_types: Vec<String> = stock
+            .iter()
+            .filter(|(op_type, stock)| {
+                register.get(*op_type).is_some_and(|builder| {
+                    is_ours(*builder) || std::ptr::fn_addr_eq(*builder, **stock)
+                })
+            })
+            .map(|(op_type, _)| op_type.clone())
+            .collect();
+        // What is registered for the types of our operators is taken over, whoever it is from,
+        // unless that was done before: then somebody is in front of us, and hands over to us.
+        op_types.extend(
+            OP_TYPES
+                .map(String::from)
+                .into_iter()
+                .filter(|op_type| !register.contains_key(&key_of_previous(op_type))),
+        );
+        for op_type in op_types {
+            let previous = register.insert(op_type.clone(), builder);
+            if let Some(previous) = previous.filter(|previous| !is_ours(*previous)) {
+                register.insert(key_of_previous(&op_type), previous);
+            }
+        }
+    }
+}
+
+fn is_ours(builder: Builder) -> bool {
+    std::ptr::fn_addr_eq(builder, AS_SPECIFIED) || std::ptr::fn_addr_eq(builder, WRAP)
+}
+
+/// The key under which the builder stays that was registered before.
+fn key_of_previous(op_type: &str) -> String {
+    format!("{DOMAIN}: before: {op_type}")
+}
+
+fn build(ctx: &ParsingContext, node: &NodeProto, negative_indices: NegativeIndices) -> Built {
+    refuse_unknown_operators(ctx, node)?;
+    if node.domain != DOMAIN {
+        return match ctx.framework.op_register.0.get(&key_of_previous(&node.op_type)) {
+            Some(previous) => previous(ctx, node),
+            // As tract does with an op type that it does not know.
+            None => Ok((
+                UnimplementedOp::new(node.output.len(), &*node.op_type, format!("{node:?}")).into(),
+                vec![],
+            )),
+        };
+    }
+    let op = match &*node.op_type {
+        GatherRevision::OP_TYPE => expand(gather(ctx, node, negative_indices)?),
+        GatherNdRevision::OP_TYPE => expand(gather_nd(ctx, node, negative_indices)?),
+        _ => bail!(unknown_operators(&[node])),
+    };
+    Ok((op, vec![]))
+}
+
+fn gather(
+    ctx: &ParsingContext,
+    node: &NodeProto,
+    negative_indices: NegativeIndices,
+) -> TractResult<InferenceGather> {
+    let revision: GatherRevision = revision(ctx, node)?;
+    let row = revision.row();
+    check_inputs(row, node, &["data", "indices", "axis"])?;
+    let batch_dims = batch_dims(row, node)?;
+    shape::check_batch_dims(row, batch_dims)?;
+    Ok(InferenceGather { revision, batch_dims, negative_indices })
+}
+
+fn gather_nd(
+    ctx: &ParsingContext,
+    node: &NodeProto,
+    negative_indices: NegativeIndices,
+) -> TractResult<InferenceGatherNd> {
+    let revision: GatherNdRevision = revision(ctx, node)?;
+    let row = revision.row();
+    check_inputs(row, node, &["data", "indices"])?;
+    let op = GatherNd::new(revision, batch_dims(row, node)?)?;
+    Ok(InferenceGatherNd(op.with_negative_indices(negative_indices)))
+}
+
+/// The revision that a node means: by its attribute `version`, else by the model's import of the
+/// domain, else the newest.
+fn revision<R: Revision>(ctx: &ParsingContext, node: &NodeProto) -> TractResult<R> {
+    if let Some(version) = node.get_attr_opt::<&str>("version")? {
+        let opset = version.strip_prefix("opset").and_then(|digits| {
+            let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+            if plain { digits.parse().ok() } else { None }
+        });
+        let Some(opset) = opset else {
+            bail!(
+                "{}: attribute version is {version:?}, but must be \"opset\" and a number, like \
+                 \"opset8\"",
+                R::OP_TYPE
+            )
+        };
+        return R::for_opset(opset);
+    }
+    let mut imports = ctx.model.opset_import.iter().filter(|import| import.domain == DOMAIN);
+    let Some(import) = imports.next() else {
+        let newest = R::newest();
+        log::warn!(
+            "node {:?} is of domain {DOMAIN}, which the model does not import: taken for {}",
+            node.name,
+            newest.row().name
+        );
+        return Ok(newest);
+    };
+    if let Some(other) = imports.find(|other| other.version != import.version) {
+        bail!(
+            "the model imports domain {DOMAIN} twice, in versions {} and {}",
+            import.version,
+            other.version
+        )
+    }
+    R::for_opset(import.version).with_context(|| {
+        format!("by the model's import of domain {DOMAIN} in version {}", import.version)
+    })
+}
+
+fn batch_dims(row: &Row, node: &NodeProto) -> TractResult<i64> {
+    let batch_dims = node.get_attr_opt::<i64>("batch_dims")?;
+    ensure!(
+        batch_dims.is_none() || row.batch_dims != BatchDims::Absent,
+        "{}: has an attribute batch_dims, but this revision has no attributes",
+        row.name
+    );
+    for attribute in &node.attribute {
+        ensure!(
+            ["batch_dims", "version"].contains(&&*attribute.name),
+            "{}: has an attribute {:?}, which the operator does not have{}",
+            row.name,
+            attribute.name,
+            if attribute.name == "axis" { ": axis is the third input" } else { "" }
+        );
+    }
+    Ok(batch_dims.unwrap_or(0))
+}
+
+/// All inputs are required, and tract closes the gap that one leaves which is not given.
+fn check_inputs(row: &Row, node: &NodeProto, expected: &[&str]) -> TractResult<()> {
+    ensure!(
+        node.input.len() == expected.len(),
+        "{}: got {} inputs, expected {}: {}",
+        row.name,
+        node.input.len(),
+        expected.len(),
+        expected.join(", ")
+    );
+    for (input, name) in node.input.iter().zip(expected) {
+        ensure!(!input.is_empty(), "{}: input {name} is required", row.name);
+    }
+    ensure!(node.output.len() == 1, "{}: got {} outputs, expected 1", row.name, node.output.len());
+    Ok(())
+}
+
+/// Refuses a graph with operators of our domain that nobody implements, all of them at once.
+///
+/// A builder sees one node, and is not called for the types that nobody registered. So the first
+/// node of a graph that gets to [`build`] looks at the whole graph.
+fn refuse_unknown_operators(ctx: &ParsingContext, node: &NodeProto) -> TractResult<()> {
+    let Some(graph) = ctx.parent_graphs.last() else { return Ok(()) };
+    let register = &ctx.framework.op_register.0;
+    let builder = |node: &NodeProto| register.get(&node.op_type).copied();
+    let first = graph.node.iter().find(|node| builder(node).is_some_and(is_ours));
+    if !first.is_some_and(|first| std::ptr::eq(first, node)) {
+        return Ok(());
+    }
+    let unknown: Vec<&NodeProto> = graph
+        .node
+        .iter()
+        .filter(|node| node.domain == DOMAIN && !OP_TYPES.contains(&&*node.op_type))
+        .filter(|node| builder(node).is_none_or(is_ours))
+        .collect();
+    ensure!(unknown.is_empty(), unknown_operators(&unknown));
+    Ok(())
+}
+
+fn unknown_operators(nodes: &[&NodeProto]) -> String {
+    let mut op_types: Vec<&str> = nodes.iter().map(|node| &*node.op_type).collect();
+    op_types.sort_unstable();
+    op_types.dedup();
+    format!(
+        "the model has operators of domain {DOMAIN} that are not implemented: {}. Implemented are \
+         {}",
+        op_types.join(", "),
+        OP_TYPES.join(" and ")
+    )
+}

@@ -1,0 +1,187 @@
+use crate::eval::{self, Picking};
+use crate::index::IndexPolicy;
+use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
+use crate::shape;
+use tract_core::internal::*;
+
+/// OpenVINO's Gather-1, Gather-7 and Gather-8, with `axis` and `batch_dims` resolved.
+///
+/// ```text
+/// output[p_0, ..., p_{axis-1}, i_b, ..., i_{M-1}, p_{axis+1}, ..., p_{N-1}] =
+///     data[p_0, ..., p_{axis-1}, indices[p_0, ..., p_{b-1}, i_b, ..., i_{M-1}], p_{axis+1}, ..., p_{N-1}]
+/// ```
+///
+/// Inputs, in this order:
+///
+/// * `data`: any element type that a plain tensor has, rank N from 1 on;
+/// * `indices`: `i8` to `i64`, `u8` to `u64` or `TDim`, any rank M, its first `batch_dims`
+///   dimensions equal to those of `data`.
+///
+/// The output has the type of `data`, its quantization included, and the shape
+/// `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis + 1:]`.
+///
+/// The specification's third input, `axis`, is a field of this operator: a reader of models resolves
+/// it.
+///
+/// # Errors
+///
+/// Typing fails when ranks, batch dimensions or types do not fit, or when a constant index is out
+/// of range for an axis of known size. Evaluation fails for the same reasons. An index out of range
+/// is an [`IndexOutOfRange`](crate::IndexOutOfRange), in the revisions where it is an error at all.
+///
+/// # Example
+///
+/// ```
+/// use tract_openvino::tract_onnx::prelude::*;
+/// use tract_openvino::{Gather, GatherRevision};
+///
+/// # fn main() -> TractResult<()> {
+/// let mut model = TypedModel::default();
+/// let data = model.add_source("data", f32::fact([2, 5]))?;
+/// let indices = model.add_source("indices", i32::fact([2, 3]))?;
+/// // Example 2 of the Gather-7 specification.
+/// let gather = Gather::new(GatherRevision::V7, 1, 1)?;
+/// let output = model.wire_node("gather", gather, &[data, indices])?;
+/// model.select_output_outlets(&output)?;
+///
+/// let result = model.into_optimized()?.into_runnable()?.run(tvec!(
+///     tensor2(&[[1f32, 2., 3., 4., 5.], [6., 7., 8., 9., 10.]]).into(),
+///     tensor2(&[[0i32, 0, 4], [4, 0, 0]]).into(),
+/// ))?;
+/// assert_eq!(*result[0], tensor2(&[[1f32, 1., 5.], [10., 6., 6.]]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Gather {
+    revision: GatherRevision,
+    axis: usize,
+    batch_dims: usize,
+    negative_indices: NegativeIndices,
+}
+
+impl Gather {
+    /// The operator with both numbers counted from the first axis.
+    ///
+    /// # Errors
+    ///
+    /// `batch_dims` is greater than `axis`, or not 0 for Gather-1.
+    pub fn new(revision: GatherRevision, axis: usize, batch_dims: usize) -> TractResult<Gather> {
+        let row = revision.row();
+        shape::check_batch_dims(row, i64::try_from(batch_dims).unwrap_or(i64::MAX))?;
+        shape::check_axis(row, axis, batch_dims)?;
+        Ok(Gather { revision, axis, batch_dims, negative_indices: NegativeIndices::default() })
+    }
+
+    /// The operator from `axis` and `batch_dims` as a model states them: negative ones count from
+    /// `data_rank` and from `indices_rank`.
+    ///
+    /// # Errors
+    ///
+    /// Either is out of the range that the specification gives for these ranks.
+    pub fn with_ranks(
+        revision: GatherRevision,
+        axis: i64,
+        batch_dims: i64,
+        data_rank: usize,
+        indices_rank: usize,
+    ) -> TractResult<Gather> {
+        let row = revision.row();
+        shape::check_batch_dims(row, batch_dims)?;
+        let axis = shape::normalize_axis(row, axis.into(), data_rank)?;
+        let batch_dims = shape::normalize_batch_dims(row, batch_dims, indices_rank)?;
+        Gather::new(revision, axis, batch_dims)
+    }
+
+    /// The same operator with another meaning of negative indices.
+    pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> Gather {
+        Gather { negative_indices, ..self }
+    }
+
+    /// The revision.
+    pub fn revision(&self) -> GatherRevision {
+        self.revision
+    }
+
+    /// The axis of `data` that is gathered from, in `0..N`.
+    pub fn axis(&self) -> usize {
+        self.axis
+    }
+
+    /// The number of leading axes that `data` and `indices` share, at most `axis`.
+    pub fn batch_dims(&self) -> usize {
+        self.batch_dims
+    }
+
+    /// Which indices are valid, and what becomes of the others.
+    pub fn index_policy(&self) -> IndexPolicy {
+        self.negative_indices.apply(self.row().index_policy)
+    }
+
+    fn row(&self) -> &'static Row {
+        self.revision.row()
+    }
+
+    fn output_shape<D: DimLike>(&self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
+        shape::gather_shape(self.row(), self.axis, self.batch_dims, data, indices)
+    }
+}
+
+impl Op for Gather {
+    fn name(&self) -> StaticName {
+        self.row().name.into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!(
+            "axis: {}, batch_dims: {}, {:?}",
+            self.axis,
+            self.batch_dims,
+            self.index_policy()
+        )])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Gather {
+    op_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let (data, indices) = args_2!(inputs);
+        let (data_shape, indices_shape) = (data.shape(), indices.shape());
+        let output_shape = self.output_shape(data_shape, indices_shape)?;
+        let (axis, batch_dims) = (self.axis, self.batch_dims);
+        let picking = Picking {
+            row: self.row(),
+            policy: self.index_policy(),
+            batch: &data_shape[..batch_dims],
+            outer: &data_shape[batch_dims..axis],
+            count: &indices_shape[batch_dims..],
+            dims: &data_shape[axis..=axis],
+            block: &data_shape[axis + 1..],
+            output_shape,
+        };
+        Ok(tvec!(picking.gather(&data, &indices, ctx.symbols)?.into_tvalue()))
+    }
+}
+
+impl TypedOp for Gather {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let row = self.row();
+        let [data, indices] = inputs else {
+            bail!("{}: got {} inputs, expected data and indices", row.name, inputs.len())
+        };
+        eval::ensure_plain(row, "data", data.is_plain())?;
+        eval::ensure_plain(row, "indices", indices.is_plain())?;
+        eval::ensure_integer(row, "indices", indices.datum_type)?;
+        let shape = self.output_shape(&data.shape, &indices.shape)?;
+        if let Some(indices) = &indices.konst {
+            let dims = &data.shape[self.axis..=self.axis];
+            eval::check_constant_indices(row, self.index_policy(), self.axis, dims, indices)?;
+        }
+        Ok(tvec!(data.datum_type.fact(shape)))
+    }
+
+    as_op!();
+}

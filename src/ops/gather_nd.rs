@@ -1,0 +1,159 @@
+use crate::eval::{self, Picking};
+use crate::index::IndexPolicy;
+use crate::revision::{GatherNdRevision, NegativeIndices, Revision, Row};
+use crate::shape;
+use tract_core::internal::*;
+
+/// OpenVINO's GatherND-5 and GatherND-8.
+///
+/// ```text
+/// output[i_0, ..., i_{K-2}, :, ..., :] = data[indices[i_0, ..., i_{K-2}], :, ..., :]
+/// ```
+///
+/// where the tuple `indices[i_0, ..., i_{K-2}]` indexes the axes of `data` from `batch_dims` on, and
+/// the first `batch_dims` coordinates are those of the tuple itself.
+///
+/// Inputs, in this order:
+///
+/// * `data`: any element type that a plain tensor has, rank from 1 on;
+/// * `indices`: `i8` to `i64`, `u8` to `u64` or `TDim`, rank K from 1 on, its first `batch_dims`
+///   dimensions equal to those of `data`. The last dimension is the length of a tuple, from 0 to
+///   `data.rank - batch_dims`; it must be known when the model is typed.
+///
+/// The output has the type of `data`, its quantization included, and the shape
+/// `indices.shape[:-1] + data.shape[batch_dims + indices.shape[-1]:]`. In GatherND-5 the batch
+/// dimensions of the output, where there are more than one, are fused into one axis of the size of
+/// their product.
+///
+/// # Errors
+///
+/// As for [`Gather`](crate::Gather): what does not fit is an error when the model is typed, as far
+/// as it is known then, and else when it runs. An index out of range is an
+/// [`IndexOutOfRange`](crate::IndexOutOfRange).
+///
+/// # Example
+///
+/// ```
+/// use tract_openvino::tract_onnx::prelude::*;
+/// use tract_openvino::{GatherNd, GatherNdRevision};
+///
+/// # fn main() -> TractResult<()> {
+/// let mut model = TypedModel::default();
+/// let data = model.add_source("data", f32::fact([2, 2]))?;
+/// let indices = model.add_source("indices", i32::fact([2, 1]))?;
+/// // Example 4 of the GatherND-8 specification.
+/// let gather = GatherNd::new(GatherNdRevision::V8, 1)?;
+/// let output = model.wire_node("gather", gather, &[data, indices])?;
+/// model.select_output_outlets(&output)?;
+///
+/// let result = model.into_optimized()?.into_runnable()?.run(tvec!(
+///     tensor2(&[[1f32, 2.], [3., 4.]]).into(),
+///     tensor2(&[[1i32], [0]]).into(),
+/// ))?;
+/// assert_eq!(*result[0], tensor1(&[2f32, 3.]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct GatherNd {
+    revision: GatherNdRevision,
+    batch_dims: usize,
+    negative_indices: NegativeIndices,
+}
+
+impl GatherNd {
+    /// The operator from `batch_dims` as a model states it.
+    ///
+    /// # Errors
+    ///
+    /// `batch_dims` is negative.
+    pub fn new(revision: GatherNdRevision, batch_dims: i64) -> TractResult<GatherNd> {
+        shape::check_batch_dims(revision.row(), batch_dims)?;
+        let batch_dims = usize::try_from(batch_dims)?;
+        Ok(GatherNd { revision, batch_dims, negative_indices: NegativeIndices::default() })
+    }
+
+    /// The same operator with another meaning of negative indices.
+    pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> GatherNd {
+        GatherNd { negative_indices, ..self }
+    }
+
+    /// The revision.
+    pub fn revision(&self) -> GatherNdRevision {
+        self.revision
+    }
+
+    /// The number of leading axes that `data` and `indices` share, below both their ranks.
+    pub fn batch_dims(&self) -> usize {
+        self.batch_dims
+    }
+
+    /// Which indices are valid, and what becomes of the others.
+    pub fn index_policy(&self) -> IndexPolicy {
+        self.negative_indices.apply(self.row().index_policy)
+    }
+
+    pub(crate) fn row(&self) -> &'static Row {
+        self.revision.row()
+    }
+
+    fn output_shape<D: DimLike>(&self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
+        shape::gather_nd_shape(self.row(), self.batch_dims, data, indices)
+    }
+}
+
+impl Op for GatherNd {
+    fn name(&self) -> StaticName {
+        self.row().name.into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("batch_dims: {}, {:?}", self.batch_dims, self.index_policy())])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for GatherNd {
+    op_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let (data, indices) = args_2!(inputs);
+        let (data_shape, indices_shape) = (data.shape(), indices.shape());
+        let output_shape = self.output_shape(data_shape, indices_shape)?;
+        let batch_dims = self.batch_dims;
+        let (&tuple, leading) = indices_shape.split_last().expect("checked with the shape");
+        let picking = Picking {
+            row: self.row(),
+            policy: self.index_policy(),
+            batch: &data_shape[..batch_dims],
+            outer: &[],
+            count: &leading[batch_dims..],
+            dims: &data_shape[batch_dims..][..tuple],
+            block: &data_shape[batch_dims + tuple..],
+            output_shape,
+        };
+        Ok(tvec!(picking.gather(&data, &indices, ctx.symbols)?.into_tvalue()))
+    }
+}
+
+impl TypedOp for GatherNd {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let row = self.row();
+        let [data, indices] = inputs else {
+            bail!("{}: got {} inputs, expected data and indices", row.name, inputs.len())
+        };
+        eval::ensure_plain(row, "data", data.is_plain())?;
+        eval::ensure_plain(row, "indices", indices.is_plain())?;
+        eval::ensure_integer(row, "indices", indices.datum_type)?;
+        let shape = self.output_shape(&data.shape, &indices.shape)?;
+        if let Some(indices) = &indices.konst {
+            let tuple = *indices.shape().last().expect("checked with the shape");
+            let dims = &data.shape[self.batch_dims..][..tuple];
+            eval::check_constant_indices(row, self.index_policy(), self.batch_dims, dims, indices)?;
+        }
+        Ok(tvec!(data.datum_type.fact(shape)))
+    }
+
+    as_op!();
+}

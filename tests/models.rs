@@ -1,0 +1,144 @@
+//! One test for each folder of `models/`, whoever put it there.
+//!
+//! Each model runs in every form that a program can bring it into: at every stage of tract, with
+//! inputs fed or constant, with the shapes of the file and with symbols in their place. In each form
+//! the outputs are those of the folder, and what tract knew of them beforehand holds.
+
+use std::path::Path;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use model_cases::{Case, DataSet, Stage, StagedModel, compare};
+use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto, tensor_shape_proto, type_proto};
+use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::{DOMAIN, WithOpenVino};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("models");
+    let folders = model_cases::find(root).expect("the models are there");
+    let trial = |folder: std::path::PathBuf| {
+        let name = folder.file_name().expect("find gives folders").to_string_lossy().into_owned();
+        Trial::test(name, move || check_folder(&folder))
+    };
+    libtest_mimic::run(&arguments, folders.into_iter().map(trial).collect()).exit()
+}
+
+/// Checks a folder in all forms, and says which of them fail.
+fn check_folder(folder: &Path) -> Result<(), Failed> {
+    let case = Case::load(folder).map_err(|error| format!("{error:?}"))?;
+    let mut forms = 0;
+    let mut failures = vec![];
+    for (number, data_set) in case.data_sets.iter().enumerate() {
+        for (shapes, model) in [
+            ("shapes of the file", Some(case.model.clone())),
+            ("symbols", with_symbols(&case.model)),
+        ] {
+            let Some(model) = model else { continue };
+            for constants in subsets(data_set.inputs.len()) {
+                let (model, inputs) = with_constants(&model, data_set, &constants);
+                for stage in Stage::ALL {
+                    forms += 1;
+                    if let Err(error) = check_form(&model, stage, &inputs, data_set) {
+                        failures.push(format!(
+                            "data set {number}, {shapes}, constant inputs {constants:?}, \
+                             {stage:?}: {error:?}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let shown = failures.iter().take(8).map(|failure| format!("\n- {failure}"));
+    Err(format!("{} of {forms} forms fail:{}", failures.len(), shown.collect::<String>()).into())
+}
+
+fn check_form(
+    model: &ModelProto,
+    stage: Stage,
+    inputs: &[Tensor],
+    data_set: &DataSet,
+) -> TractResult<()> {
+    let model = tract_openvino::tract_onnx::onnx().with_openvino().model_for_proto_model(model)?;
+    let model = StagedModel::new(model, stage)?;
+    let outputs = model.run(inputs)?;
+    for (expected, got) in data_set.outputs.iter().zip(&outputs) {
+        compare(expected, got)?;
+    }
+    model.check_facts(inputs, &outputs)
+}
+
+/// The choices of inputs that become constants: none, each, all.
+fn subsets(inputs: usize) -> Vec<Vec<usize>> {
+    let mut subsets = vec![vec![]];
+    subsets.extend((0..inputs).map(|input| vec![input]));
+    subsets.push((0..inputs).collect());
+    subsets.dedup();
+    subsets
+}
+
+/// The model with some inputs turned into initializers, and the inputs that are left.
+fn with_constants(
+    model: &ModelProto,
+    data_set: &DataSet,
+    constants: &[usize],
+) -> (ModelProto, Vec<Tensor>) {
+    let mut model = model.clone();
+    let graph = model.graph.as_mut().expect("the model has a graph");
+    let is_constant = |number: &usize| constants.contains(number);
+    for &number in constants {
+        let mut tensor = data_set.input_protos[number].clone();
+        tensor.name = graph.input[number].name.clone();
+        graph.initializer.push(tensor);
+    }
+    let inputs = std::mem::take(&mut graph.input).into_iter().enumerate();
+    graph.input =
+        inputs.filter(|(number, _)| !is_constant(number)).map(|(_, input)| input).collect();
+    let fed = data_set.inputs.iter().enumerate();
+    let fed = fed.filter(|(number, _)| !is_constant(number)).map(|(_, tensor)| tensor.clone());
+    (model, fed.collect())
+}
+
+/// The model with a symbol of its own for each dimension of each input, or `None` where the file
+/// has symbols already.
+///
+/// Two names for one batch size are what exporters write, and tract has to accept. The length of
+/// GatherND's tuples stays: the rank of the output depends on it.
+fn with_symbols(model: &ModelProto) -> Option<ModelProto> {
+    use tensor_shape_proto::dimension::Value;
+    let mut model = model.clone();
+    let graph = model.graph.as_mut()?;
+    let tuples: Vec<String> = gather_nd_indices(graph);
+    for input in &mut graph.input {
+        let Some(type_proto::Value::TensorType(tensor)) = input.r#type.as_mut()?.value.as_mut()
+        else {
+            return None;
+        };
+        let dims = &mut tensor.shape.as_mut()?.dim;
+        let kept = if tuples.contains(&input.name) { dims.len() - 1 } else { dims.len() };
+        for (number, dim) in dims.iter_mut().enumerate() {
+            match dim.value {
+                Some(Value::DimValue(_)) if number < kept => {
+                    dim.value = Some(Value::DimParam(format!("{}_{number}", input.name)));
+                }
+                Some(Value::DimValue(_)) => (),
+                _ => return None,
+            }
+        }
+    }
+    // The output's declared shape has numbers, which are not what the model computes any more.
+    for output in &mut graph.output {
+        output.r#type = None;
+    }
+    Some(model)
+}
+
+fn gather_nd_indices(graph: &GraphProto) -> Vec<String> {
+    let nodes = graph.node.iter();
+    nodes
+        .filter(|node| node.domain == DOMAIN && node.op_type == "GatherND")
+        .map(|node| node.input[1].clone())
+        .collect()
+}
