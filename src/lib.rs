@@ -57,5 +57,10 @@ pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino};
 pub use ops::{Gather, GatherNd};
 pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices};
 
+/// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 /// The tract that this crate extends.
 pub use tract_onnx;

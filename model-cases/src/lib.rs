@@ -146,15 +146,6 @@ enum Plan {
 impl StagedModel {
     /// Takes a model to a stage.
     pub fn new(model: InferenceModel, stage: Stage) -> TractResult<StagedModel> {
-        fn facts<'a, F: Fact + Clone, O>(
-            model: &'a Graph<F, O>,
-            outlets: &'a [OutletId],
-        ) -> TractResult<Vec<&'a F>>
-        where
-            O: fmt::Debug + fmt::Display + AsRef<dyn Op> + AsMut<dyn Op> + Clone + 'static,
-        {
-            outlets.iter().map(|outlet| model.outlet_fact(*outlet)).collect()
-        }
         if stage == Stage::Loaded {
             let mut analysed = model.clone();
             analysed.analyse(false)?;
@@ -168,9 +159,14 @@ impl StagedModel {
                 plan: Plan::Inference(Box::new(model)),
             });
         }
+        StagedModel::from_typed(model.into_typed()?, stage)
+    }
+
+    /// Takes a model that is typed already to a stage.
+    pub fn from_typed(model: TypedModel, stage: Stage) -> TractResult<StagedModel> {
         let model = match stage {
-            Stage::Loaded | Stage::Typed => model.into_typed()?,
-            Stage::Decluttered => model.into_typed()?.into_decluttered()?,
+            Stage::Loaded | Stage::Typed => model,
+            Stage::Decluttered => model.into_decluttered()?,
             Stage::Optimized => model.into_optimized()?,
         };
         let inputs = facts(&model, model.input_outlets()?)?;
@@ -231,6 +227,16 @@ impl StagedModel {
         }
         Ok(())
     }
+}
+
+fn facts<'a, F: Fact + Clone, O>(
+    model: &'a Graph<F, O>,
+    outlets: &'a [OutletId],
+) -> TractResult<Vec<&'a F>>
+where
+    O: fmt::Debug + fmt::Display + AsRef<dyn Op> + AsMut<dyn Op> + Clone + 'static,
+{
+    outlets.iter().map(|outlet| model.outlet_fact(*outlet)).collect()
 }
 
 /// Where two tensors differ.

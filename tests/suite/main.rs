@@ -1,0 +1,10 @@
+//! Everything that is not a model folder. One binary, because each links all of tract.
+
+mod bad_input;
+mod contract;
+mod elements;
+mod inference;
+mod onnx_model;
+mod oracle;
+mod properties;
+mod registration;

@@ -1,0 +1,198 @@
+//! The formulas of the specifications, read out literally: nested loops over coordinates, nothing
+//! clever, nothing shared with the crate.
+//!
+//! An oracle says, for each element of the output, which element of `data` it is: its offset, or
+//! `None` where it is zero. So the element type does not matter.
+
+use tract_openvino::{IndexPolicy, NegativeIndex, OutOfRange};
+
+/// A tensor of integers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Integers {
+    pub shape: Vec<usize>,
+    pub entries: Vec<i128>,
+}
+
+/// What an operator ought to give.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Output {
+    pub shape: Vec<usize>,
+    /// For each element of the output, in row-major order, its offset in `data`.
+    pub offsets: Vec<Option<usize>>,
+}
+
+/// The first entry of `indices`, in row-major order, that is an error.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BadIndex {
+    pub position: Vec<usize>,
+    pub value: i128,
+}
+
+/// All coordinates of a shape, in row-major order.
+pub fn coordinates(shape: &[usize]) -> Vec<Vec<usize>> {
+    let Some((first, rest)) = shape.split_first() else { return vec![vec![]] };
+    let mut all = vec![];
+    for coordinate in 0..*first {
+        for rest in coordinates(rest) {
+            all.push([vec![coordinate], rest].concat());
+        }
+    }
+    all
+}
+
+fn offset(shape: &[usize], coordinates: &[usize]) -> usize {
+    assert_eq!(shape.len(), coordinates.len());
+    let mut offset = 0;
+    for (dim, coordinate) in shape.iter().zip(coordinates) {
+        assert!(coordinate < dim);
+        offset = offset * dim + coordinate;
+    }
+    offset
+}
+
+enum Picked {
+    Position(usize),
+    Zero,
+    Error,
+}
+
+fn pick(index: i128, size: usize, policy: IndexPolicy) -> Picked {
+    let size = size as i128;
+    let position = match policy.negative {
+        NegativeIndex::FromEnd if index < 0 => index + size,
+        _ => index,
+    };
+    if 0 <= position && position < size {
+        return Picked::Position(position as usize);
+    }
+    match policy.out_of_range {
+        OutOfRange::Zeros => Picked::Zero,
+        OutOfRange::Error => Picked::Error,
+    }
+}
+
+/// Gather: `axis` and `batch_dims` count from the first axis.
+///
+/// ```text
+/// output[p_0, ..., p_{axis-1}, i_b, ..., i_{M-1}, p_{axis+1}, ..., p_{N-1}] =
+///   data[p_0, ..., p_{axis-1}, indices[p_0, ..., p_{b-1}, i_b, ..., i_{M-1}], p_{axis+1}, ..., p_{N-1}]
+/// ```
+pub fn gather(
+    data: &[usize],
+    indices: &Integers,
+    axis: usize,
+    b: usize,
+    policy: IndexPolicy,
+) -> Result<Output, BadIndex> {
+    for position in coordinates(&indices.shape) {
+        let value = indices.entries[offset(&indices.shape, &position)];
+        if let Picked::Error = pick(value, data[axis], policy) {
+            return Err(BadIndex { position, value });
+        }
+    }
+    let m = indices.shape.len();
+    let shape = [&data[..axis], &indices.shape[b..], &data[axis + 1..]].concat();
+    let mut offsets = vec![];
+    for output in coordinates(&shape) {
+        let before = &output[..axis];
+        let i = &output[axis..axis + m - b];
+        let behind = &output[axis + m - b..];
+        let index = indices.entries[offset(&indices.shape, &[&before[..b], i].concat())];
+        offsets.push(match pick(index, data[axis], policy) {
+            Picked::Position(p) => Some(offset(data, &[before, &[p], behind].concat())),
+            _ => None,
+        });
+    }
+    Ok(Output { shape, offsets })
+}
+
+/// GatherND; `fused` for GatherND-5.
+///
+/// ```text
+/// output[i_0, ..., i_{K-2}, :, ..., :] = data[indices[i_0, ..., i_{K-2}], :, ..., :]
+/// ```
+///
+/// with the batch coordinates in front of the tuple.
+pub fn gather_nd(
+    data: &[usize],
+    indices: &Integers,
+    b: usize,
+    policy: IndexPolicy,
+    fused: bool,
+) -> Result<Output, BadIndex> {
+    let k = indices.shape.len();
+    let tuple = indices.shape[k - 1];
+    for position in coordinates(&indices.shape) {
+        let value = indices.entries[offset(&indices.shape, &position)];
+        if let Picked::Error = pick(value, data[b + position[k - 1]], policy) {
+            return Err(BadIndex { position, value });
+        }
+    }
+    let mut shape = [&indices.shape[..k - 1], &data[b + tuple..]].concat();
+    let mut offsets = vec![];
+    for output in coordinates(&shape) {
+        let (i, behind) = output.split_at(k - 1);
+        let mut from = i[..b].to_vec();
+        for component in 0..tuple {
+            let index = indices.entries[offset(&indices.shape, &[i, &[component]].concat())];
+            match pick(index, data[b + component], policy) {
+                Picked::Position(position) => from.push(position),
+                _ => unreachable!("GatherND has no zeros"),
+            }
+        }
+        from.extend(behind);
+        offsets.push(Some(offset(data, &from)));
+    }
+    if fused && b > 1 {
+        let batch = shape[..b].iter().product();
+        shape.splice(..b, [batch]);
+    }
+    Ok(Output { shape, offsets })
+}
+
+/// The oracles themselves give what the specifications print.
+mod examples {
+    use super::*;
+
+    const CHECKED: IndexPolicy =
+        IndexPolicy { negative: NegativeIndex::OutOfRange, out_of_range: OutOfRange::Error };
+    const GATHER_8: IndexPolicy =
+        IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Zeros };
+
+    fn integers(shape: &[usize], entries: &[i128]) -> Integers {
+        Integers { shape: shape.to_vec(), entries: entries.to_vec() }
+    }
+
+    /// The elements of `data` in the examples are 1, 2, 3, ...
+    fn values(output: Output) -> Vec<usize> {
+        output.offsets.iter().map(|offset| offset.map_or(0, |offset| offset + 1)).collect()
+    }
+
+    #[test]
+    fn gather_7_example_4() {
+        let indices = integers(&[2, 3], &[1, 2, 4, 4, 3, 2]);
+        let output = gather(&[2, 1, 5, 4], &indices, 2, 1, CHECKED).unwrap();
+        assert_eq!(output.shape, [2, 1, 3, 4]);
+        assert_eq!(
+            values(output),
+            [
+                5, 6, 7, 8, 9, 10, 11, 12, 17, 18, 19, 20, 37, 38, 39, 40, 33, 34, 35, 36, 29, 30,
+                31, 32
+            ]
+        );
+    }
+
+    #[test]
+    fn gather_8_example_7() {
+        let output = gather(&[5], &integers(&[3], &[3, 10, -20]), 0, 0, GATHER_8).unwrap();
+        assert_eq!(values(output), [4, 0, 0]);
+    }
+
+    #[test]
+    fn gather_nd_8_example_6() {
+        let indices = integers(&[2, 3, 1, 1], &[1, 0, 2, 0, 2, 2]);
+        let output = gather_nd(&[2, 3, 4], &indices, 2, CHECKED, false).unwrap();
+        assert_eq!(output.shape, [2, 3, 1]);
+        assert_eq!(values(output), [2, 5, 11, 13, 19, 23]);
+    }
+}
