@@ -5,6 +5,7 @@ use crate::kernel::{self, BadIndex, Geometry, Indices};
 use crate::revision::Row;
 use crate::shape;
 use tract_core::internal::*;
+use tract_core::tract_data::TooEarly;
 
 /// Whether `indices` or `axis` may have this type: all integers, and the `TDim` that tract makes of
 /// dimensions.
@@ -107,7 +108,8 @@ impl Picking<'_> {
             kernel::check(entries, &sizes, self.policy).map_err(located)?;
             return Tensor::zero_dt(dt, &self.output_shape);
         }
-        // Without a zero in the output's shape these products are below its volume.
+        // Without a zero in the output's shape these products are not greater than its volume, but
+        // for that of the gathered axes, which is not greater than data's.
         let geometry = Geometry {
             batch: self.batch.iter().product(),
             outer: self.outer.iter().product(),
@@ -116,27 +118,13 @@ impl Picking<'_> {
             block: self.block.iter().product(),
         };
         ensure_allocatable(self.row, volume * dt.size_of())?;
-        if dt.is_copy() {
-            let mut output = Tensor::zero_dt(dt, &self.output_shape)?;
-            let zero = Tensor::zero_scalar_dt(dt)?;
-            self.gather_bytes(
-                geometry,
-                dt.size_of(),
-                data.try_as_plain_ram()?.as_bytes(),
-                entries,
-                zero.try_as_plain_ram()?.as_bytes(),
-                output.try_as_plain_ram_mut()?.as_bytes_mut(),
-            )
-            .map_err(located)?;
-            return Ok(output);
-        }
-        match dt {
-            DatumType::String => self.gather_values::<String>(geometry, data, entries, volume),
-            DatumType::TDim => self.gather_values::<TDim>(geometry, data, entries, volume),
-            DatumType::Blob => self.gather_values::<Blob>(geometry, data, entries, volume),
-            _ => bail!("{}: data has element type {dt:?}, which is not supported", self.row.name),
-        }?
-        .map_err(located)
+        let output = match dt {
+            DatumType::String => self.gather_values::<String>(geometry, data, entries),
+            DatumType::TDim => self.gather_values::<TDim>(geometry, data, entries),
+            DatumType::Blob => self.gather_values::<Blob>(geometry, data, entries),
+            _ => self.gather_bytes(geometry, data, entries),
+        };
+        output?.map_err(located)
     }
 
     /// Elements that own memory: `default()` is the empty string, the empty blob, dimension zero.
@@ -145,96 +133,37 @@ impl Picking<'_> {
         geometry: Geometry<'_>,
         data: &Tensor,
         indices: Indices<'_>,
-        volume: usize,
     ) -> TractResult<Result<Tensor, BadIndex>> {
         let data = data.try_as_plain_ram()?.as_slice::<T>()?;
         let zero = T::default();
-        let mut output = vec![zero.clone(); volume];
-        if let Err(bad) = kernel::gather(geometry, self.policy, data, indices, &zero, &mut output) {
+        let mut output = vec![zero.clone(); geometry.blocks() * geometry.block];
+        let gathered =
+            kernel::gather_values(geometry, self.policy, data, indices, &zero, &mut output);
+        if let Err(bad) = gathered {
             return Ok(Err(bad));
         }
         let output = tract_ndarray::ArrayD::from_shape_vec(&*self.output_shape, output)?;
         Ok(Ok(output.into_tensor()))
     }
 
-    /// Elements that are bytes. Narrow blocks become single elements of the kernel, which are copied
-    /// without a call each.
+    /// Elements that are bytes.
     fn gather_bytes(
         &self,
         geometry: Geometry<'_>,
-        size: usize,
-        data: &[u8],
+        data: &Tensor,
         indices: Indices<'_>,
-        zero: &[u8],
-        output: &mut [u8],
-    ) -> Result<(), BadIndex> {
-        let block = geometry.block;
-        match (block * size, size) {
-            (1, _) => self.gather_chunks::<1>(
-                Geometry { block: 1, ..geometry },
-                data,
-                indices,
-                zero,
-                output,
-            ),
-            (2, _) => self.gather_chunks::<2>(
-                Geometry { block: 1, ..geometry },
-                data,
-                indices,
-                zero,
-                output,
-            ),
-            (4, _) => self.gather_chunks::<4>(
-                Geometry { block: 1, ..geometry },
-                data,
-                indices,
-                zero,
-                output,
-            ),
-            (8, _) => self.gather_chunks::<8>(
-                Geometry { block: 1, ..geometry },
-                data,
-                indices,
-                zero,
-                output,
-            ),
-            (12, _) => self.gather_chunks::<12>(
-                Geometry { block: 1, ..geometry },
-                data,
-                indices,
-                zero,
-                output,
-            ),
-            (16, _) => self.gather_chunks::<16>(
-                Geometry { block: 1, ..geometry },
-                data,
-                indices,
-                zero,
-                output,
-            ),
-            (_, 1) => self.gather_chunks::<1>(geometry, data, indices, zero, output),
-            (_, 2) => self.gather_chunks::<2>(geometry, data, indices, zero, output),
-            (_, 4) => self.gather_chunks::<4>(geometry, data, indices, zero, output),
-            (_, 8) => self.gather_chunks::<8>(geometry, data, indices, zero, output),
-            (_, 16) => self.gather_chunks::<16>(geometry, data, indices, zero, output),
-            _ => unreachable!("no element type of tract has {size} bytes"),
-        }
-    }
-
-    fn gather_chunks<const N: usize>(
-        &self,
-        geometry: Geometry<'_>,
-        data: &[u8],
-        indices: Indices<'_>,
-        zero: &[u8],
-        output: &mut [u8],
-    ) -> Result<(), BadIndex> {
-        let zero: [u8; N] = std::array::from_fn(|i| zero[i % zero.len()]);
-        let (data, []) = data.as_chunks::<N>() else { unreachable!("data is made of elements") };
-        let (output, []) = output.as_chunks_mut::<N>() else {
-            unreachable!("output is made of elements")
+    ) -> TractResult<Result<Tensor, BadIndex>> {
+        let dt = data.datum_type();
+        let size = dt.size_of();
+        let geometry = Geometry { block: geometry.block * size, ..geometry };
+        // All types but the quantized have a zero of zero bytes.
+        let zero = if dt.is_quantized() { Some(Tensor::zero_scalar_dt(dt)?) } else { None };
+        let zero = match &zero {
+            Some(zero) => zero.try_as_plain_ram()?.as_bytes(),
+            None => &[0; 16][..size],
         };
-        kernel::gather(geometry, self.policy, data, indices, &zero, output)
+        let data = data.try_as_plain_ram()?.as_bytes();
+        kernel::gather_bytes(geometry, self.policy, data, indices, zero, dt, &self.output_shape)
     }
 
     /// The error for the entry number `bad`.
@@ -261,12 +190,14 @@ pub(crate) fn check_constant_indices(
     dims: &[TDim],
     indices: &Tensor,
 ) -> TractResult<()> {
-    let Ok(integers) = IntegerTensor::new(row, "indices", indices, &SymbolValues::default()) else {
+    let integers = match IntegerTensor::new(row, "indices", indices, &SymbolValues::default()) {
         // Dimensions without a value yet.
-        return Ok(());
+        Err(error) if error.root_cause().is::<TooEarly>() => return Ok(()),
+        integers => integers?,
     };
     let entries = integers.entries()?;
-    let sizes: TVec<Option<usize>> = dims.iter().map(|dim| dim.as_usize()).collect();
+    let size = |dim: &TDim| dim.as_i64().and_then(|size| usize::try_from(size).ok());
+    let sizes: TVec<Option<usize>> = dims.iter().map(size).collect();
     kernel::check(entries, &sizes, policy).map_err(|bad| {
         let component = bad.0 % dims.len();
         let size = sizes[component].expect("entries of unknown axes are not checked");
@@ -274,7 +205,21 @@ pub(crate) fn check_constant_indices(
     })
 }
 
-pub(crate) fn ensure_plain(row: &Row, input: &str, is_plain: bool) -> TractResult<()> {
+/// Checks what can be said of the inputs without their shapes, and takes them apart.
+pub(crate) fn data_and_indices<'a>(
+    row: &Row,
+    inputs: &[&'a TypedFact],
+) -> TractResult<[&'a TypedFact; 2]> {
+    let [data, indices] = *inputs else {
+        bail!("{}: got {} inputs, expected data and indices", row.name, inputs.len())
+    };
+    ensure_plain(row, "data", data.is_plain())?;
+    ensure_plain(row, "indices", indices.is_plain())?;
+    ensure_integer(row, "indices", indices.datum_type)?;
+    Ok([data, indices])
+}
+
+fn ensure_plain(row: &Row, input: &str, is_plain: bool) -> TractResult<()> {
     ensure!(
         is_plain,
         "{}: {input} is block-quantized or packed, which is not supported: only plain tensors are",

@@ -52,17 +52,18 @@ impl IndexPolicy {
     /// ```
     #[inline]
     pub fn resolve(self, index: i64, size: usize) -> Option<usize> {
-        match self.resolve_or_sentinel(index, size) {
+        match self.resolve_or_sentinel(index, size.min(isize::MAX as usize)) {
             OUT_OF_RANGE => None,
             position => Some(position),
         }
     }
 
-    /// [`resolve`](Self::resolve) without a branch: [`OUT_OF_RANGE`] stands for `None`.
+    /// [`resolve`](Self::resolve) without a branch: [`OUT_OF_RANGE`] stands for `None`. For sizes
+    /// up to `isize::MAX`: no axis in memory is longer.
     #[inline(always)]
     pub(crate) fn resolve_or_sentinel(self, index: i64, size: usize) -> usize {
-        // No axis is longer than isize::MAX, so neither the cast nor the sum of a negative number
-        // and a size can overflow, and a negative number becomes an unsigned one above every size.
+        // Neither the cast nor the sum of a negative number and a size overflows, and a negative
+        // number becomes an unsigned one above every size.
         let size = size as i64;
         let index = match self.negative {
             NegativeIndex::FromEnd if index < 0 => index + size,
@@ -152,8 +153,8 @@ impl fmt::Display for IndexOutOfRange {
         if *negative == NegativeIndex::OutOfRange && *value < 0 && *value >= -(*size as i128) {
             write!(
                 f,
-                " ({operator} does not define negative indices; to let them count from the end, \
-                 register with NegativeIndices::Wrap)"
+                " ({operator} does not define negative indices; with NegativeIndices::Wrap they \
+                 count from the end)"
             )?;
         }
         Ok(())
@@ -236,7 +237,7 @@ mod tests {
             error(-1, 5, NegativeIndex::OutOfRange),
             "Gather-7: indices[1, 0] is -1, which is out of range for axis 2 of data: \
              its size is 5, so that an index is in [0, 4] (Gather-7 does not define negative \
-             indices; to let them count from the end, register with NegativeIndices::Wrap)"
+             indices; with NegativeIndices::Wrap they count from the end)"
         );
         assert_eq!(
             error(0, 0, NegativeIndex::OutOfRange),

@@ -21,7 +21,7 @@
 //!
 //! # How it is built
 //!
-//! A model goes through these files from top to bottom; nothing points back up.
+//! A model goes through the first three of these files, and a run through the rest.
 //!
 //! | file | what it decides |
 //! |---|---|

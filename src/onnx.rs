@@ -24,6 +24,25 @@ pub const DOMAIN: &str = "org.openvinotoolkit";
 /// The operators of [`DOMAIN`] that this crate implements.
 const OP_TYPES: [&str; 2] = [GatherRevision::OP_TYPE, GatherNdRevision::OP_TYPE];
 
+/// The others that OpenVINO's ONNX reader has in that domain.
+const NOT_IMPLEMENTED: [&str; 15] = [
+    "DeformableConv2D",
+    "DetectionOutput",
+    "ExperimentalDetectronDetectionOutput",
+    "ExperimentalDetectronGenerateProposalsSingleImage",
+    "ExperimentalDetectronGroupNorm",
+    "ExperimentalDetectronPriorGridGenerator",
+    "ExperimentalDetectronROIFeatureExtractor",
+    "ExperimentalDetectronTopKROIs",
+    "FakeQuantize",
+    "GenerateProposals",
+    "GroupNorm",
+    "Normalize",
+    "PriorBox",
+    "PriorBoxClustered",
+    "Swish",
+];
+
 /// How the operators are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -49,7 +68,8 @@ impl OpenVinoOptions {
 ///
 /// Operators of all other domains keep the implementation that they had, in subgraphs too. Another
 /// operator of `org.openvinotoolkit` is an error when the model is loaded, even where ONNX has one
-/// of the same name.
+/// of the same name. (A model none of whose nodes is known to tract or to OpenVINO's reader gets
+/// tract's own error for that.)
 ///
 /// ```
 /// use tract_openvino::WithOpenVino;
@@ -86,48 +106,11 @@ pub trait WithOpenVino: Sized {
 type Built = TractResult<(Box<dyn InferenceOp>, Vec<String>)>;
 type Builder = fn(&ParsingContext, &NodeProto) -> Built;
 
-// Statics, so that each has one address to be recognised by.
-static AS_SPECIFIED: Builder = |ctx, node| build(ctx, node, NegativeIndices::AsSpecified);
-static WRAP: Builder = |ctx, node| build(ctx, node, NegativeIndices::Wrap);
-
-impl WithOpenVino for Onnx {
-    fn enable_openvino_with(&mut self, options: OpenVinoOptions) {
-        let builder = match options.negative_indices {
-            NegativeIndices::AsSpecified => AS_SPECIFIED,
-            NegativeIndices::Wrap => WRAP,
-        };
-        let register = &mut self.op_register.0;
-        // In front of tract's own operators, to keep ours from being taken for them. Not in front of
-        // what another plug-in has put in their place, which may know our domain.
-        let stock = tract_onnx::onnx().op_register.0;
-        let mut op_types: Vec<String> = stock
-            .iter()
-            .filter(|(op_type, stock)| {
-                register.get(*op_type).is_some_and(|builder| {
-                    is_ours(*builder) || std::ptr::fn_addr_eq(*builder, **stock)
-                })
-            })
-            .map(|(op_type, _)| op_type.clone())
-            .collect();
-        // What is registered for the types of our operators is taken over, whoever it is from,
-        // unless that was done before: then somebody is in front of us, and hands over to us.
-        op_types.extend(
-            OP_TYPES
-                .map(String::from)
-                .into_iter()
-                .filter(|op_type| !register.contains_key(&key_of_previous(op_type))),
-        );
-        for op_type in op_types {
-            let previous = register.insert(op_type.clone(), builder);
-            if let Some(previous) = previous.filter(|previous| !is_ours(*previous)) {
-                register.insert(key_of_previous(&op_type), previous);
-            }
-        }
-    }
-}
+// A static, so that it has one address to be recognised by.
+static BUILDER: Builder = build;
 
 fn is_ours(builder: Builder) -> bool {
-    std::ptr::fn_addr_eq(builder, AS_SPECIFIED) || std::ptr::fn_addr_eq(builder, WRAP)
+    std::ptr::fn_addr_eq(builder, BUILDER)
 }
 
 /// The key under which the builder stays that was registered before.
@@ -135,18 +118,60 @@ fn key_of_previous(op_type: &str) -> String {
     format!("{DOMAIN}: before: {op_type}")
 }
 
-fn build(ctx: &ParsingContext, node: &NodeProto, negative_indices: NegativeIndices) -> Built {
-    refuse_unknown_operators(ctx, node)?;
-    if node.domain != DOMAIN {
-        return match ctx.framework.op_register.0.get(&key_of_previous(&node.op_type)) {
-            Some(previous) => previous(ctx, node),
-            // As tract does with an op type that it does not know.
-            None => Ok((
-                UnimplementedOp::new(node.output.len(), &*node.op_type, format!("{node:?}")).into(),
-                vec![],
-            )),
+/// A key that is there when negative indices are to wrap.
+const WRAP: &str = "org.openvinotoolkit: NegativeIndices::Wrap";
+
+impl WithOpenVino for Onnx {
+    fn enable_openvino_with(&mut self, options: OpenVinoOptions) {
+        let register = &mut self.op_register.0;
+        match options.negative_indices {
+            NegativeIndices::AsSpecified => register.remove(WRAP),
+            NegativeIndices::Wrap => register.insert(WRAP.into(), BUILDER),
         };
+        // Once for each op type: somebody may have come in front of us since, and hand over to us.
+        for op_type in OP_TYPES {
+            if !register.contains_key(&key_of_previous(op_type)) {
+                come_in_front(register, op_type);
+            }
+        }
+        // In front of tract's own operators, to keep ours from being taken for them; and of nothing,
+        // where OpenVINO's reader knows an operator of its domain. Not in front of what another
+        // plug-in has put there, which may know our domain.
+        for (op_type, stock) in &tract_onnx::onnx().op_register.0 {
+            if register.get(op_type).is_some_and(|it| std::ptr::fn_addr_eq(*it, *stock)) {
+                come_in_front(register, op_type);
+            }
+        }
+        for op_type in NOT_IMPLEMENTED {
+            if !register.contains_key(op_type) {
+                come_in_front(register, op_type);
+            }
+        }
     }
+}
+
+fn come_in_front(register: &mut HashMap<String, Builder>, op_type: &str) {
+    let previous = register.insert(op_type.into(), BUILDER).unwrap_or(unimplemented);
+    register.insert(key_of_previous(op_type), previous);
+}
+
+/// As tract does with an op type that nobody registered.
+fn unimplemented(_: &ParsingContext, node: &NodeProto) -> Built {
+    let op = UnimplementedOp::new(node.output.len(), &node.op_type, format!("{node:?}"));
+    Ok((op.into(), vec![]))
+}
+
+fn build(ctx: &ParsingContext, node: &NodeProto) -> Built {
+    refuse_unknown_operators(ctx, node)?;
+    let register = &ctx.framework.op_register.0;
+    if node.domain != DOMAIN {
+        let previous = register.get(&key_of_previous(&node.op_type));
+        return previous.copied().unwrap_or(unimplemented)(ctx, node);
+    }
+    let negative_indices = match register.contains_key(WRAP) {
+        true => NegativeIndices::Wrap,
+        false => NegativeIndices::AsSpecified,
+    };
     let op = match &*node.op_type {
         GatherRevision::OP_TYPE => expand(gather(ctx, node, negative_indices)?),
         GatherNdRevision::OP_TYPE => expand(gather_nd(ctx, node, negative_indices)?),
@@ -255,24 +280,35 @@ fn check_inputs(row: &Row, node: &NodeProto, expected: &[&str]) -> TractResult<(
     Ok(())
 }
 
-/// Refuses a graph with operators of our domain that nobody implements, all of them at once.
+/// Refuses a model with operators of our domain that nobody implements, all of them at once.
 ///
-/// A builder sees one node, and is not called for the types that nobody registered. So the first
-/// node of a graph that gets to [`build`] looks at the whole graph.
+/// A builder sees one node, and none is called for the types that nobody registered. So the first
+/// node that gets to [`build`] looks at the whole model.
 fn refuse_unknown_operators(ctx: &ParsingContext, node: &NodeProto) -> TractResult<()> {
-    let Some(graph) = ctx.parent_graphs.last() else { return Ok(()) };
+    let [graph] = &*ctx.parent_graphs else { return Ok(()) };
     let register = &ctx.framework.op_register.0;
     let builder = |node: &NodeProto| register.get(&node.op_type).copied();
-    let first = graph.node.iter().find(|node| builder(node).is_some_and(is_ours));
-    if !first.is_some_and(|first| std::ptr::eq(first, node)) {
+    // Backwards from the node, which is in the graph, so that no stretch is walked twice.
+    let offset = std::ptr::from_ref(node).addr() - graph.node.as_ptr().addr();
+    let before = &graph.node[..offset / size_of::<NodeProto>()];
+    if before.iter().rev().any(|node| builder(node).is_some_and(is_ours)) {
         return Ok(());
     }
-    let unknown: Vec<&NodeProto> = graph
-        .node
-        .iter()
-        .filter(|node| node.domain == DOMAIN && !OP_TYPES.contains(&&*node.op_type))
-        .filter(|node| builder(node).is_none_or(is_ours))
-        .collect();
+    let mut unknown = vec![];
+    let mut graphs = vec![*graph];
+    while let Some(graph) = graphs.pop() {
+        for node in &graph.node {
+            if node.domain == DOMAIN
+                && !OP_TYPES.contains(&&*node.op_type)
+                && builder(node).is_none_or(is_ours)
+            {
+                unknown.push(node);
+            }
+            for attribute in &node.attribute {
+                graphs.extend(attribute.g.iter().chain(&attribute.graphs));
+            }
+        }
+    }
     ensure!(unknown.is_empty(), unknown_operators(&unknown));
     Ok(())
 }

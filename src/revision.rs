@@ -5,6 +5,7 @@ use tract_core::internal::*;
 
 /// A revision of OpenVINO's Gather.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum GatherRevision {
     /// Gather-1: no attributes, indices in `[0, s - 1]`.
     V1,
@@ -16,6 +17,7 @@ pub enum GatherRevision {
 
 /// A revision of OpenVINO's GatherND.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum GatherNdRevision {
     /// GatherND-5: the batch dimensions of the output are fused into one.
     V5,

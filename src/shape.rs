@@ -29,10 +29,10 @@ pub(crate) fn normalize_axis(row: &Row, axis: i128, data_rank: usize) -> TractRe
 
 /// Bounds what a number of axes in a model can cost while the rank that it ought to fit is not
 /// known.
-pub(crate) fn check_axes_exist(row: &Row, what: &str, axes: u64) -> TractResult<()> {
+pub(crate) fn check_axes_exist(row: &Row, what: &str, axes: i64) -> TractResult<()> {
     const MORE_THAN_A_TENSOR_HAS: u64 = 1024;
     ensure!(
-        axes < MORE_THAN_A_TENSOR_HAS,
+        axes.unsigned_abs() < MORE_THAN_A_TENSOR_HAS,
         "{}: {what} is {axes}, but no tensor has that many axes",
         row.name
     );
@@ -54,7 +54,7 @@ pub(crate) fn check_batch_dims(row: &Row, batch_dims: i64) -> TractResult<()> {
         ),
         BatchDims::Signed => (),
     }
-    check_axes_exist(row, "the magnitude of batch_dims", batch_dims.unsigned_abs())
+    check_axes_exist(row, "batch_dims", batch_dims)
 }
 
 /// `batch_dims` of Gather as a number of axes, counted from `indices.rank` when negative.
@@ -223,21 +223,19 @@ fn batch_shape<D: DimLike>(
 
 /// The product of batch dimensions.
 pub(crate) fn product<D: DimLike>(row: &Row, dims: &[D]) -> TractResult<D> {
-    let Some(numbers) = dims.iter().map(|dim| dim.as_i64()).collect::<Option<TVec<i64>>>() else {
-        return Ok(dims.iter().cloned().product());
-    };
-    let product = numbers.iter().try_fold(1i64, |product, &dim| product.checked_mul(dim));
-    product.map(|product| D::from(product as usize)).with_context(|| {
-        format!("{}: the product of the batch dimensions {numbers:?} is too large", row.name)
-    })
+    let numbers = dims.iter().filter_map(|dim| dim.as_i64());
+    let number = numbers.clone().try_fold(1i64, |product, dim| product.checked_mul(dim));
+    let number = number.with_context(|| {
+        format!("{}: the product of the batch dimensions {dims:?} is too large", row.name)
+    })?;
+    let symbols = dims.iter().filter(|dim| dim.as_i64().is_none()).cloned();
+    Ok(symbols.fold(D::from(number as usize), |product, dim| product * dim))
 }
 
-/// The number of elements of a tensor of this shape, which `dt` elements fit in memory.
+/// The number of elements of a tensor of this shape and type, which must have a place in memory.
+///
+/// Multiplied as tract multiplies, from the first dimension on, so that it will not overflow there.
 pub(crate) fn volume(row: &Row, dt: DatumType, shape: &[usize]) -> TractResult<usize> {
-    // A dimension of zero wins over an overflow of the others.
-    if shape.contains(&0) {
-        return Ok(0);
-    }
     let volume = shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
     volume
         .filter(|volume| {
@@ -312,13 +310,28 @@ mod tests {
     }
 
     #[test]
+    fn product_is_checked() {
+        let row = GatherNdRevision::V5.row();
+        assert_eq!(product(row, &[2usize, 3, 4]).unwrap(), 24);
+        let n = TDim::from(SymbolScope::default().sym("N"));
+        let half = TDim::Val(1 << 62);
+        assert_eq!(
+            product(row, &[2.to_dim(), n.clone(), 3.to_dim()]).unwrap(),
+            6.to_dim() * n.clone()
+        );
+        let error = product(row, &[half, n, 4.to_dim()]).unwrap_err().to_string();
+        assert!(error.contains("is too large"), "{error}");
+    }
+
+    #[test]
     fn volume_is_checked() {
         let row = GatherRevision::V8.row();
         let f32 = f32::datum_type();
         assert_eq!(volume(row, f32, &[]).unwrap(), 1);
         assert_eq!(volume(row, f32, &[2, 3]).unwrap(), 6);
-        assert_eq!(volume(row, f32, &[usize::MAX, usize::MAX, 0]).unwrap(), 0);
-        for shape in [&[usize::MAX, 2][..], &[1 << (usize::BITS - 3)]] {
+        assert_eq!(volume(row, f32, &[0, usize::MAX, usize::MAX]).unwrap(), 0);
+        for shape in [&[usize::MAX, 2][..], &[1 << (usize::BITS - 3)], &[usize::MAX, usize::MAX, 0]]
+        {
             let error = volume(row, f32, shape).unwrap_err().to_string();
             assert!(error.contains("is too large"), "{error}");
         }

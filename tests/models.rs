@@ -15,7 +15,8 @@ use tract_openvino::{DOMAIN, WithOpenVino};
 fn main() {
     let arguments = Arguments::from_args();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("models");
-    let folders = model_cases::find(root).expect("the models are there");
+    let folders = model_cases::find(&root).expect("the models are there");
+    assert!(!folders.is_empty(), "no model in {root:?}");
     let trial = |folder: std::path::PathBuf| {
         let name = folder.file_name().expect("find gives folders").to_string_lossy().into_owned();
         Trial::test(name, move || check_folder(&folder))

@@ -57,6 +57,18 @@ impl Case {
             data_sets.push(DataSet::load(&data_set)?);
         }
         ensure!(!data_sets.is_empty(), "{folder:?} has no test_data_set_0");
+        let graph = model.graph.as_ref().context("the model has a graph")?;
+        let is_fed = |name| graph.initializer.iter().all(|initializer| initializer.name != name);
+        let fed = graph.input.iter().filter(|input| is_fed(&*input.name)).count();
+        for (number, data_set) in data_sets.iter().enumerate() {
+            let [inputs, outputs] = [data_set.inputs.len(), data_set.outputs.len()];
+            ensure!(
+                inputs == fed && outputs == graph.output.len(),
+                "{folder:?} has {fed} inputs and {} outputs, but test_data_set_{number} has \
+                 {inputs} and {outputs}",
+                graph.output.len()
+            );
+        }
         Ok(Case { name: name.to_string_lossy().into_owned(), model, data_sets })
     }
 }

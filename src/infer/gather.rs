@@ -4,6 +4,7 @@ use crate::ops::Gather;
 use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
 use crate::shape;
 use tract_hir::internal::*;
+use tract_hir::tract_core::tract_data::TooEarly;
 
 /// A Gather node of a model: `batch_dims` as stated, `axis` an input.
 #[derive(Debug, Clone)]
@@ -18,17 +19,20 @@ impl InferenceGather {
         self.revision.row()
     }
 
-    /// The entry of the `axis` tensor.
-    fn axis(&self, axis: &Tensor) -> TractResult<i128> {
+    /// The entry of the `axis` tensor; `None` if it is a dimension without a value yet.
+    fn axis(&self, axis: &Tensor) -> TractResult<Option<i128>> {
         let row = self.row();
-        let entries = IntegerTensor::new(row, "axis", axis, &SymbolValues::default())?;
         ensure!(
             axis.rank() <= 1 && axis.len() == 1,
             "{}: axis has shape {:?}, but must be a scalar or a 1-D tensor of one element",
             row.name,
             axis.shape()
         );
-        Ok(entries.entries()?.get(0))
+        let entries = IntegerTensor::new(row, "axis", axis, &SymbolValues::default());
+        match entries {
+            Err(error) if error.root_cause().is::<TooEarly>() => Ok(None),
+            entries => Ok(Some(entries?.entries()?.get(0))),
+        }
     }
 
     /// Runs `rules` with `batch_dims` counted from the first axis, once that is known.
@@ -65,7 +69,7 @@ impl InferenceGather {
         })
     }
 
-    fn rank_rules<'r, 'p: 'r>(
+    fn output_rank_rules<'r, 'p: 'r>(
         &self,
         s: &mut Solver<'r>,
         data: &'p TensorProxy,
@@ -146,18 +150,21 @@ impl Expansion for InferenceGather {
         s.given(&axis.datum_type, move |_, dt| eval::ensure_integer(row, "axis", dt))?;
         s.given(&axis.value, move |_, axis| self.axis(&axis).map(drop))?;
 
-        self.rank_rules(s, data, indices, output)?;
-        // Not more batch dimensions than one of the inputs has axes: no rules for axes that do not
-        // exist, however large the attribute is.
+        self.output_rank_rules(s, data, indices, output)?;
+        let batch_rules = move |s: &mut Solver<'r>, batch_dims| {
+            (0..batch_dims)
+                .try_for_each(|i| batch_dim_rules(s, row, i, data, indices, Some(output)))
+        };
         s.given(&indices.rank, move |s, rank| {
-            let batch_dims = shape::normalize_batch_dims(row, self.batch_dims, rank as usize)?;
-            for i in 0..batch_dims {
-                batch_dim_rules(s, row, i, data, indices, Some(output))?;
-            }
-            Ok(())
+            batch_rules(s, shape::normalize_batch_dims(row, self.batch_dims, rank as usize)?)
+        })?;
+        s.given(&data.rank, move |s, rank| {
+            shape::check_data_rank(row, self.batch_dims, rank as usize)?;
+            usize::try_from(self.batch_dims).map_or(Ok(()), |batch_dims| batch_rules(s, batch_dims))
         })?;
         s.given_2(&axis.value, &data.rank, move |s, axis, rank| {
-            let axis = shape::normalize_axis(row, self.axis(&axis)?, rank as usize)?;
+            let Some(axis) = self.axis(&axis)? else { return Ok(()) };
+            let axis = shape::normalize_axis(row, axis, rank as usize)?;
             self.dim_rules(s, data, indices, output, axis, rank as usize)
         })
     }
@@ -174,14 +181,15 @@ impl Expansion for InferenceGather {
         };
         let data_rank = model.outlet_fact(data)?.rank();
         let indices_rank = model.outlet_fact(indices)?.rank();
-        let Some(axis) = model.outlet_fact(axis)?.konst.clone() else {
+        let axis = model.outlet_fact(axis)?.konst.clone();
+        let Some(axis) = axis.map(|axis| self.axis(&axis)).transpose()?.flatten() else {
             bail!(
                 "{}: axis is only known at run time, which is not supported yet: it must be a \
                  constant (an initializer, a Constant node, or computed from constants)",
                 row.name
             )
         };
-        let axis = shape::normalize_axis(row, self.axis(&axis)?, data_rank)?;
+        let axis = shape::normalize_axis(row, axis, data_rank)?;
         let op = Gather::with_ranks(
             self.revision,
             axis as i64,

@@ -29,8 +29,6 @@ impl Expansion for InferenceGatherNd {
         s.equals(&output.datum_type, &data.datum_type)?;
         s.given(&indices.datum_type, move |_, dt| eval::ensure_integer(row, "indices", dt))?;
 
-        // Not more batch dimensions than one of the inputs has axes: no rules for axes that do not
-        // exist, however large the attribute is.
         for (input, name) in [(data, "data"), (indices, "indices")] {
             s.given(&input.rank, move |s, rank| {
                 shape::check_nd_rank(row, name, rank as usize, batch_dims)?;
@@ -61,7 +59,7 @@ impl Expansion for InferenceGatherNd {
             }
             s.given(&indices.shape[last], move |s, tuple| {
                 let Some(tuple) = tuple.as_usize() else { return Ok(()) };
-                shape::check_axes_exist(row, "the last dimension of indices", tuple as u64)?;
+                shape::check_axes_exist(row, "the last dimension of indices", tuple as i64)?;
                 s.given(&data.rank, move |s, rank| {
                     let rank = rank as usize;
                     shape::check_tuple(row, tuple, batch_dims, rank)?;

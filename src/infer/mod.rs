@@ -64,10 +64,9 @@ fn rank_rules<'r, 'p: 'r>(
     s.given(&data.rank, move |s, rank| s.equals(&output.rank, rank + difference))?;
     s.given(&output.rank, move |s, rank| {
         ensure!(
-            rank > difference,
-            "{}: the output has rank {rank}, but with these indices it has rank {} at least",
-            row.name,
-            difference + 1
+            rank >= more as i64,
+            "{}: the output has rank {rank}, but with these indices it has rank {more} at least",
+            row.name
         );
         s.equals(&data.rank, rank - difference)
     })

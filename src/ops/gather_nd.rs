@@ -140,12 +140,7 @@ impl EvalOp for GatherNd {
 impl TypedOp for GatherNd {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let row = self.row();
-        let [data, indices] = inputs else {
-            bail!("{}: got {} inputs, expected data and indices", row.name, inputs.len())
-        };
-        eval::ensure_plain(row, "data", data.is_plain())?;
-        eval::ensure_plain(row, "indices", indices.is_plain())?;
-        eval::ensure_integer(row, "indices", indices.datum_type)?;
+        let [data, indices] = eval::data_and_indices(row, inputs)?;
         let shape = self.output_shape(&data.shape, &indices.shape)?;
         if let Some(indices) = &indices.konst {
             let tuple = *indices.shape().last().expect("checked with the shape");

@@ -126,8 +126,8 @@ fn batch_dims_of_gather() {
     for (batch_dims, message) in [
         (3, "batch_dims is 3, but indices has rank 2, so that batch_dims is in [-2, 2]"),
         (-3, "batch_dims is -3, but indices has rank 2, so that batch_dims is in [-2, 2]"),
-        (i64::MAX, "the magnitude of batch_dims is 9223372036854775807, but no tensor has"),
-        (i64::MIN, "the magnitude of batch_dims is 9223372036854775808, but no tensor has"),
+        (i64::MAX, "batch_dims is 9223372036854775807, but no tensor has that many axes"),
+        (i64::MIN, "batch_dims is -9223372036854775808, but no tensor has that many axes"),
     ] {
         refused_at_load(&gather(batch_dims), &format!("Gather-7: {message}"));
     }
@@ -168,7 +168,12 @@ fn batch_dims_of_gather_nd() {
             &[2, 1],
             "batch_dims is 2, but indices has rank 2, so that batch_dims is in [0, 1]",
         ),
-        (i64::MAX, &[2, 5], &[2, 1], "the magnitude of batch_dims is 9223372036854775807"),
+        (
+            i64::MAX,
+            &[2, 5],
+            &[2, 1],
+            "batch_dims is 9223372036854775807, but no tensor has that many axes",
+        ),
     ] {
         for revision in [5, 8] {
             refused_at_load(
@@ -376,6 +381,20 @@ fn batch_dimensions_that_differ_at_run_time() {
     }
 }
 
+/// An axis that is computed from the shape of an input is a dimension, and may have no value yet.
+#[test]
+fn axis_that_depends_on_a_symbol() {
+    let mut model = plain_gather();
+    let graph = model.graph.as_mut().unwrap();
+    graph.initializer.clear();
+    graph.input.push(input("x", F32, ["N"]));
+    graph.node.insert(0, node("", "Shape", &["x"], "axis"));
+    refused_at_load(&model, "Gather-8: axis is only known at run time");
+    // With a value it is an axis like any other.
+    model.graph.as_mut().unwrap().input[2] = input("x", F32, [1usize]);
+    read(&model).unwrap().into_typed().unwrap();
+}
+
 /// Sizes that multiply beyond memory are refused before anything is allocated.
 #[test]
 fn outputs_too_large() {
@@ -396,4 +415,22 @@ fn outputs_too_large() {
     let refused = error(&model, &[data, indices]);
     let message = "Gather-8: no memory for an output of 3458764513820540928 bytes";
     assert!(format!("{refused:#}").contains(message), "{refused:#}");
+}
+
+/// No elements, but dimensions that overflow before one gets to the zero.
+#[test]
+fn empty_outputs_too_large() {
+    let model = gather(
+        8,
+        None,
+        tensor0(1i64),
+        input("data", DatumType::U8, ["A", "B"]),
+        input("indices", DatumType::U8, ["I", "J"]),
+    );
+    let data = Tensor::zero::<u8>(&[1 << 40, 0]).unwrap();
+    let indices = Tensor::zero::<u8>(&[1 << 40, 0]).unwrap();
+    let overflow = error(&model, &[data, indices]);
+    let message =
+        "Gather-8: an output of shape [1099511627776, 1099511627776, 0] and type U8 is too";
+    assert!(format!("{overflow:#}").contains(message), "{overflow:#}");
 }

@@ -8,3 +8,5 @@ mod onnx_model;
 mod oracle;
 mod properties;
 mod registration;
+#[cfg(feature = "multithread-mm")]
+mod threads;

@@ -46,7 +46,7 @@ impl Node {
             Operator::Gather(GatherRevision::V1) => 1,
             Operator::GatherNd(GatherNdRevision::V5) => 5,
             Operator::Gather(GatherRevision::V7) => 7,
-            Operator::Gather(GatherRevision::V8) | Operator::GatherNd(GatherNdRevision::V8) => 8,
+            Operator::Gather(_) | Operator::GatherNd(_) => 8,
         }
     }
 

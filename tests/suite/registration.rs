@@ -280,10 +280,41 @@ fn a_later_override_is_not_overridden_by_registering_again() {
     let mut reader = tract_onnx::onnx().with_openvino();
     reader.op_register.insert("Gather", identity);
     reader.enable_openvino();
-    let nodes = vec![node("", "Gather", &["data"], "theirs"), gather_nd_node("ours")];
+    let nodes = vec![
+        node("", "Gather", &["data"], "standard"),
+        node(DOMAIN, "Gather", &["data"], "theirs"),
+        gather_nd_node("ours"),
+    ];
     let model = reader.model_for_proto_model(&model_of(Some(8), nodes)).unwrap();
+    assert_eq!(operator(&model, "standard"), "Identity");
     assert_eq!(operator(&model, "theirs"), "Identity");
     assert_eq!(operator(&model, "ours"), "GatherND-8");
+}
+
+/// Another plug-in that keeps what was there before, as this one does.
+#[test]
+fn registering_again_behind_a_plug_in_that_hands_over_to_us() {
+    fn hand_over(
+        ctx: &ParsingContext,
+        node: &NodeProto,
+    ) -> TractResult<(Box<dyn InferenceOp>, Vec<String>)> {
+        ctx.framework.op_register.0["theirs: Gather"](ctx, node)
+    }
+    for stock in [tract_onnx::onnx(), tract_onnx::Onnx::default()] {
+        let is_empty = stock.op_register.0.is_empty();
+        let mut reader = stock.with_openvino();
+        let before = reader.op_register.0.insert("Gather".into(), hand_over).unwrap();
+        reader.op_register.0.insert("theirs: Gather".into(), before);
+        let wrap = OpenVinoOptions::default().with_negative_indices(NegativeIndices::Wrap);
+        reader.enable_openvino_with(wrap);
+        let nodes = vec![gather_node("ours"), stock_gather_node("", "stock")];
+        let model = reader.model_for_proto_model(&model_of(Some(7), nodes)).unwrap();
+        let ours = model.node_by_name("node_ours").unwrap();
+        assert_eq!(ours.op.name(), "Gather-7");
+        assert!(format!("{:?}", ours.op).contains("Wrap"), "{ours:?}");
+        let stock = operator(&model, "stock");
+        assert_eq!(stock, if is_empty { "Unimplemented(Gather)" } else { "Gather" });
+    }
 }
 
 #[test]
@@ -314,6 +345,7 @@ fn refused(nodes: Vec<NodeProto>, unknown: &str) {
 #[test]
 fn an_operator_with_a_name_of_onnx_is_not_taken_for_it() {
     refused(vec![node(DOMAIN, "Relu", &["data"], "out")], "Relu");
+    refused(vec![node(DOMAIN, "Swish", &["data"], "out")], "Swish");
     refused(vec![gather_node("ours"), node(DOMAIN, "Softmax", &["data"], "out")], "Softmax");
 }
 
@@ -343,7 +375,7 @@ fn in_subgraphs_too() {
             node("", "If", &["condition"], "chosen"),
             graph("then_branch", branch(node(DOMAIN, "Relu", &["data"], "then_out"))),
         ),
-        graph("else_branch", branch(stock_gather_node("", "else_out"))),
+        graph("else_branch", branch(node(DOMAIN, "GatherTree", &["data"], "else_out"))),
     );
-    refused(vec![choice], "Relu");
+    refused(vec![choice], "GatherTree, Relu");
 }

@@ -1,0 +1,81 @@
+//! Sharing the work among threads changes neither a result nor an error.
+
+use tract_openvino::tract_onnx::prelude::multithread::{
+    Executor, multithread_tract_scope, set_threading_element_threshold,
+};
+use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_hir::internal::{EvalContext, TypedOp};
+use tract_openvino::{Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange};
+
+use crate::elements;
+use crate::oracle::Integers;
+
+const I32: DatumType = DatumType::I32;
+
+#[derive(Clone)]
+struct Case {
+    op: Box<dyn TypedOp>,
+    data: Tensor,
+    indices: Integers,
+}
+
+/// Shapes that are split in different places: tuples, chunks, batches.
+fn cases() -> Vec<Case> {
+    let gather = |axis, batch_dims| -> Box<dyn TypedOp> {
+        Box::new(Gather::new(GatherRevision::V8, axis, batch_dims).unwrap())
+    };
+    let case = |op, dt, data: &[usize], indices: &[usize], size: usize| {
+        let length = indices.iter().product::<usize>();
+        // One in 16 is out of range.
+        let entry = |k: usize| if k % 16 == 5 { 1000 } else { (k * 7919 % size) as i128 };
+        let entries = (0..length).map(entry).collect();
+        let indices = Integers { shape: indices.to_vec(), entries };
+        Case { op, data: elements::own_offsets(dt, data), indices }
+    };
+    let nd = Box::new(GatherNd::new(GatherNdRevision::V8, 1).unwrap());
+    let mut nd = case(nd, DatumType::U16, &[3, 40, 2], &[3, 1000, 1], 40);
+    nd.indices.entries.iter_mut().for_each(|entry| *entry %= 40);
+    vec![
+        case(gather(0, 0), DatumType::F32, &[50], &[5000], 50),
+        case(gather(0, 0), DatumType::U8, &[50, 100], &[300], 50),
+        case(gather(1, 0), I32, &[5, 50, 3], &[1100], 50),
+        case(gather(1, 0), I32, &[100, 20], &[30], 20),
+        case(gather(2, 1), DatumType::F16, &[3, 30, 9, 2], &[3, 40], 9),
+        case(gather(1, 1), DatumType::I64, &[100, 20], &[100, 30], 20),
+        nd,
+    ]
+}
+
+fn eval(case: &Case) -> TractResult<Tensor> {
+    let indices = elements::integers(I32, &case.indices);
+    let inputs = tvec!(case.data.clone().into(), indices.into());
+    Ok(case.op.eval(&EvalContext::out_of_plan(), inputs)?.remove(0).into_tensor())
+}
+
+#[test]
+fn results_and_errors_are_those_of_one_thread() {
+    set_threading_element_threshold(0);
+    for threads in [2, 3, 7] {
+        let executor = Executor::multithread(threads);
+        for (number, mut case) in cases().into_iter().enumerate() {
+            let expected = eval(&case).unwrap();
+            let shared = multithread_tract_scope(executor.clone(), || eval(&case)).unwrap();
+            assert_eq!(shared, expected, "case {number} on {threads} threads");
+
+            // Two bad indices: the error is that for the first, whoever finds the other.
+            if let Some(gather) = case.op.downcast_ref::<Gather>() {
+                let (axis, batch_dims) = (gather.axis(), gather.batch_dims());
+                case.op = Box::new(Gather::new(GatherRevision::V7, axis, batch_dims).unwrap());
+            }
+            let length = case.indices.entries.len();
+            case.indices.entries.iter_mut().for_each(|entry| *entry %= 9);
+            for first in [0, length / 3, length - 1] {
+                let mut case = case.clone();
+                case.indices.entries[length - 1] = 2000;
+                case.indices.entries[first] = 1001;
+                let error = multithread_tract_scope(executor.clone(), || eval(&case)).unwrap_err();
+                assert_eq!(error.downcast_ref::<IndexOutOfRange>().unwrap().value, 1001);
+            }
+        }
+    }
+}
