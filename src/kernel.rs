@@ -437,7 +437,7 @@ pub(crate) fn gather_bytes(
 
     // Threads get whole chunks where there are enough, so that each resolves its tuples once.
     let row = if batch * outer >= MANY_CHUNKS && outer > 1 { count } else { 1 };
-    let work = (bytes.len() / BYTES_FOR_A_UNIT_OF_WORK).max(geometry.blocks());
+    let work = (bytes.len() / BYTES_OF_WORK).max(geometry.blocks() / BLOCKS_OF_WORK);
     let gathered = multithread::par_chunks_mut(bytes, row * block, work, |first_row, output| {
         let first = first_row * row;
         let blocks = first..first + output.len() / block;
@@ -456,8 +456,10 @@ pub(crate) fn gather_bytes(
 /// How many chunks of `data` are enough to keep threads busy with whole ones.
 const MANY_CHUNKS: usize = 64;
 
-/// tract shares the work among threads from 32768 units on. A block is one, or so many bytes.
-const BYTES_FOR_A_UNIT_OF_WORK: usize = 16;
+/// tract shares work among threads from 32768 units on, by default. A unit is so many bytes, or so many
+/// blocks, that waking the threads pays: an output of 8 MiB, or of 650 000 blocks.
+const BYTES_OF_WORK: usize = 256;
+const BLOCKS_OF_WORK: usize = 20;
 
 /// Gathers a range of the output's blocks. Writes all of `output`, unless an index is bad.
 fn gather_range(

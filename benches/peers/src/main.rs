@@ -1,0 +1,143 @@
+//! Every workload on this crate, on OpenVINO, on ONNX Runtime and on tract's own operators, in one
+//! process, in turns, on the same data.
+//!
+//! `./run` sets it up. Prints a table of medians and ratios, and writes `results.csv` and
+//! `results.svg` where it is told to.
+
+mod models;
+mod peers;
+mod report;
+#[path = "../../workloads.rs"]
+mod workloads;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use peers::{Copy, OnnxRuntime, OpenVino, Peer, Result, Tract};
+use tract_openvino::tract_onnx::prelude::*;
+use workloads::{WORKLOADS, Workload};
+
+/// Runs the workloads of tract-openvino on other runtimes too, side by side.
+#[derive(Parser)]
+struct Arguments {
+    /// The library of OpenVINO's C interface
+    #[arg(long)]
+    openvino: PathBuf,
+    /// The library of ONNX Runtime
+    #[arg(long)]
+    onnxruntime: PathBuf,
+    /// Only the workloads whose names contain this
+    #[arg(long, default_value = "")]
+    only: String,
+    /// How many seconds a workload is measured on each number of threads
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Where results.csv and results.svg go
+    #[arg(long)]
+    output: Option<PathBuf>,
+}
+
+/// The runtimes, in the order of the table.
+pub const PEERS: [&str; 5] = ["tract-openvino", "OpenVINO", "ONNX Runtime", "tract", "copy"];
+
+/// The medians of a workload, in microseconds.
+pub struct Row {
+    pub workload: &'static str,
+    pub threads: usize,
+    pub medians: [Option<f64>; PEERS.len()],
+}
+
+impl Row {
+    /// How many times as long as we the best other runtime takes. The copy is none.
+    pub fn ratio(&self) -> f64 {
+        let [ours, others @ .., _copy] = &self.medians;
+        let best = others.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        best / ours.expect("every workload is one of ours")
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    openvino_sys::library::load_from(&arguments.openvino)?;
+    ort::init_from(&arguments.onnxruntime)?.commit();
+    let cores = std::thread::available_parallelism()?.get();
+    let mut rows = vec![];
+    for threads in [1, cores] {
+        for workload in WORKLOADS.iter().filter(|it| it.name.contains(&arguments.only)) {
+            rows.push(measure(workload, threads, Duration::from_secs_f64(arguments.seconds))?);
+            eprintln!(
+                "{} on {threads} threads: {:.2}",
+                workload.name,
+                rows[rows.len() - 1].ratio()
+            );
+        }
+    }
+    println!("{}", report::table(&rows));
+    if let Some(folder) = &arguments.output {
+        report::write_csv(&rows, &folder.join("results.csv"))?;
+        report::write_svg(&rows, &folder.join("results.svg"))?;
+    }
+    Ok(())
+}
+
+/// How many runs of a runtime count before it is another's turn.
+const TURN: usize = 5;
+
+fn measure(workload: &Workload, threads: usize, time: Duration) -> Result<Row> {
+    let (data, indices) = (workload.data(), workload.indices());
+    let inputs: TVec<TValue> = tvec!(data.clone().into(), indices.clone().into());
+    let ours = workload.ours()?;
+    let output = ours.run(inputs.clone())?.remove(0);
+    let tracts_own = workload.tracts_own().transpose()?;
+    let mut peers: [Option<Box<dyn Peer>>; PEERS.len()] = [
+        Some(Box::new(Tract::new(ours, inputs.clone(), threads))),
+        Some(Box::new(OpenVino::new(workload, [&data, &indices], output.shape(), threads)?)),
+        OnnxRuntime::new(workload, [&data, &indices], threads)?.map(|it| Box::new(it) as _),
+        tracts_own.map(|model| Box::new(Tract::new(model, inputs, threads)) as _),
+        Some(Box::new(Copy(output.as_bytes().to_vec()))),
+    ];
+
+    // Warm up, and compare.
+    for (peer, name) in peers.iter_mut().zip(PEERS) {
+        let Some(peer) = peer else { continue };
+        let mut equal = false;
+        for _ in 0..3 {
+            peer.run(&mut |bytes| equal = bytes == output.as_bytes())?;
+        }
+        assert!(equal, "{}: {name} has another result", workload.name);
+    }
+
+    // Small workloads in batches, so that the clock does not count.
+    let batch = if output.as_bytes().len() < 100_000 { 50 } else { 1 };
+    let mut times: [Vec<f64>; PEERS.len()] = Default::default();
+    let start = Instant::now();
+    let mut state = 1u64;
+    while start.elapsed() < time || times[0].len() < 2 * TURN {
+        // In an order of its own each time, each for some runs, of which the first does not count: it
+        // finds the caches as the one before left them, whose threads may still spin as well.
+        let mut order: Vec<usize> = (0..peers.len()).collect();
+        for last in (1..order.len()).rev() {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            order.swap(last, (state >> 33) as usize % (last + 1));
+        }
+        for number in order {
+            let Some(peer) = &mut peers[number] else { continue };
+            std::thread::sleep(Duration::from_millis(10));
+            for run in 0..=TURN {
+                let start = Instant::now();
+                for _ in 0..batch {
+                    peer.run(&mut |bytes| _ = std::hint::black_box(bytes))?;
+                }
+                if run > 0 {
+                    times[number].push(start.elapsed().as_secs_f64() * 1e6 / f64::from(batch));
+                }
+            }
+        }
+    }
+    let medians = times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times.get(times.len() / 2).copied()
+    });
+    Ok(Row { workload: workload.name, threads, medians })
+}
