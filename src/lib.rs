@@ -32,7 +32,7 @@
 //! | `shape.rs` | axes, batch dimensions and output shapes, for inference, facts and evaluation |
 //! | `eval.rs` | tensors to slices of bytes and integers, and errors back to positions |
 //! | `index.rs` | what an index means |
-//! | `kernel.rs` | the loops that move elements |
+//! | `kernel.rs` | the loops that move elements, and their share among threads |
 //!
 //! # Versions
 //!

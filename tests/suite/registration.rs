@@ -159,21 +159,22 @@ fn both_domains_in_one_model() {
     assert_eq!(outputs[2], outputs[3]);
 }
 
-/// `If` with one of ours and one of the standard domain in its branches.
-#[test]
-fn in_the_branches_of_if() {
+/// A node `If` with a node in each branch.
+fn if_node(then_node: NodeProto, else_node: NodeProto) -> NodeProto {
     let branch = |node: NodeProto| GraphProto {
         output: vec![output(&node.output[0])],
         node: vec![node],
         ..GraphProto::default()
     };
-    let choice = with_attribute(
-        with_attribute(
-            node("", "If", &["condition"], "chosen"),
-            graph("then_branch", branch(gather_node("then_out"))),
-        ),
-        graph("else_branch", branch(stock_gather_node("", "else_out"))),
-    );
+    let node = node("", "If", &["condition"], "chosen");
+    let node = with_attribute(node, graph("then_branch", branch(then_node)));
+    with_attribute(node, graph("else_branch", branch(else_node)))
+}
+
+/// `If` with one of ours and one of the standard domain in its branches.
+#[test]
+fn in_the_branches_of_if() {
+    let choice = if_node(gather_node("then_out"), stock_gather_node("", "else_out"));
     let mut model = model_of(Some(8), vec![choice]);
     let inputs = &mut model.graph.as_mut().unwrap().input;
     inputs.insert(0, input("condition", DatumType::Bool, [0usize; 0]));
@@ -365,17 +366,9 @@ fn all_of_them_are_listed_at_once() {
 
 #[test]
 fn in_subgraphs_too() {
-    let branch = |node: NodeProto| GraphProto {
-        output: vec![output(&node.output[0])],
-        node: vec![node],
-        ..GraphProto::default()
-    };
-    let choice = with_attribute(
-        with_attribute(
-            node("", "If", &["condition"], "chosen"),
-            graph("then_branch", branch(node(DOMAIN, "Relu", &["data"], "then_out"))),
-        ),
-        graph("else_branch", branch(node(DOMAIN, "GatherTree", &["data"], "else_out"))),
+    let choice = if_node(
+        node(DOMAIN, "Relu", &["data"], "then_out"),
+        node(DOMAIN, "GatherTree", &["data"], "else_out"),
     );
     refused(vec![choice], "GatherTree, Relu");
 }
