@@ -149,6 +149,18 @@ pub(crate) fn check(
     }
 }
 
+/// An index is out of range where that is an error. Which is the first, [`check`] says: the pieces of
+/// several threads are not resolved in order.
+#[derive(Debug)]
+struct AnyBadIndex;
+
+impl AnyBadIndex {
+    fn first(geometry: Geometry<'_>, policy: IndexPolicy, indices: Indices<'_>) -> BadIndex {
+        let sizes: Vec<Option<usize>> = geometry.dims.iter().copied().map(Some).collect();
+        check(indices, &sizes, policy).expect_err("resolving found a bad index")
+    }
+}
+
 /// Tuples that have been resolved, for a number of chunks of `data`.
 struct Piece<'a> {
     /// For each tuple the number of the block that it picks from a chunk, or [`OUT_OF_RANGE`].
@@ -169,22 +181,21 @@ fn for_each_piece(
     indices: Indices<'_>,
     blocks: Range<usize>,
     copy: &mut dyn FnMut(Piece<'_>),
-) -> Result<(), BadIndex> {
+) -> Result<(), AnyBadIndex> {
     fn for_each_piece<I: IndexElement>(
         geometry: Geometry<'_>,
         policy: IndexPolicy,
         indices: &[I],
         blocks: Range<usize>,
         copy: &mut dyn FnMut(Piece<'_>),
-    ) -> Result<(), BadIndex> {
+    ) -> Result<(), AnyBadIndex> {
         let Geometry { batch, outer, count, dims, .. } = geometry;
         let mut scratch = [const { MaybeUninit::uninit() }; PIECE];
         let mut resolve = |tuples: Range<usize>, copy: &mut dyn FnMut(&mut [usize], bool)| {
             for first in tuples.clone().step_by(PIECE) {
                 let length = PIECE.min(tuples.end - first);
                 let entries = &indices[first * dims.len()..][..length * dims.len()];
-                let (slots, all_in_range) = resolve(entries, dims, policy, &mut scratch[..length])
-                    .map_err(|BadIndex(n)| BadIndex(first * dims.len() + n))?;
+                let (slots, all_in_range) = resolve(entries, dims, policy, &mut scratch[..length])?;
                 copy(slots, all_in_range);
             }
             Ok(())
@@ -245,7 +256,7 @@ fn resolve<'s, I: IndexElement>(
     dims: &[usize],
     policy: IndexPolicy,
     scratch: &'s mut [MaybeUninit<usize>],
-) -> Result<(&'s mut [usize], bool), BadIndex> {
+) -> Result<(&'s mut [usize], bool), AnyBadIndex> {
     assert_eq!(tuples.len(), scratch.len() * dims.len());
     let all_in_range = match *dims {
         // A tuple of length 0 picks the whole slice, the only one there is.
@@ -267,11 +278,7 @@ fn resolve<'s, I: IndexElement>(
         }
     };
     if policy.out_of_range == OutOfRange::Error && !all_in_range {
-        let sizes = dims.iter().cycle();
-        let bad = tuples.iter().zip(sizes).position(|(index, &size)| {
-            policy.resolve_or_sentinel(index.to_i64(), size) == OUT_OF_RANGE
-        });
-        return Err(BadIndex(bad.expect("one of the tuples is out of range")));
+        return Err(AnyBadIndex);
     }
     // SAFETY: each arm has written every slot: there are as many tuples as slots, and the loops run
     // through both together.
@@ -401,6 +408,7 @@ pub(crate) fn gather_values<T: Clone>(
             }
         }
     })
+    .map_err(|AnyBadIndex| AnyBadIndex::first(geometry, policy, indices))
 }
 
 /// Gathers elements that are bytes, into a new tensor. Blocks whose tuple is out of range are filled
@@ -442,15 +450,10 @@ pub(crate) fn gather_bytes(
         let first = first_row * row;
         let blocks = first..first + output.len() / block;
         gather_range(geometry, policy, data, indices, zero, blocks, output)
-            .map_err(|BadIndex(n)| anyhow!("entry {n} of indices is out of range"))
+            .map_err(|AnyBadIndex| anyhow!("an index is out of range"))
     });
-    if gathered.is_err() {
-        // Threads stop in any order: the error is that for the first of the bad indices.
-        let sizes: Vec<Option<usize>> = geometry.dims.iter().copied().map(Some).collect();
-        let bad = check(indices, &sizes, policy);
-        return Ok(Err(bad.expect_err("a thread has found a bad index")));
-    }
-    Ok(Ok(output))
+    let first_bad = |_| AnyBadIndex::first(geometry, policy, indices);
+    Ok(gathered.map(|()| output).map_err(first_bad))
 }
 
 /// How many chunks of `data` are enough to keep threads busy with whole ones.
@@ -470,7 +473,7 @@ fn gather_range(
     zero: &[u8],
     blocks: Range<usize>,
     output: &mut [MaybeUninit<u8>],
-) -> Result<(), BadIndex> {
+) -> Result<(), AnyBadIndex> {
     let Geometry { count, block, .. } = geometry;
     let bytes = Bytes { data, chunk: geometry.chunk(), count, block, zero, output };
     macro_rules! by_width {
@@ -505,7 +508,7 @@ impl Bytes<'_> {
         indices: Indices<'_>,
         blocks: Range<usize>,
         copy: fn(&mut Self, Piece<'_>),
-    ) -> Result<(), BadIndex> {
+    ) -> Result<(), AnyBadIndex> {
         for_each_piece(geometry, policy, indices, blocks, &mut |piece| copy(&mut self, piece))
     }
 
