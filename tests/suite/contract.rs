@@ -433,6 +433,19 @@ fn an_index_with_an_open_symbol_is_too_early() {
     eval(&gather_op(GatherRevision::V7), tensor1(&[1f32]), indices).unwrap();
 }
 
+#[test]
+fn block_quantized_data_is_refused() {
+    use tract_openvino::tract_onnx::prelude::tract_linalg::block_quant::{BlockQuantFact, Q4_0};
+    let mut model = TypedModel::default();
+    let quantized = BlockQuantFact::new(Box::new(Q4_0), tvec!(4, 32));
+    let fact = F32.fact([4usize, 32]).with_exotic_fact(quantized);
+    let data = model.add_source("data", fact).unwrap();
+    let indices = model.add_source("indices", I32.fact([2usize])).unwrap();
+    let error = model.wire_node("gather", gather_op(GatherRevision::V8), &[data, indices]);
+    let error = format!("{:#}", error.unwrap_err());
+    assert!(error.contains("Gather-8: data is block-quantized or packed"), "{error}");
+}
+
 // --- the kernel's edges ---
 
 /// Every width that is copied in its own way, and counts about the size of a piece.
