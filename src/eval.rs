@@ -51,6 +51,14 @@ impl<'a> IntegerTensor<'a> {
         Ok(Self { tensor, dims })
     }
 
+    /// The entries of a constant; `None` where one is a dimension without a value yet.
+    pub fn if_known(row: &Row, input: &str, tensor: &'a Tensor) -> TractResult<Option<Self>> {
+        match Self::new(row, input, tensor, &SymbolValues::default()) {
+            Err(error) if error.root_cause().is::<TooEarly>() => Ok(None),
+            integers => integers.map(Some),
+        }
+    }
+
     pub fn entries(&self) -> TractResult<Indices<'_>> {
         use DatumType as T;
         let plain = self.tensor.try_as_plain_ram()?;
@@ -104,8 +112,7 @@ impl Picking<'_> {
         let located = |bad| self.locate(bad, entries, indices.shape());
         if volume == 0 {
             // There is nothing to move, but an empty slice does not excuse a bad index.
-            let sizes: TVec<_> = self.dims.iter().copied().map(Some).collect();
-            kernel::check(entries, &sizes, self.policy).map_err(located)?;
+            kernel::check(entries, self.dims, self.policy).map_err(located)?;
             return Tensor::zero_dt(dt, &self.output_shape);
         }
         // Without a zero in the output's shape these products are not greater than its volume, but
@@ -190,15 +197,11 @@ pub(crate) fn check_constant_indices(
     dims: &[TDim],
     indices: &Tensor,
 ) -> TractResult<()> {
-    let integers = match IntegerTensor::new(row, "indices", indices, &SymbolValues::default()) {
-        // Dimensions without a value yet.
-        Err(error) if error.root_cause().is::<TooEarly>() => return Ok(()),
-        integers => integers?,
-    };
+    let Some(integers) = IntegerTensor::if_known(row, "indices", indices)? else { return Ok(()) };
     let entries = integers.entries()?;
     let size = |dim: &TDim| dim.as_i64().and_then(|size| usize::try_from(size).ok());
     let sizes: TVec<Option<usize>> = dims.iter().map(size).collect();
-    kernel::check(entries, &sizes, policy).map_err(|bad| {
+    kernel::check_known(entries, &sizes, policy).map_err(|bad| {
         let component = bad.0 % dims.len();
         let size = sizes[component].expect("entries of unknown axes are not checked");
         index_error(row, policy.negative, bad, entries, indices.shape(), axis + component, size)

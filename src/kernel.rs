@@ -125,10 +125,18 @@ impl Indices<'_> {
 pub(crate) struct BadIndex(pub usize);
 
 /// Resolves all the entries of `indices` and moves nothing.
-///
-/// `dims[k]` is `None` where the size of an axis is not known yet: nothing is said about the
-/// entries that walk it.
 pub(crate) fn check(
+    indices: Indices<'_>,
+    dims: &[usize],
+    policy: IndexPolicy,
+) -> Result<(), BadIndex> {
+    let sizes: Vec<Option<usize>> = dims.iter().copied().map(Some).collect();
+    check_known(indices, &sizes, policy)
+}
+
+/// The same where `dims[k]` is `None` if the size of an axis is not known yet: nothing is said about
+/// the entries that walk it.
+pub(crate) fn check_known(
     indices: Indices<'_>,
     dims: &[Option<usize>],
     policy: IndexPolicy,
@@ -156,8 +164,7 @@ struct AnyBadIndex;
 
 impl AnyBadIndex {
     fn first(geometry: Geometry<'_>, policy: IndexPolicy, indices: Indices<'_>) -> BadIndex {
-        let sizes: Vec<Option<usize>> = geometry.dims.iter().copied().map(Some).collect();
-        check(indices, &sizes, policy).expect_err("resolving found a bad index")
+        check(indices, geometry.dims, policy).expect_err("resolving found a bad index")
     }
 }
 
@@ -264,7 +271,7 @@ fn resolve<'s, I: IndexElement>(
             scratch.fill(MaybeUninit::new(0));
             true
         }
-        [size] => resolve_single(tuples, size, policy, scratch),
+        [a] => resolve_tuples(tuples.as_chunks().0, [a], policy, scratch),
         [a, b] => resolve_tuples(tuples.as_chunks().0, [a, b], policy, scratch),
         [a, b, c] => resolve_tuples(tuples.as_chunks().0, [a, b, c], policy, scratch),
         _ => {
@@ -286,73 +293,17 @@ fn resolve<'s, I: IndexElement>(
     Ok((slots, all_in_range))
 }
 
-/// Compiles a loop for the vector units that the machine turns out to have, too. It stays plain Rust:
-/// the compiler makes the vectors. Gathering scalars took 1.5 to 2.4 times as long without.
-macro_rules! for_vector_units {
-    (
-        $(#[$doc:meta])*
-        fn $name:ident <$($generic:ident: $bound:ident)? $(; const $constant:ident: usize)?>(
-            $($argument:ident: $ty:ty),* $(,)?
-        ) -> bool $body:block
-    ) => {
-        $(#[$doc])*
-        fn $name<$($generic: $bound)? $(, const $constant: usize)?>($($argument: $ty),*) -> bool {
-            #[inline(always)]
-            fn portable<$($generic: $bound)? $(, const $constant: usize)?>(
-                $($argument: $ty),*
-            ) -> bool $body
-
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-                fn avx512<$($generic: $bound)? $(, const $constant: usize)?>(
-                    $($argument: $ty),*
-                ) -> bool {
-                    portable($($argument),*)
-                }
-                #[target_feature(enable = "avx2")]
-                fn avx2<$($generic: $bound)? $(, const $constant: usize)?>(
-                    $($argument: $ty),*
-                ) -> bool {
-                    portable($($argument),*)
-                }
-                if is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-                {
-                    // SAFETY: the machine has these instructions.
-                    return unsafe { avx512($($argument),*) };
-                }
-                if is_x86_feature_detected!("avx2") {
-                    // SAFETY: the machine has these instructions.
-                    return unsafe { avx2($($argument),*) };
-                }
-            }
-            portable($($argument),*)
-        }
-    };
-}
-
-for_vector_units! {
-    fn resolve_single<I: IndexElement>(
-        indices: &[I],
-        size: usize,
-        policy: IndexPolicy,
-        scratch: &mut [MaybeUninit<usize>],
-    ) -> bool {
-        let mut all_in_range = true;
-        for (slot, &index) in scratch.iter_mut().zip(indices) {
-            let position = policy.resolve_or_sentinel(index.to_i64(), size);
-            slot.write(position);
-            all_in_range &= position != OUT_OF_RANGE;
-        }
-        all_in_range
-    }
-}
-
-for_vector_units! {
-    fn resolve_tuples<I: IndexElement; const L: usize>(
+/// Resolves tuples of a known length, with the vector units that the machine turns out to have. It
+/// stays plain Rust: the compiler makes the vectors. Gathering scalars took 1.5 to 2.4 times as long
+/// without.
+fn resolve_tuples<I: IndexElement, const L: usize>(
+    tuples: &[[I; L]],
+    dims: [usize; L],
+    policy: IndexPolicy,
+    scratch: &mut [MaybeUninit<usize>],
+) -> bool {
+    #[inline(always)]
+    fn portable<I: IndexElement, const L: usize>(
         tuples: &[[I; L]],
         dims: [usize; L],
         policy: IndexPolicy,
@@ -366,6 +317,41 @@ for_vector_units! {
         }
         all_in_range
     }
+
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        fn avx512<I: IndexElement, const L: usize>(
+            tuples: &[[I; L]],
+            dims: [usize; L],
+            policy: IndexPolicy,
+            scratch: &mut [MaybeUninit<usize>],
+        ) -> bool {
+            portable(tuples, dims, policy, scratch)
+        }
+        #[target_feature(enable = "avx2")]
+        fn avx2<I: IndexElement, const L: usize>(
+            tuples: &[[I; L]],
+            dims: [usize; L],
+            policy: IndexPolicy,
+            scratch: &mut [MaybeUninit<usize>],
+        ) -> bool {
+            portable(tuples, dims, policy, scratch)
+        }
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+        {
+            // SAFETY: the machine has these instructions.
+            return unsafe { avx512(tuples, dims, policy, scratch) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the machine has these instructions.
+            return unsafe { avx2(tuples, dims, policy, scratch) };
+        }
+    }
+    portable(tuples, dims, policy, scratch)
 }
 
 /// The number, in row-major order, of the block that a tuple picks.
@@ -536,7 +522,8 @@ impl Bytes<'_> {
                 for (block, &slot) in blocks {
                     debug_assert!(slot < data.len());
                     // SAFETY: `resolve` gave a number below the product of dims, which is how many
-                    // blocks a chunk of data has.
+                    // blocks a chunk of data has; where a chunk is all batches, `add_batches` added
+                    // that product for each batch before, of which there are `batch`.
                     let element = unsafe { data.get_unchecked(slot) };
                     *block = element.map(MaybeUninit::new);
                 }
@@ -718,7 +705,8 @@ mod tests {
             for policy in [GATHER_8, CHECKED] {
                 for size in [0, 1, 7, 100, 1 << 20, isize::MAX as usize] {
                     let mut scratch = vec![MaybeUninit::uninit(); indices.len()];
-                    let all = resolve_single(indices, size, policy, &mut scratch);
+                    let singles = indices.as_chunks::<1>().0;
+                    let all = resolve_tuples(singles, [size], policy, &mut scratch);
                     // SAFETY: as many slots as indices were written.
                     let slots = scratch.iter().map(|slot| unsafe { slot.assume_init() });
                     let one_by_one = indices

@@ -4,7 +4,6 @@ use crate::ops::Gather;
 use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
 use crate::shape;
 use tract_hir::internal::*;
-use tract_hir::tract_core::tract_data::TooEarly;
 
 /// A Gather node of a model: `batch_dims` as stated, `axis` an input.
 #[derive(Debug, Clone)]
@@ -28,11 +27,8 @@ impl InferenceGather {
             row.name,
             axis.shape()
         );
-        let entries = IntegerTensor::new(row, "axis", axis, &SymbolValues::default());
-        match entries {
-            Err(error) if error.root_cause().is::<TooEarly>() => Ok(None),
-            entries => Ok(Some(entries?.entries()?.get(0))),
-        }
+        let known = IntegerTensor::if_known(row, "axis", axis)?;
+        known.map(|entries| Ok(entries.entries()?.get(0))).transpose()
     }
 
     /// Runs `rules` with `batch_dims` counted from the first axis, once that is known.
