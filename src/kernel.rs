@@ -29,10 +29,11 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use tract_core::prelude::{DatumType, Tensor, TractResult, multithread};
+use tract_core::prelude::{DatumType, Tensor, TractResult};
 use tract_core::tract_data::internal::anyhow;
 
 use crate::index::{IndexElement, IndexPolicy, OUT_OF_RANGE, OutOfRange};
+use crate::threads;
 
 /// How many tuples are resolved at a time: few enough to stay in the first-level cache.
 const PIECE: usize = 1024;
@@ -400,7 +401,7 @@ pub(crate) fn gather_values<T: Clone>(
 /// Gathers elements that are bytes, into a new tensor. Blocks whose tuple is out of range are filled
 /// with repetitions of `zero`, where the policy says so.
 ///
-/// Follows the executor that the user of tract chose: see [`multithread`].
+/// Follows the executor that the user of tract selected: see [`threads`].
 ///
 /// # Panics
 ///
@@ -432,7 +433,7 @@ pub(crate) fn gather_bytes(
     // Threads get whole chunks where there are enough, so that each resolves its tuples once.
     let row = if batch * outer >= MANY_CHUNKS && outer > 1 { count } else { 1 };
     let work = (bytes.len() / BYTES_OF_WORK).max(geometry.blocks() / BLOCKS_OF_WORK);
-    let gathered = multithread::par_chunks_mut(bytes, row * block, work, |first_row, output| {
+    let gathered = threads::fill_rows(bytes, row * block, work, |first_row, output| {
         let first = first_row * row;
         let blocks = first..first + output.len() / block;
         gather_range(geometry, policy, data, indices, zero, blocks, output)
@@ -446,9 +447,9 @@ pub(crate) fn gather_bytes(
 const MANY_CHUNKS: usize = 64;
 
 /// tract shares work among threads from 32768 units on, by default. A unit is so many bytes, or so many
-/// blocks, that waking the threads pays: an output of 8 MiB, or of 650 000 blocks.
-const BYTES_OF_WORK: usize = 256;
-const BLOCKS_OF_WORK: usize = 20;
+/// blocks, that waking the threads pays: an output of 512 KiB, or of 65 536 blocks.
+const BYTES_OF_WORK: usize = 16;
+const BLOCKS_OF_WORK: usize = 2;
 
 /// Gathers a range of the output's blocks. Writes all of `output`, unless an index is bad.
 fn gather_range(

@@ -32,7 +32,8 @@
 //! | `shape.rs` | axes, batch dimensions and output shapes, for inference, facts and evaluation |
 //! | `eval.rs` | tensors to slices of bytes and integers, and errors back to positions |
 //! | `index.rs` | what an index means |
-//! | `kernel.rs` | the loops that move elements, and their share among threads |
+//! | `kernel.rs` | the loops that move elements |
+//! | `threads.rs` | their share among threads |
 //!
 //! # Versions
 //!
@@ -51,6 +52,7 @@ mod onnx;
 mod ops;
 mod revision;
 mod shape;
+mod threads;
 
 pub use index::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
 pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino};

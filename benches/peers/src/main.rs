@@ -31,7 +31,7 @@ struct Arguments {
     #[arg(long, default_value = "")]
     only: String,
     /// How many seconds a workload is measured on each number of threads
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 3.0)]
     seconds: f64,
     /// Where results.csv and results.svg go
     #[arg(long)]
@@ -81,8 +81,12 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// How many runs of a runtime count before it is another's turn.
-const TURN: usize = 5;
+/// A runtime's turn. It begins with runs that do not count, until the caches, the clock of the
+/// processor and the runtime's sleeping threads are awake, and the threads of the one before no longer
+/// spin. Nobody sleeps between turns: after 10 ms of sleep, a virtual machine can take several
+/// milliseconds to be as fast as before.
+const WARM_UP: Duration = Duration::from_millis(20);
+const TURN: Duration = Duration::from_millis(30);
 
 fn measure(workload: &Workload, threads: usize, time: Duration) -> Result<Row> {
     let (data, indices) = (workload.data(), workload.indices());
@@ -113,9 +117,8 @@ fn measure(workload: &Workload, threads: usize, time: Duration) -> Result<Row> {
     let mut times: [Vec<f64>; PEERS.len()] = Default::default();
     let start = Instant::now();
     let mut state = 1u64;
-    while start.elapsed() < time || times[0].len() < 2 * TURN {
-        // In an order of its own each time, each for some runs, of which the first does not count: it
-        // finds the caches as the one before left them, whose threads may still spin as well.
+    while start.elapsed() < time {
+        // In an order of its own each time.
         let mut order: Vec<usize> = (0..peers.len()).collect();
         for last in (1..order.len()).rev() {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -123,13 +126,16 @@ fn measure(workload: &Workload, threads: usize, time: Duration) -> Result<Row> {
         }
         for number in order {
             let Some(peer) = &mut peers[number] else { continue };
-            std::thread::sleep(Duration::from_millis(10));
-            for run in 0..=TURN {
+            let turn = Instant::now();
+            let mut counted = 0;
+            while turn.elapsed() < WARM_UP + TURN || counted == 0 {
+                let warm = turn.elapsed() >= WARM_UP;
                 let start = Instant::now();
                 for _ in 0..batch {
                     peer.run(&mut |bytes| _ = std::hint::black_box(bytes))?;
                 }
-                if run > 0 {
+                if warm {
+                    counted += 1;
                     times[number].push(start.elapsed().as_secs_f64() * 1e6 / f64::from(batch));
                 }
             }
