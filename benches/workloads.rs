@@ -14,6 +14,8 @@ pub struct Workload {
     pub data: &'static [usize],
     pub index_type: DatumType,
     pub indices: &'static [usize],
+    /// Every second index, in no order, is out of range: Gather-8 fills with zeros.
+    pub half_out_of_range: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +32,7 @@ const fn gather(axis: usize, batch_dims: usize) -> Operator {
 }
 
 /// The workloads, by name: what they are in models, or which limit they lean on.
-pub const WORKLOADS: [Workload; 18] = [
+pub const WORKLOADS: [Workload; 20] = [
     // Rows of an embedding table.
     w("embed_768", gather(0, 0), F32, &[50257, 768], I64, &[8, 512]),
     w("embed_768_f16", gather(0, 0), F16, &[50257, 768], I64, &[8, 512]),
@@ -39,6 +41,9 @@ pub const WORKLOADS: [Workload; 18] = [
     // An element each.
     w("scalar_1m", gather(0, 0), F32, &[1_000_000], I32, &[1_000_000]),
     w("scalar_1m_u8", gather(0, 0), U8, &[1_000_000], I32, &[1_000_000]),
+    // Two of these, with zeros.
+    with_zeros(w("embed_768_zeros", gather(0, 0), F32, &[50257, 768], I64, &[8, 512])),
+    with_zeros(w("scalar_1m_zeros", gather(0, 0), F32, &[1_000_000], I32, &[1_000_000])),
     // The same columns of many rows.
     w("cols_1024", gather(1, 0), F32, &[1024, 1024], I32, &[512]),
     w("batched_rows", gather(1, 1), F32, &[64, 128, 256], I32, &[64, 64]),
@@ -67,7 +72,11 @@ const fn w(
     index_type: DatumType,
     indices: &'static [usize],
 ) -> Workload {
-    Workload { name, operator, data_type, data, index_type, indices }
+    Workload { name, operator, data_type, data, index_type, indices, half_out_of_range: false }
+}
+
+const fn with_zeros(workload: Workload) -> Workload {
+    Workload { half_out_of_range: true, ..workload }
 }
 
 impl Workload {
@@ -96,11 +105,13 @@ impl Workload {
         }
     }
 
-    /// Indices in range, in no order.
+    /// Indices in no order.
     pub fn indices(&self) -> Tensor {
         let mut tensor = Tensor::zero_dt(self.index_type, self.indices).expect("it fits in memory");
         let sizes = self.dims().iter().cycle();
-        let entries = Random(2).zip(sizes).map(|(random, size)| (random >> 33) as usize % size);
+        let choices = if self.half_out_of_range { 2 } else { 1 };
+        let entries =
+            Random(2).zip(sizes).map(|(random, size)| (random >> 33) as usize % (choices * size));
         match self.index_type {
             I32 => fill(&mut tensor, entries.map(|entry| entry as i32)),
             I64 => fill(&mut tensor, entries.map(|entry| entry as i64)),
@@ -136,8 +147,11 @@ impl Workload {
     }
 
     /// The node as a model of tract's own operators, wired as its ONNX reader wires them; `None` where
-    /// tract has no such operator.
+    /// tract has none that does the same.
     pub fn tracts_own(&self) -> Option<TractResult<Arc<TypedRunnableModel>>> {
+        if self.half_out_of_range {
+            return None;
+        }
         match self.operator {
             Gather { axis, batch_dims: 0 } => Some(self.model(|model, [data, indices]| {
                 let indices = model.wire_node("cast_to_i64", cast(I64), &[indices])?[0];

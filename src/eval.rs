@@ -1,7 +1,8 @@
 //! From tract's tensors to the kernel and back.
 
+use crate::geometry::{self, BadIndex, Geometry, Indices};
 use crate::index::{IndexOutOfRange, IndexPolicy, NegativeIndex};
-use crate::kernel::{self, BadIndex, Geometry, Indices};
+use crate::kernel::{self, Operands};
 use crate::revision::Row;
 use crate::shape;
 use tract_core::internal::*;
@@ -112,7 +113,7 @@ impl Picking<'_> {
         let located = |bad| self.locate(bad, entries, indices.shape());
         if volume == 0 {
             // There is nothing to move, but an empty slice does not excuse a bad index.
-            kernel::check(entries, self.dims, self.policy).map_err(located)?;
+            geometry::check(entries, self.dims, self.policy).map_err(located)?;
             return Tensor::zero_dt(dt, &self.output_shape);
         }
         // Without a zero in the output's shape these products are not greater than its volume, but
@@ -142,11 +143,10 @@ impl Picking<'_> {
         indices: Indices<'_>,
     ) -> TractResult<Result<Tensor, BadIndex>> {
         let data = data.try_as_plain_ram()?.as_slice::<T>()?;
-        let zero = T::default();
-        let mut output = vec![zero.clone(); geometry.blocks() * geometry.block];
-        let gathered =
-            kernel::gather_values(geometry, self.policy, data, indices, &zero, &mut output);
-        if let Err(bad) = gathered {
+        let zero = &[T::default()];
+        let mut output = vec![T::default(); geometry.blocks() * geometry.block];
+        let operands = Operands { geometry, policy: self.policy, data, indices, zero };
+        if let Err(bad) = kernel::gather_values(operands, &mut output) {
             return Ok(Err(bad));
         }
         let output = tract_ndarray::ArrayD::from_shape_vec(&*self.output_shape, output)?;
@@ -167,10 +167,11 @@ impl Picking<'_> {
         let zero = if dt.is_quantized() { Some(Tensor::zero_scalar_dt(dt)?) } else { None };
         let zero = match &zero {
             Some(zero) => zero.try_as_plain_ram()?.as_bytes(),
-            None => &[0; 16][..size],
+            None => &[0],
         };
         let data = data.try_as_plain_ram()?.as_bytes();
-        kernel::gather_bytes(geometry, self.policy, data, indices, zero, dt, &self.output_shape)
+        let operands = Operands { geometry, policy: self.policy, data, indices, zero };
+        kernel::gather_bytes(operands, dt, &self.output_shape)
     }
 
     /// The error for the entry number `bad`.
@@ -201,7 +202,7 @@ pub(crate) fn check_constant_indices(
     let entries = integers.entries()?;
     let size = |dim: &TDim| dim.as_i64().and_then(|size| usize::try_from(size).ok());
     let sizes: TVec<Option<usize>> = dims.iter().map(size).collect();
-    kernel::check_known(entries, &sizes, policy).map_err(|bad| {
+    geometry::check_known(entries, &sizes, policy).map_err(|bad| {
         let component = bad.0 % dims.len();
         let size = sizes[component].expect("entries of unknown axes are not checked");
         index_error(row, policy.negative, bad, entries, indices.shape(), axis + component, size)

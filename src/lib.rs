@@ -32,6 +32,7 @@
 //! | `shape.rs` | axes, batch dimensions and output shapes, for inference, facts and evaluation |
 //! | `eval.rs` | tensors to slices of bytes and integers, and errors back to positions |
 //! | `index.rs` | what an index means |
+//! | `geometry.rs` | the one form that both operators have for the kernel |
 //! | `kernel.rs` | the loops that move elements |
 //! | `threads.rs` | their share among threads |
 //!
@@ -45,6 +46,7 @@
 #![warn(missing_docs)]
 
 mod eval;
+mod geometry;
 mod index;
 mod infer;
 mod kernel;

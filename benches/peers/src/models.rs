@@ -91,8 +91,11 @@ pub fn onnx_index_type(workload: &Workload) -> DatumType {
     }
 }
 
-/// An ONNX model with the standard operator; `None` where ONNX has none.
+/// An ONNX model with the standard operator; `None` where ONNX has none that does the same.
 pub fn onnx(workload: &Workload) -> Option<Vec<u8>> {
+    if workload.half_out_of_range {
+        return None;
+    }
     let (op_type, attribute, value) = match workload.operator {
         Operator::Gather { axis, batch_dims: 0 } => ("Gather", "axis", axis),
         Operator::Gather { .. } => return None,

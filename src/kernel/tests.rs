@@ -1,0 +1,243 @@
+//! The kernel against its formula, with all vector units that the machine has.
+
+use std::cell::Cell;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::index::NegativeIndex;
+
+const GATHER_8: IndexPolicy =
+    IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Zeros };
+const CHECKED: IndexPolicy =
+    IndexPolicy { negative: NegativeIndex::OutOfRange, out_of_range: OutOfRange::Error };
+
+/// The formula, for one byte after the other.
+fn expected(geometry: Geometry<'_>, data: &[u8], indices: &[i32], zero: &[u8]) -> Vec<u8> {
+    let Geometry { batch, outer, count, dims, block } = geometry;
+    let mut output = vec![];
+    for chunk in 0..batch * outer {
+        for i in 0..count {
+            let tuple = &indices[(chunk / outer * count + i) * dims.len()..][..dims.len()];
+            let mut number = Some(chunk);
+            for (&index, &size) in tuple.iter().zip(dims) {
+                let position = if index < 0 { index + size as i32 } else { index };
+                let valid = (0..size as i32).contains(&position);
+                number = number.filter(|_| valid).map(|n| n * size + position as usize);
+            }
+            for byte in 0..block {
+                output.push(match number {
+                    Some(number) => data[number * block + byte],
+                    None => zero[byte % zero.len()],
+                });
+            }
+        }
+    }
+    output
+}
+
+fn entries(length: usize, low: i32, high: i32) -> Vec<i32> {
+    let mut state = 1u32;
+    let mut next = || {
+        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+        state >> 8
+    };
+    (0..length).map(|_| low + (next() % (high - low) as u32) as i32).collect()
+}
+
+thread_local! {
+    /// The vector units that a test allows.
+    pub static WIDEST: Cell<Vectors> = Cell::new(Vectors::detect());
+}
+
+/// Calls `test` with all vector units that this machine has, the portable ones included.
+fn with_each_of_the_vectors(test: impl Fn()) {
+    #[cfg(target_arch = "x86_64")]
+    let all = [Vectors::Portable, Vectors::Avx2, Vectors::Avx512];
+    #[cfg(not(target_arch = "x86_64"))]
+    let all = [Vectors::Portable];
+    for vectors in all {
+        WIDEST.set(vectors);
+        test();
+    }
+}
+
+/// Gathers in ranges of `step` blocks.
+fn gather_in_ranges(operands: Operands<'_, u8>, step: usize, store: Store) -> Vec<u8> {
+    let Geometry { block, .. } = operands.geometry;
+    let blocks = operands.geometry.blocks();
+    // One more element of 16 bytes than needed, to begin at a multiple of 16.
+    let mut memory = vec![MaybeUninit::new(255); blocks * block + 16];
+    let start = memory.as_ptr().align_offset(16);
+    let output = &mut memory[start..][..blocks * block];
+    for (number, part) in output.chunks_mut(step * block).enumerate() {
+        gather_range(operands, number * step, store, part).unwrap();
+    }
+    // SAFETY: it was made of initialised bytes.
+    output.iter().map(|byte| unsafe { byte.assume_init() }).collect()
+}
+
+/// Ranges of blocks that begin and end anywhere, in pieces, chunks and batches, put together to
+/// the whole output: what threads do. Every way to copy a block, just below and above its edges.
+#[test]
+fn any_range_of_blocks() {
+    let shapes = [
+        (1, 1, 3000, &[7][..], 1),
+        (3, 1, 1, &[7], 4),
+        (3, 1, 700, &[7], 12),
+        (3, 1, 127, &[7], 4),
+        (3, 1, 128, &[7], 4),
+        (2, 5, 3, &[4], 2),
+        (2, 3, 1025, &[4], 8),
+        (1, 4, 2049, &[5], 24),
+        (2, 1, 1030, &[3, 2], 6),
+        (2, 1, 5, &[3, 2, 4], 100),
+        (1, 1, 9, &[2, 3, 2, 2], 16),
+        (2, 1, 4, &[], 32),
+        (1, 2, 3, &[0], 64),
+        // Prefetched.
+        (1, 1, 50, &[16384], 512),
+        (1, 1, 50, &[2048], 4096),
+    ];
+    let widths = [3, 5, 7, 9, 15, 17, 31, 33, 63, 64, 65, 127, 128, 129, 4095, 4097];
+    let shapes = shapes.into_iter().chain(widths.map(|block| (2, 2, 5, &[6][..], block)));
+    for (batch, outer, count, dims, block) in shapes {
+        let geometry = Geometry { batch, outer, count, dims, block };
+        let data: Vec<u8> = (0..geometry.data_len().unwrap()).map(|k| (k % 251) as u8).collect();
+        let largest = dims.iter().max().map_or(0, |&size| size as i32);
+        // With and without entries that are out of range or count from the end.
+        for (low, high) in [(-largest - 2, largest + 2), (0, largest)] {
+            if low == high || (low == 0 && dims.iter().any(|&size| size as i32 != largest)) {
+                continue;
+            }
+            let entries = entries(batch * count * dims.len(), low, high);
+            let wide = entries.iter().map(|&entry| entry.into()).collect::<Vec<_>>();
+            let zero: &[u8] = if block.is_multiple_of(2) { &[1, 2] } else { &[3] };
+            let expected = expected(geometry, &data, &entries, zero);
+            let blocks = geometry.blocks();
+            for indices in [Indices::I32(&entries), Indices::I64(&wide)] {
+                let operands = Operands { geometry, policy: GATHER_8, data: &data, indices, zero };
+                let steps = [1, 2, 3, count, count + 1, 1024, 1025, blocks];
+                with_each_of_the_vectors(|| {
+                    for step in steps.map(|step| step.min(blocks)) {
+                        let gathered = gather_in_ranges(operands, step, Store::Cached);
+                        assert!(gathered == expected, "{geometry:?} by {step}");
+                    }
+                    if block.is_multiple_of(16) {
+                        let gathered = gather_in_ranges(operands, blocks, Store::Streamed);
+                        assert!(gathered == expected, "{geometry:?} streamed");
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// Around the sizes at which something changes: pieces, lines, batches that are merged.
+fn near(edges: &'static [usize]) -> impl Strategy<Value = usize> {
+    (proptest::sample::select(edges), 0..3usize).prop_map(|(edge, more)| (edge + more).max(2) - 1)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+
+    /// Any geometry in any parts, in every index type.
+    #[test]
+    fn any_geometry(
+        (batch, outer) in (1..5usize, 1..4usize),
+        count in near(&[1, 4, 127, 1023, 2047]),
+        dims in proptest::collection::vec(1..6usize, 1..5),
+        block in near(&[1, 3, 7, 11, 15, 23, 31, 63, 127, 511]),
+        step in near(&[1, 126, 1023, 5000]),
+        seed in any::<i32>(),
+    ) {
+        let geometry = Geometry { batch, outer, count, dims: &dims, block };
+        let data: Vec<u8> = (0..geometry.data_len().unwrap()).map(|k| (k % 251) as u8).collect();
+        // Mostly in range.
+        let mut entries = entries(batch * count * dims.len(), 0, 6);
+        let length = entries.len();
+        entries[seed as u32 as usize % length] = seed % 100;
+        let expected = expected(geometry, &data, &entries, &[9]);
+        fn check<I: Copy>(
+            geometry: Geometry<'_>, data: &[u8], entries: &[I], indices: fn(&[I]) -> Indices<'_>,
+            step: usize, expected: &[u8],
+        ) {
+            let indices = indices(entries);
+            let operands = Operands { geometry, policy: GATHER_8, data, indices, zero: &[9] };
+            with_each_of_the_vectors(|| {
+                assert!(gather_in_ranges(operands, step, Store::Cached) == expected);
+            });
+        }
+        macro_rules! check {
+            ($($variant:ident $ty:ty),*) => { $(
+                let converted = entries.iter().map(|&e| <$ty>::try_from(i128::from(e))).collect::<Result<Vec<_>, _>>();
+                if let Ok(entries) = converted {
+                    check(geometry, &data, &entries, |it| Indices::$variant(it), step, &expected);
+                }
+            )* };
+        }
+        check!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64);
+    }
+}
+
+/// The loops that are compiled for several vector units give what one index at a time gives.
+#[test]
+fn resolving_many_at_a_time() {
+    fn check<I: IndexElement>(indices: &[I]) {
+        for policy in [GATHER_8, CHECKED] {
+            for size in [0, 1, 7, 100, 1 << 20, isize::MAX as usize] {
+                let one_by_one: Vec<_> =
+                    indices.iter().map(|i| policy.resolve(i.to_i64(), size)).collect();
+                with_each_of_the_vectors(|| {
+                    let mut scratch = vec![MaybeUninit::new(0); indices.len()];
+                    let (tuples, _) = indices.as_chunks();
+                    let dims = [size];
+                    let all = ResolveTuples { tuples, dims, policy, scratch: &mut scratch };
+                    let all = vectorized(all);
+                    // SAFETY: it was made of initialised numbers.
+                    let slots = scratch.iter().map(|slot| unsafe { slot.assume_init() });
+                    let slots: Vec<_> = slots.map(|s| (s != OUT_OF_RANGE).then_some(s)).collect();
+                    assert_eq!(slots, one_by_one);
+                    assert_eq!(all, one_by_one.iter().all(|slot| slot.is_some()));
+                });
+            }
+        }
+    }
+    for length in [0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100] {
+        let entries = entries(length, -130, 130);
+        check(&entries);
+        check(&entries.iter().map(|&i| i as i8).collect::<Vec<_>>());
+        check(&entries.iter().map(|&i| i as u8).collect::<Vec<_>>());
+        check(&entries.iter().map(|&i| i as i16).collect::<Vec<_>>());
+        check(&entries.iter().map(|&i| i as u16).collect::<Vec<_>>());
+        check(&entries.iter().map(|&i| i as u32).collect::<Vec<_>>());
+        check(&entries.iter().map(|&i| i64::from(i) << 24).collect::<Vec<_>>());
+        check(&entries.iter().map(|&i| i as u64).collect::<Vec<_>>());
+    }
+}
+
+/// Indices serve as they are exactly where all are in `0..size`.
+#[test]
+fn indices_as_they_are() {
+    for length in [0, 1, 7, 8, 15, 16, 17, 33, 100] {
+        for size in [1, 7, 1 << 31, (1 << 31) + 1, isize::MAX as usize] {
+            let in_range = |entry: i64| usize::try_from(entry).is_ok_and(|entry| entry < size);
+            for bad in [-1, 0, i64::from(i32::MIN), 6, 7, i64::from(i32::MAX), i64::MIN, i64::MAX] {
+                let mut entries = vec![0i64; length];
+                if let Some(last) = entries.last_mut() {
+                    *last = bad;
+                }
+                let all = entries.iter().all(|&entry| in_range(entry));
+                with_each_of_the_vectors(|| {
+                    let direct = Slots::direct(Indices::I64(&entries), &[size], 0..length);
+                    assert_eq!(direct.is_some(), all, "{entries:?} of {size}");
+                    let narrow =
+                        entries.iter().map(|&e| e.try_into()).collect::<Result<Vec<_>, _>>();
+                    let Ok(narrow) = narrow else { return };
+                    let direct = Slots::direct(Indices::I32(&narrow), &[size], 0..length);
+                    assert_eq!(direct.is_some(), all, "{entries:?} of {size}");
+                });
+            }
+        }
+    }
+}
