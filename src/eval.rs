@@ -209,6 +209,12 @@ pub(crate) fn check_constant_indices(
     })
 }
 
+/// The cost of a node: what it writes. It computes nothing.
+pub(crate) fn bytes_moved(output: &TypedFact) -> TractResult<TVec<(Cost, TDim)>> {
+    let bytes = output.shape.volume() * output.datum_type.size_of();
+    Ok(tvec!((Cost::Custom(false, "Bytes moved".into()), bytes)))
+}
+
 /// Checks what can be said of the inputs without their shapes, and takes them apart.
 pub(crate) fn data_and_indices<'a>(
     row: &Row,

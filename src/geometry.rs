@@ -138,3 +138,24 @@ pub(crate) fn check_known(
         OutOfRange::Error => with_indices!(indices, slice => check(slice, dims, policy)),
     }
 }
+
+/// The position that each entry stands for, on the axis that it walks; `None` if one is out of range.
+pub(crate) fn positions(
+    indices: Indices<'_>,
+    dims: &[usize],
+    policy: IndexPolicy,
+) -> Option<Vec<usize>> {
+    fn positions<I: IndexElement>(
+        indices: &[I],
+        dims: &[usize],
+        policy: IndexPolicy,
+    ) -> Option<Vec<usize>> {
+        let axes = dims.iter().cycle();
+        indices
+            .iter()
+            .zip(axes)
+            .map(|(index, &size)| policy.resolve(index.to_i64(), size))
+            .collect()
+    }
+    with_indices!(indices, slice => positions(slice, dims, policy))
+}

@@ -1,3 +1,5 @@
+use super::declutter;
+use super::layout::{self, Layout};
 use crate::eval::{self, Picking};
 use crate::index::IndexPolicy;
 use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
@@ -118,8 +120,20 @@ impl Gather {
         self.negative_indices.apply(self.row().index_policy)
     }
 
-    fn row(&self) -> &'static Row {
+    pub(super) fn row(&self) -> &'static Row {
         self.revision.row()
+    }
+
+    fn layout(&self, data_rank: usize, indices_rank: usize) -> Layout {
+        Layout {
+            batch: self.batch_dims,
+            outer: self.axis - self.batch_dims,
+            gathered: 1,
+            index: indices_rank - self.batch_dims,
+            inner: data_rank - self.axis - 1,
+            tuple: 0,
+            fused: false,
+        }
     }
 
     fn output_shape<D: DimLike>(&self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
@@ -176,6 +190,54 @@ impl TypedOp for Gather {
             eval::check_constant_indices(row, self.index_policy(), self.axis, dims, indices)?;
         }
         Ok(tvec!(data.datum_type.fact(shape)))
+    }
+
+    fn axes_mapping(
+        &self,
+        inputs: &[&TypedFact],
+        _outputs: &[&TypedFact],
+    ) -> TractResult<AxesMapping> {
+        self.layout(inputs[0].rank(), inputs[1].rank()).axes_mapping()
+    }
+
+    fn slice(
+        &self,
+        patch: &mut TypedModelPatch,
+        _model: &TypedModel,
+        _node: &TypedNode,
+        prefix: &str,
+        inputs: &[OutletId],
+        output_axis: usize,
+        start: &TDim,
+        end: &TDim,
+    ) -> TractResult<Option<TVec<OutletId>>> {
+        layout::slice(self.clone(), patch, prefix, inputs, output_axis, end.clone() - start)
+    }
+
+    fn change_axes(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+        io: InOut,
+        change: &AxisOp,
+    ) -> TractResult<Option<AxisChangeConsequence>> {
+        let inputs = model.node_input_facts(node.id)?;
+        let layout = self.layout(inputs[0].rank(), inputs[1].rank());
+        layout::change_axes(layout, model, node, io, change, |Layout { batch, outer, .. }| {
+            Box::new(Gather { axis: batch + outer, batch_dims: batch, ..self.clone() })
+        })
+    }
+
+    fn declutter(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+    ) -> TractResult<Option<TypedModelPatch>> {
+        declutter::gather(self, model, node)
+    }
+
+    fn cost(&self, inputs: &[&TypedFact]) -> TractResult<TVec<(Cost, TDim)>> {
+        eval::bytes_moved(&self.output_facts(inputs)?[0])
     }
 
     as_op!();

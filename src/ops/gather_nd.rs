@@ -1,3 +1,5 @@
+use super::declutter;
+use super::layout::{self, Layout};
 use crate::eval::{self, Picking};
 use crate::index::IndexPolicy;
 use crate::revision::{GatherNdRevision, NegativeIndices, Revision, Row};
@@ -97,6 +99,24 @@ impl GatherNd {
         self.revision.row()
     }
 
+    pub(super) fn fuses_batch(&self) -> bool {
+        shape::fuses_batch(self.row(), self.batch_dims)
+    }
+
+    /// `None` where the length of a tuple is not known.
+    fn layout(&self, data: &TypedFact, indices: &TypedFact) -> Option<Layout> {
+        let tuple = indices.shape.last()?.to_usize().ok()?;
+        Some(Layout {
+            batch: self.batch_dims,
+            outer: 0,
+            gathered: tuple,
+            index: indices.rank() - 1 - self.batch_dims,
+            inner: data.rank() - self.batch_dims - tuple,
+            tuple: 1,
+            fused: self.fuses_batch(),
+        })
+    }
+
     fn output_shape<D: DimLike>(&self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
         shape::gather_nd_shape(self.row(), self.batch_dims, data, indices)
     }
@@ -148,6 +168,57 @@ impl TypedOp for GatherNd {
             eval::check_constant_indices(row, self.index_policy(), self.batch_dims, dims, indices)?;
         }
         Ok(tvec!(data.datum_type.fact(shape)))
+    }
+
+    fn axes_mapping(
+        &self,
+        inputs: &[&TypedFact],
+        outputs: &[&TypedFact],
+    ) -> TractResult<AxesMapping> {
+        match self.layout(inputs[0], inputs[1]) {
+            Some(layout) => layout.axes_mapping(),
+            None => AxesMapping::disconnected(inputs, outputs),
+        }
+    }
+
+    fn slice(
+        &self,
+        patch: &mut TypedModelPatch,
+        _model: &TypedModel,
+        _node: &TypedNode,
+        prefix: &str,
+        inputs: &[OutletId],
+        output_axis: usize,
+        start: &TDim,
+        end: &TDim,
+    ) -> TractResult<Option<TVec<OutletId>>> {
+        layout::slice(self.clone(), patch, prefix, inputs, output_axis, end.clone() - start)
+    }
+
+    fn change_axes(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+        io: InOut,
+        change: &AxisOp,
+    ) -> TractResult<Option<AxisChangeConsequence>> {
+        let inputs = model.node_input_facts(node.id)?;
+        rule_if_some!(layout = self.layout(inputs[0], inputs[1]));
+        layout::change_axes(layout, model, node, io, change, |Layout { batch, .. }| {
+            Box::new(GatherNd { batch_dims: batch, ..self.clone() })
+        })
+    }
+
+    fn declutter(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+    ) -> TractResult<Option<TypedModelPatch>> {
+        declutter::gather_nd(self, model, node)
+    }
+
+    fn cost(&self, inputs: &[&TypedFact]) -> TractResult<TVec<(Cost, TDim)>> {
+        eval::bytes_moved(&self.output_facts(inputs)?[0])
     }
 
     as_op!();

@@ -1,0 +1,258 @@
+//! Rewrites of the operators into what is simpler, when a model is decluttered.
+//!
+//! All of them need indices that are constants and, for the sizes that the model knows, in range: then
+//! there is no error that a rewrite could lose, and no zero fill. Where an index is out of range or a
+//! size is not known, nothing is rewritten.
+
+use tract_core::internal::*;
+use tract_core::ops::array::Slice;
+
+use super::{Gather, GatherNd};
+use crate::eval::IntegerTensor;
+use crate::geometry;
+use crate::index::IndexPolicy;
+use crate::revision::{GatherRevision, Row};
+
+/// Constant indices, all in range.
+struct Positions {
+    /// The shape of `indices`.
+    shape: TVec<usize>,
+    /// For each entry of `indices` the position on its axis, counted from the first.
+    entries: Vec<usize>,
+}
+
+impl Positions {
+    /// `None` unless `indices` is a constant, the sizes of the axes that it walks are known, and all of
+    /// it is in range.
+    fn of(
+        row: &Row,
+        policy: IndexPolicy,
+        dims: &[TDim],
+        indices: &TypedFact,
+    ) -> TractResult<Option<Positions>> {
+        rule_if_some!(tensor = &indices.konst);
+        let dims: Option<TVec<usize>> = dims.iter().map(|dim| dim.to_usize().ok()).collect();
+        rule_if_some!(dims = dims);
+        rule_if_some!(integers = IntegerTensor::if_known(row, "indices", tensor)?);
+        rule_if_some!(entries = geometry::positions(integers.entries()?, &dims, policy));
+        Ok(Some(Positions { shape: tensor.shape().into(), entries }))
+    }
+
+    fn into_tensor(self) -> TractResult<Arc<Tensor>> {
+        let entries: Vec<i64> = self.entries.iter().map(|&entry| entry as i64).collect();
+        Ok(tensor1(&entries).into_shape(&self.shape)?.into_arc_tensor())
+    }
+}
+
+/// A rewrite of Gather.
+type Rewrite =
+    fn(&Gather, &TypedModel, &TypedNode, &Positions) -> TractResult<Option<TypedModelPatch>>;
+
+pub(super) fn gather(
+    op: &Gather,
+    model: &TypedModel,
+    node: &TypedNode,
+) -> TractResult<Option<TypedModelPatch>> {
+    let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(None) };
+    let dims = &data.shape[op.axis()..=op.axis()];
+    rule_if_some!(positions = Positions::of(op.row(), op.index_policy(), dims, indices)?);
+    let rewrites: [Rewrite; 4] =
+        [every_index_in_order, one_index, range_of_indices, gather_of_gather];
+    for rewrite in rewrites {
+        let patch = rewrite(op, model, node, &positions)?;
+        if patch.is_some() {
+            return Ok(patch);
+        }
+    }
+    normalize_indices(op.clone(), model, node, positions)
+}
+
+/// Indices `0, 1, ..., s - 1`, in each batch, pick the whole axis in its order: the output is `data`.
+fn every_index_in_order(
+    op: &Gather,
+    model: &TypedModel,
+    node: &TypedNode,
+    positions: &Positions,
+) -> TractResult<Option<TypedModelPatch>> {
+    let data = model.outlet_fact(node.inputs[0])?;
+    rule_if!(positions.shape.len() == op.batch_dims() + 1);
+    let size = positions.shape[op.batch_dims()];
+    rule_if!(data.shape[op.axis()] == size.to_dim());
+    rule_if!(positions.entries.iter().enumerate().all(|(n, &entry)| entry == n % size));
+    // A batch dimension may have become a number in the output that is a symbol in data.
+    rule_if!(data.shape == node.outputs[0].fact.shape);
+    // An output of the model has to remain a node of its own.
+    let outputs = model.output_outlets()?;
+    rule_if!(!(outputs.contains(&node.id.into()) && outputs.contains(&node.inputs[0])));
+    let mut patch = TypedModelPatch::new("indices that are all positions in order");
+    let data = patch.tap_model(model, node.inputs[0])?;
+    patch.shunt_outside(model, node.id.into(), data)?;
+    Ok(Some(patch))
+}
+
+/// One index picks a slice of length 1, whose axis becomes those of `indices`: none, or some of size 1.
+fn one_index(
+    op: &Gather,
+    model: &TypedModel,
+    node: &TypedNode,
+    positions: &Positions,
+) -> TractResult<Option<TypedModelPatch>> {
+    rule_if!(op.batch_dims() == 0);
+    let [position] = *positions.entries else { return Ok(None) };
+    let axis = op.axis();
+    let mut patch = TypedModelPatch::new("one constant index");
+    let mut wire = patch.tap_model(model, node.inputs[0])?;
+    // On an axis of size 1 there is nothing to slice.
+    if !patch.outlet_fact(wire)?.shape[axis].is_one() {
+        let slice = Slice::new(axis, position, position + 1);
+        wire = patch.wire_node(format!("{}.slice", node.name), slice, &[wire])?[0];
+    }
+    if positions.shape.is_empty() {
+        let name = format!("{}.remove_axis", node.name);
+        wire = patch.wire_node(name, AxisOp::Rm(axis), &[wire])?[0];
+    }
+    for added in 1..positions.shape.len() {
+        let name = format!("{}.add_axis_{added}", node.name);
+        wire = patch.wire_node(name, AxisOp::Add(axis), &[wire])?[0];
+    }
+    patch.shunt_outside(model, node.id.into(), wire)?;
+    Ok(Some(patch))
+}
+
+/// Indices `k, k + 1, ..., k + n` pick a slice.
+fn range_of_indices(
+    op: &Gather,
+    model: &TypedModel,
+    node: &TypedNode,
+    positions: &Positions,
+) -> TractResult<Option<TypedModelPatch>> {
+    rule_if!(op.batch_dims() == 0 && positions.shape.len() == 1);
+    rule_if_some!(start = positions.entries.first().copied());
+    rule_if!(positions.entries.iter().enumerate().all(|(n, &entry)| entry == start + n));
+    let mut patch = TypedModelPatch::new("a range of constant indices");
+    let data = patch.tap_model(model, node.inputs[0])?;
+    let slice = Slice::new(op.axis(), start, start + positions.entries.len());
+    let wire = patch.wire_node(&node.name, slice, &[data])?[0];
+    patch.shunt_outside(model, node.id.into(), wire)?;
+    Ok(Some(patch))
+}
+
+/// `data[first][second]`, along the same axis, is `data[first[second]]`: the second one picks among the
+/// first one's indices.
+fn gather_of_gather(
+    op: &Gather,
+    model: &TypedModel,
+    node: &TypedNode,
+    positions: &Positions,
+) -> TractResult<Option<TypedModelPatch>> {
+    let first_node = model.node(node.inputs[0].node);
+    rule_if_some!(first = first_node.op_as::<Gather>());
+    rule_if!(op.batch_dims() == 0 && first.batch_dims() == 0 && op.axis() == first.axis());
+    let [data, indices] = *model.node_input_facts(first_node.id)? else { return Ok(None) };
+    let dims = &data.shape[first.axis()..=first.axis()];
+    rule_if_some!(
+        first_positions = Positions::of(first.row(), first.index_policy(), dims, indices)?
+    );
+    rule_if!(first_positions.shape.len() == 1);
+    let picked = positions.entries.iter().map(|&entry| first_positions.entries[entry]).collect();
+    let picked = Positions { shape: positions.shape.clone(), entries: picked };
+    let mut patch = TypedModelPatch::new("a gather of a gather");
+    let data = patch.tap_model(model, first_node.inputs[0])?;
+    let indices = patch.add_const(format!("{}.indices", node.name), picked.into_tensor()?)?;
+    let wire = patch.wire_node(&node.name, op.clone(), &[data, indices])?[0];
+    patch.shunt_outside(model, node.id.into(), wire)?;
+    Ok(Some(patch))
+}
+
+/// Indices in one form, positions as `i64`: nodes that pick the same become equal, and the kernel takes
+/// them as they are.
+fn normalize_indices(
+    op: impl TypedOp,
+    model: &TypedModel,
+    node: &TypedNode,
+    positions: Positions,
+) -> TractResult<Option<TypedModelPatch>> {
+    let normalized = positions.into_tensor()?;
+    rule_if!(model.outlet_fact(node.inputs[1])?.konst.as_ref() != Some(&normalized));
+    let mut patch = TypedModelPatch::new("constant indices as positions");
+    let data = patch.tap_model(model, node.inputs[0])?;
+    let indices = patch.add_const(format!("{}.indices", node.name), normalized)?;
+    let wire = patch.wire_node(&node.name, op, &[data, indices])?[0];
+    patch.shunt_outside(model, node.id.into(), wire)?;
+    Ok(Some(patch))
+}
+
+pub(super) fn gather_nd(
+    op: &GatherNd,
+    model: &TypedModel,
+    node: &TypedNode,
+) -> TractResult<Option<TypedModelPatch>> {
+    let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(None) };
+    let batch_dims = op.batch_dims();
+    rule_if_some!(tuple = indices.shape.last().and_then(|dim| dim.to_usize().ok()));
+    let dims = &data.shape[batch_dims..][..tuple];
+    rule_if_some!(positions = Positions::of(op.row(), op.index_policy(), dims, indices)?);
+    rule_if!(!positions.entries.is_empty());
+    for rewrite in [single_entries_to_gather, leading_axes_of_size_1] {
+        let patch = rewrite(op, model, node, &positions)?;
+        if patch.is_some() {
+            return Ok(patch);
+        }
+    }
+    normalize_indices(op.clone(), model, node, positions)
+}
+
+/// Tuples of one entry index one axis: that is Gather on the axis behind the batch.
+fn single_entries_to_gather(
+    op: &GatherNd,
+    model: &TypedModel,
+    node: &TypedNode,
+    positions: &Positions,
+) -> TractResult<Option<TypedModelPatch>> {
+    let Some((1, shape)) = positions.shape.split_last().map(|(&tuple, shape)| (tuple, shape))
+    else {
+        return Ok(None);
+    };
+    rule_if!(!op.fuses_batch());
+    // In range and not negative, so that all revisions mean the same; this one has batch dimensions and
+    // refuses what is out of range.
+    let gather = Gather::new(GatherRevision::V7, op.batch_dims(), op.batch_dims())?;
+    let indices = Positions { shape: shape.into(), entries: positions.entries.clone() };
+    let mut patch = TypedModelPatch::new("tuples of one entry");
+    let data = patch.tap_model(model, node.inputs[0])?;
+    let indices = patch.add_const(format!("{}.indices", node.name), indices.into_tensor()?)?;
+    let wire = patch.wire_node(&node.name, gather, &[data, indices])?[0];
+    patch.shunt_outside(model, node.id.into(), wire)?;
+    Ok(Some(patch))
+}
+
+/// On an axis of size 1 the only index is 0: without these axes, and without their entries of the
+/// tuples, the others pick the same.
+fn leading_axes_of_size_1(
+    op: &GatherNd,
+    model: &TypedModel,
+    node: &TypedNode,
+    positions: &Positions,
+) -> TractResult<Option<TypedModelPatch>> {
+    let data = model.outlet_fact(node.inputs[0])?;
+    let batch_dims = op.batch_dims();
+    rule_if_some!((&tuple, shape) = positions.shape.split_last());
+    let ones = data.shape[batch_dims..][..tuple].iter().take_while(|dim| dim.is_one()).count();
+    // One entry remains: what a tuple of length 0 picks is said by no index.
+    let ones = ones.min(tuple.saturating_sub(1));
+    rule_if!(ones > 0);
+    let entries = positions.entries.chunks(tuple).flat_map(|tuple| &tuple[ones..]).copied();
+    let entries = entries.collect();
+    let shape = shape.iter().copied().chain([tuple - ones]).collect();
+    let mut patch = TypedModelPatch::new("tuples that reach over axes of size 1");
+    let mut data = patch.tap_model(model, node.inputs[0])?;
+    for removed in 0..ones {
+        let name = format!("{}.remove_axis_{removed}", node.name);
+        data = patch.wire_node(name, AxisOp::Rm(batch_dims), &[data])?[0];
+    }
+    let indices = Positions { shape, entries }.into_tensor()?;
+    let indices = patch.add_const(format!("{}.indices", node.name), indices)?;
+    let wire = patch.wire_node(&node.name, op.clone(), &[data, indices])?[0];
+    patch.shunt_outside(model, node.id.into(), wire)?;
+    Ok(Some(patch))
+}

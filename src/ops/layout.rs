@@ -1,0 +1,299 @@
+//! How the axes of the inputs become those of the output: for `axes_mapping`, `slice` and
+//! `change_axes` of both operators.
+
+use tract_core::internal::*;
+
+/// The axes of both operators, in groups:
+///
+/// ```text
+/// data    [batch][outer][gathered][inner]
+/// indices [batch][index][tuple]
+/// output  [batch][outer][index][inner]
+/// ```
+///
+/// Gather has one gathered axis and no tuple axis; GatherND has no outer axes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub batch: usize,
+    pub outer: usize,
+    pub gathered: usize,
+    pub index: usize,
+    pub inner: usize,
+    /// Axes of `indices` behind those: 1 for GatherND.
+    pub tuple: usize,
+    /// The batch axes are one axis of the output.
+    pub fused: bool,
+}
+
+/// The layout that a change of axes leads to, and the changes of inputs and output that go with it.
+type Changed = (Layout, TVec<(InOut, AxisOp)>);
+
+const DATA: InOut = InOut::In(0);
+const INDICES: InOut = InOut::In(1);
+const OUTPUT: InOut = InOut::Out(0);
+
+/// The groups that have a counterpart in the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Batch,
+    Outer,
+    Index,
+    Inner,
+}
+
+impl Layout {
+    /// The first position of a group in an input or in the output, if it has that group, and how many
+    /// axes it has.
+    fn span(&self, io: InOut, group: Group) -> Option<(usize, usize)> {
+        let Layout { batch, outer, gathered, index, inner, fused, .. } = *self;
+        let batch_in_output = if fused { 1 } else { batch };
+        match (io, group) {
+            (OUTPUT, Group::Batch) if fused => None,
+            (_, Group::Batch) => Some((0, batch)),
+            (DATA, Group::Outer) => Some((batch, outer)),
+            (DATA, Group::Inner) => Some((batch + outer + gathered, inner)),
+            (INDICES, Group::Index) => Some((batch, index)),
+            (OUTPUT, Group::Outer) => Some((batch_in_output, outer)),
+            (OUTPUT, Group::Index) => Some((batch_in_output + outer, index)),
+            (OUTPUT, Group::Inner) => Some((batch_in_output + outer + index, inner)),
+            _ => None,
+        }
+    }
+
+    /// The group that an axis belongs to, and its number there.
+    fn group_of(&self, io: InOut, axis: usize) -> Option<(Group, usize)> {
+        [Group::Batch, Group::Outer, Group::Index, Group::Inner].into_iter().find_map(|group| {
+            let (start, length) = self.span(io, group)?;
+            (start..start + length).contains(&axis).then(|| (group, axis - start))
+        })
+    }
+
+    /// Batch, outer, index and inner axes are those of the output; a gathered axis, a tuple and what is
+    /// fused are nobody's.
+    pub fn axes_mapping(&self) -> TractResult<AxesMapping> {
+        let data_rank = self.batch + self.outer + self.gathered + self.inner;
+        let indices_rank = self.batch + self.index + self.tuple;
+        let batch_in_output = if self.fused { 1 } else { self.batch };
+        let output_rank = batch_in_output + self.outer + self.index + self.inner;
+        let mut names = 'a'..;
+        let mut axis = || Axis::new(names.next().expect("letters do not end"), 2, 1);
+        let mut axes: TVec<Axis> = tvec!();
+        let ios = [(DATA, data_rank), (INDICES, indices_rank), (OUTPUT, output_rank)];
+        for group in [Group::Batch, Group::Outer, Group::Index, Group::Inner] {
+            for number in 0..self.length(group) {
+                let mut axis = axis();
+                for (io, _) in ios {
+                    if let Some((start, _)) = self.span(io, group) {
+                        axis = add(axis, io, start + number);
+                    }
+                }
+                axes.push(axis);
+            }
+        }
+        for (io, rank) in ios {
+            for position in (0..rank).filter(|it| self.group_of(io, *it).is_none()) {
+                axes.push(add(axis(), io, position));
+            }
+        }
+        AxesMapping::new(2, 1, axes)
+    }
+
+    fn length(&self, group: Group) -> usize {
+        match group {
+            Group::Batch => self.batch,
+            Group::Outer => self.outer,
+            Group::Index => self.index,
+            Group::Inner => self.inner,
+        }
+    }
+
+    fn length_mut(&mut self, group: Group) -> &mut usize {
+        match group {
+            Group::Batch => &mut self.batch,
+            Group::Outer => &mut self.outer,
+            Group::Index => &mut self.index,
+            Group::Inner => &mut self.inner,
+        }
+    }
+
+    /// What `change` on `io` makes of the operator, and on which inputs and outputs it is a change as
+    /// well; `None` where the operator cannot follow.
+    ///
+    /// `indices_are_constant` decides what an axis of size 1 in front of `data` is: a batch axis, that
+    /// `indices` gets too, or an outer axis.
+    pub fn change_axes(
+        &self,
+        io: InOut,
+        change: &AxisOp,
+        indices_are_constant: bool,
+    ) -> Option<Changed> {
+        match change.canonical().as_ref() {
+            AxisOp::Add(axis) => {
+                let group = self.group_that_takes(io, *axis, indices_are_constant)?;
+                let number = axis - self.span(io, group)?.0;
+                self.change_group(group, 1, 0, |start| AxisOp::Add(start + number))
+            }
+            AxisOp::Rm(axis) => {
+                let (group, number) = self.group_of(io, *axis)?;
+                self.change_group(group, 0, 1, |start| AxisOp::Rm(start + number))
+            }
+            &AxisOp::Move(from, to) => {
+                self.move_in_group(io, from, to).or_else(|| self.move_anywhere(io, from, to))
+            }
+            AxisOp::Reshape(at, from, to) => {
+                let (group, number) = self.group_of(io, *at)?;
+                let (_, length) = self.span(io, group)?;
+                if number + from.len() > length {
+                    return None;
+                }
+                self.change_group(group, to.len(), from.len(), |start| {
+                    AxisOp::Reshape(start + number, from.clone(), to.clone())
+                })
+            }
+        }
+    }
+
+    fn move_in_group(&self, io: InOut, from: usize, to: usize) -> Option<Changed> {
+        let (group, from) = self.group_of(io, from)?;
+        let (start, length) = self.span(io, group)?;
+        let to = to.checked_sub(start).filter(|to| *to < length)?;
+        self.change_group(group, 0, 0, |start| AxisOp::Move(start + from, start + to))
+    }
+
+    /// An axis of `data` moves to the other side of the gathered one, or the gathered one moves, which
+    /// the output can follow if there is at most one index axis.
+    fn move_anywhere(&self, io: InOut, from: usize, to: usize) -> Option<Changed> {
+        let Layout { batch, outer, index, inner, .. } = *self;
+        let axis = batch + outer;
+        let (data_from, data_to) = match io {
+            _ if self.tuple > 0 || from < batch || to < batch => return None,
+            DATA => (from, to),
+            OUTPUT if from == axis && index == 1 => (from, to),
+            OUTPUT => {
+                let (group, _) = self.group_of(io, from)?;
+                let data_from = match group {
+                    Group::Outer => from,
+                    Group::Inner => from + 1 - index,
+                    Group::Index | Group::Batch => return None,
+                };
+                // Where the index axes begin once the axis is taken out.
+                let rest = if data_from < axis { axis - 1 } else { axis };
+                match to {
+                    _ if to <= rest => (data_from, to),
+                    _ if to >= rest + index => (data_from, to + 1 - index),
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        let in_data = AxisOp::Move(data_from, data_to);
+        let moved_axis = in_data.transform_axis(axis)?;
+        let in_output = |axis: usize, position: usize| {
+            if position < axis { position } else { position + index - 1 }
+        };
+        let (output_from, output_to) = match (data_from == axis, index) {
+            (true, 0) => (0, 0),
+            (true, 1) => (axis, moved_axis),
+            (true, _) => return None,
+            (false, _) => (in_output(axis, data_from), in_output(moved_axis, data_to)),
+        };
+        let outer = moved_axis - batch;
+        let changed = Layout { outer, inner: self.outer + inner - outer, ..*self };
+        let mut changes = tvec!((DATA, in_data));
+        if output_from != output_to {
+            changes.push((OUTPUT, AxisOp::Move(output_from, output_to)));
+        }
+        Some((changed, changes))
+    }
+
+    /// Which group a new axis at this position joins. At a border there are two to choose from.
+    fn group_that_takes(
+        &self,
+        io: InOut,
+        axis: usize,
+        indices_are_constant: bool,
+    ) -> Option<Group> {
+        let takes = |group: Group| {
+            self.span(io, group).is_some_and(|(start, length)| {
+                (start..=start + length).contains(&axis)
+                    // GatherND has no outer axes.
+                    && (group != Group::Outer || self.tuple == 0)
+            })
+        };
+        let order = match io {
+            // Batch first, for models that are batched: data and indices both get the axis then.
+            DATA if !indices_are_constant => {
+                [Group::Batch, Group::Outer, Group::Inner, Group::Index]
+            }
+            // The other groups leave one of the inputs as it is.
+            _ => [Group::Outer, Group::Inner, Group::Index, Group::Batch],
+        };
+        order.into_iter().find(|group| takes(*group))
+    }
+
+    /// The same change wherever the group is.
+    fn change_group(
+        &self,
+        group: Group,
+        more: usize,
+        less: usize,
+        change: impl Fn(usize) -> AxisOp,
+    ) -> Option<Changed> {
+        let mut changed = *self;
+        let length = changed.length_mut(group);
+        *length = *length + more - less;
+        let mut changes = tvec!();
+        for io in [DATA, INDICES, OUTPUT] {
+            if let Some((start, _)) = self.span(io, group) {
+                changes.push((io, change(start)));
+            }
+        }
+        // Fused batch axes stay one axis of the output, whatever happens to them in the inputs.
+        let fused_changes = group == Group::Batch && self.fused;
+        (!fused_changes).then_some((changed, changes))
+    }
+}
+
+fn add(axis: Axis, io: InOut, position: usize) -> Axis {
+    match io {
+        InOut::In(slot) => axis.input(slot, position),
+        InOut::Out(slot) => axis.output(slot, position),
+    }
+}
+
+/// The rest of `TypedOp::slice`: the node with inputs that are sliced already, as the axes mapping says.
+///
+/// Indices that only the rest of the output needs are not looked at any more, as nobody looks at those
+/// of a node whose output is not used.
+pub(super) fn slice(
+    op: impl Into<Box<dyn TypedOp>>,
+    patch: &mut TypedModelPatch,
+    name: &str,
+    inputs: &[OutletId],
+    output_axis: usize,
+    length: TDim,
+) -> TractResult<Option<TVec<OutletId>>> {
+    let outputs = patch.wire_node(name, op, inputs)?;
+    // Not so for an axis that no input has, or where an input of size 1 was left whole.
+    let is_sliced = patch.outlet_fact(outputs[0])?.shape[output_axis] == length;
+    Ok(is_sliced.then_some(outputs))
+}
+
+/// `TypedOp::change_axes`: `changed` makes the operator of the layout.
+pub(super) fn change_axes(
+    layout: Layout,
+    model: &TypedModel,
+    node: &TypedNode,
+    io: InOut,
+    change: &AxisOp,
+    changed: impl FnOnce(Layout) -> Box<dyn TypedOp>,
+) -> TractResult<Option<AxisChangeConsequence>> {
+    let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(None) };
+    rule_if_some!((new, wire_changes) = layout.change_axes(io, change, indices.konst.is_some()));
+    // Batch dimensions with different symbols are equal when they run; until then they do not change
+    // in the same way.
+    let changes_batch = wire_changes.len() == 3 && !matches!(change, AxisOp::Add(_));
+    rule_if!(!changes_batch || data.shape[..layout.batch] == indices.shape[..layout.batch]);
+    let substitute_op = (new != layout).then(|| changed(new));
+    Ok(Some(AxisChangeConsequence { substitute_op, wire_changes }))
+}
