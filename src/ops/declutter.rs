@@ -5,7 +5,7 @@
 //! size is not known, nothing is rewritten.
 
 use tract_core::internal::*;
-use tract_core::ops::array::Slice;
+use tract_core::ops::array::{Slice, TypedConcat};
 
 use super::{Gather, GatherNd};
 use crate::eval::IntegerTensor;
@@ -56,8 +56,8 @@ pub(super) fn gather(
     let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(None) };
     let dims = &data.shape[op.axis()..=op.axis()];
     rule_if_some!(positions = Positions::of(op.row(), op.index_policy(), dims, indices)?);
-    let rewrites: [Rewrite; 4] =
-        [every_index_in_order, one_index, range_of_indices, gather_of_gather];
+    let rewrites: [Rewrite; 5] =
+        [one_part_of_a_concat, every_index_in_order, one_index, range_of_indices, gather_of_gather];
     for rewrite in rewrites {
         let patch = rewrite(op, model, node, &positions)?;
         if patch.is_some() {
@@ -65,6 +65,37 @@ pub(super) fn gather(
         }
     }
     normalize_indices(op.clone(), model, node, positions)
+}
+
+/// Where `data` is put together of parts along the gathered axis, and all indices pick from one of them:
+/// the same from that part alone.
+fn one_part_of_a_concat(
+    op: &Gather,
+    model: &TypedModel,
+    node: &TypedNode,
+    positions: &Positions,
+) -> TractResult<Option<TypedModelPatch>> {
+    let concat = model.node(node.inputs[0].node);
+    rule_if!(concat.op_as::<TypedConcat>().is_some_and(|concat| concat.axis == op.axis()));
+    let mut start = 0;
+    for &part in &concat.inputs {
+        // The parts before have to be of known sizes as well.
+        rule_if_some!(size = model.outlet_fact(part)?.shape[op.axis()].to_usize().ok());
+        let in_part = |entry: &usize| (start..start + size).contains(entry);
+        if !positions.entries.is_empty() && positions.entries.iter().all(in_part) {
+            let entries = positions.entries.iter().map(|entry| entry - start).collect();
+            let in_part = Positions { shape: positions.shape.clone(), entries };
+            let mut patch = TypedModelPatch::new("constant indices into one part of a concat");
+            let part = patch.tap_model(model, part)?;
+            let indices = in_part.into_tensor()?;
+            let indices = patch.add_const(format!("{}.indices", node.name), indices)?;
+            let wire = patch.wire_node(&node.name, op.clone(), &[part, indices])?[0];
+            patch.shunt_outside(model, node.id.into(), wire)?;
+            return Ok(Some(patch));
+        }
+        start += size;
+    }
+    Ok(None)
 }
 
 /// Indices `0, 1, ..., s - 1`, in each batch, pick the whole axis in its order: the output is `data`.
@@ -164,8 +195,7 @@ fn gather_of_gather(
     Ok(Some(patch))
 }
 
-/// Indices in one form, positions as `i64`: nodes that pick the same become equal, and the kernel takes
-/// them as they are.
+/// Indices in one form, positions as `i64`, which the kernel takes as they are.
 fn normalize_indices(
     op: impl TypedOp,
     model: &TypedModel,

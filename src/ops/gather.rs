@@ -132,7 +132,7 @@ impl Gather {
             index: indices_rank - self.batch_dims,
             inner: data_rank - self.axis - 1,
             tuple: 0,
-            fused: false,
+            fuses_batch: false,
         }
     }
 

@@ -2,7 +2,7 @@ use super::declutter;
 use super::layout::{self, Layout};
 use crate::eval::{self, Picking};
 use crate::index::IndexPolicy;
-use crate::revision::{GatherNdRevision, NegativeIndices, Revision, Row};
+use crate::revision::{BatchAxes, GatherNdRevision, NegativeIndices, Revision, Row};
 use crate::shape;
 use tract_core::internal::*;
 
@@ -113,7 +113,7 @@ impl GatherNd {
             index: indices.rank() - 1 - self.batch_dims,
             inner: data.rank() - self.batch_dims - tuple,
             tuple: 1,
-            fused: self.fuses_batch(),
+            fuses_batch: self.row().batch_axes == BatchAxes::Fused,
         })
     }
 

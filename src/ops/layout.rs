@@ -21,8 +21,8 @@ pub(super) struct Layout {
     pub inner: usize,
     /// Axes of `indices` behind those: 1 for GatherND.
     pub tuple: usize,
-    /// The batch axes are one axis of the output.
-    pub fused: bool,
+    /// Where there are several batch axes, they are one axis of the output.
+    pub fuses_batch: bool,
 }
 
 /// The layout that a change of axes leads to, and the changes of inputs and output that go with it.
@@ -42,13 +42,17 @@ enum Group {
 }
 
 impl Layout {
+    fn fused(&self) -> bool {
+        self.fuses_batch && self.batch > 1
+    }
+
     /// The first position of a group in an input or in the output, if it has that group, and how many
     /// axes it has.
     fn span(&self, io: InOut, group: Group) -> Option<(usize, usize)> {
-        let Layout { batch, outer, gathered, index, inner, fused, .. } = *self;
-        let batch_in_output = if fused { 1 } else { batch };
+        let Layout { batch, outer, gathered, index, inner, .. } = *self;
+        let batch_in_output = if self.fused() { 1 } else { batch };
         match (io, group) {
-            (OUTPUT, Group::Batch) if fused => None,
+            (OUTPUT, Group::Batch) if self.fused() => None,
             (_, Group::Batch) => Some((0, batch)),
             (DATA, Group::Outer) => Some((batch, outer)),
             (DATA, Group::Inner) => Some((batch + outer + gathered, inner)),
@@ -73,7 +77,7 @@ impl Layout {
     pub fn axes_mapping(&self) -> TractResult<AxesMapping> {
         let data_rank = self.batch + self.outer + self.gathered + self.inner;
         let indices_rank = self.batch + self.index + self.tuple;
-        let batch_in_output = if self.fused { 1 } else { self.batch };
+        let batch_in_output = if self.fused() { 1 } else { self.batch };
         let output_rank = batch_in_output + self.outer + self.index + self.inner;
         let mut names = 'a'..;
         let mut axis = || Axis::new(names.next().expect("letters do not end"), 2, 1);
@@ -249,8 +253,8 @@ impl Layout {
             }
         }
         // Fused batch axes stay one axis of the output, whatever happens to them in the inputs.
-        let fused_changes = group == Group::Batch && self.fused;
-        (!fused_changes).then_some((changed, changes))
+        let fused = group == Group::Batch && (self.fused() || changed.fused());
+        (!fused).then_some((changed, changes))
     }
 }
 
@@ -289,7 +293,11 @@ pub(super) fn change_axes(
     changed: impl FnOnce(Layout) -> Box<dyn TypedOp>,
 ) -> TractResult<Option<AxisChangeConsequence>> {
     let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(None) };
-    rule_if_some!((new, wire_changes) = layout.change_axes(io, change, indices.konst.is_some()));
+    rule_if_some!((new, mut wire_changes) = layout.change_axes(io, change, indices.konst.is_some()));
+    // In the words it was asked in: tract compares changes of the same wire.
+    wire_changes.iter_mut().filter(|(at, _)| *at == io).for_each(|(_, it)| *it = change.clone());
+    // GatherND: `batch_dims < data.rank`, which tuples of length 0 could come to miss.
+    rule_if!(new.gathered + new.inner > 0);
     // Batch dimensions with different symbols are equal when they run; until then they do not change
     // in the same way.
     let changes_batch = wire_changes.len() == 3 && !matches!(change, AxisOp::Add(_));

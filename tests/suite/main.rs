@@ -5,6 +5,7 @@ mod contract;
 mod elements;
 mod inference;
 mod onnx_model;
+mod optimizer;
 mod oracle;
 mod properties;
 mod registration;

@@ -6,7 +6,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestCaseError;
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::tract_onnx::tract_hir::internal::{Factoid, SpecialOps, TDim, ToDim, TypedOp};
+use tract_openvino::tract_onnx::tract_core::batchify::{Batchify, BatchifyConfig};
+use tract_openvino::tract_onnx::tract_core::ops::array::Slice;
+use tract_openvino::tract_onnx::tract_core::transform::ModelTransform;
+use tract_openvino::tract_onnx::tract_hir::internal::{
+    AxisOp, EvalContext, Factoid, InOut, SpecialOps, TDim, ToDim, TypedOp,
+};
 use tract_openvino::{
     Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange, IndexPolicy,
     NegativeIndices, OpenVinoOptions, WithOpenVino, tract_onnx,
@@ -364,4 +369,190 @@ proptest! {
         prop_assert_eq!(inferred.datum_type.concretize(), Some(typed.datum_type));
         prop_assert_eq!(inferred.shape.concretize(), Some(typed.shape.to_tvec()));
     }
+
+    /// A slice of the output is what is computed, from slices of the inputs.
+    #[test]
+    fn sliced_nodes(
+        node in node(vec![DatumType::F32, DatumType::String], vec![DatumType::I32, DatumType::I64]),
+        [axis, start, end] in any::<[u8; 3]>(),
+    ) {
+        let Ok(expected) = node.expected() else { return Ok(()) };
+        let rank = expected.shape.len();
+        if rank == 0 {
+            return Ok(());
+        }
+        let axis = axis as usize % rank;
+        let size = expected.shape[axis];
+        if size == 0 {
+            return Ok(());
+        }
+        let start = start as usize % size;
+        let end = start + 1 + end as usize % (size - start);
+        let expected = elements::elements(node.data_type, &expected.shape, expected.offsets);
+        let expected = expected.slice(axis, start, end).unwrap();
+
+        let mut model = node.typed().unwrap();
+        let output = model.output_outlets().unwrap()[0];
+        let slice = model.wire_node("slice", Slice::new(axis, start, end), &[output]).unwrap();
+        model.select_output_outlets(&slice).unwrap();
+        for stage in [Stage::Decluttered, Stage::Optimized] {
+            let outputs = StagedModel::from_typed(model.clone(), stage)
+                .and_then(|model| model.run(&node.fed()))
+                .map_err(|error| TestCaseError::fail(format!("{stage:?}: {error:?}")))?;
+            if let Err(difference) = compare(&expected, &outputs[0]) {
+                return Err(TestCaseError::fail(format!("{stage:?}: {difference}")));
+            }
+        }
+        // All the axes can be sliced before but the one that fuses several.
+        let fused = node.operator == Operator::GatherNd(GatherNdRevision::V5)
+            && node.batch_dims > 1
+            && axis == 0;
+        let model = model.into_decluttered().unwrap();
+        let behind = model.nodes().iter().filter(|node| node.op_is::<Slice>()).any(|slice| {
+            let before = model.node(slice.inputs[0].node);
+            before.op_is::<Gather>() || before.op_is::<GatherNd>()
+        });
+        prop_assert!(!behind || fused, "{}", model);
+    }
+
+    /// Where an operator says how it follows a change of axes, it does.
+    #[test]
+    fn changed_axes(
+        node in node(vec![DatumType::F32], vec![DatumType::I32]),
+        change in any::<[u8; 4]>(),
+    ) {
+        let node = Node { symbolic: false, constant_data: false, ..node };
+        let expected = node.expected();
+        // Constant ones that are bad make no model.
+        if expected.is_err() && node.constant_indices {
+            return Ok(());
+        }
+        let model = node.typed().unwrap();
+        let gather = model.node_by_name("gather").unwrap();
+        let facts = [gather.inputs[0], gather.inputs[1], gather.id.into()];
+        let io = [InOut::In(0), InOut::In(1), InOut::Out(0)][change[0] as usize % 3];
+        let fact = model.outlet_fact(facts[change[0] as usize % 3]).unwrap();
+        let Some(change) = change_of(fact.shape.as_concrete().unwrap(), change) else { return Ok(()) };
+        let Some(consequence) = gather.op.change_axes(&model, gather, io, &change).unwrap() else {
+            return Ok(());
+        };
+        prop_assert!(consequence.wire_changes.contains(&(io, change.clone())));
+        let changed = |at: InOut, mut tensor: Tensor| {
+            for (io, change) in &consequence.wire_changes {
+                if *io == at {
+                    change.change_tensor(&mut tensor, false).unwrap();
+                }
+            }
+            tensor
+        };
+        let op = consequence.substitute_op.clone().unwrap_or_else(|| gather.op.clone());
+        let inputs = [node.data_tensor(), node.indices_tensor()];
+        let inputs = inputs.into_iter().enumerate();
+        let inputs = inputs.map(|(slot, tensor)| changed(InOut::In(slot), tensor).into());
+        let result = op.eval(&EvalContext::out_of_plan(), inputs.collect());
+        match expected {
+            Ok(expected) => {
+                let expected =
+                    elements::elements(node.data_type, &expected.shape, expected.offsets);
+                let got = result.map_err(|e| TestCaseError::fail(format!("{change:?}: {e:?}")))?;
+                let expected = changed(InOut::Out(0), expected);
+                prop_assert_eq!(&*got[0], &expected, "{:?} on {:?}", change, io);
+            }
+            Err(_) => prop_assert!(result.is_err()),
+        }
+    }
+
+    /// Two seats of a batched model give what two runs give.
+    #[test]
+    fn batched_nodes(
+        nodes in node(vec![DatumType::F32], vec![DatumType::I64])
+            .prop_flat_map(|node| (Just(node.clone()), indices_like(node))),
+    ) {
+        let (first, second) = nodes;
+        let first = Node { symbolic: false, constant_data: false, ..first };
+        let second = Node { indices: second, ..first.clone() };
+        let fused = first.operator == Operator::GatherNd(GatherNdRevision::V5)
+            && first.batch_dims > 0;
+        // A new batch axis is one of the indices too, and there is no broadcasting; only Gather without
+        // batch dimensions has another axis to make of it.
+        let shared = first.constant_indices
+            && (first.batch_dims > 0 || matches!(first.operator, Operator::GatherNd(_)));
+        let (Ok(one), Ok(two)) = (first.expected(), second.expected()) else { return Ok(()) };
+        let second = if first.constant_indices { &first } else { &second };
+        let two = if first.constant_indices { &one } else { &two };
+        let volume = one.offsets.len();
+        if volume == 0 || fused || shared {
+            return Ok(());
+        }
+        let batched = first.typed().and_then(|mut model| {
+            Batchify(BatchifyConfig::default()).transform(&mut model)?;
+            Ok(model)
+        });
+        let batched = batched.map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
+        let stack = |a: Tensor, b: Tensor| {
+            let add = |mut tensor: Tensor| {
+                tensor.insert_axis(0).unwrap();
+                tensor
+            };
+            Tensor::stack_tensors(0, &[add(a), add(b)]).unwrap()
+        };
+        let fed: Vec<Tensor> =
+            first.fed().into_iter().zip(second.fed()).map(|(a, b)| stack(a, b)).collect();
+        let expected = [&one, two].map(|output| {
+            let offsets = output.offsets.iter().copied();
+            elements::elements(first.data_type, &output.shape, offsets)
+        });
+        let [one, two] = expected;
+        let expected = stack(one, two);
+        for stage in [Stage::Typed, Stage::Decluttered, Stage::Optimized] {
+            let outputs = StagedModel::from_typed(batched.clone(), stage)
+                .and_then(|model| model.run(&fed))
+                .map_err(|error| TestCaseError::fail(format!("{stage:?}: {error:?}")))?;
+            if let Err(difference) = compare(&expected, &outputs[0]) {
+                return Err(TestCaseError::fail(format!("{stage:?}: {difference}")));
+            }
+        }
+    }
+}
+
+/// A change of axes that a tensor of this shape allows.
+fn change_of(shape: &[usize], [_, kind, from, to]: [u8; 4]) -> Option<AxisOp> {
+    let rank = shape.len();
+    let (from, to) = (from as usize, to as usize);
+    Some(match kind % 4 {
+        0 => AxisOp::Add(from % (rank + 1)),
+        1 => {
+            let ones: Vec<usize> = (0..rank).filter(|axis| shape[*axis] == 1).collect();
+            AxisOp::Rm(*ones.get(from % ones.len().max(1))?)
+        }
+        2 if rank > 1 && from % rank != to % rank => AxisOp::Move(from % rank, to % rank),
+        3 if rank > 0 => {
+            let at = from % rank;
+            match shape.get(at + 1) {
+                Some(next) if to % 2 == 0 => {
+                    let product = (shape[at] * next).to_dim();
+                    AxisOp::Reshape(at, tvec!(shape[at].to_dim(), next.to_dim()), tvec!(product))
+                }
+                _ if shape[at] % 2 == 0 => {
+                    let halves = tvec!(2.to_dim(), (shape[at] / 2).to_dim());
+                    AxisOp::Reshape(at, tvec!(shape[at].to_dim()), halves)
+                }
+                _ => return None,
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// Other indices for the same node, in the order of its entries reversed: mostly as valid as those.
+fn indices_like(node: Node) -> impl Strategy<Value = Integers> {
+    let mut reversed = node.indices.clone();
+    let tuple = match node.operator {
+        Operator::Gather(_) => 1,
+        Operator::GatherNd(_) => *reversed.shape.last().unwrap(),
+    };
+    if tuple > 0 {
+        reversed.entries = reversed.entries.chunks(tuple).rev().flatten().copied().collect();
+    }
+    Just(reversed)
 }

@@ -1,0 +1,318 @@
+//! What tract's optimiser does with the operators: each rewrite where it applies, and one step beyond.
+
+use model_cases::{Stage, StagedModel};
+use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_core::floats::FloatPrecisionTranslator;
+use tract_openvino::tract_onnx::tract_core::ops::array::TypedConcat;
+use tract_openvino::tract_onnx::tract_core::transform::ModelTransform;
+use tract_openvino::tract_onnx::tract_hir::internal::{
+    AxisOp, Cost, SpecialOps, TDim, ToDim, TypedOp,
+};
+use tract_openvino::{Gather, GatherNd, GatherNdRevision, GatherRevision, NegativeIndices};
+
+const V7: GatherRevision = GatherRevision::V7;
+const V8: GatherRevision = GatherRevision::V8;
+
+fn gather(revision: GatherRevision, axis: usize, batch_dims: usize) -> Gather {
+    Gather::new(revision, axis, batch_dims).unwrap()
+}
+
+fn gather_nd(batch_dims: i64) -> GatherNd {
+    GatherNd::new(GatherNdRevision::V8, batch_dims).unwrap()
+}
+
+/// `data` that counts from 0.
+fn counting(shape: &[usize]) -> Tensor {
+    let length = shape.iter().product::<usize>();
+    let numbers: Vec<f32> = (0..length).map(|number| number as f32).collect();
+    tensor1(&numbers).into_shape(shape).unwrap()
+}
+
+/// One node with fed data and constant indices.
+fn with_constant(op: impl TypedOp, data: &[TDim], indices: Tensor) -> TypedModel {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact(data)).unwrap();
+    let indices = model.add_const("indices", indices).unwrap();
+    let output = model.wire_node("gather", op, &[data, indices]).unwrap();
+    model.select_output_outlets(&output).unwrap();
+    model
+}
+
+/// The operators that are left when the model is decluttered, in the order of evaluation, but for
+/// sources and constants.
+fn decluttered_ops(model: &TypedModel) -> Vec<String> {
+    let model = model.clone().into_decluttered().unwrap();
+    let order = model.eval_order().unwrap();
+    let names = order.iter().map(|id| model.node(*id).op.name().to_string());
+    names.filter(|name| name != "Source" && name != "Const").collect()
+}
+
+/// Declutters the model into these operators, which give what the model as it was gave.
+#[track_caller]
+fn check(model: &TypedModel, data: Tensor, expected: &[&str]) {
+    assert_eq!(decluttered_ops(model), expected);
+    let run = |stage| {
+        let model = StagedModel::from_typed(model.clone(), stage).unwrap();
+        model.run(std::slice::from_ref(&data)).unwrap()
+    };
+    let typed = run(Stage::Typed);
+    assert_eq!(run(Stage::Decluttered), typed);
+    assert_eq!(run(Stage::Optimized), typed);
+}
+
+#[track_caller]
+fn check_constant(op: impl TypedOp, data: &[usize], indices: Tensor, expected: &[&str]) {
+    let dims: Vec<TDim> = data.iter().map(|dim| dim.to_dim()).collect();
+    check(&with_constant(op, &dims, indices), counting(data), expected);
+}
+
+#[test]
+fn every_index_in_order_is_nothing() {
+    check_constant(gather(V7, 1, 0), &[2, 3], tensor1(&[0i64, 1, 2]), &[]);
+    check_constant(gather(V8, 1, 0), &[2, 3], tensor1(&[0i32, -2, -1]), &[]);
+    check_constant(gather(V7, 1, 1), &[2, 3], tensor2(&[[0i64, 1, 2], [0, 1, 2]]), &[]);
+    // One is missing, out of order, twice, zero-filled, in another batch; or the axes differ.
+    check_constant(gather(V7, 1, 0), &[2, 4], tensor1(&[0i64, 1, 2]), &["Slice"]);
+    check_constant(gather(V7, 1, 0), &[2, 3], tensor1(&[0i64, 2, 1]), &["Gather-7"]);
+    check_constant(gather(V7, 1, 0), &[2, 3], tensor1(&[0i64, 1, 2, 0]), &["Gather-7"]);
+    check_constant(gather(V8, 1, 0), &[2, 2], tensor1(&[0i64, 1, 2]), &["Gather-8"]);
+    let two = tensor2(&[[0i64, 1, 2], [0, 2, 1]]);
+    check_constant(gather(V7, 1, 1), &[2, 3], two, &["Gather-7"]);
+    check_constant(gather(V7, 1, 0), &[2, 4], tensor2(&[[0i64, 1], [2, 3]]), &["Gather-7"]);
+}
+
+#[test]
+fn of_an_axis_of_unknown_size_nothing_is_known() {
+    for indices in [tensor1(&[0i64]), tensor1(&[0i64, 1]), tensor1(&[0i64, 1, 2])] {
+        let mut model = TypedModel::default();
+        let n = model.symbols.sym("N");
+        let data = model.add_source("data", f32::fact(&[2.to_dim(), n.into()])).unwrap();
+        let indices = model.add_const("indices", indices).unwrap();
+        let output = model.wire_node("gather", gather(V7, 1, 0), &[data, indices]).unwrap();
+        model.select_output_outlets(&output).unwrap();
+        check(&model, counting(&[2, 3]), &["Gather-7"]);
+    }
+}
+
+#[test]
+fn one_index_is_a_slice() {
+    check_constant(gather(V7, 1, 0), &[2, 3], tensor0(2i64), &["Slice", "RmAxis"]);
+    check_constant(gather(V8, 1, 0), &[2, 3], tensor1(&[-1i8]), &["Slice"]);
+    check_constant(gather(V7, 0, 0), &[2, 3], tensor2(&[[1u8]]), &["Slice", "AddAxis"]);
+    // Zero-filled; or with a batch.
+    check_constant(gather(V8, 1, 0), &[2, 3], tensor0(3i64), &["Gather-8"]);
+    check_constant(gather(V7, 1, 1), &[2, 3], tensor1(&[1i64, 2]), &["Gather-7"]);
+}
+
+#[test]
+fn index_0_of_an_axis_of_size_1_is_no_slice() {
+    check_constant(gather(V7, 1, 0), &[2, 1], tensor0(0i64), &["RmAxis"]);
+    check_constant(gather(V8, 1, 0), &[2, 1], tensor1(&[-1i64]), &[]);
+    check_constant(gather(V8, 1, 0), &[2, 1], tensor1(&[1i64]), &["Gather-8"]);
+}
+
+#[test]
+fn ascending_indices_are_a_slice() {
+    check_constant(gather(V7, 0, 0), &[5, 2], tensor1(&[1i32, 2, 3]), &["Slice"]);
+    check_constant(gather(V8, 0, 0), &[5, 2], tensor1(&[-3i64, 3, -1]), &["Slice"]);
+    // With a gap, a step back, a zero-filled end, in two rows.
+    check_constant(gather(V7, 0, 0), &[5, 2], tensor1(&[1i32, 3]), &["Gather-7"]);
+    check_constant(gather(V7, 0, 0), &[5, 2], tensor1(&[2i32, 1]), &["Gather-7"]);
+    check_constant(gather(V8, 0, 0), &[5, 2], tensor1(&[3i32, 4, 5]), &["Gather-8"]);
+    check_constant(gather(V7, 0, 0), &[5, 2], tensor2(&[[1i32, 2], [2, 3]]), &["Gather-7"]);
+}
+
+/// Two nodes, one after the other, with constant indices.
+fn chain(
+    first: Gather,
+    data: &[usize],
+    first_indices: Tensor,
+    op: Gather,
+    indices: Tensor,
+) -> TypedModel {
+    let dims: Vec<TDim> = data.iter().map(|dim| dim.to_dim()).collect();
+    let mut model = with_constant(first, &dims, first_indices);
+    let first = model.output_outlets().unwrap()[0];
+    let indices = model.add_const("second_indices", indices).unwrap();
+    let output = model.wire_node("second", op, &[first, indices]).unwrap();
+    model.select_output_outlets(&output).unwrap();
+    model
+}
+
+#[test]
+fn a_gather_of_a_gather_is_one() {
+    let first = tensor1(&[4i64, 0, 2, 1]);
+    let one =
+        chain(gather(V7, 1, 0), &[2, 5], first.clone(), gather(V8, 1, 0), tensor2(&[[3i64, -4]]));
+    check(&one, counting(&[2, 5]), &["Gather-8"]);
+    // Along another axis; one with a zero fill; one with a batch; indices of two axes.
+    let other =
+        chain(gather(V7, 1, 0), &[3, 5], first.clone(), gather(V7, 0, 0), tensor1(&[2i64, 0]));
+    check(&other, counting(&[3, 5]), &["Gather-7", "Gather-7"]);
+    let zeros =
+        chain(gather(V8, 1, 0), &[2, 4], first.clone(), gather(V7, 1, 0), tensor1(&[3i64, 0]));
+    check(&zeros, counting(&[2, 4]), &["Gather-8", "Gather-7"]);
+    let zeros = chain(gather(V7, 1, 0), &[2, 5], first, gather(V8, 1, 0), tensor1(&[4i64, 0]));
+    check(&zeros, counting(&[2, 5]), &["Gather-7", "Gather-8"]);
+    let two = tensor2(&[[4i64, 0], [2, 1]]);
+    let axes = chain(gather(V7, 1, 0), &[2, 5], two.clone(), gather(V7, 1, 0), tensor1(&[1i64, 0]));
+    check(&axes, counting(&[2, 5]), &["Gather-7", "Gather-7"]);
+}
+
+#[test]
+fn constant_indices_become_positions() {
+    let indices_of = |op: Gather, indices: Tensor| {
+        let model = with_constant(op, &[5.to_dim()], indices).into_decluttered().unwrap();
+        let gather = model.nodes().iter().find(|node| node.op_is::<Gather>()).unwrap();
+        model.outlet_fact(gather.inputs[1]).unwrap().konst.clone().unwrap()
+    };
+    let positions = tensor1(&[4i64, 0, 3]);
+    assert_eq!(*indices_of(gather(V8, 0, 0), tensor1(&[-1i8, 0, -2])), positions);
+    assert_eq!(*indices_of(gather(V7, 0, 0), tensor1(&[4u64, 0, 3])), positions);
+    let wrap = gather(V7, 0, 0).with_negative_indices(NegativeIndices::Wrap);
+    assert_eq!(*indices_of(wrap, tensor1(&[-1i64, 0, 3])), positions);
+    let zero_filled = tensor1(&[-1i8, 0, 5]);
+    assert_eq!(*indices_of(gather(V8, 0, 0), zero_filled.clone()), zero_filled);
+}
+
+#[test]
+fn tuples_of_one_entry_are_gather() {
+    check_constant(gather_nd(0), &[5, 2], tensor2(&[[3i64], [1]]), &["Gather-7"]);
+    check_constant(gather_nd(1), &[2, 5], tensor2(&[[3i64], [1]]), &["Gather-7"]);
+    // Of two entries; or where batch dimensions are fused.
+    check_constant(gather_nd(0), &[5, 2], tensor2(&[[3i64, 1], [1, 0]]), &["GatherND-8"]);
+    let fused = GatherNd::new(GatherNdRevision::V5, 2).unwrap();
+    let indices = tensor1(&[3i64, 1]).into_shape(&[1, 2, 1]).unwrap();
+    check_constant(fused, &[1, 2, 5], indices, &["GatherND-5"]);
+}
+
+#[test]
+fn tuples_do_not_reach_over_axes_of_size_1() {
+    let indices = tensor2(&[[0i64, 0, 3, 1], [0, 0, 1, 0]]);
+    let model = [1, 1, 5, 2];
+    check_constant(gather_nd(0), &model, indices, &["RmAxis", "RmAxis", "GatherND-8"]);
+    let indices = tensor2(&[[0i64, 3], [0, 1]]);
+    check_constant(gather_nd(0), &[1, 5, 2], indices, &["RmAxis", "Gather-7"]);
+    // Behind another axis.
+    let indices = tensor2(&[[3i64, 0], [1, 0]]);
+    check_constant(gather_nd(0), &[5, 1, 2], indices, &["GatherND-8"]);
+}
+
+#[test]
+fn indices_that_are_fed_stay() {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([1, 5])).unwrap();
+    let indices = model.add_source("indices", i64::fact([3, 1])).unwrap();
+    let output = model.wire_node("gather", gather_nd(0), &[data, indices]).unwrap();
+    model.select_output_outlets(&output).unwrap();
+    assert_eq!(decluttered_ops(&model), ["GatherND-8"]);
+}
+
+#[test]
+fn equal_nodes_merge() {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([5])).unwrap();
+    let indices = model.add_source("indices", i64::fact([3])).unwrap();
+    for (name, op) in [("a", gather(V7, 0, 0)), ("b", gather(V7, 0, 0)), ("c", gather(V8, 0, 0))] {
+        model.wire_node(name, op, &[data, indices]).unwrap();
+    }
+    let nodes: Vec<_> = model.nodes().iter().filter(|node| node.op_is::<Gather>()).collect();
+    let outputs: Vec<OutletId> = nodes.iter().map(|node| node.id.into()).collect();
+    let concat = model.wire_node("concat", TypedConcat::new(0), &outputs).unwrap();
+    model.select_output_outlets(&concat).unwrap();
+    assert_eq!(decluttered_ops(&model), ["Gather-7", "Gather-8", "Concat"]);
+}
+
+#[test]
+fn indices_into_one_part_of_a_concat_pick_from_that_part() {
+    let ops = |sizes: [TDim; 2], axis, indices| {
+        let mut model = TypedModel::default();
+        let mut part = |name: &str, size: &TDim| {
+            model.add_source(name, f32::fact(&[size.clone(), 2.to_dim()])).unwrap()
+        };
+        let parts = [part("a", &sizes[0]), part("b", &sizes[1])];
+        let concat = model.wire_node("concat", TypedConcat::new(0), &parts).unwrap()[0];
+        let indices = model.add_const("indices", indices).unwrap();
+        let output = model.wire_node("gather", gather(V7, axis, 0), &[concat, indices]).unwrap();
+        model.select_output_outlets(&output).unwrap();
+        decluttered_ops(&model)
+    };
+    let sizes = || [3.to_dim(), 4.to_dim()];
+    assert_eq!(ops(sizes(), 0, tensor0(5i64)), ["Slice", "RmAxis"]);
+    assert_eq!(ops(sizes(), 0, tensor1(&[6i64, 3])), ["Gather-7"]);
+    assert_eq!(ops([1.to_dim(), 1.to_dim()], 0, tensor0(1i64)), ["RmAxis"]);
+    // From both; along another axis.
+    assert_eq!(ops(sizes(), 0, tensor1(&[6i64, 2])), ["Concat", "Gather-7"]);
+    assert_eq!(ops(sizes(), 1, tensor1(&[1i64, 0])), ["Concat", "Gather-7"]);
+}
+
+/// A transposition that is undone behind the node vanishes, and so do axes that come and go.
+#[test]
+fn changes_of_axes_pass_through() {
+    let around = |before: &[AxisOp], op: Gather, indices: &[usize], after: &[AxisOp]| {
+        let mut model = TypedModel::default();
+        let mut wire = model.add_source("data", f32::fact([2, 3, 4])).unwrap();
+        let indices = model.add_source("indices", i64::fact(indices)).unwrap();
+        for (number, change) in before.iter().enumerate() {
+            wire = model.wire_node(format!("before_{number}"), change.clone(), &[wire]).unwrap()[0];
+        }
+        wire = model.wire_node("gather", op, &[wire, indices]).unwrap()[0];
+        for (number, change) in after.iter().enumerate() {
+            wire = model.wire_node(format!("after_{number}"), change.clone(), &[wire]).unwrap()[0];
+        }
+        model.select_output_outlets(&[wire]).unwrap();
+        decluttered_ops(&model)
+    };
+    use AxisOp::{Add, Move, Rm};
+    // Outer axes, inner axes, an outer one that becomes an inner one, and the gathered one.
+    assert_eq!(around(&[Move(0, 1)], gather(V7, 2, 0), &[5], &[Move(1, 0)]), ["Gather-7"]);
+    assert_eq!(around(&[Move(2, 1)], gather(V7, 0, 0), &[5], &[Move(1, 2)]), ["Gather-7"]);
+    assert_eq!(around(&[Move(0, 2)], gather(V7, 0, 0), &[5, 6], &[Move(3, 0)]), ["Gather-7"]);
+    assert_eq!(around(&[Move(1, 0)], gather(V7, 0, 0), &[5], &[Move(0, 1)]), ["Gather-7"]);
+    assert_eq!(around(&[Add(3)], gather(V7, 1, 0), &[5], &[Rm(3)]), ["Gather-7"]);
+    // Two index axes do not go where the gathered one went.
+    let stays = around(&[Move(1, 0)], gather(V7, 0, 0), &[5, 6], &[Move(0, 1)]);
+    assert_eq!(stays.len(), 3, "{stays:?}");
+}
+
+#[test]
+fn f16_translation_goes_through() {
+    let dims = [2.to_dim(), 5.to_dim()];
+    let mut model = with_constant(gather(V8, 1, 0), &dims, tensor1(&[4i64, 1, 7]));
+    let run = |model: TypedModel, data: Tensor| {
+        let outputs = model.into_optimized()?.into_runnable()?.run(tvec!(data.into()))?;
+        TractResult::Ok(outputs[0].clone().into_tensor())
+    };
+    let expected = run(model.clone(), counting(&[2, 5])).unwrap();
+    let translator = FloatPrecisionTranslator::new(DatumType::F32, DatumType::F16);
+    translator.transform(&mut model).unwrap();
+    let narrow = counting(&[2, 5]).cast_to::<f16>().unwrap().into_owned();
+    let output = run(model, narrow).unwrap();
+    assert_eq!(output.datum_type(), DatumType::F16);
+    assert_eq!(*output.cast_to::<f32>().unwrap(), expected);
+}
+
+#[test]
+fn symbols_get_values() {
+    let mut model = TypedModel::default();
+    let [n, k] = ["N", "K"].map(|name| model.symbols.sym(name));
+    let data = model.add_source("data", f32::fact(&[n.to_dim(), 5.to_dim()])).unwrap();
+    let indices = model.add_source("indices", i64::fact(&[n.to_dim(), k.to_dim()])).unwrap();
+    let output = model.wire_node("gather", gather(V7, 1, 1), &[data, indices]).unwrap();
+    model.select_output_outlets(&output).unwrap();
+    let decluttered = model.clone().into_decluttered().unwrap();
+    assert_eq!(*decluttered.output_fact(0).unwrap().shape, [n.to_dim(), k.to_dim()]);
+    let values = [(n, 2.to_dim()), (k, 3.to_dim())].into_iter().collect();
+    let concrete = model.set_symbols(&values).unwrap();
+    assert_eq!(concrete.output_fact(0).unwrap().shape.as_concrete(), Some(&[2usize, 3][..]));
+}
+
+#[test]
+fn the_cost_is_the_bytes_of_the_output() {
+    let facts = [f32::fact([2, 5]), i64::fact([3])];
+    let cost = gather(V7, 1, 0).cost(&[&facts[0], &facts[1]]).unwrap();
+    assert_eq!(*cost, [(Cost::Custom(false, "Bytes moved".into()), 24.to_dim())]);
+    let facts = [f16::fact([2, 5]), i64::fact([3, 1])];
+    let cost = gather_nd(0).cost(&[&facts[0], &facts[1]]).unwrap();
+    assert_eq!(*cost, [(Cost::Custom(false, "Bytes moved".into()), 30.to_dim())]);
+}
