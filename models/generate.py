@@ -311,14 +311,14 @@ def gather_nd_5():
         _, batch_dims, data, indices, output = GATHER_ND_EXAMPLES[number - 1]
         add(
             "GatherND", 5, f"gather_nd_5_fused_{name}_batch_dims",
-            f"GatherND-5 on the data of GatherND-8's example {number}: the output has one axis for "
+            f"GatherND-5 on the data of example {number} of GatherND-8: the output has one axis for "
             f"the {name} batch dimensions.",
             f32(data), i64(indices), f32(output).reshape(shape), shape=shape, batch_dims=batch_dims,
         )
     _, batch_dims, data, indices, output = GATHER_ND_EXAMPLES[4]
     add(
         "GatherND", 5, "gather_nd_5_one_batch_dim",
-        "GatherND-5 on the data of GatherND-8's example 5: with one batch dimension nothing is fused.",
+        "GatherND-5 on the data of example 5 of GatherND-8: with one batch dimension nothing is fused.",
         f32(data), i32(indices), f32(output), batch_dims=batch_dims,
     )
 

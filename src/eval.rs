@@ -78,6 +78,32 @@ impl<'a> IntegerTensor<'a> {
     }
 }
 
+/// The specification's third input of Gather: "scalar or 1D tensor" of one element. What is not known of
+/// the shape passes.
+pub(crate) fn check_axis_shape<D: DimLike>(row: &Row, shape: &[D]) -> TractResult<()> {
+    ensure!(
+        shape.len() <= 1 && shape.iter().all(|dim| dim.compatible_with(&D::one())),
+        "{}: axis has shape [{}], but must be a scalar or a 1-D tensor of one element",
+        row.name,
+        shape.iter().map(|dim| dim.to_string()).collect::<Vec<_>>().join(", ")
+    );
+    Ok(())
+}
+
+/// The entry of the `axis` tensor.
+pub(crate) fn axis(row: &Row, axis: &Tensor, symbols: &SymbolValues) -> TractResult<i128> {
+    check_axis_shape(row, axis.shape())?;
+    Ok(IntegerTensor::new(row, "axis", axis, symbols)?.entries()?.get(0))
+}
+
+/// The same of a constant; `None` if it is a dimension without a value yet.
+pub(crate) fn axis_if_known(row: &Row, tensor: &Tensor) -> TractResult<Option<i128>> {
+    match axis(row, tensor, &SymbolValues::default()) {
+        Err(error) if error.root_cause().is::<TooEarly>() => Ok(None),
+        entry => entry.map(Some),
+    }
+}
+
 /// What a node picks: everything about it but the values. The dimensions of its inputs, grouped as
 /// the [`Geometry`] of the kernel wants their products.
 pub(crate) struct Picking<'a> {

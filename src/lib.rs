@@ -27,12 +27,13 @@
 //! |---|---|
 //! | `onnx.rs` | which nodes are ours, which revision they mean, their attributes |
 //! | `infer/` | types and shapes while they are partly known |
-//! | `ops/` | [`Gather`] and [`GatherNd`], the operators of a typed model |
+//! | `ops/` | [`Gather`], [`GatherNd`] and [`DynGather`], the operators of a typed model: their facts, axes and rewrites |
 //! | `revision.rs` | what one revision has that another has not: a row of data for each |
 //! | `shape.rs` | axes, batch dimensions and output shapes, for inference, facts and evaluation |
 //! | `eval.rs` | tensors to slices of bytes and integers, and errors back to positions |
 //! | `index.rs` | what an index means |
 //! | `geometry.rs` | the one form that both operators have for the kernel |
+//! | `nnef.rs` | the operators in NNEF archives, with the feature `nnef` |
 //! | `kernel.rs` | the loops that move elements |
 //! | `threads.rs` | their share among threads |
 //!
@@ -50,6 +51,8 @@ mod geometry;
 mod index;
 mod infer;
 mod kernel;
+#[cfg(feature = "nnef")]
+mod nnef;
 mod onnx;
 mod ops;
 mod revision;
@@ -58,7 +61,7 @@ mod threads;
 
 pub use index::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
 pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino};
-pub use ops::{Gather, GatherNd};
+pub use ops::{DynGather, Gather, GatherNd};
 pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices};
 
 /// The examples of the README run as tests.
@@ -68,3 +71,7 @@ mod readme {}
 
 /// The tract that this crate extends.
 pub use tract_onnx;
+
+/// Its NNEF, to which models can be saved.
+#[cfg(feature = "nnef")]
+pub use tract_nnef;

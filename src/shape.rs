@@ -177,6 +177,24 @@ pub(crate) fn gather_shape<D: DimLike>(
     Ok(shape)
 }
 
+/// The shape of Gather while its axis is not known: a dimension is known where all the axes from
+/// `batch_dims` on agree.
+pub(crate) fn gather_shape_of_any_axis<D: DimLike>(
+    row: &Row,
+    batch_dims: usize,
+    data: &[D],
+    indices: &[D],
+) -> TractResult<TVec<Option<D>>> {
+    check_data_rank(row, batch_dims as i64, data.len())?;
+    let mut shapes = (batch_dims..data.len())
+        .map(|axis| gather_shape(row, axis, batch_dims, data, indices))
+        .collect::<TractResult<Vec<_>>>()?;
+    let first = shapes.pop().expect("there is an axis to gather from");
+    let dim =
+        |(number, dim): (usize, D)| shapes.iter().all(|shape| shape[number] == dim).then_some(dim);
+    Ok(first.into_iter().enumerate().map(dim).collect())
+}
+
 /// `indices.shape[:-1] + data.shape[batch_dims + indices.shape[-1]:]`, with the batch dimensions
 /// fused into one for GatherND-5 (GatherND-8, "Detailed description").
 ///

@@ -37,12 +37,12 @@ fn check_folder(folder: &Path) -> Result<(), Failed> {
             let Some(model) = model else { continue };
             for constants in subsets(data_set.inputs.len()) {
                 let (model, inputs) = with_constants(&model, data_set, &constants);
-                for stage in Stage::ALL {
+                for form in FORMS {
                     forms += 1;
-                    if let Err(error) = check_form(&model, stage, &inputs, data_set) {
+                    if let Err(error) = check_form(&model, *form, &inputs, data_set) {
                         failures.push(format!(
                             "data set {number}, {shapes}, constant inputs {constants:?}, \
-                             {stage:?}: {error:?}"
+                             {form:?}: {error:?}"
                         ));
                     }
                 }
@@ -56,14 +56,62 @@ fn check_folder(folder: &Path) -> Result<(), Failed> {
     Err(format!("{} of {forms} forms fail:{}", failures.len(), shown.collect::<String>()).into())
 }
 
+/// What becomes of a model before it runs.
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    At(Stage),
+    /// Saved to an NNEF archive at this stage, loaded and optimised.
+    #[cfg(feature = "nnef")]
+    ThroughNnef(Stage),
+}
+
+const FORMS: &[Form] = &[
+    Form::At(Stage::Loaded),
+    Form::At(Stage::Typed),
+    Form::At(Stage::Decluttered),
+    Form::At(Stage::Optimized),
+    #[cfg(feature = "nnef")]
+    Form::ThroughNnef(Stage::Typed),
+    #[cfg(feature = "nnef")]
+    Form::ThroughNnef(Stage::Decluttered),
+];
+
+/// tract's NNEF writer panics at a dimension that is the broadcast of two symbols. One model has such
+/// where each input has a symbol of its own: not by our operators, but by an addition.
+#[cfg(feature = "nnef")]
+fn has_dimensions_without_a_text(model: &TypedModel) -> bool {
+    let facts = model.nodes().iter().flat_map(|node| &node.outputs).map(|output| &output.fact);
+    let mut dims = facts.flat_map(|fact| fact.shape.iter());
+    dims.any(|dim| format!("{dim:?}").contains("Broadcast"))
+}
+
+#[cfg(feature = "nnef")]
+fn through_nnef(model: TypedModel) -> TractResult<TypedModel> {
+    let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
+    let mut archive = vec![];
+    nnef.write(&model, &mut archive)?;
+    nnef.model_for_read(&mut &*archive)
+}
+
 fn check_form(
     model: &ModelProto,
-    stage: Stage,
+    form: Form,
     inputs: &[Tensor],
     data_set: &DataSet,
 ) -> TractResult<()> {
     let model = tract_openvino::tract_onnx::onnx().with_openvino().model_for_proto_model(model)?;
-    let model = StagedModel::new(model, stage)?;
+    let model = match form {
+        Form::At(stage) => StagedModel::new(model, stage)?,
+        #[cfg(feature = "nnef")]
+        Form::ThroughNnef(stage) => {
+            let typed = model.into_typed()?;
+            let saved = if stage == Stage::Typed { typed } else { typed.into_decluttered()? };
+            if has_dimensions_without_a_text(&saved) {
+                return Ok(());
+            }
+            StagedModel::from_typed(through_nnef(saved)?, Stage::Optimized)?
+        }
+    };
     let outputs = model.run(inputs)?;
     for (expected, got) in data_set.outputs.iter().zip(&outputs) {
         compare(expected, got)?;

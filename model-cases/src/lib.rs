@@ -227,6 +227,14 @@ impl StagedModel {
                 output.datum_type()
             );
             let Some(dims) = dims else { bail!("the shape of output {number} is not known") };
+            // A symbol that is not of the inputs is one that an operator gives a value when it runs.
+            for (dim, size) in dims.iter().zip(output.shape()) {
+                if let TDim::Sym(symbol) = dim
+                    && symbols.get(symbol).is_none()
+                {
+                    symbols.set(symbol, *size as i64);
+                }
+            }
             let sizes = dims
                 .iter()
                 .map(|dim| dim.eval(&symbols).to_usize().ok())

@@ -1,6 +1,6 @@
 use super::{batch_dim_rules, check_arity, rank_rules};
-use crate::eval::{self, IntegerTensor};
-use crate::ops::Gather;
+use crate::eval;
+use crate::ops::DynGather;
 use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
 use crate::shape;
 use tract_hir::internal::*;
@@ -16,19 +16,6 @@ pub(crate) struct InferenceGather {
 impl InferenceGather {
     fn row(&self) -> &'static Row {
         self.revision.row()
-    }
-
-    /// The entry of the `axis` tensor; `None` if it is a dimension without a value yet.
-    fn axis(&self, axis: &Tensor) -> TractResult<Option<i128>> {
-        let row = self.row();
-        ensure!(
-            axis.rank() <= 1 && axis.len() == 1,
-            "{}: axis has shape {:?}, but must be a scalar or a 1-D tensor of one element",
-            row.name,
-            axis.shape()
-        );
-        let known = IntegerTensor::if_known(row, "axis", axis)?;
-        known.map(|entries| Ok(entries.entries()?.get(0))).transpose()
     }
 
     /// Runs `rules` with `batch_dims` counted from the first axis, once that is known.
@@ -63,6 +50,31 @@ impl InferenceGather {
             let rank = rank as usize;
             rules(s, rank - shape::normalize_batch_dims(row, batch_dims, rank)?)
         })
+    }
+
+    fn wire_with_known(
+        &self,
+        name: &str,
+        model: &mut TypedModel,
+        inputs: &[OutletId],
+        known: &[Option<TDim>],
+    ) -> TractResult<TVec<OutletId>> {
+        let &[data, indices, axis] = inputs else {
+            bail!(
+                "{}: got {} inputs, expected data, indices and axis",
+                self.row().name,
+                inputs.len()
+            )
+        };
+        DynGather::wire_with_known(
+            model,
+            name,
+            self.revision,
+            self.batch_dims,
+            self.negative_indices,
+            [data, indices, axis],
+            known,
+        )
     }
 
     fn output_rank_rules<'r, 'p: 'r>(
@@ -144,7 +156,7 @@ impl Expansion for InferenceGather {
         s.equals(&output.datum_type, &data.datum_type)?;
         s.given(&indices.datum_type, move |_, dt| eval::ensure_integer(row, "indices", dt))?;
         s.given(&axis.datum_type, move |_, dt| eval::ensure_integer(row, "axis", dt))?;
-        s.given(&axis.value, move |_, axis| self.axis(&axis).map(drop))?;
+        s.given(&axis.value, move |_, axis| eval::axis_if_known(row, &axis).map(drop))?;
 
         self.output_rank_rules(s, data, indices, output)?;
         let batch_rules = move |s: &mut Solver<'r>, batch_dims| {
@@ -159,7 +171,7 @@ impl Expansion for InferenceGather {
             usize::try_from(self.batch_dims).map_or(Ok(()), |batch_dims| batch_rules(s, batch_dims))
         })?;
         s.given_2(&axis.value, &data.rank, move |s, axis, rank| {
-            let Some(axis) = self.axis(&axis)? else { return Ok(()) };
+            let Some(axis) = eval::axis_if_known(row, &axis)? else { return Ok(()) };
             let axis = shape::normalize_axis(row, axis, rank as usize)?;
             self.dim_rules(s, data, indices, output, axis, rank as usize)
         })
@@ -171,29 +183,21 @@ impl Expansion for InferenceGather {
         model: &mut TypedModel,
         inputs: &[OutletId],
     ) -> TractResult<TVec<OutletId>> {
-        let row = self.row();
-        let [data, indices, axis] = *inputs else {
-            bail!("{}: got {} inputs, expected data, indices and axis", row.name, inputs.len())
-        };
-        let data_rank = model.outlet_fact(data)?.rank();
-        let indices_rank = model.outlet_fact(indices)?.rank();
-        let axis = model.outlet_fact(axis)?.konst.clone();
-        let Some(axis) = axis.map(|axis| self.axis(&axis)).transpose()?.flatten() else {
-            bail!(
-                "{}: axis is only known at run time, which is not supported yet: it must be a \
-                 constant (an initializer, a Constant node, or computed from constants)",
-                row.name
-            )
-        };
-        let axis = shape::normalize_axis(row, axis, data_rank)?;
-        let op = Gather::with_ranks(
-            self.revision,
-            axis as i64,
-            self.batch_dims,
-            data_rank,
-            indices_rank,
-        )?;
-        let op = op.with_negative_indices(self.negative_indices);
-        model.wire_node(prefix, op, &[data, indices])
+        self.wire_with_known(prefix, model, inputs, &[])
+    }
+
+    /// With an axis that is only known at run time, what the model's file or its user says of the output
+    /// is more than the inputs do.
+    fn wire_with_inference_model_and_node(
+        &self,
+        prefix: &str,
+        _source: &InferenceModel,
+        node: &InferenceNode,
+        target: &mut TypedModel,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        let dims = node.outputs[0].fact.shape.dims();
+        let known: Vec<Option<TDim>> = dims.map(|dim| dim.concretize()).collect();
+        self.wire_with_known(prefix, target, inputs, &known)
     }
 }

@@ -90,6 +90,11 @@ impl GatherNd {
         self.batch_dims
     }
 
+    /// The meaning of negative indices.
+    pub fn negative_indices(&self) -> NegativeIndices {
+        self.negative_indices
+    }
+
     /// Which indices are valid, and what becomes of the others.
     pub fn index_policy(&self) -> IndexPolicy {
         self.negative_indices.apply(self.row().index_policy)

@@ -1,9 +1,11 @@
 //! The typed operators: what a tract plan runs.
 
 mod declutter;
+mod dyn_gather;
 mod gather;
 mod gather_nd;
 mod layout;
 
+pub use dyn_gather::DynGather;
 pub use gather::Gather;
 pub use gather_nd::GatherNd;

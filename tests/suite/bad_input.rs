@@ -112,9 +112,24 @@ fn axis_at_run_time() {
     let graph = model.graph.as_mut().unwrap();
     graph.initializer.clear();
     graph.input.push(input("axis", I64, [0usize; 0]));
+    for (axis, message) in [
+        (3, "Gather-8: axis is 3, but data has rank 3, so that axis is in [-3, 2]"),
+        (-4, "Gather-8: axis is -4, but data has rank 3, so that axis is in [-3, 2]"),
+        (i64::MIN, "Gather-8: axis is -9223372036854775808, but data has rank 3"),
+        (0, "Gather-8: batch_dims is 1 and axis is 0 (both counted from the first axis), but"),
+        (-3, "Gather-8: batch_dims is 1 and axis is 0 (both counted from the first axis), but"),
+    ] {
+        let inputs = [Tensor::zero::<f32>(&[2, 5, 4]), Tensor::zero::<i64>(&[2, 3])];
+        let [data, indices] = inputs.map(Result::unwrap);
+        let error =
+            format!("{:#}", crate::onnx_model::error(&model, &[data, indices, tensor0(axis)]));
+        assert!(error.contains(message), "{error}");
+    }
+    let inputs = &mut model.graph.as_mut().unwrap().input;
+    *inputs.last_mut().unwrap() = input("axis", I64, [2usize]);
     refused_at_load(
         &model,
-        "Gather-8: axis is only known at run time, which is not supported yet: it must be a constant",
+        "Gather-8: axis has shape [2], but must be a scalar or a 1-D tensor of one element",
     );
 }
 
@@ -389,10 +404,20 @@ fn axis_that_depends_on_a_symbol() {
     graph.initializer.clear();
     graph.input.push(input("x", F32, ["N"]));
     graph.node.insert(0, node("", "Shape", &["x"], "axis"));
-    refused_at_load(&model, "Gather-8: axis is only known at run time");
-    // With a value it is an axis like any other.
+    let [data, indices] = [&[2, 5, 4][..], &[2, 3]].map(|shape| elements::own_offsets(F32, shape));
+    let indices = indices.cast_to::<i64>().unwrap().into_owned();
+    let x = |size: usize| Tensor::zero::<f32>(&[size]).unwrap();
+    for (axis, shape) in [(1, [2, 3, 4]), (2, [2, 5, 3])] {
+        let outputs = run(&model, &[data.clone(), indices.clone(), x(axis)]).unwrap();
+        assert_eq!(outputs[0].shape(), shape);
+    }
+    let error = error(&model, &[data, indices, x(3)]);
+    let message = "Gather-8: axis is 3, but data has rank 3, so that axis is in [-3, 2]";
+    assert!(format!("{error:#}").contains(message), "{error:#}");
+    // With a value at load it is an axis like any other.
     model.graph.as_mut().unwrap().input[2] = input("x", F32, [1usize]);
-    read(&model).unwrap().into_typed().unwrap();
+    let typed = read(&model).unwrap().into_typed().unwrap();
+    assert!(typed.nodes().iter().any(|node| node.op_is::<tract_openvino::Gather>()));
 }
 
 /// Sizes that multiply beyond memory are refused before anything is allocated.

@@ -4,11 +4,14 @@ use model_cases::{Stage, StagedModel};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::floats::FloatPrecisionTranslator;
 use tract_openvino::tract_onnx::tract_core::ops::array::TypedConcat;
+use tract_openvino::tract_onnx::tract_core::ops::konst::Const;
 use tract_openvino::tract_onnx::tract_core::transform::ModelTransform;
 use tract_openvino::tract_onnx::tract_hir::internal::{
     AxisOp, Cost, SpecialOps, TDim, ToDim, TypedOp,
 };
-use tract_openvino::{Gather, GatherNd, GatherNdRevision, GatherRevision, NegativeIndices};
+use tract_openvino::{
+    DynGather, Gather, GatherNd, GatherNdRevision, GatherRevision, NegativeIndices,
+};
 
 const V7: GatherRevision = GatherRevision::V7;
 const V8: GatherRevision = GatherRevision::V8;
@@ -315,4 +318,58 @@ fn the_cost_is_the_bytes_of_the_output() {
     let facts = [f16::fact([2, 5]), i64::fact([3, 1])];
     let cost = gather_nd(0).cost(&[&facts[0], &facts[1]]).unwrap();
     assert_eq!(*cost, [(Cost::Custom(false, "Bytes moved".into()), 30.to_dim())]);
+}
+
+/// A node with `axis` fed, and what comes behind.
+fn with_axis(behind: impl FnOnce(&mut TypedModel, OutletId) -> OutletId) -> TypedModel {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([2, 3, 3])).unwrap();
+    let indices = model.add_source("indices", i64::fact([2, 3])).unwrap();
+    let axis = model.add_source("axis", i64::scalar_fact()).unwrap();
+    let inputs = [data, indices, axis];
+    let negative = NegativeIndices::default();
+    let output = DynGather::wire(&mut model, "gather", V7, 1, negative, inputs).unwrap()[0];
+    let output = behind(&mut model, output);
+    model.select_output_outlets(&[output]).unwrap();
+    model
+}
+
+/// Dimension 0 is a batch dimension, and the others are 3 whatever the axis is.
+#[test]
+fn dimensions_on_which_all_axes_agree_are_known() {
+    let model = with_axis(|_, output| output);
+    let shape = model.output_fact(0).unwrap().shape.clone();
+    assert_eq!(shape.as_concrete(), Some(&[2usize, 3, 3][..]));
+    assert_eq!(decluttered_ops(&model), ["DynGather-7"]);
+}
+
+#[test]
+fn dimensions_that_depend_on_the_axis_are_symbols_of_the_node() {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([2, 3, 4])).unwrap();
+    let indices = model.add_source("indices", i64::fact([2, 3])).unwrap();
+    let axis = model.add_source("axis", i64::scalar_fact()).unwrap();
+    let wire = |model: &mut TypedModel, name| {
+        let inputs = [data, indices, axis];
+        DynGather::wire(model, name, V7, 1, NegativeIndices::default(), inputs).unwrap()[0]
+    };
+    let outlets = [wire(&mut model, "a"), wire(&mut model, "b")];
+    let [a, b] = outlets.map(|outlet| model.outlet_fact(outlet).unwrap().shape.to_tvec());
+    // Axis 1 gives [2, 3, 4] and axis 2 [2, 3, 3].
+    assert_eq!(a[..2], [2.to_dim(), 3.to_dim()]);
+    assert!(matches!((&a[2], &b[2]), (TDim::Sym(a), TDim::Sym(b)) if a != b), "{a:?} {b:?}");
+}
+
+/// When the axis turns out to be a constant.
+#[test]
+fn a_constant_axis_makes_it_gather() {
+    let constant = |mut model: TypedModel| {
+        let axis = model.node_id_by_name("axis").unwrap();
+        let value = tensor0(-1i64).into_arc_tensor();
+        model.nodes[axis].op = Box::new(Const::new(value.clone()).unwrap());
+        model.nodes[axis].outputs[0].fact = TypedFact::try_from(value).unwrap();
+        model.inputs.pop();
+        model
+    };
+    assert_eq!(decluttered_ops(&constant(with_axis(|_, output| output))), ["Gather-7"]);
 }

@@ -13,7 +13,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{
     AxisOp, EvalContext, Factoid, InOut, SpecialOps, TDim, ToDim, TypedOp,
 };
 use tract_openvino::{
-    Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange, IndexPolicy,
+    DynGather, Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange, IndexPolicy,
     NegativeIndices, OpenVinoOptions, WithOpenVino, tract_onnx,
 };
 
@@ -43,6 +43,8 @@ struct Node {
     constant_data: bool,
     constant_indices: bool,
     symbolic: bool,
+    /// `axis` is fed too.
+    axis_at_run_time: bool,
 }
 
 impl Node {
@@ -112,7 +114,8 @@ impl Node {
     fn fed(&self) -> Vec<Tensor> {
         let data = (!self.constant_data).then(|| self.data_tensor());
         let indices = (!self.constant_indices).then(|| self.indices_tensor());
-        data.into_iter().chain(indices).collect()
+        let axis = self.axis_at_run_time.then(|| tensor0(self.stated().1));
+        data.into_iter().chain(indices).chain(axis).collect()
     }
 
     /// How many of the last dimensions of `indices` are known whatever happens: the length of a
@@ -149,6 +152,11 @@ impl Node {
         if self.constant_indices {
             make_constant(&mut model, "indices", &self.indices_tensor());
         }
+        if self.axis_at_run_time {
+            let graph = model.graph.as_mut().unwrap();
+            graph.initializer.retain(|initializer| initializer.name != "axis");
+            graph.input.push(onnx_model::input("axis", DatumType::I64, [0usize; 0]));
+        }
         let options = OpenVinoOptions::default().with_negative_indices(self.negative_indices);
         tract_onnx::onnx().with_openvino_options(options).model_for_proto_model(&model)
     }
@@ -174,7 +182,16 @@ impl Node {
         let data = wire("data", self.constant_data, 0, self.data_tensor())?;
         let indices =
             wire("indices", self.constant_indices, self.known_dims(), self.indices_tensor())?;
-        let output = model.wire_node("gather", self.op(), &[data, indices])?;
+        let output = match self.operator {
+            Operator::Gather(revision) if self.axis_at_run_time => {
+                let axis = model.add_source("axis", i64::scalar_fact())?;
+                let batch_dims = self.stated().0.unwrap_or(0);
+                let inputs = [data, indices, axis];
+                let negative = self.negative_indices;
+                DynGather::wire(&mut model, "gather", revision, batch_dims, negative, inputs)?
+            }
+            _ => model.wire_node("gather", self.op(), &[data, indices])?,
+        };
         model.select_output_outlets(&output)?;
         Ok(model)
     }
@@ -196,7 +213,10 @@ impl Node {
         let fed = self.fed();
         let result = model().and_then(|model| {
             let outputs = model.run(&fed)?;
-            model.check_facts(&fed, &outputs)?;
+            // Of a model that is not typed nobody has to know more than the ranks then.
+            if !(self.axis_at_run_time && stage == Stage::Loaded) {
+                model.check_facts(&fed, &outputs)?;
+            }
             Ok(outputs)
         });
         match (self.expected(), result) {
@@ -310,7 +330,7 @@ fn node(data_types: Vec<DatumType>, index_types: Vec<DatumType>) -> impl Strateg
                     (Just(dt), entries)
                 });
             let is_gather = matches!(operator, Gather(_));
-            (select(data_types.clone()), entries, any::<[bool; 5]>()).prop_map(
+            (select(data_types.clone()), entries, any::<[bool; 6]>()).prop_map(
                 move |(data_type, (index_type, entries), flags)| Node {
                     operator,
                     negative_indices,
@@ -326,6 +346,7 @@ fn node(data_types: Vec<DatumType>, index_types: Vec<DatumType>) -> impl Strateg
                     constant_data: flags[2],
                     constant_indices: flags[3],
                     symbolic: flags[4],
+                    axis_at_run_time: flags[5] && is_gather,
                 },
             )
         })
@@ -364,7 +385,12 @@ proptest! {
     /// Inference says what typing will say.
     #[test]
     fn inferred_facts_are_those_of_the_typed_model(node in onnx_node()) {
-        let node = Node { constant_data: false, constant_indices: false, ..node };
+        let node = Node {
+            constant_data: false,
+            constant_indices: false,
+            axis_at_run_time: false,
+            ..node
+        };
         let (inferred, typed) = node.facts().map_err(|e| TestCaseError::fail(format!("{e:?}")))?;
         prop_assert_eq!(inferred.datum_type.concretize(), Some(typed.datum_type));
         prop_assert_eq!(inferred.shape.concretize(), Some(typed.shape.to_tvec()));
@@ -376,6 +402,7 @@ proptest! {
         node in node(vec![DatumType::F32, DatumType::String], vec![DatumType::I32, DatumType::I64]),
         [axis, start, end] in any::<[u8; 3]>(),
     ) {
+        let node = Node { axis_at_run_time: false, ..node };
         let Ok(expected) = node.expected() else { return Ok(()) };
         let rank = expected.shape.len();
         if rank == 0 {
@@ -421,7 +448,8 @@ proptest! {
         node in node(vec![DatumType::F32], vec![DatumType::I32]),
         change in any::<[u8; 4]>(),
     ) {
-        let node = Node { symbolic: false, constant_data: false, ..node };
+        let node =
+            Node { symbolic: false, constant_data: false, axis_at_run_time: false, ..node };
         let expected = node.expected();
         // Constant ones that are bad make no model.
         if expected.is_err() && node.constant_indices {
@@ -469,7 +497,8 @@ proptest! {
             .prop_flat_map(|node| (Just(node.clone()), indices_like(node))),
     ) {
         let (first, second) = nodes;
-        let first = Node { symbolic: false, constant_data: false, ..first };
+        let first =
+            Node { symbolic: false, constant_data: false, axis_at_run_time: false, ..first };
         let second = Node { indices: second, ..first.clone() };
         let fused = first.operator == Operator::GatherNd(GatherNdRevision::V5)
             && first.batch_dims > 0;
@@ -533,7 +562,7 @@ fn change_of(shape: &[usize], [_, kind, from, to]: [u8; 4]) -> Option<AxisOp> {
                     let product = (shape[at] * next).to_dim();
                     AxisOp::Reshape(at, tvec!(shape[at].to_dim(), next.to_dim()), tvec!(product))
                 }
-                _ if shape[at] % 2 == 0 => {
+                _ if shape[at].is_multiple_of(2) => {
                     let halves = tvec!(2.to_dim(), (shape[at] / 2).to_dim());
                     AxisOp::Reshape(at, tvec!(shape[at].to_dim()), halves)
                 }

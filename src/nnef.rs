@@ -1,0 +1,194 @@
+//! The operators in tract's NNEF archives: how a node is written, and what a written one means.
+//!
+//! ```text
+//! output = tract_openvino_gather(data, indices, axis = 1, batch_dims = 0, opset = 8);
+//! output = tract_openvino_dyn_gather(data, indices, axis, shape = [N, gather], batch_dims = 0, opset = 8);
+//! output = tract_openvino_gather_nd(data, indices, batch_dims = 0, opset = 8);
+//! ```
+//!
+//! `opset` is the first operator set of OpenVINO that has the revision. Where negative indices count
+//! from the end although the revision does not say so, there is a `wrap_negative_indices = true`.
+
+use tract_nnef::ast::TypeSpec;
+use tract_nnef::internal::*;
+use tract_nnef::ser::tdims;
+
+use crate::onnx::{OpenVinoOptions, WithOpenVino};
+use crate::ops::{DynGather, Gather, GatherNd};
+use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revision};
+
+/// For models that are saved to NNEF and loaded again: there each node says what it means, so that
+/// options have nothing to decide.
+///
+/// ```
+/// use tract_openvino::WithOpenVino;
+/// use tract_openvino::tract_onnx::{onnx, prelude::*};
+///
+/// # fn main() -> TractResult<()> {
+/// let path = "models/gather_8_example_6/model.onnx";
+/// let model = onnx().with_openvino().model_for_path(path)?.into_decluttered()?;
+///
+/// let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
+/// let mut archive = vec![];
+/// nnef.write(&model, &mut archive)?;
+/// let loaded = nnef.model_for_read(&mut &*archive)?;
+/// assert_eq!(loaded.output_fact(0)?.shape, model.output_fact(0)?.shape);
+/// # Ok(())
+/// # }
+/// ```
+impl WithOpenVino for tract_nnef::framework::Nnef {
+    fn enable_openvino_with(&mut self, _options: OpenVinoOptions) {
+        let registry = registry();
+        if !self.registries.iter().any(|known| known.id == registry.id) {
+            self.registries.push(registry);
+        }
+    }
+}
+
+fn registry() -> Registry {
+    let mut registry = Registry::new("tract_openvino")
+        .with_doc("OpenVINO's Gather-1, Gather-7, Gather-8, GatherND-5 and GatherND-8.");
+    let data = || TypeName::Scalar.tensor().named("data");
+    let indices = || TypeName::Scalar.tensor().named("indices");
+    let common = || {
+        [
+            TypeName::Integer.named("batch_dims").default(0),
+            TypeName::Integer.named("opset"),
+            TypeName::Logical.named("wrap_negative_indices").default(false),
+        ]
+    };
+    let parameters = |own: &[Parameter]| {
+        [data(), indices()]
+            .into_iter()
+            .chain(own.iter().cloned())
+            .chain(common())
+            .collect::<Vec<_>>()
+    };
+    let results = [("output", TypeSpec::from(TypeName::Scalar.tensor()))];
+
+    registry.register_dumper(dump_gather);
+    let axis = TypeName::Integer.named("axis");
+    registry.register_primitive(GATHER, &parameters(&[axis]), &results, load_gather);
+
+    registry.register_dumper(dump_dyn_gather);
+    let axis = TypeName::Scalar.tensor().named("axis");
+    let shape = TypeName::Integer.array().named("shape");
+    registry.register_primitive(DYN_GATHER, &parameters(&[axis, shape]), &results, load_dyn_gather);
+
+    registry.register_dumper(dump_gather_nd);
+    registry.register_primitive(GATHER_ND, &parameters(&[]), &results, load_gather_nd);
+    registry
+}
+
+const GATHER: &str = "tract_openvino_gather";
+const DYN_GATHER: &str = "tract_openvino_dyn_gather";
+const GATHER_ND: &str = "tract_openvino_gather_nd";
+
+type Dumped = TractResult<Option<Arc<RValue>>>;
+
+fn dump(
+    ast: &mut IntoAst,
+    node: &TypedNode,
+    id: &str,
+    own: &[(&str, RValue)],
+    batch_dims: usize,
+    revision: impl Revision,
+    negative_indices: NegativeIndices,
+) -> Dumped {
+    let inputs: Vec<Arc<RValue>> = node.inputs.iter().map(|it| ast.mapping[it].clone()).collect();
+    let mut named = own.to_vec();
+    named.push(("batch_dims", numeric(batch_dims)));
+    named.push(("opset", numeric(revision.row().since)));
+    if negative_indices == NegativeIndices::Wrap {
+        named.push(("wrap_negative_indices", logical(true)));
+    }
+    Ok(Some(invocation(id, &inputs, &named)))
+}
+
+fn dump_gather(ast: &mut IntoAst, node: &TypedNode, op: &Gather) -> Dumped {
+    let axis = ("axis", numeric(op.axis()));
+    dump(ast, node, GATHER, &[axis], op.batch_dims(), op.revision(), op.negative_indices())
+}
+
+fn dump_dyn_gather(ast: &mut IntoAst, node: &TypedNode, op: &DynGather) -> Dumped {
+    let shape = ("shape", tdims(op.output_shape()));
+    dump(ast, node, DYN_GATHER, &[shape], op.batch_dims(), op.revision(), op.negative_indices())
+}
+
+fn dump_gather_nd(ast: &mut IntoAst, node: &TypedNode, op: &GatherNd) -> Dumped {
+    dump(ast, node, GATHER_ND, &[], op.batch_dims(), op.revision(), op.negative_indices())
+}
+
+/// `data`, `indices` and what all three have.
+struct Common<R> {
+    data: OutletId,
+    indices: OutletId,
+    batch_dims: usize,
+    revision: R,
+    negative_indices: NegativeIndices,
+}
+
+impl<R: Revision> Common<R> {
+    fn load(builder: &mut ModelBuilder, invocation: &ResolvedInvocation) -> TractResult<Common<R>> {
+        let wrap: bool = invocation.named_arg_as(builder, "wrap_negative_indices")?;
+        Ok(Common {
+            data: invocation.named_arg_as(builder, "data")?,
+            indices: integers(builder, invocation, "indices")?,
+            batch_dims: invocation.named_arg_as(builder, "batch_dims")?,
+            revision: R::for_opset(invocation.named_arg_as(builder, "opset")?)?,
+            negative_indices: if wrap {
+                NegativeIndices::Wrap
+            } else {
+                NegativeIndices::AsSpecified
+            },
+        })
+    }
+}
+
+/// An array of no numbers, which the text does not tell from one of floats, is one of integers.
+fn integers(
+    builder: &mut ModelBuilder,
+    invocation: &ResolvedInvocation,
+    name: &str,
+) -> TractResult<OutletId> {
+    let outlet = invocation.named_arg_as(builder, name)?;
+    let fact = builder.model.outlet_fact(outlet)?;
+    match &fact.konst {
+        Some(konst) if konst.len() == 0 && fact.datum_type.is_float() => {
+            let empty = konst.cast_to::<i64>()?.into_owned();
+            builder.add_const(empty)
+        }
+        _ => Ok(outlet),
+    }
+}
+
+fn load_gather(builder: &mut ModelBuilder, invocation: &ResolvedInvocation) -> TractResult<Value> {
+    let Common { data, indices, batch_dims, revision, negative_indices } =
+        Common::<GatherRevision>::load(builder, invocation)?;
+    let axis = invocation.named_arg_as(builder, "axis")?;
+    let op = Gather::new(revision, axis, batch_dims)?.with_negative_indices(negative_indices);
+    builder.wire(op, &[data, indices])
+}
+
+fn load_dyn_gather(
+    builder: &mut ModelBuilder,
+    invocation: &ResolvedInvocation,
+) -> TractResult<Value> {
+    let Common { data, indices, batch_dims, revision, negative_indices } =
+        Common::<GatherRevision>::load(builder, invocation)?;
+    let axis = integers(builder, invocation, "axis")?;
+    let shape: ShapeFact =
+        builder.allowing_new_symbols(|builder| invocation.named_arg_as(builder, "shape"))?;
+    let op = DynGather::new(revision, batch_dims, negative_indices, shape.to_tvec())?;
+    builder.wire(op, &[data, indices, axis])
+}
+
+fn load_gather_nd(
+    builder: &mut ModelBuilder,
+    invocation: &ResolvedInvocation,
+) -> TractResult<Value> {
+    let Common { data, indices, batch_dims, revision, negative_indices } =
+        Common::<GatherNdRevision>::load(builder, invocation)?;
+    let op = GatherNd::new(revision, i64::try_from(batch_dims)?)?;
+    builder.wire(op.with_negative_indices(negative_indices), &[data, indices])
+}
