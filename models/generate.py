@@ -15,6 +15,7 @@ specification, written out in `gather` and `gather_nd` below.
 
 import argparse
 import sys
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -392,6 +393,18 @@ def token_picker():
     )
 
 
+def standard_gather():
+    """The cases of ONNX's own backend tests for Gather and GatherND of the standard domain, which its
+    Python package makes."""
+    from onnx.backend.test.case import node
+
+    with warnings.catch_warnings(action="ignore"):
+        tests = node.collect_testcases(None)
+    for test in tests:
+        if [it.op_type for it in test.model.graph.node] in (["Gather"], ["GatherND"]):
+            CASES.append(Case(f"onnx_{test.name}", test.model, test.data_sets))
+
+
 # --- OpenVINO -------------------------------------------------------------------------------------
 
 
@@ -425,10 +438,10 @@ def compare_with_openvino(case):
     import openvino
     from openvino.frontend.onnx import ConversionExtension
 
-    [opset] = [opset.version for opset in case.model.opset_import if opset.domain == DOMAIN]
     core = openvino.Core()
-    for op_type in ["Gather", "GatherND"]:
-        core.add_extension(ConversionExtension(op_type, DOMAIN, openvino_operator(op_type, opset)))
+    for opset in (it.version for it in case.model.opset_import if it.domain == DOMAIN):
+        for op_type in ["Gather", "GatherND"]:
+            core.add_extension(ConversionExtension(op_type, DOMAIN, openvino_operator(op_type, opset)))
     compiled = core.compile_model(core.read_model(case.model.SerializeToString(), b""), "CPU")
     compared = 0
     for number, (inputs, outputs) in enumerate(case.data_sets):
@@ -464,7 +477,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     arguments = parser.parse_args()
 
-    for family in [gather_1, gather_7, gather_8, gather_nd_8, gather_nd_5, token_picker]:
+    for family in [gather_1, gather_7, gather_8, gather_nd_8, gather_nd_5, token_picker, standard_gather]:
         family()
 
     stale, compared, skipped = [], 0, []

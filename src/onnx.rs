@@ -6,7 +6,7 @@
 //! register, under a key that no op type has, because builders are plain functions and can keep
 //! nothing.
 
-use crate::infer::{InferenceGather, InferenceGatherNd};
+use crate::infer::{Axis, InferenceGather, InferenceGatherNd};
 use crate::ops::GatherNd;
 use crate::revision::{
     BatchDims, GatherNdRevision, GatherRevision, NegativeIndices, Revision, Row,
@@ -49,12 +49,24 @@ const NOT_IMPLEMENTED: [&str; 15] = [
 pub struct OpenVinoOptions {
     /// What negative indices mean where the revision does not define them.
     pub negative_indices: NegativeIndices,
+    /// Whether `Gather` and `GatherND` of the standard ONNX domain run on this crate's operators too.
+    ///
+    /// They mean what ONNX says: a negative index counts from the end, one out of range is an error.
+    /// (That is Gather-7 and GatherND-8 with [`NegativeIndices::Wrap`], by which name errors call
+    /// them.) tract's own panic at a bad index, refuse negative indices of `GatherND`, and read those
+    /// of 64 bits as if they had 32.
+    pub standard_gather: bool,
 }
 
 impl OpenVinoOptions {
     /// Sets [`negative_indices`](Self::negative_indices).
     pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> Self {
         Self { negative_indices, ..self }
+    }
+
+    /// Sets [`standard_gather`](Self::standard_gather).
+    pub fn with_standard_gather(self, standard_gather: bool) -> Self {
+        Self { standard_gather, ..self }
     }
 }
 
@@ -66,7 +78,8 @@ impl OpenVinoOptions {
 /// model imports, or from the node's string attribute `version`, like `"opset7"`, which wins.
 /// Without both it is the newest one, and the log has a warning.
 ///
-/// Operators of all other domains keep the implementation that they had, in subgraphs too. Another
+/// Operators of all other domains keep the implementation that they had, in subgraphs too, unless
+/// [`standard_gather`](OpenVinoOptions::standard_gather) says otherwise. Another
 /// operator of `org.openvinotoolkit` is an error when the model is loaded, even where ONNX has one
 /// of the same name. (A model none of whose nodes is known to tract or to OpenVINO's reader gets
 /// tract's own error for that.)
@@ -118,16 +131,20 @@ fn key_of_previous(op_type: &str) -> String {
     format!("{DOMAIN}: before: {op_type}")
 }
 
-/// A key that is there when negative indices are to wrap.
+/// Keys that are there when an option is set.
 const WRAP: &str = "org.openvinotoolkit: NegativeIndices::Wrap";
+const STANDARD: &str = "org.openvinotoolkit: standard_gather";
 
 impl WithOpenVino for Onnx {
     fn enable_openvino_with(&mut self, options: OpenVinoOptions) {
         let register = &mut self.op_register.0;
-        match options.negative_indices {
-            NegativeIndices::AsSpecified => register.remove(WRAP),
-            NegativeIndices::Wrap => register.insert(WRAP.into(), BUILDER),
-        };
+        let wrap = options.negative_indices == NegativeIndices::Wrap;
+        for (key, set) in [(WRAP, wrap), (STANDARD, options.standard_gather)] {
+            match set {
+                true => register.insert(key.into(), BUILDER),
+                false => register.remove(key),
+            };
+        }
         // Once for each op type: somebody may have come in front of us since, and hand over to us.
         for op_type in OP_TYPES {
             if !register.contains_key(&key_of_previous(op_type)) {
@@ -164,6 +181,10 @@ fn unimplemented(_: &ParsingContext, node: &NodeProto) -> Built {
 fn build(ctx: &ParsingContext, node: &NodeProto) -> Built {
     refuse_unknown_operators(ctx, node)?;
     let register = &ctx.framework.op_register.0;
+    let is_standard = ["", "ai.onnx"].contains(&&*node.domain);
+    if is_standard && OP_TYPES.contains(&&*node.op_type) && register.contains_key(STANDARD) {
+        return Ok((standard_gather(node)?, vec![]));
+    }
     if node.domain != DOMAIN {
         let previous = register.get(&key_of_previous(&node.op_type));
         return previous.copied().unwrap_or(unimplemented)(ctx, node);
@@ -190,7 +211,27 @@ fn gather(
     check_inputs(row, node, &["data", "indices", "axis"])?;
     let batch_dims = batch_dims(row, node)?;
     shape::check_batch_dims(row, batch_dims)?;
-    Ok(InferenceGather { revision, batch_dims, negative_indices })
+    Ok(InferenceGather { revision, axis: Axis::Input, batch_dims, negative_indices })
+}
+
+/// ONNX, "Gather": axis defaults to 0, "accepted range is [-r, r-1]", and "all index values are expected
+/// to be within bounds [-s, s-1]". "GatherND": batch_dims defaults to 0, the same bounds.
+fn standard_gather(node: &NodeProto) -> TractResult<Box<dyn InferenceOp>> {
+    let negative_indices = NegativeIndices::Wrap;
+    Ok(match &*node.op_type {
+        GatherRevision::OP_TYPE => {
+            let revision = GatherRevision::V7;
+            check_inputs(revision.row(), node, &["data", "indices"])?;
+            let axis = Axis::Attribute(node.get_attr_opt("axis")?.unwrap_or(0));
+            expand(InferenceGather { revision, axis, batch_dims: 0, negative_indices })
+        }
+        _ => {
+            let revision = GatherNdRevision::V8;
+            check_inputs(revision.row(), node, &["data", "indices"])?;
+            let op = GatherNd::new(revision, node.get_attr_opt("batch_dims")?.unwrap_or(0))?;
+            expand(InferenceGatherNd(op.with_negative_indices(negative_indices)))
+        }
+    })
 }
 
 fn gather_nd(

@@ -5,12 +5,22 @@ use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
 use crate::shape;
 use tract_hir::internal::*;
 
-/// A Gather node of a model: `batch_dims` as stated, `axis` an input.
+/// A Gather node of a model: `batch_dims` and `axis` as stated.
 #[derive(Debug, Clone)]
 pub(crate) struct InferenceGather {
     pub revision: GatherRevision,
+    pub axis: Axis,
     pub batch_dims: i64,
     pub negative_indices: NegativeIndices,
+}
+
+/// Where a model says which axis is gathered from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Axis {
+    /// In the third input: OpenVINO.
+    Input,
+    /// In an attribute: the standard domain of ONNX.
+    Attribute(i64),
 }
 
 impl InferenceGather {
@@ -59,12 +69,12 @@ impl InferenceGather {
         inputs: &[OutletId],
         known: &[Option<TDim>],
     ) -> TractResult<TVec<OutletId>> {
-        let &[data, indices, axis] = inputs else {
-            bail!(
-                "{}: got {} inputs, expected data, indices and axis",
-                self.row().name,
-                inputs.len()
-            )
+        let (data, indices, axis) = match (self.axis, inputs) {
+            (Axis::Input, &[data, indices, axis]) => (data, indices, axis),
+            (Axis::Attribute(axis), &[data, indices]) => {
+                (data, indices, model.add_const(format!("{name}.axis"), tensor0(axis))?)
+            }
+            _ => bail!("{}: got {} inputs", self.row().name, inputs.len()),
         };
         DynGather::wire_with_known(
             model,
@@ -149,15 +159,15 @@ impl Expansion for InferenceGather {
         outputs: &'p [TensorProxy],
     ) -> InferenceResult {
         let row = self.row();
-        check_arity(row, &["data", "indices", "axis"], inputs, outputs)?;
-        let [data, indices, axis] = inputs else { unreachable!("checked above") };
-        let output = &outputs[0];
+        let expected = match self.axis {
+            Axis::Input => &["data", "indices", "axis"][..],
+            Axis::Attribute(_) => &["data", "indices"],
+        };
+        check_arity(row, expected, inputs, outputs)?;
+        let (data, indices, output) = (&inputs[0], &inputs[1], &outputs[0]);
 
         s.equals(&output.datum_type, &data.datum_type)?;
         s.given(&indices.datum_type, move |_, dt| eval::ensure_integer(row, "indices", dt))?;
-        s.given(&axis.datum_type, move |_, dt| eval::ensure_integer(row, "axis", dt))?;
-        s.given(&axis.value, move |_, axis| eval::axis_if_known(row, &axis).map(drop))?;
-
         self.output_rank_rules(s, data, indices, output)?;
         let batch_rules = move |s: &mut Solver<'r>, batch_dims| {
             (0..batch_dims)
@@ -170,11 +180,26 @@ impl Expansion for InferenceGather {
             shape::check_data_rank(row, self.batch_dims, rank as usize)?;
             usize::try_from(self.batch_dims).map_or(Ok(()), |batch_dims| batch_rules(s, batch_dims))
         })?;
-        s.given_2(&axis.value, &data.rank, move |s, axis, rank| {
-            let Some(axis) = eval::axis_if_known(row, &axis)? else { return Ok(()) };
-            let axis = shape::normalize_axis(row, axis, rank as usize)?;
-            self.dim_rules(s, data, indices, output, axis, rank as usize)
-        })
+        let rules_for_axis = move |s: &mut Solver<'r>, axis, rank| {
+            let axis = shape::normalize_axis(row, axis, rank)?;
+            self.dim_rules(s, data, indices, output, axis, rank)
+        };
+        match self.axis {
+            Axis::Attribute(axis) => {
+                s.given(&data.rank, move |s, rank| rules_for_axis(s, axis.into(), rank as usize))
+            }
+            Axis::Input => {
+                let axis = &inputs[2];
+                s.given(&axis.datum_type, move |_, dt| eval::ensure_integer(row, "axis", dt))?;
+                s.given(&axis.value, move |_, axis| eval::axis_if_known(row, &axis).map(drop))?;
+                s.given_2(&axis.value, &data.rank, move |s, axis, rank| match eval::axis_if_known(
+                    row, &axis,
+                )? {
+                    Some(axis) => rules_for_axis(s, axis, rank as usize),
+                    None => Ok(()),
+                })
+            }
+        }
     }
 
     fn wire(

@@ -7,7 +7,7 @@
 mod gather;
 mod gather_nd;
 
-pub(crate) use gather::InferenceGather;
+pub(crate) use gather::{Axis, InferenceGather};
 pub(crate) use gather_nd::InferenceGatherNd;
 
 use crate::revision::Row;

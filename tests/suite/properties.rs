@@ -544,6 +544,32 @@ proptest! {
     }
 }
 
+#[cfg(feature = "nnef")]
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A model says the same after it was saved to NNEF and loaded again.
+    #[test]
+    fn saved_nodes(
+        node in node(
+            vec![DatumType::F32, DatumType::I64, DatumType::U8],
+            vec![DatumType::I8, DatumType::U16, DatumType::I32, DatumType::I64, DatumType::U64],
+        ),
+    ) {
+        // Constants lose their types in the text, tract's own or ours, and some their values.
+        let small = |entry: &i128| i32::try_from(*entry).is_ok();
+        if node.constant_data || node.constant_indices && !node.indices.entries.iter().all(small) {
+            return Ok(());
+        }
+        node.check(Stage::Optimized, || {
+            let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
+            let mut archive = vec![];
+            nnef.write(&node.typed()?, &mut archive)?;
+            StagedModel::from_typed(nnef.model_for_read(&mut &*archive)?, Stage::Optimized)
+        })?;
+    }
+}
+
 /// A change of axes that a tensor of this shape allows.
 fn change_of(shape: &[usize], [_, kind, from, to]: [u8; 4]) -> Option<AxisOp> {
     let rank = shape.len();

@@ -6,7 +6,9 @@ use tract_openvino::tract_onnx::model::ParsingContext;
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto, NodeProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{InferenceOp, tract_core};
-use tract_openvino::{DOMAIN, NegativeIndices, OpenVinoOptions, WithOpenVino, tract_onnx};
+use tract_openvino::{
+    DOMAIN, IndexOutOfRange, NegativeIndices, OpenVinoOptions, WithOpenVino, tract_onnx,
+};
 
 use crate::onnx_model::*;
 
@@ -371,4 +373,49 @@ fn in_subgraphs_too() {
         node(DOMAIN, "GatherTree", &["data"], "else_out"),
     );
     refused(vec![choice], "GatherTree, Relu");
+}
+
+/// The standard operators on ours, where a program wants that.
+#[test]
+fn standard_gather_is_an_option() {
+    let nodes = || {
+        let tuples = node("", "GatherND", &["data", "tuples"], "points");
+        vec![stock_gather_node("", "picked"), stock_gather_node("ai.onnx", "again"), tuples]
+    };
+    let names = |standard_gather| {
+        let options = OpenVinoOptions::default().with_standard_gather(standard_gather);
+        let mut reader = tract_onnx::onnx().with_openvino();
+        reader.enable_openvino_with(options);
+        let model = reader.model_for_proto_model(&model_of(None, nodes())).unwrap();
+        ["picked", "again", "points"].map(|output| operator(&model, output))
+    };
+    assert_eq!(names(true), ["Gather-7", "Gather-7", "GatherND-8"]);
+    assert_eq!(names(false), ["Gather", "Gather", "GatherNd"]);
+}
+
+/// What tract's own get wrong: a negative index and one that needs 64 bits, of GatherND; a bad index.
+#[test]
+fn standard_gather_means_what_onnx_says() {
+    let nodes =
+        vec![stock_gather_node("", "picked"), node("", "GatherND", &["data", "tuples"], "points")];
+    let mut model = model_of(None, nodes);
+    let graph = model.graph.as_mut().unwrap();
+    graph.initializer.clear();
+    graph.input.push(input("tuples", I64, [2usize, 1]));
+    let options = OpenVinoOptions::default().with_standard_gather(true);
+    let plan = tract_onnx::onnx().with_openvino_options(options).model_for_proto_model(&model);
+    let plan = plan.unwrap().into_optimized().unwrap().into_runnable().unwrap();
+    let run = |indices: [i64; 3], tuples: [[i64; 1]; 2]| {
+        let data = tensor1(&[0f32, 1., 2., 3., 4.]);
+        plan.run(tvec!(data.into(), tensor1(&indices).into(), tensor2(&tuples).into()))
+    };
+    let outputs = run([-1, 0, -5], [[-1], [1]]).unwrap();
+    assert_eq!(*outputs[0], tensor1(&[4f32, 0., 0.]));
+    assert_eq!(*outputs[1], tensor1(&[4f32, 1.]));
+    for (indices, tuples) in
+        [([0, 5, 0], [[0], [0]]), ([0, 0, 0], [[-6], [0]]), ([0, 0, 0], [[(1 << 32) + 1], [0]])]
+    {
+        let error = run(indices, tuples).unwrap_err();
+        assert!(error.downcast_ref::<IndexOutOfRange>().is_some(), "{error:?}");
+    }
 }
