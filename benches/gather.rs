@@ -1,6 +1,11 @@
 //! `cargo bench`: every workload on this crate, on tract's own operator where it has one, and the
-//! floor: a plain copy of the output. And models of many nodes, from ONNX to a plan.
+//! floor: a plain copy of the output. And models of many nodes, from ONNX to a plan; and one
+//! with more than gathers.
 
+#[allow(dead_code)]
+#[path = "../tests/suite/onnx_model.rs"]
+mod onnx_model;
+mod transformer;
 mod workloads;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -109,5 +114,24 @@ fn load(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, gather, load);
+/// A model with more than gathers, in OpenVINO's operators and in the standard ones on tract's own.
+fn transform(c: &mut Criterion) {
+    let mut group = c.benchmark_group("transformer");
+    for (name, ours) in [("tract-openvino", true), ("tract", false)] {
+        let reader = tract_openvino::tract_onnx::onnx().with_openvino();
+        let model = reader.model_for_proto_model(&transformer::model(ours)).expect("it loads");
+        let plan = model.into_optimized().and_then(TypedModel::into_runnable).expect("it types");
+        let inputs = transformer::inputs(8, 128, 256);
+        group.bench_function(name, |b| {
+            b.iter_batched(
+                || inputs.clone(),
+                |inputs| plan.run(inputs).expect("the indices are in range"),
+                BatchSize::SmallInput,
+            )
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, gather, load, transform);
 criterion_main!(benches);

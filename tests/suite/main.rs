@@ -11,3 +11,5 @@ mod properties;
 mod registration;
 #[cfg(feature = "multithread-mm")]
 mod threads;
+#[path = "../../benches/transformer.rs"]
+mod transformer;

@@ -10,8 +10,11 @@ use tract_openvino::tract_onnx::tract_hir::internal::{
     AxisOp, Cost, SpecialOps, TDim, ToDim, TypedOp,
 };
 use tract_openvino::{
-    DynGather, Gather, GatherNd, GatherNdRevision, GatherRevision, NegativeIndices,
+    DynGather, Gather, GatherNd, GatherNdRevision, GatherRevision, NegativeIndices, WithOpenVino,
+    tract_onnx,
 };
+
+use crate::transformer;
 
 const V7: GatherRevision = GatherRevision::V7;
 const V8: GatherRevision = GatherRevision::V8;
@@ -372,4 +375,21 @@ fn a_constant_axis_makes_it_gather() {
         model
     };
     assert_eq!(decluttered_ops(&constant(with_axis(|_, output| output))), ["Gather-7"]);
+}
+
+/// A model in these operators ends with no more nodes than in those of the standard domain on tract's own.
+#[test]
+fn a_transformer_is_no_larger_than_in_standard_operators() {
+    let typed = |ours: bool| {
+        let reader = tract_onnx::onnx().with_openvino();
+        reader.model_for_proto_model(&transformer::model(ours)).unwrap().into_typed().unwrap()
+    };
+    let count = |model: &TypedModel| model.eval_order().unwrap().len();
+    let [ours, stock] = [true, false].map(|ours| typed(ours).into_decluttered().unwrap());
+    assert!(count(&ours) <= count(&stock), "{ours}\n{stock}");
+    let [ours, stock] = [ours, stock].map(|model| model.into_optimized().unwrap());
+    assert!(count(&ours) <= count(&stock), "{ours}\n{stock}");
+    let run = |model: TypedModel| model.into_runnable().unwrap().run(transformer::inputs(3, 5, 7));
+    let (ours, stock) = (run(ours).unwrap(), run(stock).unwrap());
+    assert_eq!(ours, stock);
 }
