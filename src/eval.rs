@@ -206,8 +206,8 @@ impl Picking<'_> {
         index_error(
             self.row,
             self.policy.negative,
-            bad,
-            entries,
+            bad.0,
+            entries.get(bad.0),
             indices_shape,
             self.batch.len() + self.outer.len() + component,
             self.dims[component],
@@ -231,7 +231,8 @@ pub(crate) fn check_constant_indices(
     geometry::check_known(entries, &sizes, policy).map_err(|bad| {
         let component = bad.0 % dims.len();
         let size = sizes[component].expect("entries of unknown axes are not checked");
-        index_error(row, policy.negative, bad, entries, indices.shape(), axis + component, size)
+        let value = entries.get(bad.0);
+        index_error(row, policy.negative, bad.0, value, indices.shape(), axis + component, size)
     })
 }
 
@@ -264,11 +265,12 @@ fn ensure_plain(row: &Row, input: &str, is_plain: bool) -> TractResult<()> {
     Ok(())
 }
 
-fn index_error(
+/// The error for entry number `number` of `indices`.
+pub(crate) fn index_error(
     row: &Row,
     negative: NegativeIndex,
-    BadIndex(number): BadIndex,
-    entries: Indices<'_>,
+    number: usize,
+    value: i128,
     indices_shape: &[usize],
     axis: usize,
     size: usize,
@@ -279,7 +281,6 @@ fn index_error(
         *coordinate = rest % dim;
         rest /= dim;
     }
-    let value = entries.get(number);
     IndexOutOfRange { operator: row.name, position, value, axis, size, negative }.into()
 }
 

@@ -54,6 +54,7 @@ pub(super) fn gather(
     node: &TypedNode,
 ) -> TractResult<Option<TypedModelPatch>> {
     let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(None) };
+    rule_if!(data.is_plain());
     let dims = &data.shape[op.axis()..=op.axis()];
     rule_if_some!(positions = Positions::of(op.row(), op.index_policy(), dims, indices)?);
     let rewrites: [Rewrite; 5] =

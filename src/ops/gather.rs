@@ -1,5 +1,5 @@
-use super::declutter;
 use super::layout::{self, Layout};
+use super::{block_quant, declutter};
 use crate::eval::{self, Picking};
 use crate::index::IndexPolicy;
 use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
@@ -15,7 +15,8 @@ use tract_core::internal::*;
 ///
 /// Inputs, in this order:
 ///
-/// * `data`: any element type that a plain tensor has, rank N from 1 on;
+/// * `data`: any element type that a plain tensor has, rank N from 1 on; or a block-quantized table, for
+///   axis 0 without batch dimensions, whose rows are unpacked as they are picked;
 /// * `indices`: `i8` to `i64`, `u8` to `u64` or `TDim`, any rank M, its first `batch_dims`
 ///   dimensions equal to those of `data`.
 ///
@@ -141,6 +142,12 @@ impl Gather {
         }
     }
 
+    fn check_constant_indices(&self, data: &TypedFact, indices: &TypedFact) -> TractResult<()> {
+        let Some(indices) = &indices.konst else { return Ok(()) };
+        let dims = &data.shape[self.axis..=self.axis];
+        eval::check_constant_indices(self.row(), self.index_policy(), self.axis, dims, indices)
+    }
+
     fn output_shape<D: DimLike>(&self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
         shape::gather_shape(self.row(), self.axis, self.batch_dims, data, indices)
     }
@@ -168,6 +175,17 @@ impl EvalOp for Gather {
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, indices) = args_2!(inputs);
+        if block_quant::is_block_quantized(&data) {
+            let (row, policy, size) = (self.row(), self.index_policy(), data.shape()[0]);
+            let shape: TVec<usize> = indices.shape().into();
+            let bad = |number, value| {
+                eval::index_error(row, policy.negative, number, value, &shape, self.axis, size)
+            };
+            let (axis, batch_dims) = (self.axis, self.batch_dims);
+            let inputs = [data, indices];
+            let output = block_quant::eval(row, axis, batch_dims, policy, ctx, inputs, bad)?;
+            return Ok(tvec!(output.into_tvalue()));
+        }
         let (data_shape, indices_shape) = (data.shape(), indices.shape());
         let output_shape = self.output_shape(data_shape, indices_shape)?;
         let (axis, batch_dims) = (self.axis, self.batch_dims);
@@ -188,20 +206,29 @@ impl EvalOp for Gather {
 impl TypedOp for Gather {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let row = self.row();
+        if let [data, indices] = *inputs
+            && !data.is_plain()
+        {
+            eval::ensure_integer(row, "indices", indices.datum_type)?;
+            let (axis, batch_dims) = (self.axis, self.batch_dims);
+            let output = block_quant::output_fact(row, axis, batch_dims, data, indices)?;
+            self.check_constant_indices(data, indices)?;
+            return Ok(tvec!(output));
+        }
         let [data, indices] = eval::data_and_indices(row, inputs)?;
         let shape = self.output_shape(&data.shape, &indices.shape)?;
-        if let Some(indices) = &indices.konst {
-            let dims = &data.shape[self.axis..=self.axis];
-            eval::check_constant_indices(row, self.index_policy(), self.axis, dims, indices)?;
-        }
+        self.check_constant_indices(data, indices)?;
         Ok(tvec!(data.datum_type.fact(shape)))
     }
 
     fn axes_mapping(
         &self,
         inputs: &[&TypedFact],
-        _outputs: &[&TypedFact],
+        outputs: &[&TypedFact],
     ) -> TractResult<AxesMapping> {
+        if !inputs[0].is_plain() {
+            return AxesMapping::disconnected(inputs, outputs);
+        }
         self.layout(inputs[0].rank(), inputs[1].rank()).axes_mapping()
     }
 
@@ -227,6 +254,7 @@ impl TypedOp for Gather {
         change: &AxisOp,
     ) -> TractResult<Option<AxisChangeConsequence>> {
         let inputs = model.node_input_facts(node.id)?;
+        rule_if!(inputs[0].is_plain());
         let layout = self.layout(inputs[0].rank(), inputs[1].rank());
         layout::change_axes(layout, model, node, io, change, |Layout { batch, outer, .. }| {
             Box::new(Gather { axis: batch + outer, batch_dims: batch, ..self.clone() })

@@ -1,5 +1,6 @@
 //! The typed operators: what a tract plan runs.
 
+mod block_quant;
 mod declutter;
 mod dyn_gather;
 mod gather;

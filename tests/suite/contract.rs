@@ -433,17 +433,65 @@ fn an_index_with_an_open_symbol_is_too_early() {
     eval(&gather_op(GatherRevision::V7), tensor1(&[1f32]), indices).unwrap();
 }
 
+/// A block-quantized table of [4, 64], and what its elements are when they are unpacked.
+fn block_quantized() -> (Tensor, Tensor) {
+    use tract_linalg::block_quant::{BlockQuant, BlockQuantStorage, Q4_0};
+    let values: Vec<f32> = (0..4 * 64).map(|k| (k * 37 % 101) as f32 - 50.).collect();
+    let packed = Q4_0.quant_f32(&values).unwrap();
+    let unpacked = Q4_0.dequant_f32(&packed).unwrap().into_shape(&[4, 64]).unwrap();
+    let storage = BlockQuantStorage::new(Box::new(Q4_0), 4, 64, packed.into()).unwrap();
+    (storage.into_tensor_with_shape(F32, &[4, 64]), unpacked)
+}
+
 #[test]
-fn block_quantized_data_is_refused() {
-    use tract_openvino::tract_onnx::prelude::tract_linalg::block_quant::{BlockQuantFact, Q4_0};
-    let mut model = TypedModel::default();
-    let quantized = BlockQuantFact::new(Box::new(Q4_0), tvec!(4, 32));
-    let fact = F32.fact([4usize, 32]).with_exotic_fact(quantized);
-    let data = model.add_source("data", fact).unwrap();
-    let indices = model.add_source("indices", I32.fact([2usize])).unwrap();
-    let error = model.wire_node("gather", gather_op(GatherRevision::V8), &[data, indices]);
-    let error = format!("{:#}", error.unwrap_err());
-    assert!(error.contains("Gather-8: data is block-quantized or packed"), "{error}");
+fn rows_of_block_quantized_data() {
+    let (table, unpacked) = block_quantized();
+    for (revision, indices) in [
+        (GatherRevision::V7, tensor2(&[[3i64, 0], [1, 3]])),
+        (GatherRevision::V8, tensor1(&[-1i32, 2, 4, -5])),
+        (GatherRevision::V8, tensor0(1u8)),
+        (GatherRevision::V7, Tensor::zero::<i64>(&[0, 2]).unwrap()),
+    ] {
+        let op = gather_op(revision);
+        let expected = eval(&op, unpacked.clone(), indices.clone()).unwrap();
+        assert_eq!(eval(&op, table.clone(), indices.clone()).unwrap(), expected);
+        // In a model, with the table a constant.
+        let mut model = TypedModel::default();
+        let data = model.add_const("table", table.clone()).unwrap();
+        let fact = indices.datum_type().fact(indices.shape());
+        let fed = model.add_source("indices", fact).unwrap();
+        let output = model.wire_node("gather", op, &[data, fed]).unwrap();
+        model.select_output_outlets(&output).unwrap();
+        let output = model.into_optimized().unwrap().into_runnable().unwrap();
+        let output = output.run(tvec!(indices.into())).unwrap();
+        assert_eq!(*output[0], expected);
+    }
+    let error = eval(&gather_op(GatherRevision::V7), table, tensor2(&[[0i64], [4]])).unwrap_err();
+    let error = error.downcast_ref::<IndexOutOfRange>().unwrap();
+    assert_eq!((&*error.position, error.value, error.size), (&[1, 0][..], 4, 4));
+}
+
+#[test]
+fn block_quantized_data_that_is_refused() {
+    let (table, _) = block_quantized();
+    let error = |op: Box<dyn TypedOp>, indices: &[usize]| {
+        let mut model = TypedModel::default();
+        let data = model.add_const("table", table.clone()).unwrap();
+        let indices = model.add_source("indices", I32.fact(indices)).unwrap();
+        format!("{:#}", model.wire_node("gather", op, &[data, indices]).unwrap_err())
+    };
+    let gather = |axis, batch_dims| Gather::new(GatherRevision::V8, axis, batch_dims).unwrap();
+    for (axis, batch_dims) in [(1, 0), (1, 1)] {
+        let error = error(Box::new(gather(axis, batch_dims)), &[4]);
+        let message = format!(
+            "Gather-8: data is block-quantized, of which axis 0 can be gathered, without batch \
+             dimensions; axis is {axis} and batch_dims is {batch_dims}"
+        );
+        assert!(error.contains(&message), "{error}");
+    }
+    let nd = GatherNd::new(GatherNdRevision::V8, 0).unwrap();
+    let error = error(Box::new(nd), &[1]);
+    assert!(error.contains("GatherND-8: data is block-quantized or packed"), "{error}");
 }
 
 // --- the kernel's edges ---

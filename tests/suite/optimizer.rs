@@ -393,3 +393,34 @@ fn a_transformer_is_no_larger_than_in_standard_operators() {
     let (ours, stock) = (run(ours).unwrap(), run(stock).unwrap());
     assert_eq!(ours, stock);
 }
+
+/// Streaming, where the axis that streams is not the gathered one.
+#[test]
+fn streams_go_through() {
+    use tract_pulse::internal::{PulsedModel, PulsedModelExt};
+    let pulse = |op: &dyn Fn() -> Gather, data: &[&str], indices: &[&str]| {
+        let mut model = TypedModel::default();
+        let stream = model.symbols.sym("S");
+        let scope = model.symbols.clone();
+        let shape = |dims: &[&str]| -> TVec<TDim> {
+            dims.iter().map(|dim| scope.parse_tdim(dim).unwrap()).collect()
+        };
+        let data = model.add_source("data", f32::fact(shape(data))).unwrap();
+        let indices = model.add_source("indices", i64::fact(shape(indices))).unwrap();
+        let output = model.wire_node("gather", op(), &[data, indices]).unwrap();
+        model.select_output_outlets(&output).unwrap();
+        let pulsed = PulsedModel::new(&model, stream, &4.to_dim())?;
+        let typed = pulsed.into_typed()?;
+        let shape = typed.output_fact(0)?.shape.as_concrete().map(<[usize]>::to_vec);
+        TractResult::Ok(shape.expect("the pulse is a number"))
+    };
+    let plain = || gather(V7, 1, 0);
+    let batched = || gather(V7, 2, 1);
+    // Outer, inner and index axes, and one of the batch.
+    assert_eq!(pulse(&plain, &["S", "5", "3"], &["2"]).unwrap(), [4, 2, 3]);
+    assert_eq!(pulse(&plain, &["2", "5", "S"], &["3"]).unwrap(), [2, 3, 4]);
+    assert_eq!(pulse(&plain, &["2", "5"], &["S"]).unwrap(), [2, 4]);
+    assert_eq!(pulse(&batched, &["S", "2", "5"], &["S", "3"]).unwrap(), [4, 2, 3]);
+    let error = format!("{:#}", pulse(&plain, &["2", "S"], &["3"]).unwrap_err());
+    assert!(error.contains("could not track pulsing axis"), "{error}");
+}

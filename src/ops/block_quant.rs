@@ -1,0 +1,100 @@
+//! Gather from block-quantized data, a table of rows of which each is unpacked when it is picked: tract's
+//! own Gather does that, for indices that it takes on trust. Here they are checked.
+
+use crate::eval::IntegerTensor;
+use crate::index::{IndexPolicy, OutOfRange};
+use crate::revision::Row;
+use tract_core::internal::*;
+use tract_core::ops::array::Gather as StockGather;
+use tract_linalg::block_quant::{BlockQuantFact, BlockQuantStorage};
+
+/// The operator to hand over to, if it can: rows of a table without batch dimensions.
+fn stock(
+    row: &Row,
+    axis: usize,
+    batch_dims: usize,
+    data_type: DatumType,
+) -> TractResult<StockGather> {
+    ensure!(
+        axis == 0 && batch_dims == 0,
+        "{}: data is block-quantized, of which axis 0 can be gathered, without batch dimensions; \
+         axis is {axis} and batch_dims is {batch_dims}",
+        row.name
+    );
+    ensure!(
+        [f16::datum_type(), f32::datum_type()].contains(&data_type),
+        "{}: data is block-quantized {data_type:?}, but can be F16 or F32",
+        row.name
+    );
+    Ok(StockGather { axis: 0, output_type: Some(data_type) })
+}
+
+/// The fact of the output. Fails for data that is neither plain nor a block-quantized table.
+pub(super) fn output_fact(
+    row: &Row,
+    axis: usize,
+    batch_dims: usize,
+    data: &TypedFact,
+    indices: &TypedFact,
+) -> TractResult<TypedFact> {
+    let is_table = data.exotic_fact().is_some_and(|fact| fact.is::<BlockQuantFact>());
+    ensure!(
+        is_table && data.rank() == 2,
+        "{}: data is neither a plain tensor nor a block-quantized table of rank 2: {data:?}",
+        row.name
+    );
+    let stock = stock(row, axis, batch_dims, data.datum_type)?;
+    let shape = stock.compute_output_shape(&data.shape, &indices.shape)?;
+    Ok(data.datum_type.fact(shape))
+}
+
+/// Whether evaluation is for [`eval`].
+pub(super) fn is_block_quantized(data: &Tensor) -> bool {
+    data.storage_as::<BlockQuantStorage>().is_some()
+}
+
+/// The rows that `indices` pick. `bad` makes the error for the entry of that number.
+pub(super) fn eval(
+    row: &Row,
+    axis: usize,
+    batch_dims: usize,
+    policy: IndexPolicy,
+    ctx: &EvalContext,
+    [data, indices]: [TValue; 2],
+    bad: impl FnOnce(usize, i128) -> TractError,
+) -> TractResult<Tensor> {
+    let stock = stock(row, axis, batch_dims, data.datum_type())?;
+    let &[size, width] = data.shape() else { bail!("{}: data has rank {}", row.name, data.rank()) };
+    let storage = data.storage_as::<BlockQuantStorage>().context("data is block-quantized")?;
+    // tract's own would panic.
+    let block = storage.format().block_len();
+    ensure!(
+        width.is_multiple_of(block),
+        "{}: data is quantized in blocks of {block}, but has rows of {width}",
+        row.name
+    );
+    let integers = IntegerTensor::new(row, "indices", &indices, ctx.symbols)?;
+    let entries = integers.entries()?;
+    let position =
+        |n: usize| policy.resolve(i64::try_from(entries.get(n)).unwrap_or(i64::MAX), size);
+    let positions: Vec<Option<usize>> = (0..indices.len()).map(position).collect();
+    if policy.out_of_range == OutOfRange::Error
+        && let Some(number) = positions.iter().position(Option::is_none)
+    {
+        return Err(bad(number, entries.get(number)));
+    }
+    // Rows that nothing picks are row 0 first, and then zeros.
+    let rows: Vec<i64> = positions.iter().map(|position| position.unwrap_or(0) as i64).collect();
+    let rows = tensor1(&rows).into_shape(indices.shape())?;
+    let mut output = if size == 0 {
+        Tensor::zero_dt(data.datum_type(), &stock.compute_output_shape(&[0, width], rows.shape())?)?
+    } else {
+        stock.eval(ctx, tvec!(data, rows.into()))?.remove(0).into_tensor()
+    };
+    let bytes = width * output.datum_type().size_of();
+    let mut view = output.try_as_plain_ram_mut()?;
+    for (number, _) in positions.iter().enumerate().filter(|(_, position)| position.is_none()) {
+        view.as_bytes_mut()[number * bytes..][..bytes].fill(0);
+    }
+    Ok(output)
+}
