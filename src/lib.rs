@@ -64,8 +64,8 @@ pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino};
 pub use ops::{DynGather, Gather, GatherNd};
 pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices};
 
-/// The examples of the README run as tests.
-#[cfg(doctest)]
+/// The examples of the README run as tests, where all that they use is there.
+#[cfg(all(doctest, feature = "nnef"))]
 #[doc = include_str!("../README.md")]
 mod readme {}
 

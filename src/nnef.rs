@@ -26,7 +26,7 @@ use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revisio
 ///
 /// # fn main() -> TractResult<()> {
 /// let path = "models/gather_8_example_6/model.onnx";
-/// let model = onnx().with_openvino().model_for_path(path)?.into_decluttered()?;
+/// let model = onnx().with_openvino().model_for_path(path)?.into_typed()?.into_decluttered()?;
 ///
 /// let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
 /// let mut archive = vec![];
