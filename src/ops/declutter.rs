@@ -109,9 +109,9 @@ fn every_index_in_order(
     let data = model.outlet_fact(node.inputs[0])?;
     rule_if!(positions.shape.len() == op.batch_dims() + 1);
     let size = positions.shape[op.batch_dims()];
-    rule_if!(data.shape[op.axis()] == size.to_dim());
     rule_if!(positions.entries.iter().enumerate().all(|(n, &entry)| entry == n % size));
-    // A batch dimension may have become a number in the output that is a symbol in data.
+    // All of the axis; and a batch dimension may have become a number in the output that is a symbol in
+    // data.
     rule_if!(data.shape == node.outputs[0].fact.shape);
     // An output of the model has to remain a node of its own.
     let outputs = model.output_outlets()?;

@@ -375,6 +375,40 @@ fn a_constant_axis_makes_it_gather() {
         model
     };
     assert_eq!(decluttered_ops(&constant(with_axis(|_, output| output))), ["Gather-7"]);
+
+    // Not where an operator behind has a symbol of its own to be told: the node does that.
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([2, 4])).unwrap();
+    let indices = model.add_source("indices", i64::fact([3])).unwrap();
+    let axis = model.add_source("axis", i64::scalar_fact()).unwrap();
+    let inputs = [data, indices, axis];
+    let negative = NegativeIndices::default();
+    let output = DynGather::wire(&mut model, "gather", V7, 0, negative, inputs).unwrap()[0];
+    let dims = model.outlet_fact(output).unwrap().shape.to_tvec();
+    let product = dims[0].clone() * dims[1].clone();
+    let flatten = AxisOp::Reshape(0, dims, tvec!(product));
+    let output = model.wire_node("flatten", flatten, &[output]).unwrap();
+    model.select_output_outlets(&output).unwrap();
+    let model = constant(model).into_decluttered().unwrap();
+    assert!(model.nodes().iter().any(|node| node.op_is::<DynGather>()), "{model}");
+    let inputs = tvec!(counting(&[2, 4]).into(), tensor1(&[3i64, 0, 0]).into());
+    let output = model.into_runnable().unwrap().run(inputs).unwrap();
+    assert_eq!(*output[0], tensor1(&[3f32, 0., 0., 7., 4., 4.]));
+}
+
+/// What the inputs say of the output is more than a shape that somebody gave the operator.
+#[test]
+fn known_dimensions_come_from_the_inputs() {
+    let scope = TypedModel::default().symbols;
+    let unknown = ["a", "b"].map(|name| scope.sym(name).to_dim());
+    let op = DynGather::new(V7, 1, NegativeIndices::default(), unknown.iter().cloned().collect());
+    let facts = [f32::fact([2, 3, 3]), i64::fact([2]), i64::scalar_fact()];
+    let output = op.unwrap().output_facts(&[&facts[0], &facts[1], &facts[2]]).unwrap();
+    assert_eq!(output[0].shape.as_concrete(), Some(&[2usize, 3][..]));
+    let op = DynGather::new(V7, 1, NegativeIndices::default(), tvec!());
+    let error = op.unwrap().output_facts(&[&facts[0], &facts[1], &facts[2]]).unwrap_err();
+    let message = "Gather-7: the output was said to have rank 0, but has rank 2";
+    assert!(format!("{error:#}").contains(message), "{error:#}");
 }
 
 /// A model in these operators ends with no more nodes than in those of the standard domain on tract's own.

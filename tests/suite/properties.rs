@@ -7,6 +7,7 @@ use proptest::sample::select;
 use proptest::test_runner::TestCaseError;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::batchify::{Batchify, BatchifyConfig};
+use tract_openvino::tract_onnx::tract_core::floats::FloatPrecisionTranslator;
 use tract_openvino::tract_onnx::tract_core::ops::array::Slice;
 use tract_openvino::tract_onnx::tract_core::transform::ModelTransform;
 use tract_openvino::tract_onnx::tract_hir::internal::{
@@ -440,6 +441,73 @@ proptest! {
             before.op_is::<Gather>() || before.op_is::<GatherNd>()
         });
         prop_assert!(!behind || fused, "{}", model);
+    }
+
+    /// The translation of a model to 16-bit floats leaves the operators as they are.
+    #[test]
+    fn nodes_in_f16(node in node(vec![DatumType::F32], vec![DatumType::I32, DatumType::I64])) {
+        let node = Node { constant_data: false, ..node };
+        let narrow = Node { data_type: DatumType::F16, ..node.clone() };
+        for stage in [Stage::Typed, Stage::Decluttered, Stage::Optimized] {
+            narrow.check(stage, || {
+                let mut model = node.typed()?;
+                FloatPrecisionTranslator::new(DatumType::F32, DatumType::F16)
+                    .transform(&mut model)?;
+                StagedModel::from_typed(model, stage)
+            })?;
+        }
+    }
+
+    /// A gather of what the first node gives, with constant indices or fed ones.
+    #[test]
+    fn two_nodes(
+        first in node(vec![DatumType::F32], vec![DatumType::I64]),
+        axis in any::<usize>(),
+        entries in proptest::collection::vec(any::<i8>(), 0..5),
+        [constant, scalar, zeros] in any::<[bool; 3]>(),
+    ) {
+        let first = Node { axis_at_run_time: false, ..first };
+        let Ok(between) = first.expected() else { return Ok(()) };
+        if between.shape.is_empty() {
+            return Ok(());
+        }
+        let axis = axis % between.shape.len();
+        let size = between.shape[axis] as i128;
+        // With a zero fill for some, or all valid.
+        let entry = |entry: i8| match size {
+            0 => 0,
+            _ if zeros => i128::from(entry) % (size + 2),
+            _ => i128::from(entry).rem_euclid(size),
+        };
+        let entries: Vec<i128> = entries.into_iter().map(entry).collect();
+        let shape = if scalar && entries.len() == 1 { vec![] } else { vec![entries.len()] };
+        let indices = Integers { shape, entries };
+        let op = Gather::new(GatherRevision::V8, axis, 0).unwrap();
+        let picked = oracle::gather(&between.shape, &indices, axis, 0, op.index_policy()).unwrap();
+        let offsets = picked.offsets.iter().map(|offset| offset.and_then(|it| between.offsets[it]));
+        let expected = elements::elements(DatumType::F32, &picked.shape, offsets);
+
+        let mut model = first.typed().unwrap();
+        let output = model.output_outlets().unwrap()[0];
+        let tensor = elements::integers(DatumType::I64, &indices);
+        let mut fed = first.fed();
+        let indices = if constant {
+            model.add_const("second_indices", tensor).unwrap()
+        } else {
+            let fact = tensor.datum_type().fact(tensor.shape());
+            fed.push(tensor);
+            model.add_source("second_indices", fact).unwrap()
+        };
+        let output = model.wire_node("second", op, &[output, indices]).unwrap();
+        model.select_output_outlets(&output).unwrap();
+        for stage in [Stage::Typed, Stage::Decluttered, Stage::Optimized] {
+            let outputs = StagedModel::from_typed(model.clone(), stage)
+                .and_then(|model| model.run(&fed))
+                .map_err(|error| TestCaseError::fail(format!("{stage:?}: {error:?}")))?;
+            if let Err(difference) = compare(&expected, &outputs[0]) {
+                return Err(TestCaseError::fail(format!("{stage:?}: {difference}")));
+            }
+        }
     }
 
     /// Where an operator says how it follows a change of axes, it does.
