@@ -285,12 +285,15 @@ pub(crate) fn index_error(
 }
 
 /// Refuses an output that the allocator would refuse: tract's own allocation aborts the process.
-fn ensure_allocatable(row: &Row, bytes: usize) -> TractResult<()> {
+pub(crate) fn ensure_allocatable(row: &Row, bytes: usize) -> TractResult<()> {
     const SURELY: usize = 1 << 28;
     if bytes > SURELY {
-        Vec::<u8>::new()
+        let mut tried = Vec::<u8>::new();
+        tried
             .try_reserve_exact(bytes)
             .with_context(|| format!("{}: no memory for an output of {bytes} bytes", row.name))?;
+        // Or the compiler may leave the attempt out.
+        std::hint::black_box(tried);
     }
     Ok(())
 }

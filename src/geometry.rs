@@ -39,7 +39,7 @@ impl Geometry<'_> {
 
     /// How many blocks a tuple of one batch chooses from.
     pub fn choices(&self) -> usize {
-        self.dims.iter().product()
+        product(self.dims.iter().copied()).unwrap_or(0)
     }
 
     /// Whether the batches are gathered as one, from the whole of `data`: where nothing lies between
@@ -58,10 +58,19 @@ impl Geometry<'_> {
     /// The size of `data`, unless it overflows.
     pub fn data_len(&self) -> Option<usize> {
         let sizes = [self.batch, self.outer].into_iter().chain(self.dims.iter().copied());
-        sizes.chain([self.block]).try_fold(1usize, |product, size| product.checked_mul(size))
+        product(sizes.chain([self.block]))
     }
 }
 
+/// The product, unless it overflows. A zero makes it zero, whatever the others are.
+fn product(mut sizes: impl Iterator<Item = usize> + Clone) -> Option<usize> {
+    if sizes.clone().any(|size| size == 0) {
+        return Some(0);
+    }
+    sizes.try_fold(1usize, |product, size| product.checked_mul(size))
+}
+
+/// From so many on a batch is gathered on its own, which may take the indices as they are.
 const FEW_TUPLES: usize = 128;
 
 /// The entries of `indices`, in row-major order, in the type that they came in.

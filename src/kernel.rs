@@ -505,13 +505,14 @@ fn gather_range<'a>(
     };
     let blocks = first..first + output.len() / block;
     let mut bytes = Bytes { operands, store, output };
-    operands.for_each_piece(blocks, &mut |piece| copy(&mut bytes, piece))?;
+    let gathered = operands.for_each_piece(blocks, &mut |piece| copy(&mut bytes, piece));
     #[cfg(target_arch = "x86_64")]
     if store == Store::Streamed {
-        // SAFETY: every x86_64 has it. Other threads see the streamed stores after it.
+        // SAFETY: every x86_64 has it. What was streamed is behind it for everybody, whoever gets the
+        // memory, after an error too.
         unsafe { std::arch::x86_64::_mm_sfence() };
     }
-    Ok(())
+    gathered
 }
 
 /// Where blocks are copied from and to. Its sizes fit each other: see [`gather_bytes`].
@@ -611,7 +612,7 @@ fn copy_with_gaps_in_vectors<const N: usize>(
     zero: &[u8; N],
     output: &mut [[MaybeUninit<u8>; N]],
 ) -> usize {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
     if let Some(zero) = zero.first_chunk::<4>()
         && N == 4
         && Vectors::selected() == Vectors::Avx512
@@ -665,7 +666,6 @@ impl<S: Slot> Loop for CopyBlocks<'_, S> {
 
     #[inline(always)]
     fn run(self) {
-        /// Blocks that are in order as long as this need no help.
         /// Of shorter blocks the processor works on several at a time as it is, and longer ones it
         /// fetches ahead itself.
         const PREFETCHED: RangeInclusive<usize> = 512..=4096;

@@ -21,7 +21,7 @@
 //!
 //! # How it is built
 //!
-//! A model goes through the first three of these files, and a run through the rest.
+//! A model goes through the first three of these files; all that runs goes through `eval.rs` to the kernel.
 //!
 //! | file | what it decides |
 //! |---|---|
@@ -65,7 +65,7 @@ pub use ops::{DynGather, Gather, GatherNd};
 pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices};
 
 /// The examples of the README run as tests, where all that they use is there.
-#[cfg(all(doctest, feature = "nnef"))]
+#[cfg(all(doctest, feature = "multithread-mm", feature = "nnef"))]
 #[doc = include_str!("../README.md")]
 mod readme {}
 

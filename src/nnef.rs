@@ -9,7 +9,6 @@
 //! `opset` is the first operator set of OpenVINO that has the revision. Where negative indices count
 //! from the end although the revision does not say so, there is a `wrap_negative_indices = true`.
 
-use tract_nnef::ast::TypeSpec;
 use tract_nnef::internal::*;
 use tract_nnef::ser::tdims;
 
@@ -64,7 +63,7 @@ fn registry() -> Registry {
             .chain(common())
             .collect::<Vec<_>>()
     };
-    let results = [("output", TypeSpec::from(TypeName::Scalar.tensor()))];
+    let results = [("output", TypeName::Scalar.tensor())];
 
     registry.register_dumper(dump_gather);
     let axis = TypeName::Integer.named("axis");
@@ -95,7 +94,18 @@ fn dump(
     revision: impl Revision,
     negative_indices: NegativeIndices,
 ) -> Dumped {
-    let inputs: Vec<Arc<RValue>> = node.inputs.iter().map(|it| ast.mapping[it].clone()).collect();
+    let mut inputs: Vec<Arc<RValue>> =
+        node.inputs.iter().map(|input| ast.mapping[input].clone()).collect();
+    // tract writes integers as text where there are few, and reads 32 bits of each: a tensor file has
+    // all of them.
+    for (slot, input) in inputs.iter_mut().enumerate().skip(1) {
+        let fact = ast.model.outlet_fact(node.inputs[slot])?;
+        if let Some(constant) = fact.konst.clone()
+            && constant.datum_type().is_integer()
+        {
+            *input = ast.konst_variable(format!("{}.input_{slot}", node.name), &constant)?;
+        }
+    }
     let mut named = own.to_vec();
     named.push(("batch_dims", numeric(batch_dims)));
     named.push(("opset", numeric(revision.row().since)));

@@ -53,8 +53,8 @@ pub struct OpenVinoOptions {
     ///
     /// They mean what ONNX says: a negative index counts from the end, one out of range is an error.
     /// (That is Gather-7 and GatherND-8 with [`NegativeIndices::Wrap`], by which name errors call
-    /// them.) tract's own panic at a bad index, refuse negative indices of `GatherND`, and read those
-    /// of 64 bits as if they had 32.
+    /// them.) tract's own panic at a bad index, and at a negative one of `GatherND`, of which they read 32
+    /// bits only.
     pub standard_gather: bool,
 }
 
@@ -329,9 +329,10 @@ fn refuse_unknown_operators(ctx: &ParsingContext, node: &NodeProto) -> TractResu
     let [graph] = &*ctx.parent_graphs else { return Ok(()) };
     let register = &ctx.framework.op_register.0;
     let builder = |node: &NodeProto| register.get(&node.op_type).copied();
-    // Backwards from the node, which is in the graph, so that no stretch is walked twice.
-    let offset = std::ptr::from_ref(node).addr() - graph.node.as_ptr().addr();
-    let before = &graph.node[..offset / size_of::<NodeProto>()];
+    // Backwards from the node, so that no stretch is walked twice. (A plug-in in front of us may hand
+    // over a copy, which is not in the graph.)
+    let offset = std::ptr::from_ref(node).addr().wrapping_sub(graph.node.as_ptr().addr());
+    let before = graph.node.get(..offset / size_of::<NodeProto>()).unwrap_or_default();
     if before.iter().rev().any(|node| builder(node).is_some_and(is_ours)) {
         return Ok(());
     }

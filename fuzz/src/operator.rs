@@ -128,12 +128,12 @@ impl<'a> Arbitrary<'a> for Case {
 
 impl Case {
     fn op(&self) -> TractResult<Box<dyn TypedOp>> {
-        let negative =
-            if self.wrap { NegativeIndices::Wrap } else { NegativeIndices::AsSpecified };
+        let negative = if self.wrap { NegativeIndices::Wrap } else { NegativeIndices::AsSpecified };
         Ok(match self.operator.gather() {
             Some(revision) => {
                 let ranks = (self.data.len(), self.indices.shape.len());
-                let op = Gather::with_ranks(revision, self.axis, self.batch_dims, ranks.0, ranks.1)?;
+                let op =
+                    Gather::with_ranks(revision, self.axis, self.batch_dims, ranks.0, ranks.1)?;
                 Box::new(op.with_negative_indices(negative))
             }
             None => {
@@ -200,8 +200,7 @@ pub fn run(bytes: &[u8]) -> Option<bool> {
     let result = case.op().and_then(|op| {
         let inputs = tvec!(data.clone().into(), indices.clone().into());
         let eval = || op.eval(&EvalContext::out_of_plan(), inputs);
-        let outputs =
-            if case.threads { multithread_tract_scope(executor(), eval) } else { eval() };
+        let outputs = if case.threads { multithread_tract_scope(executor(), eval) } else { eval() };
         // What is known beforehand, with the indices a constant.
         let facts = [
             TypedFact::dt_shape(case.data_type, &case.data),

@@ -1,6 +1,6 @@
 use super::{batch_dim_rules, check_arity, rank_rules};
 use crate::eval;
-use crate::ops::DynGather;
+use crate::ops::{DynGather, Gather};
 use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
 use crate::shape;
 use tract_hir::internal::*;
@@ -72,7 +72,12 @@ impl InferenceGather {
         let (data, indices, axis) = match (self.axis, inputs) {
             (Axis::Input, &[data, indices, axis]) => (data, indices, axis),
             (Axis::Attribute(axis), &[data, indices]) => {
-                (data, indices, model.add_const(format!("{name}.axis"), tensor0(axis))?)
+                let data_rank = model.outlet_fact(data)?.rank();
+                let indices_rank = model.outlet_fact(indices)?.rank();
+                let (revision, batch_dims) = (self.revision, self.batch_dims);
+                let op = Gather::with_ranks(revision, axis, batch_dims, data_rank, indices_rank)?;
+                let op = op.with_negative_indices(self.negative_indices);
+                return model.wire_node(name, op, inputs);
             }
             _ => bail!("{}: got {} inputs", self.row().name, inputs.len()),
         };

@@ -1,9 +1,10 @@
 //! Gather from block-quantized data, a table of rows of which each is unpacked when it is picked: tract's
 //! own Gather does that, for indices that it takes on trust. Here they are checked.
 
-use crate::eval::IntegerTensor;
+use crate::eval::{self, IntegerTensor};
 use crate::index::{IndexPolicy, OutOfRange};
 use crate::revision::Row;
+use crate::shape;
 use tract_core::internal::*;
 use tract_core::ops::array::Gather as StockGather;
 use tract_linalg::block_quant::{BlockQuantFact, BlockQuantStorage};
@@ -53,7 +54,7 @@ pub(super) fn is_block_quantized(data: &Tensor) -> bool {
     data.storage_as::<BlockQuantStorage>().is_some()
 }
 
-/// The rows that `indices` pick. `bad` makes the error for the entry of that number.
+/// The rows that `indices` pick.
 pub(super) fn eval(
     row: &Row,
     axis: usize,
@@ -61,7 +62,6 @@ pub(super) fn eval(
     policy: IndexPolicy,
     ctx: &EvalContext,
     [data, indices]: [TValue; 2],
-    bad: impl FnOnce(usize, i128) -> TractError,
 ) -> TractResult<Tensor> {
     let stock = stock(row, axis, batch_dims, data.datum_type())?;
     let &[size, width] = data.shape() else { bail!("{}: data has rank {}", row.name, data.rank()) };
@@ -73,6 +73,9 @@ pub(super) fn eval(
         "{}: data is quantized in blocks of {block}, but has rows of {width}",
         row.name
     );
+    let shape = stock.compute_output_shape(data.shape(), indices.shape())?;
+    let volume = shape::volume(row, data.datum_type(), &shape)?;
+    eval::ensure_allocatable(row, volume * data.datum_type().size_of())?;
     let integers = IntegerTensor::new(row, "indices", &indices, ctx.symbols)?;
     let entries = integers.entries()?;
     let position =
@@ -81,13 +84,14 @@ pub(super) fn eval(
     if policy.out_of_range == OutOfRange::Error
         && let Some(number) = positions.iter().position(Option::is_none)
     {
-        return Err(bad(number, entries.get(number)));
+        let (negative, value) = (policy.negative, entries.get(number));
+        return Err(eval::index_error(row, negative, number, value, indices.shape(), axis, size));
     }
     // Rows that nothing picks are row 0 first, and then zeros.
     let rows: Vec<i64> = positions.iter().map(|position| position.unwrap_or(0) as i64).collect();
     let rows = tensor1(&rows).into_shape(indices.shape())?;
     let mut output = if size == 0 {
-        Tensor::zero_dt(data.datum_type(), &stock.compute_output_shape(&[0, width], rows.shape())?)?
+        Tensor::zero_dt(data.datum_type(), &shape)?
     } else {
         stock.eval(ctx, tvec!(data, rows.into()))?.remove(0).into_tensor()
     };

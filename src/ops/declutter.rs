@@ -1,8 +1,7 @@
 //! Rewrites of the operators into what is simpler, when a model is decluttered.
 //!
-//! All of them need indices that are constants and, for the sizes that the model knows, in range: then
-//! there is no error that a rewrite could lose, and no zero fill. Where an index is out of range or a
-//! size is not known, nothing is rewritten.
+//! All of them need indices that are constants, axes of known size, and all indices in range: then there
+//! is no error that a rewrite could lose, and no zero fill. Else nothing is rewritten.
 
 use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
@@ -113,13 +112,17 @@ fn every_index_in_order(
     // All of the axis; and a batch dimension may have become a number in the output that is a symbol in
     // data.
     rule_if!(data.shape == node.outputs[0].fact.shape);
-    // An output of the model has to remain a node of its own.
-    let outputs = model.output_outlets()?;
-    rule_if!(!(outputs.contains(&node.id.into()) && outputs.contains(&node.inputs[0])));
+    rule_if!(!are_both_outputs(model, node)?);
     let mut patch = TypedModelPatch::new("indices that are all positions in order");
     let data = patch.tap_model(model, node.inputs[0])?;
     patch.shunt_outside(model, node.id.into(), data)?;
     Ok(Some(patch))
+}
+
+/// Two outputs of the model have to remain two nodes.
+fn are_both_outputs(model: &TypedModel, node: &TypedNode) -> TractResult<bool> {
+    let outputs = model.output_outlets()?;
+    Ok(outputs.contains(&node.id.into()) && outputs.contains(&node.inputs[0]))
 }
 
 /// One index picks a slice of length 1, whose axis becomes those of `indices`: none, or some of size 1.
@@ -131,6 +134,7 @@ fn one_index(
 ) -> TractResult<Option<TypedModelPatch>> {
     rule_if!(op.batch_dims() == 0);
     let [position] = *positions.entries else { return Ok(None) };
+    rule_if!(!are_both_outputs(model, node)?);
     let axis = op.axis();
     let mut patch = TypedModelPatch::new("one constant index");
     let mut wire = patch.tap_model(model, node.inputs[0])?;

@@ -14,7 +14,8 @@ use tract_core::internal::*;
 ///
 /// The output has the type of `data` and rank `data.rank + indices.rank - batch_dims - 1`. A
 /// dimension is what it is for every axis that is possible, if these agree: batch dimensions always
-/// do. The others are symbols of this node alone, and get their values when it runs.
+/// do. Of the others the model may say something (a `value_info`), and it is an error if that does not
+/// hold when it runs. The rest are symbols of this node alone, which get their values then.
 ///
 /// # Errors
 ///
@@ -63,8 +64,8 @@ pub struct DynGather {
 }
 
 impl DynGather {
-    /// The operator with the shape of its output: dimensions that depend on the axis are symbols that
-    /// nothing else gives a value.
+    /// The operator with the shape of its output, in which dimensions that depend on the axis are symbols
+    /// mostly: see above.
     ///
     /// # Errors
     ///
@@ -201,7 +202,19 @@ impl EvalOp for DynGather {
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, indices, axis) = args_3!(inputs);
         let axis = eval::axis(self.row(), &axis, ctx.symbols)?;
-        self.at(axis, data.rank())?.eval(ctx, tvec!(data, indices))
+        let outputs = self.at(axis, data.rank())?.eval(ctx, tvec!(data, indices))?;
+        // Other operators may have been chosen for these dimensions.
+        let shape = outputs[0].shape();
+        let fits = |(dim, said): (&usize, &TDim)| {
+            said.eval(ctx.symbols).to_usize().map_or(true, |said| said == *dim)
+        };
+        ensure!(
+            shape.len() == self.shape.len() && shape.iter().zip(&self.shape).all(fits),
+            "{}: with axis {axis} the output has shape {shape:?}, but the model says {:?}",
+            self.row().name,
+            self.shape
+        );
+        Ok(outputs)
     }
 }
 

@@ -130,16 +130,17 @@ impl Gather {
         self.revision.row()
     }
 
-    fn layout(&self, data_rank: usize, indices_rank: usize) -> Layout {
-        Layout {
+    /// `None` where the ranks do not fit.
+    fn layout(&self, data_rank: usize, indices_rank: usize) -> Option<Layout> {
+        Some(Layout {
             batch: self.batch_dims,
             outer: self.axis - self.batch_dims,
             gathered: 1,
-            index: indices_rank - self.batch_dims,
-            inner: data_rank - self.axis - 1,
+            index: indices_rank.checked_sub(self.batch_dims)?,
+            inner: data_rank.checked_sub(self.axis + 1)?,
             tuple: 0,
             fuses_batch: false,
-        }
+        })
     }
 
     fn check_constant_indices(&self, data: &TypedFact, indices: &TypedFact) -> TractResult<()> {
@@ -176,14 +177,9 @@ impl EvalOp for Gather {
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, indices) = args_2!(inputs);
         if block_quant::is_block_quantized(&data) {
-            let (row, policy, size) = (self.row(), self.index_policy(), data.shape()[0]);
-            let shape: TVec<usize> = indices.shape().into();
-            let bad = |number, value| {
-                eval::index_error(row, policy.negative, number, value, &shape, self.axis, size)
-            };
             let (axis, batch_dims) = (self.axis, self.batch_dims);
-            let inputs = [data, indices];
-            let output = block_quant::eval(row, axis, batch_dims, policy, ctx, inputs, bad)?;
+            let (row, policy, inputs) = (self.row(), self.index_policy(), [data, indices]);
+            let output = block_quant::eval(row, axis, batch_dims, policy, ctx, inputs)?;
             return Ok(tvec!(output.into_tvalue()));
         }
         let (data_shape, indices_shape) = (data.shape(), indices.shape());
@@ -226,23 +222,27 @@ impl TypedOp for Gather {
         inputs: &[&TypedFact],
         outputs: &[&TypedFact],
     ) -> TractResult<AxesMapping> {
-        if !inputs[0].is_plain() {
-            return AxesMapping::disconnected(inputs, outputs);
+        match self.layout(inputs[0].rank(), inputs[1].rank()) {
+            Some(layout) if inputs[0].is_plain() => layout.axes_mapping(),
+            _ => AxesMapping::disconnected(inputs, outputs),
         }
-        self.layout(inputs[0].rank(), inputs[1].rank()).axes_mapping()
     }
 
     fn slice(
         &self,
         patch: &mut TypedModelPatch,
-        _model: &TypedModel,
-        _node: &TypedNode,
+        model: &TypedModel,
+        node: &TypedNode,
         prefix: &str,
         inputs: &[OutletId],
         output_axis: usize,
         start: &TDim,
         end: &TDim,
     ) -> TractResult<Option<TVec<OutletId>>> {
+        rule_if!(
+            output_axis >= self.batch_dims
+                || layout::batch_dims_agree(model, node, self.batch_dims)?
+        );
         layout::slice(self.clone(), patch, prefix, inputs, output_axis, end.clone() - start)
     }
 
@@ -255,9 +255,14 @@ impl TypedOp for Gather {
     ) -> TractResult<Option<AxisChangeConsequence>> {
         let inputs = model.node_input_facts(node.id)?;
         rule_if!(inputs[0].is_plain());
-        let layout = self.layout(inputs[0].rank(), inputs[1].rank());
+        rule_if_some!(layout = self.layout(inputs[0].rank(), inputs[1].rank()));
         layout::change_axes(layout, model, node, io, change, |Layout { batch, outer, .. }| {
-            Box::new(Gather { axis: batch + outer, batch_dims: batch, ..self.clone() })
+            // Gather-7 is Gather-1 with batch dimensions.
+            let revision = match self.revision {
+                GatherRevision::V1 if batch > 0 => GatherRevision::V7,
+                revision => revision,
+            };
+            Box::new(Gather { revision, axis: batch + outer, batch_dims: batch, ..self.clone() })
         })
     }
 

@@ -115,8 +115,8 @@ impl GatherNd {
             batch: self.batch_dims,
             outer: 0,
             gathered: tuple,
-            index: indices.rank() - 1 - self.batch_dims,
-            inner: data.rank() - self.batch_dims - tuple,
+            index: indices.rank().checked_sub(1 + self.batch_dims)?,
+            inner: data.rank().checked_sub(self.batch_dims + tuple)?,
             tuple: 1,
             fuses_batch: self.row().batch_axes == BatchAxes::Fused,
         })
@@ -189,14 +189,18 @@ impl TypedOp for GatherNd {
     fn slice(
         &self,
         patch: &mut TypedModelPatch,
-        _model: &TypedModel,
-        _node: &TypedNode,
+        model: &TypedModel,
+        node: &TypedNode,
         prefix: &str,
         inputs: &[OutletId],
         output_axis: usize,
         start: &TDim,
         end: &TDim,
     ) -> TractResult<Option<TVec<OutletId>>> {
+        rule_if!(
+            output_axis >= self.batch_dims
+                || layout::batch_dims_agree(model, node, self.batch_dims)?
+        );
         layout::slice(self.clone(), patch, prefix, inputs, output_axis, end.clone() - start)
     }
 

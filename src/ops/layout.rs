@@ -283,6 +283,17 @@ pub(super) fn slice(
     Ok(is_sliced.then_some(outputs))
 }
 
+/// Whether the batch dimensions are the same in both inputs, and not only may turn out to be when the
+/// model runs. Until then they are neither sliced nor changed, or the error would be lost.
+pub(super) fn batch_dims_agree(
+    model: &TypedModel,
+    node: &TypedNode,
+    batch_dims: usize,
+) -> TractResult<bool> {
+    let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(false) };
+    Ok(data.shape[..batch_dims] == indices.shape[..batch_dims])
+}
+
 /// `TypedOp::change_axes`: `changed` makes the operator of the layout.
 pub(super) fn change_axes(
     layout: Layout,
@@ -292,16 +303,14 @@ pub(super) fn change_axes(
     change: &AxisOp,
     changed: impl FnOnce(Layout) -> Box<dyn TypedOp>,
 ) -> TractResult<Option<AxisChangeConsequence>> {
-    let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(None) };
+    let [_, indices] = *model.node_input_facts(node.id)? else { return Ok(None) };
     rule_if_some!((new, mut wire_changes) = layout.change_axes(io, change, indices.konst.is_some()));
     // In the words it was asked in: tract compares changes of the same wire.
     wire_changes.iter_mut().filter(|(at, _)| *at == io).for_each(|(_, it)| *it = change.clone());
     // GatherND: `batch_dims < data.rank`, which tuples of length 0 could come to miss.
     rule_if!(new.gathered + new.inner > 0);
-    // Batch dimensions with different symbols are equal when they run; until then they do not change
-    // in the same way.
     let changes_batch = wire_changes.len() == 3 && !matches!(change, AxisOp::Add(_));
-    rule_if!(!changes_batch || data.shape[..layout.batch] == indices.shape[..layout.batch]);
+    rule_if!(!changes_batch || batch_dims_agree(model, node, layout.batch)?);
     let substitute_op = (new != layout).then(|| changed(new));
     Ok(Some(AxisChangeConsequence { substitute_op, wire_changes }))
 }

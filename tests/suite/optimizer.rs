@@ -2,12 +2,14 @@
 
 use model_cases::{Stage, StagedModel};
 use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_core::batchify::{Batchify, BatchifyConfig};
 use tract_openvino::tract_onnx::tract_core::floats::FloatPrecisionTranslator;
-use tract_openvino::tract_onnx::tract_core::ops::array::TypedConcat;
+use tract_openvino::tract_onnx::tract_core::ops::array::{Slice, TypedConcat};
 use tract_openvino::tract_onnx::tract_core::ops::konst::Const;
+use tract_openvino::tract_onnx::tract_core::ops::math::square;
 use tract_openvino::tract_onnx::tract_core::transform::ModelTransform;
 use tract_openvino::tract_onnx::tract_hir::internal::{
-    AxisOp, Cost, SpecialOps, TDim, ToDim, TypedOp,
+    AxisOp, Cost, EvalContext, EvalOp, SpecialOps, TDim, ToDim, TypedOp,
 };
 use tract_openvino::{
     DynGather, Gather, GatherNd, GatherNdRevision, GatherRevision, NegativeIndices, WithOpenVino,
@@ -457,4 +459,78 @@ fn streams_go_through() {
     assert_eq!(pulse(&batched, &["S", "2", "5"], &["S", "3"]).unwrap(), [4, 2, 3]);
     let error = format!("{:#}", pulse(&plain, &["2", "S"], &["3"]).unwrap_err());
     assert!(error.contains("could not track pulsing axis"), "{error}");
+}
+
+#[test]
+fn two_outputs_remain_two() {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([2, 1])).unwrap();
+    let data = model.wire_node("square", square(), &[data]).unwrap()[0];
+    let indices = model.add_const("indices", tensor1(&[0i64])).unwrap();
+    let output = model.wire_node("gather", gather(V7, 1, 0), &[data, indices]).unwrap()[0];
+    model.select_output_outlets(&[data, output]).unwrap();
+    let model = model.into_decluttered().unwrap();
+    let outputs = model.output_outlets().unwrap();
+    assert_ne!(outputs[0], outputs[1]);
+}
+
+/// Batch dimensions that may differ are compared when the model runs, whatever is sliced off them.
+#[test]
+fn a_slice_does_not_hide_batch_dimensions_that_differ() {
+    let mut model = TypedModel::default();
+    let [n, m] = ["N", "M"].map(|name| model.symbols.sym(name).to_dim());
+    let data = model.add_source("data", f32::fact(&[n, 5.to_dim()])).unwrap();
+    let indices = model.add_source("indices", i64::fact(&[m, 3.to_dim()])).unwrap();
+    let output = model.wire_node("gather", gather(V7, 1, 1), &[data, indices]).unwrap();
+    let slice = model.wire_node("slice", Slice::new(0, 0, 2), &output).unwrap();
+    model.select_output_outlets(&slice).unwrap();
+    for stage in [Stage::Typed, Stage::Decluttered, Stage::Optimized] {
+        let model = StagedModel::from_typed(model.clone(), stage).unwrap();
+        let indices = |batch: usize| Tensor::zero::<i64>(&[batch, 3]).unwrap();
+        model.run(&[counting(&[4, 5]), indices(4)]).unwrap();
+        model.run(&[counting(&[4, 5]), indices(3)]).unwrap_err();
+    }
+}
+
+/// With a batch, Gather-1 becomes the revision that has batch dimensions.
+#[test]
+fn gather_1_with_a_batch_is_gather_7() {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([5])).unwrap();
+    let indices = model.add_source("indices", i64::fact([3])).unwrap();
+    let op = gather(GatherRevision::V1, 0, 0);
+    let output = model.wire_node("gather", op, &[data, indices]).unwrap();
+    model.select_output_outlets(&output).unwrap();
+    Batchify(BatchifyConfig::default()).transform(&mut model).unwrap();
+    assert_eq!(decluttered_ops(&model), ["Gather-7"]);
+}
+
+/// What a model says of the output of a run-time axis has to hold.
+#[test]
+fn declared_dimensions_are_checked_when_the_axis_is_known() {
+    let shape = tvec!(4.to_dim(), 3.to_dim());
+    let op = DynGather::new(V7, 0, NegativeIndices::default(), shape).unwrap();
+    let run = |axis: i64| {
+        let indices = Tensor::zero::<i64>(&[4]).unwrap();
+        let inputs = tvec!(counting(&[2, 3]).into(), indices.into(), tensor0(axis).into());
+        op.eval(&EvalContext::out_of_plan(), inputs)
+    };
+    assert_eq!(run(0).unwrap()[0].shape(), [4, 3]);
+    let error = format!("{:#}", run(1).unwrap_err());
+    let message = "Gather-7: with axis 1 the output has shape [2, 4], but the model says ";
+    assert!(error.contains(message), "{error}");
+}
+
+/// The text of an archive holds 32 bits of an integer; indices have more.
+#[cfg(feature = "nnef")]
+#[test]
+fn constant_indices_are_saved_whole() {
+    let indices = tensor1(&[(1i64 << 32) + 1, 1, i64::MIN]);
+    let model = with_constant(gather(V8, 0, 0), &[5.to_dim()], indices);
+    let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
+    let mut archive = vec![];
+    nnef.write(&model, &mut archive).unwrap();
+    let loaded: TypedModel = nnef.model_for_read(&mut &*archive).unwrap();
+    let output = loaded.into_runnable().unwrap().run(tvec!(counting(&[5]).into())).unwrap();
+    assert_eq!(*output[0], tensor1(&[0f32, 1., 0.]));
 }

@@ -431,7 +431,8 @@ proptest! {
                 return Err(TestCaseError::fail(format!("{stage:?}: {difference}")));
             }
         }
-        // All the axes can be sliced before but the one that fuses several.
+        // All the axes can be sliced before but the one that fuses several, and batch axes that the inputs
+        // call by two names.
         let fused = node.operator == Operator::GatherNd(GatherNdRevision::V5)
             && node.batch_dims > 1
             && axis == 0;
@@ -440,7 +441,8 @@ proptest! {
             let before = model.node(slice.inputs[0].node);
             before.op_is::<Gather>() || before.op_is::<GatherNd>()
         });
-        prop_assert!(!behind || fused, "{}", model);
+        let two_names = node.symbolic && axis < node.batch_dims;
+        prop_assert!(!behind || fused || two_names, "{}", model);
     }
 
     /// The translation of a model to 16-bit floats leaves the operators as they are.
@@ -624,11 +626,8 @@ proptest! {
             vec![DatumType::I8, DatumType::U16, DatumType::I32, DatumType::I64, DatumType::U64],
         ),
     ) {
-        // Constants lose their types in the text, tract's own or ours, and some their values.
-        let small = |entry: &i128| i32::try_from(*entry).is_ok();
-        if node.constant_data || node.constant_indices && !node.indices.entries.iter().all(small) {
-            return Ok(());
-        }
+        // Data that is a constant is tract's to write, and it reads back few integers as others.
+        let node = Node { constant_data: false, ..node };
         node.check(Stage::Optimized, || {
             let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
             let mut archive = vec![];
