@@ -54,10 +54,7 @@ impl<'a> IntegerTensor<'a> {
 
     /// The entries of a constant; `None` where one is a dimension without a value yet.
     pub fn if_known(row: &Row, input: &str, tensor: &'a Tensor) -> TractResult<Option<Self>> {
-        match Self::new(row, input, tensor, &SymbolValues::default()) {
-            Err(error) if error.root_cause().is::<TooEarly>() => Ok(None),
-            integers => integers.map(Some),
-        }
+        known(Self::new(row, input, tensor, &SymbolValues::default()))
     }
 
     pub fn entries(&self) -> TractResult<Indices<'_>> {
@@ -98,9 +95,14 @@ pub(crate) fn axis(row: &Row, axis: &Tensor, symbols: &SymbolValues) -> TractRes
 
 /// The same of a constant; `None` if it is a dimension without a value yet.
 pub(crate) fn axis_if_known(row: &Row, tensor: &Tensor) -> TractResult<Option<i128>> {
-    match axis(row, tensor, &SymbolValues::default()) {
+    known(axis(row, tensor, &SymbolValues::default()))
+}
+
+/// `None` where the error is that a dimension has no value yet.
+fn known<T>(result: TractResult<T>) -> TractResult<Option<T>> {
+    match result {
         Err(error) if error.root_cause().is::<TooEarly>() => Ok(None),
-        entry => entry.map(Some),
+        result => result.map(Some),
     }
 }
 

@@ -148,17 +148,18 @@ pub(crate) fn check_known(
     }
 }
 
-/// The position that each entry stands for, on the axis that it walks; `None` if one is out of range.
-pub(crate) fn positions(
+/// The position that each entry stands for, on the axis that it walks; `None` if it is out of range. An
+/// `Option<Vec<usize>>` is `None` if one of them is.
+pub(crate) fn positions<P: FromIterator<Option<usize>>>(
     indices: Indices<'_>,
     dims: &[usize],
     policy: IndexPolicy,
-) -> Option<Vec<usize>> {
-    fn positions<I: IndexElement>(
+) -> P {
+    fn positions<I: IndexElement, P: FromIterator<Option<usize>>>(
         indices: &[I],
         dims: &[usize],
         policy: IndexPolicy,
-    ) -> Option<Vec<usize>> {
+    ) -> P {
         let axes = dims.iter().cycle();
         indices
             .iter()

@@ -2,7 +2,8 @@
 //! own Gather does that, for indices that it takes on trust. Here they are checked.
 
 use crate::eval::{self, IntegerTensor};
-use crate::index::{IndexPolicy, OutOfRange};
+use crate::geometry::{self, BadIndex};
+use crate::index::IndexPolicy;
 use crate::revision::Row;
 use crate::shape;
 use tract_core::internal::*;
@@ -78,15 +79,11 @@ pub(super) fn eval(
     eval::ensure_allocatable(row, volume * data.datum_type().size_of())?;
     let integers = IntegerTensor::new(row, "indices", &indices, ctx.symbols)?;
     let entries = integers.entries()?;
-    let position =
-        |n: usize| policy.resolve(i64::try_from(entries.get(n)).unwrap_or(i64::MAX), size);
-    let positions: Vec<Option<usize>> = (0..indices.len()).map(position).collect();
-    if policy.out_of_range == OutOfRange::Error
-        && let Some(number) = positions.iter().position(Option::is_none)
-    {
+    geometry::check(entries, &[size], policy).map_err(|BadIndex(number)| {
         let (negative, value) = (policy.negative, entries.get(number));
-        return Err(eval::index_error(row, negative, number, value, indices.shape(), axis, size));
-    }
+        eval::index_error(row, negative, number, value, indices.shape(), axis, size)
+    })?;
+    let positions: Vec<Option<usize>> = geometry::positions(entries, &[size], policy);
     // Rows that nothing picks are row 0 first, and then zeros.
     let rows: Vec<i64> = positions.iter().map(|position| position.unwrap_or(0) as i64).collect();
     let rows = tensor1(&rows).into_shape(indices.shape())?;

@@ -33,7 +33,8 @@ impl Positions {
         let dims: Option<TVec<usize>> = dims.iter().map(|dim| dim.to_usize().ok()).collect();
         rule_if_some!(dims = dims);
         rule_if_some!(integers = IntegerTensor::if_known(row, "indices", tensor)?);
-        rule_if_some!(entries = geometry::positions(integers.entries()?, &dims, policy));
+        let entries: Option<Vec<usize>> = geometry::positions(integers.entries()?, &dims, policy);
+        rule_if_some!(entries = entries);
         Ok(Some(Positions { shape: tensor.shape().into(), entries }))
     }
 
@@ -43,9 +44,42 @@ impl Positions {
     }
 }
 
-/// A rewrite of Gather.
-type Rewrite =
-    fn(&Gather, &TypedModel, &TypedNode, &Positions) -> TractResult<Option<TypedModelPatch>>;
+/// A rewrite of an operator.
+type Rewrite<O> =
+    fn(&O, &TypedModel, &TypedNode, &Positions) -> TractResult<Option<TypedModelPatch>>;
+
+/// The first of the rewrites that applies; else the node with its indices normalized.
+fn rewrite<O: TypedOp + Clone>(
+    rewrites: &[Rewrite<O>],
+    op: &O,
+    model: &TypedModel,
+    node: &TypedNode,
+    positions: Positions,
+) -> TractResult<Option<TypedModelPatch>> {
+    for rewrite in rewrites {
+        let patch = rewrite(op, model, node, &positions)?;
+        if patch.is_some() {
+            return Ok(patch);
+        }
+    }
+    normalize_indices(op.clone(), model, node, positions)
+}
+
+/// The rest of a patch: `op`, with these constant indices, takes the place of the node. `data` is an
+/// outlet of the patch.
+fn replace(
+    mut patch: TypedModelPatch,
+    model: &TypedModel,
+    node: &TypedNode,
+    op: impl Into<Box<dyn TypedOp>>,
+    data: OutletId,
+    indices: Arc<Tensor>,
+) -> TractResult<Option<TypedModelPatch>> {
+    let indices = patch.add_const(format!("{}.indices", node.name), indices)?;
+    let wire = patch.wire_node(&node.name, op, &[data, indices])?[0];
+    patch.shunt_outside(model, node.id.into(), wire)?;
+    Ok(Some(patch))
+}
 
 pub(super) fn gather(
     op: &Gather,
@@ -56,15 +90,9 @@ pub(super) fn gather(
     rule_if!(data.is_plain());
     let dims = &data.shape[op.axis()..=op.axis()];
     rule_if_some!(positions = Positions::of(op.row(), op.index_policy(), dims, indices)?);
-    let rewrites: [Rewrite; 5] =
+    let rewrites: [Rewrite<Gather>; 5] =
         [one_part_of_a_concat, every_index_in_order, one_index, range_of_indices, gather_of_gather];
-    for rewrite in rewrites {
-        let patch = rewrite(op, model, node, &positions)?;
-        if patch.is_some() {
-            return Ok(patch);
-        }
-    }
-    normalize_indices(op.clone(), model, node, positions)
+    rewrite(&rewrites, op, model, node, positions)
 }
 
 /// Where `data` is put together of parts along the gathered axis, and all indices pick from one of them:
@@ -87,11 +115,7 @@ fn one_part_of_a_concat(
             let in_part = Positions { shape: positions.shape.clone(), entries };
             let mut patch = TypedModelPatch::new("constant indices into one part of a concat");
             let part = patch.tap_model(model, part)?;
-            let indices = in_part.into_tensor()?;
-            let indices = patch.add_const(format!("{}.indices", node.name), indices)?;
-            let wire = patch.wire_node(&node.name, op.clone(), &[part, indices])?[0];
-            patch.shunt_outside(model, node.id.into(), wire)?;
-            return Ok(Some(patch));
+            return replace(patch, model, node, op.clone(), part, in_part.into_tensor()?);
         }
         start += size;
     }
@@ -194,10 +218,7 @@ fn gather_of_gather(
     let picked = Positions { shape: positions.shape.clone(), entries: picked };
     let mut patch = TypedModelPatch::new("a gather of a gather");
     let data = patch.tap_model(model, first_node.inputs[0])?;
-    let indices = patch.add_const(format!("{}.indices", node.name), picked.into_tensor()?)?;
-    let wire = patch.wire_node(&node.name, op.clone(), &[data, indices])?[0];
-    patch.shunt_outside(model, node.id.into(), wire)?;
-    Ok(Some(patch))
+    replace(patch, model, node, op.clone(), data, picked.into_tensor()?)
 }
 
 /// Indices in one form, positions as `i64`, which the kernel takes as they are.
@@ -211,10 +232,7 @@ fn normalize_indices(
     rule_if!(model.outlet_fact(node.inputs[1])?.konst.as_ref() != Some(&normalized));
     let mut patch = TypedModelPatch::new("constant indices as positions");
     let data = patch.tap_model(model, node.inputs[0])?;
-    let indices = patch.add_const(format!("{}.indices", node.name), normalized)?;
-    let wire = patch.wire_node(&node.name, op, &[data, indices])?[0];
-    patch.shunt_outside(model, node.id.into(), wire)?;
-    Ok(Some(patch))
+    replace(patch, model, node, op, data, normalized)
 }
 
 pub(super) fn gather_nd(
@@ -228,13 +246,8 @@ pub(super) fn gather_nd(
     let dims = &data.shape[batch_dims..][..tuple];
     rule_if_some!(positions = Positions::of(op.row(), op.index_policy(), dims, indices)?);
     rule_if!(!positions.entries.is_empty());
-    for rewrite in [single_entries_to_gather, leading_axes_of_size_1] {
-        let patch = rewrite(op, model, node, &positions)?;
-        if patch.is_some() {
-            return Ok(patch);
-        }
-    }
-    normalize_indices(op.clone(), model, node, positions)
+    let rewrites: [Rewrite<GatherNd>; 2] = [single_entries_to_gather, leading_axes_of_size_1];
+    rewrite(&rewrites, op, model, node, positions)
 }
 
 /// Tuples of one entry index one axis: that is Gather on the axis behind the batch.
@@ -255,10 +268,7 @@ fn single_entries_to_gather(
     let indices = Positions { shape: shape.into(), entries: positions.entries.clone() };
     let mut patch = TypedModelPatch::new("tuples of one entry");
     let data = patch.tap_model(model, node.inputs[0])?;
-    let indices = patch.add_const(format!("{}.indices", node.name), indices.into_tensor()?)?;
-    let wire = patch.wire_node(&node.name, gather, &[data, indices])?[0];
-    patch.shunt_outside(model, node.id.into(), wire)?;
-    Ok(Some(patch))
+    replace(patch, model, node, gather, data, indices.into_tensor()?)
 }
 
 /// On an axis of size 1 the only index is 0: without these axes, and without their entries of the
@@ -285,9 +295,5 @@ fn leading_axes_of_size_1(
         let name = format!("{}.remove_axis_{removed}", node.name);
         data = patch.wire_node(name, AxisOp::Rm(batch_dims), &[data])?[0];
     }
-    let indices = Positions { shape, entries }.into_tensor()?;
-    let indices = patch.add_const(format!("{}.indices", node.name), indices)?;
-    let wire = patch.wire_node(&node.name, op.clone(), &[data, indices])?[0];
-    patch.shunt_outside(model, node.id.into(), wire)?;
-    Ok(Some(patch))
+    replace(patch, model, node, op.clone(), data, Positions { shape, entries }.into_tensor()?)
 }

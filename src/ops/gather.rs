@@ -239,10 +239,7 @@ impl TypedOp for Gather {
         start: &TDim,
         end: &TDim,
     ) -> TractResult<Option<TVec<OutletId>>> {
-        rule_if!(
-            output_axis >= self.batch_dims
-                || layout::batch_dims_agree(model, node, self.batch_dims)?
-        );
+        rule_if!(layout::can_slice(model, node, self.batch_dims, output_axis)?);
         layout::slice(self.clone(), patch, prefix, inputs, output_axis, end.clone() - start)
     }
 

@@ -283,13 +283,19 @@ pub(super) fn slice(
     Ok(is_sliced.then_some(outputs))
 }
 
-/// Whether the batch dimensions are the same in both inputs, and not only may turn out to be when the
-/// model runs. Until then they are neither sliced nor changed, or the error would be lost.
-pub(super) fn batch_dims_agree(
+/// Whether a slice of this axis of the output may become slices of the inputs.
+pub(super) fn can_slice(
     model: &TypedModel,
     node: &TypedNode,
     batch_dims: usize,
+    output_axis: usize,
 ) -> TractResult<bool> {
+    Ok(output_axis >= batch_dims || batch_dims_agree(model, node, batch_dims)?)
+}
+
+/// Whether the batch dimensions are the same in both inputs, and not only may turn out to be when the
+/// model runs. Until then they are neither sliced nor changed, or the error would be lost.
+fn batch_dims_agree(model: &TypedModel, node: &TypedNode, batch_dims: usize) -> TractResult<bool> {
     let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(false) };
     Ok(data.shape[..batch_dims] == indices.shape[..batch_dims])
 }

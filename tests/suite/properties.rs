@@ -423,14 +423,7 @@ proptest! {
         let output = model.output_outlets().unwrap()[0];
         let slice = model.wire_node("slice", Slice::new(axis, start, end), &[output]).unwrap();
         model.select_output_outlets(&slice).unwrap();
-        for stage in [Stage::Decluttered, Stage::Optimized] {
-            let outputs = StagedModel::from_typed(model.clone(), stage)
-                .and_then(|model| model.run(&node.fed()))
-                .map_err(|error| TestCaseError::fail(format!("{stage:?}: {error:?}")))?;
-            if let Err(difference) = compare(&expected, &outputs[0]) {
-                return Err(TestCaseError::fail(format!("{stage:?}: {difference}")));
-            }
-        }
+        at_each_of(&[Stage::Decluttered, Stage::Optimized], &model, &node.fed(), &expected)?;
         // All the axes can be sliced before but the one that fuses several, and batch axes that the inputs
         // call by two names.
         let fused = node.operator == Operator::GatherNd(GatherNdRevision::V5)
@@ -502,14 +495,7 @@ proptest! {
         };
         let output = model.wire_node("second", op, &[output, indices]).unwrap();
         model.select_output_outlets(&output).unwrap();
-        for stage in [Stage::Typed, Stage::Decluttered, Stage::Optimized] {
-            let outputs = StagedModel::from_typed(model.clone(), stage)
-                .and_then(|model| model.run(&fed))
-                .map_err(|error| TestCaseError::fail(format!("{stage:?}: {error:?}")))?;
-            if let Err(difference) = compare(&expected, &outputs[0]) {
-                return Err(TestCaseError::fail(format!("{stage:?}: {difference}")));
-            }
-        }
+        at_each_of(&[Stage::Typed, Stage::Decluttered, Stage::Optimized], &model, &fed, &expected)?;
     }
 
     /// Where an operator says how it follows a change of axes, it does.
@@ -603,14 +589,7 @@ proptest! {
         });
         let [one, two] = expected;
         let expected = stack(one, two);
-        for stage in [Stage::Typed, Stage::Decluttered, Stage::Optimized] {
-            let outputs = StagedModel::from_typed(batched.clone(), stage)
-                .and_then(|model| model.run(&fed))
-                .map_err(|error| TestCaseError::fail(format!("{stage:?}: {error:?}")))?;
-            if let Err(difference) = compare(&expected, &outputs[0]) {
-                return Err(TestCaseError::fail(format!("{stage:?}: {difference}")));
-            }
-        }
+        at_each_of(&[Stage::Typed, Stage::Decluttered, Stage::Optimized], &batched, &fed, &expected)?;
     }
 }
 
@@ -635,6 +614,24 @@ proptest! {
             StagedModel::from_typed(nnef.model_for_read(&mut &*archive)?, Stage::Optimized)
         })?;
     }
+}
+
+/// Runs a model at each of the stages and compares its output.
+fn at_each_of(
+    stages: &[Stage],
+    model: &TypedModel,
+    fed: &[Tensor],
+    expected: &Tensor,
+) -> Result<(), TestCaseError> {
+    for &stage in stages {
+        let outputs = StagedModel::from_typed(model.clone(), stage)
+            .and_then(|model| model.run(fed))
+            .map_err(|error| TestCaseError::fail(format!("{stage:?}: {error:?}")))?;
+        if let Err(difference) = compare(expected, &outputs[0]) {
+            return Err(TestCaseError::fail(format!("{stage:?}: {difference}")));
+        }
+    }
+    Ok(())
 }
 
 /// A change of axes that a tensor of this shape allows.
