@@ -4,7 +4,21 @@
 #[path = "../../tests/suite/elements.rs"]
 mod elements;
 #[allow(dead_code)]
+#[path = "../../tests/suite/onnx_model.rs"]
+mod onnx_model;
+#[allow(dead_code)]
 #[path = "../../tests/suite/oracle.rs"]
 mod oracle;
 
+pub mod model;
+pub mod nnef;
 pub mod operator;
+pub mod panics;
+mod stages;
+
+/// Says what came of the bytes: whether they were a case, and it had an output.
+pub type Target = fn(&[u8]) -> Option<bool>;
+
+/// Every target, by name.
+pub const TARGETS: [(&str, Target); 3] =
+    [("operator", operator::run), ("model", model::run), ("nnef", nnef::run)];

@@ -59,7 +59,11 @@ struct Case {
 }
 
 /// No tensor is larger, so that thousands of cases run each second.
-const MOST_ELEMENTS: usize = 4096;
+const MOST_ELEMENTS: usize = 2048;
+
+fn volume(shape: &[usize]) -> usize {
+    shape.iter().map(|dim| (*dim).max(1)).product()
+}
 
 fn shape(u: &mut Unstructured, most_axes: usize) -> Result<Vec<usize>> {
     let rank = u.int_in_range(0..=most_axes)?;
@@ -72,7 +76,6 @@ fn shape(u: &mut Unstructured, most_axes: usize) -> Result<Vec<usize>> {
             dim => dim as usize % 5 + 1,
         });
     }
-    let volume = |shape: &[usize]| shape.iter().map(|dim| (*dim).max(1)).product::<usize>();
     while volume(&shape) > MOST_ELEMENTS {
         shape.pop();
     }
@@ -105,7 +108,16 @@ impl<'a> Arbitrary<'a> for Case {
         if operator.gather().is_none() {
             indices.push(u.int_in_range(0..=4)?);
         }
-        if indices.iter().map(|dim| (*dim).max(1)).product::<usize>() > MOST_ELEMENTS {
+        // How many elements an index picks at most, or a tuple.
+        let gathered = match operator.gather() {
+            Some(_) => data.get(usize::try_from(axis).unwrap_or(0)).copied().unwrap_or(1).max(1),
+            None => {
+                let tuple = indices.last().copied().unwrap_or(0).min(data.len());
+                volume(&data[..tuple]) * tuple.max(1)
+            }
+        };
+        let output = volume(&indices) * volume(&data) / gathered / volume(&data[..shared]);
+        if volume(&indices).max(output) > MOST_ELEMENTS {
             return Err(arbitrary::Error::IncorrectFormat);
         }
         let index_type = *u.choose(&INDEX_TYPES)?;

@@ -16,9 +16,7 @@ use tract_onnx::data_resolver::MmapDataResolver;
 use tract_onnx::pb::{ModelProto, TensorProto};
 use tract_onnx::prelude::*;
 use tract_onnx::tensor::{load_tensor, proto_from_reader};
-use tract_onnx::tract_hir::internal::{
-    DimLike, Fact, Factoid, TDim, TractErrorContext, bail, ensure,
-};
+use tract_onnx::tract_hir::internal::{Fact, Factoid, TDim, TractErrorContext, bail, ensure};
 
 /// A model folder.
 #[derive(Debug, Clone)]
@@ -235,12 +233,13 @@ impl StagedModel {
                     symbols.set(symbol, *size as i64);
                 }
             }
-            let sizes = dims
-                .iter()
-                .map(|dim| dim.eval(&symbols).to_usize().ok())
-                .collect::<Option<Vec<usize>>>();
+            // Of a dimension like N+1 whose N no input has on its own, nothing can be said.
+            let agrees = |(dim, size): (&TDim, &usize)| match dim.eval(&symbols) {
+                TDim::Val(known) => usize::try_from(known) == Ok(*size),
+                _ => true,
+            };
             ensure!(
-                sizes.as_deref() == Some(output.shape()),
+                dims.len() == output.rank() && dims.iter().zip(output.shape()).all(agrees),
                 "output {number} has shape {:?}, its fact says {dims:?}",
                 output.shape()
             );

@@ -29,15 +29,16 @@ pub struct BadIndex {
 }
 
 /// All coordinates of a shape, in row-major order.
-pub fn coordinates(shape: &[usize]) -> Vec<Vec<usize>> {
-    let Some((first, rest)) = shape.split_first() else { return vec![vec![]] };
-    let mut all = vec![];
-    for coordinate in 0..*first {
-        for rest in coordinates(rest) {
-            all.push([vec![coordinate], rest].concat());
+pub fn coordinates(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> {
+    (0..shape.iter().product()).map(move |offset: usize| {
+        let mut rest = offset;
+        let mut coordinates = vec![0; shape.len()];
+        for (coordinate, dim) in coordinates.iter_mut().zip(shape).rev() {
+            *coordinate = rest % dim;
+            rest /= dim;
         }
-    }
-    all
+        coordinates
+    })
 }
 
 fn offset(shape: &[usize], coordinates: &[usize]) -> usize {

@@ -1,0 +1,93 @@
+//! Whose panic it is.
+//!
+//! tract panics at some malformed models all by itself: its readers and its other operators are not what is
+//! tested here. Those panics are counted by their place and otherwise taken as errors. A panic is this
+//! crate's if one of its functions is among the callers, but for the one that hands over to tract's own
+//! readers of ONNX nodes.
+
+use std::backtrace::Backtrace;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Mutex, Once};
+
+/// The function of this crate that only hands over, when it is the innermost.
+const HANDS_OVER: &str = "tract_openvino::onnx::build";
+
+struct Caught {
+    place: String,
+    trace: String,
+}
+
+thread_local! {
+    static CAUGHT: RefCell<Option<Caught>> = const { RefCell::new(None) };
+}
+
+static OF_TRACT: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+
+/// The functions in the backtrace of a panic's hook, from the innermost outside of the hook.
+fn functions(trace: &str) -> impl Iterator<Item = &str> {
+    let numbered = trace.lines().filter_map(|line| line.trim_start().split_once(": "));
+    numbered
+        .map(|(_, function)| function.trim_start_matches(['<', '&']).trim_start_matches("dyn "))
+        .skip_while(|function| !function.starts_with("std::panicking::"))
+}
+
+/// Whether the innermost function of this crate is another than [`HANDS_OVER`], or it was the fuzzing itself.
+fn is_ours(trace: &str) -> bool {
+    let of_tract = |function: &&str| function.starts_with("tract_");
+    if functions(trace).find(of_tract).is_none_or(|it| it.starts_with("tract_openvino_fuzz::")) {
+        return true;
+    }
+    let innermost = functions(trace).find(|function| function.starts_with("tract_openvino::"));
+    innermost.is_some_and(|function| !function.starts_with(HANDS_OVER))
+}
+
+fn install_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let trace = Backtrace::force_capture().to_string();
+            if is_ours(&trace) {
+                eprintln!("{info}\n{trace}");
+                previous(info);
+            }
+            let place = info.location().map_or_else(String::new, |it| {
+                let file = it.file();
+                // Without the folder where this machine keeps sources.
+                let file = file.rsplit_once("/src/").map_or(file, |(package, rest)| {
+                    let package = package.rsplit('/').next().unwrap_or(package).len();
+                    &file[file.len() - rest.len() - "/src/".len() - package..]
+                });
+                format!("{file}:{}", it.line())
+            });
+            CAUGHT.set(Some(Caught { place, trace }));
+        }));
+    });
+}
+
+/// What a function gives, or `None` if tract panics in it. A panic of this crate goes through.
+pub fn catch<T>(function: impl FnOnce() -> T) -> Option<T> {
+    install_hook();
+    match panic::catch_unwind(AssertUnwindSafe(function)) {
+        Ok(result) => Some(result),
+        Err(payload) => {
+            let caught = CAUGHT.take().expect("the hook has seen every panic");
+            if is_ours(&caught.trace) {
+                panic::resume_unwind(payload);
+            }
+            let mut places = OF_TRACT.lock().unwrap();
+            if !places.contains_key(&caught.place) {
+                eprintln!("tract panics at {}", caught.place);
+            }
+            *places.entry(caught.place).or_default() += 1;
+            None
+        }
+    }
+}
+
+/// How often tract panicked so far, by the place where.
+pub fn of_tract() -> BTreeMap<String, u64> {
+    OF_TRACT.lock().unwrap().clone()
+}

@@ -1,0 +1,97 @@
+//! A model that was read, on its way through tract.
+
+use arbitrary::{Result, Unstructured};
+use model_cases::{Stage, StagedModel, compare};
+use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_hir::internal::{DimLike, IntoTensor, TDim};
+
+use crate::panics;
+
+/// Inputs have so many elements together at most, and their product is no greater than the second.
+const MOST_ELEMENTS: usize = 1 << 12;
+const MOST_COMBINATIONS: usize = 1 << 20;
+
+/// An input: its type, where it is known, and its dimensions.
+pub type Input = (Option<DatumType>, Vec<TDim>);
+
+/// Tensors for the inputs of a model, their symbols with values from the bytes. `None` if they would be
+/// too large, or of a type or a shape that nobody can feed.
+pub fn feed(u: &mut Unstructured, inputs: &[Input]) -> Result<Option<Vec<Tensor>>> {
+    let mut symbols = SymbolValues::default();
+    let mut tensors: Vec<Tensor> = vec![];
+    for (dt, dims) in inputs {
+        for symbol in dims.iter().flat_map(|dim| dim.symbols()) {
+            if symbols.get(&symbol).is_none() {
+                symbols.set(&symbol, u.int_in_range(0..=5)?);
+            }
+        }
+        let shape: Option<Vec<usize>> =
+            dims.iter().map(|dim| dim.eval(&symbols).to_usize().ok()).collect();
+        let volume = |shape: &Vec<usize>| {
+            shape.iter().try_fold(1usize, |volume, dim| volume.checked_mul((*dim).max(1)))
+        };
+        let Some((volume, shape)) = shape.and_then(|it| Some((volume(&it)?, it))) else {
+            return Ok(None);
+        };
+        let all = tensors.iter().map(|tensor| tensor.len().max(1));
+        let (sum, product) = all.fold((0, 1), |(sum, product), it| (sum + it, product * it));
+        if volume > MOST_ELEMENTS - sum.min(MOST_ELEMENTS) || volume > MOST_COMBINATIONS / product {
+            return Ok(None);
+        }
+        let dt = dt.unwrap_or(DatumType::I64);
+        let mut entries = Vec::with_capacity(volume);
+        for _ in 0..shape.iter().product() {
+            entries.push(match u.arbitrary::<u8>()? {
+                wild @ 250.. => u.arbitrary::<i64>()?.wrapping_add(wild.into()),
+                small => i64::from(small % 5),
+            });
+        }
+        let entries =
+            tract_ndarray::ArrayD::from_shape_vec(&*shape, entries).unwrap().into_tensor();
+        let Ok(tensor) = entries.cast_to_dt(dt) else { return Ok(None) };
+        tensors.push(tensor.into_owned());
+    }
+    Ok(Some(tensors))
+}
+
+/// Runs a model at each stage that `at` gives and compares what comes out. Says whether there was an output.
+///
+/// A stage may fail where another does not: where tract's optimiser removes a node, it removes its errors.
+/// But where two stages have outputs, they are the same. `exact` says that no operator of the model rounds,
+/// and that all are ours, so that what is known of the outputs beforehand has to hold.
+pub fn compare_stages(
+    inputs: &[Tensor],
+    exact: bool,
+    at: impl Fn(Stage) -> TractResult<StagedModel>,
+) -> bool {
+    let mut first: Option<(Stage, Vec<Tensor>)> = None;
+    for stage in Stage::ALL {
+        let run = || -> TractResult<_> {
+            let model = at(stage)?;
+            let outputs = model.run(inputs)?;
+            Ok((model, outputs))
+        };
+        let Some(Ok((model, outputs))) = panics::catch(run) else { continue };
+        // Before a model is typed, it may be that nothing is known.
+        let known = exact && stage != Stage::Loaded;
+        if known && let Err(error) = model.check_facts(inputs, &outputs) {
+            panic!("{stage:?}: {error:?}");
+        }
+        let Some((earlier, expected)) = &first else {
+            first = Some((stage, outputs));
+            continue;
+        };
+        assert_eq!(expected.len(), outputs.len());
+        for (expected, got) in expected.iter().zip(&outputs) {
+            let same = if exact {
+                compare(expected, got).map_err(|difference| difference.to_string())
+            } else {
+                expected.close_enough(got, true).map_err(|error| error.to_string())
+            };
+            if let Err(difference) = same {
+                panic!("{earlier:?} and {stage:?} differ: {difference}\n{expected:?}\n{got:?}");
+            }
+        }
+    }
+    first.is_some()
+}
