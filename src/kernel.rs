@@ -302,6 +302,7 @@ trait Loop {
 }
 
 /// Vector units to compile for. `Portable` are those that every processor of the target has.
+#[cfg(any(test, target_arch = "x86_64"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Vectors {
     Portable,
@@ -311,6 +312,7 @@ enum Vectors {
     Avx512,
 }
 
+#[cfg(any(test, target_arch = "x86_64"))]
 impl Vectors {
     /// The widest that this machine has.
     fn detect() -> Vectors {

@@ -243,11 +243,11 @@ fn batch_shape<D: DimLike>(
 pub(crate) fn product<D: DimLike>(row: &Row, dims: &[D]) -> TractResult<D> {
     let numbers = dims.iter().filter_map(|dim| dim.as_i64());
     let number = numbers.clone().try_fold(1i64, |product, dim| product.checked_mul(dim));
-    let number = number.with_context(|| {
+    let number = number.and_then(|number| usize::try_from(number).ok()).with_context(|| {
         format!("{}: the product of the batch dimensions {dims:?} is too large", row.name)
     })?;
     let symbols = dims.iter().filter(|dim| dim.as_i64().is_none()).cloned();
-    Ok(symbols.fold(D::from(number as usize), |product, dim| product * dim))
+    Ok(symbols.fold(D::from(number), |product, dim| product * dim))
 }
 
 /// The number of elements of a tensor of this shape and type, which must have a place in memory.

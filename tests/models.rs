@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use model_cases::{Case, DataSet, Stage, StagedModel, compare};
+use model_cases::{Case, DataSet, Failure, Stage, StagedModel, Tolerance};
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto, tensor_shape_proto, type_proto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino};
@@ -36,7 +36,7 @@ fn check_folder(folder: &Path) -> Result<(), Failed> {
         ] {
             let Some(model) = model else { continue };
             for constants in subsets(data_set.inputs.len()) {
-                let (model, inputs) = with_constants(&model, data_set, &constants);
+                let case = with_constants(&case, &model, data_set, &constants);
                 for standard_gather in [false, true] {
                     // tract's own GatherND fails at constant indices of shape [1, n].
                     let stock = !standard_gather && !imports_ours(&model);
@@ -45,14 +45,19 @@ fn check_folder(folder: &Path) -> Result<(), Failed> {
                         continue;
                     }
                     let options = OpenVinoOptions::default().with_standard_gather(standard_gather);
-                    for form in FORMS {
-                        forms += 1;
-                        if let Err(error) = check_form(&model, options, *form, &inputs, data_set) {
-                            failures.push(format!(
+                    for (form, stages, at) in FORMS {
+                        forms += stages.len();
+                        let found = case.check(stages, Tolerance::EXACT, |stage| {
+                            let reader = tract_openvino::tract_onnx::onnx();
+                            let reader = reader.with_openvino_options(options);
+                            at(reader.model_for_proto_model(&case.model)?, stage)
+                        });
+                        failures.extend(found.iter().map(|Failure { stage, error, .. }| {
+                            format!(
                                 "data set {number}, {shapes}, constant inputs {constants:?}, \
-                                 {options:?}, {form:?}: {error:?}"
-                            ));
-                        }
+                                 {options:?}, {form} {stage}: {error:?}"
+                            )
+                        }));
                     }
                 }
             }
@@ -65,24 +70,14 @@ fn check_folder(folder: &Path) -> Result<(), Failed> {
     Err(format!("{} of {forms} forms fail:{}", failures.len(), shown.collect::<String>()).into())
 }
 
-/// What becomes of a model before it runs.
-#[derive(Debug, Clone, Copy)]
-enum Form {
-    At(Stage),
-    /// Saved to an NNEF archive at this stage, loaded and optimised.
-    #[cfg(feature = "nnef")]
-    ThroughNnef(Stage),
-}
+/// What becomes of a model before it runs, at which stages, and how.
+type Form = (&'static str, &'static [Stage], fn(InferenceModel, Stage) -> TractResult<StagedModel>);
 
 const FORMS: &[Form] = &[
-    Form::At(Stage::Loaded),
-    Form::At(Stage::Typed),
-    Form::At(Stage::Decluttered),
-    Form::At(Stage::Optimized),
+    ("at stage", &Stage::ALL, StagedModel::new),
+    // Loaded again, it is optimised.
     #[cfg(feature = "nnef")]
-    Form::ThroughNnef(Stage::Typed),
-    #[cfg(feature = "nnef")]
-    Form::ThroughNnef(Stage::Decluttered),
+    ("through NNEF, saved", &[Stage::Typed, Stage::Decluttered], through_nnef),
 ];
 
 /// tract's NNEF writer panics at a dimension that is the broadcast of two symbols. One model has such
@@ -95,44 +90,21 @@ fn has_dimensions_without_a_text(model: &TypedModel) -> bool {
 }
 
 #[cfg(feature = "nnef")]
-fn through_nnef(model: TypedModel) -> TractResult<TypedModel> {
+fn through_nnef(model: InferenceModel, stage: Stage) -> TractResult<StagedModel> {
+    let typed = model.into_typed()?;
+    let saved = if stage == Stage::Typed { typed } else { typed.into_decluttered()? };
+    if has_dimensions_without_a_text(&saved) {
+        return StagedModel::from_typed(saved, Stage::Optimized);
+    }
     let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
     let mut archive = vec![];
-    nnef.write(&model, &mut archive)?;
-    nnef.model_for_read(&mut &*archive)
+    nnef.write(&saved, &mut archive)?;
+    StagedModel::from_typed(nnef.model_for_read(&mut &*archive)?, Stage::Optimized)
 }
 
 /// Whether a model has operators of ours, and not those of the standard domain alone.
 fn imports_ours(model: &ModelProto) -> bool {
     model.opset_import.iter().any(|import| import.domain == DOMAIN)
-}
-
-fn check_form(
-    model: &ModelProto,
-    options: OpenVinoOptions,
-    form: Form,
-    inputs: &[Tensor],
-    data_set: &DataSet,
-) -> TractResult<()> {
-    let reader = tract_openvino::tract_onnx::onnx().with_openvino_options(options);
-    let model = reader.model_for_proto_model(model)?;
-    let model = match form {
-        Form::At(stage) => StagedModel::new(model, stage)?,
-        #[cfg(feature = "nnef")]
-        Form::ThroughNnef(stage) => {
-            let typed = model.into_typed()?;
-            let saved = if stage == Stage::Typed { typed } else { typed.into_decluttered()? };
-            if has_dimensions_without_a_text(&saved) {
-                return Ok(());
-            }
-            StagedModel::from_typed(through_nnef(saved)?, Stage::Optimized)?
-        }
-    };
-    let outputs = model.run(inputs)?;
-    for (expected, got) in data_set.outputs.iter().zip(&outputs) {
-        compare(expected, got)?;
-    }
-    model.check_facts(inputs, &outputs)
 }
 
 /// The choices of inputs that become constants: none, each, all.
@@ -144,12 +116,13 @@ fn subsets(inputs: usize) -> Vec<Vec<usize>> {
     subsets
 }
 
-/// The model with some inputs turned into initializers, and the inputs that are left.
+/// The case of one data set, with some inputs turned into initializers.
 fn with_constants(
+    case: &Case,
     model: &ModelProto,
     data_set: &DataSet,
     constants: &[usize],
-) -> (ModelProto, Vec<Tensor>) {
+) -> Case {
     let mut model = model.clone();
     let graph = model.graph.as_mut().expect("the model has a graph");
     let is_constant = |number: &usize| constants.contains(number);
@@ -163,7 +136,8 @@ fn with_constants(
         inputs.filter(|(number, _)| !is_constant(number)).map(|(_, input)| input).collect();
     let fed = data_set.inputs.iter().enumerate();
     let fed = fed.filter(|(number, _)| !is_constant(number)).map(|(_, tensor)| tensor.clone());
-    (model, fed.collect())
+    let data_sets = vec![DataSet { inputs: fed.collect(), ..data_set.clone() }];
+    Case { model, data_sets, ..case.clone() }
 }
 
 /// The model with a symbol of its own for each dimension of each input, or `None` where the file

@@ -9,6 +9,7 @@ mod optimizer;
 mod oracle;
 mod properties;
 mod registration;
+mod sizes;
 #[cfg(feature = "multithread-mm")]
 mod threads;
 #[path = "../../benches/transformer.rs"]

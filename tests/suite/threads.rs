@@ -5,12 +5,20 @@ use tract_openvino::tract_onnx::prelude::multithread::{
 };
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{EvalContext, TypedOp};
-use tract_openvino::{Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange};
+use tract_openvino::{
+    Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange, IndexPolicy,
+    NegativeIndex, OutOfRange,
+};
 
 use crate::elements;
-use crate::oracle::Integers;
+use crate::onnx_model::{Dim, gather, gather_nd, input, read};
+use crate::oracle::{self, Integers};
 
 const I32: DatumType = DatumType::I32;
+
+/// What Gather-7 and GatherND-8 make of an index.
+const CHECKED: IndexPolicy =
+    IndexPolicy { negative: NegativeIndex::OutOfRange, out_of_range: OutOfRange::Error };
 
 #[derive(Clone)]
 struct Case {
@@ -77,5 +85,55 @@ fn results_and_errors_are_those_of_one_thread() {
                 assert_eq!(error.downcast_ref::<IndexOutOfRange>().unwrap().value, 1001);
             }
         }
+    }
+}
+
+/// One plan in eight threads, each with inputs of its own, some of them bad: every thread gets its own
+/// results and its own errors, and those do not spoil what comes after.
+#[test]
+fn one_plan_is_shared() {
+    let data = || input("data", DatumType::F32, ["B", "N", "K"]);
+    let indices = || input("indices", I32, ["B", "I"]);
+    for model in [
+        gather(7, 1, tensor0(1i64), data(), indices()),
+        gather_nd(8, 1, data(), input("indices", I32, [Dim::from("B"), "I".into(), 1.into()])),
+    ] {
+        let nd = model.graph.as_ref().unwrap().node[0].op_type == "GatherND";
+        let plan = read(&model).unwrap().into_optimized().unwrap().into_runnable().unwrap();
+        let run = |thread: usize, turn: usize, bad: bool| {
+            // Sizes that differ from thread to thread and from turn to turn.
+            let [batch, size, count] = [thread % 3 + 1, turn % 7 + 1, thread + turn];
+            let entries: Vec<i128> = (0..batch * count).map(|k| (k * 5 % size) as i128).collect();
+            let mut indices = Integers { shape: vec![batch, count], entries };
+            let data = elements::own_offsets(DatumType::F32, &[batch, size, 3]);
+            let expected = oracle::gather(data.shape(), &indices, 1, 1, CHECKED).unwrap();
+            if bad {
+                *indices.entries.last_mut().unwrap() = (1000 + thread) as i128;
+            }
+            if nd {
+                indices.shape.push(1);
+            }
+            let indices = elements::integers(I32, &indices);
+            let output = plan.run(tvec!(data.into(), indices.into()));
+            (elements::elements(DatumType::F32, &expected.shape, expected.offsets), output)
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let run = &run;
+                scope.spawn(move || {
+                    for turn in 1..50 {
+                        let bad = (thread + turn) % 3 == 0;
+                        match run(thread, turn, bad) {
+                            (expected, Ok(output)) if !bad => assert_eq!(*output[0], expected),
+                            (_, Err(error)) if bad => {
+                                let error = error.downcast_ref::<IndexOutOfRange>().unwrap();
+                                assert_eq!(error.value, (1000 + thread) as i128);
+                            }
+                            (_, other) => panic!("thread {thread}, turn {turn}: {other:?}"),
+                        }
+                    }
+                });
+            }
+        });
     }
 }
