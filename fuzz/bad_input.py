@@ -14,7 +14,7 @@ Four runtimes, of which those that are not installed are skipped:
 
 Every run is a process of its own with a limit of time and of memory. OpenVINO and ONNX Runtime take the
 buffers of numpy arrays as they are: there data lie between two guards full of 777, and indices between two
-full of 3, an index that no case has, so that a read past either end shows.
+full of 3, an index of no case with batches, so that a read past either end shows.
 """
 
 import argparse
@@ -150,12 +150,13 @@ def batch_cases():
         revisions = {8: "error"} if revisions is None else revisions
         add(section, what, "Gather", revisions, data, indices, axis, batch_dims, **more)
 
-    two, three = i64([[0], [4]]), i64([[0], [4], [1]])
+    two, three = np.array([[0], [4]], np.int32), np.array([[0], [4], [1]], np.int32)
+    none = np.zeros((0, 1), np.int32)
     case("2 batches of data, 3 of indices", floats(2, 5), three)
     case("the same, symbolic shapes", floats(2, 5), three, error, symbolic="all")
     case("3 of data, 2 of indices, symbolic", floats(3, 5), two, symbolic="all")
     case("1 of data, 3 of indices, symbolic", floats(1, 5), three, symbolic="all")
-    case("2 of data, 0 of indices, symbolic", floats(2, 5), i64([[]]).reshape(0, 1), symbolic="all")
+    case("2 of data, 0 of indices, symbolic", floats(2, 5), none, symbolic="all")
     case("0 of data, 2 of indices, symbolic", floats(0, 5), two, symbolic="all")
     case("the size of the axis, in the last batch", floats(2, 5), i64([[0], [5]]),
          {7: "error", 8: "zeros"})
@@ -191,15 +192,16 @@ def nd_cases():
     table = floats(5, 3)
 
     def case(what, indices, data=table, text="error", revisions=(8,), **more):
-        revisions = {revision: text for revision in revisions}
-        add(section, what, "GatherND", revisions, data, indices, **more)
+        texts = revisions if isinstance(revisions, dict) else dict.fromkeys(revisions, text)
+        add(section, what, "GatherND", texts, data, indices, **more)
 
     case("[5, 0]: the size of the first axis", i64([[5, 0]]), revisions=(5, 8))
     case("the same, symbolic shapes", i64([[5, 0]]), symbolic="tuples")
     case("the same, constant indices", i64([[5, 0]]), constant=True)
     case("[0, 3]: the size of the second axis", i64([[0, 3]]), revisions=(5, 8))
-    case("[−1, 0]", i64([[-1, 0]]), revisions=(5, 8))
-    case("[−1, 0], constant indices", i64([[-1, 0]]), constant=True)
+    newer = {8: "error; newer: the last"}
+    case("[−1, 0]", i64([[-1, 0]]), revisions={5: "error", **newer})
+    case("[−1, 0], constant indices", i64([[-1, 0]]), revisions=newer, constant=True)
     case("[−6, 0]", i64([[-6, 0]]))
     case("[2³¹, 0]", i64([[2**31, 0]]))
     case("[2³² + 1, 0]", i64([[2**32 + 1, 0]]))
@@ -220,6 +222,8 @@ def nd_cases():
     case("2 batches of data, 3 of indices", three, data=floats(2, 3), batch_dims=1)
     case("the same, symbolic shapes", three, data=floats(2, 3), batch_dims=1, symbolic="tuples")
     case("3 of data, 2 of indices, symbolic", two, data=floats(3, 3), batch_dims=1, symbolic="tuples")
+    case("1 of data, 3 of indices, symbolic", three, data=floats(1, 3), batch_dims=1,
+         symbolic="tuples", text="error; newer: repeats")
     case("2 of data, 0 of indices, symbolic", i64([[]]).reshape(0, 1), data=floats(2, 3),
          batch_dims=1, symbolic="tuples")
     case("0 of data, 2 of indices, symbolic", two, data=floats(0, 3), batch_dims=1, symbolic="tuples")
@@ -316,9 +320,9 @@ def run_openvino(case, loaded):
     compiled = openvino.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     loaded()
     request = compiled.create_infer_request()
-    tensors = [openvino.Tensor(array, shared_memory=True) for array in feeds(case).values()]
-    for k, tensor in enumerate(tensors):
-        request.set_input_tensor(k, tensor)
+    fed = feeds(case)
+    for k, array in enumerate(fed.values()):
+        request.set_input_tensor(k, openvino.Tensor(array, shared_memory=True))
     request.start_async()
     request.wait()
     output = request.get_output_tensor(0)
@@ -334,7 +338,8 @@ def run_onnxruntime(case, loaded):
     model = onnx_model(case, standard=True).SerializeToString()
     session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
     loaded()
-    values = {k: onnxruntime.OrtValue.ortvalue_from_numpy(v) for k, v in feeds(case).items()}
+    fed = feeds(case)
+    values = {k: onnxruntime.OrtValue.ortvalue_from_numpy(v) for k, v in fed.items()}
     output = session.run_with_ort_values(None, values)[0]
     return output.shape(), output.numpy().ravel() if 0 not in output.shape() else []
 
@@ -509,6 +514,28 @@ def use_of(runtime, case):
     return "runs" if runtime in ["ours", "openvino"] else case.onnx
 
 
+OUTCOMES = {
+    "error": "error",
+    "value": "value",
+    "**value": "value, foreign memory",
+    "**crash": "crash",
+    "**panic**": "panic",
+    "out": "out of memory",
+    "**out": "out of memory, abort",
+    "no": "no answer",
+}
+
+
+def print_summary(cells, versions):
+    """Prints how often each runtime did what."""
+    counts = {name: dict.fromkeys(OUTCOMES, 0) for name, version in versions.items() if version}
+    for (name, _), cell in cells.items():
+        counts[name][re.match(r"[^\s:]+", cell).group()] += 1
+    print(f"\n| | {' | '.join(OUTCOMES.values())} |\n|{'---|' * (len(OUTCOMES) + 1)}")
+    for name, count in counts.items():
+        print(f"| {TITLES[name]} | {' | '.join(str(number) for number in count.values())} |")
+
+
 def print_tables(cells, versions, numbers, options):
     """Prints all that was measured."""
     parts = []
@@ -516,12 +543,13 @@ def print_tables(cells, versions, numbers, options):
         parts.append(f"{TITLES[name]} {version or '(not installed: skipped)'}")
     print(f"Measured: {', '.join(parts)}; numpy {np.__version__}; limits of a run: "
           f"{options.seconds:g} s, {options.memory:g} GiB.")
+    print_summary(cells, versions)
     section = what = None
     for number in numbers:
         case = CASES[number]
         if case.section != section:
             section, what = case.section, None
-            header = ["bad input", "operator", "its text", *(TITLES[name] for name in versions)]
+            header = ["bad input", "operator", "specification", *(TITLES[name] for name in versions)]
             print(f"\n### {section}\n\n| {' | '.join(header)} |\n|{'---|' * len(header)}")
         row = ["″" if case.what == what else case.what, f"{case.operator}-{case.revision}", case.text]
         for name, version in versions.items():

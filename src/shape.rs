@@ -119,6 +119,14 @@ pub(crate) fn check_nd_rank(
     Ok(())
 }
 
+/// The last dimension of `indices`, which a model may state as any number.
+pub(crate) fn tuple_length(row: &Row, dim: i64) -> TractResult<usize> {
+    const NAME: &str = "the last dimension of indices";
+    ensure!(dim >= 0, "{}: {NAME} is {dim}, but must not be negative", row.name);
+    check_axes_exist(row, NAME, dim)?;
+    Ok(dim as usize)
+}
+
 /// GatherND, "Detailed description": a tuple is not longer than what `batch_dims` leaves of
 /// `data.rank`.
 pub(crate) fn check_tuple(
@@ -208,13 +216,14 @@ pub(crate) fn gather_nd_shape<D: DimLike>(
     check_nd_rank(row, "data", data.len(), batch_dims)?;
     check_nd_rank(row, "indices", indices.len(), batch_dims)?;
     let (tuple, leading) = indices.split_last().expect("indices has an axis");
-    let tuple = tuple.to_usize().with_context(|| {
+    let tuple = tuple.to_i64().with_context(|| {
         format!(
             "{}: the last dimension of indices, the length of a tuple, must be known: it \
              determines the rank of the output",
             row.name
         )
     })?;
+    let tuple = tuple_length(row, tuple)?;
     check_tuple(row, tuple, batch_dims, data.len())?;
     let mut shape = batch_shape(row, batch_dims, data, indices)?;
     if fuses_batch(row, batch_dims) {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
 use model_cases::{StagedModel, find};
-use tract_openvino::tract_nnef::internal::Nnef;
+use tract_openvino::tract_nnef::internal::{Nnef, ensure};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::{OpenVinoOptions, WithOpenVino, tract_nnef, tract_onnx};
 
@@ -19,7 +19,8 @@ fn framework() -> &'static Nnef {
     FRAMEWORK.get_or_init(|| tract_nnef::nnef().with_openvino())
 }
 
-/// The archives of the committed models that tract can write.
+/// The archives of the committed models that tract can write. Not that with a matrix product: at some changes
+/// of it tract's optimiser does not come to an end.
 fn archives() -> &'static [Entries] {
     static ARCHIVES: OnceLock<Vec<Entries>> = OnceLock::new();
     ARCHIVES.get_or_init(|| {
@@ -37,6 +38,9 @@ fn archives() -> &'static [Entries] {
                 let path = entry.path()?.to_string_lossy().into_owned();
                 let mut bytes = vec![];
                 entry.read_to_end(&mut bytes)?;
+                let product =
+                    path == "graph.nnef" && String::from_utf8_lossy(&bytes).contains("einsum");
+                ensure!(!product, "a matrix product");
                 entries.push((path, bytes));
             }
             Ok(entries)

@@ -25,17 +25,26 @@ thread_local! {
 
 static OF_TRACT: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
-/// The functions in the backtrace of a panic's hook, from the innermost outside of the hook.
-fn functions(trace: &str) -> impl Iterator<Item = &str> {
+/// The functions in the backtrace of a panic's hook, from the innermost outside of the hook, as
+/// `crate::path`: without the hash that a crate's name may have, like `tract_core[0123456789abcdef]`.
+fn functions(trace: &str) -> impl Iterator<Item = String> {
     let numbered = trace.lines().filter_map(|line| line.trim_start().split_once(": "));
     numbered
-        .map(|(_, function)| function.trim_start_matches(['<', '&']).trim_start_matches("dyn "))
+        .map(|(_, function)| {
+            let function = function.trim_start_matches(['<', '&']).trim_start_matches("dyn ");
+            match function.split_once('[') {
+                Some((name, rest)) if name.chars().all(|c| c.is_alphanumeric() || c == '_') => {
+                    format!("{name}{}", rest.split_once(']').map_or(rest, |it| it.1))
+                }
+                _ => function.to_string(),
+            }
+        })
         .skip_while(|function| !function.starts_with("std::panicking::"))
 }
 
 /// Whether the innermost function of this crate is another than [`HANDS_OVER`], or it was the fuzzing itself.
 fn is_ours(trace: &str) -> bool {
-    let of_tract = |function: &&str| function.starts_with("tract_");
+    let of_tract = |function: &String| function.starts_with("tract_");
     if functions(trace).find(of_tract).is_none_or(|it| it.starts_with("tract_openvino_fuzz::")) {
         return true;
     }

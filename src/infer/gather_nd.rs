@@ -58,8 +58,8 @@ impl Expansion for InferenceGatherNd {
                 s.equals(&output.shape[batch_axes + i - batch_dims], &indices.shape[i])?;
             }
             s.given(&indices.shape[last], move |s, tuple| {
-                let Some(tuple) = tuple.as_usize() else { return Ok(()) };
-                shape::check_axes_exist(row, "the last dimension of indices", tuple as i64)?;
+                let Some(tuple) = tuple.as_i64() else { return Ok(()) };
+                let tuple = shape::tuple_length(row, tuple)?;
                 s.given(&data.rank, move |s, rank| {
                     let rank = rank as usize;
                     shape::check_tuple(row, tuple, batch_dims, rank)?;

@@ -258,6 +258,14 @@ fn tuples_longer_than_data_has_axes() {
     }
 }
 
+/// tract reads the name of a dimension as an expression.
+#[test]
+fn tuples_of_negative_length() {
+    let indices = input("indices", I64, [Dim::from(2), Dim::from("-4")]);
+    let message = "the last dimension of indices is -4, but must not be negative";
+    refused_at_load(&gather_nd(8, 0, data(&[2, 5]), indices), message);
+}
+
 #[test]
 fn tuples_of_unknown_length() {
     let indices = input("indices", I64, [Dim::from(2), Dim::from("T")]);
