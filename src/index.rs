@@ -36,6 +36,21 @@ pub struct IndexPolicy {
     pub out_of_range: OutOfRange,
 }
 
+/// As a dump of a model shows it.
+impl fmt::Display for IndexPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let negative = match self.negative {
+            NegativeIndex::FromEnd => "from the end",
+            NegativeIndex::OutOfRange => "out of range",
+        };
+        let out_of_range = match self.out_of_range {
+            OutOfRange::Error => "error",
+            OutOfRange::Zeros => "zeros",
+        };
+        write!(f, "negative index: {negative}, out of range: {out_of_range}")
+    }
+}
+
 impl IndexPolicy {
     /// The position on an axis of `size` elements that `index` stands for, or `None` when it is
     /// out of range.

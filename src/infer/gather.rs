@@ -157,6 +157,11 @@ impl Expansion for InferenceGather {
         self.row().name.into()
     }
 
+    fn info(&self) -> TractResult<Vec<String>> {
+        let policy = self.negative_indices.apply(self.row().index_policy);
+        Ok(vec![format!("batch_dims: {}", self.batch_dims), policy.to_string()])
+    }
+
     fn rules<'r, 'p: 'r, 's: 'r>(
         &'s self,
         s: &mut Solver<'r>,

@@ -13,6 +13,10 @@ impl Expansion for InferenceGatherNd {
         self.0.name()
     }
 
+    fn info(&self) -> TractResult<Vec<String>> {
+        self.0.info()
+    }
+
     fn rules<'r, 'p: 'r, 's: 'r>(
         &'s self,
         s: &mut Solver<'r>,

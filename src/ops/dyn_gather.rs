@@ -186,7 +186,8 @@ impl Op for DynGather {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("batch_dims: {}, {:?}", self.batch_dims, self.negative_indices)])
+        let policy = self.negative_indices.apply(self.revision.row().index_policy);
+        Ok(vec![format!("batch_dims: {}", self.batch_dims), policy.to_string()])
     }
 
     fn mints_runtime_symbols(&self) -> bool {

@@ -160,12 +160,9 @@ impl Op for Gather {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!(
-            "axis: {}, batch_dims: {}, {:?}",
-            self.axis,
-            self.batch_dims,
-            self.index_policy()
-        )])
+        let Self { axis, batch_dims, .. } = self;
+        let attributes = format!("axis: {axis}, batch_dims: {batch_dims}");
+        Ok(vec![attributes, self.index_policy().to_string()])
     }
 
     op_as_typed_op!();

@@ -133,7 +133,7 @@ impl Op for GatherNd {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("batch_dims: {}, {:?}", self.batch_dims, self.index_policy())])
+        Ok(vec![format!("batch_dims: {}", self.batch_dims), self.index_policy().to_string()])
     }
 
     op_as_typed_op!();

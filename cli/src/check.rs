@@ -1,0 +1,233 @@
+//! `check`: model folders against the outputs that they expect.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use model_cases::{Case, Failure, Stage, Tolerance, find};
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
+
+use crate::model::ReadingOptions;
+use crate::panics::catch;
+use crate::report::{BAD, GOOD, NAME, error_with_help, output, output_width, wrap};
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// Folders: all model folders at and below them are checked
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+    /// Check at this stage only; may be given several times
+    #[arg(long = "stage", value_name = "STAGE", value_parser = crate::stage_parser())]
+    stages: Vec<Stage>,
+    /// Make what the models compute, if it is the same at all stages, the expected outputs
+    #[arg(long)]
+    bless: bool,
+    /// Write a JUnit report
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    #[command(flatten)]
+    tolerance: ToleranceOptions,
+    #[command(flatten)]
+    reading: ReadingOptions,
+}
+
+/// How close outputs have to be to the expected ones.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Comparing outputs")]
+pub struct ToleranceOptions {
+    /// How far a float may be from the expected one
+    #[arg(long, value_name = "X", default_value_t = 0., value_parser = tolerance)]
+    atol: f64,
+    /// The same in relation to the expected float; both are added
+    #[arg(long, value_name = "X", default_value_t = 0., value_parser = tolerance)]
+    rtol: f64,
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let tolerance: f64 = text.parse().map_err(|_| "it is not a number")?;
+    if tolerance >= 0. { Ok(tolerance) } else { Err("it must not be below 0".into()) }
+}
+
+impl ToleranceOptions {
+    pub fn tolerance(&self) -> Tolerance {
+        Tolerance { atol: self.atol, rtol: self.rtol }
+    }
+}
+
+/// What came of a model at a stage, or of a model that could not even be read.
+struct Outcome {
+    folder: PathBuf,
+    stage: Option<Stage>,
+    /// A line for each failure.
+    failures: Vec<String>,
+    time: Duration,
+}
+
+impl Check {
+    /// Checks all models. False if one fails.
+    pub fn run(&self) -> TractResult<bool> {
+        let started = Instant::now();
+        let folders = self.folders()?;
+        let progress = progress(folders.len());
+        let mut symbols = BTreeSet::new();
+        let mut outcomes = vec![];
+        for folder in &folders {
+            progress.set_message(folder.display().to_string());
+            for outcome in self.check_folder(folder, &mut symbols, &progress)? {
+                for failure in &outcome.failures {
+                    say(&progress, &format!("{BAD}FAIL{BAD:#} {failure}"))?;
+                }
+                outcomes.push(outcome);
+            }
+            progress.inc(1);
+        }
+        progress.finish_and_clear();
+        self.reading.check_symbols("none of the models has a", &symbols)?;
+        if let Some(path) = &self.junit {
+            let report = junit(&outcomes, started.elapsed()).to_string()?;
+            std::fs::write(path, report).with_context(|| format!("writing {}", path.display()))?;
+        }
+        let failed = outcomes.iter().filter(|outcome| !outcome.failures.is_empty()).count();
+        let style = if failed == 0 { GOOD } else { BAD };
+        let count = |number: usize, what: &str| {
+            format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+        };
+        let summary = format!(
+            "{}, {}: {style}{} passed, {failed} failed{style:#} in {:.1} s",
+            count(folders.len(), "model"),
+            count(outcomes.len(), "check"),
+            outcomes.len() - failed,
+            started.elapsed().as_secs_f64()
+        );
+        writeln!(output(), "{summary}")?;
+        Ok(failed == 0)
+    }
+
+    fn folders(&self) -> TractResult<Vec<PathBuf>> {
+        let mut folders = vec![];
+        for path in &self.paths {
+            let help = "a model folder has a model.onnx and test_data_set_N folders".to_string();
+            if !path.is_dir() {
+                let message = format!("there is no folder {}", path.display());
+                return Err(error_with_help(message, [help]));
+            }
+            let found = find(path)?;
+            if found.is_empty() {
+                let message = format!("there is no model folder at or below {}", path.display());
+                return Err(error_with_help(message, [help]));
+            }
+            folders.extend(found);
+        }
+        let mut seen = BTreeSet::new();
+        folders.retain(|folder| seen.insert(folder.clone()));
+        Ok(folders)
+    }
+
+    fn stages(&self) -> &[Stage] {
+        if self.stages.is_empty() { &Stage::ALL } else { &self.stages }
+    }
+
+    fn check_folder(
+        &self,
+        folder: &Path,
+        symbols: &mut BTreeSet<String>,
+        progress: &ProgressBar,
+    ) -> TractResult<Vec<Outcome>> {
+        let started = Instant::now();
+        let read = || {
+            let case = Case::load(folder)?;
+            let model = self.reading.load(&folder.join("model.onnx"))?;
+            symbols.extend(model.symbols());
+            Ok((case, model.with_symbols(&self.reading.symbols)?))
+        };
+        let failed = |error: TractError| Outcome {
+            folder: folder.into(),
+            stage: None,
+            failures: vec![format!("{}: {error:#}", folder.display())],
+            time: started.elapsed(),
+        };
+        let (mut case, model) = match catch("reading", read) {
+            Ok(read) => read,
+            Err(error) => return Ok(vec![failed(error)]),
+        };
+        let mut blessed = vec![];
+        if self.bless {
+            let last = *self.stages().last().expect("there are stages");
+            let bless = || case.expect_outputs_of(&model.clone().at(last)?);
+            match catch("running the model", bless) {
+                Ok(changed) => blessed = changed,
+                Err(error) => return Ok(vec![failed(error)]),
+            }
+        }
+        let mut outcomes = vec![];
+        for &stage in self.stages() {
+            let started = Instant::now();
+            let check = || {
+                Ok(case
+                    .check(&[stage], self.tolerance.tolerance(), |stage| model.clone().at(stage)))
+            };
+            let failures = catch("running the model", check)
+                .unwrap_or_else(|error| vec![Failure { stage, data_set: None, error }]);
+            let line = |Failure { data_set, error, .. }: &Failure| {
+                let data_set =
+                    data_set.map_or_else(String::new, |k| format!(", test_data_set_{k}"));
+                format!("{}, {stage}{data_set}: {error:#}", folder.display())
+            };
+            outcomes.push(Outcome {
+                folder: folder.into(),
+                stage: Some(stage),
+                failures: failures.iter().map(line).collect(),
+                time: started.elapsed(),
+            });
+        }
+        // What only one stage computes is not what is to be expected.
+        if outcomes.iter().all(|outcome| outcome.failures.is_empty()) {
+            for (data_set, output) in blessed {
+                case.save_output(data_set, output)?;
+                let path =
+                    format!("{}/test_data_set_{data_set}/output_{output}.pb", folder.display());
+                say(progress, &format!("{GOOD}BLESSED{GOOD:#} {NAME}{path}{NAME:#}"))?;
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+/// A bar on standard error, if that is a terminal.
+fn progress(length: usize) -> ProgressBar {
+    let bar = ProgressBar::new(length as u64);
+    let style = ProgressStyle::with_template("{bar:20} {pos}/{len} {wide_msg}");
+    bar.set_style(style.expect("the template is right"));
+    bar
+}
+
+/// Prints a line while the bar is away.
+fn say(progress: &ProgressBar, line: &str) -> TractResult<()> {
+    let line = wrap(line, "    ", output_width());
+    Ok(progress.suspend(|| writeln!(output(), "{line}"))?)
+}
+
+fn junit(outcomes: &[Outcome], time: Duration) -> Report {
+    let mut suite = TestSuite::new("tract-openvino check");
+    for outcome in outcomes {
+        let mut status = TestCaseStatus::success();
+        if !outcome.failures.is_empty() {
+            status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status.set_message(outcome.failures.join("\n"));
+        }
+        let name = outcome.stage.map_or("read", Stage::name);
+        let mut case = TestCase::new(name, status);
+        case.set_classname(outcome.folder.display().to_string()).set_time(outcome.time);
+        suite.add_test_case(case);
+    }
+    suite.set_time(time);
+    let mut report = Report::new("tract-openvino check");
+    report.set_time(time).add_test_suite(suite);
+    report
+}

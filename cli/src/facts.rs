@@ -1,0 +1,281 @@
+//! `facts`: the graph as a table.
+
+use std::collections::BTreeSet;
+use std::fmt::{Debug, Display};
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+use comfy_table::{Cell, Color, ColumnConstraint, Width};
+use model_cases::Stage;
+use serde_json::{Value, json};
+use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_core::ops::konst::Const;
+use tract_openvino::tract_onnx::tract_hir::infer::Factoid;
+use tract_openvino::tract_onnx::tract_hir::internal::{Fact, Op};
+
+use crate::model::{Model, ReadingOptions, outlet_name};
+use crate::panics::during;
+use crate::report::{GOOD, error_with_help, output, print_table, shorten, table};
+use crate::tensors::elements;
+
+/// Arguments of `facts`.
+#[derive(Debug, Args)]
+pub struct Facts {
+    /// A .onnx file, a model folder, or an NNEF archive
+    model: PathBuf,
+    /// How far tract takes the model
+    #[arg(long, value_name = "STAGE", default_value = "typed", value_parser = crate::stage_parser())]
+    stage: Stage,
+    /// Print JSON, for programs
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reading: ReadingOptions,
+}
+
+/// What tract knows of an outlet.
+struct Known {
+    element_type: Option<DatumType>,
+    dims: Vec<Option<TDim>>,
+    /// Whether there may be more dimensions.
+    open: bool,
+    constant: Option<Arc<Tensor>>,
+}
+
+/// The same with names: a symbol has one only as long as its model is there.
+struct OutletFacts {
+    name: String,
+    element_type: Option<DatumType>,
+    /// Numbers, texts of symbols, and null for what is not known.
+    dims: Vec<Value>,
+    open: bool,
+    constant: Option<Arc<Tensor>>,
+}
+
+struct NodeFacts {
+    name: String,
+    operator: String,
+    parameters: Vec<String>,
+    /// Of constants and inputs, which are shown elsewhere.
+    has_no_row: bool,
+    inputs: Vec<OutletFacts>,
+    outputs: Vec<OutletFacts>,
+}
+
+struct GraphFacts {
+    inputs: Vec<OutletFacts>,
+    outputs: Vec<OutletFacts>,
+    nodes: Vec<NodeFacts>,
+    symbols: Vec<String>,
+}
+
+impl Facts {
+    pub fn run(&self) -> TractResult<bool> {
+        let model = self.reading.read(&self.model)?;
+        let graph = graph_facts(model, self.stage)?;
+        let mut out = output();
+        if self.json {
+            let text = serde_json::to_string_pretty(&graph.json(&self.model, self.stage))?;
+            writeln!(out, "{text}")?;
+            return Ok(true);
+        }
+        writeln!(out, "{}, {}", self.model.display(), self.stage)?;
+        graph.print(&mut out)?;
+        Ok(true)
+    }
+}
+
+fn graph_facts(model: Model, stage: Stage) -> TractResult<GraphFacts> {
+    let doing = format!("making the {stage} model");
+    let typed = match (model, stage) {
+        (Model::Loaded(mut model), Stage::Loaded) => {
+            during(&doing, || model.analyse(false))?;
+            return GraphFacts::new(&model, inference_fact);
+        }
+        (Model::Typed(_), Stage::Loaded) => {
+            let stages = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
+            let help = format!("stages that it has: {}", stages.map(Stage::name).join(", "));
+            let message = "an NNEF archive has no stage loaded: it has types and shapes already";
+            return Err(error_with_help(message, [help]));
+        }
+        (model, _) => model.into_typed()?,
+    };
+    let model = during(&doing, || match stage {
+        Stage::Loaded | Stage::Typed => Ok(typed),
+        Stage::Decluttered => typed.into_decluttered(),
+        Stage::Optimized => typed.into_optimized(),
+    });
+    GraphFacts::new(&model?, typed_fact)
+}
+
+fn inference_fact(fact: &InferenceFact) -> Known {
+    Known {
+        element_type: fact.datum_type.concretize(),
+        dims: fact.shape.dims().map(Factoid::concretize).collect(),
+        open: fact.shape.is_open(),
+        constant: fact.value.concretize(),
+    }
+}
+
+fn typed_fact(fact: &TypedFact) -> Known {
+    Known {
+        element_type: Some(fact.datum_type),
+        dims: fact.shape.iter().cloned().map(Some).collect(),
+        open: false,
+        constant: fact.konst.clone(),
+    }
+}
+
+impl GraphFacts {
+    fn new<F, O>(model: &Graph<F, O>, known: fn(&F) -> Known) -> TractResult<GraphFacts>
+    where
+        F: Fact + Clone + 'static,
+        O: Debug + Display + AsRef<dyn Op> + AsMut<dyn Op> + Clone + 'static,
+    {
+        let mut symbols = BTreeSet::new();
+        let mut outlets = |outlets: &[OutletId]| -> TractResult<Vec<OutletFacts>> {
+            let mut facts = vec![];
+            for &outlet in outlets {
+                let known = known(model.outlet_fact(outlet)?);
+                let dims = known.dims.iter().flatten();
+                symbols.extend(dims.flat_map(TDim::symbols).map(|symbol| symbol.to_string()));
+                facts.push(OutletFacts::new(outlet_name(model, outlet), known));
+            }
+            Ok(facts)
+        };
+        let mut nodes = vec![];
+        for id in model.eval_order()? {
+            let node = model.node(id);
+            let slots: Vec<OutletId> =
+                (0..node.outputs.len()).map(|slot| OutletId::new(id, slot)).collect();
+            nodes.push(NodeFacts {
+                name: node.name.clone(),
+                operator: node.op().name().into_owned(),
+                parameters: node.op().info()?,
+                has_no_row: node.op_is::<Const>() || model.input_outlets()?.contains(&id.into()),
+                inputs: outlets(&node.inputs)?,
+                outputs: outlets(&slots)?,
+            });
+        }
+        let inputs = outlets(model.input_outlets()?)?;
+        let outputs = outlets(model.output_outlets()?)?;
+        Ok(GraphFacts { inputs, outputs, nodes, symbols: symbols.into_iter().collect() })
+    }
+
+    fn print(&self, out: &mut impl Write) -> TractResult<()> {
+        for (kind, outlets) in [("input", &self.inputs), ("output", &self.outputs)] {
+            for outlet in outlets {
+                writeln!(
+                    out,
+                    "{}",
+                    shorten(&format!("  {kind:6} {}: {}", outlet.name, outlet.fact()))
+                )?;
+            }
+        }
+        let mut table = table(&["node", "operator", "inputs", "outputs"]);
+        // Most room for the facts, where there is little.
+        let name = ColumnConstraint::UpperBoundary(Width::Percentage(22));
+        table.set_constraints([name, name]);
+        for node in self.nodes.iter().filter(|node| !node.has_no_row) {
+            let lines = |outlets: &[OutletFacts], with_names: bool| {
+                let line = |outlet: &OutletFacts| {
+                    let name = if with_names { format!("{} ", outlet.name) } else { String::new() };
+                    name + &outlet.text()
+                };
+                outlets.iter().map(line).collect::<Vec<_>>().join("\n")
+            };
+            let operator = std::iter::once(&node.operator)
+                .chain(&node.parameters)
+                .cloned()
+                .collect::<Vec<_>>();
+            table.add_row([
+                Cell::new(&node.name).fg(Color::Cyan),
+                Cell::new(operator.join("\n")),
+                Cell::new(lines(&node.inputs, true)),
+                Cell::new(lines(&node.outputs, node.outputs.len() > 1)),
+            ]);
+        }
+        print_table(out, &table)?;
+        if !self.symbols.is_empty() {
+            writeln!(out, "symbols: {GOOD}{}{GOOD:#}", self.symbols.join(", "))?;
+        }
+        Ok(())
+    }
+
+    fn json(&self, model: &std::path::Path, stage: Stage) -> Value {
+        let outlets =
+            |outlets: &[OutletFacts]| outlets.iter().map(OutletFacts::json).collect::<Value>();
+        let node = |node: &NodeFacts| {
+            json!({
+                "name": node.name,
+                "operator": node.operator,
+                "parameters": node.parameters,
+                "inputs": outlets(&node.inputs),
+                "outputs": outlets(&node.outputs),
+            })
+        };
+        json!({
+            "model": model.to_string_lossy(),
+            "stage": stage.name(),
+            "symbols": self.symbols,
+            "inputs": outlets(&self.inputs),
+            "outputs": outlets(&self.outputs),
+            "nodes": self.nodes.iter().map(node).collect::<Value>(),
+        })
+    }
+}
+
+impl OutletFacts {
+    fn new(name: String, known: Known) -> OutletFacts {
+        let Known { element_type, dims, open, constant } = known;
+        let dim = |dim| match dim {
+            None => Value::Null,
+            Some(TDim::Val(size)) => json!(size),
+            Some(symbolic) => json!(symbolic.to_string()),
+        };
+        OutletFacts {
+            name,
+            element_type,
+            dims: dims.into_iter().map(dim).collect(),
+            open,
+            constant,
+        }
+    }
+
+    /// Shape and type, as tract writes them, with `?` for what is not known.
+    fn fact(&self) -> String {
+        let dim = |dim: &Value| match dim {
+            Value::Null => "?".into(),
+            Value::String(symbolic) => symbolic.clone(),
+            size => size.to_string(),
+        };
+        let mut parts: Vec<String> = self.dims.iter().map(dim).collect();
+        if self.open {
+            parts.push("..".into());
+        }
+        parts.push(self.element_type.map_or_else(|| "?".into(), |dt| format!("{dt:?}")));
+        parts.join(",")
+    }
+
+    /// With the elements of a constant.
+    fn text(&self) -> String {
+        const ROOM: usize = 24;
+        let elements = self.constant.as_ref().and_then(|constant| elements(constant).ok());
+        match elements {
+            Some(elements) if elements.len() <= ROOM => format!("{} = {elements}", self.fact()),
+            Some(_) => format!("{}, constant", self.fact()),
+            None => self.fact(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.element_type.map(|dt| format!("{dt:?}")),
+            "shape": self.dims,
+            "rank_known": !self.open,
+            "constant": self.constant.is_some(),
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! tract's command line for models with OpenVINO's gather operators.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `main.rs` | arguments and exit status |
+//! | `model.rs` | how models are read, what their symbols are |
+//! | `inputs.rs` | what they are fed |
+//! | `tensors.rs` | tensors in files |
+//! | `run.rs`, `facts.rs`, `check.rs`, `bench.rs`, `convert.rs` | one command each |
+//! | `report.rs` | errors, advice, colours and columns |
+//! | `panics.rs` | what becomes of tract's panics |
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod check;
+mod convert;
+mod facts;
+mod inputs;
+mod model;
+mod panics;
+mod report;
+mod run;
+mod tensors;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use model_cases::Stage;
+use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
+
+/// Look at, run, check, time and convert models with OpenVINO's gather operators, on tract.
+#[derive(Debug, Parser)]
+#[command(name = NAME, version, subcommand_required = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Show tract's log on standard error: -v, -vv or -vvv
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+}
+
+const NAME: &str = "tract-openvino";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a model once and show its outputs
+    ///
+    /// A model folder (model.onnx and test_data_set_N) is run on its data sets, and its outputs are
+    /// compared with theirs, unless inputs are given.
+    #[command(after_help = "Example:
+  tract-openvino run models/token_picker
+  tract-openvino run model.onnx -i data=data.npy -i indices=in.npz:indices -o outputs
+  tract-openvino run model.onnx --random --set N=8")]
+    Run(run::Run),
+    /// Show the types and shapes that tract finds for a model, node by node
+    #[command(after_help = "Example:
+  tract-openvino facts model.onnx --stage decluttered
+  tract-openvino facts model.onnx --set N=8 --json")]
+    Facts(facts::Facts),
+    /// Check that models compute what their folders expect, at every stage of tract
+    ///
+    /// A model folder has the layout of the ONNX backend tests: model.onnx and
+    /// test_data_set_N/input_K.pb and output_K.pb. The exit status is 1 if a check fails.
+    #[command(after_help = "Example:
+  tract-openvino check models
+  tract-openvino check models --atol 1e-5 --rtol 1e-3 --junit report.xml")]
+    Check(check::Check),
+    /// Time a model, and show where the time goes
+    #[command(after_help = "Example:
+  tract-openvino bench models/gather_7_layer --threads 2
+  tract-openvino bench model.onnx --random --set N=8 --time 5")]
+    Bench(bench::Bench),
+    /// Convert a model to one of tract's NNEF archives
+    #[command(after_help = "Example:
+  tract-openvino convert model.onnx model.nnef.tgz")]
+    Convert(convert::Convert),
+    /// Print the completions for a shell
+    #[command(after_help = "Example:
+  tract-openvino completions bash > ~/.local/share/bash-completion/completions/tract-openvino")]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write all of them to a folder
+    #[command(after_help = "Example:
+  tract-openvino man | man -l -
+  tract-openvino man ~/.local/share/man/man1")]
+    Man {
+        /// For a page of its own for each command
+        folder: Option<PathBuf>,
+    },
+}
+
+fn main() -> ExitCode {
+    panics::be_quiet();
+    let arguments = Arguments::parse();
+    start_log(arguments.verbose);
+    match panics::catch("running a command", || run(&arguments.command)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            report::show_error(&error);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// False if something is not as expected: an error is that nobody could find out.
+fn run(command: &Command) -> TractResult<bool> {
+    match command {
+        Command::Run(run) => run.run(),
+        Command::Facts(facts) => facts.run(),
+        Command::Check(check) => check.run(),
+        Command::Bench(bench) => bench.run(),
+        Command::Convert(convert) => convert.run(),
+        Command::Completions { shell } => {
+            let mut text = vec![];
+            clap_complete::generate(*shell, &mut Arguments::command(), NAME, &mut text);
+            report::output().write_all(&text)?;
+            Ok(true)
+        }
+        Command::Man { folder: None } => {
+            let mut text = vec![];
+            clap_mangen::Man::new(Arguments::command()).render(&mut text)?;
+            report::output().write_all(&text)?;
+            Ok(true)
+        }
+        Command::Man { folder: Some(folder) } => {
+            let write = || {
+                std::fs::create_dir_all(folder)?;
+                clap_mangen::generate_to(Arguments::command(), folder)
+            };
+            write().with_context(|| format!("writing manual pages to {}", folder.display()))?;
+            Ok(true)
+        }
+    }
+}
+
+/// tract's log: its warnings, or more.
+fn start_log(verbose: u8) {
+    let level = match verbose {
+        0 => log::LevelFilter::Warn,
+        1 => log::LevelFilter::Info,
+        2 => log::LevelFilter::Debug,
+        _ => log::LevelFilter::Trace,
+    };
+    env_logger::Builder::new()
+        .filter_level(level)
+        .parse_default_env()
+        .format(|out, record| {
+            let level = match record.level() {
+                log::Level::Warn => "warning".into(),
+                level => level.as_str().to_lowercase(),
+            };
+            writeln!(out, "{level}: {}", record.args())
+        })
+        .init();
+}
+
+/// The stages by their names.
+fn stage_parser() -> impl TypedValueParser<Value = Stage> {
+    PossibleValuesParser::new(Stage::ALL.map(Stage::name)).map(|name| {
+        let stage = Stage::ALL.into_iter().find(|stage| stage.name() == name);
+        stage.expect("it is one of the possible values")
+    })
+}

@@ -1,0 +1,46 @@
+//! tract panics at some malformed models: here that becomes an error.
+
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
+use std::sync::Mutex;
+
+use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, format_err};
+
+/// Of the last panic, in any thread: whose it is, what it says, and where.
+static LAST: Mutex<Option<(&str, String)>> = Mutex::new(None);
+
+/// Keeps panics from being printed.
+pub fn be_quiet() {
+    set_hook(Box::new(|info| {
+        let described = describe(info);
+        *LAST.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(described);
+    }));
+}
+
+fn describe(info: &PanicHookInfo) -> (&'static str, String) {
+    let message = info.payload_as_str().unwrap_or("no message");
+    let Some(location) = info.location() else { return ("tract", message.into()) };
+    // Without the folder where the machine that compiled this keeps its sources.
+    let file = location.file();
+    let package =
+        file.find("/tract-").or(file.find("/src/").and_then(|src| file[..src].rfind('/')));
+    let (whose, place) = match package {
+        Some(package) if file.starts_with('/') => ("tract", &file[package + 1..]),
+        _ => ("tract-openvino", file),
+    };
+    (whose, format!("{message} at {place}:{}", location.line()))
+}
+
+/// Does something: both its errors and its panics say what it was.
+pub fn during<T>(doing: &str, function: impl FnOnce() -> TractResult<T>) -> TractResult<T> {
+    catch(doing, || function().with_context(|| doing.to_string()))
+}
+
+/// Calls a function. If it panics, that is an error, which says what was being done.
+pub fn catch<T>(doing: &str, function: impl FnOnce() -> TractResult<T>) -> TractResult<T> {
+    catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|_| {
+        let last = LAST.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let (whose, what) = last.unwrap_or(("tract", "no message".into()));
+        Err(format_err!("{whose} panicked while {doing}: {what}"))
+    })
+}

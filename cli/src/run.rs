@@ -1,0 +1,139 @@
+//! `run`: a model once, on files, random tensors or the data sets of its folder.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use model_cases::{Case, Stage, StagedModel, compare_within};
+use tract_openvino::tract_onnx::prelude::*;
+
+use crate::check::ToleranceOptions;
+use crate::inputs::InputOptions;
+use crate::model::{Model, ReadingOptions, model_file, outlet_name};
+use crate::panics::during;
+use crate::report::{BAD, GOOD, NAME, error_with_help, output, shorten};
+use crate::tensors::{Format, elements, save_to_folder, save_to_npz};
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// A .onnx file, a model folder, or an NNEF archive
+    model: PathBuf,
+    /// Save the outputs to a folder, or to one FILE.npz
+    #[arg(short, long, value_name = "FOLDER|FILE.npz")]
+    output: Option<PathBuf>,
+    /// In which form outputs go to a folder
+    #[arg(long, value_name = "FORMAT", default_value = "npy")]
+    format: Format,
+    #[command(flatten)]
+    inputs: InputOptions,
+    #[command(flatten)]
+    tolerance: ToleranceOptions,
+    #[command(flatten)]
+    reading: ReadingOptions,
+}
+
+/// A model that can be run, and what is said of it.
+pub struct Runnable {
+    pub typed: TypedModel,
+    pub optimized: StagedModel,
+}
+
+impl Runnable {
+    /// Takes a model as far as it gets.
+    pub fn new(model: Model) -> TractResult<Runnable> {
+        let typed = model.into_typed()?;
+        let optimized = Model::Typed(typed.clone()).at(Stage::Optimized)?;
+        Ok(Runnable { typed, optimized })
+    }
+
+    /// Runs it, and gives the outputs with their names.
+    fn run(&self, inputs: &[Tensor]) -> TractResult<Vec<(String, Tensor)>> {
+        let outputs = during("running the model", || self.optimized.run(inputs))?;
+        let names = self.typed.output_outlets()?.iter().map(|it| outlet_name(&self.typed, *it));
+        Ok(names.zip(outputs).collect())
+    }
+}
+
+impl Run {
+    /// Runs the model. False if an output is not what its folder expects.
+    pub fn run(&self) -> TractResult<bool> {
+        let mut out = output();
+        let file = model_file(&self.model)?;
+        let model = Runnable::new(self.reading.read(&file)?)?;
+        if !self.model.is_dir() || self.inputs.are_given() {
+            let outputs = model.run(&self.inputs.tensors(&model.typed)?)?;
+            writeln!(out, "{}", self.model.display())?;
+            show(&mut out, &outputs)?;
+            self.save(&mut out, &outputs, None)?;
+            return Ok(true);
+        }
+        let case = Case::load(&self.model)?;
+        self.check_output(&case)?;
+        writeln!(out, "{}", self.model.display())?;
+        let mut all_match = true;
+        for (number, data_set) in case.data_sets.iter().enumerate() {
+            writeln!(out, "test_data_set_{number}")?;
+            let outputs = model.run(&data_set.inputs)?;
+            show(&mut out, &outputs)?;
+            for (k, (expected, (_, got))) in data_set.outputs.iter().zip(&outputs).enumerate() {
+                match compare_within(expected, got, self.tolerance.tolerance()) {
+                    Ok(()) => writeln!(out, "  {GOOD}matches{GOOD:#} output_{k}.pb")?,
+                    Err(difference) => {
+                        let what = format!("{BAD}DOES NOT MATCH{BAD:#} output_{k}.pb");
+                        writeln!(out, "  {what}: {difference}")?;
+                        all_match = false;
+                    }
+                }
+            }
+            let several = case.data_sets.len() > 1;
+            self.save(&mut out, &outputs, several.then_some(number))?;
+        }
+        Ok(all_match)
+    }
+
+    /// Fails before anything is run if there is one file for the outputs of several data sets.
+    fn check_output(&self, case: &Case) -> TractResult<()> {
+        match &self.output {
+            Some(output) if is_npz(output) && case.data_sets.len() > 1 => Err(error_with_help(
+                format!("one file cannot hold the outputs of {} data sets", case.data_sets.len()),
+                ["give a folder to -o".into()],
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn save(
+        &self,
+        out: &mut impl Write,
+        outputs: &[(String, Tensor)],
+        data_set: Option<usize>,
+    ) -> TractResult<()> {
+        let Some(path) = &self.output else { return Ok(()) };
+        let paths = if is_npz(path) {
+            save_to_npz(path, outputs)?;
+            vec![path.clone()]
+        } else {
+            let data_set = data_set.map(|number| format!("test_data_set_{number}"));
+            let folder = path.join(data_set.unwrap_or_default());
+            save_to_folder(&folder, outputs, self.format)?
+        };
+        for path in paths {
+            writeln!(out, "  saved {NAME}{}{NAME:#}", path.display())?;
+        }
+        Ok(())
+    }
+}
+
+fn is_npz(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "npz")
+}
+
+fn show(out: &mut impl Write, outputs: &[(String, Tensor)]) -> TractResult<()> {
+    for (name, tensor) in outputs {
+        let fact = TypedFact::dt_shape(tensor.datum_type(), tensor.shape());
+        let line = format!("  {NAME}{name}{NAME:#} {fact:?} {}", elements(tensor)?);
+        writeln!(out, "{}", shorten(&line))?;
+    }
+    Ok(())
+}

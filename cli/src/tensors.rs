@@ -1,0 +1,266 @@
+//! Tensors in files: NumPy's .npy and .npz, and ONNX's .pb.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Cursor, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use model_cases::{load_tensor_file, save_tensor_file};
+use ndarray_npy::{
+    NpzReader, NpzWriter, ReadDataError, ReadNpyError, ReadNpyExt, ReadNpzError, ReadableElement,
+    WritableElement, WriteDataError, WriteNpyExt,
+};
+use tract_openvino::tract_onnx::prelude::tract_ndarray::{ArrayD, ArrayViewD, OwnedRepr};
+use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail, format_err};
+
+use crate::report::unknown_name;
+
+/// A tensor in a file.
+#[derive(Debug, Clone)]
+pub enum TensorFile {
+    Npy(PathBuf),
+    /// With the key, if it is not the name of the input.
+    Npz(PathBuf, Option<String>),
+    Pb(PathBuf),
+}
+
+impl FromStr for TensorFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TensorFile, String> {
+        if let Some((path, key)) = text.rsplit_once(".npz:") {
+            return Ok(TensorFile::Npz(format!("{path}.npz").into(), Some(key.into())));
+        }
+        let path = PathBuf::from(text);
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("npy") => Ok(TensorFile::Npy(path)),
+            Some("npz") => Ok(TensorFile::Npz(path, None)),
+            Some("pb") => Ok(TensorFile::Pb(path)),
+            _ => Err(format!("{text:?} is no tensor by its name: .npy, .npz:KEY or .pb")),
+        }
+    }
+}
+
+impl TensorFile {
+    fn path(&self) -> &Path {
+        match self {
+            TensorFile::Npy(path) | TensorFile::Npz(path, _) | TensorFile::Pb(path) => path,
+        }
+    }
+
+    /// Reads the tensor for an input.
+    pub fn read(&self, input: &str) -> TractResult<Tensor> {
+        let path = self.path();
+        let read = || match self {
+            TensorFile::Npy(path) => any_type(&mut fs::read(path)?),
+            TensorFile::Npz(path, key) => {
+                let mut file = NpzReader::new(File::open(path)?)?;
+                let key = key.as_deref().unwrap_or(input);
+                let names = file.names()?;
+                if !names.iter().any(|name| name == key) {
+                    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+                    let message = format!("{} has no key {key:?}", path.display());
+                    return Err(unknown_name(message, key, &names));
+                }
+                any_type(&mut Keyed { file, key })
+            }
+            TensorFile::Pb(path) => load_tensor_file(path),
+        };
+        read().with_context(|| format!("reading {} for input {input:?}", path.display()))
+    }
+}
+
+/// Where an array comes from whose element type is yet to be found.
+trait Source {
+    fn array<T: ReadableElement>(&mut self) -> Result<ArrayD<T>, ReadNpyError>;
+}
+
+impl Source for Vec<u8> {
+    fn array<T: ReadableElement>(&mut self) -> Result<ArrayD<T>, ReadNpyError> {
+        ArrayD::read_npy(&**self)
+    }
+}
+
+/// An array of an .npz file.
+struct Keyed<'a, R: Read + Seek> {
+    file: NpzReader<R>,
+    key: &'a str,
+}
+
+impl<R: Read + Seek> Source for Keyed<'_, R> {
+    fn array<T: ReadableElement>(&mut self) -> Result<ArrayD<T>, ReadNpyError> {
+        self.file.by_name::<OwnedRepr<T>, _>(self.key).map_err(|error| match error {
+            ReadNpzError::Npy(error) => error,
+            ReadNpzError::Zip(error) => ReadNpyError::Io(error.into()),
+        })
+    }
+}
+
+/// Reads an array of whichever element type NumPy and tract both have.
+fn any_type(source: &mut impl Source) -> TractResult<Tensor> {
+    macro_rules! try_types {
+        ($($type:ty),*) => {$(
+            match source.array::<$type>() {
+                Ok(array) => return Ok(array.into_tensor()),
+                Err(ReadNpyError::WrongDescriptor(_)) => (),
+                Err(error) => return Err(error.into()),
+            }
+        )*};
+    }
+    try_types!(f32, i64, i32, f64, bool, u8, i8, u16, i16, u32, u64);
+    match source.array::<Half>() {
+        Ok(array) => Ok(array.mapv(|half| half.0).into_tensor()),
+        Err(ReadNpyError::WrongDescriptor(descriptor)) => {
+            bail!("its elements are {descriptor}: only booleans, integers and floats can be read")
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// NumPy's half precision, `<f2`.
+#[derive(Clone, Copy)]
+struct Half(f16);
+
+const HALF: [&str; 2] = ["<f2", ">f2"];
+
+impl ReadableElement for Half {
+    fn read_to_end_exact_vec<R: Read>(
+        reader: R,
+        descriptor: &py_literal::Value,
+        length: usize,
+    ) -> Result<Vec<Half>, ReadDataError> {
+        let order =
+            HALF.iter().position(|half| descriptor.as_string().is_some_and(|it| it == half));
+        let from_bytes = match order {
+            Some(0) => u16::from_le_bytes,
+            Some(_) => u16::from_be_bytes,
+            None => return Err(ReadDataError::WrongDescriptor(descriptor.clone())),
+        };
+        // As if they were bytes in twos, so that what is missing or too much is found out there.
+        let bytes = u8::read_to_end_exact_vec(
+            reader,
+            &py_literal::Value::String("|u1".into()),
+            length.checked_mul(2).ok_or(ReadDataError::MissingData)?,
+        )?;
+        let halves = bytes.chunks_exact(2).map(|pair| from_bytes([pair[0], pair[1]]));
+        Ok(halves.map(|bits| Half(f16::from_bits(bits))).collect())
+    }
+}
+
+impl WritableElement for Half {
+    fn type_descriptor() -> py_literal::Value {
+        py_literal::Value::String(HALF[0].into())
+    }
+
+    fn write<W: Write>(&self, mut writer: W) -> Result<(), WriteDataError> {
+        Ok(writer.write_all(&self.0.to_bits().to_le_bytes())?)
+    }
+
+    fn write_slice<W: Write>(slice: &[Half], mut writer: W) -> Result<(), WriteDataError> {
+        slice.iter().try_for_each(|half| half.write(&mut writer))
+    }
+}
+
+/// Where an array goes to.
+trait Sink {
+    fn put<T: WritableElement>(&mut self, array: ArrayViewD<T>) -> TractResult<()>;
+}
+
+struct NpySink<W>(W);
+
+impl<W: Write> Sink for NpySink<W> {
+    fn put<T: WritableElement>(&mut self, array: ArrayViewD<T>) -> TractResult<()> {
+        Ok(array.write_npy(&mut self.0)?)
+    }
+}
+
+struct NpzSink<'a, W: Write + Seek> {
+    file: &'a mut NpzWriter<W>,
+    key: &'a str,
+}
+
+impl<W: Write + Seek> Sink for NpzSink<'_, W> {
+    fn put<T: WritableElement>(&mut self, array: ArrayViewD<T>) -> TractResult<()> {
+        Ok(self.file.add_array(self.key, &array)?)
+    }
+}
+
+fn put_tensor(sink: &mut impl Sink, tensor: &Tensor) -> TractResult<()> {
+    macro_rules! put_types {
+        ($($dt:ident $type:ty),*) => {
+            match tensor.datum_type() {
+                $(DatumType::$dt => sink.put(tensor.to_plain_array_view::<$type>()?),)*
+                DatumType::F16 => {
+                    sink.put(tensor.to_plain_array_view::<f16>()?.mapv(Half).view())
+                }
+                other => Err(format_err!("NumPy's files cannot hold elements of type {other:?}")),
+            }
+        };
+    }
+    put_types!(
+        Bool bool, U8 u8, U16 u16, U32 u32, U64 u64, I8 i8, I16 i16, I32 i32, I64 i64, F32 f32,
+        F64 f64
+    )
+}
+
+/// In which form tensors go to files of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// NumPy: NAME.npy
+    Npy,
+    /// ONNX: output_0.pb, output_1.pb ..., as in a test_data_set_N folder
+    Pb,
+}
+
+/// Writes tensors to a folder, a file for each. Gives the paths.
+pub fn save_to_folder(
+    folder: &Path,
+    tensors: &[(String, Tensor)],
+    format: Format,
+) -> TractResult<Vec<PathBuf>> {
+    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    let mut paths = vec![];
+    for (number, (name, tensor)) in tensors.iter().enumerate() {
+        let path = folder.join(match format {
+            // Names of exporters have slashes in them, which are no folders.
+            Format::Npy => format!("{}.npy", name.replace(['/', '\\'], "_")),
+            Format::Pb => format!("output_{number}.pb"),
+        });
+        if paths.contains(&path) {
+            bail!("two outputs would both be saved to {}", path.display());
+        }
+        let save = || match format {
+            Format::Npy => {
+                let mut sink = NpySink(vec![]);
+                put_tensor(&mut sink, tensor)?;
+                Ok(fs::write(&path, sink.0)?)
+            }
+            Format::Pb => save_tensor_file(&path, name, tensor),
+        };
+        save().with_context(|| format!("saving output {name:?} to {}", path.display()))?;
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+/// Writes tensors to an .npz file, under their names.
+pub fn save_to_npz(path: &Path, tensors: &[(String, Tensor)]) -> TractResult<()> {
+    let save = || -> TractResult<()> {
+        let mut file = NpzWriter::new(Cursor::new(vec![]));
+        for (name, tensor) in tensors {
+            put_tensor(&mut NpzSink { file: &mut file, key: name }, tensor)
+                .with_context(|| format!("output {name:?}"))?;
+        }
+        let bytes = file.finish()?.into_inner();
+        Ok(BufWriter::new(File::create(path)?).write_all(&bytes)?)
+    };
+    save().with_context(|| format!("saving {}", path.display()))
+}
+
+/// The elements of a tensor, the first ones if there are many.
+pub fn elements(tensor: &Tensor) -> TractResult<String> {
+    let dump = tensor.dump(false)?;
+    // In front are shape and type.
+    Ok(dump.split_once(' ').map_or_else(String::new, |(_, elements)| elements.into()))
+}

@@ -1,0 +1,184 @@
+//! Model folders: what is in them, and whether a model computes what they expect.
+
+use std::path::{Path, PathBuf};
+
+use tract_onnx::Onnx;
+use tract_onnx::pb::{ModelProto, TensorProto};
+use tract_onnx::prelude::*;
+use tract_onnx::tract_hir::internal::{TractErrorContext, ensure, format_err};
+
+use crate::compare::{Tolerance, compare, compare_within};
+use crate::stage::{Stage, StagedModel};
+use crate::tensor_file::{read_proto, save_tensor_file, tensor};
+
+/// A model folder.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// The name of the folder.
+    pub name: String,
+    /// The model, not yet read by tract.
+    pub model: ModelProto,
+    /// The data sets, by number.
+    pub data_sets: Vec<DataSet>,
+}
+
+/// A `test_data_set_N` folder.
+#[derive(Debug, Clone, Default)]
+pub struct DataSet {
+    /// The graph's inputs, as they stand in the files.
+    pub input_protos: Vec<TensorProto>,
+    /// The graph's inputs.
+    pub inputs: Vec<Tensor>,
+    /// The outputs that the model ought to compute.
+    pub outputs: Vec<Tensor>,
+}
+
+/// Something that a case does not do as expected.
+#[derive(Debug)]
+pub struct Failure {
+    /// The stage of the model.
+    pub stage: Stage,
+    /// The data set, if the model got as far as to be run.
+    pub data_set: Option<usize>,
+    /// What is wrong.
+    pub error: TractError,
+}
+
+impl Case {
+    /// Reads a folder.
+    pub fn load(folder: impl AsRef<Path>) -> TractResult<Case> {
+        let folder = folder.as_ref();
+        // Of `.`, too.
+        let name = std::path::absolute(folder)?;
+        let name = name.file_name().unwrap_or(folder.as_os_str());
+        let model = Onnx::default().proto_model_for_path(folder.join("model.onnx"))?;
+        let mut data_sets = vec![];
+        loop {
+            let data_set = data_set_folder(folder, data_sets.len());
+            if !data_set.is_dir() {
+                break;
+            }
+            data_sets.push(DataSet::load(&data_set)?);
+        }
+        ensure!(!data_sets.is_empty(), "{folder:?} has no test_data_set_0");
+        let graph = model.graph.as_ref().context("the model has a graph")?;
+        let is_fed = |name| graph.initializer.iter().all(|initializer| initializer.name != name);
+        let fed = graph.input.iter().filter(|input| is_fed(&*input.name)).count();
+        for (number, data_set) in data_sets.iter().enumerate() {
+            let [inputs, outputs] = [data_set.inputs.len(), data_set.outputs.len()];
+            ensure!(
+                inputs == fed && outputs == graph.output.len(),
+                "{folder:?} has {fed} inputs and {} outputs, but test_data_set_{number} has \
+                 {inputs} and {outputs}",
+                graph.output.len()
+            );
+        }
+        let name = name.to_string_lossy().into_owned();
+        Ok(Case { folder: folder.into(), name, model, data_sets })
+    }
+
+    /// Takes the model to each of the stages, runs all data sets there, and says what goes wrong: an
+    /// error, an output that is not the expected one, or a fact of an output that does not hold.
+    pub fn check(
+        &self,
+        stages: &[Stage],
+        tolerance: Tolerance,
+        at: impl Fn(Stage) -> TractResult<StagedModel>,
+    ) -> Vec<Failure> {
+        let mut failures = vec![];
+        for &stage in stages {
+            let model = match at(stage) {
+                Ok(model) => model,
+                Err(error) => {
+                    failures.push(Failure { stage, data_set: None, error });
+                    continue;
+                }
+            };
+            for (number, data_set) in self.data_sets.iter().enumerate() {
+                if let Err(error) = data_set.check(&model, tolerance) {
+                    failures.push(Failure { stage, data_set: Some(number), error });
+                }
+            }
+        }
+        failures
+    }
+
+    /// Expects from now on what the model computes. Gives the numbers of the data sets and outputs
+    /// that this changes; the files stay.
+    pub fn expect_outputs_of(&mut self, model: &StagedModel) -> TractResult<Vec<(usize, usize)>> {
+        let mut changed = vec![];
+        for (number, data_set) in self.data_sets.iter_mut().enumerate() {
+            let outputs = model.run(&data_set.inputs)?;
+            for (output, (expected, got)) in data_set.outputs.iter().zip(&outputs).enumerate() {
+                if compare(expected, got).is_err() {
+                    changed.push((number, output));
+                }
+            }
+            data_set.outputs = outputs;
+        }
+        Ok(changed)
+    }
+
+    /// Writes an expected output to its file.
+    pub fn save_output(&self, data_set: usize, output: usize) -> TractResult<()> {
+        let graph = self.model.graph.as_ref().context("the model has a graph")?;
+        let path = data_set_folder(&self.folder, data_set).join(format!("output_{output}.pb"));
+        let tensor = &self.data_sets[data_set].outputs[output];
+        save_tensor_file(path, &graph.output[output].name, tensor)
+    }
+}
+
+fn data_set_folder(folder: &Path, number: usize) -> PathBuf {
+    folder.join(format!("test_data_set_{number}"))
+}
+
+impl DataSet {
+    fn load(folder: &Path) -> TractResult<DataSet> {
+        let protos = |kind: &str| -> TractResult<Vec<TensorProto>> {
+            (0..)
+                .map(|k| folder.join(format!("{kind}_{k}.pb")))
+                .take_while(|path| path.exists())
+                .map(|path| read_proto(&path))
+                .collect()
+        };
+        let tensors =
+            |protos: &[TensorProto]| protos.iter().map(tensor).collect::<TractResult<Vec<_>>>();
+        let input_protos = protos("input")?;
+        let inputs = tensors(&input_protos).with_context(|| format!("in {folder:?}"))?;
+        let outputs = tensors(&protos("output")?).with_context(|| format!("in {folder:?}"))?;
+        Ok(DataSet { input_protos, inputs, outputs })
+    }
+
+    fn check(&self, model: &StagedModel, tolerance: Tolerance) -> TractResult<()> {
+        let outputs = model.run(&self.inputs)?;
+        for (number, (expected, got)) in self.outputs.iter().zip(&outputs).enumerate() {
+            compare_within(expected, got, tolerance)
+                .map_err(|difference| format_err!("output {number}: {difference}"))?;
+        }
+        model.check_facts(&self.inputs, &outputs)
+    }
+}
+
+/// The model folders at and below `root`, by path.
+pub fn find(root: impl AsRef<Path>) -> TractResult<Vec<PathBuf>> {
+    let mut found = vec![];
+    let mut folders = vec![root.as_ref().to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        if folder.join("model.onnx").is_file() {
+            found.push(folder);
+            continue;
+        }
+        let entries = std::fs::read_dir(&folder).with_context(|| format!("listing {folder:?}"))?;
+        for entry in entries {
+            let entry = entry?;
+            // Not through links, which may lead in circles.
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

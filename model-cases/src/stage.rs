@@ -1,0 +1,164 @@
+//! A model at the stages that tract takes it through.
+
+use std::fmt;
+
+use tract_onnx::prelude::*;
+use tract_onnx::tract_hir::internal::{Fact, Factoid, TDim, bail, ensure};
+
+/// How far tract takes a model before it runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// As it was read: types and shapes may be unknown.
+    Loaded,
+    /// With types and shapes.
+    Typed,
+    /// Simplified.
+    Decluttered,
+    /// With the operators replaced by those that run fastest.
+    Optimized,
+}
+
+impl Stage {
+    /// The stages, in the order in which a model goes through them.
+    pub const ALL: [Stage; 4] = [Stage::Loaded, Stage::Typed, Stage::Decluttered, Stage::Optimized];
+
+    /// Its name, in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Loaded => "loaded",
+            Stage::Typed => "typed",
+            Stage::Decluttered => "decluttered",
+            Stage::Optimized => "optimized",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A model that tract can run, with what tract knows of its outputs.
+pub struct StagedModel {
+    /// The facts of the inputs, for the binding of their symbols.
+    inputs: Vec<TVec<TDim>>,
+    /// The facts of the outputs: type and dimensions, as far as they are known.
+    outputs: Vec<(Option<DatumType>, Option<TVec<TDim>>)>,
+    plan: Plan,
+}
+
+enum Plan {
+    Inference(Box<InferenceModel>),
+    Typed(Arc<TypedRunnableModel>),
+}
+
+impl StagedModel {
+    /// Takes a model to a stage.
+    pub fn new(model: InferenceModel, stage: Stage) -> TractResult<StagedModel> {
+        if stage == Stage::Loaded {
+            let mut analysed = model.clone();
+            analysed.analyse(false)?;
+            let inputs = facts(&analysed, analysed.input_outlets()?)?;
+            let inputs = inputs.iter().map(|fact| fact.shape.concretize().unwrap_or_default());
+            let outputs = facts(&analysed, analysed.output_outlets()?)?;
+            let outputs = outputs.iter().map(|fact| (fact.datum_type(), fact.shape.concretize()));
+            return Ok(StagedModel {
+                inputs: inputs.collect(),
+                outputs: outputs.collect(),
+                plan: Plan::Inference(Box::new(model)),
+            });
+        }
+        StagedModel::from_typed(model.into_typed()?, stage)
+    }
+
+    /// Takes a model that is typed already to a stage.
+    pub fn from_typed(model: TypedModel, stage: Stage) -> TractResult<StagedModel> {
+        let model = match stage {
+            Stage::Loaded | Stage::Typed => model,
+            Stage::Decluttered => model.into_decluttered()?,
+            Stage::Optimized => model.into_optimized()?,
+        };
+        let inputs = facts(&model, model.input_outlets()?)?;
+        let inputs = inputs.iter().map(|fact| fact.shape.to_tvec());
+        let outputs = facts(&model, model.output_outlets()?)?;
+        let outputs =
+            outputs.iter().map(|fact| (Some(fact.datum_type), Some(fact.shape.to_tvec())));
+        let (inputs, outputs) = (inputs.collect(), outputs.collect());
+        Ok(StagedModel { inputs, outputs, plan: Plan::Typed(model.into_runnable()?) })
+    }
+
+    /// Runs the model. Its outputs are as ONNX has them: tract's dimensions are `i64`.
+    pub fn run(&self, inputs: &[Tensor]) -> TractResult<Vec<Tensor>> {
+        let values = inputs.iter().cloned().map(TValue::from).collect();
+        let outputs = match &self.plan {
+            Plan::Inference(model) => {
+                // tract runs a model that is not typed on the very shapes of its inputs only.
+                let mut model = (**model).clone();
+                for (number, input) in inputs.iter().enumerate() {
+                    model.set_input_fact(number, InferenceFact::dt_shape_from_tensor(input))?;
+                }
+                model.into_runnable()?.run(values)?
+            }
+            Plan::Typed(plan) => plan.run(values)?,
+        };
+        let as_onnx_has_it = |output: TValue| match output.datum_type() {
+            DatumType::TDim => output.cast_to::<i64>().map(|output| output.into_owned()),
+            _ => Ok(output.into_tensor()),
+        };
+        outputs.into_iter().map(as_onnx_has_it).collect()
+    }
+
+    /// Checks that what tract knew of the outputs before it ran is complete and holds for outputs
+    /// that come from these inputs.
+    pub fn check_facts(&self, inputs: &[Tensor], outputs: &[Tensor]) -> TractResult<()> {
+        let mut symbols = SymbolValues::default();
+        for (dims, tensor) in self.inputs.iter().zip(inputs) {
+            for (dim, size) in dims.iter().zip(tensor.shape()) {
+                if let TDim::Sym(symbol) = dim {
+                    symbols.set(symbol, *size as i64);
+                }
+            }
+        }
+        ensure!(self.outputs.len() == outputs.len(), "{} output facts", self.outputs.len());
+        for (number, (fact, output)) in self.outputs.iter().zip(outputs).enumerate() {
+            let (dt, dims) = fact;
+            let dt = dt.map(|dt| if dt == DatumType::TDim { DatumType::I64 } else { dt });
+            ensure!(
+                dt == Some(output.datum_type()),
+                "output {number} is of type {:?}, its fact says {dt:?}",
+                output.datum_type()
+            );
+            let Some(dims) = dims else { bail!("the shape of output {number} is not known") };
+            // A symbol that is not of the inputs is one that an operator gives a value when it runs.
+            for (dim, size) in dims.iter().zip(output.shape()) {
+                if let TDim::Sym(symbol) = dim
+                    && symbols.get(symbol).is_none()
+                {
+                    symbols.set(symbol, *size as i64);
+                }
+            }
+            // Of a dimension like N+1 whose N no input has on its own, nothing can be said.
+            let agrees = |(dim, size): (&TDim, &usize)| match dim.eval(&symbols) {
+                TDim::Val(known) => usize::try_from(known) == Ok(*size),
+                _ => true,
+            };
+            ensure!(
+                dims.len() == output.rank() && dims.iter().zip(output.shape()).all(agrees),
+                "output {number} has shape {:?}, its fact says {dims:?}",
+                output.shape()
+            );
+        }
+        Ok(())
+    }
+}
+
+fn facts<'a, F: Fact + Clone, O>(
+    model: &'a Graph<F, O>,
+    outlets: &'a [OutletId],
+) -> TractResult<Vec<&'a F>>
+where
+    O: fmt::Debug + fmt::Display + AsRef<dyn Op> + AsMut<dyn Op> + Clone + 'static,
+{
+    outlets.iter().map(|outlet| model.outlet_fact(*outlet)).collect()
+}
