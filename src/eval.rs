@@ -286,9 +286,10 @@ pub(crate) fn index_error(
     IndexOutOfRange { operator: row.name, position, value, axis, size, negative }.into()
 }
 
-/// Refuses an output that the allocator would refuse: tract's own allocation aborts the process.
+/// Refuses an output that the allocator would refuse: tract's own allocation panics. A process that is
+/// refused less than this has no memory to go on with.
 pub(crate) fn ensure_allocatable(row: &Row, bytes: usize) -> TractResult<()> {
-    const SURELY: usize = 1 << 28;
+    const SURELY: usize = 1 << 24;
     if bytes > SURELY {
         let mut tried = Vec::<u8>::new();
         tried

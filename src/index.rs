@@ -40,14 +40,14 @@ pub struct IndexPolicy {
 impl fmt::Display for IndexPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let negative = match self.negative {
-            NegativeIndex::FromEnd => "from the end",
-            NegativeIndex::OutOfRange => "out of range",
+            NegativeIndex::FromEnd => "negative: from the end, out of range",
+            NegativeIndex::OutOfRange => "negative or out of range",
         };
         let out_of_range = match self.out_of_range {
             OutOfRange::Error => "error",
             OutOfRange::Zeros => "zeros",
         };
-        write!(f, "negative index: {negative}, out of range: {out_of_range}")
+        write!(f, "{negative}: {out_of_range}")
     }
 }
 

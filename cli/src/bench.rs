@@ -16,7 +16,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::ensure;
 use crate::inputs::InputOptions;
 use crate::model::{ReadingOptions, model_file};
 use crate::panics::during;
-use crate::report::{GOOD, output, print_table, table};
+use crate::report::{GOOD, output, print_table, printable, table};
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -202,7 +202,7 @@ impl Profile {
         for (id, time) in shown {
             let node = &model.nodes()[*id];
             table.add_row([
-                Cell::new(&node.name).fg(Color::Cyan),
+                Cell::new(printable(&node.name)).fg(Color::Cyan),
                 Cell::new(node.op.name()),
                 Cell::new(microseconds(*time)),
                 Cell::new(share(*time)),

@@ -26,7 +26,7 @@ pub struct Check {
     #[arg(long = "stage", value_name = "STAGE", value_parser = crate::stage_parser())]
     stages: Vec<Stage>,
     /// Make what the models compute, if it is the same at all stages, the expected outputs
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["stages", "atol", "rtol"])]
     bless: bool,
     /// Write a JUnit report
     #[arg(long, value_name = "FILE")]
@@ -51,7 +51,7 @@ pub struct ToleranceOptions {
 
 fn tolerance(text: &str) -> Result<f64, String> {
     let tolerance: f64 = text.parse().map_err(|_| "it is not a number")?;
-    if tolerance >= 0. { Ok(tolerance) } else { Err("it must not be below 0".into()) }
+    if tolerance >= 0. { Ok(tolerance) } else { Err("it must be 0 or more".into()) }
 }
 
 impl ToleranceOptions {
@@ -114,7 +114,8 @@ impl Check {
         for path in &self.paths {
             let help = "a model folder has a model.onnx and test_data_set_N folders".to_string();
             if !path.is_dir() {
-                let message = format!("there is no folder {}", path.display());
+                let what = if path.exists() { "is not a folder" } else { "does not exist" };
+                let message = format!("{} {what}", path.display());
                 return Err(error_with_help(message, [help]));
             }
             let found = find(path)?;

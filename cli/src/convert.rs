@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
 
-use crate::model::{ReadingOptions, is_nnef, nnef};
+use crate::model::{ReadingOptions, is_nnef, nnef, outlet_name};
 use crate::panics::during;
 use crate::report::{NAME, error_with_help, list, output};
 
@@ -34,6 +34,7 @@ impl Convert {
         }
         let typed = self.reading.read(&self.model)?.into_typed()?;
         let model = during("decluttering the model", || typed.into_decluttered())?;
+        refuse_equal_names(&model)?;
         let mut archive = vec![];
         during("writing the model as NNEF", || nnef().write(&model, &mut archive))
             .map_err(|error| explain(error, &model))?;
@@ -47,6 +48,21 @@ impl Convert {
         writeln!(output(), "saved {NAME}{path}{NAME:#}, {size} bytes")?;
         Ok(true)
     }
+}
+
+/// tract's writer makes identifiers of names, and does not look whether two outputs become one.
+fn refuse_equal_names(model: &TypedModel) -> TractResult<()> {
+    let identifier = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+    let outlets = model.output_outlets()?;
+    let names: Vec<String> = outlets.iter().map(|outlet| outlet_name(model, *outlet)).collect();
+    for (number, name) in names.iter().enumerate() {
+        let equal = names[..number].iter().find(|other| identifier(other) == identifier(name));
+        if let Some(other) = equal {
+            let message = format!("outputs {other:?} and {name:?} would have one name in NNEF");
+            return Err(error_with_help(message, ["rename one of them in the model".into()]));
+        }
+    }
+    Ok(())
 }
 
 /// Adds what in the model it is that tract's writer has no text for, where that is the case.

@@ -16,7 +16,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{Fact, Op};
 
 use crate::model::{Model, ReadingOptions, outlet_name};
 use crate::panics::during;
-use crate::report::{GOOD, error_with_help, output, print_table, shorten, table};
+use crate::report::{GOOD, error_with_help, output, print_table, printable, shorten, table};
 use crate::tensors::elements;
 
 /// Arguments of `facts`.
@@ -150,7 +150,7 @@ impl GraphFacts {
             let slots: Vec<OutletId> =
                 (0..node.outputs.len()).map(|slot| OutletId::new(id, slot)).collect();
             nodes.push(NodeFacts {
-                name: node.name.clone(),
+                name: printable(&node.name),
                 operator: node.op().name().into_owned(),
                 parameters: node.op().info()?,
                 has_no_row: node.op_is::<Const>() || model.input_outlets()?.contains(&id.into()),

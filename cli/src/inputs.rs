@@ -160,6 +160,21 @@ fn random_tensor(
             [format!("give it one: {}", set.collect::<Vec<_>>().join(" "))],
         ));
     };
+    let volume = sizes.iter().try_fold(1usize, |volume, size| volume.checked_mul(*size));
+    let fits = |volume: &usize| {
+        // Or the compiler may leave the attempt out.
+        let mut tried = std::hint::black_box(Vec::<f64>::new());
+        let fits = tried.try_reserve_exact(*volume).is_ok();
+        std::hint::black_box(tried);
+        fits
+    };
+    if volume.filter(fits).is_none() {
+        let message = format!("input {:?} of shape {sizes:?} does not fit into memory", input.name);
+        return Err(error_with_help(
+            message,
+            ["give its symbols smaller values with --set".into()],
+        ));
+    }
     let dt = input.fact.datum_type;
     let indices = positions(model, input.outlet, symbols);
     let mut tensor = |draw: &mut dyn FnMut(&mut StdRng) -> f64| {

@@ -15,7 +15,7 @@ use tract_openvino::tract_onnx::{Onnx, WithOnnx, onnx};
 use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino, tract_nnef};
 
 use crate::panics::{catch, during};
-use crate::report::{error_with_help, list, unknown_name};
+use crate::report::{error_with_help, list, printable, unknown_name};
 
 /// How models are read.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub struct ReadingOptions {
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum NegativeIndices {
-    /// They are an error
+    /// What the revision says: an error, but in Gather-8
     AsSpecified,
     /// They count from the end
     Wrap,
@@ -45,8 +45,12 @@ enum NegativeIndices {
 
 fn symbol_value(text: &str) -> Result<(String, usize), String> {
     let (symbol, value) = text.split_once('=').ok_or("it must be a symbol, = and a value")?;
-    let value = value.parse().map_err(|_| format!("{value:?} is not a size: a whole number"))?;
-    Ok((symbol.trim().into(), value))
+    let size = value.parse().ok().filter(|size| i64::try_from(*size).is_ok());
+    let size = size.ok_or_else(|| format!("{value:?} is not a size: a whole number below 2^63"))?;
+    match symbol.trim() {
+        "" => Err("there is no symbol in front of the =".into()),
+        symbol => Ok((symbol.into(), size)),
+    }
 }
 
 /// A model as far as its file says.
@@ -95,6 +99,14 @@ impl ReadingOptions {
         let file = model_file(path)?;
         let doing = format!("reading {}", file.display());
         if is_nnef(&file) {
+            let given = self.negative_indices != NegativeIndices::AsSpecified
+                || self.standard_gather
+                || self.ignore_value_info;
+            if given {
+                let message = "options for reading ONNX do not change an NNEF archive";
+                let help = "give them to convert, when the archive is made";
+                return Err(error_with_help(message, [help.into()]));
+            }
             return Ok(Model::Typed(during(&doing, || nnef().model_for_path(&file))?));
         }
         if file.extension().is_none_or(|extension| extension != "onnx") {
@@ -246,8 +258,8 @@ where
 {
     let node = model.node(outlet.node);
     match model.outlet_label(outlet) {
-        Some(label) => label.into(),
-        None if outlet.slot == 0 => node.name.clone(),
-        None => format!("{}:{}", node.name, outlet.slot),
+        Some(label) => printable(label),
+        None if outlet.slot == 0 => printable(&node.name),
+        None => format!("{}:{}", printable(&node.name), outlet.slot),
     }
 }

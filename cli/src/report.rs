@@ -162,6 +162,12 @@ pub fn shorten(line: &str) -> String {
     format!("{shortened}…{}", anstyle::Reset.render())
 }
 
+/// A name from a model, without what a terminal would obey.
+pub fn printable(name: &str) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    name.chars().map(escape).collect()
+}
+
 /// A table for standard output.
 pub fn table(header: &[&str]) -> comfy_table::Table {
     use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};

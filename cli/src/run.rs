@@ -49,7 +49,7 @@ impl Runnable {
 
     /// Runs it, and gives the outputs with their names.
     fn run(&self, inputs: &[Tensor]) -> TractResult<Vec<(String, Tensor)>> {
-        let outputs = during("running the model", || self.optimized.run(inputs))?;
+        let outputs = during("running the model", || self.optimized.run_as_onnx(inputs))?;
         let names = self.typed.output_outlets()?.iter().map(|it| outlet_name(&self.typed, *it));
         Ok(names.zip(outputs).collect())
     }

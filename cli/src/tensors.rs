@@ -7,12 +7,16 @@ use std::str::FromStr;
 
 use model_cases::{load_tensor_file, save_tensor_file};
 use ndarray_npy::{
-    NpzReader, NpzWriter, ReadDataError, ReadNpyError, ReadNpyExt, ReadNpzError, ReadableElement,
-    WritableElement, WriteDataError, WriteNpyExt,
+    NpzWriter, ReadDataError, ReadNpyError, ReadNpyExt, ReadableElement, WritableElement,
+    WriteDataError, WriteNpyExt,
 };
-use tract_openvino::tract_onnx::prelude::tract_ndarray::{ArrayD, ArrayViewD, OwnedRepr};
+use tract_openvino::tract_onnx::prelude::tract_ndarray::{ArrayD, ArrayViewD};
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail, format_err};
+use tract_openvino::tract_onnx::tract_hir::internal::{
+    TractErrorContext, bail, ensure, format_err,
+};
+
+use zip::ZipArchive;
 
 use crate::report::unknown_name;
 
@@ -53,17 +57,9 @@ impl TensorFile {
     pub fn read(&self, input: &str) -> TractResult<Tensor> {
         let path = self.path();
         let read = || match self {
-            TensorFile::Npy(path) => any_type(&mut fs::read(path)?),
+            TensorFile::Npy(path) => any_type(&fs::read(path)?),
             TensorFile::Npz(path, key) => {
-                let mut file = NpzReader::new(File::open(path)?)?;
-                let key = key.as_deref().unwrap_or(input);
-                let names = file.names()?;
-                if !names.iter().any(|name| name == key) {
-                    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-                    let message = format!("{} has no key {key:?}", path.display());
-                    return Err(unknown_name(message, key, &names));
-                }
-                any_type(&mut Keyed { file, key })
+                any_type(&npz_entry(path, key.as_deref().unwrap_or(input))?)
             }
             TensorFile::Pb(path) => load_tensor_file(path),
         };
@@ -71,37 +67,55 @@ impl TensorFile {
     }
 }
 
-/// Where an array comes from whose element type is yet to be found.
-trait Source {
-    fn array<T: ReadableElement>(&mut self) -> Result<ArrayD<T>, ReadNpyError>;
+/// The bytes of an array in an .npz file.
+fn npz_entry(path: &Path, key: &str) -> TractResult<Vec<u8>> {
+    let mut archive = ZipArchive::new(File::open(path)?)?;
+    let names: Vec<String> = archive.file_names().map(str::to_string).collect();
+    let keys: Vec<&str> = names.iter().map(|name| name.trim_end_matches(".npy")).collect();
+    let Some(number) = keys.iter().position(|it| *it == key) else {
+        return Err(unknown_name(format!("{} has no key {key:?}", path.display()), key, &keys));
+    };
+    let mut bytes = vec![];
+    archive.by_name(&names[number])?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
-impl Source for Vec<u8> {
-    fn array<T: ReadableElement>(&mut self) -> Result<ArrayD<T>, ReadNpyError> {
-        ArrayD::read_npy(&**self)
-    }
-}
-
-/// An array of an .npz file.
-struct Keyed<'a, R: Read + Seek> {
-    file: NpzReader<R>,
-    key: &'a str,
-}
-
-impl<R: Read + Seek> Source for Keyed<'_, R> {
-    fn array<T: ReadableElement>(&mut self) -> Result<ArrayD<T>, ReadNpyError> {
-        self.file.by_name::<OwnedRepr<T>, _>(self.key).map_err(|error| match error {
-            ReadNpzError::Npy(error) => error,
-            ReadNpzError::Zip(error) => ReadNpyError::Io(error.into()),
-        })
-    }
+/// Fails if the header of an .npy file promises more elements than there are bytes: its reader asks for
+/// memory for all of them first.
+fn check_length(bytes: &[u8]) -> TractResult<()> {
+    let header = match bytes.get(6) {
+        Some(1) => bytes.get(8..10).map(|it| (10, usize::from(u16::from_le_bytes([it[0], it[1]])))),
+        _ => bytes
+            .get(8..12)
+            .map(|it| (12, u32::from_le_bytes([it[0], it[1], it[2], it[3]]) as usize)),
+    };
+    // What is wrong in another way is for the reader to say.
+    let Some((start, length)) = header else { return Ok(()) };
+    let text = bytes.get(start..).and_then(|it| std::str::from_utf8(it.get(..length)?).ok());
+    let Some(Ok(header)) = text.map(|text| text.trim().parse::<py_literal::Value>()) else {
+        return Ok(());
+    };
+    let shape = header
+        .as_dict()
+        .and_then(|it| it.iter().find(|it| it.0.as_string().is_some_and(|key| key == "shape")));
+    let Some(shape) = shape.and_then(|it| it.1.as_tuple()) else { return Ok(()) };
+    let elements = shape.iter().try_fold(1usize, |elements, dim| {
+        elements.checked_mul(usize::try_from(dim.as_integer()?).ok()?)
+    });
+    let rest = bytes.len() - start - length;
+    ensure!(
+        elements.is_some_and(|elements| elements <= rest),
+        "its shape asks for more elements than it has bytes: {rest}"
+    );
+    Ok(())
 }
 
 /// Reads an array of whichever element type NumPy and tract both have.
-fn any_type(source: &mut impl Source) -> TractResult<Tensor> {
+fn any_type(bytes: &[u8]) -> TractResult<Tensor> {
+    check_length(bytes)?;
     macro_rules! try_types {
         ($($type:ty),*) => {$(
-            match source.array::<$type>() {
+            match ArrayD::<$type>::read_npy(bytes) {
                 Ok(array) => return Ok(array.into_tensor()),
                 Err(ReadNpyError::WrongDescriptor(_)) => (),
                 Err(error) => return Err(error.into()),
@@ -109,7 +123,7 @@ fn any_type(source: &mut impl Source) -> TractResult<Tensor> {
         )*};
     }
     try_types!(f32, i64, i32, f64, bool, u8, i8, u16, i16, u32, u64);
-    match source.array::<Half>() {
+    match ArrayD::<Half>::read_npy(bytes) {
         Ok(array) => Ok(array.mapv(|half| half.0).into_tensor()),
         Err(ReadNpyError::WrongDescriptor(descriptor)) => {
             bail!("its elements are {descriptor}: only booleans, integers and floats can be read")
@@ -213,6 +227,11 @@ pub enum Format {
     Pb,
 }
 
+/// The name of an output as that of a file. Names of exporters have slashes in them, which are no folders.
+fn file_name(name: &str) -> String {
+    name.replace(|c: char| c.is_control() || ['/', '\\'].contains(&c), "_")
+}
+
 /// Writes tensors to a folder, a file for each. Gives the paths.
 pub fn save_to_folder(
     folder: &Path,
@@ -221,25 +240,26 @@ pub fn save_to_folder(
 ) -> TractResult<Vec<PathBuf>> {
     fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     let mut paths = vec![];
-    for (number, (name, tensor)) in tensors.iter().enumerate() {
+    for (number, (name, _)) in tensors.iter().enumerate() {
         let path = folder.join(match format {
-            // Names of exporters have slashes in them, which are no folders.
-            Format::Npy => format!("{}.npy", name.replace(['/', '\\'], "_")),
+            Format::Npy => format!("{}.npy", file_name(name)),
             Format::Pb => format!("output_{number}.pb"),
         });
         if paths.contains(&path) {
             bail!("two outputs would both be saved to {}", path.display());
         }
+        paths.push(path);
+    }
+    for ((name, tensor), path) in tensors.iter().zip(&paths) {
         let save = || match format {
             Format::Npy => {
                 let mut sink = NpySink(vec![]);
                 put_tensor(&mut sink, tensor)?;
-                Ok(fs::write(&path, sink.0)?)
+                Ok(fs::write(path, sink.0)?)
             }
-            Format::Pb => save_tensor_file(&path, name, tensor),
+            Format::Pb => save_tensor_file(path, name, tensor),
         };
         save().with_context(|| format!("saving output {name:?} to {}", path.display()))?;
-        paths.push(path);
     }
     Ok(paths)
 }
@@ -249,7 +269,7 @@ pub fn save_to_npz(path: &Path, tensors: &[(String, Tensor)]) -> TractResult<()>
     let save = || -> TractResult<()> {
         let mut file = NpzWriter::new(Cursor::new(vec![]));
         for (name, tensor) in tensors {
-            put_tensor(&mut NpzSink { file: &mut file, key: name }, tensor)
+            put_tensor(&mut NpzSink { file: &mut file, key: &file_name(name) }, tensor)
                 .with_context(|| format!("output {name:?}"))?;
         }
         let bytes = file.finish()?.into_inner();

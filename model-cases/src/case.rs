@@ -63,6 +63,17 @@ impl Case {
             data_sets.push(DataSet::load(&data_set)?);
         }
         ensure!(!data_sets.is_empty(), "{folder:?} has no test_data_set_0");
+        let mut entries =
+            std::fs::read_dir(folder).with_context(|| format!("listing {folder:?}"))?;
+        let named = entries.try_fold(0, |named, entry| -> TractResult<usize> {
+            let is_data_set = entry?.file_name().to_string_lossy().starts_with("test_data_set_");
+            Ok(named + usize::from(is_data_set))
+        })?;
+        ensure!(
+            named == data_sets.len(),
+            "{folder:?} has {named} data sets, but only {} without a gap in their numbers from 0",
+            data_sets.len()
+        );
         let graph = model.graph.as_ref().context("the model has a graph")?;
         let is_fed = |name| graph.initializer.iter().all(|initializer| initializer.name != name);
         let fed = graph.input.iter().filter(|input| is_fed(&*input.name)).count();
@@ -110,7 +121,7 @@ impl Case {
     pub fn expect_outputs_of(&mut self, model: &StagedModel) -> TractResult<Vec<(usize, usize)>> {
         let mut changed = vec![];
         for (number, data_set) in self.data_sets.iter_mut().enumerate() {
-            let outputs = model.run(&data_set.inputs)?;
+            let outputs = model.run_as_onnx(&data_set.inputs)?;
             for (output, (expected, got)) in data_set.outputs.iter().zip(&outputs).enumerate() {
                 if compare(expected, got).is_err() {
                     changed.push((number, output));
@@ -152,7 +163,7 @@ impl DataSet {
     }
 
     fn check(&self, model: &StagedModel, tolerance: Tolerance) -> TractResult<()> {
-        let outputs = model.run(&self.inputs)?;
+        let outputs = model.run_as_onnx(&self.inputs)?;
         for (number, (expected, got)) in self.outputs.iter().zip(&outputs).enumerate() {
             compare_within(expected, got, tolerance)
                 .map_err(|difference| format_err!("output {number}: {difference}"))?;

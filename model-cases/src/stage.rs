@@ -88,7 +88,16 @@ impl StagedModel {
         Ok(StagedModel { inputs, outputs, plan: Plan::Typed(model.into_runnable()?) })
     }
 
-    /// Runs the model. Its outputs are as ONNX has them: tract's dimensions are `i64`.
+    /// Runs the model. Its outputs are as ONNX has them: `i64` where tract has dimensions.
+    pub fn run_as_onnx(&self, inputs: &[Tensor]) -> TractResult<Vec<Tensor>> {
+        let as_onnx_has_it = |output: Tensor| match output.datum_type() {
+            DatumType::TDim => output.cast_to::<i64>().map(|output| output.into_owned()),
+            _ => Ok(output),
+        };
+        self.run(inputs)?.into_iter().map(as_onnx_has_it).collect()
+    }
+
+    /// Runs the model.
     pub fn run(&self, inputs: &[Tensor]) -> TractResult<Vec<Tensor>> {
         let values = inputs.iter().cloned().map(TValue::from).collect();
         let outputs = match &self.plan {
@@ -102,11 +111,7 @@ impl StagedModel {
             }
             Plan::Typed(plan) => plan.run(values)?,
         };
-        let as_onnx_has_it = |output: TValue| match output.datum_type() {
-            DatumType::TDim => output.cast_to::<i64>().map(|output| output.into_owned()),
-            _ => Ok(output.into_tensor()),
-        };
-        outputs.into_iter().map(as_onnx_has_it).collect()
+        Ok(outputs.into_iter().map(|output| output.into_tensor()).collect())
     }
 
     /// Checks that what tract knew of the outputs before it ran is complete and holds for outputs
@@ -123,11 +128,11 @@ impl StagedModel {
         ensure!(self.outputs.len() == outputs.len(), "{} output facts", self.outputs.len());
         for (number, (fact, output)) in self.outputs.iter().zip(outputs).enumerate() {
             let (dt, dims) = fact;
-            let dt = dt.map(|dt| if dt == DatumType::TDim { DatumType::I64 } else { dt });
+            let got = output.datum_type();
+            let as_onnx_has_it = *dt == Some(DatumType::TDim) && got == DatumType::I64;
             ensure!(
-                dt == Some(output.datum_type()),
-                "output {number} is of type {:?}, its fact says {dt:?}",
-                output.datum_type()
+                *dt == Some(got) || as_onnx_has_it,
+                "output {number} is of type {got:?}, its fact says {dt:?}"
             );
             let Some(dims) = dims else { bail!("the shape of output {number} is not known") };
             // A symbol that is not of the inputs is one that an operator gives a value when it runs.
