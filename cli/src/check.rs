@@ -190,7 +190,9 @@ impl Check {
         // What only one stage computes is not what is to be expected.
         if outcomes.iter().all(|outcome| outcome.failures.is_empty()) {
             for (data_set, output) in blessed {
-                case.save_output(data_set, output)?;
+                let graph = case.model.onnx().and_then(|model| model.graph.as_ref());
+                let name = graph.and_then(|graph| graph.output.get(output));
+                case.save_output(data_set, output, name.map_or("", |output| &output.name))?;
                 let path =
                     format!("{}/test_data_set_{data_set}/output_{output}.pb", folder.display());
                 say(progress, &format!("{GOOD}BLESSED{GOOD:#} {NAME}{path}{NAME:#}"))?;

@@ -19,9 +19,31 @@ pub struct Case {
     /// The name of the folder.
     pub name: String,
     /// The model, not yet read by tract.
-    pub model: ModelProto,
+    pub model: Model,
     /// The data sets, by number.
     pub data_sets: Vec<DataSet>,
+}
+
+/// The model of a folder.
+#[derive(Debug, Clone)]
+pub enum Model {
+    /// `model.onnx`.
+    Onnx(Box<ModelProto>),
+    /// `model.xml`: OpenVINO IR, which its own reader opens.
+    Ir,
+}
+
+impl Model {
+    /// The names of the files that a model folder has one of.
+    pub const FILES: [&str; 2] = ["model.onnx", "model.xml"];
+
+    /// The model of an ONNX file.
+    pub fn onnx(&self) -> Option<&ModelProto> {
+        match self {
+            Model::Onnx(model) => Some(model),
+            Model::Ir => None,
+        }
+    }
 }
 
 /// A `test_data_set_N` folder.
@@ -53,7 +75,11 @@ impl Case {
         // Of `.`, too.
         let name = std::path::absolute(folder)?;
         let name = name.file_name().unwrap_or(folder.as_os_str());
-        let model = Onnx::default().proto_model_for_path(folder.join("model.onnx"))?;
+        let onnx = folder.join("model.onnx");
+        let model = match folder.join("model.xml").is_file() && !onnx.is_file() {
+            true => Model::Ir,
+            false => Model::Onnx(Onnx::default().proto_model_for_path(onnx)?.into()),
+        };
         let mut data_sets = vec![];
         loop {
             let data_set = data_set_folder(folder, data_sets.len());
@@ -74,20 +100,30 @@ impl Case {
             "{folder:?} has {named} data sets, but only {} without a gap in their numbers from 0",
             data_sets.len()
         );
-        let graph = model.graph.as_ref().context("the model has a graph")?;
-        let is_fed = |name| graph.initializer.iter().all(|initializer| initializer.name != name);
-        let fed = graph.input.iter().filter(|input| is_fed(&*input.name)).count();
-        for (number, data_set) in data_sets.iter().enumerate() {
+        let name = name.to_string_lossy().into_owned();
+        let case = Case { folder: folder.into(), name, model, data_sets };
+        if let Some(model) = case.model.onnx() {
+            let graph = model.graph.as_ref().context("the model has a graph")?;
+            let is_fed =
+                |name| graph.initializer.iter().all(|initializer| initializer.name != name);
+            let fed = graph.input.iter().filter(|input| is_fed(&*input.name)).count();
+            case.expect_counts(fed, graph.output.len())?;
+        }
+        Ok(case)
+    }
+
+    /// Checks that all data sets have as many inputs and outputs as the model.
+    pub fn expect_counts(&self, fed: usize, computed: usize) -> TractResult<()> {
+        for (number, data_set) in self.data_sets.iter().enumerate() {
             let [inputs, outputs] = [data_set.inputs.len(), data_set.outputs.len()];
             ensure!(
-                inputs == fed && outputs == graph.output.len(),
-                "{folder:?} has {fed} inputs and {} outputs, but test_data_set_{number} has \
+                inputs == fed && outputs == computed,
+                "{:?} has {fed} inputs and {computed} outputs, but test_data_set_{number} has \
                  {inputs} and {outputs}",
-                graph.output.len()
+                self.folder
             );
         }
-        let name = name.to_string_lossy().into_owned();
-        Ok(Case { folder: folder.into(), name, model, data_sets })
+        Ok(())
     }
 
     /// Takes the model to each of the stages, runs all data sets there, and says what goes wrong: an
@@ -133,11 +169,10 @@ impl Case {
     }
 
     /// Writes an expected output to its file.
-    pub fn save_output(&self, data_set: usize, output: usize) -> TractResult<()> {
-        let graph = self.model.graph.as_ref().context("the model has a graph")?;
+    pub fn save_output(&self, data_set: usize, output: usize, name: &str) -> TractResult<()> {
         let path = data_set_folder(&self.folder, data_set).join(format!("output_{output}.pb"));
         let tensor = &self.data_sets[data_set].outputs[output];
-        save_tensor_file(path, &graph.output[output].name, tensor)
+        save_tensor_file(path, name, tensor)
     }
 }
 
@@ -177,7 +212,7 @@ pub fn find(root: impl AsRef<Path>) -> TractResult<Vec<PathBuf>> {
     let mut found = vec![];
     let mut folders = vec![root.as_ref().to_path_buf()];
     while let Some(folder) = folders.pop() {
-        if folder.join("model.onnx").is_file() {
+        if Model::FILES.iter().any(|file| folder.join(file).is_file()) {
             found.push(folder);
             continue;
         }

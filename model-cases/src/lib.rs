@@ -1,7 +1,7 @@
 //! Model folders in the layout of the ONNX backend tests, for tract.
 //!
 //! ```text
-//! <folder>/model.onnx
+//! <folder>/model.onnx, or model.xml and model.bin
 //! <folder>/test_data_set_0/input_0.pb  input_1.pb ...  output_0.pb ...
 //! <folder>/test_data_set_1/...
 //! ```
@@ -14,7 +14,7 @@ mod compare;
 mod stage;
 mod tensor_file;
 
-pub use case::{Case, DataSet, Failure, find};
+pub use case::{Case, DataSet, Failure, Model, find};
 pub use compare::{Difference, Tolerance, compare, compare_within};
 pub use stage::{Stage, StagedModel};
 pub use tensor_file::{load_tensor_file, save_tensor_file, tensor_proto};

@@ -1,0 +1,191 @@
+//! What an IR file says: layers, ports, edges, bodies and constants' places, checked, and without tract's
+//! types.
+//!
+//! [`Document::parse`] reads the XML. What it gives is sound: ids are unique, each edge leads from an output
+//! that is there to an input that is there, no input is driven twice, nothing depends on itself, and layers
+//! stand in an order in which each comes after those that it takes from.
+
+mod element_type;
+mod order;
+mod partial_shape;
+mod xml;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub use element_type::ElementType;
+pub use partial_shape::{Dimension, PartialShape};
+
+/// A model file: `<net>`.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// The network's name, as the file has it.
+    pub name: String,
+    /// The version of the format: 10 or 11.
+    pub version: u32,
+    /// The layers.
+    pub graph: Graph,
+}
+
+/// Layers and how they hang together: a network, or a body of a layer of control flow.
+#[derive(Debug, Clone, Default)]
+pub struct Graph {
+    /// The layers, each after those that it takes from. Layers on which no result and no variable depends
+    /// are left out, but for parameters.
+    pub layers: Vec<Layer>,
+    /// The positions of the parameters in `layers`, in the file's order: the inputs.
+    pub parameters: Vec<usize>,
+    /// The positions of the results in `layers`, in the file's order: the outputs.
+    pub results: Vec<usize>,
+    /// The positions of the layers that give a variable its new value (`Assign`).
+    pub sinks: Vec<usize>,
+}
+
+/// One layer.
+#[derive(Debug, Clone)]
+pub struct Layer {
+    /// Its id, which edges name.
+    pub id: u64,
+    /// Its name. Names need not be unique.
+    pub name: String,
+    /// The type of its operation, like `Convolution`.
+    pub operation: String,
+    /// The operation set that its type is to be looked up in, like `opset8`.
+    pub opset: String,
+    /// The attributes of its `<data>`, as text.
+    pub attributes: BTreeMap<String, String>,
+    /// Where its inputs come from, by position. Inputs behind the last that is driven are not there.
+    pub inputs: Vec<Source>,
+    /// Its outputs, by position.
+    pub outputs: Vec<Port>,
+    /// The names that a `Result` gives to the output of the model.
+    pub output_names: Vec<String>,
+    /// The bodies of a layer of control flow.
+    pub bodies: Vec<Body>,
+}
+
+/// An output of a layer, as where an input comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Source {
+    /// The position of the layer in [`Graph::layers`].
+    pub layer: usize,
+    /// The position among its outputs.
+    pub output: usize,
+}
+
+/// An output port.
+#[derive(Debug, Clone)]
+pub struct Port {
+    /// Its id, unique in the layer.
+    pub id: u64,
+    /// The type of its elements, where the file says one.
+    pub element_type: Option<ElementType>,
+    /// The names of the tensor.
+    pub names: Vec<String>,
+    /// The sizes that the file states, `None` for an unknown one. They are a hint: a tensor of unknown rank
+    /// looks like a scalar here.
+    pub dims: Vec<Option<usize>>,
+}
+
+/// A body of `If`, `Loop` or `TensorIterator`.
+#[derive(Debug, Clone)]
+pub struct Body {
+    /// Which of the layer's bodies it is.
+    pub role: BodyRole,
+    /// Its layers.
+    pub graph: Graph,
+    /// How the layer's inputs become the body's.
+    pub inputs: Vec<PortMap>,
+    /// How the body's outputs become the layer's.
+    pub outputs: Vec<PortMap>,
+    /// Which results are parameters of the next iteration.
+    pub back_edges: Vec<BackEdge>,
+}
+
+/// Which body of a layer it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyRole {
+    /// What `Loop` and `TensorIterator` repeat.
+    Iteration,
+    /// What `If` runs for true.
+    Then,
+    /// What `If` runs for false.
+    Else,
+}
+
+/// An entry of a `port_map`.
+#[derive(Debug, Clone)]
+pub struct PortMap {
+    /// The position among the inputs or outputs of the layer; `None` where the body's parameter or result is
+    /// for the iteration itself (`external_port_id="-1"`).
+    pub external: Option<usize>,
+    /// The position among the parameters or results of the body.
+    pub internal: usize,
+    /// `axis`, `start`, `end`, `stride`, `part_size` and `purpose`, as text.
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// An edge from an iteration to the next.
+#[derive(Debug, Clone, Copy)]
+pub struct BackEdge {
+    /// The position among the results of the body.
+    pub result: usize,
+    /// The position among its parameters.
+    pub parameter: usize,
+}
+
+impl Graph {
+    /// The output that a source names.
+    pub fn output(&self, source: Source) -> &Port {
+        &self.layers[source.layer].outputs[source.output]
+    }
+
+    /// The names by which an input goes: those of its tensor, or that of its layer.
+    pub fn input_names(&self, input: usize) -> Vec<String> {
+        let layer = &self.layers[self.parameters[input]];
+        match layer.outputs.first() {
+            Some(port) if !port.names.is_empty() => port.names.clone(),
+            _ => vec![layer.name.clone()],
+        }
+    }
+
+    /// The names by which an output goes: those that its `Result` states, or of the tensor, or of the layer
+    /// that computes it, with the number of the output where that layer has several.
+    pub fn output_names(&self, output: usize) -> Vec<String> {
+        let result = &self.layers[self.results[output]];
+        if !result.output_names.is_empty() {
+            return result.output_names.clone();
+        }
+        let Some(&source) = result.inputs.first() else { return vec![result.name.clone()] };
+        let producer = &self.layers[source.layer];
+        let port = self.output(source);
+        if !port.names.is_empty() {
+            return port.names.clone();
+        }
+        vec![match producer.outputs.len() {
+            1 => producer.name.clone(),
+            _ => format!("{}.{}", producer.name, source.output),
+        }]
+    }
+
+    /// The input that goes by a name.
+    pub fn input_by_name(&self, name: &str) -> Option<usize> {
+        (0..self.parameters.len()).find(|&input| {
+            self.input_names(input).iter().any(|known| known == name)
+                || self.layers[self.parameters[input]].name == name
+        })
+    }
+
+    /// The output that goes by a name.
+    pub fn output_by_name(&self, name: &str) -> Option<usize> {
+        (0..self.results.len())
+            .find(|&output| self.output_names(output).iter().any(|known| known == name))
+    }
+}
+
+/// How errors speak of a layer: ``layer 12 "conv1" (Convolution, opset1)``.
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "layer {} {:?} ({}, {})", self.id, self.name, self.operation, self.opset)
+    }
+}

@@ -1,0 +1,135 @@
+use std::fmt;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// One dimension of a parameter: a size, or a range of sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dimension {
+    /// The smallest size.
+    pub min: usize,
+    /// The largest size, where there is one.
+    pub max: Option<usize>,
+}
+
+impl Dimension {
+    /// The size, if there is only one.
+    pub fn size(self) -> Option<usize> {
+        self.max.filter(|max| *max == self.min)
+    }
+
+    /// Whether a size is in the range.
+    pub fn allows(self, size: usize) -> bool {
+        self.min <= size && self.max.is_none_or(|max| size <= max)
+    }
+}
+
+/// The shape that a parameter declares, like `?,3,2..7,..224`.
+///
+/// The grammar is that of OpenVINO's `PartialShape`: dimensions separated by commas, in brackets or not,
+/// each `?` or `-1` (any size), a size, `a..b`, `a..` or `..b` (both ends are meant). No text at all is the
+/// shape of a scalar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartialShape(pub Vec<Dimension>);
+
+impl PartialShape {
+    /// The shape that a text states.
+    pub fn parse(text: &str) -> Result<PartialShape> {
+        let all = text.trim();
+        let inner = match all.strip_prefix('[') {
+            Some(rest) => rest.strip_suffix(']').with_context(|| {
+                format!("shape {text:?} has an opening bracket and no closing one")
+            })?,
+            None => all,
+        };
+        if inner.trim() == "..." {
+            bail!("shape {text:?} has any number of dimensions: tract needs to know how many")
+        }
+        if inner.trim().is_empty() {
+            return Ok(PartialShape(vec![]));
+        }
+        inner
+            .split(',')
+            .map(|field| dimension(field.trim()))
+            .collect::<Result<_>>()
+            .map(PartialShape)
+            .with_context(|| format!("in shape {text:?}"))
+    }
+}
+
+fn dimension(text: &str) -> Result<Dimension> {
+    if text == "?" || text == "-1" {
+        return Ok(Dimension { min: 0, max: None });
+    }
+    let size = |text: &str| {
+        let size: usize = text.trim().parse().ok()?;
+        (size <= i64::MAX as usize).then_some(size)
+    };
+    let wrong =
+        || format!("dimension {text:?} is none of ?, -1, a size, \"a..b\", \"a..\" and \"..b\"");
+    let Some((min, max)) = text.split_once("..") else {
+        let size = size(text).with_context(wrong)?;
+        return Ok(Dimension { min: size, max: Some(size) });
+    };
+    let min = if min.trim().is_empty() { 0 } else { size(min).with_context(wrong)? };
+    let max = if max.trim().is_empty() { None } else { Some(size(max).with_context(wrong)?) };
+    ensure!(
+        max.is_none_or(|max| min <= max),
+        "dimension {text:?}: the smallest size is above the largest"
+    );
+    Ok(Dimension { min, max })
+}
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.min, self.max) {
+            (0, None) => write!(f, "?"),
+            (min, Some(max)) if min == max => write!(f, "{min}"),
+            (min, None) => write!(f, "{min}.."),
+            (0, Some(max)) => write!(f, "..{max}"),
+            (min, Some(max)) => write!(f, "{min}..{max}"),
+        }
+    }
+}
+
+impl fmt::Display for PartialShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dims: Vec<String> = self.0.iter().map(|dim| dim.to_string()).collect();
+        write!(f, "[{}]", dims.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_a_dimension() {
+        for (text, expected) in [
+            ("", "[]"),
+            (" [ ] ", "[]"),
+            ("1, 3,224", "[1,3,224]"),
+            ("[?,-1]", "[?,?]"),
+            ("2..7,2..,..7,0..7,3..3", "[2..7,2..,..7,..7,3]"),
+            ("0", "[0]"),
+        ] {
+            assert_eq!(PartialShape::parse(text).unwrap().to_string(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_shape_says_why() {
+        for (text, expected) in [
+            ("...", "any number of dimensions"),
+            ("[1,2", "no closing one"),
+            ("1,,2", "is none of"),
+            ("-2", "is none of"),
+            ("7..2", "above the largest"),
+            ("99999999999999999999", "is none of"),
+            ("9223372036854775808", "is none of"),
+            ("a..b", "is none of"),
+        ] {
+            let error = format!("{:#}", PartialShape::parse(text).unwrap_err());
+            assert!(error.contains(expected), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! From XML to a document.
+
+use std::collections::{BTreeMap, HashMap};
+
+use anyhow::{Context, Error, Result, bail, ensure, format_err};
+use roxmltree::{Node, ParsingOptions};
+
+use super::{
+    BackEdge, Body, BodyRole, Document, ElementType, Graph, Layer, Port, PortMap, Source, order,
+};
+
+/// Bodies within bodies, at most: networks have one or two.
+const MAX_DEPTH: usize = 16;
+
+impl Document {
+    /// Reads the text of a `model.xml`.
+    ///
+    /// # Errors
+    ///
+    /// The text is not XML, is not IR of version 10 or 11, or does not hold together: see the module.
+    pub fn parse(text: &str) -> Result<Document> {
+        // A type definition would let a short text stand for a long one, and no IR file has one.
+        let options = ParsingOptions { allow_dtd: false, ..ParsingOptions::default() };
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let xml = roxmltree::Document::parse_with_options(text, options).map_err(not_xml)?;
+        let net = xml.root_element();
+        let root = net.tag_name().name();
+        ensure!(
+            root.eq_ignore_ascii_case("net"),
+            "this is not OpenVINO IR: its root element is <{root}>, but must be <net>"
+        );
+        let version = net.attribute("version").unwrap_or_default();
+        let version: u32 = match version.trim().parse() {
+            Ok(version @ (10 | 11)) => version,
+            _ => bail!(
+                "this is OpenVINO IR of version {version:?}, but only versions 10 and 11 can be read: \
+                 write the model anew with OpenVINO 2020.1 or later"
+            ),
+        };
+        // It changes what the inputs mean, so that it cannot be skipped.
+        if let Some(child) = child(net, "pre-process") {
+            ensure!(
+                !child.children().any(|it| it.is_element()),
+                "<pre-process> (the subtraction of a mean from an input) is not supported: write the \
+                 model without it, and subtract the mean before the model"
+            );
+        }
+        Ok(Document {
+            name: net.attribute("name").unwrap_or_default().into(),
+            version,
+            graph: graph(net, 0)?,
+        })
+    }
+}
+
+fn not_xml(error: roxmltree::Error) -> Error {
+    match error {
+        roxmltree::Error::DtdDetected => {
+            format_err!("the file has a DOCTYPE, which IR files never have: refused")
+        }
+        error => format_err!("this is not XML: {error}"),
+    }
+}
+
+fn child<'a, 'input>(node: Node<'a, 'input>, name: &str) -> Option<Node<'a, 'input>> {
+    children(node, name).next()
+}
+
+fn children<'a, 'input: 'a>(
+    node: Node<'a, 'input>,
+    name: &str,
+) -> impl Iterator<Item = Node<'a, 'input>> {
+    node.children().filter(move |child| child.has_tag_name(name))
+}
+
+/// An attribute that must be there.
+fn required<'a>(node: Node<'a, '_>, name: &str) -> Result<&'a str> {
+    node.attribute(name).with_context(|| {
+        let tag = node.tag_name().name();
+        format!("<{tag}> has no attribute {name}, which it must have{}", place(node))
+    })
+}
+
+/// Where in the file an element stands.
+fn place(node: Node) -> String {
+    let position = node.document().text_pos_at(node.range().start);
+    format!(" (line {})", position.row)
+}
+
+fn id(node: Node, name: &str) -> Result<u64> {
+    let text = required(node, name)?;
+    text.trim().parse().map_err(|_| {
+        let tag = node.tag_name().name();
+        format_err!(
+            "<{tag} {name}={text:?}>: {name} must be a whole number, 0 or more{}",
+            place(node)
+        )
+    })
+}
+
+/// A list of names: a comma within a name is written with a backslash in front.
+fn names(text: &str) -> Vec<String> {
+    let mut names = vec![String::new()];
+    let mut rest = text.chars().peekable();
+    while let Some(letter) = rest.next() {
+        match letter {
+            '\\' if rest.peek() == Some(&',') => {
+                rest.next();
+                names.last_mut().expect("there is a name").push(',');
+            }
+            ',' => names.push(String::new()),
+            letter => names.last_mut().expect("there is a name").push(letter),
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+fn attributes(node: Node) -> BTreeMap<String, String> {
+    node.attributes().map(|it| (it.name().into(), it.value().into())).collect()
+}
+
+/// The ids of a layer's ports, in their order: positions are what counts in all that follows.
+struct Ports {
+    inputs: Vec<u64>,
+    outputs: Vec<u64>,
+}
+
+fn graph(net: Node, depth: usize) -> Result<Graph> {
+    ensure!(depth <= MAX_DEPTH, "there are bodies within bodies, more than {MAX_DEPTH} deep");
+    let nodes = child(net, "layers").context("there is no <layers>")?;
+    let mut layers = vec![];
+    let mut ports = vec![];
+    let mut by_id = HashMap::new();
+    for node in children(nodes, "layer") {
+        let (layer, its_ports) = layer(node, depth)?;
+        if let Some(other) = by_id.insert(layer.id, layers.len()) {
+            let other: &Layer = &layers[other];
+            bail!("{layer} has the id of {other}: ids must be unique")
+        }
+        layers.push(layer);
+        ports.push(its_ports);
+    }
+    edges(net, &mut layers, &ports, &by_id)?;
+    order::graph(layers)
+}
+
+/// Drives the inputs of the layers, by the `<edge>`s.
+fn edges(
+    net: Node,
+    layers: &mut [Layer],
+    ports: &[Ports],
+    by_id: &HashMap<u64, usize>,
+) -> Result<()> {
+    let mut inputs: Vec<Vec<Option<Source>>> =
+        ports.iter().map(|ports| vec![None; ports.inputs.len()]).collect();
+    for node in child(net, "edges").into_iter().flat_map(|edges| children(edges, "edge")) {
+        let layer = |name: &str| -> Result<usize> {
+            let id = id(node, name)?;
+            let known = by_id.get(&id).copied();
+            known.with_context(|| {
+                format!("an edge has {name}={id}, but there is no such layer{}", place(node))
+            })
+        };
+        let position = |layer: usize, name: &str, ports: &[u64], kind: &str| -> Result<usize> {
+            let id = id(node, name)?;
+            ports.iter().position(|port| *port == id).with_context(|| {
+                format!(
+                    "an edge has {name}={id}, but {} has {}{}",
+                    layers[layer],
+                    if ports.is_empty() {
+                        format!("no {kind} ports")
+                    } else {
+                        format!("the {kind} ports {ports:?}")
+                    },
+                    place(node)
+                )
+            })
+        };
+        let (from, to) = (layer("from-layer")?, layer("to-layer")?);
+        let output = position(from, "from-port", &ports[from].outputs, "output")?;
+        let input = position(to, "to-port", &ports[to].inputs, "input")?;
+        let driven = inputs[to][input].replace(Source { layer: from, output });
+        if let Some(first) = driven {
+            bail!(
+                "input {input} of {} is driven twice: by {} and by {}",
+                layers[to],
+                layers[first.layer],
+                layers[from]
+            )
+        }
+    }
+    for (layer, inputs) in layers.iter_mut().zip(inputs) {
+        // Optional inputs at the end may be left open.
+        let driven = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        for (number, source) in inputs.into_iter().take(driven).enumerate() {
+            let source = source.with_context(|| {
+                format!("input {number} of {layer} is not driven, but a later one is")
+            })?;
+            layer.inputs.push(source);
+        }
+        ensure!(
+            layer.operation != "Result" || driven == 1,
+            "{layer} has {driven} driven inputs, but must have one"
+        );
+    }
+    Ok(())
+}
+
+fn layer(node: Node, depth: usize) -> Result<(Layer, Ports)> {
+    let mut layer = Layer {
+        id: id(node, "id")?,
+        name: required(node, "name")?.into(),
+        operation: canonical_type(required(node, "type")?).into(),
+        opset: required(node, "version")?.into(),
+        attributes: child(node, "data").map(attributes).unwrap_or_default(),
+        inputs: vec![],
+        outputs: vec![],
+        output_names: node.attribute("output_names").map(names).unwrap_or_default(),
+        bodies: vec![],
+    };
+    let result = read_ports(node, &mut layer).and_then(|ports| {
+        layer.bodies = bodies(node, &ports, depth)?;
+        Ok(ports)
+    });
+    match result {
+        Ok(ports) => Ok((layer, ports)),
+        Err(error) => Err(error.context(format!("in {layer}"))),
+    }
+}
+
+/// Types that the format spells otherwise than OpenVINO's operation sets do, by the name in these.
+fn canonical_type(text: &str) -> &str {
+    match text {
+        "Const" => "Constant",
+        "ReLU" => "Relu",
+        "PReLU" => "PRelu",
+        "SoftMax" => "Softmax",
+        other => other,
+    }
+}
+
+fn read_ports(node: Node, layer: &mut Layer) -> Result<Ports> {
+    let mut ports = Ports { inputs: vec![], outputs: vec![] };
+    for port in child(node, "input").into_iter().flat_map(|it| children(it, "port")) {
+        ports.inputs.push(id(port, "id")?);
+    }
+    for port in child(node, "output").into_iter().flat_map(|it| children(it, "port")) {
+        let id = id(port, "id")?;
+        ports.outputs.push(id);
+        let dims = children(port, "dim").map(|dim| {
+            let text = dim.text().unwrap_or_default().trim();
+            match text.parse::<i64>() {
+                Ok(-1) => Ok(None),
+                Ok(size) if size >= 0 => Ok(Some(size as usize)),
+                _ => bail!("output port {id}: <dim> is {text:?}, but must be -1 or a size"),
+            }
+        });
+        let precision = port.attribute("precision").unwrap_or_default();
+        layer.outputs.push(Port {
+            id,
+            element_type: ElementType::from_text(precision),
+            names: port.attribute("names").map(names).unwrap_or_default(),
+            dims: dims.collect::<Result<_>>()?,
+        });
+    }
+    for (kind, ids) in [("input", &ports.inputs), ("output", &ports.outputs)] {
+        let mut sorted = ids.clone();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            bail!("two {kind} ports have the id {}: ids must be unique", twice[0])
+        }
+    }
+    Ok(ports)
+}
+
+fn bodies(node: Node, ports: &Ports, depth: usize) -> Result<Vec<Body>> {
+    let mut bodies = vec![];
+    for (role, body, port_map) in [
+        (BodyRole::Iteration, "body", "port_map"),
+        (BodyRole::Then, "then_body", "then_port_map"),
+        (BodyRole::Else, "else_body", "else_port_map"),
+    ] {
+        let Some(body) = child(node, body) else { continue };
+        let tag = body.tag_name().name();
+        let read = || -> Result<Body> {
+            // Layers are found by their ids, of which the sorted graph keeps those that are inputs and
+            // outputs.
+            let graph = graph(body, depth + 1)?;
+            let ids = |positions: &[usize]| -> Vec<u64> {
+                positions.iter().map(|layer| graph.layers[*layer].id).collect()
+            };
+            let (parameters, results) = (ids(&graph.parameters), ids(&graph.results));
+            let map = child(node, port_map);
+            let entries = |kind: &str, ports: &[u64], internal: &[u64]| {
+                map.into_iter()
+                    .flat_map(|map| children(map, kind))
+                    .map(|entry| port_map_entry(entry, ports, internal))
+                    .collect::<Result<Vec<_>>>()
+            };
+            let inputs = entries("input", &ports.inputs, &parameters)?;
+            let outputs = entries("output", &ports.outputs, &results)?;
+            let back_edges = child(node, "back_edges").filter(|_| role == BodyRole::Iteration);
+            let back_edges = back_edges
+                .into_iter()
+                .flat_map(|edges| children(edges, "edge"))
+                .map(|edge| {
+                    Ok(BackEdge {
+                        result: among(edge, "from-layer", &results, "a Result of the body")?,
+                        parameter: among(edge, "to-layer", &parameters, "a Parameter of the body")?,
+                    })
+                })
+                .collect::<Result<_>>()?;
+            Ok(Body { role, graph, inputs, outputs, back_edges })
+        };
+        bodies.push(read().with_context(|| format!("in <{tag}>"))?);
+    }
+    Ok(bodies)
+}
+
+/// The position of the id that an attribute has among those that it may have.
+fn among(node: Node, name: &str, ids: &[u64], what: &str) -> Result<usize> {
+    let id = id(node, name)?;
+    ids.iter().position(|known| *known == id).with_context(|| {
+        let tag = node.tag_name().name();
+        format!("<{tag} {name}=\"{id}\"> must be {what}, of {ids:?}{}", place(node))
+    })
+}
+
+fn port_map_entry(node: Node, ports: &[u64], internal: &[u64]) -> Result<PortMap> {
+    let external = match required(node, "external_port_id")?.trim() {
+        "-1" => None,
+        _ => Some(among(node, "external_port_id", ports, "a port of the layer")?),
+    };
+    let kind = node.tag_name().name();
+    let what = if kind == "input" { "a Parameter of the body" } else { "a Result of the body" };
+    Ok(PortMap {
+        external,
+        internal: among(node, "internal_layer_id", internal, what)?,
+        attributes: attributes(node),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_commas() {
+        assert_eq!(names("a,b"), ["a", "b"]);
+        assert_eq!(names(r"a\,b,c\d"), ["a,b", r"c\d"]);
+        assert_eq!(names(""), Vec::<String>::new());
+    }
+}

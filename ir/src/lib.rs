@@ -1,0 +1,24 @@
+//! OpenVINO's own model files, IR (`model.xml` and `model.bin`), for [tract](tract_openvino::tract_onnx).
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod document;
+mod ops;
+mod reader;
+mod registry;
+mod translate;
+mod weights;
+
+pub use reader::{Ir, IrProtoModel, ir};
+pub use registry::{Registry, Translate};
+pub use translate::LayerContext;
+pub use weights::Weights;
+
+/// The crate of the operators, which re-exports tract.
+pub use tract_openvino;
+
+/// What a program needs that runs models.
+pub mod prelude {
+    pub use crate::ir;
+    pub use tract_core::prelude::*;
+}

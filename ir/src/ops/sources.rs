@@ -1,0 +1,3 @@
+use crate::registry::Registry;
+
+pub(super) fn register(_registry: &mut Registry) {}

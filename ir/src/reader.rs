@@ -1,0 +1,160 @@
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tract_core::internal::*;
+use tract_openvino::NegativeIndices;
+
+use crate::document::Document;
+use crate::registry::Registry;
+use crate::translate;
+use crate::weights::Weights;
+
+/// A reader of OpenVINO IR with the operations that this crate knows: where everything starts.
+pub fn ir() -> Ir {
+    Ir::default()
+}
+
+/// A reader of OpenVINO IR, one of tract's frameworks.
+///
+/// ```no_run
+/// use tract_openvino_ir::prelude::*;
+///
+/// # fn main() -> TractResult<()> {
+/// let model = tract_openvino_ir::ir()
+///     .model_for_path("model.xml")?
+///     .into_optimized()?
+///     .into_runnable()?;
+/// # let _ = model;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Ir {
+    pub(crate) registry: Registry,
+    pub(crate) shapes: Vec<ShapeOption>,
+    pub(crate) negative_indices: NegativeIndices,
+    weights: Option<PathBuf>,
+}
+
+/// A shape that the user gives to an input.
+#[derive(Debug, Clone)]
+pub(crate) struct ShapeOption {
+    pub input: String,
+    pub shape: String,
+}
+
+/// What is in the two files of a model.
+#[derive(Debug, Clone)]
+pub struct IrProtoModel {
+    /// The XML.
+    pub document: Document,
+    /// The bytes of the constants.
+    pub weights: Weights,
+}
+
+impl Default for Ir {
+    fn default() -> Ir {
+        let mut registry = Registry::default();
+        crate::ops::register_all(&mut registry);
+        // OpenVINO's reference implementation lets them count from the end in all revisions, and so do the
+        // newer texts.
+        let negative_indices = NegativeIndices::Wrap;
+        Ir { registry, shapes: vec![], negative_indices, weights: None }
+    }
+}
+
+impl Ir {
+    /// Gives an input sizes or symbols, like OpenVINO's `reshape`: `"1,3,224,224"` or `"N,3,32*h,32*w"`.
+    /// A `?` leaves a dimension as the file has it. The input goes by any of its names.
+    ///
+    /// # Errors
+    ///
+    /// Loading fails where there is no such input, or where the shape is not one that the file allows.
+    pub fn with_input_shape(mut self, input: impl Into<String>, shape: impl Into<String>) -> Ir {
+        self.shapes.push(ShapeOption { input: input.into(), shape: shape.into() });
+        self
+    }
+
+    /// Says what negative indices mean in the revisions of Gather and GatherND that do not define them.
+    /// They count from the end unless this says otherwise, as they do in OpenVINO.
+    pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> Ir {
+        Ir { negative_indices, ..self }
+    }
+
+    /// Reads the weights from this file, and not from the one beside the XML.
+    pub fn with_weights(self, path: impl Into<PathBuf>) -> Ir {
+        Ir { weights: Some(path.into()), ..self }
+    }
+
+    /// The operations that can be read, to which own ones can be added.
+    pub fn registry_mut(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    /// The operations that can be read.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Reads a model from the text of its XML and the bytes of its weights.
+    pub fn model_for_bytes(
+        &self,
+        xml: &[u8],
+        weights: impl Into<Arc<[u8]>>,
+    ) -> TractResult<TypedModel> {
+        let proto =
+            IrProtoModel { document: document(xml)?, weights: Weights::Bytes(weights.into()) };
+        self.model_for_proto_model(&proto)
+    }
+}
+
+fn document(xml: &[u8]) -> TractResult<Document> {
+    let text = std::str::from_utf8(xml).context("this is not XML: it is not UTF-8")?;
+    Document::parse(text)
+}
+
+impl Framework<IrProtoModel, TypedModel> for Ir {
+    /// Reads the XML alone: constants are an error later, when they are needed.
+    fn proto_model_for_read(&self, reader: &mut dyn Read) -> TractResult<IrProtoModel> {
+        let mut xml = vec![];
+        reader.read_to_end(&mut xml)?;
+        let weights = match &self.weights {
+            Some(path) => Weights::open(path)?,
+            None => Weights::Absent(
+                "the XML was read from a stream, so that its .bin is not known: use model_for_path, \
+                 model_for_bytes or with_weights"
+                    .into(),
+            ),
+        };
+        Ok(IrProtoModel { document: document(&xml)?, weights })
+    }
+
+    /// Reads the XML, and opens the file of the same name and extension `.bin` for the weights.
+    fn proto_model_for_path(&self, path: impl AsRef<Path>) -> TractResult<IrProtoModel> {
+        let path = path.as_ref();
+        let xml = std::fs::read(path).with_context(|| format!("opening {}", path.display()))?;
+        let document = document(&xml).with_context(|| format!("reading {}", path.display()))?;
+        let weights = match &self.weights {
+            Some(weights) => Weights::open(weights)?,
+            // A model without constants needs none.
+            None => Weights::open(path.with_extension("bin"))
+                .unwrap_or_else(|error| Weights::Absent(format!("{error:#}"))),
+        };
+        Ok(IrProtoModel { document, weights })
+    }
+
+    fn model_for_path(&self, path: impl AsRef<Path>) -> TractResult<TypedModel> {
+        let path = path.as_ref();
+        let proto = self.proto_model_for_path(path)?;
+        self.model_for_proto_model(&proto).with_context(|| format!("in {}", path.display()))
+    }
+
+    fn model_for_proto_model_with_model_template(
+        &self,
+        proto: &IrProtoModel,
+        template: TypedModel,
+    ) -> TractResult<TypedModel> {
+        translate::translate(self, proto, template)
+    }
+}

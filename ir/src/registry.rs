@@ -1,0 +1,113 @@
+//! Which function translates which operation.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tract_core::internal::*;
+
+use crate::document::Layer;
+use crate::translate::LayerContext;
+
+/// Translates a layer: wires nodes into the model, and gives the layer's outputs.
+pub type Translate = dyn Fn(&mut LayerContext) -> TractResult<TVec<OutletId>> + Send + Sync;
+
+/// The operations that can be read, by type and revision.
+///
+/// A layer names an operation set, and means the newest revision of its operation that is not newer: an
+/// operation is registered with the number of the first set that has it.
+#[derive(Clone, Default)]
+pub struct Registry {
+    operations: HashMap<String, Vec<Revision>>,
+    extensions: HashMap<(String, String), Arc<Translate>>,
+}
+
+#[derive(Clone)]
+struct Revision {
+    operation: &'static str,
+    since: u32,
+    translate: Arc<Translate>,
+}
+
+/// The newest operation set of OpenVINO that is known here.
+const NEWEST: u32 = 16;
+
+/// Operations that a file may call `extension` or `experimental`: opset6 is meant.
+const FROM_OPSET_6: [&str; 4] = ["grucell", "rnncell", "proposal", "experimentaldetectron"];
+
+/// Operations that older files look up in opset1 although opset2 is the first that has them.
+const FROM_OPSET_2: [&str; 3] = ["mvn", "roipooling", "reorgyolo"];
+
+impl Registry {
+    /// Adds a revision of an operation: `since` is the first operation set that has it.
+    pub(crate) fn add(
+        &mut self,
+        operation: &'static str,
+        since: u32,
+        translate: fn(&mut LayerContext) -> TractResult<TVec<OutletId>>,
+    ) {
+        let revisions = self.operations.entry(operation.to_ascii_lowercase()).or_default();
+        revisions.push(Revision { operation, since, translate: Arc::new(translate) });
+        revisions.sort_by_key(|revision| revision.since);
+    }
+
+    /// Adds an operation of the user's own, for layers of this type and operation set exactly.
+    pub fn add_extension(
+        &mut self,
+        operation: impl Into<String>,
+        opset: impl Into<String>,
+        translate: impl Fn(&mut LayerContext) -> TractResult<TVec<OutletId>> + Send + Sync + 'static,
+    ) {
+        self.extensions.insert((operation.into(), opset.into()), Arc::new(translate));
+    }
+
+    /// The operations and the first operation set of each revision, by name.
+    pub fn operations(&self) -> Vec<(&'static str, Vec<u32>)> {
+        let mut operations: Vec<(&'static str, Vec<u32>)> = self
+            .operations
+            .values()
+            .filter_map(|revisions| {
+                let name = revisions.first()?.operation;
+                Some((name, revisions.iter().map(|revision| revision.since).collect()))
+            })
+            .collect();
+        operations.sort();
+        operations
+    }
+
+    /// The function for a layer, or why there is none.
+    pub(crate) fn find(&self, layer: &Layer) -> Result<(Arc<Translate>, u32), String> {
+        let Layer { operation, opset, .. } = layer;
+        let extension = self.extensions.get(&(operation.clone(), opset.clone()));
+        if let Some(translate) = extension {
+            return Ok((translate.clone(), 0));
+        }
+        let key = operation.to_ascii_lowercase();
+        let number = match opset.trim().to_ascii_lowercase().strip_prefix("opset") {
+            Some(digits) => digits.parse().ok().filter(|number| (1..=NEWEST).contains(number)),
+            None if ["extension", "experimental"].contains(&opset.as_str()) => {
+                FROM_OPSET_6.iter().any(|prefix| key.starts_with(prefix)).then_some(6)
+            }
+            None => None,
+        };
+        let Some(mut number) = number else {
+            return Err(format!("operation set {opset:?} is none of opset1 to opset{NEWEST}"));
+        };
+        if number == 1 && FROM_OPSET_2.contains(&&*key) {
+            number = 2;
+        }
+        let Some(revisions) = self.operations.get(&key) else {
+            return Err(format!("{operation} is not supported"));
+        };
+        let revision = revisions.iter().rev().find(|revision| revision.since <= number);
+        revision.map(|revision| (revision.translate.clone(), revision.since)).ok_or_else(|| {
+            let oldest = revisions.first().map_or(0, |revision| revision.since);
+            format!("{operation} is not supported in {opset}: the oldest that is supported is opset{oldest}")
+        })
+    }
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.operations()).finish()
+    }
+}

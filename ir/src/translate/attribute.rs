@@ -1,0 +1,117 @@
+//! Attributes from text.
+
+use tract_core::internal::*;
+
+/// What an attribute's text can be read as.
+///
+/// The format is not strict: `true` and `1` are the same, a list has spaces or not, some writers put whole
+/// numbers as `1.0`.
+pub trait FromAttribute: Sized {
+    /// What the text must be, for errors: `a whole number`.
+    const EXPECTED: &'static str;
+
+    /// The value, if the text is one.
+    fn from_attribute(text: &str) -> Option<Self>;
+}
+
+impl FromAttribute for i64 {
+    const EXPECTED: &'static str = "a whole number";
+
+    fn from_attribute(text: &str) -> Option<i64> {
+        let text = text.trim();
+        text.parse().ok().or_else(|| {
+            let number: f64 = text.parse().ok()?;
+            // Beyond, a float is no exact whole number.
+            let whole = number.fract() == 0. && number.abs() < 9e15;
+            whole.then_some(number as i64)
+        })
+    }
+}
+
+impl FromAttribute for usize {
+    const EXPECTED: &'static str = "a whole number, 0 or more";
+
+    fn from_attribute(text: &str) -> Option<usize> {
+        usize::try_from(i64::from_attribute(text)?).ok()
+    }
+}
+
+impl FromAttribute for f64 {
+    const EXPECTED: &'static str = "a number";
+
+    fn from_attribute(text: &str) -> Option<f64> {
+        text.trim().parse().ok()
+    }
+}
+
+impl FromAttribute for f32 {
+    const EXPECTED: &'static str = "a number";
+
+    fn from_attribute(text: &str) -> Option<f32> {
+        f64::from_attribute(text).map(|number| number as f32)
+    }
+}
+
+impl FromAttribute for bool {
+    const EXPECTED: &'static str = "true or false";
+
+    fn from_attribute(text: &str) -> Option<bool> {
+        match &*text.trim().to_ascii_lowercase() {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+impl FromAttribute for String {
+    const EXPECTED: &'static str = "a text";
+
+    fn from_attribute(text: &str) -> Option<String> {
+        Some(text.into())
+    }
+}
+
+impl FromAttribute for DatumType {
+    const EXPECTED: &'static str = "an element type that tract has, like f32 or i64";
+
+    fn from_attribute(text: &str) -> Option<DatumType> {
+        crate::weights::datum_type(crate::document::ElementType::from_text(text)?)
+    }
+}
+
+/// A list, whose items are separated by commas. No text is no items.
+impl<T: FromAttribute> FromAttribute for Vec<T> {
+    const EXPECTED: &'static str = "a list, separated by commas";
+
+    fn from_attribute(text: &str) -> Option<Vec<T>> {
+        if text.trim().is_empty() {
+            return Some(vec![]);
+        }
+        text.split(',').map(T::from_attribute).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_spelling() {
+        assert_eq!(i64::from_attribute(" -3 "), Some(-3));
+        assert_eq!(i64::from_attribute("1.0"), Some(1));
+        assert_eq!(i64::from_attribute("1.5"), None);
+        assert_eq!(i64::from_attribute("9223372036854775807"), Some(i64::MAX));
+        assert_eq!(i64::from_attribute("1e300"), None);
+        assert_eq!(usize::from_attribute("-1"), None);
+        assert_eq!(bool::from_attribute("True"), Some(true));
+        assert_eq!(bool::from_attribute("0"), Some(false));
+        assert_eq!(bool::from_attribute("yes"), None);
+        assert_eq!(Vec::<usize>::from_attribute("1, 2,3"), Some(vec![1, 2, 3]));
+        assert_eq!(Vec::<usize>::from_attribute(""), Some(vec![]));
+        assert_eq!(Vec::<usize>::from_attribute("1,,2"), None);
+        assert_eq!(f32::from_attribute("9.9999997473787516e-06"), Some(1e-5));
+        assert_eq!(DatumType::from_attribute("FP32"), Some(DatumType::F32));
+        assert_eq!(DatumType::from_attribute("bf16"), None);
+    }
+}

@@ -1,0 +1,253 @@
+//! The open dimensions of the inputs, and what the graph says of them.
+//!
+//! IR files have no names for open dimensions: each `?` is a symbol of its own at first. tract compares
+//! dimensions by their structure, so that two symbols that must be equal have to be one before anything is
+//! wired. Operations know what must be equal, and say so when they are translated
+//! ([`Dimensions::equal`]). What they say that is new is remembered, and the translation starts anew with
+//! it ([`Learnt`]). An input has few open dimensions, and each start removes one of them.
+
+use std::fmt;
+
+use tract_core::internal::*;
+
+use crate::document::{Graph, PartialShape};
+use crate::reader::ShapeOption;
+
+/// What is known of the inputs' dimensions.
+#[derive(Debug)]
+pub(crate) struct Dimensions {
+    pub scope: SymbolScope,
+    /// The shape of each input with a symbol for each open dimension, or what the user said.
+    initial: Vec<TVec<TDim>>,
+    /// What the file says of each symbol.
+    open: Vec<OpenDimension>,
+    /// What symbols turned out to be, in the order in which that was learnt.
+    learnt: Vec<Equality>,
+}
+
+/// A symbol and the dimension that it stands for.
+#[derive(Debug)]
+struct OpenDimension {
+    symbol: Symbol,
+    declared: crate::document::Dimension,
+    /// Like `dimension 1 of input "input_ids"`.
+    description: String,
+}
+
+/// Something that the graph says of an open dimension.
+#[derive(Debug, Clone)]
+struct Equality {
+    symbol: Symbol,
+    is: TDim,
+}
+
+/// The error that starts the translation anew: something was learnt.
+#[derive(Debug)]
+pub(crate) struct Learnt;
+
+impl fmt::Display for Learnt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an open dimension was learnt of")
+    }
+}
+
+impl std::error::Error for Learnt {}
+
+impl Dimensions {
+    /// The inputs of a graph, with the shapes that the user gives to some of them.
+    pub fn new(
+        scope: SymbolScope,
+        graph: &Graph,
+        given: &[ShapeOption],
+        declared: &[PartialShape],
+    ) -> TractResult<Dimensions> {
+        let mut shapes: Vec<Option<Vec<Option<TDim>>>> = vec![None; declared.len()];
+        for ShapeOption { input, shape } in given {
+            let number = graph.input_by_name(input).with_context(|| {
+                let names = (0..declared.len()).flat_map(|input| graph.input_names(input));
+                format!(
+                    "a shape is given for input {input:?}, but the inputs are {}",
+                    names.map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
+                )
+            })?;
+            let dims = given_shape(&scope, shape)
+                .with_context(|| format!("in the shape given for input {input:?}"))?;
+            shapes[number] = Some(dims);
+        }
+        let mut dimensions = Dimensions { scope, initial: vec![], open: vec![], learnt: vec![] };
+        for (number, (declared, given)) in declared.iter().zip(shapes).enumerate() {
+            let names = graph.input_names(number);
+            let name = names.first().map_or("", |name| name);
+            let rank = declared.0.len();
+            let given = given.unwrap_or_else(|| vec![None; rank]);
+            ensure!(
+                given.len() == rank,
+                "a shape of {} dimensions is given for input {name:?}, but the file declares {declared}",
+                given.len()
+            );
+            let mut shape = tvec!();
+            for (axis, (declared, given)) in declared.0.iter().zip(given).enumerate() {
+                let dim = match (declared.size(), given) {
+                    (size, Some(given)) => {
+                        let wrong = given.as_i64().is_some_and(|given| {
+                            usize::try_from(given).map_or(true, |given| !declared.allows(given))
+                        });
+                        ensure!(
+                            !wrong && (size.is_none() || given.as_i64().is_some()),
+                            "dimension {axis} of input {name:?} is given as {given}, but the file \
+                             declares {declared}"
+                        );
+                        given
+                    }
+                    (Some(size), None) => size.to_dim(),
+                    (None, None) => {
+                        let symbol = dimensions.scope.new_with_prefix(&symbol_name(name, axis));
+                        // An inclusive range, of which tract makes use where it can.
+                        dimensions.scope.add_assertion(format!("{symbol}>={}", declared.min))?;
+                        if let Some(max) = declared.max {
+                            dimensions.scope.add_assertion(format!("{symbol}<={max}"))?;
+                        }
+                        symbol.to_dim()
+                    }
+                };
+                if let TDim::Sym(symbol) = &dim
+                    && dimensions.open.iter().all(|open| open.symbol != *symbol)
+                {
+                    dimensions.open.push(OpenDimension {
+                        symbol: symbol.clone(),
+                        declared: *declared,
+                        description: format!("dimension {axis} of input {name:?}"),
+                    });
+                }
+                shape.push(dim);
+            }
+            dimensions.initial.push(shape);
+        }
+        Ok(dimensions)
+    }
+
+    /// The shape of an input, as far as is known by now.
+    pub fn of_input(&self, input: usize) -> TractResult<TVec<TDim>> {
+        let substitute = |dim: &TDim| -> TractResult<TDim> {
+            self.learnt.iter().try_fold(dim.clone(), |dim, known| {
+                dim.substitute(&known.symbol, &known.is).map(|dim| dim.simplify())
+            })
+        };
+        self.initial[input].iter().map(substitute).collect()
+    }
+
+    /// How many more times the translation can start anew.
+    pub fn most_starts(&self) -> usize {
+        self.open.len() + 1
+    }
+
+    /// Notes that two dimensions are equal: `because`, like ``layer 7 "add" (Add, opset1) adds them``.
+    ///
+    /// Gives which of the two to go on with, where nothing can be learnt because it depends on values that
+    /// are only there when the model runs.
+    ///
+    /// # Errors
+    ///
+    /// They are not equal; they are equal for some sizes of the inputs only, of which the error names an
+    /// example; or [`Learnt`].
+    pub fn equal(&mut self, a: &TDim, b: &TDim, because: &dyn Fn() -> String) -> TractResult<TDim> {
+        if a == b {
+            return Ok(a.clone());
+        }
+        let difference = (a.clone() - b).simplify();
+        if let Some(difference) = difference.as_i64() {
+            ensure!(difference == 0, "dimensions {a} and {b} must be equal: {}", because());
+            return Ok(a.clone());
+        }
+        let symbols = difference.symbols();
+        let position = |symbol: &Symbol| self.open.iter().position(|open| open.symbol == *symbol);
+        // A symbol that gets its value when the model runs: tract compares then.
+        if symbols.iter().any(|symbol| position(symbol).is_none()) {
+            let known = [a, b].into_iter().find(|dim| dim.as_i64().is_some());
+            return Ok(known.unwrap_or(a).clone());
+        }
+        // The latest of the inputs' dimensions in terms of the earlier ones.
+        let mut candidates: Vec<(usize, &Symbol)> =
+            symbols.iter().filter_map(|symbol| Some((position(symbol)?, symbol))).collect();
+        candidates.sort_unstable_by_key(|(position, _)| std::cmp::Reverse(*position));
+        for (position, symbol) in candidates {
+            let Some(is) = solve_for(symbol, &difference, &0.to_dim()).map(|is| is.simplify())
+            else {
+                continue;
+            };
+            // Sizes are not fractions: what divides must divide for all.
+            let again = difference.substitute(symbol, &is)?.simplify();
+            if is.symbols().contains(symbol) || again.as_i64() != Some(0) {
+                continue;
+            }
+            let open = &self.open[position];
+            if let Some(size) = is.as_i64() {
+                ensure!(
+                    usize::try_from(size).is_ok_and(|size| open.declared.allows(size)),
+                    "{} would have to be {size}, but the file declares {}: {}",
+                    open.description,
+                    open.declared,
+                    because()
+                );
+            }
+            let of_other = is
+                .symbols()
+                .iter()
+                .filter_map(|symbol| self.open.iter().find(|open| open.symbol == *symbol))
+                .map(|open| open.description.clone())
+                .collect::<Vec<_>>();
+            let because = because();
+            log::info!(
+                "{} is {is}{}: {because}",
+                open.description,
+                if of_other.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", of_other.join(", "))
+                }
+            );
+            self.learnt.push(Equality { symbol: symbol.clone(), is });
+            return Err(Learnt.into());
+        }
+        let inputs: Vec<&str> = self
+            .open
+            .iter()
+            .filter(|open| symbols.contains(&open.symbol))
+            .map(|open| &*open.description)
+            .collect();
+        bail!(
+            "dimensions {a} and {b} must be equal, which holds for some sizes of the inputs only: {}. Give \
+             {} a size, or a multiple that makes them equal, like 32*{}",
+            because(),
+            inputs.join(" and "),
+            symbols.iter().next().map(|symbol| symbol.to_string()).unwrap_or_default()
+        )
+    }
+}
+
+/// A shape that a user gives: sizes, symbols and expressions of them, with `?` for what stays open.
+fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Option<TDim>>> {
+    let text = text.trim();
+    let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    if text.trim().is_empty() {
+        return Ok(vec![]);
+    }
+    let dim = |text: &str| match text.trim() {
+        "?" | "-1" => Ok(None),
+        text => parse_tdim(scope, text).map(|dim| Some(dim.simplify())).map_err(|_| {
+            format_err!("{text:?} is none of ?, a size, a symbol like N, and a product like 32*h")
+        }),
+    };
+    text.split(',').map(dim).collect()
+}
+
+/// The name of the symbol for a dimension: one that tract can parse.
+fn symbol_name(input: &str, axis: usize) -> String {
+    let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
+    let name: String = input.chars().map(letter).collect();
+    let name = name.trim_matches('_');
+    match name.chars().next() {
+        Some(first) if first.is_ascii_alphabetic() => format!("{name}_{axis}"),
+        _ => format!("input_{name}_{axis}"),
+    }
+}

@@ -1,0 +1,650 @@
+//! What a function that translates an operation works with.
+
+use std::sync::Arc;
+
+use tract_core::internal::*;
+use tract_core::ops::cast::cast;
+use tract_core::ops::change_axes::AxisOp;
+
+use super::{FromAttribute, Translation, Value};
+use crate::document::{Body, Layer};
+use crate::weights::datum_type;
+
+/// A layer that is being translated: its attributes and inputs, and the model that its nodes go into.
+///
+/// Errors that these methods give name the attribute or input; the layer is put in front of all errors.
+pub struct LayerContext<'a, 't> {
+    translation: &'a mut Translation<'t>,
+    /// The model that nodes are wired into.
+    pub model: &'a mut TypedModel,
+    layer: &'a Layer,
+    prefix: String,
+    inputs: Vec<Value>,
+    /// The names of the layers that the inputs come from, for those that are constants.
+    names: Vec<String>,
+    since: u32,
+    folding: bool,
+}
+
+/// The number of elements that a constant may have which is computed when the model is loaded, if its inputs
+/// are small.
+const MOST_FOLDED: usize = 1 << 24;
+
+/// Operations whose results are more than their inputs say.
+const NEVER_FOLDED: [&str; 2] = ["ReadValue", "Assign"];
+
+impl<'a, 't> LayerContext<'a, 't> {
+    pub(crate) fn new(
+        translation: &'a mut Translation<'t>,
+        model: &'a mut TypedModel,
+        layer: &'a Layer,
+        prefix: &str,
+        inputs: Vec<Value>,
+        names: Vec<String>,
+    ) -> LayerContext<'a, 't> {
+        let prefix = format!("{prefix}{}", layer.name);
+        LayerContext { translation, model, layer, prefix, inputs, names, since: 0, folding: false }
+    }
+
+    pub(crate) fn into_inputs(self) -> Vec<Value> {
+        self.inputs
+    }
+
+    /// Translates the layer: computes it, if all its inputs are constants, or wires its nodes.
+    pub(crate) fn translate(&mut self) -> TractResult<Vec<Value>> {
+        let (translate, since) = self
+            .translation
+            .ir
+            .registry
+            .find(self.layer)
+            .map_err(|reason| format_err!("{reason}"))?;
+        self.since = since;
+        if let Some(tensors) = self.fold(&*translate)? {
+            let value = |(number, tensor): (usize, Arc<Tensor>)| {
+                let half = self.output_type(number) == Some(DatumType::F16);
+                match half && tensor.datum_type() == DatumType::F32 {
+                    true => Value::Half(tensor),
+                    false => Value::Constant(tensor),
+                }
+            };
+            return Ok(tensors.into_iter().enumerate().map(value).collect());
+        }
+        let outlets = translate(self)?;
+        let mut values = vec![];
+        for (number, outlet) in outlets.into_iter().enumerate() {
+            values.push(self.finished(number, outlet)?);
+        }
+        Ok(values)
+    }
+
+    /// Sizes are `TDim` while they are symbolic and constant; everything else has the type of the file.
+    fn finished(&mut self, number: usize, outlet: OutletId) -> TractResult<Value> {
+        let fact = self.model.outlet_fact(outlet)?.clone();
+        if !fact.datum_type.is_tdim() {
+            return Ok(Value::Outlet(outlet));
+        }
+        match fact.konst {
+            Some(tensor) => Ok(match concrete(&tensor, self.integer_type(number))? {
+                Some(tensor) => Value::Constant(tensor),
+                None => Value::Outlet(outlet),
+            }),
+            None => {
+                let dt = self.integer_type(number);
+                self.cast("sizes", outlet, dt).map(Value::Outlet)
+            }
+        }
+    }
+
+    /// The type of an output that has sizes.
+    fn integer_type(&self, number: usize) -> DatumType {
+        let declared = self.output_type(number);
+        declared.unwrap_or(DatumType::I64)
+    }
+
+    /// The results of a layer whose inputs are all constants.
+    ///
+    /// In a model of its own, so that what is used once (weights as they were compressed) does not stay. It
+    /// has half-precision constants as single: the weights of a network are to be what they stand for, and
+    /// not rounded at each step.
+    fn fold(
+        &mut self,
+        translate: &crate::registry::Translate,
+    ) -> TractResult<Option<Vec<Arc<Tensor>>>> {
+        let is_constant = |value: &Value| match value {
+            Value::Outlet(outlet) => {
+                self.model.outlet_fact(*outlet).is_ok_and(|fact| fact.konst.is_some())
+            }
+            _ => true,
+        };
+        if self.folding
+            || self.inputs.is_empty()
+            || !self.layer.bodies.is_empty()
+            || NEVER_FOLDED.contains(&&*self.layer.operation)
+            || !self.inputs.iter().all(is_constant)
+        {
+            return Ok(None);
+        }
+        let key = format!("{}:{}", self.prefix, self.layer.id);
+        if let Some(tensors) = self.translation.folded.get(&key) {
+            return Ok(Some(tensors.clone()));
+        }
+        let mut inputs = vec![];
+        let mut elements = 0usize;
+        for input in 0..self.inputs.len() {
+            let tensor = self.tensor(input)?;
+            elements = elements.saturating_add(tensor.len());
+            let tensor = match tensor.datum_type() {
+                DatumType::F16 => tensor.cast_to::<f32>()?.into_owned().into_arc_tensor(),
+                _ => tensor,
+            };
+            inputs.push(Value::Constant(tensor));
+        }
+        let symbolic = inputs
+            .iter()
+            .any(|input| matches!(input, Value::Constant(tensor) if tensor.datum_type().is_tdim()));
+        let mut scratch =
+            TypedModel { symbols: self.model.symbols.clone(), ..TypedModel::default() };
+        let mut context = LayerContext {
+            translation: &mut *self.translation,
+            model: &mut scratch,
+            layer: self.layer,
+            prefix: self.prefix.clone(),
+            inputs,
+            names: self.names.clone(),
+            since: self.since,
+            folding: true,
+        };
+        let outlets = translate(&mut context)?;
+        let most = MOST_FOLDED.max(elements.saturating_mul(4));
+        let mut known = vec![];
+        for outlet in &outlets {
+            let fact = scratch.outlet_fact(*outlet)?;
+            let Some(shape) = fact.shape.as_concrete() else { return Ok(None) };
+            let volume = shape.iter().try_fold(1usize, |volume, dim| volume.checked_mul(*dim));
+            if volume.is_none_or(|volume| volume > most) {
+                return Ok(None);
+            }
+            known.extend(fact.konst.clone());
+        }
+        if known.len() < outlets.len() {
+            scratch.select_output_outlets(&outlets)?;
+            // What depends on symbols has no values now.
+            let run = TypedSimplePlan::new(scratch).and_then(|plan| plan.run(tvec!()));
+            let Ok(tensors) = run else { return Ok(None) };
+            known = tensors.into_iter().map(|tensor| tensor.into_arc_tensor()).collect();
+        }
+        for (number, tensor) in known.iter_mut().enumerate() {
+            if tensor.datum_type().is_tdim()
+                && let Some(concrete) = concrete(tensor, self.integer_type(number))?
+            {
+                *tensor = concrete;
+            }
+        }
+        // What is known of sizes may be more the next time.
+        if !symbolic {
+            self.translation.folded.insert(key, known.clone());
+        }
+        Ok(Some(known))
+    }
+
+    /// Whether constants are computed, and not nodes wired that stay.
+    pub(crate) fn folding(&self) -> bool {
+        self.folding
+    }
+
+    /// The layer, as the file has it.
+    pub fn layer(&self) -> &'a Layer {
+        self.layer
+    }
+
+    /// The first operation set that has the revision that is being translated.
+    pub fn since(&self) -> u32 {
+        self.since
+    }
+
+    /// The reader's options.
+    pub(crate) fn ir(&self) -> &crate::reader::Ir {
+        self.translation.ir
+    }
+
+    /// What the translation of all layers shares.
+    pub(crate) fn translation(&mut self) -> &mut Translation<'t> {
+        self.translation
+    }
+
+    /// Translates a body of this layer into the same model, with these values of its parameters.
+    pub(crate) fn body(&mut self, body: &Body, inputs: Vec<Value>) -> TractResult<Vec<Value>> {
+        let prefix = format!("{}/", self.prefix);
+        self.translation.graph(self.model, &body.graph, &prefix, inputs)
+    }
+
+    /// Translates a body of this layer into a model of its own.
+    pub(crate) fn body_into(
+        &mut self,
+        model: &mut TypedModel,
+        body: &Body,
+        inputs: Vec<Value>,
+    ) -> TractResult<Vec<Value>> {
+        let prefix = format!("{}/", self.prefix);
+        self.translation.graph(model, &body.graph, &prefix, inputs)
+    }
+
+    // Attributes.
+
+    /// An attribute that must be there.
+    pub fn attribute<T: FromAttribute>(&self, name: &str) -> TractResult<T> {
+        let value = self.attribute_opt(name)?;
+        value.with_context(|| format!("attribute {name} is missing: it must be {}", T::EXPECTED))
+    }
+
+    /// An attribute with a default.
+    pub fn attribute_or<T: FromAttribute>(&self, name: &str, default: T) -> TractResult<T> {
+        Ok(self.attribute_opt(name)?.unwrap_or(default))
+    }
+
+    /// An attribute that may be absent.
+    pub fn attribute_opt<T: FromAttribute>(&self, name: &str) -> TractResult<Option<T>> {
+        let Some(text) = self.layer.attributes.get(name) else { return Ok(None) };
+        match T::from_attribute(text) {
+            Some(value) => Ok(Some(value)),
+            None => bail!("attribute {name} is {text:?}, but must be {}", T::EXPECTED),
+        }
+    }
+
+    /// An attribute that is one of some words, in upper or lower case: the value that goes with the word,
+    /// or the default.
+    pub fn attribute_among<T: Copy>(
+        &self,
+        name: &str,
+        words: &[(&str, T)],
+        default: Option<T>,
+    ) -> TractResult<T> {
+        let among = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+        let Some(text) = self.layer.attributes.get(name) else {
+            return default.with_context(|| {
+                format!("attribute {name} is missing: it must be one of {}", among())
+            });
+        };
+        let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
+        found.map(|(_, value)| *value).with_context(|| {
+            format!("attribute {name} is {text:?}, but must be one of {}", among())
+        })
+    }
+
+    // Inputs.
+
+    /// The number of inputs that are driven.
+    pub fn input_count(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Checks the number of inputs.
+    pub fn expect_inputs(&self, range: std::ops::RangeInclusive<usize>) -> TractResult<()> {
+        let (least, most) = (range.start(), range.end());
+        let expected =
+            if least == most { format!("{least}") } else { format!("{least} to {most}") };
+        ensure!(
+            range.contains(&self.inputs.len()),
+            "there are {} inputs, but must be {expected}",
+            self.inputs.len()
+        );
+        Ok(())
+    }
+
+    fn value(&self, input: usize) -> TractResult<&Value> {
+        self.inputs.get(input).with_context(|| {
+            format!("input {input} is missing: there are {} inputs", self.inputs.len())
+        })
+    }
+
+    /// The value of an input, wherever it is.
+    pub(crate) fn input_value(&self, input: usize) -> TractResult<Value> {
+        self.value(input).cloned()
+    }
+
+    /// An input in the model. A constant is put there now.
+    pub fn input(&mut self, input: usize) -> TractResult<OutletId> {
+        if let Value::Outlet(outlet) = self.value(input)? {
+            return Ok(*outlet);
+        }
+        let name = self.names[input].clone();
+        let value = &self.inputs[input];
+        let outlet = self
+            .translation
+            .wired(self.model, &name, value)
+            .with_context(|| format!("in constant {name:?}"))?;
+        self.inputs[input] = Value::Outlet(outlet);
+        Ok(outlet)
+    }
+
+    /// All inputs in the model.
+    pub fn all_inputs(&mut self) -> TractResult<TVec<OutletId>> {
+        (0..self.inputs.len()).map(|input| self.input(input)).collect()
+    }
+
+    /// What is known of an input: its type, its shape, its value.
+    pub fn fact(&self, input: usize) -> TractResult<TypedFact> {
+        match self.value(input)? {
+            Value::Outlet(outlet) => self.model.outlet_fact(*outlet).cloned(),
+            Value::Half(tensor) => Ok(DatumType::F16.fact(tensor.shape())),
+            _ => TypedFact::try_from(self.tensor(input)?),
+        }
+    }
+
+    /// The shape of an input.
+    pub fn shape(&self, input: usize) -> TractResult<TVec<TDim>> {
+        Ok(match self.value(input)? {
+            Value::Weights(blob) => blob.shape.iter().map(|dim| dim.to_dim()).collect(),
+            _ => self.fact(input)?.shape.to_tvec(),
+        })
+    }
+
+    /// The rank of an input.
+    pub fn rank(&self, input: usize) -> TractResult<usize> {
+        self.shape(input).map(|shape| shape.len())
+    }
+
+    /// The element type of an input.
+    pub fn datum_type(&self, input: usize) -> TractResult<DatumType> {
+        Ok(self.fact(input)?.datum_type)
+    }
+
+    /// The shape of an outlet of the model.
+    pub fn shape_of(&self, outlet: OutletId) -> TractResult<TVec<TDim>> {
+        Ok(self.model.outlet_fact(outlet)?.shape.to_tvec())
+    }
+
+    /// The element type of an outlet of the model.
+    pub fn type_of(&self, outlet: OutletId) -> TractResult<DatumType> {
+        Ok(self.model.outlet_fact(outlet)?.datum_type)
+    }
+
+    /// The element type that the file states for an output, where it states one that tract has.
+    pub fn output_type(&self, output: usize) -> Option<DatumType> {
+        self.layer.outputs.get(output)?.element_type.and_then(datum_type)
+    }
+
+    fn tensor(&self, input: usize) -> TractResult<Arc<Tensor>> {
+        match self.value(input)? {
+            Value::Outlet(outlet) => {
+                let konst = self.model.outlet_fact(*outlet)?.konst.clone();
+                konst.context("it is not a constant")
+            }
+            value => self
+                .translation
+                .tensor(value)
+                .with_context(|| format!("in constant {:?}", self.names[input])),
+        }
+    }
+
+    /// The value of an input, if it is a constant.
+    pub fn constant_opt(&self, input: usize) -> TractResult<Option<Arc<Tensor>>> {
+        match self.value(input)? {
+            Value::Outlet(outlet) => Ok(self.model.outlet_fact(*outlet)?.konst.clone()),
+            _ => self.tensor(input).map(Some),
+        }
+    }
+
+    /// The value of an input that must be a constant. `name` is what the specification calls it.
+    pub fn constant(&self, input: usize, name: &str) -> TractResult<Arc<Tensor>> {
+        self.constant_opt(input)?.with_context(|| {
+            format!(
+                "input {input} ({name}) is only known when the model runs, but must be known when it is \
+                 loaded{}",
+                if self.translation.dimensions.most_starts() > 1 {
+                    ": if it is computed from the sizes of the inputs, give these"
+                } else {
+                    ""
+                }
+            )
+        })
+    }
+
+    /// The integers of a constant input, of rank 0 or 1.
+    pub fn integers(&self, input: usize, name: &str) -> TractResult<TVec<i64>> {
+        let tensor = self.constant(input, name)?;
+        ensure!(
+            tensor.rank() <= 1,
+            "input {input} ({name}) has shape {:?}, but must have rank 0 or 1",
+            tensor.shape()
+        );
+        let dt = tensor.datum_type();
+        ensure!(
+            dt.is_integer() || dt.is_tdim(),
+            "input {input} ({name}) is of type {dt:?}, but must be integers"
+        );
+        if dt.is_tdim() {
+            let dims = self.dims(input, name)?;
+            return dims
+                .iter()
+                .map(|dim| {
+                    dim.to_i64().with_context(|| {
+                        format!(
+                            "input {input} ({name}) is {dim}, which depends on the sizes of the inputs: \
+                             give these"
+                        )
+                    })
+                })
+                .collect();
+        }
+        Ok(tensor.cast_to::<i64>()?.try_as_plain_ram()?.as_slice::<i64>()?.into())
+    }
+
+    /// The one integer of a constant input: a scalar, or a tensor of one element.
+    pub fn integer(&self, input: usize, name: &str) -> TractResult<i64> {
+        match *self.integers(input, name)? {
+            [number] => Ok(number),
+            ref numbers => {
+                bail!("input {input} ({name}) has {} elements, but must have one", numbers.len())
+            }
+        }
+    }
+
+    /// The sizes of a constant input, of rank 0 or 1: integers, or what they will be for the inputs' sizes.
+    pub fn dims(&self, input: usize, name: &str) -> TractResult<TVec<TDim>> {
+        let tensor = self.constant(input, name)?;
+        ensure!(
+            tensor.rank() <= 1,
+            "input {input} ({name}) has shape {:?}, but must have rank 0 or 1",
+            tensor.shape()
+        );
+        tdims(&tensor)
+    }
+
+    /// The floats of a constant input, of any rank.
+    pub fn floats(&self, input: usize, name: &str) -> TractResult<Vec<f32>> {
+        let tensor = self.constant(input, name)?;
+        Ok(tensor.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
+    }
+
+    /// An axis as a position. `name` is what the specification calls it; below zero it counts from the end.
+    pub fn axis(&self, name: &str, axis: i64, rank: usize) -> TractResult<usize> {
+        let end = i64::try_from(rank)?;
+        ensure!(
+            (-end..end).contains(&axis),
+            "{name} is {axis}, but must be in [-{end}, {}] for rank {rank}",
+            end - 1
+        );
+        Ok(axis.rem_euclid(end) as usize)
+    }
+
+    /// Axes as positions, each once, in ascending order.
+    pub fn axes(&self, name: &str, axes: &[i64], rank: usize) -> TractResult<TVec<usize>> {
+        let mut positions: TVec<usize> =
+            axes.iter().map(|axis| self.axis(name, *axis, rank)).collect::<TractResult<_>>()?;
+        positions.sort_unstable();
+        if let Some(twice) = positions.windows(2).find(|pair| pair[0] == pair[1]) {
+            bail!("{name} names axis {} twice: {axes:?}", twice[0])
+        }
+        Ok(positions)
+    }
+
+    // Nodes.
+
+    /// Adds a node with one output. It has the layer's name, with a suffix unless that is empty.
+    pub fn wire(
+        &mut self,
+        suffix: &str,
+        op: impl Into<Box<dyn TypedOp>>,
+        inputs: &[OutletId],
+    ) -> TractResult<OutletId> {
+        Ok(self.wire_all(suffix, op, inputs)?[0])
+    }
+
+    /// Adds a node with any number of outputs.
+    ///
+    /// tract computes at once what has few constant inputs, however large the result: that is checked here.
+    pub fn wire_all(
+        &mut self,
+        suffix: &str,
+        op: impl Into<Box<dyn TypedOp>>,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        let op = op.into();
+        self.check_folding(&*op, inputs)?;
+        let name = match suffix {
+            "" => self.prefix.clone(),
+            suffix => format!("{}.{suffix}", self.prefix),
+        };
+        let name = self.model.unique_name(name).into_owned();
+        self.model.wire_node(name, op, inputs)
+    }
+
+    /// Fails where tract would compute a constant at once that is too large for what it is computed from.
+    fn check_folding(&self, op: &dyn TypedOp, inputs: &[OutletId]) -> TractResult<()> {
+        let facts = inputs
+            .iter()
+            .map(|input| self.model.outlet_fact(*input))
+            .collect::<TractResult<TVec<_>>>()?;
+        let elements =
+            facts.iter().map(|fact| Some(fact.konst.as_ref()?.len())).sum::<Option<usize>>();
+        let Some(elements) = elements else { return Ok(()) };
+        let most = MOST_FOLDED.max(elements.saturating_mul(4));
+        for fact in op.output_facts(&facts)? {
+            let Some(shape) = fact.shape.as_concrete() else { continue };
+            let volume = shape.iter().try_fold(1usize, |volume, dim| volume.checked_mul(*dim));
+            ensure!(
+                volume.is_some_and(|volume| volume <= most),
+                "a constant of shape {shape:?} would be computed from {elements} elements when the model \
+                 is loaded, but it may have {most} elements at most"
+            );
+        }
+        Ok(())
+    }
+
+    /// Adds a constant.
+    pub fn add_const(&mut self, suffix: &str, tensor: impl IntoArcTensor) -> TractResult<OutletId> {
+        let name = format!("{}.{suffix}", self.prefix);
+        self.model.add_const(name, tensor)
+    }
+
+    /// Adds a scalar constant of a type, with as many axes of size 1 as are needed.
+    pub fn scalar(
+        &mut self,
+        suffix: &str,
+        value: f64,
+        dt: DatumType,
+        rank: usize,
+    ) -> TractResult<OutletId> {
+        let tensor = tensor0(value).cast_to_dt(dt)?.into_owned().broadcast_into_rank(rank)?;
+        self.add_const(suffix, tensor)
+    }
+
+    /// An outlet in another element type.
+    pub fn cast(&mut self, suffix: &str, outlet: OutletId, dt: DatumType) -> TractResult<OutletId> {
+        let fact = self.model.outlet_fact(outlet)?;
+        if fact.datum_type == dt {
+            return Ok(outlet);
+        }
+        // Symbols have no numbers yet: only what is a number can be one now.
+        if let Some(tensor) = &fact.konst
+            && tensor.datum_type().is_tdim()
+            && let Some(tensor) = concrete(tensor, dt)?
+        {
+            return self.add_const(suffix, tensor);
+        }
+        self.wire(suffix, cast(dt), &[outlet])
+    }
+
+    /// An outlet with axes added, removed or moved.
+    pub fn change_axes(
+        &mut self,
+        suffix: &str,
+        outlet: OutletId,
+        changes: impl IntoIterator<Item = AxisOp>,
+    ) -> TractResult<OutletId> {
+        changes.into_iter().try_fold(outlet, |outlet, change| self.wire(suffix, change, &[outlet]))
+    }
+
+    /// Notes that two dimensions are equal, because of what the layer does: `doing` is like `adds them`.
+    /// Gives the one to go on with.
+    ///
+    /// # Errors
+    ///
+    /// They are not, or only for some sizes of the inputs.
+    pub fn equal(&mut self, a: &TDim, b: &TDim, doing: &str) -> TractResult<TDim> {
+        let layer = self.layer;
+        self.translation.dimensions.equal(a, b, &|| format!("{layer} {doing}"))
+    }
+
+    /// The shape to which NumPy's rules broadcast some shapes. An open dimension that meets another
+    /// dimension, which is not 1, is taken to be equal to it.
+    pub fn broadcast_shapes(&mut self, shapes: &[TVec<TDim>]) -> TractResult<TVec<TDim>> {
+        let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
+        let mut result: TVec<TDim> = tvec![1.to_dim(); rank];
+        for shape in shapes {
+            let offset = rank - shape.len();
+            for (axis, dim) in shape.iter().enumerate() {
+                let known = result[offset + axis].clone();
+                result[offset + axis] = if known.is_one() {
+                    dim.clone()
+                } else if dim.is_one() || *dim == known {
+                    known
+                } else {
+                    self.equal(&known, dim, &format!("broadcasts shapes {shapes:?}"))?
+                };
+            }
+        }
+        Ok(result)
+    }
+
+    /// Outlets with axes of size 1 in front, so that they have one rank, and their dimensions fit each other.
+    pub fn broadcast(&mut self, outlets: &[OutletId]) -> TractResult<TVec<OutletId>> {
+        let shapes =
+            outlets.iter().map(|outlet| self.shape_of(*outlet)).collect::<TractResult<Vec<_>>>()?;
+        let rank = self.broadcast_shapes(&shapes)?.len();
+        outlets
+            .iter()
+            .zip(shapes)
+            .map(|(outlet, shape)| {
+                let missing = rank - shape.len();
+                self.change_axes("fix_rank", *outlet, std::iter::repeat_n(AxisOp::Add(0), missing))
+            })
+            .collect()
+    }
+}
+
+/// The numbers of a tensor of sizes in another type, if all are numbers.
+fn concrete(tensor: &Tensor, dt: DatumType) -> TractResult<Option<Arc<Tensor>>> {
+    let dims = tdims(tensor)?;
+    let numbers: Option<Vec<i64>> = dims.iter().map(|dim| dim.as_i64()).collect();
+    let Some(numbers) = numbers else { return Ok(None) };
+    let tensor = tensor1(&numbers).into_shape(tensor.shape())?;
+    Ok(Some(tensor.cast_to_dt(dt)?.into_owned().into_arc_tensor()))
+}
+
+/// The elements of a tensor as sizes.
+pub(crate) fn tdims(tensor: &Tensor) -> TractResult<TVec<TDim>> {
+    let dt = tensor.datum_type();
+    if dt.is_tdim() {
+        return Ok(tensor.try_as_plain_ram()?.as_slice::<TDim>()?.into());
+    }
+    ensure!(dt.is_integer(), "elements of type {dt:?} are not sizes");
+    let numbers = tensor.cast_to::<i64>()?;
+    Ok(numbers
+        .try_as_plain_ram()?
+        .as_slice::<i64>()?
+        .iter()
+        .map(|number| number.to_dim())
+        .collect())
+}

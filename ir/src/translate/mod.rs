@@ -1,0 +1,271 @@
+//! From a document to a model: layer by layer, in the order of the graph.
+
+mod attribute;
+pub(crate) mod dimensions;
+mod layer;
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tract_core::internal::*;
+
+pub use attribute::FromAttribute;
+pub use layer::LayerContext;
+
+use crate::document::{ElementType, Graph, Layer, PartialShape};
+use crate::reader::{Ir, IrProtoModel};
+use crate::weights::{Blob, Weights, datum_type};
+use dimensions::{Dimensions, Learnt};
+
+/// The model that the two files describe.
+pub(crate) fn translate(
+    ir: &Ir,
+    proto: &IrProtoModel,
+    template: TypedModel,
+) -> TractResult<TypedModel> {
+    let graph = &proto.document.graph;
+    refuse_unknown_operations(ir, graph)?;
+    let parameter = |layer: &usize| parameter_shape(&graph.layers[*layer]);
+    let declared = graph.parameters.iter().map(parameter).collect::<TractResult<Vec<_>>>()?;
+    let mut dimensions = Dimensions::new(template.symbols.clone(), graph, &ir.shapes, &declared)?;
+    let mut folded = HashMap::new();
+    for _ in 0..=dimensions.most_starts() {
+        let mut translation = Translation {
+            ir,
+            weights: &proto.weights,
+            dimensions: &mut dimensions,
+            folded: &mut folded,
+            variables: BTreeMap::new(),
+        };
+        let mut model = template.clone();
+        match translation.network(&mut model, graph) {
+            Ok(()) => return Ok(model),
+            Err(error) if error.downcast_ref::<Learnt>().is_some() => (),
+            Err(error) => return Err(error),
+        }
+    }
+    bail!("what the graph says of the open dimensions of the inputs has no end: give their sizes")
+}
+
+/// All operations that are not supported, in one error.
+fn refuse_unknown_operations(ir: &Ir, graph: &Graph) -> TractResult<()> {
+    let mut unknown: BTreeMap<String, (usize, &Layer)> = BTreeMap::new();
+    let mut graphs = vec![graph];
+    while let Some(graph) = graphs.pop() {
+        for layer in &graph.layers {
+            if !["Parameter", "Result", "Constant"].contains(&&*layer.operation)
+                && let Err(reason) = ir.registry.find(layer)
+            {
+                unknown.entry(reason).or_insert((0, layer)).0 += 1;
+            }
+            graphs.extend(layer.bodies.iter().map(|body| &body.graph));
+        }
+    }
+    let reasons: Vec<String> = unknown
+        .iter()
+        .map(|(reason, (count, first))| match count {
+            1 => format!("{reason} ({first})"),
+            _ => format!("{reason} ({count} layers, the first is {first})"),
+        })
+        .collect();
+    ensure!(
+        reasons.is_empty(),
+        "the model has operations that cannot be read: {}",
+        reasons.join("; ")
+    );
+    Ok(())
+}
+
+/// What a `Parameter` declares.
+pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
+    let shape =
+        layer.attributes.get("shape").with_context(|| format!("{layer} has no attribute shape"));
+    PartialShape::parse(shape?).with_context(|| format!("in {layer}"))
+}
+
+fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
+    let text = layer.attributes.get("element_type").map_or("", |text| text);
+    let element_type = ElementType::from_text(text)
+        .with_context(|| format!("{layer}: element_type is {text:?}, which is no element type"))?;
+    datum_type(element_type).with_context(|| {
+        format!("{layer}: inputs of type {element_type} are not supported: tract has no such type")
+    })
+}
+
+/// What an output of a layer is, once the layer is translated.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    /// A node of the model computes it.
+    Outlet(OutletId),
+    /// A constant that is not in the model: nobody may need it there.
+    Constant(Arc<Tensor>),
+    /// A half-precision constant that was computed in single precision.
+    Half(Arc<Tensor>),
+    /// A constant that is still in the weights only.
+    Weights(Arc<Blob>),
+}
+
+/// One go at translating a model.
+pub(crate) struct Translation<'a> {
+    pub ir: &'a Ir,
+    weights: &'a Weights,
+    pub dimensions: &'a mut Dimensions,
+    /// What layers with constant inputs gave, from go to go.
+    folded: &'a mut HashMap<String, Vec<Arc<Tensor>>>,
+    /// The variables of `ReadValue` and `Assign`, by their ids.
+    pub variables: BTreeMap<String, Arc<crate::ops::state::Variable>>,
+}
+
+impl Translation<'_> {
+    fn network(&mut self, model: &mut TypedModel, graph: &Graph) -> TractResult<()> {
+        let mut inputs = vec![];
+        for (number, layer) in graph.parameters.iter().enumerate() {
+            let layer = &graph.layers[*layer];
+            let fact = parameter_type(layer)?.fact(self.dimensions.of_input(number)?);
+            let name = model.unique_name(layer.name.clone()).into_owned();
+            let outlet = model.add_source(name, fact)?;
+            if let Some(name) = graph.input_names(number).first() {
+                model.set_outlet_label(outlet, name.clone())?;
+            }
+            inputs.push(Value::Outlet(outlet));
+        }
+        let outputs = self.graph(model, graph, "", inputs)?;
+        let mut outlets = vec![];
+        for (number, value) in outlets_and_types(graph, outputs).enumerate() {
+            let (value, dt) = value;
+            let names = graph.output_names(number);
+            let name = names.first().map_or("output", |name| name).to_string();
+            let mut outlet = self.wired(model, &name, &value)?;
+            // Sizes are `TDim` inside.
+            if let Some(dt) =
+                dt.filter(|_| model.outlet_fact(outlet).is_ok_and(|it| it.datum_type.is_tdim()))
+            {
+                let name = model.unique_name(format!("{name}.cast")).into_owned();
+                outlet = model.wire_node(name, tract_core::ops::cast::cast(dt), &[outlet])?[0];
+            }
+            model.set_outlet_label(outlet, name)?;
+            outlets.push(outlet);
+        }
+        crate::ops::state::wire_assignments(model, &mut outlets, &self.variables)?;
+        model.select_output_outlets(&outlets)?;
+        Ok(())
+    }
+
+    /// Translates a graph whose parameters have these values, into nodes whose names start with `prefix`,
+    /// and gives the values of its results.
+    pub fn graph(
+        &mut self,
+        model: &mut TypedModel,
+        graph: &Graph,
+        prefix: &str,
+        inputs: Vec<Value>,
+    ) -> TractResult<Vec<Value>> {
+        let mut values: Vec<Vec<Value>> = vec![vec![]; graph.layers.len()];
+        for (layer, value) in graph.parameters.iter().zip(inputs) {
+            values[*layer] = vec![value];
+        }
+        let mut results = HashMap::new();
+        for (number, layer) in graph.layers.iter().enumerate() {
+            let inputs: Vec<Value> = layer
+                .inputs
+                .iter()
+                .map(|source| values[source.layer][source.output].clone())
+                .collect();
+            match &*layer.operation {
+                "Parameter" => (),
+                "Result" => {
+                    results.insert(number, inputs.into_iter().next());
+                }
+                "Constant" => {
+                    let blob = constant(layer).with_context(|| format!("in {layer}"))?;
+                    values[number] =
+                        vec![Value::Weights(Arc::new(blob)); layer.outputs.len().max(1)];
+                }
+                _ => {
+                    let names = layer.inputs.iter().map(|it| graph.layers[it.layer].name.clone());
+                    let mut context =
+                        LayerContext::new(self, model, layer, prefix, inputs, names.collect());
+                    let outputs = context.translate().with_context(|| format!("in {layer}"))?;
+                    // What was put into the model need not be put there again.
+                    let used = context.into_inputs();
+                    for (source, value) in layer.inputs.iter().zip(used) {
+                        values[source.layer][source.output] = value;
+                    }
+                    ensure!(
+                        outputs.len() >= layer.outputs.len(),
+                        "{layer} has {} outputs, but its operation has {}",
+                        layer.outputs.len(),
+                        outputs.len()
+                    );
+                    values[number] = outputs;
+                }
+            }
+        }
+        graph
+            .results
+            .iter()
+            .map(|layer| results.remove(layer).flatten().context("a result is not driven"))
+            .collect()
+    }
+
+    /// The tensor of a value that is a constant outside of the model.
+    pub fn tensor(&self, value: &Value) -> TractResult<Arc<Tensor>> {
+        match value {
+            Value::Outlet(outlet) => bail!("{outlet:?} is not a constant"),
+            Value::Constant(tensor) | Value::Half(tensor) => Ok(tensor.clone()),
+            Value::Weights(blob) => Ok(blob.load(self.weights)?.into_arc_tensor()),
+        }
+    }
+
+    /// A value in the model. A constant is put there now, with the name.
+    pub fn wired(
+        &self,
+        model: &mut TypedModel,
+        name: &str,
+        value: &Value,
+    ) -> TractResult<OutletId> {
+        let tensor = match value {
+            Value::Outlet(outlet) => return Ok(*outlet),
+            Value::Half(tensor) => tensor.cast_to::<f16>()?.into_owned().into_arc_tensor(),
+            value => self.tensor(value)?,
+        };
+        model.add_const(name, tensor)
+    }
+}
+
+/// The values of results with the types that the file states for them.
+fn outlets_and_types(
+    graph: &Graph,
+    values: Vec<Value>,
+) -> impl Iterator<Item = (Value, Option<DatumType>)> {
+    graph.results.iter().zip(values).map(|(result, value)| {
+        let source = graph.layers[*result].inputs.first();
+        let element_type = source.and_then(|source| graph.output(*source).element_type);
+        (value, element_type.and_then(datum_type))
+    })
+}
+
+/// **Const-1**: "element_type", "shape", and the place of the bytes.
+fn constant(layer: &Layer) -> TractResult<Blob> {
+    let text = |name: &str| {
+        let value = layer.attributes.get(name);
+        value.with_context(|| format!("there is no attribute {name}"))
+    };
+    let number = |name: &str| -> TractResult<u64> {
+        let text = text(name)?;
+        text.trim().parse().map_err(|_| format_err!("{name} is {text:?}, but must be 0 or more"))
+    };
+    let element_type = text("element_type")?;
+    let shape = text("shape")?;
+    let dims = PartialShape::parse(shape)?.0.into_iter().map(|dim| dim.size());
+    let dims: Option<Vec<usize>> = dims.collect();
+    Ok(Blob {
+        element_type: ElementType::from_text(element_type).with_context(|| {
+            format!("element_type is {element_type:?}, which is no element type")
+        })?,
+        shape: dims.with_context(|| format!("shape is {shape:?}, but must be sizes"))?,
+        offset: number("offset")?,
+        size: number("size")?,
+    })
+}

@@ -1,0 +1,77 @@
+//! One test for each model folder of `models/`, whoever put it there; and of the folders that the variable
+//! `IR_MODELS` names, separated by colons.
+//!
+//! Each model runs at every stage of tract: as it is loaded, decluttered, optimised. If the file leaves
+//! dimensions open, one load does for all data sets; and the same once more with the sizes of each.
+
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use model_cases::{Case, Failure, Stage, StagedModel, Tolerance};
+use tract_openvino_ir::prelude::*;
+use tract_openvino_ir::{Ir, ir};
+
+/// Whole networks, in which errors of rounding add up. OpenVINO's own tests allow for as much.
+const NETWORKS: Tolerance = Tolerance { atol: 1e-4, rtol: 1e-3 };
+
+/// Single operations.
+const OPERATIONS: Tolerance = Tolerance { atol: 1e-5, rtol: 1e-5 };
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("models");
+    let mut roots = vec![(root.clone(), root.join("networks"))];
+    if let Ok(more) = std::env::var("IR_MODELS") {
+        roots.extend(more.split(':').map(|root| (root.into(), root.into())));
+    }
+    let mut trials = vec![];
+    for (root, networks) in roots {
+        for folder in model_cases::find(&root).expect("the models are there") {
+            let name = folder.strip_prefix(&root).expect("it is below").display().to_string();
+            let is_network = folder.starts_with(&networks);
+            let tolerance = if is_network { NETWORKS } else { OPERATIONS };
+            trials.push(Trial::test(name, move || check_folder(&folder, tolerance)));
+        }
+    }
+    assert!(!trials.is_empty(), "no model in {root:?}");
+    libtest_mimic::run(&arguments, trials).exit()
+}
+
+const STAGES: [Stage; 3] = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
+
+fn check_folder(folder: &Path, tolerance: Tolerance) -> Result<(), Failed> {
+    let error = |error: TractError| Failed::from(format!("{error:#}"));
+    let case = Case::load(folder).map_err(error)?;
+    let file: PathBuf = folder.join("model.xml");
+    let proto = ir().proto_model_for_path(&file).map_err(error)?;
+    let graph = &proto.document.graph;
+    case.expect_counts(graph.parameters.len(), graph.results.len()).map_err(error)?;
+    let load = |ir: Ir, stage| StagedModel::from_typed(ir.model_for_proto_model(&proto)?, stage);
+    let mut failures = vec![];
+    // Some networks have sizes in them that only fit some inputs: a file beside them says so.
+    if !folder.join("needs_sizes").exists() {
+        failures.extend(case.check(&STAGES, tolerance, |stage| load(ir(), stage)));
+    }
+    for (number, data_set) in case.data_sets.iter().enumerate() {
+        let mut sized = ir();
+        for (input, tensor) in data_set.inputs.iter().enumerate() {
+            let name = graph.input_names(input).remove(0);
+            let sizes: Vec<String> = tensor.shape().iter().map(|size| size.to_string()).collect();
+            sized = sized.with_input_shape(name, sizes.join(","));
+        }
+        let case = Case { data_sets: vec![data_set.clone()], ..case.clone() };
+        let found = case.check(&STAGES, tolerance, |stage| load(sized.clone(), stage));
+        failures.extend(found.into_iter().map(|failure| Failure {
+            error: failure.error.context(format!("with the sizes of data set {number}")),
+            ..failure
+        }));
+    }
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let lines = failures.iter().map(|Failure { stage, data_set, error }| {
+        let data_set = data_set.map_or_else(String::new, |number| format!(", data set {number}"));
+        format!("\n- {stage}{data_set}: {error:#}")
+    });
+    Err(format!("{} failures:{}", failures.len(), lines.take(6).collect::<String>()).into())
+}
