@@ -1,3 +1,296 @@
-use crate::registry::Registry;
+//! Shapes: reading them, and tensors in other shapes.
 
-pub(super) fn register(_registry: &mut Registry) {}
+use tract_core::internal::*;
+use tract_core::ops::array::{MultiBroadcastTo, Tile};
+use tract_core::ops::change_axes::{AxisOp, perm_to_ops, to_axis_ops_with_onnx_rules};
+
+use crate::operators::range::Range;
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("ShapeOf", 1, shape_of);
+    registry.add("ShapeOf", 3, shape_of);
+    registry.add("Reshape", 1, reshape);
+    registry.add("Squeeze", 1, squeeze);
+    registry.add("Squeeze", 15, squeeze);
+    registry.add("Unsqueeze", 1, unsqueeze);
+    registry.add("Transpose", 1, transpose);
+    registry.add("Broadcast", 1, broadcast);
+    registry.add("Broadcast", 3, broadcast);
+    registry.add("Tile", 1, tile);
+    registry.add("Range", 1, range);
+    registry.add("Range", 4, range);
+}
+
+/// **ShapeOf-1**, **-3**: the sizes of the input's axes. A constant: symbols stand for the open ones.
+fn shape_of(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    let shape = ctx.shape(0)?;
+    ctx.add_const("shape", tensor1(&shape)).map(|output| tvec!(output))
+}
+
+/// The product of sizes, whose numbers must not be too large to be counted.
+fn volume(dims: &[TDim]) -> TractResult<TDim> {
+    let numbers = dims.iter().filter_map(|dim| dim.as_i64());
+    let number = numbers.into_iter().try_fold(1i64, |product, dim| product.checked_mul(dim));
+    let number =
+        number.with_context(|| format!("shape {dims:?} has more elements than can be counted"))?;
+    let symbols = dims.iter().filter(|dim| dim.as_i64().is_none());
+    Ok(symbols.fold(number.to_dim(), |product, dim| product * dim))
+}
+
+/// **Reshape-1**: the elements in another shape. "-1" stands for what is left, once at most. With
+/// `special_zero` a 0 copies the dimension of the input at the same place, without it is an empty axis.
+fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let special_zero = ctx.attribute_or("special_zero", false)?;
+    let from = ctx.shape(0)?;
+    let target = ctx.dims(1, "shape")?;
+    let mut to = target.clone();
+    if special_zero {
+        for (axis, dim) in to.iter_mut().enumerate().filter(|(_, dim)| dim.as_i64() == Some(0)) {
+            let copied = from.get(axis).cloned();
+            *dim = copied.with_context(|| {
+                format!(
+                    "shape {target:?} copies dimension {axis}, but the input has rank {}",
+                    from.len()
+                )
+            })?;
+        }
+    }
+    let is_open = |dim: &TDim| dim.as_i64() == Some(-1);
+    let wrong = to.iter().find(|dim| dim.as_i64().is_some_and(|dim| dim < -1));
+    ensure!(
+        wrong.is_none() && to.iter().filter(|dim| is_open(dim)).count() <= 1,
+        "shape is {target:?}, but each dimension must be -1 or a size, and only one -1"
+    );
+    // What both have in common says nothing.
+    let mut left: Vec<TDim> = from.to_vec();
+    let mut wanted: Vec<TDim> = to.iter().filter(|dim| !is_open(dim)).cloned().collect();
+    wanted.retain(|dim| {
+        match left.iter().position(|other| other == dim && dim.as_i64() != Some(0)) {
+            Some(common) => {
+                left.swap_remove(common);
+                false
+            }
+            None => true,
+        }
+    });
+    let (left, wanted) = (volume(&left)?, volume(&wanted)?);
+    if let Some(open) = to.iter().position(is_open) {
+        to[open] = if wanted.as_i64() == Some(0) {
+            ensure!(left.as_i64() == Some(0), "{from:?} cannot be reshaped to {target:?}");
+            0.to_dim()
+        } else {
+            match left.maybe_div(&wanted) {
+                Ok((dim, 1)) => dim.simplify(),
+                _ => bail!(
+                    "{from:?} cannot be reshaped to {target:?}: the -1 would be ({left})/({wanted}), which \
+                     is no size{}",
+                    if left.as_i64().is_some() && wanted.as_i64().is_some() {
+                        ""
+                    } else {
+                        " for all sizes of the inputs: give them, or multiples"
+                    }
+                ),
+            }
+        };
+    } else if left != wanted {
+        ctx.equal(&left, &wanted, &format!("reshapes {from:?} to {target:?}"))?;
+    }
+    let input = ctx.input(0)?;
+    // Where the groups of axes are not found, all axes are one group.
+    let changes = to_axis_ops_with_onnx_rules(&from, &to, true)
+        .unwrap_or_else(|_| tvec!(AxisOp::Reshape(0, from.clone(), to.clone())));
+    ctx.change_axes("", input, changes).map(|output| tvec!(output))
+}
+
+/// **Squeeze-1**, **-15**: without the axes that are named, of size 1, or without all of size 1 where none is
+/// named. A named axis of another size stays, as in OpenVINO since 2024.3.
+fn squeeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=2)?;
+    let shape = ctx.shape(0)?;
+    let axes = if ctx.input_count() == 2 { ctx.integers(1, "axes")? } else { tvec!() };
+    let removed: TVec<usize> = if axes.is_empty() {
+        let open = shape.iter().position(|dim| dim.as_i64().is_none());
+        ensure!(
+            open.is_none(),
+            "all axes of size 1 are to be removed from {shape:?}: which are of size 1 is only known with \
+             the sizes of the inputs: give these"
+        );
+        (0..shape.len()).filter(|axis| shape[*axis].is_one()).collect()
+    } else {
+        let mut removed = tvec!();
+        for axis in ctx.axes("axes", &axes, shape.len())? {
+            match shape[axis].as_i64() {
+                Some(1) => removed.push(axis),
+                Some(_) => (),
+                None => {
+                    ctx.equal(&shape[axis], &1.to_dim(), "removes it")?;
+                    removed.push(axis);
+                }
+            }
+        }
+        removed
+    };
+    let input = ctx.input(0)?;
+    let changes = removed.into_iter().rev().map(AxisOp::Rm);
+    ctx.change_axes("", input, changes).map(|output| tvec!(output))
+}
+
+/// **Unsqueeze-1**: with axes of size 1. They count in the output's rank.
+fn unsqueeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let axes = ctx.integers(1, "axes")?;
+    let rank = ctx.rank(0)? + axes.len();
+    let axes = ctx.axes("axes", &axes, rank)?;
+    let input = ctx.input(0)?;
+    ctx.change_axes("", input, axes.into_iter().map(AxisOp::Add)).map(|output| tvec!(output))
+}
+
+/// **Transpose-1**: "order" says which axis of the input each axis of the output is. None at all reverses
+/// them.
+fn transpose(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=2)?;
+    let rank = ctx.rank(0)?;
+    let order = if ctx.input_count() == 2 { ctx.integers(1, "order")? } else { tvec!() };
+    let order: TVec<usize> = if order.is_empty() {
+        (0..rank).rev().collect()
+    } else {
+        let in_order = ctx.axes("order", &order, rank)?;
+        ensure!(
+            in_order.len() == rank,
+            "order is {order:?}, but must name each of the {rank} axes once"
+        );
+        order.iter().map(|axis| ctx.axis("order", *axis, rank)).collect::<TractResult<_>>()?
+    };
+    let input = ctx.input(0)?;
+    ctx.change_axes("", input, perm_to_ops(&order)).map(|output| tvec!(output))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum BroadcastMode {
+    Numpy,
+    Bidirectional,
+    Explicit,
+}
+
+/// **Broadcast-1**, **-3**: to "target_shape". "numpy": the last axes meet, and each dimension of data is 1
+/// or the target's. "bidirectional": a target of 1 keeps data's dimension. "explicit": "axes_mapping" says
+/// which axis of the output each axis of data is.
+fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=3)?;
+    let mode = ctx.attribute_among(
+        "mode",
+        &[
+            ("numpy", BroadcastMode::Numpy),
+            ("bidirectional", BroadcastMode::Bidirectional),
+            ("explicit", BroadcastMode::Explicit),
+        ],
+        Some(BroadcastMode::Numpy),
+    )?;
+    let data = ctx.shape(0)?;
+    let target = ctx.dims(1, "target_shape")?;
+    let negative = target.iter().find(|dim| dim.as_i64().is_some_and(|dim| dim < 0));
+    ensure!(negative.is_none(), "target_shape is {target:?}, but must be sizes");
+    // Where the axes of data are in the output.
+    let positions: TVec<usize> = if mode == BroadcastMode::Explicit {
+        let mapping = ctx.integers(2, "axes_mapping")?;
+        let sorted = ctx.axes("axes_mapping", &mapping, target.len())?;
+        ensure!(
+            mapping.len() == data.len()
+                && sorted.iter().map(|axis| *axis as i64).eq(mapping.iter().copied()),
+            "axes_mapping is {mapping:?}, but must name an axis of the output for each of the {} of data, \
+             in ascending order",
+            data.len()
+        );
+        sorted
+    } else {
+        let rank = target.len().max(data.len());
+        ensure!(
+            mode == BroadcastMode::Bidirectional || data.len() <= target.len(),
+            "data has rank {}, which is more than the {} of target_shape",
+            data.len(),
+            target.len()
+        );
+        (rank - data.len()..rank).collect()
+    };
+    let rank = target.len().max(data.len());
+    let added = (0..rank).filter(|axis| !positions.contains(axis)).map(AxisOp::Add);
+    let input = ctx.input(0)?;
+    let input = ctx.change_axes("fix_rank", input, added)?;
+    let mut output: TVec<TDim> = tvec![1.to_dim(); rank - target.len()];
+    output.extend(target.iter().cloned());
+    for (axis, dim) in positions.into_iter().zip(data) {
+        let keeps = mode == BroadcastMode::Bidirectional && output[axis].is_one();
+        if keeps {
+            output[axis] = dim;
+        } else if !dim.is_one() {
+            output[axis] = ctx.equal(&dim, &output[axis].clone(), "broadcasts one to the other")?;
+        }
+    }
+    if output == ctx.shape_of(input)? {
+        return Ok(tvec!(input));
+    }
+    let op = MultiBroadcastTo { shape: output.into() };
+    ctx.wire("", op, &[input]).map(|output| tvec!(output))
+}
+
+/// **Tile-1**: each axis repeated. The shorter of shape and "repeats" has ones in front.
+fn tile(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let mut repeats = ctx.dims(1, "repeats")?;
+    let negative = repeats.iter().find(|dim| dim.as_i64().is_some_and(|dim| dim < 0));
+    ensure!(negative.is_none(), "repeats is {repeats:?}, but must not be negative");
+    let input = ctx.input(0)?;
+    let missing = repeats.len().saturating_sub(ctx.rank(0)?);
+    let input = ctx.change_axes("fix_rank", input, std::iter::repeat_n(AxisOp::Add(0), missing))?;
+    let rank = ctx.shape_of(input)?.len();
+    while repeats.len() < rank {
+        repeats.insert(0, 1.to_dim());
+    }
+    ctx.wire("", Tile { multipliers: repeats }, &[input]).map(|output| tvec!(output))
+}
+
+/// **Range-4**: from "start" on in steps, without "stop", in `output_type`. **Range-1** has the type of its
+/// inputs.
+fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(3..=3)?;
+    let dt: DatumType = match ctx.since() {
+        1 => ctx.output_type(0).unwrap_or(ctx.datum_type(0)?),
+        _ => ctx.attribute("output_type")?,
+    };
+    ensure!(dt.is_number() && !dt.is_quantized(), "a range of type {dt:?} is not supported");
+    for (input, name) in ["start", "stop", "step"].into_iter().enumerate() {
+        let volume = volume(&ctx.shape(input)?)?;
+        ensure!(volume.is_one(), "input {input} ({name}) must have one element");
+    }
+    let constant = |input: usize| -> TractResult<Option<TDim>> {
+        let Some(tensor) = ctx.constant_opt(input)? else { return Ok(None) };
+        let is_size = tensor.datum_type().is_integer() || tensor.datum_type().is_tdim();
+        if !is_size { Ok(None) } else { Ok(crate::translate::tdims(&tensor)?.first().cloned()) }
+    };
+    let numbers = [constant(0)?, constant(1)?, constant(2)?];
+    // Sizes in: one that tract can reason about, and save.
+    if let [Some(start), Some(stop), Some(step)] = &numbers
+        && let Some(step) = step.as_i64()
+        && step > 0
+        && (stop.clone() - start).prove_positive_or_zero()
+    {
+        let scalar = |dim: TDim| tensor0(dim);
+        let inputs = [
+            ctx.add_const("start", scalar(start.clone()))?,
+            ctx.add_const("stop", scalar(stop.clone()))?,
+            ctx.add_const("step", scalar(step.to_dim()))?,
+        ];
+        // The length follows from the inputs, whatever is said here.
+        let op = tract_core::ops::array::Range::new(stop.clone() - start);
+        let suffix = if dt == DatumType::I64 { "" } else { "range" };
+        let output = ctx.wire(suffix, op, &inputs)?;
+        return ctx.cast("", output, dt).map(|output| tvec!(output));
+    }
+    let len = ctx.model.symbols.new_with_prefix("range");
+    let inputs = ctx.all_inputs()?;
+    ctx.wire("", Range::new(dt, len.to_dim()), &inputs).map(|output| tvec!(output))
+}

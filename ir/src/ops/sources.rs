@@ -1,3 +1,63 @@
-use crate::registry::Registry;
+//! Conversions of element types. (Parameters, constants and results are the translation's own.)
 
-pub(super) fn register(_registry: &mut Registry) {}
+use tract_core::internal::*;
+
+use crate::document::ElementType;
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+use crate::weights::{datum_type, widened};
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("Convert", 1, convert);
+    registry.add("ConvertLike", 8, convert_like);
+    registry.add("Identity", 16, identity);
+}
+
+/// **Convert-1**: each element in `destination_type`. A float is cut off to become an integer; what is not
+/// zero is true.
+fn convert(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    let text: String = ctx.attribute("destination_type")?;
+    let element_type = ElementType::from_text(&text).with_context(|| {
+        format!("attribute destination_type is {text:?}, which is no element type")
+    })?;
+    // The weights of a network may be in a type that tract does not have, as long as they are constants.
+    let dt = if ctx.folding() { widened(element_type) } else { datum_type(element_type) };
+    let dt = dt.with_context(|| {
+        format!("a tensor that is no constant would be of type {element_type}, which tract does not have")
+    })?;
+    let dt = if ctx.folding() && dt == DatumType::F16 { DatumType::F32 } else { dt };
+    convert_to(ctx, dt)
+}
+
+/// **ConvertLike-1**: each element in the type of the second input.
+fn convert_like(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let like = ctx.datum_type(1)?;
+    let dt = if like.is_tdim() { ctx.output_type(0).unwrap_or(DatumType::I64) } else { like };
+    convert_to(ctx, dt)
+}
+
+fn convert_to(ctx: &mut LayerContext, dt: DatumType) -> TractResult<TVec<OutletId>> {
+    let input = ctx.input(0)?;
+    let from = ctx.type_of(input)?;
+    ensure!(
+        (from == DatumType::String) == (dt == DatumType::String),
+        "{from:?} cannot be converted to {dt:?}"
+    );
+    if from.is_tdim() {
+        // Sizes stay symbolic in either of the types that shapes come in.
+        if [DatumType::I64, DatumType::I32].contains(&dt) {
+            return Ok(tvec!(input));
+        }
+        let numbers = ctx.cast("sizes", input, DatumType::I64)?;
+        return ctx.cast("", numbers, dt).map(|output| tvec!(output));
+    }
+    ctx.cast("", input, dt).map(|output| tvec!(output))
+}
+
+/// **Identity-16**: the input.
+fn identity(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    Ok(tvec!(ctx.input(0)?))
+}

@@ -556,12 +556,18 @@ impl<'a, 't> LayerContext<'a, 't> {
         if fact.datum_type == dt {
             return Ok(outlet);
         }
-        // Symbols have no numbers yet: only what is a number can be one now.
-        if let Some(tensor) = &fact.konst
-            && tensor.datum_type().is_tdim()
-            && let Some(tensor) = concrete(tensor, dt)?
-        {
-            return self.add_const(suffix, tensor);
+        if let Some(tensor) = &fact.konst {
+            // Symbols have no numbers yet: only what is a number can be one now.
+            if tensor.datum_type().is_tdim()
+                && let Some(tensor) = concrete(tensor, dt)?
+            {
+                return self.add_const(suffix, tensor);
+            }
+            // tract would go through 32 bits.
+            if dt.is_tdim() {
+                let tensor = tensor1(&tdims(tensor)?).into_shape(tensor.shape())?;
+                return self.add_const(suffix, tensor);
+            }
         }
         self.wire(suffix, cast(dt), &[outlet])
     }
@@ -573,7 +579,13 @@ impl<'a, 't> LayerContext<'a, 't> {
         outlet: OutletId,
         changes: impl IntoIterator<Item = AxisOp>,
     ) -> TractResult<OutletId> {
-        changes.into_iter().try_fold(outlet, |outlet, change| self.wire(suffix, change, &[outlet]))
+        let mut changes: Vec<AxisOp> = changes.into_iter().collect();
+        let Some(last) = changes.pop() else { return Ok(outlet) };
+        let suffixes = format!("{suffix}{}axes", if suffix.is_empty() { "" } else { "." });
+        let outlet = changes
+            .into_iter()
+            .try_fold(outlet, |outlet, change| self.wire(&suffixes, change, &[outlet]))?;
+        self.wire(suffix, last, &[outlet])
     }
 
     /// Notes that two dimensions are equal, because of what the layer does: `doing` is like `adds them`.

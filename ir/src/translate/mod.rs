@@ -12,6 +12,7 @@ use tract_core::internal::*;
 
 pub use attribute::FromAttribute;
 pub use layer::LayerContext;
+pub(crate) use layer::tdims;
 
 use crate::document::{ElementType, Graph, Layer, PartialShape};
 use crate::reader::{Ir, IrProtoModel};

@@ -1,0 +1,3 @@
+//! Operators of tract's that tract does not have.
+
+pub(crate) mod range;
