@@ -74,6 +74,11 @@ impl Registry {
         operations
     }
 
+    /// The first operation set that has the revision that a layer means, if that can be read.
+    pub fn since(&self, layer: &Layer) -> Option<u32> {
+        self.find(layer).ok().map(|(_, since)| since)
+    }
+
     /// The function for a layer, or why there is none.
     pub(crate) fn find(&self, layer: &Layer) -> Result<(Arc<Translate>, u32), String> {
         let Layer { operation, opset, .. } = layer;
