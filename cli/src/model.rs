@@ -1,6 +1,6 @@
 //! Reading models, their symbols and the sizes of their inputs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{Debug, Display};
 use std::path::{Path, PathBuf};
 
@@ -418,13 +418,18 @@ fn refuse_unimplemented(
 impl Model {
     /// The names of the symbols in its shapes.
     pub fn symbols(&self) -> Vec<String> {
-        let scope = match self {
-            Model::Loaded(model) => &model.symbols,
-            Model::Typed(model) => &model.symbols,
+        let symbols: BTreeSet<String> = match self {
+            Model::Loaded(model) => {
+                model.symbols.all_symbols().iter().map(Symbol::to_string).collect()
+            }
+            // Its scope has names of dimensions too that turned out to be others.
+            Model::Typed(model) => {
+                let facts = model.nodes().iter().flat_map(|node| &node.outputs);
+                let dims = facts.flat_map(|output| output.fact.shape.iter());
+                dims.flat_map(TDim::symbols).map(|symbol| symbol.to_string()).collect()
+            }
         };
-        let mut names: Vec<String> = scope.all_symbols().iter().map(Symbol::to_string).collect();
-        names.sort();
-        names
+        symbols.into_iter().collect()
     }
 
     /// Gives those of these symbols that it has a value.
