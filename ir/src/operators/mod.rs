@@ -1,3 +1,5 @@
 //! Operators of tract's that tract does not have.
 
+pub(crate) mod adaptive_pool;
+pub(crate) mod interpolate;
 pub(crate) mod range;
