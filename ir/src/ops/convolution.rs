@@ -1,3 +1,387 @@
-use crate::registry::Registry;
+//! Convolutions and their transposes. Data is [N, C, spatial axes].
 
-pub(super) fn register(_registry: &mut Registry) {}
+use tract_core::internal::*;
+use tract_core::ops::array::{Pad, PadMode, Slice};
+use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, PaddingSpec, PoolSpec};
+use tract_core::ops::nn::DataFormat;
+
+use super::pooling;
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("Convolution", 1, convolution_1);
+    registry.add("GroupConvolution", 1, group_convolution_1);
+    registry.add("ConvolutionBackpropData", 1, convolution_backprop_data_1);
+    registry.add("GroupConvolutionBackpropData", 1, group_convolution_backprop_data_1);
+    pooling::register(registry);
+}
+
+/// What `auto_pad` says of the pads in the file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum AutoPad {
+    Explicit,
+    SameUpper,
+    SameLower,
+    Valid,
+}
+
+/// How a kernel moves over the spatial axes: a number for each in every list.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub kernel: TVec<usize>,
+    pub strides: TVec<usize>,
+    pub dilations: TVec<usize>,
+    /// Zero where `auto_pad` is not explicit: what the file has is not used then. Below zero they crop.
+    pub pads_begin: TVec<i64>,
+    pub pads_end: TVec<i64>,
+    pub auto_pad: AutoPad,
+}
+
+/// The most that a stride, a dilation or a pad may be: far from where sums of them overflow.
+const MOST: i64 = i32::MAX as i64;
+
+impl Window {
+    /// The attributes of a layer. Lists that are absent or empty are strides and dilations of 1, pads of 0.
+    pub fn new(ctx: &LayerContext, kernel: &[usize]) -> TractResult<Window> {
+        let auto_pad = ctx.attribute_among(
+            "auto_pad",
+            &[
+                ("explicit", AutoPad::Explicit),
+                ("same_upper", AutoPad::SameUpper),
+                ("same_lower", AutoPad::SameLower),
+                ("valid", AutoPad::Valid),
+            ],
+            Some(AutoPad::Explicit),
+        )?;
+        let rank = kernel.len();
+        let steps = |name| -> TractResult<TVec<usize>> {
+            Ok(spatial(ctx, name, rank, 1, 1..=MOST)?.iter().map(|step| *step as usize).collect())
+        };
+        let pads = |name| match auto_pad {
+            AutoPad::Explicit => spatial(ctx, name, rank, 0, -MOST..=MOST),
+            _ => Ok(tvec![0; rank]),
+        };
+        let window = Window {
+            kernel: kernel.into(),
+            strides: steps("strides")?,
+            dilations: steps("dilations")?,
+            pads_begin: pads("pads_begin")?,
+            pads_end: pads("pads_end")?,
+            auto_pad,
+        };
+        for axis in 0..rank {
+            ensure!(
+                (1..=MOST).contains(&window.extent(axis)?),
+                "the kernel has shape {kernel:?}, but must have from 1 to {MOST} elements in each axis, \
+                 dilations included"
+            );
+        }
+        Ok(window)
+    }
+
+    /// The elements from the first to the last that a kernel touches in an axis.
+    pub fn extent(&self, axis: usize) -> TractResult<i64> {
+        let gaps = self.kernel[axis].checked_sub(1).context("a kernel has no elements")?;
+        let extent = gaps.checked_mul(self.dilations[axis]).and_then(|it| it.checked_add(1));
+        Ok(i64::try_from(extent.context("a kernel is too large")?)?)
+    }
+
+    /// Checks that a kernel fits into the data, with these pads, where sizes are known.
+    pub fn check_fits(&self, sizes: &[TDim], begin: &[i64], end: &[i64]) -> TractResult<()> {
+        for (axis, size) in sizes.iter().enumerate() {
+            let Ok(size) = size.to_i64() else { continue };
+            let (padded, extent) = (size + begin[axis] + end[axis], self.extent(axis)?);
+            ensure!(
+                extent <= padded,
+                "the kernel has {extent} elements in spatial axis {axis}, dilations included, but the data \
+                 has {padded} with its pads"
+            );
+        }
+        Ok(())
+    }
+
+    /// tract's description.
+    pub fn spec(&self, padding: PaddingSpec, input: usize, output: usize) -> PoolSpec {
+        PoolSpec::new(
+            DataFormat::NCHW,
+            self.kernel.clone(),
+            padding,
+            Some(self.dilations.clone()),
+            Some(self.strides.clone()),
+            input,
+            output,
+        )
+    }
+}
+
+/// A list with a number for each spatial axis, or, if it is absent or empty, the default for each.
+fn spatial(
+    ctx: &LayerContext,
+    name: &str,
+    rank: usize,
+    default: i64,
+    range: std::ops::RangeInclusive<i64>,
+) -> TractResult<TVec<i64>> {
+    let numbers: Vec<i64> = ctx.attribute_or(name, vec![])?;
+    if numbers.is_empty() {
+        return Ok(tvec![default; rank]);
+    }
+    ensure!(
+        numbers.len() == rank,
+        "attribute {name} has {} numbers, but there are {rank} spatial axes",
+        numbers.len()
+    );
+    let wrong = numbers.iter().find(|number| !range.contains(number));
+    ensure!(
+        wrong.is_none(),
+        "attribute {name} is {numbers:?}, but each must be in [{}, {}]",
+        range.start(),
+        range.end()
+    );
+    Ok(numbers.into())
+}
+
+/// The pads that add something.
+pub(super) fn positive(pads: &[i64]) -> TVec<usize> {
+    pads.iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect()
+}
+
+/// Half-precision floats as single, in which sums of many are taken.
+pub(super) fn in_single(
+    ctx: &mut LayerContext,
+    suffix: &str,
+    outlet: OutletId,
+) -> TractResult<OutletId> {
+    match ctx.type_of(outlet)? {
+        DatumType::F16 => ctx.cast(suffix, outlet, DatumType::F32),
+        _ => Ok(outlet),
+    }
+}
+
+/// Data with pads of zeros at spatial axes.
+pub(super) fn padded(
+    ctx: &mut LayerContext,
+    suffix: &str,
+    data: OutletId,
+    begin: &[usize],
+    end: &[usize],
+) -> TractResult<OutletId> {
+    if begin.iter().chain(end).all(|pad| *pad == 0) {
+        return Ok(data);
+    }
+    let zero = Tensor::zero_scalar_dt(ctx.type_of(data)?)?.into_arc_tensor();
+    let mut pads = vec![(0, 0); 2];
+    pads.extend(begin.iter().copied().zip(end.iter().copied()));
+    ctx.wire(suffix, Pad { pads, mode: PadMode::Constant(zero) }, &[data])
+}
+
+/// The size of an axis of weights.
+fn known(dim: &TDim) -> TractResult<usize> {
+    dim.to_usize().with_context(|| {
+        format!("a dimension of the weights is {dim}, but must be known when the model is loaded")
+    })
+}
+
+/// The weights of a convolution with each group's: `[group, first, second, kernel]`. Without groups there
+/// is one.
+struct Filters {
+    outlet: OutletId,
+    group: usize,
+    first: usize,
+    second: usize,
+    kernel: TVec<usize>,
+}
+
+impl Filters {
+    fn new(ctx: &mut LayerContext, grouped: bool) -> TractResult<Filters> {
+        let (data, weights) = (ctx.fact(0)?, ctx.shape(1)?);
+        let spatial = data.rank().checked_sub(2).filter(|spatial| (1..=3).contains(spatial));
+        let spatial = spatial.with_context(|| {
+            format!("the data has rank {}, but must have rank 3, 4 or 5", data.rank())
+        })?;
+        let leading = 2 + usize::from(grouped);
+        ensure!(
+            weights.len() == spatial + leading,
+            "the weights have rank {}, but must have rank {} for data of rank {}",
+            weights.len(),
+            spatial + leading,
+            data.rank()
+        );
+        let (dt, weights_dt) = (data.datum_type, ctx.datum_type(1)?);
+        ensure!(
+            dt.is_float() && weights_dt == dt,
+            "data of type {dt:?} with weights of type {weights_dt:?} is not supported: both must be of one \
+             type of floats"
+        );
+        let sizes: TVec<usize> = weights.iter().map(known).collect::<TractResult<_>>()?;
+        ensure!(!sizes.contains(&0), "the weights have no elements: their shape is {sizes:?}");
+        let outlet = ctx.input(1)?;
+        let mut outlet = in_single(ctx, "filters_single", outlet)?;
+        if !grouped {
+            outlet = ctx.wire("one_group", AxisOp::Add(0), &[outlet])?;
+        }
+        let kernel = sizes[leading..].into();
+        let [first, second] = [sizes[leading - 2], sizes[leading - 1]];
+        let group = if grouped { sizes[0] } else { 1 };
+        Ok(Filters { outlet, group, first, second, kernel })
+    }
+
+    /// The weights as tract's operators want them: `[group * output channels, input channels, kernel]`.
+    fn merged(&self, ctx: &mut LayerContext) -> TractResult<OutletId> {
+        let shape = ctx.shape_of(self.outlet)?;
+        let merged = shape[0].clone() * &shape[1];
+        let merge = AxisOp::Reshape(0, shape[..2].into(), tvec![merged]);
+        ctx.wire("filters", merge, &[self.outlet])
+    }
+}
+
+/// A number of channels for all groups.
+fn channels(group: usize, each: usize) -> TractResult<usize> {
+    group.checked_mul(each).context("the weights have too many channels")
+}
+
+/// **Convolution-1**: weights are [output channels, input channels, kernel]. There is no bias.
+fn convolution_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    convolution(ctx, false)
+}
+
+/// **GroupConvolution-1**: weights are [groups, output channels of each, input channels of each, kernel].
+fn group_convolution_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    convolution(ctx, true)
+}
+
+fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let filters = Filters::new(ctx, grouped)?;
+    let window = Window::new(ctx, &filters.kernel)?;
+    let input = channels(filters.group, filters.second)?;
+    let output = channels(filters.group, filters.first)?;
+    let shape = ctx.shape(0)?;
+    ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
+    let data = ctx.input(0)?;
+    let mut data = in_single(ctx, "single", data)?;
+    for (axis, size) in shape.iter().enumerate().skip(2) {
+        let (begin, end) = (window.pads_begin[axis - 2].min(0), window.pads_end[axis - 2].min(0));
+        if (begin, end) == (0, 0) {
+            continue;
+        }
+        let end = size.clone() + end;
+        ensure!(
+            end.to_i64().map_or(true, |end| -begin < end),
+            "negative pads leave nothing of spatial axis {}, which has size {size}",
+            axis - 2
+        );
+        data = ctx.wire("crop", Slice::new(axis, -begin, end), &[data])?;
+    }
+    let padding = match window.auto_pad {
+        AutoPad::SameUpper => PaddingSpec::SameUpper,
+        AutoPad::SameLower => PaddingSpec::SameLower,
+        AutoPad::Explicit | AutoPad::Valid => {
+            window.check_fits(&shape[2..], &window.pads_begin, &window.pads_end)?;
+            PaddingSpec::Explicit(positive(&window.pads_begin), positive(&window.pads_end))
+        }
+    };
+    let spec = window.spec(padding, input, output);
+    let weights = filters.merged(ctx)?;
+    let bias = Tensor::zero_scalar_dt(ctx.type_of(data)?)?;
+    let bias = ctx.add_const("bias", bias)?;
+    let convolution = Conv::new(spec, KernelFormat::OIHW, filters.group, None);
+    let result = ctx.wire("", convolution, &[data, weights, bias])?;
+    Ok(tvec!(ctx.cast("type", result, ctx.datum_type(0)?)?))
+}
+
+/// **ConvolutionBackpropData-1**: weights are [input channels, output channels, kernel]; the third input,
+/// if there is one, is the shape of the output's spatial axes.
+fn convolution_backprop_data_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    deconvolution(ctx, false)
+}
+
+/// **GroupConvolutionBackpropData-1**: weights are [groups, input channels of each, output channels of
+/// each, kernel].
+fn group_convolution_backprop_data_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    deconvolution(ctx, true)
+}
+
+fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=3)?;
+    let mut filters = Filters::new(ctx, grouped)?;
+    let window = Window::new(ctx, &filters.kernel)?;
+    let input = channels(filters.group, filters.first)?;
+    let output = channels(filters.group, filters.second)?;
+    let shape = ctx.shape(0)?;
+    ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
+    let Crops { begin, end } = Crops::new(ctx, &window, &shape[2..])?;
+    filters.outlet = ctx.wire("output_first", AxisOp::Move(1, 2), &[filters.outlet])?;
+    let weights = filters.merged(ctx)?;
+    let data = ctx.input(0)?;
+    let data = in_single(ctx, "single", data)?;
+    // What is not cropped at the end is added there, and the kernel reaches into it; at the beginning
+    // there is nothing to reach.
+    let crop = PaddingSpec::Explicit(positive(&begin), positive(&end));
+    let spec = window.spec(crop, input, output);
+    let negative = |pads: &[i64]| positive(&pads.iter().map(|pad| -pad).collect::<TVec<i64>>());
+    let bias = ctx.add_const("bias", Tensor::zero_scalar_dt(ctx.type_of(data)?)?)?;
+    let deconvolution = Deconv::new(spec, KernelFormat::OIHW, negative(&end), filters.group);
+    let none_before = begin.iter().all(|pad| *pad >= 0);
+    let suffix = if none_before { "" } else { "unpadded" };
+    let result = ctx.wire(suffix, deconvolution, &[data, weights, bias])?;
+    let nothing = tvec![0; begin.len()];
+    let result = padded(ctx, "", result, &negative(&begin), &nothing)?;
+    Ok(tvec!(ctx.cast("type", result, ctx.datum_type(0)?)?))
+}
+
+/// What is cropped from all that a transposed convolution gives, at both ends of each spatial axis; below
+/// zero it is added.
+struct Crops {
+    begin: TVec<i64>,
+    end: TVec<i64>,
+}
+
+impl Crops {
+    /// With an output shape and `auto_pad` same_upper or same_lower both pads follow from the shape, with
+    /// the larger half at the begin, or at the end. With other values of `auto_pad` only the end does.
+    fn new(ctx: &LayerContext, window: &Window, sizes: &[TDim]) -> TractResult<Crops> {
+        let rank = sizes.len();
+        let output_padding = spatial(ctx, "output_padding", rank, 0, 0..=MOST)?;
+        let mut begin = window.pads_begin.clone();
+        let mut end: TVec<i64> =
+            window.pads_end.iter().zip(&output_padding).map(|(pad, more)| pad - more).collect();
+        if ctx.input_count() < 3 {
+            return Ok(Crops { begin, end });
+        }
+        let wanted = ctx.dims(2, "output_shape")?;
+        ensure!(
+            wanted.len() == rank,
+            "output_shape has {} elements, but there are {rank} spatial axes",
+            wanted.len()
+        );
+        for axis in 0..rank {
+            let stride = window.strides[axis] as i64;
+            let full = (sizes[axis].clone() - 1) * stride + window.extent(axis)?;
+            let surplus = (full - &wanted[axis]).simplify();
+            let surplus = surplus.to_i64().with_context(|| {
+                format!(
+                    "output_shape has {} for spatial axis {axis} of size {}: the pads depend on the sizes of \
+                     the inputs: give these",
+                    wanted[axis], sizes[axis]
+                )
+            })?;
+            ensure!(
+                surplus.abs() <= MOST,
+                "output_shape has {} for spatial axis {axis} of size {}, which is too far from what comes \
+                 of it without pads",
+                wanted[axis],
+                sizes[axis]
+            );
+            let total = surplus + output_padding[axis];
+            begin[axis] = match window.auto_pad {
+                AutoPad::SameUpper => total.max(0) - total.max(0) / 2,
+                AutoPad::SameLower => total.max(0) / 2,
+                AutoPad::Explicit | AutoPad::Valid => begin[axis],
+            };
+            end[axis] = surplus - begin[axis];
+        }
+        Ok(Crops { begin, end })
+    }
+}

@@ -8,6 +8,7 @@ mod indexing;
 mod interpolate;
 mod matmul;
 mod movement;
+mod pooling;
 mod quantize;
 mod recurrent;
 mod reduce;

@@ -1,0 +1,404 @@
+use tract_core::internal::*;
+
+/// Interpolate-1, -4 and -11, without the padding in front: some axes get other sizes.
+///
+/// All modes work axis by axis: an element of the output's axis is made of a few elements of the input's,
+/// each with a weight. These are computed once for each axis, and then applied to all of the data.
+///
+/// tract's own `Resize` has not all modes, and needs to know the sizes.
+///
+/// NNEF has no such operator: a model with it cannot be saved.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Interpolate {
+    pub axes: TVec<Axis>,
+    pub mode: Mode,
+    pub coordinates: Coordinates,
+    /// Mode linear widens its kernel, if an axis becomes smaller.
+    pub antialias: bool,
+}
+
+// Its floats are finite.
+impl Eq for Interpolate {}
+
+/// An axis that gets another size.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Axis {
+    pub axis: usize,
+    /// The size of the output.
+    pub size: TDim,
+    /// What coordinates are computed with, if it is not the size of the output by that of the input.
+    pub scale: Option<f32>,
+}
+
+/// `mode`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Mode {
+    Nearest(Nearest),
+    Linear,
+    LinearOnnx,
+    Cubic { coefficient: f32 },
+    BilinearPillow,
+    BicubicPillow { coefficient: f32 },
+}
+
+/// `nearest_mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nearest {
+    RoundPreferFloor,
+    RoundPreferCeil,
+    Floor,
+    Ceil,
+    Simple,
+}
+
+/// `coordinate_transformation_mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coordinates {
+    HalfPixel,
+    PytorchHalfPixel,
+    Asymmetric,
+    TfHalfPixelForNn,
+    AlignCorners,
+}
+
+impl Coordinates {
+    /// The coordinate in an axis of `size` elements of element `at` of `output` elements.
+    fn of(self, at: usize, scale: f32, size: usize, output: usize) -> f32 {
+        let x = at as f32;
+        match self {
+            Coordinates::HalfPixel => (x + 0.5) / scale - 0.5,
+            Coordinates::PytorchHalfPixel if output > 1 => (x + 0.5) / scale - 0.5,
+            Coordinates::AlignCorners if output > 1 => {
+                x * (size as f32 - 1.) / (output as f32 - 1.)
+            }
+            Coordinates::PytorchHalfPixel | Coordinates::AlignCorners => 0.,
+            Coordinates::Asymmetric => x / scale,
+            Coordinates::TfHalfPixelForNn => (x + 0.5) / scale,
+        }
+    }
+}
+
+impl Nearest {
+    fn of(self, x: f32, downsample: bool) -> f32 {
+        match self {
+            Nearest::RoundPreferFloor if x == x.trunc() + 0.5 => x.floor(),
+            Nearest::RoundPreferFloor | Nearest::RoundPreferCeil => x.round(),
+            Nearest::Floor => x.floor(),
+            Nearest::Ceil => x.ceil(),
+            Nearest::Simple if downsample => x.ceil(),
+            Nearest::Simple => x.trunc(),
+        }
+    }
+}
+
+/// What the elements of an axis are made of.
+#[derive(Debug, Default)]
+struct Table {
+    /// Elements of the input with their weights, for one element of the output after the other.
+    taps: Vec<(usize, f32)>,
+    /// For each element of the output where its taps end.
+    ends: Vec<usize>,
+}
+
+impl Table {
+    fn push(&mut self, taps: impl IntoIterator<Item = (usize, f32)>) {
+        self.taps.extend(taps);
+        self.ends.push(self.taps.len());
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &[(usize, f32)]> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts.zip(&self.ends).map(|(start, end)| &self.taps[*start..*end])
+    }
+
+    /// Whether it changes nothing in an axis of this size.
+    fn is_identity(&self, size: usize) -> bool {
+        self.ends.len() == size && self.rows().enumerate().all(|(at, taps)| taps == [(at, 1.)])
+    }
+
+    /// Applies it to an axis.
+    fn apply(&self, data: &[f32], shape: &[usize], axis: usize) -> Vec<f32> {
+        let inner: usize = shape[axis + 1..].iter().product();
+        let mut result = Vec::with_capacity(data.len() / shape[axis].max(1) * self.ends.len());
+        for block in data.chunks_exact((shape[axis] * inner).max(1)) {
+            if inner == 1 {
+                result.extend(self.rows().map(|taps| -> f32 {
+                    taps.iter().map(|(at, weight)| block[*at] * weight).sum()
+                }));
+                continue;
+            }
+            for taps in self.rows() {
+                let start = result.len();
+                result.resize(start + inner, 0.);
+                for (at, weight) in taps {
+                    let elements = &block[at * inner..][..inner];
+                    for (sum, element) in result[start..].iter_mut().zip(elements) {
+                        *sum += element * weight;
+                    }
+                }
+            }
+        }
+        result
+    }
+
+    /// Applies it to an axis of elements of any type, where there is one tap for each.
+    fn pick<T: Datum + Copy>(&self, data: &Tensor, axis: usize) -> TractResult<Tensor> {
+        let mut shape: TVec<usize> = data.shape().into();
+        let inner: usize = shape[axis + 1..].iter().product();
+        let elements = data.try_as_plain_ram()?;
+        let elements = elements.as_slice::<T>()?;
+        let mut result = Vec::with_capacity(elements.len() / shape[axis].max(1) * self.taps.len());
+        for block in elements.chunks_exact((shape[axis] * inner).max(1)) {
+            match inner {
+                1 => result.extend(self.taps.iter().map(|(at, _)| block[*at])),
+                _ => self.taps.iter().for_each(|(at, _)| {
+                    result.extend_from_slice(&block[at * inner..][..inner]);
+                }),
+            }
+        }
+        shape[axis] = self.taps.len();
+        let mut result = Tensor::from_shape(&shape, &result)?;
+        // Quantized types are handled as what they are stored as.
+        if result.datum_type() != data.datum_type() {
+            result = result.cast_to_dt(data.datum_type())?.into_owned();
+        }
+        Ok(result)
+    }
+}
+
+/// The triangle of linear interpolation.
+fn triangle(x: f32) -> f32 {
+    (1. - x.abs()).max(0.)
+}
+
+/// The kernel of cubic convolution.
+fn cubic(x: f32, a: f32) -> f32 {
+    let x = x.abs();
+    if x < 1. {
+        ((a + 2.) * x - (a + 3.)) * x * x + 1.
+    } else if x < 2. {
+        ((a * x - 5. * a) * x + 8. * a) * x - 4. * a
+    } else {
+        0.
+    }
+}
+
+/// A coordinate as a position, the nearest there is.
+fn clamped(x: f32, size: usize) -> usize {
+    // Conversion saturates.
+    (x.max(0.) as usize).min(size - 1)
+}
+
+impl Interpolate {
+    /// What the elements of an axis of `size` elements, at least one, are made of.
+    fn table(&self, axis: &Axis, size: usize, output: usize, antialias: bool) -> Table {
+        let scale = axis.scale.unwrap_or(output as f32 / size as f32);
+        let mut table = Table::default();
+        for at in 0..output {
+            let x = self.coordinates.of(at, scale, size, output);
+            match self.mode {
+                Mode::Nearest(nearest) => {
+                    table.push([(clamped(nearest.of(x, scale < 1.), size), 1.)])
+                }
+                Mode::LinearOnnx => {
+                    let x = x.clamp(0., (size - 1) as f32);
+                    let (low, high) = (clamped(x, size), clamped(x + 1., size));
+                    match x - low as f32 {
+                        0. => table.push([(low, 1.)]),
+                        part => table.push([(low, 1. - part), (high, part)]),
+                    }
+                }
+                Mode::Linear => {
+                    let a = if antialias { scale } else { 1. };
+                    table.push(normalized(x, 1. / a, size, |distance| triangle(a * distance)));
+                }
+                Mode::Cubic { coefficient } => {
+                    let base = x.floor();
+                    table.push([-1., 0., 1., 2.].into_iter().filter_map(|step| {
+                        let weight = cubic(x - base - step, coefficient);
+                        (weight != 0.).then(|| (clamped(base + step, size), weight))
+                    }))
+                }
+                Mode::BilinearPillow => table.push(pillow(at, size, output, 1., triangle)),
+                Mode::BicubicPillow { coefficient } => {
+                    table.push(pillow(at, size, output, 2., |x| cubic(x, coefficient)))
+                }
+            }
+        }
+        table
+    }
+
+    fn eval_t<T: Datum + Copy>(
+        &self,
+        mut data: Tensor,
+        tables: &[(usize, Table)],
+    ) -> TractResult<Tensor> {
+        for (axis, table) in tables {
+            data = table.pick::<T>(&data, *axis)?;
+        }
+        Ok(data)
+    }
+}
+
+/// The elements of an axis around a coordinate with a weight by their distance, so that the sum of weights
+/// is 1. There may be none.
+fn normalized(x: f32, radius: f32, size: usize, weight: impl Fn(f32) -> f32) -> Vec<(usize, f32)> {
+    let (first, last) = ((x - radius).floor().max(0.), (x + radius).ceil().min((size - 1) as f32));
+    if first > last {
+        return vec![];
+    }
+    weighted(first as usize..last as usize + 1, |at| weight(x - at as f32))
+}
+
+/// The elements of an axis as Pillow takes them: the kernel is widened where the axis becomes smaller, and
+/// there is one coordinate transformation only.
+fn pillow(
+    at: usize,
+    size: usize,
+    output: usize,
+    support: f32,
+    kernel: impl Fn(f32) -> f32,
+) -> Vec<(usize, f32)> {
+    let scale = size as f32 / output as f32;
+    let widened = scale.max(1.);
+    let (center, support) = ((at as f32 + 0.5) * scale, support * widened);
+    let first = (center - support + 0.5).max(0.) as usize;
+    let end = ((center + support + 0.5).max(0.) as usize).min(size);
+    weighted(first..end, |at| kernel((at as f32 - center + 0.5) / widened))
+}
+
+/// Elements with their weights, divided by the sum of these.
+fn weighted(at: std::ops::Range<usize>, weight: impl Fn(usize) -> f32) -> Vec<(usize, f32)> {
+    let mut taps: Vec<(usize, f32)> =
+        at.map(|at| (at, weight(at))).filter(|(_, weight)| *weight != 0.).collect();
+    let sum: f32 = taps.iter().map(|(_, weight)| weight).sum();
+    if sum != 0. {
+        taps.iter_mut().for_each(|(_, weight)| *weight /= sum);
+    }
+    taps
+}
+
+impl Op for Interpolate {
+    fn name(&self) -> StaticName {
+        "OpenVinoInterpolate".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        let axes = self.axes.iter().map(|Axis { axis, size, .. }| format!("{axis}: {size}"));
+        Ok(vec![
+            format!("sizes by axis: {}", axes.collect::<Vec<_>>().join(", ")),
+            format!("{:?}, {:?}, antialias: {}", self.mode, self.coordinates, self.antialias),
+        ])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Interpolate {
+    op_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let input = args_1!(inputs);
+        let mut shape: TVec<usize> = input.shape().into();
+        let mut sizes = vec![];
+        let mut downsample = false;
+        for axis in &self.axes {
+            let size = *shape.get(axis.axis).context("Interpolate: the data lacks an axis")?;
+            let output = usize::try_from(axis.size.eval(ctx.symbols).to_i64()?)
+                .with_context(|| format!("Interpolate: the size of an axis is {}", axis.size))?;
+            ensure!(
+                size > 0 || output == 0,
+                "Interpolate: axis {} has no elements, but must get {output}",
+                axis.axis
+            );
+            downsample |= axis.scale.unwrap_or(output as f32 / size as f32) < 1.;
+            sizes.push((size, output));
+        }
+        let mut tables = vec![];
+        for (axis, (size, output)) in self.axes.iter().zip(sizes) {
+            let table = self.table(axis, size, output, self.antialias && downsample);
+            if !table.is_identity(size) {
+                tables.push((axis.axis, table));
+            }
+        }
+        if tables.is_empty() {
+            return Ok(tvec!(input));
+        }
+        let dt = input.datum_type();
+        if let Mode::Nearest(_) = self.mode {
+            let input = input.into_tensor();
+            let output = dispatch_numbers!(Self::eval_t(dt)(self, input, &tables))?;
+            return Ok(tvec!(output.into_tvalue()));
+        }
+        let floats = input.cast_to::<f32>()?;
+        let mut data: Cow<[f32]> = Cow::Borrowed(floats.try_as_plain_ram()?.as_slice::<f32>()?);
+        for (axis, table) in tables {
+            data = Cow::Owned(table.apply(&data, &shape, axis));
+            shape[axis] = table.ends.len();
+        }
+        let output = Tensor::from_shape(&shape, &data)?;
+        Ok(tvec!(output.cast_to_dt(dt)?.into_owned().into_tvalue()))
+    }
+}
+
+impl TypedOp for Interpolate {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        ensure!(inputs.len() == 1, "Interpolate: got {} inputs, expected one", inputs.len());
+        let mut fact = inputs[0].without_value();
+        for Axis { axis, size, .. } in &self.axes {
+            ensure!(*axis < fact.rank(), "Interpolate: the data has no axis {axis}");
+            fact.shape.set(*axis, size.clone());
+        }
+        Ok(tvec!(fact))
+    }
+
+    fn axes_mapping(
+        &self,
+        inputs: &[&TypedFact],
+        outputs: &[&TypedFact],
+    ) -> TractResult<AxesMapping> {
+        let mut mapping = AxesMapping::disconnected(inputs, outputs)?;
+        for axis in 0..inputs[0].rank() {
+            if self.axes.iter().all(|resized| resized.axis != axis) {
+                mapping = mapping.linking((InOut::In(0), axis), (InOut::Out(0), axis))?;
+            }
+        }
+        Ok(mapping)
+    }
+
+    fn change_axes(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+        _io: InOut,
+        change: &AxisOp,
+    ) -> TractResult<Option<AxisChangeConsequence>> {
+        let mut axes = self.axes.clone();
+        for Axis { axis, .. } in &mut axes {
+            match change.transform_axis(*axis) {
+                Some(changed) => *axis = changed,
+                None => return Ok(None),
+            }
+        }
+        let op = Interpolate { axes, ..self.clone() };
+        Ok(Some(AxisChangeConsequence::new(model, node, Some(Box::new(op)), change)))
+    }
+
+    fn set_symbols(
+        &self,
+        _source: &TypedModel,
+        node: &TypedNode,
+        target: &mut TypedModel,
+        mapping: &HashMap<OutletId, OutletId>,
+        subs: &HashMap<Symbol, TDim>,
+    ) -> TractResult<TVec<OutletId>> {
+        let mut op = self.clone();
+        for axis in &mut op.axes {
+            axis.size = axis.size.substitute_all(subs)?;
+        }
+        let inputs: TVec<OutletId> = node.inputs.iter().map(|input| mapping[input]).collect();
+        target.wire_node(&node.name, op, &inputs)
+    }
+
+    as_op!();
+}

@@ -1,0 +1,283 @@
+//! Pools. Data is [N, C, spatial axes].
+
+use tract_core::internal::*;
+use tract_core::ops::cnn::{MaxPool, PaddingSpec, SumPool};
+use tract_core::ops::nn::{self, Reduce};
+use tract_core::ops::{array, math};
+
+use super::convolution::{AutoPad, Window, in_single, padded, positive};
+use crate::operators::adaptive_pool::{AdaptivePool, Reducer};
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("MaxPool", 1, max_pool);
+    registry.add("MaxPool", 8, max_pool);
+    registry.add("MaxPool", 14, max_pool);
+    registry.add("AvgPool", 1, avg_pool);
+    registry.add("AvgPool", 14, avg_pool);
+    registry.add("AvgPool", 16, avg_pool);
+    registry.add("AdaptiveAvgPool", 8, adaptive_avg_pool_8);
+    registry.add("AdaptiveMaxPool", 8, adaptive_max_pool_8);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Rounding {
+    Floor,
+    Ceil,
+    CeilTorch,
+}
+
+/// A pool's window, and its data.
+struct Pool {
+    window: Window,
+    rounding: Rounding,
+    /// With a number of channels that is known, as tract wants it.
+    data: OutletId,
+    channels: usize,
+    /// Batch and channels where they are one axis of `data`, which has one channel then.
+    merged: Option<TVec<TDim>>,
+}
+
+impl Pool {
+    fn new(ctx: &mut LayerContext) -> TractResult<Pool> {
+        ctx.expect_inputs(1..=1)?;
+        let shape = ctx.shape(0)?;
+        ensure!(
+            (3..=5).contains(&shape.len()),
+            "the data has rank {}, but must have rank 3, 4 or 5",
+            shape.len()
+        );
+        let dt = ctx.datum_type(0)?;
+        ensure!(dt.is_number(), "data of type {dt:?} is not supported: it must be numbers");
+        let kernel: Vec<usize> = ctx.attribute("kernel")?;
+        ensure!(
+            kernel.len() == shape.len() - 2,
+            "attribute kernel has {} numbers, but there are {} spatial axes",
+            kernel.len(),
+            shape.len() - 2
+        );
+        let window = Window::new(ctx, &kernel)?;
+        let negative = window.pads_begin.iter().chain(&window.pads_end).find(|pad| **pad < 0);
+        if let Some(pad) = negative {
+            bail!("a pad is {pad}, but must be 0 or more")
+        }
+        let mut words = vec![("floor", Rounding::Floor), ("ceil", Rounding::Ceil)];
+        if ctx.since() >= 14 {
+            words.push(("ceil_torch", Rounding::CeilTorch));
+        }
+        let rounding = ctx.attribute_among("rounding_type", &words, Some(Rounding::Floor))?;
+        let data = ctx.input(0)?;
+        if let Ok(channels) = shape[1].to_usize() {
+            return Ok(Pool { window, rounding, data, channels, merged: None });
+        }
+        let both: TVec<TDim> = shape[..2].into();
+        let product = both[0].clone() * &both[1];
+        let merge = AxisOp::Reshape(0, both.clone(), tvec![product, 1.to_dim()]);
+        let data = ctx.wire("merged", merge, &[data])?;
+        Ok(Pool { window, rounding, data, channels: 1, merged: Some(both) })
+    }
+
+    /// How many elements the windows may reach over the end of the data, so that rounding down gives as
+    /// many windows as the attribute says.
+    ///
+    /// Rounding up is rounding down with one stride less one more. `ceil_torch` has no window that begins
+    /// behind the data, so that its last element is there at the least.
+    fn pads_end(&self) -> TractResult<TVec<usize>> {
+        let window = &self.window;
+        (0..window.kernel.len())
+            .map(|axis| {
+                let (pad, stride) = (window.pads_end[axis], window.strides[axis] as i64);
+                let ceil = pad + stride - 1;
+                let last = window.extent(axis)? - 1;
+                let end = match self.rounding {
+                    Rounding::Floor => pad,
+                    Rounding::Ceil => ceil,
+                    Rounding::CeilTorch => {
+                        ensure!(
+                            pad <= last,
+                            "a pad at the end is {pad}, but the kernel has only {} elements",
+                            last + 1
+                        );
+                        ceil.min(last)
+                    }
+                };
+                Ok(usize::try_from(end)?)
+            })
+            .collect()
+    }
+
+    fn padding(&self, ctx: &LayerContext) -> TractResult<PaddingSpec> {
+        Ok(match self.window.auto_pad {
+            AutoPad::SameUpper => PaddingSpec::SameUpper,
+            AutoPad::SameLower => PaddingSpec::SameLower,
+            AutoPad::Explicit | AutoPad::Valid => {
+                let window = &self.window;
+                let shape = ctx.shape_of(self.data)?;
+                window.check_fits(&shape[2..], &window.pads_begin, &window.pads_end)?;
+                PaddingSpec::Explicit(positive(&window.pads_begin), self.pads_end()?)
+            }
+        })
+    }
+
+    /// An output with its own batch and channels.
+    fn split(&self, ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId> {
+        let Some(both) = &self.merged else { return Ok(outlet) };
+        let product = both[0].clone() * &both[1];
+        ctx.wire("", AxisOp::Reshape(0, tvec![product, 1.to_dim()], both.clone()), &[outlet])
+    }
+
+    fn suffix(&self) -> &'static str {
+        if self.merged.is_some() { "pool" } else { "" }
+    }
+}
+
+/// **MaxPool-1, -8, -14**: elements of the padding are less than all others. From revision 8 on there are
+/// `dilations` and a second output: for each element where it was, counted in the axes from `axis` on.
+fn max_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let pool = Pool::new(ctx)?;
+    let spec = pool.window.spec(pool.padding(ctx)?, pool.channels, pool.channels);
+    if ctx.since() < 8 {
+        let values = ctx.wire(pool.suffix(), MaxPool::new(spec, None), &[pool.data])?;
+        return Ok(tvec!(pool.split(ctx, values)?));
+    }
+    let shape = ctx.shape(0)?;
+    let dt = index_type(ctx)?;
+    let axis = ctx.axis("attribute axis", ctx.attribute_or("axis", 0)?, shape.len())?;
+    let max_pool = MaxPool::new(spec, Some(DatumType::I64));
+    let outlets = ctx.wire_all(pool.suffix(), max_pool, &[pool.data])?;
+    let values = pool.split(ctx, outlets[0])?;
+    let indices = pool.split(ctx, outlets[1])?;
+    let indices = counted_from(ctx, indices, &shape, axis)?;
+    Ok(tvec!(values, ctx.cast("index_type", indices, dt)?))
+}
+
+/// The type of indices.
+fn index_type(ctx: &LayerContext) -> TractResult<DatumType> {
+    let types = [("i64", DatumType::I64), ("i32", DatumType::I32)];
+    ctx.attribute_among("index_element_type", &types, Some(DatumType::I64))
+}
+
+/// Indices that count within a channel, so that they count in the axes from one on.
+fn counted_from(
+    ctx: &mut LayerContext,
+    indices: OutletId,
+    shape: &[TDim],
+    axis: usize,
+) -> TractResult<OutletId> {
+    let rank = shape.len();
+    if axis == 2 {
+        return Ok(indices);
+    }
+    let number = |ctx: &mut LayerContext, suffix: &str, dim: TDim| -> TractResult<OutletId> {
+        let dim = ctx.add_const(suffix, tensor0(dim).broadcast_into_rank(rank)?)?;
+        ctx.cast(suffix, dim, DatumType::I64)
+    };
+    if axis > 2 {
+        let volume: TDim = shape[axis..].iter().product();
+        // Without elements there are no indices either, but tract must not divide by zero.
+        let volume = number(ctx, "volume", TDim::Max(vec![volume, 1.to_dim()]).simplify())?;
+        return ctx.wire("indices", math::rem(), &[indices, volume]);
+    }
+    let volume: TDim = shape[2..].iter().product();
+    let volume = number(ctx, "volume", volume)?;
+    let channels: TDim = shape[axis..2].iter().product();
+    let bounds = [0.to_dim(), channels.clone(), 1.to_dim()];
+    let mut range = tvec!();
+    for (suffix, bound) in ["start", "stop", "step"].into_iter().zip(bounds) {
+        range.push(ctx.add_const(suffix, tensor0(bound))?);
+    }
+    let channel = ctx.wire("channel", array::Range::new(channels.clone()), &range)?;
+    let mut changes = vec![];
+    if axis == 0 {
+        changes.push(AxisOp::Reshape(0, tvec![channels], shape[..2].into()));
+    } else {
+        changes.push(AxisOp::Add(0));
+    }
+    changes.extend((2..rank).map(AxisOp::Add));
+    let channel = ctx.change_axes("channel", channel, changes)?;
+    let channel = ctx.cast("channel", channel, DatumType::I64)?;
+    let offset = ctx.wire("offset", math::mul(), &[channel, volume])?;
+    ctx.wire("indices", math::add(), &[indices, offset])
+}
+
+/// **AvgPool-1, -14, -16**: the sum of a window, divided by its number of elements: with those of the
+/// padding, unless `exclude-pad` says otherwise, but without those that are there because of rounding up.
+/// A window without any gives NaN. Revision 16 has `dilations`.
+fn avg_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let exclude: bool = ctx.attribute("exclude-pad")?;
+    let mut pool = Pool::new(ctx)?;
+    let padding = pool.padding(ctx)?;
+    let PaddingSpec::Explicit(mut begin, mut end) = padding else {
+        return average(ctx, &pool, padding, !exclude);
+    };
+    let pads_end = positive(&pool.window.pads_end);
+    if !exclude {
+        if end == pads_end {
+            return average(ctx, &pool, PaddingSpec::Explicit(begin, end), true);
+        }
+        // What counts is data now.
+        pool.data = padded(ctx, "padded", pool.data, &begin, &pads_end)?;
+        begin.fill(0);
+        end.iter_mut().zip(&pads_end).for_each(|(end, pad)| *end = end.saturating_sub(*pad));
+    }
+    average(ctx, &pool, PaddingSpec::Explicit(begin, end), false)
+}
+
+fn average(
+    ctx: &mut LayerContext,
+    pool: &Pool,
+    padding: PaddingSpec,
+    count_include_pad: bool,
+) -> TractResult<TVec<OutletId>> {
+    let spec = pool.window.spec(padding, pool.channels, pool.channels);
+    let average = SumPool::new(spec, count_include_pad, true);
+    let data = in_single(ctx, "single", pool.data)?;
+    let average = ctx.wire(pool.suffix(), average, &[data])?;
+    let average = pool.split(ctx, average)?;
+    Ok(tvec!(ctx.cast("type", average, ctx.datum_type(0)?)?))
+}
+
+/// **AdaptiveAvgPool-8**: the second input is the shape of the output's spatial axes. The window of an
+/// element is `[floor(i * size / output size), ceil((i + 1) * size / output size))`.
+fn adaptive_avg_pool_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    adaptive_pool(ctx, Reducer::Mean)
+}
+
+/// **AdaptiveMaxPool-8**: windows as in AdaptiveAvgPool-8; the second output is where the elements were,
+/// counted within a channel.
+fn adaptive_max_pool_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let dt = index_type(ctx)?;
+    adaptive_pool(ctx, Reducer::Max { indices: dt })
+}
+
+fn adaptive_pool(ctx: &mut LayerContext, reducer: Reducer) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let shape = ctx.shape(0)?;
+    let sizes = ctx.dims(1, "output_shape")?;
+    ensure!(
+        (3..=5).contains(&shape.len()) && sizes.len() == shape.len() - 2,
+        "output_shape has {} elements, and the data has rank {}: the rank must be 3, 4 or 5, with an element \
+         for each spatial axis",
+        sizes.len(),
+        shape.len()
+    );
+    let dt = ctx.datum_type(0)?;
+    ensure!(dt.is_float(), "data of type {dt:?} is not supported: it must be floats");
+    if let Some(wrong) = sizes.iter().find(|size| size.to_i64().is_ok_and(|size| size < 1)) {
+        bail!("output_shape has {wrong}, but each size must be 1 or more")
+    }
+    let data = ctx.input(0)?;
+    if reducer == Reducer::Mean && sizes.iter().all(|size| size.is_one()) {
+        let axes: TVec<usize> = (2..shape.len()).collect();
+        let volume: TDim = shape[2..].iter().product();
+        let data = in_single(ctx, "single", data)?;
+        let sum = ctx.wire("sum", Reduce::new(axes, nn::Reducer::Sum), &[data])?;
+        let volume = tensor0(volume).broadcast_into_rank(shape.len())?;
+        let volume = ctx.add_const("volume", volume)?;
+        let volume = ctx.cast("volume", volume, ctx.type_of(sum)?)?;
+        let mean = ctx.wire("", math::div(), &[sum, volume])?;
+        return Ok(tvec!(ctx.cast("type", mean, dt)?));
+    }
+    ctx.wire_all("", AdaptivePool { sizes, reducer }, &[data])
+}
