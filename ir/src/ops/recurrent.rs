@@ -20,7 +20,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("LSTMCell", 1, |ctx| cell(ctx, Kind::Lstm));
     registry.add("LSTMCell", 4, |ctx| cell(ctx, Kind::Lstm));
     registry.add("GRUCell", 3, |ctx| cell(ctx, Kind::Gru));
-    registry.add("RNNCell", 3, |ctx| cell(ctx, Kind::Rnn));
+    registry.add("RNNCell", 1, |ctx| cell(ctx, Kind::Rnn));
     registry.add("LSTMSequence", 1, |ctx| sequence(ctx, Kind::Lstm));
     registry.add("LSTMSequence", 5, |ctx| sequence(ctx, Kind::Lstm));
     registry.add("GRUSequence", 5, |ctx| sequence(ctx, Kind::Gru));
@@ -71,10 +71,6 @@ enum Activation {
 const ACTIVATIONS: [(&str, Activation); 3] =
     [("sigmoid", Activation::Sigmoid), ("tanh", Activation::Tanh), ("relu", Activation::Relu)];
 
-/// The orders in which an LSTM of revision 1 may have its gates.
-const FORMATS: [(&str, &str); 5] =
-    [("fico", "fico"), ("icof", "icof"), ("ifco", "ifco"), ("ifoc", "ifoc"), ("iofc", "iofc")];
-
 /// Adds a node: to the model, or to the body of a loop.
 type Wire<'a> = dyn FnMut(&str, Box<dyn TypedOp>, &[OutletId]) -> TractResult<TVec<OutletId>> + 'a;
 
@@ -85,8 +81,6 @@ struct Cell {
     activations: TVec<Activation>,
     clip: Option<f32>,
     linear_before_reset: bool,
-    /// The letters of an LSTM's gates in the order in which its weights have them.
-    format: &'static str,
     dt: DatumType,
 }
 
@@ -136,10 +130,6 @@ impl Cell {
             clip: Some(clip).filter(|clip| *clip > 0. && clip.is_finite()),
             linear_before_reset: kind == Kind::Gru
                 && ctx.attribute_or("linear_before_reset", false)?,
-            format: match ctx.since() {
-                1 => ctx.attribute_among("weights_format", &FORMATS, Some("fico"))?,
-                _ => "fico",
-            },
             dt,
         })
     }
@@ -155,7 +145,7 @@ impl Cell {
             .context("attribute hidden_size is too large")
     }
 
-    /// Checks the inputs W, R and B, of which W is at `first`; they have `leading` axes in front.
+    /// Checks the inputs W, R and, where it is there, B, of which W is at `first`; they have `leading` axes in front.
     fn check_weights(
         &self,
         ctx: &mut LayerContext,
@@ -169,8 +159,8 @@ impl Cell {
             ("R", vec![rows, self.hidden.to_dim()]),
             ("B", vec![self.bias_rows()?.to_dim()]),
         ];
-        for (offset, (name, dims)) in expected.into_iter().enumerate() {
-            expect_shape(ctx, first + offset, name, &[leading, &dims].concat())?;
+        for (input, (name, dims)) in (first..ctx.input_count()).zip(expected) {
+            expect_shape(ctx, input, name, &[leading, &dims].concat())?;
         }
         Ok(())
     }
@@ -205,6 +195,7 @@ impl Cell {
         Ok(weights)
     }
 
+    /// From f, i, c, o to i, o, f, c.
     fn tract_order(
         &self,
         ctx: &mut LayerContext,
@@ -212,8 +203,7 @@ impl Cell {
         weight: OutletId,
     ) -> TractResult<OutletId> {
         let mut gates = tvec!();
-        for letter in "iofc".chars() {
-            let gate = self.format.find(letter).context("each gate has its letter")?;
+        for (letter, gate) in [("i", 1), ("o", 3), ("f", 0), ("c", 2)] {
             let slice = Slice::new(0, gate * self.hidden, (gate + 1) * self.hidden);
             gates.push(ctx.wire(&format!("{name}.{letter}"), slice, &[weight])?);
         }
@@ -382,8 +372,9 @@ fn expect_shape(
 }
 
 /// **LSTMCell-1/4**, **GRUCell-3**, **RNNCell-3**: one step. X `[batch, input]`, the states
-/// `[batch, hidden_size]`, W, R, B. Revision 1 of LSTMCell may have its gates in another order, B is
-/// optional there, and P is for a cell with peepholes that nobody computes.
+/// `[batch, hidden_size]`, W, R, B. In revision 1 of LSTMCell, B is optional, P is for a cell with peepholes
+/// that nobody computes, and "weights_format" says nothing: its gates are in the same order as later, and
+/// OpenVINO writes `ifco` all the same.
 fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
     let cell = Cell::new(ctx, kind)?;
     let states = kind.states();
@@ -403,11 +394,9 @@ fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
     for (number, name) in states.iter().enumerate() {
         expect_shape(ctx, 1 + number, name, &[batch.clone(), hidden.clone()])?;
     }
+    cell.check_weights(ctx, weights, &[], features)?;
     let bias = match ctx.input_count() > weights + 2 {
-        true => {
-            cell.check_weights(ctx, weights, &[], features)?;
-            ctx.input(weights + 2)?
-        }
+        true => ctx.input(weights + 2)?,
         false => {
             let zeros = Tensor::zero_dt(cell.dt, &[cell.bias_rows()?])?;
             ctx.add_const("b", zeros.into_arc_tensor())?
@@ -469,7 +458,7 @@ fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
     }
     expect_shape(ctx, lengths, "sequence_lengths", std::slice::from_ref(batch))?;
     cell.check_weights(ctx, weights, &[leading], features)?;
-    let sequence = Sequence { cell, lengths: step_and_lengths(ctx, lengths, time)? };
+    let sequence = Sequence { cell, within: steps_within(ctx, lengths, time)? };
     let mut outputs: Vec<TVec<OutletId>> = vec![tvec!(); 1 + names.len()];
     for (number, direction) in directions.iter().enumerate() {
         let of_direction = sequence.direction(ctx, number, *direction, weights)?;
@@ -492,13 +481,13 @@ enum Direction {
     Reverse,
 }
 
-/// For sequences that may be shorter than the time: the number of each step `[1, time, 1]`, and the lengths
-/// `[batch, 1, 1]`. `None` if all steps are computed.
-fn step_and_lengths(
+/// For sequences that may be shorter than the time: which steps there are, `[batch, time, 1]`. `None` if all
+/// steps are computed.
+fn steps_within(
     ctx: &mut LayerContext,
     input: usize,
     time: &TDim,
-) -> TractResult<Option<(OutletId, OutletId)>> {
+) -> TractResult<Option<OutletId>> {
     let fact = ctx.fact(input)?;
     ensure!(
         fact.datum_type.is_integer() || fact.datum_type.is_tdim(),
@@ -533,12 +522,12 @@ fn step_and_lengths(
     let lengths = ctx.input(input)?;
     let lengths = ctx.wire("lengths", cast(DatumType::I64), &[lengths])?;
     let lengths = ctx.change_axes("lengths", lengths, [AxisOp::Add(1), AxisOp::Add(2)])?;
-    Ok(Some((steps, lengths)))
+    ctx.wire("within", TypedBinOp(comp_lt(), None), &[steps, lengths]).map(Some)
 }
 
 struct Sequence {
     cell: Cell,
-    lengths: Option<(OutletId, OutletId)>,
+    within: Option<OutletId>,
 }
 
 impl Sequence {
@@ -589,13 +578,10 @@ impl Sequence {
             states.push(state);
             matrices.push(scan.wire(&format!("{name}.matrix"), AxisOp::Rm(1).into(), &[state])?[0]);
         }
-        let going_on = match self.lengths {
-            Some((steps, lengths)) => {
-                let fact = DatumType::I64.fact([1, 1, 1]);
-                let step = scan.input("step", steps, fact, scanned)?;
-                let lengths = scan.whole(ctx, "lengths", lengths)?;
-                let less = TypedBinOp(comp_lt(), None);
-                Some(scan.wire("going_on", less.into(), &[step, lengths])?[0])
+        let within = match self.within {
+            Some(within) => {
+                let fact = bool::fact([batch, 1.to_dim(), 1.to_dim()]);
+                Some(scan.input("within", within, fact, scanned)?)
             }
             None => None,
         };
@@ -618,16 +604,16 @@ impl Sequence {
                 last_value_slot: Some(1 + offset),
                 state: true,
             };
-            if let Some(going_on) = going_on {
+            if let Some(within) = within {
                 if offset == 0 {
                     let zero = tensor3(&[[[0f32]]]).cast_to_dt(cell.dt)?.into_owned();
                     let zero = scan.body.add_const("zero", zero)?;
-                    results.push(scan.wire("y", Iff.into(), &[going_on, new, zero])?[0]);
+                    results.push(scan.wire("y", Iff.into(), &[within, new, zero])?[0]);
                     mapping.scan = None;
                     outputs.push(OutputMapping { scan: full, ..OutputMapping::default() });
                 }
                 let name = format!("{name}.kept");
-                new = scan.wire(&name, Iff.into(), &[going_on, new, *old])?[0];
+                new = scan.wire(&name, Iff.into(), &[within, new, *old])?[0];
             }
             results.push(new);
             outputs.push(mapping);
