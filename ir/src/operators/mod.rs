@@ -1,3 +1,4 @@
 //! Operators of tract's that tract does not have.
 
 pub(crate) mod range;
+pub(crate) mod variable;
