@@ -4,3 +4,4 @@ pub(crate) mod adaptive_pool;
 pub(crate) mod interpolate;
 pub(crate) mod range;
 pub(crate) mod reduction;
+pub(crate) mod variable;
