@@ -10,6 +10,7 @@ use tract_core::ops::math::{add, mul, rsqrt};
 use tract_core::ops::nn::SoftmaxKind;
 
 use super::reduce::{softmax, sum};
+use crate::operators::range::Range;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -101,45 +102,54 @@ fn contract(
 fn scaled_dot_product_attention(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=5)?;
     let causal = ctx.attribute("causal")?;
-    for input in 0..3 {
-        let (rank, dt) = (ctx.rank(input)?, ctx.datum_type(input)?);
-        ensure!(rank >= 2, "input {input} has rank {rank}, but must have 3 or more");
-        ensure!(dt.is_float(), "input {input} is of type {dt:?}, but must be floats");
+    let dt = ctx.datum_type(0)?;
+    // Half floats would round each of the steps.
+    let single = if dt == DatumType::F16 { DatumType::F32 } else { dt };
+    let mut factors = tvec!();
+    for (input, name) in ["query", "key", "value"].into_iter().enumerate() {
+        let (rank, found) = (ctx.rank(input)?, ctx.datum_type(input)?);
+        ensure!(rank >= 2, "input {input} ({name}) has rank {rank}, but must have 3 or more");
+        ensure!(
+            found == dt && dt.is_float(),
+            "input {input} ({name}) is of type {found:?}, but must be floats of one type"
+        );
+        let factor = ctx.input(input)?;
+        factors.push(ctx.cast(name, factor, single)?);
     }
-    let (query, key, value) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?);
-    let dt = ctx.type_of(query)?;
-    let scores = product(ctx, "scores", [query, key], [false, true])?;
-    let scale = scale(ctx, dt)?;
+    let scores = product(ctx, "scores", [factors[0], factors[1]], [false, true])?;
+    let scale = scale(ctx, single)?;
     let operands = ctx.broadcast(&[scores, scale])?;
     let mut scores = ctx.wire("scaled", mul(), &operands)?;
     if causal {
         let shape = ctx.shape_of(scores)?;
         let [.., queries, keys] = &*shape else { bail!("the scores have shape {shape:?}") };
         let queries = positions(ctx, "queries", queries)?;
-        let queries = ctx.wire("query", AxisOp::Add(1), &[queries])?;
+        let queries = ctx.wire("query_position", AxisOp::Add(1), &[queries])?;
         let keys = positions(ctx, "keys", keys)?;
-        let keys = ctx.wire("key", AxisOp::Add(0), &[keys])?;
+        let keys = ctx.wire("key_position", AxisOp::Add(0), &[keys])?;
         let keep = ctx.wire("causal", TypedBinOp(comp_lte(), None), &[keys, queries])?;
         scores = masked(ctx, scores, keep)?;
     } else if ctx.input_count() > 3 {
-        let mask = ctx.input(3)?;
-        let mask_dt = ctx.type_of(mask)?;
-        ensure!(
-            mask_dt == dt || mask_dt == DatumType::Bool,
-            "input 3 (attention_mask) is of type {mask_dt:?}, but must be boolean or {dt:?}"
-        );
-        let fact = ctx.fact(3)?;
+        let (mask, fact) = (ctx.input(3)?, ctx.fact(3)?);
         let nothing = fact.konst.as_ref().is_some_and(|mask| mask.is_all_zero().unwrap_or(false));
-        if mask_dt == DatumType::Bool {
+        if fact.datum_type == DatumType::Bool {
             scores = masked(ctx, scores, mask)?;
         } else if !(fact.rank() == 0 && nothing) {
+            ensure!(
+                fact.datum_type == dt,
+                "input 3 (attention_mask) is of type {:?}, but must be boolean or {dt:?}",
+                fact.datum_type
+            );
+            let mask = ctx.cast("mask", mask, single)?;
             let operands = ctx.broadcast(&[scores, mask])?;
             scores = ctx.wire("masked", add(), &operands)?;
         }
     }
     let last = ctx.shape_of(scores)?.len() - 1;
     let weights = softmax(ctx, "weights", scores, last, SoftmaxKind::Softmax)?;
-    product(ctx, "", [weights, value], [false, false]).map(|output| tvec!(output))
+    let suffix = if dt == single { "" } else { "single" };
+    let output = product(ctx, suffix, [weights, factors[2]], [false, false])?;
+    ctx.cast("", output, dt).map(|output| tvec!(output))
 }
 
 /// The factor of an attention's scores.
@@ -172,6 +182,9 @@ fn masked(ctx: &mut LayerContext, scores: OutletId, keep: OutletId) -> TractResu
 }
 
 /// The numbers from 0 up to a size.
+///
+/// tract's own range tells what it is, by which tract cuts products short of what a mask leaves: for sizes
+/// that are symbols it does not run then.
 fn positions(ctx: &mut LayerContext, suffix: &str, size: &TDim) -> TractResult<OutletId> {
     let ends = [0.to_dim(), size.clone(), 1.to_dim()];
     let ends = ["start", "stop", "step"]
@@ -179,7 +192,7 @@ fn positions(ctx: &mut LayerContext, suffix: &str, size: &TDim) -> TractResult<O
         .zip(ends)
         .map(|(end, dim)| ctx.add_const(&format!("{suffix}.{end}"), tensor0(dim)));
     let ends = ends.collect::<TractResult<TVec<OutletId>>>()?;
-    ctx.wire(suffix, tract_core::ops::array::Range::new(size.clone()), &ends)
+    ctx.wire(suffix, Range::new(DatumType::I64, size.clone()), &ends)
 }
 
 /// **Einsum-7**: letters name axes, `...` those that have none, of which the last are the same. A letter twice
