@@ -12,7 +12,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{
     Fact, Op, TractErrorContext, ensure, format_err,
 };
 use tract_openvino::tract_onnx::{Onnx, WithOnnx, onnx};
-use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino, tract_nnef};
+use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions, tract_nnef};
 
 use crate::panics::{catch, during};
 use crate::report::{error_with_help, list, printable, unknown_name};
