@@ -1,3 +1,4 @@
+use super::held_symbols::are_held;
 use crate::eval;
 use crate::operation::Operation;
 use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
@@ -83,18 +84,14 @@ impl DynGather {
         self.revision().row()
     }
 
-    /// Whether a node but this one needs a symbol that it gives a value. What tract derives from its
-    /// inputs it will derive anew; what an operator or a constant has of its own stays.
-    fn is_needed(&self, model: &TypedModel, node: &TypedNode) -> bool {
-        let symbols: Vec<String> =
-            self.shape.iter().flat_map(TDim::symbols).map(|symbol| symbol.to_string()).collect();
-        let others = model.nodes().iter().filter(|other| other.id != node.id);
-        let mut needs = others.map(|other| {
-            let constants = other.outputs.iter().filter_map(|output| output.fact.konst.as_ref());
-            let constants = constants.filter(|it| it.datum_type() == TDim::datum_type());
-            format!("{:?} {:?}", other.op, constants.collect::<Vec<_>>())
-        });
-        needs.any(|needs| symbols.iter().any(|symbol| needs.contains(symbol)))
+    /// The symbols that this node gives a value: none that its inputs or those of the model have.
+    fn minted_symbols(&self, model: &TypedModel, node: &TypedNode) -> TractResult<Vec<Symbol>> {
+        let mut minted: Vec<Symbol> = self.shape.iter().flat_map(TDim::symbols).collect();
+        for outlet in model.input_outlets()?.iter().chain(&node.inputs) {
+            let shape = &model.outlet_fact(*outlet)?.shape;
+            minted.retain(|symbol| !shape.iter().any(|dim| dim.symbols().contains(symbol)));
+        }
+        Ok(minted)
     }
 }
 
@@ -168,7 +165,8 @@ impl TypedOp for DynGather {
         let [data, indices, axis] = *model.node_input_facts(node.id)? else { return Ok(None) };
         rule_if_some!(axis = &axis.konst);
         rule_if_some!(axis = eval::axis_if_known(self.row(), axis)?);
-        rule_if!(!self.is_needed(model, node));
+        // What tract derives from the inputs it will derive anew; what is not derived keeps its symbols.
+        rule_if!(!are_held(&self.minted_symbols(model, node)?, model));
         let gather = self.operation.at(axis, [data.rank(), indices.rank()])?;
         TypedModelPatch::replace_single_op(model, node, &node.inputs[..2], gather).map(Some)
     }

@@ -5,8 +5,10 @@ use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::batchify::{Batchify, BatchifyConfig};
 use tract_openvino::tract_onnx::tract_core::floats::FloatPrecisionTranslator;
 use tract_openvino::tract_onnx::tract_core::ops::array::{Slice, TypedConcat};
+use tract_openvino::tract_onnx::tract_core::ops::cast::cast;
 use tract_openvino::tract_onnx::tract_core::ops::konst::Const;
-use tract_openvino::tract_onnx::tract_core::ops::math::square;
+use tract_openvino::tract_onnx::tract_core::ops::math::{mul, square};
+use tract_openvino::tract_onnx::tract_core::ops::nn::{Reduce, Reducer};
 use tract_openvino::tract_onnx::tract_core::transform::ModelTransform;
 use tract_openvino::tract_onnx::tract_hir::internal::{
     AxisOp, Cost, EvalContext, SpecialOps, TDim, ToDim, TypedOp,
@@ -384,15 +386,37 @@ fn dimensions_that_depend_on_the_axis_are_symbols_of_the_node() {
 
 #[test]
 fn a_constant_axis_makes_it_gather() {
-    // All dimensions known, then some that depend on the axis.
+    // All dimensions known, then some that depend on the axis, then a symbol of the inputs beside these.
     for (data, indices, batch_dims, axis, expected) in [
         (&["2", "3", "3"][..], &["2", "3"][..], 1, -1, "2,3,3,F32"),
         (&["2", "3", "4"], &["2", "5"], 1, -1, "2,3,5,F32"),
+        (&["N", "3", "4"], &["N", "5"], 1, 1, "N,5,4,F32"),
+        (&["N", "3"], &["S", "N"], 0, 1, "N,S,N,F32"),
     ] {
         let model = with_constant_axis(with_axis(data, indices, batch_dims), axis);
         assert_eq!(decluttered_ops(&model), ["Gather-7"], "{data:?} {indices:?}");
         let model = model.into_decluttered().unwrap();
         assert_eq!(format!("{:?}", model.output_fact(0).unwrap()), expected);
+    }
+}
+
+/// Two nodes have symbols of one family, `gather` and `gather_0`; and each has its own to tell.
+#[test]
+fn a_constant_axis_makes_both_of_two_gather() {
+    let two = |behind: bool| {
+        let (mut model, inputs) = sources(&["N", "3", "4"], &["N", "5"]);
+        let more = model.add_source("more", i64::fact([2])).unwrap();
+        let first = wire(&mut model, "first", 1, &inputs);
+        let [data, indices, axis] = inputs;
+        let second = match behind {
+            true => wire(&mut model, "second", 1, &[first, indices, axis]),
+            false => wire(&mut model, "second", 0, &[data, more, axis]),
+        };
+        model.select_output_outlets(&[first, second]).unwrap();
+        with_constant_axis(model, -1)
+    };
+    for behind in [false, true] {
+        assert_eq!(decluttered_ops(&two(behind)), ["Gather-7", "Gather-7"], "{behind}");
     }
 }
 
@@ -419,6 +443,19 @@ fn a_constant_axis_does_not_take_a_symbol_that_is_held() {
         model.wire_node("flatten", flatten, &[output]).unwrap()[0]
     });
     check(flattened, tensor1(&[3f32, 0., 0., 7., 4., 4.]));
+
+    // The text of a constant would end before the thirteenth entry.
+    let shaped = model(&|model, output, dims| {
+        let mut many = vec![0.to_dim(); 12];
+        many.push(dims[1].clone());
+        let constant = model.add_const("many", tensor1(&many)).unwrap();
+        let many = model.wire_node("as_f32", cast(DatumType::F32), &[constant]).unwrap();
+        let sum = Reduce::new(tvec!(0), Reducer::Sum);
+        let sum = model.wire_node("sum", sum, &many).unwrap();
+        let sum = model.wire_node("rank_2", AxisOp::Add(0), &sum).unwrap()[0];
+        model.wire_node("product", mul(), &[output, sum]).unwrap()[0]
+    });
+    check(shaped, tensor2(&[[9f32, 0., 0.], [21., 12., 12.]]));
 }
 
 /// What the inputs say of the output is more than what was known of it when the node was wired.
@@ -527,7 +564,7 @@ fn gather_1_with_a_batch_is_gather_7() {
     assert_eq!(decluttered_ops(&model), ["Gather-7"]);
 }
 
-/// A node that is read from ONNX with a fed axis and this shape said of its output.
+/// A node that is read from ONNX with a fed axis and this shape said of its output, beside an input of shape `K`.
 fn with_declared_output(dims: &[&str]) -> TypedModel {
     let data = input("data", DatumType::F32, [2usize, 3]);
     let indices = input("indices", DatumType::I64, [4usize]);
@@ -535,11 +572,26 @@ fn with_declared_output(dims: &[&str]) -> TypedModel {
     let graph = proto.graph.as_mut().unwrap();
     graph.initializer.clear();
     graph.input.push(input("axis", DatumType::I64, [0usize; 0]));
+    graph.input.push(input("more", DatumType::I64, ["K"]));
     let mut model = read(&proto).unwrap();
     let scope = model.symbols.clone();
     let dims: TVec<TDim> = dims.iter().map(|dim| scope.parse_tdim(dim).unwrap()).collect();
     model.set_output_fact(0, f32::fact(dims).into()).unwrap();
     model.into_typed().unwrap()
+}
+
+/// A symbol that an input of the model has too needs no other node to get a value; else it does.
+#[test]
+fn a_declared_symbol_of_an_input_is_not_of_the_node() {
+    for (symbol, expected) in [("K", "Gather-7"), ("L", "DynGather-7")] {
+        let mut model = with_declared_output(&[symbol, "3"]);
+        assert_eq!(format!("{:?}", model.output_fact(0).unwrap()), format!("{symbol},3,F32"));
+        let held = tensor1(&[model.symbols.sym(symbol).to_dim()]);
+        let held = model.add_const("held", held).unwrap();
+        let output = model.output_outlets().unwrap()[0];
+        model.select_output_outlets(&[output, held]).unwrap();
+        assert_eq!(decluttered_ops(&with_constant_axis(model, 0)), [expected], "{symbol}");
+    }
 }
 
 /// What a model says of the output of a run-time axis has to hold.
