@@ -164,25 +164,30 @@ impl Expansion for InferenceGather {
         })?;
         s.given(&data.rank, move |s, rank| {
             shape::check_data_rank(row, batch_dims, rank as usize)?;
-            usize::try_from(batch_dims).map_or(Ok(()), |batch_dims| batch_rules(s, batch_dims))
+            self.with_batch_dims(s, indices, move |s, batch_dims| {
+                shape::check_data_rank(row, batch_dims as i64, rank as usize)?;
+                batch_rules(s, batch_dims)
+            })
         })?;
         self.output_rank_rules(s, data, indices, output)?;
-        let rules_for_axis = move |s: &mut Solver<'r>, axis, rank| {
-            let axis = shape::normalize_axis(row, axis, rank)?;
-            self.dim_rules(s, data, indices, output, axis, rank)
+        let rules_for_axis = move |s: &mut Solver<'r>, axis: i128| {
+            if let Ok(axis) = usize::try_from(axis) {
+                self.with_batch_dims(s, indices, move |_, batch_dims| {
+                    shape::check_axis(row, axis, batch_dims)
+                })?;
+            }
+            s.given(&data.rank, move |s, rank| {
+                let axis = shape::normalize_axis(row, axis, rank as usize)?;
+                self.dim_rules(s, data, indices, output, axis, rank as usize)
+            })
         };
         match self.axis {
-            Axis::Attribute(axis) => {
-                s.given(&data.rank, move |s, rank| rules_for_axis(s, axis.into(), rank as usize))
-            }
+            Axis::Attribute(axis) => rules_for_axis(s, axis.into()),
             Axis::Input => {
                 let axis = &inputs[2];
                 s.given(&axis.datum_type, move |_, dt| eval::ensure_integer(row, "axis", dt))?;
-                s.given(&axis.value, move |_, axis| eval::axis_if_known(row, &axis).map(drop))?;
-                s.given_2(&axis.value, &data.rank, move |s, axis, rank| match eval::axis_if_known(
-                    row, &axis,
-                )? {
-                    Some(axis) => rules_for_axis(s, axis, rank as usize),
+                s.given(&axis.value, move |s, axis| match eval::axis_if_known(row, &axis)? {
+                    Some(axis) => rules_for_axis(s, axis),
                     None => Ok(()),
                 })
             }
