@@ -358,7 +358,10 @@ impl Operand {
         let a_labels = a.labels.clone();
         let a = a.summed(ctx, |label| needed(label) || b.labels.contains(&label))?;
         let b = b.summed(ctx, |label| needed(label) || a_labels.contains(&label))?;
+        let mut shared = a.labels.iter().filter(|label| b.labels.contains(label));
         let labels: Vec<char> = match output {
+            // tract loses its way where several axes are summed to a scalar: the first is summed later.
+            Some([]) if shared.clone().count() > 1 => shared.next().copied().into_iter().collect(),
             Some(output) => output.into(),
             None => {
                 let new = b.labels.iter().filter(|label| !a.labels.contains(label));

@@ -4,7 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec, SumPool};
 use tract_core::ops::logic::{comp_eq, not};
-use tract_core::ops::math::{abs, add, div, max, mul, pow, rsqrt, sqrt, square, sub};
+use tract_core::ops::math::{abs, add, div, exp, ln, max, mul, pow, rsqrt, sqrt, square, sub};
 use tract_core::ops::nn::{self, DataFormat, Reduce, Softmax, SoftmaxKind};
 
 use crate::operators::reduction::{Reducer, Reduction};
@@ -64,7 +64,7 @@ fn reduce(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
     let input = ctx.input(0)?;
     if axes.is_empty() {
         return match kind {
-            Kind::L1 | Kind::L2 => ctx.wire_all("", abs(), &[input]),
+            Kind::L1 | Kind::L2 => absolute(ctx, "", input).map(|output| tvec!(output)),
             _ => Ok(tvec!(input)),
         };
     }
@@ -89,7 +89,7 @@ fn reduced(
         Kind::Sum => return sum(ctx, suffix, input, axes),
         Kind::Mean => return mean(ctx, suffix, input, axes),
         Kind::L1 => {
-            let absolute = ctx.wire("abs", abs(), &[input])?;
+            let absolute = absolute(ctx, "abs", input)?;
             return sum(ctx, suffix, absolute, axes);
         }
         // That of integers is rounded towards zero.
@@ -113,6 +113,13 @@ fn reduced(
         return ctx.wire(suffix, Reduce { axes, reducer: of_floats }, &[input]);
     }
     ctx.wire(suffix, Reduction { axes, reducer }, &[input])
+}
+
+/// tract has no absolute values of sizes.
+fn absolute(ctx: &mut LayerContext, suffix: &str, input: OutletId) -> TractResult<OutletId> {
+    let dt = ctx.type_of(input)?;
+    let input = ctx.cast("numbers", input, if dt.is_tdim() { DatumType::I64 } else { dt })?;
+    ctx.wire(suffix, abs(), &[input])
 }
 
 /// The axes that the second input names.
@@ -232,6 +239,7 @@ fn softmax_over(ctx: &mut LayerContext, kind: SoftmaxKind) -> TractResult<TVec<O
     softmax(ctx, "", input, axis, kind).map(|output| tvec!(output))
 }
 
+/// A softmax, or its logarithm, along an axis.
 pub(super) fn softmax(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -240,15 +248,25 @@ pub(super) fn softmax(
     kind: SoftmaxKind,
 ) -> TractResult<OutletId> {
     let shape = ctx.shape_of(input)?;
-    let op = |axis| Softmax { axes: tvec!(axis), quant_output_dt: None, kind };
-    // tract is slow where a row is not contiguous.
     if shape[axis + 1..].iter().all(|dim| dim.is_one()) {
-        return ctx.wire(suffix, op(axis), &[input]);
+        return ctx.wire(
+            suffix,
+            Softmax { axes: tvec!(axis), quant_output_dt: None, kind },
+            &[input],
+        );
     }
-    let last = shape.len() - 1;
-    let moved = ctx.wire("to_last", AxisOp::Move(axis, last), &[input])?;
-    let softmax = ctx.wire("softmax", op(last), &[moved])?;
-    ctx.wire(suffix, AxisOp::Move(last, axis), &[softmax])
+    // tract goes through rows that are not contiguous element by element, and takes back a move of the axis.
+    in_single(ctx, suffix, input, |ctx, suffix, input| {
+        let most = reduced(ctx, "most", Kind::Max, input, &[axis])?;
+        let below = ctx.wire("below", sub(), &[input, most])?;
+        let powers = ctx.wire("powers", exp(), &[below])?;
+        let sum = sum(ctx, "sum", powers, &[axis])?;
+        if kind == SoftmaxKind::Softmax {
+            return ctx.wire(suffix, div(), &[powers, sum]);
+        }
+        let logarithm = ctx.wire("logarithm", ln(), &[sum])?;
+        ctx.wire(suffix, sub(), &[below, logarithm])
+    })
 }
 
 /// What keeps a normalisation from dividing by zero.
@@ -401,8 +419,8 @@ fn divided_by_norm(
 /// The most elements that the window of an LRN may have, where sizes are not known.
 const MOST_WINDOW: usize = 1 << 16;
 
-/// **LRN-1**: `x / (bias + alpha * s / size^axes)^beta`, where `s` is the sum of the squares in a window of
-/// `size` elements along each of the axes. What lies outside counts as zero, but is counted.
+/// **LRN-1**: `x / (bias + alpha * s / size^axes)^beta`, where `s` is the sum of the squares in a window along
+/// each of the axes, which reaches `(size - 1) / 2` elements to both sides. Outside are zeros.
 fn lrn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     expect_floats(ctx)?;
@@ -413,13 +431,12 @@ fn lrn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let shape = ctx.shape(0)?;
     let alpha = alpha / (size as f64).powi(axes.len() as i32);
     // The window, as far as the input reaches.
-    let (mut kernel, mut before, mut after) = (tvec!(), tvec!(), tvec!());
+    let (mut kernel, mut sides) = (tvec!(), tvec!());
     for (axis, dim) in shape.iter().enumerate() {
-        let size = if axes.contains(&axis) { size } else { 1 };
         let reach = dim.to_usize().map_or(usize::MAX, |dim| dim.saturating_sub(1));
-        before.push(((size - 1) / 2).min(reach));
-        after.push((size / 2).min(reach));
-        kernel.push(before[axis] + 1 + after[axis]);
+        let side = if axes.contains(&axis) { ((size - 1) / 2).min(reach) } else { 0 };
+        sides.push(side);
+        kernel.push(2 * side + 1);
     }
     let window = kernel.iter().try_fold(1usize, |window, size| window.checked_mul(*size));
     ensure!(
@@ -436,7 +453,7 @@ fn lrn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let pool_spec = PoolSpec {
             data_format: DataFormat::NCHW,
             kernel_shape: kernel,
-            padding: PaddingSpec::Explicit(before, after),
+            padding: PaddingSpec::Explicit(sides.clone(), sides),
             dilations: None,
             strides: None,
             input_channels: 1,
