@@ -237,6 +237,8 @@ impl Dimensions {
 /// What a symbol is where a sum is zero, if that is a size for all sizes of the others.
 fn solved(sum: &TDim, symbol: &Symbol) -> Option<TDim> {
     let terms = match sum {
+        // A common factor says nothing.
+        TDim::MulInt(_, sum) if !matches!(**sum, TDim::Sym(_)) => return solved(sum, symbol),
         TDim::Add(terms) => terms.clone(),
         term => vec![term.clone()],
     };
