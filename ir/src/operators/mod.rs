@@ -1,3 +1,7 @@
 //! Operators of tract's that tract does not have.
 
+pub(crate) mod activation;
+pub(crate) mod arithmetic;
+pub(crate) mod fake_quantize;
 pub(crate) mod range;
+pub(crate) mod unannotated;
