@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 pub mod document;
+mod operators;
 mod ops;
 mod reader;
 mod registry;
