@@ -360,9 +360,10 @@ class Runner:
 
     def run(self, model, data_sets):
         compiled = self.core.compile_model(model, "CPU")
+        # One request for all: variables go on from data set to data set.
+        request = compiled.create_infer_request()
         outputs = []
         for inputs in data_sets:
-            request = compiled.create_infer_request()
             results = request.infer([np.ascontiguousarray(it).reshape(it.shape) for it in inputs])
             outputs.append([np.array(results[port]) for port in compiled.outputs])
         return outputs

@@ -76,7 +76,9 @@ def outputs_of(case, runner, xml, weights):
             if not port.partial_shape.compatible(ov.PartialShape(list(array.shape))):
                 raise Mismatch(f"{array.shape} is not {port.partial_shape}")
         others, whose = formulas[number] or [None] * len(expected), "the formula"
-        if case.formula or any(it is None for it in others):
+        # The reference has no variables that go on.
+        goes_on = number > 0 and read().get_sinks()
+        if (case.formula or any(it is None for it in others)) and not goes_on:
             others, whose = runner.evaluate(read(), inputs, expected), "OpenVINO's reference"
         for k, (array, other) in enumerate(zip(expected, others or [])):
             difference = None if other is None else compare(array, other, case.tolerance)

@@ -6,7 +6,8 @@ use tract_core::internal::*;
 /// elements `start + i * step` that lie before `stop`, none if `stop` lies behind.
 ///
 /// tract's own takes the distance between start and stop without its sign, and adds up the rounding of
-/// floats.
+/// floats. It also tells what its elements are, by which tract cuts products short of what a mask leaves: for
+/// sizes that are symbols that does not run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Range {
     dt: DatumType,
@@ -17,7 +18,7 @@ pub(crate) struct Range {
 const MOST: usize = 1 << 32;
 
 impl Range {
-    /// `len` is what the length is called until it is known.
+    /// `len` is the length, or what it is called until it is known.
     pub fn new(dt: DatumType, len: TDim) -> Range {
         Range { dt, len }
     }

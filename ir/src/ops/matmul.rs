@@ -44,7 +44,8 @@ fn product(
     }
     let batches = shapes.clone().map(|shape| shape[..shape.len().saturating_sub(2)].into());
     let batch_rank = ctx.broadcast_shapes(&batches)?.len();
-    let batch = |rank: usize| ellipsis(batch_rank).skip(batch_rank - rank).collect::<String>();
+    let batch =
+        |rank: usize| ellipsis("mkn", batch_rank).skip(batch_rank - rank).collect::<String>();
     // A vector is one row on the left, one column on the right, which the result has not.
     let (mut labels, mut output) = ([String::new(), String::new()], batch(batch_rank));
     for (number, matrix) in [['m', 'k'], ['k', 'n']].into_iter().enumerate() {
@@ -64,10 +65,9 @@ fn product(
     contract(ctx, suffix, inputs, [&labels[0], &labels[1]], &output)
 }
 
-/// Labels for axes that have no letter.
-fn ellipsis(rank: usize) -> impl Iterator<Item = char> {
-    // Letters, so that they are labels wherever tract prints and reads them; not those of equations.
-    ('\u{100}'..).take(rank)
+/// Labels for axes that have no letter: others than those that are taken. tract's rewrites want ASCII.
+fn ellipsis(taken: &str, rank: usize) -> impl Iterator<Item = char> {
+    ('A'..='Z').chain('a'..='z').filter(move |label| !taken.contains(*label)).take(rank)
 }
 
 /// A contraction of two tensors by the labels of their axes, in the type of the first.
@@ -182,9 +182,6 @@ fn masked(ctx: &mut LayerContext, scores: OutletId, keep: OutletId) -> TractResu
 }
 
 /// The numbers from 0 up to a size.
-///
-/// tract's own range tells what it is, by which tract cuts products short of what a mask leaves: for sizes
-/// that are symbols it does not run then.
 fn positions(ctx: &mut LayerContext, suffix: &str, size: &TDim) -> TractResult<OutletId> {
     let ends = [0.to_dim(), size.clone(), 1.to_dim()];
     let ends = ["start", "stop", "step"]
@@ -249,7 +246,7 @@ fn parse_equation(equation: &str, ranks: &[usize]) -> TractResult<(Vec<Vec<char>
             "term {term:?} must be letters, with one ellipsis at most"
         );
         let unnamed = if term.contains("...") { unnamed } else { 0 };
-        let ellipsis = ellipsis(longest).skip(longest - unnamed);
+        let ellipsis = ellipsis(equation, longest).skip(longest - unnamed);
         Ok(before.chars().chain(ellipsis).chain(after.chars()).collect())
     };
     let inputs = terms
@@ -266,9 +263,9 @@ fn parse_equation(equation: &str, ranks: &[usize]) -> TractResult<(Vec<Vec<char>
         None => {
             let mut once: Vec<char> =
                 inputs.iter().flatten().copied().filter(|label| occurrences(*label) == 1).collect();
-            once.retain(|label| label.is_ascii());
+            once.retain(|label| equation.contains(*label));
             once.sort_unstable();
-            ellipsis(longest).chain(once).collect()
+            ellipsis(equation, longest).chain(once).collect()
         }
     };
     for (axis, label) in output.iter().enumerate() {

@@ -29,8 +29,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("SpaceToBatch", 2, space_to_batch);
 }
 
-/// Beyond this, a bound of a slice means the end of an axis whose size is not known, and no pad is so wide.
-const FAR: i64 = i32::MAX as i64;
+/// From this on, a bound of a slice means the end of an axis whose size is not known, and no pad is so wide.
+/// Writers have used 1e9 as well as the largest numbers of 32 and 64 bits.
+const FAR: i64 = 1_000_000_000;
 
 /// The number of positions along an axis that are kept as a constant.
 const MOST_POSITIONS: usize = 1 << 20;
@@ -356,7 +357,7 @@ impl Bounds {
         };
         let shape = ctx.shape(input)?;
         ensure!(
-            shape.len() <= 1 && ctx.datum_type(input)?.is_integer(),
+            shape.len() <= 1 && (known.is_some() || ctx.datum_type(input)?.is_integer()),
             "input {input} ({name}) has shape {shape:?} and type {:?}, but must be integers, of rank 1",
             ctx.datum_type(input)?
         );

@@ -273,25 +273,16 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         if !is_size { Ok(None) } else { Ok(crate::translate::tdims(&tensor)?.first().cloned()) }
     };
     let numbers = [constant(0)?, constant(1)?, constant(2)?];
-    // Sizes in: one that tract can reason about, and save.
+    let inputs = ctx.all_inputs()?;
     if let [Some(start), Some(stop), Some(step)] = &numbers
-        && let Some(step) = step.as_i64()
-        && step > 0
-        && (stop.clone() - start).prove_positive_or_zero()
+        && let Some(step @ 1..) = step.as_i64()
     {
-        let scalar = |dim: TDim| tensor0(dim);
-        let inputs = [
-            ctx.add_const("start", scalar(start.clone()))?,
-            ctx.add_const("stop", scalar(stop.clone()))?,
-            ctx.add_const("step", scalar(step.to_dim()))?,
-        ];
-        // The length follows from the inputs, whatever is said here.
-        let op = tract_core::ops::array::Range::new(stop.clone() - start);
-        let suffix = if dt == DatumType::I64 { "" } else { "range" };
-        let output = ctx.wire(suffix, op, &inputs)?;
-        return ctx.cast("", output, dt).map(|output| tvec!(output));
+        let distance = (stop.clone() - start).simplify();
+        if distance.prove_positive_or_zero() {
+            let len = distance.divceil(usize::try_from(step)?);
+            return ctx.wire("", Range::new(dt, len), &inputs).map(|output| tvec!(output));
+        }
     }
     let len = ctx.model.symbols.new_with_prefix("range");
-    let inputs = ctx.all_inputs()?;
     ctx.wire("", Range::new(dt, len.to_dim()), &inputs).map(|output| tvec!(output))
 }
