@@ -44,8 +44,8 @@ fn product(
     }
     let batches = shapes.clone().map(|shape| shape[..shape.len().saturating_sub(2)].into());
     let batch_rank = ctx.broadcast_shapes(&batches)?.len();
-    let batch =
-        |rank: usize| ellipsis("mkn", batch_rank).skip(batch_rank - rank).collect::<String>();
+    let batches = ellipsis(batch_rank, "kmn")?;
+    let batch = |rank: usize| batches[batch_rank - rank..].iter().collect::<String>();
     // A vector is one row on the left, one column on the right, which the result has not.
     let (mut labels, mut output) = ([String::new(), String::new()], batch(batch_rank));
     for (number, matrix) in [['m', 'k'], ['k', 'n']].into_iter().enumerate() {
@@ -65,9 +65,12 @@ fn product(
     contract(ctx, suffix, inputs, [&labels[0], &labels[1]], &output)
 }
 
-/// Labels for axes that have no letter: others than those that are taken. tract's rewrites want ASCII.
-fn ellipsis(taken: &str, rank: usize) -> impl Iterator<Item = char> {
-    ('A'..='Z').chain('a'..='z').filter(move |label| !taken.contains(*label)).take(rank)
+/// Labels for axes that have no letter: letters that are not used. tract takes each label for one byte.
+fn ellipsis(rank: usize, used: &str) -> TractResult<Vec<char>> {
+    let letters = ('A'..='Z').chain('a'..='z').filter(|letter| !used.contains(*letter));
+    let labels: Vec<char> = letters.take(rank).collect();
+    ensure!(labels.len() == rank, "there are {rank} axes without letter, but no letters for them");
+    Ok(labels)
 }
 
 /// A contraction of two tensors by the labels of their axes, in the type of the first.
@@ -182,6 +185,9 @@ fn masked(ctx: &mut LayerContext, scores: OutletId, keep: OutletId) -> TractResu
 }
 
 /// The numbers from 0 up to a size.
+///
+/// tract's own range tells what it is, by which tract cuts products short of what a mask leaves: for sizes
+/// that are symbols it does not run then.
 fn positions(ctx: &mut LayerContext, suffix: &str, size: &TDim) -> TractResult<OutletId> {
     let ends = [0.to_dim(), size.clone(), 1.to_dim()];
     let ends = ["start", "stop", "step"]
@@ -238,6 +244,7 @@ fn parse_equation(equation: &str, ranks: &[usize]) -> TractResult<(Vec<Vec<char>
         longest = longest
             .max(unnamed.with_context(|| format!("term {term:?} does not fit rank {rank}"))?);
     }
+    let ellipsis = ellipsis(longest, equation)?;
     let expand = |term: &str, unnamed: usize| -> TractResult<Vec<char>> {
         let (before, after) = term.split_once("...").unwrap_or((term, ""));
         let letters = |text: &str| text.chars().all(|label| label.is_ascii_alphabetic());
@@ -246,8 +253,8 @@ fn parse_equation(equation: &str, ranks: &[usize]) -> TractResult<(Vec<Vec<char>
             "term {term:?} must be letters, with one ellipsis at most"
         );
         let unnamed = if term.contains("...") { unnamed } else { 0 };
-        let ellipsis = ellipsis(equation, longest).skip(longest - unnamed);
-        Ok(before.chars().chain(ellipsis).chain(after.chars()).collect())
+        let ellipsis = &ellipsis[longest - unnamed..];
+        Ok(before.chars().chain(ellipsis.iter().copied()).chain(after.chars()).collect())
     };
     let inputs = terms
         .iter()
@@ -263,9 +270,9 @@ fn parse_equation(equation: &str, ranks: &[usize]) -> TractResult<(Vec<Vec<char>
         None => {
             let mut once: Vec<char> =
                 inputs.iter().flatten().copied().filter(|label| occurrences(*label) == 1).collect();
-            once.retain(|label| equation.contains(*label));
+            once.retain(|label| !ellipsis.contains(label));
             once.sort_unstable();
-            ellipsis(equation, longest).chain(once).collect()
+            ellipsis.iter().copied().chain(once).collect()
         }
     };
     for (axis, label) in output.iter().enumerate() {
@@ -408,11 +415,11 @@ mod tests {
         assert_eq!(parsed("cB,a", &[2, 1]).1, "Bac");
         assert_eq!(parsed("ij->", &[2]).1, "");
         let (inputs, output) = parsed("...ij,jk->...ik", &[4, 2]);
-        assert_eq!(inputs, ["\u{100}\u{101}ij", "jk"]);
-        assert_eq!(output, "\u{100}\u{101}ik");
+        assert_eq!(inputs, ["ABij", "jk"]);
+        assert_eq!(output, "ABik");
         let (inputs, output) = parsed("a...,...", &[2, 3]);
-        assert_eq!(inputs, ["a\u{102}", "\u{100}\u{101}\u{102}"]);
-        assert_eq!(output, "\u{100}\u{101}\u{102}a");
+        assert_eq!(inputs, ["aC", "ABC"]);
+        assert_eq!(output, "ABCa");
     }
 
     #[test]
