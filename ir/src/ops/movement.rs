@@ -356,10 +356,10 @@ impl Bounds {
             None => None,
         };
         let shape = ctx.shape(input)?;
+        let dt = ctx.datum_type(input)?;
         ensure!(
-            shape.len() <= 1 && (known.is_some() || ctx.datum_type(input)?.is_integer()),
-            "input {input} ({name}) has shape {shape:?} and type {:?}, but must be integers, of rank 1",
-            ctx.datum_type(input)?
+            shape.len() <= 1 && (dt.is_integer() || dt.is_tdim()),
+            "input {input} ({name}) has shape {shape:?} and type {dt:?}, but must be integers, of rank 1"
         );
         let count = match shape.first() {
             None => 1,
