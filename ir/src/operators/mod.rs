@@ -1,5 +1,6 @@
 //! Operators of tract's that tract does not have.
 
 pub(crate) mod adaptive_pool;
+pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
 pub(crate) mod range;
