@@ -14,14 +14,15 @@ use tract_openvino::tract_onnx::tract_core::plan::eval;
 use tract_openvino::tract_onnx::tract_hir::internal::ensure;
 
 use crate::inputs::InputOptions;
-use crate::model::{ReadingOptions, model_file};
+use crate::model::{Model, ReadingOptions, input_names, model_file, shapes_of};
 use crate::panics::during;
 use crate::report::{GOOD, output, print_table, printable, table};
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub struct Bench {
-    /// A .onnx file, a model folder (its first data set is fed), or an NNEF archive
+    /// A .onnx file, a .xml file of OpenVINO IR, a model folder (its first data set is fed), or an NNEF
+    /// archive
     model: PathBuf,
     /// How many threads tract may use
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -73,11 +74,15 @@ impl Bench {
             1 => Executor::SingleThread,
             threads => Executor::multithread(threads.into()),
         });
-        let typed = self.reading.read(&model_file(&self.model)?)?.into_typed()?;
-        let inputs = if self.model.is_dir() && !self.inputs.are_given() {
-            Case::load(&self.model)?.data_sets.swap_remove(0).inputs
+        let file = model_file(&self.model)?;
+        let (typed, inputs) = if self.model.is_dir() && !self.inputs.are_given() {
+            let inputs = Case::load(&self.model)?.data_sets.swap_remove(0).inputs;
+            let shapes = shapes_of(input_names(&file)?, &inputs);
+            (self.reading.read_for(&file, &shapes, Model::into_typed)?, inputs)
         } else {
-            self.inputs.tensors(&typed)?
+            let typed = self.reading.read_for(&file, &self.inputs.shapes()?, Model::into_typed)?;
+            let inputs = self.inputs.tensors(&typed)?;
+            (typed, inputs)
         };
         let inputs: TVec<TValue> = inputs.into_iter().map(TValue::from).collect();
         let plan = during("optimizing the model", || typed.into_optimized()?.into_runnable())?;

@@ -17,7 +17,7 @@ use crate::report::{NAME, error_with_help, list, output};
 /// Arguments of `convert`.
 #[derive(Debug, Args)]
 pub struct Convert {
-    /// A .onnx file, a model folder, or an NNEF archive
+    /// A .onnx file, a .xml file of OpenVINO IR, a model folder, or an NNEF archive
     model: PathBuf,
     /// The archive: .nnef.tgz (or .tgz) or .nnef.tar
     output: PathBuf,

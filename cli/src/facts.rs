@@ -1,6 +1,6 @@
 //! `facts`: the graph as a table.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{Debug, Display};
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,8 +13,10 @@ use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::ops::konst::Const;
 use tract_openvino::tract_onnx::tract_hir::infer::Factoid;
 use tract_openvino::tract_onnx::tract_hir::internal::{Fact, Op};
+use tract_openvino_ir::document::{Document, Layer};
+use tract_openvino_ir::ir;
 
-use crate::model::{Model, ReadingOptions, outlet_name};
+use crate::model::{Kind, Model, ReadingOptions, document, model_file, outlet_name};
 use crate::panics::during;
 use crate::report::{GOOD, error_with_help, output, print_table, printable, shorten, table};
 use crate::tensors::elements;
@@ -22,7 +24,7 @@ use crate::tensors::elements;
 /// Arguments of `facts`.
 #[derive(Debug, Args)]
 pub struct Facts {
-    /// A .onnx file, a model folder, or an NNEF archive
+    /// A .onnx file, a .xml file of OpenVINO IR, a model folder, or an NNEF archive
     model: PathBuf,
     /// How far tract takes the model
     #[arg(long, value_name = "STAGE", default_value = "typed", value_parser = crate::stage_parser())]
@@ -56,6 +58,8 @@ struct OutletFacts {
 struct NodeFacts {
     name: String,
     operator: String,
+    /// The operation of OpenVINO IR that it is there for, and its revision.
+    layer: Option<String>,
     parameters: Vec<String>,
     /// Of constants and inputs, which are shown elsewhere.
     has_no_row: bool,
@@ -72,8 +76,12 @@ struct GraphFacts {
 
 impl Facts {
     pub fn run(&self) -> TractResult<bool> {
-        let model = self.reading.read(&self.model)?;
-        let graph = graph_facts(model, self.stage)?;
+        let file = model_file(&self.model)?;
+        let model = self.reading.read(&file)?;
+        let mut graph = graph_facts(model, self.stage)?;
+        if Kind::of(&file)? == Kind::Ir {
+            graph.add_layers(&document(&file)?);
+        }
         let mut out = output();
         if self.json {
             let text = serde_json::to_string_pretty(&graph.json(&self.model, self.stage))?;
@@ -96,7 +104,8 @@ fn graph_facts(model: Model, stage: Stage) -> TractResult<GraphFacts> {
         (Model::Typed(_), Stage::Loaded) => {
             let stages = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
             let help = format!("stages that it has: {}", stages.map(Stage::name).join(", "));
-            let message = "an NNEF archive has no stage loaded: it has types and shapes already";
+            let message =
+                "only ONNX models have a stage loaded: others have types and shapes already";
             return Err(error_with_help(message, [help]));
         }
         (model, _) => model.into_typed()?,
@@ -107,6 +116,12 @@ fn graph_facts(model: Model, stage: Stage) -> TractResult<GraphFacts> {
         Stage::Optimized => typed.into_optimized(),
     });
     GraphFacts::new(&model?, typed_fact)
+}
+
+/// The number of the first operation set that has a layer's revision.
+fn registry_revision(layer: &Layer) -> String {
+    let since = ir().registry().since(layer);
+    since.map_or_else(|| layer.opset.clone(), |since| since.to_string())
 }
 
 fn inference_fact(fact: &InferenceFact) -> Known {
@@ -152,6 +167,7 @@ impl GraphFacts {
             nodes.push(NodeFacts {
                 name: printable(&node.name),
                 operator: node.op().name().into_owned(),
+                layer: None,
                 parameters: node.op().info()?,
                 has_no_row: node.op_is::<Const>() || model.input_outlets()?.contains(&id.into()),
                 inputs: outlets(&node.inputs)?,
@@ -161,6 +177,28 @@ impl GraphFacts {
         let inputs = outlets(model.input_outlets()?)?;
         let outputs = outlets(model.output_outlets()?)?;
         Ok(GraphFacts { inputs, outputs, nodes, symbols: symbols.into_iter().collect() })
+    }
+
+    /// Says of each node which operation of which revision it is there for: nodes have the names of their
+    /// layers, with a suffix where a layer becomes several.
+    fn add_layers(&mut self, document: &Document) {
+        let mut operations = HashMap::new();
+        let mut graphs = vec![(String::new(), &document.graph)];
+        while let Some((prefix, graph)) = graphs.pop() {
+            for layer in &graph.layers {
+                let revision = registry_revision(layer);
+                let name = format!("{prefix}{}", layer.name);
+                for body in &layer.bodies {
+                    graphs.push((format!("{name}/"), &body.graph));
+                }
+                operations.insert(printable(&name), format!("{}-{revision}", layer.operation));
+            }
+        }
+        for node in &mut self.nodes {
+            let ends = node.name.match_indices('.').map(|(end, _)| end).rev();
+            let names = std::iter::once(node.name.len()).chain(ends).map(|end| &node.name[..end]);
+            node.layer = names.filter_map(|name| operations.get(name)).next().cloned();
+        }
     }
 
     fn print(&self, out: &mut impl Write) -> TractResult<()> {
@@ -185,7 +223,10 @@ impl GraphFacts {
                 };
                 outlets.iter().map(line).collect::<Vec<_>>().join("\n")
             };
+            let layer = node.layer.as_ref().filter(|layer| **layer != node.operator);
+            let layer = layer.map(|layer| format!("of {layer}"));
             let operator = std::iter::once(&node.operator)
+                .chain(&layer)
                 .chain(&node.parameters)
                 .cloned()
                 .collect::<Vec<_>>();
@@ -210,6 +251,7 @@ impl GraphFacts {
             json!({
                 "name": node.name,
                 "operator": node.operator,
+                "layer": node.layer,
                 "parameters": node.parameters,
                 "inputs": outlets(&node.inputs),
                 "outputs": outlets(&node.outputs),

@@ -10,7 +10,7 @@ use tract_openvino::tract_onnx::tract_core::ops::array as stock;
 use tract_openvino::tract_onnx::tract_core::ops::cast::Cast;
 use tract_openvino::tract_onnx::tract_hir::internal::{DimLike, bail, format_err};
 
-use crate::model::outlet_name;
+use crate::model::{InputShape, outlet_name, shapes_of};
 use crate::report::{error_with_help, unknown_name};
 use crate::tensors::TensorFile;
 
@@ -47,6 +47,13 @@ impl InputOptions {
     /// Whether there are any: a model folder has its own.
     pub fn are_given(&self) -> bool {
         self.random || !self.inputs.is_empty()
+    }
+
+    /// The shapes of the inputs that are given.
+    pub fn shapes(&self) -> TractResult<Vec<InputShape>> {
+        let tensors = self.inputs.iter().map(|(name, file)| file.read(name));
+        let tensors = tensors.collect::<TractResult<Vec<Tensor>>>()?;
+        Ok(shapes_of(self.inputs.iter().map(|(name, _)| name.clone()), &tensors))
     }
 
     /// Tensors for all inputs of a model.

@@ -1,6 +1,6 @@
-//! Reading models, and their symbols.
+//! Reading models, their symbols and the sizes of their inputs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{Debug, Display};
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,17 @@ use clap::{Args, ValueEnum};
 use model_cases::{Stage, StagedModel};
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_hir::infer::{Factoid, ShapeFactoid};
 use tract_openvino::tract_onnx::tract_hir::internal::{
-    Fact, Op, TractErrorContext, ensure, format_err,
+    Fact, Op, TractErrorContext, ensure, format_err, parse_tdim,
 };
 use tract_openvino::tract_onnx::{Onnx, WithOnnx, onnx};
 use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino, tract_nnef};
+use tract_openvino_ir::document::Document;
+use tract_openvino_ir::{Ir, ir};
 
 use crate::panics::{catch, during};
-use crate::report::{error_with_help, list, printable, unknown_name};
+use crate::report::{error_with_help, list, note, printable, unknown_name};
 
 /// How models are read.
 #[derive(Debug, Args)]
@@ -24,15 +27,44 @@ pub struct ReadingOptions {
     /// Give a symbol in the model's shapes a value
     #[arg(long = "set", value_name = "SYMBOL=VALUE", value_parser = symbol_value)]
     pub symbols: Vec<(String, usize)>,
-    /// What negative indices mean where the operator's revision does not define them
-    #[arg(long, value_name = "MEANING", default_value = "as-specified")]
-    negative_indices: NegativeIndices,
+    /// Give an input sizes or symbols, like x=N,3,32*h,32*w; ? leaves a dimension as it is
+    #[arg(long = "shape", value_name = "INPUT=SHAPE", value_parser = input_shape)]
+    shapes: Vec<InputShape>,
+    /// What negative indices mean where the operator's revision does not define them [default:
+    /// as-specified for ONNX, wrap for OpenVINO IR, as OpenVINO does]
+    #[arg(long, value_name = "MEANING")]
+    negative_indices: Option<NegativeIndices>,
+    /// The weights of an OpenVINO IR model [default: the .bin beside the .xml]
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
     /// Run Gather and GatherND of the standard ONNX domain on these operators, too
     #[arg(long)]
     standard_gather: bool,
     /// Ignore the types and shapes that an ONNX file declares for what its nodes compute
     #[arg(long)]
     ignore_value_info: bool,
+}
+
+/// A shape for an input, as text.
+pub type InputShape = (String, String);
+
+fn input_shape(text: &str) -> Result<InputShape, String> {
+    // A name may have = in it, a shape has not.
+    let (input, shape) =
+        text.rsplit_once('=').ok_or("it must be an input's name, = and a shape")?;
+    Ok((input.into(), shape.into()))
+}
+
+/// The shapes of the tensors that inputs are fed.
+pub fn shapes_of<'a>(
+    names: impl IntoIterator<Item = String>,
+    tensors: impl IntoIterator<Item = &'a Tensor>,
+) -> Vec<InputShape> {
+    let shape = |tensor: &Tensor| {
+        let sizes: Vec<String> = tensor.shape().iter().map(|size| size.to_string()).collect();
+        sizes.join(",")
+    };
+    names.into_iter().zip(tensors).map(|(name, tensor)| (name, shape(tensor))).collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
@@ -58,17 +90,48 @@ fn symbol_value(text: &str) -> Result<(String, usize), String> {
 pub enum Model {
     /// From ONNX: types and shapes are yet to be found.
     Loaded(InferenceModel),
-    /// From NNEF.
+    /// From NNEF or OpenVINO IR.
     Typed(TypedModel),
 }
+
+/// What kind of model a file is, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Onnx,
+    Ir,
+    Nnef,
+}
+
+impl Kind {
+    pub fn of(file: &Path) -> TractResult<Kind> {
+        if is_nnef(file) {
+            return Ok(Kind::Nnef);
+        }
+        match file.extension().and_then(|extension| extension.to_str()) {
+            Some("onnx") => Ok(Kind::Onnx),
+            Some("xml") => Ok(Kind::Ir),
+            _ => Err(error_with_help(
+                format!("{} is of no known kind by its name", file.display()),
+                ["a model is a .onnx file, a .xml file of OpenVINO IR, a folder with one of them, or an \
+                  NNEF archive: .nnef.tgz, .nnef.tar or .tgz"
+                    .into()],
+            )),
+        }
+    }
+}
+
+/// What a model folder is.
+pub const MODEL_FOLDER: &str =
+    "a model folder has a model.onnx, or a model.xml and a model.bin, and test_data_set_N folders";
 
 /// Where a model is: a file, or the file in a model folder.
 pub fn model_file(path: &Path) -> TractResult<PathBuf> {
     if path.is_dir() {
-        let file = path.join("model.onnx");
-        let help = "a model folder has a model.onnx and test_data_set_N folders".into();
-        let error = || error_with_help(format!("{} has no model.onnx", path.display()), [help]);
-        return if file.is_file() { Ok(file) } else { Err(error()) };
+        let files = model_cases::Model::FILES.map(|file| path.join(file));
+        return files.into_iter().find(|file| file.is_file()).ok_or_else(|| {
+            let message = format!("{} has no model.onnx and no model.xml", path.display());
+            error_with_help(message, [MODEL_FOLDER.into()])
+        });
     }
     ensure!(path.exists(), "there is no file {}", path.display());
     Ok(path.into())
@@ -86,37 +149,88 @@ pub fn nnef() -> tract_nnef::internal::Nnef {
 }
 
 impl ReadingOptions {
-    fn reader(&self) -> Onnx {
+    fn wraps(&self) -> bool {
+        self.negative_indices == Some(NegativeIndices::Wrap)
+    }
+
+    fn onnx(&self) -> Onnx {
         let mut options = OpenVinoOptions::default().with_standard_gather(self.standard_gather);
-        if self.negative_indices == NegativeIndices::Wrap {
+        if self.wraps() {
             options = options.with_negative_indices(tract_openvino::NegativeIndices::Wrap);
         }
         onnx().with_openvino_options(options).with_ignore_value_info(self.ignore_value_info)
     }
 
+    fn ir(&self, shapes: &[InputShape]) -> Ir {
+        let mut ir = ir();
+        if let Some(meaning) = self.negative_indices {
+            ir = ir.with_negative_indices(match meaning {
+                NegativeIndices::AsSpecified => tract_openvino::NegativeIndices::AsSpecified,
+                NegativeIndices::Wrap => tract_openvino::NegativeIndices::Wrap,
+            });
+        }
+        if let Some(weights) = &self.weights {
+            ir = ir.with_weights(weights);
+        }
+        let shapes = self.shapes.iter().chain(shapes).cloned();
+        shapes.fold(ir, |ir, (input, shape)| ir.with_input_shape(input, shape))
+    }
+
     /// Reads a model, by the name of its file, and leaves its symbols as they are.
     pub fn load(&self, path: &Path) -> TractResult<Model> {
+        self.load_with(path, &[])
+    }
+
+    /// The same, with more shapes of inputs than the arguments give.
+    pub fn load_with(&self, path: &Path, shapes: &[InputShape]) -> TractResult<Model> {
         let file = model_file(path)?;
-        let doing = format!("reading {}", file.display());
-        if is_nnef(&file) {
-            let given = self.negative_indices != NegativeIndices::AsSpecified
-                || self.standard_gather
-                || self.ignore_value_info;
-            if given {
-                let message = "options for reading ONNX do not change an NNEF archive";
-                let help = "give them to convert, when the archive is made";
-                return Err(error_with_help(message, [help.into()]));
+        let kind = Kind::of(&file)?;
+        self.refuse_options(kind)?;
+        match kind {
+            Kind::Nnef => {
+                let doing = format!("reading {}", file.display());
+                let model = during(&doing, || nnef().model_for_path(&file))?;
+                ensure!(
+                    self.shapes.is_empty() && shapes.is_empty(),
+                    "the shapes of an NNEF archive are fixed when it is made: give --shape to convert"
+                );
+                Ok(Model::Typed(model))
             }
-            return Ok(Model::Typed(during(&doing, || nnef().model_for_path(&file))?));
+            Kind::Onnx => self.load_onnx(&file, shapes),
+            Kind::Ir => {
+                let doing = format!("reading {}", file.display());
+                during(&doing, || self.ir(shapes).model_for_path(&file)).map(Model::Typed)
+            }
         }
-        if file.extension().is_none_or(|extension| extension != "onnx") {
-            let help = "a model is a .onnx file, a folder with a model.onnx, or an NNEF archive: \
-                        .nnef.tgz, .nnef.tar or .tgz";
-            let message = format!("{} is of no known kind by its name", file.display());
-            return Err(error_with_help(message, [help.into()]));
-        }
-        let reader = self.reader();
-        let proto = catch(&doing, || reader.proto_model_for_path(&file))
+    }
+
+    /// Fails if there are options that do nothing for this kind of model.
+    fn refuse_options(&self, kind: Kind) -> TractResult<()> {
+        let onnx = self.standard_gather || self.ignore_value_info;
+        let (given, message, help) = match kind {
+            Kind::Nnef => (
+                onnx || self.negative_indices.is_some() || self.weights.is_some(),
+                "options for reading ONNX and OpenVINO IR do not change an NNEF archive",
+                "give them to convert, when the archive is made",
+            ),
+            Kind::Ir => (
+                onnx,
+                "options for reading ONNX do not change OpenVINO IR",
+                "leave out --standard-gather and --ignore-value-info",
+            ),
+            Kind::Onnx => (
+                self.weights.is_some(),
+                "the weights of an ONNX model are in its own file",
+                "leave out --weights",
+            ),
+        };
+        if given { Err(error_with_help(message, [help.into()])) } else { Ok(()) }
+    }
+
+    fn load_onnx(&self, file: &Path, shapes: &[InputShape]) -> TractResult<Model> {
+        let doing = format!("reading {}", file.display());
+        let reader = self.onnx();
+        let proto = catch(&doing, || reader.proto_model_for_path(file))
             .with_context(|| format!("{} is not an ONNX file", file.display()))?;
         let folder = file.parent().and_then(Path::to_str);
         let parsed = during(&doing, || reader.parse(&proto, folder));
@@ -128,14 +242,49 @@ impl ReadingOptions {
             file.display(),
             parsed.unresolved_inputs.join(", ")
         );
-        Ok(Model::Loaded(parsed.model))
+        let mut model = parsed.model;
+        for (input, shape) in self.shapes.iter().chain(shapes) {
+            during("giving inputs a shape", || set_input_shape(&mut model, input, shape))?;
+        }
+        Ok(Model::Loaded(model))
     }
 
     /// Reads a model, and gives its symbols the values that they are to have.
     pub fn read(&self, path: &Path) -> TractResult<Model> {
-        let model = self.load(path)?;
-        self.check_symbols("the model has no", &model.symbols())?;
+        self.read_with(path, &[])
+    }
+
+    /// The same, with more shapes of inputs than the arguments give.
+    pub fn read_with(&self, path: &Path, shapes: &[InputShape]) -> TractResult<Model> {
+        let model = self.load_with(path, shapes)?;
+        // Symbols that got a size by a shape are gone.
+        if shapes.is_empty() {
+            self.check_symbols("the model has no", &model.symbols())?;
+        }
         model.with_symbols(&self.symbols)
+    }
+
+    /// Makes something of a model: with the symbols that it has, or, where these do not do, with the sizes
+    /// of the tensors that it is fed.
+    pub fn read_for<T>(
+        &self,
+        path: &Path,
+        shapes: &[InputShape],
+        make: impl Fn(Model) -> TractResult<T>,
+    ) -> TractResult<T> {
+        let error = match self.read(path).and_then(&make) {
+            Ok(made) => return Ok(made),
+            Err(error) if shapes.is_empty() => return Err(error),
+            Err(error) => error,
+        };
+        match self.read_with(path, shapes).and_then(make) {
+            Ok(made) => {
+                note(&format!("the sizes are those of the tensors, because {error:#}"));
+                Ok(made)
+            }
+            // The first error is the one that is about the model as it stands.
+            Err(_) => Err(error),
+        }
     }
 
     /// Fails if a symbol that is to have a value is none of those that there are. `problem` is how
@@ -153,6 +302,70 @@ impl ReadingOptions {
         }
         Ok(())
     }
+}
+
+/// Gives an input of an ONNX model sizes or symbols.
+fn set_input_shape(model: &mut InferenceModel, input: &str, shape: &str) -> TractResult<()> {
+    let outlets = model.input_outlets()?.to_vec();
+    let names: Vec<String> = outlets.iter().map(|outlet| outlet_name(model, *outlet)).collect();
+    let Some(number) = names.iter().position(|name| name == input) else {
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+        return Err(unknown_name(format!("the model has no input {input:?}"), input, &names));
+    };
+    let fact = model.input_fact(number)?.clone();
+    let fields: Vec<&str> = match shape.trim() {
+        "" => vec![],
+        shape => shape.split(',').map(str::trim).collect(),
+    };
+    let known: Vec<Option<TDim>> = fact.shape.dims().map(|dim| dim.concretize()).collect();
+    ensure!(
+        fact.shape.is_open() || known.len() == fields.len(),
+        "input {input:?} has rank {}, but the shape {shape:?} has {} dimensions",
+        known.len(),
+        fields.len()
+    );
+    let dims = fields.iter().enumerate().map(|(axis, field)| match *field {
+        "?" => {
+            let dim = known.get(axis).cloned().flatten();
+            dim.with_context(|| format!("dimension {axis} of input {input:?} is not known"))
+        }
+        field => parse_tdim(&model.symbols, field).map_err(|_| {
+            format_err!("{field:?} is none of ?, a size, a symbol like N, and a product like 32*h")
+        }),
+    });
+    let dims = dims.collect::<TractResult<TVec<TDim>>>()?;
+    let mut shaped = fact;
+    shaped.shape = ShapeFactoid::from(dims);
+    model.set_input_fact(number, shaped)
+}
+
+/// The names of the inputs that a model file is fed, in their order.
+pub fn input_names(path: &Path) -> TractResult<Vec<String>> {
+    let file = model_file(path)?;
+    match Kind::of(&file)? {
+        Kind::Ir => {
+            let graph = document(&file)?.graph;
+            Ok((0..graph.parameters.len())
+                .map(|input| graph.input_names(input).swap_remove(0))
+                .collect())
+        }
+        Kind::Onnx => {
+            let proto = onnx().proto_model_for_path(&file)?;
+            let graph = proto.graph.context("the model has no graph")?;
+            let is_fed = |name: &str| graph.initializer.iter().all(|it| it.name != name);
+            let inputs = graph.input.iter().map(|input| input.name.clone());
+            Ok(inputs.filter(|name| is_fed(name)).collect())
+        }
+        Kind::Nnef => {
+            let model: TypedModel = nnef().model_for_path(&file)?;
+            Ok(model.input_outlets()?.iter().map(|outlet| outlet_name(&model, *outlet)).collect())
+        }
+    }
+}
+
+/// What the XML of an OpenVINO IR model says.
+pub fn document(file: &Path) -> TractResult<Document> {
+    Ok(ir().proto_model_for_path(file)?.document)
 }
 
 /// Fails if the model has operators that nobody implements, and names them all.
@@ -205,13 +418,18 @@ fn refuse_unimplemented(
 impl Model {
     /// The names of the symbols in its shapes.
     pub fn symbols(&self) -> Vec<String> {
-        let scope = match self {
-            Model::Loaded(model) => &model.symbols,
-            Model::Typed(model) => &model.symbols,
+        let symbols: BTreeSet<String> = match self {
+            Model::Loaded(model) => {
+                model.symbols.all_symbols().iter().map(Symbol::to_string).collect()
+            }
+            // Its scope has names of dimensions too that turned out to be others.
+            Model::Typed(model) => {
+                let facts = model.nodes().iter().flat_map(|node| &node.outputs);
+                let dims = facts.flat_map(|output| output.fact.shape.iter());
+                dims.flat_map(TDim::symbols).map(|symbol| symbol.to_string()).collect()
+            }
         };
-        let mut names: Vec<String> = scope.all_symbols().iter().map(Symbol::to_string).collect();
-        names.sort();
-        names
+        symbols.into_iter().collect()
     }
 
     /// Gives those of these symbols that it has a value.

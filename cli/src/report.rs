@@ -93,6 +93,14 @@ fn unless_closed<T>(result: io::Result<T>, instead: T) -> io::Result<T> {
     }
 }
 
+/// Tells something beside the output, on standard error.
+pub fn note(text: &str) {
+    let width = terminal_width(&io::stderr());
+    let text = format!("{GOOD}note:{GOOD:#} {}\n", wrap(text, "      ", width));
+    // Where standard error is closed there is nobody to tell.
+    let _ = anstream::stderr().write_all(text.as_bytes());
+}
+
 /// Prints an error with its causes and advice.
 pub fn show_error(error: &TractError) {
     let mut causes: Vec<String> = error.chain().map(|cause| cause.to_string()).collect();

@@ -9,7 +9,9 @@ use tract_openvino::tract_onnx::prelude::*;
 
 use crate::check::ToleranceOptions;
 use crate::inputs::InputOptions;
-use crate::model::{Model, ReadingOptions, model_file, outlet_name};
+use crate::model::{
+    InputShape, Model, ReadingOptions, input_names, model_file, outlet_name, shapes_of,
+};
 use crate::panics::during;
 use crate::report::{BAD, GOOD, NAME, error_with_help, output, shorten};
 use crate::tensors::{Format, elements, save_to_folder, save_to_npz};
@@ -17,7 +19,7 @@ use crate::tensors::{Format, elements, save_to_folder, save_to_npz};
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// A .onnx file, a model folder, or an NNEF archive
+    /// A .onnx file, a .xml file of OpenVINO IR, a model folder, or an NNEF archive
     model: PathBuf,
     /// Save the outputs to a folder, or to one FILE.npz
     #[arg(short, long, value_name = "FOLDER|FILE.npz")]
@@ -48,10 +50,38 @@ impl Runnable {
     }
 
     /// Runs it, and gives the outputs with their names.
-    fn run(&self, inputs: &[Tensor]) -> TractResult<Vec<(String, Tensor)>> {
+    fn run(&mut self, inputs: &[Tensor]) -> TractResult<Vec<(String, Tensor)>> {
         let outputs = during("running the model", || self.optimized.run_as_onnx(inputs))?;
         let names = self.typed.output_outlets()?.iter().map(|it| outlet_name(&self.typed, *it));
         Ok(names.zip(outputs).collect())
+    }
+}
+
+/// A model that is read anew for other sizes where its symbols do not do for all.
+struct Models<'a> {
+    reading: &'a ReadingOptions,
+    file: &'a Path,
+    open: TractResult<Runnable>,
+    sized: Option<(Vec<InputShape>, Runnable)>,
+}
+
+impl Models<'_> {
+    fn new<'a>(reading: &'a ReadingOptions, file: &'a Path) -> Models<'a> {
+        Models { reading, file, open: reading.read(file).and_then(Runnable::new), sized: None }
+    }
+
+    /// The model for these inputs. Its variables stay from run to run as long as it is the same model.
+    fn for_inputs(&mut self, inputs: &[Tensor]) -> TractResult<&mut Runnable> {
+        if let Ok(model) = &mut self.open {
+            return Ok(model);
+        }
+        let shapes = shapes_of(input_names(self.file)?, inputs);
+        if self.sized.as_ref().is_none_or(|(known, _)| *known != shapes) {
+            let model = self.reading.read_for(self.file, &shapes, Runnable::new)?;
+            self.sized = Some((shapes, model));
+        }
+        let (_, model) = self.sized.as_mut().expect("it was just set");
+        Ok(model)
     }
 }
 
@@ -60,8 +90,9 @@ impl Run {
     pub fn run(&self) -> TractResult<bool> {
         let mut out = output();
         let file = model_file(&self.model)?;
-        let model = Runnable::new(self.reading.read(&file)?)?;
         if !self.model.is_dir() || self.inputs.are_given() {
+            let shapes = self.inputs.shapes()?;
+            let mut model = self.reading.read_for(&file, &shapes, Runnable::new)?;
             let outputs = model.run(&self.inputs.tensors(&model.typed)?)?;
             writeln!(out, "{}", self.model.display())?;
             show(&mut out, &outputs)?;
@@ -72,9 +103,10 @@ impl Run {
         self.check_output(&case)?;
         writeln!(out, "{}", self.model.display())?;
         let mut all_match = true;
+        let mut models = Models::new(&self.reading, &file);
         for (number, data_set) in case.data_sets.iter().enumerate() {
             writeln!(out, "test_data_set_{number}")?;
-            let outputs = model.run(&data_set.inputs)?;
+            let outputs = models.for_inputs(&data_set.inputs)?.run(&data_set.inputs)?;
             show(&mut out, &outputs)?;
             for (k, (expected, (_, got))) in data_set.outputs.iter().zip(&outputs).enumerate() {
                 match compare_within(expected, got, self.tolerance.tolerance()) {

@@ -2,6 +2,8 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(test)]
+mod bad_input;
 pub mod document;
 mod operators;
 mod ops;

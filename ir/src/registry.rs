@@ -74,6 +74,11 @@ impl Registry {
         operations
     }
 
+    /// The first operation set that has the revision that a layer means, if that can be read.
+    pub fn since(&self, layer: &Layer) -> Option<u32> {
+        self.find(layer).ok().map(|(_, since)| since)
+    }
+
     /// The function for a layer, or why there is none.
     pub(crate) fn find(&self, layer: &Layer) -> Result<(Arc<Translate>, u32), String> {
         let Layer { operation, opset, .. } = layer;
@@ -109,5 +114,80 @@ impl Registry {
 impl std::fmt::Debug for Registry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.operations()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The document of the operations: `ir/docs/operations.md`.
+    fn document() -> String {
+        let ir = crate::ir();
+        let operations = ir.registry().operations();
+        let rows = operations.iter().map(|(operation, revisions)| {
+            let revisions: Vec<String> = revisions.iter().map(u32::to_string).collect();
+            format!("| {operation} | {} |\n", revisions.join(", "))
+        });
+        format!(
+            "# Operations that can be read\n\n\
+             Besides `Parameter`, `Constant` and `Result`. A revision goes by the first operation set that has \
+             it; a layer that\nnames an operation set means the newest revision that is not newer. \
+             {} operations:\n\n\
+             | operation | revisions, by their first operation set |\n|---|---|\n{}",
+            operations.len(),
+            rows.collect::<String>()
+        )
+    }
+
+    /// With the variable `BLESS` it is written.
+    #[test]
+    fn the_document_of_operations_is_what_the_registry_has() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md");
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(path, document()).unwrap();
+        }
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(
+            text,
+            document(),
+            "write it anew: BLESS=1 cargo test --package tract-openvino-ir"
+        );
+    }
+
+    fn layer(operation: &str, opset: &str) -> Layer {
+        Layer {
+            id: 0,
+            name: "layer".into(),
+            operation: operation.into(),
+            opset: opset.into(),
+            attributes: Default::default(),
+            inputs: vec![],
+            outputs: vec![],
+            output_names: vec![],
+            bodies: vec![],
+        }
+    }
+
+    #[test]
+    fn the_newest_revision_that_is_not_newer_than_the_operation_set() {
+        let ir = crate::ir();
+        for (operation, opset, expected) in [
+            ("Gather", "opset1", 1),
+            ("Gather", "opset6", 1),
+            ("Gather", "opset7", 7),
+            ("Gather", "opset16", 8),
+            ("gather", "OPSET8", 8),
+            ("MVN", "opset1", 2),
+            ("GRUCell", "extension", 3),
+        ] {
+            let since = ir.registry().since(&layer(operation, opset));
+            assert_eq!(since, Some(expected), "{operation} {opset}");
+        }
+        for (operation, opset) in
+            [("Gather", "opset0"), ("Gather", "opset17"), ("Gather", "extension")]
+        {
+            assert_eq!(ir.registry().since(&layer(operation, opset)), None, "{operation} {opset}");
+        }
     }
 }

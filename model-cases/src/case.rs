@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tract_onnx::Onnx;
 use tract_onnx::pb::{ModelProto, TensorProto};
 use tract_onnx::prelude::*;
-use tract_onnx::tract_hir::internal::{TractErrorContext, ensure, format_err};
+use tract_onnx::tract_hir::internal::{TractErrorContext, ensure};
 
 use crate::compare::{Tolerance, compare, compare_within};
 use crate::stage::{Stage, StagedModel};
@@ -126,7 +126,21 @@ impl Case {
         Ok(())
     }
 
-    /// Takes the model to each of the stages, runs all data sets there, and says what goes wrong: an
+    /// The data sets that follow each other with inputs of the same shapes, with the number of the first.
+    pub fn by_shapes(&self) -> Vec<(usize, Case)> {
+        let mut number = 0;
+        let same = |a: &DataSet, b: &DataSet| {
+            a.inputs.iter().map(Tensor::shape).eq(b.inputs.iter().map(Tensor::shape))
+        };
+        let group = |data_sets: &[DataSet]| {
+            let first = number;
+            number += data_sets.len();
+            (first, Case { data_sets: data_sets.to_vec(), ..self.clone() })
+        };
+        self.data_sets.chunk_by(same).map(group).collect()
+    }
+
+    /// Takes the model to each of the stages, runs all data sets there in their order, and says what goes wrong: an
     /// error, an output that is not the expected one, or a fact of an output that does not hold.
     pub fn check(
         &self,
@@ -136,7 +150,7 @@ impl Case {
     ) -> Vec<Failure> {
         let mut failures = vec![];
         for &stage in stages {
-            let model = match at(stage) {
+            let mut model = match at(stage) {
                 Ok(model) => model,
                 Err(error) => {
                     failures.push(Failure { stage, data_set: None, error });
@@ -144,7 +158,7 @@ impl Case {
                 }
             };
             for (number, data_set) in self.data_sets.iter().enumerate() {
-                if let Err(error) = data_set.check(&model, tolerance) {
+                if let Err(error) = data_set.check(&mut model, tolerance) {
                     failures.push(Failure { stage, data_set: Some(number), error });
                 }
             }
@@ -154,7 +168,10 @@ impl Case {
 
     /// Expects from now on what the model computes. Gives the numbers of the data sets and outputs
     /// that this changes; the files stay.
-    pub fn expect_outputs_of(&mut self, model: &StagedModel) -> TractResult<Vec<(usize, usize)>> {
+    pub fn expect_outputs_of(
+        &mut self,
+        model: &mut StagedModel,
+    ) -> TractResult<Vec<(usize, usize)>> {
         let mut changed = vec![];
         for (number, data_set) in self.data_sets.iter_mut().enumerate() {
             let outputs = model.run_as_onnx(&data_set.inputs)?;
@@ -197,11 +214,10 @@ impl DataSet {
         Ok(DataSet { input_protos, inputs, outputs })
     }
 
-    fn check(&self, model: &StagedModel, tolerance: Tolerance) -> TractResult<()> {
+    fn check(&self, model: &mut StagedModel, tolerance: Tolerance) -> TractResult<()> {
         let outputs = model.run_as_onnx(&self.inputs)?;
         for (number, (expected, got)) in self.outputs.iter().zip(&outputs).enumerate() {
-            compare_within(expected, got, tolerance)
-                .map_err(|difference| format_err!("output {number}: {difference}"))?;
+            compare_within(expected, got, tolerance).with_context(|| format!("output {number}"))?;
         }
         model.check_facts(&self.inputs, &outputs)
     }

@@ -11,8 +11,9 @@ pub enum Difference {
     Type { expected: DatumType, got: DatumType },
     /// In the shape.
     Shape { expected: Vec<usize>, got: Vec<usize> },
-    /// In an element, the first that differs.
-    Element { position: Vec<usize>, expected: String, got: String },
+    /// In an element, the first that differs. `is_close` says that all are floats that are as near to those
+    /// that are expected as rounding may leave them ([`Tolerance::ROUNDING`]).
+    Element { position: Vec<usize>, expected: String, got: String, is_close: bool },
 }
 
 impl std::error::Error for Difference {}
@@ -26,7 +27,7 @@ impl fmt::Display for Difference {
             Difference::Shape { expected, got } => {
                 write!(f, "shape {expected:?} expected, got {got:?}")
             }
-            Difference::Element { position, expected, got } => {
+            Difference::Element { position, expected, got, .. } => {
                 write!(f, "{expected} expected at {position:?}, got {got}")
             }
         }
@@ -46,6 +47,9 @@ pub struct Tolerance {
 impl Tolerance {
     /// Equal numbers, and NaN where NaN is expected.
     pub const EXACT: Tolerance = Tolerance { atol: 0., rtol: 0. };
+
+    /// What is nearer than this may be a matter of rounding, in a whole network.
+    pub const ROUNDING: Tolerance = Tolerance { atol: 1e-3, rtol: 1e-3 };
 
     fn allows(self, expected: f64, got: f64) -> bool {
         let equal = expected == got || expected.is_nan() && got.is_nan();
@@ -77,14 +81,17 @@ pub fn compare_within(
     if dt.is_copy() && expected.as_bytes() == got.as_bytes() {
         return Ok(());
     }
-    let position = match dt {
+    let floats = |tolerance: Tolerance| match dt {
         DatumType::F16 => {
             first_difference::<f16>(expected, got, |a, b| tolerance.allows(a.to_f64(), b.to_f64()))
         }
         DatumType::F32 => first_difference::<f32>(expected, got, |a, b| {
             tolerance.allows((*a).into(), (*b).into())
         }),
-        DatumType::F64 => first_difference::<f64>(expected, got, |a, b| tolerance.allows(*a, *b)),
+        _ => first_difference::<f64>(expected, got, |a, b| tolerance.allows(*a, *b)),
+    };
+    let position = match dt {
+        dt if dt.is_float() => floats(tolerance),
         DatumType::String => first_difference::<String>(expected, got, |a, b| a == b),
         DatumType::TDim => first_difference::<TDim>(expected, got, |a, b| a == b),
         DatumType::Blob => first_difference::<Blob>(expected, got, |a, b| a == b),
@@ -103,6 +110,7 @@ pub fn compare_within(
         position: coordinates(number, shape),
         expected: element(expected),
         got: element(got),
+        is_close: dt.is_float() && floats(Tolerance::ROUNDING).is_none(),
     })
 }
 

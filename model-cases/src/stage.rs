@@ -39,7 +39,8 @@ impl fmt::Display for Stage {
     }
 }
 
-/// A model that tract can run, with what tract knows of its outputs.
+/// A model that tract can run, with what tract knows of its outputs, and the variables that it has from run to
+/// run.
 pub struct StagedModel {
     /// The facts of the inputs, for the binding of their symbols.
     inputs: Vec<TVec<TDim>>,
@@ -50,7 +51,7 @@ pub struct StagedModel {
 
 enum Plan {
     Inference(Box<InferenceModel>),
-    Typed(Arc<TypedRunnableModel>),
+    Typed(Box<TypedSimpleState>),
 }
 
 impl StagedModel {
@@ -85,11 +86,12 @@ impl StagedModel {
         let outputs =
             outputs.iter().map(|fact| (Some(fact.datum_type), Some(fact.shape.to_tvec())));
         let (inputs, outputs) = (inputs.collect(), outputs.collect());
-        Ok(StagedModel { inputs, outputs, plan: Plan::Typed(model.into_runnable()?) })
+        let state = model.into_runnable()?.spawn()?;
+        Ok(StagedModel { inputs, outputs, plan: Plan::Typed(Box::new(state)) })
     }
 
-    /// Runs the model. Its outputs are as ONNX has them: `i64` where tract has dimensions.
-    pub fn run_as_onnx(&self, inputs: &[Tensor]) -> TractResult<Vec<Tensor>> {
+    /// Runs the model once more. Its outputs are as ONNX has them: `i64` where tract has dimensions.
+    pub fn run_as_onnx(&mut self, inputs: &[Tensor]) -> TractResult<Vec<Tensor>> {
         let as_onnx_has_it = |output: Tensor| match output.datum_type() {
             DatumType::TDim => output.cast_to::<i64>().map(|output| output.into_owned()),
             _ => Ok(output),
@@ -98,9 +100,9 @@ impl StagedModel {
     }
 
     /// Runs the model.
-    pub fn run(&self, inputs: &[Tensor]) -> TractResult<Vec<Tensor>> {
+    pub fn run(&mut self, inputs: &[Tensor]) -> TractResult<Vec<Tensor>> {
         let values = inputs.iter().cloned().map(TValue::from).collect();
-        let outputs = match &self.plan {
+        let outputs = match &mut self.plan {
             Plan::Inference(model) => {
                 // tract runs a model that is not typed on the very shapes of its inputs only.
                 let mut model = (**model).clone();
@@ -109,7 +111,7 @@ impl StagedModel {
                 }
                 model.into_runnable()?.run(values)?
             }
-            Plan::Typed(plan) => plan.run(values)?,
+            Plan::Typed(state) => state.run(values)?,
         };
         Ok(outputs.into_iter().map(|output| output.into_tensor()).collect())
     }

@@ -60,7 +60,7 @@ fn decluttered_ops(model: &TypedModel) -> Vec<String> {
 fn check(model: &TypedModel, data: Tensor, expected: &[&str]) {
     assert_eq!(decluttered_ops(model), expected);
     let run = |stage| {
-        let model = StagedModel::from_typed(model.clone(), stage).unwrap();
+        let mut model = StagedModel::from_typed(model.clone(), stage).unwrap();
         model.run(std::slice::from_ref(&data)).unwrap()
     };
     let typed = run(Stage::Typed);
@@ -485,7 +485,7 @@ fn a_slice_does_not_hide_batch_dimensions_that_differ() {
     let slice = model.wire_node("slice", Slice::new(0, 0, 2), &output).unwrap();
     model.select_output_outlets(&slice).unwrap();
     for stage in [Stage::Typed, Stage::Decluttered, Stage::Optimized] {
-        let model = StagedModel::from_typed(model.clone(), stage).unwrap();
+        let mut model = StagedModel::from_typed(model.clone(), stage).unwrap();
         let indices = |batch: usize| Tensor::zero::<i64>(&[batch, 3]).unwrap();
         model.run(&[counting(&[4, 5]), indices(4)]).unwrap();
         model.run(&[counting(&[4, 5]), indices(3)]).unwrap_err();

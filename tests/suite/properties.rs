@@ -212,7 +212,7 @@ impl Node {
         model: impl FnOnce() -> TractResult<StagedModel>,
     ) -> Result<(), TestCaseError> {
         let fed = self.fed();
-        let result = model().and_then(|model| {
+        let result = model().and_then(|mut model| {
             let outputs = model.run(&fed)?;
             // Of a model that is not typed nobody has to know more than the ranks then.
             if !(self.axis_at_run_time && stage == Stage::Loaded) {
@@ -625,7 +625,7 @@ fn at_each_of(
 ) -> Result<(), TestCaseError> {
     for &stage in stages {
         let outputs = StagedModel::from_typed(model.clone(), stage)
-            .and_then(|model| model.run(fed))
+            .and_then(|mut model| model.run(fed))
             .map_err(|error| TestCaseError::fail(format!("{stage:?}: {error:?}")))?;
         if let Err(difference) = compare(expected, &outputs[0]) {
             return Err(TestCaseError::fail(format!("{stage:?}: {difference}")));

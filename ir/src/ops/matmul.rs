@@ -1,3 +1,421 @@
-use crate::registry::Registry;
+//! Products of matrices, and attention.
 
-pub(super) fn register(_registry: &mut Registry) {}
+use tract_core::internal::*;
+use tract_core::ops::array::{GatherNd, TypedConcat};
+use tract_core::ops::binary::TypedBinOp;
+use tract_core::ops::change_axes::perm_to_ops;
+use tract_core::ops::einsum::EinSum;
+use tract_core::ops::logic::{Iff, comp_lte};
+use tract_core::ops::math::{add, mul, rsqrt};
+use tract_core::ops::nn::SoftmaxKind;
+
+use super::reduce::{softmax, sum};
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("MatMul", 1, mat_mul);
+    registry.add("Einsum", 7, einsum);
+    registry.add("ScaledDotProductAttention", 13, scaled_dot_product_attention);
+}
+
+/// **MatMul-1**: NumPy's product of matrices. `transpose_a` and `transpose_b` swap the last two axes; of
+/// vectors they do nothing.
+fn mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let transpose_a = ctx.attribute_or("transpose_a", false)?;
+    let transpose_b = ctx.attribute_or("transpose_b", false)?;
+    let a = ctx.input(0)?;
+    let b = ctx.input(1)?;
+    product(ctx, "", [a, b], [transpose_a, transpose_b]).map(|output| tvec!(output))
+}
+
+/// The product of matrices, in which each of the two may be transposed. Batches broadcast.
+fn product(
+    ctx: &mut LayerContext,
+    suffix: &str,
+    inputs: [OutletId; 2],
+    transposed: [bool; 2],
+) -> TractResult<OutletId> {
+    let shapes = [ctx.shape_of(inputs[0])?, ctx.shape_of(inputs[1])?];
+    for (number, shape) in shapes.iter().enumerate() {
+        ensure!(!shape.is_empty(), "factor {number} is a scalar, but must have rank 1 or more");
+    }
+    let batches = shapes.clone().map(|shape| shape[..shape.len().saturating_sub(2)].into());
+    let batch_rank = ctx.broadcast_shapes(&batches)?.len();
+    let batch = |rank: usize| ellipsis(batch_rank).skip(batch_rank - rank).collect::<String>();
+    // A vector is one row on the left, one column on the right, which the result has not.
+    let (mut labels, mut output) = ([String::new(), String::new()], batch(batch_rank));
+    for (number, matrix) in [['m', 'k'], ['k', 'n']].into_iter().enumerate() {
+        let rank = shapes[number].len();
+        labels[number] = match rank {
+            1 => "k".into(),
+            _ if transposed[number] => format!("{}{}{}", batch(rank - 2), matrix[1], matrix[0]),
+            _ => format!("{}{}{}", batch(rank - 2), matrix[0], matrix[1]),
+        };
+        output.extend(matrix.into_iter().filter(|label| rank > 1 && *label != 'k'));
+    }
+    let summed = |number: usize| {
+        let axis = labels[number].chars().position(|label| label == 'k');
+        axis.map_or_else(TDim::default, |axis| shapes[number][axis].clone())
+    };
+    ctx.equal(&summed(0), &summed(1), &format!("multiplies {:?} by {:?}", shapes[0], shapes[1]))?;
+    contract(ctx, suffix, inputs, [&labels[0], &labels[1]], &output)
+}
+
+/// Labels for axes that have no letter.
+fn ellipsis(rank: usize) -> impl Iterator<Item = char> {
+    // Letters, so that they are labels wherever tract prints and reads them; not those of equations.
+    ('\u{100}'..).take(rank)
+}
+
+/// A contraction of two tensors by the labels of their axes, in the type of the first.
+///
+/// tract has products of floats and of `i32`.
+fn contract(
+    ctx: &mut LayerContext,
+    suffix: &str,
+    inputs: [OutletId; 2],
+    labels: [&str; 2],
+    output: &str,
+) -> TractResult<OutletId> {
+    let [dt, other] = [ctx.type_of(inputs[0])?, ctx.type_of(inputs[1])?];
+    ensure!(dt == other, "the factors are of types {dt:?} and {other:?}, but must be of one");
+    ensure!(dt.is_number() || dt.is_tdim(), "the factors are of type {dt:?}, but must be numbers");
+    let operating = match dt {
+        dt if dt.is_float() => dt,
+        DatumType::I8 | DatumType::U8 | DatumType::I16 | DatumType::U16 => DatumType::I32,
+        DatumType::I32 => dt,
+        // Exact up to 2^53.
+        _ => DatumType::F64,
+    };
+    let inputs = [ctx.cast("a", inputs[0], operating)?, ctx.cast("b", inputs[1], operating)?];
+    let op = EinSum::new(AxesMapping::from_strs(&labels, &[output])?, operating);
+    let product = ctx.wire(if operating == dt { suffix } else { "product" }, op, &inputs)?;
+    ctx.cast(suffix, product, dt)
+}
+
+/// **ScaledDotProductAttention-13**: `Softmax(q * k^T * scale + mask) * v`. A boolean mask keeps what is true.
+/// With `causal` a query sees the keys up to its own position, from the first, and the mask is not used.
+/// `scale` is 1 / sqrt(width) by default. A query that sees nothing has NaN.
+fn scaled_dot_product_attention(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(3..=5)?;
+    let causal = ctx.attribute("causal")?;
+    for input in 0..3 {
+        let (rank, dt) = (ctx.rank(input)?, ctx.datum_type(input)?);
+        ensure!(rank >= 2, "input {input} has rank {rank}, but must have 3 or more");
+        ensure!(dt.is_float(), "input {input} is of type {dt:?}, but must be floats");
+    }
+    let (query, key, value) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?);
+    let dt = ctx.type_of(query)?;
+    let scores = product(ctx, "scores", [query, key], [false, true])?;
+    let scale = scale(ctx, dt)?;
+    let operands = ctx.broadcast(&[scores, scale])?;
+    let mut scores = ctx.wire("scaled", mul(), &operands)?;
+    if causal {
+        let shape = ctx.shape_of(scores)?;
+        let [.., queries, keys] = &*shape else { bail!("the scores have shape {shape:?}") };
+        let queries = positions(ctx, "queries", queries)?;
+        let queries = ctx.wire("query", AxisOp::Add(1), &[queries])?;
+        let keys = positions(ctx, "keys", keys)?;
+        let keys = ctx.wire("key", AxisOp::Add(0), &[keys])?;
+        let keep = ctx.wire("causal", TypedBinOp(comp_lte(), None), &[keys, queries])?;
+        scores = masked(ctx, scores, keep)?;
+    } else if ctx.input_count() > 3 {
+        let mask = ctx.input(3)?;
+        let mask_dt = ctx.type_of(mask)?;
+        ensure!(
+            mask_dt == dt || mask_dt == DatumType::Bool,
+            "input 3 (attention_mask) is of type {mask_dt:?}, but must be boolean or {dt:?}"
+        );
+        let fact = ctx.fact(3)?;
+        let nothing = fact.konst.as_ref().is_some_and(|mask| mask.is_all_zero().unwrap_or(false));
+        if mask_dt == DatumType::Bool {
+            scores = masked(ctx, scores, mask)?;
+        } else if !(fact.rank() == 0 && nothing) {
+            let operands = ctx.broadcast(&[scores, mask])?;
+            scores = ctx.wire("masked", add(), &operands)?;
+        }
+    }
+    let last = ctx.shape_of(scores)?.len() - 1;
+    let weights = softmax(ctx, "weights", scores, last, SoftmaxKind::Softmax)?;
+    product(ctx, "", [weights, value], [false, false]).map(|output| tvec!(output))
+}
+
+/// The factor of an attention's scores.
+fn scale(ctx: &mut LayerContext, dt: DatumType) -> TractResult<OutletId> {
+    if ctx.input_count() > 4 {
+        let shape = ctx.shape(4)?;
+        ensure!(
+            shape.iter().all(|dim| dim.is_one()),
+            "input 4 (scale) has shape {shape:?}, but must have one element"
+        );
+        let scale = ctx.input(4)?;
+        return ctx.cast("scale", scale, dt);
+    }
+    let shape = ctx.shape(0)?;
+    let width = shape[shape.len() - 1].clone();
+    if let Some(width) = width.as_i64() {
+        return ctx.scalar("scale", 1. / (width as f64).sqrt(), dt, 0);
+    }
+    let width = ctx.add_const("size", tensor0(width))?;
+    let width = ctx.cast("width", width, dt)?;
+    ctx.wire("scale", rsqrt(), &[width])
+}
+
+/// Scores where they are to be kept, and negative infinity elsewhere.
+fn masked(ctx: &mut LayerContext, scores: OutletId, keep: OutletId) -> TractResult<OutletId> {
+    let dt = ctx.type_of(scores)?;
+    let infinity = ctx.scalar("minus_infinity", f64::NEG_INFINITY, dt, 0)?;
+    let operands = ctx.broadcast(&[keep, scores, infinity])?;
+    ctx.wire("masked", Iff, &operands)
+}
+
+/// The numbers from 0 up to a size.
+fn positions(ctx: &mut LayerContext, suffix: &str, size: &TDim) -> TractResult<OutletId> {
+    let ends = [0.to_dim(), size.clone(), 1.to_dim()];
+    let ends = ["start", "stop", "step"]
+        .iter()
+        .zip(ends)
+        .map(|(end, dim)| ctx.add_const(&format!("{suffix}.{end}"), tensor0(dim)));
+    let ends = ends.collect::<TractResult<TVec<OutletId>>>()?;
+    ctx.wire(suffix, tract_core::ops::array::Range::new(size.clone()), &ends)
+}
+
+/// **Einsum-7**: letters name axes, `...` those that have none, of which the last are the same. A letter twice
+/// in one input takes the diagonal. Without `->` the output has the letters that stand once, in order.
+fn einsum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let equation: String = ctx.attribute("equation")?;
+    let ranks: Vec<usize> =
+        (0..ctx.input_count()).map(|input| ctx.rank(input)).collect::<TractResult<_>>()?;
+    let (labels, output) = parse_equation(&equation, &ranks)
+        .with_context(|| format!("equation is {equation:?} for inputs of ranks {ranks:?}"))?;
+    let mut operands = vec![];
+    for (input, labels) in labels.into_iter().enumerate() {
+        let operand = Operand { outlet: ctx.input(input)?, labels };
+        operands.push(operand.with_diagonals(ctx)?);
+    }
+    agree(ctx, &operands, &equation)?;
+    let mut operands = operands.into_iter();
+    let mut result = operands.next().context("there are no inputs, but must be one at least")?;
+    while let Some(operand) = operands.next() {
+        let rest = operands.as_slice();
+        let needed = |label: char| {
+            output.contains(&label) || rest.iter().any(|it| it.labels.contains(&label))
+        };
+        let last = rest.is_empty().then_some(&*output);
+        result = result.times(ctx, operand, needed, last)?;
+    }
+    let result = result.summed(ctx, |label| output.contains(&label))?;
+    let order: TVec<usize> =
+        output.iter().filter_map(|label| result.labels.iter().position(|it| it == label)).collect();
+    ctx.change_axes("transpose", result.outlet, perm_to_ops(&order)).map(|output| tvec!(output))
+}
+
+/// The labels of the axes of the inputs and of the output.
+fn parse_equation(equation: &str, ranks: &[usize]) -> TractResult<(Vec<Vec<char>>, Vec<char>)> {
+    let (left, right) = match equation.split_once("->") {
+        Some((left, right)) => (left, Some(right)),
+        None => (equation, None),
+    };
+    let terms: Vec<&str> = left.split(',').collect();
+    ensure!(terms.len() == ranks.len(), "it has {} terms", terms.len());
+    let mut longest = 0;
+    for (term, rank) in terms.iter().zip(ranks) {
+        let letters = term.chars().filter(|label| *label != '.').count();
+        let unnamed = rank.checked_sub(letters);
+        let unnamed = unnamed.filter(|unnamed| term.contains("...") || *unnamed == 0);
+        longest = longest
+            .max(unnamed.with_context(|| format!("term {term:?} does not fit rank {rank}"))?);
+    }
+    let expand = |term: &str, unnamed: usize| -> TractResult<Vec<char>> {
+        let (before, after) = term.split_once("...").unwrap_or((term, ""));
+        let letters = |text: &str| text.chars().all(|label| label.is_ascii_alphabetic());
+        ensure!(
+            letters(before) && letters(after),
+            "term {term:?} must be letters, with one ellipsis at most"
+        );
+        let unnamed = if term.contains("...") { unnamed } else { 0 };
+        let ellipsis = ellipsis(longest).skip(longest - unnamed);
+        Ok(before.chars().chain(ellipsis).chain(after.chars()).collect())
+    };
+    let inputs = terms
+        .iter()
+        .zip(ranks)
+        .map(|(term, rank)| {
+            let letters = term.chars().filter(|label| *label != '.').count();
+            expand(term, rank - letters)
+        })
+        .collect::<TractResult<Vec<_>>>()?;
+    let occurrences = |label: char| inputs.iter().flatten().filter(|it| **it == label).count();
+    let output = match right {
+        Some(right) => expand(right, longest)?,
+        None => {
+            let mut once: Vec<char> =
+                inputs.iter().flatten().copied().filter(|label| occurrences(*label) == 1).collect();
+            once.retain(|label| label.is_ascii());
+            once.sort_unstable();
+            ellipsis(longest).chain(once).collect()
+        }
+    };
+    for (axis, label) in output.iter().enumerate() {
+        ensure!(occurrences(*label) > 0, "no input has {label:?}, which the output has");
+        ensure!(!output[..axis].contains(label), "the output has {label:?} twice");
+    }
+    Ok((inputs, output))
+}
+
+/// A tensor with a label for each axis.
+struct Operand {
+    outlet: OutletId,
+    labels: Vec<char>,
+}
+
+impl Operand {
+    /// One axis for each label that there are several of.
+    fn with_diagonals(mut self, ctx: &mut LayerContext) -> TractResult<Operand> {
+        let twice = |labels: &[char]| {
+            labels.iter().enumerate().find_map(|(second, label)| {
+                let first = labels[..second].iter().position(|it| it == label)?;
+                Some((first, second))
+            })
+        };
+        while let Some((first, second)) = twice(&self.labels) {
+            let shape = ctx.shape_of(self.outlet)?;
+            let size = ctx.equal(&shape[first], &shape[second], "takes a diagonal")?;
+            let moves = [AxisOp::Move(first, 0), AxisOp::Move(second, 1)];
+            let square = ctx.change_axes("square", self.outlet, moves)?;
+            let positions = positions(ctx, "positions", &size)?;
+            let column = ctx.wire("column", AxisOp::Add(1), &[positions])?;
+            let pairs = ctx.wire("pairs", TypedConcat { axis: 1 }, &[column, column])?;
+            let diagonal = ctx.wire("diagonal", GatherNd { batch_dims: 0 }, &[square, pairs])?;
+            self.outlet = ctx.change_axes("in_place", diagonal, [AxisOp::Move(0, first)])?;
+            self.labels.remove(second);
+        }
+        Ok(self)
+    }
+
+    /// Without the axes that are not needed, which are summed.
+    fn summed(
+        mut self,
+        ctx: &mut LayerContext,
+        needed: impl Fn(char) -> bool,
+    ) -> TractResult<Operand> {
+        let axes: Vec<usize> =
+            (0..self.labels.len()).filter(|axis| !needed(self.labels[*axis])).collect();
+        if axes.is_empty() {
+            return Ok(self);
+        }
+        let summed = sum(ctx, "sum", self.outlet, &axes)?;
+        let removed = axes.iter().rev().map(|axis| AxisOp::Rm(*axis));
+        self.outlet = ctx.change_axes("squeeze", summed, removed)?;
+        self.labels.retain(|label| needed(*label));
+        Ok(self)
+    }
+
+    /// Without axes of size 1 that the other has with another size, unless they are needed.
+    fn squeezed(
+        mut self,
+        ctx: &mut LayerContext,
+        other: &Operand,
+        needed: impl Fn(char) -> bool,
+    ) -> TractResult<Operand> {
+        let (shape, others) = (ctx.shape_of(self.outlet)?, ctx.shape_of(other.outlet)?);
+        for axis in (0..self.labels.len()).rev().filter(|axis| shape[*axis].is_one()) {
+            let label = self.labels[axis];
+            let there = other.labels.iter().position(|it| *it == label);
+            if !needed(label) && there.is_some_and(|there| !others[there].is_one()) {
+                self.outlet = ctx.wire("squeeze", AxisOp::Rm(axis), &[self.outlet])?;
+                self.labels.remove(axis);
+            }
+        }
+        Ok(self)
+    }
+
+    /// The product of two, with all axes that are needed, in the order of the output if it is the last.
+    fn times(
+        self,
+        ctx: &mut LayerContext,
+        other: Operand,
+        needed: impl Fn(char) -> bool,
+        output: Option<&[char]>,
+    ) -> TractResult<Operand> {
+        let a = self.squeezed(ctx, &other, &needed)?;
+        let b = other.squeezed(ctx, &a, &needed)?;
+        let a_labels = a.labels.clone();
+        let a = a.summed(ctx, |label| needed(label) || b.labels.contains(&label))?;
+        let b = b.summed(ctx, |label| needed(label) || a_labels.contains(&label))?;
+        let labels: Vec<char> = match output {
+            Some(output) => output.into(),
+            None => {
+                let new = b.labels.iter().filter(|label| !a.labels.contains(label));
+                a.labels.iter().chain(new).copied().filter(|label| needed(*label)).collect()
+            }
+        };
+        let text = |labels: &[char]| labels.iter().collect::<String>();
+        let terms = [text(&a.labels), text(&b.labels)];
+        let suffix = if output.is_some() { "" } else { "product" };
+        let inputs = [a.outlet, b.outlet];
+        let outlet = contract(ctx, suffix, inputs, [&terms[0], &terms[1]], &text(&labels))?;
+        Ok(Operand { outlet, labels })
+    }
+}
+
+/// Notes that axes with one label have one size, or 1.
+fn agree(ctx: &mut LayerContext, operands: &[Operand], equation: &str) -> TractResult<()> {
+    let mut sizes: Vec<(char, TDim)> = vec![];
+    for operand in operands {
+        let shape = ctx.shape_of(operand.outlet)?;
+        for (label, dim) in operand.labels.iter().zip(shape).filter(|(_, dim)| !dim.is_one()) {
+            match sizes.iter().find(|(it, _)| it == label) {
+                Some((_, size)) => {
+                    ctx.equal(size, &dim, &format!("has one size for each label of {equation:?}"))?;
+                }
+                None => sizes.push((*label, dim)),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(equation: &str, ranks: &[usize]) -> (Vec<String>, String) {
+        let (inputs, output) = parse_equation(equation, ranks).unwrap();
+        let text = |labels: &Vec<char>| labels.iter().collect::<String>();
+        (inputs.iter().map(text).collect(), text(&output))
+    }
+
+    #[test]
+    fn equations() {
+        let (inputs, output) = parsed("bD,Db", &[2, 2]);
+        assert_eq!((inputs, &*output), (vec!["bD".into(), "Db".into()], ""));
+        assert_eq!(parsed("cB,a", &[2, 1]).1, "Bac");
+        assert_eq!(parsed("ij->", &[2]).1, "");
+        let (inputs, output) = parsed("...ij,jk->...ik", &[4, 2]);
+        assert_eq!(inputs, ["\u{100}\u{101}ij", "jk"]);
+        assert_eq!(output, "\u{100}\u{101}ik");
+        let (inputs, output) = parsed("a...,...", &[2, 3]);
+        assert_eq!(inputs, ["a\u{102}", "\u{100}\u{101}\u{102}"]);
+        assert_eq!(output, "\u{100}\u{101}\u{102}a");
+    }
+
+    #[test]
+    fn equations_that_do_not_fit() {
+        for (equation, ranks) in [
+            ("ij->ik", &[2][..]),
+            ("ij->ii", &[2]),
+            ("ij", &[3]),
+            ("i...j", &[1]),
+            ("ij,jk->ik", &[2]),
+            ("i j->ij", &[2]),
+            ("......", &[2]),
+            ("..i", &[1]),
+            ("i->i->i", &[1]),
+        ] {
+            assert!(parse_equation(equation, ranks).is_err(), "{equation}");
+        }
+    }
+}

@@ -187,6 +187,7 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             ("numpy", BroadcastMode::Numpy),
             ("bidirectional", BroadcastMode::Bidirectional),
             ("explicit", BroadcastMode::Explicit),
+            ("none", BroadcastMode::Explicit),
         ],
         Some(BroadcastMode::Numpy),
     )?;

@@ -9,7 +9,7 @@ use crate::weights::{datum_type, widened};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Convert", 1, convert);
-    registry.add("ConvertLike", 8, convert_like);
+    registry.add("ConvertLike", 1, convert_like);
     registry.add("Identity", 16, identity);
 }
 

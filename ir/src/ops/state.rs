@@ -1,16 +1,245 @@
+//! Variables that a network keeps from run to run.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
 use tract_core::internal::*;
 
-#[derive(Debug)]
-pub(crate) struct Variable {}
+use crate::document::{Dimension, PartialShape};
+use crate::operators::variable::{Assign, ReadValue, Variable};
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+use crate::translate::dimensions::{Dimensions, Learnt};
 
-pub(crate) fn wire_assignments(
-    _model: &mut TypedModel,
-    _outlets: &mut [OutletId],
-    _variables: &BTreeMap<String, Arc<Variable>>,
-) -> TractResult<()> {
-    Ok(())
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("ReadValue", 3, read_value);
+    registry.add("ReadValue", 6, read_value);
+    registry.add("Assign", 3, assign);
+    registry.add("Assign", 6, assign);
 }
 
-pub(super) fn register(_registry: &mut crate::registry::Registry) {}
+/// The variables of a network, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Variables(BTreeMap<String, Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    variable: Arc<Variable>,
+    /// The symbols of the dimensions that change from run to run, by axis.
+    changing: BTreeMap<usize, Symbol>,
+    /// What reads it, and what each open dimension is taken to be always, by axis.
+    reads: Vec<(OutletId, BTreeMap<usize, Dimension>)>,
+    /// The layer that gives it a value, and the value.
+    assigned: Option<(String, OutletId)>,
+}
+
+impl Variables {
+    /// Forgets nodes, as the translation starts anew.
+    pub fn start(&mut self) {
+        for entry in self.0.values_mut() {
+            entry.reads.clear();
+            entry.assigned = None;
+        }
+    }
+
+    fn entry(&mut self, id: &str) -> &mut Entry {
+        self.0.entry(id.into()).or_insert_with(|| Entry {
+            variable: Variable::new(id),
+            changing: BTreeMap::new(),
+            reads: vec![],
+            assigned: None,
+        })
+    }
+}
+
+/// **ReadValue-3/6**: the value of the variable "variable_id", or the input while it was given none. From
+/// revision 6 on the input is optional, without one the variable is zeros at first, and "variable_shape" and
+/// "variable_type" are there.
+///
+/// An open dimension of the shape is that of the initial value, if what is assigned has the same, like the
+/// batch; if not, it is a symbol, and gets its value when the model runs.
+fn read_value(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let id: String = ctx.attribute("variable_id")?;
+    let (mut declared, mut declared_type) = (None, None);
+    if ctx.since() < 6 {
+        ctx.expect_inputs(1..=1)?;
+    } else {
+        ctx.expect_inputs(0..=1)?;
+        let text: String = ctx.attribute("variable_shape")?;
+        if !text.contains("...") {
+            let shape = PartialShape::parse(&text);
+            declared = Some(shape.context("in attribute variable_shape")?.0);
+        }
+        let text: String = ctx.attribute("variable_type")?;
+        if !["dynamic", "undefined"].contains(&text.trim()) {
+            declared_type = Some(ctx.attribute::<DatumType>("variable_type")?);
+        }
+    }
+    let mut initial = None;
+    if ctx.input_count() > 0 {
+        let outlet = ctx.input(0)?;
+        let found = ctx.type_of(outlet)?;
+        let dt = if found.is_tdim() { DatumType::I64 } else { found };
+        let dt = declared_type.filter(|_| found.is_tdim()).unwrap_or(dt);
+        ensure!(
+            declared_type.is_none_or(|declared| declared == dt),
+            "input 0 (init_value) is of type {dt:?}, but variable_type is {declared_type:?}"
+        );
+        initial = Some(ctx.cast("initial", outlet, dt)?);
+    }
+    let initial_shape = initial.map(|outlet| ctx.shape_of(outlet)).transpose()?;
+    let declared = match (declared, &initial_shape) {
+        (Some(declared), _) => declared,
+        (None, Some(shape)) => vec![Dimension { min: 0, max: None }; shape.len()],
+        (None, None) => {
+            bail!("attribute variable_shape has any number of dimensions, and there is no input")
+        }
+    };
+    if let Some(shape) = &initial_shape {
+        ensure!(
+            shape.len() == declared.len(),
+            "input 0 (init_value) has shape {shape:?}, but variable_shape has rank {}",
+            declared.len()
+        );
+    }
+    let mut shape = tvec!();
+    let mut taken = BTreeMap::new();
+    for (axis, declared) in declared.iter().enumerate() {
+        let initial = initial_shape.as_ref().map_or(0.to_dim(), |shape| shape[axis].clone());
+        let translation = ctx.translation();
+        let changing = translation.variables.entry(&id).changing.get(&axis).cloned();
+        shape.push(match (declared.size(), changing) {
+            (Some(size), _) => match &initial_shape {
+                Some(_) => ctx.equal(&initial, &size.to_dim(), "starts with its input")?,
+                None => size.to_dim(),
+            },
+            (None, Some(symbol)) => translation.dimensions.known(&symbol.to_dim())?,
+            // What is empty at first does not stay so.
+            (None, None) if initial == 0.to_dim() => {
+                let symbol = changing_dimension(ctx, &id, axis, declared)?;
+                ctx.translation().dimensions.known(&symbol.to_dim())?
+            }
+            (None, None) => {
+                taken.insert(axis, *declared);
+                initial
+            }
+        });
+    }
+    let datum_type = match (initial, declared_type) {
+        (Some(outlet), _) => ctx.type_of(outlet)?,
+        (None, Some(dt)) => dt,
+        (None, None) => bail!("attribute variable_type is dynamic, and there is no input"),
+    };
+    let variable = ctx.translation().variables.entry(&id).variable.clone();
+    let op = ReadValue { variable, datum_type, shape: shape.into() };
+    let outlet = ctx.wire("", op, initial.as_slice())?;
+    ctx.translation().variables.entry(&id).reads.push((outlet, taken));
+    Ok(tvec!(outlet))
+}
+
+/// A symbol for a dimension that changes from run to run.
+fn changing_dimension(
+    ctx: &mut LayerContext,
+    id: &str,
+    axis: usize,
+    declared: &Dimension,
+) -> TractResult<Symbol> {
+    let translation = ctx.translation();
+    let symbol = translation.dimensions.add_state(id, axis, *declared)?;
+    translation.variables.entry(id).changing.insert(axis, symbol.clone());
+    Ok(symbol)
+}
+
+/// **Assign-3/6**: gives the variable "variable_id" its value for the next run. The output is the input.
+fn assign(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    let id: String = ctx.attribute("variable_id")?;
+    let value = ctx.input(0)?;
+    let dt = match ctx.type_of(value)? {
+        // Sizes are `TDim` while they are symbolic.
+        dt if dt.is_tdim() => ctx.output_type(0).unwrap_or(DatumType::I64),
+        dt => dt,
+    };
+    let value = ctx.cast("value", value, dt)?;
+    let layer = ctx.layer().to_string();
+    let entry = ctx.translation().variables.entry(&id);
+    if let Some((other, _)) = entry.assigned.replace((layer, value)) {
+        bail!("variable {id:?} is assigned twice: by {other} too")
+    }
+    Ok(tvec!(value))
+}
+
+/// Wires the assignments, and has the outlets of the network's results pass through them: whichever is
+/// asked for, the variables get their values. A variable that nothing reads is left out.
+///
+/// # Errors
+///
+/// A value does not have the type or the shape of its variable; or a dimension that was taken to stay the
+/// same changes: then the translation starts anew.
+pub(crate) fn wire_assignments(
+    model: &mut TypedModel,
+    outlets: &mut [OutletId],
+    dimensions: &mut Dimensions,
+    variables: &mut Variables,
+) -> TractResult<()> {
+    let (mut assigned, mut values, mut reads) = (vec![], vec![], vec![]);
+    let mut learnt = false;
+    for (id, entry) in &mut variables.0 {
+        let Some((layer, value)) = &entry.assigned else { continue };
+        let value = model.outlet_fact(*value).map(|fact| (*value, fact.clone()))?;
+        for (outlet, taken) in &entry.reads {
+            let fact = model.outlet_fact(*outlet)?;
+            let (found, read) = (&value.1.shape, &fact.shape);
+            ensure!(
+                value.1.datum_type == fact.datum_type && found.rank() == read.rank(),
+                "{layer} gives variable {id:?} a value of type {:?} and shape {found:?}, but it has type \
+                 {:?} and shape {read:?}",
+                value.1.datum_type,
+                fact.datum_type
+            );
+            for (axis, (found, read)) in found.iter().zip(read.iter()).enumerate() {
+                if entry.changing.contains_key(&axis) {
+                    continue;
+                }
+                match taken.get(&axis) {
+                    None => {
+                        let because = || format!("{layer} gives variable {id:?} its value");
+                        dimensions.equal(found, read, &because)?;
+                    }
+                    Some(declared) if (found.clone() - read).simplify() != 0.to_dim() => {
+                        entry.changing.insert(axis, dimensions.add_state(id, axis, *declared)?);
+                        learnt = true;
+                    }
+                    Some(_) => (),
+                }
+            }
+            reads.push(*outlet);
+        }
+        if !entry.reads.is_empty() {
+            assigned.push(entry.variable.clone());
+            values.push(value.0);
+        }
+    }
+    if learnt {
+        return Err(Learnt.into());
+    }
+    if assigned.is_empty() {
+        return Ok(());
+    }
+    ensure!(!outlets.is_empty(), "the model has variables, but no outputs");
+    let inputs = [&values, &reads, &*outlets].concat();
+    let op = Assign { variables: assigned, outputs: outlets.len() };
+    let name = model.unique_name("assign").into_owned();
+    let through = model.wire_node(name, op, &inputs)?;
+    for (old, new) in outlets.iter().zip(&through) {
+        if let Some(label) = model.outlet_label(*old).map(str::to_string) {
+            model.set_outlet_label(*new, label)?;
+        }
+    }
+    // Names lead to one outlet.
+    for old in outlets.iter().filter(|old| !model.inputs.contains(old)) {
+        model.outlet_labels.remove(old);
+    }
+    outlets.copy_from_slice(&through);
+    Ok(())
+}

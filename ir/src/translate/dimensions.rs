@@ -4,7 +4,7 @@
 //! dimensions by their structure, so that two symbols that must be equal have to be one before anything is
 //! wired. Operations know what must be equal, and say so when they are translated
 //! ([`Dimensions::equal`]). What they say that is new is remembered, and the translation starts anew with
-//! it ([`Learnt`]). An input has few open dimensions, and each start removes one of them.
+//! it ([`Learnt`]). Inputs and variables have few open dimensions, and each start removes one of them.
 
 use std::fmt;
 
@@ -128,12 +128,29 @@ impl Dimensions {
 
     /// The shape of an input, as far as is known by now.
     pub fn of_input(&self, input: usize) -> TractResult<TVec<TDim>> {
-        let substitute = |dim: &TDim| -> TractResult<TDim> {
-            self.learnt.iter().try_fold(dim.clone(), |dim, known| {
-                dim.substitute(&known.symbol, &known.is).map(|dim| dim.simplify())
-            })
-        };
-        self.initial[input].iter().map(substitute).collect()
+        self.initial[input].iter().map(|dim| self.known(dim)).collect()
+    }
+
+    /// A dimension, as far as is known by now.
+    pub fn known(&self, dim: &TDim) -> TractResult<TDim> {
+        self.learnt.iter().try_fold(dim.clone(), |dim, known| {
+            dim.substitute(&known.symbol, &known.is).map(|dim| dim.simplify())
+        })
+    }
+
+    /// A symbol for a dimension of a variable that changes from run to run. What is learnt of it is checked
+    /// when the model runs.
+    pub fn add_state(
+        &mut self,
+        variable: &str,
+        axis: usize,
+        declared: crate::document::Dimension,
+    ) -> TractResult<Symbol> {
+        let symbol = self.scope.new_with_prefix(&symbol_name(variable, axis));
+        self.scope.add_assertion(format!("{symbol}>={}", declared.min))?;
+        let description = format!("dimension {axis} of variable {variable:?}");
+        self.open.push(OpenDimension { symbol: symbol.clone(), declared, description });
+        Ok(symbol)
     }
 
     /// How many more times the translation can start anew.

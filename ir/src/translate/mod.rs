@@ -15,6 +15,7 @@ pub use layer::LayerContext;
 pub(crate) use layer::tdims;
 
 use crate::document::{ElementType, Graph, Layer, PartialShape};
+use crate::ops::state::{Variables, wire_assignments};
 use crate::reader::{Ir, IrProtoModel};
 use crate::weights::{Blob, Weights, datum_type};
 use dimensions::{Dimensions, Learnt};
@@ -31,13 +32,18 @@ pub(crate) fn translate(
     let declared = graph.parameters.iter().map(parameter).collect::<TractResult<Vec<_>>>()?;
     let mut dimensions = Dimensions::new(template.symbols.clone(), graph, &ir.shapes, &declared)?;
     let mut folded = HashMap::new();
-    for _ in 0..=dimensions.most_starts() {
+    let mut variables = Variables::default();
+    let mut starts = 0;
+    // Variables have open dimensions too, which are met on the way.
+    while starts <= dimensions.most_starts() {
+        starts += 1;
+        variables.start();
         let mut translation = Translation {
             ir,
             weights: &proto.weights,
             dimensions: &mut dimensions,
             folded: &mut folded,
-            variables: BTreeMap::new(),
+            variables: &mut variables,
         };
         let mut model = template.clone();
         match translation.network(&mut model, graph) {
@@ -114,8 +120,8 @@ pub(crate) struct Translation<'a> {
     pub dimensions: &'a mut Dimensions,
     /// What layers with constant inputs gave, from go to go.
     folded: &'a mut HashMap<String, Vec<Arc<Tensor>>>,
-    /// The variables of `ReadValue` and `Assign`, by their ids.
-    pub variables: BTreeMap<String, Arc<crate::ops::state::Variable>>,
+    /// The variables of `ReadValue` and `Assign`, from go to go.
+    pub variables: &'a mut Variables,
 }
 
 impl Translation<'_> {
@@ -148,7 +154,7 @@ impl Translation<'_> {
             model.set_outlet_label(outlet, name)?;
             outlets.push(outlet);
         }
-        crate::ops::state::wire_assignments(model, &mut outlets, &self.variables)?;
+        wire_assignments(model, &mut outlets, self.dimensions, self.variables)?;
         model.select_output_outlets(&outlets)?;
         Ok(())
     }

@@ -1,0 +1,412 @@
+"""Operations of one tensor, element by element."""
+
+from math import erf
+
+from framework import *
+
+erf = np.vectorize(erf, otypes=[np.float64])
+X = f32([[-4, -2.5, -1, -0.5, -0.25], [0.0, 0.25, 0.5, 1, 2.5]])
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-np.float64(x)))
+
+
+def of_f32(formula):
+    """A formula in f64 for f32."""
+    return lambda x, *more: f32(formula(np.float64(x), *map(np.float64, more)))
+
+
+def unary(kind, formula, **attributes):
+    return op(kind, **attributes), of_f32(formula)
+
+
+# --- arithmetic -----------------------------------------------------------------------------------
+
+several(
+    "unary",
+    "signs_f32",
+    [f32([-2.5, -0.0, 0, 3, -np.inf, np.inf])],
+    [unary("Abs-1", np.abs), unary("Negative-1", np.negative), unary("Relu-1", lambda x: np.maximum(x, 0))],
+)
+several("unary", "sign_f32", [f32([-2.5, 0, 3, -np.inf, np.inf, 1e-30])], [unary("Sign-1", np.sign)])
+several(
+    "unary",
+    "signs_i32",
+    [i32([-2, 0, 3])],
+    [
+        (op("Abs-1"), np.abs),
+        (op("Negative-1"), np.negative),
+        (op("Sign-1"), np.sign),
+        (op("Relu-1"), lambda x: np.maximum(x, 0)),
+    ],
+)
+several(
+    "unary",
+    "signs_i64",
+    [i64([-2, 0, 3])],
+    [(op("Abs-1"), np.abs), (op("Negative-1"), np.negative), (op("Sign-1"), np.sign)],
+)
+several(
+    "unary",
+    "signs_f16",
+    [f16([-2, 0, 3.5])],
+    [(op("Abs-1"), np.abs), (op("Negative-1"), np.negative), (op("Sign-1"), np.sign)],
+)
+several(
+    "unary",
+    "rounding",
+    [f32([-2.5, -1.5, -0.5, -0.2, 0.5, 1.5, 2.5, 2.4999998, 8388609, -np.inf])],
+    [unary("Floor-1", np.floor), unary("Ceiling-1", lambda x: np.ceil(x))],
+)
+several(
+    "unary", "rounding_i32", [i32([-3, 0, 7])], [(op("Floor-1"), lambda x: x), (op("Ceiling-1"), lambda x: x)]
+)
+
+
+def away_from_zero(x):
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
+
+
+ROUND = f32([-2.5, -1.5, -0.7, 0.5, 0.7, 1.5, 2.5, 3.5, 4, 100.2])
+several(
+    "round",
+    "modes",
+    [ROUND],
+    [
+        unary("Round-5", np.rint, mode="half_to_even"),
+        unary("Round-5", away_from_zero, mode="half_away_from_zero"),
+    ],
+)
+several(
+    "round",
+    "upper_case",
+    [ROUND],
+    [unary("Round-5", away_from_zero, mode="half_away_from_zero")],
+    edit=[attribute("mode", "half_away_from_zero", "HALF_AWAY_FROM_ZERO")],
+)
+several("round", "f16", [f16([-2.5, -1.5, 0.5, 1.5])], [(op("Round-5", mode="half_to_even"), np.rint)])
+several(
+    "unary",
+    "exponentials",
+    [X],
+    [
+        unary("Exp-1", np.exp),
+        unary("Sigmoid-1", sigmoid),
+        unary("Tanh-1", np.tanh),
+        unary("Erf-1", erf),
+        unary("Sinh-1", np.sinh),
+        unary("Cosh-1", np.cosh),
+        unary("Asinh-4", np.arcsinh),
+    ],
+    tolerance=1e-4,
+)
+several(
+    "unary",
+    "trigonometry",
+    [X],
+    [unary("Sin-1", np.sin), unary("Cos-1", np.cos), unary("Tan-1", np.tan), unary("Atan-1", np.arctan)],
+)
+several(
+    "unary",
+    "inverses",
+    [f32([-1, -0.5, 0.25, 0.99])],
+    [unary("Asin-1", np.arcsin), unary("Acos-1", np.arccos)],
+)
+several("unary", "atanh", [f32([-0.9, -0.5, 0.25, 0.99])], [unary("Atanh-4", np.arctanh)])
+several("unary", "acosh", [f32([1, 1.5, 20])], [unary("Acosh-4", np.arccosh)])
+several(
+    "unary",
+    "roots_and_logarithms",
+    [f32([0.25, 1, 2, 100, np.inf])],
+    [unary("Sqrt-1", np.sqrt), unary("Log-1", np.log)],
+)
+several("unary", "out_of_domain", [f32([-1, 0])], [unary("Sqrt-1", np.sqrt), unary("Log-1", np.log)])
+several(
+    "unary",
+    "large",
+    [f32([-100, 100, -20, 20])],
+    [unary("Exp-1", np.exp), unary("Sigmoid-1", sigmoid), unary("Tanh-1", np.tanh), unary("Erf-1", erf)],
+    tolerance=1e-4,
+)
+several(
+    "unary",
+    "f16",
+    [f16([-1.5, 0.25, 2])],
+    [
+        (op("Exp-1"), np.exp),
+        (op("Sigmoid-1"), lambda x: f16(sigmoid(x))),
+        (op("Tanh-1"), np.tanh),
+        (op("Floor-1"), np.floor),
+        (op("Sqrt-1"), np.sqrt),
+    ],
+)
+several(
+    "unary",
+    "rank_0",
+    [f32(0.5)],
+    [unary("Exp-1", np.exp), unary("Relu-1", lambda x: x), unary("Negative-1", np.negative)],
+)
+several(
+    "unary",
+    "empty",
+    [f32(np.zeros((0, 2)))],
+    [unary("Exp-1", np.exp), unary("Relu-1", lambda x: np.maximum(x, 0))],
+    shapes=["?,2"],
+    more=[[spread(1, 2)]],
+)
+# The names that OpenVINO's writer gives to some types, and the classes' own.
+several(
+    "unary",
+    "type_names",
+    [X],
+    [unary("Relu-1", lambda x: np.maximum(x, 0)), unary("Sigmoid-1", sigmoid)],
+    edit=[('type="ReLU"', 'type="Relu"'), ('type="Sigmoid"', 'type="sigmoid"')],
+)
+
+# --- activations ----------------------------------------------------------------------------------
+
+
+def softplus(x):
+    return np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0)
+
+
+several(
+    "activation",
+    "elu",
+    [X],
+    [unary("Elu-1", lambda x, a=a: np.where(x > 0, x, a * np.expm1(x)), alpha=a) for a in (1.0, 0.5)],
+)
+several(
+    "activation",
+    "selu",
+    [X],
+    [
+        (
+            lambda x: make("Selu-1", x, const(f32([1.5])), const(f32([0.8]))),
+            of_f32(lambda x: np.float64(f32(0.8)) * np.where(x > 0, x, 1.5 * np.expm1(x))),
+        )
+    ],
+)
+several(
+    "activation",
+    "hard_sigmoid",
+    [X],
+    [
+        (
+            lambda x, a=a, b=b: make("HardSigmoid-1", x, scalar(a, np.float32), scalar(b, np.float32)),
+            of_f32(lambda x, a=a, b=b: np.clip(a * x + b, 0, 1)),
+        )
+        for a, b in [(0.2, 0.5), (-0.5, 0.25)]
+    ],
+)
+several(
+    "activation",
+    "hard",
+    [X],
+    [
+        unary("HSigmoid-5", lambda x: np.clip(x + 3, 0, 6) / 6),
+        unary("HSwish-4", lambda x: x * np.clip(x + 3, 0, 6) / 6),
+    ],
+)
+several(
+    "activation",
+    "swish",
+    [X],
+    [
+        unary("Swish-4", lambda x: x * sigmoid(x)),
+        (lambda x: make("Swish-4", x, scalar(1, np.float32)), of_f32(lambda x: x * sigmoid(x))),
+        (lambda x: make("Swish-4", x, scalar(0.5, np.float32)), of_f32(lambda x: x * sigmoid(x / 2))),
+    ],
+)
+several(
+    "activation",
+    "mish_softplus_softsign",
+    [X],
+    [
+        unary("Mish-4", lambda x: x * np.tanh(softplus(x))),
+        unary("SoftPlus-4", softplus),
+        unary("SoftSign-9", lambda x: x / (1 + np.abs(x))),
+    ],
+    tolerance=1e-4,
+)
+several(
+    "activation",
+    "softplus_large",
+    [f32([-100, -30, 30, 88, 100, 1000])],
+    [unary("SoftPlus-4", softplus), unary("Mish-4", lambda x: x * np.tanh(softplus(x)))],
+    tolerance=1e-4,
+)
+
+
+def gelu(x):
+    return x / 2 * (1 + erf(x / np.sqrt(2)))
+
+
+def gelu_tanh(x):
+    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+several(
+    "activation",
+    "gelu",
+    [X],
+    [
+        unary("Gelu-2", gelu),
+        unary("Gelu-7", gelu, approximation_mode="ERF"),
+        unary("Gelu-7", gelu_tanh, approximation_mode="TANH"),
+    ],
+    tolerance=1e-4,
+)
+several(
+    "activation",
+    "gelu_spelling",
+    [X],
+    [unary("Gelu-7", gelu_tanh, approximation_mode="TANH")],
+    edit=[attribute("approximation_mode", "TANH", "tanh")],
+    tolerance=1e-4,
+)
+several(
+    "activation",
+    "gelu_without_mode",
+    [X],
+    [unary("Gelu-7", gelu, approximation_mode="ERF")],
+    edit=[attribute("approximation_mode", "ERF", None)],
+    tolerance=1e-4,
+)
+several(
+    "activation",
+    "gelu_opset8",
+    [X],
+    [unary("Gelu-7", gelu_tanh, approximation_mode="TANH")],
+    edit=[opset("Gelu", 7, "opset8")],
+    tolerance=1e-4,
+)
+
+# PReLU: a slope of rank 1 and of the channels' length belongs to axis 1.
+case(
+    "prelu",
+    "channels",
+    [spread(2, 3, 2, 2)],
+    lambda x: [
+        make("PRelu-1", x, const(f32([0.5, -1, 2]))),
+        make("PRelu-1", x, const(f32([0.25]))),
+        make("PRelu-1", x, const(f32([[[0.5]], [[-1]], [[2]]]))),
+    ],
+    lambda x: [
+        np.where(x < 0, x * s, x)
+        for s in (f32([0.5, -1, 2])[:, None, None], f32(0.25), f32([0.5, -1, 2])[:, None, None])
+    ],
+)
+case(
+    "prelu",
+    "rank_2",
+    [spread(2, 3)],
+    lambda x: [make("PRelu-1", x, const(f32([0.5, -1, 2]))), make("PRelu-1", x, scalar(0.25, np.float32))],
+    lambda x: [np.where(x < 0, x * f32([0.5, -1, 2]), x), np.where(x < 0, x / 4, x)],
+)
+# The length of the slope is that of axis 1 and of the last one.
+case(
+    "prelu",
+    "axis_1_before_the_last",
+    [spread(1, 3, 2, 3)],
+    lambda x: make("PRelu-1", x, const(f32([0.5, -1, 2]))),
+    lambda x: np.where(x < 0, x * f32([0.5, -1, 2])[:, None, None], x),
+)
+case(
+    "prelu",
+    "slope_is_input",
+    [spread(2, 3, 2), f32([0.5, -1, 2]), spread(2, 3, 2, seed=1)],
+    lambda x, s, t: [make("PRelu-1", x, s), make("PRelu-1", x, t)],
+    lambda x, s, t: [np.where(x < 0, x * s[:, None], x), np.where(x < 0, x * t, x)],
+)
+case(
+    "prelu",
+    "type_name",
+    [spread(2, 3)],
+    lambda x: make("PRelu-1", x, const(f32([0.5, -1, 2]))),
+    lambda x: np.where(x < 0, x * f32([0.5, -1, 2]), x),
+    edit=[('type="PReLU"', 'type="PRelu"')],
+)
+
+# --- Clamp ----------------------------------------------------------------------------------------
+
+several(
+    "clamp",
+    "f32",
+    [f32([-np.inf, -3, -0.5, 0.5, 3, np.inf])],
+    [
+        unary("Clamp-1", lambda x: np.clip(x, -1, 2), min=-1.0, max=2.0),
+        unary("Clamp-1", lambda x: np.clip(x, 0, 6), min=0.0, max=6.0),
+        unary("Clamp-1", lambda x: np.clip(x, 0.5, 0.5), min=0.5, max=0.5),
+    ],
+)
+# Of integers min is rounded up and max down.
+several(
+    "clamp",
+    "integers",
+    [i32([-5, -1, 0, 1, 2, 9])],
+    [(op("Clamp-1", min=-1.5, max=1.5), lambda x: np.clip(x, -1, 1))],
+)
+several(
+    "clamp",
+    "i64",
+    [i64([-5, -1, 0, 1, 2, 9])],
+    [(op("Clamp-1", min=-1.0, max=6.0), lambda x: np.clip(x, -1, 6))],
+)
+several(
+    "clamp",
+    "one_bound",
+    [f32([-3e38, -5, 0, 5])],
+    [unary("Clamp-1", lambda x: np.maximum(x, 0), min=0.0, max=3.4028234663852886e38)],
+)
+several(
+    "clamp",
+    "bounds_as_integers",
+    [f32([-3, 0.5, 9])],
+    [unary("Clamp-1", lambda x: np.clip(x, 0, 6), min=0.0, max=6.0)],
+    edit=[attribute("min", "0", "0.0"), attribute("max", "6", "6.000000")],
+)
+
+# --- IsNaN, IsInf, IsFinite -----------------------------------------------------------------------
+
+SPECIAL = f32([np.nan, np.inf, -np.inf, 0, -1.5, 3e38])
+several(
+    "is",
+    "nan_inf_finite",
+    [SPECIAL],
+    [
+        (op("IsNaN-10"), np.isnan),
+        (op("IsFinite-10"), np.isfinite),
+        *(
+            (
+                op("IsInf-10", detect_negative=n, detect_positive=p),
+                lambda x, n=n, p=p: (n & (x == -np.inf)) | (p & (x == np.inf)),
+            )
+            for n in (False, True)
+            for p in (False, True)
+        ),
+    ],
+)
+several(
+    "is",
+    "inf_without_attributes",
+    [SPECIAL],
+    [(op("IsInf-10", detect_negative=True, detect_positive=True), np.isinf)],
+    edit=[attribute("detect_negative", "true", None), attribute("detect_positive", "true", None)],
+)
+
+# --- cases that share a model ----------------------------------------------------------------------
+
+join("unary", "signs", "signs_f32", "sign_f32", "signs_i32", "signs_i64", "signs_f16")
+join("unary", "rounding", "rounding", "rounding_i32")
+join("round", "modes", "modes", "f16")
+join("unary", "trigonometry", "trigonometry", "inverses", "atanh", "acosh")
+join("unary", "extremes", "roots_and_logarithms", "out_of_domain", "large")
+join("unary", "f16_and_rank_0", "f16", "rank_0")
+join("activation", "elu_selu", "elu", "selu")
+join("activation", "hard", "hard_sigmoid", "hard")
+join("activation", "softplus", "mish_softplus_softsign", "softplus_large")
+join("prelu", "constant_slopes", "channels", "rank_2", "axis_1_before_the_last")
+join("clamp", "floats", "f32", "one_bound")
+join("clamp", "integers", "integers", "i64")

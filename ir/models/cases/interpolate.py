@@ -1,0 +1,506 @@
+"""Interpolate."""
+
+from math import ceil, floor
+
+from framework import *
+
+# --- formulas -------------------------------------------------------------------------------------
+
+
+def coordinate(mode, x, scale, n, o):
+    scale = np.float32(scale)
+    if mode == "half_pixel":
+        return (x + 0.5) / scale - 0.5
+    if mode == "pytorch_half_pixel":
+        return (x + 0.5) / scale - 0.5 if o > 1 else 0.0
+    if mode == "asymmetric":
+        return x / scale
+    if mode == "tf_half_pixel_for_nn":
+        return (x + 0.5) / scale
+    return 0.0 if o == 1 else x * (n - 1) / (o - 1)
+
+
+def nearest(mode, x, downsample):
+    return {
+        "round_prefer_floor": lambda: ceil(x - 0.5),
+        "round_prefer_ceil": lambda: floor(x + 0.5),
+        "floor": lambda: floor(x),
+        "ceil": lambda: ceil(x),
+        "simple": lambda: ceil(x) if downsample else int(x),
+    }[mode]()
+
+
+def cubic_weights(t, a):
+    def near(d):
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+
+    def far(d):
+        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+    return [far(1 + t), near(t), near(1 - t), far(2 - t)]
+
+
+def taps(mode, x, n, scale, nearest_mode, a):
+    """Of a coordinate in the input the elements it is made of, with their weights."""
+    if mode == "nearest":
+        return [(min(max(nearest(nearest_mode, x, scale < 1), 0), n - 1), 1.0)]
+    if mode == "cubic":
+        base = floor(x)
+        return [(min(max(base - 1 + i, 0), n - 1), w) for i, w in enumerate(cubic_weights(x - base, a))]
+    x = min(max(x, 0), n - 1)
+    base = min(floor(x), n - 1)
+    return [(base, 1 - (x - base)), (min(base + 1, n - 1), x - base)]
+
+
+def interpolate(
+    x,
+    sizes,
+    scales,
+    which,
+    mode,
+    coordinates="half_pixel",
+    nearest_mode="round_prefer_floor",
+    a=-0.75,
+    begin=(),
+    end=(),
+):
+    """Without antialias all modes are separable."""
+    if any(begin) or any(end):
+        x = np.pad(x, [*zip(begin, end)])
+    y = x.astype(np.float64)
+    for axis, size, scale in zip(which, sizes, scales):
+        n = x.shape[axis]
+        rows = []
+        for i in range(size):
+            where = taps(
+                mode, coordinate(coordinates, np.float32(i), scale, n, size), n, scale, nearest_mode, a
+            )
+            rows.append(sum(y.take(at, axis) * w for at, w in where))
+        y = np.stack(rows, axis)
+    return y.astype(x.dtype)
+
+
+# --- cases ----------------------------------------------------------------------------------------
+
+
+def by_sizes(mode, sizes, which=(2, 3), kind=4, formula=True, **attributes):
+    attributes = {
+        "antialias": False,
+        "pads_begin": [0],
+        "pads_end": [0],
+        "nearest_mode": "round_prefer_floor",
+        "coordinate_transformation_mode": "half_pixel",
+        "cube_coeff": -0.75,
+        **attributes,
+    }
+
+    def build(x):
+        inputs = [axes(*sizes), const(f32([1.0] * len(sizes)))][: 2 if kind == 4 else 1]
+        return make(
+            f"Interpolate-{kind}",
+            x,
+            *inputs,
+            axes(*which),
+            mode=mode,
+            shape_calculation_mode="sizes",
+            **attributes,
+        )
+
+    def reference(x):
+        begin, end = (
+            (*it, *[0] * (x.ndim - len(it))) for it in (attributes["pads_begin"], attributes["pads_end"])
+        )
+        dims = [x.shape[axis] + begin[axis] + end[axis] for axis in which]
+        return interpolate(
+            x,
+            sizes,
+            [s / n for s, n in zip(sizes, dims)],
+            which,
+            mode,
+            attributes["coordinate_transformation_mode"],
+            attributes["nearest_mode"],
+            attributes["cube_coeff"],
+            begin,
+            end,
+        )
+
+    return build, reference if formula else lambda x: None
+
+
+def by_scales(mode, scales, which=(2, 3), kind=4, formula=True, **attributes):
+    attributes = {
+        "antialias": False,
+        "pads_begin": [0],
+        "pads_end": [0],
+        "nearest_mode": "round_prefer_floor",
+        "coordinate_transformation_mode": "half_pixel",
+        "cube_coeff": -0.75,
+        **attributes,
+    }
+
+    def build(x):
+        # The sizes are not used.
+        inputs = [axes(*[9] * len(scales)), const(f32(scales))][0 if kind == 4 else 1 :]
+        return make(
+            f"Interpolate-{kind}",
+            x,
+            *inputs,
+            axes(*which),
+            mode=mode,
+            shape_calculation_mode="scales",
+            **attributes,
+        )
+
+    def reference(x):
+        begin, end = (
+            (*it, *[0] * (x.ndim - len(it))) for it in (attributes["pads_begin"], attributes["pads_end"])
+        )
+        sizes = [
+            floor((x.shape[axis] + begin[axis] + end[axis]) * (np.float32(s) + 1e-6))
+            for axis, s in zip(which, scales)
+        ]
+        return interpolate(
+            x,
+            sizes,
+            scales,
+            which,
+            mode,
+            attributes["coordinate_transformation_mode"],
+            attributes["nearest_mode"],
+            attributes["cube_coeff"],
+            begin,
+            end,
+        )
+
+    return build, reference if formula else lambda x: None
+
+
+COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
+NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
+X = spread(1, 2, 4, 5)
+
+for mode in NEAREST:
+    several(
+        "interpolate",
+        f"nearest_{mode}",
+        [X],
+        [
+            by_sizes("nearest", sizes, coordinate_transformation_mode=it, nearest_mode=mode)
+            for it in COORDINATES
+            for sizes in ((8, 10), (3, 7), (2, 2))
+        ],
+    )
+for mode in ("linear_onnx", "cubic"):
+    several(
+        "interpolate",
+        mode,
+        [X],
+        [
+            by_sizes(mode, sizes, coordinate_transformation_mode=it)
+            for it in COORDINATES
+            for sizes in ((8, 10), (3, 7), (1, 2))
+        ],
+        tolerance=1e-4,
+    )
+several(
+    "interpolate",
+    "linear",
+    [X],
+    [
+        by_sizes("linear", sizes, coordinate_transformation_mode=it)
+        for it in COORDINATES
+        for sizes in ((8, 10), (6, 7))
+    ],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "linear_down",
+    [X],
+    [by_sizes("linear", (2, 3), coordinate_transformation_mode=it) for it in COORDINATES],
+    tolerance=1e-4,
+)
+
+
+def antialiased(x, sizes):
+    """Mode linear with antialias: the triangle is as wide as a step of the output."""
+    y = x.astype(np.float64)
+    for axis, size in zip((2, 3), sizes):
+        n = x.shape[axis]
+        a = min(size / n, 1)
+        at = (np.arange(size)[:, None] + 0.5) * n / size - 0.5 - np.arange(n)
+        weights = np.maximum(1 - np.abs(a * at), 0)
+        weights /= weights.sum(1, keepdims=True)
+        y = np.moveaxis(np.tensordot(weights, y, (1, axis)), 0, axis)
+    return f32(y)
+
+
+several(
+    "interpolate",
+    "linear_antialias",
+    [X],
+    [
+        (by_sizes("linear", it, antialias=True)[0], lambda x, it=it: antialiased(x, it))
+        for it in ((2, 3), (1, 4))
+    ],
+    formula="the CPU plugin takes no notice of antialias",
+)
+several(
+    "interpolate",
+    "antialias_of_other_modes",
+    [X],
+    [by_sizes(mode, (2, 3), antialias=True) for mode in ("nearest", "linear_onnx", "cubic")],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "scales",
+    [X],
+    [
+        by_scales(mode, scales, coordinate_transformation_mode=it)
+        for mode in ("nearest", "linear_onnx", "cubic")
+        for it, scales in [
+            ("half_pixel", (2.0, 1.5)),
+            ("asymmetric", (0.5, 2.3)),
+            ("align_corners", (1.3, 0.7)),
+        ]
+    ],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "revision_11",
+    [X],
+    [by_sizes(mode, (6, 7), kind=11) for mode in ("nearest", "linear_onnx", "cubic")]
+    + [by_scales(mode, (1.5, 2.5), kind=11) for mode in ("nearest", "linear_onnx", "cubic")],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "pillow",
+    [X],
+    [
+        by_sizes(mode, sizes, kind=11, formula=False, cube_coeff=-0.5)
+        for mode in ("bilinear_pillow", "bicubic_pillow")
+        for sizes in ((8, 10), (2, 3))
+    ],
+)
+several(
+    "interpolate",
+    "cube_coeff",
+    [X],
+    [by_sizes("cubic", (7, 8), cube_coeff=-0.5), by_scales("cubic", (2.0, 2.0), cube_coeff=-0.6)],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "axes",
+    [X],
+    [
+        by_sizes("nearest", (3,), (2,)),
+        by_sizes("nearest", (8,), (3,)),
+        by_sizes("linear_onnx", (7, 8), (2, 3)),
+        by_sizes("nearest", (1, 2, 8, 10), (0, 1, 2, 3)),
+        by_sizes("linear_onnx", (1, 2, 8, 10), (0, 1, 2, 3)),
+    ],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "without_axes",
+    [X],
+    [
+        (
+            lambda x: make(
+                "Interpolate-4",
+                x,
+                axes(1, 2, 8, 10),
+                const(f32([1, 1, 2, 2])),
+                mode="nearest",
+                shape_calculation_mode="sizes",
+                pads_begin=[0],
+                pads_end=[0],
+            ),
+            by_sizes("nearest", (1, 2, 8, 10), (0, 1, 2, 3))[1],
+        ),
+        (
+            lambda x: make(
+                "Interpolate-11",
+                x,
+                const(f32([1, 1, 2, 2])),
+                mode="nearest",
+                shape_calculation_mode="scales",
+                pads_begin=[0],
+                pads_end=[0],
+            ),
+            by_sizes("nearest", (1, 2, 8, 10), (0, 1, 2, 3))[1],
+        ),
+    ],
+)
+several("interpolate", "axes_in_another_order", [X], [by_sizes("nearest", (10, 8), (3, 2))])
+several(
+    "interpolate",
+    "rank_3",
+    [spread(1, 2, 5)],
+    [by_sizes("nearest", (8,), (2,)), by_sizes("linear_onnx", (8,), (2,)), by_sizes("linear", (8,), (2,))],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "rank_5",
+    [spread(1, 1, 2, 3, 2)],
+    [by_sizes("nearest", (4, 5, 3), (2, 3, 4)), by_sizes("linear_onnx", (4, 5, 3), (2, 3, 4))],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "channels_last",
+    [spread(1, 4, 5, 2)],
+    [by_sizes("nearest", (8, 10), (1, 2)), by_sizes("linear_onnx", (6, 7), (1, 2))],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "pads",
+    [X],
+    [
+        by_sizes("nearest", (8, 10), pads_begin=[0, 0, 1, 0], pads_end=[0, 0, 0, 2]),
+        by_sizes("linear_onnx", (8, 10), pads_begin=[0, 0, 1, 0], pads_end=[0, 0, 0, 2]),
+    ],
+    tolerance=1e-4,
+)
+several(
+    "interpolate", "same_size", [X], [by_sizes(mode, (4, 5)) for mode in ("nearest", "linear_onnx", "cubic")]
+)
+several("interpolate", "u8", [spread_ints(0, 255, 1, 1, 3, 3, dtype=np.uint8)], [by_sizes("nearest", (6, 6))])
+several("interpolate", "f16", [f16(X)], [by_sizes("nearest", (8, 10)), by_sizes("linear_onnx", (7, 9))])
+several(
+    "interpolate",
+    "upper_case",
+    [X],
+    [by_sizes("linear_onnx", (8, 10), coordinate_transformation_mode="align_corners")],
+    edit=[
+        attribute("mode", "linear_onnx", "LINEAR_ONNX"),
+        attribute("coordinate_transformation_mode", "align_corners", "ALIGN_CORNERS"),
+        attribute("shape_calculation_mode", "sizes", "SIZES"),
+        attribute("antialias", "false", "0"),
+    ],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "without_optional_attributes",
+    [X],
+    [by_sizes("cubic", (8, 10))],
+    edit=[
+        attribute("coordinate_transformation_mode", "half_pixel", None),
+        attribute("nearest_mode", "round_prefer_floor", None),
+        attribute("antialias", "false", None),
+        attribute("pads_begin", "0, 0, 0, 0", None),
+        attribute("pads_end", "0, 0, 0, 0", None),
+        attribute("cube_coeff", "-0.75", None),
+    ],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "open_dimensions_scales",
+    [X],
+    [
+        by_scales("nearest", (2.0, 2.0)),
+        by_scales("nearest", (2.0, 2.0), coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+        by_scales("linear_onnx", (2.0, 2.0), kind=11),
+        by_scales("cubic", (2.0, 2.0), kind=11),
+    ],
+    shapes=["?,2,?,?"],
+    more=[[spread(2, 2, 3, 2)]],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "open_dimensions_sizes",
+    [X],
+    [by_sizes("nearest", (7, 8)), by_sizes("linear_onnx", (7, 8))],
+    shapes=["?,2,?,?"],
+    more=[[spread(2, 2, 3, 2)]],
+    tolerance=1e-4,
+)
+case(
+    "interpolate",
+    "to_the_size_of_another",
+    [X, spread(1, 2, 8, 10)],
+    lambda x, y: make(
+        "Interpolate-4",
+        x,
+        make("Slice-8", make("ShapeOf-3", y, output_type="i64"), axes(2), axes(4), axes(1)),
+        const(f32([1, 1])),
+        axes(2, 3),
+        mode="nearest",
+        shape_calculation_mode="sizes",
+        pads_begin=[0],
+        pads_end=[0],
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    ),
+    lambda x, y: interpolate(
+        x,
+        y.shape[2:],
+        [o / n for n, o in zip(x.shape[2:], y.shape[2:])],
+        (2, 3),
+        "nearest",
+        "asymmetric",
+        "floor",
+    ),
+    shapes=["?,2,?,?", "?,2,?,?"],
+    more=[[spread(1, 2, 3, 3), spread(1, 2, 6, 6)]],
+)
+
+
+def revision_1(mode, sizes, which=(2, 3), align=False, antialias=False, pads=(0,)):
+    coordinates = "align_corners" if align else "asymmetric"
+    return (
+        lambda x: make(
+            "Interpolate-1",
+            x,
+            axes(*sizes),
+            axes=list(which),
+            mode=mode,
+            align_corners=align,
+            antialias=antialias,
+            pads_begin=list(pads),
+            pads_end=list(pads),
+        ),
+        by_sizes(
+            {"linear": "linear_onnx"}.get(mode, mode),
+            sizes,
+            which,
+            coordinate_transformation_mode=coordinates,
+            nearest_mode="simple",
+        )[1],
+    )
+
+
+several(
+    "interpolate", "revision_1_nearest", [X], [revision_1("nearest", (8, 10)), revision_1("nearest", (3, 7))]
+)
+several(
+    "interpolate",
+    "revision_1_linear",
+    [X],
+    [revision_1("linear", (8, 10)), revision_1("linear", (7, 7), align=True), revision_1("linear", (2, 3))],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "revision_1_cubic",
+    [X],
+    [revision_1("cubic", (8, 10)), revision_1("cubic", (7, 7), align=True)],
+    tolerance=1e-4,
+)
+
+# --- cases that share a model ----------------------------------------------------------------------
+
+join("interpolate", "ranks", "rank_3", "rank_5", "channels_last")
+join("interpolate", "axes", "axes", "axes_in_another_order")
+join("interpolate", "same_size_and_u8", "same_size", "u8")
+join("interpolate", "linear", "linear", "linear_down")

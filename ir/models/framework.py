@@ -1,0 +1,379 @@
+"""What the cases are written with: a case is an operation (or a few of them on the same inputs), its
+inputs, and how sure one can be of its outputs."""
+
+import inspect
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import openvino as ov
+from openvino.utils.node_factory import NodeFactory
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def f32(values):
+    return np.array(values, np.float32)
+
+
+def f16(values):
+    return np.array(values, np.float16)
+
+
+def i32(values):
+    return np.array(values, np.int32)
+
+
+def i64(values):
+    return np.array(values, np.int64)
+
+
+def u8(values):
+    return np.array(values, np.uint8)
+
+
+def boolean(values):
+    return np.array(values, np.bool_)
+
+
+def offsets(*shape, dtype=np.float32):
+    """A tensor whose elements are their own offsets."""
+    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+
+
+def spread(*shape, seed=0, dtype=np.float32):
+    """Values in [-4, 4] in no simple order, multiples of 1/16: sums and products of a few of them are
+    exact in f32, so that the order of summation does not matter."""
+    numbers = np.arange(np.prod(shape, dtype=np.int64)) + 1 + 1000 * seed
+    return ((numbers * 7919 % 104729 % 129 - 64) / 16).astype(dtype).reshape(shape)
+
+
+def spread_ints(low, high, *shape, seed=0, dtype=np.int32):
+    """Integers in low..=high in no simple order."""
+    numbers = np.arange(np.prod(shape, dtype=np.int64)) + 1 + 1000 * seed
+    return (numbers * 7919 % 104729 % (high - low + 1) + low).astype(dtype).reshape(shape)
+
+
+# --- graphs ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Const:
+    """An input that is a constant of the model. `type` is for element types that NumPy lacks."""
+
+    values: np.ndarray
+    type: str | None = None
+
+    def node(self):
+        if self.type is None:
+            return ov.op.Constant(np.ascontiguousarray(self.values).reshape(self.values.shape))
+        flat = [it.item() for it in self.values.ravel()]
+        return ov.op.Constant(getattr(ov.Type, self.type), ov.Shape(self.values.shape), flat)
+
+
+def const(values, type=None):
+    return Const(np.asarray(values), type)
+
+
+def axes(*values):
+    """A constant list of axes, a shape and the like: i64, 1-D."""
+    return const(i64(values).reshape(-1))
+
+
+def scalar(value, dtype=np.int64):
+    """A constant of rank 0."""
+    return const(np.array(value, dtype))
+
+
+@cache
+def factory(opset):
+    return NodeFactory(f"opset{opset}")
+
+
+def make(kind, *inputs, **attributes):
+    """A node: `make("Gather-8", data, indices, axis, batch_dims=1)`, the type as OpenVINO's classes have
+    it with the operator set that it is taken from, attributes as in the file."""
+    type_, opset = kind.rsplit("-", 1)
+    outputs = [it.node().output(0) if isinstance(it, Const) else it for it in inputs]
+    outputs = [it.output(0) if isinstance(it, ov.Node) else it for it in outputs]
+    return factory(int(opset)).create(type_, outputs, attributes)
+
+
+def op(kind, **attributes):
+    """What builds the graph of one node."""
+    return lambda *inputs: make(kind, *inputs, **attributes)
+
+
+def ops(*builders):
+    """What builds a graph of several nodes on the same inputs, with a Result each."""
+    return lambda *inputs: [builder(*inputs) for builder in builders]
+
+
+# --- cases ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Case:
+    family: str
+    operation: str
+    name: str
+    # Arrays are Parameters, `Const`s constants.
+    inputs: list
+    build: object
+    # The formula in NumPy: from all inputs to the output, or to a list with None where there is no
+    # easy formula.
+    reference: object = None
+    # Why the expected outputs are the formula's and OpenVINO is not asked.
+    formula: str | None = None
+    # Of each Parameter the shape in the file, such as "?,3"; None is the array's.
+    shapes: list | None = None
+    # More data sets: of each the arrays of the Parameters.
+    more: tuple = ()
+    # Edits of the XML, for spellings that OpenVINO's writer does not make: (old, new), old either text
+    # that must be there or a compiled regular expression.
+    edit: tuple = ()
+    tolerance: float = 2e-5
+
+    @property
+    def folder(self):
+        return f"{self.operation}/{self.name}"
+
+
+CASES = []
+
+
+def case(operation, name, inputs, build, reference=None, **more):
+    callers = (inspect.getmodule(it.frame).__name__ for it in inspect.stack())
+    family = next(it for it in callers if it.startswith("cases.")).removeprefix("cases.")
+    CASES.append(Case(family, operation, name, inputs, build, reference, **more))
+
+
+def several(operation, name, inputs, nodes, **more):
+    """A case of several nodes on the same inputs: of each what builds it and its formula."""
+
+    def reference(*arrays):
+        outputs = []
+        for _, formula in nodes:
+            output = formula(*arrays)
+            outputs += output if isinstance(output, (list, tuple)) else [output]
+        return outputs
+
+    case(operation, name, inputs, ops(*(build for build, _ in nodes)), reference, **more)
+
+
+def join(operation, name, *names):
+    """Makes one model of several cases of an operation, side by side, to keep the number of files down."""
+    parts = {it.name: it for it in CASES if it.operation == operation and it.name in names}
+    parts = [parts[it] for it in names]
+    assert all(not it.edit and len(it.more) == len(parts[0].more) for it in parts), name
+    for it in parts:
+        CASES.remove(it)
+
+    def split(inputs):
+        inputs = iter(inputs)
+        return [[next(inputs) for _ in it.inputs] for it in parts]
+
+    def flat(outputs):
+        return [
+            it
+            for some in outputs
+            for it in (
+                some
+                if isinstance(some, (list, tuple))
+                else some.outputs()
+                if isinstance(some, ov.Node)
+                else [some]
+            )
+        ]
+
+    def parameters(it):
+        return [each for each in it.inputs if not isinstance(each, Const)]
+
+    shapes = [shape for it in parts for shape in (it.shapes or [None] * len(parameters(it)))]
+    reasons = {it.formula for it in parts} - {None}
+    assert not reasons or all(it.formula for it in parts), name
+    CASES.append(
+        Case(
+            parts[0].family,
+            operation,
+            name,
+            [each for it in parts for each in it.inputs],
+            lambda *inputs: flat(it.build(*some) for it, some in zip(parts, split(inputs))),
+            lambda *inputs: flat(it.reference(*some) for it, some in zip(parts, split(inputs))),
+            formula="; ".join(sorted(reasons)) or None,
+            shapes=shapes,
+            more=[sum((list(it.more[i]) for it in parts), []) for i in range(len(parts[0].more))],
+            tolerance=max(it.tolerance for it in parts),
+        )
+    )
+
+
+def attribute(name, old, new):
+    """An edit: another spelling of an attribute's value; None removes the attribute."""
+    text = "" if new is None else f' {name}="{new}"'
+    return (f' {name}="{old}"', text)
+
+
+def opset(type_, old, new):
+    """An edit: another `version` of the layers of a type."""
+    return (f'type="{type_}" version="opset{old}"', f'type="{type_}" version="{new}"')
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def build_model(case):
+    """The model, with names that do not depend on what was made before it."""
+    parameters, nodes = [], []
+    for position, it in enumerate(case.inputs):
+        if isinstance(it, Const):
+            nodes.append(it.node().output(0))
+            continue
+        number = len(parameters)
+        shape = case.shapes[number] if case.shapes else None
+        shape = ov.PartialShape(list(it.shape) if shape is None else shape)
+        parameter = ov.op.Parameter(ov.Type(it.dtype), shape)
+        parameter.friendly_name = f"input_{number}"
+        parameter.output(0).set_names({f"input_{number}"})
+        parameters.append(parameter)
+        nodes.append(parameter.output(0))
+    built = case.build(*nodes)
+    built = built if isinstance(built, list) else [built]
+    results, sinks = [], []
+    for it in built:
+        it = it.node() if isinstance(it, Const) else it
+        if isinstance(it, ov.Node) and it.get_type_name() == "Assign":
+            sinks.append(it)
+            continue
+        for output in it.outputs() if isinstance(it, ov.Node) and it.outputs() else [it]:
+            if isinstance(output, ov.Node):
+                output = output.output(0)
+            result = ov.op.Result(output)
+            result.friendly_name = f"output_{len(results)}"
+            result.output(0).set_names({f"output_{len(results)}"})
+            results.append(result)
+    model = ov.Model(results, sinks, parameters, case.name)
+    rename(model)
+    return model
+
+
+def rename(model, prefix=""):
+    counts = {}
+    for node in model.get_ordered_ops():
+        type_ = node.get_type_name()
+        if type_ in ("Parameter", "Result"):
+            continue
+        counts[type_] = counts.get(type_, -1) + 1
+        node.friendly_name = f"{prefix}{snake(type_)}_{counts[type_]}"
+
+
+def body(prefix, inputs, build):
+    """The body of an operation that has one: its Parameters, its Results and itself. `inputs` are
+    outputs of which the Parameters take type and shape, or pairs of a type and a shape."""
+    parameters, results = [], []
+    for it in inputs:
+        type_, shape = it if isinstance(it, tuple) else (it.get_element_type(), it.get_partial_shape())
+        parameters.append(ov.op.Parameter(type_, ov.PartialShape(shape)))
+    built = build(*(it.output(0) for it in parameters))
+    for it in built if isinstance(built, list) else [built]:
+        it = it.node() if isinstance(it, Const) else it
+        results.append(ov.op.Result(it.output(0) if isinstance(it, ov.Node) else it))
+    for kind, nodes in [("input", parameters), ("output", results)]:
+        for number, node in enumerate(nodes):
+            node.friendly_name = f"{prefix}_{kind}_{number}"
+            node.output(0).set_names({node.friendly_name})
+    model = ov.Model(results, parameters, prefix)
+    rename(model, f"{prefix}_")
+    return parameters, results, model
+
+
+def snake(type_):
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type_).lower()
+
+
+def edited(case, xml):
+    for old, new in case.edit:
+        if isinstance(old, re.Pattern):
+            xml, count = old.subn(new, xml)
+        else:
+            xml, count = xml.replace(old, new), xml.count(old)
+        if not count:
+            raise ValueError(f"{case.folder}: nothing to edit: {old!r} in\n{xml}")
+    return xml
+
+
+# --- outputs --------------------------------------------------------------------------------------
+
+
+def data_sets_of(case):
+    parameters = [it for it in case.inputs if not isinstance(it, Const)]
+    return [parameters, *map(list, case.more)]
+
+
+def formula_outputs(case, parameters):
+    parameters = iter(parameters)
+    arrays = [it.values if isinstance(it, Const) else next(parameters) for it in case.inputs]
+    with np.errstate(all="ignore"):
+        outputs = case.reference(*arrays)
+    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+
+def compare(found, wanted, tolerance):
+    """None, or how two arrays differ."""
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    if found.shape != wanted.shape:
+        return f"shapes {found.shape} and {wanted.shape}"
+    if found.dtype.kind in "biu":
+        same = found == wanted
+    else:
+        if found.dtype == np.float16:
+            tolerance = max(tolerance, 2e-3)
+        with np.errstate(all="ignore"):
+            same = np.isclose(
+                found.astype(np.float64),
+                wanted.astype(np.float64),
+                rtol=tolerance,
+                atol=tolerance / 10,
+                equal_nan=True,
+            )
+            same &= (found != 0) | (wanted != 0) | (np.signbit(found) == np.signbit(wanted))
+    if np.all(same):
+        return None
+    return f"{found.tolist()} and {wanted.tolist()}"
+
+
+class Runner:
+    """OpenVINO's CPU plugin in f32."""
+
+    def __init__(self):
+        self.core = ov.Core()
+        self.core.set_property(
+            "CPU",
+            {
+                "INFERENCE_PRECISION_HINT": "f32",
+                # Nothing of a product with compressed weights is quantised.
+                "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
+                "INFERENCE_NUM_THREADS": 1,
+            },
+        )
+
+    def run(self, model, data_sets):
+        compiled = self.core.compile_model(model, "CPU")
+        outputs = []
+        for inputs in data_sets:
+            request = compiled.create_infer_request()
+            results = request.infer([np.ascontiguousarray(it).reshape(it.shape) for it in inputs])
+            outputs.append([np.array(results[port]) for port in compiled.outputs])
+        return outputs
+
+    def evaluate(self, model, inputs, like):
+        """The outputs of OpenVINO's reference implementations; None where an operation has none."""
+        tensors = [ov.Tensor(np.zeros_like(it)) for it in like]
+        try:
+            done = model.evaluate(
+                tensors, [ov.Tensor(np.ascontiguousarray(it).reshape(it.shape)) for it in inputs]
+            )
+        except RuntimeError:
+            return None
+        return [np.array(it.data) for it in tensors] if done else None

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Writes the models of this folder, or checks them.
+
+    python generate.py                  writes every model and its test data
+    python generate.py shape indexing   writes those of some families
+    python generate.py --check          compares the committed files with what would be written
+
+Each folder OPERATION/CASE has `model.xml` and `model.bin`, as OpenVINO's own writer makes them, and
+`test_data_set_N/` with `input_K.pb` and `output_K.pb` (ONNX's TensorProto), in the order of the file's
+Parameters and Results. The cases are in `cases/`, one module for each family of operations.
+
+The expected outputs are OpenVINO's, on the CPU in f32. Where a case has a formula (`reference`) they
+must be equal to its outputs. Where the CPU plugin is wrong, refuses a model or leaves a result open, the
+formula's outputs are the expected ones, and `formula` says why; these, and those without a formula, must
+be equal to the outputs of OpenVINO's reference implementation of the operation, if it has one.
+"""
+
+import argparse
+import importlib
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+import numpy as np
+import onnx
+import openvino as ov
+from onnx import numpy_helper
+
+import framework
+from framework import Runner, build_model, compare, data_sets_of, edited, formula_outputs
+
+HERE = Path(__file__).parent
+FAMILIES = [
+    "sources",
+    "shape",
+    "movement",
+    "indexing",
+    "elementwise",
+    "activation",
+    "matmul",
+    "reduce",
+    "convolution",
+    "interpolate",
+    "recurrent",
+    "quantize",
+]
+
+
+class Mismatch(Exception):
+    pass
+
+
+def xml_and_weights(case):
+    with tempfile.TemporaryDirectory() as folder:
+        xml, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
+        ov.serialize(build_model(case), xml, weights)
+        return edited(case, xml.read_text()).encode(), weights.read_bytes()
+
+
+def outputs_of(case, runner, xml, weights):
+    """Of each data set the expected outputs."""
+    data_sets = data_sets_of(case)
+
+    def read():
+        return runner.core.read_model(xml, weights)
+
+    formulas = [formula_outputs(case, it) if case.reference else None for it in data_sets]
+    outputs = formulas if case.formula else runner.run(read(), data_sets)
+    for number, (inputs, expected) in enumerate(zip(data_sets, outputs)):
+        for port, array in zip(read().outputs, expected, strict=True):
+            if ov.Type(array.dtype) != port.element_type:
+                raise Mismatch(f"{array.dtype} is not {port.element_type}")
+            if not port.partial_shape.compatible(ov.PartialShape(list(array.shape))):
+                raise Mismatch(f"{array.shape} is not {port.partial_shape}")
+        others, whose = formulas[number] or [None] * len(expected), "the formula"
+        if case.formula or any(it is None for it in others):
+            others, whose = runner.evaluate(read(), inputs, expected), "OpenVINO's reference"
+        for k, (array, other) in enumerate(zip(expected, others or [])):
+            difference = None if other is None else compare(array, other, case.tolerance)
+            if difference:
+                raise Mismatch(f"output {k} of data set {number} and {whose} differ: {difference}")
+    return outputs
+
+
+def files_of(case, runner):
+    xml, weights = xml_and_weights(case)
+    files = {"model.xml": xml, "model.bin": weights}
+    outputs = outputs_of(case, runner, xml, weights)
+    for number, (inputs, outputs) in enumerate(zip(data_sets_of(case), outputs)):
+        for kind, arrays in [("input", inputs), ("output", outputs)]:
+            for k, array in enumerate(arrays):
+                tensor = numpy_helper.from_array(np.array(array), f"{kind}_{k}")
+                files[f"test_data_set_{number}/{kind}_{k}.pb"] = tensor.SerializeToString(deterministic=True)
+    return files
+
+
+def is_stale(path, content):
+    """Whether a file differs; the last bits of floats depend on the processor's instructions."""
+    if not path.exists():
+        return True
+    committed = path.read_bytes()
+    if committed == content:
+        return False
+    if not path.name.startswith("output_"):
+        return True
+    arrays = [numpy_helper.to_array(onnx.TensorProto.FromString(it)) for it in (committed, content)]
+    if arrays[0].dtype != arrays[1].dtype or arrays[0].dtype.kind != "f":
+        return True
+    return compare(*arrays, 1e-5) is not None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    parser.add_argument("families", nargs="*", choices=[[], *FAMILIES], metavar="FAMILY")
+    arguments = parser.parse_args()
+
+    families = arguments.families or FAMILIES
+    for family in families:
+        importlib.import_module(f"cases.{family}")
+
+    runner, wrong, counts = Runner(), [], {}
+    expected = {}
+    for case in framework.CASES:
+        if case.folder in expected:
+            wrong.append(f"{case.folder}: twice")
+        expected[case.folder] = case.operation
+        try:
+            files = files_of(case, runner)
+        except Exception as error:
+            text = " ".join(str(error).split())
+            wrong.append(f"{case.folder}: {type(error).__name__}: {text[:1000]}")
+            continue
+        folder = HERE / case.folder
+        there = {str(it.relative_to(folder)) for it in folder.rglob("*.*") if it.is_file()}
+        if arguments.check:
+            stale = [name for name, content in files.items() if is_stale(folder / name, content)]
+            wrong += [f"{case.folder}/{name}" for name in [*stale, *sorted(there - files.keys())]]
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+            for name, content in files.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(content)
+        counts[case.family] = counts.get(case.family, 0) + 1
+
+    operations = set(expected.values())
+    for model in sorted(HERE.glob("*/*/model.xml")):
+        folder = model.parent.relative_to(HERE)
+        if folder.as_posix() in expected:
+            continue
+        if arguments.check and not arguments.families:
+            wrong.append(f"{folder}: no case of this name")
+        elif not arguments.check and folder.parts[0] in operations:
+            shutil.rmtree(HERE / folder)
+
+    for family, count in counts.items():
+        print(f"{count:4} {family}")
+    if wrong:
+        print(f"{len(wrong)} are wrong:", *wrong, sep="\n  ")
+        sys.exit(1)
+    print("the committed files are what this script writes" if arguments.check else "written")
+
+
+if __name__ == "__main__":
+    main()

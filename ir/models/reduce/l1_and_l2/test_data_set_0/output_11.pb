@@ -1,0 +1,1 @@
+B	output_11JrQ3A
