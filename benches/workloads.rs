@@ -136,11 +136,13 @@ impl Workload {
     pub fn ours(&self) -> TractResult<Arc<TypedRunnableModel>> {
         self.model(|model, inputs| match self.operator {
             Gather { axis, batch_dims } => {
-                let op = tract_openvino::Gather::new(GatherRevision::V8, axis, batch_dims)?;
+                let op = tract_openvino::Gather::new(GatherRevision::V8, axis);
+                let op = op.with_batch_dims(batch_dims)?;
                 model.wire_node("gather", op, &inputs)
             }
             GatherNd { batch_dims } => {
-                let op = tract_openvino::GatherNd::new(GatherNdRevision::V8, batch_dims as i64)?;
+                let op = tract_openvino::GatherNd::new(GatherNdRevision::V8);
+                let op = op.with_batch_dims(batch_dims)?;
                 model.wire_node("gather", op, &inputs)
             }
         })

@@ -244,14 +244,23 @@ pub(crate) fn bytes_moved(output: &TypedFact) -> TractResult<TVec<(Cost, TDim)>>
     Ok(tvec!((Cost::Custom(false, "Bytes moved".into()), bytes)))
 }
 
+/// The inputs of a node, as many as have these names.
+pub(crate) fn inputs<T: Copy, const N: usize>(
+    row: &Row,
+    names: &str,
+    inputs: &[T],
+) -> TractResult<[T; N]> {
+    let number = inputs.len();
+    let error = |_| format_err!("{}: got {number} inputs, expected {names}", row.name);
+    inputs.try_into().map_err(error)
+}
+
 /// Checks what can be said of the inputs without their shapes, and takes them apart.
 pub(crate) fn data_and_indices<'a>(
     row: &Row,
     inputs: &[&'a TypedFact],
 ) -> TractResult<[&'a TypedFact; 2]> {
-    let [data, indices] = *inputs else {
-        bail!("{}: got {} inputs, expected data and indices", row.name, inputs.len())
-    };
+    let [data, indices] = self::inputs(row, "data and indices", inputs)?;
     ensure_plain(row, "data", data.is_plain())?;
     ensure_plain(row, "indices", indices.is_plain())?;
     ensure_integer(row, "indices", indices.datum_type)?;

@@ -21,12 +21,13 @@
 //!
 //! # How it is built
 //!
-//! A model goes through the first three of these files; all that runs goes through `eval.rs` to the kernel.
+//! A model goes through the first four of these files; all that runs goes through `eval.rs` to the kernel.
 //!
 //! | file | what it decides |
 //! |---|---|
 //! | `onnx.rs` | which nodes are ours, which revision they mean, their attributes |
 //! | `infer/` | types and shapes while they are partly known |
+//! | `operation.rs` | [`Operation`]: a node as a model states it, and which typed operator that is |
 //! | `ops/` | [`Gather`], [`GatherNd`] and [`DynGather`], the operators of a typed model: their facts, axes and rewrites |
 //! | `revision.rs` | what one revision has that another has not: a row of data for each |
 //! | `shape.rs` | axes, batch dimensions and output shapes, for inference, facts and evaluation |
@@ -54,15 +55,17 @@ mod kernel;
 #[cfg(feature = "nnef")]
 mod nnef;
 mod onnx;
+mod operation;
 mod ops;
 mod revision;
 mod shape;
 mod threads;
 
 pub use index::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
-pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino};
+pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions};
+pub use operation::Operation;
 pub use ops::{DynGather, Gather, GatherNd};
-pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices};
+pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revision};
 
 /// The examples of the README run as tests, where all that they use is there.
 #[cfg(all(doctest, feature = "multithread-mm", feature = "nnef"))]

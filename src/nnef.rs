@@ -12,12 +12,13 @@
 use tract_nnef::internal::*;
 use tract_nnef::ser::tdims;
 
-use crate::onnx::{OpenVinoOptions, WithOpenVino};
+use crate::onnx::WithOpenVino;
+use crate::operation::Operation;
 use crate::ops::{DynGather, Gather, GatherNd};
 use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revision};
 
 /// For models that are saved to NNEF and loaded again: there each node says what it means, so that
-/// options have nothing to decide.
+/// there are no options.
 ///
 /// ```
 /// use tract_openvino::WithOpenVino;
@@ -35,8 +36,15 @@ use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revisio
 /// # Ok(())
 /// # }
 /// ```
+///
+/// ```compile_fail,E0599
+/// use tract_openvino::{OpenVinoOptions, WithOpenVino, WithOpenVinoOptions};
+///
+/// let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
+/// nnef.with_openvino_options(OpenVinoOptions::default());
+/// ```
 impl WithOpenVino for tract_nnef::framework::Nnef {
-    fn enable_openvino_with(&mut self, _options: OpenVinoOptions) {
+    fn enable_openvino(&mut self) {
         let registry = registry();
         if !self.registries.iter().any(|known| known.id == registry.id) {
             self.registries.push(registry);
@@ -133,24 +141,22 @@ fn dump_gather_nd(ast: &mut IntoAst, node: &TypedNode, op: &GatherNd) -> Dumped 
 struct Common<R> {
     data: OutletId,
     indices: OutletId,
-    batch_dims: usize,
-    revision: R,
-    negative_indices: NegativeIndices,
+    operation: Operation<R>,
 }
 
 impl<R: Revision> Common<R> {
     fn load(builder: &mut ModelBuilder, invocation: &ResolvedInvocation) -> TractResult<Common<R>> {
-        let wrap: bool = invocation.named_arg_as(builder, "wrap_negative_indices")?;
+        let revision = R::for_opset(invocation.named_arg_as(builder, "opset")?)?;
+        let batch_dims: usize = invocation.named_arg_as(builder, "batch_dims")?;
+        let negative_indices = match invocation.named_arg_as(builder, "wrap_negative_indices")? {
+            true => NegativeIndices::Wrap,
+            false => NegativeIndices::AsSpecified,
+        };
+        let operation = Operation::new(revision).with_batch_dims(i64::try_from(batch_dims)?)?;
         Ok(Common {
             data: invocation.named_arg_as(builder, "data")?,
             indices: integers(builder, invocation, "indices")?,
-            batch_dims: invocation.named_arg_as(builder, "batch_dims")?,
-            revision: R::for_opset(invocation.named_arg_as(builder, "opset")?)?,
-            negative_indices: if wrap {
-                NegativeIndices::Wrap
-            } else {
-                NegativeIndices::AsSpecified
-            },
+            operation: operation.with_negative_indices(negative_indices),
         })
     }
 }
@@ -173,10 +179,10 @@ fn integers(
 }
 
 fn load_gather(builder: &mut ModelBuilder, invocation: &ResolvedInvocation) -> TractResult<Value> {
-    let Common { data, indices, batch_dims, revision, negative_indices } =
-        Common::<GatherRevision>::load(builder, invocation)?;
-    let axis = invocation.named_arg_as(builder, "axis")?;
-    let op = Gather::new(revision, axis, batch_dims)?.with_negative_indices(negative_indices);
+    let Common { data, indices, operation } = Common::<GatherRevision>::load(builder, invocation)?;
+    let axis: usize = invocation.named_arg_as(builder, "axis")?;
+    let rank = |input| builder.model.outlet_fact(input).map(TypedFact::rank);
+    let op = operation.at(axis as i128, [rank(data)?, rank(indices)?])?;
     builder.wire(op, &[data, indices])
 }
 
@@ -184,21 +190,18 @@ fn load_dyn_gather(
     builder: &mut ModelBuilder,
     invocation: &ResolvedInvocation,
 ) -> TractResult<Value> {
-    let Common { data, indices, batch_dims, revision, negative_indices } =
-        Common::<GatherRevision>::load(builder, invocation)?;
+    let Common { data, indices, operation } = Common::<GatherRevision>::load(builder, invocation)?;
     let axis = integers(builder, invocation, "axis")?;
     let shape: ShapeFact =
         builder.allowing_new_symbols(|builder| invocation.named_arg_as(builder, "shape"))?;
-    let op = DynGather::new(revision, batch_dims, negative_indices, shape.to_tvec())?;
-    builder.wire(op, &[data, indices, axis])
+    builder.wire(DynGather { operation, shape: shape.to_tvec() }, &[data, indices, axis])
 }
 
 fn load_gather_nd(
     builder: &mut ModelBuilder,
     invocation: &ResolvedInvocation,
 ) -> TractResult<Value> {
-    let Common { data, indices, batch_dims, revision, negative_indices } =
+    let Common { data, indices, operation } =
         Common::<GatherNdRevision>::load(builder, invocation)?;
-    let op = GatherNd::new(revision, i64::try_from(batch_dims)?)?;
-    builder.wire(op.with_negative_indices(negative_indices), &[data, indices])
+    builder.wire(operation.operator()?, &[data, indices])
 }

@@ -7,11 +7,10 @@
 //! nothing.
 
 use crate::infer::{Axis, InferenceGather, InferenceGatherNd};
-use crate::ops::GatherNd;
+use crate::operation::Operation;
 use crate::revision::{
     BatchDims, GatherNdRevision, GatherRevision, NegativeIndices, Revision, Row,
 };
-use crate::shape;
 use tract_hir::internal::*;
 use tract_hir::ops::unimpl::UnimplementedOp;
 use tract_onnx::Onnx;
@@ -95,19 +94,28 @@ impl OpenVinoOptions {
 /// # }
 /// ```
 pub trait WithOpenVino: Sized {
-    /// Teaches the operators with the given options. The last call's options hold.
-    fn enable_openvino_with(&mut self, options: OpenVinoOptions);
-
-    /// Teaches the operators. Doing it twice is harmless.
-    fn enable_openvino(&mut self) {
-        self.enable_openvino_with(OpenVinoOptions::default());
-    }
+    /// Teaches the operators, with the default options if the reader has options. Doing it twice is harmless.
+    fn enable_openvino(&mut self);
 
     /// The reader, with the operators.
     fn with_openvino(mut self) -> Self {
         self.enable_openvino();
         self
     }
+}
+
+/// Teaches a reader of models OpenVINO's operators where there is something to choose: in ONNX models.
+///
+/// ```
+/// use tract_openvino::tract_onnx::onnx;
+/// use tract_openvino::{NegativeIndices, OpenVinoOptions, WithOpenVinoOptions};
+///
+/// let options = OpenVinoOptions::default().with_negative_indices(NegativeIndices::Wrap);
+/// let reader = onnx().with_openvino_options(options);
+/// ```
+pub trait WithOpenVinoOptions: WithOpenVino {
+    /// Teaches the operators with the given options. The last call's options hold.
+    fn enable_openvino_with(&mut self, options: OpenVinoOptions);
 
     /// The reader, with the operators and the given options.
     fn with_openvino_options(mut self, options: OpenVinoOptions) -> Self {
@@ -136,6 +144,12 @@ const WRAP: &str = "org.openvinotoolkit: NegativeIndices::Wrap";
 const STANDARD: &str = "org.openvinotoolkit: standard_gather";
 
 impl WithOpenVino for Onnx {
+    fn enable_openvino(&mut self) {
+        self.enable_openvino_with(OpenVinoOptions::default());
+    }
+}
+
+impl WithOpenVinoOptions for Onnx {
     fn enable_openvino_with(&mut self, options: OpenVinoOptions) {
         let register = &mut self.op_register.0;
         let wrap = options.negative_indices == NegativeIndices::Wrap;
@@ -194,56 +208,50 @@ fn build(ctx: &ParsingContext, node: &NodeProto) -> Built {
         false => NegativeIndices::AsSpecified,
     };
     let op = match &*node.op_type {
-        GatherRevision::OP_TYPE => expand(gather(ctx, node, negative_indices)?),
-        GatherNdRevision::OP_TYPE => expand(gather_nd(ctx, node, negative_indices)?),
+        GatherRevision::OP_TYPE => {
+            let operation = operation(ctx, node, &["data", "indices", "axis"], negative_indices)?;
+            expand(InferenceGather { operation, axis: Axis::Input })
+        }
+        GatherNdRevision::OP_TYPE => {
+            let operation = operation(ctx, node, &["data", "indices"], negative_indices)?;
+            expand(InferenceGatherNd(operation))
+        }
         _ => bail!(unknown_operators(&[node])),
     };
     Ok((op, vec![]))
 }
 
-fn gather(
+fn operation<R: Revision>(
     ctx: &ParsingContext,
     node: &NodeProto,
+    inputs: &[&str],
     negative_indices: NegativeIndices,
-) -> TractResult<InferenceGather> {
-    let revision: GatherRevision = revision(ctx, node)?;
-    let row = revision.row();
-    check_inputs(row, node, &["data", "indices", "axis"])?;
-    let batch_dims = batch_dims(row, node)?;
-    shape::check_batch_dims(row, batch_dims)?;
-    Ok(InferenceGather { revision, axis: Axis::Input, batch_dims, negative_indices })
+) -> TractResult<Operation<R>> {
+    let revision: R = revision(ctx, node)?;
+    check_inputs(revision.row(), node, inputs)?;
+    let batch_dims = batch_dims(revision.row(), node)?;
+    let operation = Operation::new(revision).with_batch_dims(batch_dims)?;
+    Ok(operation.with_negative_indices(negative_indices))
 }
 
 /// ONNX, "Gather": axis defaults to 0, "accepted range is [-r, r-1]", and "all index values are expected
 /// to be within bounds [-s, s-1]". "GatherND": batch_dims defaults to 0, the same bounds.
 fn standard_gather(node: &NodeProto) -> TractResult<Box<dyn InferenceOp>> {
-    let negative_indices = NegativeIndices::Wrap;
+    let wrap = NegativeIndices::Wrap;
     Ok(match &*node.op_type {
         GatherRevision::OP_TYPE => {
-            let revision = GatherRevision::V7;
-            check_inputs(revision.row(), node, &["data", "indices"])?;
+            let operation = Operation::new(GatherRevision::V7).with_negative_indices(wrap);
+            check_inputs(operation.revision.row(), node, &["data", "indices"])?;
             let axis = Axis::Attribute(node.get_attr_opt("axis")?.unwrap_or(0));
-            expand(InferenceGather { revision, axis, batch_dims: 0, negative_indices })
+            expand(InferenceGather { operation, axis })
         }
         _ => {
-            let revision = GatherNdRevision::V8;
-            check_inputs(revision.row(), node, &["data", "indices"])?;
-            let op = GatherNd::new(revision, node.get_attr_opt("batch_dims")?.unwrap_or(0))?;
-            expand(InferenceGatherNd(op.with_negative_indices(negative_indices)))
+            let operation = Operation::new(GatherNdRevision::V8).with_negative_indices(wrap);
+            check_inputs(operation.revision.row(), node, &["data", "indices"])?;
+            let batch_dims = node.get_attr_opt("batch_dims")?.unwrap_or(0);
+            expand(InferenceGatherNd(operation.with_batch_dims(batch_dims)?))
         }
     })
-}
-
-fn gather_nd(
-    ctx: &ParsingContext,
-    node: &NodeProto,
-    negative_indices: NegativeIndices,
-) -> TractResult<InferenceGatherNd> {
-    let revision: GatherNdRevision = revision(ctx, node)?;
-    let row = revision.row();
-    check_inputs(row, node, &["data", "indices"])?;
-    let op = GatherNd::new(revision, batch_dims(row, node)?)?;
-    Ok(InferenceGatherNd(op.with_negative_indices(negative_indices)))
 }
 
 /// The revision that a node means: by its attribute `version`, else by the model's import of the

@@ -1,5 +1,7 @@
 //! The revisions of the operators, as data: a row for each, and nothing else that knows them apart.
 
+use std::fmt::Debug;
+
 use crate::index::{IndexPolicy, NegativeIndex, OutOfRange};
 use tract_core::internal::*;
 
@@ -27,7 +29,7 @@ pub enum GatherNdRevision {
 
 /// What the specification says of one revision.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub struct Row {
     /// The operator and its revision, as the specification writes them.
     pub name: &'static str,
     /// The first operator set of OpenVINO that has it.
@@ -42,7 +44,7 @@ pub(crate) struct Row {
 
 /// Which values the attribute `batch_dims` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BatchDims {
+pub enum BatchDims {
     /// The revision has no such attribute.
     Absent,
     /// From 0 on.
@@ -53,7 +55,7 @@ pub(crate) enum BatchDims {
 
 /// How the batch dimensions appear in the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BatchAxes {
+pub enum BatchAxes {
     /// One axis for each.
     Kept,
     /// One axis for all of them, of the size of their product.
@@ -104,24 +106,46 @@ static GATHER_ND_8: Row = Row {
     index_policy: CHECKED,
 };
 
-/// What [`GatherRevision`] and [`GatherNdRevision`] have in common.
-pub(crate) trait Revision: Copy + 'static {
-    /// The operator's name, in OpenVINO and as an ONNX op type.
+/// What [`GatherRevision`] and [`GatherNdRevision`] have in common: which revisions there are, and which of
+/// them a model means.
+///
+/// ```
+/// use tract_openvino::{GatherNdRevision, GatherRevision, Revision};
+///
+/// assert_eq!(GatherRevision::for_opset(15).unwrap(), GatherRevision::V8);
+/// let since: Vec<i64> = GatherNdRevision::ALL.iter().map(|revision| revision.since()).collect();
+/// assert_eq!(since, [5, 8]);
+/// GatherNdRevision::for_opset(4).unwrap_err();
+/// ```
+///
+/// It is not for other types to implement.
+pub trait Revision: Copy + Debug + PartialEq + Send + Sync + 'static {
+    /// The operator's name: an ONNX op type, and the type of a layer in OpenVINO's own files.
     const OP_TYPE: &'static str;
     /// The revisions, oldest first.
     const ALL: &'static [Self];
 
+    #[doc(hidden)]
     fn row(self) -> &'static Row;
+
+    /// The first operator set of OpenVINO that has the revision.
+    fn since(self) -> i64 {
+        self.row().since
+    }
 
     /// The revision that operator set `opset` of OpenVINO has: the newest that is not newer than
     /// the set.
+    ///
+    /// # Errors
+    ///
+    /// The set is older than all of them.
     fn for_opset(opset: i64) -> TractResult<Self> {
-        let found = Self::ALL.iter().rev().find(|revision| revision.row().since <= opset);
+        let found = Self::ALL.iter().rev().find(|revision| revision.since() <= opset);
         found.copied().with_context(|| {
             format!(
                 "operator set {opset} of OpenVINO has no {}: the oldest with one is {}",
                 Self::OP_TYPE,
-                Self::ALL[0].row().since
+                Self::ALL[0].since()
             )
         })
     }

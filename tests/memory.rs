@@ -17,10 +17,10 @@ const BESIDE_THE_OUTPUT: usize = 1024;
 #[test]
 fn the_output_and_next_to_nothing_beside_it() {
     let gather = |axis, batch_dims| -> Box<dyn TypedOp> {
-        Box::new(Gather::new(GatherRevision::V8, axis, batch_dims).unwrap())
+        Box::new(Gather::new(GatherRevision::V8, axis).with_batch_dims(batch_dims).unwrap())
     };
     let nd = |batch_dims| -> Box<dyn TypedOp> {
-        Box::new(GatherNd::new(GatherNdRevision::V8, batch_dims).unwrap())
+        Box::new(GatherNd::new(GatherNdRevision::V8).with_batch_dims(batch_dims).unwrap())
     };
     let zeros = |shape: &[usize]| Tensor::zero::<f32>(shape).unwrap();
     let i32 = |shape: &[usize]| Tensor::zero::<i32>(shape).unwrap();

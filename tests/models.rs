@@ -10,7 +10,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use model_cases::{Case, DataSet, Failure, Stage, StagedModel, Tolerance};
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto, tensor_shape_proto, type_proto};
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino};
+use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions};
 
 fn main() {
     let arguments = Arguments::from_args();

@@ -13,7 +13,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{
     Fact, Op, TractErrorContext, ensure, format_err, parse_tdim,
 };
 use tract_openvino::tract_onnx::{Onnx, WithOnnx, onnx};
-use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino, tract_nnef};
+use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions, tract_nnef};
 use tract_openvino_ir::document::Document;
 use tract_openvino_ir::{Ir, ir};
 

@@ -9,7 +9,7 @@ use tract_openvino::tract_onnx::pb::type_proto::Value;
 use tract_openvino::tract_onnx::pb::*;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::Factoid;
-use tract_openvino::{DOMAIN, NegativeIndices, OpenVinoOptions, WithOpenVino, tract_onnx};
+use tract_openvino::{DOMAIN, NegativeIndices, OpenVinoOptions, WithOpenVinoOptions, tract_onnx};
 
 use crate::onnx_model::{self as onnx, int, string};
 use crate::panics;

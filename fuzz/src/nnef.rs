@@ -7,7 +7,7 @@ use arbitrary::{Result, Unstructured};
 use model_cases::{StagedModel, find};
 use tract_openvino::tract_nnef::internal::{Nnef, ensure};
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::{OpenVinoOptions, WithOpenVino, tract_nnef, tract_onnx};
+use tract_openvino::{OpenVinoOptions, WithOpenVino, WithOpenVinoOptions, tract_nnef, tract_onnx};
 
 use crate::panics;
 use crate::stages;

@@ -11,7 +11,7 @@ use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{EvalContext, TypedOp};
 use tract_openvino::{
     Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange, IndexPolicy,
-    NegativeIndices,
+    NegativeIndices, Operation,
 };
 
 use crate::elements::{self, INDEX_TYPES};
@@ -141,18 +141,24 @@ impl<'a> Arbitrary<'a> for Case {
 impl Case {
     fn op(&self) -> TractResult<Box<dyn TypedOp>> {
         let negative = if self.wrap { NegativeIndices::Wrap } else { NegativeIndices::AsSpecified };
-        Ok(match self.operator.gather() {
+        let mut model = TypedModel::default();
+        let data = model.add_source("data", self.data_type.fact(&self.data))?;
+        let indices = model.add_source("indices", self.index_type.fact(&self.indices.shape))?;
+        let output = match self.operator.gather() {
             Some(revision) => {
-                let ranks = (self.data.len(), self.indices.shape.len());
-                let op =
-                    Gather::with_ranks(revision, self.axis, self.batch_dims, ranks.0, ranks.1)?;
-                Box::new(op.with_negative_indices(negative))
+                let axis = model.add_const("axis", tensor0(self.axis))?;
+                let operation = Operation::new(revision).with_batch_dims(self.batch_dims)?;
+                let operation = operation.with_negative_indices(negative);
+                operation.wire("operator", &mut model, &[data, indices, axis])?
             }
             None => {
-                let op = GatherNd::new(self.operator.gather_nd(), self.batch_dims)?;
-                Box::new(op.with_negative_indices(negative))
+                let operation = Operation::new(self.operator.gather_nd());
+                let operation = operation.with_batch_dims(self.batch_dims)?;
+                let operation = operation.with_negative_indices(negative);
+                operation.wire("operator", &mut model, &[data, indices])?
             }
-        })
+        };
+        Ok(model.node(output[0].node).op.clone())
     }
 
     /// What the contract says: `None` where the node or its shapes are an error.
@@ -167,7 +173,7 @@ impl Case {
             }
         };
         if let Some(revision) = self.operator.gather() {
-            let policy = Gather::new(revision, 0, 0).unwrap().index_policy();
+            let policy = Gather::new(revision, 0).index_policy();
             if !(-n..n).contains(&self.axis) || !(-m..=m).contains(&self.batch_dims) {
                 return None;
             }
@@ -180,7 +186,7 @@ impl Case {
             }
             return Some(oracle::gather(data, indices, axis, batch, row(policy)));
         }
-        let policy = GatherNd::new(self.operator.gather_nd(), 0).unwrap().index_policy();
+        let policy = GatherNd::new(self.operator.gather_nd()).index_policy();
         if !(0..n.min(m)).contains(&self.batch_dims) {
             return None;
         }

@@ -1,17 +1,15 @@
 use super::{batch_dim_rules, check_arity, rank_rules};
 use crate::eval;
-use crate::ops::{DynGather, Gather};
-use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
+use crate::operation::Operation;
+use crate::revision::{GatherRevision, Revision, Row};
 use crate::shape;
 use tract_hir::internal::*;
 
-/// A Gather node of a model: `batch_dims` and `axis` as stated.
+/// A Gather node of a model, and where it has its axis.
 #[derive(Debug, Clone)]
 pub(crate) struct InferenceGather {
-    pub revision: GatherRevision,
+    pub operation: Operation<GatherRevision>,
     pub axis: Axis,
-    pub batch_dims: i64,
-    pub negative_indices: NegativeIndices,
 }
 
 /// Where a model says which axis is gathered from.
@@ -25,7 +23,7 @@ pub(crate) enum Axis {
 
 impl InferenceGather {
     fn row(&self) -> &'static Row {
-        self.revision.row()
+        self.operation.revision.row()
     }
 
     /// Runs `rules` with `batch_dims` counted from the first axis, once that is known.
@@ -35,7 +33,7 @@ impl InferenceGather {
         indices: &'p TensorProxy,
         rules: impl Fn(&mut Solver<'r>, usize) -> InferenceResult + 'r,
     ) -> InferenceResult {
-        let (row, batch_dims) = (self.row(), self.batch_dims);
+        let (row, batch_dims) = (self.row(), self.operation.batch_dims);
         match usize::try_from(batch_dims) {
             Ok(batch_dims) => rules(s, batch_dims),
             Err(_) => s.given(&indices.rank, move |s, rank| {
@@ -52,7 +50,7 @@ impl InferenceGather {
         indices: &'p TensorProxy,
         rules: impl Fn(&mut Solver<'r>, usize) -> InferenceResult + 'r,
     ) -> InferenceResult {
-        let (row, batch_dims) = (self.row(), self.batch_dims);
+        let (row, batch_dims) = (self.row(), self.operation.batch_dims);
         if batch_dims < 0 {
             return rules(s, batch_dims.unsigned_abs() as usize);
         }
@@ -69,27 +67,10 @@ impl InferenceGather {
         inputs: &[OutletId],
         known: &[Option<TDim>],
     ) -> TractResult<TVec<OutletId>> {
-        let (data, indices, axis) = match (self.axis, inputs) {
-            (Axis::Input, &[data, indices, axis]) => (data, indices, axis),
-            (Axis::Attribute(axis), &[data, indices]) => {
-                let data_rank = model.outlet_fact(data)?.rank();
-                let indices_rank = model.outlet_fact(indices)?.rank();
-                let (revision, batch_dims) = (self.revision, self.batch_dims);
-                let op = Gather::with_ranks(revision, axis, batch_dims, data_rank, indices_rank)?;
-                let op = op.with_negative_indices(self.negative_indices);
-                return model.wire_node(name, op, inputs);
-            }
-            _ => bail!("{}: got {} inputs", self.row().name, inputs.len()),
-        };
-        DynGather::wire_with_known(
-            model,
-            name,
-            self.revision,
-            self.batch_dims,
-            self.negative_indices,
-            [data, indices, axis],
-            known,
-        )
+        match self.axis {
+            Axis::Input => self.operation.wire_with_known(name, model, inputs, known),
+            Axis::Attribute(axis) => self.operation.wire_at(name, model, inputs, axis.into()),
+        }
     }
 
     fn output_rank_rules<'r, 'p: 'r>(
@@ -99,11 +80,7 @@ impl InferenceGather {
         indices: &'p TensorProxy,
         output: &'p TensorProxy,
     ) -> InferenceResult {
-        let (row, batch_dims) = (self.row(), self.batch_dims);
-        s.given(&data.rank, move |_, rank| shape::check_data_rank(row, batch_dims, rank as usize))?;
-        s.given(&indices.rank, move |_, rank| {
-            shape::normalize_batch_dims(row, batch_dims, rank as usize).map(drop)
-        })?;
+        let (row, batch_dims) = (self.row(), self.operation.batch_dims);
         self.with_index_axes(s, indices, move |s, axes| rank_rules(s, row, data, output, axes, 1))?;
         if batch_dims >= 0 {
             s.given_2(&data.rank, &output.rank, move |s, data, output| {
@@ -158,8 +135,7 @@ impl Expansion for InferenceGather {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        let policy = self.negative_indices.apply(self.row().index_policy);
-        Ok(vec![format!("batch_dims: {}", self.batch_dims), policy.to_string()])
+        Ok(self.operation.info())
     }
 
     fn rules<'r, 'p: 'r, 's: 'r>(
@@ -178,34 +154,40 @@ impl Expansion for InferenceGather {
 
         s.equals(&output.datum_type, &data.datum_type)?;
         s.given(&indices.datum_type, move |_, dt| eval::ensure_integer(row, "indices", dt))?;
-        self.output_rank_rules(s, data, indices, output)?;
         let batch_rules = move |s: &mut Solver<'r>, batch_dims| {
             (0..batch_dims)
                 .try_for_each(|i| batch_dim_rules(s, row, i, data, indices, Some(output)))
         };
+        let batch_dims = self.operation.batch_dims;
         s.given(&indices.rank, move |s, rank| {
-            batch_rules(s, shape::normalize_batch_dims(row, self.batch_dims, rank as usize)?)
+            batch_rules(s, shape::normalize_batch_dims(row, batch_dims, rank as usize)?)
         })?;
         s.given(&data.rank, move |s, rank| {
-            shape::check_data_rank(row, self.batch_dims, rank as usize)?;
-            usize::try_from(self.batch_dims).map_or(Ok(()), |batch_dims| batch_rules(s, batch_dims))
+            shape::check_data_rank(row, batch_dims, rank as usize)?;
+            self.with_batch_dims(s, indices, move |s, batch_dims| {
+                shape::check_data_rank(row, batch_dims as i64, rank as usize)?;
+                batch_rules(s, batch_dims)
+            })
         })?;
-        let rules_for_axis = move |s: &mut Solver<'r>, axis, rank| {
-            let axis = shape::normalize_axis(row, axis, rank)?;
-            self.dim_rules(s, data, indices, output, axis, rank)
+        self.output_rank_rules(s, data, indices, output)?;
+        let rules_for_axis = move |s: &mut Solver<'r>, axis: i128| {
+            if let Ok(axis) = usize::try_from(axis) {
+                self.with_batch_dims(s, indices, move |_, batch_dims| {
+                    shape::check_axis(row, axis, batch_dims)
+                })?;
+            }
+            s.given(&data.rank, move |s, rank| {
+                let axis = shape::normalize_axis(row, axis, rank as usize)?;
+                self.dim_rules(s, data, indices, output, axis, rank as usize)
+            })
         };
         match self.axis {
-            Axis::Attribute(axis) => {
-                s.given(&data.rank, move |s, rank| rules_for_axis(s, axis.into(), rank as usize))
-            }
+            Axis::Attribute(axis) => rules_for_axis(s, axis.into()),
             Axis::Input => {
                 let axis = &inputs[2];
                 s.given(&axis.datum_type, move |_, dt| eval::ensure_integer(row, "axis", dt))?;
-                s.given(&axis.value, move |_, axis| eval::axis_if_known(row, &axis).map(drop))?;
-                s.given_2(&axis.value, &data.rank, move |s, axis, rank| match eval::axis_if_known(
-                    row, &axis,
-                )? {
-                    Some(axis) => rules_for_axis(s, axis, rank as usize),
+                s.given(&axis.value, move |s, axis| match eval::axis_if_known(row, &axis)? {
+                    Some(axis) => rules_for_axis(s, axis),
                     None => Ok(()),
                 })
             }

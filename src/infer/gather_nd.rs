@@ -1,20 +1,21 @@
 use super::{batch_dim_rules, check_arity, rank_rules};
 use crate::eval;
-use crate::ops::GatherNd;
+use crate::operation::Operation;
+use crate::revision::{GatherNdRevision, Revision};
 use crate::shape;
 use tract_hir::internal::*;
 
 /// A GatherND node of a model.
 #[derive(Debug, Clone)]
-pub(crate) struct InferenceGatherNd(pub GatherNd);
+pub(crate) struct InferenceGatherNd(pub Operation<GatherNdRevision>);
 
 impl Expansion for InferenceGatherNd {
     fn name(&self) -> StaticName {
-        self.0.name()
+        self.0.revision.row().name.into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        self.0.info()
+        Ok(self.0.info())
     }
 
     fn rules<'r, 'p: 'r, 's: 'r>(
@@ -23,7 +24,8 @@ impl Expansion for InferenceGatherNd {
         inputs: &'p [TensorProxy],
         outputs: &'p [TensorProxy],
     ) -> InferenceResult {
-        let (row, batch_dims) = (self.0.row(), self.0.batch_dims());
+        let row = self.0.revision.row();
+        let batch_dims = usize::try_from(self.0.batch_dims)?;
         check_arity(row, &["data", "indices"], inputs, outputs)?;
         let [data, indices] = inputs else { unreachable!("checked above") };
         let output = &outputs[0];
@@ -95,6 +97,6 @@ impl Expansion for InferenceGatherNd {
         model: &mut TypedModel,
         inputs: &[OutletId],
     ) -> TractResult<TVec<OutletId>> {
-        model.wire_node(prefix, self.0.clone(), inputs)
+        self.0.wire(prefix, model, inputs)
     }
 }

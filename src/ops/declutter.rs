@@ -264,7 +264,8 @@ fn single_entries_to_gather(
     rule_if!(!op.fuses_batch());
     // In range and not negative, so that all revisions mean the same; this one has batch dimensions and
     // refuses what is out of range.
-    let gather = Gather::new(GatherRevision::V7, op.batch_dims(), op.batch_dims())?;
+    let batch_dims = op.batch_dims();
+    let gather = Gather::new(GatherRevision::V7, batch_dims).with_batch_dims(batch_dims)?;
     let indices = Positions { shape: shape.into(), entries: positions.entries.clone() };
     let mut patch = TypedModelPatch::new("tuples of one entry");
     let data = patch.tap_model(model, node.inputs[0])?;

@@ -1,14 +1,16 @@
+use super::held_symbols::are_held;
 use crate::eval;
-use crate::ops::Gather;
+use crate::operation::Operation;
 use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
 use crate::shape;
 use tract_core::internal::*;
 
-/// [`Gather`] whose axis is only known when it runs; named after tract's `DynSlice`.
+/// [`Gather`](crate::Gather) whose axis is only known when it runs; named after tract's `DynSlice`.
+/// [`Operation::wire`](Operation::<GatherRevision>::wire) adds one to a model.
 ///
 /// Inputs, in this order, as the specification has them:
 ///
-/// * `data` and `indices`: as of [`Gather`];
+/// * `data` and `indices`: as of `Gather`;
 /// * `axis`: `i8` to `i64`, `u8` to `u64` or `TDim`, a scalar or one element; below zero it counts
 ///   from `data.rank`.
 ///
@@ -19,28 +21,22 @@ use tract_core::internal::*;
 ///
 /// # Errors
 ///
-/// Those of [`Gather`]; and when it runs, where the axis is not in `[-data.rank, data.rank - 1]`, or
+/// Those of `Gather`; and when it runs, where the axis is not in `[-data.rank, data.rank - 1]`, or
 /// is below `batch_dims`.
 ///
 /// # Example
 ///
 /// ```
 /// use tract_openvino::tract_onnx::prelude::*;
-/// use tract_openvino::{DynGather, GatherRevision, NegativeIndices};
+/// use tract_openvino::{GatherRevision, Operation};
 ///
 /// # fn main() -> TractResult<()> {
 /// let mut model = TypedModel::default();
 /// let data = model.add_source("data", f32::fact([2, 3]))?;
 /// let indices = model.add_source("indices", i64::fact([2]))?;
 /// let axis = model.add_source("axis", i64::fact([0; 0]))?;
-/// let output = DynGather::wire(
-///     &mut model,
-///     "gather",
-///     GatherRevision::V8,
-///     0,
-///     NegativeIndices::default(),
-///     [data, indices, axis],
-/// )?;
+/// let operation = Operation::new(GatherRevision::V8);
+/// let output = operation.wire("gather", &mut model, &[data, indices, axis])?;
 /// model.select_output_outlets(&output)?;
 /// let model = model.into_optimized()?.into_runnable()?;
 ///
@@ -57,96 +53,26 @@ use tract_core::internal::*;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DynGather {
-    revision: GatherRevision,
-    batch_dims: usize,
-    negative_indices: NegativeIndices,
-    shape: TVec<TDim>,
+    /// With `batch_dims` counted from the first axis.
+    pub(crate) operation: Operation<GatherRevision>,
+    /// The shape of the output, in which dimensions that depend on the axis are symbols mostly.
+    pub(crate) shape: TVec<TDim>,
 }
 
 impl DynGather {
-    /// The operator with the shape of its output, in which dimensions that depend on the axis are symbols
-    /// mostly: see above.
-    ///
-    /// # Errors
-    ///
-    /// `batch_dims` is not 0 for Gather-1.
-    pub fn new(
-        revision: GatherRevision,
-        batch_dims: usize,
-        negative_indices: NegativeIndices,
-        shape: TVec<TDim>,
-    ) -> TractResult<DynGather> {
-        shape::check_batch_dims(revision.row(), i64::try_from(batch_dims).unwrap_or(i64::MAX))?;
-        Ok(DynGather { revision, batch_dims, negative_indices, shape })
-    }
-
-    /// Adds a node to a model: [`Gather`] where `axis` is a constant, else this operator, with symbols
-    /// of the model's scope. A negative `batch_dims` counts from `indices.rank`.
-    ///
-    /// # Errors
-    ///
-    /// Ranks, batch dimensions, types or a constant axis do not fit.
-    pub fn wire(
-        model: &mut TypedModel,
-        name: &str,
-        revision: GatherRevision,
-        batch_dims: i64,
-        negative_indices: NegativeIndices,
-        inputs: [OutletId; 3],
-    ) -> TractResult<TVec<OutletId>> {
-        Self::wire_with_known(model, name, revision, batch_dims, negative_indices, inputs, &[])
-    }
-
-    /// [`wire`](Self::wire), where somebody knows some of the output's dimensions.
-    pub(crate) fn wire_with_known(
-        model: &mut TypedModel,
-        name: &str,
-        revision: GatherRevision,
-        batch_dims: i64,
-        negative_indices: NegativeIndices,
-        inputs: [OutletId; 3],
-        known: &[Option<TDim>],
-    ) -> TractResult<TVec<OutletId>> {
-        let row = revision.row();
-        let [data, indices, axis] = inputs.map(|input| model.outlet_fact(input).cloned());
-        let (data, indices, axis) = (data?, indices?, axis?);
-        let constant_axis = match &axis.konst {
-            Some(axis) => eval::axis_if_known(row, axis)?,
-            None => None,
-        };
-        if let Some(axis) = constant_axis {
-            let axis = shape::normalize_axis(row, axis, data.rank())?;
-            let op =
-                Gather::with_ranks(revision, axis as i64, batch_dims, data.rank(), indices.rank())?;
-            let op = op.with_negative_indices(negative_indices);
-            return model.wire_node(name, op, &inputs[..2]);
-        }
-        shape::check_batch_dims(row, batch_dims)?;
-        let batch_dims = shape::normalize_batch_dims(row, batch_dims, indices.rank())?;
-        let dims = shape::gather_shape_of_any_axis(row, batch_dims, &data.shape, &indices.shape)?;
-        let scope = model.symbols.clone();
-        let dim = |(number, dim): (usize, Option<TDim>)| {
-            let known = || known.get(number).cloned().flatten();
-            dim.or_else(known).unwrap_or_else(|| scope.new_with_prefix("gather").into())
-        };
-        let shape = dims.into_iter().enumerate().map(dim).collect();
-        let op = DynGather::new(revision, batch_dims, negative_indices, shape)?;
-        model.wire_node(name, op, &inputs)
-    }
-
     /// The revision.
     pub fn revision(&self) -> GatherRevision {
-        self.revision
+        self.operation.revision
     }
 
     /// The number of leading axes that `data` and `indices` share.
     pub fn batch_dims(&self) -> usize {
-        self.batch_dims
+        self.operation.batch_dims as usize
     }
 
     /// The meaning of negative indices.
     pub fn negative_indices(&self) -> NegativeIndices {
-        self.negative_indices
+        self.operation.negative_indices
     }
 
     /// The shape of the output.
@@ -155,28 +81,17 @@ impl DynGather {
     }
 
     fn row(&self) -> &'static Row {
-        self.revision.row()
+        self.revision().row()
     }
 
-    /// The operator that this is for an axis.
-    fn at(&self, axis: i128, data_rank: usize) -> TractResult<Gather> {
-        let axis = shape::normalize_axis(self.row(), axis, data_rank)?;
-        let gather = Gather::new(self.revision, axis, self.batch_dims)?;
-        Ok(gather.with_negative_indices(self.negative_indices))
-    }
-
-    /// Whether a node but this one needs a symbol that it gives a value. What tract derives from its
-    /// inputs it will derive anew; what an operator or a constant has of its own stays.
-    fn is_needed(&self, model: &TypedModel, node: &TypedNode) -> bool {
-        let symbols: Vec<String> =
-            self.shape.iter().flat_map(TDim::symbols).map(|symbol| symbol.to_string()).collect();
-        let others = model.nodes().iter().filter(|other| other.id != node.id);
-        let mut needs = others.map(|other| {
-            let constants = other.outputs.iter().filter_map(|output| output.fact.konst.as_ref());
-            let constants = constants.filter(|it| it.datum_type() == TDim::datum_type());
-            format!("{:?} {:?}", other.op, constants.collect::<Vec<_>>())
-        });
-        needs.any(|needs| symbols.iter().any(|symbol| needs.contains(symbol)))
+    /// The symbols that this node gives a value: none that its inputs or those of the model have.
+    fn minted_symbols(&self, model: &TypedModel, node: &TypedNode) -> TractResult<Vec<Symbol>> {
+        let mut minted: Vec<Symbol> = self.shape.iter().flat_map(TDim::symbols).collect();
+        for outlet in model.input_outlets()?.iter().chain(&node.inputs) {
+            let shape = &model.outlet_fact(*outlet)?.shape;
+            minted.retain(|symbol| !shape.iter().any(|dim| dim.symbols().contains(symbol)));
+        }
+        Ok(minted)
     }
 }
 
@@ -186,8 +101,7 @@ impl Op for DynGather {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        let policy = self.negative_indices.apply(self.revision.row().index_policy);
-        Ok(vec![format!("batch_dims: {}", self.batch_dims), policy.to_string()])
+        Ok(self.operation.info())
     }
 
     fn mints_runtime_symbols(&self) -> bool {
@@ -203,7 +117,8 @@ impl EvalOp for DynGather {
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, indices, axis) = args_3!(inputs);
         let axis = eval::axis(self.row(), &axis, ctx.symbols)?;
-        let outputs = self.at(axis, data.rank())?.eval(ctx, tvec!(data, indices))?;
+        let gather = self.operation.at(axis, [data.rank(), indices.rank()])?;
+        let outputs = gather.eval(ctx, tvec!(data, indices))?;
         // Other operators may have been chosen for these dimensions.
         let shape = outputs[0].shape();
         let fits = |(dim, said): (&usize, &TDim)| {
@@ -222,15 +137,12 @@ impl EvalOp for DynGather {
 impl TypedOp for DynGather {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let row = self.row();
-        let [data, indices, axis] = *inputs else {
-            bail!("{}: got {} inputs, expected data, indices and axis", row.name, inputs.len())
-        };
+        let [data, indices, axis] = eval::inputs(row, "data, indices and axis", inputs)?;
         let [data, indices] = eval::data_and_indices(row, &[data, indices])?;
         eval::ensure_integer(row, "axis", axis.datum_type)?;
         eval::check_axis_shape(row, &axis.shape)?;
-        shape::normalize_batch_dims(row, self.batch_dims as i64, indices.rank())?;
-        let dims =
-            shape::gather_shape_of_any_axis(row, self.batch_dims, &data.shape, &indices.shape)?;
+        let batch_dims = self.batch_dims();
+        let dims = shape::gather_shape_of_any_axis(row, batch_dims, &data.shape, &indices.shape)?;
         ensure!(
             self.shape.len() == dims.len(),
             "{}: the output was said to have rank {}, but has rank {}",
@@ -250,11 +162,12 @@ impl TypedOp for DynGather {
         model: &TypedModel,
         node: &TypedNode,
     ) -> TractResult<Option<TypedModelPatch>> {
-        let [data, _, axis] = *model.node_input_facts(node.id)? else { return Ok(None) };
+        let [data, indices, axis] = *model.node_input_facts(node.id)? else { return Ok(None) };
         rule_if_some!(axis = &axis.konst);
         rule_if_some!(axis = eval::axis_if_known(self.row(), axis)?);
-        rule_if!(!self.is_needed(model, node));
-        let gather = self.at(axis, data.rank())?;
+        // What tract derives from the inputs it will derive anew; what is not derived keeps its symbols.
+        rule_if!(!are_held(&self.minted_symbols(model, node)?, model));
+        let gather = self.operation.at(axis, [data.rank(), indices.rank()])?;
         TypedModelPatch::replace_single_op(model, node, &node.inputs[..2], gather).map(Some)
     }
 

@@ -23,8 +23,8 @@ use tract_core::internal::*;
 /// The output has the type of `data`, its quantization included, and the shape
 /// `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis + 1:]`.
 ///
-/// The specification's third input, `axis`, is a field of this operator: a reader of models resolves
-/// it.
+/// The specification's third input, `axis`, is a field of this operator: [`Operation`](crate::Operation)
+/// resolves it.
 ///
 /// # Errors
 ///
@@ -43,7 +43,7 @@ use tract_core::internal::*;
 /// let data = model.add_source("data", f32::fact([2, 5]))?;
 /// let indices = model.add_source("indices", i32::fact([2, 3]))?;
 /// // Example 2 of the Gather-7 specification.
-/// let gather = Gather::new(GatherRevision::V7, 1, 1)?;
+/// let gather = Gather::new(GatherRevision::V7, 1).with_batch_dims(1)?;
 /// let output = model.wire_node("gather", gather, &[data, indices])?;
 /// model.select_output_outlets(&output)?;
 ///
@@ -64,36 +64,20 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// The operator with both numbers counted from the first axis.
+    /// The operator without batch dimensions. `axis` counts from the first axis of `data`.
+    pub fn new(revision: GatherRevision, axis: usize) -> Gather {
+        Gather { revision, axis, batch_dims: 0, negative_indices: NegativeIndices::default() }
+    }
+
+    /// The same operator with another number of leading axes that `data` and `indices` share.
     ///
     /// # Errors
     ///
     /// `batch_dims` is greater than `axis`, or not 0 for Gather-1.
-    pub fn new(revision: GatherRevision, axis: usize, batch_dims: usize) -> TractResult<Gather> {
-        let row = revision.row();
-        shape::check_batch_dims(row, i64::try_from(batch_dims).unwrap_or(i64::MAX))?;
-        shape::check_axis(row, axis, batch_dims)?;
-        Ok(Gather { revision, axis, batch_dims, negative_indices: NegativeIndices::default() })
-    }
-
-    /// The operator from `axis` and `batch_dims` as a model states them: negative ones count from
-    /// `data_rank` and from `indices_rank`.
-    ///
-    /// # Errors
-    ///
-    /// Either is out of the range that the specification gives for these ranks.
-    pub fn with_ranks(
-        revision: GatherRevision,
-        axis: i64,
-        batch_dims: i64,
-        data_rank: usize,
-        indices_rank: usize,
-    ) -> TractResult<Gather> {
-        let row = revision.row();
-        shape::check_batch_dims(row, batch_dims)?;
-        let axis = shape::normalize_axis(row, axis.into(), data_rank)?;
-        let batch_dims = shape::normalize_batch_dims(row, batch_dims, indices_rank)?;
-        Gather::new(revision, axis, batch_dims)
+    pub fn with_batch_dims(self, batch_dims: usize) -> TractResult<Gather> {
+        shape::check_batch_dims(self.row(), i64::try_from(batch_dims).unwrap_or(i64::MAX))?;
+        shape::check_axis(self.row(), self.axis, batch_dims)?;
+        Ok(Gather { batch_dims, ..self })
     }
 
     /// The same operator with another meaning of negative indices.

@@ -44,7 +44,7 @@ use tract_core::internal::*;
 /// let data = model.add_source("data", f32::fact([2, 2]))?;
 /// let indices = model.add_source("indices", i32::fact([2, 1]))?;
 /// // Example 4 of the GatherND-8 specification.
-/// let gather = GatherNd::new(GatherNdRevision::V8, 1)?;
+/// let gather = GatherNd::new(GatherNdRevision::V8).with_batch_dims(1)?;
 /// let output = model.wire_node("gather", gather, &[data, indices])?;
 /// model.select_output_outlets(&output)?;
 ///
@@ -64,15 +64,19 @@ pub struct GatherNd {
 }
 
 impl GatherNd {
-    /// The operator from `batch_dims` as a model states it.
+    /// The operator without batch dimensions.
+    pub fn new(revision: GatherNdRevision) -> GatherNd {
+        GatherNd { revision, batch_dims: 0, negative_indices: NegativeIndices::default() }
+    }
+
+    /// The same operator with another number of leading axes that `data` and `indices` share.
     ///
     /// # Errors
     ///
-    /// `batch_dims` is negative.
-    pub fn new(revision: GatherNdRevision, batch_dims: i64) -> TractResult<GatherNd> {
-        shape::check_batch_dims(revision.row(), batch_dims)?;
-        let batch_dims = usize::try_from(batch_dims)?;
-        Ok(GatherNd { revision, batch_dims, negative_indices: NegativeIndices::default() })
+    /// No tensor has so many axes.
+    pub fn with_batch_dims(self, batch_dims: usize) -> TractResult<GatherNd> {
+        shape::check_batch_dims(self.row(), i64::try_from(batch_dims).unwrap_or(i64::MAX))?;
+        Ok(GatherNd { batch_dims, ..self })
     }
 
     /// The same operator with another meaning of negative indices.
@@ -100,7 +104,7 @@ impl GatherNd {
         self.negative_indices.apply(self.row().index_policy)
     }
 
-    pub(crate) fn row(&self) -> &'static Row {
+    pub(super) fn row(&self) -> &'static Row {
         self.revision.row()
     }
 

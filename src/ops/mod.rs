@@ -5,6 +5,7 @@ mod declutter;
 mod dyn_gather;
 mod gather;
 mod gather_nd;
+mod held_symbols;
 mod layout;
 
 pub use dyn_gather::DynGather;

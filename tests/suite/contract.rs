@@ -6,8 +6,8 @@ use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{EvalContext, TDim, ToDim, TypedOp};
 use tract_openvino::{
-    DOMAIN, Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange, NegativeIndices,
-    OpenVinoOptions, WithOpenVino, tract_onnx,
+    DOMAIN, DynGather, Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange,
+    NegativeIndices, OpenVinoOptions, Operation, WithOpenVinoOptions, tract_onnx,
 };
 
 use crate::elements::{self, INDEX_TYPES, data_types};
@@ -25,11 +25,11 @@ fn eval(op: &dyn TypedOp, data: Tensor, indices: Tensor) -> TractResult<Tensor> 
 }
 
 fn gather_op(revision: GatherRevision) -> Gather {
-    Gather::new(revision, 0, 0).unwrap()
+    Gather::new(revision, 0)
 }
 
 fn gather_nd_op(revision: GatherNdRevision) -> GatherNd {
-    GatherNd::new(revision, 0).unwrap()
+    GatherNd::new(revision)
 }
 
 #[track_caller]
@@ -143,7 +143,7 @@ fn gather_nd_5_fuses_more_than_one_batch_dimension() {
 #[test]
 fn tuples_of_length_0_pick_the_whole_slice() {
     for batch_dims in [0, 1] {
-        let op = GatherNd::new(GatherNdRevision::V8, batch_dims).unwrap();
+        let op = GatherNd::new(GatherNdRevision::V8).with_batch_dims(batch_dims).unwrap();
         let data = elements::own_offsets(I32, &[2, 3]);
         let indices = Tensor::zero::<i64>(&[2, 2, 0]).unwrap();
         let output = eval(&op, data, indices).unwrap();
@@ -480,18 +480,78 @@ fn block_quantized_data_that_is_refused() {
         let indices = model.add_source("indices", I32.fact(indices)).unwrap();
         format!("{:#}", model.wire_node("gather", op, &[data, indices]).unwrap_err())
     };
-    let gather = |axis, batch_dims| Gather::new(GatherRevision::V8, axis, batch_dims).unwrap();
     for (axis, batch_dims) in [(1, 0), (1, 1)] {
-        let error = error(Box::new(gather(axis, batch_dims)), &[4]);
+        let op = Gather::new(GatherRevision::V8, axis).with_batch_dims(batch_dims).unwrap();
+        let error = error(Box::new(op), &[4]);
         let message = format!(
             "Gather-8: data is block-quantized, of which axis 0 can be gathered, without batch \
              dimensions; axis is {axis} and batch_dims is {batch_dims}"
         );
         assert!(error.contains(&message), "{error}");
     }
-    let nd = GatherNd::new(GatherNdRevision::V8, 0).unwrap();
+    let nd = GatherNd::new(GatherNdRevision::V8);
     let error = error(Box::new(nd), &[1]);
     assert!(error.contains("GatherND-8: data is block-quantized or packed"), "{error}");
+}
+
+// --- nodes that are wired by hand ---
+
+#[test]
+fn what_no_ranks_can_make_right_is_refused_at_once() {
+    let gather = |revision| Gather::new(revision, 1).with_batch_dims(2).map(drop);
+    let nd = |batch_dims| GatherNd::new(GatherNdRevision::V8).with_batch_dims(batch_dims);
+    let node = |batch_dims| Operation::new(GatherRevision::V1).with_batch_dims(batch_dims);
+    let nd_node = |batch_dims| Operation::new(GatherNdRevision::V5).with_batch_dims(batch_dims);
+    for (result, message) in [
+        (gather(GatherRevision::V8), "Gather-8: batch_dims is 2 and axis is 1"),
+        (gather(GatherRevision::V1), "Gather-1: batch_dims is 2, but this revision has no batch"),
+        (nd(usize::MAX).map(drop), "no tensor has that many axes"),
+        (node(-1).map(drop), "Gather-1: batch_dims is -1, but this revision has no batch"),
+        (nd_node(-1).map(drop), "GatherND-5: batch_dims is -1, but must not be negative"),
+    ] {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+#[test]
+fn wiring_counts_the_inputs() {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", F32.fact([5, 5])).unwrap();
+    let indices = model.add_source("indices", I64.fact([1])).unwrap();
+    let gather = Operation::new(GatherRevision::V8).wire("gather", &mut model, &[data, indices]);
+    let nd = Operation::new(GatherNdRevision::V8);
+    let nd = nd.wire("nd", &mut model, &[data, indices, indices]);
+    for (result, message) in [
+        (gather, "Gather-8: got 2 inputs, expected data, indices and axis"),
+        (nd, "GatherND-8: got 3 inputs, expected data and indices"),
+    ] {
+        let error = format!("{:#}", result.unwrap_err());
+        assert!(error.contains(message), "{error}");
+    }
+}
+
+/// As a model states it: with a constant axis both numbers are resolved.
+#[test]
+fn wiring_resolves_negative_numbers_and_keeps_the_options() {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", F32.fact([2, 3, 5])).unwrap();
+    let indices = model.add_source("indices", I64.fact([2, 4])).unwrap();
+    let operation = Operation::new(GatherRevision::V7).with_batch_dims(-1).unwrap();
+    let operation = operation.with_negative_indices(NegativeIndices::Wrap);
+    let constant = model.add_const("constant", tensor0(-1i64)).unwrap();
+    let fed = model.add_source("fed", i64::scalar_fact()).unwrap();
+    let mut wire = |name, axis| {
+        let output = operation.wire(name, &mut model, &[data, indices, axis]).unwrap();
+        model.node(output[0].node).op.clone()
+    };
+    let resolved = Gather::new(GatherRevision::V7, 2).with_batch_dims(1).unwrap();
+    let resolved = resolved.with_negative_indices(NegativeIndices::Wrap);
+    assert_eq!(wire("gather", constant).downcast_ref(), Some(&resolved));
+    let at_run_time = wire("dyn_gather", fed);
+    let at_run_time = at_run_time.downcast_ref::<DynGather>().unwrap();
+    assert_eq!((at_run_time.revision(), at_run_time.batch_dims()), (GatherRevision::V7, 1));
+    assert_eq!(at_run_time.negative_indices(), NegativeIndices::Wrap);
 }
 
 // --- the kernel's edges ---
@@ -515,7 +575,7 @@ fn every_width_and_piece() {
     }
     for count in [1, 1023, 1024, 1025, 2047, 2048, 2049, 5000] {
         // Two batches of two outer blocks each.
-        let op = Gather::new(GatherRevision::V7, 2, 1).unwrap();
+        let op = Gather::new(GatherRevision::V7, 2).with_batch_dims(1).unwrap();
         let data = elements::own_offsets(I32, &[2, 2, 9]);
         let pick = |batch: usize, k: usize| (batch * 5 + k * 7) % 9;
         let indices: Vec<i64> = (0..2 * count).map(|n| pick(n / count, n % count) as i64).collect();

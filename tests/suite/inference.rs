@@ -247,6 +247,14 @@ fn contradictions_name_both_values() {
         ["..,F32", "..,I64", "6,F32"],
         ["rank 1", "rank 2"],
     );
+    // An axis below batch_dims, though nobody knows the rank of data.
+    let both = ["batch_dims is 2", "axis is 1"];
+    contradiction(G8(1, 2), ["..,F32", "..,I64", "..,?"], both);
+    contradiction(G8(1, -1), ["..,F32", "2,3,6,I64", "..,?"], both);
+    // A batch_dims that leaves no axis, whatever the axis is.
+    let both = ["batch_dims is 2", "data has rank 2"];
+    contradiction(Node::Gather(7, None, 2), ["2,3,F32", "..,I64", "..,?"], both);
+    contradiction(Node::Gather(7, None, -1), ["2,3,F32", "2,3,6,I64", "..,?"], both);
     contradiction(Node::GatherNd(8, 0), ["2,5,F32", "3,1,I64", "3,6,F32"], ["5", "6"]);
     contradiction(
         Node::GatherNd(8, 0),

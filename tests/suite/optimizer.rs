@@ -5,28 +5,31 @@ use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::batchify::{Batchify, BatchifyConfig};
 use tract_openvino::tract_onnx::tract_core::floats::FloatPrecisionTranslator;
 use tract_openvino::tract_onnx::tract_core::ops::array::{Slice, TypedConcat};
+use tract_openvino::tract_onnx::tract_core::ops::cast::cast;
 use tract_openvino::tract_onnx::tract_core::ops::konst::Const;
-use tract_openvino::tract_onnx::tract_core::ops::math::square;
+use tract_openvino::tract_onnx::tract_core::ops::math::{mul, square};
+use tract_openvino::tract_onnx::tract_core::ops::nn::{Reduce, Reducer};
 use tract_openvino::tract_onnx::tract_core::transform::ModelTransform;
 use tract_openvino::tract_onnx::tract_hir::internal::{
-    AxisOp, Cost, EvalContext, EvalOp, SpecialOps, TDim, ToDim, TypedOp,
+    AxisOp, Cost, EvalContext, SpecialOps, TDim, ToDim, TypedOp,
 };
 use tract_openvino::{
-    DynGather, Gather, GatherNd, GatherNdRevision, GatherRevision, NegativeIndices, WithOpenVino,
+    Gather, GatherNd, GatherNdRevision, GatherRevision, NegativeIndices, Operation, WithOpenVino,
     tract_onnx,
 };
 
+use crate::onnx_model::{self, input, read};
 use crate::transformer;
 
 const V7: GatherRevision = GatherRevision::V7;
 const V8: GatherRevision = GatherRevision::V8;
 
 fn gather(revision: GatherRevision, axis: usize, batch_dims: usize) -> Gather {
-    Gather::new(revision, axis, batch_dims).unwrap()
+    Gather::new(revision, axis).with_batch_dims(batch_dims).unwrap()
 }
 
-fn gather_nd(batch_dims: i64) -> GatherNd {
-    GatherNd::new(GatherNdRevision::V8, batch_dims).unwrap()
+fn gather_nd(batch_dims: usize) -> GatherNd {
+    GatherNd::new(GatherNdRevision::V8).with_batch_dims(batch_dims).unwrap()
 }
 
 /// `data` that counts from 0.
@@ -189,7 +192,7 @@ fn tuples_of_one_entry_are_gather() {
     check_constant(gather_nd(1), &[2, 5], tensor2(&[[3i64], [1]]), &["Gather-7"]);
     // Of two entries; or where batch dimensions are fused.
     check_constant(gather_nd(0), &[5, 2], tensor2(&[[3i64, 1], [1, 0]]), &["GatherND-8"]);
-    let fused = GatherNd::new(GatherNdRevision::V5, 2).unwrap();
+    let fused = GatherNd::new(GatherNdRevision::V5).with_batch_dims(2).unwrap();
     let indices = tensor1(&[3i64, 1]).into_shape(&[1, 2, 1]).unwrap();
     check_constant(fused, &[1, 2, 5], indices, &["GatherND-5"]);
 }
@@ -325,24 +328,47 @@ fn the_cost_is_the_bytes_of_the_output() {
     assert_eq!(*cost, [(Cost::Custom(false, "Bytes moved".into()), 30.to_dim())]);
 }
 
-/// A node with `axis` fed, and what comes behind.
-fn with_axis(behind: impl FnOnce(&mut TypedModel, OutletId) -> OutletId) -> TypedModel {
+/// Inputs `data`, `indices` and `axis`, all of them fed.
+fn sources(data: &[&str], indices: &[&str]) -> (TypedModel, [OutletId; 3]) {
     let mut model = TypedModel::default();
-    let data = model.add_source("data", f32::fact([2, 3, 3])).unwrap();
-    let indices = model.add_source("indices", i64::fact([2, 3])).unwrap();
+    let scope = model.symbols.clone();
+    let shape = |dims: &[&str]| -> TVec<TDim> {
+        dims.iter().map(|dim| scope.parse_tdim(dim).unwrap()).collect()
+    };
+    let data = model.add_source("data", f32::fact(shape(data))).unwrap();
+    let indices = model.add_source("indices", i64::fact(shape(indices))).unwrap();
     let axis = model.add_source("axis", i64::scalar_fact()).unwrap();
-    let inputs = [data, indices, axis];
-    let negative = NegativeIndices::default();
-    let output = DynGather::wire(&mut model, "gather", V7, 1, negative, inputs).unwrap()[0];
-    let output = behind(&mut model, output);
+    (model, [data, indices, axis])
+}
+
+/// A node whose axis is known at run time.
+fn wire(model: &mut TypedModel, name: &str, batch_dims: i64, inputs: &[OutletId]) -> OutletId {
+    let operation = Operation::new(V7).with_batch_dims(batch_dims).unwrap();
+    operation.wire(name, model, inputs).unwrap()[0]
+}
+
+/// One such node.
+fn with_axis(data: &[&str], indices: &[&str], batch_dims: i64) -> TypedModel {
+    let (mut model, inputs) = sources(data, indices);
+    let output = wire(&mut model, "gather", batch_dims, &inputs);
     model.select_output_outlets(&[output]).unwrap();
+    model
+}
+
+/// The model where the axis that was fed turns out to be a constant.
+fn with_constant_axis(mut model: TypedModel, axis: i64) -> TypedModel {
+    let node = model.node_id_by_name("axis").unwrap();
+    let value = tensor0(axis).into_arc_tensor();
+    model.nodes[node].op = Box::new(Const::new(value.clone()).unwrap());
+    model.nodes[node].outputs[0].fact = TypedFact::try_from(value).unwrap();
+    model.inputs.retain(|input| input.node != node);
     model
 }
 
 /// Dimension 0 is a batch dimension, and the others are 3 whatever the axis is.
 #[test]
 fn dimensions_on_which_all_axes_agree_are_known() {
-    let model = with_axis(|_, output| output);
+    let model = with_axis(&["2", "3", "3"], &["2", "3"], 1);
     let shape = model.output_fact(0).unwrap().shape.clone();
     assert_eq!(shape.as_concrete(), Some(&[2usize, 3, 3][..]));
     assert_eq!(decluttered_ops(&model), ["DynGather-7"]);
@@ -350,66 +376,99 @@ fn dimensions_on_which_all_axes_agree_are_known() {
 
 #[test]
 fn dimensions_that_depend_on_the_axis_are_symbols_of_the_node() {
-    let mut model = TypedModel::default();
-    let data = model.add_source("data", f32::fact([2, 3, 4])).unwrap();
-    let indices = model.add_source("indices", i64::fact([2, 3])).unwrap();
-    let axis = model.add_source("axis", i64::scalar_fact()).unwrap();
-    let wire = |model: &mut TypedModel, name| {
-        let inputs = [data, indices, axis];
-        DynGather::wire(model, name, V7, 1, NegativeIndices::default(), inputs).unwrap()[0]
-    };
-    let outlets = [wire(&mut model, "a"), wire(&mut model, "b")];
+    let (mut model, inputs) = sources(&["2", "3", "4"], &["2", "3"]);
+    let outlets = ["a", "b"].map(|name| wire(&mut model, name, 1, &inputs));
     let [a, b] = outlets.map(|outlet| model.outlet_fact(outlet).unwrap().shape.to_tvec());
     // Axis 1 gives [2, 3, 4] and axis 2 [2, 3, 3].
     assert_eq!(a[..2], [2.to_dim(), 3.to_dim()]);
     assert!(matches!((&a[2], &b[2]), (TDim::Sym(a), TDim::Sym(b)) if a != b), "{a:?} {b:?}");
 }
 
-/// When the axis turns out to be a constant.
 #[test]
 fn a_constant_axis_makes_it_gather() {
-    let constant = |mut model: TypedModel| {
-        let axis = model.node_id_by_name("axis").unwrap();
-        let value = tensor0(-1i64).into_arc_tensor();
-        model.nodes[axis].op = Box::new(Const::new(value.clone()).unwrap());
-        model.nodes[axis].outputs[0].fact = TypedFact::try_from(value).unwrap();
-        model.inputs.pop();
-        model
-    };
-    assert_eq!(decluttered_ops(&constant(with_axis(|_, output| output))), ["Gather-7"]);
-
-    // Not where an operator behind has a symbol of its own to be told: the node does that.
-    let mut model = TypedModel::default();
-    let data = model.add_source("data", f32::fact([2, 4])).unwrap();
-    let indices = model.add_source("indices", i64::fact([3])).unwrap();
-    let axis = model.add_source("axis", i64::scalar_fact()).unwrap();
-    let inputs = [data, indices, axis];
-    let negative = NegativeIndices::default();
-    let output = DynGather::wire(&mut model, "gather", V7, 0, negative, inputs).unwrap()[0];
-    let dims = model.outlet_fact(output).unwrap().shape.to_tvec();
-    let product = dims[0].clone() * dims[1].clone();
-    let flatten = AxisOp::Reshape(0, dims, tvec!(product));
-    let output = model.wire_node("flatten", flatten, &[output]).unwrap();
-    model.select_output_outlets(&output).unwrap();
-    let model = constant(model).into_decluttered().unwrap();
-    assert!(model.nodes().iter().any(|node| node.op_is::<DynGather>()), "{model}");
-    let inputs = tvec!(counting(&[2, 4]).into(), tensor1(&[3i64, 0, 0]).into());
-    let output = model.into_runnable().unwrap().run(inputs).unwrap();
-    assert_eq!(*output[0], tensor1(&[3f32, 0., 0., 7., 4., 4.]));
+    // All dimensions known, then some that depend on the axis, then a symbol of the inputs beside these.
+    for (data, indices, batch_dims, axis, expected) in [
+        (&["2", "3", "3"][..], &["2", "3"][..], 1, -1, "2,3,3,F32"),
+        (&["2", "3", "4"], &["2", "5"], 1, -1, "2,3,5,F32"),
+        (&["N", "3", "4"], &["N", "5"], 1, 1, "N,5,4,F32"),
+        (&["N", "3"], &["S", "N"], 0, 1, "N,S,N,F32"),
+    ] {
+        let model = with_constant_axis(with_axis(data, indices, batch_dims), axis);
+        assert_eq!(decluttered_ops(&model), ["Gather-7"], "{data:?} {indices:?}");
+        let model = model.into_decluttered().unwrap();
+        assert_eq!(format!("{:?}", model.output_fact(0).unwrap()), expected);
+    }
 }
 
-/// What the inputs say of the output is more than a shape that somebody gave the operator.
+/// Two nodes have symbols of one family, `gather` and `gather_0`; and each has its own to tell.
+#[test]
+fn a_constant_axis_makes_both_of_two_gather() {
+    let two = |behind: bool| {
+        let (mut model, inputs) = sources(&["N", "3", "4"], &["N", "5"]);
+        let more = model.add_source("more", i64::fact([2])).unwrap();
+        let first = wire(&mut model, "first", 1, &inputs);
+        let [data, indices, axis] = inputs;
+        let second = match behind {
+            true => wire(&mut model, "second", 1, &[first, indices, axis]),
+            false => wire(&mut model, "second", 0, &[data, more, axis]),
+        };
+        model.select_output_outlets(&[first, second]).unwrap();
+        with_constant_axis(model, -1)
+    };
+    for behind in [false, true] {
+        assert_eq!(decluttered_ops(&two(behind)), ["Gather-7", "Gather-7"], "{behind}");
+    }
+}
+
+/// Where an operator or a constant has a symbol of its own to be told, the node does that.
+#[test]
+fn a_constant_axis_does_not_take_a_symbol_that_is_held() {
+    let model = |behind: &dyn Fn(&mut TypedModel, OutletId, TVec<TDim>) -> OutletId| {
+        let mut model = with_axis(&["2", "4"], &["3"], 0);
+        let output = model.output_outlets().unwrap()[0];
+        let dims = model.outlet_fact(output).unwrap().shape.to_tvec();
+        let output = behind(&mut model, output, dims);
+        model.select_output_outlets(&[output]).unwrap();
+        with_constant_axis(model, -1).into_decluttered().unwrap()
+    };
+    let check = |model: TypedModel, expected: Tensor| {
+        assert!(model.nodes().iter().any(|node| node.op.name() == "DynGather-7"), "{model}");
+        let inputs = tvec!(counting(&[2, 4]).into(), tensor1(&[3i64, 0, 0]).into());
+        let output = model.into_runnable().unwrap().run(inputs).unwrap();
+        assert_eq!(*output[0], expected);
+    };
+    let flattened = model(&|model, output, dims| {
+        let product = dims[0].clone() * dims[1].clone();
+        let flatten = AxisOp::Reshape(0, dims, tvec!(product));
+        model.wire_node("flatten", flatten, &[output]).unwrap()[0]
+    });
+    check(flattened, tensor1(&[3f32, 0., 0., 7., 4., 4.]));
+
+    // The text of a constant would end before the thirteenth entry.
+    let shaped = model(&|model, output, dims| {
+        let mut many = vec![0.to_dim(); 12];
+        many.push(dims[1].clone());
+        let constant = model.add_const("many", tensor1(&many)).unwrap();
+        let many = model.wire_node("as_f32", cast(DatumType::F32), &[constant]).unwrap();
+        let sum = Reduce::new(tvec!(0), Reducer::Sum);
+        let sum = model.wire_node("sum", sum, &many).unwrap();
+        let sum = model.wire_node("rank_2", AxisOp::Add(0), &sum).unwrap()[0];
+        model.wire_node("product", mul(), &[output, sum]).unwrap()[0]
+    });
+    check(shaped, tensor2(&[[9f32, 0., 0.], [21., 12., 12.]]));
+}
+
+/// What the inputs say of the output is more than what was known of it when the node was wired.
 #[test]
 fn known_dimensions_come_from_the_inputs() {
-    let scope = TypedModel::default().symbols;
-    let unknown = ["a", "b"].map(|name| scope.sym(name).to_dim());
-    let op = DynGather::new(V7, 1, NegativeIndices::default(), unknown.iter().cloned().collect());
-    let facts = [f32::fact([2, 3, 3]), i64::fact([2]), i64::scalar_fact()];
-    let output = op.unwrap().output_facts(&[&facts[0], &facts[1], &facts[2]]).unwrap();
+    let model = with_axis(&["A", "B", "C"], &["D"], 1);
+    let op = &model.node(model.output_outlets().unwrap()[0].node).op;
+    let mut facts = [f32::fact([2, 3, 3]), i64::fact([2]), i64::scalar_fact()];
+    let output = op.output_facts(&[&facts[0], &facts[1], &facts[2]]).unwrap();
     assert_eq!(output[0].shape.as_concrete(), Some(&[2usize, 3][..]));
-    let op = DynGather::new(V7, 1, NegativeIndices::default(), tvec!());
-    let error = op.unwrap().output_facts(&[&facts[0], &facts[1], &facts[2]]).unwrap_err();
-    let message = "Gather-7: the output was said to have rank 0, but has rank 2";
+    facts[0] = f32::fact([2, 3, 3, 3]);
+    let error = op.output_facts(&[&facts[0], &facts[1], &facts[2]]).unwrap_err();
+    let message = "Gather-7: the output was said to have rank 2, but has rank 3";
     assert!(format!("{error:#}").contains(message), "{error:#}");
 }
 
@@ -505,11 +564,42 @@ fn gather_1_with_a_batch_is_gather_7() {
     assert_eq!(decluttered_ops(&model), ["Gather-7"]);
 }
 
+/// A node that is read from ONNX with a fed axis and this shape said of its output, beside an input of shape `K`.
+fn with_declared_output(dims: &[&str]) -> TypedModel {
+    let data = input("data", DatumType::F32, [2usize, 3]);
+    let indices = input("indices", DatumType::I64, [4usize]);
+    let mut proto = onnx_model::gather(7, 0, tensor0(0i64), data, indices);
+    let graph = proto.graph.as_mut().unwrap();
+    graph.initializer.clear();
+    graph.input.push(input("axis", DatumType::I64, [0usize; 0]));
+    graph.input.push(input("more", DatumType::I64, ["K"]));
+    let mut model = read(&proto).unwrap();
+    let scope = model.symbols.clone();
+    let dims: TVec<TDim> = dims.iter().map(|dim| scope.parse_tdim(dim).unwrap()).collect();
+    model.set_output_fact(0, f32::fact(dims).into()).unwrap();
+    model.into_typed().unwrap()
+}
+
+/// A symbol that an input of the model has too needs no other node to get a value; else it does.
+#[test]
+fn a_declared_symbol_of_an_input_is_not_of_the_node() {
+    for (symbol, expected) in [("K", "Gather-7"), ("L", "DynGather-7")] {
+        let mut model = with_declared_output(&[symbol, "3"]);
+        assert_eq!(format!("{:?}", model.output_fact(0).unwrap()), format!("{symbol},3,F32"));
+        let held = tensor1(&[model.symbols.sym(symbol).to_dim()]);
+        let held = model.add_const("held", held).unwrap();
+        let output = model.output_outlets().unwrap()[0];
+        model.select_output_outlets(&[output, held]).unwrap();
+        assert_eq!(decluttered_ops(&with_constant_axis(model, 0)), [expected], "{symbol}");
+    }
+}
+
 /// What a model says of the output of a run-time axis has to hold.
 #[test]
 fn declared_dimensions_are_checked_when_the_axis_is_known() {
-    let shape = tvec!(4.to_dim(), 3.to_dim());
-    let op = DynGather::new(V7, 0, NegativeIndices::default(), shape).unwrap();
+    let model = with_declared_output(&["4", "3"]);
+    assert_eq!(format!("{:?}", model.output_fact(0).unwrap()), "4,3,F32");
+    let op = &model.node(model.output_outlets().unwrap()[0].node).op;
     let run = |axis: i64| {
         let indices = Tensor::zero::<i64>(&[4]).unwrap();
         let inputs = tvec!(counting(&[2, 3]).into(), indices.into(), tensor0(axis).into());

@@ -14,8 +14,8 @@ use tract_openvino::tract_onnx::tract_hir::internal::{
     AxisOp, EvalContext, Factoid, InOut, SpecialOps, TDim, ToDim, TypedOp,
 };
 use tract_openvino::{
-    DynGather, Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange, IndexPolicy,
-    NegativeIndices, OpenVinoOptions, WithOpenVino, tract_onnx,
+    Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange, IndexPolicy,
+    NegativeIndices, OpenVinoOptions, Operation, WithOpenVinoOptions, tract_onnx,
 };
 
 use crate::elements::{self, INDEX_TYPES};
@@ -74,11 +74,11 @@ impl Node {
         let negative = self.negative_indices;
         match self.operator {
             Operator::Gather(revision) => {
-                let op = Gather::new(revision, self.axis, self.batch_dims).unwrap();
+                let op = Gather::new(revision, self.axis).with_batch_dims(self.batch_dims).unwrap();
                 Box::new(op.with_negative_indices(negative))
             }
             Operator::GatherNd(revision) => {
-                let op = GatherNd::new(revision, self.batch_dims as i64).unwrap();
+                let op = GatherNd::new(revision).with_batch_dims(self.batch_dims).unwrap();
                 Box::new(op.with_negative_indices(negative))
             }
         }
@@ -187,9 +187,9 @@ impl Node {
             Operator::Gather(revision) if self.axis_at_run_time => {
                 let axis = model.add_source("axis", i64::scalar_fact())?;
                 let batch_dims = self.stated().0.unwrap_or(0);
-                let inputs = [data, indices, axis];
-                let negative = self.negative_indices;
-                DynGather::wire(&mut model, "gather", revision, batch_dims, negative, inputs)?
+                let operation = Operation::new(revision).with_batch_dims(batch_dims)?;
+                let operation = operation.with_negative_indices(self.negative_indices);
+                operation.wire("gather", &mut model, &[data, indices, axis])?
             }
             _ => model.wire_node("gather", self.op(), &[data, indices])?,
         };
@@ -477,7 +477,7 @@ proptest! {
         let entries: Vec<i128> = entries.into_iter().map(entry).collect();
         let shape = if scalar && entries.len() == 1 { vec![] } else { vec![entries.len()] };
         let indices = Integers { shape, entries };
-        let op = Gather::new(GatherRevision::V8, axis, 0).unwrap();
+        let op = Gather::new(GatherRevision::V8, axis);
         let picked = oracle::gather(&between.shape, &indices, axis, 0, op.index_policy()).unwrap();
         let offsets = picked.offsets.iter().map(|offset| offset.and_then(|it| between.offsets[it]));
         let expected = elements::elements(DatumType::F32, &picked.shape, offsets);
@@ -608,6 +608,7 @@ proptest! {
         // Data that is a constant is tract's to write, and it reads back few integers as others.
         let node = Node { constant_data: false, ..node };
         node.check(Stage::Optimized, || {
+            use tract_openvino::WithOpenVino;
             let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
             let mut archive = vec![];
             nnef.write(&node.typed()?, &mut archive)?;

@@ -7,7 +7,8 @@ use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto, NodeProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{InferenceOp, tract_core};
 use tract_openvino::{
-    DOMAIN, IndexOutOfRange, NegativeIndices, OpenVinoOptions, WithOpenVino, tract_onnx,
+    DOMAIN, IndexOutOfRange, NegativeIndices, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions,
+    tract_onnx,
 };
 
 use crate::onnx_model::*;

@@ -65,7 +65,7 @@ fn ranks() {
         let mut shape = vec![1usize; rank];
         shape[rank - 1] = 3;
         let data = elements::own_offsets(F32, &shape);
-        let op = Gather::new(GatherRevision::V8, rank - 1, rank - 1).unwrap();
+        let op = Gather::new(GatherRevision::V8, rank - 1).with_batch_dims(rank - 1).unwrap();
         let mut indices_shape = vec![1usize; rank - 1];
         indices_shape.push(2);
         let indices = tensor1(&[2i64, -3]).into_shape(&indices_shape).unwrap();
@@ -74,7 +74,7 @@ fn ranks() {
         assert_eq!(output.to_plain_array_view::<f32>().unwrap().as_slice().unwrap(), [3.5, 1.5]);
 
         // A tuple for each axis.
-        let op = GatherNd::new(GatherNdRevision::V8, 0).unwrap();
+        let op = GatherNd::new(GatherNdRevision::V8);
         let mut tuple = vec![0i64; rank];
         tuple[rank - 1] = 1;
         assert_eq!(eval(&op, data, tensor1(&tuple)).unwrap(), tensor0(2.5f32));

@@ -30,7 +30,7 @@ struct Case {
 /// Shapes that are split in different places: tuples, chunks, batches.
 fn cases() -> Vec<Case> {
     let gather = |axis, batch_dims| -> Box<dyn TypedOp> {
-        Box::new(Gather::new(GatherRevision::V8, axis, batch_dims).unwrap())
+        Box::new(Gather::new(GatherRevision::V8, axis).with_batch_dims(batch_dims).unwrap())
     };
     let case = |op, dt, data: &[usize], indices: &[usize], size: usize| {
         let length = indices.iter().product::<usize>();
@@ -40,7 +40,7 @@ fn cases() -> Vec<Case> {
         let indices = Integers { shape: indices.to_vec(), entries };
         Case { op, data: elements::own_offsets(dt, data), indices }
     };
-    let nd = Box::new(GatherNd::new(GatherNdRevision::V8, 1).unwrap());
+    let nd = Box::new(GatherNd::new(GatherNdRevision::V8).with_batch_dims(1).unwrap());
     let mut nd = case(nd, DatumType::U16, &[3, 40, 2], &[3, 1000, 1], 40);
     nd.indices.entries.iter_mut().for_each(|entry| *entry %= 40);
     vec![
@@ -73,7 +73,8 @@ fn results_and_errors_are_those_of_one_thread() {
             // Two bad indices: the error is that for the first, whoever finds the other.
             if let Some(gather) = case.op.downcast_ref::<Gather>() {
                 let (axis, batch_dims) = (gather.axis(), gather.batch_dims());
-                case.op = Box::new(Gather::new(GatherRevision::V7, axis, batch_dims).unwrap());
+                let op = Gather::new(GatherRevision::V7, axis).with_batch_dims(batch_dims);
+                case.op = Box::new(op.unwrap());
             }
             let length = case.indices.entries.len();
             case.indices.entries.iter_mut().for_each(|entry| *entry %= 9);

@@ -6,3 +6,65 @@ pub(crate) mod interpolate;
 pub(crate) mod range;
 pub(crate) mod reduction;
 pub(crate) mod variable;
+pub(crate) mod activation;
+pub(crate) mod arithmetic;
+pub(crate) mod fake_quantize;
+pub(crate) mod range;
+pub(crate) mod unannotated;
+//! Operators that tract has not, or that panic there for values that a model may have.
+//!
+//! They cannot be saved to NNEF.
+
+mod reverse_sequence;
+mod scatter;
+mod take;
+mod top_k;
+
+pub(crate) use reverse_sequence::ReverseSequence;
+pub(crate) use scatter::{Addressing, GatherElements, Reduction, Scatter};
+pub(crate) use take::{DynSlice, PadMode, Positions, Take, numpy_slice};
+pub(crate) use top_k::TopK;
+
+use tract_core::internal::*;
+
+/// The integers of a tensor. Those of type `u64` that are too large become the largest `i64`, which is out of
+/// every range too.
+fn integers(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<Vec<i64>> {
+    let dt = tensor.datum_type();
+    match dt {
+        DatumType::TDim => {
+            let dims = tensor.try_as_plain_ram()?;
+            dims.as_slice::<TDim>()?.iter().map(|dim| dim.eval_to_i64(symbols)).collect()
+        }
+        DatumType::U64 => {
+            let numbers = tensor.try_as_plain_ram()?;
+            let number = |number: &u64| i64::try_from(*number).unwrap_or(i64::MAX);
+            Ok(numbers.as_slice::<u64>()?.iter().map(number).collect())
+        }
+        _ if dt.is_integer() => {
+            Ok(tensor.cast_to::<i64>()?.try_as_plain_ram()?.as_slice::<i64>()?.to_vec())
+        }
+        _ => bail!("type {dt:?} is none of the types of integers"),
+    }
+}
+
+/// Calls a function with the type of numbers that a [`DatumType`] stands for.
+macro_rules! dispatch_number {
+    ($function:ident($dt:expr)($($argument:expr),*)) => {
+        match $dt {
+            DatumType::F16 => $function::<f16>($($argument),*),
+            DatumType::F32 => $function::<f32>($($argument),*),
+            DatumType::F64 => $function::<f64>($($argument),*),
+            DatumType::I8 => $function::<i8>($($argument),*),
+            DatumType::I16 => $function::<i16>($($argument),*),
+            DatumType::I32 => $function::<i32>($($argument),*),
+            DatumType::I64 => $function::<i64>($($argument),*),
+            DatumType::U8 => $function::<u8>($($argument),*),
+            DatumType::U16 => $function::<u16>($($argument),*),
+            DatumType::U32 => $function::<u32>($($argument),*),
+            DatumType::U64 => $function::<u64>($($argument),*),
+            dt => bail!("type {dt:?} is no type of numbers"),
+        }
+    };
+}
+use dispatch_number;

@@ -155,10 +155,8 @@ impl OpState for ReadState {
             Some(value) => value,
             None => {
                 // Dimensions that nobody knows are 0 at first.
-                let dims = op.shape.iter().map(|dim| match dim.eval(ctx.symbols).to_usize() {
-                    Ok(size) => size,
-                    Err(_) => 0,
-                });
+                let dims =
+                    op.shape.iter().map(|dim| dim.eval(ctx.symbols).to_usize().unwrap_or_default());
                 Tensor::zero_dt(op.datum_type, &dims.collect::<TVec<_>>())?.into_tvalue()
             }
         };

@@ -1,3 +1,219 @@
-use crate::registry::Registry;
+//! Activation functions.
 
-pub(super) fn register(_registry: &mut Registry) {}
+use tract_core::internal::*;
+use tract_core::ops::binary::TypedBinOp;
+use tract_core::ops::change_axes::AxisOp;
+use tract_core::ops::{math, nn};
+
+use super::elementwise::{elementwise, number_type, same_type, unary};
+use crate::operators::activation::{mish, soft_plus};
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("Sigmoid", 1, |ctx| unary(ctx, nn::sigmoid()));
+    registry.add("Tanh", 1, |ctx| unary(ctx, math::tanh()));
+    registry.add("Relu", 1, relu);
+    registry.add("PRelu", 1, prelu);
+    registry.add("Elu", 1, elu);
+    registry.add("Selu", 1, selu);
+    registry.add("Clamp", 1, clamp);
+    registry.add("Gelu", 2, gelu);
+    registry.add("Gelu", 7, gelu);
+    registry.add("Swish", 4, swish);
+    registry.add("HSwish", 4, |ctx| unary(ctx, nn::hard_swish()));
+    registry.add("HSigmoid", 5, hsigmoid);
+    registry.add("HardSigmoid", 1, hard_sigmoid);
+    registry.add("Mish", 4, |ctx| unary(ctx, mish()));
+    registry.add("SoftPlus", 4, |ctx| unary(ctx, soft_plus()));
+    registry.add("SoftSign", 9, softsign);
+}
+
+/// An operator of a tensor and a number.
+fn with_number(
+    ctx: &mut LayerContext,
+    suffix: &str,
+    op: TypedBinOp,
+    input: OutletId,
+    number: f64,
+) -> TractResult<OutletId> {
+    let fact = ctx.model.outlet_fact(input)?;
+    let (dt, rank) = (fact.datum_type, fact.rank());
+    let number = ctx.scalar("number", number, dt, rank)?;
+    ctx.wire(suffix, op, &[input, number])
+}
+
+/// The input, which must have floats.
+fn float_input(ctx: &mut LayerContext, input: usize) -> TractResult<OutletId> {
+    let outlet = ctx.input(input)?;
+    let dt = ctx.type_of(outlet)?;
+    ensure!(dt.is_float(), "input {input} is of type {dt:?}, but must have floats");
+    Ok(outlet)
+}
+
+/// All inputs, which must have floats of one type, with one rank.
+fn float_inputs(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    float_input(ctx, 0)?;
+    let inputs = ctx.all_inputs()?;
+    same_type(ctx, &inputs)?;
+    ctx.broadcast(&inputs)
+}
+
+/// The input as numbers: sizes become integers.
+fn number_input(ctx: &mut LayerContext) -> TractResult<OutletId> {
+    ctx.expect_inputs(1..=1)?;
+    let mut input = ctx.input(0)?;
+    if ctx.type_of(input)?.is_tdim() {
+        let dt = ctx.output_type(0).filter(|dt| dt.is_integer()).unwrap_or(DatumType::I64);
+        input = ctx.cast("sizes", input, dt)?;
+    }
+    number_type(ctx, input)?;
+    Ok(input)
+}
+
+/// **Relu-1**: `max(x, 0)`, of integers too.
+fn relu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let input = number_input(ctx)?;
+    Ok(tvec!(with_number(ctx, "", math::max(), input, 0.)?))
+}
+
+/// **PRelu-1**: `x` below zero times a slope. A slope of rank 1 that is as long as axis 1 belongs to that
+/// axis; others are broadcast by NumPy's rules.
+fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let (input, mut slope) = (float_input(ctx, 0)?, float_input(ctx, 1)?);
+    same_type(ctx, &[input, slope])?;
+    let konst = ctx.model.outlet_fact(slope)?.konst.clone().filter(|slope| slope.len() == 1);
+    if let Some(one) = konst.filter(|one| one.rank() <= ctx.rank(0).unwrap_or(0)) {
+        let alpha = one.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?[0];
+        return Ok(tvec!(elementwise(ctx, "", nn::leaky_relu(alpha), input)?));
+    }
+    let shape = ctx.shape_of(input)?;
+    if let ([len], Some(channels)) = (&*ctx.shape_of(slope)?, shape.get(1)) {
+        // Where axis 1 is open, it is taken for the channels, unless the last axis is known to fit.
+        let open = channels.as_i64().is_none() && !len.is_one() && shape.last() != Some(len);
+        if channels == len || open {
+            ctx.equal(channels, len, "has a slope for each channel")?;
+            let behind = std::iter::repeat_n(AxisOp::Add(1), shape.len() - 2);
+            slope = ctx.change_axes("slope", slope, behind)?;
+        }
+    }
+    let operands = ctx.broadcast(&[input, slope])?;
+    let positive = with_number(ctx, "positive", math::max(), operands[0], 0.)?;
+    let negative = with_number(ctx, "negative", math::min(), operands[0], 0.)?;
+    let scaled = ctx.wire("scaled", math::mul(), &[negative, operands[1]])?;
+    Ok(tvec!(ctx.wire("", math::add(), &[positive, scaled])?))
+}
+
+/// `x` above zero, and below `alpha * (exp(x) - 1)`.
+fn wire_elu(
+    ctx: &mut LayerContext,
+    suffix: &str,
+    input: OutletId,
+    alpha: OutletId,
+) -> TractResult<OutletId> {
+    let positive = with_number(ctx, "positive", math::max(), input, 0.)?;
+    // The exponential of a large number is infinite.
+    let negative = with_number(ctx, "negative", math::min(), input, 0.)?;
+    let exp = elementwise(ctx, "exp", math::exp(), negative)?;
+    let below = with_number(ctx, "minus_1", math::sub(), exp, 1.)?;
+    let scaled = ctx.wire("scaled", math::mul(), &[below, alpha])?;
+    ctx.wire(suffix, math::add(), &[positive, scaled])
+}
+
+/// **Elu-1**: `alpha` is an attribute.
+fn elu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    let input = float_input(ctx, 0)?;
+    let alpha = ctx.attribute("alpha")?;
+    let (dt, rank) = (ctx.type_of(input)?, ctx.rank(0)?);
+    let alpha = ctx.scalar("alpha", alpha, dt, rank)?;
+    Ok(tvec!(wire_elu(ctx, "", input, alpha)?))
+}
+
+/// **Selu-1**: `lambda * elu(x)`. Inputs: data, alpha, lambda.
+fn selu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(3..=3)?;
+    let inputs = float_inputs(ctx)?;
+    let elu = wire_elu(ctx, "elu", inputs[0], inputs[1])?;
+    Ok(tvec!(ctx.wire("", math::mul(), &[elu, inputs[2]])?))
+}
+
+/// **Clamp-1**: to `min` and `max`. Of integers min is rounded up, and max down.
+fn clamp(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let input = number_input(ctx)?;
+    let (mut min, mut max): (f64, f64) = (ctx.attribute("min")?, ctx.attribute("max")?);
+    ensure!(min <= max, "attribute min is {min}, which must not be above max, which is {max}");
+    if ctx.type_of(input)?.is_integer() {
+        (min, max) = (min.ceil(), max.floor());
+        ensure!(min <= max, "no integer is in [min, max]");
+    }
+    let above = with_number(ctx, "min", math::max(), input, min)?;
+    Ok(tvec!(with_number(ctx, "", math::min(), above, max)?))
+}
+
+/// **Gelu-2**, **-7**: `approximation_mode` is `ERF` (the default, and in -2 the only one) or `TANH`.
+fn gelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let modes = [("erf", false), ("tanh", true)];
+    let approximate = ctx.attribute_among("approximation_mode", &modes, Some(false))?;
+    let is_approximate = approximate && ctx.since() >= 7;
+    unary(
+        ctx,
+        if is_approximate {
+            nn::gelu_approximate::gelu_approximate(false)
+        } else {
+            nn::gelu_exact::gelu_exact()
+        },
+    )
+}
+
+/// **Swish-4**: `x * sigmoid(beta * x)`. Inputs: data, and beta, which is 1 if it is not there.
+fn swish(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=2)?;
+    let inputs = float_inputs(ctx)?;
+    let is_one = |beta: &OutletId| {
+        let konst = &ctx.model.outlet_fact(*beta)?.konst;
+        let beta = konst.as_ref().filter(|beta| beta.len() == 1);
+        beta.map_or(Ok(false), |beta| Ok(beta.cast_to_scalar::<f32>()? == 1.))
+    };
+    let beta = inputs.get(1).copied();
+    if beta.as_ref().map_or(TractResult::Ok(true), is_one)? {
+        return Ok(tvec!(elementwise(ctx, "", nn::silu::silu(), inputs[0])?));
+    }
+    let scaled = ctx.wire("scaled", math::mul(), &inputs)?;
+    let sigmoid = elementwise(ctx, "sigmoid", nn::sigmoid(), scaled)?;
+    Ok(tvec!(ctx.wire("", math::mul(), &[inputs[0], sigmoid])?))
+}
+
+/// A tensor between 0 and 1.
+fn between_0_and_1(ctx: &mut LayerContext, input: OutletId) -> TractResult<OutletId> {
+    let above = with_number(ctx, "min", math::max(), input, 0.)?;
+    with_number(ctx, "", math::min(), above, 1.)
+}
+
+/// **HSigmoid-5**: `min(max(x + 3, 0), 6) / 6`.
+fn hsigmoid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    let input = float_input(ctx, 0)?;
+    let scaled = with_number(ctx, "scaled", math::mul(), input, 1. / 6.)?;
+    let moved = with_number(ctx, "moved", math::add(), scaled, 0.5)?;
+    Ok(tvec!(between_0_and_1(ctx, moved)?))
+}
+
+/// **HardSigmoid-1**: `min(max(alpha * x + beta, 0), 1)`. Inputs: data, alpha, beta.
+fn hard_sigmoid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(3..=3)?;
+    let inputs = float_inputs(ctx)?;
+    let scaled = ctx.wire("scaled", math::mul(), &inputs[..2])?;
+    let moved = ctx.wire("moved", math::add(), &[scaled, inputs[2]])?;
+    Ok(tvec!(between_0_and_1(ctx, moved)?))
+}
+
+/// **SoftSign-9**: `x / (1 + abs(x))`.
+fn softsign(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    let input = float_input(ctx, 0)?;
+    let size = ctx.wire("abs", math::abs(), &[input])?;
+    let divisor = with_number(ctx, "plus_1", math::add(), size, 1.)?;
+    Ok(tvec!(ctx.wire("", math::div(), &[input, divisor])?))
+}

@@ -1,3 +1,570 @@
-use crate::registry::Registry;
+//! Operations of two tensors or one, element by element: arithmetic, comparisons, logic, bits.
 
-pub(super) fn register(_registry: &mut Registry) {}
+use tract_core::broadcast::multi_broadcast;
+use tract_core::internal::*;
+use tract_core::ops::binary::TypedBinOp;
+use tract_core::ops::change_axes::AxisOp;
+use tract_core::ops::element_wise::ElementWiseOp;
+use tract_core::ops::{logic, math};
+use tract_ndarray::ArrayD;
+
+use crate::operators::arithmetic::Arithmetic;
+use crate::operators::unannotated::Unannotated;
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("Add", 1, |ctx| sum_or_product(ctx, sizes::add, math::add(), Arithmetic::Add));
+    registry.add("Subtract", 1, |ctx| {
+        sum_or_product(ctx, sizes::subtract, math::sub(), Arithmetic::Subtract)
+    });
+    registry.add("Multiply", 1, |ctx| {
+        sum_or_product(ctx, sizes::multiply, math::mul(), Arithmetic::Multiply)
+    });
+    registry.add("Divide", 1, divide);
+    registry
+        .add("Power", 1, |ctx| arithmetic(ctx, sizes::power, math::pow(), Arithmetic::Power.op()));
+    registry.add("Mod", 1, |ctx| {
+        arithmetic(ctx, sizes::remainder, Arithmetic::Mod.op(), Arithmetic::Mod.op())
+    });
+    registry.add("FloorMod", 1, |ctx| {
+        arithmetic(ctx, sizes::floor_mod, Arithmetic::FloorMod.op(), Arithmetic::FloorMod.op())
+    });
+    registry.add("Maximum", 1, |ctx| arithmetic(ctx, sizes::maximum, math::max(), math::max()));
+    registry.add("Minimum", 1, |ctx| arithmetic(ctx, sizes::minimum, math::min(), math::min()));
+    registry.add("SquaredDifference", 1, squared_difference);
+
+    registry.add("Equal", 1, |ctx| compare(ctx, Relation::Equal));
+    registry.add("NotEqual", 1, |ctx| compare(ctx, Relation::NotEqual));
+    registry.add("Less", 1, |ctx| compare(ctx, Relation::Less));
+    registry.add("LessEqual", 1, |ctx| compare(ctx, Relation::LessEqual));
+    registry.add("Greater", 1, |ctx| compare(ctx, Relation::Greater));
+    registry.add("GreaterEqual", 1, |ctx| compare(ctx, Relation::GreaterEqual));
+
+    registry.add("LogicalAnd", 1, |ctx| logical(ctx, logic::and()));
+    registry.add("LogicalOr", 1, |ctx| logical(ctx, logic::or()));
+    registry.add("LogicalXor", 1, |ctx| logical(ctx, logic::xor()));
+    registry.add("Xor", 1, |ctx| logical(ctx, logic::xor()));
+    registry.add("LogicalNot", 1, |ctx| unary(ctx, logic::not()));
+
+    registry.add("BitwiseAnd", 13, |ctx| bitwise(ctx, logic::bitand()));
+    registry.add("BitwiseOr", 13, |ctx| bitwise(ctx, logic::bitor()));
+    registry.add("BitwiseXor", 13, |ctx| bitwise(ctx, logic::bitxor()));
+    registry.add("BitwiseNot", 13, |ctx| unary(ctx, logic::bitnot()));
+    registry.add("BitwiseLeftShift", 15, |ctx| shift(ctx, Arithmetic::ShiftLeft));
+    registry.add("BitwiseRightShift", 15, |ctx| shift(ctx, Arithmetic::ShiftRight));
+
+    registry.add("Abs", 1, |ctx| unary(ctx, math::abs()));
+    registry.add("Negative", 1, |ctx| unary(ctx, math::neg()));
+    registry.add("Sign", 1, |ctx| unary(ctx, math::sign()));
+    registry.add("Floor", 1, |ctx| unary(ctx, math::floor()));
+    registry.add("Ceiling", 1, |ctx| unary(ctx, math::ceil()));
+    registry.add("Round", 5, round);
+    registry.add("Exp", 1, |ctx| unary(ctx, math::exp()));
+    registry.add("Log", 1, |ctx| unary(ctx, math::ln()));
+    registry.add("Sqrt", 1, |ctx| unary(ctx, math::sqrt()));
+    registry.add("Erf", 1, |ctx| unary(ctx, math::erf()));
+    registry.add("Sin", 1, |ctx| unary(ctx, math::sin()));
+    registry.add("Cos", 1, |ctx| unary(ctx, math::cos()));
+    registry.add("Tan", 1, |ctx| unary(ctx, math::tan()));
+    registry.add("Asin", 1, |ctx| unary(ctx, math::asin()));
+    registry.add("Acos", 1, |ctx| unary(ctx, math::acos()));
+    registry.add("Atan", 1, |ctx| unary(ctx, math::atan()));
+    registry.add("Sinh", 1, |ctx| unary(ctx, math::sinh()));
+    registry.add("Cosh", 1, |ctx| unary(ctx, math::cosh()));
+    registry.add("Asinh", 4, |ctx| unary(ctx, math::asinh()));
+    registry.add("Acosh", 4, |ctx| unary(ctx, math::acosh()));
+    registry.add("Atanh", 4, |ctx| unary(ctx, math::atanh()));
+    registry.add("IsNaN", 10, |ctx| unary(ctx, math::is_nan()));
+    registry.add("IsInf", 10, is_inf);
+    registry.add("IsFinite", 10, is_finite);
+}
+
+// Operands.
+
+/// **auto_broadcast**: `numpy` (the default); `none`, where the shapes must be equal; `pdpd`, where the
+/// second is put at the axis `auto_broadcast_axis` of the first, whose default is 0, and -1 puts it at the
+/// end.
+#[derive(Clone, Copy)]
+enum AutoBroadcast {
+    Numpy,
+    Pdpd,
+    None,
+}
+
+/// Outlets with one rank, and with dimensions that fit, by the attribute "auto_broadcast". The first is the
+/// one that `pdpd` broadcasts the others to.
+pub(super) fn aligned(ctx: &mut LayerContext, outlets: &[OutletId]) -> TractResult<TVec<OutletId>> {
+    let words = [
+        ("numpy", AutoBroadcast::Numpy),
+        ("pdpd", AutoBroadcast::Pdpd),
+        ("none", AutoBroadcast::None),
+    ];
+    let mode = ctx.attribute_among("auto_broadcast", &words, Some(AutoBroadcast::Numpy))?;
+    let to = ctx.shape_of(outlets[0])?;
+    let mut aligned: TVec<OutletId> = outlets.into();
+    for outlet in &mut aligned[1..] {
+        let shape = ctx.shape_of(*outlet)?;
+        match mode {
+            AutoBroadcast::Numpy => (),
+            AutoBroadcast::None => {
+                ensure!(
+                    shape.len() == to.len(),
+                    "auto_broadcast is none, but the shapes {to:?} and {shape:?} differ"
+                );
+                for (a, b) in to.iter().zip(&shape) {
+                    ctx.equal(a, b, "has inputs of one shape")?;
+                }
+            }
+            AutoBroadcast::Pdpd => {
+                // OpenVINO writes this attribute with the first one's name in front.
+                let axis = match ctx.attribute_opt("auto_broadcast.auto_broadcast_axis")? {
+                    Some(axis) => axis,
+                    None => ctx.attribute_or("auto_broadcast_axis", 0i64)?,
+                };
+                let most = to.len().checked_sub(shape.len()).with_context(|| {
+                    format!(
+                        "auto_broadcast is pdpd, but the rank of {shape:?} is above that of {to:?}"
+                    )
+                })?;
+                let first = if axis == -1 { Some(most) } else { usize::try_from(axis).ok() };
+                let first = first.filter(|first| *first <= most).with_context(|| {
+                    format!("auto_broadcast_axis is {axis}, but must be in [-1, {most}]")
+                })?;
+                let end = AxisOp::Add(shape.len());
+                let added = std::iter::repeat_n(end, most - first);
+                *outlet = ctx.change_axes("align", *outlet, added)?;
+            }
+        }
+    }
+    ctx.broadcast(&aligned)
+}
+
+/// Two inputs with one rank and one type.
+fn operands(ctx: &mut LayerContext) -> TractResult<[OutletId; 2]> {
+    ctx.expect_inputs(2..=2)?;
+    let mut operands = [ctx.input(0)?, ctx.input(1)?];
+    let types = [ctx.type_of(operands[0])?, ctx.type_of(operands[1])?];
+    if types.iter().any(|dt| dt.is_tdim()) {
+        // Sizes have numbers when the model runs. Both may be sizes, and the output a boolean.
+        let integer = |dt: &DatumType| dt.is_integer();
+        let dt = types.into_iter().find(integer).or(ctx.output_type(0).filter(integer));
+        for operand in &mut operands {
+            *operand = ctx.cast("sizes", *operand, dt.unwrap_or(DatumType::I64))?;
+        }
+    } else {
+        same_type(ctx, &operands)?;
+    }
+    let aligned = aligned(ctx, &operands)?;
+    Ok([unannotated(ctx, aligned[0])?, unannotated(ctx, aligned[1])?])
+}
+
+/// Checks that inputs are of one element type, and gives it.
+pub(super) fn same_type(ctx: &LayerContext, outlets: &[OutletId]) -> TractResult<DatumType> {
+    let dt = ctx.type_of(outlets[0])?;
+    for outlet in outlets {
+        let other = ctx.type_of(*outlet)?;
+        ensure!(other == dt, "the inputs are of types {dt:?} and {other:?}, but must be of one");
+    }
+    Ok(dt)
+}
+
+/// Floats without what tract notes of them, which would be rounded ([`Unannotated`]).
+fn unannotated(ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId> {
+    let fact = ctx.model.outlet_fact(outlet)?;
+    if fact.datum_type.is_float() && fact.uniform_tdim.is_some() {
+        return ctx.wire("unannotated", Unannotated, &[outlet]);
+    }
+    Ok(outlet)
+}
+
+// Sizes.
+
+/// A constant that is computed element by element from two constants that have symbols, if it can be.
+fn of_sizes<T: Datum>(
+    ctx: &mut LayerContext,
+    f: impl Fn(&TDim, &TDim) -> Option<T>,
+) -> TractResult<Option<OutletId>> {
+    let mut operands = tvec!();
+    for input in 0..ctx.input_count() {
+        let outlet = ctx.input(input)?;
+        let fact = ctx.model.outlet_fact(outlet)?;
+        let dt = fact.datum_type;
+        if fact.konst.is_none() || !(dt.is_tdim() || dt.is_integer()) {
+            return Ok(None);
+        }
+        operands.push((outlet, dt));
+    }
+    if operands.len() != 2 || operands.iter().all(|(_, dt)| !dt.is_tdim()) {
+        return Ok(None);
+    }
+    let mut tensors = tvec!();
+    for (outlet, _) in operands {
+        let outlet = ctx.cast("symbols", outlet, DatumType::TDim)?;
+        tensors.push(ctx.model.outlet_fact(outlet)?.konst.clone().context("it is a constant")?);
+    }
+    let shape = multi_broadcast(&[tensors[0].shape(), tensors[1].shape()])?;
+    let (a, b) = (tensors[0].to_plain_array_view::<TDim>()?, tensors[1].to_plain_array_view()?);
+    let not_broadcast = || format!("{:?} and {:?} cannot be broadcast", a.shape(), b.shape());
+    let a = a.broadcast(&*shape).with_context(not_broadcast)?;
+    let b = b.broadcast(&*shape).with_context(not_broadcast)?;
+    let pairs = a.iter().zip(b.iter());
+    let pair = |(a, b)| if sizes::are_sizes(a, b) { f(a, b) } else { None };
+    let Some(elements) = pairs.map(pair).collect::<Option<Vec<T>>>() else { return Ok(None) };
+    let tensor = ArrayD::from_shape_vec(&*shape, elements)?.into_tensor();
+    ctx.add_const("of_sizes", tensor).map(Some)
+}
+
+/// What operations give for sizes that have symbols. Nothing where that depends on their values.
+mod sizes {
+    use tract_core::internal::*;
+
+    use super::Relation;
+
+    /// Numbers in sizes are below this, so that nothing overflows.
+    const MOST: u64 = 1 << 31;
+
+    /// The terms that a size may have: those of networks have few, and some operations double them.
+    const MOST_TERMS: usize = 100;
+
+    pub fn are_sizes(a: &TDim, b: &TDim) -> bool {
+        [a, b].into_iter().all(|dim| terms(dim).is_some_and(|terms| terms <= MOST_TERMS))
+    }
+
+    /// The number of terms, if no number in them is too large.
+    fn terms(dim: &TDim) -> Option<usize> {
+        let fits = |number: u64| (number < MOST).then_some(());
+        let sum =
+            |dims: &[TDim]| dims.iter().try_fold(1usize, |sum, dim| sum.checked_add(terms(dim)?));
+        Some(match dim {
+            TDim::Sym(_) => 1,
+            TDim::Val(number) => fits(number.unsigned_abs()).map(|_| 1)?,
+            TDim::MulInt(number, dim) => fits(number.unsigned_abs()).and(terms(dim))? + 1,
+            TDim::Div(dim, number) => fits(*number).and(terms(dim))? + 1,
+            TDim::Ge(a, b) | TDim::Eq(a, b) => terms(a)?.checked_add(terms(b)?)?,
+            TDim::Add(dims)
+            | TDim::Mul(dims)
+            | TDim::Min(dims)
+            | TDim::Max(dims)
+            | TDim::Broadcast(dims) => sum(dims)?,
+        })
+    }
+
+    pub fn add(a: &TDim, b: &TDim) -> Option<TDim> {
+        Some(a.clone() + b)
+    }
+
+    pub fn subtract(a: &TDim, b: &TDim) -> Option<TDim> {
+        Some(a.clone() - b)
+    }
+
+    pub fn multiply(a: &TDim, b: &TDim) -> Option<TDim> {
+        Some(a.clone() * b)
+    }
+
+    pub fn power(a: &TDim, b: &TDim) -> Option<TDim> {
+        let exponent = b.as_i64().filter(|exponent| (0..=4).contains(exponent))?;
+        Some((0..exponent).fold(1.to_dim(), |power, _| power * a))
+    }
+
+    pub fn squared_difference(a: &TDim, b: &TDim) -> Option<TDim> {
+        let difference = a.clone() - b;
+        Some(difference.clone() * &difference)
+    }
+
+    /// The quotient without what is behind the point, which is how `TDim` divides.
+    pub fn divide(a: &TDim, b: &TDim) -> Option<TDim> {
+        match b.as_i64() {
+            Some(0) => None,
+            Some(number) if number > 0 => Some(a.clone() / number as u64),
+            Some(number) => Some(-(a.clone() / number.unsigned_abs())),
+            // Where one is a multiple of the other.
+            None => a.maybe_div(b).ok().map(|(product, divisor)| product / divisor),
+        }
+    }
+
+    /// The quotient rounded down, whatever the sign of the dividend is.
+    pub fn floor_divide(a: &TDim, b: &TDim) -> Option<TDim> {
+        let number = match b.as_i64() {
+            Some(number) if number > 0 => number,
+            Some(_) => return None,
+            None => return divide(a, b).filter(|_| a.prove_positive_or_zero()),
+        };
+        let below = |dim: TDim| (dim + (number - 1)) / number as u64;
+        if a.prove_positive_or_zero() {
+            return Some(a.clone() / number as u64);
+        }
+        // As it is written to round up: `-(-size / number)`.
+        if a.prove_negative_or_zero() {
+            return Some(-below(-a.clone()));
+        }
+        Some(a.clone().maxi(0.to_dim()) / number as u64 - below((-a.clone()).maxi(0.to_dim())))
+    }
+
+    pub fn remainder(a: &TDim, b: &TDim) -> Option<TDim> {
+        Some(a.clone() - divide(a, b)? * b)
+    }
+
+    pub fn floor_mod(a: &TDim, b: &TDim) -> Option<TDim> {
+        Some(a.clone() - floor_divide(a, b)? * b)
+    }
+
+    pub fn maximum(a: &TDim, b: &TDim) -> Option<TDim> {
+        Some(match Relation::GreaterEqual.of_sizes(a, b) {
+            Some(true) => a.clone(),
+            Some(false) => b.clone(),
+            None => a.clone().maxi(b.clone()),
+        })
+    }
+
+    pub fn minimum(a: &TDim, b: &TDim) -> Option<TDim> {
+        Some(match Relation::LessEqual.of_sizes(a, b) {
+            Some(true) => a.clone(),
+            Some(false) => b.clone(),
+            None => a.clone().mini(b.clone()),
+        })
+    }
+}
+
+// Arithmetic.
+
+/// What an operation gives for two sizes, if that is known.
+type OfSizes = fn(&TDim, &TDim) -> Option<TDim>;
+
+/// Arithmetic with an operator for floats and one for integers.
+fn arithmetic(
+    ctx: &mut LayerContext,
+    sizes: OfSizes,
+    floats: TypedBinOp,
+    integers: TypedBinOp,
+) -> TractResult<TVec<OutletId>> {
+    if let Some(output) = of_sizes(ctx, sizes)? {
+        return Ok(tvec!(output));
+    }
+    let operands = operands(ctx)?;
+    let op = if number_type(ctx, operands[0])?.is_float() { floats } else { integers };
+    Ok(tvec!(ctx.wire("", op, &operands)?))
+}
+
+/// The element type of an outlet that must have numbers.
+pub(super) fn number_type(ctx: &LayerContext, outlet: OutletId) -> TractResult<DatumType> {
+    let dt = ctx.type_of(outlet)?;
+    ensure!(dt.is_float() || dt.is_integer(), "elements of type {dt:?} are not supported");
+    Ok(dt)
+}
+
+/// **Add-1**, **Subtract-1**, **Multiply-1**.
+///
+/// tract's own operators do for what networks compute of indices, and can be saved; [`Arithmetic`] tells
+/// where they go wrong.
+fn sum_or_product(
+    ctx: &mut LayerContext,
+    sizes: OfSizes,
+    tracts: TypedBinOp,
+    own: Arithmetic,
+) -> TractResult<TVec<OutletId>> {
+    let mut dt = DatumType::I64;
+    let mut constants = 0;
+    for input in 0..ctx.input_count() {
+        let outlet = ctx.input(input)?;
+        let fact = ctx.model.outlet_fact(outlet)?;
+        constants += usize::from(fact.konst.is_some());
+        if !fact.datum_type.is_tdim() {
+            dt = fact.datum_type;
+        }
+    }
+    let least = usize::from(own == Arithmetic::Multiply);
+    let is_index = matches!(dt, DatumType::I32 | DatumType::I64);
+    let tracts_do = is_index && (least..2).contains(&constants);
+    let integers = if tracts_do { tracts.clone() } else { own.op() };
+    arithmetic(ctx, sizes, tracts, integers)
+}
+
+/// **Divide-1**: integers are divided with `m_pythondiv` (the default) as in Python, where the quotient is
+/// rounded down, and without it cut off.
+fn divide(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let (sizes, integers): (OfSizes, _) = match ctx.attribute_or("m_pythondiv", true)? {
+        true => (sizes::floor_divide, Arithmetic::FloorDivide),
+        false => (sizes::divide, Arithmetic::Divide),
+    };
+    arithmetic(ctx, sizes, math::div(), integers.op())
+}
+
+/// **SquaredDifference-1**: the square of the difference.
+fn squared_difference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    if let Some(output) = of_sizes(ctx, sizes::squared_difference)? {
+        return Ok(tvec!(output));
+    }
+    let operands = operands(ctx)?;
+    if number_type(ctx, operands[0])?.is_float() {
+        let difference = ctx.wire("difference", math::sub(), &operands)?;
+        return Ok(tvec!(ctx.wire("", math::square(), &[difference])?));
+    }
+    let difference = ctx.wire("difference", Arithmetic::Subtract.op(), &operands)?;
+    Ok(tvec!(ctx.wire("", Arithmetic::Multiply.op(), &[difference, difference])?))
+}
+
+// Comparisons, logic, bits.
+
+#[derive(Clone, Copy)]
+enum Relation {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+impl Relation {
+    /// Whether it holds between sizes, if that is the same whatever the symbols stand for.
+    fn of_sizes(self, a: &TDim, b: &TDim) -> Option<bool> {
+        let difference = (a.clone() - b).simplify();
+        let positive = if difference.prove_strict_positive() {
+            Some(true)
+        } else {
+            difference.prove_negative_or_zero().then_some(false)
+        };
+        let negative = if difference.prove_strict_negative() {
+            Some(true)
+        } else {
+            difference.prove_positive_or_zero().then_some(false)
+        };
+        let equal = match (positive, negative) {
+            (Some(false), Some(false)) => Some(true),
+            (Some(true), _) | (_, Some(true)) => Some(false),
+            _ => None,
+        };
+        match self {
+            Relation::Equal => equal,
+            Relation::NotEqual => equal.map(|equal| !equal),
+            Relation::Less => negative,
+            Relation::LessEqual => positive.map(|positive| !positive),
+            Relation::Greater => positive,
+            Relation::GreaterEqual => negative.map(|negative| !negative),
+        }
+    }
+}
+
+/// **Equal-1**, **NotEqual-1**, **Less-1**, **LessEqual-1**, **Greater-1**, **GreaterEqual-1**.
+fn compare(ctx: &mut LayerContext, relation: Relation) -> TractResult<TVec<OutletId>> {
+    if let Some(output) = of_sizes(ctx, |a, b| relation.of_sizes(a, b))? {
+        return Ok(tvec!(output));
+    }
+    let [mut a, mut b] = operands(ctx)?;
+    // tract does not compare booleans.
+    if ctx.type_of(a)? == DatumType::Bool {
+        a = ctx.cast("as_u8", a, DatumType::U8)?;
+        b = ctx.cast("as_u8", b, DatumType::U8)?;
+    }
+    let (op, operands) = match relation {
+        Relation::Equal => (logic::comp_eq(), [a, b]),
+        Relation::NotEqual => (logic::comp_ne(), [a, b]),
+        Relation::Less => (logic::comp_lt(), [a, b]),
+        Relation::LessEqual => (logic::comp_lte(), [a, b]),
+        // tract's own Greater notes of elements that come from ranges what is true of GreaterEqual.
+        Relation::Greater => (logic::comp_lt(), [b, a]),
+        Relation::GreaterEqual => (logic::comp_lte(), [b, a]),
+    };
+    Ok(tvec!(ctx.wire("", TypedBinOp(op, None), &operands)?))
+}
+
+/// **LogicalAnd-1**, **LogicalOr-1**, **LogicalXor-1**, **Xor-1**: of booleans.
+fn logical(ctx: &mut LayerContext, op: TypedBinOp) -> TractResult<TVec<OutletId>> {
+    let operands = operands(ctx)?;
+    let dt = ctx.type_of(operands[0])?;
+    ensure!(dt == DatumType::Bool, "the inputs are of type {dt:?}, but must be booleans");
+    Ok(tvec!(ctx.wire("", op, &operands)?))
+}
+
+/// **BitwiseAnd-13**, **BitwiseOr-13**, **BitwiseXor-13**: of integers, and of booleans too.
+fn bitwise(ctx: &mut LayerContext, op: TypedBinOp) -> TractResult<TVec<OutletId>> {
+    let operands = operands(ctx)?;
+    let dt = ctx.type_of(operands[0])?;
+    ensure!(
+        dt == DatumType::Bool || dt.is_integer(),
+        "the inputs are of type {dt:?}, but must be integers or booleans"
+    );
+    Ok(tvec!(ctx.wire("", op, &operands)?))
+}
+
+/// **BitwiseLeftShift-15**, **BitwiseRightShift-15**: integers of which the second says by how many bits.
+fn shift(ctx: &mut LayerContext, operation: Arithmetic) -> TractResult<TVec<OutletId>> {
+    let operands = operands(ctx)?;
+    let dt = ctx.type_of(operands[0])?;
+    ensure!(dt.is_integer(), "the inputs are of type {dt:?}, but must be integers");
+    Ok(tvec!(ctx.wire("", operation.op(), &operands)?))
+}
+
+// One tensor.
+
+/// An operation of one tensor that one of tract's operators is.
+pub(super) fn unary(ctx: &mut LayerContext, op: ElementWiseOp) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    let input = ctx.input(0)?;
+    Ok(tvec!(elementwise(ctx, "", op, input)?))
+}
+
+/// Wires one of tract's operators of one tensor, for an element type that it may not take: sizes are
+/// computed as integers then, and f64 as f32, as OpenVINO does it on a CPU.
+pub(super) fn elementwise(
+    ctx: &mut LayerContext,
+    suffix: &str,
+    op: ElementWiseOp,
+    input: OutletId,
+) -> TractResult<OutletId> {
+    let dt = ctx.type_of(input)?;
+    if takes(&op, dt) {
+        return ctx.wire(suffix, op, &[input]);
+    }
+    if dt.is_tdim() {
+        let integers = ctx.output_type(0).filter(|dt| dt.is_integer()).unwrap_or(DatumType::I64);
+        let input = ctx.cast("sizes", input, integers)?;
+        return elementwise(ctx, suffix, op, input);
+    }
+    ensure!(
+        dt == DatumType::F64 && takes(&op, DatumType::F32),
+        "elements of type {dt:?} are not supported"
+    );
+    let input = ctx.cast("as_f32", input, DatumType::F32)?;
+    let output = ctx.wire("in_f32", op, &[input])?;
+    match ctx.type_of(output)? {
+        DatumType::F32 => ctx.cast(suffix, output, dt),
+        _ => Ok(output),
+    }
+}
+
+/// Whether an operator has code for an element type: nodes of others are only refused when they run.
+fn takes(op: &ElementWiseOp, dt: DatumType) -> bool {
+    let Ok(mut empty) = Tensor::zero_dt(dt, &[0]) else { return false };
+    op.0.output_type(dt).is_some() || op.0.eval_in_place(&mut empty, None).is_ok()
+}
+
+/// **Round-5**: to whole numbers. Halves go by `mode` to the even one (the default), or away from zero.
+fn round(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let modes = [("half_to_even", true), ("half_away_from_zero", false)];
+    let to_even = ctx.attribute_among("mode", &modes, Some(true))?;
+    let input = ctx.input(0)?;
+    let is_float = ctx.type_of(input)?.is_float();
+    unary(ctx, if to_even && is_float { math::round_half_to_even() } else { math::round() })
+}
+
+/// **IsInf-10**: `detect_negative` and `detect_positive` say which infinities, by default both.
+fn is_inf(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let negative = ctx.attribute_or("detect_negative", true)?;
+    let positive = ctx.attribute_or("detect_positive", true)?;
+    unary(ctx, math::is_inf(positive, negative))
+}
+
+/// **IsFinite-10**: whether an element is neither infinite nor NaN, which is not less than anything.
+fn is_finite(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    let input = ctx.input(0)?;
+    let dt = ctx.type_of(input)?;
+    ensure!(dt.is_float(), "elements of type {dt:?} are not supported");
+    let input = unannotated(ctx, input)?;
+    let size = ctx.wire("abs", math::abs(), &[input])?;
+    let rank = ctx.rank(0)?;
+    let infinity = ctx.scalar("infinity", f64::INFINITY, dt, rank)?;
+    Ok(tvec!(ctx.wire("", TypedBinOp(logic::comp_lt(), None), &[size, infinity])?))
+}

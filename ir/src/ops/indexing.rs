@@ -1,3 +1,388 @@
-use crate::registry::Registry;
+//! Operations with indices: what they read, write, choose and count.
 
-pub(super) fn register(_registry: &mut Registry) {}
+use tract_core::internal::*;
+use tract_core::ops::array::{CumSum, Range};
+use tract_core::ops::binary::TypedBinOp;
+use tract_core::ops::change_axes::AxisOp;
+use tract_core::ops::logic::{Iff, comp_eq};
+use tract_onnx_opl::non_zero::NonZero;
+use tract_openvino::{Gather, GatherNd, GatherNdRevision, GatherRevision};
+
+use super::movement::{numbers, unify};
+use crate::operators::{Addressing, GatherElements, Reduction, Scatter, TopK};
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("Gather", 1, gather_layer);
+    registry.add("Gather", 7, gather_layer);
+    registry.add("Gather", 8, gather_layer);
+    registry.add("GatherND", 5, gather_nd);
+    registry.add("GatherND", 8, gather_nd);
+    registry.add("GatherElements", 6, gather_elements);
+    registry.add("ScatterUpdate", 3, scatter_update);
+    registry.add("ScatterElementsUpdate", 3, scatter_elements_update);
+    registry.add("ScatterElementsUpdate", 12, scatter_elements_update);
+    registry.add("ScatterNDUpdate", 3, scatter_nd_update);
+    registry.add("ScatterNDUpdate", 15, scatter_nd_update);
+    registry.add("Select", 1, select);
+    registry.add("TopK", 1, top_k);
+    registry.add("TopK", 3, top_k);
+    registry.add("TopK", 11, top_k);
+    registry.add("CumSum", 3, cum_sum);
+    registry.add("NonZero", 3, non_zero);
+    registry.add("OneHot", 1, one_hot);
+    registry.add("OneHot", 16, one_hot);
+}
+
+/// Our Gather, with the meaning of negative indices that the user chose.
+pub(super) fn gather(
+    ctx: &LayerContext,
+    revision: GatherRevision,
+    axis: usize,
+    batch_dims: usize,
+) -> TractResult<Gather> {
+    let gather = Gather::new(revision, axis, batch_dims)?;
+    Ok(gather.with_negative_indices(ctx.ir().negative_indices))
+}
+
+/// Our GatherND, likewise.
+fn gather_nd_op(
+    ctx: &LayerContext,
+    revision: GatherNdRevision,
+    batch_dims: usize,
+) -> TractResult<GatherNd> {
+    let gather = GatherNd::new(revision, i64::try_from(batch_dims)?)?;
+    Ok(gather.with_negative_indices(ctx.ir().negative_indices))
+}
+
+/// Notes that the first dimensions of two inputs are equal.
+fn equal_batches(ctx: &mut LayerContext, batch_dims: usize) -> TractResult<()> {
+    let (data, indices) = (ctx.shape(0)?, ctx.shape(1)?);
+    for (data, indices) in data.iter().zip(&indices).take(batch_dims) {
+        ctx.equal(data, indices, "has them as a batch dimension of data and of indices")?;
+    }
+    Ok(())
+}
+
+/// **Gather-1**, **Gather-7**, **Gather-8**: Gather-7 has "batch_dims", which counts from the end of the indices if it
+/// is negative; Gather-8 has zeros for indices out of range.
+fn gather_layer(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(3..=3)?;
+    let (data_rank, indices_rank) = (ctx.rank(0)?, ctx.rank(1)?);
+    let axis = ctx.axis("axis", ctx.integer(2, "axis")?, data_rank)?;
+    let (revision, batch_dims) = match ctx.since() {
+        1 => (GatherRevision::V1, 0),
+        since => {
+            let batch_dims: i64 = ctx.attribute_or("batch_dims", 0)?;
+            let rank = i64::try_from(indices_rank)?;
+            ensure!(
+                (-rank..=rank).contains(&batch_dims),
+                "batch_dims is {batch_dims}, but must be in [-{rank}, {rank}] for indices of rank {rank}"
+            );
+            let batch_dims = if batch_dims < 0 { batch_dims + rank } else { batch_dims };
+            let revision = if since < 8 { GatherRevision::V7 } else { GatherRevision::V8 };
+            (revision, usize::try_from(batch_dims)?)
+        }
+    };
+    let op = gather(ctx, revision, axis, batch_dims)?;
+    equal_batches(ctx, batch_dims)?;
+    let inputs = [ctx.input(0)?, ctx.input(1)?];
+    ctx.wire("", op, &inputs).map(|outlet| tvec!(outlet))
+}
+
+/// **GatherND-5**, **GatherND-8**: GatherND-5 has its batch dimensions as one in the output.
+fn gather_nd(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let revision = if ctx.since() < 8 { GatherNdRevision::V5 } else { GatherNdRevision::V8 };
+    let batch_dims: usize = ctx.attribute_or("batch_dims", 0)?;
+    let op = gather_nd_op(ctx, revision, batch_dims)?;
+    equal_batches(ctx, batch_dims)?;
+    let inputs = [ctx.input(0)?, ctx.input(1)?];
+    ctx.wire("", op, &inputs).map(|outlet| tvec!(outlet))
+}
+
+/// **GatherElements-6**: the dimensions of data and indices are equal, but for those on "axis".
+fn gather_elements(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let (data, indices) = (ctx.shape(0)?, ctx.shape(1)?);
+    let axis = ctx.axis("axis", ctx.attribute("axis")?, data.len())?;
+    expect_indices(ctx, 1)?;
+    ensure!(
+        data.len() == indices.len(),
+        "indices have rank {}, but must have that of data, which is {}",
+        indices.len(),
+        data.len()
+    );
+    for (other, (data, indices)) in data.iter().zip(&indices).enumerate() {
+        if other != axis {
+            ctx.equal(data, indices, &format!("gathers elements along axis {axis}"))?;
+        }
+    }
+    let inputs = [ctx.input(0)?, ctx.input(1)?];
+    ctx.wire("", GatherElements { axis }, &inputs).map(|outlet| tvec!(outlet))
+}
+
+fn expect_indices(ctx: &LayerContext, input: usize) -> TractResult<()> {
+    let dt = ctx.datum_type(input)?;
+    ensure!(
+        dt.is_integer() || dt.is_tdim(),
+        "input {input} (indices) is of type {dt:?}, but must be integers"
+    );
+    Ok(())
+}
+
+/// An operation that writes.
+fn scatter(
+    ctx: &mut LayerContext,
+    operator: &'static str,
+    addressing: Addressing,
+    reduction: Reduction,
+    use_init_val: bool,
+) -> TractResult<TVec<OutletId>> {
+    expect_indices(ctx, 1)?;
+    let expected = addressing.updates_shape(&ctx.shape(0)?, &ctx.shape(1)?)?;
+    let updates = ctx.shape(2)?;
+    ensure!(
+        updates.len() == expected.len(),
+        "updates have shape {updates:?}, but must have {expected:?}"
+    );
+    for (a, b) in expected.iter().zip(&updates) {
+        ctx.equal(a, b, "writes updates of the shape that data and indices say")?;
+    }
+    let indices = ctx.input(1)?;
+    let (data, updates) = match reduction {
+        Reduction::None => (ctx.input(0)?, ctx.input(2)?),
+        _ => (numbers(ctx, 0)?, numbers(ctx, 2)?),
+    };
+    let [data, updates] = *unify(ctx, &[data, updates])? else { bail!("two are two") };
+    let boolean = ctx.type_of(data)? == DatumType::Bool && reduction != Reduction::None;
+    if !boolean {
+        let op = Scatter { operator, addressing, reduction, use_init_val };
+        return ctx.wire("", op, &[data, indices, updates]).map(|outlet| tvec!(outlet));
+    }
+    // Of booleans the sum and the maximum are "or", the product and the minimum "and".
+    let reduction = match reduction {
+        Reduction::Sum | Reduction::Max => Reduction::Max,
+        Reduction::Prod | Reduction::Min => Reduction::Min,
+        _ => bail!("attribute reduction is not for booleans"),
+    };
+    let data = ctx.cast("data", data, DatumType::U8)?;
+    let updates = ctx.cast("updates", updates, DatumType::U8)?;
+    let op = Scatter { operator, addressing, reduction, use_init_val };
+    let output = ctx.wire("numbers", op, &[data, indices, updates])?;
+    ctx.cast("", output, DatumType::Bool).map(|outlet| tvec!(outlet))
+}
+
+/// **ScatterUpdate-3**: `updates` has, in the place of "axis", the axes of `indices`.
+fn scatter_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(4..=4)?;
+    let axis = ctx.axis("axis", ctx.integer(3, "axis")?, ctx.rank(0)?)?;
+    scatter(ctx, "ScatterUpdate", Addressing::Slices(axis), Reduction::None, true)
+}
+
+/// **ScatterElementsUpdate-3**, **ScatterElementsUpdate-12**: the newer has "reduction" and "use_init_val".
+fn scatter_elements_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(4..=4)?;
+    let axis = ctx.axis("axis", ctx.integer(3, "axis")?, ctx.rank(0)?)?;
+    let words = [
+        ("none", Reduction::None),
+        ("sum", Reduction::Sum),
+        ("prod", Reduction::Prod),
+        ("min", Reduction::Min),
+        ("max", Reduction::Max),
+        ("mean", Reduction::Mean),
+    ];
+    let (reduction, use_init_val) = match ctx.since() {
+        12.. => (
+            ctx.attribute_among("reduction", &words, Some(Reduction::None))?,
+            ctx.attribute_or("use_init_val", true)?,
+        ),
+        _ => (Reduction::None, true),
+    };
+    let addressing = Addressing::Elements(axis);
+    scatter(ctx, "ScatterElementsUpdate", addressing, reduction, use_init_val)
+}
+
+/// **ScatterNDUpdate-3**, **ScatterNDUpdate-15**: the newer has "reduction".
+fn scatter_nd_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(3..=3)?;
+    let words = [
+        ("none", Reduction::None),
+        ("sum", Reduction::Sum),
+        ("sub", Reduction::Sub),
+        ("prod", Reduction::Prod),
+        ("min", Reduction::Min),
+        ("max", Reduction::Max),
+    ];
+    let reduction = match ctx.since() {
+        15.. => ctx.attribute_among("reduction", &words, Some(Reduction::None))?,
+        _ => Reduction::None,
+    };
+    scatter(ctx, "ScatterNDUpdate", Addressing::Tuples, reduction, true)
+}
+
+/// **Select-1**: where the condition is true the second input, else the third, all broadcast to each other, unless
+/// "auto_broadcast" is none.
+fn select(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(3..=3)?;
+    let inputs = ctx.all_inputs()?;
+    let dt = ctx.type_of(inputs[0])?;
+    ensure!(dt == DatumType::Bool, "input 0 (cond) is of type {dt:?}, but must be boolean");
+    let modes = [("numpy", true), ("none", false)];
+    if !ctx.attribute_among("auto_broadcast", &modes, Some(true))? {
+        let shapes =
+            inputs.iter().map(|input| ctx.shape_of(*input)).collect::<TractResult<Vec<_>>>()?;
+        for shape in &shapes[1..] {
+            ensure!(shape.len() == shapes[0].len(), "shapes {shapes:?} are not equal");
+            for (a, b) in shapes[0].iter().zip(shape) {
+                ctx.equal(a, b, "does not broadcast")?;
+            }
+        }
+    }
+    let values = unify(ctx, &inputs[1..])?;
+    ensure!(
+        ctx.type_of(values[0])? == ctx.type_of(values[1])?,
+        "inputs 1 and 2 are of types {:?} and {:?}, but must have the same",
+        ctx.type_of(values[0])?,
+        ctx.type_of(values[1])?
+    );
+    let inputs = ctx.broadcast(&[inputs[0], values[0], values[1]])?;
+    ctx.wire("", Iff, &inputs).map(|outlet| tvec!(outlet))
+}
+
+/// **TopK-1**, **TopK-3**, **TopK-11**: the outputs are values and indices. "sort" by index is by the position in the
+/// input; with none any order is right. "stable" is what always holds here: the first of equal elements come first.
+fn top_k(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let rank = ctx.rank(0)?;
+    let axis = ctx.axis("axis", ctx.attribute("axis")?, rank)?;
+    let greatest = ctx.attribute_among("mode", &[("max", true), ("min", false)], None)?;
+    let sorts = [("value", false), ("index", true), ("none", false)];
+    let by_position = ctx.attribute_among("sort", &sorts, None)?;
+    let index_type = match ctx.since() {
+        1 => DatumType::I32,
+        _ => ctx.attribute_or("index_element_type", DatumType::I32)?,
+    };
+    ensure!(
+        [DatumType::I32, DatumType::I64].contains(&index_type),
+        "attribute index_element_type is {index_type:?}, but must be i32 or i64"
+    );
+    let data = numbers(ctx, 0)?;
+    let dt = ctx.type_of(data)?;
+    ensure!(dt.is_number(), "input 0 is of type {dt:?}, but must be numbers");
+    let outputs = if ctx.constant_opt(1)?.is_some() {
+        let [k] = &*ctx.dims(1, "k")? else {
+            bail!("input 1 (k) has shape {:?}, but must have one element", ctx.shape(1)?)
+        };
+        ensure!(k.as_i64().is_none_or(|k| k >= 0), "input 1 (k) is {k}, but must be 0 or more");
+        let op = TopK { axis, greatest, by_position, k: k.clone(), k_is_input: false };
+        ctx.wire_all("", op, &[data])?
+    } else {
+        expect_indices(ctx, 1)?;
+        let scope = ctx.model.symbols.clone();
+        let k = scope.new_with_prefix("k");
+        scope.add_assertion(format!("{k}>=0"))?;
+        let inputs = [data, ctx.input(1)?];
+        let op = TopK { axis, greatest, by_position, k: k.to_dim(), k_is_input: true };
+        ctx.wire_all("", op, &inputs)?
+    };
+    let indices = ctx.cast("indices", outputs[1], index_type)?;
+    Ok(tvec!(outputs[0], indices))
+}
+
+/// **CumSum-3**: "exclusive" sums do not have the element itself, those in "reverse" begin at the end.
+fn cum_sum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=2)?;
+    let axis = if ctx.input_count() == 2 { ctx.integer(1, "axis")? } else { 0 };
+    let axis = ctx.axis("axis", axis, ctx.rank(0)?)?;
+    let data = numbers(ctx, 0)?;
+    let dt = ctx.type_of(data)?;
+    ensure!(dt.is_number(), "input 0 is of type {dt:?}, but must be numbers");
+    let (exclusive, reverse) =
+        (ctx.attribute_or("exclusive", false)?, ctx.attribute_or("reverse", false)?);
+    ctx.wire("", CumSum { axis, exclusive, reverse }, &[data]).map(|outlet| tvec!(outlet))
+}
+
+/// **NonZero-3**: a column of coordinates for each element that is not 0. How many they are is a symbol, unless the
+/// input is a constant.
+fn non_zero(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    let output_type = ctx.attribute_or("output_type", DatumType::I64)?;
+    ensure!(
+        [DatumType::I32, DatumType::I64].contains(&output_type),
+        "attribute output_type is {output_type:?}, but must be i32 or i64"
+    );
+    let data = numbers(ctx, 0)?;
+    let constant = ctx.model.outlet_fact(data)?.konst.clone();
+    let scope = ctx.model.symbols.clone();
+    let op = NonZero { count: scope.new_with_prefix("non_zero") };
+    scope.add_assertion(format!("{}>=0", op.count))?;
+    let evaluated = match constant {
+        Some(constant) => op.eval_out_of_plan(tvec!(constant.into_tvalue()))?,
+        None => None,
+    };
+    let coordinates = match evaluated.and_then(|mut outputs| outputs.pop()) {
+        Some(coordinates) => ctx.add_const("coordinates", coordinates.into_arc_tensor())?,
+        None => {
+            let suffix = if output_type == DatumType::I64 { "" } else { "coordinates" };
+            ctx.wire(suffix, op, &[data])?
+        }
+    };
+    ctx.cast("", coordinates, output_type).map(|outlet| tvec!(outlet))
+}
+
+/// **OneHot-1**, **OneHot-16**: an index that is not in `[0, depth)` has "off_value" everywhere. In OneHot-16 negative
+/// ones count from the end if "negative_indices_mode" says so.
+fn one_hot(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(4..=4)?;
+    let rank = ctx.rank(0)?;
+    let depth = ctx.integer(1, "depth")?;
+    ensure!(depth >= 0, "input 1 (depth) is {depth}, but must be 0 or more");
+    let axis = ctx.axis("axis", ctx.attribute_or("axis", -1)?, rank + 1)?;
+    let modes = [("ignore_negative", false), ("ignore-negative", false), ("normalize", true)];
+    let normalize =
+        ctx.since() >= 16 && ctx.attribute_among("negative_indices_mode", &modes, Some(false))?;
+    expect_indices(ctx, 0)?;
+    let indices = numbers(ctx, 0)?;
+    let indices = ctx.cast("indices", indices, DatumType::I64)?;
+    let indices = ctx.change_axes("indices", indices, [AxisOp::Add(axis)])?;
+    let bounds = [0, depth, 1].map(tensor0::<i64>);
+    let mut range = vec![];
+    for bound in bounds {
+        range.push(ctx.add_const("bound", bound)?);
+    }
+    let positions = ctx.wire("positions", Range::new(depth.to_dim()), &range)?;
+    let mut shape: TVec<TDim> = tvec![1.to_dim(); rank + 1];
+    shape[axis] = depth.to_dim();
+    let to = AxisOp::Reshape(0, tvec![depth.to_dim()], shape);
+    let positions = ctx.wire("positions", to, &[positions])?;
+    let mut hot = ctx.wire("hot", TypedBinOp(comp_eq(), None), &[indices, positions])?;
+    if normalize {
+        let depth = ctx.scalar("depth", depth as f64, DatumType::I64, rank + 1)?;
+        let before = ctx.wire("before", tract_core::ops::math::sub(), &[positions, depth])?;
+        let also = ctx.wire("hot_before", TypedBinOp(comp_eq(), None), &[indices, before])?;
+        hot = ctx.wire("hot", tract_core::ops::logic::or(), &[hot, also])?;
+    }
+    let mut values = vec![hot];
+    for (input, name) in [(2, "on_value"), (3, "off_value")] {
+        let value = ctx.input(input)?;
+        let shape = ctx.shape_of(value)?;
+        ensure!(
+            shape.iter().all(|dim| dim.is_one()),
+            "input {input} ({name}) has shape {shape:?}, but must have one element"
+        );
+        let flat = std::iter::repeat_n(AxisOp::Rm(0), shape.len());
+        let value = ctx.change_axes(name, value, flat)?;
+        let axes = std::iter::repeat_n(AxisOp::Add(0), rank + 1);
+        values.push(ctx.change_axes(name, value, axes)?);
+    }
+    let [on, off] = *unify(ctx, &values[1..])? else { bail!("two are two") };
+    ensure!(
+        ctx.type_of(on)? == ctx.type_of(off)?,
+        "on_value is of type {:?}, but off_value of {:?}",
+        ctx.type_of(on)?,
+        ctx.type_of(off)?
+    );
+    ctx.wire("", Iff, &[values[0], on, off]).map(|outlet| tvec!(outlet))
+}

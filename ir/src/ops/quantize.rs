@@ -1,3 +1,35 @@
-use crate::registry::Registry;
+//! Quantization. (The reader folds weights that are compressed; nothing in a file tells them apart.)
 
-pub(super) fn register(_registry: &mut Registry) {}
+use tract_core::internal::*;
+
+use super::elementwise::{aligned, same_type};
+use crate::operators::fake_quantize::FakeQuantize;
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("FakeQuantize", 1, fake_quantize);
+}
+
+/// **FakeQuantize-1**: rounds what is between input_low and input_high to `levels` steps, which become the
+/// steps from output_low to output_high. Inputs: data, and these four, which are broadcast to it.
+fn fake_quantize(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(5..=5)?;
+    let levels: i64 = ctx.attribute("levels")?;
+    let in_range = u32::try_from(levels).ok().filter(|levels| *levels >= 2);
+    let levels =
+        in_range.with_context(|| format!("attribute levels is {levels}, but must be 2 or more"))?;
+    let mut inputs = ctx.all_inputs()?;
+    let dt = same_type(ctx, &inputs)?;
+    ensure!(dt.is_float(), "the inputs are of type {dt:?}, but must be floats");
+    for input in &mut inputs {
+        *input = ctx.cast("as_f32", *input, DatumType::F32)?;
+    }
+    let inputs = aligned(ctx, &inputs)?;
+    let op = FakeQuantize { levels };
+    if dt == DatumType::F32 {
+        return Ok(tvec!(ctx.wire("", op, &inputs)?));
+    }
+    let output = ctx.wire("in_f32", op, &inputs)?;
+    Ok(tvec!(ctx.cast("", output, dt)?))
+}

@@ -333,7 +333,8 @@ fn mvn_6(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let axes = axes_input(ctx)?;
     let epsilon = match ctx.attribute("normalize_variance")? {
         true => {
-            let modes: [(&str, fn(f64) -> Epsilon); 2] =
+            type Of = fn(f64) -> Epsilon;
+            let modes: [(&str, Of); 2] =
                 [("INSIDE_SQRT", Epsilon::Inside), ("OUTSIDE_SQRT", Epsilon::Outside)];
             Some(ctx.attribute_among("eps_mode", &modes, None)?(ctx.attribute("eps")?))
         }

@@ -188,15 +188,17 @@ impl Dimensions {
             symbols.iter().filter_map(|symbol| Some((position(symbol)?, symbol))).collect();
         candidates.sort_unstable_by_key(|(position, _)| std::cmp::Reverse(*position));
         for (position, symbol) in candidates {
-            let Some(is) = solve_for(symbol, &difference, &0.to_dim()).map(|is| is.simplify())
-            else {
-                continue;
+            let is = match (a, b) {
+                (TDim::Sym(it), is) | (is, TDim::Sym(it))
+                    if it == symbol && !is.symbols().contains(symbol) =>
+                {
+                    is.clone()
+                }
+                _ => match solved(&difference, symbol) {
+                    Some(is) => is,
+                    None => continue,
+                },
             };
-            // Sizes are not fractions: what divides must divide for all.
-            let again = difference.substitute(symbol, &is)?.simplify();
-            if is.symbols().contains(symbol) || again.as_i64() != Some(0) {
-                continue;
-            }
             let open = &self.open[position];
             if let Some(size) = is.as_i64() {
                 ensure!(
@@ -242,6 +244,28 @@ impl Dimensions {
     }
 }
 
+/// What a symbol is where a sum is zero, if that is a size for all sizes of the others.
+fn solved(sum: &TDim, symbol: &Symbol) -> Option<TDim> {
+    let terms = match sum {
+        // A common factor says nothing.
+        TDim::MulInt(_, sum) if !matches!(**sum, TDim::Sym(_)) => return solved(sum, symbol),
+        TDim::Add(terms) => terms.clone(),
+        term => vec![term.clone()],
+    };
+    let (with, without): (Vec<TDim>, Vec<TDim>) =
+        terms.into_iter().partition(|term| term.symbols().contains(symbol));
+    let factor = match &*with {
+        [TDim::Sym(_)] => 1,
+        [TDim::MulInt(factor, dim)] if matches!(**dim, TDim::Sym(_)) => *factor,
+        _ => return None,
+    };
+    let rest = without.iter().sum::<TDim>().simplify();
+    let rest = if factor > 0 { (rest * -1).simplify() } else { rest };
+    let factor = factor.unsigned_abs();
+    let divides = factor == 1 || rest.gcd().is_multiple_of(factor);
+    divides.then(|| (rest / factor).simplify())
+}
+
 /// A shape that a user gives: sizes, symbols and expressions of them, with `?` for what stays open.
 fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Option<TDim>>> {
     let text = text.trim();
@@ -266,5 +290,34 @@ fn symbol_name(input: &str, axis: usize) -> String {
     match name.chars().next() {
         Some(first) if first.is_ascii_alphabetic() => format!("{name}_{axis}"),
         _ => format!("input_{name}_{axis}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_that_follow_from_others() {
+        let scope = SymbolScope::default();
+        let (a, b) = (scope.sym("a"), scope.sym("b"));
+        for (sum, symbol, expected) in [
+            ("a-b", &a, Some("b")),
+            ("a-b", &b, Some("a")),
+            ("b-a", &a, Some("b")),
+            ("a-3", &a, Some("3")),
+            ("3-a", &a, Some("3")),
+            ("2*a-6", &a, Some("3")),
+            ("2*a-5", &a, None),
+            ("2*a-4*b", &a, Some("2*b")),
+            ("2*a-4*b", &b, None),
+            ("a+b-7", &b, Some("7-a")),
+            ("a*b-b", &a, None),
+            ("(a+1)/2-b", &a, None),
+        ] {
+            let sum = scope.parse_tdim(sum).unwrap().simplify();
+            let expected = expected.map(|text| scope.parse_tdim(text).unwrap().simplify());
+            assert_eq!(solved(&sum, symbol), expected, "{sum} for {symbol}");
+        }
     }
 }

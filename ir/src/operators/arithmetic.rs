@@ -1,0 +1,247 @@
+use std::fmt::Debug;
+
+use tract_core::broadcast::multi_broadcast;
+use tract_core::internal::*;
+use tract_core::ops::binary::{BinMiniOp, TypedBinOp};
+use tract_core::tract_data::half::f16;
+use tract_ndarray::Zip;
+
+/// Arithmetic of two tensors that tract does otherwise: of all types of integers, and the remainders of
+/// floats too.
+///
+/// Of integers, what does not fit is cut off; tract's operators panic where Rust checks that. A divisor
+/// that is zero is an error; tract's operators panic. tract's optimiser turns the product of an integer with
+/// itself, and its second power, into its square of floats, and swaps the operands of its remainder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    /// The quotient without what is behind the point.
+    Divide,
+    /// The quotient rounded down.
+    FloorDivide,
+    /// The remainder of `Divide`, which has the sign of the dividend.
+    Mod,
+    /// The remainder of `FloorDivide`, which has the sign of the divisor.
+    FloorMod,
+    Power,
+    /// Zero if all bits are shifted out, or by less than no bit.
+    ShiftLeft,
+    /// With the sign of numbers that have one.
+    ShiftRight,
+}
+
+use Arithmetic::*;
+
+impl Arithmetic {
+    /// The operator of a node.
+    pub fn op(self) -> TypedBinOp {
+        TypedBinOp(Box::new(self), None)
+    }
+
+    /// For integers of up to 64 bits, none of which overflows 128. The lowest bits count, which are the same
+    /// if products overflow. The divisor is not zero.
+    fn of_integers(self, a: i128, b: i128, bits: u32) -> i128 {
+        let signs_differ = (a < 0) != (b < 0);
+        let shift = (0..i128::from(bits)).contains(&b).then_some(b);
+        match self {
+            Add => a + b,
+            Subtract => a - b,
+            Multiply => a.wrapping_mul(b),
+            Divide => a / b,
+            FloorDivide => a / b - i128::from(signs_differ && a % b != 0),
+            Mod => a % b,
+            FloorMod => a % b + if signs_differ && a % b != 0 { b } else { 0 },
+            Power => power(a, b),
+            ShiftLeft => shift.map_or(0, |shift| a << shift),
+            ShiftRight => shift.map_or(if b > 0 && a < 0 { -1 } else { 0 }, |shift| a >> shift),
+        }
+    }
+
+    fn of_floats(self, a: f64, b: f64) -> f64 {
+        let remainder = a % b;
+        let of_floor = self == FloorMod && remainder != 0. && (remainder < 0.) != (b < 0.);
+        if of_floor { remainder + b } else { remainder }
+    }
+
+    fn divides(self) -> bool {
+        matches!(self, Divide | FloorDivide | Mod | FloorMod)
+    }
+}
+
+/// The lowest bits of a power. Those with negative exponents are fractions, which become 0, except of 1 and
+/// -1.
+fn power(base: i128, exponent: i128) -> i128 {
+    if exponent < 0 {
+        return match base {
+            1 => 1,
+            -1 => {
+                if exponent % 2 == 0 {
+                    1
+                } else {
+                    -1
+                }
+            }
+            _ => 0,
+        };
+    }
+    let (mut power, mut square, mut left) = (1i128, base, exponent);
+    while left > 0 {
+        if left % 2 == 1 {
+            power = power.wrapping_mul(square);
+        }
+        square = square.wrapping_mul(square);
+        left /= 2;
+    }
+    power
+}
+
+fn each<T: Datum + Copy>(
+    c: &mut Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    f: impl Fn(T, T) -> T,
+) -> TractResult<()> {
+    let (a, b) = (a.to_plain_array_view::<T>()?, b.to_plain_array_view::<T>()?);
+    let mut c = c.try_as_plain_ram_mut()?;
+    let c = c.to_array_view_mut::<T>()?;
+    Zip::from(c).and_broadcast(a).and_broadcast(b).for_each(|c, a, b| *c = f(*a, *b));
+    Ok(())
+}
+
+fn has_zero(tensor: &Tensor) -> TractResult<bool> {
+    Ok(tensor.cast_to::<bool>()?.try_as_plain_ram()?.as_slice::<bool>()?.contains(&false))
+}
+
+impl BinMiniOp for Arithmetic {
+    fn name(&self) -> &'static str {
+        match self {
+            Add => "OpenVinoAdd",
+            Subtract => "OpenVinoSubtract",
+            Multiply => "OpenVinoMultiply",
+            Divide => "OpenVinoDivide",
+            FloorDivide => "OpenVinoFloorDivide",
+            Mod => "OpenVinoMod",
+            FloorMod => "OpenVinoFloorMod",
+            Power => "OpenVinoPower",
+            ShiftLeft => "OpenVinoShiftLeft",
+            ShiftRight => "OpenVinoShiftRight",
+        }
+    }
+
+    fn result_datum_type(&self, a: DatumType, b: DatumType) -> TractResult<DatumType> {
+        ensure!(a == b, "{}: got types {a:?} and {b:?}, but they must be the same", self.name());
+        Ok(a)
+    }
+
+    fn is_commutative(&self) -> bool {
+        matches!(self, Add | Multiply)
+    }
+
+    fn eval_in_a(&self, a: &mut Tensor, b: &Tensor) -> TractResult<()> {
+        let mut c = Tensor::zero_dt(a.datum_type(), a.shape())?;
+        self.eval_out_of_place(&mut c, a, b)?;
+        *a = c;
+        Ok(())
+    }
+
+    fn eval_out_of_place(&self, c: &mut Tensor, a: &Tensor, b: &Tensor) -> TractResult<()> {
+        let dt = c.datum_type();
+        if dt.is_integer() && self.divides() {
+            ensure!(c.len() == 0 || !has_zero(b)?, "{}: division by zero", self.name());
+        }
+        macro_rules! integers {
+            ($($dt:ident is $t:ty),*; $other:expr) => {
+                match dt {
+                    $(DatumType::$dt => each(c, a, b, |a: $t, b: $t| {
+                        self.of_integers(a.into(), b.into(), <$t>::BITS) as $t
+                    }),)*
+                    _ => $other,
+                }
+            };
+        }
+        let is_remainder = matches!(self, Mod | FloorMod);
+        integers!(
+            U8 is u8, U16 is u16, U32 is u32, U64 is u64, I8 is i8, I16 is i16, I32 is i32, I64 is i64;
+            match dt {
+                DatumType::F16 if is_remainder => each(c, a, b, |a: f16, b: f16| {
+                    f16::from_f64(self.of_floats(a.to_f64(), b.to_f64()))
+                }),
+                DatumType::F32 if is_remainder => each(c, a, b, |a: f32, b: f32| {
+                    self.of_floats(a.into(), b.into()) as f32
+                }),
+                DatumType::F64 if is_remainder => each(c, a, b, |a, b| self.of_floats(a, b)),
+                _ => bail!("{} does not support {dt:?}", self.name()),
+            }
+        )
+    }
+
+    fn eval(&self, a: TValue, b: TValue, c_dt: DatumType) -> TractResult<Tensor> {
+        ensure!(a.datum_type() == c_dt && b.datum_type() == c_dt, "{}: types differ", self.name());
+        let mut c = Tensor::zero_dt(c_dt, &multi_broadcast(&[a.shape(), b.shape()])?)?;
+        self.eval_out_of_place(&mut c, &a, &b)?;
+        Ok(c)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn eval<T: Datum>(operation: Arithmetic, a: &[T], b: &[T]) -> TractResult<Tensor> {
+        operation.eval(tensor1(a).into_tvalue(), tensor1(b).into_tvalue(), T::datum_type())
+    }
+
+    #[test]
+    fn quotients_and_remainders_by_the_signs() {
+        let (a, b) = (&[7, -7, 7, -7, 6, -6, 0], &[2, 2, -2, -2, 3, 3, 5]);
+        for (operation, expected) in [
+            (Divide, [3, -3, -3, 3, 2, -2, 0]),
+            (FloorDivide, [3, -4, -4, 3, 2, -2, 0]),
+            (Mod, [1, -1, 1, -1, 0, 0, 0]),
+            (FloorMod, [1, 1, -1, -1, 0, 0, 0]),
+        ] {
+            assert_eq!(eval(operation, a, b).unwrap(), tensor1(&expected), "{operation:?}");
+        }
+        let floats = eval(FloorMod, &[5.5f32, -5.5, 5.], &[2.5, 2.5, -2.5]).unwrap();
+        assert_eq!(floats, tensor1(&[0.5f32, 2., 0.]));
+    }
+
+    #[test]
+    fn the_ends_of_the_types() {
+        for (operation, a, b, expected) in [
+            (Add, i64::MAX, 1, i64::MIN),
+            (Subtract, i64::MIN, 1, i64::MAX),
+            (Multiply, i64::MIN, -1, i64::MIN),
+            (Divide, i64::MIN, -1, i64::MIN),
+            (FloorDivide, i64::MIN, -1, i64::MIN),
+            (Mod, i64::MIN, -1, 0),
+            (Power, 3, i64::MAX, -6_148_914_691_236_517_205),
+            (Power, 2, -1, 0),
+            (Power, -1, -3, -1),
+            (ShiftLeft, 1, 64, 0),
+            (ShiftLeft, 1, -1, 0),
+            (ShiftRight, -5, 64, -1),
+            (ShiftRight, -5, 1, -3),
+        ] {
+            let found = eval(operation, &[a], &[b]).unwrap();
+            assert_eq!(found, tensor1(&[expected]), "{operation:?}");
+        }
+        assert_eq!(eval(Subtract, &[0u8], &[1]).unwrap(), tensor1(&[255u8]));
+        assert_eq!(eval(ShiftLeft, &[200u8], &[1]).unwrap(), tensor1(&[144u8]));
+        assert_eq!(eval(Multiply, &[u64::MAX], &[u64::MAX]).unwrap(), tensor1(&[1u64]));
+    }
+
+    #[test]
+    fn zero_as_a_divisor() {
+        for operation in [Divide, FloorDivide, Mod, FloorMod] {
+            let error = eval(operation, &[1, 2], &[1, 0]).unwrap_err();
+            assert!(error.to_string().contains("division by zero"), "{error}");
+            let empty = (Tensor::zero::<i32>(&[0]).unwrap(), tensor1(&[0]));
+            let (a, b) = (empty.0.into_tvalue(), empty.1.into_tvalue());
+            assert_eq!(operation.eval(a, b, i32::datum_type()).unwrap().len(), 0);
+        }
+        assert!(eval(Add, &[1f32], &[1.]).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+use tract_core::internal::*;
+
+use super::integers;
+
+/// The first elements along an axis in the opposite order: as many as there are in the second input for the
+/// position on another axis.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ReverseSequence {
+    pub batch_axis: usize,
+    pub seq_axis: usize,
+}
+
+impl Op for ReverseSequence {
+    fn name(&self) -> StaticName {
+        "ReverseSequence".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("batch_axis: {}, seq_axis: {}", self.batch_axis, self.seq_axis)])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for ReverseSequence {
+    op_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let (data, lengths) = args_2!(inputs);
+        let lengths = integers(&lengths, ctx.symbols)?;
+        let (batch, size) = (data.shape()[self.batch_axis], data.shape()[self.seq_axis]);
+        ensure!(
+            lengths.len() == batch,
+            "there are {} lengths, but axis {} of data has size {batch}",
+            lengths.len(),
+            self.batch_axis
+        );
+        let mut output = data.clone().into_tensor();
+        for (number, length) in lengths.into_iter().enumerate() {
+            let length =
+                usize::try_from(length).ok().filter(|length| *length <= size).with_context(
+                    || format!("seq_lengths[{number}] is {length}, but must be in [0, {size}]"),
+                )?;
+            if length < 2 || data.len() == 0 {
+                continue;
+            }
+            let sequence = data.slice(self.batch_axis, number, number + 1)?;
+            let mut reversed = sequence.clone();
+            for from in 0..length {
+                let to = length - 1 - from;
+                reversed.assign_slice(to..to + 1, &sequence, from..from + 1, self.seq_axis)?;
+            }
+            output.assign_slice(number..number + 1, &reversed, 0..1, self.batch_axis)?;
+        }
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for ReverseSequence {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let rank = inputs[0].rank();
+        ensure!(self.batch_axis < rank && self.seq_axis < rank, "data has rank {rank}");
+        Ok(tvec!(inputs[0].without_value()))
+    }
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_in_and_out_of_range() {
+        let data = tensor2(&[[1, 2, 3], [4, 5, 6]]);
+        let op = ReverseSequence { batch_axis: 0, seq_axis: 1 };
+        let run = |lengths: &[i64]| {
+            let inputs = tvec!(data.clone().into_tvalue(), tensor1(lengths).into_tvalue());
+            op.eval(&EvalContext::out_of_plan(), inputs)
+        };
+        assert_eq!(*run(&[2, 3]).unwrap()[0], tensor2(&[[2, 1, 3], [6, 5, 4]]));
+        assert_eq!(*run(&[0, 1]).unwrap()[0], data);
+        for lengths in [&[4, 0][..], &[0, -1], &[1]] {
+            run(lengths).unwrap_err();
+        }
+    }
+}

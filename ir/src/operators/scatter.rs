@@ -1,0 +1,511 @@
+//! Elements that are written to, or read from, places that indices name.
+
+use tract_core::internal::*;
+use tract_openvino::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
+
+use super::{dispatch_number, integers};
+
+/// What `indices` say of the places in `data`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Addressing {
+    /// The coordinate on this axis, for each element. The others are those of the index itself.
+    Elements(usize),
+    /// A coordinate on this axis, for all elements that have it.
+    Slices(usize),
+    /// The first coordinates: as many as the last axis of `indices` is long.
+    Tuples,
+}
+
+/// What becomes of an element that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Reduction {
+    None,
+    Sum,
+    Sub,
+    Prod,
+    Min,
+    Max,
+    Mean,
+}
+
+/// Negative indices count from the end, as in OpenVINO's implementation; others out of range are errors.
+const POLICY: IndexPolicy =
+    IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Error };
+
+/// The places in `data`, in the order of the elements of `indices`: where each begins, and how many elements
+/// each has.
+struct Places {
+    starts: Vec<usize>,
+    block: usize,
+}
+
+impl Addressing {
+    /// The shape of what is written.
+    pub fn updates_shape<D: DimLike>(self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
+        Ok(match self {
+            Addressing::Elements(axis) => {
+                ensure!(
+                    data.len() == indices.len() && axis < data.len(),
+                    "indices have rank {}, but must have that of data, which is {}",
+                    indices.len(),
+                    data.len()
+                );
+                indices.into()
+            }
+            Addressing::Slices(axis) => {
+                ensure!(axis < data.len(), "there is no axis {axis}");
+                [&data[..axis], indices, &data[axis + 1..]].concat().into()
+            }
+            Addressing::Tuples => {
+                let (tuple, leading) = indices.split_last().context("indices have rank 0")?;
+                let tuple = tuple.to_usize().ok().filter(|tuple| *tuple <= data.len());
+                let tuple = tuple.with_context(|| {
+                    format!(
+                        "the last dimension of indices must be known, and in [0, {}]: their shape is \
+                         {indices:?}",
+                        data.len()
+                    )
+                })?;
+                [leading, &data[tuple..]].concat().into()
+            }
+        })
+    }
+
+    fn places(
+        self,
+        operator: &'static str,
+        data: &[usize],
+        indices_shape: &[usize],
+        indices: &[i64],
+    ) -> TractResult<Places> {
+        let resolve = |number: usize, axis: usize| {
+            POLICY.resolve(indices[number], data[axis]).ok_or_else(|| IndexOutOfRange {
+                operator,
+                position: coordinates(number, indices_shape),
+                value: indices[number].into(),
+                axis,
+                size: data[axis],
+                negative: NegativeIndex::FromEnd,
+            })
+        };
+        let strides = Tensor::natural_strides(data);
+        let stride = |axis: usize| strides[axis] as usize;
+        let mut starts = vec![];
+        let mut block = 1;
+        match self {
+            Addressing::Elements(axis) => {
+                let others = || (0..data.len()).filter(|it| *it != axis);
+                ensure!(
+                    indices.is_empty() || others().all(|it| indices_shape[it] <= data[it]),
+                    "{operator}: indices have shape {indices_shape:?}, which is larger than that of data, \
+                     {data:?}, not only on axis {axis}"
+                );
+                starts.reserve_exact(indices.len());
+                let last = data.len() - 1;
+                let row = indices_shape[last].max(1);
+                for first in (0..indices.len()).step_by(row) {
+                    let begin: usize = coordinates(first, indices_shape)
+                        .iter()
+                        .enumerate()
+                        .filter(|(it, _)| *it != axis)
+                        .map(|(it, coordinate)| coordinate * stride(it))
+                        .sum();
+                    for column in 0..row {
+                        let along = resolve(first + column, axis)? * stride(axis);
+                        starts.push(begin + along + if axis == last { 0 } else { column });
+                    }
+                }
+            }
+            Addressing::Slices(axis) => {
+                block = stride(axis);
+                let outer: usize = data[..axis].iter().product();
+                let positions: Vec<usize> = (0..indices.len())
+                    .map(|number| resolve(number, axis))
+                    .collect::<Result<_, _>>()?;
+                for row in 0..outer {
+                    let row = row * data[axis];
+                    starts.extend(positions.iter().map(|position| (row + position) * block));
+                }
+            }
+            Addressing::Tuples => {
+                let (&tuple, leading) =
+                    indices_shape.split_last().context("indices have rank 0")?;
+                block = data[tuple..].iter().product();
+                for number in 0..leading.iter().product() {
+                    let start = (0..tuple)
+                        .map(|axis| Ok(resolve(number * tuple + axis, axis)? * stride(axis)))
+                        .sum::<Result<usize, IndexOutOfRange>>()?;
+                    starts.push(start);
+                }
+            }
+        }
+        Ok(Places { starts, block })
+    }
+}
+
+/// The coordinates of an element.
+fn coordinates(mut number: usize, shape: &[usize]) -> Vec<usize> {
+    let mut coordinates: Vec<usize> = shape
+        .iter()
+        .rev()
+        .map(|size| {
+            let coordinate = number % size;
+            number /= size;
+            coordinate
+        })
+        .collect();
+    coordinates.reverse();
+    coordinates
+}
+
+/// OpenVINO's operations that write: a copy of `data` with other elements at some places.
+///
+/// Inputs are `data`, `indices` and `updates`. They write in the order of `indices`, so that the last one stays
+/// where several meet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Scatter {
+    pub operator: &'static str,
+    pub addressing: Addressing,
+    pub reduction: Reduction,
+    /// Whether the elements of `data` take part in the reduction.
+    pub use_init_val: bool,
+}
+
+impl Op for Scatter {
+    fn name(&self) -> StaticName {
+        self.operator.into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        let Self { addressing, reduction, use_init_val, .. } = self;
+        Ok(vec![format!("{addressing:?}, {reduction:?}, use_init_val: {use_init_val}")])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Scatter {
+    op_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let (data, indices, updates) = args_3!(inputs);
+        let shape = self.addressing.updates_shape(data.shape(), indices.shape())?;
+        ensure!(
+            updates.shape() == &*shape,
+            "{}: updates have shape {:?}, but must have {shape:?}: data have {:?}, and indices {:?}",
+            self.operator,
+            updates.shape(),
+            data.shape(),
+            indices.shape()
+        );
+        ensure!(
+            data.datum_type() == updates.datum_type(),
+            "{}: updates are of type {:?}, but data of {:?}",
+            self.operator,
+            updates.datum_type(),
+            data.datum_type()
+        );
+        let numbers = integers(&indices, ctx.symbols)?;
+        let places =
+            self.addressing.places(self.operator, data.shape(), indices.shape(), &numbers)?;
+        let mut data = data.into_tensor();
+        let dt = data.datum_type();
+        match self.reduction {
+            Reduction::None if dt.is_tdim() => replace::<TDim>(&mut data, &updates, &places)?,
+            Reduction::None if dt == DatumType::String => {
+                replace::<String>(&mut data, &updates, &places)?
+            }
+            Reduction::None => replace_bytes(&mut data, &updates, &places)?,
+            _ => dispatch_number!(reduce(dt)(self, &mut data, &updates, &places))?,
+        }
+        Ok(tvec!(data.into_tvalue()))
+    }
+}
+
+/// Writes elements, or the bytes of elements.
+fn write<T: Clone>(data: &mut [T], updates: &[T], places: &Places, size: usize) {
+    let block = places.block * size;
+    for (number, start) in places.starts.iter().enumerate() {
+        let update = &updates[number * block..][..block];
+        data[start * size..][..block].clone_from_slice(update);
+    }
+}
+
+fn replace<T: Datum>(data: &mut Tensor, updates: &Tensor, places: &Places) -> TractResult<()> {
+    let updates = updates.try_as_plain_ram()?;
+    write(data.try_as_plain_ram_mut()?.as_slice_mut::<T>()?, updates.as_slice::<T>()?, places, 1);
+    Ok(())
+}
+
+fn replace_bytes(data: &mut Tensor, updates: &Tensor, places: &Places) -> TractResult<()> {
+    let dt = data.datum_type();
+    ensure!(dt.is_copy(), "elements of type {dt:?} cannot be moved");
+    let updates = updates.try_as_plain_ram()?;
+    let mut data = data.try_as_plain_ram_mut()?;
+    write(data.as_bytes_mut(), updates.as_bytes(), places, dt.size_of());
+    Ok(())
+}
+
+/// What reductions do with numbers. Sums and products of integers wrap, as in OpenVINO.
+trait Number: Datum + Copy + PartialOrd {
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    /// The quotient by a number of elements, which integers round down.
+    fn mean_of(self, count: u32) -> Self;
+}
+
+macro_rules! integer {
+    ($($ty:ty),*) => { $(
+        impl Number for $ty {
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn sub(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+            fn mul(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            fn mean_of(self, count: u32) -> Self {
+                (self as i128).div_euclid(count as i128) as $ty
+            }
+        }
+    )* };
+}
+integer!(i8, i16, i32, i64, u8, u16, u32, u64);
+
+macro_rules! float {
+    ($($ty:ty: $count:expr),*) => { $(
+        impl Number for $ty {
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+            fn sub(self, other: Self) -> Self {
+                self - other
+            }
+            fn mul(self, other: Self) -> Self {
+                self * other
+            }
+            fn mean_of(self, count: u32) -> Self {
+                self / $count(count)
+            }
+        }
+    )* };
+}
+float!(f16: |count: u32| f16::from_f32(count as f32), f32: |count: u32| count as f32, f64: f64::from);
+
+fn reduce<T: Number>(
+    op: &Scatter,
+    data: &mut Tensor,
+    updates: &Tensor,
+    places: &Places,
+) -> TractResult<()> {
+    let combine: fn(T, T) -> T = match op.reduction {
+        Reduction::None => |_, new| new,
+        Reduction::Sum | Reduction::Mean => T::add,
+        Reduction::Sub => T::sub,
+        Reduction::Prod => T::mul,
+        Reduction::Min => |old, new| if new < old { new } else { old },
+        Reduction::Max => |old, new| if new > old { new } else { old },
+    };
+    let updates = updates.try_as_plain_ram()?;
+    let updates = updates.as_slice::<T>()?;
+    let mut data = data.try_as_plain_ram_mut()?;
+    let data = data.as_slice_mut::<T>()?;
+    // How many numbers each element has in it.
+    let counted = op.reduction == Reduction::Mean || !op.use_init_val;
+    let mut counts = vec![op.use_init_val as u32; if counted { data.len() } else { 0 }];
+    for (number, start) in places.starts.iter().enumerate() {
+        let update = &updates[number * places.block..][..places.block];
+        for (place, new) in (*start..).zip(update) {
+            let first = counted && counts[place] == 0;
+            data[place] = if first { *new } else { combine(data[place], *new) };
+            if counted {
+                counts[place] = counts[place].saturating_add(1);
+            }
+        }
+    }
+    if op.reduction == Reduction::Mean {
+        for (element, count) in data.iter_mut().zip(counts) {
+            if count > 1 {
+                *element = element.mean_of(count);
+            }
+        }
+    }
+    Ok(())
+}
+
+impl TypedOp for Scatter {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let [data, indices, updates] = *inputs else { bail!("there are {} inputs", inputs.len()) };
+        let shape =
+            self.addressing.updates_shape(&data.shape.to_tvec(), &indices.shape.to_tvec())?;
+        ensure!(
+            updates.rank() == shape.len(),
+            "updates have rank {}, but must have {}",
+            updates.rank(),
+            shape.len()
+        );
+        ensure!(
+            data.datum_type == updates.datum_type,
+            "updates are of type {:?}, but data of {:?}",
+            updates.datum_type,
+            data.datum_type
+        );
+        Ok(tvec!(data.without_value()))
+    }
+
+    as_op!();
+}
+
+/// OpenVINO's GatherElements: the elements of `data` at the places that `indices` name, one for each.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct GatherElements {
+    pub axis: usize,
+}
+
+impl Op for GatherElements {
+    fn name(&self) -> StaticName {
+        "GatherElements".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("axis: {}", self.axis)])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for GatherElements {
+    op_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let (data, indices) = args_2!(inputs);
+        let addressing = Addressing::Elements(self.axis);
+        let shape = addressing.updates_shape(data.shape(), indices.shape())?;
+        let numbers = integers(&indices, ctx.symbols)?;
+        let places =
+            addressing.places("GatherElements", data.shape(), indices.shape(), &numbers)?;
+        let dt = data.datum_type();
+        if dt.is_tdim() {
+            return Ok(tvec!(read_sizes(&data, &places, &shape)?.into_tvalue()));
+        }
+        ensure!(dt.is_copy(), "elements of type {dt:?} cannot be moved");
+        let mut output = Tensor::zero_dt(dt, &shape)?;
+        let source = data.try_as_plain_ram()?;
+        let source = source.as_bytes();
+        {
+            let mut target = output.try_as_plain_ram_mut()?;
+            let target = target.as_bytes_mut();
+            match dt.size_of() {
+                1 => read_bytes::<1>(source, target, &places),
+                2 => read_bytes::<2>(source, target, &places),
+                4 => read_bytes::<4>(source, target, &places),
+                8 => read_bytes::<8>(source, target, &places),
+                size => bail!("elements of {size} bytes cannot be moved"),
+            }
+        }
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+fn read_sizes(data: &Tensor, places: &Places, shape: &[usize]) -> TractResult<Tensor> {
+    let data = data.try_as_plain_ram()?;
+    let data = data.as_slice::<TDim>()?;
+    let sizes: Vec<TDim> = places.starts.iter().map(|start| data[*start].clone()).collect();
+    tensor1(&sizes).into_shape(shape)
+}
+
+fn read_bytes<const SIZE: usize>(source: &[u8], target: &mut [u8], places: &Places) {
+    let (source, target) = (source.as_chunks::<SIZE>().0, target.as_chunks_mut::<SIZE>().0);
+    for (element, start) in target.iter_mut().zip(&places.starts) {
+        *element = source[*start];
+    }
+}
+
+impl TypedOp for GatherElements {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let [data, indices] = *inputs else { bail!("there are {} inputs", inputs.len()) };
+        let addressing = Addressing::Elements(self.axis);
+        let shape = addressing.updates_shape(&data.shape.to_tvec(), &indices.shape.to_tvec())?;
+        Ok(tvec!(data.datum_type.fact(shape)))
+    }
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(op: &dyn EvalOp, inputs: &[Tensor]) -> TractResult<Tensor> {
+        let inputs = inputs.iter().map(|input| input.clone().into_tvalue()).collect();
+        Ok(op.eval(&EvalContext::out_of_plan(), inputs)?.remove(0).into_tensor())
+    }
+
+    fn scatter(addressing: Addressing, reduction: Reduction) -> Scatter {
+        Scatter { operator: "ScatterUpdate", addressing, reduction, use_init_val: true }
+    }
+
+    #[test]
+    fn an_index_out_of_range_is_an_error_that_says_where() {
+        let data = tensor2(&[[1, 2], [3, 4]]);
+        for (op, indices, updates) in [
+            (Addressing::Elements(0), tensor2(&[[0i64, 2]]), tensor2(&[[7, 7]])),
+            (Addressing::Slices(0), tensor2(&[[0i64, 2]]), tensor3(&[[[7, 7], [7, 7]]])),
+            (Addressing::Tuples, tensor2(&[[0i64, 2]]), tensor1(&[7])),
+        ] {
+            let op = scatter(op, Reduction::None);
+            let error = run(&op, &[data.clone(), indices, updates]).unwrap_err();
+            let error = error.downcast_ref::<IndexOutOfRange>().unwrap();
+            assert_eq!((&*error.position, error.value), (&[0, 1][..], 2), "{op:?}");
+        }
+        let gather = GatherElements { axis: 1 };
+        let error = run(&gather, &[data, tensor2(&[[-3i64], [0]])]).unwrap_err();
+        assert!(error.to_string().starts_with("GatherElements: indices[0, 0] is -3"), "{error}");
+    }
+
+    #[test]
+    fn shapes_that_do_not_fit_are_errors() {
+        let data = tensor2(&[[1, 2], [3, 4]]);
+        let gather = GatherElements { axis: 1 };
+        for indices in [tensor2(&[[0i64], [0], [0]]), tensor1(&[0i64])] {
+            run(&gather, &[data.clone(), indices]).unwrap_err();
+        }
+        let elements = scatter(Addressing::Elements(0), Reduction::None);
+        run(&elements, &[data.clone(), tensor2(&[[0i64, 0]]), tensor2(&[[1]])]).unwrap_err();
+        let tuples = scatter(Addressing::Tuples, Reduction::None);
+        for indices in [tensor1(&[0i64, 0, 0]), tensor0(0i64)] {
+            run(&tuples, &[data.clone(), indices, tensor0(1)]).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn what_is_empty() {
+        let data = tensor1(&[1, 2]);
+        let (none, updates) =
+            (Tensor::zero::<i64>(&[0]).unwrap(), Tensor::zero::<i32>(&[0]).unwrap());
+        for addressing in [Addressing::Elements(0), Addressing::Slices(0)] {
+            let op = scatter(addressing, Reduction::Sum);
+            assert_eq!(run(&op, &[data.clone(), none.clone(), updates.clone()]).unwrap(), data);
+        }
+        // A tuple of no coordinates names all of `data`.
+        let op = scatter(Addressing::Tuples, Reduction::None);
+        let found = run(&op, &[data, none, tensor1(&[5, 6])]).unwrap();
+        assert_eq!(found, tensor1(&[5, 6]));
+        let gather = GatherElements { axis: 0 };
+        let empty = Tensor::zero::<f32>(&[0, 3]).unwrap();
+        let indices = Tensor::zero::<i64>(&[0, 3]).unwrap();
+        assert_eq!(run(&gather, &[empty, indices]).unwrap().shape(), [0, 3]);
+    }
+
+    #[test]
+    fn a_mean_of_integers_is_rounded_down() {
+        let op = scatter(Addressing::Elements(0), Reduction::Mean);
+        let inputs = [tensor1(&[-4, 1]), tensor1(&[0i64, 0]), tensor1(&[-3, -3])];
+        assert_eq!(run(&op, &inputs).unwrap(), tensor1(&[-4, 1]));
+        let without = Scatter { use_init_val: false, ..op };
+        assert_eq!(run(&without, &inputs).unwrap(), tensor1(&[-3, 1]));
+    }
+}
