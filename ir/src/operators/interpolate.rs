@@ -321,6 +321,9 @@ impl EvalOp for Interpolate {
                 tables.push((axis.axis, table));
             }
         }
+        // The innermost first: its elements are picked one by one, those of others row by row, and mostly
+        // there are fewer before they are resized.
+        tables.sort_by_key(|(axis, _)| std::cmp::Reverse(*axis));
         if tables.is_empty() {
             return Ok(tvec!(input));
         }
