@@ -246,6 +246,9 @@ fn wire(
         axis.size != shape[axis.axis] || !same_scale || shifts
     };
     let axes: TVec<Axis> = axes.into_iter().filter(changes).collect();
+    if axes.is_empty() {
+        return Ok(tvec!(data));
+    }
     Ok(tvec!(ctx.wire("", Interpolate { axes, mode, coordinates, antialias }, &[data])?))
 }
 
