@@ -1,24 +1,20 @@
-//! Operators of tract's that tract does not have.
+//! Operators that tract has not, or that panic there for values that a model may have. They cannot be saved to
+//! NNEF.
 
+pub(crate) mod activation;
 pub(crate) mod adaptive_pool;
+pub(crate) mod arithmetic;
+pub(crate) mod fake_quantize;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
 pub(crate) mod range;
 pub(crate) mod reduction;
-pub(crate) mod variable;
-pub(crate) mod activation;
-pub(crate) mod arithmetic;
-pub(crate) mod fake_quantize;
-pub(crate) mod range;
-pub(crate) mod unannotated;
-//! Operators that tract has not, or that panic there for values that a model may have.
-//!
-//! They cannot be saved to NNEF.
-
 mod reverse_sequence;
 mod scatter;
 mod take;
 mod top_k;
+pub(crate) mod unannotated;
+pub(crate) mod variable;
 
 pub(crate) use reverse_sequence::ReverseSequence;
 pub(crate) use scatter::{Addressing, GatherElements, Reduction, Scatter};

@@ -6,7 +6,7 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::{Iff, comp_eq};
 use tract_onnx_opl::non_zero::NonZero;
-use tract_openvino::{Gather, GatherNd, GatherNdRevision, GatherRevision};
+use tract_openvino::{Gather, GatherNdRevision, GatherRevision, Operation, Revision};
 
 use super::movement::{numbers, unify};
 use crate::operators::{Addressing, GatherElements, Reduction, Scatter, TopK};
@@ -35,25 +35,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("OneHot", 16, one_hot);
 }
 
-/// Our Gather, with the meaning of negative indices that the user chose.
-pub(super) fn gather(
-    ctx: &LayerContext,
-    revision: GatherRevision,
-    axis: usize,
-    batch_dims: usize,
-) -> TractResult<Gather> {
-    let gather = Gather::new(revision, axis, batch_dims)?;
-    Ok(gather.with_negative_indices(ctx.ir().negative_indices))
-}
-
-/// Our GatherND, likewise.
-fn gather_nd_op(
-    ctx: &LayerContext,
-    revision: GatherNdRevision,
-    batch_dims: usize,
-) -> TractResult<GatherNd> {
-    let gather = GatherNd::new(revision, i64::try_from(batch_dims)?)?;
-    Ok(gather.with_negative_indices(ctx.ir().negative_indices))
+/// Our Gather without batch dimensions, with the meaning of negative indices that the user chose.
+pub(super) fn gather(ctx: &LayerContext, revision: GatherRevision, axis: usize) -> Gather {
+    Gather::new(revision, axis).with_negative_indices(ctx.ir().negative_indices)
 }
 
 /// Notes that the first dimensions of two inputs are equal.
@@ -65,41 +49,33 @@ fn equal_batches(ctx: &mut LayerContext, batch_dims: usize) -> TractResult<()> {
     Ok(())
 }
 
-/// **Gather-1**, **Gather-7**, **Gather-8**: Gather-7 has "batch_dims", which counts from the end of the indices if it
-/// is negative; Gather-8 has zeros for indices out of range.
+/// **Gather-1**, **Gather-7**, **Gather-8**: Gather-7 has "batch_dims", which counts from the end of the indices
+/// if it is negative; Gather-8 has zeros for indices out of range.
 fn gather_layer(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
-    let (data_rank, indices_rank) = (ctx.rank(0)?, ctx.rank(1)?);
-    let axis = ctx.axis("axis", ctx.integer(2, "axis")?, data_rank)?;
-    let (revision, batch_dims) = match ctx.since() {
-        1 => (GatherRevision::V1, 0),
-        since => {
-            let batch_dims: i64 = ctx.attribute_or("batch_dims", 0)?;
-            let rank = i64::try_from(indices_rank)?;
-            ensure!(
-                (-rank..=rank).contains(&batch_dims),
-                "batch_dims is {batch_dims}, but must be in [-{rank}, {rank}] for indices of rank {rank}"
-            );
-            let batch_dims = if batch_dims < 0 { batch_dims + rank } else { batch_dims };
-            let revision = if since < 8 { GatherRevision::V7 } else { GatherRevision::V8 };
-            (revision, usize::try_from(batch_dims)?)
-        }
-    };
-    let op = gather(ctx, revision, axis, batch_dims)?;
-    equal_batches(ctx, batch_dims)?;
-    let inputs = [ctx.input(0)?, ctx.input(1)?];
-    ctx.wire("", op, &inputs).map(|outlet| tvec!(outlet))
+    let operation = operation(ctx, GatherRevision::for_opset(ctx.since().into())?)?;
+    let inputs = ctx.all_inputs()?;
+    operation.wire(&ctx.node_name(""), ctx.model, &inputs)
 }
 
 /// **GatherND-5**, **GatherND-8**: GatherND-5 has its batch dimensions as one in the output.
 fn gather_nd(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
-    let revision = if ctx.since() < 8 { GatherNdRevision::V5 } else { GatherNdRevision::V8 };
-    let batch_dims: usize = ctx.attribute_or("batch_dims", 0)?;
-    let op = gather_nd_op(ctx, revision, batch_dims)?;
-    equal_batches(ctx, batch_dims)?;
-    let inputs = [ctx.input(0)?, ctx.input(1)?];
-    ctx.wire("", op, &inputs).map(|outlet| tvec!(outlet))
+    let operation = operation(ctx, GatherNdRevision::for_opset(ctx.since().into())?)?;
+    let inputs = ctx.all_inputs()?;
+    operation.wire(&ctx.node_name(""), ctx.model, &inputs)
+}
+
+/// Gather or GatherND as the layer states it. Its batch dimensions are equal.
+fn operation<R: Revision>(ctx: &mut LayerContext, revision: R) -> TractResult<Operation<R>> {
+    let operation = Operation::new(revision).with_negative_indices(ctx.ir().negative_indices);
+    let Some(batch_dims) = ctx.attribute_opt::<i64>("batch_dims")? else { return Ok(operation) };
+    let from_start = match batch_dims {
+        0.. => batch_dims,
+        _ => batch_dims.saturating_add(i64::try_from(ctx.rank(1)?)?),
+    };
+    equal_batches(ctx, usize::try_from(from_start).unwrap_or(0))?;
+    operation.with_batch_dims(batch_dims)
 }
 
 /// **GatherElements-6**: the dimensions of data and indices are equal, but for those on "axis".

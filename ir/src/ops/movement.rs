@@ -105,7 +105,7 @@ impl Chain {
                     .map(|position| Ok(i64::try_from(position?)?))
                     .collect::<TractResult<_>>()?;
                 let known = ctx.add_const("positions", tensor1(&known))?;
-                let gather = indexing::gather(ctx, GatherRevision::V1, axis, 0)?;
+                let gather = indexing::gather(ctx, GatherRevision::V1, axis);
                 self.then("take", gather, &[known]);
             }
             _ => self.then("take", Take { axis, positions }, &[]),
@@ -512,7 +512,7 @@ fn strided_slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
                         let indices = ctx.input(begin.input)?;
                         let one = Slice::new(0, number, number + 1);
                         let index = ctx.wire("index", one, &[indices])?;
-                        let gather = indexing::gather(ctx, GatherRevision::V1, axis, 0)?;
+                        let gather = indexing::gather(ctx, GatherRevision::V1, axis);
                         chain.then("take", gather, &[index]);
                     }
                 }

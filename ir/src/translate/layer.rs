@@ -502,12 +502,16 @@ impl<'a, 't> LayerContext<'a, 't> {
     ) -> TractResult<TVec<OutletId>> {
         let op = op.into();
         self.check_folding(&*op, inputs)?;
+        self.model.wire_node(self.node_name(suffix), op, inputs)
+    }
+
+    /// The name for a node of this layer, one that the model does not have yet.
+    pub fn node_name(&self, suffix: &str) -> String {
         let name = match suffix {
             "" => self.prefix.clone(),
             suffix => format!("{}.{suffix}", self.prefix),
         };
-        let name = self.model.unique_name(name).into_owned();
-        self.model.wire_node(name, op, inputs)
+        self.model.unique_name(name).into_owned()
     }
 
     /// Fails where tract would compute a constant at once that is too large for what it is computed from.
