@@ -172,7 +172,7 @@ fn triangle(x: f32) -> f32 {
 }
 
 /// The kernel of cubic convolution.
-fn cubic(x: f32, a: f32) -> f32 {
+pub(super) fn cubic(x: f32, a: f32) -> f32 {
     let x = x.abs();
     if x < 1. {
         ((a + 2.) * x - (a + 3.)) * x * x + 1.
@@ -321,6 +321,9 @@ impl EvalOp for Interpolate {
                 tables.push((axis.axis, table));
             }
         }
+        // The innermost first: its elements are picked one by one, those of others row by row, and mostly
+        // there are fewer before they are resized.
+        tables.sort_by_key(|(axis, _)| std::cmp::Reverse(*axis));
         if tables.is_empty() {
             return Ok(tvec!(input));
         }
@@ -401,4 +404,65 @@ impl TypedOp for Interpolate {
     }
 
     as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(mode: Mode, coordinates: Coordinates, size: usize, data: &[f32]) -> Vec<f32> {
+        let axes = tvec![Axis { axis: 0, size: size.to_dim(), scale: None }];
+        let op = Interpolate { axes, mode, coordinates, antialias: false };
+        let data = tvec!(tensor1(data).into_tvalue());
+        let output = op.eval(&EvalContext::out_of_plan(), data).unwrap();
+        output[0].try_as_plain_ram().unwrap().as_slice::<f32>().unwrap().to_vec()
+    }
+
+    #[test]
+    fn nearest_modes_at_halves() {
+        use Nearest::*;
+        for (nearest, expected) in [
+            (RoundPreferFloor, [0., 1., 3.]),
+            (RoundPreferCeil, [1., 2., 3.]),
+            (Floor, [0., 1., 3.]),
+            (Ceil, [1., 2., 3.]),
+        ] {
+            assert_eq!([0.5, 1.5, 3.].map(|x| nearest.of(x, false)), expected, "{nearest:?}");
+        }
+        assert_eq!((Simple.of(1.2, true), Simple.of(1.2, false)), (2., 1.));
+    }
+
+    #[test]
+    fn linear_stops_at_the_ends() {
+        let data = [0., 4.];
+        let linear = run(Mode::LinearOnnx, Coordinates::HalfPixel, 4, &data);
+        assert_eq!(linear, [0., 1., 3., 4.]);
+        assert_eq!(run(Mode::Linear, Coordinates::HalfPixel, 4, &data), linear);
+        assert_eq!(run(Mode::BilinearPillow, Coordinates::HalfPixel, 4, &data), linear);
+    }
+
+    #[test]
+    fn an_element_of_two_in_pillow() {
+        let mode = Mode::BilinearPillow;
+        assert_eq!(run(mode, Coordinates::HalfPixel, 1, &[1., 3.]), [2.]);
+    }
+
+    #[test]
+    fn what_stays_as_it_is() {
+        let mode = Mode::Cubic { coefficient: -0.75 };
+        let data = [1., f32::NAN, 3.];
+        let result = run(mode, Coordinates::AlignCorners, 3, &data);
+        assert_eq!((result[0], result[2]), (1., 3.));
+        assert!(result[1].is_nan());
+    }
+
+    #[test]
+    fn nothing_to_resize() {
+        let axes = tvec![Axis { axis: 0, size: 2.to_dim(), scale: None }];
+        let (mode, coordinates) = (Mode::LinearOnnx, Coordinates::HalfPixel);
+        let op = Interpolate { axes, mode, coordinates, antialias: false };
+        let empty = tvec!(tensor1::<f32>(&[]).into_tvalue());
+        let error = op.eval(&EvalContext::out_of_plan(), empty).unwrap_err();
+        assert!(error.to_string().contains("axis 0 has no elements"), "{error}");
+    }
 }

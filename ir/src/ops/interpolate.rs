@@ -2,8 +2,8 @@
 
 use tract_core::internal::*;
 use tract_core::ops::array::{Pad, PadMode};
-use tract_core::ops::nn::grid_sample::{GridSample, InterpolationMode, PaddingMode};
 
+use crate::operators::grid_sample::{self, GridSample, Padding};
 use crate::operators::interpolate::{Axis, Coordinates, Interpolate, Mode, Nearest};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -246,6 +246,9 @@ fn wire(
         axis.size != shape[axis.axis] || !same_scale || shifts
     };
     let axes: TVec<Axis> = axes.into_iter().filter(changes).collect();
+    if axes.is_empty() {
+        return Ok(tvec!(data));
+    }
     Ok(tvec!(ctx.wire("", Interpolate { axes, mode, coordinates, antialias }, &[data])?))
 }
 
@@ -262,23 +265,34 @@ fn grid_sample_9(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     );
     ctx.equal(&data[0], &grid[0], "samples each element of a batch at its own grid")?;
     ctx.equal(&grid[3], &2.to_dim(), "has two coordinates for each element of its grid")?;
-    let modes = [
-        ("bilinear", InterpolationMode::Bilinear as usize),
-        ("nearest", InterpolationMode::Nearest as usize),
-        ("bicubic", InterpolationMode::Bicubic as usize),
-    ];
-    let mode = match ctx.attribute_among("mode", &modes, Some(0))? {
-        0 => InterpolationMode::Bilinear,
-        1 => InterpolationMode::Nearest,
-        _ => InterpolationMode::Bicubic,
+    let op = GridSample {
+        mode: ctx.attribute_among(
+            "mode",
+            &[
+                ("bilinear", grid_sample::Mode::Bilinear),
+                ("bicubic", grid_sample::Mode::Bicubic),
+                ("nearest", grid_sample::Mode::Nearest),
+            ],
+            Some(grid_sample::Mode::Bilinear),
+        )?,
+        padding: ctx.attribute_among(
+            "padding_mode",
+            &[
+                ("zeros", Padding::Zeros),
+                ("border", Padding::Border),
+                ("reflection", Padding::Reflection),
+            ],
+            Some(Padding::Zeros),
+        )?,
+        align_corners: ctx.attribute_or("align_corners", false)?,
     };
-    let paddings = [("zeros", 0), ("border", 1), ("reflection", 2)];
-    let padding_mode = match ctx.attribute_among("padding_mode", &paddings, Some(0))? {
-        0 => PaddingMode::Zeros,
-        1 => PaddingMode::Border,
-        _ => PaddingMode::Reflection,
-    };
-    let align_corners = ctx.attribute_or("align_corners", false)?;
+    for input in 0..2 {
+        let dt = ctx.datum_type(input)?;
+        ensure!(
+            dt.is_number(),
+            "input {input} of type {dt:?} is not supported: it must be numbers"
+        );
+    }
     let inputs = ctx.all_inputs()?;
-    Ok(tvec!(ctx.wire("", GridSample { mode, padding_mode, align_corners }, &inputs)?))
+    Ok(tvec!(ctx.wire("", op, &inputs)?))
 }
