@@ -4,6 +4,7 @@
 pub(crate) mod activation;
 pub(crate) mod adaptive_pool;
 pub(crate) mod arithmetic;
+pub(crate) mod control;
 pub(crate) mod fake_quantize;
 pub(crate) mod interpolate;
 pub(crate) mod range;
