@@ -11,6 +11,7 @@ pub(crate) mod range;
 pub(crate) mod reduction;
 mod reverse_sequence;
 mod scatter;
+pub(crate) mod separate;
 mod take;
 mod top_k;
 pub(crate) mod unannotated;
