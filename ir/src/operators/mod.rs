@@ -4,6 +4,7 @@
 pub(crate) mod activation;
 pub(crate) mod adaptive_pool;
 pub(crate) mod arithmetic;
+pub(crate) mod control;
 pub(crate) mod fake_quantize;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
@@ -11,6 +12,7 @@ pub(crate) mod range;
 pub(crate) mod reduction;
 mod reverse_sequence;
 mod scatter;
+pub(crate) mod separate;
 mod take;
 mod top_k;
 pub(crate) mod unannotated;

@@ -160,16 +160,17 @@ impl OpState for ReadState {
                 Tensor::zero_dt(op.datum_type, &dims.collect::<TVec<_>>())?.into_tvalue()
             }
         };
+        let needed: Vec<TDim> = op.shape.iter().map(|dim| dim.eval(ctx.symbols)).collect();
         let fits = |(dim, size): (&TDim, &usize)| {
-            dim.eval(ctx.symbols).to_usize().map_or(true, |dim| dim == *size)
+            dim.to_usize().map_or(!dim.symbols().is_empty(), |dim| dim == *size)
         };
         ensure!(
-            value.rank() == op.shape.rank() && op.shape.iter().zip(value.shape()).all(fits),
-            "variable {:?} has shape {:?} {origin}, but this run needs shape {:?}. A new state starts with \
+            value.rank() == needed.len() && needed.iter().zip(value.shape()).all(fits),
+            "variable {:?} has shape {:?} {origin}, but this run needs shape [{}]. A new state starts with \
              the initial value",
             self.variable,
             value.shape(),
-            op.shape.iter().map(|dim| dim.eval(ctx.symbols)).collect::<TVec<_>>()
+            needed.iter().map(|dim| dim.to_string()).collect::<Vec<_>>().join(", ")
         );
         Ok(tvec!(value))
     }

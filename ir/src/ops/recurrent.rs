@@ -13,6 +13,7 @@ use tract_core::ops::math;
 use tract_core::ops::nn::sigmoid;
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
 
+use crate::operators::separate::Separate;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -572,7 +573,10 @@ impl Sequence {
         for (offset, name) in cell.kind.states().iter().enumerate() {
             let initial = ctx.input(1 + offset)?;
             let slice = Slice::new(1, number, number + 1);
-            let initial = ctx.wire(&format!("{prefix}{name}.start"), slice, &[initial])?;
+            let mut initial = ctx.wire(&format!("{prefix}{name}.start"), slice, &[initial])?;
+            if offset > 0 {
+                initial = ctx.wire(&format!("{prefix}{name}.separate"), Separate, &[initial])?;
+            }
             let shape = [batch.clone(), 1.to_dim(), cell.hidden.to_dim()];
             let state = scan.input(name, initial, cell.dt.fact(shape), InputMapping::State)?;
             states.push(state);

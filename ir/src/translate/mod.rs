@@ -91,7 +91,7 @@ pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
     PartialShape::parse(shape?).with_context(|| format!("in {layer}"))
 }
 
-fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
+pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
     let text = layer.attributes.get("element_type").map_or("", |text| text);
     let element_type = ElementType::from_text(text)
         .with_context(|| format!("{layer}: element_type is {text:?}, which is no element type"))?;

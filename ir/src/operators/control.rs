@@ -1,0 +1,408 @@
+//! Control flow: one of two models, and a model again and again.
+//!
+//! tract's `IfThenElse` wants results of one shape from both models and makes a plan at each run; its `Scan`
+//! wants the number of iterations before the first. The operators here do without. Neither can be saved to
+//! NNEF.
+
+use tract_core::internal::*;
+
+/// A model within an operator, whose symbols are those of the model around it.
+#[derive(Debug, Clone)]
+pub(crate) struct Body {
+    model: Arc<TypedModel>,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Typed,
+    Decluttered,
+    Optimized,
+}
+
+impl PartialEq for Body {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.model, &other.model)
+    }
+}
+
+impl Eq for Body {}
+
+impl Body {
+    pub fn new(model: TypedModel) -> Body {
+        Body { model: Arc::new(model), stage: Stage::Typed }
+    }
+
+    fn at(&self, stage: Stage) -> TractResult<Body> {
+        let model = TypedModel::clone(&self.model);
+        let model = match stage {
+            Stage::Typed => model,
+            Stage::Decluttered => model.into_decluttered()?,
+            Stage::Optimized => model.into_optimized()?,
+        };
+        Ok(Body { model: Arc::new(model), stage })
+    }
+
+    fn set_symbols(&self, subs: &HashMap<Symbol, TDim>) -> TractResult<Body> {
+        Ok(Body { model: Arc::new(self.model.set_symbols(subs)?), ..*self })
+    }
+
+    fn spawn(&self) -> TractResult<TypedSimpleState> {
+        SimplePlan::new(self.model.clone())?.spawn()
+    }
+
+    /// The symbols that shapes and sizes in the model are made of.
+    fn symbols(&self) -> TVec<Symbol> {
+        let mut symbols = tvec![];
+        for fact in self.model.nodes.iter().flat_map(|node| &node.outputs).map(|it| &it.fact) {
+            let mut found: Vec<Symbol> = fact.shape.iter().flat_map(|dim| dim.symbols()).collect();
+            if let Some(sizes) = fact.konst.as_ref().filter(|it| it.datum_type().is_tdim())
+                && let Ok(sizes) = sizes.try_as_plain_ram().and_then(|it| it.as_slice::<TDim>())
+            {
+                found.extend(sizes.iter().flat_map(|size| size.symbols()));
+            }
+            for symbol in found {
+                if !symbols.contains(&symbol) {
+                    symbols.push(symbol);
+                }
+            }
+        }
+        symbols
+    }
+}
+
+/// Runs a body with the symbols of the model around it.
+fn run(
+    state: &mut TypedSimpleState,
+    ctx: &EvalContext,
+    inputs: TVec<TValue>,
+) -> TractResult<TVec<TValue>> {
+    state.turn_state.resolved_symbols = ctx.symbols.clone();
+    state.turn_state.scenario = ctx.scenario;
+    state.run(inputs)
+}
+
+fn substituted(facts: &[TypedFact], subs: &HashMap<Symbol, TDim>) -> TractResult<TVec<TypedFact>> {
+    let fact = |fact: &TypedFact| {
+        let dims = fact.shape.iter().map(|dim| dim.substitute_all(subs));
+        Ok(fact.datum_type.fact(dims.collect::<TractResult<TVec<_>>>()?))
+    };
+    facts.iter().map(fact).collect()
+}
+
+/// What the two operators share as operators of tract: `$bodies` are the fields that are bodies.
+macro_rules! op_with_bodies {
+    ($op:ident, $name:literal, $($body:ident),*) => {
+        impl Op for $op {
+            fn name(&self) -> StaticName {
+                $name.into()
+            }
+
+            // Sizes of results may be known when the model runs.
+            fn mints_runtime_symbols(&self) -> bool {
+                true
+            }
+
+            fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
+                let mut symbols = tvec![];
+                $(symbols.extend(self.$body.symbols());)*
+                symbols
+            }
+
+            op_as_typed_op!();
+        }
+
+        impl $op {
+            fn at(&self, stage: Stage) -> TractResult<$op> {
+                Ok($op { $($body: self.$body.at(stage)?,)* ..self.clone() })
+            }
+
+            fn stage(&self) -> [Stage; [$(stringify!($body)),*].len()] {
+                [$(self.$body.stage),*]
+            }
+        }
+
+        impl TypedOp for $op {
+            as_op!();
+
+            fn output_facts(&self, _inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+                Ok(self.facts.clone())
+            }
+
+            fn set_symbols(
+                &self,
+                _source: &TypedModel,
+                node: &TypedNode,
+                target: &mut TypedModel,
+                mapping: &HashMap<OutletId, OutletId>,
+                subs: &HashMap<Symbol, TDim>,
+            ) -> TractResult<TVec<OutletId>> {
+                let inputs = node.inputs.iter().map(|input| mapping[input]).collect::<TVec<_>>();
+                let op = $op {
+                    $($body: self.$body.set_symbols(subs)?,)*
+                    facts: substituted(&self.facts, subs)?,
+                    ..self.clone()
+                };
+                target.wire_node(&node.name, op, &inputs)
+            }
+
+            fn declutter(
+                &self,
+                model: &TypedModel,
+                node: &TypedNode,
+            ) -> TractResult<Option<TypedModelPatch>> {
+                if !self.stage().contains(&Stage::Typed) {
+                    return Ok(None);
+                }
+                let op = self.at(Stage::Decluttered)?;
+                TypedModelPatch::replace_single_op(model, node, &node.inputs, op).map(Some)
+            }
+
+            fn codegen(
+                &self,
+                model: &TypedModel,
+                node: &TypedNode,
+            ) -> TractResult<Option<TypedModelPatch>> {
+                if self.stage().iter().all(|stage| *stage == Stage::Optimized) {
+                    return Ok(None);
+                }
+                let op = self.at(Stage::Optimized)?;
+                TypedModelPatch::replace_single_op(model, node, &node.inputs, op).map(Some)
+            }
+        }
+    };
+}
+
+/// The results of the one model or of the other. The first input says which.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct If {
+    pub then_body: Body,
+    /// The input that is each input of the model.
+    pub then_inputs: Vec<usize>,
+    pub else_body: Body,
+    pub else_inputs: Vec<usize>,
+    pub facts: TVec<TypedFact>,
+}
+
+op_with_bodies!(If, "If", then_body, else_body);
+
+impl EvalOp for If {
+    not_out_of_plan!();
+
+    fn state(&self, _ctx: &EvalContext) -> TractResult<Option<Box<dyn OpState>>> {
+        let state = IfState { on_true: self.then_body.spawn()?, on_false: self.else_body.spawn()? };
+        Ok(Some(Box::new(state)))
+    }
+}
+
+#[derive(Debug, Clone)]
+struct IfState {
+    on_true: TypedSimpleState,
+    on_false: TypedSimpleState,
+}
+
+impl OpState for IfState {
+    fn eval(
+        &mut self,
+        ctx: &EvalContext,
+        op: &dyn Op,
+        inputs: TVec<TValue>,
+    ) -> TractResult<TVec<TValue>> {
+        let op = op.downcast_ref::<If>().context("this is the state of an If")?;
+        let (state, mapping, name) = match boolean(&inputs[0])? {
+            true => (&mut self.on_true, &op.then_inputs, "then"),
+            false => (&mut self.on_false, &op.else_inputs, "else"),
+        };
+        let inputs = mapping.iter().map(|input| inputs[*input].clone()).collect();
+        run(state, ctx, inputs).with_context(|| format!("in the branch {name:?}"))
+    }
+
+    fn reset_lanes(&mut self, _lanes: &[LaneId]) -> TractResult<()> {
+        bail!("If cannot run for several streams in one state")
+    }
+}
+
+fn boolean(tensor: &Tensor) -> TractResult<bool> {
+    ensure!(tensor.len() == 1, "a condition has shape {:?}, but must be one value", tensor.shape());
+    tensor.cast_to_scalar::<bool>()
+}
+
+/// A model again and again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Loop {
+    pub body: Body,
+    /// What each input of the body is.
+    pub inputs: Vec<LoopInput>,
+    /// What each output is.
+    pub outputs: Vec<LoopOutput>,
+    /// The input that is the most iterations; below zero is no limit.
+    pub trip_count: Option<usize>,
+    /// The input that says whether there is an iteration at all.
+    pub condition: Option<usize>,
+    /// The body's output that says whether there is another iteration.
+    pub goes_on: Option<usize>,
+    pub facts: TVec<TypedFact>,
+}
+
+/// What an input of a body is in each iteration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LoopInput {
+    /// The number of the iteration.
+    Iteration(TypedFact),
+    /// All of an input.
+    Whole(usize),
+    /// A part of an input, of a size along an axis, from the front or from the back.
+    Part { input: usize, axis: usize, size: usize, backwards: bool },
+    /// An input at first, and an output of the iteration before later.
+    State { input: usize, output: usize },
+}
+
+/// What an output of a loop is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LoopOutput {
+    /// An output of the last iteration.
+    Last(usize),
+    /// An output of all iterations along an axis, the last in front or at the back.
+    All { output: usize, axis: usize, backwards: bool },
+}
+
+op_with_bodies!(Loop, "Loop", body);
+
+impl Loop {
+    /// The most iterations, if there is a limit.
+    fn limit(&self, inputs: &[TValue]) -> TractResult<Option<usize>> {
+        let mut limit = None;
+        if let Some(input) = self.trip_count {
+            let trip_count = inputs[input].cast_to_scalar::<i64>()?;
+            limit = usize::try_from(trip_count).ok();
+        }
+        for part in &self.inputs {
+            let LoopInput::Part { input, axis, size, .. } = *part else { continue };
+            let whole = inputs[input].shape()[axis];
+            ensure!(
+                whole % size == 0,
+                "axis {axis} of a loop's input has size {whole}, which has no parts of size {size}"
+            );
+            let parts = whole / size;
+            match limit {
+                // A condition may end the loop before.
+                Some(limit) => ensure!(
+                    limit == parts || (limit < parts && self.trip_count.is_some()),
+                    "a loop has {limit} iterations, but an input with {parts} parts"
+                ),
+                None => limit = Some(parts),
+            }
+        }
+        Ok(limit)
+    }
+
+    /// The output of a loop without iterations.
+    fn without_iterations(
+        &self,
+        ctx: &EvalContext,
+        number: usize,
+        inputs: &[TValue],
+    ) -> TractResult<TValue> {
+        match &self.outputs[number] {
+            LoopOutput::Last(wanted) => {
+                let initial = self.inputs.iter().find_map(|it| match it {
+                    LoopInput::State { input, output } if output == wanted => Some(*input),
+                    _ => None,
+                });
+                let initial = initial.with_context(|| {
+                    format!("a loop has no iterations: its output {number} has no value")
+                })?;
+                Ok(inputs[initial].clone())
+            }
+            LoopOutput::All { axis, .. } => {
+                let fact = &self.facts[number];
+                let mut shape: TVec<usize> = tvec![];
+                for (number, dim) in fact.shape.iter().enumerate() {
+                    shape.push(match number == *axis {
+                        true => 0,
+                        // What only an iteration could say.
+                        false => dim.eval(ctx.symbols).to_usize().unwrap_or(0),
+                    });
+                }
+                Ok(Tensor::zero_dt(fact.datum_type, &shape)?.into_tvalue())
+            }
+        }
+    }
+}
+
+impl EvalOp for Loop {
+    not_out_of_plan!();
+
+    fn state(&self, _ctx: &EvalContext) -> TractResult<Option<Box<dyn OpState>>> {
+        Ok(Some(Box::new(LoopState(self.body.spawn()?))))
+    }
+}
+
+#[derive(Debug, Clone)]
+struct LoopState(TypedSimpleState);
+
+impl OpState for LoopState {
+    fn eval(
+        &mut self,
+        ctx: &EvalContext,
+        op: &dyn Op,
+        inputs: TVec<TValue>,
+    ) -> TractResult<TVec<TValue>> {
+        let op = op.downcast_ref::<Loop>().context("this is the state of a Loop")?;
+        let limit = op.limit(&inputs)?;
+        let mut goes_on = op.condition.map_or(Ok(true), |input| boolean(&inputs[input]))?;
+        let mut iteration = 0;
+        let mut last: TVec<TValue> = tvec![];
+        let mut all: Vec<Vec<TValue>> = vec![vec![]; op.outputs.len()];
+        while goes_on && limit.is_none_or(|limit| iteration < limit) {
+            let mut now = tvec![];
+            for input in &op.inputs {
+                now.push(match *input {
+                    LoopInput::Iteration(ref fact) => {
+                        let number = tensor0(i64::try_from(iteration)?);
+                        let number = number.cast_to_dt(fact.datum_type)?.into_owned();
+                        number.broadcast_into_rank(fact.rank())?.into_tvalue()
+                    }
+                    LoopInput::Whole(input) => inputs[input].clone(),
+                    LoopInput::Part { input, axis, size, backwards } => {
+                        let whole = &inputs[input];
+                        let start = match backwards {
+                            true => whole.shape()[axis] - (iteration + 1) * size,
+                            false => iteration * size,
+                        };
+                        whole.slice(axis, start, start + size)?.into_tvalue()
+                    }
+                    LoopInput::State { input, .. } if iteration == 0 => inputs[input].clone(),
+                    LoopInput::State { output, .. } => last[output].clone(),
+                });
+            }
+            last = run(&mut self.0, ctx, now)
+                .with_context(|| format!("in iteration {iteration} of a loop"))?;
+            goes_on = op.goes_on.map_or(Ok(true), |output| boolean(&last[output]))?;
+            for (values, output) in all.iter_mut().zip(&op.outputs) {
+                if let LoopOutput::All { output, .. } = output {
+                    values.push(last[*output].clone());
+                }
+            }
+            iteration += 1;
+        }
+        let mut outputs = tvec![];
+        for (number, mut values) in all.into_iter().enumerate() {
+            outputs.push(match op.outputs[number] {
+                _ if iteration == 0 => op.without_iterations(ctx, number, &inputs)?,
+                LoopOutput::Last(output) => last[output].clone(),
+                LoopOutput::All { axis, backwards, .. } => {
+                    if backwards {
+                        values.reverse();
+                    }
+                    Tensor::stack_tensors(axis, &values)?.into_tvalue()
+                }
+            });
+        }
+        Ok(outputs)
+    }
+
+    fn reset_lanes(&mut self, _lanes: &[LaneId]) -> TractResult<()> {
+        bail!("Loop cannot run for several streams in one state")
+    }
+}
