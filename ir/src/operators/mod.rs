@@ -6,6 +6,7 @@ pub(crate) mod adaptive_pool;
 pub(crate) mod arithmetic;
 pub(crate) mod fake_quantize;
 pub(crate) mod interpolate;
+pub(crate) mod opaque;
 pub(crate) mod range;
 pub(crate) mod reduction;
 mod reverse_sequence;
