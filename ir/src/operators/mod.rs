@@ -8,6 +8,7 @@ pub(crate) mod control;
 pub(crate) mod fake_quantize;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
+pub(crate) mod opaque;
 pub(crate) mod range;
 pub(crate) mod reduction;
 mod reverse_sequence;

@@ -1,15 +1,20 @@
 //! Products of matrices, and attention.
 
+use std::collections::HashSet;
+
 use tract_core::internal::*;
-use tract_core::ops::array::{GatherNd, TypedConcat};
+use tract_core::ops::array::{GatherNd, MultiBroadcastTo, Tile, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
+use tract_core::ops::cast::Cast;
 use tract_core::ops::change_axes::perm_to_ops;
 use tract_core::ops::einsum::EinSum;
+use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::logic::{Iff, comp_lte};
 use tract_core::ops::math::{add, mul, rsqrt};
 use tract_core::ops::nn::SoftmaxKind;
 
 use super::reduce::{softmax, sum};
+use crate::operators::opaque::Opaque;
 use crate::operators::range::Range;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -93,11 +98,46 @@ fn contract(
         // Exact up to 2^53.
         _ => DatumType::F64,
     };
-    let inputs = [ctx.cast("a", inputs[0], operating)?, ctx.cast("b", inputs[1], operating)?];
+    let mut factors = tvec!();
+    for (input, suffix) in inputs.into_iter().zip(["a", "b"]) {
+        let factor = ctx.cast(suffix, input, operating)?;
+        factors.push(match is_broadcast(ctx.model, factor) {
+            true => ctx.wire("opaque", Opaque, &[factor])?,
+            false => factor,
+        });
+    }
     let op = EinSum::new(AxesMapping::from_strs(&labels, &[output])?, operating);
-    let product = ctx.wire(if operating == dt { suffix } else { "product" }, op, &inputs)?;
+    let product = ctx.wire(if operating == dt { suffix } else { "product" }, op, &factors)?;
     ctx.cast(suffix, product, dt)
 }
+
+/// Whether tract would find that something is broadcast, here or once it has rewritten the nodes between.
+fn is_broadcast(model: &TypedModel, outlet: OutletId) -> bool {
+    let mut next = vec![outlet];
+    let mut seen = HashSet::new();
+    while let Some(outlet) = next.pop().filter(|_| seen.len() < MOST_SEEN) {
+        let node = model.node(outlet.node);
+        let op = &node.op;
+        if !seen.insert(outlet.node) || node.outputs[outlet.slot].fact.konst.is_some() {
+            continue;
+        }
+        if op.is::<MultiBroadcastTo>() || op.is::<Tile>() {
+            return true;
+        }
+        let moves = |op: &AxisOp| !matches!(op, AxisOp::Reshape(..));
+        if op.is::<TypedConcat>()
+            || op.is::<Cast>()
+            || op.is::<ElementWiseOp>()
+            || op.downcast_ref().is_some_and(moves)
+        {
+            next.extend(&node.inputs);
+        }
+    }
+    false
+}
+
+/// The number of nodes in front of a product that are looked at, at most.
+const MOST_SEEN: usize = 64;
 
 /// **ScaledDotProductAttention-13**: `Softmax(q * k^T * scale + mask) * v`. A boolean mask keeps what is true.
 /// With `causal` a query sees the keys up to its own position, from the first, and the mask is not used.
