@@ -247,8 +247,8 @@ pub(crate) struct Loop {
 /// What an input of a body is in each iteration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LoopInput {
-    /// The number of the iteration.
-    Iteration(TypedFact),
+    /// The number of the iteration, with axes of size 1.
+    Iteration { datum_type: DatumType, rank: usize },
     /// All of an input.
     Whole(usize),
     /// A part of an input, of a size along an axis, from the front or from the back.
@@ -280,7 +280,7 @@ impl Loop {
             let LoopInput::Part { input, axis, size, .. } = *part else { continue };
             let whole = inputs[input].shape()[axis];
             ensure!(
-                whole % size == 0,
+                whole.is_multiple_of(size),
                 "axis {axis} of a loop's input has size {whole}, which has no parts of size {size}"
             );
             let parts = whole / size;
@@ -358,10 +358,10 @@ impl OpState for LoopState {
             let mut now = tvec![];
             for input in &op.inputs {
                 now.push(match *input {
-                    LoopInput::Iteration(ref fact) => {
+                    LoopInput::Iteration { datum_type, rank } => {
                         let number = tensor0(i64::try_from(iteration)?);
-                        let number = number.cast_to_dt(fact.datum_type)?.into_owned();
-                        number.broadcast_into_rank(fact.rank())?.into_tvalue()
+                        let number = number.cast_to_dt(datum_type)?.into_owned();
+                        number.broadcast_into_rank(rank)?.into_tvalue()
                     }
                     LoopInput::Whole(input) => inputs[input].clone(),
                     LoopInput::Part { input, axis, size, backwards } => {
@@ -404,5 +404,113 @@ impl OpState for LoopState {
 
     fn reset_lanes(&mut self, _lanes: &[LaneId]) -> TractResult<()> {
         bail!("Loop cannot run for several streams in one state")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::ops::array::TypedConcat;
+    use tract_core::ops::binary::TypedBinOp;
+    use tract_core::ops::logic::comp_lt;
+    use tract_core::ops::math::add;
+
+    use super::*;
+
+    fn run_at_all_stages(
+        model: TypedModel,
+        inputs: &[Tensor],
+        expected: &[Tensor],
+    ) -> TractResult<()> {
+        let stages = [model.clone(), model.clone().into_decluttered()?, model.into_optimized()?];
+        for model in stages {
+            let inputs = inputs.iter().map(|input| input.clone().into_tvalue()).collect();
+            let outputs = SimplePlan::new(model)?.run(inputs)?;
+            assert_eq!(outputs.len(), expected.len());
+            for (output, expected) in outputs.iter().zip(expected) {
+                output.close_enough(expected, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `x` or `x, x`, of a size that is known when the model runs.
+    #[test]
+    fn branches_of_other_sizes() -> TractResult<()> {
+        let mut model = TypedModel::default();
+        let branch = |copies: usize| -> TractResult<Body> {
+            let mut body = TypedModel { symbols: model.symbols.clone(), ..TypedModel::default() };
+            let x = body.add_source("x", f32::fact([2]))?;
+            let result = body.wire_node("result", TypedConcat::new(0), &vec![x; copies])?;
+            body.select_output_outlets(&result)?;
+            Ok(Body::new(body))
+        };
+        let size = model.symbols.sym("size").to_dim();
+        let op = If {
+            then_body: branch(1)?,
+            then_inputs: vec![1],
+            else_body: branch(2)?,
+            else_inputs: vec![1],
+            facts: tvec![f32::fact([size])],
+        };
+        let condition = model.add_source("condition", bool::fact([0; 0]))?;
+        let x = model.add_source("x", f32::fact([2]))?;
+        let chosen = model.wire_node("if", op, &[condition, x])?[0];
+        let sum = model.wire_node("sum", add(), &[chosen, chosen])?;
+        model.select_output_outlets(&sum)?;
+        let x = tensor1(&[1f32, 2.]);
+        let once = tensor1(&[2f32, 4.]);
+        let twice = tensor1(&[2f32, 4., 2., 4.]);
+        run_at_all_stages(model.clone(), &[tensor0(true), x.clone()], &[once])?;
+        run_at_all_stages(model, &[tensor0(false), x], &[twice])
+    }
+
+    /// `total = total + x` while the total is below 10, with the last and all totals.
+    fn totals() -> TractResult<TypedModel> {
+        let mut model = TypedModel::default();
+        let mut body = TypedModel { symbols: model.symbols.clone(), ..TypedModel::default() };
+        let x = body.add_source("x", f32::fact([1]))?;
+        let total = body.add_source("total", f32::fact([1]))?;
+        let sum = body.wire_node("sum", add(), &[total, x])?[0];
+        let ten = body.add_const("ten", tensor1(&[10f32]))?;
+        let below = body.wire_node("below", TypedBinOp(comp_lt(), None), &[sum, ten])?[0];
+        body.select_output_outlets(&[sum, below])?;
+        let iterations = model.symbols.sym("iterations").to_dim();
+        let op = Loop {
+            body: Body::new(body),
+            inputs: vec![LoopInput::Whole(2), LoopInput::State { input: 3, output: 0 }],
+            outputs: vec![
+                LoopOutput::Last(0),
+                LoopOutput::All { output: 0, axis: 0, backwards: false },
+            ],
+            trip_count: Some(0),
+            condition: Some(1),
+            goes_on: Some(1),
+            facts: tvec![f32::fact([1]), f32::fact([iterations])],
+        };
+        let facts = [i64::fact([0; 0]), bool::fact([0; 0]), f32::fact([1]), f32::fact([1])];
+        let mut inputs = tvec![];
+        for (number, fact) in facts.into_iter().enumerate() {
+            inputs.push(model.add_source(format!("input_{number}"), fact)?);
+        }
+        let outputs = model.wire_node("loop", op, &inputs)?;
+        model.select_output_outlets(&outputs)?;
+        Ok(model)
+    }
+
+    #[test]
+    fn ends_by_count_or_condition() -> TractResult<()> {
+        let one = |number: f32| tensor1(&[number]);
+        for (trip_count, condition, expected) in [
+            (-1, true, vec![5f32, 9., 13.]),
+            (2, true, vec![5., 9.]),
+            (0, true, vec![]),
+            (-1, false, vec![]),
+        ] {
+            let inputs = [tensor0(trip_count as i64), tensor0(condition), one(4.), one(1.)];
+            // Without an iteration the state stays what it was.
+            let last = one(expected.last().copied().unwrap_or(1.));
+            run_at_all_stages(totals()?, &inputs, &[last, tensor1(&expected)])?;
+        }
+        Ok(())
     }
 }

@@ -328,8 +328,9 @@ fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             Role::Iteration => {
                 let rank = parameter_shape(layer)?.0.len();
                 ensure!(rank <= 1, "{layer}, the number of the iteration, has rank {rank}");
-                let fact = parameter_type(layer)?.fact(&[1usize][..rank]);
-                (Some(LoopInput::Iteration(fact.clone())), Some(fact), None)
+                let datum_type = parameter_type(layer)?;
+                let fact = datum_type.fact(&[1usize][..rank]);
+                (Some(LoopInput::Iteration { datum_type, rank }), Some(fact), None)
             }
             Role::Whole(input) => match whole_constant(ctx, input)? {
                 Some(constant) => (None, None, Some(constant)),
