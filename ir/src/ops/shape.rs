@@ -6,7 +6,7 @@ use tract_core::ops::change_axes::{AxisOp, perm_to_ops, to_axis_ops_with_onnx_ru
 
 use crate::operators::range::Range;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
+use crate::translate::{LayerContext, is_size};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ShapeOf", 1, shape_of);
@@ -66,19 +66,29 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         "shape is {target:?}, but each dimension must be -1 or a size, and only one -1"
     );
     // What both have in common says nothing.
-    let mut left: Vec<TDim> = from.to_vec();
-    let mut wanted: Vec<TDim> = to.iter().filter(|dim| !is_open(dim)).cloned().collect();
+    let mut left: Vec<TDim> = from.iter().filter(|dim| !dim.is_one()).cloned().collect();
+    let mut wanted: Vec<TDim> =
+        to.iter().filter(|dim| !is_open(dim) && !dim.is_one()).cloned().collect();
     wanted.retain(|dim| {
         match left.iter().position(|other| other == dim && dim.as_i64() != Some(0)) {
             Some(common) => {
-                left.swap_remove(common);
+                left.remove(common);
                 false
             }
             None => true,
         }
     });
+    let open = to.iter().position(is_open);
+    // Two sizes in a place of two others: exporters write the sizes of one input for a tensor of another.
+    let all_symbols = |dims: &[TDim]| dims.iter().all(|dim| matches!(dim, TDim::Sym(_)));
+    let pairs = if open.is_some() { left.len() > wanted.len() } else { left.len() == wanted.len() };
+    if pairs && !wanted.is_empty() && all_symbols(&left) && all_symbols(&wanted) {
+        for (from_dim, to_dim) in left.iter().zip(&wanted) {
+            ctx.equal(from_dim, to_dim, &format!("reshapes {from:?} to {target:?}"))?;
+        }
+    }
     let (left, wanted) = (volume(&left)?, volume(&wanted)?);
-    if let Some(open) = to.iter().position(is_open) {
+    if let Some(open) = open {
         to[open] = if wanted.as_i64() == Some(0) {
             ensure!(left.as_i64() == Some(0), "{from:?} cannot be reshaped to {target:?}");
             0.to_dim()
@@ -278,7 +288,7 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         && let Some(step @ 1..) = step.as_i64()
     {
         let distance = (stop.clone() - start).simplify();
-        if distance.prove_positive_or_zero() {
+        if is_size(&distance) {
             let len = distance.divceil(usize::try_from(step)?);
             return ctx.wire("", Range::new(dt, len), &inputs).map(|output| tvec!(output));
         }

@@ -176,6 +176,17 @@ impl Dimensions {
             ensure!(difference == 0, "dimensions {a} and {b} must be equal: {}", because());
             return Ok(a.clone());
         }
+        // The larger of both: they are equal, and a size of 1 is what a tensor without elements broadcasts to.
+        for (larger, other) in [(a, b), (b, a)] {
+            if let TDim::Max(terms) = larger
+                && terms.contains(other)
+            {
+                for term in terms.iter().filter(|term| !term.is_one()) {
+                    self.equal(other, term, because)?;
+                }
+                return Ok(other.clone());
+            }
+        }
         let symbols = difference.symbols();
         let position = |symbol: &Symbol| self.open.iter().position(|open| open.symbol == *symbol);
         // A symbol that gets its value when the model runs: tract compares then.
@@ -241,6 +252,21 @@ impl Dimensions {
             inputs.join(" and "),
             symbols.iter().next().map(|symbol| symbol.to_string()).unwrap_or_default()
         )
+    }
+}
+
+/// Whether a dimension is not negative because of what it is made of: symbols stand for sizes.
+pub(crate) fn is_size(dim: &TDim) -> bool {
+    match dim {
+        TDim::Sym(_) => true,
+        TDim::Val(size) => *size >= 0,
+        TDim::MulInt(factor, dim) => *factor >= 0 && is_size(dim),
+        TDim::Add(terms) | TDim::Mul(terms) | TDim::Min(terms) | TDim::Broadcast(terms) => {
+            terms.iter().all(is_size)
+        }
+        TDim::Max(terms) => terms.iter().any(is_size),
+        TDim::Div(dim, _) => is_size(dim),
+        _ => false,
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tract_core::internal::*;
 
 pub use attribute::FromAttribute;
+pub(crate) use dimensions::is_size;
 pub use layer::LayerContext;
 pub(crate) use layer::tdims;
 
