@@ -38,7 +38,7 @@ pub(crate) enum Mode {
     LinearOnnx,
     Cubic { coefficient: f32 },
     BilinearPillow,
-    BicubicPillow { coefficient: f32 },
+    BicubicPillow,
 }
 
 /// `nearest_mode`.
@@ -220,9 +220,8 @@ impl Interpolate {
                     }))
                 }
                 Mode::BilinearPillow => table.push(pillow(at, size, output, 1., triangle)),
-                Mode::BicubicPillow { coefficient } => {
-                    table.push(pillow(at, size, output, 2., |x| cubic(x, coefficient)))
-                }
+                // Whatever `cube_coeff` is.
+                Mode::BicubicPillow => table.push(pillow(at, size, output, 2., |x| cubic(x, -0.5))),
             }
         }
         table

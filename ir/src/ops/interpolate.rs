@@ -77,7 +77,8 @@ fn interpolate_4(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 }
 
 /// **Interpolate-11**: the second input has sizes or scales, as `shape_calculation_mode` says; the third has
-/// the axes, which are all if it is absent. There are Pillow's modes too.
+/// the axes, which are all if it is absent. There are Pillow's modes too, which have their own coordinates and
+/// coefficient.
 fn interpolate_11(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=3)?;
     let by_scales = by_scales(ctx)?;
@@ -129,7 +130,7 @@ fn interpolate(
     ];
     if ctx.since() >= 11 {
         modes.push(("bilinear_pillow", Mode::BilinearPillow));
-        modes.push(("bicubic_pillow", Mode::BicubicPillow { coefficient }));
+        modes.push(("bicubic_pillow", Mode::BicubicPillow));
     }
     let mode = ctx.attribute_among("mode", &modes, None)?;
     let antialias = ctx.attribute_or("antialias", false)?;

@@ -1,6 +1,7 @@
 //! The operations, one module for each family.
 
 mod activation;
+pub(crate) mod bias;
 mod control;
 mod convolution;
 mod elementwise;

@@ -301,9 +301,18 @@ fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Option<TDim>>
     }
     let dim = |text: &str| match text.trim() {
         "?" | "-1" => Ok(None),
-        text => parse_tdim(scope, text).map(|dim| Some(dim.simplify())).map_err(|_| {
-            format_err!("{text:?} is none of ?, a size, a symbol like N, and a product like 32*h")
-        }),
+        text => {
+            let dim = parse_tdim(scope, text).map_err(|_| {
+                format_err!(
+                    "{text:?} is none of ?, a size, a symbol like N, and a product like 32*h"
+                )
+            })?;
+            // Without it tract does not simplify (32*h+31)/32, because its division rounds to zero.
+            for symbol in dim.symbols() {
+                scope.add_assertion(format!("{symbol}>=0"))?;
+            }
+            Ok(Some(dim.simplify()))
+        }
     };
     text.split(',').map(dim).collect()
 }

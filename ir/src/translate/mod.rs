@@ -16,6 +16,7 @@ pub use layer::LayerContext;
 pub(crate) use layer::tdims;
 
 use crate::document::{ElementType, Graph, Layer, PartialShape};
+use crate::ops::bias::move_biases;
 use crate::ops::state::{Variables, wire_assignments};
 use crate::reader::{Ir, IrProtoModel};
 use crate::weights::{Blob, Weights, datum_type};
@@ -157,7 +158,7 @@ impl Translation<'_> {
         }
         wire_assignments(model, &mut outlets, self.dimensions, self.variables)?;
         model.select_output_outlets(&outlets)?;
-        Ok(())
+        move_biases(model)
     }
 
     /// Translates a graph whose parameters have these values, into nodes whose names start with `prefix`,
