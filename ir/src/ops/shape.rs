@@ -79,11 +79,21 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         }
     });
     let open = to.iter().position(is_open);
-    // Two sizes in a place of two others: exporters write the sizes of one input for a tensor of another.
-    let all_symbols = |dims: &[TDim]| dims.iter().all(|dim| matches!(dim, TDim::Sym(_)));
-    let pairs = if open.is_some() { left.len() > wanted.len() } else { left.len() == wanted.len() };
-    if pairs && !wanted.is_empty() && all_symbols(&left) && all_symbols(&wanted) {
-        for (from_dim, to_dim) in left.iter().zip(&wanted) {
+    // Sizes in the place of others: exporters write the sizes of one input for a tensor of another.
+    let numbers = |dims: &[TDim]| {
+        volume(&dims.iter().filter(|dim| dim.as_i64().is_some()).cloned().collect::<Vec<_>>())
+    };
+    let symbols = |dims: &[TDim]| -> Vec<TDim> {
+        dims.iter().filter(|dim| matches!(dim, TDim::Sym(_))).cloned().collect()
+    };
+    let (known, named) = ([numbers(&left)?, numbers(&wanted)?], [symbols(&left), symbols(&wanted)]);
+    let same_numbers = known[0] == known[1];
+    let pairs = match open {
+        None => same_numbers && named[0].len() == named[1].len(),
+        Some(_) => named[0].len() > named[1].len() || !same_numbers,
+    };
+    if pairs {
+        for (from_dim, to_dim) in named[0].iter().zip(&named[1]) {
             ctx.equal(from_dim, to_dim, &format!("reshapes {from:?} to {target:?}"))?;
         }
     }

@@ -245,14 +245,35 @@ impl Dimensions {
             .filter(|open| symbols.contains(&open.symbol))
             .map(|open| &*open.description)
             .collect();
+        let mut multiples: Vec<String> = match multiple(&difference) {
+            Some(factor) => symbols.iter().map(|symbol| format!("{factor}*{symbol}")).collect(),
+            None => vec![],
+        };
+        multiples.sort();
         bail!(
-            "dimensions {a} and {b} must be equal, which holds for some sizes of the inputs only: {}. Give \
-             {} a size, or a multiple that makes them equal, like 32*{}",
+            "dimensions {a} and {b} must be equal, which holds for some sizes of the inputs only: {}. Give {} \
+             a size{}",
             because(),
             inputs.join(" and "),
-            symbols.iter().next().map(|symbol| symbol.to_string()).unwrap_or_default()
+            match &*multiples {
+                [] => String::new(),
+                multiples =>
+                    format!(", or a multiple that makes them equal: {}", multiples.join(" and ")),
+            }
         )
     }
+}
+
+/// The factor that makes a sum zero if all symbols are multiples of it, if one of those that networks have
+/// does.
+fn multiple(sum: &TDim) -> Option<i64> {
+    (1..=8).map(|power| 1 << power).find(|factor| {
+        let multiplied = sum.symbols().into_iter().try_fold(sum.clone(), |sum, symbol| {
+            let dim = symbol.to_dim() * *factor;
+            sum.substitute(&symbol, &dim)
+        });
+        multiplied.is_ok_and(|sum| sum.simplify().as_i64() == Some(0))
+    })
 }
 
 /// Whether a dimension is not negative because of what it is made of: symbols stand for sizes.
