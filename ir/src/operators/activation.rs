@@ -40,7 +40,11 @@ fn mish_f32(x: f32) -> f32 {
     if x > 20. {
         return x;
     }
-    let exp = x.max(-100.).exp();
+    // And there it is 0, whatever it is multiplied by.
+    if x < -100. {
+        return -0.;
+    }
+    let exp = x.exp();
     let n = exp * (exp + 2.);
     x * (n / (n + 2.))
 }

@@ -9,7 +9,7 @@ use tract_openvino::GatherRevision;
 use super::indexing;
 use crate::operators::{DynSlice, PadMode, Positions, ReverseSequence, Take, numpy_slice};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
+use crate::translate::{LayerContext, is_size};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Concat", 1, concat);
@@ -321,7 +321,8 @@ fn window(dim: &TDim, start: Option<&TDim>, stop: Option<&TDim>, step: i64) -> (
 /// The position of a bound, and `offset` more.
 fn edge(dim: &TDim, bound: &TDim, offset: i64, upper: bool) -> TDim {
     let Some(number) = bound.as_i64() else {
-        let from_end = bound.prove_strict_negative();
+        // A size with a minus counts from the end. (Where that size is 0 there is nothing to choose.)
+        let from_end = is_size(&(bound.clone() * -1));
         let position = bound.clone() + offset;
         return if from_end { position + dim } else { position }.simplify();
     };

@@ -90,7 +90,7 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let same_numbers = known[0] == known[1];
     let pairs = match open {
         None => same_numbers && named[0].len() == named[1].len(),
-        Some(_) => named[0].len() > named[1].len() || !same_numbers,
+        Some(_) => same_numbers && named[0].len() > named[1].len(),
     };
     if pairs {
         for (from_dim, to_dim) in named[0].iter().zip(&named[1]) {

@@ -181,7 +181,7 @@ impl Dimensions {
             if let TDim::Max(terms) = larger
                 && terms.contains(other)
             {
-                for term in terms.iter().filter(|term| !term.is_one()) {
+                for term in terms.iter().filter(|term| term.as_i64().is_none()) {
                     self.equal(other, term, because)?;
                 }
                 return Ok(other.clone());
