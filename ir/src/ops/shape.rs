@@ -189,6 +189,18 @@ fn transpose(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.change_axes("", input, perm_to_ops(&order)).map(|output| tvec!(output))
 }
 
+/// Exporters write the larger of a size and 1. It is the size, but for a tensor without elements, and as that
+/// it can be compared with others.
+fn without_one(dim: TDim) -> TDim {
+    match dim {
+        TDim::Max(terms) if terms.len() == 2 && terms.iter().any(TDim::is_one) => {
+            let size = terms.iter().find(|term| !term.is_one()).cloned();
+            size.filter(is_size).unwrap_or(TDim::Max(terms))
+        }
+        dim => dim,
+    }
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum BroadcastMode {
     Numpy,
@@ -212,7 +224,7 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         Some(BroadcastMode::Numpy),
     )?;
     let data = ctx.shape(0)?;
-    let target = ctx.dims(1, "target_shape")?;
+    let target: TVec<TDim> = ctx.dims(1, "target_shape")?.into_iter().map(without_one).collect();
     let negative = target.iter().find(|dim| dim.as_i64().is_some_and(|dim| dim < 0));
     ensure!(negative.is_none(), "target_shape is {target:?}, but must be sizes");
     // Where the axes of data are in the output.
