@@ -9,7 +9,7 @@ use tract_core::ops::{logic, math};
 use tract_ndarray::ArrayD;
 
 use crate::operators::arithmetic::Arithmetic;
-use crate::operators::unannotated::Unannotated;
+use crate::operators::opaque::Opaque;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -169,11 +169,11 @@ pub(super) fn same_type(ctx: &LayerContext, outlets: &[OutletId]) -> TractResult
     Ok(dt)
 }
 
-/// Floats without what tract notes of them, which would be rounded ([`Unannotated`]).
+/// Floats without what tract notes of them, which would be rounded (see [`Opaque`]).
 fn unannotated(ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId> {
     let fact = ctx.model.outlet_fact(outlet)?;
     if fact.datum_type.is_float() && fact.uniform_tdim.is_some() {
-        return ctx.wire("unannotated", Unannotated, &[outlet]);
+        return ctx.wire("opaque", Opaque, &[outlet]);
     }
     Ok(outlet)
 }

@@ -13,7 +13,7 @@ use tract_core::ops::math;
 use tract_core::ops::nn::sigmoid;
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
 
-use crate::operators::separate::Separate;
+use crate::operators::opaque::Separate;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
