@@ -168,6 +168,12 @@ impl Graph {
         }]
     }
 
+    /// The element type that the file states for an output.
+    pub(crate) fn result_type(&self, output: usize) -> Option<ElementType> {
+        let source = self.layers[self.results[output]].inputs.first()?;
+        self.output(*source).element_type
+    }
+
     /// The input that goes by a name.
     pub fn input_by_name(&self, name: &str) -> Option<usize> {
         (0..self.parameters.len()).find(|&input| {

@@ -10,7 +10,6 @@ use crate::operators::control;
 use crate::operators::control::{LoopInput, LoopOutput};
 use crate::registry::Registry;
 use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
-use crate::weights::datum_type;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("If", 8, if_8);
@@ -27,26 +26,16 @@ fn if_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let then_body = body(ctx, BodyRole::Then, "then_body")?;
     let else_body = body(ctx, BodyRole::Else, "else_body")?;
     let outputs = ctx.layer().outputs.len();
+    ctx.expect_one_element(0, "condition")?;
     if let Some(condition) = ctx.constant_opt(0)? {
-        ensure!(
-            condition.len() == 1,
-            "input 0 (condition) has shape {:?}, but must be one value",
-            condition.shape()
-        );
         let chosen = if condition.cast_to_scalar::<bool>()? { then_body } else { else_body };
         let externals = externals(chosen)?;
         let inputs = externals.iter().map(|input| ctx.input_value(*input));
         let inputs = inputs.collect::<TractResult<Vec<_>>>()?;
         let results = ctx.body(chosen, inputs)?;
         let sources = output_sources(&chosen.outputs, outputs)?;
-        return sources.into_iter().map(|result| value_in_model(ctx, &results[result])).collect();
+        return sources.into_iter().map(|result| ctx.wired(&results[result])).collect();
     }
-    let condition = ctx.fact(0)?;
-    ensure!(
-        condition.rank() <= 1 && condition.shape.volume() == 1.to_dim(),
-        "input 0 (condition) has shape {:?}, but must be one value",
-        condition.shape
-    );
     let before = symbols(ctx);
     let mut node_inputs = tvec![ctx.input(0)?];
     let mut branches = vec![];
@@ -85,7 +74,7 @@ fn if_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let mut shape = tvec![];
         for (a, b) in a.shape.iter().zip(b.shape.iter()) {
             let same = a == b && a.symbols().is_subset(&before);
-            shape.push(if same { a.clone() } else { size_at_run_time(ctx)? });
+            shape.push(if same { a.clone() } else { ctx.size_at_run_time("size")?.to_dim() });
         }
         facts.push(a.datum_type.fact(shape));
     }
@@ -100,7 +89,7 @@ fn if_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         else_inputs: on_false.inputs,
         facts,
     };
-    ctx.wire_all("", op, &node_inputs)
+    ctx.finish(op, &node_inputs)
 }
 
 /// The body that must be there, without variables if it is a model of its own.
@@ -143,20 +132,6 @@ fn output_sources(entries: &[PortMap], outputs: usize) -> TractResult<Vec<usize>
     (0..outputs).map(source).collect()
 }
 
-fn value_in_model(ctx: &mut LayerContext, value: &Value) -> TractResult<OutletId> {
-    match value {
-        Value::Outlet(outlet) => Ok(*outlet),
-        Value::Half(tensor) => {
-            let tensor = tensor.cast_to::<f16>()?.into_owned();
-            ctx.add_const("result", tensor.into_arc_tensor())
-        }
-        value => {
-            let tensor = ctx.translation().tensor(value)?;
-            ctx.add_const("result", tensor)
-        }
-    }
-}
-
 /// An input that is the same constant whenever a body runs.
 fn whole_constant(ctx: &LayerContext, input: usize) -> TractResult<Option<Value>> {
     match ctx.input_value(input)? {
@@ -167,13 +142,6 @@ fn whole_constant(ctx: &LayerContext, input: usize) -> TractResult<Option<Value>
 
 fn symbols(ctx: &LayerContext) -> HashSet<Symbol> {
     ctx.model.symbols.all_symbols().into_iter().collect()
-}
-
-/// A dimension that gets its size when the model runs.
-fn size_at_run_time(ctx: &LayerContext) -> TractResult<TDim> {
-    let symbol = ctx.model.symbols.new_with_prefix("size");
-    ctx.model.symbols.add_assertion(format!("{symbol}>=0"))?;
-    Ok(symbol.to_dim())
 }
 
 /// The model of a body, and what goes into it.
@@ -207,19 +175,8 @@ impl BodyModel {
         let mut outlets = vec![];
         for (result, value) in results.iter().enumerate() {
             let layer = &body.graph.layers[body.graph.results[result]];
-            let outlet = ctx.translation().wired(&mut self.model, &layer.name, value)?;
-            let source = layer.inputs.first();
-            let declared = source.and_then(|it| body.graph.output(*it).element_type);
-            // Sizes are `TDim` inside.
-            outlets.push(match self.model.outlet_fact(outlet)?.datum_type.is_tdim() {
-                true => {
-                    let dt = declared.and_then(datum_type).unwrap_or(DatumType::I64);
-                    let name = self.model.unique_name(format!("{}.cast", layer.name)).into_owned();
-                    let op = tract_core::ops::cast::cast(dt);
-                    self.model.wire_node(name, op, &[outlet])?[0]
-                }
-                false => outlet,
-            });
+            let dt = body.graph.result_type(result);
+            outlets.push(ctx.translation().result(&mut self.model, &layer.name, value, dt)?);
         }
         Ok(outlets)
     }
@@ -306,11 +263,7 @@ fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             ctx.input_count()
         );
         for (input, name) in [(0, "trip_count"), (1, "execution_condition")] {
-            let shape = ctx.shape(input)?;
-            ensure!(
-                shape.len() <= 1 && shape.iter().all(|dim| *dim == 1.to_dim()),
-                "input {input} ({name}) has shape {shape:?}, but must be one value"
-            );
+            ctx.expect_one_element(input, name)?;
         }
         let count = ctx.input(0)?;
         node_inputs.push(ctx.cast("trip_count", count, DatumType::I64)?);
@@ -403,7 +356,7 @@ fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             };
             *dim = match total.filter(|total| total.symbols().is_subset(&before)) {
                 Some(total) => total,
-                None => size_at_run_time(ctx)?,
+                None => ctx.size_at_run_time("size")?.to_dim(),
             };
         }
         let output = entry.internal;
@@ -425,7 +378,7 @@ fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         goes_on,
         facts,
     };
-    ctx.wire_all("", op, &node_inputs)
+    ctx.finish(op, &node_inputs)
 }
 
 /// What each parameter of a loop's body is.
@@ -580,7 +533,7 @@ fn loop_body(
                     ctx.equal(old, new, "hands it from iteration to iteration")?;
                     continue;
                 }
-                changing.insert((parameter, axis), size_at_run_time(ctx)?);
+                changing.insert((parameter, axis), ctx.size_at_run_time("size")?.to_dim());
             }
         }
         if changing.len() == known {

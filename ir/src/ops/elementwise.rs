@@ -108,13 +108,7 @@ pub(super) fn aligned(ctx: &mut LayerContext, outlets: &[OutletId]) -> TractResu
         match mode {
             AutoBroadcast::Numpy => (),
             AutoBroadcast::None => {
-                ensure!(
-                    shape.len() == to.len(),
-                    "auto_broadcast is none, but the shapes {to:?} and {shape:?} differ"
-                );
-                for (a, b) in to.iter().zip(&shape) {
-                    ctx.equal(a, b, "has inputs of one shape")?;
-                }
+                ctx.equal_shapes(&to, &shape, None, "has auto_broadcast none")?;
             }
             AutoBroadcast::Pdpd => {
                 // OpenVINO writes this attribute with the first one's name in front.
@@ -153,20 +147,10 @@ fn operands(ctx: &mut LayerContext) -> TractResult<[OutletId; 2]> {
             *operand = ctx.cast("sizes", *operand, dt.unwrap_or(DatumType::I64))?;
         }
     } else {
-        same_type(ctx, &operands)?;
+        ctx.same_type(&operands)?;
     }
     let aligned = aligned(ctx, &operands)?;
     Ok([unannotated(ctx, aligned[0])?, unannotated(ctx, aligned[1])?])
-}
-
-/// Checks that inputs are of one element type, and gives it.
-pub(super) fn same_type(ctx: &LayerContext, outlets: &[OutletId]) -> TractResult<DatumType> {
-    let dt = ctx.type_of(outlets[0])?;
-    for outlet in outlets {
-        let other = ctx.type_of(*outlet)?;
-        ensure!(other == dt, "the inputs are of types {dt:?} and {other:?}, but must be of one");
-    }
-    Ok(dt)
 }
 
 /// Floats without what tract notes of them, which would be rounded (see [`Opaque`]).
@@ -343,7 +327,7 @@ fn arithmetic(
     }
     let operands = operands(ctx)?;
     let op = if number_type(ctx, operands[0])?.is_float() { floats } else { integers };
-    Ok(tvec!(ctx.wire("", op, &operands)?))
+    ctx.finish(op, &operands)
 }
 
 /// The element type of an outlet that must have numbers.
@@ -398,10 +382,10 @@ fn squared_difference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let operands = operands(ctx)?;
     if number_type(ctx, operands[0])?.is_float() {
         let difference = ctx.wire("difference", math::sub(), &operands)?;
-        return Ok(tvec!(ctx.wire("", math::square(), &[difference])?));
+        return ctx.finish(math::square(), &[difference]);
     }
     let difference = ctx.wire("difference", Arithmetic::Subtract.op(), &operands)?;
-    Ok(tvec!(ctx.wire("", Arithmetic::Multiply.op(), &[difference, difference])?))
+    ctx.finish(Arithmetic::Multiply.op(), &[difference, difference])
 }
 
 // Comparisons, logic, bits.
@@ -466,7 +450,7 @@ fn compare(ctx: &mut LayerContext, relation: Relation) -> TractResult<TVec<Outle
         Relation::Greater => (logic::comp_lt(), [b, a]),
         Relation::GreaterEqual => (logic::comp_lte(), [b, a]),
     };
-    Ok(tvec!(ctx.wire("", TypedBinOp(op, None), &operands)?))
+    ctx.finish(TypedBinOp(op, None), &operands)
 }
 
 /// **LogicalAnd-1**, **LogicalOr-1**, **LogicalXor-1**, **Xor-1**: of booleans.
@@ -474,7 +458,7 @@ fn logical(ctx: &mut LayerContext, op: TypedBinOp) -> TractResult<TVec<OutletId>
     let operands = operands(ctx)?;
     let dt = ctx.type_of(operands[0])?;
     ensure!(dt == DatumType::Bool, "the inputs are of type {dt:?}, but must be booleans");
-    Ok(tvec!(ctx.wire("", op, &operands)?))
+    ctx.finish(op, &operands)
 }
 
 /// **BitwiseAnd-13**, **BitwiseOr-13**, **BitwiseXor-13**: of integers, and of booleans too.
@@ -485,7 +469,7 @@ fn bitwise(ctx: &mut LayerContext, op: TypedBinOp) -> TractResult<TVec<OutletId>
         dt == DatumType::Bool || dt.is_integer(),
         "the inputs are of type {dt:?}, but must be integers or booleans"
     );
-    Ok(tvec!(ctx.wire("", op, &operands)?))
+    ctx.finish(op, &operands)
 }
 
 /// **BitwiseLeftShift-15**, **BitwiseRightShift-15**: integers of which the second says by how many bits.
@@ -493,7 +477,7 @@ fn shift(ctx: &mut LayerContext, operation: Arithmetic) -> TractResult<TVec<Outl
     let operands = operands(ctx)?;
     let dt = ctx.type_of(operands[0])?;
     ensure!(dt.is_integer(), "the inputs are of type {dt:?}, but must be integers");
-    Ok(tvec!(ctx.wire("", operation.op(), &operands)?))
+    ctx.finish(operation.op(), &operands)
 }
 
 // One tensor.
@@ -518,8 +502,7 @@ pub(super) fn elementwise(
         return ctx.wire(suffix, op, &[input]);
     }
     if dt.is_tdim() {
-        let integers = ctx.output_type(0).filter(|dt| dt.is_integer()).unwrap_or(DatumType::I64);
-        let input = ctx.cast("sizes", input, integers)?;
+        let input = ctx.numbers(input)?;
         return elementwise(ctx, suffix, op, input);
     }
     ensure!(
@@ -566,5 +549,5 @@ fn is_finite(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let size = ctx.wire("abs", math::abs(), &[input])?;
     let rank = ctx.rank(0)?;
     let infinity = ctx.scalar("infinity", f64::INFINITY, dt, rank)?;
-    Ok(tvec!(ctx.wire("", TypedBinOp(logic::comp_lt(), None), &[size, infinity])?))
+    ctx.finish(TypedBinOp(logic::comp_lt(), None), &[size, infinity])
 }

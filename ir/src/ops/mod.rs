@@ -2,6 +2,7 @@
 
 mod activation;
 pub(crate) mod bias;
+mod common;
 mod control;
 mod convolution;
 mod elementwise;

@@ -36,32 +36,6 @@ const FAR: i64 = 1_000_000_000;
 /// The number of positions along an axis that are kept as a constant.
 const MOST_POSITIONS: usize = 1 << 20;
 
-/// Outlets of one element type. Sizes and integers are either all sizes, if all are constants, or all integers.
-pub(super) fn unify(ctx: &mut LayerContext, outlets: &[OutletId]) -> TractResult<TVec<OutletId>> {
-    let mut facts = vec![];
-    for outlet in outlets {
-        facts.push(ctx.model.outlet_fact(*outlet)?.clone());
-    }
-    let sizes = facts.iter().filter(|fact| fact.datum_type.is_tdim()).count();
-    let numbers = facts.iter().find(|fact| !fact.datum_type.is_tdim());
-    let dt = match numbers {
-        Some(_) if sizes > 0 && facts.iter().all(|fact| fact.konst.is_some()) => TDim::datum_type(),
-        Some(fact) => fact.datum_type,
-        None => TDim::datum_type(),
-    };
-    outlets.iter().map(|outlet| ctx.cast("sizes", *outlet, dt)).collect()
-}
-
-/// An input as numbers: where tract has an operator for numbers only.
-pub(super) fn numbers(ctx: &mut LayerContext, input: usize) -> TractResult<OutletId> {
-    let outlet = ctx.input(input)?;
-    if !ctx.type_of(outlet)?.is_tdim() {
-        return Ok(outlet);
-    }
-    let dt = ctx.output_type(0).filter(|dt| dt.is_integer()).unwrap_or(DatumType::I64);
-    ctx.cast("numbers", outlet, dt)
-}
-
 /// Operators that follow one another, of which the last one gets the layer's name.
 #[derive(Default)]
 pub(super) struct Chain {
@@ -178,31 +152,16 @@ fn divide(dim: &TDim, by: usize, what: &str) -> TractResult<TDim> {
 /// **Concat-1**: "axis" may be negative. The other dimensions are equal.
 fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let inputs = ctx.all_inputs()?;
-    let inputs = unify(ctx, &inputs)?;
+    let inputs = ctx.unify(&inputs)?;
     let shapes =
         inputs.iter().map(|input| ctx.shape_of(*input)).collect::<TractResult<Vec<_>>>()?;
     let first = shapes.first().context("there are no inputs, but must be one at least")?;
     let axis = ctx.axis("axis", ctx.attribute("axis")?, first.len())?;
-    for (number, shape) in shapes.iter().enumerate() {
-        ensure!(
-            shape.len() == first.len(),
-            "input {number} has rank {}, but input 0 has rank {}",
-            shape.len(),
-            first.len()
-        );
-        ensure!(
-            ctx.type_of(inputs[number])? == ctx.type_of(inputs[0])?,
-            "input {number} is of type {:?}, but input 0 of {:?}",
-            ctx.type_of(inputs[number])?,
-            ctx.type_of(inputs[0])?
-        );
-        for (other, (a, b)) in first.iter().zip(shape).enumerate() {
-            if other != axis {
-                ctx.equal(a, b, &format!("concatenates on axis {axis}"))?;
-            }
-        }
+    for shape in &shapes[1..] {
+        let doing = format!("concatenates on axis {axis}");
+        ctx.equal_shapes(first, shape, Some(axis), &doing)?;
     }
-    ctx.wire("", TypedConcat::new(axis), &inputs).map(|outlet| tvec!(outlet))
+    ctx.finish(TypedConcat::new(axis), &inputs)
 }
 
 /// The parts of an input along an axis, between positions that follow one another.
@@ -357,10 +316,10 @@ impl Bounds {
             None => None,
         };
         let shape = ctx.shape(input)?;
-        let dt = ctx.datum_type(input)?;
+        ctx.expect_integers(input, name)?;
         ensure!(
-            shape.len() <= 1 && (dt.is_integer() || dt.is_tdim()),
-            "input {input} ({name}) has shape {shape:?} and type {dt:?}, but must be integers, of rank 1"
+            shape.len() <= 1,
+            "input {input} ({name}) has shape {shape:?}, but must have rank 0 or 1"
         );
         let count = match shape.first() {
             None => 1,
@@ -398,12 +357,10 @@ impl Chain {
             let (start, stop) = (bound(start), bound(stop));
             return self.slice(ctx, axis, dim, [start.as_ref(), stop.as_ref()], step);
         }
-        let scope = ctx.model.symbols.clone();
-        let len = scope.new_with_prefix("slice");
-        scope.add_assertion(format!("{len}>=0"))?;
+        let len = ctx.size_at_run_time("slice")?.to_dim();
         let elements = [start.1, stop.1];
         let bounds = [ctx.input(start.0.input)?, ctx.input(stop.0.input)?];
-        self.then("slice", DynSlice { axis, elements, step, len: len.to_dim() }, &bounds);
+        self.then("slice", DynSlice { axis, elements, step, len }, &bounds);
         Ok(())
     }
 }
@@ -437,7 +394,7 @@ fn slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         chain.slice_between(ctx, axis, &shape[axis], bounds, step)?;
     }
     let data = ctx.input(0)?;
-    chain.wire(ctx, data).map(|outlet| tvec!(outlet))
+    Ok(tvec!(chain.wire(ctx, data)?))
 }
 
 /// What an entry of the bounds of a StridedSlice is for.
@@ -537,7 +494,7 @@ fn strided_slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         }
     }
     let data = ctx.input(0)?;
-    chain.wire(ctx, data).map(|outlet| tvec!(outlet))
+    Ok(tvec!(chain.wire(ctx, data)?))
 }
 
 /// What each entry is for, by the masks.
@@ -602,7 +559,7 @@ fn pad(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let Some(mode) = mode else {
         let pads: Vec<[TDim; 2]> = begin.into_iter().zip(end).map(|(a, b)| [a, b]).collect();
         let value = if ctx.input_count() == 4 { Some(ctx.input(3)?) } else { None };
-        return pad_with_value(ctx, "", data, &pads, value).map(|outlet| tvec!(outlet));
+        return Ok(tvec!(pad_with_value(ctx, "", data, &pads, value)?));
     };
     let mut chain = Chain::default();
     for (axis, (before, after)) in begin.into_iter().zip(end).enumerate() {
@@ -610,7 +567,7 @@ fn pad(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             chain.take(ctx, axis, &shape[axis], Positions::Pad { mode, before, after })?;
         }
     }
-    chain.wire(ctx, data).map(|outlet| tvec!(outlet))
+    Ok(tvec!(chain.wire(ctx, data)?))
 }
 
 /// Pads with a value, or with zeros.
@@ -667,12 +624,9 @@ fn pad_with_value(
         return crop.wire_as(ctx, name, data);
     }
     let cropped = crop.wire_as(ctx, "cropped", data)?;
-    let value_rank = ctx.shape_of(value)?.len();
-    let flat = std::iter::repeat_n(AxisOp::Rm(0), value_rank);
-    let value = ctx.change_axes("value", value, flat)?;
-    let value =
-        ctx.change_axes("value", value, std::iter::repeat_n(AxisOp::Add(0), shape.len()))?;
-    let [mut whole, value] = *unify(ctx, &[cropped, value])? else { bail!("two are two") };
+    let value = ctx.one_element("value", value, shape.len())?;
+    let unified = ctx.unify(&[cropped, value])?;
+    let (mut whole, value) = (unified[0], unified[1]);
     let padded: Vec<usize> =
         (0..pads.len()).filter(|axis| pads[*axis].iter().any(|pad| !pad.is_zero())).collect();
     for (number, axis) in padded.iter().enumerate() {
@@ -760,7 +714,7 @@ fn reverse(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         chain.slice(ctx, axis, &shape[axis], [None, None], -1)?;
     }
     let data = ctx.input(0)?;
-    chain.wire(ctx, data).map(|outlet| tvec!(outlet))
+    Ok(tvec!(chain.wire(ctx, data)?))
 }
 
 /// **ReverseSequence-1**: along "seq_axis", as many elements as "seq_lengths" has for the position on "batch_axis".
@@ -776,12 +730,12 @@ fn reverse_sequence(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         "input 1 (seq_lengths) has shape {lengths:?}, but must have rank 1"
     );
     ctx.equal(&shape[batch_axis], &lengths[0], "has a length for each batch")?;
-    let (data, mut lengths) = (numbers(ctx, 0)?, ctx.input(1)?);
+    let (data, mut lengths) = (ctx.number_input(0)?, ctx.input(1)?);
     if ctx.type_of(lengths)?.is_float() {
         lengths = ctx.cast("lengths", lengths, DatumType::I64)?;
     }
     let op = ReverseSequence { batch_axis, seq_axis };
-    ctx.wire("", op, &[data, lengths]).map(|outlet| tvec!(outlet))
+    ctx.finish(op, &[data, lengths])
 }
 
 /// **ShuffleChannels-1**: the axis is `group` rows, which become columns.
@@ -797,7 +751,7 @@ fn shuffle_channels(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     chain.axis_op(AxisOp::Move(axis, axis + 1));
     chain.reshape(axis, &[in_group, group.to_dim()], std::slice::from_ref(channels));
     let data = ctx.input(0)?;
-    chain.wire(ctx, data).map(|outlet| tvec!(outlet))
+    Ok(tvec!(chain.wire(ctx, data)?))
 }
 
 /// What **DepthToSpace-1** and **SpaceToDepth-1** share: the shape, "block_size", and whether the blocks come before
@@ -835,7 +789,7 @@ fn depth_to_space(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         chain.reshape(axis, &[size.clone(), block.clone()], &[whole]);
     }
     let data = ctx.input(0)?;
-    chain.wire(ctx, data).map(|outlet| tvec!(outlet))
+    Ok(tvec!(chain.wire(ctx, data)?))
 }
 
 /// **SpaceToDepth-1**: the opposite of DepthToSpace.
@@ -858,7 +812,7 @@ fn space_to_depth(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let channels = (shape[1].clone() * block.pow(axes as u32)).simplify();
     chain.reshape(1, &depth, &[channels]);
     let data = ctx.input(0)?;
-    chain.wire(ctx, data).map(|outlet| tvec!(outlet))
+    Ok(tvec!(chain.wire(ctx, data)?))
 }
 
 /// What **BatchToSpace-2** and **SpaceToBatch-2** share: the shape, "block_shape" with the product of its elements,
@@ -920,7 +874,7 @@ fn batch_to_space(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         chain.contiguous(axis, dim, begin, end);
     }
     let data = ctx.input(0)?;
-    chain.wire(ctx, data).map(|outlet| tvec!(outlet))
+    Ok(tvec!(chain.wire(ctx, data)?))
 }
 
 /// **SpaceToBatch-2**: the opposite of BatchToSpace, with zeros for what was cut.
@@ -944,5 +898,5 @@ fn space_to_batch(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let mut parts: Vec<TDim> = block[1..].iter().map(|block| block.to_dim()).collect();
     parts.push(shape[0].clone());
     chain.reshape(0, &parts, &[(shape[0].clone() * product).simplify()]);
-    chain.wire(ctx, data).map(|outlet| tvec!(outlet))
+    Ok(tvec!(chain.wire(ctx, data)?))
 }

@@ -1,7 +1,7 @@
 //! Recurrent cells and sequences of them.
 
 use tract_core::internal::*;
-use tract_core::ops::array::{Range, Slice, TypedConcat};
+use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cast::cast;
 use tract_core::ops::change_axes::AxisOp;
@@ -361,15 +361,8 @@ fn expect_shape(
     expected: &[TDim],
 ) -> TractResult<()> {
     let shape = ctx.shape(input)?;
-    ensure!(
-        shape.len() == expected.len(),
-        "input {input} ({name}) has shape {shape:?}, but must have rank {}",
-        expected.len()
-    );
-    for (dim, expected) in shape.iter().zip(expected) {
-        ctx.equal(dim, expected, &format!("has {name} of shape {shape:?}"))?;
-    }
-    Ok(())
+    let doing = format!("has input {input} ({name}) of shape {shape:?}");
+    ctx.equal_shapes(&shape, expected, None, &doing)
 }
 
 /// **LSTMCell-1/4**, **GRUCell-3**, **RNNCell-3**: one step. X `[batch, input]`, the states
@@ -489,12 +482,7 @@ fn steps_within(
     input: usize,
     time: &TDim,
 ) -> TractResult<Option<OutletId>> {
-    let fact = ctx.fact(input)?;
-    ensure!(
-        fact.datum_type.is_integer() || fact.datum_type.is_tdim(),
-        "input {input} (sequence_lengths) is of type {:?}, but must be integers",
-        fact.datum_type
-    );
+    ctx.expect_integers(input, "sequence_lengths")?;
     let whole = match ctx.constant_opt(input)? {
         Some(_) => {
             let lengths = ctx.dims(input, "sequence_lengths")?;
@@ -508,17 +496,12 @@ fn steps_within(
             }
             lengths.iter().all(|length| length == time)
         }
-        None => fact.uniform_tdim.as_ref() == Some(time),
+        None => ctx.fact(input)?.uniform_tdim.as_ref() == Some(time),
     };
     if whole {
         return Ok(None);
     }
-    let mut limits = tvec!();
-    for (name, limit) in [("start", 0.to_dim()), ("end", time.clone()), ("step", 1.to_dim())] {
-        limits.push(ctx.add_const(name, tensor0(limit))?);
-    }
-    let steps = ctx.wire("steps", Range::new(time.clone()), &limits)?;
-    let steps = ctx.cast("steps", steps, DatumType::I64)?;
+    let steps = ctx.positions("steps", time)?;
     let steps = ctx.change_axes("steps", steps, [AxisOp::Add(0), AxisOp::Add(2)])?;
     let lengths = ctx.input(input)?;
     let lengths = ctx.wire("lengths", cast(DatumType::I64), &[lengths])?;

@@ -63,10 +63,10 @@ fn reduce(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
     let axes = axes_input(ctx)?;
     let input = ctx.input(0)?;
     if axes.is_empty() {
-        return match kind {
-            Kind::L1 | Kind::L2 => absolute(ctx, "", input).map(|output| tvec!(output)),
-            _ => Ok(tvec!(input)),
-        };
+        return Ok(tvec!(match kind {
+            Kind::L1 | Kind::L2 => absolute(ctx, "", input)?,
+            _ => input,
+        }));
     }
     let mut output = reduced(ctx, if keep_dims { "" } else { "reduced" }, kind, input, &axes)?;
     for (number, axis) in axes.iter().enumerate().rev().filter(|_| !keep_dims) {
@@ -117,20 +117,13 @@ fn reduced(
 
 /// tract has no absolute values of sizes.
 fn absolute(ctx: &mut LayerContext, suffix: &str, input: OutletId) -> TractResult<OutletId> {
-    let dt = ctx.type_of(input)?;
-    let input = ctx.cast("numbers", input, if dt.is_tdim() { DatumType::I64 } else { dt })?;
+    let input = ctx.numbers(input)?;
     ctx.wire(suffix, abs(), &[input])
 }
 
 /// The axes that the second input names.
 fn axes_input(ctx: &LayerContext) -> TractResult<TVec<usize>> {
     ctx.axes("axes", &ctx.integers(1, "axes")?, ctx.rank(0)?)
-}
-
-fn expect_floats(ctx: &LayerContext) -> TractResult<()> {
-    let dt = ctx.datum_type(0)?;
-    ensure!(dt.is_float(), "input 0 is of type {dt:?}, but must be floats");
-    Ok(())
 }
 
 /// The sum over axes, of which there is one at least.
@@ -207,10 +200,7 @@ fn in_single(
     compute: impl FnOnce(&mut LayerContext, &str, OutletId) -> TractResult<OutletId>,
 ) -> TractResult<OutletId> {
     let dt = ctx.type_of(input)?;
-    let input = match dt {
-        DatumType::F16 => ctx.cast("single", input, DatumType::F32)?,
-        _ => input,
-    };
+    let input = ctx.single("single", input)?;
     in_type(ctx, suffix, input, dt, compute)
 }
 
@@ -231,12 +221,12 @@ fn in_type(
 /// it does not count from the end.
 fn softmax_over(ctx: &mut LayerContext, kind: SoftmaxKind) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
-    expect_floats(ctx)?;
+    ctx.expect_floats(0, "data")?;
     let axis = ctx.attribute_or("axis", 1)?;
     ensure!(axis >= 0 || ctx.since() > 1, "axis is {axis}, but must be 0 or more in this revision");
     let axis = ctx.axis("axis", axis, ctx.rank(0)?)?;
     let input = ctx.input(0)?;
-    softmax(ctx, "", input, axis, kind).map(|output| tvec!(output))
+    Ok(tvec!(softmax(ctx, "", input, axis, kind)?))
 }
 
 /// A softmax, or its logarithm, along an axis.
@@ -316,7 +306,7 @@ fn mvn(
     axes: &[usize],
     epsilon: Option<Epsilon>,
 ) -> TractResult<TVec<OutletId>> {
-    expect_floats(ctx)?;
+    ctx.expect_floats(0, "data")?;
     let input = ctx.input(0)?;
     // OpenVINO does nothing then.
     if axes.is_empty() {
@@ -365,7 +355,7 @@ fn mvn_6(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// is `eps` at least. Without axes each element is divided by itself.
 fn normalize_l2(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
-    expect_floats(ctx)?;
+    ctx.expect_floats(0, "data")?;
     let axes = axes_input(ctx)?;
     let epsilon: f64 = ctx.attribute("eps")?;
     let limit = ctx.attribute_among("eps_mode", &[("add", false), ("max", true)], None)?;
@@ -375,7 +365,7 @@ fn normalize_l2(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let zero = ctx.scalar("zero", 0., dt, ctx.rank(0)?)?;
         let is_zero = ctx.wire("is_zero", TypedBinOp(comp_eq(), None), &[input, zero])?;
         let is_not = ctx.wire("is_not_zero", not(), &[is_zero])?;
-        return ctx.cast("", is_not, dt).map(|output| tvec!(output));
+        return Ok(tvec!(ctx.cast("", is_not, dt)?));
     }
     let output = in_single(ctx, "", input, |ctx, suffix, input| {
         divided_by_norm(ctx, suffix, input, &axes, epsilon, limit)
@@ -386,7 +376,7 @@ fn normalize_l2(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// **GRN-1**: divided by the square root of the sum of the squares over channels and of `bias`.
 fn grn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
-    expect_floats(ctx)?;
+    ctx.expect_floats(0, "data")?;
     let rank = ctx.rank(0)?;
     ensure!((2..=4).contains(&rank), "input 0 has rank {rank}, but must have 2 to 4");
     let bias: f64 = ctx.attribute("bias")?;
@@ -424,7 +414,7 @@ const MOST_WINDOW: usize = 1 << 16;
 /// each of the axes, which reaches `(size - 1) / 2` elements to both sides. Outside are zeros.
 fn lrn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
-    expect_floats(ctx)?;
+    ctx.expect_floats(0, "data")?;
     let (alpha, beta): (f64, f64) = (ctx.attribute("alpha")?, ctx.attribute("beta")?);
     let (bias, size): (f64, usize) = (ctx.attribute("bias")?, ctx.attribute("size")?);
     ensure!(size > 0, "size is 0, but must be 1 or more");
@@ -485,13 +475,9 @@ fn per_channel(
     let shape = ctx.shape(input)?;
     ensure!(shape.len() == 1, "input {input} ({name}) has rank {}, but must have 1", shape.len());
     ctx.equal(channels, &shape[0], &format!("has one {name} for each channel"))?;
+    ctx.expect_floats(input, name)?;
     let outlet = ctx.input(input)?;
-    let dt = ctx.type_of(outlet)?;
-    ensure!(dt.is_float(), "input {input} ({name}) is of type {dt:?}, but must be floats");
-    let outlet = match dt {
-        DatumType::F16 => ctx.cast(&format!("{name}_single"), outlet, DatumType::F32)?,
-        _ => outlet,
-    };
+    let outlet = ctx.single(&format!("{name}_single"), outlet)?;
     let axes = std::iter::once(AxisOp::Add(0)).chain((2..rank).map(AxisOp::Add));
     ctx.change_axes(&format!("{name}_per_channel"), outlet, axes)
 }
@@ -505,9 +491,8 @@ fn batch_norm_inference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let shape = ctx.shape(data)?;
     let rank = shape.len();
     ensure!(rank >= 2, "input {data} has rank {rank}, but must have 2 or more");
+    let dt = ctx.expect_floats(data, "data")?;
     let input = ctx.input(data)?;
-    let dt = ctx.type_of(input)?;
-    ensure!(dt.is_float(), "input {data} is of type {dt:?}, but must be floats");
     let gamma = per_channel(ctx, gamma, "gamma", &shape[1], rank)?;
     let beta = per_channel(ctx, beta, "beta", &shape[1], rank)?;
     let mean = per_channel(ctx, 3, "mean", &shape[1], rank)?;
@@ -522,14 +507,14 @@ fn batch_norm_inference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let factor = ctx.cast("factor_as_data", factor, dt)?;
     let summand = ctx.cast("summand_as_data", summand, dt)?;
     let scaled = ctx.wire("scaled", mul(), &[input, factor])?;
-    ctx.wire("", add(), &[scaled, summand]).map(|output| tvec!(output))
+    ctx.finish(add(), &[scaled, summand])
 }
 
 /// **GroupNormalization-12**: the channels in `num_groups` groups; each is normalised over its channels and
 /// over space, then scaled and shifted by channel.
 fn group_normalization(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
-    expect_floats(ctx)?;
+    ctx.expect_floats(0, "data")?;
     let groups: usize = ctx.attribute("num_groups")?;
     let epsilon: f64 = ctx.attribute("epsilon")?;
     let shape = ctx.shape(0)?;

@@ -72,13 +72,13 @@ impl<'a, 't> LayerContext<'a, 't> {
         let outlets = translate(self)?;
         let mut values = vec![];
         for (number, outlet) in outlets.into_iter().enumerate() {
-            values.push(self.finished(number, outlet)?);
+            values.push(self.in_declared_type(number, outlet)?);
         }
         Ok(values)
     }
 
     /// Sizes are `TDim` while they are symbolic and constant; everything else has the type of the file.
-    fn finished(&mut self, number: usize, outlet: OutletId) -> TractResult<Value> {
+    fn in_declared_type(&mut self, number: usize, outlet: OutletId) -> TractResult<Value> {
         let fact = self.model.outlet_fact(outlet)?.clone();
         if !fact.datum_type.is_tdim() {
             return Ok(Value::Outlet(outlet));
@@ -317,6 +317,12 @@ impl<'a, 't> LayerContext<'a, 't> {
         Ok(outlet)
     }
 
+    /// A value in the model. A constant is put there now.
+    pub(crate) fn wired(&mut self, value: &Value) -> TractResult<OutletId> {
+        let name = format!("{}.value", self.prefix);
+        self.translation.wired(self.model, &name, value)
+    }
+
     /// All inputs in the model.
     pub fn all_inputs(&mut self) -> TractResult<TVec<OutletId>> {
         (0..self.inputs.len()).map(|input| self.input(input)).collect()
@@ -513,6 +519,15 @@ impl<'a, 't> LayerContext<'a, 't> {
         let op = op.into();
         self.check_folding(&*op, inputs)?;
         self.model.wire_node(self.node_name(suffix), op, inputs)
+    }
+
+    /// Adds the node whose outputs are those of the layer, and which has its name.
+    pub fn finish(
+        &mut self,
+        op: impl Into<Box<dyn TypedOp>>,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        self.wire_all("", op, inputs)
     }
 
     /// The name for a node of this layer, one that the model does not have yet.
