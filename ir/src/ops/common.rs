@@ -6,6 +6,10 @@ use tract_core::ops::change_axes::AxisOp;
 
 use crate::translate::LayerContext;
 
+/// From this on, a bound of a slice means the end of an axis whose size is not known, and no pad is so wide.
+/// Writers have used 1e9 as well as the largest numbers of 32 and 64 bits.
+pub(super) const FAR: i64 = 1_000_000_000;
+
 // Checks of inputs. `name` is what the specification calls an input.
 impl LayerContext<'_, '_> {
     /// Checks that an input has floats, and gives their type.
@@ -150,6 +154,32 @@ impl LayerContext<'_, '_> {
             DatumType::F16 => self.cast(suffix, outlet, DatumType::F32),
             _ => Ok(outlet),
         }
+    }
+
+    /// Computes with single floats instead of half floats, whose sums are soon too large or too coarse. The last
+    /// node has the suffix.
+    pub(super) fn in_single(
+        &mut self,
+        suffix: &str,
+        input: OutletId,
+        compute: impl FnOnce(&mut Self, &str, OutletId) -> TractResult<OutletId>,
+    ) -> TractResult<OutletId> {
+        let dt = self.type_of(input)?;
+        let input = self.single("single", input)?;
+        self.in_type(suffix, input, dt, compute)
+    }
+
+    /// Computes something, and gives it another type. The last node has the suffix.
+    pub(super) fn in_type(
+        &mut self,
+        suffix: &str,
+        input: OutletId,
+        dt: DatumType,
+        compute: impl FnOnce(&mut Self, &str, OutletId) -> TractResult<OutletId>,
+    ) -> TractResult<OutletId> {
+        let same = self.type_of(input)? == dt;
+        let output = compute(self, if same { suffix } else { "computed" }, input)?;
+        self.cast(suffix, output, dt)
     }
 
     /// An outlet of one element with as many axes as are needed.

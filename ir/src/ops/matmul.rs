@@ -13,7 +13,8 @@ use tract_core::ops::logic::{Iff, comp_lte};
 use tract_core::ops::math::{add, mul, rsqrt};
 use tract_core::ops::nn::SoftmaxKind;
 
-use super::reduce::{softmax, sum};
+use super::reduce::sum;
+use super::softmax::softmax;
 use crate::operators::opaque::Opaque;
 use crate::operators::range::Range;
 use crate::registry::Registry;
