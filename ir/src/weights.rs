@@ -9,7 +9,7 @@ use tract_core::internal::*;
 
 use crate::document::ElementType;
 
-/// Where the bytes of a model's constants are.
+/// The bytes of a model's constants: where they are.
 #[derive(Clone)]
 pub enum Weights {
     /// Nowhere: a model without constants, or one whose weights are missing, and why.
@@ -29,6 +29,10 @@ pub enum Weights {
 
 impl Weights {
     /// Opens a weights file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> TractResult<Weights> {
         let path = path.as_ref();
         let open = || -> std::io::Result<Weights> {

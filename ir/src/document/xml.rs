@@ -100,18 +100,17 @@ fn id(node: Node, name: &str) -> Result<u64> {
 
 /// A list of names: a comma within a name is written with a backslash in front.
 fn names(text: &str) -> Vec<String> {
-    let mut names = vec![String::new()];
+    let mut names = vec![];
+    let mut name = String::new();
     let mut rest = text.chars().peekable();
     while let Some(letter) = rest.next() {
         match letter {
-            '\\' if rest.peek() == Some(&',') => {
-                rest.next();
-                names.last_mut().expect("there is a name").push(',');
-            }
-            ',' => names.push(String::new()),
-            letter => names.last_mut().expect("there is a name").push(letter),
+            '\\' if rest.peek() == Some(&',') => name.extend(rest.next()),
+            ',' => names.push(std::mem::take(&mut name)),
+            letter => name.push(letter),
         }
     }
+    names.push(name);
     names.retain(|name| !name.is_empty());
     names
 }

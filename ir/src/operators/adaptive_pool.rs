@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use super::{set_symbols, substituted};
+
 /// AdaptiveAvgPool-8 and AdaptiveMaxPool-8: pools whose windows follow from the sizes of the output.
 ///
 /// Input: [N, C, spatial axes], one to three of them, floats. Outputs: the mean or the greatest element of
@@ -134,19 +136,10 @@ impl TypedOp for AdaptivePool {
         Ok(facts)
     }
 
-    fn set_symbols(
-        &self,
-        _source: &TypedModel,
-        node: &TypedNode,
-        target: &mut TypedModel,
-        mapping: &HashMap<OutletId, OutletId>,
-        subs: &HashMap<Symbol, TDim>,
-    ) -> TractResult<TVec<OutletId>> {
-        let sizes =
-            self.sizes.iter().map(|size| size.substitute_all(subs)).collect::<TractResult<_>>()?;
-        let inputs: TVec<OutletId> = node.inputs.iter().map(|input| mapping[input]).collect();
-        target.wire_node(&node.name, AdaptivePool { sizes, ..self.clone() }, &inputs)
-    }
+    set_symbols!(|op, values| AdaptivePool {
+        sizes: substituted(&op.sizes, values)?,
+        ..op.clone()
+    });
 
     as_op!();
 }

@@ -6,6 +6,8 @@
 
 use tract_core::internal::*;
 
+use super::{set_symbols, substituted};
+
 /// A model within an operator, whose symbols are those of the model around it.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
@@ -43,8 +45,8 @@ impl Body {
         Ok(Body { model: Arc::new(model), stage })
     }
 
-    fn set_symbols(&self, subs: &HashMap<Symbol, TDim>) -> TractResult<Body> {
-        Ok(Body { model: Arc::new(self.model.set_symbols(subs)?), ..*self })
+    fn with_symbols(&self, values: &HashMap<Symbol, TDim>) -> TractResult<Body> {
+        Ok(Body { model: Arc::new(self.model.set_symbols(values)?), ..*self })
     }
 
     fn spawn(&self) -> TractResult<TypedSimpleState> {
@@ -82,11 +84,11 @@ fn run(
     state.run(inputs)
 }
 
-fn substituted(facts: &[TypedFact], subs: &HashMap<Symbol, TDim>) -> TractResult<TVec<TypedFact>> {
-    let fact = |fact: &TypedFact| {
-        let dims = fact.shape.iter().map(|dim| dim.substitute_all(subs));
-        Ok(fact.datum_type.fact(dims.collect::<TractResult<TVec<_>>>()?))
-    };
+fn facts_with_symbols(
+    facts: &[TypedFact],
+    values: &HashMap<Symbol, TDim>,
+) -> TractResult<TVec<TypedFact>> {
+    let fact = |fact: &TypedFact| Ok(fact.datum_type.fact(substituted(fact.shape.iter(), values)?));
     facts.iter().map(fact).collect()
 }
 
@@ -129,22 +131,11 @@ macro_rules! op_with_bodies {
                 Ok(self.facts.clone())
             }
 
-            fn set_symbols(
-                &self,
-                _source: &TypedModel,
-                node: &TypedNode,
-                target: &mut TypedModel,
-                mapping: &HashMap<OutletId, OutletId>,
-                subs: &HashMap<Symbol, TDim>,
-            ) -> TractResult<TVec<OutletId>> {
-                let inputs = node.inputs.iter().map(|input| mapping[input]).collect::<TVec<_>>();
-                let op = $op {
-                    $($body: self.$body.set_symbols(subs)?,)*
-                    facts: substituted(&self.facts, subs)?,
-                    ..self.clone()
-                };
-                target.wire_node(&node.name, op, &inputs)
-            }
+            set_symbols!(|op, values| $op {
+                $($body: op.$body.with_symbols(values)?,)*
+                facts: facts_with_symbols(&op.facts, values)?,
+                ..op.clone()
+            });
 
             fn declutter(
                 &self,

@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use super::set_symbols;
+
 /// Interpolate-1, -4 and -11, without the padding in front: some axes get other sizes.
 ///
 /// All modes work axis by axis: an element of the output's axis is made of a few elements of the input's,
@@ -386,21 +388,12 @@ impl TypedOp for Interpolate {
         Ok(Some(AxisChangeConsequence::new(model, node, Some(Box::new(op)), change)))
     }
 
-    fn set_symbols(
-        &self,
-        _source: &TypedModel,
-        node: &TypedNode,
-        target: &mut TypedModel,
-        mapping: &HashMap<OutletId, OutletId>,
-        subs: &HashMap<Symbol, TDim>,
-    ) -> TractResult<TVec<OutletId>> {
-        let mut op = self.clone();
-        for axis in &mut op.axes {
-            axis.size = axis.size.substitute_all(subs)?;
-        }
-        let inputs: TVec<OutletId> = node.inputs.iter().map(|input| mapping[input]).collect();
-        target.wire_node(&node.name, op, &inputs)
-    }
+    set_symbols!(|op, values| {
+        let resized =
+            |axis: &Axis| Ok(Axis { size: axis.size.substitute_all(values)?, ..axis.clone() });
+        let axes = op.axes.iter().map(resized).collect::<TractResult<_>>()?;
+        Interpolate { axes, ..op.clone() }
+    });
 
     as_op!();
 }

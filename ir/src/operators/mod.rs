@@ -13,10 +13,8 @@ pub(crate) mod range;
 pub(crate) mod reduction;
 mod reverse_sequence;
 mod scatter;
-pub(crate) mod separate;
 mod take;
 mod top_k;
-pub(crate) mod unannotated;
 pub(crate) mod variable;
 
 pub(crate) use reverse_sequence::ReverseSequence;
@@ -67,3 +65,30 @@ macro_rules! dispatch_number {
     };
 }
 use dispatch_number;
+
+/// The method of [`TypedOp`] in which symbols get their values: `$substituted` is the operator with them.
+macro_rules! set_symbols {
+    (|$op:ident, $values:ident| $substituted:expr) => {
+        fn set_symbols(
+            &self,
+            _source: &TypedModel,
+            node: &TypedNode,
+            target: &mut TypedModel,
+            mapping: &HashMap<OutletId, OutletId>,
+            $values: &HashMap<Symbol, TDim>,
+        ) -> TractResult<TVec<OutletId>> {
+            let $op = self;
+            let inputs: TVec<OutletId> = node.inputs.iter().map(|input| mapping[input]).collect();
+            target.wire_node(&node.name, $substituted, &inputs)
+        }
+    };
+}
+use set_symbols;
+
+/// Dimensions in which symbols have got their values.
+fn substituted<'a>(
+    dims: impl IntoIterator<Item = &'a TDim>,
+    values: &HashMap<Symbol, TDim>,
+) -> TractResult<TVec<TDim>> {
+    dims.into_iter().map(|dim| dim.substitute_all(values)).collect()
+}

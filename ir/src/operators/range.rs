@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use super::set_symbols;
+
 /// Numbers in steps whose ends are known when the model runs: Range-1 and Range-4.
 ///
 /// Inputs: start, stop and step, one element each, of any types that are numbers. Output: rank 1, the
@@ -87,6 +89,8 @@ impl TypedOp for Range {
         );
         Ok(tvec!(self.dt.fact([self.len.clone()])))
     }
+
+    set_symbols!(|op, values| Range { len: op.len.substitute_all(values)?, ..op.clone() });
 
     as_op!();
 }

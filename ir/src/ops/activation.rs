@@ -5,7 +5,7 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::{math, nn};
 
-use super::elementwise::{elementwise, number_type, same_type, unary};
+use super::elementwise::{elementwise, number_type, unary};
 use crate::operators::activation::{mish, soft_plus};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -43,30 +43,25 @@ fn with_number(
     ctx.wire(suffix, op, &[input, number])
 }
 
-/// The input, which must have floats.
-fn float_input(ctx: &mut LayerContext, input: usize) -> TractResult<OutletId> {
-    let outlet = ctx.input(input)?;
-    let dt = ctx.type_of(outlet)?;
-    ensure!(dt.is_float(), "input {input} is of type {dt:?}, but must have floats");
-    Ok(outlet)
-}
-
 /// All inputs, which must have floats of one type, with one rank.
 fn float_inputs(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    float_input(ctx, 0)?;
+    ctx.expect_floats(0, "data")?;
     let inputs = ctx.all_inputs()?;
-    same_type(ctx, &inputs)?;
+    ctx.same_type(&inputs)?;
     ctx.broadcast(&inputs)
 }
 
-/// The input as numbers: sizes become integers.
+/// The one input, which must have floats.
+fn float_input(ctx: &mut LayerContext) -> TractResult<OutletId> {
+    ctx.expect_inputs(1..=1)?;
+    ctx.expect_floats(0, "data")?;
+    ctx.input(0)
+}
+
+/// The one input, which must have numbers. Sizes become integers.
 fn number_input(ctx: &mut LayerContext) -> TractResult<OutletId> {
     ctx.expect_inputs(1..=1)?;
-    let mut input = ctx.input(0)?;
-    if ctx.type_of(input)?.is_tdim() {
-        let dt = ctx.output_type(0).filter(|dt| dt.is_integer()).unwrap_or(DatumType::I64);
-        input = ctx.cast("sizes", input, dt)?;
-    }
+    let input = ctx.number_input(0)?;
     number_type(ctx, input)?;
     Ok(input)
 }
@@ -81,8 +76,9 @@ fn relu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// axis; others are broadcast by NumPy's rules.
 fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
-    let (input, mut slope) = (float_input(ctx, 0)?, float_input(ctx, 1)?);
-    same_type(ctx, &[input, slope])?;
+    ctx.expect_floats(0, "data")?;
+    let (input, mut slope) = (ctx.input(0)?, ctx.input(1)?);
+    ctx.same_type(&[input, slope])?;
     let konst = ctx.model.outlet_fact(slope)?.konst.clone().filter(|slope| slope.len() == 1);
     if let Some(one) = konst.filter(|one| one.rank() <= ctx.rank(0).unwrap_or(0)) {
         let alpha = one.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?[0];
@@ -102,7 +98,7 @@ fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let positive = with_number(ctx, "positive", math::max(), operands[0], 0.)?;
     let negative = with_number(ctx, "negative", math::min(), operands[0], 0.)?;
     let scaled = ctx.wire("scaled", math::mul(), &[negative, operands[1]])?;
-    Ok(tvec!(ctx.wire("", math::add(), &[positive, scaled])?))
+    ctx.finish(math::add(), &[positive, scaled])
 }
 
 /// `x` above zero, and below `alpha * (exp(x) - 1)`.
@@ -123,8 +119,7 @@ fn wire_elu(
 
 /// **Elu-1**: `alpha` is an attribute.
 fn elu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    ctx.expect_inputs(1..=1)?;
-    let input = float_input(ctx, 0)?;
+    let input = float_input(ctx)?;
     let alpha = ctx.attribute("alpha")?;
     let (dt, rank) = (ctx.type_of(input)?, ctx.rank(0)?);
     let alpha = ctx.scalar("alpha", alpha, dt, rank)?;
@@ -136,7 +131,7 @@ fn selu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let inputs = float_inputs(ctx)?;
     let elu = wire_elu(ctx, "elu", inputs[0], inputs[1])?;
-    Ok(tvec!(ctx.wire("", math::mul(), &[elu, inputs[2]])?))
+    ctx.finish(math::mul(), &[elu, inputs[2]])
 }
 
 /// **Clamp-1**: to `min` and `max`. Of integers min is rounded up, and max down.
@@ -182,7 +177,7 @@ fn swish(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     let scaled = ctx.wire("scaled", math::mul(), &inputs)?;
     let sigmoid = elementwise(ctx, "sigmoid", nn::sigmoid(), scaled)?;
-    Ok(tvec!(ctx.wire("", math::mul(), &[inputs[0], sigmoid])?))
+    ctx.finish(math::mul(), &[inputs[0], sigmoid])
 }
 
 /// A tensor between 0 and 1.
@@ -193,8 +188,7 @@ fn between_0_and_1(ctx: &mut LayerContext, input: OutletId) -> TractResult<Outle
 
 /// **HSigmoid-5**: `min(max(x + 3, 0), 6) / 6`.
 fn hsigmoid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    ctx.expect_inputs(1..=1)?;
-    let input = float_input(ctx, 0)?;
+    let input = float_input(ctx)?;
     let scaled = with_number(ctx, "scaled", math::mul(), input, 1. / 6.)?;
     let moved = with_number(ctx, "moved", math::add(), scaled, 0.5)?;
     Ok(tvec!(between_0_and_1(ctx, moved)?))
@@ -211,9 +205,8 @@ fn hard_sigmoid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 
 /// **SoftSign-9**: `x / (1 + abs(x))`.
 fn softsign(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    ctx.expect_inputs(1..=1)?;
-    let input = float_input(ctx, 0)?;
+    let input = float_input(ctx)?;
     let size = ctx.wire("abs", math::abs(), &[input])?;
     let divisor = with_number(ctx, "plus_1", math::add(), size, 1.)?;
-    Ok(tvec!(ctx.wire("", math::div(), &[input, divisor])?))
+    ctx.finish(math::div(), &[input, divisor])
 }

@@ -147,18 +147,6 @@ pub(super) fn positive(pads: &[i64]) -> TVec<usize> {
     pads.iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect()
 }
 
-/// Half-precision floats as single, in which sums of many are taken.
-pub(super) fn in_single(
-    ctx: &mut LayerContext,
-    suffix: &str,
-    outlet: OutletId,
-) -> TractResult<OutletId> {
-    match ctx.type_of(outlet)? {
-        DatumType::F16 => ctx.cast(suffix, outlet, DatumType::F32),
-        _ => Ok(outlet),
-    }
-}
-
 /// Data with pads of zeros at spatial axes.
 pub(super) fn padded(
     ctx: &mut LayerContext,
@@ -217,7 +205,7 @@ impl Filters {
         let sizes: TVec<usize> = weights.iter().map(known).collect::<TractResult<_>>()?;
         ensure!(!sizes.contains(&0), "the weights have no elements: their shape is {sizes:?}");
         let outlet = ctx.input(1)?;
-        let mut outlet = in_single(ctx, "filters_single", outlet)?;
+        let mut outlet = ctx.single("filters_single", outlet)?;
         if !grouped {
             outlet = ctx.wire("one_group", AxisOp::Add(0), &[outlet])?;
         }
@@ -260,7 +248,7 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
     let shape = ctx.shape(0)?;
     ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
     let data = ctx.input(0)?;
-    let mut data = in_single(ctx, "single", data)?;
+    let mut data = ctx.single("single", data)?;
     for (axis, size) in shape.iter().enumerate().skip(2) {
         let (begin, end) = (window.pads_begin[axis - 2].min(0), window.pads_end[axis - 2].min(0));
         if (begin, end) == (0, 0) {
@@ -315,7 +303,7 @@ fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outl
     filters.outlet = ctx.wire("output_first", AxisOp::Move(1, 2), &[filters.outlet])?;
     let weights = filters.merged(ctx)?;
     let data = ctx.input(0)?;
-    let data = in_single(ctx, "single", data)?;
+    let data = ctx.single("single", data)?;
     // What is not cropped at the end is added there, and the kernel reaches into it; at the beginning
     // there is nothing to reach.
     let crop = PaddingSpec::Explicit(positive(&begin), positive(&end));

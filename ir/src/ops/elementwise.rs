@@ -1,15 +1,14 @@
 //! Operations of two tensors or one, element by element: arithmetic, comparisons, logic, bits.
 
-use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::{logic, math};
-use tract_ndarray::ArrayD;
 
+use super::sizes::{self, OfSizes, Relation, of_sizes};
 use crate::operators::arithmetic::Arithmetic;
-use crate::operators::unannotated::Unannotated;
+use crate::operators::opaque::Opaque;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -108,13 +107,7 @@ pub(super) fn aligned(ctx: &mut LayerContext, outlets: &[OutletId]) -> TractResu
         match mode {
             AutoBroadcast::Numpy => (),
             AutoBroadcast::None => {
-                ensure!(
-                    shape.len() == to.len(),
-                    "auto_broadcast is none, but the shapes {to:?} and {shape:?} differ"
-                );
-                for (a, b) in to.iter().zip(&shape) {
-                    ctx.equal(a, b, "has inputs of one shape")?;
-                }
+                ctx.equal_shapes(&to, &shape, None, "has auto_broadcast none")?;
             }
             AutoBroadcast::Pdpd => {
                 // OpenVINO writes this attribute with the first one's name in front.
@@ -153,183 +146,22 @@ fn operands(ctx: &mut LayerContext) -> TractResult<[OutletId; 2]> {
             *operand = ctx.cast("sizes", *operand, dt.unwrap_or(DatumType::I64))?;
         }
     } else {
-        same_type(ctx, &operands)?;
+        ctx.same_type(&operands)?;
     }
     let aligned = aligned(ctx, &operands)?;
     Ok([unannotated(ctx, aligned[0])?, unannotated(ctx, aligned[1])?])
 }
 
-/// Checks that inputs are of one element type, and gives it.
-pub(super) fn same_type(ctx: &LayerContext, outlets: &[OutletId]) -> TractResult<DatumType> {
-    let dt = ctx.type_of(outlets[0])?;
-    for outlet in outlets {
-        let other = ctx.type_of(*outlet)?;
-        ensure!(other == dt, "the inputs are of types {dt:?} and {other:?}, but must be of one");
-    }
-    Ok(dt)
-}
-
-/// Floats without what tract notes of them, which would be rounded ([`Unannotated`]).
+/// Floats without what tract notes of them, which would be rounded (see [`Opaque`]).
 fn unannotated(ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId> {
     let fact = ctx.model.outlet_fact(outlet)?;
     if fact.datum_type.is_float() && fact.uniform_tdim.is_some() {
-        return ctx.wire("unannotated", Unannotated, &[outlet]);
+        return ctx.wire("opaque", Opaque, &[outlet]);
     }
     Ok(outlet)
 }
 
-// Sizes.
-
-/// A constant that is computed element by element from two constants that have symbols, if it can be.
-fn of_sizes<T: Datum>(
-    ctx: &mut LayerContext,
-    f: impl Fn(&TDim, &TDim) -> Option<T>,
-) -> TractResult<Option<OutletId>> {
-    let mut operands = tvec!();
-    for input in 0..ctx.input_count() {
-        let outlet = ctx.input(input)?;
-        let fact = ctx.model.outlet_fact(outlet)?;
-        let dt = fact.datum_type;
-        if fact.konst.is_none() || !(dt.is_tdim() || dt.is_integer()) {
-            return Ok(None);
-        }
-        operands.push((outlet, dt));
-    }
-    if operands.len() != 2 || operands.iter().all(|(_, dt)| !dt.is_tdim()) {
-        return Ok(None);
-    }
-    let mut tensors = tvec!();
-    for (outlet, _) in operands {
-        let outlet = ctx.cast("symbols", outlet, DatumType::TDim)?;
-        tensors.push(ctx.model.outlet_fact(outlet)?.konst.clone().context("it is a constant")?);
-    }
-    let shape = multi_broadcast(&[tensors[0].shape(), tensors[1].shape()])?;
-    let (a, b) = (tensors[0].to_plain_array_view::<TDim>()?, tensors[1].to_plain_array_view()?);
-    let not_broadcast = || format!("{:?} and {:?} cannot be broadcast", a.shape(), b.shape());
-    let a = a.broadcast(&*shape).with_context(not_broadcast)?;
-    let b = b.broadcast(&*shape).with_context(not_broadcast)?;
-    let pairs = a.iter().zip(b.iter());
-    let pair = |(a, b)| if sizes::are_sizes(a, b) { f(a, b) } else { None };
-    let Some(elements) = pairs.map(pair).collect::<Option<Vec<T>>>() else { return Ok(None) };
-    let tensor = ArrayD::from_shape_vec(&*shape, elements)?.into_tensor();
-    ctx.add_const("of_sizes", tensor).map(Some)
-}
-
-/// What operations give for sizes that have symbols. Nothing where that depends on their values.
-mod sizes {
-    use tract_core::internal::*;
-
-    use super::Relation;
-
-    /// Numbers in sizes are below this, so that nothing overflows.
-    const MOST: u64 = 1 << 31;
-
-    /// The terms that a size may have: those of networks have few, and some operations double them.
-    const MOST_TERMS: usize = 100;
-
-    pub fn are_sizes(a: &TDim, b: &TDim) -> bool {
-        [a, b].into_iter().all(|dim| terms(dim).is_some_and(|terms| terms <= MOST_TERMS))
-    }
-
-    /// The number of terms, if no number in them is too large.
-    fn terms(dim: &TDim) -> Option<usize> {
-        let fits = |number: u64| (number < MOST).then_some(());
-        let sum =
-            |dims: &[TDim]| dims.iter().try_fold(1usize, |sum, dim| sum.checked_add(terms(dim)?));
-        Some(match dim {
-            TDim::Sym(_) => 1,
-            TDim::Val(number) => fits(number.unsigned_abs()).map(|_| 1)?,
-            TDim::MulInt(number, dim) => fits(number.unsigned_abs()).and(terms(dim))? + 1,
-            TDim::Div(dim, number) => fits(*number).and(terms(dim))? + 1,
-            TDim::Ge(a, b) | TDim::Eq(a, b) => terms(a)?.checked_add(terms(b)?)?,
-            TDim::Add(dims)
-            | TDim::Mul(dims)
-            | TDim::Min(dims)
-            | TDim::Max(dims)
-            | TDim::Broadcast(dims) => sum(dims)?,
-        })
-    }
-
-    pub fn add(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(a.clone() + b)
-    }
-
-    pub fn subtract(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(a.clone() - b)
-    }
-
-    pub fn multiply(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(a.clone() * b)
-    }
-
-    pub fn power(a: &TDim, b: &TDim) -> Option<TDim> {
-        let exponent = b.as_i64().filter(|exponent| (0..=4).contains(exponent))?;
-        Some((0..exponent).fold(1.to_dim(), |power, _| power * a))
-    }
-
-    pub fn squared_difference(a: &TDim, b: &TDim) -> Option<TDim> {
-        let difference = a.clone() - b;
-        Some(difference.clone() * &difference)
-    }
-
-    /// The quotient without what is behind the point, which is how `TDim` divides.
-    pub fn divide(a: &TDim, b: &TDim) -> Option<TDim> {
-        match b.as_i64() {
-            Some(0) => None,
-            Some(number) if number > 0 => Some(a.clone() / number as u64),
-            Some(number) => Some(-(a.clone() / number.unsigned_abs())),
-            // Where one is a multiple of the other.
-            None => a.maybe_div(b).ok().map(|(product, divisor)| product / divisor),
-        }
-    }
-
-    /// The quotient rounded down, whatever the sign of the dividend is.
-    pub fn floor_divide(a: &TDim, b: &TDim) -> Option<TDim> {
-        let number = match b.as_i64() {
-            Some(number) if number > 0 => number,
-            Some(_) => return None,
-            None => return divide(a, b).filter(|_| a.prove_positive_or_zero()),
-        };
-        let below = |dim: TDim| (dim + (number - 1)) / number as u64;
-        if a.prove_positive_or_zero() {
-            return Some(a.clone() / number as u64);
-        }
-        // As it is written to round up: `-(-size / number)`.
-        if a.prove_negative_or_zero() {
-            return Some(-below(-a.clone()));
-        }
-        Some(a.clone().maxi(0.to_dim()) / number as u64 - below((-a.clone()).maxi(0.to_dim())))
-    }
-
-    pub fn remainder(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(a.clone() - divide(a, b)? * b)
-    }
-
-    pub fn floor_mod(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(a.clone() - floor_divide(a, b)? * b)
-    }
-
-    pub fn maximum(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(match Relation::GreaterEqual.of_sizes(a, b) {
-            Some(true) => a.clone(),
-            Some(false) => b.clone(),
-            None => a.clone().maxi(b.clone()),
-        })
-    }
-
-    pub fn minimum(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(match Relation::LessEqual.of_sizes(a, b) {
-            Some(true) => a.clone(),
-            Some(false) => b.clone(),
-            None => a.clone().mini(b.clone()),
-        })
-    }
-}
-
 // Arithmetic.
-
-/// What an operation gives for two sizes, if that is known.
-type OfSizes = fn(&TDim, &TDim) -> Option<TDim>;
 
 /// Arithmetic with an operator for floats and one for integers.
 fn arithmetic(
@@ -343,7 +175,7 @@ fn arithmetic(
     }
     let operands = operands(ctx)?;
     let op = if number_type(ctx, operands[0])?.is_float() { floats } else { integers };
-    Ok(tvec!(ctx.wire("", op, &operands)?))
+    ctx.finish(op, &operands)
 }
 
 /// The element type of an outlet that must have numbers.
@@ -398,53 +230,13 @@ fn squared_difference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let operands = operands(ctx)?;
     if number_type(ctx, operands[0])?.is_float() {
         let difference = ctx.wire("difference", math::sub(), &operands)?;
-        return Ok(tvec!(ctx.wire("", math::square(), &[difference])?));
+        return ctx.finish(math::square(), &[difference]);
     }
     let difference = ctx.wire("difference", Arithmetic::Subtract.op(), &operands)?;
-    Ok(tvec!(ctx.wire("", Arithmetic::Multiply.op(), &[difference, difference])?))
+    ctx.finish(Arithmetic::Multiply.op(), &[difference, difference])
 }
 
 // Comparisons, logic, bits.
-
-#[derive(Clone, Copy)]
-enum Relation {
-    Equal,
-    NotEqual,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-}
-
-impl Relation {
-    /// Whether it holds between sizes, if that is the same whatever the symbols stand for.
-    fn of_sizes(self, a: &TDim, b: &TDim) -> Option<bool> {
-        let difference = (a.clone() - b).simplify();
-        let positive = if difference.prove_strict_positive() {
-            Some(true)
-        } else {
-            difference.prove_negative_or_zero().then_some(false)
-        };
-        let negative = if difference.prove_strict_negative() {
-            Some(true)
-        } else {
-            difference.prove_positive_or_zero().then_some(false)
-        };
-        let equal = match (positive, negative) {
-            (Some(false), Some(false)) => Some(true),
-            (Some(true), _) | (_, Some(true)) => Some(false),
-            _ => None,
-        };
-        match self {
-            Relation::Equal => equal,
-            Relation::NotEqual => equal.map(|equal| !equal),
-            Relation::Less => negative,
-            Relation::LessEqual => positive.map(|positive| !positive),
-            Relation::Greater => positive,
-            Relation::GreaterEqual => negative.map(|negative| !negative),
-        }
-    }
-}
 
 /// **Equal-1**, **NotEqual-1**, **Less-1**, **LessEqual-1**, **Greater-1**, **GreaterEqual-1**.
 fn compare(ctx: &mut LayerContext, relation: Relation) -> TractResult<TVec<OutletId>> {
@@ -466,7 +258,7 @@ fn compare(ctx: &mut LayerContext, relation: Relation) -> TractResult<TVec<Outle
         Relation::Greater => (logic::comp_lt(), [b, a]),
         Relation::GreaterEqual => (logic::comp_lte(), [b, a]),
     };
-    Ok(tvec!(ctx.wire("", TypedBinOp(op, None), &operands)?))
+    ctx.finish(TypedBinOp(op, None), &operands)
 }
 
 /// **LogicalAnd-1**, **LogicalOr-1**, **LogicalXor-1**, **Xor-1**: of booleans.
@@ -474,7 +266,7 @@ fn logical(ctx: &mut LayerContext, op: TypedBinOp) -> TractResult<TVec<OutletId>
     let operands = operands(ctx)?;
     let dt = ctx.type_of(operands[0])?;
     ensure!(dt == DatumType::Bool, "the inputs are of type {dt:?}, but must be booleans");
-    Ok(tvec!(ctx.wire("", op, &operands)?))
+    ctx.finish(op, &operands)
 }
 
 /// **BitwiseAnd-13**, **BitwiseOr-13**, **BitwiseXor-13**: of integers, and of booleans too.
@@ -485,7 +277,7 @@ fn bitwise(ctx: &mut LayerContext, op: TypedBinOp) -> TractResult<TVec<OutletId>
         dt == DatumType::Bool || dt.is_integer(),
         "the inputs are of type {dt:?}, but must be integers or booleans"
     );
-    Ok(tvec!(ctx.wire("", op, &operands)?))
+    ctx.finish(op, &operands)
 }
 
 /// **BitwiseLeftShift-15**, **BitwiseRightShift-15**: integers of which the second says by how many bits.
@@ -493,7 +285,7 @@ fn shift(ctx: &mut LayerContext, operation: Arithmetic) -> TractResult<TVec<Outl
     let operands = operands(ctx)?;
     let dt = ctx.type_of(operands[0])?;
     ensure!(dt.is_integer(), "the inputs are of type {dt:?}, but must be integers");
-    Ok(tvec!(ctx.wire("", operation.op(), &operands)?))
+    ctx.finish(operation.op(), &operands)
 }
 
 // One tensor.
@@ -518,8 +310,7 @@ pub(super) fn elementwise(
         return ctx.wire(suffix, op, &[input]);
     }
     if dt.is_tdim() {
-        let integers = ctx.output_type(0).filter(|dt| dt.is_integer()).unwrap_or(DatumType::I64);
-        let input = ctx.cast("sizes", input, integers)?;
+        let input = ctx.numbers(input)?;
         return elementwise(ctx, suffix, op, input);
     }
     ensure!(
@@ -566,5 +357,5 @@ fn is_finite(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let size = ctx.wire("abs", math::abs(), &[input])?;
     let rank = ctx.rank(0)?;
     let infinity = ctx.scalar("infinity", f64::INFINITY, dt, rank)?;
-    Ok(tvec!(ctx.wire("", TypedBinOp(logic::comp_lt(), None), &[size, infinity])?))
+    ctx.finish(TypedBinOp(logic::comp_lt(), None), &[size, infinity])
 }

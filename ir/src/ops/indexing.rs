@@ -1,14 +1,13 @@
 //! Operations with indices: what they read, write, choose and count.
 
 use tract_core::internal::*;
-use tract_core::ops::array::{CumSum, Range};
+use tract_core::ops::array::CumSum;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::{Iff, comp_eq};
 use tract_onnx_opl::non_zero::NonZero;
 use tract_openvino::{Gather, GatherNdRevision, GatherRevision, Operation, Revision};
 
-use super::movement::{numbers, unify};
 use crate::operators::{Addressing, GatherElements, Reduction, Scatter, TopK};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -83,29 +82,11 @@ fn gather_elements(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let (data, indices) = (ctx.shape(0)?, ctx.shape(1)?);
     let axis = ctx.axis("axis", ctx.attribute("axis")?, data.len())?;
-    expect_indices(ctx, 1)?;
-    ensure!(
-        data.len() == indices.len(),
-        "indices have rank {}, but must have that of data, which is {}",
-        indices.len(),
-        data.len()
-    );
-    for (other, (data, indices)) in data.iter().zip(&indices).enumerate() {
-        if other != axis {
-            ctx.equal(data, indices, &format!("gathers elements along axis {axis}"))?;
-        }
-    }
+    ctx.expect_integers(1, "indices")?;
+    let doing = format!("gathers elements along axis {axis}");
+    ctx.equal_shapes(&data, &indices, Some(axis), &doing)?;
     let inputs = [ctx.input(0)?, ctx.input(1)?];
-    ctx.wire("", GatherElements { axis }, &inputs).map(|outlet| tvec!(outlet))
-}
-
-fn expect_indices(ctx: &LayerContext, input: usize) -> TractResult<()> {
-    let dt = ctx.datum_type(input)?;
-    ensure!(
-        dt.is_integer() || dt.is_tdim(),
-        "input {input} (indices) is of type {dt:?}, but must be integers"
-    );
-    Ok(())
+    ctx.finish(GatherElements { axis }, &inputs)
 }
 
 /// An operation that writes.
@@ -116,26 +97,22 @@ fn scatter(
     reduction: Reduction,
     use_init_val: bool,
 ) -> TractResult<TVec<OutletId>> {
-    expect_indices(ctx, 1)?;
+    ctx.expect_integers(1, "indices")?;
     let expected = addressing.updates_shape(&ctx.shape(0)?, &ctx.shape(1)?)?;
     let updates = ctx.shape(2)?;
-    ensure!(
-        updates.len() == expected.len(),
-        "updates have shape {updates:?}, but must have {expected:?}"
-    );
-    for (a, b) in expected.iter().zip(&updates) {
-        ctx.equal(a, b, "writes updates of the shape that data and indices say")?;
-    }
+    let doing = "writes updates of the shape that data and indices say";
+    ctx.equal_shapes(&expected, &updates, None, doing)?;
     let indices = ctx.input(1)?;
     let (data, updates) = match reduction {
         Reduction::None => (ctx.input(0)?, ctx.input(2)?),
-        _ => (numbers(ctx, 0)?, numbers(ctx, 2)?),
+        _ => (ctx.number_input(0)?, ctx.number_input(2)?),
     };
-    let [data, updates] = *unify(ctx, &[data, updates])? else { bail!("two are two") };
+    let unified = ctx.unify(&[data, updates])?;
+    let (data, updates) = (unified[0], unified[1]);
     let boolean = ctx.type_of(data)? == DatumType::Bool && reduction != Reduction::None;
     if !boolean {
         let op = Scatter { operator, addressing, reduction, use_init_val };
-        return ctx.wire("", op, &[data, indices, updates]).map(|outlet| tvec!(outlet));
+        return ctx.finish(op, &[data, indices, updates]);
     }
     // Of booleans the sum and the maximum are "or", the product and the minimum "and".
     let reduction = match reduction {
@@ -147,7 +124,7 @@ fn scatter(
     let updates = ctx.cast("updates", updates, DatumType::U8)?;
     let op = Scatter { operator, addressing, reduction, use_init_val };
     let output = ctx.wire("numbers", op, &[data, indices, updates])?;
-    ctx.cast("", output, DatumType::Bool).map(|outlet| tvec!(outlet))
+    Ok(tvec!(ctx.cast("", output, DatumType::Bool)?))
 }
 
 /// **ScatterUpdate-3**: `updates` has, in the place of "axis", the axes of `indices`.
@@ -210,21 +187,12 @@ fn select(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let shapes =
             inputs.iter().map(|input| ctx.shape_of(*input)).collect::<TractResult<Vec<_>>>()?;
         for shape in &shapes[1..] {
-            ensure!(shape.len() == shapes[0].len(), "shapes {shapes:?} are not equal");
-            for (a, b) in shapes[0].iter().zip(shape) {
-                ctx.equal(a, b, "does not broadcast")?;
-            }
+            ctx.equal_shapes(&shapes[0], shape, None, "does not broadcast")?;
         }
     }
-    let values = unify(ctx, &inputs[1..])?;
-    ensure!(
-        ctx.type_of(values[0])? == ctx.type_of(values[1])?,
-        "inputs 1 and 2 are of types {:?} and {:?}, but must have the same",
-        ctx.type_of(values[0])?,
-        ctx.type_of(values[1])?
-    );
+    let values = ctx.unify(&inputs[1..])?;
     let inputs = ctx.broadcast(&[inputs[0], values[0], values[1]])?;
-    ctx.wire("", Iff, &inputs).map(|outlet| tvec!(outlet))
+    ctx.finish(Iff, &inputs)
 }
 
 /// **TopK-1**, **TopK-3**, **TopK-11**: the outputs are values and indices. "sort" by index is by the position in the
@@ -238,30 +206,21 @@ fn top_k(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let by_position = ctx.attribute_among("sort", &sorts, None)?;
     let index_type = match ctx.since() {
         1 => DatumType::I32,
-        _ => ctx.attribute_or("index_element_type", DatumType::I32)?,
+        _ => ctx.index_type("index_element_type", DatumType::I32)?,
     };
-    ensure!(
-        [DatumType::I32, DatumType::I64].contains(&index_type),
-        "attribute index_element_type is {index_type:?}, but must be i32 or i64"
-    );
-    let data = numbers(ctx, 0)?;
-    let dt = ctx.type_of(data)?;
-    ensure!(dt.is_number(), "input 0 is of type {dt:?}, but must be numbers");
+    ctx.expect_numbers(0, "data")?;
+    let data = ctx.number_input(0)?;
     let outputs = if ctx.constant_opt(1)?.is_some() {
-        let [k] = &*ctx.dims(1, "k")? else {
-            bail!("input 1 (k) has shape {:?}, but must have one element", ctx.shape(1)?)
-        };
-        ensure!(k.as_i64().is_none_or(|k| k >= 0), "input 1 (k) is {k}, but must be 0 or more");
+        ctx.expect_one_element(1, "k")?;
+        let k = &ctx.sizes(1, "k")?[0];
         let op = TopK { axis, greatest, by_position, k: k.clone(), k_is_input: false };
-        ctx.wire_all("", op, &[data])?
+        ctx.finish(op, &[data])?
     } else {
-        expect_indices(ctx, 1)?;
-        let scope = ctx.model.symbols.clone();
-        let k = scope.new_with_prefix("k");
-        scope.add_assertion(format!("{k}>=0"))?;
+        ctx.expect_integers(1, "k")?;
+        let k = ctx.size_at_run_time("k")?.to_dim();
         let inputs = [data, ctx.input(1)?];
-        let op = TopK { axis, greatest, by_position, k: k.to_dim(), k_is_input: true };
-        ctx.wire_all("", op, &inputs)?
+        let op = TopK { axis, greatest, by_position, k, k_is_input: true };
+        ctx.finish(op, &inputs)?
     };
     let indices = ctx.cast("indices", outputs[1], index_type)?;
     Ok(tvec!(outputs[0], indices))
@@ -272,28 +231,21 @@ fn cum_sum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=2)?;
     let axis = if ctx.input_count() == 2 { ctx.integer(1, "axis")? } else { 0 };
     let axis = ctx.axis("axis", axis, ctx.rank(0)?)?;
-    let data = numbers(ctx, 0)?;
-    let dt = ctx.type_of(data)?;
-    ensure!(dt.is_number(), "input 0 is of type {dt:?}, but must be numbers");
+    ctx.expect_numbers(0, "data")?;
+    let data = ctx.number_input(0)?;
     let (exclusive, reverse) =
         (ctx.attribute_or("exclusive", false)?, ctx.attribute_or("reverse", false)?);
-    ctx.wire("", CumSum { axis, exclusive, reverse }, &[data]).map(|outlet| tvec!(outlet))
+    ctx.finish(CumSum { axis, exclusive, reverse }, &[data])
 }
 
 /// **NonZero-3**: a column of coordinates for each element that is not 0. How many they are is a symbol, unless the
 /// input is a constant.
 fn non_zero(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
-    let output_type = ctx.attribute_or("output_type", DatumType::I64)?;
-    ensure!(
-        [DatumType::I32, DatumType::I64].contains(&output_type),
-        "attribute output_type is {output_type:?}, but must be i32 or i64"
-    );
-    let data = numbers(ctx, 0)?;
+    let output_type = ctx.index_type("output_type", DatumType::I64)?;
+    let data = ctx.number_input(0)?;
     let constant = ctx.model.outlet_fact(data)?.konst.clone();
-    let scope = ctx.model.symbols.clone();
-    let op = NonZero { count: scope.new_with_prefix("non_zero") };
-    scope.add_assertion(format!("{}>=0", op.count))?;
+    let op = NonZero { count: ctx.size_at_run_time("non_zero")? };
     let evaluated = match constant {
         Some(constant) => op.eval_out_of_plan(tvec!(constant.into_tvalue()))?,
         None => None,
@@ -305,7 +257,7 @@ fn non_zero(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             ctx.wire(suffix, op, &[data])?
         }
     };
-    ctx.cast("", coordinates, output_type).map(|outlet| tvec!(outlet))
+    Ok(tvec!(ctx.cast("", coordinates, output_type)?))
 }
 
 /// **OneHot-1**, **OneHot-16**: an index that is not in `[0, depth)` has "off_value" everywhere. In OneHot-16 negative
@@ -319,16 +271,11 @@ fn one_hot(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let modes = [("ignore_negative", false), ("ignore-negative", false), ("normalize", true)];
     let normalize =
         ctx.since() >= 16 && ctx.attribute_among("negative_indices_mode", &modes, Some(false))?;
-    expect_indices(ctx, 0)?;
-    let indices = numbers(ctx, 0)?;
+    ctx.expect_integers(0, "indices")?;
+    let indices = ctx.number_input(0)?;
     let indices = ctx.cast("indices", indices, DatumType::I64)?;
     let indices = ctx.change_axes("indices", indices, [AxisOp::Add(axis)])?;
-    let bounds = [0, depth, 1].map(tensor0::<i64>);
-    let mut range = vec![];
-    for bound in bounds {
-        range.push(ctx.add_const("bound", bound)?);
-    }
-    let positions = ctx.wire("positions", Range::new(depth.to_dim()), &range)?;
+    let positions = ctx.positions("positions", &depth.to_dim())?;
     let mut shape: TVec<TDim> = tvec![1.to_dim(); rank + 1];
     shape[axis] = depth.to_dim();
     let to = AxisOp::Reshape(0, tvec![depth.to_dim()], shape);
@@ -340,25 +287,12 @@ fn one_hot(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let also = ctx.wire("hot_before", TypedBinOp(comp_eq(), None), &[indices, before])?;
         hot = ctx.wire("hot", tract_core::ops::logic::or(), &[hot, also])?;
     }
-    let mut values = vec![hot];
+    let mut values = vec![];
     for (input, name) in [(2, "on_value"), (3, "off_value")] {
+        ctx.expect_one_element(input, name)?;
         let value = ctx.input(input)?;
-        let shape = ctx.shape_of(value)?;
-        ensure!(
-            shape.iter().all(|dim| dim.is_one()),
-            "input {input} ({name}) has shape {shape:?}, but must have one element"
-        );
-        let flat = std::iter::repeat_n(AxisOp::Rm(0), shape.len());
-        let value = ctx.change_axes(name, value, flat)?;
-        let axes = std::iter::repeat_n(AxisOp::Add(0), rank + 1);
-        values.push(ctx.change_axes(name, value, axes)?);
+        values.push(ctx.one_element(name, value, rank + 1)?);
     }
-    let [on, off] = *unify(ctx, &values[1..])? else { bail!("two are two") };
-    ensure!(
-        ctx.type_of(on)? == ctx.type_of(off)?,
-        "on_value is of type {:?}, but off_value of {:?}",
-        ctx.type_of(on)?,
-        ctx.type_of(off)?
-    );
-    ctx.wire("", Iff, &[values[0], on, off]).map(|outlet| tvec!(outlet))
+    let values = ctx.unify(&values)?;
+    ctx.finish(Iff, &[hot, values[0], values[1]])
 }

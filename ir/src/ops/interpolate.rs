@@ -18,8 +18,7 @@ pub(super) fn register(registry: &mut Registry) {
 /// Data with the zeros that `pads_begin` and `pads_end` put around it. Lists that are too short mean no pads
 /// of the last axes.
 fn padded_data(ctx: &mut LayerContext) -> TractResult<OutletId> {
-    let dt = ctx.datum_type(0)?;
-    ensure!(dt.is_number(), "data of type {dt:?} is not supported: it must be numbers");
+    let dt = ctx.expect_numbers(0, "data")?;
     let rank = ctx.rank(0)?;
     let pads = |name| -> TractResult<Vec<usize>> {
         let mut pads: Vec<usize> = ctx.attribute_or(name, vec![])?;
@@ -154,12 +153,8 @@ fn sizes(
     data: OutletId,
     axes: &[i64],
 ) -> TractResult<TVec<Axis>> {
-    let sizes = ctx.dims(input, name)?;
+    let sizes = ctx.sizes(input, name)?;
     let axes = positions(ctx, data, name, axes, sizes.len())?;
-    let negative = sizes.iter().find(|size| size.to_i64().is_ok_and(|size| size < 0));
-    if let Some(size) = negative {
-        bail!("input {input} ({name}) has {size}, but sizes must be 0 or more")
-    }
     Ok(axes.iter().zip(sizes).map(|(axis, size)| Axis { axis: *axis, size, scale: None }).collect())
 }
 
@@ -250,7 +245,7 @@ fn wire(
     if axes.is_empty() {
         return Ok(tvec!(data));
     }
-    Ok(tvec!(ctx.wire("", Interpolate { axes, mode, coordinates, antialias }, &[data])?))
+    ctx.finish(Interpolate { axes, mode, coordinates, antialias }, &[data])
 }
 
 /// **GridSample-9**: elements of the data [N, C, H, W] at the coordinates [N, H_out, W_out, 2] of a grid,
@@ -287,13 +282,8 @@ fn grid_sample_9(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         )?,
         align_corners: ctx.attribute_or("align_corners", false)?,
     };
-    for input in 0..2 {
-        let dt = ctx.datum_type(input)?;
-        ensure!(
-            dt.is_number(),
-            "input {input} of type {dt:?} is not supported: it must be numbers"
-        );
-    }
+    ctx.expect_numbers(0, "data")?;
+    ctx.expect_numbers(1, "grid")?;
     let inputs = ctx.all_inputs()?;
-    Ok(tvec!(ctx.wire("", op, &inputs)?))
+    ctx.finish(op, &inputs)
 }

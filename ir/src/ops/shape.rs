@@ -27,7 +27,7 @@ pub(super) fn register(registry: &mut Registry) {
 fn shape_of(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let shape = ctx.shape(0)?;
-    ctx.add_const("shape", tensor1(&shape)).map(|output| tvec!(output))
+    Ok(tvec!(ctx.add_const("shape", tensor1(&shape))?))
 }
 
 /// The product of sizes, whose numbers must not be too large to be counted.
@@ -123,7 +123,7 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     // Where the groups of axes are not found, all axes are one group.
     let changes = to_axis_ops_with_onnx_rules(&from, &to, true)
         .unwrap_or_else(|_| tvec!(AxisOp::Reshape(0, from.clone(), to.clone())));
-    ctx.change_axes("", input, changes).map(|output| tvec!(output))
+    Ok(tvec!(ctx.change_axes("", input, changes)?))
 }
 
 /// **Squeeze-1**, **-15**: without the axes that are named, of size 1, or without all of size 1 where none is
@@ -156,7 +156,7 @@ fn squeeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     };
     let input = ctx.input(0)?;
     let changes = removed.into_iter().rev().map(AxisOp::Rm);
-    ctx.change_axes("", input, changes).map(|output| tvec!(output))
+    Ok(tvec!(ctx.change_axes("", input, changes)?))
 }
 
 /// **Unsqueeze-1**: with axes of size 1. They count in the output's rank.
@@ -166,7 +166,7 @@ fn unsqueeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let rank = ctx.rank(0)? + axes.len();
     let axes = ctx.axes("axes", &axes, rank)?;
     let input = ctx.input(0)?;
-    ctx.change_axes("", input, axes.into_iter().map(AxisOp::Add)).map(|output| tvec!(output))
+    Ok(tvec!(ctx.change_axes("", input, axes.into_iter().map(AxisOp::Add))?))
 }
 
 /// **Transpose-1**: "order" says which axis of the input each axis of the output is. None at all reverses
@@ -186,7 +186,7 @@ fn transpose(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         order.iter().map(|axis| ctx.axis("order", *axis, rank)).collect::<TractResult<_>>()?
     };
     let input = ctx.input(0)?;
-    ctx.change_axes("", input, perm_to_ops(&order)).map(|output| tvec!(output))
+    Ok(tvec!(ctx.change_axes("", input, perm_to_ops(&order))?))
 }
 
 /// Exporters write the larger of a size and 1. It is the size, but for a tensor without elements, and as that
@@ -224,9 +224,7 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         Some(BroadcastMode::Numpy),
     )?;
     let data = ctx.shape(0)?;
-    let target: TVec<TDim> = ctx.dims(1, "target_shape")?.into_iter().map(without_one).collect();
-    let negative = target.iter().find(|dim| dim.as_i64().is_some_and(|dim| dim < 0));
-    ensure!(negative.is_none(), "target_shape is {target:?}, but must be sizes");
+    let target: TVec<TDim> = ctx.sizes(1, "target_shape")?.into_iter().map(without_one).collect();
     // Where the axes of data are in the output.
     let positions: TVec<usize> = if mode == BroadcastMode::Explicit {
         let mapping = ctx.integers(2, "axes_mapping")?;
@@ -267,15 +265,13 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         return Ok(tvec!(input));
     }
     let op = MultiBroadcastTo { shape: output.into() };
-    ctx.wire("", op, &[input]).map(|output| tvec!(output))
+    ctx.finish(op, &[input])
 }
 
 /// **Tile-1**: each axis repeated. The shorter of shape and "repeats" has ones in front.
 fn tile(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
-    let mut repeats = ctx.dims(1, "repeats")?;
-    let negative = repeats.iter().find(|dim| dim.as_i64().is_some_and(|dim| dim < 0));
-    ensure!(negative.is_none(), "repeats is {repeats:?}, but must not be negative");
+    let mut repeats = ctx.sizes(1, "repeats")?;
     let input = ctx.input(0)?;
     let missing = repeats.len().saturating_sub(ctx.rank(0)?);
     let input = ctx.change_axes("fix_rank", input, std::iter::repeat_n(AxisOp::Add(0), missing))?;
@@ -283,7 +279,7 @@ fn tile(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     while repeats.len() < rank {
         repeats.insert(0, 1.to_dim());
     }
-    ctx.wire("", Tile { multipliers: repeats }, &[input]).map(|output| tvec!(output))
+    ctx.finish(Tile { multipliers: repeats }, &[input])
 }
 
 /// **Range-4**: from "start" on in steps, without "stop", in `output_type`. **Range-1** has the type of its
@@ -296,8 +292,7 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     };
     ensure!(dt.is_number() && !dt.is_quantized(), "a range of type {dt:?} is not supported");
     for (input, name) in ["start", "stop", "step"].into_iter().enumerate() {
-        let volume = volume(&ctx.shape(input)?)?;
-        ensure!(volume.is_one(), "input {input} ({name}) must have one element");
+        ctx.expect_one_element(input, name)?;
     }
     let numbers = [whole_number(ctx, 0)?, whole_number(ctx, 1)?, whole_number(ctx, 2)?];
     let inputs = ctx.all_inputs()?;
@@ -307,11 +302,11 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let distance = (stop.clone() - start).simplify();
         if is_size(&distance) {
             let len = distance.divceil(usize::try_from(step)?);
-            return ctx.wire("", Range::new(dt, len), &inputs).map(|output| tvec!(output));
+            return ctx.finish(Range::new(dt, len), &inputs);
         }
     }
     let len = ctx.model.symbols.new_with_prefix("range");
-    ctx.wire("", Range::new(dt, len.to_dim()), &inputs).map(|output| tvec!(output))
+    ctx.finish(Range::new(dt, len.to_dim()), &inputs)
 }
 
 /// The one element of an input, if it is a whole number that is known now, for all sizes of the inputs: a

@@ -49,7 +49,7 @@ fn convert_to(ctx: &mut LayerContext, dt: DatumType) -> TractResult<TVec<OutletI
     if from.is_tdim() && [DatumType::I64, DatumType::I32].contains(&dt) {
         return Ok(tvec!(input));
     }
-    ctx.cast("", input, dt).map(|output| tvec!(output))
+    Ok(tvec!(ctx.cast("", input, dt)?))
 }
 
 /// **Identity-16**: the input.

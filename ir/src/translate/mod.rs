@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tract_core::internal::*;
+use tract_core::ops::cast::cast;
 
 pub use attribute::FromAttribute;
 pub(crate) use dimensions::is_size;
@@ -141,18 +142,10 @@ impl Translation<'_> {
         }
         let outputs = self.graph(model, graph, "", inputs)?;
         let mut outlets = vec![];
-        for (number, value) in outlets_and_types(graph, outputs).enumerate() {
-            let (value, dt) = value;
+        for (number, value) in outputs.iter().enumerate() {
             let names = graph.output_names(number);
             let name = names.first().map_or("output", |name| name).to_string();
-            let mut outlet = self.wired(model, &name, &value)?;
-            // Sizes are `TDim` inside.
-            if let Some(dt) =
-                dt.filter(|_| model.outlet_fact(outlet).is_ok_and(|it| it.datum_type.is_tdim()))
-            {
-                let name = model.unique_name(format!("{name}.cast")).into_owned();
-                outlet = model.wire_node(name, tract_core::ops::cast::cast(dt), &[outlet])?[0];
-            }
+            let outlet = self.result(model, &name, value, graph.result_type(number))?;
             model.set_outlet_label(outlet, name)?;
             outlets.push(outlet);
         }
@@ -241,18 +234,23 @@ impl Translation<'_> {
         };
         model.add_const(name, tensor)
     }
-}
 
-/// The values of results with the types that the file states for them.
-fn outlets_and_types(
-    graph: &Graph,
-    values: Vec<Value>,
-) -> impl Iterator<Item = (Value, Option<DatumType>)> {
-    graph.results.iter().zip(values).map(|(result, value)| {
-        let source = graph.layers[*result].inputs.first();
-        let element_type = source.and_then(|source| graph.output(*source).element_type);
-        (value, element_type.and_then(datum_type))
-    })
+    /// The value of a result in the model. Sizes, which are `TDim` inside, have the type of the file.
+    pub fn result(
+        &self,
+        model: &mut TypedModel,
+        name: &str,
+        value: &Value,
+        element_type: Option<ElementType>,
+    ) -> TractResult<OutletId> {
+        let outlet = self.wired(model, name, value)?;
+        if !model.outlet_fact(outlet)?.datum_type.is_tdim() {
+            return Ok(outlet);
+        }
+        let dt = element_type.and_then(datum_type).unwrap_or(DatumType::I64);
+        let name = model.unique_name(format!("{name}.cast")).into_owned();
+        Ok(model.wire_node(name, cast(dt), &[outlet])?[0])
+    }
 }
 
 /// **Const-1**: "element_type", "shape", and the place of the bytes.

@@ -1,280 +1,13 @@
-//! Control flow.
+//! TensorIterator and Loop.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 use tract_core::internal::*;
 
-use crate::document::{Body, BodyRole, Graph, PortMap};
-use crate::operators::control;
-use crate::operators::control::{LoopInput, LoopOutput};
-use crate::registry::Registry;
+use super::{BodyModel, body, symbols, whole_constant};
+use crate::document::{Body, BodyRole, PortMap};
+use crate::operators::control::{self, LoopInput, LoopOutput};
 use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
-use crate::weights::datum_type;
-
-pub(super) fn register(registry: &mut Registry) {
-    registry.add("If", 8, if_8);
-    registry.add("TensorIterator", 1, iterate);
-    registry.add("Loop", 5, iterate);
-}
-
-/// **If-8**: one of two bodies, by the condition, which is the first input. Where that is a constant, the
-/// body that it chooses becomes a part of the model.
-///
-/// Otherwise the outputs of both must have one type and one rank. A size that is not the same in both is
-/// known when the model runs.
-fn if_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    let then_body = body(ctx, BodyRole::Then, "then_body")?;
-    let else_body = body(ctx, BodyRole::Else, "else_body")?;
-    let outputs = ctx.layer().outputs.len();
-    if let Some(condition) = ctx.constant_opt(0)? {
-        ensure!(
-            condition.len() == 1,
-            "input 0 (condition) has shape {:?}, but must be one value",
-            condition.shape()
-        );
-        let chosen = if condition.cast_to_scalar::<bool>()? { then_body } else { else_body };
-        let externals = externals(chosen)?;
-        let inputs = externals.iter().map(|input| ctx.input_value(*input));
-        let inputs = inputs.collect::<TractResult<Vec<_>>>()?;
-        let results = ctx.body(chosen, inputs)?;
-        let sources = output_sources(&chosen.outputs, outputs)?;
-        return sources.into_iter().map(|result| value_in_model(ctx, &results[result])).collect();
-    }
-    let condition = ctx.fact(0)?;
-    ensure!(
-        condition.rank() <= 1 && condition.shape.volume() == 1.to_dim(),
-        "input 0 (condition) has shape {:?}, but must be one value",
-        condition.shape
-    );
-    let before = symbols(ctx);
-    let mut node_inputs = tvec![ctx.input(0)?];
-    let mut branches = vec![];
-    for body in [then_body, else_body] {
-        let mut built = BodyModel::new(ctx);
-        let mut values = vec![];
-        for input in externals(body)? {
-            values.push(match whole_constant(ctx, input)? {
-                Some(constant) => constant,
-                None => {
-                    built.inputs.push(node_inputs.len());
-                    node_inputs.push(ctx.input(input)?);
-                    built.source(body, values.len(), ctx.fact(input)?.without_value())?
-                }
-            });
-        }
-        let results = built.translate(ctx, body, values)?;
-        let sources = output_sources(&body.outputs, outputs)?;
-        let chosen: Vec<OutletId> = sources.iter().map(|result| results[*result]).collect();
-        built.model.select_output_outlets(&chosen)?;
-        branches.push(built);
-    }
-    let [on_true, on_false] = &*branches else { bail!("If has two bodies") };
-    let mut facts = tvec![];
-    for output in 0..outputs {
-        let (a, b) = (on_true.model.output_fact(output)?, on_false.model.output_fact(output)?);
-        ensure!(
-            a.datum_type == b.datum_type && a.rank() == b.rank(),
-            "output {output} is of type {:?} and shape {:?} in then_body, but of type {:?} and shape {:?} in \
-             else_body: type and rank must be the same, as the condition is only known when the model runs",
-            a.datum_type,
-            a.shape,
-            b.datum_type,
-            b.shape
-        );
-        let mut shape = tvec![];
-        for (a, b) in a.shape.iter().zip(b.shape.iter()) {
-            let same = a == b && a.symbols().is_subset(&before);
-            shape.push(if same { a.clone() } else { size_at_run_time(ctx)? });
-        }
-        facts.push(a.datum_type.fact(shape));
-    }
-    let mut branches = branches.into_iter();
-    let (Some(on_true), Some(on_false)) = (branches.next(), branches.next()) else {
-        bail!("If has two bodies")
-    };
-    let op = control::If {
-        then_body: control::Body::new(on_true.model),
-        then_inputs: on_true.inputs,
-        else_body: control::Body::new(on_false.model),
-        else_inputs: on_false.inputs,
-        facts,
-    };
-    ctx.wire_all("", op, &node_inputs)
-}
-
-/// The body that must be there, without variables if it is a model of its own.
-fn body<'a>(ctx: &LayerContext<'a, '_>, role: BodyRole, name: &str) -> TractResult<&'a Body> {
-    let found = ctx.layer().bodies.iter().find(|body| body.role == role);
-    found.with_context(|| format!("there is no <{name}>"))
-}
-
-fn refuse_variables(graph: &Graph) -> TractResult<()> {
-    for layer in &graph.layers {
-        ensure!(
-            !["ReadValue", "Assign"].contains(&&*layer.operation),
-            "{layer} in a body: variables are supported in the network itself only"
-        );
-        layer.bodies.iter().try_for_each(|body| refuse_variables(&body.graph))?;
-    }
-    Ok(())
-}
-
-/// The layer's input that each parameter of a body is.
-fn externals(body: &Body) -> TractResult<Vec<usize>> {
-    let mut externals = vec![None; body.graph.parameters.len()];
-    for entry in &body.inputs {
-        externals[entry.internal] = entry.external;
-    }
-    let names = body.graph.parameters.iter().map(|layer| &body.graph.layers[*layer]);
-    let external = |(external, layer): (Option<usize>, _)| {
-        external.with_context(|| format!("no input of the layer is {layer} of the body"))
-    };
-    externals.into_iter().zip(names).map(external).collect()
-}
-
-/// The result of the body that each output of the layer is.
-fn output_sources(entries: &[PortMap], outputs: usize) -> TractResult<Vec<usize>> {
-    let entry = |output| entries.iter().rev().find(|entry| entry.external == Some(output));
-    let source = |output| {
-        let entry = entry(output).with_context(|| format!("output {output} has no port_map"))?;
-        Ok(entry.internal)
-    };
-    (0..outputs).map(source).collect()
-}
-
-fn value_in_model(ctx: &mut LayerContext, value: &Value) -> TractResult<OutletId> {
-    match value {
-        Value::Outlet(outlet) => Ok(*outlet),
-        Value::Half(tensor) => {
-            let tensor = tensor.cast_to::<f16>()?.into_owned();
-            ctx.add_const("result", tensor.into_arc_tensor())
-        }
-        value => {
-            let tensor = ctx.translation().tensor(value)?;
-            ctx.add_const("result", tensor)
-        }
-    }
-}
-
-/// An input that is the same constant whenever a body runs.
-fn whole_constant(ctx: &LayerContext, input: usize) -> TractResult<Option<Value>> {
-    match ctx.input_value(input)? {
-        Value::Outlet(_) => Ok(ctx.constant_opt(input)?.map(Value::Constant)),
-        value => Ok(Some(value)),
-    }
-}
-
-fn symbols(ctx: &LayerContext) -> HashSet<Symbol> {
-    ctx.model.symbols.all_symbols().into_iter().collect()
-}
-
-/// A dimension that gets its size when the model runs.
-fn size_at_run_time(ctx: &LayerContext) -> TractResult<TDim> {
-    let symbol = ctx.model.symbols.new_with_prefix("size");
-    ctx.model.symbols.add_assertion(format!("{symbol}>=0"))?;
-    Ok(symbol.to_dim())
-}
-
-/// The model of a body, and what goes into it.
-struct BodyModel {
-    model: TypedModel,
-    inputs: Vec<usize>,
-}
-
-impl BodyModel {
-    fn new(ctx: &LayerContext) -> BodyModel {
-        let model = TypedModel { symbols: ctx.model.symbols.clone(), ..TypedModel::default() };
-        BodyModel { model, inputs: vec![] }
-    }
-
-    /// An input of the model that is a parameter of the body.
-    fn source(&mut self, body: &Body, parameter: usize, fact: TypedFact) -> TractResult<Value> {
-        let layer = &body.graph.layers[body.graph.parameters[parameter]];
-        let name = self.model.unique_name(layer.name.clone()).into_owned();
-        self.model.add_source(name, fact).map(Value::Outlet)
-    }
-
-    /// Translates the body, and gives all its results.
-    fn translate(
-        &mut self,
-        ctx: &mut LayerContext,
-        body: &Body,
-        values: Vec<Value>,
-    ) -> TractResult<Vec<OutletId>> {
-        refuse_variables(&body.graph)?;
-        let results = ctx.body_into(&mut self.model, body, values)?;
-        let mut outlets = vec![];
-        for (result, value) in results.iter().enumerate() {
-            let layer = &body.graph.layers[body.graph.results[result]];
-            let outlet = ctx.translation().wired(&mut self.model, &layer.name, value)?;
-            let source = layer.inputs.first();
-            let declared = source.and_then(|it| body.graph.output(*it).element_type);
-            // Sizes are `TDim` inside.
-            outlets.push(match self.model.outlet_fact(outlet)?.datum_type.is_tdim() {
-                true => {
-                    let dt = declared.and_then(datum_type).unwrap_or(DatumType::I64);
-                    let name = self.model.unique_name(format!("{}.cast", layer.name)).into_owned();
-                    let op = tract_core::ops::cast::cast(dt);
-                    self.model.wire_node(name, op, &[outlet])?[0]
-                }
-                false => outlet,
-            });
-        }
-        Ok(outlets)
-    }
-}
-
-/// What a parameter of a loop's body is.
-#[derive(Clone, Copy)]
-enum Role {
-    Iteration,
-    Whole(usize),
-    Part { input: usize, parts: Parts },
-    State { input: usize, result: usize },
-}
-
-/// How an input is cut into parts, or an output is put together from them.
-#[derive(Clone, Copy)]
-struct Parts {
-    axis: i64,
-    size: usize,
-    backwards: bool,
-}
-
-/// "axis", "start", "end", "stride", "part_size" of an entry of the port map. Only whole axes are cut:
-/// from 0 to -1 in steps of part_size, or from -1 to 0 in steps of -part_size.
-fn parts(entry: &PortMap) -> TractResult<Option<Parts>> {
-    let number = |name: &str, default: i64| -> TractResult<i64> {
-        let Some(text) = entry.attributes.get(name) else { return Ok(default) };
-        text.trim().parse().map_err(|_| {
-            format_err!(
-                "{name} of an entry of the port_map is {text:?}, but must be a whole number"
-            )
-        })
-    };
-    if !entry.attributes.contains_key("axis") {
-        return Ok(None);
-    }
-    let axis = number("axis", 0)?;
-    let (start, end) = (number("start", 0)?, number("end", -1)?);
-    let (stride, size) = (number("stride", 1)?, number("part_size", 1)?);
-    let backwards = stride < 0;
-    let whole = if backwards { (-1, 0) } else { (0, -1) };
-    let size = usize::try_from(size).ok().filter(|size| *size > 0);
-    let (Some(size), true) = (size, (start, end) == whole) else {
-        bail!(
-            "an entry of the port_map has start {start}, end {end}, stride {stride}, part_size {:?}: only \
-             whole axes are supported, 0 to -1 forwards and -1 to 0 backwards, and parts of 1 or more",
-            entry.attributes.get("part_size")
-        )
-    };
-    ensure!(
-        usize::try_from(stride.unsigned_abs()) == Ok(size),
-        "an entry of the port_map has stride {stride} and part_size {size}, which must be the same"
-    );
-    Ok(Some(Parts { axis, size, backwards }))
-}
 
 /// **TensorIterator-1**, **Loop-5**: a body again and again. Inputs are cut along an axis, or go to each
 /// iteration, or start what an iteration hands to the next; outputs are those of the last iteration, or of
@@ -282,7 +15,7 @@ fn parts(entry: &PortMap) -> TractResult<Option<Parts>> {
 ///
 /// Of Loop the first two inputs are the number of iterations, where below zero means no limit, and whether
 /// there is one at all; a result of its body says whether there is another.
-fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let body = body(ctx, BodyRole::Iteration, "body")?;
     let is_loop = ctx.layer().operation == "Loop";
     let roles = roles(ctx, body)?;
@@ -306,11 +39,7 @@ fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             ctx.input_count()
         );
         for (input, name) in [(0, "trip_count"), (1, "execution_condition")] {
-            let shape = ctx.shape(input)?;
-            ensure!(
-                shape.len() <= 1 && shape.iter().all(|dim| *dim == 1.to_dim()),
-                "input {input} ({name}) has shape {shape:?}, but must be one value"
-            );
+            ctx.expect_one_element(input, name)?;
         }
         let count = ctx.input(0)?;
         node_inputs.push(ctx.cast("trip_count", count, DatumType::I64)?);
@@ -403,7 +132,7 @@ fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             };
             *dim = match total.filter(|total| total.symbols().is_subset(&before)) {
                 Some(total) => total,
-                None => size_at_run_time(ctx)?,
+                None => ctx.size_at_run_time("size")?.to_dim(),
             };
         }
         let output = entry.internal;
@@ -425,7 +154,16 @@ fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         goes_on,
         facts,
     };
-    ctx.wire_all("", op, &node_inputs)
+    ctx.finish(op, &node_inputs)
+}
+
+/// What a parameter of a loop's body is.
+#[derive(Clone, Copy)]
+enum Role {
+    Iteration,
+    Whole(usize),
+    Part { input: usize, parts: Parts },
+    State { input: usize, result: usize },
 }
 
 /// What each parameter of a loop's body is.
@@ -464,13 +202,46 @@ fn roles(ctx: &LayerContext, body: &Body) -> TractResult<Vec<Role>> {
     roles.into_iter().enumerate().map(role).collect()
 }
 
-/// An input as an outlet that is no symbolic size, as each iteration may have another value.
-fn in_type(ctx: &mut LayerContext, input: usize, dt: DatumType) -> TractResult<OutletId> {
-    let outlet = ctx.input(input)?;
-    match ctx.type_of(outlet)?.is_tdim() {
-        true => ctx.cast("initial", outlet, dt),
-        false => Ok(outlet),
+/// How an input is cut into parts, or an output is put together from them.
+#[derive(Clone, Copy)]
+struct Parts {
+    axis: i64,
+    size: usize,
+    backwards: bool,
+}
+
+/// "axis", "start", "end", "stride", "part_size" of an entry of the port map. Only whole axes are cut:
+/// from 0 to -1 in steps of part_size, or from -1 to 0 in steps of -part_size.
+fn parts(entry: &PortMap) -> TractResult<Option<Parts>> {
+    let number = |name: &str, default: i64| -> TractResult<i64> {
+        let Some(text) = entry.attributes.get(name) else { return Ok(default) };
+        text.trim().parse().map_err(|_| {
+            format_err!(
+                "{name} of an entry of the port_map is {text:?}, but must be a whole number"
+            )
+        })
+    };
+    if !entry.attributes.contains_key("axis") {
+        return Ok(None);
     }
+    let axis = number("axis", 0)?;
+    let (start, end) = (number("start", 0)?, number("end", -1)?);
+    let (stride, size) = (number("stride", 1)?, number("part_size", 1)?);
+    let backwards = stride < 0;
+    let whole = if backwards { (-1, 0) } else { (0, -1) };
+    let size = usize::try_from(size).ok().filter(|size| *size > 0);
+    let (Some(size), true) = (size, (start, end) == whole) else {
+        bail!(
+            "an entry of the port_map has start {start}, end {end}, stride {stride}, part_size {:?}: only \
+             whole axes are supported, 0 to -1 forwards and -1 to 0 backwards, and parts of 1 or more",
+            entry.attributes.get("part_size")
+        )
+    };
+    ensure!(
+        usize::try_from(stride.unsigned_abs()) == Ok(size),
+        "an entry of the port_map has stride {stride} and part_size {size}, which must be the same"
+    );
+    Ok(Some(Parts { axis, size, backwards }))
 }
 
 fn part_count(whole: &TDim, size: usize, axis: usize) -> TractResult<TDim> {
@@ -482,6 +253,15 @@ fn part_count(whole: &TDim, size: usize, axis: usize) -> TractResult<TDim> {
         );
     }
     Ok(whole.clone() / size)
+}
+
+/// An input as an outlet that is no symbolic size, as each iteration may have another value.
+fn in_type(ctx: &mut LayerContext, input: usize, dt: DatumType) -> TractResult<OutletId> {
+    let outlet = ctx.input(input)?;
+    match ctx.type_of(outlet)?.is_tdim() {
+        true => ctx.cast("initial", outlet, dt),
+        false => Ok(outlet),
+    }
 }
 
 /// The number of iterations of a Loop, if it is known: `goes_on` is what is known of the result that says
@@ -580,7 +360,7 @@ fn loop_body(
                     ctx.equal(old, new, "hands it from iteration to iteration")?;
                     continue;
                 }
-                changing.insert((parameter, axis), size_at_run_time(ctx)?);
+                changing.insert((parameter, axis), ctx.size_at_run_time("size")?.to_dim());
             }
         }
         if changing.len() == known {
