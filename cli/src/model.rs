@@ -15,7 +15,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{
 use tract_openvino::tract_onnx::{Onnx, WithOnnx, onnx};
 use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions, tract_nnef};
 use tract_openvino_ir::document::Document;
-use tract_openvino_ir::{Ir, ir};
+use tract_openvino_ir::{Ir, WithOpenVinoIr, ir};
 
 use crate::panics::{catch, during};
 use crate::report::{error_with_help, list, note, printable, unknown_name};
@@ -145,7 +145,7 @@ pub fn is_nnef(path: &Path) -> bool {
 
 /// The reader and writer of NNEF archives.
 pub fn nnef() -> tract_nnef::internal::Nnef {
-    tract_nnef::nnef().with_tract_resource().with_onnx().with_openvino()
+    tract_nnef::nnef().with_tract_resource().with_onnx().with_openvino().with_openvino_ir()
 }
 
 impl ReadingOptions {

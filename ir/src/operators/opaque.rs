@@ -3,7 +3,7 @@ use tract_core::internal::*;
 /// Its input, as it is: something that tract does not look behind when it rewrites a model.
 ///
 /// In front of a product, because tract leaves out what broadcasts one of its inputs, even if the product has
-/// the size of that axis from nowhere else. It cannot be saved to NNEF.
+/// the size of that axis from nowhere else.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Opaque;
 
