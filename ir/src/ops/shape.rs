@@ -299,12 +299,7 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let volume = volume(&ctx.shape(input)?)?;
         ensure!(volume.is_one(), "input {input} ({name}) must have one element");
     }
-    let constant = |input: usize| -> TractResult<Option<TDim>> {
-        let Some(tensor) = ctx.constant_opt(input)? else { return Ok(None) };
-        let is_size = tensor.datum_type().is_integer() || tensor.datum_type().is_tdim();
-        if !is_size { Ok(None) } else { Ok(crate::translate::tdims(&tensor)?.first().cloned()) }
-    };
-    let numbers = [constant(0)?, constant(1)?, constant(2)?];
+    let numbers = [whole_number(ctx, 0)?, whole_number(ctx, 1)?, whole_number(ctx, 2)?];
     let inputs = ctx.all_inputs()?;
     if let [Some(start), Some(stop), Some(step)] = &numbers
         && let Some(step @ 1..) = step.as_i64()
@@ -317,4 +312,19 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     let len = ctx.model.symbols.new_with_prefix("range");
     ctx.wire("", Range::new(dt, len.to_dim()), &inputs).map(|output| tvec!(output))
+}
+
+/// The one element of an input, if it is a whole number that is known now, for all sizes of the inputs: a
+/// constant, or a size that became a float.
+fn whole_number(ctx: &LayerContext, input: usize) -> TractResult<Option<TDim>> {
+    let Some(tensor) = ctx.constant_opt(input)? else {
+        return Ok(ctx.converted_size(input));
+    };
+    if tensor.datum_type().is_float() {
+        let number = tensor.cast_to_scalar::<f64>()?;
+        // Beyond, not all whole numbers are floats.
+        let whole = number.fract() == 0. && number.abs() < 9e15;
+        return Ok(whole.then(|| (number as i64).to_dim()));
+    }
+    Ok(crate::translate::tdims(&tensor)?.first().cloned())
 }

@@ -45,13 +45,9 @@ fn convert_to(ctx: &mut LayerContext, dt: DatumType) -> TractResult<TVec<OutletI
         (from == DatumType::String) == (dt == DatumType::String),
         "{from:?} cannot be converted to {dt:?}"
     );
-    if from.is_tdim() {
-        // Sizes stay symbolic in either of the types that shapes come in.
-        if [DatumType::I64, DatumType::I32].contains(&dt) {
-            return Ok(tvec!(input));
-        }
-        let numbers = ctx.cast("sizes", input, DatumType::I64)?;
-        return ctx.cast("", numbers, dt).map(|output| tvec!(output));
+    // Sizes stay symbolic in either of the types that shapes come in.
+    if from.is_tdim() && [DatumType::I64, DatumType::I32].contains(&dt) {
+        return Ok(tvec!(input));
     }
     ctx.cast("", input, dt).map(|output| tvec!(output))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tract_core::internal::*;
-use tract_core::ops::cast::cast;
+use tract_core::ops::cast::{Cast, cast};
 use tract_core::ops::change_axes::AxisOp;
 
 use super::{FromAttribute, Translation, Value};
@@ -398,6 +398,16 @@ impl<'a, 't> LayerContext<'a, 't> {
                 }
             )
         })
+    }
+
+    /// The size that an input is, where it is one that was converted to another type, and is symbolic.
+    pub(crate) fn converted_size(&self, input: usize) -> Option<TDim> {
+        let Value::Outlet(outlet) = self.inputs.get(input)? else { return None };
+        let node = self.model.node(outlet.node);
+        node.op_as::<Cast>()?;
+        let sizes = self.model.outlet_fact(*node.inputs.first()?).ok()?.konst.as_ref()?;
+        let is_one = sizes.datum_type().is_tdim() && sizes.len() == 1;
+        if is_one { tdims(sizes).ok()?.first().cloned() } else { None }
     }
 
     /// The integers of a constant input, of rank 0 or 1.
