@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tract_core::internal::*;
+use tract_core::ops::identity::Identity;
 
 pub use attribute::FromAttribute;
 pub(crate) use dimensions::is_size;
@@ -152,6 +153,14 @@ impl Translation<'_> {
             {
                 let name = model.unique_name(format!("{name}.cast")).into_owned();
                 outlet = model.wire_node(name, tract_core::ops::cast::cast(dt), &[outlet])?[0];
+            }
+            // An outlet has one name: that of an input, or of another output, stays.
+            if model.outlet_label(outlet).is_some() {
+                let fact = model.outlet_fact(outlet)?.without_value();
+                let node = model.unique_name(name.clone()).into_owned();
+                let node = model.add_node(node, Identity, tvec!(fact))?;
+                model.add_edge(outlet, InletId::new(node, 0))?;
+                outlet = node.into();
             }
             model.set_outlet_label(outlet, name)?;
             outlets.push(outlet);
