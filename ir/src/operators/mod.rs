@@ -1,5 +1,5 @@
-//! Operators that tract has not, or that panic there for values that a model may have. They cannot be saved to
-//! NNEF.
+//! Operators that tract has not, or that panic there for values that a model may have. Few can be saved to NNEF:
+//! `nnef.rs` has them.
 
 pub(crate) mod activation;
 pub(crate) mod adaptive_pool;
