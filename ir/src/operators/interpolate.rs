@@ -2,12 +2,12 @@ use tract_core::internal::*;
 
 use super::set_symbols;
 
-/// Interpolate-1, -4 and -11, without the padding in front: some axes get other sizes.
+/// Interpolate-1, -4 and -11, without their padding: some axes get other sizes.
 ///
-/// All modes work axis by axis: an element of the output's axis is made of a few elements of the input's,
-/// each with a weight. These are computed once for each axis, and then applied to all of the data.
+/// All modes work axis by axis. An element of the output is a sum of a few elements of the input, each with a
+/// weight. The weights are computed once for each axis, and then applied to all of the data.
 ///
-/// tract's own `Resize` has not all modes, and needs to know the sizes.
+/// tract's own `Resize` does not have all modes, and needs known sizes.
 ///
 /// NNEF has no such operator: a model with it cannot be saved.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +28,7 @@ pub(crate) struct Axis {
     pub axis: usize,
     /// The size of the output.
     pub size: TDim,
-    /// What coordinates are computed with, if it is not the size of the output by that of the input.
+    /// The scale of coordinates, if it is not the size of the output divided by that of the input.
     pub scale: Option<f32>,
 }
 

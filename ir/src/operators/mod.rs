@@ -1,5 +1,5 @@
-//! Operators that tract has not, or that panic there for values that a model may have. Few can be saved to NNEF:
-//! `nnef.rs` has them.
+//! Operators that tract does not have, or that fail there for values that a model may have. They cannot be
+//! saved to NNEF.
 
 pub(crate) mod activation;
 pub(crate) mod adaptive_pool;
@@ -24,8 +24,8 @@ pub(crate) use top_k::TopK;
 
 use tract_core::internal::*;
 
-/// The integers of a tensor. Those of type `u64` that are too large become the largest `i64`, which is out of
-/// every range too.
+/// The integers of a tensor. A `u64` that is too large becomes the largest `i64`, which is out of every
+/// range, too.
 fn integers(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<Vec<i64>> {
     let dt = tensor.datum_type();
     match dt {

@@ -1,8 +1,8 @@
-//! Operators that give their input as it is, because tract must not see what it is.
+//! Operators that give their input as it is, so that tract does not see what it is.
 
 use tract_core::internal::*;
 
-/// What both operators here have in common: data pass, and so do changes of axes.
+/// What both operators have in common: data and changes of axes pass through them.
 macro_rules! passes_data {
     ($op:ident, $name:literal) => {
         impl Op for $op {

@@ -29,7 +29,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("SoftSign", 9, softsign);
 }
 
-/// An operator of a tensor and a number.
+/// Wires an operator of a tensor and a number.
 fn with_number(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -72,8 +72,8 @@ fn relu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(with_number(ctx, "", math::max(), input, 0.)?))
 }
 
-/// **PRelu-1**: `x` below zero times a slope. A slope of rank 1 that is as long as axis 1 belongs to that
-/// axis; others are broadcast by NumPy's rules.
+/// **PRelu-1**: `x` where it is positive, and `slope * x` elsewhere. A slope of rank 1 that is as long as
+/// axis 1 belongs to that axis. Others are broadcast by NumPy's rules.
 fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     ctx.expect_floats(0, "data")?;
@@ -86,7 +86,7 @@ fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     let shape = ctx.shape_of(input)?;
     if let ([len], Some(channels)) = (&*ctx.shape_of(slope)?, shape.get(1)) {
-        // Where axis 1 is open, it is taken for the channels, unless the last axis is known to fit.
+        // If the size of axis 1 is open, the slope is taken to belong to it, unless it fits the last axis.
         let open = channels.as_i64().is_none() && !len.is_one() && shape.last() != Some(len);
         if channels == len || open {
             ctx.equal(channels, len, "has a slope for each channel")?;
@@ -101,7 +101,7 @@ fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(math::add(), &[positive, scaled])
 }
 
-/// `x` above zero, and below `alpha * (exp(x) - 1)`.
+/// `x` where it is positive, and `alpha * (exp(x) - 1)` elsewhere.
 fn wire_elu(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -109,7 +109,7 @@ fn wire_elu(
     alpha: OutletId,
 ) -> TractResult<OutletId> {
     let positive = with_number(ctx, "positive", math::max(), input, 0.)?;
-    // The exponential of a large number is infinite.
+    // For large numbers the exponential is infinite, and infinity times 0 is NaN.
     let negative = with_number(ctx, "negative", math::min(), input, 0.)?;
     let exp = elementwise(ctx, "exp", math::exp(), negative)?;
     let below = with_number(ctx, "minus_1", math::sub(), exp, 1.)?;
@@ -117,7 +117,7 @@ fn wire_elu(
     ctx.wire(suffix, math::add(), &[positive, scaled])
 }
 
-/// **Elu-1**: `alpha` is an attribute.
+/// **Elu-1**: `x` where it is positive, and `alpha * (exp(x) - 1)` elsewhere. `alpha` is an attribute.
 fn elu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let input = float_input(ctx)?;
     let alpha = ctx.attribute("alpha")?;
@@ -134,7 +134,7 @@ fn selu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(math::mul(), &[elu, inputs[2]])
 }
 
-/// **Clamp-1**: to `min` and `max`. Of integers min is rounded up, and max down.
+/// **Clamp-1**: limits elements to `[min, max]`. For integers, min is rounded up and max down.
 fn clamp(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let input = number_input(ctx)?;
     let (mut min, mut max): (f64, f64) = (ctx.attribute("min")?, ctx.attribute("max")?);
@@ -147,7 +147,8 @@ fn clamp(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(with_number(ctx, "", math::min(), above, max)?))
 }
 
-/// **Gelu-2**, **-7**: `approximation_mode` is `ERF` (the default, and in -2 the only one) or `TANH`.
+/// **Gelu-2**, **Gelu-7**: `approximation_mode` is `ERF` (the default, and all that revision 2 has) or
+/// `TANH`.
 fn gelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let modes = [("erf", false), ("tanh", true)];
     let approximate = ctx.attribute_among("approximation_mode", &modes, Some(false))?;
@@ -162,7 +163,7 @@ fn gelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     )
 }
 
-/// **Swish-4**: `x * sigmoid(beta * x)`. Inputs: data, and beta, which is 1 if it is not there.
+/// **Swish-4**: `x * sigmoid(beta * x)`. The optional second input is beta, which is 1 without it.
 fn swish(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=2)?;
     let inputs = float_inputs(ctx)?;
@@ -180,7 +181,7 @@ fn swish(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(math::mul(), &[inputs[0], sigmoid])
 }
 
-/// A tensor between 0 and 1.
+/// Limits elements to `[0, 1]`.
 fn between_0_and_1(ctx: &mut LayerContext, input: OutletId) -> TractResult<OutletId> {
     let above = with_number(ctx, "min", math::max(), input, 0.)?;
     with_number(ctx, "", math::min(), above, 1.)

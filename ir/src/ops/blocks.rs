@@ -16,7 +16,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("SpaceToBatch", 2, space_to_batch);
 }
 
-/// **ShuffleChannels-1**: the axis is `group` rows, which become columns.
+/// **ShuffleChannels-1**: `axis` is seen as a matrix with `group` rows, which is transposed.
 fn shuffle_channels(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let shape = ctx.shape(0)?;
@@ -32,8 +32,8 @@ fn shuffle_channels(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(chain.wire(ctx, data)?))
 }
 
-/// What **DepthToSpace-1** and **SpaceToDepth-1** share: the shape, "block_size", and whether the blocks come before
-/// the channels.
+/// What DepthToSpace and SpaceToDepth share: the shape of the data, `block_size`, and whether the position in
+/// the block comes first in the channels.
 fn depth_and_space(ctx: &LayerContext) -> TractResult<(TVec<TDim>, usize, bool)> {
     ctx.expect_inputs(1..=1)?;
     let shape = ctx.shape(0)?;
@@ -48,7 +48,8 @@ fn depth_and_space(ctx: &LayerContext) -> TractResult<(TVec<TDim>, usize, bool)>
     Ok((shape, block, ctx.attribute_among("mode", &modes, None)?))
 }
 
-/// **DepthToSpace-1**: "blocks_first" has the channels as blocks of channels, "depth_first" as channels of blocks.
+/// **DepthToSpace-1**: blocks of elements move from the channels to the spatial axes. `mode` says which comes
+/// first in the channels, the position in the block (`blocks_first`) or the output's channel (`depth_first`).
 fn depth_to_space(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let (shape, block, blocks_first) = depth_and_space(ctx)?;
     let axes = shape.len() - 2;
@@ -70,7 +71,8 @@ fn depth_to_space(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(chain.wire(ctx, data)?))
 }
 
-/// **SpaceToDepth-1**: the opposite of DepthToSpace.
+/// **SpaceToDepth-1**: blocks of elements move from the spatial axes to the channels. The opposite of
+/// DepthToSpace.
 fn space_to_depth(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let (shape, block, blocks_first) = depth_and_space(ctx)?;
     let axes = shape.len() - 2;
@@ -93,8 +95,8 @@ fn space_to_depth(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(chain.wire(ctx, data)?))
 }
 
-/// What **BatchToSpace-2** and **SpaceToBatch-2** share: the shape, "block_shape" with the product of its elements,
-/// and what is cut or put before and after each axis.
+/// What BatchToSpace and SpaceToBatch share: the shape of the data, `block_shape`, the product of its
+/// elements, and what is cropped or padded before and after each axis.
 type BatchAndSpace = (TVec<TDim>, Vec<usize>, usize, Vec<[TDim; 2]>);
 
 fn batch_and_space(ctx: &LayerContext, names: [&str; 2]) -> TractResult<BatchAndSpace> {
@@ -123,8 +125,7 @@ fn batch_and_space(ctx: &LayerContext, names: [&str; 2]) -> TractResult<BatchAnd
     Ok((shape, block, product, borders))
 }
 
-/// **BatchToSpace-2**: the batches are blocks of batches, whose elements go between those of the other axes, of which
-/// the ends are cut then.
+/// **BatchToSpace-2**: blocks of elements move from the batch to the other axes, which are then cropped.
 fn batch_to_space(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let (mut shape, block, product, crops) = batch_and_space(ctx, ["crops_begin", "crops_end"])?;
     let batches = divide(&shape[0], product, "the number of batches")?;
@@ -155,7 +156,8 @@ fn batch_to_space(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(chain.wire(ctx, data)?))
 }
 
-/// **SpaceToBatch-2**: the opposite of BatchToSpace, with zeros for what was cut.
+/// **SpaceToBatch-2**: the axes are padded with zeros, and blocks of elements move from them to the batch.
+/// The opposite of BatchToSpace.
 fn space_to_batch(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let (shape, block, product, pads) = batch_and_space(ctx, ["pads_begin", "pads_end"])?;
     let axes = shape.len() - 1;
@@ -179,7 +181,7 @@ fn space_to_batch(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(chain.wire(ctx, data)?))
 }
 
-/// A size that must be a multiple of a number, divided by it.
+/// Divides a size that must be a multiple of a number.
 fn divide(dim: &TDim, by: usize, what: &str) -> TractResult<TDim> {
     ensure!(by > 0, "{what} {dim} would be divided by 0");
     let quotient = dim.clone() / by;

@@ -1,4 +1,4 @@
-//! Operators that follow one another.
+//! A chain of operators, each on the output of the one before.
 
 use tract_core::internal::*;
 use tract_core::num_traits::Zero;
@@ -10,17 +10,17 @@ use super::indexing;
 use crate::operators::{Positions, Take};
 use crate::translate::LayerContext;
 
-/// The number of positions along an axis that are kept as a constant.
+/// The most positions along an axis that are kept as a constant.
 const MOST_POSITIONS: usize = 1 << 20;
 
-/// Operators that follow one another, of which the last one gets the layer's name.
+/// Operators, each on the output of the one before. The last one gets the layer's name.
 #[derive(Default)]
 pub(super) struct Chain {
     steps: Vec<(&'static str, Box<dyn TypedOp>, TVec<OutletId>)>,
 }
 
 impl Chain {
-    /// An operator on what the one before gives, and on other outlets after it.
+    /// Adds an operator. Its inputs are the output of the one before, and then `more`.
     pub(super) fn then(
         &mut self,
         suffix: &'static str,
@@ -44,7 +44,7 @@ impl Chain {
         perm_to_ops(order).into_iter().for_each(|op| self.axis_op(op));
     }
 
-    /// Some positions along an axis: as a constant, if they are known.
+    /// Takes the elements at some positions of an axis. The positions are a constant if they are known.
     pub(super) fn take(
         &mut self,
         ctx: &mut LayerContext,
@@ -77,12 +77,12 @@ impl Chain {
         }
     }
 
-    /// Adds the nodes. Without any, it is the outlet itself.
+    /// Wires the operators. Without any, the output is the outlet itself.
     pub(super) fn wire(self, ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId> {
         self.wire_as(ctx, "", outlet)
     }
 
-    /// Adds the nodes, the last one with a suffix.
+    /// Wires the operators. The name of the last node has a suffix.
     pub(super) fn wire_as(
         self,
         ctx: &mut LayerContext,

@@ -1,4 +1,4 @@
-//! What operations of several families need of a layer: checks of its inputs, and small nodes.
+//! What several families of operations need: checks of inputs, and small groups of nodes.
 
 use tract_core::internal::*;
 use tract_core::ops::array::Range;
@@ -6,8 +6,8 @@ use tract_core::ops::change_axes::AxisOp;
 
 use crate::translate::LayerContext;
 
-/// From this on, a bound of a slice means the end of an axis whose size is not known, and no pad is so wide.
-/// Writers have used 1e9 as well as the largest numbers of 32 and 64 bits.
+/// From this number on, the bound of a slice means the end of an axis whose size is not known: files have 1e9
+/// there, or the largest number of 32 or 64 bits. Pads and blocks must be smaller.
 pub(super) const FAR: i64 = 1_000_000_000;
 
 // Checks of inputs. `name` is what the specification calls an input.
@@ -109,7 +109,7 @@ impl LayerContext<'_, '_> {
         self.output_type(0).filter(|dt| dt.is_integer()).unwrap_or(DatumType::I64)
     }
 
-    /// An outlet whose sizes, if it has sizes, became integers: for operators of numbers only.
+    /// Turns sizes into integers, for operators that take numbers only. Other outlets stay as they are.
     pub(super) fn numbers(&mut self, outlet: OutletId) -> TractResult<OutletId> {
         match self.type_of(outlet)?.is_tdim() {
             true => self.cast("numbers", outlet, self.type_of_sizes()),
@@ -117,13 +117,14 @@ impl LayerContext<'_, '_> {
         }
     }
 
-    /// An input whose sizes, if it has sizes, became integers.
+    /// An input. Sizes are turned into integers.
     pub(super) fn number_input(&mut self, input: usize) -> TractResult<OutletId> {
         let outlet = self.input(input)?;
         self.numbers(outlet)
     }
 
-    /// Outlets of one element type. Sizes and integers become sizes if all are constants, or else integers.
+    /// Gives outlets one element type. If there are sizes among them, all become sizes if all are constants,
+    /// and otherwise the sizes become numbers. Other types must be the same.
     pub(super) fn unify(&mut self, outlets: &[OutletId]) -> TractResult<TVec<OutletId>> {
         let mut types = tvec![];
         let mut constants = true;
@@ -148,7 +149,8 @@ impl LayerContext<'_, '_> {
         Ok(unified)
     }
 
-    /// Half-precision floats as single: sums of many would soon be too large or too coarse.
+    /// Turns half-precision floats into single ones. In half precision sums of many numbers overflow or lose
+    /// digits.
     pub(super) fn single(&mut self, suffix: &str, outlet: OutletId) -> TractResult<OutletId> {
         match self.type_of(outlet)? {
             DatumType::F16 => self.cast(suffix, outlet, DatumType::F32),
@@ -156,8 +158,8 @@ impl LayerContext<'_, '_> {
         }
     }
 
-    /// Computes with single floats instead of half floats, whose sums are soon too large or too coarse. The last
-    /// node has the suffix.
+    /// Computes in single precision instead of half (see [`LayerContext::single`]). The last node has the
+    /// suffix.
     pub(super) fn in_single(
         &mut self,
         suffix: &str,
@@ -169,7 +171,7 @@ impl LayerContext<'_, '_> {
         self.in_type(suffix, input, dt, compute)
     }
 
-    /// Computes something, and gives it another type. The last node has the suffix.
+    /// Computes something, and casts it to another type. The last node has the suffix.
     pub(super) fn in_type(
         &mut self,
         suffix: &str,
@@ -182,7 +184,7 @@ impl LayerContext<'_, '_> {
         self.cast(suffix, output, dt)
     }
 
-    /// An outlet of one element with as many axes as are needed.
+    /// Gives an outlet of one element another rank.
     pub(super) fn one_element(
         &mut self,
         suffix: &str,

@@ -14,7 +14,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("VariadicSplit", 1, variadic_split);
 }
 
-/// **Concat-1**: "axis" may be negative. The other dimensions are equal.
+/// **Concat-1**: inputs one behind the other along `axis`. Their other dimensions are equal.
 fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let inputs = ctx.all_inputs()?;
     let inputs = ctx.unify(&inputs)?;
@@ -29,8 +29,8 @@ fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(TypedConcat::new(axis), &inputs)
 }
 
-/// **Split-1**: "num_splits" equal parts. Where it is not known that the dimension can be divided, it is checked
-/// when the model runs.
+/// **Split-1**: `num_splits` equal parts of an axis. If the size is not known, whether it can be divided is
+/// checked when the model runs.
 fn split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let shape = ctx.shape(0)?;
@@ -48,7 +48,7 @@ fn split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         ensure!(rest.is_zero(), "dimension {size} is no multiple of num_splits, which is {count}");
     }
     let bounds = |number: i64| {
-        // A part that begins and ends too late is no part: a rest is an error when the model runs.
+        // A rest moves the last part beyond the end of the axis, so that running the model fails.
         let late = if number == count - 1 { rest.clone() * 2 } else { 0.to_dim() };
         [
             (part.clone() * number + &late).simplify(),
@@ -59,7 +59,8 @@ fn split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     parts(ctx, axis, &bounds)
 }
 
-/// **VariadicSplit-1**: "split_lengths" add up to the dimension; one of them may be -1, which is the rest.
+/// **VariadicSplit-1**: parts of an axis whose sizes are `split_lengths`. They add up to the size of the
+/// axis. One of them may be -1, and is what the others leave.
 fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let shape = ctx.shape(0)?;
@@ -103,7 +104,7 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     parts(ctx, axis, &bounds)
 }
 
-/// The parts of an input along an axis, between positions that follow one another.
+/// The parts of input 0 along an axis, each from one position to another.
 fn parts(ctx: &mut LayerContext, axis: usize, bounds: &[[TDim; 2]]) -> TractResult<TVec<OutletId>> {
     let data = ctx.input(0)?;
     let part = |(number, [start, end]): (usize, &[TDim; 2])| {

@@ -81,9 +81,9 @@ pub(super) fn register(registry: &mut Registry) {
 
 // Operands.
 
-/// **auto_broadcast**: `numpy` (the default); `none`, where the shapes must be equal; `pdpd`, where the
-/// second is put at the axis `auto_broadcast_axis` of the first, whose default is 0, and -1 puts it at the
-/// end.
+/// **auto_broadcast**: `numpy` (the default); `none`, the shapes must be equal; `pdpd`, the axes of the
+/// second input are those of the first from `auto_broadcast_axis` on. That is 0 by default; -1 means the last
+/// axes.
 #[derive(Clone, Copy)]
 enum AutoBroadcast {
     Numpy,
@@ -91,8 +91,8 @@ enum AutoBroadcast {
     None,
 }
 
-/// Outlets with one rank, and with dimensions that fit, by the attribute "auto_broadcast". The first is the
-/// one that `pdpd` broadcasts the others to.
+/// Gives outlets one rank, and dimensions that fit, by the attribute `auto_broadcast`. `pdpd` broadcasts the
+/// others to the first.
 pub(super) fn aligned(ctx: &mut LayerContext, outlets: &[OutletId]) -> TractResult<TVec<OutletId>> {
     let words = [
         ("numpy", AutoBroadcast::Numpy),
@@ -139,7 +139,7 @@ fn operands(ctx: &mut LayerContext) -> TractResult<[OutletId; 2]> {
     let mut operands = [ctx.input(0)?, ctx.input(1)?];
     let types = [ctx.type_of(operands[0])?, ctx.type_of(operands[1])?];
     if types.iter().any(|dt| dt.is_tdim()) {
-        // Sizes have numbers when the model runs. Both may be sizes, and the output a boolean.
+        // Sizes are numbers when the model runs. Both may be sizes; the output may be a boolean.
         let integer = |dt: &DatumType| dt.is_integer();
         let dt = types.into_iter().find(integer).or(ctx.output_type(0).filter(integer));
         for operand in &mut operands {
@@ -152,7 +152,7 @@ fn operands(ctx: &mut LayerContext) -> TractResult<[OutletId; 2]> {
     Ok([unannotated(ctx, aligned[0])?, unannotated(ctx, aligned[1])?])
 }
 
-/// Floats without what tract notes of them, which would be rounded (see [`Opaque`]).
+/// Hides from tract that floats come from a range or from sizes: it would round them (see [`Opaque`]).
 fn unannotated(ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId> {
     let fact = ctx.model.outlet_fact(outlet)?;
     if fact.datum_type.is_float() && fact.uniform_tdim.is_some() {
@@ -187,8 +187,8 @@ pub(super) fn number_type(ctx: &LayerContext, outlet: OutletId) -> TractResult<D
 
 /// **Add-1**, **Subtract-1**, **Multiply-1**.
 ///
-/// tract's own operators do for what networks compute of indices, and can be saved; [`Arithmetic`] tells
-/// where they go wrong.
+/// For integers there are two operators. tract's own are used where a network computes indices, because they
+/// can be saved. Elsewhere it is [`Arithmetic`], which says what is wrong with tract's own.
 fn sum_or_product(
     ctx: &mut LayerContext,
     sizes: OfSizes,
@@ -212,8 +212,8 @@ fn sum_or_product(
     arithmetic(ctx, sizes, tracts, integers)
 }
 
-/// **Divide-1**: integers are divided with `m_pythondiv` (the default) as in Python, where the quotient is
-/// rounded down, and without it cut off.
+/// **Divide-1**: the quotient of integers is rounded down, as in Python, if `m_pythondiv` is true (the
+/// default), and towards zero if it is false.
 fn divide(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let (sizes, integers): (OfSizes, _) = match ctx.attribute_or("m_pythondiv", true)? {
         true => (sizes::floor_divide, Arithmetic::FloorDivide),
@@ -238,7 +238,8 @@ fn squared_difference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 
 // Comparisons, logic, bits.
 
-/// **Equal-1**, **NotEqual-1**, **Less-1**, **LessEqual-1**, **Greater-1**, **GreaterEqual-1**.
+/// **Equal-1**, **NotEqual-1**, **Less-1**, **LessEqual-1**, **Greater-1**, **GreaterEqual-1**: a boolean for
+/// each pair of elements.
 fn compare(ctx: &mut LayerContext, relation: Relation) -> TractResult<TVec<OutletId>> {
     if let Some(output) = of_sizes(ctx, |a, b| relation.of_sizes(a, b))? {
         return Ok(tvec!(output));
@@ -254,7 +255,7 @@ fn compare(ctx: &mut LayerContext, relation: Relation) -> TractResult<TVec<Outle
         Relation::NotEqual => (logic::comp_ne(), [a, b]),
         Relation::Less => (logic::comp_lt(), [a, b]),
         Relation::LessEqual => (logic::comp_lte(), [a, b]),
-        // tract's own Greater notes of elements that come from ranges what is true of GreaterEqual.
+        // For elements that come from ranges, tract's own Greater remembers what is true of GreaterEqual.
         Relation::Greater => (logic::comp_lt(), [b, a]),
         Relation::GreaterEqual => (logic::comp_lte(), [b, a]),
     };
@@ -280,7 +281,7 @@ fn bitwise(ctx: &mut LayerContext, op: TypedBinOp) -> TractResult<TVec<OutletId>
     ctx.finish(op, &operands)
 }
 
-/// **BitwiseLeftShift-15**, **BitwiseRightShift-15**: integers of which the second says by how many bits.
+/// **BitwiseLeftShift-15**, **BitwiseRightShift-15**: of integers. The second input has the numbers of bits.
 fn shift(ctx: &mut LayerContext, operation: Arithmetic) -> TractResult<TVec<OutletId>> {
     let operands = operands(ctx)?;
     let dt = ctx.type_of(operands[0])?;
@@ -290,15 +291,15 @@ fn shift(ctx: &mut LayerContext, operation: Arithmetic) -> TractResult<TVec<Outl
 
 // One tensor.
 
-/// An operation of one tensor that one of tract's operators is.
+/// An operation of one tensor for which tract has an operator.
 pub(super) fn unary(ctx: &mut LayerContext, op: ElementWiseOp) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let input = ctx.input(0)?;
     Ok(tvec!(elementwise(ctx, "", op, input)?))
 }
 
-/// Wires one of tract's operators of one tensor, for an element type that it may not take: sizes are
-/// computed as integers then, and f64 as f32, as OpenVINO does it on a CPU.
+/// Wires an operator of tract. If it does not take the element type, sizes are computed as integers, and f64
+/// as f32, as OpenVINO does on a CPU.
 pub(super) fn elementwise(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -325,13 +326,14 @@ pub(super) fn elementwise(
     }
 }
 
-/// Whether an operator has code for an element type: nodes of others are only refused when they run.
+/// Whether an operator takes an element type. tract wires nodes of other types, too, and fails when they run.
 fn takes(op: &ElementWiseOp, dt: DatumType) -> bool {
     let Ok(mut empty) = Tensor::zero_dt(dt, &[0]) else { return false };
     op.0.output_type(dt).is_some() || op.0.eval_in_place(&mut empty, None).is_ok()
 }
 
-/// **Round-5**: to whole numbers. Halves go by `mode` to the even one (the default), or away from zero.
+/// **Round-5**: rounds to whole numbers. `mode` says where halves go: to the even number (the default) or
+/// away from zero.
 fn round(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let modes = [("half_to_even", true), ("half_away_from_zero", false)];
     let to_even = ctx.attribute_among("mode", &modes, Some(true))?;
@@ -340,14 +342,15 @@ fn round(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     unary(ctx, if to_even && is_float { math::round_half_to_even() } else { math::round() })
 }
 
-/// **IsInf-10**: `detect_negative` and `detect_positive` say which infinities, by default both.
+/// **IsInf-10**: `detect_negative` and `detect_positive` say which infinities count. The default is both.
 fn is_inf(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let negative = ctx.attribute_or("detect_negative", true)?;
     let positive = ctx.attribute_or("detect_positive", true)?;
     unary(ctx, math::is_inf(positive, negative))
 }
 
-/// **IsFinite-10**: whether an element is neither infinite nor NaN, which is not less than anything.
+/// **IsFinite-10**: whether an element is neither infinite nor NaN. Its absolute value is less than infinity
+/// then.
 fn is_finite(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let input = ctx.input(0)?;

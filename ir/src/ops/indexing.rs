@@ -1,4 +1,4 @@
-//! Operations with indices: what they read, write, choose and count.
+//! Operations with indices: they read, write, choose and count elements.
 
 use tract_core::internal::*;
 use tract_core::ops::array::CumSum;
@@ -34,12 +34,12 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("OneHot", 16, one_hot);
 }
 
-/// Our Gather without batch dimensions, with the meaning of negative indices that the user chose.
+/// A Gather without batch dimensions. The user chose what its negative indices mean.
 pub(super) fn gather(ctx: &LayerContext, revision: GatherRevision, axis: usize) -> Gather {
     Gather::new(revision, axis).with_negative_indices(ctx.ir().negative_indices)
 }
 
-/// Notes that the first dimensions of two inputs are equal.
+/// Notes that the batch dimensions of inputs 0 and 1 are equal.
 fn equal_batches(ctx: &mut LayerContext, batch_dims: usize) -> TractResult<()> {
     let (data, indices) = (ctx.shape(0)?, ctx.shape(1)?);
     for (data, indices) in data.iter().zip(&indices).take(batch_dims) {
@@ -48,8 +48,8 @@ fn equal_batches(ctx: &mut LayerContext, batch_dims: usize) -> TractResult<()> {
     Ok(())
 }
 
-/// **Gather-1**, **Gather-7**, **Gather-8**: Gather-7 has "batch_dims", which counts from the end of the indices
-/// if it is negative; Gather-8 has zeros for indices out of range.
+/// **Gather-1**, **Gather-7**, **Gather-8**: elements at indices along an axis. Gather-7 adds `batch_dims`; a
+/// negative one counts from the end of the indices. Gather-8 gives zeros for indices that are out of range.
 fn gather_layer(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let operation = operation(ctx, GatherRevision::for_opset(ctx.since().into())?)?;
@@ -57,7 +57,8 @@ fn gather_layer(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     operation.wire(&ctx.node_name(""), ctx.model, &inputs)
 }
 
-/// **GatherND-5**, **GatherND-8**: GatherND-5 has its batch dimensions as one in the output.
+/// **GatherND-5**, **GatherND-8**: slices at tuples of indices. The batch dimensions are one dimension in the
+/// output of GatherND-5.
 fn gather_nd(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let operation = operation(ctx, GatherNdRevision::for_opset(ctx.since().into())?)?;
@@ -65,7 +66,7 @@ fn gather_nd(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     operation.wire(&ctx.node_name(""), ctx.model, &inputs)
 }
 
-/// Gather or GatherND as the layer states it. Its batch dimensions are equal.
+/// The Gather or GatherND that the layer states.
 fn operation<R: Revision>(ctx: &mut LayerContext, revision: R) -> TractResult<Operation<R>> {
     let operation = Operation::new(revision).with_negative_indices(ctx.ir().negative_indices);
     let Some(batch_dims) = ctx.attribute_opt::<i64>("batch_dims")? else { return Ok(operation) };
@@ -77,7 +78,8 @@ fn operation<R: Revision>(ctx: &mut LayerContext, revision: R) -> TractResult<Op
     operation.with_batch_dims(batch_dims)
 }
 
-/// **GatherElements-6**: the dimensions of data and indices are equal, but for those on "axis".
+/// **GatherElements-6**: an element for each index, from the same line along `axis`. Data and indices have
+/// equal dimensions, except along `axis`.
 fn gather_elements(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let (data, indices) = (ctx.shape(0)?, ctx.shape(1)?);
@@ -89,7 +91,7 @@ fn gather_elements(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(GatherElements { axis }, &inputs)
 }
 
-/// An operation that writes.
+/// Wires an operation that writes updates into data.
 fn scatter(
     ctx: &mut LayerContext,
     operator: &'static str,
@@ -127,14 +129,16 @@ fn scatter(
     Ok(tvec!(ctx.cast("", output, DatumType::Bool)?))
 }
 
-/// **ScatterUpdate-3**: `updates` has, in the place of "axis", the axes of `indices`.
+/// **ScatterUpdate-3**: writes slices of `axis`. In the shape of the updates, the axes of the indices stand
+/// in the place of `axis`.
 fn scatter_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=4)?;
     let axis = ctx.axis("axis", ctx.integer(3, "axis")?, ctx.rank(0)?)?;
     scatter(ctx, "ScatterUpdate", Addressing::Slices(axis), Reduction::None, true)
 }
 
-/// **ScatterElementsUpdate-3**, **ScatterElementsUpdate-12**: the newer has "reduction" and "use_init_val".
+/// **ScatterElementsUpdate-3**, **ScatterElementsUpdate-12**: writes single elements along an axis. Revision
+/// 12 adds `reduction` and `use_init_val`.
 fn scatter_elements_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=4)?;
     let axis = ctx.axis("axis", ctx.integer(3, "axis")?, ctx.rank(0)?)?;
@@ -157,7 +161,8 @@ fn scatter_elements_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>
     scatter(ctx, "ScatterElementsUpdate", addressing, reduction, use_init_val)
 }
 
-/// **ScatterNDUpdate-3**, **ScatterNDUpdate-15**: the newer has "reduction".
+/// **ScatterNDUpdate-3**, **ScatterNDUpdate-15**: writes slices at tuples of indices. Revision 15 adds
+/// `reduction`.
 fn scatter_nd_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let words = [
@@ -175,8 +180,8 @@ fn scatter_nd_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     scatter(ctx, "ScatterNDUpdate", Addressing::Tuples, reduction, true)
 }
 
-/// **Select-1**: where the condition is true the second input, else the third, all broadcast to each other, unless
-/// "auto_broadcast" is none.
+/// **Select-1**: the second input where the first is true, and the third elsewhere. They are broadcast to
+/// each other, unless `auto_broadcast` is none.
 fn select(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let inputs = ctx.all_inputs()?;
@@ -195,8 +200,9 @@ fn select(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(Iff, &inputs)
 }
 
-/// **TopK-1**, **TopK-3**, **TopK-11**: the outputs are values and indices. "sort" by index is by the position in the
-/// input; with none any order is right. "stable" is what always holds here: the first of equal elements come first.
+/// **TopK-1**, **TopK-3**, **TopK-11**: the `k` greatest or smallest elements of each line along `axis`, and
+/// their indices. `sort` says whether they are in the order of their values or of their indices. Of equal
+/// elements the first comes first, whether `stable` asks for it or not.
 fn top_k(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let rank = ctx.rank(0)?;
@@ -226,7 +232,8 @@ fn top_k(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(outputs[0], indices))
 }
 
-/// **CumSum-3**: "exclusive" sums do not have the element itself, those in "reverse" begin at the end.
+/// **CumSum-3**: sums of all elements up to each one along an axis. With `exclusive` without the element
+/// itself, with `reverse` from the end.
 fn cum_sum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=2)?;
     let axis = if ctx.input_count() == 2 { ctx.integer(1, "axis")? } else { 0 };
@@ -238,8 +245,8 @@ fn cum_sum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(CumSum { axis, exclusive, reverse }, &[data])
 }
 
-/// **NonZero-3**: a column of coordinates for each element that is not 0. How many they are is a symbol, unless the
-/// input is a constant.
+/// **NonZero-3**: the coordinates of the elements that are not 0, a column for each. Unless the input is a
+/// constant, their number is a symbol.
 fn non_zero(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let output_type = ctx.index_type("output_type", DatumType::I64)?;
@@ -260,8 +267,9 @@ fn non_zero(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(ctx.cast("", coordinates, output_type)?))
 }
 
-/// **OneHot-1**, **OneHot-16**: an index that is not in `[0, depth)` has "off_value" everywhere. In OneHot-16 negative
-/// ones count from the end if "negative_indices_mode" says so.
+/// **OneHot-1**, **OneHot-16**: a new axis of size `depth`, with `on_value` at the index and `off_value`
+/// elsewhere. An index outside of `[0, depth)` gives `off_value` everywhere. In revision 16,
+/// `negative_indices_mode` may say that negative indices count from the end.
 fn one_hot(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=4)?;
     let rank = ctx.rank(0)?;

@@ -226,8 +226,8 @@ fn lrn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(output))
 }
 
-/// **BatchNormInference-1**, **-5**: `(x - mean) / sqrt(variance + epsilon) * gamma + beta` for each channel.
-/// The data are input 2 in the first revision, input 0 since.
+/// **BatchNormInference-1**, **BatchNormInference-5**: `(x - mean) / sqrt(variance + epsilon) * gamma + beta`
+/// for each channel. The data are input 2 in the first revision, input 0 since.
 fn batch_norm_inference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(5..=5)?;
     let [data, gamma, beta] = if ctx.since() < 5 { [2, 0, 1] } else { [0, 1, 2] };

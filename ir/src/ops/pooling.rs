@@ -132,8 +132,9 @@ impl Pool {
     }
 }
 
-/// **MaxPool-1, -8, -14**: elements of the padding are less than all others. From revision 8 on there are
-/// `dilations` and a second output: for each element where it was, counted in the axes from `axis` on.
+/// **MaxPool-1**, **MaxPool-8**, **MaxPool-14**: elements of the padding are less than all others. From
+/// revision 8 on there are `dilations` and a second output: for each element where it was, counted in the
+/// axes from `axis` on.
 fn max_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let pool = Pool::new(ctx)?;
     let spec = pool.window.spec(pool.padding(ctx)?, pool.channels, pool.channels);
@@ -189,9 +190,9 @@ fn counted_from(
     ctx.wire("indices", math::add(), &[indices, offset])
 }
 
-/// **AvgPool-1, -14, -16**: the sum of a window, divided by its number of elements: with those of the
-/// padding, unless `exclude-pad` says otherwise, but without those that are there because of rounding up.
-/// A window without any gives NaN. Revision 16 has `dilations`.
+/// **AvgPool-1**, **AvgPool-14**, **AvgPool-16**: the sum of a window, divided by its number of elements:
+/// with those of the padding, unless `exclude-pad` says otherwise, but without those that are there because
+/// of rounding up. A window without any gives NaN. Revision 16 has `dilations`.
 fn avg_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let exclude: bool = ctx.attribute("exclude-pad")?;
     let mut pool = Pool::new(ctx)?;

@@ -15,7 +15,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("ReverseSequence", 1, reverse_sequence);
 }
 
-/// **Reverse-1**: "mode" says whether the second input has axes, or a boolean for each axis.
+/// **Reverse-1**: `mode` says whether the second input has axes, or a boolean for each axis.
 fn reverse(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let shape = ctx.shape(0)?;
@@ -41,7 +41,8 @@ fn reverse(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(chain.wire(ctx, data)?))
 }
 
-/// **ReverseSequence-1**: along "seq_axis", as many elements as "seq_lengths" has for the position on "batch_axis".
+/// **ReverseSequence-1**: along `seq_axis`, as many elements as `seq_lengths` has for the position on
+/// `batch_axis`.
 fn reverse_sequence(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let shape = ctx.shape(0)?;

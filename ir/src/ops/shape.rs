@@ -23,7 +23,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Range", 4, range);
 }
 
-/// **ShapeOf-1**, **-3**: the sizes of the input's axes. A constant: symbols stand for the open ones.
+/// **ShapeOf-1**, **ShapeOf-3**: the sizes of the input's axes. A constant: symbols stand for the open ones.
 fn shape_of(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let shape = ctx.shape(0)?;
@@ -40,8 +40,9 @@ fn volume(dims: &[TDim]) -> TractResult<TDim> {
     Ok(symbols.fold(number.to_dim(), |product, dim| product * dim))
 }
 
-/// **Reshape-1**: the elements in another shape. "-1" stands for what is left, once at most. With
-/// `special_zero` a 0 copies the dimension of the input at the same place, without it is an empty axis.
+/// **Reshape-1**: the same elements in another shape. One dimension may be -1, and is what the others leave.
+/// A 0 copies the input's dimension at the same place if `special_zero` is true, and otherwise is an axis
+/// without elements.
 fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let special_zero = ctx.attribute_or("special_zero", false)?;
@@ -65,7 +66,7 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         wrong.is_none() && to.iter().filter(|dim| is_open(dim)).count() <= 1,
         "shape is {target:?}, but each dimension must be -1 or a size, and only one -1"
     );
-    // What both have in common says nothing.
+    // Dimensions that both have need not be compared.
     let mut left: Vec<TDim> = from.iter().filter(|dim| !dim.is_one()).cloned().collect();
     let mut wanted: Vec<TDim> =
         to.iter().filter(|dim| !is_open(dim) && !dim.is_one()).cloned().collect();
@@ -79,7 +80,7 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         }
     });
     let open = to.iter().position(is_open);
-    // Sizes in the place of others: exporters write the sizes of one input for a tensor of another.
+    // Exporters write the sizes of one input for a tensor that is made of another. So the sizes are equal.
     let numbers = |dims: &[TDim]| {
         volume(&dims.iter().filter(|dim| dim.as_i64().is_some()).cloned().collect::<Vec<_>>())
     };
@@ -120,14 +121,14 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         ctx.equal(&left, &wanted, &format!("reshapes {from:?} to {target:?}"))?;
     }
     let input = ctx.input(0)?;
-    // Where the groups of axes are not found, all axes are one group.
+    // If groups of axes cannot be told apart, all axes are one group.
     let changes = to_axis_ops_with_onnx_rules(&from, &to, true)
         .unwrap_or_else(|_| tvec!(AxisOp::Reshape(0, from.clone(), to.clone())));
     Ok(tvec!(ctx.change_axes("", input, changes)?))
 }
 
-/// **Squeeze-1**, **-15**: without the axes that are named, of size 1, or without all of size 1 where none is
-/// named. A named axis of another size stays, as in OpenVINO since 2024.3.
+/// **Squeeze-1**, **Squeeze-15**: removes axes of size 1: those that are named, or all if none is named. A
+/// named axis of another size stays, as in OpenVINO since 2024.3.
 fn squeeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=2)?;
     let shape = ctx.shape(0)?;
@@ -159,7 +160,7 @@ fn squeeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(ctx.change_axes("", input, changes)?))
 }
 
-/// **Unsqueeze-1**: with axes of size 1. They count in the output's rank.
+/// **Unsqueeze-1**: adds axes of size 1. They are positions in the output.
 fn unsqueeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let axes = ctx.integers(1, "axes")?;
@@ -169,8 +170,8 @@ fn unsqueeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(ctx.change_axes("", input, axes.into_iter().map(AxisOp::Add))?))
 }
 
-/// **Transpose-1**: "order" says which axis of the input each axis of the output is. None at all reverses
-/// them.
+/// **Transpose-1**: `order` says which axis of the input each axis of the output is. If it is empty or
+/// absent, the order is reversed.
 fn transpose(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=2)?;
     let rank = ctx.rank(0)?;
@@ -189,8 +190,8 @@ fn transpose(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(ctx.change_axes("", input, perm_to_ops(&order))?))
 }
 
-/// Exporters write the larger of a size and 1. It is the size, but for a tensor without elements, and as that
-/// it can be compared with others.
+/// Replaces the larger of a size and 1, which exporters write, by the size. They differ for tensors without
+/// elements only, and the size can be compared with other sizes.
 fn without_one(dim: TDim) -> TDim {
     match dim {
         TDim::Max(terms) if terms.len() == 2 && terms.iter().any(TDim::is_one) => {
@@ -208,9 +209,10 @@ enum BroadcastMode {
     Explicit,
 }
 
-/// **Broadcast-1**, **-3**: to "target_shape". "numpy": the last axes meet, and each dimension of data is 1
-/// or the target's. "bidirectional": a target of 1 keeps data's dimension. "explicit": "axes_mapping" says
-/// which axis of the output each axis of data is.
+/// **Broadcast-1**, **Broadcast-3**: broadcasts data to `target_shape`. `mode` is `numpy`: the last axes
+/// meet, and each dimension of data is 1 or that of the target; or `bidirectional`: where the target is 1,
+/// the dimension of data stays; or `explicit`: `axes_mapping` says which axis of the output each axis of data
+/// is.
 fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=3)?;
     let mode = ctx.attribute_among(
@@ -268,7 +270,8 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(op, &[input])
 }
 
-/// **Tile-1**: each axis repeated. The shorter of shape and "repeats" has ones in front.
+/// **Tile-1**: repeats the data along each axis. If the shape and `repeats` are not of one length, ones are
+/// put in front of the shorter.
 fn tile(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let mut repeats = ctx.sizes(1, "repeats")?;
@@ -282,8 +285,8 @@ fn tile(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(Tile { multipliers: repeats }, &[input])
 }
 
-/// **Range-4**: from "start" on in steps, without "stop", in `output_type`. **Range-1** has the type of its
-/// inputs.
+/// **Range-1**, **Range-4**: the numbers from `start` to before `stop`, in steps of `step`. They are of
+/// `output_type` in revision 4, and of the type of the inputs in revision 1.
 fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let dt: DatumType = match ctx.since() {
@@ -309,8 +312,8 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(Range::new(dt, len.to_dim()), &inputs)
 }
 
-/// The one element of an input, if it is a whole number that is known now, for all sizes of the inputs: a
-/// constant, or a size that became a float.
+/// The one element of an input, if it is a whole number that is known when the model is loaded: a constant,
+/// or a size that was converted to a float.
 fn whole_number(ctx: &LayerContext, input: usize) -> TractResult<Option<TDim>> {
     let Some(tensor) = ctx.constant_opt(input)? else {
         return Ok(ctx.converted_size(input));

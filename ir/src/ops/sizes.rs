@@ -1,4 +1,4 @@
-//! What operations give for sizes that have symbols: nothing where that depends on their values.
+//! Operations on sizes that have symbols. They give nothing where the result depends on values of symbols.
 
 use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
@@ -6,7 +6,7 @@ use tract_ndarray::ArrayD;
 
 use crate::translate::LayerContext;
 
-/// A constant that is computed element by element from two constants that have symbols, if it can be.
+/// Computes a constant element by element from two constants with symbols, if that is possible.
 pub(super) fn of_sizes<T: Datum>(
     ctx: &mut LayerContext,
     f: impl Fn(&TDim, &TDim) -> Option<T>,
@@ -41,7 +41,7 @@ pub(super) fn of_sizes<T: Datum>(
     ctx.add_const("of_sizes", tensor).map(Some)
 }
 
-/// What an operation gives for two sizes, if that is known.
+/// An operation on two sizes.
 pub(super) type OfSizes = fn(&TDim, &TDim) -> Option<TDim>;
 
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ pub(super) enum Relation {
 }
 
 impl Relation {
-    /// Whether it holds between sizes, if that is the same whatever the symbols stand for.
+    /// Whether it holds between two sizes, if the answer is the same for all values of symbols.
     pub fn of_sizes(self, a: &TDim, b: &TDim) -> Option<bool> {
         let difference = (a.clone() - b).simplify();
         let positive = if difference.prove_strict_positive() {
@@ -87,14 +87,14 @@ impl Relation {
 /// Numbers in sizes are below this, so that nothing overflows.
 const MOST: u64 = 1 << 31;
 
-/// The terms that a size may have: those of networks have few, and some operations double them.
+/// The most terms of a size. Networks have few, but some operations double them.
 const MOST_TERMS: usize = 100;
 
 pub(super) fn are_sizes(a: &TDim, b: &TDim) -> bool {
     [a, b].into_iter().all(|dim| terms(dim).is_some_and(|terms| terms <= MOST_TERMS))
 }
 
-/// The number of terms, if no number in them is too large.
+/// The number of terms, or `None` if a number in them is too large.
 fn terms(dim: &TDim) -> Option<usize> {
     let fits = |number: u64| (number < MOST).then_some(());
     let sum = |dims: &[TDim]| dims.iter().try_fold(1usize, |sum, dim| sum.checked_add(terms(dim)?));
@@ -134,7 +134,7 @@ pub(super) fn squared_difference(a: &TDim, b: &TDim) -> Option<TDim> {
     Some(difference.clone() * &difference)
 }
 
-/// The quotient without what is behind the point, which is how `TDim` divides.
+/// The quotient rounded towards zero, as `TDim` divides.
 pub(super) fn divide(a: &TDim, b: &TDim) -> Option<TDim> {
     match b.as_i64() {
         Some(0) => None,
@@ -156,7 +156,7 @@ pub(super) fn floor_divide(a: &TDim, b: &TDim) -> Option<TDim> {
     if a.prove_positive_or_zero() {
         return Some(a.clone() / number as u64);
     }
-    // As it is written to round up: `-(-size / number)`.
+    // Rounding up is written so: `-(-size / number)`.
     if a.prove_negative_or_zero() {
         return Some(-below(-a.clone()));
     }

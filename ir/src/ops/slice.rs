@@ -17,8 +17,8 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("StridedSlice", 1, strided_slice);
 }
 
-/// **Slice-8**: NumPy's `start:stop:step` on "axes", or on the first ones. Mind the order of the inputs: "step"
-/// comes before "axes".
+/// **Slice-8**: NumPy's `start:stop:step` on `axes`, or on the first axes. The order of the inputs is data,
+/// start, stop, step, axes.
 fn slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=5)?;
     let shape = ctx.shape(0)?;
@@ -58,13 +58,14 @@ enum Entry {
     Shrink(usize),
     /// A new axis.
     New,
-    /// All axes from here, up to another.
+    /// As many axes as the other entries leave.
     Ellipsis(usize),
 }
 
-/// **StridedSlice-1**: a 1 in "begin_mask" or "end_mask" is a bound that is ignored. Masks that are too short go on
-/// with zeros. Of an entry, an ellipsis comes first, then a new axis, then one that is shrunk, of which an index
-/// out of range is an error.
+/// **StridedSlice-1**: NumPy's indexing. `begin`, `end` and `strides` have entries, and masks say what each
+/// is for. A 1 in `begin_mask` or `end_mask` means that the bound is ignored. If several masks have a 1 for
+/// an entry, an ellipsis wins over a new axis, and that over an axis that is shrunk to one element. Masks
+/// that are too short go on with zeros.
 fn strided_slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=4)?;
     let shape = ctx.shape(0)?;
@@ -149,7 +150,7 @@ fn strided_slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(chain.wire(ctx, data)?))
 }
 
-/// What each entry is for, by the masks.
+/// What each entry is for, as the masks say.
 fn entries(
     rank: usize,
     ellipsis: &[bool],
@@ -182,11 +183,11 @@ fn entries(
     Ok(entries)
 }
 
-/// The bounds of a slice on some axes: an input.
+/// An input that has the bounds of slices.
 struct Bounds {
     input: usize,
     count: usize,
-    /// Where they are known.
+    /// The bounds, if they are known.
     known: Option<TVec<TDim>>,
 }
 
@@ -219,7 +220,7 @@ impl Bounds {
 }
 
 impl Chain {
-    /// NumPy's `start:stop:step` along an axis. `None` is an end of the axis.
+    /// Takes NumPy's `start:stop:step` along an axis. `None` is an end of the axis.
     pub(super) fn slice(
         &mut self,
         ctx: &mut LayerContext,
@@ -236,7 +237,7 @@ impl Chain {
         self.take(ctx, axis, dim, Positions::Stride { first, step, len })
     }
 
-    /// A slice along an axis, between two elements of the bounds, or an end of the axis where there is none.
+    /// Takes a slice along an axis, between two elements of the bounds. `None` is an end of the axis.
     fn slice_between(
         &mut self,
         ctx: &mut LayerContext,
@@ -265,10 +266,10 @@ impl Chain {
 
 /// Where a slice begins, and how many elements it has, on an axis of this size.
 ///
-/// Bounds are clamped to an axis whose size is known. To one whose size is a symbol they are clamped where that is
-/// what they are for: an end like 512, which cuts what is too long, and a start like -2, which takes the last
-/// ones if there are so many. Beyond that a slice that begins after the end of the axis fails when the model
-/// runs, and its size does not have all cases in it: `1:-1` of `N` is `N-2`.
+/// If the size is known, bounds are clamped to it. If it is a symbol, an end like 512 is clamped, which cuts
+/// what is too long, and a start like -2, which takes the last ones if there are so many. Other bounds are
+/// not clamped: `1:-1` of `N` has the size `N-2`, and a slice that begins after the end of the axis fails
+/// when the model runs.
 fn window(dim: &TDim, start: Option<&TDim>, stop: Option<&TDim>, step: i64) -> (TDim, TDim) {
     let open = if step > 0 { [0, i64::MAX] } else { [i64::MAX, i64::MIN] };
     let [start, stop] = [start, stop].map(|bound| bound.map(|bound| bound.clone().simplify()));
@@ -278,7 +279,7 @@ fn window(dim: &TDim, start: Option<&TDim>, stop: Option<&TDim>, step: i64) -> (
         let (first, len) = numpy_slice(dim, start, stop, step);
         return (first.to_dim(), len.to_dim());
     }
-    // The elements are between two positions, whatever the direction.
+    // In either direction the elements are between a lower and an upper position.
     let (lower, upper) = if step > 0 {
         (edge(dim, &start, 0, false), edge(dim, &stop, 0, true))
     } else {
@@ -295,7 +296,7 @@ fn window(dim: &TDim, start: Option<&TDim>, stop: Option<&TDim>, step: i64) -> (
 /// The position of a bound, and `offset` more.
 fn edge(dim: &TDim, bound: &TDim, offset: i64, upper: bool) -> TDim {
     let Some(number) = bound.as_i64() else {
-        // A size with a minus counts from the end. (Where that size is 0 there is nothing to choose.)
+        // The negative of a size counts from the end. (If the size is 0, it could mean both.)
         let from_end = is_size(&(bound.clone() * -1));
         let position = bound.clone() + offset;
         return if from_end { position + dim } else { position }.simplify();

@@ -14,8 +14,8 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("LogSoftmax", 5, |ctx| softmax_over(ctx, SoftmaxKind::LogSoftmax));
 }
 
-/// **Softmax-1**, **Softmax-8**, **LogSoftmax-5**: over `axis`, which is 1 by default. In the first revision
-/// it does not count from the end.
+/// **Softmax-1**, **Softmax-8**, **LogSoftmax-5**: over `axis`, which is 1 by default. It may be negative,
+/// but not in Softmax-1.
 fn softmax_over(ctx: &mut LayerContext, kind: SoftmaxKind) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     ctx.expect_floats(0, "data")?;
@@ -42,7 +42,7 @@ pub(super) fn softmax(
             &[input],
         );
     }
-    // tract goes through rows that are not contiguous element by element, and takes back a move of the axis.
+    // tract's operator is slow for rows that are not contiguous, and its optimiser undoes a move of the axis.
     ctx.in_single(suffix, input, |ctx, suffix, input| {
         let most = reduced(ctx, "most", Kind::Max, input, &[axis])?;
         let below = ctx.wire("below", sub(), &[input, most])?;

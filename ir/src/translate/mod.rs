@@ -38,7 +38,7 @@ pub(crate) fn translate(
     let mut folded = HashMap::new();
     let mut variables = Variables::default();
     let mut starts = 0;
-    // Variables have open dimensions too, which are met on the way.
+    // The limit grows: variables add open dimensions on the way.
     while starts <= dimensions.most_starts() {
         starts += 1;
         variables.start();
@@ -109,7 +109,7 @@ pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
 pub(crate) enum Value {
     /// A node of the model computes it.
     Outlet(OutletId),
-    /// A constant that is not in the model: nobody may need it there.
+    /// A constant that is not in the model yet: it may not be needed there.
     Constant(Arc<Tensor>),
     /// A half-precision constant that was computed in single precision.
     Half(Arc<Tensor>),
@@ -117,14 +117,14 @@ pub(crate) enum Value {
     Weights(Arc<Blob>),
 }
 
-/// One go at translating a model.
+/// One attempt to translate a model.
 pub(crate) struct Translation<'a> {
     pub ir: &'a Ir,
     weights: &'a Weights,
     pub dimensions: &'a mut Dimensions,
-    /// What layers with constant inputs gave, from go to go.
+    /// The results of layers with constant inputs. They are kept when the translation starts anew.
     folded: &'a mut HashMap<String, Vec<Arc<Tensor>>>,
-    /// The variables of `ReadValue` and `Assign`, from go to go.
+    /// The variables of `ReadValue` and `Assign`. What was learnt of them is kept, too.
     pub variables: &'a mut Variables,
 }
 
@@ -198,7 +198,7 @@ impl Translation<'_> {
                     let mut context =
                         LayerContext::new(self, model, layer, prefix, inputs, names.collect());
                     let outputs = context.translate().with_context(|| format!("in {layer}"))?;
-                    // What was put into the model need not be put there again.
+                    // Constants that were put into the model need not be put there again.
                     let used = context.into_inputs();
                     for (source, value) in layer.inputs.iter().zip(used) {
                         values[source.layer][source.output] = value;
@@ -262,7 +262,7 @@ impl Translation<'_> {
     }
 }
 
-/// **Const-1**: "element_type", "shape", and the place of the bytes.
+/// **Const-1**: `element_type`, `shape`, and where the bytes are (`offset` and `size`).
 fn constant(layer: &Layer) -> TractResult<Blob> {
     let text = |name: &str| {
         let value = layer.attributes.get(name);

@@ -7,11 +7,11 @@ use crate::document::{Body, BodyRole, PortMap};
 use crate::operators::control;
 use crate::translate::LayerContext;
 
-/// **If-8**: one of two bodies, by the condition, which is the first input. Where that is a constant, the
-/// body that it chooses becomes a part of the model.
+/// **If-8**: one of two bodies. The first input is the condition that chooses. If it is a constant, the
+/// chosen body becomes a part of the model.
 ///
-/// Otherwise the outputs of both must have one type and one rank. A size that is not the same in both is
-/// known when the model runs.
+/// Otherwise the outputs of both bodies must have the same types and ranks. A size that is not the same in
+/// both is a symbol, which gets its value when the model runs.
 pub(super) fn if_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let then_body = body(ctx, BodyRole::Then, "then_body")?;
     let else_body = body(ctx, BodyRole::Else, "else_body")?;
@@ -82,7 +82,7 @@ pub(super) fn if_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(op, &node_inputs)
 }
 
-/// The layer's input that each parameter of a body is.
+/// For each parameter of a body, the layer's input that it is.
 fn externals(body: &Body) -> TractResult<Vec<usize>> {
     let mut externals = vec![None; body.graph.parameters.len()];
     for entry in &body.inputs {
@@ -95,7 +95,7 @@ fn externals(body: &Body) -> TractResult<Vec<usize>> {
     externals.into_iter().zip(names).map(external).collect()
 }
 
-/// The result of the body that each output of the layer is.
+/// For each output of the layer, the result of the body that it is.
 fn output_sources(entries: &[PortMap], outputs: usize) -> TractResult<Vec<usize>> {
     let entry = |output| entries.iter().rev().find(|entry| entry.external == Some(output));
     let source = |output| {

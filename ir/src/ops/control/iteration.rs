@@ -9,12 +9,12 @@ use crate::document::{Body, BodyRole, PortMap};
 use crate::operators::control::{self, LoopInput, LoopOutput};
 use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
 
-/// **TensorIterator-1**, **Loop-5**: a body again and again. Inputs are cut along an axis, or go to each
-/// iteration, or start what an iteration hands to the next; outputs are those of the last iteration, or of
-/// all along an axis.
+/// **TensorIterator-1**, **Loop-5**: runs a body again and again. An input of the layer is cut into a part
+/// for each iteration, or is the same in all, or is the first value of a state that each iteration hands to
+/// the next. An output is that of the last iteration, or those of all, one behind the other along an axis.
 ///
-/// Of Loop the first two inputs are the number of iterations, where below zero means no limit, and whether
-/// there is one at all; a result of its body says whether there is another.
+/// The first two inputs of Loop are the most iterations (no limit if negative), and whether there is an
+/// iteration at all. A result of its body says whether there is another.
 pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let body = body(ctx, BodyRole::Iteration, "body")?;
     let is_loop = ctx.layer().operation == "Loop";
@@ -46,7 +46,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         node_inputs.push(ctx.input(1)?);
         (trip_count, condition) = (Some(0), Some(1));
     }
-    // What the parameters are, apart from those that are constants.
+    // Parameters that are constants have no input.
     let mut kinds: Vec<Option<LoopInput>> = vec![];
     let mut declared: Vec<Option<TypedFact>> = vec![];
     let mut constants: Vec<Option<Value>> = vec![];
@@ -124,7 +124,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             None => None,
         };
         for (number, dim) in shape.iter_mut().enumerate() {
-            // Of all iterations together.
+            // The size of all iterations together.
             let total = match &count {
                 _ if Some(number) != axis => Some(dim.clone()),
                 Some(count) => Some(dim.clone() * count),
@@ -202,7 +202,7 @@ fn roles(ctx: &LayerContext, body: &Body) -> TractResult<Vec<Role>> {
     roles.into_iter().enumerate().map(role).collect()
 }
 
-/// How an input is cut into parts, or an output is put together from them.
+/// How an input is cut into parts, or an output is put together from parts.
 #[derive(Clone, Copy)]
 struct Parts {
     axis: i64,
@@ -210,8 +210,8 @@ struct Parts {
     backwards: bool,
 }
 
-/// "axis", "start", "end", "stride", "part_size" of an entry of the port map. Only whole axes are cut:
-/// from 0 to -1 in steps of part_size, or from -1 to 0 in steps of -part_size.
+/// `axis`, `start`, `end`, `stride`, `part_size` of an entry of the port map. Only whole axes are cut: from 0
+/// to -1 in steps of part_size, or from -1 to 0 in steps of -part_size.
 fn parts(entry: &PortMap) -> TractResult<Option<Parts>> {
     let number = |name: &str, default: i64| -> TractResult<i64> {
         let Some(text) = entry.attributes.get(name) else { return Ok(default) };
@@ -255,7 +255,7 @@ fn part_count(whole: &TDim, size: usize, axis: usize) -> TractResult<TDim> {
     Ok(whole.clone() / size)
 }
 
-/// An input as an outlet that is no symbolic size, as each iteration may have another value.
+/// An input. Symbolic sizes become numbers, because each iteration may have another value.
 fn in_type(ctx: &mut LayerContext, input: usize, dt: DatumType) -> TractResult<OutletId> {
     let outlet = ctx.input(input)?;
     match ctx.type_of(outlet)?.is_tdim() {
@@ -264,8 +264,8 @@ fn in_type(ctx: &mut LayerContext, input: usize, dt: DatumType) -> TractResult<O
     }
 }
 
-/// The number of iterations of a Loop, if it is known: `goes_on` is what is known of the result that says
-/// whether there is another.
+/// The number of iterations of a Loop, if it is known. `goes_on` is the fact of the result that says whether
+/// there is another.
 fn loop_count(
     ctx: &LayerContext,
     goes_on: Option<TractResult<&TypedFact>>,
@@ -304,8 +304,8 @@ fn loop_count(
     })
 }
 
-/// The model of a loop's body, and its results. A size of a state that is not the same after an iteration
-/// is a symbol of the body.
+/// The model of a loop's body, and its results. If an iteration changes a size of a state, that size is a
+/// symbol in the body.
 fn loop_body(
     ctx: &mut LayerContext,
     body: &Body,
@@ -353,7 +353,8 @@ fn loop_body(
                 if old == new || changing.contains_key(&(parameter, axis)) {
                     continue;
                 }
-                // Two inputs that go together, like a state and what is cut into parts.
+                // The two sizes are of inputs that go together, like a state and a tensor that is cut into
+                // parts.
                 if let (TDim::Sym(_), TDim::Sym(new_symbol)) = (old, new)
                     && outer.contains(new_symbol)
                 {

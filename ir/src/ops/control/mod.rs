@@ -1,4 +1,4 @@
-//! Control flow: one of two bodies, and a body again and again.
+//! Control flow: layers that have bodies.
 
 mod conditional;
 mod iteration;
@@ -17,7 +17,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Loop", 5, iteration::iterate);
 }
 
-/// The body that must be there, without variables if it is a model of its own.
+/// A body of the layer, which must be there.
 fn body<'a>(ctx: &LayerContext<'a, '_>, role: BodyRole, name: &str) -> TractResult<&'a Body> {
     let found = ctx.layer().bodies.iter().find(|body| body.role == role);
     found.with_context(|| format!("there is no <{name}>"))
@@ -34,7 +34,7 @@ fn refuse_variables(graph: &Graph) -> TractResult<()> {
     Ok(())
 }
 
-/// An input that is the same constant whenever a body runs.
+/// An input, if it is a constant: each run of the body sees all of it.
 fn whole_constant(ctx: &LayerContext, input: usize) -> TractResult<Option<Value>> {
     match ctx.input_value(input)? {
         Value::Outlet(_) => Ok(ctx.constant_opt(input)?.map(Value::Constant)),
@@ -46,7 +46,7 @@ fn symbols(ctx: &LayerContext) -> HashSet<Symbol> {
     ctx.model.symbols.all_symbols().into_iter().collect()
 }
 
-/// The model of a body, and what goes into it.
+/// The model of a body, and which inputs of the node go into it.
 struct BodyModel {
     model: TypedModel,
     inputs: Vec<usize>,

@@ -12,10 +12,10 @@ use tract_core::ops::nn::sigmoid;
 use super::{expect_shape, refuse_peepholes};
 use crate::translate::LayerContext;
 
-/// **LSTMCell-1/4**, **GRUCell-3**, **RNNCell-3**: one step. X `[batch, input]`, the states
-/// `[batch, hidden_size]`, W, R, B. In revision 1 of LSTMCell, B is optional, P is for a cell with peepholes
-/// that nobody computes, and "weights_format" says nothing: its gates are in the same order as later, and
-/// OpenVINO writes `ifco` all the same.
+/// **LSTMCell-1**, **LSTMCell-4**, **GRUCell-3**, **RNNCell-3**: one step. The inputs are X `[batch, input]`,
+/// the states `[batch, hidden_size]`, W, R and B. In LSTMCell-1, B is optional, and a last input P has the
+/// weights of peepholes, which OpenVINO ignores. Its `weights_format` says nothing: OpenVINO writes `ifco`,
+/// but the order of the gates is the same as later.
 pub(super) fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
     let cell = Cell::new(ctx, kind)?;
     let states = kind.states();
@@ -61,7 +61,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The gates in the weights, one above the other: f, i, c, o; z, r, h.
+    /// The number of gates, whose weights are one above the other: f, i, c, o for LSTM; z, r, h for GRU.
     fn gates(self) -> usize {
         match self {
             Kind::Lstm => 4,
@@ -127,12 +127,12 @@ pub(super) struct Weights {
     pub r: OutletId,
     /// `[gates * hidden]`
     pub bias: OutletId,
-    /// `[hidden]`: what a GRU with "linear_before_reset" adds before it resets.
+    /// `[hidden]`: the bias that a GRU with `linear_before_reset` adds before it applies its reset gate.
     pub recurrent_bias: Option<OutletId>,
 }
 
 impl Cell {
-    /// "activations_alpha" and "activations_beta" say nothing of the three activations that there are.
+    /// Reads the attributes. The three activations do not use `activations_alpha` and `activations_beta`.
     pub(super) fn new(ctx: &LayerContext, kind: Kind) -> TractResult<Cell> {
         let hidden: usize = ctx.attribute("hidden_size")?;
         ensure!(hidden > 0, "attribute hidden_size is 0, but must be 1 or more");
@@ -180,7 +180,8 @@ impl Cell {
             .context("attribute hidden_size is too large")
     }
 
-    /// Checks the inputs W, R and, where it is there, B, of which W is at `first`; they have `leading` axes in front.
+    /// Checks the shapes of the inputs W, R and B, if it is there. W is input `first`. The dimensions
+    /// `leading` come before their own.
     pub(super) fn check_weights(
         &self,
         ctx: &mut LayerContext,
@@ -200,8 +201,8 @@ impl Cell {
         Ok(())
     }
 
-    /// The gates of one direction's weights in the order in which tract has them, and the bias as what is
-    /// added to the product with the input, and to the one with the state.
+    /// Puts the gates of one direction's weights into tract's order, and splits the bias into what is added
+    /// to the product with the input, and what is added to the product with the state.
     pub(super) fn weights(
         &self,
         ctx: &mut LayerContext,
@@ -245,7 +246,7 @@ impl Cell {
         ctx.wire(name, TypedConcat::new(0), &gates)
     }
 
-    /// X · Wᵀ + B, for all steps at once: `axes` is like `bi,gi->bg`.
+    /// X · Wᵀ + B, for all steps at once. `axes` is an equation like `bi,gi->bg`.
     pub(super) fn input_product(
         &self,
         ctx: &mut LayerContext,
@@ -260,8 +261,7 @@ impl Cell {
         ctx.wire(&format!("{prefix}x_w_b"), math::add(), &operands)
     }
 
-    /// One step: from X · Wᵀ + B and the states, `[batch, gates * hidden]` and `[batch, hidden]`, to the
-    /// states.
+    /// One step: the new states, from X · Wᵀ + B `[batch, gates * hidden]` and the states `[batch, hidden]`.
     pub(super) fn step(
         &self,
         wire: &mut Wire,

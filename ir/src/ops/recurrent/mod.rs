@@ -20,7 +20,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("RNNSequence", 5, |ctx| sequence::sequence(ctx, Kind::Rnn));
 }
 
-/// Checks the shape of an input, and notes what open dimensions must be.
+/// Checks the shape of an input, and notes which dimensions are equal.
 fn expect_shape(
     ctx: &mut LayerContext,
     input: usize,
@@ -32,7 +32,7 @@ fn expect_shape(
     ctx.equal_shapes(&shape, expected, None, &doing)
 }
 
-/// Old files have an input for peepholes, which OpenVINO never made use of.
+/// The first revisions have an input for peepholes, which OpenVINO never used.
 fn refuse_peepholes(ctx: &LayerContext, input: usize) -> TractResult<()> {
     let zeros = ctx.floats(input, "P")?.iter().all(|weight| *weight == 0.);
     ensure!(zeros, "input {input} (P) has weights, but peepholes are not supported");

@@ -1,4 +1,4 @@
-//! Steps over time, as a loop.
+//! A cell over time: a loop of steps.
 
 use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
@@ -12,12 +12,13 @@ use super::{expect_shape, refuse_peepholes};
 use crate::operators::opaque::Separate;
 use crate::translate::LayerContext;
 
-/// **LSTMSequence-1/5**, **GRUSequence-5**, **RNNSequence-5**: X `[batch, time, input]`, the states
-/// `[batch, directions, hidden_size]`, sequence_lengths `[batch]`, W, R, B with the directions in front.
-/// Outputs: Y `[batch, directions, time, hidden_size]`, and the last states.
+/// **LSTMSequence-1**, **LSTMSequence-5**, **GRUSequence-5**, **RNNSequence-5**: a cell over time. The inputs
+/// are X `[batch, time, input]`, the states `[batch, directions, hidden_size]`, sequence_lengths `[batch]`,
+/// and W, R and B with an axis of directions in front. The outputs are Y `[batch, directions, time,
+/// hidden_size]` and the last states.
 ///
-/// Past a sequence's length, Y is zero, and the states are not changed; the reverse direction starts at the
-/// sequence's last step.
+/// After the end of a sequence, Y is zero, and the states do not change. The reverse direction starts at the
+/// last step of the sequence.
 pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
     let cell = Cell::new(ctx, kind)?;
     let names = kind.states();
@@ -74,8 +75,7 @@ enum Direction {
     Reverse,
 }
 
-/// For sequences that may be shorter than the time: which steps there are, `[batch, time, 1]`. `None` if all
-/// steps are computed.
+/// Which steps are within their sequences: booleans `[batch, time, 1]`, or `None` if all steps are.
 fn steps_within(
     ctx: &mut LayerContext,
     input: usize,
@@ -114,7 +114,7 @@ struct Sequence {
 }
 
 impl Sequence {
-    /// Y and the last states of one direction, each with an axis for the directions.
+    /// Wires one direction. Gives Y and the last states, each with an axis of size 1 for the direction.
     fn direction(
         &self,
         ctx: &mut LayerContext,
@@ -227,7 +227,7 @@ impl Loop {
         Loop { body, inputs: tvec!(), mappings: vec![] }
     }
 
-    /// An input of the loop, with what a step sees of it.
+    /// Adds an input of the loop. `step` is the fact of what one step sees of it.
     fn input(
         &mut self,
         name: &str,
@@ -240,7 +240,7 @@ impl Loop {
         self.body.add_source(name, step)
     }
 
-    /// An input of which each step sees all.
+    /// Adds an input of which each step sees all.
     fn whole(&mut self, ctx: &LayerContext, name: &str, outer: OutletId) -> TractResult<OutletId> {
         let fact = ctx.model.outlet_fact(outer)?.without_value();
         self.input(name, outer, fact, InputMapping::Full)

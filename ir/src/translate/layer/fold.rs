@@ -1,4 +1,4 @@
-//! A layer whose inputs are constants is computed when the model is loaded.
+//! Layers whose inputs are all constants: they are computed when the model is loaded.
 
 use std::sync::Arc;
 
@@ -8,14 +8,13 @@ use super::{LayerContext, concrete};
 use crate::registry::Translate;
 use crate::translate::Value;
 
-/// The number of elements that a constant may have which is computed when the model is loaded, if its inputs
-/// are small.
+/// The most elements of a constant that is computed from small inputs when the model is loaded.
 const MOST_FOLDED: usize = 1 << 24;
 
-/// Operations whose results are more than their inputs say.
+/// Operations whose results do not depend on their inputs alone.
 const NEVER_FOLDED: [&str; 2] = ["ReadValue", "Assign"];
 
-/// The number of elements that a constant may have which is computed from so many.
+/// The most elements of a constant that is computed from this number of elements.
 fn most_elements(elements: usize) -> usize {
     MOST_FOLDED.max(elements.saturating_mul(4))
 }
@@ -79,9 +78,9 @@ impl LayerContext<'_, '_> {
 
     /// The results of a layer whose inputs are all constants.
     ///
-    /// In a model of its own, so that what is used once (weights as they were compressed) does not stay. It
-    /// has half-precision constants as single: the weights of a network are to be what they stand for, and
-    /// not rounded at each step.
+    /// They are computed in a model of its own, so that what is used once, like compressed weights, does not
+    /// stay. Half-precision constants are single there: weights that are decompressed in several steps are
+    /// not to be rounded at each.
     fn fold(&mut self, translate: &Translate) -> TractResult<Option<Vec<Arc<Tensor>>>> {
         let is_constant = |value: &Value| match value {
             Value::Outlet(outlet) => {
@@ -140,7 +139,7 @@ impl LayerContext<'_, '_> {
         }
         if known.len() < outlets.len() {
             scratch.select_output_outlets(&outlets)?;
-            // What depends on symbols has no values now.
+            // This fails if a value depends on symbols.
             let run = TypedSimplePlan::new(scratch).and_then(|plan| plan.run(tvec!()));
             let Ok(tensors) = run else { return Ok(None) };
             known = tensors.into_iter().map(|tensor| tensor.into_arc_tensor()).collect();
@@ -152,14 +151,14 @@ impl LayerContext<'_, '_> {
                 *tensor = concrete;
             }
         }
-        // What is known of sizes may be more the next time.
+        // When the translation starts anew, more may be known of sizes.
         if !symbolic {
             self.translation.folded.insert(key, known.clone());
         }
         Ok(Some(known))
     }
 
-    /// Fails where tract would compute a constant at once that is too large for what it is computed from.
+    /// Checks that no constant that tract would compute at once is too large for what it is computed from.
     pub(super) fn check_folding(&self, op: &dyn TypedOp, inputs: &[OutletId]) -> TractResult<()> {
         let facts = inputs
             .iter()
