@@ -158,7 +158,7 @@ mod tests {
     fn windows_overlap() {
         assert_eq!(windows(5, 3), [0..2, 1..4, 3..5]);
         assert_eq!(windows(2, 4), [0..1, 0..1, 1..2, 1..2]);
-        assert_eq!(windows(7, 0), []);
+        assert!(windows(7, 0).is_empty());
     }
 
     #[test]

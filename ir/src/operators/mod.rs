@@ -5,6 +5,7 @@ pub(crate) mod activation;
 pub(crate) mod adaptive_pool;
 pub(crate) mod arithmetic;
 pub(crate) mod control;
+pub(crate) mod equal_shape;
 pub(crate) mod fake_quantize;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;

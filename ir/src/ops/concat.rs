@@ -22,11 +22,15 @@ fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         inputs.iter().map(|input| ctx.shape_of(*input)).collect::<TractResult<Vec<_>>>()?;
     let first = shapes.first().context("there are no inputs, but must be one at least")?;
     let axis = ctx.axis("axis", ctx.attribute("axis")?, first.len())?;
-    for shape in &shapes[1..] {
+    let mut agreed = tvec!(inputs[0]);
+    for (input, shape) in inputs.iter().zip(&shapes).skip(1) {
         let doing = format!("concatenates on axis {axis}");
         ctx.equal_shapes(first, shape, Some(axis), &doing)?;
+        let mut wanted = first.clone();
+        wanted[axis] = shape[axis].clone();
+        agreed.push(ctx.with_shape(*input, wanted)?);
     }
-    ctx.finish(TypedConcat::new(axis), &inputs)
+    ctx.finish(TypedConcat::new(axis), &agreed)
 }
 
 /// **Split-1**: `num_splits` equal parts of an axis. If the size is not known, whether it can be divided is

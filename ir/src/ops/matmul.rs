@@ -107,6 +107,17 @@ fn contract(
             false => factor,
         });
     }
+    // tract does not compare them when it runs.
+    let (a, mut b) = (ctx.shape_of(factors[0])?, ctx.shape_of(factors[1])?);
+    for (label, dim) in labels[1].chars().zip(b.iter_mut()) {
+        if let Some(axis) = labels[0].chars().position(|other| other == label)
+            && !a[axis].is_one()
+            && !dim.is_one()
+        {
+            *dim = a[axis].clone();
+        }
+    }
+    factors[1] = ctx.with_shape(factors[1], b)?;
     let op = EinSum::new(AxesMapping::from_strs(&labels, &[output])?, operating);
     let product = ctx.wire(if operating == dt { suffix } else { "product" }, op, &factors)?;
     ctx.cast(suffix, product, dt)

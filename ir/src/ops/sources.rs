@@ -26,7 +26,12 @@ fn convert(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let dt = dt.with_context(|| {
         format!("a tensor that is no constant would be of type {element_type}, which tract does not have")
     })?;
-    let dt = if ctx.folding() && dt == DatumType::F16 { DatumType::F32 } else { dt };
+    if ctx.folding() && dt == DatumType::F16 {
+        // What is computed of it is computed in single precision.
+        let input = ctx.input(0)?;
+        let half = ctx.cast("half", input, dt)?;
+        return ctx.cast("", half, DatumType::F32).map(|output| tvec!(output));
+    }
     convert_to(ctx, dt)
 }
 

@@ -102,11 +102,8 @@ impl Dimensions {
                     (Some(size), None) => size.to_dim(),
                     (None, None) => {
                         let symbol = dimensions.scope.new_with_prefix(&symbol_name(name, axis));
-                        // An inclusive range, of which tract makes use where it can.
-                        dimensions.scope.add_assertion(format!("{symbol}>={}", declared.min))?;
-                        if let Some(max) = declared.max {
-                            dimensions.scope.add_assertion(format!("{symbol}<={max}"))?;
-                        }
+                        // Not the range of the file: tract would reckon with it, and never check it.
+                        dimensions.scope.add_assertion(format!("{symbol}>=0"))?;
                         symbol.to_dim()
                     }
                 };
@@ -147,7 +144,7 @@ impl Dimensions {
         declared: crate::document::Dimension,
     ) -> TractResult<Symbol> {
         let symbol = self.scope.new_with_prefix(&symbol_name(variable, axis));
-        self.scope.add_assertion(format!("{symbol}>={}", declared.min))?;
+        self.scope.add_assertion(format!("{symbol}>=0"))?;
         let description = format!("dimension {axis} of variable {variable:?}");
         self.open.push(OpenDimension { symbol: symbol.clone(), declared, description });
         Ok(symbol)
@@ -161,7 +158,9 @@ impl Dimensions {
     /// Notes that two dimensions are equal: `because`, like ``layer 7 "add" (Add, opset1) adds them``.
     ///
     /// Gives which of the two to go on with, where nothing can be learnt because it depends on values that
-    /// are only there when the model runs.
+    /// are only there when the model runs: then it is to be checked ([`EqualShape`]).
+    ///
+    /// [`EqualShape`]: crate::operators::equal_shape::EqualShape
     ///
     /// # Errors
     ///

@@ -10,6 +10,7 @@ use tract_core::ops::change_axes::AxisOp;
 
 use super::{Translation, Value};
 use crate::document::{Body, Layer};
+use crate::operators::equal_shape::EqualShape;
 use crate::weights::{datum_type, widened};
 
 /// A layer that is being translated: its attributes and inputs, and the model that its nodes go into.
@@ -454,15 +455,32 @@ impl<'a, 't> LayerContext<'a, 't> {
     pub fn broadcast(&mut self, outlets: &[OutletId]) -> TractResult<TVec<OutletId>> {
         let shapes =
             outlets.iter().map(|outlet| self.shape_of(*outlet)).collect::<TractResult<Vec<_>>>()?;
-        let rank = self.broadcast_shapes(&shapes)?.len();
-        outlets
-            .iter()
-            .zip(shapes)
-            .map(|(outlet, shape)| {
-                let missing = rank - shape.len();
-                self.change_axes("fix_rank", *outlet, std::iter::repeat_n(AxisOp::Add(0), missing))
-            })
-            .collect()
+        let result = self.broadcast_shapes(&shapes)?;
+        let mut aligned = tvec!();
+        for (outlet, shape) in outlets.iter().zip(shapes) {
+            let missing = result.len() - shape.len();
+            let added = std::iter::repeat_n(AxisOp::Add(0), missing);
+            let outlet = self.change_axes("fix_rank", *outlet, added)?;
+            let dims = shape.iter().zip(&result[missing..]);
+            let dims = dims.map(|(dim, agreed)| if dim.is_one() { dim } else { agreed }.clone());
+            let mut wanted: TVec<TDim> = tvec![1.to_dim(); missing];
+            wanted.extend(dims);
+            aligned.push(self.with_shape(outlet, wanted)?);
+        }
+        Ok(aligned)
+    }
+
+    /// An outlet with the dimensions of another tensor, of which [`equal`](Self::equal) had nothing to say
+    /// because they are only known when the model runs: that they are equal is checked then.
+    pub(crate) fn with_shape(
+        &mut self,
+        outlet: OutletId,
+        shape: TVec<TDim>,
+    ) -> TractResult<OutletId> {
+        if self.shape_of(outlet)? == shape {
+            return Ok(outlet);
+        }
+        self.wire("equal_shape", EqualShape::new(shape), &[outlet])
     }
 }
 

@@ -92,8 +92,18 @@ fn refuse_unknown_operations(ir: &Ir, graph: &Graph) -> TractResult<()> {
 pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
     let shape =
         layer.attributes.get("shape").with_context(|| format!("{layer} has no attribute shape"));
-    PartialShape::parse(shape?).with_context(|| format!("in {layer}"))
+    let shape = PartialShape::parse(shape?).with_context(|| format!("in {layer}"))?;
+    let sizes = shape.0.iter().filter_map(|dim| dim.size());
+    let volume = sizes.clone().try_fold(1usize, |volume, size| volume.checked_mul(size.max(1)));
+    ensure!(
+        volume.is_some_and(|volume| volume <= MOST_ELEMENTS),
+        "{layer}: shape {shape} has more than {MOST_ELEMENTS} elements"
+    );
+    Ok(shape)
 }
+
+/// The most elements that a tensor may have: sizes are multiplied and added in what follows.
+pub(crate) const MOST_ELEMENTS: usize = 1 << 40;
 
 pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
     let text = layer.attributes.get("element_type").map_or("", |text| text);
@@ -117,13 +127,29 @@ pub(crate) enum Value {
     Weights(Arc<Blob>),
 }
 
+impl Value {
+    /// Whether two values are one constant. What is in the model is another one in each go.
+    fn is_same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Constant(a), Value::Constant(b)) | (Value::Half(a), Value::Half(b)) => {
+                Arc::ptr_eq(a, b)
+            }
+            (Value::Weights(a), Value::Weights(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// The constant inputs of a layer, and what it computed from them.
+type Folded = (Vec<Value>, Vec<Arc<Tensor>>);
+
 /// One attempt to translate a model.
 pub(crate) struct Translation<'a> {
     pub ir: &'a Ir,
     weights: &'a Weights,
     pub dimensions: &'a mut Dimensions,
     /// The results of layers with constant inputs. They are kept when the translation starts anew.
-    folded: &'a mut HashMap<String, Vec<Arc<Tensor>>>,
+    folded: &'a mut HashMap<usize, Folded>,
     /// The variables of `ReadValue` and `Assign`. What was learnt of them is kept, too.
     pub variables: &'a mut Variables,
 }
@@ -174,7 +200,7 @@ impl Translation<'_> {
     ) -> TractResult<Vec<Value>> {
         let mut values: Vec<Vec<Value>> = vec![vec![]; graph.layers.len()];
         for (layer, value) in graph.parameters.iter().zip(inputs) {
-            values[*layer] = vec![value];
+            values[*layer] = vec![value; graph.layers[*layer].outputs.len().max(1)];
         }
         let mut results = HashMap::new();
         for (number, layer) in graph.layers.iter().enumerate() {
