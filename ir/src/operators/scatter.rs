@@ -1,22 +1,23 @@
-//! Elements that are written to, or read from, places that indices name.
+//! Operators that write elements to places that indices name, or read them from there.
 
 use tract_core::internal::*;
 use tract_openvino::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
 
 use super::{dispatch_number, integers};
 
-/// What `indices` say of the places in `data`.
+/// How `indices` name places in `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Addressing {
-    /// The coordinate on this axis, for each element. The others are those of the index itself.
+    /// An index is the coordinate of one element on this axis. The other coordinates are those of the index
+    /// itself.
     Elements(usize),
-    /// A coordinate on this axis, for all elements that have it.
+    /// An index is a coordinate on this axis, and means all elements that have it.
     Slices(usize),
-    /// The first coordinates: as many as the last axis of `indices` is long.
+    /// The last axis of `indices` has the first coordinates.
     Tuples,
 }
 
-/// What becomes of an element that is there already.
+/// How an update and the element that is there become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reduction {
     None,
@@ -158,10 +159,10 @@ fn coordinates(mut number: usize, shape: &[usize]) -> Vec<usize> {
     coordinates
 }
 
-/// OpenVINO's operations that write: a copy of `data` with other elements at some places.
+/// OpenVINO's operations that write: the output is `data` with other elements at some places.
 ///
-/// Inputs are `data`, `indices` and `updates`. They write in the order of `indices`, so that the last one stays
-/// where several meet.
+/// Inputs are `data`, `indices` and `updates`. Updates are written in the order of `indices`. If several have
+/// one place, the last one stays.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Scatter {
     pub operator: &'static str,
@@ -246,12 +247,12 @@ fn replace_bytes(data: &mut Tensor, updates: &Tensor, places: &Places) -> TractR
     Ok(())
 }
 
-/// What reductions do with numbers. Sums and products of integers wrap, as in OpenVINO.
+/// The arithmetic of reductions. Sums and products of integers wrap around, as in OpenVINO.
 trait Number: Datum + Copy + PartialOrd {
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
-    /// The quotient by a number of elements, which integers round down.
+    /// The quotient by a number of elements. That of integers is rounded down.
     fn mean_of(self, count: u32) -> Self;
 }
 
@@ -313,7 +314,7 @@ fn reduce<T: Number>(
     let updates = updates.as_slice::<T>()?;
     let mut data = data.try_as_plain_ram_mut()?;
     let data = data.as_slice_mut::<T>()?;
-    // How many numbers each element has in it.
+    // How many numbers were added to each element.
     let counted = op.reduction == Reduction::Mean || !op.use_init_val;
     let mut counts = vec![op.use_init_val as u32; if counted { data.len() } else { 0 }];
     for (number, start) in places.starts.iter().enumerate() {

@@ -116,9 +116,7 @@ pub(super) fn aligned(ctx: &mut LayerContext, outlets: &[OutletId]) -> TractResu
                     None => ctx.attribute_or("auto_broadcast_axis", 0i64)?,
                 };
                 let most = to.len().checked_sub(shape.len()).with_context(|| {
-                    format!(
-                        "auto_broadcast is pdpd, but the rank of {shape:?} is above that of {to:?}"
-                    )
+                    format!("auto_broadcast is pdpd, but {shape:?} has a higher rank than {to:?}")
                 })?;
                 let first = if axis == -1 { Some(most) } else { usize::try_from(axis).ok() };
                 let first = first.filter(|first| *first <= most).with_context(|| {

@@ -120,7 +120,7 @@ fn scatter(
     let reduction = match reduction {
         Reduction::Sum | Reduction::Max => Reduction::Max,
         Reduction::Prod | Reduction::Min => Reduction::Min,
-        _ => bail!("attribute reduction is not for booleans"),
+        _ => bail!("attribute reduction is {reduction:?}, which is not supported for booleans"),
     };
     let data = ctx.cast("data", data, DatumType::U8)?;
     let updates = ctx.cast("updates", updates, DatumType::U8)?;
