@@ -3,9 +3,11 @@
 
 pub(crate) mod activation;
 pub(crate) mod adaptive_pool;
+mod addressing;
 pub(crate) mod arithmetic;
 pub(crate) mod control;
 pub(crate) mod fake_quantize;
+mod gather_elements;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
 pub(crate) mod opaque;
@@ -17,8 +19,10 @@ mod take;
 mod top_k;
 pub(crate) mod variable;
 
+pub(crate) use addressing::Addressing;
+pub(crate) use gather_elements::GatherElements;
 pub(crate) use reverse_sequence::ReverseSequence;
-pub(crate) use scatter::{Addressing, GatherElements, Reduction, Scatter};
+pub(crate) use scatter::{Reduction, Scatter};
 pub(crate) use take::{DynSlice, PadMode, Positions, Take, numpy_slice};
 pub(crate) use top_k::TopK;
 

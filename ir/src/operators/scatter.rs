@@ -1,21 +1,7 @@
-//! Operators that write elements to places that indices name, or read them from there.
-
 use tract_core::internal::*;
-use tract_openvino::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
 
+use super::addressing::{Addressing, Places};
 use super::{dispatch_number, integers};
-
-/// How `indices` name places in `data`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Addressing {
-    /// An index is the coordinate of one element on this axis. The other coordinates are those of the index
-    /// itself.
-    Elements(usize),
-    /// An index is a coordinate on this axis, and means all elements that have it.
-    Slices(usize),
-    /// The last axis of `indices` has the first coordinates.
-    Tuples,
-}
 
 /// How an update and the element that is there become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,136 +13,6 @@ pub(crate) enum Reduction {
     Min,
     Max,
     Mean,
-}
-
-/// Negative indices count from the end, as in OpenVINO's implementation; others out of range are errors.
-const POLICY: IndexPolicy =
-    IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Error };
-
-/// The places in `data`, in the order of the elements of `indices`: where each begins, and how many elements
-/// each has.
-struct Places {
-    starts: Vec<usize>,
-    block: usize,
-}
-
-impl Addressing {
-    /// The shape of what is written.
-    pub fn updates_shape<D: DimLike>(self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
-        Ok(match self {
-            Addressing::Elements(axis) => {
-                ensure!(
-                    data.len() == indices.len() && axis < data.len(),
-                    "indices have rank {}, but must have that of data, which is {}",
-                    indices.len(),
-                    data.len()
-                );
-                indices.into()
-            }
-            Addressing::Slices(axis) => {
-                ensure!(axis < data.len(), "there is no axis {axis}");
-                [&data[..axis], indices, &data[axis + 1..]].concat().into()
-            }
-            Addressing::Tuples => {
-                let (tuple, leading) = indices.split_last().context("indices have rank 0")?;
-                let tuple = tuple.to_usize().ok().filter(|tuple| *tuple <= data.len());
-                let tuple = tuple.with_context(|| {
-                    format!(
-                        "the last dimension of indices must be known, and in [0, {}]: their shape is \
-                         {indices:?}",
-                        data.len()
-                    )
-                })?;
-                [leading, &data[tuple..]].concat().into()
-            }
-        })
-    }
-
-    fn places(
-        self,
-        operator: &'static str,
-        data: &[usize],
-        indices_shape: &[usize],
-        indices: &[i64],
-    ) -> TractResult<Places> {
-        let resolve = |number: usize, axis: usize| {
-            POLICY.resolve(indices[number], data[axis]).ok_or_else(|| IndexOutOfRange {
-                operator,
-                position: coordinates(number, indices_shape),
-                value: indices[number].into(),
-                axis,
-                size: data[axis],
-                negative: NegativeIndex::FromEnd,
-            })
-        };
-        let strides = Tensor::natural_strides(data);
-        let stride = |axis: usize| strides[axis] as usize;
-        let mut starts = vec![];
-        let mut block = 1;
-        match self {
-            Addressing::Elements(axis) => {
-                let others = || (0..data.len()).filter(|it| *it != axis);
-                ensure!(
-                    indices.is_empty() || others().all(|it| indices_shape[it] <= data[it]),
-                    "{operator}: indices have shape {indices_shape:?}, which is larger than that of data, \
-                     {data:?}, not only on axis {axis}"
-                );
-                starts.reserve_exact(indices.len());
-                let last = data.len() - 1;
-                let row = indices_shape[last].max(1);
-                for first in (0..indices.len()).step_by(row) {
-                    let begin: usize = coordinates(first, indices_shape)
-                        .iter()
-                        .enumerate()
-                        .filter(|(it, _)| *it != axis)
-                        .map(|(it, coordinate)| coordinate * stride(it))
-                        .sum();
-                    for column in 0..row {
-                        let along = resolve(first + column, axis)? * stride(axis);
-                        starts.push(begin + along + if axis == last { 0 } else { column });
-                    }
-                }
-            }
-            Addressing::Slices(axis) => {
-                block = stride(axis);
-                let outer: usize = data[..axis].iter().product();
-                let positions: Vec<usize> = (0..indices.len())
-                    .map(|number| resolve(number, axis))
-                    .collect::<Result<_, _>>()?;
-                for row in 0..outer {
-                    let row = row * data[axis];
-                    starts.extend(positions.iter().map(|position| (row + position) * block));
-                }
-            }
-            Addressing::Tuples => {
-                let (&tuple, leading) =
-                    indices_shape.split_last().context("indices have rank 0")?;
-                block = data[tuple..].iter().product();
-                for number in 0..leading.iter().product() {
-                    let start = (0..tuple)
-                        .map(|axis| Ok(resolve(number * tuple + axis, axis)? * stride(axis)))
-                        .sum::<Result<usize, IndexOutOfRange>>()?;
-                    starts.push(start);
-                }
-            }
-        }
-        Ok(Places { starts, block })
-    }
-}
-
-/// The coordinates of an element.
-fn coordinates(mut number: usize, shape: &[usize]) -> Vec<usize> {
-    let mut coordinates: Vec<usize> = shape
-        .iter()
-        .rev()
-        .map(|size| {
-            let coordinate = number % size;
-            number /= size;
-            coordinate
-        })
-        .collect();
-    coordinates.reverse();
-    coordinates
 }
 
 /// OpenVINO's operations that write: the output is `data` with other elements at some places.
@@ -360,85 +216,12 @@ impl TypedOp for Scatter {
     as_op!();
 }
 
-/// OpenVINO's GatherElements: the elements of `data` at the places that `indices` name, one for each.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct GatherElements {
-    pub axis: usize,
-}
-
-impl Op for GatherElements {
-    fn name(&self) -> StaticName {
-        "GatherElements".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("axis: {}", self.axis)])
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for GatherElements {
-    op_out_of_plan!();
-
-    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        let (data, indices) = args_2!(inputs);
-        let addressing = Addressing::Elements(self.axis);
-        let shape = addressing.updates_shape(data.shape(), indices.shape())?;
-        let numbers = integers(&indices, ctx.symbols)?;
-        let places =
-            addressing.places("GatherElements", data.shape(), indices.shape(), &numbers)?;
-        let dt = data.datum_type();
-        if dt.is_tdim() {
-            return Ok(tvec!(read_sizes(&data, &places, &shape)?.into_tvalue()));
-        }
-        ensure!(dt.is_copy(), "elements of type {dt:?} cannot be moved");
-        let mut output = Tensor::zero_dt(dt, &shape)?;
-        let source = data.try_as_plain_ram()?;
-        let source = source.as_bytes();
-        {
-            let mut target = output.try_as_plain_ram_mut()?;
-            let target = target.as_bytes_mut();
-            match dt.size_of() {
-                1 => read_bytes::<1>(source, target, &places),
-                2 => read_bytes::<2>(source, target, &places),
-                4 => read_bytes::<4>(source, target, &places),
-                8 => read_bytes::<8>(source, target, &places),
-                size => bail!("elements of {size} bytes cannot be moved"),
-            }
-        }
-        Ok(tvec!(output.into_tvalue()))
-    }
-}
-
-fn read_sizes(data: &Tensor, places: &Places, shape: &[usize]) -> TractResult<Tensor> {
-    let data = data.try_as_plain_ram()?;
-    let data = data.as_slice::<TDim>()?;
-    let sizes: Vec<TDim> = places.starts.iter().map(|start| data[*start].clone()).collect();
-    tensor1(&sizes).into_shape(shape)
-}
-
-fn read_bytes<const SIZE: usize>(source: &[u8], target: &mut [u8], places: &Places) {
-    let (source, target) = (source.as_chunks::<SIZE>().0, target.as_chunks_mut::<SIZE>().0);
-    for (element, start) in target.iter_mut().zip(&places.starts) {
-        *element = source[*start];
-    }
-}
-
-impl TypedOp for GatherElements {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let [data, indices] = *inputs else { bail!("there are {} inputs", inputs.len()) };
-        let addressing = Addressing::Elements(self.axis);
-        let shape = addressing.updates_shape(&data.shape.to_tvec(), &indices.shape.to_tvec())?;
-        Ok(tvec!(data.datum_type.fact(shape)))
-    }
-
-    as_op!();
-}
-
 #[cfg(test)]
 mod tests {
+    use tract_openvino::IndexOutOfRange;
+
     use super::*;
+    use crate::operators::GatherElements;
 
     fn run(op: &dyn EvalOp, inputs: &[Tensor]) -> TractResult<Tensor> {
         let inputs = inputs.iter().map(|input| input.clone().into_tvalue()).collect();

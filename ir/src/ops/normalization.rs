@@ -22,9 +22,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("GroupNormalization", 12, group_normalization);
 }
 
-/// **MVN-1**: subtracts the mean, and divides by the deviation if `normalize_variance` is true. They are
-/// computed over `reduction_axes`; or over all axes but the first if `across_channels` is true, and but the
-/// first two if not.
+/// **MVN-2** (which the specification calls MVN-1): subtracts the mean, and divides by the deviation if
+/// `normalize_variance` is true. They are computed over `reduction_axes`; or over all axes but the first if
+/// `across_channels` is true, and but the first two if not.
 fn mvn_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let rank = ctx.rank(0)?;
@@ -40,7 +40,7 @@ fn mvn_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     mvn(ctx, &axes, epsilon)
 }
 
-/// **MVN-6**: as MVN-1, but the axes are an input. `eps_mode` says whether `eps` is added to the variance or
+/// **MVN-6**: as MVN-2, but the axes are an input. `eps_mode` says whether `eps` is added to the variance or
 /// to its square root.
 fn mvn_6(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;

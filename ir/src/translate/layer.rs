@@ -312,12 +312,8 @@ impl<'a, 't> LayerContext<'a, 't> {
         let mut positions: TVec<usize> =
             axes.iter().map(|axis| self.axis(name, *axis, rank)).collect::<TractResult<_>>()?;
         positions.sort_unstable();
-        if let Some(twice) = positions.windows(2).find(|pair| pair[0] == pair[1]) {
-            bail!(
-                "{name} is {axes:?}, but must name each axis once: it has axis {} twice",
-                twice[0]
-            )
-        }
+        let twice = positions.windows(2).any(|pair| pair[0] == pair[1]);
+        ensure!(!twice, "{name} is {axes:?}, but must name each axis once");
         Ok(positions)
     }
 

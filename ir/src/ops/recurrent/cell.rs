@@ -12,7 +12,7 @@ use tract_core::ops::nn::sigmoid;
 use super::{expect_shape, refuse_peepholes};
 use crate::translate::LayerContext;
 
-/// **LSTMCell-1**, **LSTMCell-4**, **GRUCell-3**, **RNNCell-3**: one step. The inputs are X `[batch, input]`,
+/// **LSTMCell-1**, **LSTMCell-4**, **GRUCell-3**, **RNNCell-1**: one step. The inputs are X `[batch, input]`,
 /// the states `[batch, hidden_size]`, W, R and B. In LSTMCell-1, B is optional, and a last input P has the
 /// weights of peepholes, which OpenVINO ignores. Its `weights_format` says nothing: OpenVINO writes `ifco`,
 /// but the order of the gates is the same as later.
