@@ -78,10 +78,11 @@ impl Bench {
         let (typed, inputs) = if self.model.is_dir() && !self.inputs.are_given() {
             let inputs = Case::load(&self.model)?.data_sets.swap_remove(0).inputs;
             let shapes = shapes_of(input_names(&file)?, &inputs);
-            (self.reading.read_for(&file, &shapes, Model::into_typed)?, inputs)
+            (self.reading.read_for(&file, &shapes, Model::into_typed)?.0, inputs)
         } else {
-            let typed = self.reading.read_for(&file, &self.inputs.shapes()?, Model::into_typed)?;
-            let inputs = self.inputs.tensors(&typed)?;
+            let shapes = self.inputs.shapes()?;
+            let (typed, _) = self.reading.read_for(&file, &shapes, Model::into_typed)?;
+            let inputs = self.inputs.tensors(&typed, &file)?;
             (typed, inputs)
         };
         let inputs: TVec<TValue> = inputs.into_iter().map(TValue::from).collect();

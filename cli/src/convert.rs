@@ -1,5 +1,6 @@
 //! `convert`: a model as an NNEF archive.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,11 +9,13 @@ use clap::Args;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
+use tract_openvino::tract_onnx::tract_core::ops::cast::cast;
+use tract_openvino::tract_onnx::tract_core::ops::identity::Identity;
+use tract_openvino::tract_onnx::tract_hir::internal::{InletId, TractErrorContext};
 
 use crate::model::{ReadingOptions, is_nnef, nnef, outlet_name};
 use crate::panics::during;
-use crate::report::{NAME, error_with_help, list, output};
+use crate::report::{NAME, error_with_help, list, note, output};
 
 /// Arguments of `convert`.
 #[derive(Debug, Args)]
@@ -33,11 +36,14 @@ impl Convert {
             return Err(error_with_help(format!("{path} is no NNEF archive by its name"), [help]));
         }
         let typed = self.reading.read(&self.model)?.into_typed()?;
-        let model = during("decluttering the model", || typed.into_decluttered())?;
-        refuse_equal_names(&model)?;
+        let names = Names::of(&typed)?;
+        names.refuse_equal()?;
+        let mut model = during("decluttering the model", || typed.into_decluttered())?;
+        names.give_to(&mut model)?;
         let mut archive = vec![];
         during("writing the model as NNEF", || nnef().write(&model, &mut archive))
             .map_err(|error| explain(error, &model))?;
+        names.check(&archive)?;
         if self.output.extension().is_some_and(|extension| extension == "tgz") {
             let mut encoder = GzEncoder::new(vec![], Compression::default());
             encoder.write_all(&archive)?;
@@ -50,25 +56,122 @@ impl Convert {
     }
 }
 
-/// tract's writer makes identifiers of names, and does not look whether two outputs become one.
-fn refuse_equal_names(model: &TypedModel) -> TractResult<()> {
-    let identifier = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-    let outlets = model.output_outlets()?;
-    let names: Vec<String> = outlets.iter().map(|outlet| outlet_name(model, *outlet)).collect();
-    for (number, name) in names.iter().enumerate() {
-        let equal = names[..number].iter().find(|other| identifier(other) == identifier(name));
-        if let Some(other) = equal {
-            let message = format!("outputs {other:?} and {name:?} would have one name in NNEF");
-            return Err(error_with_help(message, ["rename one of them in the model".into()]));
-        }
+/// The names of the inputs and the outputs of a model, in their order.
+#[derive(PartialEq)]
+struct Names {
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+}
+
+impl Names {
+    fn of(model: &TypedModel) -> TractResult<Names> {
+        let names = |outlets: &[OutletId]| {
+            outlets.iter().map(|outlet| outlet_name(model, *outlet)).collect::<Vec<_>>()
+        };
+        let (inputs, outputs) = (names(model.input_outlets()?), names(model.output_outlets()?));
+        Ok(Names { inputs, outputs })
     }
-    Ok(())
+
+    /// In an archive a name is that of one value.
+    fn refuse_equal(&self) -> TractResult<()> {
+        for (number, name) in self.outputs.iter().enumerate() {
+            if self.outputs[..number].contains(name) {
+                let message = format!("two outputs have the name {name:?}, which NNEF cannot have");
+                return Err(error_with_help(message, ["rename one of them in the model".into()]));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the inputs and outputs of the decluttered model the names that they had before.
+    ///
+    /// tract has one name for an outlet, which declutter may make an output and an input at once, or two
+    /// outputs: then a cast to the type that it has already comes between.
+    fn give_to(&self, model: &mut TypedModel) -> TractResult<()> {
+        let inputs = model.input_outlets()?.to_vec();
+        let mut named: HashMap<OutletId, &String> = inputs.into_iter().zip(&self.inputs).collect();
+        let mut outputs = model.output_outlets()?.to_vec();
+        for (outlet, name) in outputs.iter_mut().zip(&self.outputs) {
+            // The writer leaves these out.
+            while model.node(outlet.node).op_is::<Identity>() {
+                *outlet = model.node(outlet.node).inputs[0];
+            }
+            if named.get(outlet).is_some_and(|other| *other != name) {
+                let fact = model.outlet_fact(*outlet)?.without_value();
+                let node = model.unique_name(format!("{name}.cast")).into_owned();
+                let node = model.add_node(node, cast(fact.datum_type), tvec!(fact))?;
+                model.add_edge(*outlet, InletId::new(node, 0))?;
+                *outlet = node.into();
+            }
+            named.insert(*outlet, name);
+        }
+        model.select_output_outlets(&outputs)?;
+        for (outlet, name) in &named {
+            model.set_outlet_label(*outlet, name.to_string())?;
+        }
+        // The writer names inputs after their nodes, and further outputs of a node after the first one.
+        let mut owners: HashMap<String, Option<OutletId>> =
+            model.symbols.all_symbols().iter().map(|it| (it.to_string(), None)).collect();
+        owners.extend(named.iter().map(|(outlet, name)| (name.to_string(), Some(*outlet))));
+        for id in 0..model.nodes().len() {
+            let node = model.node(id);
+            if let Some(name) = named.get(&id.into()).filter(|_| node.inputs.is_empty()) {
+                model.node_mut(id).name = name.to_string();
+                continue;
+            }
+            let outlets = (0..node.outputs.len()).map(|slot| OutletId::new(id, slot));
+            let names = |stem: &str| {
+                let name = |outlet: OutletId| match outlet.slot {
+                    0 => (stem.to_string(), outlet),
+                    slot => (format!("{stem}_{slot}"), outlet),
+                };
+                outlets.clone().map(name).collect::<Vec<_>>()
+            };
+            let is_free = |(name, outlet): &(String, OutletId)| {
+                owners.get(name).is_none_or(|owner| *owner == Some(*outlet))
+            };
+            let stems = (1..).map(|number| format!("{}.{number}", node.name));
+            let stem = std::iter::once(node.name.clone())
+                .chain(stems)
+                .find(|stem| names(stem).iter().all(is_free))
+                .expect("numbers do not end");
+            owners.extend(names(&stem).into_iter().map(|(name, outlet)| (name, Some(outlet))));
+            model.node_mut(id).name = stem;
+        }
+        Ok(())
+    }
+
+    /// Fails if tract cannot read an archive, and tells if it reads other names.
+    fn check(&self, archive: &[u8]) -> TractResult<()> {
+        let level = log::max_level();
+        // What there is to be told is told when somebody reads it.
+        log::set_max_level(log::LevelFilter::Error);
+        let read = || nnef().model_for_read(&mut &*archive);
+        let read = during("reading the archive that was written", read);
+        log::set_max_level(level);
+        let got = Names::of(&read?)?;
+        for (kind, names, got) in
+            [("input", &self.inputs, &got.inputs), ("output", &self.outputs, &got.outputs)]
+        {
+            for (number, name) in names.iter().enumerate() {
+                match got.get(number) {
+                    Some(got) if got == name => (),
+                    Some(got) => note(&format!("{kind} {name:?} is named {got:?} in the archive")),
+                    None => note(&format!("{kind} {name:?} is not in the archive")),
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Adds what in the model it is that tract's writer has no text for, where that is the case.
 fn explain(error: TractError, model: &TypedModel) -> TractError {
     let outputs = |node: &TypedNode| {
-        let dims = node.outputs.iter().flat_map(|output| output.fact.shape.iter());
+        let facts = node.outputs.iter().map(|output| &output.fact);
+        let constants = facts.clone().filter_map(|fact| fact.konst.as_ref()?.as_plain_ram());
+        let sizes = constants.filter_map(|constant| constant.as_slice::<TDim>().ok()).flatten();
+        let dims = facts.flat_map(|fact| fact.shape.iter()).chain(sizes);
         dims.filter(|dim| has_no_text(dim)).cloned().collect::<Vec<_>>()
     };
     let nodes: Vec<(&str, Vec<TDim>)> =

@@ -52,7 +52,8 @@ struct OutletFacts {
     /// Numbers, texts of symbols, and null for what is not known.
     dims: Vec<Value>,
     open: bool,
-    constant: Option<Arc<Tensor>>,
+    /// The elements of a constant.
+    constant: Option<String>,
 }
 
 struct NodeFacts {
@@ -281,7 +282,7 @@ impl OutletFacts {
             element_type,
             dims: dims.into_iter().map(dim).collect(),
             open,
-            constant,
+            constant: constant.map(|constant| elements(&constant).unwrap_or_default()),
         }
     }
 
@@ -303,9 +304,10 @@ impl OutletFacts {
     /// With the elements of a constant.
     fn text(&self) -> String {
         const ROOM: usize = 24;
-        let elements = self.constant.as_ref().and_then(|constant| elements(constant).ok());
-        match elements {
-            Some(elements) if elements.len() <= ROOM => format!("{} = {elements}", self.fact()),
+        match &self.constant {
+            Some(elements) if (1..=ROOM).contains(&elements.len()) => {
+                format!("{} = {elements}", self.fact())
+            }
             Some(_) => format!("{}, constant", self.fact()),
             None => self.fact(),
         }

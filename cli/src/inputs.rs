@@ -4,14 +4,15 @@ use clap::Args;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::ops::Range;
+use std::path::Path;
 use tract_openvino::tract_onnx::prelude::tract_ndarray::ArrayD;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::ops::array as stock;
 use tract_openvino::tract_onnx::tract_core::ops::cast::Cast;
 use tract_openvino::tract_onnx::tract_hir::internal::{DimLike, bail, format_err};
 
-use crate::model::{InputShape, outlet_name, shapes_of};
-use crate::report::{error_with_help, unknown_name};
+use crate::model::{InputShape, names_of_inputs, shapes_of};
+use crate::report::{error_with_help, printable, unknown_name};
 use crate::tensors::TensorFile;
 
 /// Where the inputs come from.
@@ -37,6 +38,8 @@ fn input_file(text: &str) -> Result<(String, TensorFile), String> {
 /// An input of a model.
 struct Input {
     name: String,
+    /// All by which it goes.
+    names: Vec<String>,
     outlet: OutletId,
     fact: TypedFact,
     /// Its tensor, and where that is from.
@@ -56,16 +59,19 @@ impl InputOptions {
         Ok(shapes_of(self.inputs.iter().map(|(name, _)| name.clone()), &tensors))
     }
 
-    /// Tensors for all inputs of a model.
-    pub fn tensors(&self, model: &TypedModel) -> TractResult<Vec<Tensor>> {
+    /// Tensors for all inputs of a model, which is from this file.
+    pub fn tensors(&self, model: &TypedModel, model_file: &Path) -> TractResult<Vec<Tensor>> {
         let mut inputs = vec![];
-        for &outlet in model.input_outlets()? {
+        let names = names_of_inputs(model_file, model)?;
+        for (&outlet, names) in model.input_outlets()?.iter().zip(names) {
             let fact = model.outlet_fact(outlet)?.without_value();
-            inputs.push(Input { name: outlet_name(model, outlet), outlet, fact, given: None });
+            inputs.push(Input { name: printable(&names[0]), names, outlet, fact, given: None });
         }
         for (name, file) in &self.inputs {
-            let Some(input) = inputs.iter_mut().find(|input| input.name == *name) else {
-                let names: Vec<&str> = inputs.iter().map(|input| &*input.name).collect();
+            let Some(input) = inputs.iter_mut().find(|input| input.names.contains(name)) else {
+                let mut names: Vec<&str> =
+                    inputs.iter().flat_map(|input| &input.names).map(|name| &**name).collect();
+                names.dedup();
                 return Err(unknown_name(format!("the model has no input {name:?}"), name, &names));
             };
             if input.given.is_some() {

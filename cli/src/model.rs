@@ -15,7 +15,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{
 use tract_openvino::tract_onnx::{Onnx, WithOnnx, onnx};
 use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions, tract_nnef};
 use tract_openvino_ir::document::Document;
-use tract_openvino_ir::{Ir, ir};
+use tract_openvino_ir::{Ir, WithOpenVinoIr, ir};
 
 use crate::panics::{catch, during};
 use crate::report::{error_with_help, list, note, printable, unknown_name};
@@ -145,7 +145,11 @@ pub fn is_nnef(path: &Path) -> bool {
 
 /// The reader and writer of NNEF archives.
 pub fn nnef() -> tract_nnef::internal::Nnef {
-    tract_nnef::nnef().with_tract_resource().with_onnx().with_openvino()
+    let nnef = tract_nnef::nnef().with_tract_resource().with_onnx();
+    let mut nnef = nnef.with_openvino().with_openvino_ir();
+    // Names stay as they are. Two of them could become one else.
+    nnef.allow_extended_identifier_syntax(true);
+    nnef
 }
 
 impl ReadingOptions {
@@ -176,12 +180,8 @@ impl ReadingOptions {
         shapes.fold(ir, |ir, (input, shape)| ir.with_input_shape(input, shape))
     }
 
-    /// Reads a model, by the name of its file, and leaves its symbols as they are.
-    pub fn load(&self, path: &Path) -> TractResult<Model> {
-        self.load_with(path, &[])
-    }
-
-    /// The same, with more shapes of inputs than the arguments give.
+    /// Reads a model, by the name of its file, and leaves its symbols as they are. `shapes` are shapes of inputs
+    /// that the arguments do not give.
     pub fn load_with(&self, path: &Path, shapes: &[InputShape]) -> TractResult<Model> {
         let file = model_file(path)?;
         let kind = Kind::of(&file)?;
@@ -251,36 +251,36 @@ impl ReadingOptions {
 
     /// Reads a model, and gives its symbols the values that they are to have.
     pub fn read(&self, path: &Path) -> TractResult<Model> {
-        self.read_with(path, &[])
-    }
-
-    /// The same, with more shapes of inputs than the arguments give.
-    pub fn read_with(&self, path: &Path, shapes: &[InputShape]) -> TractResult<Model> {
-        let model = self.load_with(path, shapes)?;
-        // Symbols that got a size by a shape are gone.
-        if shapes.is_empty() {
-            self.check_symbols("the model has no", &model.symbols())?;
-        }
+        let model = self.load_with(path, &[])?;
+        self.check_symbols("the model has no", &model.symbols())?;
         model.with_symbols(&self.symbols)
     }
 
     /// Makes something of a model: with the symbols that it has, or, where these do not do, with the sizes
-    /// of the tensors that it is fed.
+    /// of the tensors that it is fed. Says whether that was so.
     pub fn read_for<T>(
         &self,
         path: &Path,
         shapes: &[InputShape],
         make: impl Fn(Model) -> TractResult<T>,
-    ) -> TractResult<T> {
-        let error = match self.read(path).and_then(&make) {
-            Ok(made) => return Ok(made),
+    ) -> TractResult<(T, bool)> {
+        let make = |model: Model| model.with_symbols(&self.symbols).and_then(&make);
+        let made = match self.load_with(path, &[]) {
+            Ok(model) => {
+                self.check_symbols("the model has no", &model.symbols())?;
+                make(model)
+            }
+            Err(error) => Err(error),
+        };
+        let error = match made {
+            Ok(made) => return Ok((made, false)),
             Err(error) if shapes.is_empty() => return Err(error),
             Err(error) => error,
         };
-        match self.read_with(path, shapes).and_then(make) {
+        match self.load_with(path, shapes).and_then(make) {
             Ok(made) => {
                 note(&format!("the sizes are those of the tensors, because {error:#}"));
-                Ok(made)
+                Ok((made, true))
             }
             // The first error is the one that is about the model as it stands.
             Err(_) => Err(error),
@@ -337,6 +337,21 @@ fn set_input_shape(model: &mut InferenceModel, input: &str, shape: &str) -> Trac
     let mut shaped = fact;
     shaped.shape = ShapeFactoid::from(dims);
     model.set_input_fact(number, shaped)
+}
+
+/// The names by which each input of a model goes, in their order. The first one is what it is called here.
+pub fn names_of_inputs(file: &Path, model: &TypedModel) -> TractResult<Vec<Vec<String>>> {
+    if Kind::of(file)? == Kind::Ir {
+        let graph = document(file)?.graph;
+        let names = graph.parameters.iter().enumerate().map(|(input, layer)| {
+            let mut names = graph.input_names(input);
+            names.push(graph.layers[*layer].name.clone());
+            names
+        });
+        return Ok(names.collect());
+    }
+    let outlets = model.input_outlets()?.iter();
+    Ok(outlets.map(|outlet| vec![outlet_name(model, *outlet)]).collect())
 }
 
 /// The names of the inputs that a model file is fed, in their order.

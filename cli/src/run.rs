@@ -61,26 +61,20 @@ impl Runnable {
 struct Models<'a> {
     reading: &'a ReadingOptions,
     file: &'a Path,
-    open: TractResult<Runnable>,
-    sized: Option<(Vec<InputShape>, Runnable)>,
+    /// The latest, and the sizes that it is for, if it is for some only.
+    latest: Option<(Option<Vec<InputShape>>, Runnable)>,
 }
 
 impl Models<'_> {
-    fn new<'a>(reading: &'a ReadingOptions, file: &'a Path) -> Models<'a> {
-        Models { reading, file, open: reading.read(file).and_then(Runnable::new), sized: None }
-    }
-
     /// The model for these inputs. Its variables stay from run to run as long as it is the same model.
     fn for_inputs(&mut self, inputs: &[Tensor]) -> TractResult<&mut Runnable> {
-        if let Ok(model) = &mut self.open {
-            return Ok(model);
-        }
         let shapes = shapes_of(input_names(self.file)?, inputs);
-        if self.sized.as_ref().is_none_or(|(known, _)| *known != shapes) {
-            let model = self.reading.read_for(self.file, &shapes, Runnable::new)?;
-            self.sized = Some((shapes, model));
+        let fits = |sizes: &Option<_>| sizes.as_ref().is_none_or(|sizes| *sizes == shapes);
+        if !self.latest.as_ref().is_some_and(|(sizes, _)| fits(sizes)) {
+            let (model, sized) = self.reading.read_for(self.file, &shapes, Runnable::new)?;
+            self.latest = Some((sized.then_some(shapes), model));
         }
-        let (_, model) = self.sized.as_mut().expect("it was just set");
+        let (_, model) = self.latest.as_mut().expect("it was just set");
         Ok(model)
     }
 }
@@ -92,8 +86,8 @@ impl Run {
         let file = model_file(&self.model)?;
         if !self.model.is_dir() || self.inputs.are_given() {
             let shapes = self.inputs.shapes()?;
-            let mut model = self.reading.read_for(&file, &shapes, Runnable::new)?;
-            let outputs = model.run(&self.inputs.tensors(&model.typed)?)?;
+            let (mut model, _) = self.reading.read_for(&file, &shapes, Runnable::new)?;
+            let outputs = model.run(&self.inputs.tensors(&model.typed, &file)?)?;
             writeln!(out, "{}", self.model.display())?;
             show(&mut out, &outputs)?;
             self.save(&mut out, &outputs, None)?;
@@ -103,7 +97,7 @@ impl Run {
         self.check_output(&case)?;
         writeln!(out, "{}", self.model.display())?;
         let mut all_match = true;
-        let mut models = Models::new(&self.reading, &file);
+        let mut models = Models { reading: &self.reading, file: &file, latest: None };
         for (number, data_set) in case.data_sets.iter().enumerate() {
             writeln!(out, "test_data_set_{number}")?;
             let outputs = models.for_inputs(&data_set.inputs)?.run(&data_set.inputs)?;

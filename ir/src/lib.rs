@@ -53,6 +53,8 @@
 #[cfg(test)]
 mod bad_input;
 pub mod document;
+#[cfg(feature = "nnef")]
+mod nnef;
 mod operators;
 mod ops;
 mod reader;
@@ -60,6 +62,8 @@ mod registry;
 mod translate;
 mod weights;
 
+#[cfg(feature = "nnef")]
+pub use nnef::WithOpenVinoIr;
 pub use reader::{Ir, IrProtoModel, ir};
 pub use registry::Registry;
 pub use translate::{FromAttribute, LayerContext};

@@ -24,6 +24,18 @@ impl Range {
     pub fn new(dt: DatumType, len: TDim) -> Range {
         Range { dt, len }
     }
+
+    /// The type of its elements.
+    #[cfg(feature = "nnef")]
+    pub fn dt(&self) -> DatumType {
+        self.dt
+    }
+
+    /// The length, or what it is called until it is known.
+    #[cfg(feature = "nnef")]
+    pub fn len(&self) -> &TDim {
+        &self.len
+    }
 }
 
 fn len(distance: f64, step: f64) -> TractResult<usize> {

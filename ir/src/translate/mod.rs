@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_core::ops::cast::cast;
+use tract_core::ops::identity::Identity;
 
 pub use attribute::FromAttribute;
 pub(crate) use dimensions::is_size;
@@ -145,7 +146,15 @@ impl Translation<'_> {
         for (number, value) in outputs.iter().enumerate() {
             let names = graph.output_names(number);
             let name = names.first().map_or("output", |name| name).to_string();
-            let outlet = self.result(model, &name, value, graph.result_type(number))?;
+            let mut outlet = self.result(model, &name, value, graph.result_type(number))?;
+            // An outlet has one name: that of an input, or of another output, stays.
+            if model.outlet_label(outlet).is_some() {
+                let fact = model.outlet_fact(outlet)?.without_value();
+                let node = model.unique_name(name.clone()).into_owned();
+                let node = model.add_node(node, Identity, tvec!(fact))?;
+                model.add_edge(outlet, InletId::new(node, 0))?;
+                outlet = node.into();
+            }
             model.set_outlet_label(outlet, name)?;
             outlets.push(outlet);
         }

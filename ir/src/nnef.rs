@@ -1,0 +1,135 @@
+//! Operators of this crate in tract's NNEF archives.
+//!
+//! ```text
+//! output = tract_openvino_ir_range(start, stop, step, datum_type = "i64", len = N);
+//! output = tract_openvino_ir_opaque(input);
+//! output = tract_openvino_ir_separate(input);
+//! ```
+//!
+//! A model with another operator of this crate is an error when it is saved: tract says that it found no
+//! serializer for the node.
+
+use tract_core::internal::*;
+use tract_openvino::tract_nnef::framework::Nnef;
+use tract_openvino::tract_nnef::internal::*;
+use tract_openvino::tract_nnef::ser::{datum_type, tdim};
+
+use crate::operators::opaque::{Opaque, Separate};
+use crate::operators::range::Range;
+
+/// For models that were read from IR, are saved to NNEF, and loaded again. Gather operators need
+/// [`WithOpenVino`](tract_openvino::WithOpenVino) too.
+///
+/// ```
+/// use tract_openvino_ir::WithOpenVinoIr;
+/// use tract_openvino_ir::prelude::*;
+/// use tract_openvino_ir::tract_openvino::{WithOpenVino, tract_nnef};
+///
+/// # fn main() -> TractResult<()> {
+/// let model = ir().model_for_path("models/range/inputs/model.xml")?.into_decluttered()?;
+///
+/// let nnef = tract_nnef::nnef().with_tract_core().with_openvino().with_openvino_ir();
+/// let mut archive = vec![];
+/// nnef.write(&model, &mut archive)?;
+/// let loaded = nnef.model_for_read(&mut &*archive)?;
+/// assert_eq!(loaded.input_outlets()?.len(), model.input_outlets()?.len());
+/// # Ok(())
+/// # }
+/// ```
+pub trait WithOpenVinoIr {
+    /// Adds the operators.
+    fn enable_openvino_ir(&mut self);
+
+    /// The same, with the operators.
+    fn with_openvino_ir(self) -> Self;
+}
+
+impl WithOpenVinoIr for Nnef {
+    fn enable_openvino_ir(&mut self) {
+        let registry = registry();
+        if !self.registries.iter().any(|known| known.id == registry.id) {
+            self.registries.push(registry);
+        }
+    }
+
+    fn with_openvino_ir(mut self) -> Nnef {
+        self.enable_openvino_ir();
+        self
+    }
+}
+
+fn registry() -> Registry {
+    let mut registry = Registry::new("tract_openvino_ir")
+        .with_doc("Operators of models that were read from OpenVINO IR.");
+    let tensor = |name: &str| TypeName::Scalar.tensor().named(name);
+    let results = [("output", TypeName::Scalar.tensor())];
+
+    registry.register_dumper(dump_range);
+    let parameters = [
+        tensor("start"),
+        tensor("stop"),
+        tensor("step"),
+        TypeName::String.named("datum_type"),
+        TypeName::Integer.named("len"),
+    ];
+    registry.register_primitive(RANGE, &parameters, &results, load_range);
+
+    let input = [tensor("input")];
+    registry.register_dumper(|ast, node, _: &Opaque| dump(ast, node, OPAQUE, &[]));
+    registry.register_primitive(OPAQUE, &input, &results, |builder, invocation| {
+        load_with_input(builder, invocation, Opaque)
+    });
+    registry.register_dumper(|ast, node, _: &Separate| dump(ast, node, SEPARATE, &[]));
+    registry.register_primitive(SEPARATE, &input, &results, |builder, invocation| {
+        load_with_input(builder, invocation, Separate)
+    });
+    registry
+}
+
+const RANGE: &str = "tract_openvino_ir_range";
+const OPAQUE: &str = "tract_openvino_ir_opaque";
+const SEPARATE: &str = "tract_openvino_ir_separate";
+
+type Dumped = TractResult<Option<Arc<RValue>>>;
+
+fn dump(ast: &mut IntoAst, node: &TypedNode, id: &str, named: &[(&str, RValue)]) -> Dumped {
+    let mut inputs: Vec<Arc<RValue>> =
+        node.inputs.iter().map(|input| ast.mapping[input].clone()).collect();
+    // tract writes integers as text where there are few, and reads 32 bits of each: a tensor file has all of
+    // them.
+    for (slot, input) in inputs.iter_mut().enumerate() {
+        let fact = ast.model.outlet_fact(node.inputs[slot])?;
+        if let Some(constant) = fact.konst.clone()
+            && constant.datum_type().is_integer()
+        {
+            *input = ast.konst_variable(format!("{}.input_{slot}", node.name), &constant)?;
+        }
+    }
+    Ok(Some(invocation(id, &inputs, named)))
+}
+
+fn dump_range(ast: &mut IntoAst, node: &TypedNode, op: &Range) -> Dumped {
+    let named = [("datum_type", datum_type(op.dt())), ("len", tdim(op.len()))];
+    dump(ast, node, RANGE, &named)
+}
+
+fn load_range(builder: &mut ModelBuilder, invocation: &ResolvedInvocation) -> TractResult<Value> {
+    let mut inputs = tvec!();
+    for name in ["start", "stop", "step"] {
+        inputs.push(invocation.named_arg_as(builder, name)?);
+    }
+    let dt: DatumType = invocation.named_arg_as::<String>(builder, "datum_type")?.parse()?;
+    let len: TDim =
+        builder.allowing_new_symbols(|builder| invocation.named_arg_as(builder, "len"))?;
+    builder.wire(Range::new(dt, len), &inputs)
+}
+
+/// Wires an operator that has one input and nothing else.
+fn load_with_input(
+    builder: &mut ModelBuilder,
+    invocation: &ResolvedInvocation,
+    op: impl Into<Box<dyn TypedOp>>,
+) -> TractResult<Value> {
+    let input: OutletId = invocation.named_arg_as(builder, "input")?;
+    builder.wire(op, &[input])
+}
