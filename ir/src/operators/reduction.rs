@@ -6,7 +6,7 @@ use tract_ndarray::Axis;
 ///
 /// tract adds integers as `i32` whatever their type, knows no mean of them, and divides by the size of the
 /// last axis. Here integers wrap around at the ends of their own type, and a mean of them is rounded towards
-/// zero. Reduced axes stay, of size 1. It cannot be saved to NNEF.
+/// zero. Reduced axes stay, of size 1.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Reduction {
     /// Ascending.

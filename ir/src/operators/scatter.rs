@@ -221,7 +221,7 @@ mod tests {
     use tract_openvino::IndexOutOfRange;
 
     use super::*;
-    use crate::operators::GatherElements;
+    use crate::operators::gather_elements::GatherElements;
 
     fn run(op: &dyn EvalOp, inputs: &[Tensor]) -> TractResult<Tensor> {
         let inputs = inputs.iter().map(|input| input.clone().into_tvalue()).collect();

@@ -44,8 +44,6 @@ impl fmt::Debug for Variable {
 
 /// Reads a variable: the last value that was assigned to it in this state. Before that it is the input, or
 /// zeros if there is no input.
-///
-/// It cannot be saved to NNEF.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadValue {
     pub variable: Arc<Variable>,
@@ -176,8 +174,6 @@ impl OpState for ReadState {
 /// Assigns values to variables, after all nodes that read them. The inputs are a value for each variable; the
 /// outputs of the nodes that read variables; and the outputs of the network. These pass through, so that no
 /// output can be computed without assigning the values.
-///
-/// It cannot be saved to NNEF.
 #[derive(Debug, Clone)]
 pub(crate) struct Assign {
     pub variables: Vec<Arc<Variable>>,

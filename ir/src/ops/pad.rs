@@ -6,7 +6,7 @@ use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode as CorePadMode, Type
 
 use super::chain::Chain;
 use super::common::FAR;
-use crate::operators::{PadMode, Positions};
+use crate::operators::take::{PadMode, Positions};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

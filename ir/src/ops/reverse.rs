@@ -5,7 +5,7 @@ use tract_core::ops::array::{Slice, TypedConcat};
 
 use super::chain::Chain;
 use super::common::FAR;
-use crate::operators::ReverseSequence;
+use crate::operators::reverse_sequence::ReverseSequence;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

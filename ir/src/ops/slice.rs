@@ -8,7 +8,7 @@ use tract_openvino::GatherRevision;
 use super::chain::Chain;
 use super::common::FAR;
 use super::indexing;
-use crate::operators::{DynSlice, Positions, numpy_slice};
+use crate::operators::take::{DynSlice, Positions, numpy_slice};
 use crate::registry::Registry;
 use crate::translate::{LayerContext, is_size};
 

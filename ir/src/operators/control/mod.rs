@@ -1,8 +1,7 @@
 //! Control flow: one of two models, and a model again and again.
 //!
 //! tract's `IfThenElse` needs results of the same shape from both models, and makes a plan in each run. Its
-//! `Scan` needs to know the number of iterations before the first. The operators here need neither. They
-//! cannot be saved to NNEF.
+//! `Scan` needs to know the number of iterations before the first. The operators here need neither.
 
 mod conditional;
 mod iteration;
