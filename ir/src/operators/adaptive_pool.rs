@@ -7,8 +7,6 @@ use super::{set_symbols, substituted};
 /// Input: [N, C, spatial axes], one to three of them, floats. Outputs: the mean of each window; or its
 /// greatest element, and the index of that within its channel. The window of element `i` of an axis is
 /// `[floor(i * size / output size), ceil((i + 1) * size / output size))`.
-///
-/// NNEF has no such operator: a model with it cannot be saved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct AdaptivePool {
     /// The sizes of the output's spatial axes.

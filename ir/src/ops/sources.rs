@@ -24,7 +24,7 @@ fn convert(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     // Constants may be of a type that tract does not have.
     let dt = if ctx.folding() { widened(element_type) } else { datum_type(element_type) };
     let dt = dt.with_context(|| {
-        format!("a tensor that is no constant would be of type {element_type}, which tract does not have")
+        format!("attribute destination_type is {element_type}, but tract has that type for constants only")
     })?;
     if ctx.folding() && dt == DatumType::F16 {
         // What is computed of it is computed in single precision.

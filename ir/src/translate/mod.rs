@@ -56,7 +56,7 @@ pub(crate) fn translate(
             Err(error) => return Err(error),
         }
     }
-    bail!("what the graph says of the open dimensions of the inputs has no end: give their sizes")
+    bail!("the graph says more and more about the open dimensions of the inputs: give their sizes")
 }
 
 /// All operations that are not supported, in one error.
@@ -123,7 +123,7 @@ pub(crate) enum Value {
     Constant(Arc<Tensor>),
     /// A half-precision constant that was computed in single precision.
     Half(Arc<Tensor>),
-    /// A constant that is still in the weights only.
+    /// A constant that was not read yet.
     Weights(Arc<Blob>),
 }
 
@@ -246,7 +246,7 @@ impl Translation<'_> {
             .collect()
     }
 
-    /// The tensor of a value that is a constant outside of the model.
+    /// The tensor of a constant that is not in the model.
     pub fn tensor(&self, value: &Value) -> TractResult<Arc<Tensor>> {
         match value {
             Value::Outlet(outlet) => bail!("{outlet:?} is not a constant"),
@@ -255,7 +255,7 @@ impl Translation<'_> {
         }
     }
 
-    /// A value in the model. A constant is put there now, with the name.
+    /// A value in the model. A constant is put there now, with this name.
     pub fn wired(
         &self,
         model: &mut TypedModel,
