@@ -305,7 +305,9 @@ impl OutletFacts {
     fn text(&self) -> String {
         const ROOM: usize = 24;
         match &self.constant {
-            Some(elements) if (1..=ROOM).contains(&elements.len()) => format!("{} = {elements}", self.fact()),
+            Some(elements) if (1..=ROOM).contains(&elements.len()) => {
+                format!("{} = {elements}", self.fact())
+            }
             Some(_) => format!("{}, constant", self.fact()),
             None => self.fact(),
         }

@@ -9,7 +9,7 @@ mod indexing;
 mod interpolate;
 mod matmul;
 mod movement;
-mod pooling;
+pub(crate) mod pooling;
 mod quantize;
 mod recurrent;
 mod reduce;
