@@ -72,6 +72,10 @@ struct Outcome {
     time: Duration,
 }
 
+/// What is said if all failures are [`Difference::Element`]s that are close.
+pub const IS_CLOSE: &str = "all failures are floats within 0.001 of what was expected, which is how far rounding may take a network: \
+     --atol and --rtol say how far is near enough, like --atol 1e-4 --rtol 1e-3";
+
 /// What is said of a failure.
 struct Line {
     text: String,
@@ -128,10 +132,7 @@ impl Check {
         writeln!(output(), "{summary}")?;
         let mut failures = outcomes.iter().flat_map(|outcome| &outcome.failures);
         if failed > 0 && failures.all(|failure| failure.is_close) {
-            note(
-                "all failures are floats within 0.001 of what was expected, which is how far rounding may \
-                 take a network: --atol and --rtol say how far is near enough, like --atol 1e-4 --rtol 1e-3",
-            );
+            note(IS_CLOSE);
         }
         Ok(failed == 0)
     }

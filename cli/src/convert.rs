@@ -167,6 +167,15 @@ impl Names {
 
 /// Adds what in the model it is that tract's writer has no text for, where that is the case.
 fn explain(error: TractError, model: &TypedModel) -> TractError {
+    // Like `No serializer found for node #4 "name" Operator`.
+    let cause = error.root_cause().to_string();
+    let node = cause.strip_prefix("No serializer found for node ");
+    if let Some((node, operator)) = node.and_then(|node| node.rsplit_once("\" ")) {
+        return error_with_help(
+            format!("NNEF has no operator {operator}, which is that of node {node}\""),
+            ["a model with it runs from its own file only".into()],
+        );
+    }
     let outputs = |node: &TypedNode| {
         let facts = node.outputs.iter().map(|output| &output.fact);
         let constants = facts.clone().filter_map(|fact| fact.konst.as_ref()?.as_plain_ram());

@@ -199,7 +199,8 @@ impl ReadingOptions {
             Kind::Onnx => self.load_onnx(&file, shapes),
             Kind::Ir => {
                 let doing = format!("reading {}", file.display());
-                during(&doing, || self.ir(shapes).model_for_path(&file)).map(Model::Typed)
+                // Its errors say which file it is.
+                catch(&doing, || self.ir(shapes).model_for_path(&file)).map(Model::Typed)
             }
         }
     }
@@ -244,7 +245,7 @@ impl ReadingOptions {
         );
         let mut model = parsed.model;
         for (input, shape) in self.shapes.iter().chain(shapes) {
-            during("giving inputs a shape", || set_input_shape(&mut model, input, shape))?;
+            catch("giving inputs a shape", || set_input_shape(&mut model, input, shape))?;
         }
         Ok(Model::Loaded(model))
     }

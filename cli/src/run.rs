@@ -4,16 +4,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use model_cases::{Case, Stage, StagedModel, compare_within};
+use model_cases::{Case, Difference, Stage, StagedModel, compare_within};
 use tract_openvino::tract_onnx::prelude::*;
 
-use crate::check::ToleranceOptions;
+use crate::check::{IS_CLOSE, ToleranceOptions};
 use crate::inputs::InputOptions;
 use crate::model::{
     InputShape, Model, ReadingOptions, input_names, model_file, outlet_name, shapes_of,
 };
 use crate::panics::during;
-use crate::report::{BAD, GOOD, NAME, error_with_help, output, shorten};
+use crate::report::{BAD, GOOD, NAME, error_with_help, note, output, shorten};
 use crate::tensors::{Format, elements, save_to_folder, save_to_npz};
 
 /// Arguments of `run`.
@@ -96,7 +96,7 @@ impl Run {
         let case = Case::load(&self.model)?;
         self.check_output(&case)?;
         writeln!(out, "{}", self.model.display())?;
-        let mut all_match = true;
+        let mut differences = vec![];
         let mut models = Models { reading: &self.reading, file: &file, latest: None };
         for (number, data_set) in case.data_sets.iter().enumerate() {
             writeln!(out, "test_data_set_{number}")?;
@@ -108,14 +108,18 @@ impl Run {
                     Err(difference) => {
                         let what = format!("{BAD}DOES NOT MATCH{BAD:#} output_{k}.pb");
                         writeln!(out, "  {what}: {difference}")?;
-                        all_match = false;
+                        differences.push(difference);
                     }
                 }
             }
             let several = case.data_sets.len() > 1;
             self.save(&mut out, &outputs, several.then_some(number))?;
         }
-        Ok(all_match)
+        let is_close = |it: &Difference| matches!(it, Difference::Element { is_close: true, .. });
+        if !differences.is_empty() && differences.iter().all(is_close) {
+            note(IS_CLOSE);
+        }
+        Ok(differences.is_empty())
     }
 
     /// Fails before anything is run if there is one file for the outputs of several data sets.

@@ -82,6 +82,19 @@ impl Files {
         path.to_str().unwrap().into()
     }
 
+    fn text(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// A file with ones.
+    fn ones(&self, name: &str, shape: &[usize]) -> String {
+        let path = self.path(name);
+        write_npy(&path, &ArrayD::<f32>::ones(shape)).unwrap();
+        path
+    }
+
     /// A copy of a folder of `models/`.
     fn copy(&self, model: &str, name: &str) -> String {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models").join(model);
@@ -111,6 +124,40 @@ fn gather() -> ModelProto {
         tensor0(0i64),
         input("data", DatumType::F32, [Dim::Symbol("N"), Dim::Size(3)]),
         input("indices", DatumType::I64, [2usize]),
+    )
+}
+
+/// The XML of IR that adds two inputs, which go by several names, and have these shapes.
+fn ir_sum(left: &str, right: &str) -> String {
+    let dims = |shape: &str| -> String {
+        shape.split(',').map(|dim| format!("<dim>{}</dim>", dim.replace('?', "-1"))).collect()
+    };
+    let parameter = |id: usize, names: &str, shape: &str| {
+        format!(
+            r#"<layer id="{id}" name="layer_{id}" type="Parameter" version="opset1">
+                <data shape="{shape}" element_type="f32"/>
+                <output><port id="0" precision="FP32" names="{names}">{}</port></output>
+            </layer>"#,
+            dims(shape)
+        )
+    };
+    let (left_layer, right_layer) =
+        (parameter(0, "left,left:0", left), parameter(1, "right", right));
+    let (left, right) = (dims(left), dims(right));
+    format!(
+        r#"<net name="sum" version="11"><layers>{left_layer}{right_layer}
+            <layer id="2" name="add" type="Add" version="opset1"><data auto_broadcast="numpy"/>
+                <input><port id="0">{left}</port><port id="1">{right}</port></input>
+                <output><port id="2" precision="FP32" names="sum">{left}</port></output>
+            </layer>
+            <layer id="3" name="sum/sink" type="Result" version="opset1">
+                <input><port id="0">{left}</port></input>
+            </layer>
+        </layers><edges>
+            <edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
+            <edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+            <edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>
+        </edges></net>"#
     )
 }
 
@@ -471,7 +518,194 @@ fn ignore_value_info_reads_models_that_declare_too_much() {
     assert!(succeed(&["facts", &model, "--ignore-value-info"]).contains("output output: 2,3,F32"));
 }
 
+const UNET: &str = "ir/models/networks/unet";
+
+#[test]
+fn run_compares_a_folder_of_ir_with_its_data_sets() {
+    let folder = "ir/models/gather/embedding";
+    let text = succeed(&["run", folder]);
+    for expected in ["test_data_set_0\n  output_0 ", "test_data_set_1\n", "  matches output_0.pb\n"]
+    {
+        assert!(text.contains(expected), "{expected:?} in {text}");
+    }
+    assert_eq!(text.matches("matches output_0.pb").count(), 2, "{text}");
+    // The file itself is no folder.
+    let error = fail(&["run", &format!("{folder}/model.xml")]);
+    assert!(error.starts_with("error: nothing to feed to input input_0 ("), "{error}");
+}
+
+#[test]
+fn run_says_that_all_differences_are_small() {
+    let ran = run(&["run", "ir/models/softmax/axes"]);
+    assert_eq!(ran.status, Some(1));
+    assert!(ran.stdout.contains("DOES NOT MATCH"), "{}", ran.stdout);
+    assert!(ran.stderr.starts_with("note: all failures are floats within 0.001"), "{}", ran.stderr);
+    succeed(&["run", "ir/models/softmax/axes", "--atol", "1e-5"]);
+}
+
+#[test]
+fn inputs_of_ir_go_by_each_of_their_names() {
+    let files = Files::new();
+    let model = files.text("model.xml", &ir_sum("?,2", "?,2"));
+    let ones = files.ones("ones.npy", &[3, 2]);
+    let right = format!("right={ones}");
+    for name in ["left", "left:0", "layer_0"] {
+        let text = succeed(&["run", &model, "-i", &format!("{name}={ones}"), "-i", &right]);
+        assert_eq!(text, format!("{model}\n  sum 3,2,F32 2, 2, 2, 2, 2, 2\n"));
+        let text = succeed(&["facts", &model, "--shape", &format!("{name}=N,?")]);
+        assert!(text.contains("input  left: N,2,F32\n  input  right: N,2,F32\n"), "{text}");
+    }
+    let [left, alias, typo] = ["left", "left:0", "lift:0"].map(|name| format!("{name}={ones}"));
+    assert_eq!(
+        fail(&["run", &model, "-i", &left, "-i", &alias]),
+        "error: input \"left:0\" is given twice\n"
+    );
+    assert_eq!(
+        fail(&["run", &model, "-i", &typo, "-i", &right]),
+        "error: the model has no input \"lift:0\"\nhelp: did you mean \"left:0\"?\n"
+    );
+    let error = fail(&["facts", &model, "--shape", "lift=3,2"]);
+    assert!(error.contains("the inputs are \"left\", \"left:0\", \"right\""), "{error}");
+}
+
+#[test]
+fn two_inputs_of_ir_that_disagree() {
+    let files = Files::new();
+    let model = files.text("model.xml", &ir_sum("?,2", "?,2"));
+    let left = format!("left={}", files.ones("left.npy", &[3, 2]));
+    let right = format!("right={}", files.ones("right.npy", &[4, 2]));
+    assert_eq!(
+        fail(&["run", &model, "-i", &left, "-i", &right]),
+        "error: input \"right\": expected left_0,2,F32, got 4,2,F32
+help: left_0 is 3 by input \"left\"
+"
+    );
+    // Sizes that the file gives.
+    let model = files.text("model.xml", &ir_sum("3,2", "4,2"));
+    let error = fail(&["facts", &model]);
+    assert!(error.contains("layer 2 \"add\" (Add, opset1)"), "{error}");
+}
+
+#[test]
+fn weights_from_another_file() {
+    let files = Files::new();
+    let folder = files.copy("../ir/models/gather/embedding", "model");
+    let (bin, other) = (format!("{folder}/model.bin"), files.path("other.weights"));
+    fs::rename(bin, &other).unwrap();
+    let error = fail(&["run", &folder]);
+    assert!(error.contains("model.bin"), "{error}");
+    assert!(succeed(&["run", &folder, "--weights", &other]).contains("matches output_0.pb"));
+}
+
+#[test]
+fn negative_indices_count_from_the_end_in_ir() {
+    let model = "ir/models/gather/revision_1";
+    succeed(&["run", model]);
+    let text = succeed(&["facts", model]);
+    assert!(text.contains("Gather-1") && text.contains("negative: from the end"), "{text}");
+    let text = succeed(&["facts", model, "--negative-indices", "as-specified"]);
+    assert!(!text.contains("negative: from the end"), "{text}");
+}
+
+// Shapes
+
+#[test]
+fn shapes_of_inputs_are_given_by_name() {
+    let files = Files::new();
+    let model = files.model("model.onnx", &gather());
+    let facts = |model: &str, shape: &str| succeed(&["facts", model, "--shape", shape]);
+    for (shape, expected) in
+        [("data=4,3", "4,3"), ("data=2*k,?", "2*k,3"), ("data=?,?", "N,3"), ("data= M , 3 ", "M,3")]
+    {
+        let text = facts(&model, shape);
+        assert!(text.contains(&format!("input  data: {expected},F32\n")), "{shape}: {text}");
+    }
+    let error = |model: &str, shape: &str| fail(&["facts", model, "--shape", shape]);
+    assert_eq!(
+        error(&model, "dat=4,3"),
+        "error: the model has no input \"dat\"\nhelp: did you mean \"data\"?\n"
+    );
+    for (shape, expected) in [
+        ("data=4", "input \"data\" has rank 2, but the shape \"4\" has 1 dimensions"),
+        ("data=4,%", "\"%\" is none of ?, a size, a symbol like N, and a product like 32*h"),
+        ("data", "it must be an input's name, = and a shape"),
+    ] {
+        let error = error(&model, shape);
+        assert!(error.contains(expected), "{shape}: {error}");
+    }
+    let text = facts(UNET, "x=N,3,4*h,4*w");
+    assert!(text.contains("  input  x: N,3,4*h,4*w,F32\n"), "{text}");
+    assert!(text.contains(": N,2,4*h,4*w,F32\n"), "{text}");
+    for (shape, expected) in [
+        ("x=N,3,4*h", "a shape of 3 dimensions is given for input \"x\""),
+        ("x=N,5,4*h,4*w", "dimension 1 of input \"x\" is given as 5, but the file declares 3"),
+        ("y=N,3,4*h,4*w", "a shape is given for input \"y\", but the inputs are \"x\""),
+    ] {
+        let error = error(UNET, shape);
+        assert!(error.contains(expected), "{shape}: {error}");
+    }
+}
+
+#[test]
+fn sizes_are_those_of_the_tensors_where_symbols_do_not_do() {
+    let files = Files::new();
+    // tract takes two symbols for two sizes.
+    let of = |name, symbol: &'static str| {
+        input(name, DatumType::F32, [Dim::Symbol(symbol), Dim::Size(2)])
+    };
+    let axis = onnx_model::int("axis", 1);
+    let concat = node("", "Concat", &["left", "right"], "output");
+    let onnx =
+        standard(onnx_model::with_attribute(concat, axis), vec![of("left", "N"), of("right", "M")]);
+    let onnx = files.model("model.onnx", &onnx);
+    let ones = files.ones("ones.npy", &[3, 2]);
+    let (left, right) = (format!("left={ones}"), format!("right={ones}"));
+    let image = format!("x={}", files.ones("image.npy", &[1, 3, 64, 32]));
+    let short = ["--warm-up", "0", "--time", "0"];
+    for (arguments, shape) in [
+        (&[&*onnx, "-i", &left, "-i", &right][..], "3,4,F32"),
+        (&[UNET, "-i", &image], "1,2,64,32,F32"),
+    ] {
+        let ran = run(&[&["run"], arguments].concat());
+        assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+        assert!(ran.stdout.contains(shape), "{}", ran.stdout);
+        let expected = "note: the sizes are those of the tensors, because ";
+        assert!(ran.stderr.starts_with(expected), "{}", ran.stderr);
+        let ran = run(&[&["bench"], arguments, &short].concat());
+        assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+        assert!(ran.stderr.starts_with(expected), "{}", ran.stderr);
+        // Without tensors it is an error, and so it is with sizes that do not do either.
+        fail(&["facts", arguments[0]]);
+    }
+    let wrong = format!("left={}", files.ones("wrong.npy", &[4, 2]));
+    let error = fail(&["run", &onnx, "-i", &wrong, "-i", &right]);
+    assert!(error.contains("Sym(N)") && error.contains("Sym(M)"), "{error}");
+    let wrong = format!("x={}", files.ones("wrong.npy", &[1, 3, 62, 32]));
+    let error = fail(&["run", UNET, "-i", &wrong]);
+    assert!(error.contains("Give dimension 2 of input \"x\" a size"), "{error}");
+    // Each data set may have sizes of its own.
+    let ran = run(&["run", UNET, "--atol", "1e-4", "--rtol", "1e-3"]);
+    assert_eq!(ran.status, Some(0), "{}{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.stdout.matches("  matches output_0.pb").count(), 2, "{}", ran.stdout);
+}
+
 // facts
+
+#[test]
+fn facts_of_ir_says_which_layer_a_node_is_there_for() {
+    let text = succeed(&["facts", "ir/models/softmax/axes"]);
+    for expected in ["  input  input_0: 2,3,4,F32\n", "of Softmax-1\n", "of Softmax-8\n"] {
+        assert!(text.contains(expected), "{expected:?} in {text}");
+    }
+    let text = succeed(&["facts", "ir/models/softmax/axes", "--json"]);
+    let facts: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let nodes = facts["nodes"].as_array().unwrap();
+    let node = nodes.iter().find(|node| node["name"] == "softmax_1").unwrap();
+    assert_eq!(node["layer"], "Softmax-8");
+    // Sizes with symbols have names.
+    let text = succeed(&["facts", "ir/models/shape_graphs/causal_mask"]);
+    assert!(text.contains("TDim = input_0_1"), "{text}");
+}
 
 #[test]
 fn facts_shows_types_shapes_and_parameters() {
@@ -627,10 +861,40 @@ fn check_goes_on_after_a_model_that_cannot_be_read() {
 }
 
 #[test]
+fn check_of_ir_with_open_dimensions() {
+    let text = succeed(&["check", "ir/models/gather"]);
+    assert!(text.contains(" 0 failed in "), "{text}");
+    // Symbols do not do for this one.
+    let near_enough = ["--atol", "1e-4", "--rtol", "1e-3"];
+    let ran = run(&[&["check", UNET][..], &near_enough].concat());
+    assert_eq!(ran.status, Some(0), "{}", ran.stdout);
+    let expected = format!("note: {UNET}: the sizes are those of the data sets, because ");
+    assert!(ran.stderr.starts_with(&expected), "{}", ran.stderr);
+    succeed(&[&["check", UNET, "--shape", "x=N,3,4*h,4*w"][..], &near_enough].concat());
+}
+
+#[test]
+fn check_says_that_all_failures_are_small() {
+    let files = Files::new();
+    let ran = run(&["check", "ir/models/softmax/axes"]);
+    assert_eq!(ran.status, Some(1));
+    assert!(ran.stderr.starts_with("note: all failures are floats within 0.001"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--atol") && ran.stderr.contains("--rtol"), "{}", ran.stderr);
+    // Not if there is another one.
+    files.copy("../ir/models/softmax/axes", "small");
+    let folder = files.copy("gather_8_example_7", "integers");
+    let path = format!("{folder}/test_data_set_0/output_0.pb");
+    save_tensor_file(&path, "output", &tensor1(&[4i32, 9, 0])).unwrap();
+    let ran = run(&["check", &files.path("")]);
+    assert_eq!((ran.status, &*ran.stderr), (Some(1), ""));
+}
+
+#[test]
 fn check_with_nothing_to_check() {
     let files = Files::new();
     let folder = files.path("");
-    let help = "help: a model folder has a model.onnx and test_data_set_N folders\n";
+    let help = "help: a model folder has a model.onnx, or a model.xml and a model.bin, and test_data_set_N \
+                folders\n";
     assert_eq!(
         fail(&["check", &folder]),
         format!("error: there is no model folder at or below {folder}\n{help}")
@@ -712,7 +976,7 @@ fn convert_writes_archives_that_can_be_run() {
     let archive = files.path("model.nnef.tgz");
     assert_eq!(
         fail(&["facts", &archive, "--stage", "loaded"]),
-        "error: an NNEF archive has no stage loaded: it has types and shapes already
+        "error: only ONNX models have a stage loaded: others have types and shapes already
 help: stages that it has: typed, decluttered, optimized
 "
     );
@@ -725,6 +989,103 @@ help: its name must end in .nnef.tgz, .tgz or .nnef.tar
 "
         )
     );
+}
+
+#[test]
+fn convert_of_ir() {
+    let files = Files::new();
+    let archive = files.path("model.nnef.tgz");
+    let model = files.text("model.xml", &ir_sum("?,2", "2"));
+    succeed(&["convert", &model, &archive]);
+    // The first of the names, and not that of the layer.
+    let left = format!("left={}", files.ones("left.npy", &[3, 2]));
+    let right = format!("right={}", files.ones("right.npy", &[2]));
+    let text = succeed(&["run", &archive, "-i", &left, "-i", &right]);
+    assert_eq!(text, format!("{archive}\n  sum 3,2,F32 2, 2, 2, 2, 2, 2\n"));
+    // Operators of our own, and sizes that are known when the model runs.
+    succeed(&["convert", "ir/models/range/inputs", &archive]);
+    let data_set = "ir/models/range/inputs/test_data_set_0";
+    let inputs = [0, 1, 2].map(|k| format!("input_{k}={data_set}/input_{k}.pb"));
+    let [start, stop, step] = &inputs;
+    let text = succeed(&["run", &archive, "-i", start, "-i", stop, "-i", step]);
+    let expected = load_tensor_file(format!("{data_set}/output_0.pb")).unwrap();
+    let text = text.lines().last().unwrap();
+    assert!(text.starts_with(&format!("  output_0 {},I64 ", expected.len())), "{text}");
+    // One that NNEF has not.
+    assert_eq!(
+        fail(&["convert", "ir/models/interpolate/cubic", &archive]),
+        "error: NNEF has no operator OpenVinoInterpolate, which is that of node #1 \"interpolate_14\"
+help: a model with it runs from its own file only
+"
+    );
+    // Its archive would not be read.
+    let error = fail(&["convert", "ir/models/max_pool/values_and_indices", &archive]);
+    assert!(error.starts_with("error: reading the archive that was written\n"), "{error}");
+}
+
+/// The names of inputs and outputs that `facts` shows.
+fn names(model: &str) -> Vec<String> {
+    let text = succeed(&["facts", model]);
+    let lines =
+        text.lines().filter(|line| line.starts_with("  input") || line.starts_with("  output"));
+    lines.map(|line| line.split(' ').rfind(|word| word.ends_with(':')).unwrap().into()).collect()
+}
+
+#[test]
+fn convert_keeps_inputs_and_outputs_and_their_names() {
+    let files = Files::new();
+    let archive = files.path("model.nnef.tgz");
+    for ir in ["parameter/unused", "parameter/straight_to_result", "result/names", "squeeze/not_1"]
+    {
+        let model = format!("ir/models/{ir}");
+        succeed(&["convert", &model, &archive]);
+        assert_eq!(names(&archive), names(&model), "{ir}");
+    }
+    let of = |name| input(name, DatumType::F32, [2usize]);
+    let graph = |nodes: Vec<NodeProto>, outputs: &[&str]| {
+        let graph = GraphProto {
+            node: nodes,
+            input: ["a/b", "a_b", "600", "unused"].map(of).to_vec(),
+            output: outputs.iter().map(|name| output(name)).collect(),
+            ..GraphProto::default()
+        };
+        files.model("model.onnx", &onnx_model::model(None, graph))
+    };
+    let mut split = node("", "Split", &["a/b"], "part");
+    split.name = "split".into();
+    split.output.push("other part".into());
+    // It has the name that the second output of the other node has in an archive.
+    let mut negative = node("", "Neg", &["a_b"], "neg\"ative");
+    negative.name = "split_1".into();
+    let nodes = vec![
+        split,
+        negative,
+        node("", "Identity", &["600"], "same"),
+        node("", "Identity", &["600"], "same again"),
+        onnx_model::with_attribute(
+            node("", "Concat", &["other part", "neg\"ative"], "joined"),
+            onnx_model::int("axis", 0),
+        ),
+    ];
+    let outputs = ["same", "same again", "joined", "part", "neg\"ative"];
+    let model = graph(nodes, &outputs);
+    succeed(&["convert", &model, &archive]);
+    assert_eq!(names(&archive), names(&model));
+    let arguments = ["--random", "--seed", "3"];
+    let outputs = |model: &str| {
+        let text = succeed(&[&["run", model][..], &arguments].concat());
+        text.split_once('\n').unwrap().1.to_string()
+    };
+    assert_eq!(outputs(&archive), outputs(&model));
+    // tract has one constant for equal ones, and one name for it.
+    let ran = run(&["convert", "ir/models/shape_of/types", &archive]);
+    assert_eq!(
+        (ran.status, &*ran.stderr),
+        (Some(0), "note: output \"output_0\" is named \"output_1\" in the archive\n")
+    );
+    let error =
+        fail(&["convert", &graph(vec![node("", "Neg", &["a_b"], "b")], &["b", "b"]), &archive]);
+    assert!(error.contains("two outputs have the name \"b\""), "{error}");
 }
 
 /// tract's writer panics at a dimension that is the broadcast of two symbols.
@@ -758,7 +1119,10 @@ fn a_file_that_is_no_model() {
     assert_eq!(fail(&["facts", "nowhere.onnx"]), "error: there is no file nowhere.onnx\n");
     let folder = files.path("");
     let error = fail(&["run", &folder]);
-    assert!(error.starts_with(&format!("error: {folder} has no model.onnx\n")), "{error}");
+    assert!(
+        error.starts_with(&format!("error: {folder} has no model.onnx and no model.xml\n")),
+        "{error}"
+    );
     let text = files.path("model.txt");
     fs::write(&text, "text").unwrap();
     let error = fail(&["run", &text]);
@@ -845,19 +1209,6 @@ fn names_that_are_hostile() {
 }
 
 #[test]
-fn outputs_that_become_one_in_nnef() {
-    let files = Files::new();
-    let mut model = gather();
-    let graph = model.graph.as_mut().unwrap();
-    graph.node[0].output[0] = "a/b".into();
-    graph.node.push(node("", "Neg", &["data"], "a_b"));
-    graph.output = vec![output("a/b"), output("a_b")];
-    let model = files.model("model.onnx", &model);
-    let error = fail(&["convert", &model, &files.path("model.nnef.tgz")]);
-    assert!(error.contains("outputs \"a/b\" and \"a_b\" would have one name in NNEF"), "{error}");
-}
-
-#[test]
 fn data_sets_that_would_be_passed_over() {
     let files = Files::new();
     let folder = files.copy("gather_7_example_2", "model");
@@ -868,12 +1219,24 @@ fn data_sets_that_would_be_passed_over() {
 }
 
 #[test]
-fn options_that_an_archive_has_no_use_for() {
+fn options_that_do_nothing() {
     let files = Files::new();
     let archive = files.path("model.nnef.tgz");
     succeed(&["convert", "models/gather_7_example_2", &archive]);
-    let error = fail(&["facts", &archive, "--negative-indices", "wrap"]);
-    assert!(error.contains("options for reading ONNX do not change an NNEF archive"), "{error}");
+    let (onnx, ir) = ("models/gather_7_example_2", "ir/models/gather/revision_7");
+    for (arguments, expected) in [
+        (
+            &[&*archive, "--negative-indices", "wrap"][..],
+            "options for reading ONNX and OpenVINO IR do not change an NNEF archive",
+        ),
+        (&[&archive, "--shape", "data=2,3"], "the shapes of an NNEF archive are fixed"),
+        (&[onnx, "--weights", "model.bin"], "the weights of an ONNX model are in its own file"),
+        (&[ir, "--standard-gather"], "options for reading ONNX do not change OpenVINO IR"),
+        (&[ir, "--ignore-value-info"], "options for reading ONNX do not change OpenVINO IR"),
+    ] {
+        let error = fail(&[&["facts"], arguments].concat());
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
 }
 
 #[test]

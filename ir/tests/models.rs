@@ -2,7 +2,12 @@
 //! `IR_MODELS` names, separated by colons.
 //!
 //! Each model runs at every stage of tract: as it is loaded, decluttered, optimised. If the file leaves
-//! dimensions open, one load does for all data sets; and the same once more with the sizes of each.
+//! dimensions open, one load does for all data sets; and the same once more with the sizes of each. With the
+//! feature `nnef`, what is decluttered is saved to NNEF and loaded again, unless `nnef.rs` says that it cannot be.
+
+#[cfg(feature = "nnef")]
+#[path = "models/nnef.rs"]
+mod nnef;
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +42,12 @@ fn main() {
         }
     }
     assert!(!trials.is_empty(), "no model in {root:?}");
-    libtest_mimic::run(&arguments, trials).exit()
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    #[cfg(feature = "nnef")]
+    if !arguments.list && conclusion.num_filtered_out == 0 && !conclusion.has_failed() {
+        nnef::check_lists();
+    }
+    conclusion.exit()
 }
 
 const STAGES: [Stage; 3] = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
@@ -59,6 +69,8 @@ fn check_folder(folder: &Path, tolerance: Tolerance) -> Result<(), Failed> {
     let open = shapes.lines().filter_map(|line| line.split_once('='));
     let open = open.fold(ir(), |ir, (input, shape)| ir.with_input_shape(input, shape));
     failures.extend(case.check(&STAGES, tolerance, |stage| load(open.clone(), stage)));
+    #[cfg(feature = "nnef")]
+    failures.extend(nnef::check(folder, &case, tolerance, || open.model_for_proto_model(&proto)));
     let groups = case.by_shapes();
     // Variables go on from one data set to the next, and not from model to model.
     let sized = if graph.sinks.is_empty() || groups.len() == 1 { groups } else { vec![] };

@@ -14,7 +14,7 @@ mod interpolate;
 mod matmul;
 mod normalization;
 mod pad;
-mod pooling;
+pub(crate) mod pooling;
 mod quantize;
 mod recurrent;
 mod reduce;

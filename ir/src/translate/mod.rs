@@ -19,6 +19,7 @@ pub(crate) use layer::tdims;
 
 use crate::document::{ElementType, Graph, Layer, PartialShape};
 use crate::ops::bias::move_biases;
+use crate::ops::pooling::drop_unused_indices;
 use crate::ops::state::{Variables, wire_assignments};
 use crate::reader::{Ir, IrProtoModel};
 use crate::weights::{Blob, Weights, datum_type};
@@ -186,6 +187,7 @@ impl Translation<'_> {
         }
         wire_assignments(model, &mut outlets, self.dimensions, self.variables)?;
         model.select_output_outlets(&outlets)?;
+        drop_unused_indices(model)?;
         move_biases(model)
     }
 
