@@ -27,9 +27,10 @@ fn convert(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         format!("attribute destination_type is {element_type}, but tract has that type for constants only")
     })?;
     if ctx.folding() && dt == DatumType::F16 {
-        // What is computed of it is computed in single precision.
+        // Half precision that is computed with is single, as OpenVINO has it: weights that are compressed in
+        // smaller types are not rounded.
         let input = ctx.input(0)?;
-        let half = ctx.cast("half", input, dt)?;
+        let half = if ctx.widened() { input } else { ctx.cast("half", input, dt)? };
         return ctx.cast("", half, DatumType::F32).map(|output| tvec!(output));
     }
     convert_to(ctx, dt)

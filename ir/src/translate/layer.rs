@@ -27,6 +27,7 @@ pub struct LayerContext<'a, 't> {
     names: Vec<String>,
     since: u32,
     folding: bool,
+    widened: bool,
 }
 
 impl<'a, 't> LayerContext<'a, 't> {
@@ -39,7 +40,17 @@ impl<'a, 't> LayerContext<'a, 't> {
         names: Vec<String>,
     ) -> LayerContext<'a, 't> {
         let prefix = format!("{prefix}{}", layer.name);
-        LayerContext { translation, model, layer, prefix, inputs, names, since: 0, folding: false }
+        LayerContext {
+            translation,
+            model,
+            layer,
+            prefix,
+            inputs,
+            names,
+            since: 0,
+            folding: false,
+            widened: false,
+        }
     }
 
     pub(crate) fn into_inputs(self) -> Vec<Value> {
@@ -49,6 +60,11 @@ impl<'a, 't> LayerContext<'a, 't> {
     /// Whether the layer is computed now, in a model that is thrown away.
     pub(crate) fn folding(&self) -> bool {
         self.folding
+    }
+
+    /// Whether constants are computed from weights of a type that tract does not have.
+    pub(crate) fn widened(&self) -> bool {
+        self.widened
     }
 
     /// The layer, as the file has it.

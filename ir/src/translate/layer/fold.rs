@@ -7,6 +7,7 @@ use tract_core::internal::*;
 use super::{LayerContext, concrete};
 use crate::registry::Translate;
 use crate::translate::Value;
+use crate::weights::datum_type;
 
 /// The most elements of a constant that is computed from small inputs when the model is loaded.
 const MOST_FOLDED: usize = 1 << 24;
@@ -104,6 +105,10 @@ impl LayerContext<'_, '_> {
             return Ok(Some(tensors.clone()));
         }
         let before = self.inputs.clone();
+        let widened = self.inputs.iter().any(|input| match input {
+            Value::Weights(blob) => datum_type(blob.element_type).is_none(),
+            _ => false,
+        });
         let mut inputs = vec![];
         let mut elements = 0usize;
         for input in 0..self.inputs.len() {
@@ -126,6 +131,7 @@ impl LayerContext<'_, '_> {
             names: self.names.clone(),
             since: self.since,
             folding: true,
+            widened,
         };
         let outlets = translate(&mut context)?;
         let most = most_elements(elements);
