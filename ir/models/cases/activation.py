@@ -155,6 +155,28 @@ several(
     shapes=["?,2"],
     more=[[spread(1, 2)]],
 )
+SMALL = [-5, -2, -1, 0, 1, 2, 3, 7, 10]
+for suffix, values in [("i32", i32(SMALL)), ("i64", i64(SMALL)), ("u8", u8([0, 1, 2, 3, 4]))]:
+    several(
+        "unary",
+        f"fractions_{suffix}",
+        [values],
+        [
+            op(f"{kind}")
+            for kind in (
+                "Exp-1 Sin-1 Cos-1 Tan-1 Tanh-1 Sigmoid-1 Atan-1 Erf-1 Sinh-1 Cosh-1 Asinh-4 HSwish-4".split()
+                if suffix != "u8"
+                else "Exp-1 Sqrt-1 Tanh-1 Sigmoid-1 Atan-1 Erf-1 Sinh-1 Cosh-1 Asinh-4 HSwish-4".split()
+            )
+        ],
+    )
+several(
+    "unary",
+    "roots_and_logarithms_i32",
+    [i32([1, 2, 3, 5, 7, 10, 1000])],
+    [op("Sqrt-1"), op("Log-1"), op("Acosh-4")],
+)
+several("unary", "inverses_i32", [i32([-1, 0, 1])], [op("Asin-1"), op("Acos-1")])
 # The names that OpenVINO's writer gives to some types, and the classes' own.
 several(
     "unary",
@@ -282,6 +304,28 @@ several(
     edit=[opset("Gelu", 7, "opset8")],
     tolerance=1e-4,
 )
+NAN = f32([np.nan, -np.inf, -2, 0, 2, np.inf])
+several(
+    "activation",
+    "nan",
+    [NAN],
+    [
+        op("Elu-1", alpha=0.5),
+        lambda x: make("Selu-1", x, const(f32([1.5])), const(f32([0.8]))),
+        lambda x: make("PRelu-1", x, const(f32([0.5]))),
+        lambda x: make("PRelu-1", x, const(f32([0.5, 0.5, -1, 2, 2, 2]))),
+        op("Relu-1"),
+        op("Clamp-1", min=-1.0, max=2.0),
+        op("HSigmoid-5"),
+        lambda x: make("HardSigmoid-1", x, scalar(0.2, np.float32), scalar(0.5, np.float32)),
+    ],
+)
+several(
+    "activation",
+    "gelu_large",
+    [f32([-1e10, -1000, -100, -30, -10, 10, 100, 1e10])],
+    [unary("Gelu-7", gelu, approximation_mode="ERF"), unary("Gelu-7", gelu_tanh, approximation_mode="TANH")],
+)
 
 # PReLU: a slope of rank 1 and of the channels' length belongs to axis 1.
 case(
@@ -312,6 +356,23 @@ case(
     [spread(1, 3, 2, 3)],
     lambda x: make("PRelu-1", x, const(f32([0.5, -1, 2]))),
     lambda x: np.where(x < 0, x * f32([0.5, -1, 2])[:, None, None], x),
+)
+# The length of the slope is that of the last axis, too, and axis 1 is open.
+case(
+    "prelu",
+    "open_channels",
+    [spread(1, 3, 2, 3)],
+    lambda x: make("PRelu-1", x, const(f32([0.5, -1, 2]))),
+    lambda x: np.where(x < 0, x * f32([0.5, -1, 2])[:, None, None], x),
+    shapes=["?,?,?,3"],
+    more=[[spread(2, 3, 4, 3)]],
+)
+case(
+    "prelu",
+    "last_axis",
+    [spread(1, 2, 2, 3)],
+    lambda x: make("PRelu-1", x, const(f32([0.5, -1, 2]))),
+    lambda x: np.where(x < 0, x * f32([0.5, -1, 2]), x),
 )
 case(
     "prelu",

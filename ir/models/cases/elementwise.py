@@ -119,6 +119,14 @@ several(
     nodes(["Add", "Subtract", "Multiply"]),
     formula="arithmetic that does not fit is unspecified; the CPU plugin saturates",
 )
+for suffix, least, most in [("i32", -(2**31), 2**31 - 1), ("i64", -(2**63), 2**63 - 1)]:
+    several(
+        "arithmetic",
+        f"{suffix}_wraps",
+        [np.array([most, least, 5], dtype) for dtype in [f"int{suffix[1:]}"]] + [np.array([1, -1, 7], f"int{suffix[1:]}")],
+        nodes(["Add", "Subtract", "Multiply"]),
+        formula="arithmetic that does not fit is unspecified; the CPU plugin saturates",
+    )
 several(
     "arithmetic",
     "remainders_f32",

@@ -619,6 +619,40 @@ case(
     shapes=["?,?,2"],
     more=[[offsets(2, 8, 2)]],
 )
+# The dividend of the second Mod is negative for no size, but a part of it may be.
+case(
+    "shape_graphs",
+    "pad_with_mod",
+    [offsets(1, 2, 2)],
+    lambda x: make(
+        "Pad-12",
+        x,
+        axes(0, 0, 0),
+        concat(axes(0), make("Mod-1", make("Subtract-1", axes(8), make("Mod-1", dim(x, 1), axes(8))), axes(8)), axes(0)),
+        scalar(0, np.float32),
+        pad_mode="constant",
+    ),
+    lambda x: np.pad(x, [(0, 0), (0, -x.shape[1] % 8), (0, 0)]),
+    shapes=["?,?,2"],
+    more=[[offsets(2, 8, 2)], [offsets(1, 9, 2)]],
+)
+case(
+    "shape_graphs",
+    "truncated_quotients",
+    [offsets(2)],
+    lambda x: [
+        make("Mod-1", make("Subtract-1", dim(x, 0), axes(4)), axes(3)),
+        make("Divide-1", make("Subtract-1", dim(x, 0), axes(4)), axes(3), m_pythondiv=False),
+        make("Divide-1", make("Subtract-1", axes(8), dim(x, 0)), axes(3)),
+    ],
+    lambda x: [
+        np.fmod(i64([len(x) - 4]), 3),
+        i64([np.trunc((len(x) - 4) / 3)]),
+        i64([(8 - len(x)) // 3]),
+    ],
+    shapes=["?"],
+    more=[[offsets(1)], [offsets(3)], [offsets(8)], [offsets(9)], [offsets(12)]],
+)
 case(
     "shape_graphs",
     "i32",

@@ -3,16 +3,17 @@
 use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
-use tract_core::ops::{math, nn};
+use tract_core::ops::{logic, math, nn};
 
-use super::elementwise::{elementwise, number_type, unary};
-use crate::operators::activation::{mish, soft_plus};
+use super::elementwise::{elementwise, number_type, rounded, unannotated, unary};
+use crate::operators::activation::{gelu_tanh, mish, soft_plus};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.add("Sigmoid", 1, |ctx| unary(ctx, nn::sigmoid()));
-    registry.add("Tanh", 1, |ctx| unary(ctx, math::tanh()));
+    // tract's kernels of these two, and that of Swish, give a number for NaN.
+    registry.add("Sigmoid", 1, |ctx| rounded(ctx, nn::sigmoid()));
+    registry.add("Tanh", 1, |ctx| rounded(ctx, math::tanh()));
     registry.add("Relu", 1, relu);
     registry.add("PRelu", 1, prelu);
     registry.add("Elu", 1, elu);
@@ -21,7 +22,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Gelu", 2, gelu);
     registry.add("Gelu", 7, gelu);
     registry.add("Swish", 4, swish);
-    registry.add("HSwish", 4, |ctx| unary(ctx, nn::hard_swish()));
+    registry.add("HSwish", 4, |ctx| rounded(ctx, nn::hard_swish()));
     registry.add("HSigmoid", 5, hsigmoid);
     registry.add("HardSigmoid", 1, hard_sigmoid);
     registry.add("Mish", 4, |ctx| unary(ctx, mish()));
@@ -66,14 +67,27 @@ fn number_input(ctx: &mut LayerContext) -> TractResult<OutletId> {
     Ok(input)
 }
 
-/// **Relu-1**: `max(x, 0)`, of integers too.
+/// **Relu-1**: `max(x, 0)`, of integers too. It is 0 of NaN.
 fn relu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let input = number_input(ctx)?;
     Ok(tvec!(with_number(ctx, "", math::max(), input, 0.)?))
 }
 
-/// **PRelu-1**: `x` where it is positive, and `slope * x` elsewhere. A slope of rank 1 that is as long as
-/// axis 1 belongs to that axis. Others are broadcast by NumPy's rules.
+/// `x` where it is positive or NaN, and `below` elsewhere.
+fn or_below(
+    ctx: &mut LayerContext,
+    suffix: &str,
+    input: OutletId,
+    below: OutletId,
+) -> TractResult<OutletId> {
+    let is_below = TypedBinOp(logic::comp_lt(), None);
+    let is_below = with_number(ctx, "is_below", is_below, input, 0.)?;
+    ctx.wire(suffix, logic::Iff, &[is_below, below, input])
+}
+
+/// **PRelu-1**: `x` where it is positive, and `slope * x` elsewhere. A slope of rank 1 belongs to axis 1 if
+/// it is as long. If one of the two sizes is open they are taken to be equal, unless there is one slope for
+/// all. Others are broadcast by NumPy's rules.
 fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     ctx.expect_floats(0, "data")?;
@@ -86,19 +100,17 @@ fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     let shape = ctx.shape_of(input)?;
     if let ([len], Some(channels)) = (&*ctx.shape_of(slope)?, shape.get(1)) {
-        // If the size of axis 1 is open, the slope is taken to belong to it, unless it fits the last axis.
-        let open = channels.as_i64().is_none() && !len.is_one() && shape.last() != Some(len);
-        if channels == len || open {
+        let open = channels.as_i64().is_none() || len.as_i64().is_none();
+        if channels == len || (open && !len.is_one()) {
             ctx.equal(channels, len, "has a slope for each channel")?;
             let behind = std::iter::repeat_n(AxisOp::Add(1), shape.len() - 2);
             slope = ctx.change_axes("slope", slope, behind)?;
         }
     }
     let operands = ctx.broadcast(&[input, slope])?;
-    let positive = with_number(ctx, "positive", math::max(), operands[0], 0.)?;
-    let negative = with_number(ctx, "negative", math::min(), operands[0], 0.)?;
-    let scaled = ctx.wire("scaled", math::mul(), &[negative, operands[1]])?;
-    ctx.finish(math::add(), &[positive, scaled])
+    let input = unannotated(ctx, operands[0])?;
+    let scaled = ctx.wire("scaled", math::mul(), &[input, operands[1]])?;
+    Ok(tvec!(or_below(ctx, "", input, scaled)?))
 }
 
 /// `x` where it is positive, and `alpha * (exp(x) - 1)` elsewhere.
@@ -108,13 +120,13 @@ fn wire_elu(
     input: OutletId,
     alpha: OutletId,
 ) -> TractResult<OutletId> {
-    let positive = with_number(ctx, "positive", math::max(), input, 0.)?;
+    let input = unannotated(ctx, input)?;
     // For large numbers the exponential is infinite, and infinity times 0 is NaN.
     let negative = with_number(ctx, "negative", math::min(), input, 0.)?;
     let exp = elementwise(ctx, "exp", math::exp(), negative)?;
     let below = with_number(ctx, "minus_1", math::sub(), exp, 1.)?;
     let scaled = ctx.wire("scaled", math::mul(), &[below, alpha])?;
-    ctx.wire(suffix, math::add(), &[positive, scaled])
+    or_below(ctx, suffix, input, scaled)
 }
 
 /// **Elu-1**: `x` where it is positive, and `alpha * (exp(x) - 1)` elsewhere. `alpha` is an attribute.
@@ -153,14 +165,7 @@ fn gelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let modes = [("erf", false), ("tanh", true)];
     let approximate = ctx.attribute_among("approximation_mode", &modes, Some(false))?;
     let is_approximate = approximate && ctx.since() >= 7;
-    unary(
-        ctx,
-        if is_approximate {
-            nn::gelu_approximate::gelu_approximate(false)
-        } else {
-            nn::gelu_exact::gelu_exact()
-        },
-    )
+    unary(ctx, if is_approximate { gelu_tanh() } else { nn::gelu_exact::gelu_exact() })
 }
 
 /// **Swish-4**: `x * sigmoid(beta * x)`. The optional second input is beta, which is 1 without it.
@@ -181,27 +186,23 @@ fn swish(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(math::mul(), &[inputs[0], sigmoid])
 }
 
-/// Limits elements to `[0, 1]`.
-fn between_0_and_1(ctx: &mut LayerContext, input: OutletId) -> TractResult<OutletId> {
-    let above = with_number(ctx, "min", math::max(), input, 0.)?;
-    with_number(ctx, "", math::min(), above, 1.)
-}
-
-/// **HSigmoid-5**: `min(max(x + 3, 0), 6) / 6`.
+/// **HSigmoid-5**: `min(max(x + 3, 0), 6) / 6`, which is 0 of NaN.
 fn hsigmoid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let input = float_input(ctx)?;
     let scaled = with_number(ctx, "scaled", math::mul(), input, 1. / 6.)?;
     let moved = with_number(ctx, "moved", math::add(), scaled, 0.5)?;
-    Ok(tvec!(between_0_and_1(ctx, moved)?))
+    let above = with_number(ctx, "min", math::max(), moved, 0.)?;
+    Ok(tvec!(with_number(ctx, "", math::min(), above, 1.)?))
 }
 
-/// **HardSigmoid-1**: `min(max(alpha * x + beta, 0), 1)`. Inputs: data, alpha, beta.
+/// **HardSigmoid-1**: `max(min(alpha * x + beta, 1), 0)`, which is 1 of NaN. Inputs: data, alpha, beta.
 fn hard_sigmoid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let inputs = float_inputs(ctx)?;
     let scaled = ctx.wire("scaled", math::mul(), &inputs[..2])?;
     let moved = ctx.wire("moved", math::add(), &[scaled, inputs[2]])?;
-    Ok(tvec!(between_0_and_1(ctx, moved)?))
+    let below = with_number(ctx, "max", math::min(), moved, 1.)?;
+    Ok(tvec!(with_number(ctx, "", math::max(), below, 0.)?))
 }
 
 /// **SoftSign-9**: `x / (1 + abs(x))`.

@@ -59,21 +59,21 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Floor", 1, |ctx| unary(ctx, math::floor()));
     registry.add("Ceiling", 1, |ctx| unary(ctx, math::ceil()));
     registry.add("Round", 5, round);
-    registry.add("Exp", 1, |ctx| unary(ctx, math::exp()));
-    registry.add("Log", 1, |ctx| unary(ctx, math::ln()));
-    registry.add("Sqrt", 1, |ctx| unary(ctx, math::sqrt()));
-    registry.add("Erf", 1, |ctx| unary(ctx, math::erf()));
-    registry.add("Sin", 1, |ctx| unary(ctx, math::sin()));
-    registry.add("Cos", 1, |ctx| unary(ctx, math::cos()));
-    registry.add("Tan", 1, |ctx| unary(ctx, math::tan()));
-    registry.add("Asin", 1, |ctx| unary(ctx, math::asin()));
-    registry.add("Acos", 1, |ctx| unary(ctx, math::acos()));
-    registry.add("Atan", 1, |ctx| unary(ctx, math::atan()));
-    registry.add("Sinh", 1, |ctx| unary(ctx, math::sinh()));
-    registry.add("Cosh", 1, |ctx| unary(ctx, math::cosh()));
-    registry.add("Asinh", 4, |ctx| unary(ctx, math::asinh()));
-    registry.add("Acosh", 4, |ctx| unary(ctx, math::acosh()));
-    registry.add("Atanh", 4, |ctx| unary(ctx, math::atanh()));
+    registry.add("Exp", 1, |ctx| rounded(ctx, math::exp()));
+    registry.add("Log", 1, |ctx| rounded(ctx, math::ln()));
+    registry.add("Sqrt", 1, |ctx| rounded(ctx, math::sqrt()));
+    registry.add("Erf", 1, |ctx| rounded(ctx, math::erf()));
+    registry.add("Sin", 1, |ctx| rounded(ctx, math::sin()));
+    registry.add("Cos", 1, |ctx| rounded(ctx, math::cos()));
+    registry.add("Tan", 1, |ctx| rounded(ctx, math::tan()));
+    registry.add("Asin", 1, |ctx| rounded(ctx, math::asin()));
+    registry.add("Acos", 1, |ctx| rounded(ctx, math::acos()));
+    registry.add("Atan", 1, |ctx| rounded(ctx, math::atan()));
+    registry.add("Sinh", 1, |ctx| rounded(ctx, math::sinh()));
+    registry.add("Cosh", 1, |ctx| rounded(ctx, math::cosh()));
+    registry.add("Asinh", 4, |ctx| rounded(ctx, math::asinh()));
+    registry.add("Acosh", 4, |ctx| rounded(ctx, math::acosh()));
+    registry.add("Atanh", 4, |ctx| rounded(ctx, math::atanh()));
     registry.add("IsNaN", 10, |ctx| unary(ctx, math::is_nan()));
     registry.add("IsInf", 10, is_inf);
     registry.add("IsFinite", 10, is_finite);
@@ -151,7 +151,7 @@ fn operands(ctx: &mut LayerContext) -> TractResult<[OutletId; 2]> {
 }
 
 /// Hides from tract that floats come from a range or from sizes: it would round them (see [`Opaque`]).
-fn unannotated(ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId> {
+pub(super) fn unannotated(ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId> {
     let fact = ctx.model.outlet_fact(outlet)?;
     if fact.datum_type.is_float() && fact.uniform_tdim.is_some() {
         return ctx.wire("opaque", Opaque, &[outlet]);
@@ -186,8 +186,8 @@ pub(super) fn number_type(ctx: &LayerContext, outlet: OutletId) -> TractResult<D
 
 /// **Add-1**, **Subtract-1**, **Multiply-1**.
 ///
-/// For integers there are two operators. tract's own are used where a network computes indices, because they
-/// can be saved. Elsewhere it is [`Arithmetic`], which says what is wrong with tract's own.
+/// For integers there are two operators. tract's own are used where one operand is a constant, as where a
+/// network computes indices, because they can be saved. Elsewhere it is [`Arithmetic`], which says what is wrong with tract's own.
 fn sum_or_product(
     ctx: &mut LayerContext,
     sizes: OfSizes,
@@ -204,9 +204,7 @@ fn sum_or_product(
             dt = fact.datum_type;
         }
     }
-    let least = usize::from(own == Arithmetic::Multiply);
-    let is_index = matches!(dt, DatumType::I32 | DatumType::I64);
-    let tracts_do = is_index && (least..2).contains(&constants);
+    let tracts_do = matches!(dt, DatumType::I32 | DatumType::I64) && constants == 1;
     let integers = if tracts_do { tracts.clone() } else { own.op() };
     arithmetic(ctx, sizes, tracts, integers)
 }
@@ -298,6 +296,22 @@ pub(super) fn unary(ctx: &mut LayerContext, op: ElementWiseOp) -> TractResult<TV
     ctx.expect_inputs(1..=1)?;
     let input = ctx.input(0)?;
     Ok(tvec!(elementwise(ctx, "", op, input)?))
+}
+
+/// An operation of one tensor whose results are fractions. Those of integers are rounded, halves away from
+/// zero.
+pub(super) fn rounded(ctx: &mut LayerContext, op: ElementWiseOp) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    let input = ctx.number_input(0)?;
+    let dt = ctx.type_of(input)?;
+    if !dt.is_integer() {
+        return Ok(tvec!(elementwise(ctx, "", op, input)?));
+    }
+    let float = if takes(&op, DatumType::F64) { DatumType::F64 } else { DatumType::F32 };
+    let input = ctx.cast("as_float", input, float)?;
+    let fractions = elementwise(ctx, "fractions", op, input)?;
+    let rounded = ctx.wire("rounded", math::round(), &[fractions])?;
+    Ok(tvec!(ctx.cast("", rounded, dt)?))
 }
 
 /// Wires an operator of tract. If it does not take the element type, sizes are computed as integers, and f64

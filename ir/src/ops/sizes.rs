@@ -4,7 +4,7 @@ use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
 use tract_ndarray::ArrayD;
 
-use crate::translate::LayerContext;
+use crate::translate::{LayerContext, is_size};
 
 /// Computes a constant element by element from two constants with symbols, if that is possible.
 pub(super) fn of_sizes<T: Datum>(
@@ -134,14 +134,47 @@ pub(super) fn squared_difference(a: &TDim, b: &TDim) -> Option<TDim> {
     Some(difference.clone() * &difference)
 }
 
-/// The quotient rounded towards zero, as `TDim` divides.
+/// A size, or zero where it is negative.
+fn positive(a: &TDim) -> TDim {
+    if is_size(a) {
+        a.clone()
+    } else if is_size(&-a.clone()) {
+        0.to_dim()
+    } else {
+        a.clone().maxi(0.to_dim())
+    }
+}
+
+/// The quotient of a size that is not negative, if tract computes it right.
+///
+/// tract takes numbers out of sums: it turns `(N + 4) / 3` into `(N + 1) / 3 + 1`. Its division rounds towards
+/// zero, so that what is left must not be negative either. That is so if nothing but numbers is subtracted.
+fn quotient(a: TDim, divisor: u64) -> Option<TDim> {
+    let is_added = |term: &TDim| matches!(term, TDim::Val(_)) || is_size(term);
+    let divides = match &a {
+        TDim::Add(terms) => terms.iter().all(is_added),
+        a => is_size(a),
+    };
+    divides.then(|| a / divisor)
+}
+
+fn truncated_quotient(a: &TDim, divisor: u64) -> Option<TDim> {
+    Some(quotient(positive(a), divisor)? - quotient(positive(&-a.clone()), divisor)?)
+}
+
+/// The quotient rounded towards zero.
 pub(super) fn divide(a: &TDim, b: &TDim) -> Option<TDim> {
     match b.as_i64() {
         Some(0) => None,
-        Some(number) if number > 0 => Some(a.clone() / number as u64),
-        Some(number) => Some(-(a.clone() / number.unsigned_abs())),
+        Some(number) => {
+            let quotient = truncated_quotient(a, number.unsigned_abs())?;
+            Some(if number > 0 { quotient } else { -quotient })
+        }
         // Where one is a multiple of the other.
-        None => a.maybe_div(b).ok().map(|(product, divisor)| product / divisor),
+        None => {
+            let (product, divisor) = a.maybe_div(b).ok()?;
+            truncated_quotient(&product, divisor)
+        }
     }
 }
 
@@ -152,15 +185,9 @@ pub(super) fn floor_divide(a: &TDim, b: &TDim) -> Option<TDim> {
         Some(_) => return None,
         None => return divide(a, b).filter(|_| a.prove_positive_or_zero()),
     };
-    let below = |dim: TDim| (dim + (number - 1)) / number as u64;
-    if a.prove_positive_or_zero() {
-        return Some(a.clone() / number as u64);
-    }
-    // Rounding up is written so: `-(-size / number)`.
-    if a.prove_negative_or_zero() {
-        return Some(-below(-a.clone()));
-    }
-    Some(a.clone().maxi(0.to_dim()) / number as u64 - below((-a.clone()).maxi(0.to_dim())))
+    // Negative numbers are rounded up without their sign.
+    let below = positive(&-a.clone()) + (number - 1);
+    Some(quotient(positive(a), number as u64)? - quotient(below, number as u64)?)
 }
 
 pub(super) fn remainder(a: &TDim, b: &TDim) -> Option<TDim> {
@@ -185,4 +212,54 @@ pub(super) fn minimum(a: &TDim, b: &TDim) -> Option<TDim> {
         Some(false) => b.clone(),
         None => a.clone().mini(b.clone()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares operations on sizes with those on their values.
+    #[test]
+    fn quotients_of_sizes() {
+        let symbols = SymbolScope::default();
+        symbols.add_assertion("M>=4").unwrap();
+        let (n, m) = (symbols.sym("N"), symbols.sym("M"));
+        let (dim, other) = (n.to_dim(), m.to_dim());
+        let pad = 8.to_dim() - remainder(&dim, &8.to_dim()).unwrap();
+        let dividends = [
+            dim.clone(),
+            dim.clone() - 4,
+            4.to_dim() - &dim,
+            -dim.clone(),
+            other.clone() - 4,
+            dim.clone() * 3 - &other,
+            dim + 7,
+            pad,
+        ];
+        let mut symbolic = 0;
+        for a in &dividends {
+            for divisor in [1i64, 3, 8, -3] {
+                let b = divisor.to_dim();
+                let results =
+                    [divide(a, &b), remainder(a, &b), floor_divide(a, &b), floor_mod(a, &b)];
+                symbolic += results.iter().flatten().count();
+                for (n_value, m_value) in
+                    [(0, 4), (2, 4), (3, 5), (4, 6), (8, 13), (9, 30), (17, 4)]
+                {
+                    let values = SymbolValues::default().with(&n, n_value).with(&m, m_value);
+                    let value = a.eval_to_i64(&values).unwrap();
+                    let floor = value.div_euclid(divisor.abs());
+                    let expected =
+                        [value / divisor, value % divisor, floor, value - floor * divisor];
+                    for (found, expected) in results.iter().zip(expected) {
+                        let Some(found) = found else { continue };
+                        let number = found.eval_to_i64(&values).unwrap();
+                        assert_eq!(number, expected, "{a} by {divisor}: {found} at {values:?}");
+                    }
+                }
+            }
+        }
+        // A divisor below zero is not rounded down.
+        assert_eq!(symbolic, dividends.len() * (3 * 4 + 2));
+    }
 }
