@@ -17,7 +17,7 @@ impl Document {
     ///
     /// # Errors
     ///
-    /// The text is not XML, it is not IR of version 10 or 11, or something that the [module](self) lists does
+    /// The text is not XML, it is not IR of version 10 or 11, or something that the [module](crate::document) lists does
     /// not hold.
     pub fn parse(text: &str) -> Result<Document> {
         // A type definition would let a short text stand for a long one, and no IR file has one.
