@@ -18,6 +18,7 @@ const OPERATORS: &[&str] = &[
     "DynSlice",
     "GatherElements",
     "GeluExact",
+    "GeluTanh",
     "If",
     "Loop",
     "Mish",
