@@ -1,7 +1,9 @@
 """Time and memory that loading a model takes, beside OpenVINO.
 
     cargo build --release -p tract-openvino-ir --example load
-    python ir/benches/load.py minilm/model.xml ocr_det/model.xml
+    python ir/benches/load.py minilm/model.xml "ocr_det/model.xml x=N,3,32*h,32*w"
+
+A model's file may be followed by shapes of inputs, which OpenVINO is not given: its dimensions stay open.
 
 Each load is a process of its own, the two kinds in turns; the table has medians. OpenVINO reads and compiles
 for one thread and in f32, as tract does, and from the same files, which are in the system's cache by then.
@@ -36,15 +38,17 @@ print((read - started) * 1e3, (ready - started) * 1e3, memory("VmHWM") - before)
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="+", type=pathlib.Path)
+    parser.add_argument("models", nargs="+")
     parser.add_argument("--program", default="target/release/examples/load")
     parser.add_argument("--runs", type=int, default=9)
     arguments = parser.parse_args()
     print("| model | | read, ms | ready to run, ms | peak memory, MiB | weights, MiB |")
     print("|---|---|---|---|---|---|")
-    for model in arguments.models:
+    for text in arguments.models:
+        model, *shapes = text.split()
+        model = pathlib.Path(model)
         commands = {
-            "tract-openvino-ir": [arguments.program, str(model)],
+            "tract-openvino-ir": [arguments.program, str(model), *shapes],
             "OpenVINO": [sys.executable, "-c", OPENVINO, str(model)],
         }
         rows = {name: [] for name in commands}

@@ -1,4 +1,52 @@
 //! OpenVINO's own model files, IR (`model.xml` and `model.bin`), for [tract](tract_openvino::tract_onnx).
+//!
+//! The reader gives a [`TypedModel`](prelude::TypedModel), like tract's readers of other formats:
+//!
+//! ```
+//! use tract_openvino_ir::prelude::*;
+//!
+//! # fn main() -> TractResult<()> {
+//! let model = ir()
+//!     .model_for_path("models/gather/revision_8_out_of_range/model.xml")?
+//!     .into_optimized()?
+//!     .into_runnable()?;
+//! let data = tensor2(&[[1f32, 2., 3., 4.], [5., 6., 7., 8.], [9., 10., 11., 12.]]);
+//! let indices = tensor1(&[2i32, 0, 3, -1, 1]);
+//! let outputs = model.run(tvec!(data.into(), indices.into()))?;
+//! // Row 3 is not there: Gather-8 gives zeros for it. Row -1 is the last.
+//! let expected = [
+//!     [9f32, 10., 11., 12.],
+//!     [1., 2., 3., 4.],
+//!     [0., 0., 0., 0.],
+//!     [9., 10., 11., 12.],
+//!     [5., 6., 7., 8.],
+//! ];
+//! assert_eq!(*outputs[0], tensor2(&expected));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Ir`] has the options: sizes or symbols for open dimensions, a weights file elsewhere, operations of
+//! your own.
+//!
+//! # How it is built
+//!
+//! A model goes through these files from top to bottom.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `reader.rs` | [`Ir`], the reader with its options, and [`IrProtoModel`], what the two files have in them |
+//! | `document/` | what the XML says: layers, edges, bodies, shapes and element types, checked, without tract |
+//! | `weights.rs` | the bytes of a constant, and the tensor that they make |
+//! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
+//! | `translate/mod.rs` | the order: layer by layer, and anew when something was learnt of open dimensions |
+//! | `translate/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
+//! | `translate/layer.rs` | [`LayerContext`]: the inputs of a layer, and the nodes that are wired for it |
+//! | `translate/layer/fold.rs` | which layers are computed when the model is loaded |
+//! | `translate/attribute.rs` | what the text of an attribute means |
+//! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |
+//! | `operators/` | the operators that these need and tract does not have |
+
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -17,8 +65,8 @@ mod weights;
 #[cfg(feature = "nnef")]
 pub use nnef::WithOpenVinoIr;
 pub use reader::{Ir, IrProtoModel, ir};
-pub use registry::{Registry, Translate};
-pub use translate::LayerContext;
+pub use registry::Registry;
+pub use translate::{FromAttribute, LayerContext};
 pub use weights::Weights;
 
 /// The crate of the operators, which re-exports tract.

@@ -4,7 +4,6 @@
 //! output = tract_openvino_ir_range(start, stop, step, datum_type = "i64", len = N);
 //! output = tract_openvino_ir_opaque(input);
 //! output = tract_openvino_ir_separate(input);
-//! output = tract_openvino_ir_unannotated(input);
 //! ```
 //!
 //! A model with another operator of this crate is an error when it is saved: tract says that it found no
@@ -15,10 +14,8 @@ use tract_openvino::tract_nnef::framework::Nnef;
 use tract_openvino::tract_nnef::internal::*;
 use tract_openvino::tract_nnef::ser::{datum_type, tdim};
 
-use crate::operators::opaque::Opaque;
+use crate::operators::opaque::{Opaque, Separate};
 use crate::operators::range::Range;
-use crate::operators::separate::Separate;
-use crate::operators::unannotated::Unannotated;
 
 /// For models that were read from IR, are saved to NNEF, and loaded again. Gather operators need
 /// [`WithOpenVino`](tract_openvino::WithOpenVino) too.
@@ -86,17 +83,12 @@ fn registry() -> Registry {
     registry.register_primitive(SEPARATE, &input, &results, |builder, invocation| {
         load_with_input(builder, invocation, Separate)
     });
-    registry.register_dumper(|ast, node, _: &Unannotated| dump(ast, node, UNANNOTATED, &[]));
-    registry.register_primitive(UNANNOTATED, &input, &results, |builder, invocation| {
-        load_with_input(builder, invocation, Unannotated)
-    });
     registry
 }
 
 const RANGE: &str = "tract_openvino_ir_range";
 const OPAQUE: &str = "tract_openvino_ir_opaque";
 const SEPARATE: &str = "tract_openvino_ir_separate";
-const UNANNOTATED: &str = "tract_openvino_ir_unannotated";
 
 type Dumped = TractResult<Option<Arc<RValue>>>;
 

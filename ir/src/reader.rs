@@ -1,3 +1,5 @@
+//! The reader, its options, and the two files that it reads.
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,14 +19,13 @@ pub fn ir() -> Ir {
 
 /// A reader of OpenVINO IR, one of tract's frameworks.
 ///
-/// ```no_run
+/// ```
 /// use tract_openvino_ir::prelude::*;
 ///
 /// # fn main() -> TractResult<()> {
-/// let model = tract_openvino_ir::ir()
-///     .model_for_path("model.xml")?
-///     .into_optimized()?
-///     .into_runnable()?;
+/// // 1000 embeddings, and pairs of numbers that choose among them.
+/// let reader = ir().with_input_shape("input_0", "1000,width").with_input_shape("input_1", "N,2");
+/// let model = reader.model_for_path("models/gather/open_dimensions/model.xml")?;
 /// # let _ = model;
 /// # Ok(())
 /// # }
@@ -70,7 +71,7 @@ impl Ir {
     ///
     /// # Errors
     ///
-    /// Loading fails where there is no such input, or where the shape is not one that the file allows.
+    /// Loading fails if there is no such input, or if the file does not allow the shape.
     pub fn with_input_shape(mut self, input: impl Into<String>, shape: impl Into<String>) -> Ir {
         self.shapes.push(ShapeOption { input: input.into(), shape: shape.into() });
         self
@@ -82,12 +83,16 @@ impl Ir {
         Ir { negative_indices, ..self }
     }
 
-    /// Reads the weights from this file, and not from the one beside the XML.
+    /// Reads the weights from this file instead of the one beside the XML.
+    ///
+    /// # Errors
+    ///
+    /// Loading fails if the file cannot be opened.
     pub fn with_weights(self, path: impl Into<PathBuf>) -> Ir {
         Ir { weights: Some(path.into()), ..self }
     }
 
-    /// The operations that can be read, to which own ones can be added.
+    /// The operations that can be read. You can add your own.
     pub fn registry_mut(&mut self) -> &mut Registry {
         &mut self.registry
     }
@@ -98,6 +103,11 @@ impl Ir {
     }
 
     /// Reads a model from the text of its XML and the bytes of its weights.
+    ///
+    /// # Errors
+    ///
+    /// As for a model from a file: the XML is not IR or does not hold together, an operation is not
+    /// supported, a shape does not fit, or the weights are too short.
     pub fn model_for_bytes(
         &self,
         xml: &[u8],
@@ -115,7 +125,7 @@ fn document(xml: &[u8]) -> TractResult<Document> {
 }
 
 impl Framework<IrProtoModel, TypedModel> for Ir {
-    /// Reads the XML alone: constants are an error later, when they are needed.
+    /// Reads the XML alone. Constants are an error when they are needed.
     fn proto_model_for_read(&self, reader: &mut dyn Read) -> TractResult<IrProtoModel> {
         let mut xml = vec![];
         reader.read_to_end(&mut xml)?;

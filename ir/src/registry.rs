@@ -8,13 +8,13 @@ use tract_core::internal::*;
 use crate::document::Layer;
 use crate::translate::LayerContext;
 
-/// Translates a layer: wires nodes into the model, and gives the layer's outputs.
-pub type Translate = dyn Fn(&mut LayerContext) -> TractResult<TVec<OutletId>> + Send + Sync;
+/// A function that translates a layer: it wires nodes into the model, and gives the layer's outputs.
+pub(crate) type Translate = dyn Fn(&mut LayerContext) -> TractResult<TVec<OutletId>> + Send + Sync;
 
 /// The operations that can be read, by type and revision.
 ///
-/// A layer names an operation set, and means the newest revision of its operation that is not newer: an
-/// operation is registered with the number of the first set that has it.
+/// A layer names an operation set. It means the newest revision of its operation that is not newer than that
+/// set. A revision goes by the number of the first set that has it.
 #[derive(Clone, Default)]
 pub struct Registry {
     operations: HashMap<String, Vec<Revision>>,
@@ -31,10 +31,10 @@ struct Revision {
 /// The newest operation set of OpenVINO that is known here.
 const NEWEST: u32 = 16;
 
-/// Operations that a file may call `extension` or `experimental`: opset6 is meant.
+/// How operations begin that a file may put into `extension` or `experimental`, which stand for opset6.
 const FROM_OPSET_6: [&str; 4] = ["grucell", "rnncell", "proposal", "experimentaldetectron"];
 
-/// Operations that older files look up in opset1 although opset2 is the first that has them.
+/// Operations that older files look up in opset1, although opset2 is the first that has them.
 const FROM_OPSET_2: [&str; 3] = ["mvn", "roipooling", "reorgyolo"];
 
 impl Registry {
@@ -50,7 +50,18 @@ impl Registry {
         revisions.sort_by_key(|revision| revision.since);
     }
 
-    /// Adds an operation of the user's own, for layers of this type and operation set exactly.
+    /// Adds an operation of the user's own, for layers of exactly this type and operation set. `translate`
+    /// wires its nodes, and gives its outputs.
+    ///
+    /// ```
+    /// use tract_openvino_ir::tract_openvino::tract_onnx::tract_core::ops::math;
+    ///
+    /// let mut reader = tract_openvino_ir::ir();
+    /// reader.registry_mut().add_extension("Double", "my_operations", |layer| {
+    ///     let input = layer.input(0)?;
+    ///     layer.finish(math::add(), &[input, input])
+    /// });
+    /// ```
     pub fn add_extension(
         &mut self,
         operation: impl Into<String>,
@@ -60,7 +71,7 @@ impl Registry {
         self.extensions.insert((operation.into(), opset.into()), Arc::new(translate));
     }
 
-    /// The operations and the first operation set of each revision, by name.
+    /// The operations by name, each with its revisions: the first operation set of each.
     pub fn operations(&self) -> Vec<(&'static str, Vec<u32>)> {
         let mut operations: Vec<(&'static str, Vec<u32>)> = self
             .operations
@@ -74,12 +85,13 @@ impl Registry {
         operations
     }
 
-    /// The first operation set that has the revision that a layer means, if that can be read.
+    /// The first operation set with the revision that a layer means: 0 for an operation of the user's own,
+    /// `None` for one that cannot be read.
     pub fn since(&self, layer: &Layer) -> Option<u32> {
         self.find(layer).ok().map(|(_, since)| since)
     }
 
-    /// The function for a layer, or why there is none.
+    /// The function for a layer and the number of its revision, or why there is none.
     pub(crate) fn find(&self, layer: &Layer) -> Result<(Arc<Translate>, u32), String> {
         let Layer { operation, opset, .. } = layer;
         let extension = self.extensions.get(&(operation.clone(), opset.clone()));

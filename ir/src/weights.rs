@@ -9,7 +9,7 @@ use tract_core::internal::*;
 
 use crate::document::ElementType;
 
-/// Where the bytes of a model's constants are.
+/// The bytes of a model's constants: where they are.
 #[derive(Clone)]
 pub enum Weights {
     /// Nowhere: a model without constants, or one whose weights are missing, and why.
@@ -29,6 +29,10 @@ pub enum Weights {
 
 impl Weights {
     /// Opens a weights file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> TractResult<Weights> {
         let path = path.as_ref();
         let open = || -> std::io::Result<Weights> {
@@ -139,7 +143,7 @@ impl Blob {
 
     /// The tensor that the bytes make, widened where tract has no such type.
     ///
-    /// Nothing is allocated that the weights do not justify: the range is checked against their size first.
+    /// The range is checked against the size of the weights first, so that a false shape allocates nothing.
     pub fn load(&self, weights: &Weights) -> TractResult<Tensor> {
         let Blob { element_type, offset, size, .. } = *self;
         let volume = self.volume()?;
@@ -248,8 +252,8 @@ fn nibble(bytes: &[u8], index: usize) -> u8 {
     (bytes[index / 2] >> (4 * (index % 2))) & 0xf
 }
 
-/// A float of a sign, some bits of exponent and some of mantissa, without infinities, in the high bits of a
-/// byte whose low `unused` bits are not part of it.
+/// A float without infinities: a sign, an exponent and a mantissa, in the high bits of a byte. The low
+/// `unused` bits are not part of it.
 fn small_float(byte: u8, exponent_bits: u32, mantissa_bits: u32, unused: u32) -> f32 {
     let magnitude = u32::from((byte & 0x7f) >> unused);
     let mantissa = (magnitude & ((1 << mantissa_bits) - 1)) as f32;
@@ -283,7 +287,8 @@ const NF4: [f32; 16] = [
     1.0,
 ];
 
-/// Strings: their number, where each begins and the last ends, all in 32 bits, then their bytes.
+/// A tensor of strings. The bytes have their number, then where each begins and where the last ends, all in
+/// 32 bits, and then the strings.
 fn strings(bytes: &[u8], shape: &[usize], volume: usize) -> TractResult<Tensor> {
     let number = |index: usize| -> TractResult<usize> {
         let from = index.checked_mul(4).context("too many strings")?;

@@ -1,9 +1,10 @@
-//! What an IR file says: layers, ports, edges, bodies and constants' places, checked, and without tract's
-//! types.
+//! What an IR file says, checked, and without tract's types: layers, ports, edges and bodies.
 //!
-//! [`Document::parse`] reads the XML. What it gives is sound: ids are unique, each edge leads from an output
-//! that is there to an input that is there, no input is driven twice, nothing depends on itself, and layers
-//! stand in an order in which each comes after those that it takes from.
+//! [`Document::parse`] reads the XML. These hold for what it gives:
+//! - ids are unique;
+//! - each edge leads from an output to an input, and both exist;
+//! - no input is driven twice;
+//! - each layer comes after those that it takes from, so that none depends on itself.
 
 mod element_type;
 mod order;
@@ -27,11 +28,11 @@ pub struct Document {
     pub graph: Graph,
 }
 
-/// Layers and how they hang together: a network, or a body of a layer of control flow.
+/// Layers and the edges between them: a network, or a body of a layer of control flow.
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
-    /// The layers, each after those that it takes from. Layers on which no result and no variable depends
-    /// are left out, but for parameters.
+    /// The layers, each after those that it takes from. A layer is left out if no result and no variable
+    /// depends on it, unless it is a parameter.
     pub layers: Vec<Layer>,
     /// The positions of the parameters in `layers`, in the file's order: the inputs.
     pub parameters: Vec<usize>,
@@ -54,7 +55,7 @@ pub struct Layer {
     pub opset: String,
     /// The attributes of its `<data>`, as text.
     pub attributes: BTreeMap<String, String>,
-    /// Where its inputs come from, by position. Inputs behind the last that is driven are not there.
+    /// Where its inputs come from, by position. Inputs after the last one that is driven are left out.
     pub inputs: Vec<Source>,
     /// Its outputs, by position.
     pub outputs: Vec<Port>,
@@ -82,8 +83,8 @@ pub struct Port {
     pub element_type: Option<ElementType>,
     /// The names of the tensor.
     pub names: Vec<String>,
-    /// The sizes that the file states, `None` for an unknown one. They are a hint: a tensor of unknown rank
-    /// looks like a scalar here.
+    /// The sizes that the file states, `None` for one that is open. They are a hint only: a tensor of unknown
+    /// rank looks like a scalar here.
     pub dims: Vec<Option<usize>>,
 }
 
@@ -135,12 +136,20 @@ pub struct BackEdge {
 }
 
 impl Graph {
-    /// The output that a source names.
+    /// The output that a source is.
+    ///
+    /// # Panics
+    ///
+    /// If the source is of another graph.
     pub fn output(&self, source: Source) -> &Port {
         &self.layers[source.layer].outputs[source.output]
     }
 
-    /// The names by which an input goes: those of its tensor, or that of its layer.
+    /// The names of an input: those of its tensor, or that of its layer.
+    ///
+    /// # Panics
+    ///
+    /// If there are not so many inputs.
     pub fn input_names(&self, input: usize) -> Vec<String> {
         let layer = &self.layers[self.parameters[input]];
         match layer.outputs.first() {
@@ -149,8 +158,12 @@ impl Graph {
         }
     }
 
-    /// The names by which an output goes: those that its `Result` states, or of the tensor, or of the layer
-    /// that computes it, with the number of the output where that layer has several.
+    /// The names of an output: those that its `Result` states, or those of its tensor, or that of the layer
+    /// that computes it. If that layer has several outputs, the number of the output follows its name.
+    ///
+    /// # Panics
+    ///
+    /// If there are not so many outputs.
     pub fn output_names(&self, output: usize) -> Vec<String> {
         let result = &self.layers[self.results[output]];
         if !result.output_names.is_empty() {
@@ -166,6 +179,12 @@ impl Graph {
             1 => producer.name.clone(),
             _ => format!("{}.{}", producer.name, source.output),
         }]
+    }
+
+    /// The element type that the file states for an output.
+    pub(crate) fn result_type(&self, output: usize) -> Option<ElementType> {
+        let source = self.layers[self.results[output]].inputs.first()?;
+        self.output(*source).element_type
     }
 
     /// The input that goes by a name.

@@ -4,8 +4,8 @@ use anyhow::{Result, bail};
 
 use super::{Graph, Layer, Source};
 
-/// The layers in an order in which each comes after those that it takes from, without those that nothing
-/// needs. Parameters and results stay in the file's order.
+/// Sorts layers so that each comes after those that it takes from, and leaves out those that nothing needs.
+/// Parameters and results stay in the file's order.
 ///
 /// The input is in the file's order, with sources as positions in it.
 pub(super) fn graph(layers: Vec<Layer>) -> Result<Graph> {
@@ -39,8 +39,8 @@ pub(super) fn graph(layers: Vec<Layer>) -> Result<Graph> {
     Ok(graph)
 }
 
-/// What the roots need, each after what it needs itself. Without recursion: a file may have ten thousand
-/// layers in a row.
+/// The layers that the roots need, each after those that it needs. This does not recurse, because a file may
+/// have ten thousand layers in a row.
 fn depth_first(layers: &[Layer], roots: impl Iterator<Item = usize>) -> Result<Vec<usize>> {
     #[derive(Clone, Copy, PartialEq)]
     enum State {

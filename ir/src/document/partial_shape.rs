@@ -33,6 +33,10 @@ pub struct PartialShape(pub Vec<Dimension>);
 
 impl PartialShape {
     /// The shape that a text states.
+    ///
+    /// # Errors
+    ///
+    /// The text is not in the grammar, or leaves the number of dimensions open.
     pub fn parse(text: &str) -> Result<PartialShape> {
         let all = text.trim();
         let inner = match all.strip_prefix('[') {

@@ -17,7 +17,8 @@ impl Document {
     ///
     /// # Errors
     ///
-    /// The text is not XML, is not IR of version 10 or 11, or does not hold together: see the module.
+    /// The text is not XML, it is not IR of version 10 or 11, or something that the [module](self) lists does
+    /// not hold.
     pub fn parse(text: &str) -> Result<Document> {
         // A type definition would let a short text stand for a long one, and no IR file has one.
         let options = ParsingOptions { allow_dtd: false, ..ParsingOptions::default() };
@@ -37,7 +38,7 @@ impl Document {
                  write the model anew with OpenVINO 2020.1 or later"
             ),
         };
-        // It changes what the inputs mean, so that it cannot be skipped.
+        // This cannot be skipped: it changes what the inputs mean.
         if let Some(child) = child(net, "pre-process") {
             ensure!(
                 !child.children().any(|it| it.is_element()),
@@ -98,20 +99,19 @@ fn id(node: Node, name: &str) -> Result<u64> {
     })
 }
 
-/// A list of names: a comma within a name is written with a backslash in front.
+/// A list of names, separated by commas. A comma within a name has a backslash in front.
 fn names(text: &str) -> Vec<String> {
-    let mut names = vec![String::new()];
+    let mut names = vec![];
+    let mut name = String::new();
     let mut rest = text.chars().peekable();
     while let Some(letter) = rest.next() {
         match letter {
-            '\\' if rest.peek() == Some(&',') => {
-                rest.next();
-                names.last_mut().expect("there is a name").push(',');
-            }
-            ',' => names.push(String::new()),
-            letter => names.last_mut().expect("there is a name").push(letter),
+            '\\' if rest.peek() == Some(&',') => name.extend(rest.next()),
+            ',' => names.push(std::mem::take(&mut name)),
+            letter => name.push(letter),
         }
     }
+    names.push(name);
     names.retain(|name| !name.is_empty());
     names
 }
@@ -120,7 +120,7 @@ fn attributes(node: Node) -> BTreeMap<String, String> {
     node.attributes().map(|it| (it.name().into(), it.value().into())).collect()
 }
 
-/// The ids of a layer's ports, in their order: positions are what counts in all that follows.
+/// The ids of a layer's ports, in their order. All that follows goes by positions.
 struct Ports {
     inputs: Vec<u64>,
     outputs: Vec<u64>,
@@ -229,7 +229,7 @@ fn layer(node: Node, depth: usize) -> Result<(Layer, Ports)> {
     }
 }
 
-/// Types that the format spells otherwise than OpenVINO's operation sets do, by the name in these.
+/// The name of an operation in OpenVINO's operation sets. The format spells some of them otherwise.
 fn canonical_type(text: &str) -> &str {
     match text {
         "Const" => "Constant",
@@ -284,8 +284,8 @@ fn bodies(node: Node, ports: &Ports, depth: usize) -> Result<Vec<Body>> {
         let Some(body) = child(node, body) else { continue };
         let tag = body.tag_name().name();
         let read = || -> Result<Body> {
-            // Layers are found by their ids, of which the sorted graph keeps those that are inputs and
-            // outputs.
+            // The port map goes by ids. The graph is sorted by now, but keeps the order of parameters and
+            // results.
             let graph = graph(body, depth + 1)?;
             let ids = |positions: &[usize]| -> Vec<u64> {
                 positions.iter().map(|layer| graph.layers[*layer].id).collect()

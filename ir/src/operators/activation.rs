@@ -1,6 +1,6 @@
 //! Functions of one number.
 //!
-//! Their arguments are floats of any size, and what they give is finite where the function is.
+//! They take floats of any size, and their results are finite where the functions are.
 
 use tract_core::internal::*;
 use tract_core::tract_data::half::f16;
@@ -36,11 +36,11 @@ fn soft_plus_f32(x: f32) -> f32 {
 
 /// `x * tanh(soft_plus(x))`, with one exponential.
 fn mish_f32(x: f32) -> f32 {
-    // There the factor is 1, and before the exponential becomes infinite.
+    // Here the factor is 1. For larger numbers the exponential would become infinite.
     if x > 20. {
         return x;
     }
-    // And there it is 0, whatever it is multiplied by.
+    // Here the factor is 0.
     if x < -100. {
         return -0.;
     }

@@ -1,10 +1,12 @@
 use tract_core::internal::*;
 
+use super::{set_symbols, substituted};
+
 /// AdaptiveAvgPool-8 and AdaptiveMaxPool-8: pools whose windows follow from the sizes of the output.
 ///
-/// Input: [N, C, spatial axes], one to three of them, floats. Outputs: the mean or the greatest element of
-/// each window; for the greatest also where it was, counted within its channel. The window of element `i`
-/// of an axis is `[floor(i * size / output size), ceil((i + 1) * size / output size))`.
+/// Input: [N, C, spatial axes], one to three of them, floats. Outputs: the mean of each window; or its
+/// greatest element, and the index of that within its channel. The window of element `i` of an axis is
+/// `[floor(i * size / output size), ceil((i + 1) * size / output size))`.
 ///
 /// NNEF has no such operator: a model with it cannot be saved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -14,7 +16,7 @@ pub(crate) struct AdaptivePool {
     pub reducer: Reducer,
 }
 
-/// What is taken of a window.
+/// What becomes of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reducer {
     Mean,
@@ -36,7 +38,7 @@ impl Op for AdaptivePool {
     op_as_typed_op!();
 }
 
-/// The windows of each position of an axis.
+/// The windows of all positions of an axis.
 fn windows(size: usize, output: usize) -> Vec<std::ops::Range<usize>> {
     // In u128 nothing overflows.
     let (size, output) = (size as u128, output as u128);
@@ -134,19 +136,10 @@ impl TypedOp for AdaptivePool {
         Ok(facts)
     }
 
-    fn set_symbols(
-        &self,
-        _source: &TypedModel,
-        node: &TypedNode,
-        target: &mut TypedModel,
-        mapping: &HashMap<OutletId, OutletId>,
-        subs: &HashMap<Symbol, TDim>,
-    ) -> TractResult<TVec<OutletId>> {
-        let sizes =
-            self.sizes.iter().map(|size| size.substitute_all(subs)).collect::<TractResult<_>>()?;
-        let inputs: TVec<OutletId> = node.inputs.iter().map(|input| mapping[input]).collect();
-        target.wire_node(&node.name, AdaptivePool { sizes, ..self.clone() }, &inputs)
-    }
+    set_symbols!(|op, values| AdaptivePool {
+        sizes: substituted(&op.sizes, values)?,
+        ..op.clone()
+    });
 
     as_op!();
 }

@@ -6,18 +6,17 @@ use tract_core::ops::binary::{BinMiniOp, TypedBinOp};
 use tract_core::tract_data::half::f16;
 use tract_ndarray::Zip;
 
-/// Arithmetic of two tensors that tract does otherwise: of all types of integers, and the remainders of
-/// floats too.
+/// Arithmetic of two tensors that differs from tract's: that of integers, and the remainders of floats.
 ///
-/// Of integers, what does not fit is cut off; tract's operators panic where Rust checks that. A divisor
-/// that is zero is an error; tract's operators panic. tract's optimiser turns the product of an integer with
-/// itself, and its second power, into its square of floats, and swaps the operands of its remainder.
+/// Integers wrap around, and a divisor of zero is an error. tract's operators panic in both cases (in the
+/// first if Rust checks for it). Its optimiser also turns the square of an integer into that of a float, and
+/// swaps the operands of a remainder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Arithmetic {
     Add,
     Subtract,
     Multiply,
-    /// The quotient without what is behind the point.
+    /// The quotient rounded towards zero.
     Divide,
     /// The quotient rounded down.
     FloorDivide,
@@ -26,9 +25,9 @@ pub(crate) enum Arithmetic {
     /// The remainder of `FloorDivide`, which has the sign of the divisor.
     FloorMod,
     Power,
-    /// Zero if all bits are shifted out, or by less than no bit.
+    /// Zero if the number of bits is negative, or not below that of the type.
     ShiftLeft,
-    /// With the sign of numbers that have one.
+    /// Keeps the sign.
     ShiftRight,
 }
 
@@ -40,8 +39,8 @@ impl Arithmetic {
         TypedBinOp(Box::new(self), None)
     }
 
-    /// For integers of up to 64 bits, none of which overflows 128. The lowest bits count, which are the same
-    /// if products overflow. The divisor is not zero.
+    /// Computes integers of up to 64 bits in 128 bits. Only the lowest bits count, which are right even if a
+    /// product overflows. The divisor is not zero.
     fn of_integers(self, a: i128, b: i128, bits: u32) -> i128 {
         let signs_differ = (a < 0) != (b < 0);
         let shift = (0..i128::from(bits)).contains(&b).then_some(b);
@@ -70,8 +69,8 @@ impl Arithmetic {
     }
 }
 
-/// The lowest bits of a power. Those with negative exponents are fractions, which become 0, except of 1 and
-/// -1.
+/// The lowest bits of a power. A power with a negative exponent is a fraction, which becomes 0, unless the
+/// base is 1 or -1.
 fn power(base: i128, exponent: i128) -> i128 {
     if exponent < 0 {
         return match base {

@@ -1,10 +1,12 @@
 //! Control flow: one of two models, and a model again and again.
 //!
-//! tract's `IfThenElse` wants results of one shape from both models and makes a plan at each run; its `Scan`
-//! wants the number of iterations before the first. The operators here do without. Neither can be saved to
-//! NNEF.
+//! tract's `IfThenElse` needs results of the same shape from both models, and makes a plan in each run. Its
+//! `Scan` needs to know the number of iterations before the first. The operators here need neither. They
+//! cannot be saved to NNEF.
 
 use tract_core::internal::*;
+
+use super::{set_symbols, substituted};
 
 /// A model within an operator, whose symbols are those of the model around it.
 #[derive(Debug, Clone)]
@@ -43,8 +45,8 @@ impl Body {
         Ok(Body { model: Arc::new(model), stage })
     }
 
-    fn set_symbols(&self, subs: &HashMap<Symbol, TDim>) -> TractResult<Body> {
-        Ok(Body { model: Arc::new(self.model.set_symbols(subs)?), ..*self })
+    fn with_symbols(&self, values: &HashMap<Symbol, TDim>) -> TractResult<Body> {
+        Ok(Body { model: Arc::new(self.model.set_symbols(values)?), ..*self })
     }
 
     fn spawn(&self) -> TractResult<TypedSimpleState> {
@@ -82,15 +84,15 @@ fn run(
     state.run(inputs)
 }
 
-fn substituted(facts: &[TypedFact], subs: &HashMap<Symbol, TDim>) -> TractResult<TVec<TypedFact>> {
-    let fact = |fact: &TypedFact| {
-        let dims = fact.shape.iter().map(|dim| dim.substitute_all(subs));
-        Ok(fact.datum_type.fact(dims.collect::<TractResult<TVec<_>>>()?))
-    };
+fn facts_with_symbols(
+    facts: &[TypedFact],
+    values: &HashMap<Symbol, TDim>,
+) -> TractResult<TVec<TypedFact>> {
+    let fact = |fact: &TypedFact| Ok(fact.datum_type.fact(substituted(fact.shape.iter(), values)?));
     facts.iter().map(fact).collect()
 }
 
-/// What the two operators share as operators of tract: `$bodies` are the fields that are bodies.
+/// What both operators have in common. `$body` are the fields that are bodies.
 macro_rules! op_with_bodies {
     ($op:ident, $name:literal, $($body:ident),*) => {
         impl Op for $op {
@@ -98,7 +100,7 @@ macro_rules! op_with_bodies {
                 $name.into()
             }
 
-            // Sizes of results may be known when the model runs.
+            // Sizes of results may only be known when the model runs.
             fn mints_runtime_symbols(&self) -> bool {
                 true
             }
@@ -129,22 +131,11 @@ macro_rules! op_with_bodies {
                 Ok(self.facts.clone())
             }
 
-            fn set_symbols(
-                &self,
-                _source: &TypedModel,
-                node: &TypedNode,
-                target: &mut TypedModel,
-                mapping: &HashMap<OutletId, OutletId>,
-                subs: &HashMap<Symbol, TDim>,
-            ) -> TractResult<TVec<OutletId>> {
-                let inputs = node.inputs.iter().map(|input| mapping[input]).collect::<TVec<_>>();
-                let op = $op {
-                    $($body: self.$body.set_symbols(subs)?,)*
-                    facts: substituted(&self.facts, subs)?,
-                    ..self.clone()
-                };
-                target.wire_node(&node.name, op, &inputs)
-            }
+            set_symbols!(|op, values| $op {
+                $($body: op.$body.with_symbols(values)?,)*
+                facts: facts_with_symbols(&op.facts, values)?,
+                ..op.clone()
+            });
 
             fn declutter(
                 &self,
@@ -173,11 +164,11 @@ macro_rules! op_with_bodies {
     };
 }
 
-/// The results of the one model or of the other. The first input says which.
+/// Runs one of two models. The first input says which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct If {
     pub then_body: Body,
-    /// The input that is each input of the model.
+    /// For each input of the model, the input of the node.
     pub then_inputs: Vec<usize>,
     pub else_body: Body,
     pub else_inputs: Vec<usize>,
@@ -227,7 +218,7 @@ fn boolean(tensor: &Tensor) -> TractResult<bool> {
     tensor.cast_to_scalar::<bool>()
 }
 
-/// A model again and again.
+/// Runs a model again and again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loop {
     pub body: Body,
@@ -235,7 +226,7 @@ pub(crate) struct Loop {
     pub inputs: Vec<LoopInput>,
     /// What each output is.
     pub outputs: Vec<LoopOutput>,
-    /// The input that is the most iterations; below zero is no limit.
+    /// The input that has the most iterations. A negative number is no limit.
     pub trip_count: Option<usize>,
     /// The input that says whether there is an iteration at all.
     pub condition: Option<usize>,
@@ -251,9 +242,9 @@ pub(crate) enum LoopInput {
     Iteration { datum_type: DatumType, rank: usize },
     /// All of an input.
     Whole(usize),
-    /// A part of an input, of a size along an axis, from the front or from the back.
+    /// A part of an input along an axis, from the front or from the back.
     Part { input: usize, axis: usize, size: usize, backwards: bool },
-    /// An input at first, and an output of the iteration before later.
+    /// An input in the first iteration, and an output of the one before in the others.
     State { input: usize, output: usize },
 }
 
@@ -262,7 +253,7 @@ pub(crate) enum LoopInput {
 pub(crate) enum LoopOutput {
     /// An output of the last iteration.
     Last(usize),
-    /// An output of all iterations along an axis, the last in front or at the back.
+    /// The outputs of all iterations, one behind the other along an axis, or one before the other.
     All { output: usize, axis: usize, backwards: bool },
 }
 
@@ -285,7 +276,7 @@ impl Loop {
             );
             let parts = whole / size;
             match limit {
-                // A condition may end the loop before.
+                // A condition may end the loop earlier.
                 Some(limit) => ensure!(
                     limit == parts || (limit < parts && self.trip_count.is_some()),
                     "a loop has {limit} iterations, but an input with {parts} parts"
@@ -320,7 +311,7 @@ impl Loop {
                 for (number, dim) in fact.shape.iter().enumerate() {
                     shape.push(match number == *axis {
                         true => 0,
-                        // What only an iteration could say.
+                        // Only an iteration could tell this size.
                         false => dim.eval(ctx.symbols).to_usize().unwrap_or(0),
                     });
                 }

@@ -2,14 +2,14 @@ use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
 use tract_ndarray::Zip;
 
-/// FakeQuantize-1: rounds numbers to some levels between two limits, and gives them other limits.
+/// FakeQuantize-1: rounds numbers between two limits to a number of levels, and maps these to other limits.
 ///
 /// Inputs of type f32 and one rank, which are broadcast: data, input_low, input_high, output_low,
-/// output_high. What is not above the lower input limit becomes output_low, what is above the higher one
-/// output_high; so input limits may be equal.
+/// output_high. Numbers up to input_low become output_low, numbers above input_high become output_high. So
+/// the input limits may be equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct FakeQuantize {
-    /// Two at least.
+    /// At least two.
     pub levels: u32,
 }
 

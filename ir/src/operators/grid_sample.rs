@@ -5,8 +5,8 @@ use tract_core::internal::*;
 /// Inputs: data [N, C, H, W] and grid [N, H_out, W_out, 2], which has x and y, both from -1 to 1 within the
 /// image. Output: [N, C, H_out, W_out].
 ///
-/// tract's own handles coordinates at the border before it takes elements around them, so that bicubic
-/// interpolation is another there, and panics for coordinates that are far away.
+/// tract's own operator moves coordinates to the border before it takes the elements around them, which
+/// changes bicubic interpolation, and panics for coordinates that are far away.
 ///
 /// NNEF has no such operator: a model with it cannot be saved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -36,8 +36,7 @@ pub(crate) enum Padding {
 const CUBE_COEFF: f32 = -0.75;
 
 impl GridSample {
-    /// The elements of an axis that a coordinate is made of, with their weights, where they are in the
-    /// image.
+    /// The elements of an axis around a coordinate that are in the image, with their weights.
     fn taps(&self, coordinate: f32, size: usize) -> TVec<(usize, f32)> {
         let sizes = size as f32;
         let x = match self.align_corners {

@@ -1,11 +1,13 @@
 use tract_core::internal::*;
 
-/// Interpolate-1, -4 and -11, without the padding in front: some axes get other sizes.
+use super::set_symbols;
+
+/// Interpolate-1, -4 and -11, without their padding: some axes get other sizes.
 ///
-/// All modes work axis by axis: an element of the output's axis is made of a few elements of the input's,
-/// each with a weight. These are computed once for each axis, and then applied to all of the data.
+/// All modes work axis by axis. An element of the output is a sum of a few elements of the input, each with a
+/// weight. The weights are computed once for each axis, and then applied to all of the data.
 ///
-/// tract's own `Resize` has not all modes, and needs to know the sizes.
+/// tract's own `Resize` does not have all modes, and needs known sizes.
 ///
 /// NNEF has no such operator: a model with it cannot be saved.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +28,7 @@ pub(crate) struct Axis {
     pub axis: usize,
     /// The size of the output.
     pub size: TDim,
-    /// What coordinates are computed with, if it is not the size of the output by that of the input.
+    /// The scale of coordinates, if it is not the size of the output divided by that of the input.
     pub scale: Option<f32>,
 }
 
@@ -386,21 +388,12 @@ impl TypedOp for Interpolate {
         Ok(Some(AxisChangeConsequence::new(model, node, Some(Box::new(op)), change)))
     }
 
-    fn set_symbols(
-        &self,
-        _source: &TypedModel,
-        node: &TypedNode,
-        target: &mut TypedModel,
-        mapping: &HashMap<OutletId, OutletId>,
-        subs: &HashMap<Symbol, TDim>,
-    ) -> TractResult<TVec<OutletId>> {
-        let mut op = self.clone();
-        for axis in &mut op.axes {
-            axis.size = axis.size.substitute_all(subs)?;
-        }
-        let inputs: TVec<OutletId> = node.inputs.iter().map(|input| mapping[input]).collect();
-        target.wire_node(&node.name, op, &inputs)
-    }
+    set_symbols!(|op, values| {
+        let resized =
+            |axis: &Axis| Ok(Axis { size: axis.size.substitute_all(values)?, ..axis.clone() });
+        let axes = op.axes.iter().map(resized).collect::<TractResult<_>>()?;
+        Interpolate { axes, ..op.clone() }
+    });
 
     as_op!();
 }

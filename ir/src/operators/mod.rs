@@ -1,5 +1,5 @@
-//! Operators that tract has not, or that panic there for values that a model may have. Few can be saved to NNEF:
-//! `nnef.rs` has them.
+//! Operators that tract does not have, or that fail there for values that a model may have. They cannot be
+//! saved to NNEF.
 
 pub(crate) mod activation;
 pub(crate) mod adaptive_pool;
@@ -13,10 +13,8 @@ pub(crate) mod range;
 pub(crate) mod reduction;
 mod reverse_sequence;
 mod scatter;
-pub(crate) mod separate;
 mod take;
 mod top_k;
-pub(crate) mod unannotated;
 pub(crate) mod variable;
 
 pub(crate) use reverse_sequence::ReverseSequence;
@@ -26,8 +24,8 @@ pub(crate) use top_k::TopK;
 
 use tract_core::internal::*;
 
-/// The integers of a tensor. Those of type `u64` that are too large become the largest `i64`, which is out of
-/// every range too.
+/// The integers of a tensor. A `u64` that is too large becomes the largest `i64`, which is out of every
+/// range, too.
 fn integers(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<Vec<i64>> {
     let dt = tensor.datum_type();
     match dt {
@@ -67,3 +65,30 @@ macro_rules! dispatch_number {
     };
 }
 use dispatch_number;
+
+/// The method of [`TypedOp`] in which symbols get their values: `$substituted` is the operator with them.
+macro_rules! set_symbols {
+    (|$op:ident, $values:ident| $substituted:expr) => {
+        fn set_symbols(
+            &self,
+            _source: &TypedModel,
+            node: &TypedNode,
+            target: &mut TypedModel,
+            mapping: &HashMap<OutletId, OutletId>,
+            $values: &HashMap<Symbol, TDim>,
+        ) -> TractResult<TVec<OutletId>> {
+            let $op = self;
+            let inputs: TVec<OutletId> = node.inputs.iter().map(|input| mapping[input]).collect();
+            target.wire_node(&node.name, $substituted, &inputs)
+        }
+    };
+}
+use set_symbols;
+
+/// Dimensions in which symbols have got their values.
+fn substituted<'a>(
+    dims: impl IntoIterator<Item = &'a TDim>,
+    values: &HashMap<Symbol, TDim>,
+) -> TractResult<TVec<TDim>> {
+    dims.into_iter().map(|dim| dim.substitute_all(values)).collect()
+}

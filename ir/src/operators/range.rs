@@ -1,24 +1,26 @@
 use tract_core::internal::*;
 
-/// Numbers in steps whose ends are known when the model runs: Range-1 and Range-4.
+use super::set_symbols;
+
+/// Range-1 and Range-4: numbers in steps, whose ends may only be known when the model runs.
 ///
 /// Inputs: start, stop and step, one element each, of any types that are numbers. Output: rank 1, the
-/// elements `start + i * step` that lie before `stop`, none if `stop` lies behind.
+/// elements `start + i * step` that come before `stop`.
 ///
-/// tract's own takes the distance between start and stop without its sign, and adds up the rounding of
-/// floats. It also tells what its elements are, by which tract cuts products short of what a mask leaves: for
-/// sizes that are symbols that does not run.
+/// tract's own operator ignores the sign of the distance from start to stop, and adds up rounding errors of
+/// floats. Besides, tract knows what its elements are. If they make a mask, it leaves out parts of products,
+/// and fails to run them for sizes that are symbols.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Range {
     dt: DatumType,
     len: TDim,
 }
 
-/// The number of elements that a range may have: its ends come from a tensor, which may say anything.
+/// The most elements of a range. Its ends come from tensors, which may have any numbers.
 const MOST: usize = 1 << 32;
 
 impl Range {
-    /// `len` is the length, or what it is called until it is known.
+    /// `len` is the length, or a symbol that stands for it.
     pub fn new(dt: DatumType, len: TDim) -> Range {
         Range { dt, len }
     }
@@ -99,6 +101,8 @@ impl TypedOp for Range {
         );
         Ok(tvec!(self.dt.fact([self.len.clone()])))
     }
+
+    set_symbols!(|op, values| Range { len: op.len.substitute_all(values)?, ..op.clone() });
 
     as_op!();
 }

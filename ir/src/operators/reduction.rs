@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_core::ops::nn::Reduce;
 use tract_ndarray::Axis;
 
-/// Reductions that tract's own do not do as OpenVINO: of integers, of sizes, and of rows that may be empty.
+/// Reductions that differ from tract's: of integers, of sizes, and of rows that may be empty.
 ///
 /// tract adds integers as `i32` whatever their type, knows no mean of them, and divides by the size of the
 /// last axis. Here integers wrap around at the ends of their own type, and a mean of them is rounded towards

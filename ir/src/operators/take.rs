@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 
-use super::integers;
+use super::{integers, set_symbols};
 
 /// Which elements of an axis, in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,6 +31,18 @@ impl Positions {
             Positions::Stride { len, .. } => len.clone(),
             Positions::Pad { before, after, .. } => (dim.clone() + before + after).simplify(),
         }
+    }
+
+    fn with_symbols(&self, values: &HashMap<Symbol, TDim>) -> TractResult<Positions> {
+        let value = |dim: &TDim| dim.substitute_all(values);
+        Ok(match self {
+            Positions::Stride { first, step, len } => {
+                Positions::Stride { first: value(first)?, step: *step, len: value(len)? }
+            }
+            Positions::Pad { mode, before, after } => {
+                Positions::Pad { mode: *mode, before: value(before)?, after: value(after)? }
+            }
+        })
     }
 
     /// The positions on an axis of this size, one after another.
@@ -134,32 +146,10 @@ impl TypedOp for Take {
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }
 
-    fn set_symbols(
-        &self,
-        _source: &TypedModel,
-        node: &TypedNode,
-        target: &mut TypedModel,
-        mapping: &HashMap<OutletId, OutletId>,
-        subs: &HashMap<Symbol, TDim>,
-    ) -> TractResult<TVec<OutletId>> {
-        let positions = match &self.positions {
-            Positions::Stride { first, step, len } => Positions::Stride {
-                first: first.substitute_all(subs)?,
-                step: *step,
-                len: len.substitute_all(subs)?,
-            },
-            Positions::Pad { mode, before, after } => Positions::Pad {
-                mode: *mode,
-                before: before.substitute_all(subs)?,
-                after: after.substitute_all(subs)?,
-            },
-        };
-        target.wire_node(
-            &node.name,
-            Take { axis: self.axis, positions },
-            &[mapping[&node.inputs[0]]],
-        )
-    }
+    set_symbols!(|op, values| Take {
+        axis: op.axis,
+        positions: op.positions.with_symbols(values)?
+    });
 
     as_op!();
 }
@@ -240,18 +230,7 @@ impl TypedOp for DynSlice {
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }
 
-    fn set_symbols(
-        &self,
-        _source: &TypedModel,
-        node: &TypedNode,
-        target: &mut TypedModel,
-        mapping: &HashMap<OutletId, OutletId>,
-        subs: &HashMap<Symbol, TDim>,
-    ) -> TractResult<TVec<OutletId>> {
-        let op = DynSlice { len: self.len.substitute_all(subs)?, ..self.clone() };
-        let inputs: TVec<OutletId> = node.inputs.iter().map(|input| mapping[input]).collect();
-        target.wire_node(&node.name, op, &inputs)
-    }
+    set_symbols!(|op, values| DynSlice { len: op.len.substitute_all(values)?, ..op.clone() });
 
     as_op!();
 }

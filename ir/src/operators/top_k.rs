@@ -2,7 +2,7 @@ use std::cmp::Ordering;
 
 use tract_core::internal::*;
 
-use super::{dispatch_number, integers};
+use super::{dispatch_number, integers, set_symbols};
 
 /// The `k` greatest or least elements along an axis, and their positions of type `i64`.
 ///
@@ -119,18 +119,7 @@ impl TypedOp for TopK {
         Ok(tvec!(inputs[0].datum_type.fact(&shape), i64::fact(&shape)))
     }
 
-    fn set_symbols(
-        &self,
-        _source: &TypedModel,
-        node: &TypedNode,
-        target: &mut TypedModel,
-        mapping: &HashMap<OutletId, OutletId>,
-        subs: &HashMap<Symbol, TDim>,
-    ) -> TractResult<TVec<OutletId>> {
-        let op = TopK { k: self.k.substitute_all(subs)?, ..self.clone() };
-        let inputs: TVec<OutletId> = node.inputs.iter().map(|input| mapping[input]).collect();
-        target.wire_node(&node.name, op, &inputs)
-    }
+    set_symbols!(|op, values| TopK { k: op.k.substitute_all(values)?, ..op.clone() });
 
     as_op!();
 }

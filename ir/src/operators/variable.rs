@@ -6,6 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_core::internal::*;
 
+use super::{set_symbols, substituted};
+
 /// A variable, with its value in each of the states that run.
 pub(crate) struct Variable {
     id: String,
@@ -100,19 +102,10 @@ impl TypedOp for ReadValue {
         Ok(tvec!(datum_type.fact(self.shape.clone())))
     }
 
-    fn set_symbols(
-        &self,
-        _source: &TypedModel,
-        node: &TypedNode,
-        target: &mut TypedModel,
-        mapping: &HashMap<OutletId, OutletId>,
-        subs: &HashMap<Symbol, TDim>,
-    ) -> TractResult<TVec<OutletId>> {
-        let inputs = node.inputs.iter().map(|input| mapping[input]).collect::<TVec<_>>();
-        let shape = self.shape.iter().map(|dim| dim.substitute_all(subs));
-        let shape = shape.collect::<TractResult<TVec<_>>>()?.into();
-        target.wire_node(&node.name, ReadValue { shape, ..self.clone() }, &inputs)
-    }
+    set_symbols!(|op, values| ReadValue {
+        shape: substituted(op.shape.iter(), values)?.into(),
+        ..op.clone()
+    });
 }
 
 #[derive(Debug)]

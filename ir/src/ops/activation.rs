@@ -5,7 +5,7 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::{math, nn};
 
-use super::elementwise::{elementwise, number_type, same_type, unary};
+use super::elementwise::{elementwise, number_type, unary};
 use crate::operators::activation::{mish, soft_plus};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -29,7 +29,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("SoftSign", 9, softsign);
 }
 
-/// An operator of a tensor and a number.
+/// Wires an operator of a tensor and a number.
 fn with_number(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -43,30 +43,25 @@ fn with_number(
     ctx.wire(suffix, op, &[input, number])
 }
 
-/// The input, which must have floats.
-fn float_input(ctx: &mut LayerContext, input: usize) -> TractResult<OutletId> {
-    let outlet = ctx.input(input)?;
-    let dt = ctx.type_of(outlet)?;
-    ensure!(dt.is_float(), "input {input} is of type {dt:?}, but must have floats");
-    Ok(outlet)
-}
-
 /// All inputs, which must have floats of one type, with one rank.
 fn float_inputs(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    float_input(ctx, 0)?;
+    ctx.expect_floats(0, "data")?;
     let inputs = ctx.all_inputs()?;
-    same_type(ctx, &inputs)?;
+    ctx.same_type(&inputs)?;
     ctx.broadcast(&inputs)
 }
 
-/// The input as numbers: sizes become integers.
+/// The one input, which must have floats.
+fn float_input(ctx: &mut LayerContext) -> TractResult<OutletId> {
+    ctx.expect_inputs(1..=1)?;
+    ctx.expect_floats(0, "data")?;
+    ctx.input(0)
+}
+
+/// The one input, which must have numbers. Sizes become integers.
 fn number_input(ctx: &mut LayerContext) -> TractResult<OutletId> {
     ctx.expect_inputs(1..=1)?;
-    let mut input = ctx.input(0)?;
-    if ctx.type_of(input)?.is_tdim() {
-        let dt = ctx.output_type(0).filter(|dt| dt.is_integer()).unwrap_or(DatumType::I64);
-        input = ctx.cast("sizes", input, dt)?;
-    }
+    let input = ctx.number_input(0)?;
     number_type(ctx, input)?;
     Ok(input)
 }
@@ -77,12 +72,13 @@ fn relu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(with_number(ctx, "", math::max(), input, 0.)?))
 }
 
-/// **PRelu-1**: `x` below zero times a slope. A slope of rank 1 that is as long as axis 1 belongs to that
-/// axis; others are broadcast by NumPy's rules.
+/// **PRelu-1**: `x` where it is positive, and `slope * x` elsewhere. A slope of rank 1 that is as long as
+/// axis 1 belongs to that axis. Others are broadcast by NumPy's rules.
 fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
-    let (input, mut slope) = (float_input(ctx, 0)?, float_input(ctx, 1)?);
-    same_type(ctx, &[input, slope])?;
+    ctx.expect_floats(0, "data")?;
+    let (input, mut slope) = (ctx.input(0)?, ctx.input(1)?);
+    ctx.same_type(&[input, slope])?;
     let konst = ctx.model.outlet_fact(slope)?.konst.clone().filter(|slope| slope.len() == 1);
     if let Some(one) = konst.filter(|one| one.rank() <= ctx.rank(0).unwrap_or(0)) {
         let alpha = one.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?[0];
@@ -90,7 +86,7 @@ fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     let shape = ctx.shape_of(input)?;
     if let ([len], Some(channels)) = (&*ctx.shape_of(slope)?, shape.get(1)) {
-        // Where axis 1 is open, it is taken for the channels, unless the last axis is known to fit.
+        // If the size of axis 1 is open, the slope is taken to belong to it, unless it fits the last axis.
         let open = channels.as_i64().is_none() && !len.is_one() && shape.last() != Some(len);
         if channels == len || open {
             ctx.equal(channels, len, "has a slope for each channel")?;
@@ -102,10 +98,10 @@ fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let positive = with_number(ctx, "positive", math::max(), operands[0], 0.)?;
     let negative = with_number(ctx, "negative", math::min(), operands[0], 0.)?;
     let scaled = ctx.wire("scaled", math::mul(), &[negative, operands[1]])?;
-    Ok(tvec!(ctx.wire("", math::add(), &[positive, scaled])?))
+    ctx.finish(math::add(), &[positive, scaled])
 }
 
-/// `x` above zero, and below `alpha * (exp(x) - 1)`.
+/// `x` where it is positive, and `alpha * (exp(x) - 1)` elsewhere.
 fn wire_elu(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -113,7 +109,7 @@ fn wire_elu(
     alpha: OutletId,
 ) -> TractResult<OutletId> {
     let positive = with_number(ctx, "positive", math::max(), input, 0.)?;
-    // The exponential of a large number is infinite.
+    // For large numbers the exponential is infinite, and infinity times 0 is NaN.
     let negative = with_number(ctx, "negative", math::min(), input, 0.)?;
     let exp = elementwise(ctx, "exp", math::exp(), negative)?;
     let below = with_number(ctx, "minus_1", math::sub(), exp, 1.)?;
@@ -121,10 +117,9 @@ fn wire_elu(
     ctx.wire(suffix, math::add(), &[positive, scaled])
 }
 
-/// **Elu-1**: `alpha` is an attribute.
+/// **Elu-1**: `x` where it is positive, and `alpha * (exp(x) - 1)` elsewhere. `alpha` is an attribute.
 fn elu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    ctx.expect_inputs(1..=1)?;
-    let input = float_input(ctx, 0)?;
+    let input = float_input(ctx)?;
     let alpha = ctx.attribute("alpha")?;
     let (dt, rank) = (ctx.type_of(input)?, ctx.rank(0)?);
     let alpha = ctx.scalar("alpha", alpha, dt, rank)?;
@@ -136,10 +131,10 @@ fn selu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let inputs = float_inputs(ctx)?;
     let elu = wire_elu(ctx, "elu", inputs[0], inputs[1])?;
-    Ok(tvec!(ctx.wire("", math::mul(), &[elu, inputs[2]])?))
+    ctx.finish(math::mul(), &[elu, inputs[2]])
 }
 
-/// **Clamp-1**: to `min` and `max`. Of integers min is rounded up, and max down.
+/// **Clamp-1**: limits elements to `[min, max]`. For integers, min is rounded up and max down.
 fn clamp(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let input = number_input(ctx)?;
     let (mut min, mut max): (f64, f64) = (ctx.attribute("min")?, ctx.attribute("max")?);
@@ -152,7 +147,8 @@ fn clamp(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(with_number(ctx, "", math::min(), above, max)?))
 }
 
-/// **Gelu-2**, **-7**: `approximation_mode` is `ERF` (the default, and in -2 the only one) or `TANH`.
+/// **Gelu-2**, **Gelu-7**: `approximation_mode` is `ERF` (the default, and all that revision 2 has) or
+/// `TANH`.
 fn gelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let modes = [("erf", false), ("tanh", true)];
     let approximate = ctx.attribute_among("approximation_mode", &modes, Some(false))?;
@@ -167,7 +163,7 @@ fn gelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     )
 }
 
-/// **Swish-4**: `x * sigmoid(beta * x)`. Inputs: data, and beta, which is 1 if it is not there.
+/// **Swish-4**: `x * sigmoid(beta * x)`. The optional second input is beta, which is 1 without it.
 fn swish(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=2)?;
     let inputs = float_inputs(ctx)?;
@@ -182,10 +178,10 @@ fn swish(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     let scaled = ctx.wire("scaled", math::mul(), &inputs)?;
     let sigmoid = elementwise(ctx, "sigmoid", nn::sigmoid(), scaled)?;
-    Ok(tvec!(ctx.wire("", math::mul(), &[inputs[0], sigmoid])?))
+    ctx.finish(math::mul(), &[inputs[0], sigmoid])
 }
 
-/// A tensor between 0 and 1.
+/// Limits elements to `[0, 1]`.
 fn between_0_and_1(ctx: &mut LayerContext, input: OutletId) -> TractResult<OutletId> {
     let above = with_number(ctx, "min", math::max(), input, 0.)?;
     with_number(ctx, "", math::min(), above, 1.)
@@ -193,8 +189,7 @@ fn between_0_and_1(ctx: &mut LayerContext, input: OutletId) -> TractResult<Outle
 
 /// **HSigmoid-5**: `min(max(x + 3, 0), 6) / 6`.
 fn hsigmoid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    ctx.expect_inputs(1..=1)?;
-    let input = float_input(ctx, 0)?;
+    let input = float_input(ctx)?;
     let scaled = with_number(ctx, "scaled", math::mul(), input, 1. / 6.)?;
     let moved = with_number(ctx, "moved", math::add(), scaled, 0.5)?;
     Ok(tvec!(between_0_and_1(ctx, moved)?))
@@ -211,9 +206,8 @@ fn hard_sigmoid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 
 /// **SoftSign-9**: `x / (1 + abs(x))`.
 fn softsign(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    ctx.expect_inputs(1..=1)?;
-    let input = float_input(ctx, 0)?;
+    let input = float_input(ctx)?;
     let size = ctx.wire("abs", math::abs(), &[input])?;
     let divisor = with_number(ctx, "plus_1", math::add(), size, 1.)?;
-    Ok(tvec!(ctx.wire("", math::div(), &[input, divisor])?))
+    ctx.finish(math::div(), &[input, divisor])
 }

@@ -1,14 +1,14 @@
-//! Biases of convolutions, which OpenVINO has as additions that follow.
+//! Biases of convolutions. In OpenVINO they are additions that follow.
 
 use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::Conv;
 use tract_core::ops::math::Add;
 
-/// Moves what is added to the channels of convolutions into the biases that tract has for them.
+/// Moves what is added to the channels of a convolution into its bias.
 ///
-/// tract does this too, for convolutions without groups. But when it then moves axes of a model with one
-/// batch, it takes a change of the bias's axes for a change of the data's, and fails.
+/// tract does this too, for convolutions without groups. But when it then moves the axes of a model with a
+/// batch of one, it mistakes a change of the bias's axes for one of the data's, and fails.
 pub(crate) fn move_biases(model: &mut TypedModel) -> TractResult<()> {
     for node in 0..model.nodes().len() {
         if let Some(patch) = with_bias(model, model.node(node))? {

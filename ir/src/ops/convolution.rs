@@ -17,7 +17,7 @@ pub(super) fn register(registry: &mut Registry) {
     pooling::register(registry);
 }
 
-/// What `auto_pad` says of the pads in the file.
+/// `auto_pad`: where the pads come from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum AutoPad {
     Explicit,
@@ -26,23 +26,24 @@ pub(super) enum AutoPad {
     Valid,
 }
 
-/// How a kernel moves over the spatial axes: a number for each in every list.
+/// How a kernel moves over the spatial axes. Each list has a number for each of them.
 #[derive(Debug)]
 pub(super) struct Window {
     pub kernel: TVec<usize>,
     pub strides: TVec<usize>,
     pub dilations: TVec<usize>,
-    /// Zero where `auto_pad` is not explicit: what the file has is not used then. Below zero they crop.
+    /// Zeros unless `auto_pad` is explicit: the pads in the file do not count otherwise. A negative pad
+    /// crops.
     pub pads_begin: TVec<i64>,
     pub pads_end: TVec<i64>,
     pub auto_pad: AutoPad,
 }
 
-/// The most that a stride, a dilation or a pad may be: far from where sums of them overflow.
+/// The most that a stride, a dilation or a pad may be, so that sums of them do not overflow.
 const MOST: i64 = i32::MAX as i64;
 
 impl Window {
-    /// The attributes of a layer. Lists that are absent or empty are strides and dilations of 1, pads of 0.
+    /// Reads the attributes of a layer. Without them, strides and dilations are 1, and pads 0.
     pub fn new(ctx: &LayerContext, kernel: &[usize]) -> TractResult<Window> {
         let auto_pad = ctx.attribute_among(
             "auto_pad",
@@ -80,14 +81,14 @@ impl Window {
         Ok(window)
     }
 
-    /// The elements from the first to the last that a kernel touches in an axis.
+    /// The size of the kernel along an axis, with the gaps of its dilation.
     pub fn extent(&self, axis: usize) -> TractResult<i64> {
         let gaps = self.kernel[axis].checked_sub(1).context("a kernel has no elements")?;
         let extent = gaps.checked_mul(self.dilations[axis]).and_then(|it| it.checked_add(1));
         Ok(i64::try_from(extent.context("a kernel is too large")?)?)
     }
 
-    /// Checks that a kernel fits into the data, with these pads, where sizes are known.
+    /// Checks that the kernel fits into the padded data, as far as sizes are known.
     pub fn check_fits(&self, sizes: &[TDim], begin: &[i64], end: &[i64]) -> TractResult<()> {
         for (axis, size) in sizes.iter().enumerate() {
             let Ok(size) = size.to_i64() else { continue };
@@ -115,7 +116,7 @@ impl Window {
     }
 }
 
-/// A list with a number for each spatial axis, or, if it is absent or empty, the default for each.
+/// An attribute with a number for each spatial axis. If it is absent or empty, each number is the default.
 fn spatial(
     ctx: &LayerContext,
     name: &str,
@@ -142,24 +143,12 @@ fn spatial(
     Ok(numbers.into())
 }
 
-/// The pads that add something.
+/// The pads, with 0 for those that crop.
 pub(super) fn positive(pads: &[i64]) -> TVec<usize> {
     pads.iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect()
 }
 
-/// Half-precision floats as single, in which sums of many are taken.
-pub(super) fn in_single(
-    ctx: &mut LayerContext,
-    suffix: &str,
-    outlet: OutletId,
-) -> TractResult<OutletId> {
-    match ctx.type_of(outlet)? {
-        DatumType::F16 => ctx.cast(suffix, outlet, DatumType::F32),
-        _ => Ok(outlet),
-    }
-}
-
-/// Data with pads of zeros at spatial axes.
+/// Pads the spatial axes of data with zeros.
 pub(super) fn padded(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -183,8 +172,8 @@ fn known(dim: &TDim) -> TractResult<usize> {
     })
 }
 
-/// The weights of a convolution with each group's: `[group, first, second, kernel]`. Without groups there
-/// is one.
+/// The weights of a convolution: `[group, first, second, kernel]`. A convolution without groups has one
+/// group.
 struct Filters {
     outlet: OutletId,
     group: usize,
@@ -217,7 +206,7 @@ impl Filters {
         let sizes: TVec<usize> = weights.iter().map(known).collect::<TractResult<_>>()?;
         ensure!(!sizes.contains(&0), "the weights have no elements: their shape is {sizes:?}");
         let outlet = ctx.input(1)?;
-        let mut outlet = in_single(ctx, "filters_single", outlet)?;
+        let mut outlet = ctx.single("filters_single", outlet)?;
         if !grouped {
             outlet = ctx.wire("one_group", AxisOp::Add(0), &[outlet])?;
         }
@@ -241,12 +230,13 @@ fn channels(group: usize, each: usize) -> TractResult<usize> {
     group.checked_mul(each).context("the weights have too many channels")
 }
 
-/// **Convolution-1**: weights are [output channels, input channels, kernel]. There is no bias.
+/// **Convolution-1**: the weights are `[output channels, input channels, kernel]`. There is no bias.
 fn convolution_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     convolution(ctx, false)
 }
 
-/// **GroupConvolution-1**: weights are [groups, output channels of each, input channels of each, kernel].
+/// **GroupConvolution-1**: the weights are `[groups, output channels of a group, input channels of a group,
+/// kernel]`.
 fn group_convolution_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     convolution(ctx, true)
 }
@@ -260,7 +250,7 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
     let shape = ctx.shape(0)?;
     ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
     let data = ctx.input(0)?;
-    let mut data = in_single(ctx, "single", data)?;
+    let mut data = ctx.single("single", data)?;
     for (axis, size) in shape.iter().enumerate().skip(2) {
         let (begin, end) = (window.pads_begin[axis - 2].min(0), window.pads_end[axis - 2].min(0));
         if (begin, end) == (0, 0) {
@@ -291,14 +281,14 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
     Ok(tvec!(ctx.cast("type", result, ctx.datum_type(0)?)?))
 }
 
-/// **ConvolutionBackpropData-1**: weights are [input channels, output channels, kernel]; the third input,
-/// if there is one, is the shape of the output's spatial axes.
+/// **ConvolutionBackpropData-1**: a transposed convolution. The weights are `[input channels, output
+/// channels, kernel]`. The optional third input has the sizes of the output's spatial axes.
 fn convolution_backprop_data_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     deconvolution(ctx, false)
 }
 
-/// **GroupConvolutionBackpropData-1**: weights are [groups, input channels of each, output channels of
-/// each, kernel].
+/// **GroupConvolutionBackpropData-1**: a transposed convolution in groups. The weights are `[groups, input
+/// channels of a group, output channels of a group, kernel]`.
 fn group_convolution_backprop_data_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     deconvolution(ctx, true)
 }
@@ -315,9 +305,9 @@ fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outl
     filters.outlet = ctx.wire("output_first", AxisOp::Move(1, 2), &[filters.outlet])?;
     let weights = filters.merged(ctx)?;
     let data = ctx.input(0)?;
-    let data = in_single(ctx, "single", data)?;
-    // What is not cropped at the end is added there, and the kernel reaches into it; at the beginning
-    // there is nothing to reach.
+    let data = ctx.single("single", data)?;
+    // A negative crop adds elements. At the end the kernel reaches into them; at the beginning they are
+    // zeros.
     let crop = PaddingSpec::Explicit(positive(&begin), positive(&end));
     let spec = window.spec(crop, input, output);
     let negative = |pads: &[i64]| positive(&pads.iter().map(|pad| -pad).collect::<TVec<i64>>());
@@ -331,16 +321,16 @@ fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outl
     Ok(tvec!(ctx.cast("type", result, ctx.datum_type(0)?)?))
 }
 
-/// What is cropped from all that a transposed convolution gives, at both ends of each spatial axis; below
-/// zero it is added.
+/// What is cropped from the full output of a transposed convolution, at both ends of each spatial axis. A
+/// negative number adds elements.
 struct Crops {
     begin: TVec<i64>,
     end: TVec<i64>,
 }
 
 impl Crops {
-    /// With an output shape and `auto_pad` same_upper or same_lower both pads follow from the shape, with
-    /// the larger half at the begin, or at the end. With other values of `auto_pad` only the end does.
+    /// If there is an output shape, the crops at the end follow from it. With `auto_pad` same_upper or
+    /// same_lower, those at the beginning do too; same_upper has the larger half at the beginning.
     fn new(ctx: &LayerContext, window: &Window, sizes: &[TDim]) -> TractResult<Crops> {
         let rank = sizes.len();
         let output_padding = spatial(ctx, "output_padding", rank, 0, 0..=MOST)?;

@@ -1,15 +1,14 @@
 //! Operations of two tensors or one, element by element: arithmetic, comparisons, logic, bits.
 
-use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::{logic, math};
-use tract_ndarray::ArrayD;
 
+use super::sizes::{self, OfSizes, Relation, of_sizes};
 use crate::operators::arithmetic::Arithmetic;
-use crate::operators::unannotated::Unannotated;
+use crate::operators::opaque::Opaque;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -82,9 +81,9 @@ pub(super) fn register(registry: &mut Registry) {
 
 // Operands.
 
-/// **auto_broadcast**: `numpy` (the default); `none`, where the shapes must be equal; `pdpd`, where the
-/// second is put at the axis `auto_broadcast_axis` of the first, whose default is 0, and -1 puts it at the
-/// end.
+/// **auto_broadcast**: `numpy` (the default); `none`, the shapes must be equal; `pdpd`, the axes of the
+/// second input are those of the first from `auto_broadcast_axis` on. That is 0 by default; -1 means the last
+/// axes.
 #[derive(Clone, Copy)]
 enum AutoBroadcast {
     Numpy,
@@ -92,8 +91,8 @@ enum AutoBroadcast {
     None,
 }
 
-/// Outlets with one rank, and with dimensions that fit, by the attribute "auto_broadcast". The first is the
-/// one that `pdpd` broadcasts the others to.
+/// Gives outlets one rank, and dimensions that fit, by the attribute `auto_broadcast`. `pdpd` broadcasts the
+/// others to the first.
 pub(super) fn aligned(ctx: &mut LayerContext, outlets: &[OutletId]) -> TractResult<TVec<OutletId>> {
     let words = [
         ("numpy", AutoBroadcast::Numpy),
@@ -108,13 +107,7 @@ pub(super) fn aligned(ctx: &mut LayerContext, outlets: &[OutletId]) -> TractResu
         match mode {
             AutoBroadcast::Numpy => (),
             AutoBroadcast::None => {
-                ensure!(
-                    shape.len() == to.len(),
-                    "auto_broadcast is none, but the shapes {to:?} and {shape:?} differ"
-                );
-                for (a, b) in to.iter().zip(&shape) {
-                    ctx.equal(a, b, "has inputs of one shape")?;
-                }
+                ctx.equal_shapes(&to, &shape, None, "has auto_broadcast none")?;
             }
             AutoBroadcast::Pdpd => {
                 // OpenVINO writes this attribute with the first one's name in front.
@@ -146,190 +139,29 @@ fn operands(ctx: &mut LayerContext) -> TractResult<[OutletId; 2]> {
     let mut operands = [ctx.input(0)?, ctx.input(1)?];
     let types = [ctx.type_of(operands[0])?, ctx.type_of(operands[1])?];
     if types.iter().any(|dt| dt.is_tdim()) {
-        // Sizes have numbers when the model runs. Both may be sizes, and the output a boolean.
+        // Sizes are numbers when the model runs. Both may be sizes; the output may be a boolean.
         let integer = |dt: &DatumType| dt.is_integer();
         let dt = types.into_iter().find(integer).or(ctx.output_type(0).filter(integer));
         for operand in &mut operands {
             *operand = ctx.cast("sizes", *operand, dt.unwrap_or(DatumType::I64))?;
         }
     } else {
-        same_type(ctx, &operands)?;
+        ctx.same_type(&operands)?;
     }
     let aligned = aligned(ctx, &operands)?;
     Ok([unannotated(ctx, aligned[0])?, unannotated(ctx, aligned[1])?])
 }
 
-/// Checks that inputs are of one element type, and gives it.
-pub(super) fn same_type(ctx: &LayerContext, outlets: &[OutletId]) -> TractResult<DatumType> {
-    let dt = ctx.type_of(outlets[0])?;
-    for outlet in outlets {
-        let other = ctx.type_of(*outlet)?;
-        ensure!(other == dt, "the inputs are of types {dt:?} and {other:?}, but must be of one");
-    }
-    Ok(dt)
-}
-
-/// Floats without what tract notes of them, which would be rounded ([`Unannotated`]).
+/// Hides from tract that floats come from a range or from sizes: it would round them (see [`Opaque`]).
 fn unannotated(ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId> {
     let fact = ctx.model.outlet_fact(outlet)?;
     if fact.datum_type.is_float() && fact.uniform_tdim.is_some() {
-        return ctx.wire("unannotated", Unannotated, &[outlet]);
+        return ctx.wire("opaque", Opaque, &[outlet]);
     }
     Ok(outlet)
 }
 
-// Sizes.
-
-/// A constant that is computed element by element from two constants that have symbols, if it can be.
-fn of_sizes<T: Datum>(
-    ctx: &mut LayerContext,
-    f: impl Fn(&TDim, &TDim) -> Option<T>,
-) -> TractResult<Option<OutletId>> {
-    let mut operands = tvec!();
-    for input in 0..ctx.input_count() {
-        let outlet = ctx.input(input)?;
-        let fact = ctx.model.outlet_fact(outlet)?;
-        let dt = fact.datum_type;
-        if fact.konst.is_none() || !(dt.is_tdim() || dt.is_integer()) {
-            return Ok(None);
-        }
-        operands.push((outlet, dt));
-    }
-    if operands.len() != 2 || operands.iter().all(|(_, dt)| !dt.is_tdim()) {
-        return Ok(None);
-    }
-    let mut tensors = tvec!();
-    for (outlet, _) in operands {
-        let outlet = ctx.cast("symbols", outlet, DatumType::TDim)?;
-        tensors.push(ctx.model.outlet_fact(outlet)?.konst.clone().context("it is a constant")?);
-    }
-    let shape = multi_broadcast(&[tensors[0].shape(), tensors[1].shape()])?;
-    let (a, b) = (tensors[0].to_plain_array_view::<TDim>()?, tensors[1].to_plain_array_view()?);
-    let not_broadcast = || format!("{:?} and {:?} cannot be broadcast", a.shape(), b.shape());
-    let a = a.broadcast(&*shape).with_context(not_broadcast)?;
-    let b = b.broadcast(&*shape).with_context(not_broadcast)?;
-    let pairs = a.iter().zip(b.iter());
-    let pair = |(a, b)| if sizes::are_sizes(a, b) { f(a, b) } else { None };
-    let Some(elements) = pairs.map(pair).collect::<Option<Vec<T>>>() else { return Ok(None) };
-    let tensor = ArrayD::from_shape_vec(&*shape, elements)?.into_tensor();
-    ctx.add_const("of_sizes", tensor).map(Some)
-}
-
-/// What operations give for sizes that have symbols. Nothing where that depends on their values.
-mod sizes {
-    use tract_core::internal::*;
-
-    use super::Relation;
-
-    /// Numbers in sizes are below this, so that nothing overflows.
-    const MOST: u64 = 1 << 31;
-
-    /// The terms that a size may have: those of networks have few, and some operations double them.
-    const MOST_TERMS: usize = 100;
-
-    pub fn are_sizes(a: &TDim, b: &TDim) -> bool {
-        [a, b].into_iter().all(|dim| terms(dim).is_some_and(|terms| terms <= MOST_TERMS))
-    }
-
-    /// The number of terms, if no number in them is too large.
-    fn terms(dim: &TDim) -> Option<usize> {
-        let fits = |number: u64| (number < MOST).then_some(());
-        let sum =
-            |dims: &[TDim]| dims.iter().try_fold(1usize, |sum, dim| sum.checked_add(terms(dim)?));
-        Some(match dim {
-            TDim::Sym(_) => 1,
-            TDim::Val(number) => fits(number.unsigned_abs()).map(|_| 1)?,
-            TDim::MulInt(number, dim) => fits(number.unsigned_abs()).and(terms(dim))? + 1,
-            TDim::Div(dim, number) => fits(*number).and(terms(dim))? + 1,
-            TDim::Ge(a, b) | TDim::Eq(a, b) => terms(a)?.checked_add(terms(b)?)?,
-            TDim::Add(dims)
-            | TDim::Mul(dims)
-            | TDim::Min(dims)
-            | TDim::Max(dims)
-            | TDim::Broadcast(dims) => sum(dims)?,
-        })
-    }
-
-    pub fn add(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(a.clone() + b)
-    }
-
-    pub fn subtract(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(a.clone() - b)
-    }
-
-    pub fn multiply(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(a.clone() * b)
-    }
-
-    pub fn power(a: &TDim, b: &TDim) -> Option<TDim> {
-        let exponent = b.as_i64().filter(|exponent| (0..=4).contains(exponent))?;
-        Some((0..exponent).fold(1.to_dim(), |power, _| power * a))
-    }
-
-    pub fn squared_difference(a: &TDim, b: &TDim) -> Option<TDim> {
-        let difference = a.clone() - b;
-        Some(difference.clone() * &difference)
-    }
-
-    /// The quotient without what is behind the point, which is how `TDim` divides.
-    pub fn divide(a: &TDim, b: &TDim) -> Option<TDim> {
-        match b.as_i64() {
-            Some(0) => None,
-            Some(number) if number > 0 => Some(a.clone() / number as u64),
-            Some(number) => Some(-(a.clone() / number.unsigned_abs())),
-            // Where one is a multiple of the other.
-            None => a.maybe_div(b).ok().map(|(product, divisor)| product / divisor),
-        }
-    }
-
-    /// The quotient rounded down, whatever the sign of the dividend is.
-    pub fn floor_divide(a: &TDim, b: &TDim) -> Option<TDim> {
-        let number = match b.as_i64() {
-            Some(number) if number > 0 => number,
-            Some(_) => return None,
-            None => return divide(a, b).filter(|_| a.prove_positive_or_zero()),
-        };
-        let below = |dim: TDim| (dim + (number - 1)) / number as u64;
-        if a.prove_positive_or_zero() {
-            return Some(a.clone() / number as u64);
-        }
-        // As it is written to round up: `-(-size / number)`.
-        if a.prove_negative_or_zero() {
-            return Some(-below(-a.clone()));
-        }
-        Some(a.clone().maxi(0.to_dim()) / number as u64 - below((-a.clone()).maxi(0.to_dim())))
-    }
-
-    pub fn remainder(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(a.clone() - divide(a, b)? * b)
-    }
-
-    pub fn floor_mod(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(a.clone() - floor_divide(a, b)? * b)
-    }
-
-    pub fn maximum(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(match Relation::GreaterEqual.of_sizes(a, b) {
-            Some(true) => a.clone(),
-            Some(false) => b.clone(),
-            None => a.clone().maxi(b.clone()),
-        })
-    }
-
-    pub fn minimum(a: &TDim, b: &TDim) -> Option<TDim> {
-        Some(match Relation::LessEqual.of_sizes(a, b) {
-            Some(true) => a.clone(),
-            Some(false) => b.clone(),
-            None => a.clone().mini(b.clone()),
-        })
-    }
-}
-
 // Arithmetic.
-
-/// What an operation gives for two sizes, if that is known.
-type OfSizes = fn(&TDim, &TDim) -> Option<TDim>;
 
 /// Arithmetic with an operator for floats and one for integers.
 fn arithmetic(
@@ -343,7 +175,7 @@ fn arithmetic(
     }
     let operands = operands(ctx)?;
     let op = if number_type(ctx, operands[0])?.is_float() { floats } else { integers };
-    Ok(tvec!(ctx.wire("", op, &operands)?))
+    ctx.finish(op, &operands)
 }
 
 /// The element type of an outlet that must have numbers.
@@ -355,8 +187,8 @@ pub(super) fn number_type(ctx: &LayerContext, outlet: OutletId) -> TractResult<D
 
 /// **Add-1**, **Subtract-1**, **Multiply-1**.
 ///
-/// tract's own operators do for what networks compute of indices, and can be saved; [`Arithmetic`] tells
-/// where they go wrong.
+/// For integers there are two operators. tract's own are used where a network computes indices, because they
+/// can be saved. Elsewhere it is [`Arithmetic`], which says what is wrong with tract's own.
 fn sum_or_product(
     ctx: &mut LayerContext,
     sizes: OfSizes,
@@ -380,8 +212,8 @@ fn sum_or_product(
     arithmetic(ctx, sizes, tracts, integers)
 }
 
-/// **Divide-1**: integers are divided with `m_pythondiv` (the default) as in Python, where the quotient is
-/// rounded down, and without it cut off.
+/// **Divide-1**: the quotient of integers is rounded down, as in Python, if `m_pythondiv` is true (the
+/// default), and towards zero if it is false.
 fn divide(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let (sizes, integers): (OfSizes, _) = match ctx.attribute_or("m_pythondiv", true)? {
         true => (sizes::floor_divide, Arithmetic::FloorDivide),
@@ -398,55 +230,16 @@ fn squared_difference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let operands = operands(ctx)?;
     if number_type(ctx, operands[0])?.is_float() {
         let difference = ctx.wire("difference", math::sub(), &operands)?;
-        return Ok(tvec!(ctx.wire("", math::square(), &[difference])?));
+        return ctx.finish(math::square(), &[difference]);
     }
     let difference = ctx.wire("difference", Arithmetic::Subtract.op(), &operands)?;
-    Ok(tvec!(ctx.wire("", Arithmetic::Multiply.op(), &[difference, difference])?))
+    ctx.finish(Arithmetic::Multiply.op(), &[difference, difference])
 }
 
 // Comparisons, logic, bits.
 
-#[derive(Clone, Copy)]
-enum Relation {
-    Equal,
-    NotEqual,
-    Less,
-    LessEqual,
-    Greater,
-    GreaterEqual,
-}
-
-impl Relation {
-    /// Whether it holds between sizes, if that is the same whatever the symbols stand for.
-    fn of_sizes(self, a: &TDim, b: &TDim) -> Option<bool> {
-        let difference = (a.clone() - b).simplify();
-        let positive = if difference.prove_strict_positive() {
-            Some(true)
-        } else {
-            difference.prove_negative_or_zero().then_some(false)
-        };
-        let negative = if difference.prove_strict_negative() {
-            Some(true)
-        } else {
-            difference.prove_positive_or_zero().then_some(false)
-        };
-        let equal = match (positive, negative) {
-            (Some(false), Some(false)) => Some(true),
-            (Some(true), _) | (_, Some(true)) => Some(false),
-            _ => None,
-        };
-        match self {
-            Relation::Equal => equal,
-            Relation::NotEqual => equal.map(|equal| !equal),
-            Relation::Less => negative,
-            Relation::LessEqual => positive.map(|positive| !positive),
-            Relation::Greater => positive,
-            Relation::GreaterEqual => negative.map(|negative| !negative),
-        }
-    }
-}
-
-/// **Equal-1**, **NotEqual-1**, **Less-1**, **LessEqual-1**, **Greater-1**, **GreaterEqual-1**.
+/// **Equal-1**, **NotEqual-1**, **Less-1**, **LessEqual-1**, **Greater-1**, **GreaterEqual-1**: a boolean for
+/// each pair of elements.
 fn compare(ctx: &mut LayerContext, relation: Relation) -> TractResult<TVec<OutletId>> {
     if let Some(output) = of_sizes(ctx, |a, b| relation.of_sizes(a, b))? {
         return Ok(tvec!(output));
@@ -462,11 +255,11 @@ fn compare(ctx: &mut LayerContext, relation: Relation) -> TractResult<TVec<Outle
         Relation::NotEqual => (logic::comp_ne(), [a, b]),
         Relation::Less => (logic::comp_lt(), [a, b]),
         Relation::LessEqual => (logic::comp_lte(), [a, b]),
-        // tract's own Greater notes of elements that come from ranges what is true of GreaterEqual.
+        // For elements that come from ranges, tract's own Greater remembers what is true of GreaterEqual.
         Relation::Greater => (logic::comp_lt(), [b, a]),
         Relation::GreaterEqual => (logic::comp_lte(), [b, a]),
     };
-    Ok(tvec!(ctx.wire("", TypedBinOp(op, None), &operands)?))
+    ctx.finish(TypedBinOp(op, None), &operands)
 }
 
 /// **LogicalAnd-1**, **LogicalOr-1**, **LogicalXor-1**, **Xor-1**: of booleans.
@@ -474,7 +267,7 @@ fn logical(ctx: &mut LayerContext, op: TypedBinOp) -> TractResult<TVec<OutletId>
     let operands = operands(ctx)?;
     let dt = ctx.type_of(operands[0])?;
     ensure!(dt == DatumType::Bool, "the inputs are of type {dt:?}, but must be booleans");
-    Ok(tvec!(ctx.wire("", op, &operands)?))
+    ctx.finish(op, &operands)
 }
 
 /// **BitwiseAnd-13**, **BitwiseOr-13**, **BitwiseXor-13**: of integers, and of booleans too.
@@ -485,28 +278,28 @@ fn bitwise(ctx: &mut LayerContext, op: TypedBinOp) -> TractResult<TVec<OutletId>
         dt == DatumType::Bool || dt.is_integer(),
         "the inputs are of type {dt:?}, but must be integers or booleans"
     );
-    Ok(tvec!(ctx.wire("", op, &operands)?))
+    ctx.finish(op, &operands)
 }
 
-/// **BitwiseLeftShift-15**, **BitwiseRightShift-15**: integers of which the second says by how many bits.
+/// **BitwiseLeftShift-15**, **BitwiseRightShift-15**: of integers. The second input has the numbers of bits.
 fn shift(ctx: &mut LayerContext, operation: Arithmetic) -> TractResult<TVec<OutletId>> {
     let operands = operands(ctx)?;
     let dt = ctx.type_of(operands[0])?;
     ensure!(dt.is_integer(), "the inputs are of type {dt:?}, but must be integers");
-    Ok(tvec!(ctx.wire("", operation.op(), &operands)?))
+    ctx.finish(operation.op(), &operands)
 }
 
 // One tensor.
 
-/// An operation of one tensor that one of tract's operators is.
+/// An operation of one tensor for which tract has an operator.
 pub(super) fn unary(ctx: &mut LayerContext, op: ElementWiseOp) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let input = ctx.input(0)?;
     Ok(tvec!(elementwise(ctx, "", op, input)?))
 }
 
-/// Wires one of tract's operators of one tensor, for an element type that it may not take: sizes are
-/// computed as integers then, and f64 as f32, as OpenVINO does it on a CPU.
+/// Wires an operator of tract. If it does not take the element type, sizes are computed as integers, and f64
+/// as f32, as OpenVINO does on a CPU.
 pub(super) fn elementwise(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -518,8 +311,7 @@ pub(super) fn elementwise(
         return ctx.wire(suffix, op, &[input]);
     }
     if dt.is_tdim() {
-        let integers = ctx.output_type(0).filter(|dt| dt.is_integer()).unwrap_or(DatumType::I64);
-        let input = ctx.cast("sizes", input, integers)?;
+        let input = ctx.numbers(input)?;
         return elementwise(ctx, suffix, op, input);
     }
     ensure!(
@@ -534,13 +326,14 @@ pub(super) fn elementwise(
     }
 }
 
-/// Whether an operator has code for an element type: nodes of others are only refused when they run.
+/// Whether an operator takes an element type. tract wires nodes of other types, too, and fails when they run.
 fn takes(op: &ElementWiseOp, dt: DatumType) -> bool {
     let Ok(mut empty) = Tensor::zero_dt(dt, &[0]) else { return false };
     op.0.output_type(dt).is_some() || op.0.eval_in_place(&mut empty, None).is_ok()
 }
 
-/// **Round-5**: to whole numbers. Halves go by `mode` to the even one (the default), or away from zero.
+/// **Round-5**: rounds to whole numbers. `mode` says where halves go: to the even number (the default) or
+/// away from zero.
 fn round(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let modes = [("half_to_even", true), ("half_away_from_zero", false)];
     let to_even = ctx.attribute_among("mode", &modes, Some(true))?;
@@ -549,14 +342,15 @@ fn round(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     unary(ctx, if to_even && is_float { math::round_half_to_even() } else { math::round() })
 }
 
-/// **IsInf-10**: `detect_negative` and `detect_positive` say which infinities, by default both.
+/// **IsInf-10**: `detect_negative` and `detect_positive` say which infinities count. The default is both.
 fn is_inf(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let negative = ctx.attribute_or("detect_negative", true)?;
     let positive = ctx.attribute_or("detect_positive", true)?;
     unary(ctx, math::is_inf(positive, negative))
 }
 
-/// **IsFinite-10**: whether an element is neither infinite nor NaN, which is not less than anything.
+/// **IsFinite-10**: whether an element is neither infinite nor NaN. Its absolute value is less than infinity
+/// then.
 fn is_finite(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let input = ctx.input(0)?;
@@ -566,5 +360,5 @@ fn is_finite(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let size = ctx.wire("abs", math::abs(), &[input])?;
     let rank = ctx.rank(0)?;
     let infinity = ctx.scalar("infinity", f64::INFINITY, dt, rank)?;
-    Ok(tvec!(ctx.wire("", TypedBinOp(logic::comp_lt(), None), &[size, infinity])?))
+    ctx.finish(TypedBinOp(logic::comp_lt(), None), &[size, infinity])
 }

@@ -1,14 +1,13 @@
-//! Operations with indices: what they read, write, choose and count.
+//! Operations with indices: they read, write, choose and count elements.
 
 use tract_core::internal::*;
-use tract_core::ops::array::{CumSum, Range};
+use tract_core::ops::array::CumSum;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::{Iff, comp_eq};
 use tract_onnx_opl::non_zero::NonZero;
 use tract_openvino::{Gather, GatherNdRevision, GatherRevision, Operation, Revision};
 
-use super::movement::{numbers, unify};
 use crate::operators::{Addressing, GatherElements, Reduction, Scatter, TopK};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -35,12 +34,12 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("OneHot", 16, one_hot);
 }
 
-/// Our Gather without batch dimensions, with the meaning of negative indices that the user chose.
+/// A Gather without batch dimensions. The user chose what its negative indices mean.
 pub(super) fn gather(ctx: &LayerContext, revision: GatherRevision, axis: usize) -> Gather {
     Gather::new(revision, axis).with_negative_indices(ctx.ir().negative_indices)
 }
 
-/// Notes that the first dimensions of two inputs are equal.
+/// Notes that the batch dimensions of inputs 0 and 1 are equal.
 fn equal_batches(ctx: &mut LayerContext, batch_dims: usize) -> TractResult<()> {
     let (data, indices) = (ctx.shape(0)?, ctx.shape(1)?);
     for (data, indices) in data.iter().zip(&indices).take(batch_dims) {
@@ -49,8 +48,8 @@ fn equal_batches(ctx: &mut LayerContext, batch_dims: usize) -> TractResult<()> {
     Ok(())
 }
 
-/// **Gather-1**, **Gather-7**, **Gather-8**: Gather-7 has "batch_dims", which counts from the end of the indices
-/// if it is negative; Gather-8 has zeros for indices out of range.
+/// **Gather-1**, **Gather-7**, **Gather-8**: elements at indices along an axis. Gather-7 adds `batch_dims`; a
+/// negative one counts from the end of the indices. Gather-8 gives zeros for indices that are out of range.
 fn gather_layer(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let operation = operation(ctx, GatherRevision::for_opset(ctx.since().into())?)?;
@@ -58,7 +57,8 @@ fn gather_layer(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     operation.wire(&ctx.node_name(""), ctx.model, &inputs)
 }
 
-/// **GatherND-5**, **GatherND-8**: GatherND-5 has its batch dimensions as one in the output.
+/// **GatherND-5**, **GatherND-8**: slices at tuples of indices. The batch dimensions are one dimension in the
+/// output of GatherND-5.
 fn gather_nd(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let operation = operation(ctx, GatherNdRevision::for_opset(ctx.since().into())?)?;
@@ -66,7 +66,7 @@ fn gather_nd(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     operation.wire(&ctx.node_name(""), ctx.model, &inputs)
 }
 
-/// Gather or GatherND as the layer states it. Its batch dimensions are equal.
+/// The Gather or GatherND that the layer states.
 fn operation<R: Revision>(ctx: &mut LayerContext, revision: R) -> TractResult<Operation<R>> {
     let operation = Operation::new(revision).with_negative_indices(ctx.ir().negative_indices);
     let Some(batch_dims) = ctx.attribute_opt::<i64>("batch_dims")? else { return Ok(operation) };
@@ -78,37 +78,20 @@ fn operation<R: Revision>(ctx: &mut LayerContext, revision: R) -> TractResult<Op
     operation.with_batch_dims(batch_dims)
 }
 
-/// **GatherElements-6**: the dimensions of data and indices are equal, but for those on "axis".
+/// **GatherElements-6**: an element for each index, from the same line along `axis`. Data and indices have
+/// equal dimensions, except along `axis`.
 fn gather_elements(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let (data, indices) = (ctx.shape(0)?, ctx.shape(1)?);
     let axis = ctx.axis("axis", ctx.attribute("axis")?, data.len())?;
-    expect_indices(ctx, 1)?;
-    ensure!(
-        data.len() == indices.len(),
-        "indices have rank {}, but must have that of data, which is {}",
-        indices.len(),
-        data.len()
-    );
-    for (other, (data, indices)) in data.iter().zip(&indices).enumerate() {
-        if other != axis {
-            ctx.equal(data, indices, &format!("gathers elements along axis {axis}"))?;
-        }
-    }
+    ctx.expect_integers(1, "indices")?;
+    let doing = format!("gathers elements along axis {axis}");
+    ctx.equal_shapes(&data, &indices, Some(axis), &doing)?;
     let inputs = [ctx.input(0)?, ctx.input(1)?];
-    ctx.wire("", GatherElements { axis }, &inputs).map(|outlet| tvec!(outlet))
+    ctx.finish(GatherElements { axis }, &inputs)
 }
 
-fn expect_indices(ctx: &LayerContext, input: usize) -> TractResult<()> {
-    let dt = ctx.datum_type(input)?;
-    ensure!(
-        dt.is_integer() || dt.is_tdim(),
-        "input {input} (indices) is of type {dt:?}, but must be integers"
-    );
-    Ok(())
-}
-
-/// An operation that writes.
+/// Wires an operation that writes updates into data.
 fn scatter(
     ctx: &mut LayerContext,
     operator: &'static str,
@@ -116,26 +99,22 @@ fn scatter(
     reduction: Reduction,
     use_init_val: bool,
 ) -> TractResult<TVec<OutletId>> {
-    expect_indices(ctx, 1)?;
+    ctx.expect_integers(1, "indices")?;
     let expected = addressing.updates_shape(&ctx.shape(0)?, &ctx.shape(1)?)?;
     let updates = ctx.shape(2)?;
-    ensure!(
-        updates.len() == expected.len(),
-        "updates have shape {updates:?}, but must have {expected:?}"
-    );
-    for (a, b) in expected.iter().zip(&updates) {
-        ctx.equal(a, b, "writes updates of the shape that data and indices say")?;
-    }
+    let doing = "writes updates of the shape that data and indices say";
+    ctx.equal_shapes(&expected, &updates, None, doing)?;
     let indices = ctx.input(1)?;
     let (data, updates) = match reduction {
         Reduction::None => (ctx.input(0)?, ctx.input(2)?),
-        _ => (numbers(ctx, 0)?, numbers(ctx, 2)?),
+        _ => (ctx.number_input(0)?, ctx.number_input(2)?),
     };
-    let [data, updates] = *unify(ctx, &[data, updates])? else { bail!("two are two") };
+    let unified = ctx.unify(&[data, updates])?;
+    let (data, updates) = (unified[0], unified[1]);
     let boolean = ctx.type_of(data)? == DatumType::Bool && reduction != Reduction::None;
     if !boolean {
         let op = Scatter { operator, addressing, reduction, use_init_val };
-        return ctx.wire("", op, &[data, indices, updates]).map(|outlet| tvec!(outlet));
+        return ctx.finish(op, &[data, indices, updates]);
     }
     // Of booleans the sum and the maximum are "or", the product and the minimum "and".
     let reduction = match reduction {
@@ -147,17 +126,19 @@ fn scatter(
     let updates = ctx.cast("updates", updates, DatumType::U8)?;
     let op = Scatter { operator, addressing, reduction, use_init_val };
     let output = ctx.wire("numbers", op, &[data, indices, updates])?;
-    ctx.cast("", output, DatumType::Bool).map(|outlet| tvec!(outlet))
+    Ok(tvec!(ctx.cast("", output, DatumType::Bool)?))
 }
 
-/// **ScatterUpdate-3**: `updates` has, in the place of "axis", the axes of `indices`.
+/// **ScatterUpdate-3**: writes slices of `axis`. In the shape of the updates, the axes of the indices stand
+/// in the place of `axis`.
 fn scatter_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=4)?;
     let axis = ctx.axis("axis", ctx.integer(3, "axis")?, ctx.rank(0)?)?;
     scatter(ctx, "ScatterUpdate", Addressing::Slices(axis), Reduction::None, true)
 }
 
-/// **ScatterElementsUpdate-3**, **ScatterElementsUpdate-12**: the newer has "reduction" and "use_init_val".
+/// **ScatterElementsUpdate-3**, **ScatterElementsUpdate-12**: writes single elements along an axis. Revision
+/// 12 adds `reduction` and `use_init_val`.
 fn scatter_elements_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=4)?;
     let axis = ctx.axis("axis", ctx.integer(3, "axis")?, ctx.rank(0)?)?;
@@ -180,7 +161,8 @@ fn scatter_elements_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>
     scatter(ctx, "ScatterElementsUpdate", addressing, reduction, use_init_val)
 }
 
-/// **ScatterNDUpdate-3**, **ScatterNDUpdate-15**: the newer has "reduction".
+/// **ScatterNDUpdate-3**, **ScatterNDUpdate-15**: writes slices at tuples of indices. Revision 15 adds
+/// `reduction`.
 fn scatter_nd_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let words = [
@@ -198,8 +180,8 @@ fn scatter_nd_update(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     scatter(ctx, "ScatterNDUpdate", Addressing::Tuples, reduction, true)
 }
 
-/// **Select-1**: where the condition is true the second input, else the third, all broadcast to each other, unless
-/// "auto_broadcast" is none.
+/// **Select-1**: the second input where the first is true, and the third elsewhere. They are broadcast to
+/// each other, unless `auto_broadcast` is none.
 fn select(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let inputs = ctx.all_inputs()?;
@@ -210,25 +192,17 @@ fn select(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let shapes =
             inputs.iter().map(|input| ctx.shape_of(*input)).collect::<TractResult<Vec<_>>>()?;
         for shape in &shapes[1..] {
-            ensure!(shape.len() == shapes[0].len(), "shapes {shapes:?} are not equal");
-            for (a, b) in shapes[0].iter().zip(shape) {
-                ctx.equal(a, b, "does not broadcast")?;
-            }
+            ctx.equal_shapes(&shapes[0], shape, None, "does not broadcast")?;
         }
     }
-    let values = unify(ctx, &inputs[1..])?;
-    ensure!(
-        ctx.type_of(values[0])? == ctx.type_of(values[1])?,
-        "inputs 1 and 2 are of types {:?} and {:?}, but must have the same",
-        ctx.type_of(values[0])?,
-        ctx.type_of(values[1])?
-    );
+    let values = ctx.unify(&inputs[1..])?;
     let inputs = ctx.broadcast(&[inputs[0], values[0], values[1]])?;
-    ctx.wire("", Iff, &inputs).map(|outlet| tvec!(outlet))
+    ctx.finish(Iff, &inputs)
 }
 
-/// **TopK-1**, **TopK-3**, **TopK-11**: the outputs are values and indices. "sort" by index is by the position in the
-/// input; with none any order is right. "stable" is what always holds here: the first of equal elements come first.
+/// **TopK-1**, **TopK-3**, **TopK-11**: the `k` greatest or smallest elements of each line along `axis`, and
+/// their indices. `sort` says whether they are in the order of their values or of their indices. Of equal
+/// elements the first comes first, whether `stable` asks for it or not.
 fn top_k(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let rank = ctx.rank(0)?;
@@ -238,62 +212,47 @@ fn top_k(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let by_position = ctx.attribute_among("sort", &sorts, None)?;
     let index_type = match ctx.since() {
         1 => DatumType::I32,
-        _ => ctx.attribute_or("index_element_type", DatumType::I32)?,
+        _ => ctx.index_type("index_element_type", DatumType::I32)?,
     };
-    ensure!(
-        [DatumType::I32, DatumType::I64].contains(&index_type),
-        "attribute index_element_type is {index_type:?}, but must be i32 or i64"
-    );
-    let data = numbers(ctx, 0)?;
-    let dt = ctx.type_of(data)?;
-    ensure!(dt.is_number(), "input 0 is of type {dt:?}, but must be numbers");
+    ctx.expect_numbers(0, "data")?;
+    let data = ctx.number_input(0)?;
     let outputs = if ctx.constant_opt(1)?.is_some() {
-        let [k] = &*ctx.dims(1, "k")? else {
-            bail!("input 1 (k) has shape {:?}, but must have one element", ctx.shape(1)?)
-        };
-        ensure!(k.as_i64().is_none_or(|k| k >= 0), "input 1 (k) is {k}, but must be 0 or more");
+        ctx.expect_one_element(1, "k")?;
+        let k = &ctx.sizes(1, "k")?[0];
         let op = TopK { axis, greatest, by_position, k: k.clone(), k_is_input: false };
-        ctx.wire_all("", op, &[data])?
+        ctx.finish(op, &[data])?
     } else {
-        expect_indices(ctx, 1)?;
-        let scope = ctx.model.symbols.clone();
-        let k = scope.new_with_prefix("k");
-        scope.add_assertion(format!("{k}>=0"))?;
+        ctx.expect_integers(1, "k")?;
+        let k = ctx.size_at_run_time("k")?.to_dim();
         let inputs = [data, ctx.input(1)?];
-        let op = TopK { axis, greatest, by_position, k: k.to_dim(), k_is_input: true };
-        ctx.wire_all("", op, &inputs)?
+        let op = TopK { axis, greatest, by_position, k, k_is_input: true };
+        ctx.finish(op, &inputs)?
     };
     let indices = ctx.cast("indices", outputs[1], index_type)?;
     Ok(tvec!(outputs[0], indices))
 }
 
-/// **CumSum-3**: "exclusive" sums do not have the element itself, those in "reverse" begin at the end.
+/// **CumSum-3**: sums of all elements up to each one along an axis. With `exclusive` without the element
+/// itself, with `reverse` from the end.
 fn cum_sum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=2)?;
     let axis = if ctx.input_count() == 2 { ctx.integer(1, "axis")? } else { 0 };
     let axis = ctx.axis("axis", axis, ctx.rank(0)?)?;
-    let data = numbers(ctx, 0)?;
-    let dt = ctx.type_of(data)?;
-    ensure!(dt.is_number(), "input 0 is of type {dt:?}, but must be numbers");
+    ctx.expect_numbers(0, "data")?;
+    let data = ctx.number_input(0)?;
     let (exclusive, reverse) =
         (ctx.attribute_or("exclusive", false)?, ctx.attribute_or("reverse", false)?);
-    ctx.wire("", CumSum { axis, exclusive, reverse }, &[data]).map(|outlet| tvec!(outlet))
+    ctx.finish(CumSum { axis, exclusive, reverse }, &[data])
 }
 
-/// **NonZero-3**: a column of coordinates for each element that is not 0. How many they are is a symbol, unless the
-/// input is a constant.
+/// **NonZero-3**: the coordinates of the elements that are not 0, a column for each. Unless the input is a
+/// constant, their number is a symbol.
 fn non_zero(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
-    let output_type = ctx.attribute_or("output_type", DatumType::I64)?;
-    ensure!(
-        [DatumType::I32, DatumType::I64].contains(&output_type),
-        "attribute output_type is {output_type:?}, but must be i32 or i64"
-    );
-    let data = numbers(ctx, 0)?;
+    let output_type = ctx.index_type("output_type", DatumType::I64)?;
+    let data = ctx.number_input(0)?;
     let constant = ctx.model.outlet_fact(data)?.konst.clone();
-    let scope = ctx.model.symbols.clone();
-    let op = NonZero { count: scope.new_with_prefix("non_zero") };
-    scope.add_assertion(format!("{}>=0", op.count))?;
+    let op = NonZero { count: ctx.size_at_run_time("non_zero")? };
     let evaluated = match constant {
         Some(constant) => op.eval_out_of_plan(tvec!(constant.into_tvalue()))?,
         None => None,
@@ -305,11 +264,12 @@ fn non_zero(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             ctx.wire(suffix, op, &[data])?
         }
     };
-    ctx.cast("", coordinates, output_type).map(|outlet| tvec!(outlet))
+    Ok(tvec!(ctx.cast("", coordinates, output_type)?))
 }
 
-/// **OneHot-1**, **OneHot-16**: an index that is not in `[0, depth)` has "off_value" everywhere. In OneHot-16 negative
-/// ones count from the end if "negative_indices_mode" says so.
+/// **OneHot-1**, **OneHot-16**: a new axis of size `depth`, with `on_value` at the index and `off_value`
+/// elsewhere. An index outside of `[0, depth)` gives `off_value` everywhere. In revision 16,
+/// `negative_indices_mode` may say that negative indices count from the end.
 fn one_hot(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=4)?;
     let rank = ctx.rank(0)?;
@@ -319,16 +279,11 @@ fn one_hot(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let modes = [("ignore_negative", false), ("ignore-negative", false), ("normalize", true)];
     let normalize =
         ctx.since() >= 16 && ctx.attribute_among("negative_indices_mode", &modes, Some(false))?;
-    expect_indices(ctx, 0)?;
-    let indices = numbers(ctx, 0)?;
+    ctx.expect_integers(0, "indices")?;
+    let indices = ctx.number_input(0)?;
     let indices = ctx.cast("indices", indices, DatumType::I64)?;
     let indices = ctx.change_axes("indices", indices, [AxisOp::Add(axis)])?;
-    let bounds = [0, depth, 1].map(tensor0::<i64>);
-    let mut range = vec![];
-    for bound in bounds {
-        range.push(ctx.add_const("bound", bound)?);
-    }
-    let positions = ctx.wire("positions", Range::new(depth.to_dim()), &range)?;
+    let positions = ctx.positions("positions", &depth.to_dim())?;
     let mut shape: TVec<TDim> = tvec![1.to_dim(); rank + 1];
     shape[axis] = depth.to_dim();
     let to = AxisOp::Reshape(0, tvec![depth.to_dim()], shape);
@@ -340,25 +295,12 @@ fn one_hot(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let also = ctx.wire("hot_before", TypedBinOp(comp_eq(), None), &[indices, before])?;
         hot = ctx.wire("hot", tract_core::ops::logic::or(), &[hot, also])?;
     }
-    let mut values = vec![hot];
+    let mut values = vec![];
     for (input, name) in [(2, "on_value"), (3, "off_value")] {
+        ctx.expect_one_element(input, name)?;
         let value = ctx.input(input)?;
-        let shape = ctx.shape_of(value)?;
-        ensure!(
-            shape.iter().all(|dim| dim.is_one()),
-            "input {input} ({name}) has shape {shape:?}, but must have one element"
-        );
-        let flat = std::iter::repeat_n(AxisOp::Rm(0), shape.len());
-        let value = ctx.change_axes(name, value, flat)?;
-        let axes = std::iter::repeat_n(AxisOp::Add(0), rank + 1);
-        values.push(ctx.change_axes(name, value, axes)?);
+        values.push(ctx.one_element(name, value, rank + 1)?);
     }
-    let [on, off] = *unify(ctx, &values[1..])? else { bail!("two are two") };
-    ensure!(
-        ctx.type_of(on)? == ctx.type_of(off)?,
-        "on_value is of type {:?}, but off_value of {:?}",
-        ctx.type_of(on)?,
-        ctx.type_of(off)?
-    );
-    ctx.wire("", Iff, &[values[0], on, off]).map(|outlet| tvec!(outlet))
+    let values = ctx.unify(&values)?;
+    ctx.finish(Iff, &[hot, values[0], values[1]])
 }

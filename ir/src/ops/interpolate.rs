@@ -15,11 +15,10 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("GridSample", 9, grid_sample_9);
 }
 
-/// Data with the zeros that `pads_begin` and `pads_end` put around it. Lists that are too short mean no pads
-/// of the last axes.
+/// The data, padded with zeros as `pads_begin` and `pads_end` say. If these lists are too short, the last
+/// axes have no pads.
 fn padded_data(ctx: &mut LayerContext) -> TractResult<OutletId> {
-    let dt = ctx.datum_type(0)?;
-    ensure!(dt.is_number(), "data of type {dt:?} is not supported: it must be numbers");
+    let dt = ctx.expect_numbers(0, "data")?;
     let rank = ctx.rank(0)?;
     let pads = |name| -> TractResult<Vec<usize>> {
         let mut pads: Vec<usize> = ctx.attribute_or(name, vec![])?;
@@ -44,8 +43,8 @@ fn padded_data(ctx: &mut LayerContext) -> TractResult<OutletId> {
     ctx.wire("padded", Pad { pads, mode: PadMode::Constant(zero) }, &[data])
 }
 
-/// **Interpolate-1**: axes are an attribute, the second input has their sizes. Coordinates are asymmetric,
-/// unless `align_corners` says otherwise; mode nearest is that which later revisions call simple.
+/// **Interpolate-1**: the axes are an attribute, and the second input has their sizes. Coordinates are
+/// asymmetric, or align corners if `align_corners` is true. Mode nearest is what later revisions call simple.
 fn interpolate_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let modes = [
@@ -68,16 +67,16 @@ fn interpolate_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     wire(ctx, data, sizes, mode, coordinates, antialias)
 }
 
-/// **Interpolate-4**: sizes are the second input and scales the third; `shape_calculation_mode` says which
-/// of them counts. The fourth has the axes, which are all if it is absent.
+/// **Interpolate-4**: the second input has sizes, the third has scales, and `shape_calculation_mode` says
+/// which of them count. The optional fourth has the axes; without it, all are meant.
 fn interpolate_4(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=4)?;
     let by_scales = by_scales(ctx)?;
     interpolate(ctx, if by_scales { 2 } else { 1 }, by_scales, 3)
 }
 
-/// **Interpolate-11**: the second input has sizes or scales, as `shape_calculation_mode` says; the third has
-/// the axes, which are all if it is absent. There are Pillow's modes too, which have their own coordinates and
+/// **Interpolate-11**: the second input has sizes or scales, as `shape_calculation_mode` says. The optional
+/// third has the axes; without it, all are meant. Pillow's modes are new; they have their own coordinates and
 /// coefficient.
 fn interpolate_11(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=3)?;
@@ -154,12 +153,8 @@ fn sizes(
     data: OutletId,
     axes: &[i64],
 ) -> TractResult<TVec<Axis>> {
-    let sizes = ctx.dims(input, name)?;
+    let sizes = ctx.sizes(input, name)?;
     let axes = positions(ctx, data, name, axes, sizes.len())?;
-    let negative = sizes.iter().find(|size| size.to_i64().is_ok_and(|size| size < 0));
-    if let Some(size) = negative {
-        bail!("input {input} ({name}) has {size}, but sizes must be 0 or more")
-    }
     Ok(axes.iter().zip(sizes).map(|(axis, size)| Axis { axis: *axis, size, scale: None }).collect())
 }
 
@@ -205,8 +200,7 @@ fn positions(
     axes.iter().map(|axis| ctx.axis("axes", *axis, rank)).collect()
 }
 
-/// The size of an axis times its scale. A size that is open is multiplied by the fraction that the scale
-/// is.
+/// The size of an axis times its scale. An open size is multiplied by the scale as a fraction.
 fn scaled_size(size: &TDim, scale: f32) -> TractResult<TDim> {
     if let Ok(size) = size.to_i64() {
         let scaled = (size as f32 * (scale + 1e-6)).floor();
@@ -250,11 +244,11 @@ fn wire(
     if axes.is_empty() {
         return Ok(tvec!(data));
     }
-    Ok(tvec!(ctx.wire("", Interpolate { axes, mode, coordinates, antialias }, &[data])?))
+    ctx.finish(Interpolate { axes, mode, coordinates, antialias }, &[data])
 }
 
-/// **GridSample-9**: elements of the data [N, C, H, W] at the coordinates [N, H_out, W_out, 2] of a grid,
-/// which are from -1 to 1.
+/// **GridSample-9**: elements of the data `[N, C, H, W]` at the coordinates of a grid `[N, H_out, W_out, 2]`.
+/// Coordinates from -1 to 1 are within the data.
 fn grid_sample_9(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let (data, grid) = (ctx.shape(0)?, ctx.shape(1)?);
@@ -287,13 +281,8 @@ fn grid_sample_9(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         )?,
         align_corners: ctx.attribute_or("align_corners", false)?,
     };
-    for input in 0..2 {
-        let dt = ctx.datum_type(input)?;
-        ensure!(
-            dt.is_number(),
-            "input {input} of type {dt:?} is not supported: it must be numbers"
-        );
-    }
+    ctx.expect_numbers(0, "data")?;
+    ctx.expect_numbers(1, "grid")?;
     let inputs = ctx.all_inputs()?;
-    Ok(tvec!(ctx.wire("", op, &inputs)?))
+    ctx.finish(op, &inputs)
 }

@@ -13,7 +13,8 @@ use tract_core::ops::logic::{Iff, comp_lte};
 use tract_core::ops::math::{add, mul, rsqrt};
 use tract_core::ops::nn::SoftmaxKind;
 
-use super::reduce::{softmax, sum};
+use super::reduce::sum;
+use super::softmax::softmax;
 use crate::operators::opaque::Opaque;
 use crate::operators::range::Range;
 use crate::registry::Registry;
@@ -33,7 +34,7 @@ fn mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let transpose_b = ctx.attribute_or("transpose_b", false)?;
     let a = ctx.input(0)?;
     let b = ctx.input(1)?;
-    product(ctx, "", [a, b], [transpose_a, transpose_b]).map(|output| tvec!(output))
+    Ok(tvec!(product(ctx, "", [a, b], [transpose_a, transpose_b])?))
 }
 
 /// The product of matrices, in which each of the two may be transposed. Batches broadcast.
@@ -166,9 +167,9 @@ fn scaled_dot_product_attention(ctx: &mut LayerContext) -> TractResult<TVec<Outl
     if causal {
         let shape = ctx.shape_of(scores)?;
         let [.., queries, keys] = &*shape else { bail!("the scores have shape {shape:?}") };
-        let queries = positions(ctx, "queries", queries)?;
+        let queries = unseen_positions(ctx, "queries", queries)?;
         let queries = ctx.wire("query_position", AxisOp::Add(1), &[queries])?;
-        let keys = positions(ctx, "keys", keys)?;
+        let keys = unseen_positions(ctx, "keys", keys)?;
         let keys = ctx.wire("key_position", AxisOp::Add(0), &[keys])?;
         let keep = ctx.wire("causal", TypedBinOp(comp_lte(), None), &[keys, queries])?;
         scores = masked(ctx, scores, keep)?;
@@ -192,17 +193,13 @@ fn scaled_dot_product_attention(ctx: &mut LayerContext) -> TractResult<TVec<Outl
     let weights = softmax(ctx, "weights", scores, last, SoftmaxKind::Softmax)?;
     let suffix = if dt == single { "" } else { "single" };
     let output = product(ctx, suffix, [weights, factors[2]], [false, false])?;
-    ctx.cast("", output, dt).map(|output| tvec!(output))
+    Ok(tvec!(ctx.cast("", output, dt)?))
 }
 
 /// The factor of an attention's scores.
 fn scale(ctx: &mut LayerContext, dt: DatumType) -> TractResult<OutletId> {
     if ctx.input_count() > 4 {
-        let shape = ctx.shape(4)?;
-        ensure!(
-            shape.iter().all(|dim| dim.is_one()),
-            "input 4 (scale) has shape {shape:?}, but must have one element"
-        );
+        ctx.expect_one_element(4, "scale")?;
         let scale = ctx.input(4)?;
         return ctx.cast("scale", scale, dt);
     }
@@ -228,13 +225,8 @@ fn masked(ctx: &mut LayerContext, scores: OutletId, keep: OutletId) -> TractResu
 ///
 /// tract's own range tells what it is, by which tract cuts products short of what a mask leaves: for sizes
 /// that are symbols it does not run then.
-fn positions(ctx: &mut LayerContext, suffix: &str, size: &TDim) -> TractResult<OutletId> {
-    let ends = [0.to_dim(), size.clone(), 1.to_dim()];
-    let ends = ["start", "stop", "step"]
-        .iter()
-        .zip(ends)
-        .map(|(end, dim)| ctx.add_const(&format!("{suffix}.{end}"), tensor0(dim)));
-    let ends = ends.collect::<TractResult<TVec<OutletId>>>()?;
+fn unseen_positions(ctx: &mut LayerContext, suffix: &str, size: &TDim) -> TractResult<OutletId> {
+    let ends = ctx.range_ends(suffix, size)?;
     ctx.wire(suffix, Range::new(DatumType::I64, size.clone()), &ends)
 }
 
@@ -265,7 +257,7 @@ fn einsum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let result = result.summed(ctx, |label| output.contains(&label))?;
     let order: TVec<usize> =
         output.iter().filter_map(|label| result.labels.iter().position(|it| it == label)).collect();
-    ctx.change_axes("transpose", result.outlet, perm_to_ops(&order)).map(|output| tvec!(output))
+    Ok(tvec!(ctx.change_axes("transpose", result.outlet, perm_to_ops(&order))?))
 }
 
 /// The labels of the axes of the inputs and of the output.
@@ -342,7 +334,7 @@ impl Operand {
             let size = ctx.equal(&shape[first], &shape[second], "takes a diagonal")?;
             let moves = [AxisOp::Move(first, 0), AxisOp::Move(second, 1)];
             let square = ctx.change_axes("square", self.outlet, moves)?;
-            let positions = positions(ctx, "positions", &size)?;
+            let positions = unseen_positions(ctx, "positions", &size)?;
             let column = ctx.wire("column", AxisOp::Add(1), &[positions])?;
             let pairs = ctx.wire("pairs", TypedConcat { axis: 1 }, &[column, column])?;
             let diagonal = ctx.wire("diagonal", GatherNd { batch_dims: 0 }, &[square, pairs])?;

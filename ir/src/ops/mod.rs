@@ -2,18 +2,27 @@
 
 mod activation;
 pub(crate) mod bias;
+mod blocks;
+mod chain;
+mod common;
+mod concat;
 mod control;
 mod convolution;
 mod elementwise;
 mod indexing;
 mod interpolate;
 mod matmul;
-mod movement;
+mod normalization;
+mod pad;
 pub(crate) mod pooling;
 mod quantize;
 mod recurrent;
 mod reduce;
+mod reverse;
 mod shape;
+mod sizes;
+mod slice;
+mod softmax;
 mod sources;
 pub(crate) mod state;
 
@@ -23,12 +32,18 @@ use crate::registry::Registry;
 pub(crate) fn register_all(registry: &mut Registry) {
     sources::register(registry);
     shape::register(registry);
-    movement::register(registry);
+    concat::register(registry);
+    slice::register(registry);
+    pad::register(registry);
+    reverse::register(registry);
+    blocks::register(registry);
     indexing::register(registry);
     elementwise::register(registry);
     activation::register(registry);
     matmul::register(registry);
     reduce::register(registry);
+    softmax::register(registry);
+    normalization::register(registry);
     convolution::register(registry);
     interpolate::register(registry);
     recurrent::register(registry);

@@ -2,10 +2,10 @@
 
 use tract_core::internal::*;
 use tract_core::ops::cnn::{MaxPool, PaddingSpec, SumPool};
+use tract_core::ops::math;
 use tract_core::ops::nn::{self, Reduce};
-use tract_core::ops::{array, math};
 
-use super::convolution::{AutoPad, Window, in_single, padded, positive};
+use super::convolution::{AutoPad, Window, padded, positive};
 use crate::operators::adaptive_pool::{AdaptivePool, Reducer};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -132,8 +132,9 @@ impl Pool {
     }
 }
 
-/// **MaxPool-1, -8, -14**: elements of the padding are less than all others. From revision 8 on there are
-/// `dilations` and a second output: for each element where it was, counted in the axes from `axis` on.
+/// **MaxPool-1**, **MaxPool-8**, **MaxPool-14**: elements of the padding are less than all others. From
+/// revision 8 on there are `dilations` and a second output: for each element where it was, counted in the
+/// axes from `axis` on.
 fn max_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let pool = Pool::new(ctx)?;
     let spec = pool.window.spec(pool.padding(ctx)?, pool.channels, pool.channels);
@@ -142,7 +143,7 @@ fn max_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         return Ok(tvec!(pool.split(ctx, values)?));
     }
     let shape = ctx.shape(0)?;
-    let dt = index_type(ctx)?;
+    let dt = ctx.index_type("index_element_type", DatumType::I64)?;
     let axis = ctx.axis("attribute axis", ctx.attribute_or("axis", 0)?, shape.len())?;
     let max_pool = MaxPool::new(spec, Some(DatumType::I64));
     let outlets = ctx.wire_all(pool.suffix(), max_pool, &[pool.data])?;
@@ -173,12 +174,6 @@ pub(crate) fn drop_unused_indices(model: &mut TypedModel) -> TractResult<()> {
     Ok(())
 }
 
-/// The type of indices.
-fn index_type(ctx: &LayerContext) -> TractResult<DatumType> {
-    let types = [("i64", DatumType::I64), ("i32", DatumType::I32)];
-    ctx.attribute_among("index_element_type", &types, Some(DatumType::I64))
-}
-
 /// Indices that count within a channel, so that they count in the axes from one on.
 fn counted_from(
     ctx: &mut LayerContext,
@@ -203,12 +198,7 @@ fn counted_from(
     let volume: TDim = shape[2..].iter().product();
     let volume = number(ctx, "volume", volume)?;
     let channels: TDim = shape[axis..2].iter().product();
-    let bounds = [0.to_dim(), channels.clone(), 1.to_dim()];
-    let mut range = tvec!();
-    for (suffix, bound) in ["start", "stop", "step"].into_iter().zip(bounds) {
-        range.push(ctx.add_const(suffix, tensor0(bound))?);
-    }
-    let channel = ctx.wire("channel", array::Range::new(channels.clone()), &range)?;
+    let channel = ctx.positions("channel", &channels)?;
     let mut changes = vec![];
     if axis == 0 {
         changes.push(AxisOp::Reshape(0, tvec![channels], shape[..2].into()));
@@ -217,14 +207,13 @@ fn counted_from(
     }
     changes.extend((2..rank).map(AxisOp::Add));
     let channel = ctx.change_axes("channel", channel, changes)?;
-    let channel = ctx.cast("channel", channel, DatumType::I64)?;
     let offset = ctx.wire("offset", math::mul(), &[channel, volume])?;
     ctx.wire("indices", math::add(), &[indices, offset])
 }
 
-/// **AvgPool-1, -14, -16**: the sum of a window, divided by its number of elements: with those of the
-/// padding, unless `exclude-pad` says otherwise, but without those that are there because of rounding up.
-/// A window without any gives NaN. Revision 16 has `dilations`.
+/// **AvgPool-1**, **AvgPool-14**, **AvgPool-16**: the sum of a window, divided by its number of elements:
+/// with those of the padding, unless `exclude-pad` says otherwise, but without those that are there because
+/// of rounding up. A window without any gives NaN. Revision 16 has `dilations`.
 fn avg_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let exclude: bool = ctx.attribute("exclude-pad")?;
     let mut pool = Pool::new(ctx)?;
@@ -253,7 +242,7 @@ fn average(
 ) -> TractResult<TVec<OutletId>> {
     let spec = pool.window.spec(padding, pool.channels, pool.channels);
     let average = SumPool::new(spec, count_include_pad, true);
-    let data = in_single(ctx, "single", pool.data)?;
+    let data = ctx.single("single", pool.data)?;
     let average = ctx.wire(pool.suffix(), average, &[data])?;
     let average = pool.split(ctx, average)?;
     Ok(tvec!(ctx.cast("type", average, ctx.datum_type(0)?)?))
@@ -268,7 +257,7 @@ fn adaptive_avg_pool_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// **AdaptiveMaxPool-8**: windows as in AdaptiveAvgPool-8; the second output is where the elements were,
 /// counted within a channel.
 fn adaptive_max_pool_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    let dt = index_type(ctx)?;
+    let dt = ctx.index_type("index_element_type", DatumType::I64)?;
     adaptive_pool(ctx, Reducer::Max { indices: dt })
 }
 
@@ -292,7 +281,7 @@ fn adaptive_pool(ctx: &mut LayerContext, reducer: Reducer) -> TractResult<TVec<O
     if reducer == Reducer::Mean && sizes.iter().all(|size| size.is_one()) {
         let axes: TVec<usize> = (2..shape.len()).collect();
         let volume: TDim = shape[2..].iter().product();
-        let data = in_single(ctx, "single", data)?;
+        let data = ctx.single("single", data)?;
         let sum = ctx.wire("sum", Reduce::new(axes, nn::Reducer::Sum), &[data])?;
         let volume = tensor0(volume).broadcast_into_rank(shape.len())?;
         let volume = ctx.add_const("volume", volume)?;
@@ -300,5 +289,5 @@ fn adaptive_pool(ctx: &mut LayerContext, reducer: Reducer) -> TractResult<TVec<O
         let mean = ctx.wire("", math::div(), &[sum, volume])?;
         return Ok(tvec!(ctx.cast("type", mean, dt)?));
     }
-    ctx.wire_all("", AdaptivePool { sizes, reducer }, &[data])
+    ctx.finish(AdaptivePool { sizes, reducer }, &[data])
 }

@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 
-use super::elementwise::{aligned, same_type};
+use super::elementwise::aligned;
 use crate::operators::fake_quantize::FakeQuantize;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -20,7 +20,7 @@ fn fake_quantize(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let levels =
         in_range.with_context(|| format!("attribute levels is {levels}, but must be 2 or more"))?;
     let mut inputs = ctx.all_inputs()?;
-    let dt = same_type(ctx, &inputs)?;
+    let dt = ctx.same_type(&inputs)?;
     ensure!(dt.is_float(), "the inputs are of type {dt:?}, but must be floats");
     for input in &mut inputs {
         *input = ctx.cast("as_f32", *input, DatumType::F32)?;
@@ -28,7 +28,7 @@ fn fake_quantize(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let inputs = aligned(ctx, &inputs)?;
     let op = FakeQuantize { levels };
     if dt == DatumType::F32 {
-        return Ok(tvec!(ctx.wire("", op, &inputs)?));
+        return ctx.finish(op, &inputs);
     }
     let output = ctx.wire("in_f32", op, &inputs)?;
     Ok(tvec!(ctx.cast("", output, dt)?))

@@ -23,11 +23,11 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Range", 4, range);
 }
 
-/// **ShapeOf-1**, **-3**: the sizes of the input's axes. A constant: symbols stand for the open ones.
+/// **ShapeOf-1**, **ShapeOf-3**: the sizes of the input's axes. A constant: symbols stand for the open ones.
 fn shape_of(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let shape = ctx.shape(0)?;
-    ctx.add_const("shape", tensor1(&shape)).map(|output| tvec!(output))
+    Ok(tvec!(ctx.add_const("shape", tensor1(&shape))?))
 }
 
 /// The product of sizes, whose numbers must not be too large to be counted.
@@ -40,8 +40,9 @@ fn volume(dims: &[TDim]) -> TractResult<TDim> {
     Ok(symbols.fold(number.to_dim(), |product, dim| product * dim))
 }
 
-/// **Reshape-1**: the elements in another shape. "-1" stands for what is left, once at most. With
-/// `special_zero` a 0 copies the dimension of the input at the same place, without it is an empty axis.
+/// **Reshape-1**: the same elements in another shape. One dimension may be -1, and is what the others leave.
+/// A 0 copies the input's dimension at the same place if `special_zero` is true, and otherwise is an axis
+/// without elements.
 fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let special_zero = ctx.attribute_or("special_zero", false)?;
@@ -65,7 +66,7 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         wrong.is_none() && to.iter().filter(|dim| is_open(dim)).count() <= 1,
         "shape is {target:?}, but each dimension must be -1 or a size, and only one -1"
     );
-    // What both have in common says nothing.
+    // Dimensions that both have need not be compared.
     let mut left: Vec<TDim> = from.iter().filter(|dim| !dim.is_one()).cloned().collect();
     let mut wanted: Vec<TDim> =
         to.iter().filter(|dim| !is_open(dim) && !dim.is_one()).cloned().collect();
@@ -79,7 +80,7 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         }
     });
     let open = to.iter().position(is_open);
-    // Sizes in the place of others: exporters write the sizes of one input for a tensor of another.
+    // Exporters write the sizes of one input for a tensor that is made of another. So the sizes are equal.
     let numbers = |dims: &[TDim]| {
         volume(&dims.iter().filter(|dim| dim.as_i64().is_some()).cloned().collect::<Vec<_>>())
     };
@@ -120,14 +121,14 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         ctx.equal(&left, &wanted, &format!("reshapes {from:?} to {target:?}"))?;
     }
     let input = ctx.input(0)?;
-    // Where the groups of axes are not found, all axes are one group.
+    // If groups of axes cannot be told apart, all axes are one group.
     let changes = to_axis_ops_with_onnx_rules(&from, &to, true)
         .unwrap_or_else(|_| tvec!(AxisOp::Reshape(0, from.clone(), to.clone())));
-    ctx.change_axes("", input, changes).map(|output| tvec!(output))
+    Ok(tvec!(ctx.change_axes("", input, changes)?))
 }
 
-/// **Squeeze-1**, **-15**: without the axes that are named, of size 1, or without all of size 1 where none is
-/// named. A named axis of another size stays, as in OpenVINO since 2024.3.
+/// **Squeeze-1**, **Squeeze-15**: removes axes of size 1: those that are named, or all if none is named. A
+/// named axis of another size stays, as in OpenVINO since 2024.3.
 fn squeeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=2)?;
     let shape = ctx.shape(0)?;
@@ -156,21 +157,21 @@ fn squeeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     };
     let input = ctx.input(0)?;
     let changes = removed.into_iter().rev().map(AxisOp::Rm);
-    ctx.change_axes("", input, changes).map(|output| tvec!(output))
+    Ok(tvec!(ctx.change_axes("", input, changes)?))
 }
 
-/// **Unsqueeze-1**: with axes of size 1. They count in the output's rank.
+/// **Unsqueeze-1**: adds axes of size 1. They are positions in the output.
 fn unsqueeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let axes = ctx.integers(1, "axes")?;
     let rank = ctx.rank(0)? + axes.len();
     let axes = ctx.axes("axes", &axes, rank)?;
     let input = ctx.input(0)?;
-    ctx.change_axes("", input, axes.into_iter().map(AxisOp::Add)).map(|output| tvec!(output))
+    Ok(tvec!(ctx.change_axes("", input, axes.into_iter().map(AxisOp::Add))?))
 }
 
-/// **Transpose-1**: "order" says which axis of the input each axis of the output is. None at all reverses
-/// them.
+/// **Transpose-1**: `order` says which axis of the input each axis of the output is. If it is empty or
+/// absent, the order is reversed.
 fn transpose(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=2)?;
     let rank = ctx.rank(0)?;
@@ -186,11 +187,11 @@ fn transpose(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         order.iter().map(|axis| ctx.axis("order", *axis, rank)).collect::<TractResult<_>>()?
     };
     let input = ctx.input(0)?;
-    ctx.change_axes("", input, perm_to_ops(&order)).map(|output| tvec!(output))
+    Ok(tvec!(ctx.change_axes("", input, perm_to_ops(&order))?))
 }
 
-/// Exporters write the larger of a size and 1. It is the size, but for a tensor without elements, and as that
-/// it can be compared with others.
+/// Replaces the larger of a size and 1, which exporters write, by the size. They differ for tensors without
+/// elements only, and the size can be compared with other sizes.
 fn without_one(dim: TDim) -> TDim {
     match dim {
         TDim::Max(terms) if terms.len() == 2 && terms.iter().any(TDim::is_one) => {
@@ -208,9 +209,10 @@ enum BroadcastMode {
     Explicit,
 }
 
-/// **Broadcast-1**, **-3**: to "target_shape". "numpy": the last axes meet, and each dimension of data is 1
-/// or the target's. "bidirectional": a target of 1 keeps data's dimension. "explicit": "axes_mapping" says
-/// which axis of the output each axis of data is.
+/// **Broadcast-1**, **Broadcast-3**: broadcasts data to `target_shape`. `mode` is `numpy`: the last axes
+/// meet, and each dimension of data is 1 or that of the target; or `bidirectional`: where the target is 1,
+/// the dimension of data stays; or `explicit`: `axes_mapping` says which axis of the output each axis of data
+/// is.
 fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=3)?;
     let mode = ctx.attribute_among(
@@ -224,9 +226,7 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         Some(BroadcastMode::Numpy),
     )?;
     let data = ctx.shape(0)?;
-    let target: TVec<TDim> = ctx.dims(1, "target_shape")?.into_iter().map(without_one).collect();
-    let negative = target.iter().find(|dim| dim.as_i64().is_some_and(|dim| dim < 0));
-    ensure!(negative.is_none(), "target_shape is {target:?}, but must be sizes");
+    let target: TVec<TDim> = ctx.sizes(1, "target_shape")?.into_iter().map(without_one).collect();
     // Where the axes of data are in the output.
     let positions: TVec<usize> = if mode == BroadcastMode::Explicit {
         let mapping = ctx.integers(2, "axes_mapping")?;
@@ -267,15 +267,14 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         return Ok(tvec!(input));
     }
     let op = MultiBroadcastTo { shape: output.into() };
-    ctx.wire("", op, &[input]).map(|output| tvec!(output))
+    ctx.finish(op, &[input])
 }
 
-/// **Tile-1**: each axis repeated. The shorter of shape and "repeats" has ones in front.
+/// **Tile-1**: repeats the data along each axis. If the shape and `repeats` are not of one length, ones are
+/// put in front of the shorter.
 fn tile(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
-    let mut repeats = ctx.dims(1, "repeats")?;
-    let negative = repeats.iter().find(|dim| dim.as_i64().is_some_and(|dim| dim < 0));
-    ensure!(negative.is_none(), "repeats is {repeats:?}, but must not be negative");
+    let mut repeats = ctx.sizes(1, "repeats")?;
     let input = ctx.input(0)?;
     let missing = repeats.len().saturating_sub(ctx.rank(0)?);
     let input = ctx.change_axes("fix_rank", input, std::iter::repeat_n(AxisOp::Add(0), missing))?;
@@ -283,11 +282,11 @@ fn tile(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     while repeats.len() < rank {
         repeats.insert(0, 1.to_dim());
     }
-    ctx.wire("", Tile { multipliers: repeats }, &[input]).map(|output| tvec!(output))
+    ctx.finish(Tile { multipliers: repeats }, &[input])
 }
 
-/// **Range-4**: from "start" on in steps, without "stop", in `output_type`. **Range-1** has the type of its
-/// inputs.
+/// **Range-1**, **Range-4**: the numbers from `start` to before `stop`, in steps of `step`. They are of
+/// `output_type` in revision 4, and of the type of the inputs in revision 1.
 fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let dt: DatumType = match ctx.since() {
@@ -296,8 +295,7 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     };
     ensure!(dt.is_number() && !dt.is_quantized(), "a range of type {dt:?} is not supported");
     for (input, name) in ["start", "stop", "step"].into_iter().enumerate() {
-        let volume = volume(&ctx.shape(input)?)?;
-        ensure!(volume.is_one(), "input {input} ({name}) must have one element");
+        ctx.expect_one_element(input, name)?;
     }
     let numbers = [whole_number(ctx, 0)?, whole_number(ctx, 1)?, whole_number(ctx, 2)?];
     let inputs = ctx.all_inputs()?;
@@ -307,15 +305,15 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let distance = (stop.clone() - start).simplify();
         if is_size(&distance) {
             let len = distance.divceil(usize::try_from(step)?);
-            return ctx.wire("", Range::new(dt, len), &inputs).map(|output| tvec!(output));
+            return ctx.finish(Range::new(dt, len), &inputs);
         }
     }
     let len = ctx.model.symbols.new_with_prefix("range");
-    ctx.wire("", Range::new(dt, len.to_dim()), &inputs).map(|output| tvec!(output))
+    ctx.finish(Range::new(dt, len.to_dim()), &inputs)
 }
 
-/// The one element of an input, if it is a whole number that is known now, for all sizes of the inputs: a
-/// constant, or a size that became a float.
+/// The one element of an input, if it is a whole number that is known when the model is loaded: a constant,
+/// or a size that was converted to a float.
 fn whole_number(ctx: &LayerContext, input: usize) -> TractResult<Option<TDim>> {
     let Some(tensor) = ctx.constant_opt(input)? else {
         return Ok(ctx.converted_size(input));

@@ -1,4 +1,4 @@
-//! Conversions of element types. (Parameters, constants and results are the translation's own.)
+//! Conversions of element types. (Parameters, constants and results are in `translate`.)
 
 use tract_core::internal::*;
 
@@ -13,15 +13,15 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Identity", 16, identity);
 }
 
-/// **Convert-1**: each element in `destination_type`. A float is cut off to become an integer; what is not
-/// zero is true.
+/// **Convert-1**: each element in `destination_type`. A float that becomes an integer is rounded towards
+/// zero. A number that becomes a boolean is true unless it is 0.
 fn convert(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let text: String = ctx.attribute("destination_type")?;
     let element_type = ElementType::from_text(&text).with_context(|| {
         format!("attribute destination_type is {text:?}, which is no element type")
     })?;
-    // The weights of a network may be in a type that tract does not have, as long as they are constants.
+    // Constants may be of a type that tract does not have.
     let dt = if ctx.folding() { widened(element_type) } else { datum_type(element_type) };
     let dt = dt.with_context(|| {
         format!("a tensor that is no constant would be of type {element_type}, which tract does not have")
@@ -49,7 +49,7 @@ fn convert_to(ctx: &mut LayerContext, dt: DatumType) -> TractResult<TVec<OutletI
     if from.is_tdim() && [DatumType::I64, DatumType::I32].contains(&dt) {
         return Ok(tvec!(input));
     }
-    ctx.cast("", input, dt).map(|output| tvec!(output))
+    Ok(tvec!(ctx.cast("", input, dt)?))
 }
 
 /// **Identity-16**: the input.

@@ -27,14 +27,15 @@ struct Entry {
     variable: Arc<Variable>,
     /// The symbols of the dimensions that change from run to run, by axis.
     changing: BTreeMap<usize, Symbol>,
-    /// What reads it, and what each open dimension is taken to be always, by axis.
+    /// The nodes that read it, each with the open dimensions that were assumed to stay as they are at first,
+    /// by axis.
     reads: Vec<(OutletId, BTreeMap<usize, Dimension>)>,
     /// The layer that gives it a value, and the value.
     assigned: Option<(String, OutletId)>,
 }
 
 impl Variables {
-    /// Forgets nodes, as the translation starts anew.
+    /// Forgets nodes, because the translation starts anew.
     pub fn start(&mut self) {
         for entry in self.0.values_mut() {
             entry.reads.clear();
@@ -52,12 +53,12 @@ impl Variables {
     }
 }
 
-/// **ReadValue-3/6**: the value of the variable "variable_id", or the input while it was given none. From
-/// revision 6 on the input is optional, without one the variable is zeros at first, and "variable_shape" and
-/// "variable_type" are there.
+/// **ReadValue-3**, **ReadValue-6**: the value of the variable `variable_id`. Before it is assigned one, that
+/// is the input. In revision 6 the input is optional: without it, the variable starts with zeros of
+/// `variable_shape` and `variable_type`.
 ///
-/// An open dimension of the shape is that of the initial value, if what is assigned has the same, like the
-/// batch; if not, it is a symbol, and gets its value when the model runs.
+/// An open dimension of the shape is that of the initial value if the assigned value has the same, like a
+/// batch. Otherwise it is a symbol, which gets its value when the model runs.
 fn read_value(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let id: String = ctx.attribute("variable_id")?;
     let (mut declared, mut declared_type) = (None, None);
@@ -150,7 +151,8 @@ fn changing_dimension(
     Ok(symbol)
 }
 
-/// **Assign-3/6**: gives the variable "variable_id" its value for the next run. The output is the input.
+/// **Assign-3**, **Assign-6**: gives the variable `variable_id` its value for the next run. The output is the
+/// input.
 fn assign(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let id: String = ctx.attribute("variable_id")?;
@@ -169,12 +171,12 @@ fn assign(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(value))
 }
 
-/// Wires the assignments, and has the outlets of the network's results pass through them: whichever is
-/// asked for, the variables get their values. A variable that nothing reads is left out.
+/// Wires the assignments. The network's outputs pass through them, so that the variables get their values
+/// whichever output is asked for. A variable that nothing reads is left out.
 ///
 /// # Errors
 ///
-/// A value does not have the type or the shape of its variable; or a dimension that was taken to stay the
+/// A value does not have the type or the shape of its variable. Or a dimension that was assumed to stay the
 /// same changes: then the translation starts anew.
 pub(crate) fn wire_assignments(
     model: &mut TypedModel,

@@ -2,6 +2,10 @@
 
 use tract_core::internal::*;
 
+use super::LayerContext;
+use crate::document::ElementType;
+use crate::weights::datum_type;
+
 /// What an attribute's text can be read as.
 ///
 /// The format is not strict: `true` and `1` are the same, a list has spaces or not, some writers put whole
@@ -76,7 +80,7 @@ impl FromAttribute for DatumType {
     const EXPECTED: &'static str = "an element type that tract has, like f32 or i64";
 
     fn from_attribute(text: &str) -> Option<DatumType> {
-        crate::weights::datum_type(crate::document::ElementType::from_text(text)?)
+        datum_type(ElementType::from_text(text)?)
     }
 }
 
@@ -89,6 +93,49 @@ impl<T: FromAttribute> FromAttribute for Vec<T> {
             return Some(vec![]);
         }
         text.split(',').map(T::from_attribute).collect()
+    }
+}
+
+/// Attributes of the layer.
+impl LayerContext<'_, '_> {
+    /// An attribute that must be there.
+    pub fn attribute<T: FromAttribute>(&self, name: &str) -> TractResult<T> {
+        let value = self.attribute_opt(name)?;
+        value.with_context(|| format!("attribute {name} is missing: it must be {}", T::EXPECTED))
+    }
+
+    /// An attribute with a default.
+    pub fn attribute_or<T: FromAttribute>(&self, name: &str, default: T) -> TractResult<T> {
+        Ok(self.attribute_opt(name)?.unwrap_or(default))
+    }
+
+    /// An attribute that may be absent.
+    pub fn attribute_opt<T: FromAttribute>(&self, name: &str) -> TractResult<Option<T>> {
+        let Some(text) = self.layer().attributes.get(name) else { return Ok(None) };
+        match T::from_attribute(text) {
+            Some(value) => Ok(Some(value)),
+            None => bail!("attribute {name} is {text:?}, but must be {}", T::EXPECTED),
+        }
+    }
+
+    /// An attribute that is one of some words, in upper or lower case: the value that goes with the word,
+    /// or the default.
+    pub fn attribute_among<T: Copy>(
+        &self,
+        name: &str,
+        words: &[(&str, T)],
+        default: Option<T>,
+    ) -> TractResult<T> {
+        let among = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+        let Some(text) = self.layer().attributes.get(name) else {
+            return default.with_context(|| {
+                format!("attribute {name} is missing: it must be one of {}", among())
+            });
+        };
+        let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
+        found.map(|(_, value)| *value).with_context(|| {
+            format!("attribute {name} is {text:?}, but must be one of {}", among())
+        })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::reader::ShapeOption;
 /// What is known of the inputs' dimensions.
 #[derive(Debug)]
 pub(crate) struct Dimensions {
-    pub scope: SymbolScope,
+    scope: SymbolScope,
     /// The shape of each input with a symbol for each open dimension, or what the user said.
     initial: Vec<TVec<TDim>>,
     /// What the file says of each symbol.

@@ -1,14 +1,16 @@
 //! What a function that translates an operation works with.
 
+mod fold;
+
 use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_core::ops::cast::{Cast, cast};
 use tract_core::ops::change_axes::AxisOp;
 
-use super::{FromAttribute, Translation, Value};
+use super::{Translation, Value};
 use crate::document::{Body, Layer};
-use crate::weights::datum_type;
+use crate::weights::{datum_type, widened};
 
 /// A layer that is being translated: its attributes and inputs, and the model that its nodes go into.
 ///
@@ -26,13 +28,6 @@ pub struct LayerContext<'a, 't> {
     folding: bool,
 }
 
-/// The number of elements that a constant may have which is computed when the model is loaded, if its inputs
-/// are small.
-const MOST_FOLDED: usize = 1 << 24;
-
-/// Operations whose results are more than their inputs say.
-const NEVER_FOLDED: [&str; 2] = ["ReadValue", "Assign"];
-
 impl<'a, 't> LayerContext<'a, 't> {
     pub(crate) fn new(
         translation: &'a mut Translation<'t>,
@@ -48,143 +43,6 @@ impl<'a, 't> LayerContext<'a, 't> {
 
     pub(crate) fn into_inputs(self) -> Vec<Value> {
         self.inputs
-    }
-
-    /// Translates the layer: computes it, if all its inputs are constants, or wires its nodes.
-    pub(crate) fn translate(&mut self) -> TractResult<Vec<Value>> {
-        let (translate, since) = self
-            .translation
-            .ir
-            .registry
-            .find(self.layer)
-            .map_err(|reason| format_err!("{reason}"))?;
-        self.since = since;
-        if let Some(tensors) = self.fold(&*translate)? {
-            let value = |(number, tensor): (usize, Arc<Tensor>)| {
-                let half = self.output_type(number) == Some(DatumType::F16);
-                match half && tensor.datum_type() == DatumType::F32 {
-                    true => Value::Half(tensor),
-                    false => Value::Constant(tensor),
-                }
-            };
-            return Ok(tensors.into_iter().enumerate().map(value).collect());
-        }
-        let outlets = translate(self)?;
-        let mut values = vec![];
-        for (number, outlet) in outlets.into_iter().enumerate() {
-            values.push(self.finished(number, outlet)?);
-        }
-        Ok(values)
-    }
-
-    /// Sizes are `TDim` while they are symbolic and constant; everything else has the type of the file.
-    fn finished(&mut self, number: usize, outlet: OutletId) -> TractResult<Value> {
-        let fact = self.model.outlet_fact(outlet)?.clone();
-        if !fact.datum_type.is_tdim() {
-            return Ok(Value::Outlet(outlet));
-        }
-        match fact.konst {
-            Some(tensor) => Ok(match concrete(&tensor, self.integer_type(number))? {
-                Some(tensor) => Value::Constant(tensor),
-                None => Value::Outlet(outlet),
-            }),
-            None => {
-                let dt = self.integer_type(number);
-                self.cast("sizes", outlet, dt).map(Value::Outlet)
-            }
-        }
-    }
-
-    /// The type of an output that has sizes.
-    fn integer_type(&self, number: usize) -> DatumType {
-        let declared = self.output_type(number);
-        declared.unwrap_or(DatumType::I64)
-    }
-
-    /// The results of a layer whose inputs are all constants.
-    ///
-    /// In a model of its own, so that what is used once (weights as they were compressed) does not stay. It
-    /// has half-precision constants as single: the weights of a network are to be what they stand for, and
-    /// not rounded at each step.
-    fn fold(
-        &mut self,
-        translate: &crate::registry::Translate,
-    ) -> TractResult<Option<Vec<Arc<Tensor>>>> {
-        let is_constant = |value: &Value| match value {
-            Value::Outlet(outlet) => {
-                self.model.outlet_fact(*outlet).is_ok_and(|fact| fact.konst.is_some())
-            }
-            _ => true,
-        };
-        if self.folding
-            || self.inputs.is_empty()
-            || !self.layer.bodies.is_empty()
-            || NEVER_FOLDED.contains(&&*self.layer.operation)
-            || !self.inputs.iter().all(is_constant)
-        {
-            return Ok(None);
-        }
-        let key = format!("{}:{}", self.prefix, self.layer.id);
-        if let Some(tensors) = self.translation.folded.get(&key) {
-            return Ok(Some(tensors.clone()));
-        }
-        let mut inputs = vec![];
-        let mut elements = 0usize;
-        for input in 0..self.inputs.len() {
-            let tensor = self.tensor(input)?;
-            elements = elements.saturating_add(tensor.len());
-            let tensor = match tensor.datum_type() {
-                DatumType::F16 => tensor.cast_to::<f32>()?.into_owned().into_arc_tensor(),
-                _ => tensor,
-            };
-            inputs.push(Value::Constant(tensor));
-        }
-        let symbolic = inputs
-            .iter()
-            .any(|input| matches!(input, Value::Constant(tensor) if tensor.datum_type().is_tdim()));
-        let mut scratch =
-            TypedModel { symbols: self.model.symbols.clone(), ..TypedModel::default() };
-        let mut context = LayerContext {
-            translation: &mut *self.translation,
-            model: &mut scratch,
-            layer: self.layer,
-            prefix: self.prefix.clone(),
-            inputs,
-            names: self.names.clone(),
-            since: self.since,
-            folding: true,
-        };
-        let outlets = translate(&mut context)?;
-        let most = MOST_FOLDED.max(elements.saturating_mul(4));
-        let mut known = vec![];
-        for outlet in &outlets {
-            let fact = scratch.outlet_fact(*outlet)?;
-            let Some(shape) = fact.shape.as_concrete() else { return Ok(None) };
-            let volume = shape.iter().try_fold(1usize, |volume, dim| volume.checked_mul(*dim));
-            if volume.is_none_or(|volume| volume > most) {
-                return Ok(None);
-            }
-            known.extend(fact.konst.clone());
-        }
-        if known.len() < outlets.len() {
-            scratch.select_output_outlets(&outlets)?;
-            // What depends on symbols has no values now.
-            let run = TypedSimplePlan::new(scratch).and_then(|plan| plan.run(tvec!()));
-            let Ok(tensors) = run else { return Ok(None) };
-            known = tensors.into_iter().map(|tensor| tensor.into_arc_tensor()).collect();
-        }
-        for (number, tensor) in known.iter_mut().enumerate() {
-            if tensor.datum_type().is_tdim()
-                && let Some(concrete) = concrete(tensor, self.integer_type(number))?
-            {
-                *tensor = concrete;
-            }
-        }
-        // What is known of sizes may be more the next time.
-        if !symbolic {
-            self.translation.folded.insert(key, known.clone());
-        }
-        Ok(Some(known))
     }
 
     /// Whether constants are computed, and not nodes wired that stay.
@@ -227,48 +85,6 @@ impl<'a, 't> LayerContext<'a, 't> {
     ) -> TractResult<Vec<Value>> {
         let prefix = format!("{}/", self.prefix);
         self.translation.graph(model, &body.graph, &prefix, inputs)
-    }
-
-    // Attributes.
-
-    /// An attribute that must be there.
-    pub fn attribute<T: FromAttribute>(&self, name: &str) -> TractResult<T> {
-        let value = self.attribute_opt(name)?;
-        value.with_context(|| format!("attribute {name} is missing: it must be {}", T::EXPECTED))
-    }
-
-    /// An attribute with a default.
-    pub fn attribute_or<T: FromAttribute>(&self, name: &str, default: T) -> TractResult<T> {
-        Ok(self.attribute_opt(name)?.unwrap_or(default))
-    }
-
-    /// An attribute that may be absent.
-    pub fn attribute_opt<T: FromAttribute>(&self, name: &str) -> TractResult<Option<T>> {
-        let Some(text) = self.layer.attributes.get(name) else { return Ok(None) };
-        match T::from_attribute(text) {
-            Some(value) => Ok(Some(value)),
-            None => bail!("attribute {name} is {text:?}, but must be {}", T::EXPECTED),
-        }
-    }
-
-    /// An attribute that is one of some words, in upper or lower case: the value that goes with the word,
-    /// or the default.
-    pub fn attribute_among<T: Copy>(
-        &self,
-        name: &str,
-        words: &[(&str, T)],
-        default: Option<T>,
-    ) -> TractResult<T> {
-        let among = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-        let Some(text) = self.layer.attributes.get(name) else {
-            return default.with_context(|| {
-                format!("attribute {name} is missing: it must be one of {}", among())
-            });
-        };
-        let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text.trim()));
-        found.map(|(_, value)| *value).with_context(|| {
-            format!("attribute {name} is {text:?}, but must be one of {}", among())
-        })
     }
 
     // Inputs.
@@ -317,6 +133,12 @@ impl<'a, 't> LayerContext<'a, 't> {
         Ok(outlet)
     }
 
+    /// A value in the model. A constant is put there now.
+    pub(crate) fn wired(&mut self, value: &Value) -> TractResult<OutletId> {
+        let name = format!("{}.value", self.prefix);
+        self.translation.wired(self.model, &name, value)
+    }
+
     /// All inputs in the model.
     pub fn all_inputs(&mut self) -> TractResult<TVec<OutletId>> {
         (0..self.inputs.len()).map(|input| self.input(input)).collect()
@@ -346,7 +168,14 @@ impl<'a, 't> LayerContext<'a, 't> {
 
     /// The element type of an input.
     pub fn datum_type(&self, input: usize) -> TractResult<DatumType> {
-        Ok(self.fact(input)?.datum_type)
+        match self.value(input)? {
+            // Weights may be large: they are read where they are needed, once.
+            Value::Weights(blob) => {
+                let dt = widened(blob.element_type);
+                dt.with_context(|| format!("tract has no type for {}", blob.element_type))
+            }
+            _ => Ok(self.fact(input)?.datum_type),
+        }
     }
 
     /// The shape of an outlet of the model.
@@ -515,6 +344,15 @@ impl<'a, 't> LayerContext<'a, 't> {
         self.model.wire_node(self.node_name(suffix), op, inputs)
     }
 
+    /// Adds the node whose outputs are those of the layer, and which has its name.
+    pub fn finish(
+        &mut self,
+        op: impl Into<Box<dyn TypedOp>>,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        self.wire_all("", op, inputs)
+    }
+
     /// The name for a node of this layer, one that the model does not have yet.
     pub fn node_name(&self, suffix: &str) -> String {
         let name = match suffix {
@@ -522,28 +360,6 @@ impl<'a, 't> LayerContext<'a, 't> {
             suffix => format!("{}.{suffix}", self.prefix),
         };
         self.model.unique_name(name).into_owned()
-    }
-
-    /// Fails where tract would compute a constant at once that is too large for what it is computed from.
-    fn check_folding(&self, op: &dyn TypedOp, inputs: &[OutletId]) -> TractResult<()> {
-        let facts = inputs
-            .iter()
-            .map(|input| self.model.outlet_fact(*input))
-            .collect::<TractResult<TVec<_>>>()?;
-        let elements =
-            facts.iter().map(|fact| Some(fact.konst.as_ref()?.len())).sum::<Option<usize>>();
-        let Some(elements) = elements else { return Ok(()) };
-        let most = MOST_FOLDED.max(elements.saturating_mul(4));
-        for fact in op.output_facts(&facts)? {
-            let Some(shape) = fact.shape.as_concrete() else { continue };
-            let volume = shape.iter().try_fold(1usize, |volume, dim| volume.checked_mul(*dim));
-            ensure!(
-                volume.is_some_and(|volume| volume <= most),
-                "a constant of shape {shape:?} would be computed from {elements} elements when the model \
-                 is loaded, but it may have {most} elements at most"
-            );
-        }
-        Ok(())
     }
 
     /// Adds a constant.

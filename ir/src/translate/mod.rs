@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tract_core::internal::*;
+use tract_core::ops::cast::cast;
 use tract_core::ops::identity::Identity;
 
 pub use attribute::FromAttribute;
@@ -38,7 +39,7 @@ pub(crate) fn translate(
     let mut folded = HashMap::new();
     let mut variables = Variables::default();
     let mut starts = 0;
-    // Variables have open dimensions too, which are met on the way.
+    // The limit grows: variables add open dimensions on the way.
     while starts <= dimensions.most_starts() {
         starts += 1;
         variables.start();
@@ -109,7 +110,7 @@ pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
 pub(crate) enum Value {
     /// A node of the model computes it.
     Outlet(OutletId),
-    /// A constant that is not in the model: nobody may need it there.
+    /// A constant that is not in the model yet: it may not be needed there.
     Constant(Arc<Tensor>),
     /// A half-precision constant that was computed in single precision.
     Half(Arc<Tensor>),
@@ -117,14 +118,14 @@ pub(crate) enum Value {
     Weights(Arc<Blob>),
 }
 
-/// One go at translating a model.
+/// One attempt to translate a model.
 pub(crate) struct Translation<'a> {
     pub ir: &'a Ir,
     weights: &'a Weights,
     pub dimensions: &'a mut Dimensions,
-    /// What layers with constant inputs gave, from go to go.
+    /// The results of layers with constant inputs. They are kept when the translation starts anew.
     folded: &'a mut HashMap<String, Vec<Arc<Tensor>>>,
-    /// The variables of `ReadValue` and `Assign`, from go to go.
+    /// The variables of `ReadValue` and `Assign`. What was learnt of them is kept, too.
     pub variables: &'a mut Variables,
 }
 
@@ -143,18 +144,10 @@ impl Translation<'_> {
         }
         let outputs = self.graph(model, graph, "", inputs)?;
         let mut outlets = vec![];
-        for (number, value) in outlets_and_types(graph, outputs).enumerate() {
-            let (value, dt) = value;
+        for (number, value) in outputs.iter().enumerate() {
             let names = graph.output_names(number);
             let name = names.first().map_or("output", |name| name).to_string();
-            let mut outlet = self.wired(model, &name, &value)?;
-            // Sizes are `TDim` inside.
-            if let Some(dt) =
-                dt.filter(|_| model.outlet_fact(outlet).is_ok_and(|it| it.datum_type.is_tdim()))
-            {
-                let name = model.unique_name(format!("{name}.cast")).into_owned();
-                outlet = model.wire_node(name, tract_core::ops::cast::cast(dt), &[outlet])?[0];
-            }
+            let mut outlet = self.result(model, &name, value, graph.result_type(number))?;
             // An outlet has one name: that of an input, or of another output, stays.
             if model.outlet_label(outlet).is_some() {
                 let fact = model.outlet_fact(outlet)?.without_value();
@@ -207,7 +200,7 @@ impl Translation<'_> {
                     let mut context =
                         LayerContext::new(self, model, layer, prefix, inputs, names.collect());
                     let outputs = context.translate().with_context(|| format!("in {layer}"))?;
-                    // What was put into the model need not be put there again.
+                    // Constants that were put into the model need not be put there again.
                     let used = context.into_inputs();
                     for (source, value) in layer.inputs.iter().zip(used) {
                         values[source.layer][source.output] = value;
@@ -252,21 +245,26 @@ impl Translation<'_> {
         };
         model.add_const(name, tensor)
     }
+
+    /// The value of a result in the model. Sizes, which are `TDim` inside, have the type of the file.
+    pub fn result(
+        &self,
+        model: &mut TypedModel,
+        name: &str,
+        value: &Value,
+        element_type: Option<ElementType>,
+    ) -> TractResult<OutletId> {
+        let outlet = self.wired(model, name, value)?;
+        if !model.outlet_fact(outlet)?.datum_type.is_tdim() {
+            return Ok(outlet);
+        }
+        let dt = element_type.and_then(datum_type).unwrap_or(DatumType::I64);
+        let name = model.unique_name(format!("{name}.cast")).into_owned();
+        Ok(model.wire_node(name, cast(dt), &[outlet])?[0])
+    }
 }
 
-/// The values of results with the types that the file states for them.
-fn outlets_and_types(
-    graph: &Graph,
-    values: Vec<Value>,
-) -> impl Iterator<Item = (Value, Option<DatumType>)> {
-    graph.results.iter().zip(values).map(|(result, value)| {
-        let source = graph.layers[*result].inputs.first();
-        let element_type = source.and_then(|source| graph.output(*source).element_type);
-        (value, element_type.and_then(datum_type))
-    })
-}
-
-/// **Const-1**: "element_type", "shape", and the place of the bytes.
+/// **Const-1**: `element_type`, `shape`, and where the bytes are (`offset` and `size`).
 fn constant(layer: &Layer) -> TractResult<Blob> {
     let text = |name: &str| {
         let value = layer.attributes.get(name);

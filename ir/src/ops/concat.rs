@@ -1,0 +1,115 @@
+//! Tensors put together, and cut into parts, along an axis.
+
+use tract_core::internal::*;
+use tract_core::num_traits::Zero;
+use tract_core::ops::array::{Slice, TypedConcat};
+
+use super::common::FAR;
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("Concat", 1, concat);
+    registry.add("Split", 1, split);
+    registry.add("VariadicSplit", 1, variadic_split);
+}
+
+/// **Concat-1**: inputs one behind the other along `axis`. Their other dimensions are equal.
+fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let inputs = ctx.all_inputs()?;
+    let inputs = ctx.unify(&inputs)?;
+    let shapes =
+        inputs.iter().map(|input| ctx.shape_of(*input)).collect::<TractResult<Vec<_>>>()?;
+    let first = shapes.first().context("there are no inputs, but must be one at least")?;
+    let axis = ctx.axis("axis", ctx.attribute("axis")?, first.len())?;
+    for shape in &shapes[1..] {
+        let doing = format!("concatenates on axis {axis}");
+        ctx.equal_shapes(first, shape, Some(axis), &doing)?;
+    }
+    ctx.finish(TypedConcat::new(axis), &inputs)
+}
+
+/// **Split-1**: `num_splits` equal parts of an axis. If the size is not known, whether it can be divided is
+/// checked when the model runs.
+fn split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let shape = ctx.shape(0)?;
+    let axis = ctx.axis("axis", ctx.integer(1, "axis")?, shape.len())?;
+    let count: i64 = ctx.attribute("num_splits")?;
+    let outputs = i64::try_from(ctx.layer().outputs.len())?;
+    ensure!(
+        count > 0 && count <= outputs.max(1),
+        "num_splits is {count}, but must be 1 at least, and there are {outputs} outputs"
+    );
+    let dim = &shape[axis];
+    let part = (dim.clone() / count).simplify();
+    let rest = (dim.clone() - part.clone() * count).simplify();
+    if let Some(size) = dim.as_i64() {
+        ensure!(rest.is_zero(), "dimension {size} is no multiple of num_splits, which is {count}");
+    }
+    let bounds = |number: i64| {
+        // A rest moves the last part beyond the end of the axis, so that running the model fails.
+        let late = if number == count - 1 { rest.clone() * 2 } else { 0.to_dim() };
+        [
+            (part.clone() * number + &late).simplify(),
+            (part.clone() * (number + 1) + &late).simplify(),
+        ]
+    };
+    let bounds: Vec<[TDim; 2]> = (0..count).map(bounds).collect();
+    parts(ctx, axis, &bounds)
+}
+
+/// **VariadicSplit-1**: parts of an axis whose sizes are `split_lengths`. They add up to the size of the
+/// axis. One of them may be -1, and is what the others leave.
+fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(3..=3)?;
+    let shape = ctx.shape(0)?;
+    let axis = ctx.axis("axis", ctx.integer(1, "axis")?, shape.len())?;
+    let mut lengths = ctx.dims(2, "split_lengths")?;
+    let mut sum = 0.to_dim();
+    let mut rest = None;
+    for (number, length) in lengths.iter().enumerate() {
+        match length.as_i64() {
+            Some(-1) => ensure!(
+                rest.replace(number).is_none(),
+                "split_lengths has more than one -1: {lengths:?}"
+            ),
+            Some(length) if !(0..=FAR).contains(&length) => {
+                bail!("split_lengths[{number}] is {length}, but must be -1, or 0 or more")
+            }
+            _ => sum = (sum + length).simplify(),
+        }
+    }
+    let dim = &shape[axis];
+    match rest {
+        Some(rest) => {
+            let length = (dim.clone() - &sum).simplify();
+            ensure!(
+                length.as_i64().is_none_or(|length| length >= 0),
+                "split_lengths are {lengths:?}, which is more than the dimension has, {dim}"
+            );
+            lengths[rest] = length;
+        }
+        None => {
+            ctx.equal(dim, &sum, &format!("splits it in parts of {lengths:?}"))?;
+        }
+    }
+    let mut start = 0.to_dim();
+    let mut bounds = vec![];
+    for length in lengths {
+        let end = (start.clone() + length).simplify();
+        bounds.push([start, end.clone()]);
+        start = end;
+    }
+    parts(ctx, axis, &bounds)
+}
+
+/// The parts of input 0 along an axis, each from one position to another.
+fn parts(ctx: &mut LayerContext, axis: usize, bounds: &[[TDim; 2]]) -> TractResult<TVec<OutletId>> {
+    let data = ctx.input(0)?;
+    let part = |(number, [start, end]): (usize, &[TDim; 2])| {
+        let op = Slice { axis, start: start.clone(), end: end.clone() };
+        ctx.wire(&number.to_string(), op, &[data])
+    };
+    bounds.iter().enumerate().map(part).collect()
+}

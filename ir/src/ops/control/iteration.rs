@@ -1,0 +1,371 @@
+//! TensorIterator and Loop.
+
+use std::collections::{BTreeMap, HashSet};
+
+use tract_core::internal::*;
+
+use super::{BodyModel, body, symbols, whole_constant};
+use crate::document::{Body, BodyRole, PortMap};
+use crate::operators::control::{self, LoopInput, LoopOutput};
+use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
+
+/// **TensorIterator-1**, **Loop-5**: runs a body again and again. An input of the layer is cut into a part
+/// for each iteration, or is the same in all, or is the first value of a state that each iteration hands to
+/// the next. An output is that of the last iteration, or those of all, one behind the other along an axis.
+///
+/// The first two inputs of Loop are the most iterations (no limit if negative), and whether there is an
+/// iteration at all. A result of its body says whether there is another.
+pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let body = body(ctx, BodyRole::Iteration, "body")?;
+    let is_loop = ctx.layer().operation == "Loop";
+    let roles = roles(ctx, body)?;
+    let mut goes_on = None;
+    for entry in body.outputs.iter().filter(|entry| entry.external.is_none()) {
+        let purpose = entry.attributes.get("purpose").map_or("", |purpose| purpose);
+        ensure!(
+            purpose == "execution_condition",
+            "a result of the body has the purpose {purpose:?}, but only execution_condition is known"
+        );
+        goes_on = Some(entry.internal);
+    }
+    let before = symbols(ctx);
+
+    let mut node_inputs = tvec![];
+    let (mut trip_count, mut condition) = (None, None);
+    if is_loop {
+        ensure!(
+            ctx.input_count() >= 2,
+            "there are {} inputs, but must be 2 or more",
+            ctx.input_count()
+        );
+        for (input, name) in [(0, "trip_count"), (1, "execution_condition")] {
+            ctx.expect_one_element(input, name)?;
+        }
+        let count = ctx.input(0)?;
+        node_inputs.push(ctx.cast("trip_count", count, DatumType::I64)?);
+        node_inputs.push(ctx.input(1)?);
+        (trip_count, condition) = (Some(0), Some(1));
+    }
+    // Parameters that are constants have no input.
+    let mut kinds: Vec<Option<LoopInput>> = vec![];
+    let mut declared: Vec<Option<TypedFact>> = vec![];
+    let mut constants: Vec<Option<Value>> = vec![];
+    let mut count: Option<TDim> = None;
+    for (parameter, role) in roles.iter().enumerate() {
+        let layer = &body.graph.layers[body.graph.parameters[parameter]];
+        let (kind, fact, constant) = match *role {
+            Role::Iteration => {
+                let rank = parameter_shape(layer)?.0.len();
+                ensure!(rank <= 1, "{layer}, the number of the iteration, has rank {rank}");
+                let datum_type = parameter_type(layer)?;
+                let fact = datum_type.fact(&[1usize][..rank]);
+                (Some(LoopInput::Iteration { datum_type, rank }), Some(fact), None)
+            }
+            Role::Whole(input) => match whole_constant(ctx, input)? {
+                Some(constant) => (None, None, Some(constant)),
+                None => {
+                    node_inputs.push(ctx.input(input)?);
+                    let kind = LoopInput::Whole(node_inputs.len() - 1);
+                    (Some(kind), Some(ctx.fact(input)?.without_value()), None)
+                }
+            },
+            Role::Part { input, parts } => {
+                let outlet = in_type(ctx, input, parameter_type(layer)?)?;
+                let shape = ctx.shape_of(outlet)?;
+                let axis = ctx.axis("axis of the port_map", parts.axis, shape.len())?;
+                let here = part_count(&shape[axis], parts.size, axis)?;
+                count = Some(match count {
+                    Some(count) => ctx.equal(&count, &here, "cuts inputs into as many parts")?,
+                    None => here,
+                });
+                let mut part = shape;
+                part[axis] = parts.size.to_dim();
+                node_inputs.push(outlet);
+                let kind = LoopInput::Part {
+                    input: node_inputs.len() - 1,
+                    axis,
+                    size: parts.size,
+                    backwards: parts.backwards,
+                };
+                (Some(kind), Some(ctx.type_of(outlet)?.fact(part)), None)
+            }
+            Role::State { input, result } => {
+                let outlet = in_type(ctx, input, parameter_type(layer)?)?;
+                node_inputs.push(outlet);
+                let kind = LoopInput::State { input: node_inputs.len() - 1, output: result };
+                let fact = ctx.model.outlet_fact(outlet)?.without_value();
+                (Some(kind), Some(fact), None)
+            }
+        };
+        kinds.push(kind);
+        declared.push(fact);
+        constants.push(constant);
+    }
+    ensure!(
+        is_loop || count.is_some(),
+        "no input is cut into parts, so that the number of iterations is not known"
+    );
+
+    let (mut model, results) = loop_body(ctx, body, &roles, &declared, &constants, &before)?;
+    if is_loop {
+        count = loop_count(ctx, goes_on.map(|result| model.outlet_fact(results[result])))?;
+    }
+    let mut outputs = vec![];
+    let mut facts = tvec![];
+    for output in 0..ctx.layer().outputs.len() {
+        let entry = body.outputs.iter().rev().find(|entry| entry.external == Some(output));
+        let entry =
+            entry.with_context(|| format!("output {output} has no entry in the port_map"))?;
+        let fact = model.outlet_fact(results[entry.internal])?;
+        let mut shape = fact.shape.to_tvec();
+        let parts = parts(entry)?;
+        let axis = match parts {
+            Some(parts) => Some(ctx.axis("axis of the port_map", parts.axis, shape.len())?),
+            None => None,
+        };
+        for (number, dim) in shape.iter_mut().enumerate() {
+            // The size of all iterations together.
+            let total = match &count {
+                _ if Some(number) != axis => Some(dim.clone()),
+                Some(count) => Some(dim.clone() * count),
+                None => None,
+            };
+            *dim = match total.filter(|total| total.symbols().is_subset(&before)) {
+                Some(total) => total,
+                None => ctx.size_at_run_time("size")?.to_dim(),
+            };
+        }
+        let output = entry.internal;
+        outputs.push(match (parts, axis) {
+            (Some(Parts { backwards, .. }), Some(axis)) => {
+                LoopOutput::All { output, axis, backwards }
+            }
+            _ => LoopOutput::Last(output),
+        });
+        facts.push(fact.datum_type.fact(shape));
+    }
+    model.select_output_outlets(&results)?;
+    let op = control::Loop {
+        body: control::Body::new(model),
+        inputs: kinds.into_iter().flatten().collect(),
+        outputs,
+        trip_count,
+        condition,
+        goes_on,
+        facts,
+    };
+    ctx.finish(op, &node_inputs)
+}
+
+/// What a parameter of a loop's body is.
+#[derive(Clone, Copy)]
+enum Role {
+    Iteration,
+    Whole(usize),
+    Part { input: usize, parts: Parts },
+    State { input: usize, result: usize },
+}
+
+/// What each parameter of a loop's body is.
+fn roles(ctx: &LayerContext, body: &Body) -> TractResult<Vec<Role>> {
+    let mut roles: Vec<Option<Role>> = vec![None; body.graph.parameters.len()];
+    for entry in &body.inputs {
+        let parameter = entry.internal;
+        let back_edge = body.back_edges.iter().find(|edge| edge.parameter == parameter);
+        let role = match (entry.external, parts(entry)?, back_edge) {
+            (None, _, _) => {
+                let purpose = entry.attributes.get("purpose").map_or("", |purpose| purpose);
+                ensure!(
+                    purpose == "current_iteration",
+                    "a parameter of the body has the purpose {purpose:?}, but only current_iteration is \
+                     known"
+                );
+                Role::Iteration
+            }
+            (Some(input), Some(parts), None) => Role::Part { input, parts },
+            (Some(_), Some(_), Some(_)) => {
+                bail!("a parameter of the body has parts of an input, and a back edge")
+            }
+            (Some(input), None, Some(edge)) => Role::State { input, result: edge.result },
+            (Some(input), None, None) => Role::Whole(input),
+        };
+        ensure!(
+            roles[parameter].replace(role).is_none(),
+            "parameter {parameter} of the body has two entries in the port_map"
+        );
+    }
+    let layer = ctx.layer();
+    let role = |(parameter, role): (usize, Option<Role>)| {
+        let layer_of = &body.graph.layers[body.graph.parameters[parameter]];
+        role.with_context(|| format!("no input of {layer} is {layer_of} of the body"))
+    };
+    roles.into_iter().enumerate().map(role).collect()
+}
+
+/// How an input is cut into parts, or an output is put together from parts.
+#[derive(Clone, Copy)]
+struct Parts {
+    axis: i64,
+    size: usize,
+    backwards: bool,
+}
+
+/// `axis`, `start`, `end`, `stride`, `part_size` of an entry of the port map. Only whole axes are cut: from 0
+/// to -1 in steps of part_size, or from -1 to 0 in steps of -part_size.
+fn parts(entry: &PortMap) -> TractResult<Option<Parts>> {
+    let number = |name: &str, default: i64| -> TractResult<i64> {
+        let Some(text) = entry.attributes.get(name) else { return Ok(default) };
+        text.trim().parse().map_err(|_| {
+            format_err!(
+                "{name} of an entry of the port_map is {text:?}, but must be a whole number"
+            )
+        })
+    };
+    if !entry.attributes.contains_key("axis") {
+        return Ok(None);
+    }
+    let axis = number("axis", 0)?;
+    let (start, end) = (number("start", 0)?, number("end", -1)?);
+    let (stride, size) = (number("stride", 1)?, number("part_size", 1)?);
+    let backwards = stride < 0;
+    let whole = if backwards { (-1, 0) } else { (0, -1) };
+    let size = usize::try_from(size).ok().filter(|size| *size > 0);
+    let (Some(size), true) = (size, (start, end) == whole) else {
+        bail!(
+            "an entry of the port_map has start {start}, end {end}, stride {stride}, part_size {:?}: only \
+             whole axes are supported, 0 to -1 forwards and -1 to 0 backwards, and parts of 1 or more",
+            entry.attributes.get("part_size")
+        )
+    };
+    ensure!(
+        usize::try_from(stride.unsigned_abs()) == Ok(size),
+        "an entry of the port_map has stride {stride} and part_size {size}, which must be the same"
+    );
+    Ok(Some(Parts { axis, size, backwards }))
+}
+
+fn part_count(whole: &TDim, size: usize, axis: usize) -> TractResult<TDim> {
+    if let Some(whole) = whole.as_i64() {
+        let size = i64::try_from(size)?;
+        ensure!(
+            whole % size == 0,
+            "axis {axis} of an input has size {whole}, which has no parts of size {size}"
+        );
+    }
+    Ok(whole.clone() / size)
+}
+
+/// An input. Symbolic sizes become numbers, because each iteration may have another value.
+fn in_type(ctx: &mut LayerContext, input: usize, dt: DatumType) -> TractResult<OutletId> {
+    let outlet = ctx.input(input)?;
+    match ctx.type_of(outlet)?.is_tdim() {
+        true => ctx.cast("initial", outlet, dt),
+        false => Ok(outlet),
+    }
+}
+
+/// The number of iterations of a Loop, if it is known. `goes_on` is the fact of the result that says whether
+/// there is another.
+fn loop_count(
+    ctx: &LayerContext,
+    goes_on: Option<TractResult<&TypedFact>>,
+) -> TractResult<Option<TDim>> {
+    let is_true = |tensor: Option<Arc<Tensor>>| -> TractResult<Option<bool>> {
+        tensor.map(|tensor| tensor.cast_to_scalar::<bool>()).transpose()
+    };
+    let first = is_true(ctx.constant_opt(1)?)?;
+    if first == Some(false) {
+        return Ok(Some(0.to_dim()));
+    }
+    let later = match goes_on {
+        Some(fact) => {
+            let fact = fact?;
+            ensure!(
+                fact.shape.volume() == 1.to_dim(),
+                "the body's execution_condition has shape {:?}, but must be one value",
+                fact.shape
+            );
+            is_true(fact.konst.clone())?
+        }
+        None => Some(true),
+    };
+    let limit = match ctx.constant_opt(0)? {
+        Some(_) => ctx.dims(0, "trip_count")?.first().cloned(),
+        None => None,
+    };
+    let endless = limit.as_ref().and_then(TDim::as_i64).is_some_and(|limit| limit < 0);
+    ensure!(
+        !endless || later != Some(true) || first.is_none(),
+        "the loop has no end: its trip_count is below zero, and its condition is always true"
+    );
+    Ok(match (first, later, endless) {
+        (Some(true), Some(true), false) => limit,
+        _ => None,
+    })
+}
+
+/// The model of a loop's body, and its results. If an iteration changes a size of a state, that size is a
+/// symbol in the body.
+fn loop_body(
+    ctx: &mut LayerContext,
+    body: &Body,
+    roles: &[Role],
+    declared: &[Option<TypedFact>],
+    constants: &[Option<Value>],
+    outer: &HashSet<Symbol>,
+) -> TractResult<(TypedModel, Vec<OutletId>)> {
+    let mut changing: BTreeMap<(usize, usize), TDim> = BTreeMap::new();
+    loop {
+        let mut built = BodyModel::new(ctx);
+        let mut values = vec![];
+        for (parameter, (fact, constant)) in declared.iter().zip(constants).enumerate() {
+            values.push(match (fact, constant) {
+                (Some(fact), _) => {
+                    let mut shape = fact.shape.to_tvec();
+                    for (axis, dim) in shape.iter_mut().enumerate() {
+                        if let Some(symbol) = changing.get(&(parameter, axis)) {
+                            *dim = symbol.clone();
+                        }
+                    }
+                    built.source(body, parameter, fact.datum_type.fact(shape))?
+                }
+                (None, Some(constant)) => constant.clone(),
+                (None, None) => bail!("parameter {parameter} of the body has no value"),
+            });
+        }
+        let results = built.translate(ctx, body, values)?;
+        let known = changing.len();
+        for (parameter, role) in roles.iter().enumerate() {
+            let (Role::State { result, .. }, Some(before)) = (role, &declared[parameter]) else {
+                continue;
+            };
+            let after = built.model.outlet_fact(results[*result])?;
+            ensure!(
+                before.datum_type == after.datum_type && before.rank() == after.rank(),
+                "parameter {parameter} of the body is of type {:?} and shape {:?} at first, but of type \
+                 {:?} and shape {:?} after an iteration: type and rank must be the same",
+                before.datum_type,
+                before.shape,
+                after.datum_type,
+                after.shape
+            );
+            for (axis, (old, new)) in before.shape.iter().zip(after.shape.iter()).enumerate() {
+                if old == new || changing.contains_key(&(parameter, axis)) {
+                    continue;
+                }
+                // The two sizes are of inputs that go together, like a state and a tensor that is cut into
+                // parts.
+                if let (TDim::Sym(_), TDim::Sym(new_symbol)) = (old, new)
+                    && outer.contains(new_symbol)
+                {
+                    ctx.equal(old, new, "hands it from iteration to iteration")?;
+                    continue;
+                }
+                changing.insert((parameter, axis), ctx.size_at_run_time("size")?.to_dim());
+            }
+        }
+        if changing.len() == known {
+            return Ok((built.model, results));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Control flow: layers that have bodies.
+
+mod conditional;
+mod iteration;
+
+use std::collections::HashSet;
+
+use tract_core::internal::*;
+
+use crate::document::{Body, BodyRole, Graph};
+use crate::registry::Registry;
+use crate::translate::{LayerContext, Value};
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("If", 8, conditional::if_8);
+    registry.add("TensorIterator", 1, iteration::iterate);
+    registry.add("Loop", 5, iteration::iterate);
+}
+
+/// A body of the layer, which must be there.
+fn body<'a>(ctx: &LayerContext<'a, '_>, role: BodyRole, name: &str) -> TractResult<&'a Body> {
+    let found = ctx.layer().bodies.iter().find(|body| body.role == role);
+    found.with_context(|| format!("there is no <{name}>"))
+}
+
+fn refuse_variables(graph: &Graph) -> TractResult<()> {
+    for layer in &graph.layers {
+        ensure!(
+            !["ReadValue", "Assign"].contains(&&*layer.operation),
+            "{layer} in a body: variables are supported in the network itself only"
+        );
+        layer.bodies.iter().try_for_each(|body| refuse_variables(&body.graph))?;
+    }
+    Ok(())
+}
+
+/// An input, if it is a constant: each run of the body sees all of it.
+fn whole_constant(ctx: &LayerContext, input: usize) -> TractResult<Option<Value>> {
+    match ctx.input_value(input)? {
+        Value::Outlet(_) => Ok(ctx.constant_opt(input)?.map(Value::Constant)),
+        value => Ok(Some(value)),
+    }
+}
+
+fn symbols(ctx: &LayerContext) -> HashSet<Symbol> {
+    ctx.model.symbols.all_symbols().into_iter().collect()
+}
+
+/// The model of a body, and which inputs of the node go into it.
+struct BodyModel {
+    model: TypedModel,
+    inputs: Vec<usize>,
+}
+
+impl BodyModel {
+    fn new(ctx: &LayerContext) -> BodyModel {
+        let model = TypedModel { symbols: ctx.model.symbols.clone(), ..TypedModel::default() };
+        BodyModel { model, inputs: vec![] }
+    }
+
+    /// An input of the model that is a parameter of the body.
+    fn source(&mut self, body: &Body, parameter: usize, fact: TypedFact) -> TractResult<Value> {
+        let layer = &body.graph.layers[body.graph.parameters[parameter]];
+        let name = self.model.unique_name(layer.name.clone()).into_owned();
+        self.model.add_source(name, fact).map(Value::Outlet)
+    }
+
+    /// Translates the body, and gives all its results.
+    fn translate(
+        &mut self,
+        ctx: &mut LayerContext,
+        body: &Body,
+        values: Vec<Value>,
+    ) -> TractResult<Vec<OutletId>> {
+        refuse_variables(&body.graph)?;
+        let results = ctx.body_into(&mut self.model, body, values)?;
+        let mut outlets = vec![];
+        for (result, value) in results.iter().enumerate() {
+            let layer = &body.graph.layers[body.graph.results[result]];
+            let dt = body.graph.result_type(result);
+            outlets.push(ctx.translation().result(&mut self.model, &layer.name, value, dt)?);
+        }
+        Ok(outlets)
+    }
+}

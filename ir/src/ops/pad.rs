@@ -1,0 +1,134 @@
+//! Pads.
+
+use tract_core::internal::*;
+use tract_core::num_traits::Zero;
+use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode as CorePadMode, TypedConcat};
+
+use super::chain::Chain;
+use super::common::FAR;
+use crate::operators::{PadMode, Positions};
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("Pad", 1, pad);
+    registry.add("Pad", 12, pad);
+}
+
+/// **Pad-1**, **Pad-12**: Pad-12 allows negative pads, which take elements away. The modes look at the elements
+/// that are there before any are taken away.
+fn pad(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(3..=4)?;
+    let shape = ctx.shape(0)?;
+    let (begin, end) = (ctx.dims(1, "pads_begin")?, ctx.dims(2, "pads_end")?);
+    for (name, pads) in [("pads_begin", &begin), ("pads_end", &end)] {
+        ensure!(
+            pads.len() == shape.len(),
+            "{name} has {} elements, but data have rank {}",
+            pads.len(),
+            shape.len()
+        );
+        let least = if ctx.since() >= 12 { -FAR } else { 0 };
+        for pad in pads.iter().filter_map(|pad| pad.as_i64()) {
+            ensure!((least..=FAR).contains(&pad), "{name} has {pad}, but must be {least} or more");
+        }
+    }
+    let modes = [
+        ("constant", None),
+        ("edge", Some(PadMode::Edge)),
+        ("reflect", Some(PadMode::Reflect)),
+        ("symmetric", Some(PadMode::Symmetric)),
+    ];
+    let mode = ctx.attribute_among("pad_mode", &modes, None)?;
+    let data = ctx.input(0)?;
+    let Some(mode) = mode else {
+        let pads: Vec<[TDim; 2]> = begin.into_iter().zip(end).map(|(a, b)| [a, b]).collect();
+        let value = if ctx.input_count() == 4 { Some(ctx.input(3)?) } else { None };
+        return Ok(tvec!(pad_with_value(ctx, "", data, &pads, value)?));
+    };
+    let mut chain = Chain::default();
+    for (axis, (before, after)) in begin.into_iter().zip(end).enumerate() {
+        if !before.is_zero() || !after.is_zero() {
+            chain.take(ctx, axis, &shape[axis], Positions::Pad { mode, before, after })?;
+        }
+    }
+    Ok(tvec!(chain.wire(ctx, data)?))
+}
+
+/// Pads with a value, or with zeros.
+pub(super) fn pad_with_value(
+    ctx: &mut LayerContext,
+    name: &str,
+    data: OutletId,
+    pads: &[[TDim; 2]],
+    value: Option<OutletId>,
+) -> TractResult<OutletId> {
+    let mut crop = Chain::default();
+    let mut shape = ctx.shape_of(data)?;
+    let is_crop = |pad: &TDim| pad.as_i64().is_some_and(|pad| pad < 0);
+    for (axis, pads) in pads.iter().enumerate().filter(|(_, pads)| pads.iter().any(is_crop)) {
+        let [before, after] =
+            pads.each_ref().map(|pad| if is_crop(pad) { -pad.clone() } else { 0.to_dim() });
+        let end = (shape[axis].clone() - after).simplify();
+        let len = (end.clone() - &before).simplify();
+        ensure!(
+            len.as_i64().is_none_or(|len| len >= 0),
+            "pads {pads:?} take more away than axis {axis} has, which is {}",
+            shape[axis]
+        );
+        crop.contiguous(axis, &shape[axis], before, end);
+        shape[axis] = len;
+    }
+    let pads: Vec<[TDim; 2]> = pads
+        .iter()
+        .map(|pads| pads.each_ref().map(|pad| if is_crop(pad) { 0.to_dim() } else { pad.clone() }))
+        .collect();
+    if pads.iter().flatten().all(|pad| pad.is_zero()) {
+        return crop.wire_as(ctx, name, data);
+    }
+    let dt = ctx.type_of(data)?;
+    let value = match value {
+        Some(value) => value,
+        None => ctx.add_const("value", Tensor::zero_scalar_dt(dt)?)?,
+    };
+    let fact = ctx.model.outlet_fact(value)?;
+    ensure!(
+        fact.shape.volume().is_one(),
+        "pad_value has shape {:?}, but must have one element",
+        fact.shape
+    );
+    let known: Option<Vec<(usize, usize)>> =
+        pads.iter().map(|[a, b]| Some((a.to_usize().ok()?, b.to_usize().ok()?))).collect();
+    if let (Some(known), Some(value)) = (known, &fact.konst)
+        && dt.is_number()
+        && !dt.is_tdim()
+    {
+        let value = value.cast_to_dt(dt)?.into_owned().into_shape(&[])?.into_arc_tensor();
+        let op = Pad::new(known, CorePadMode::Constant(value));
+        crop.then("pad", op, &[]);
+        return crop.wire_as(ctx, name, data);
+    }
+    let cropped = crop.wire_as(ctx, "cropped", data)?;
+    let value = ctx.one_element("value", value, shape.len())?;
+    let unified = ctx.unify(&[cropped, value])?;
+    let (mut whole, value) = (unified[0], unified[1]);
+    let padded: Vec<usize> =
+        (0..pads.len()).filter(|axis| pads[*axis].iter().any(|pad| !pad.is_zero())).collect();
+    for (number, axis) in padded.iter().enumerate() {
+        let filled = |ctx: &mut LayerContext, pad: &TDim| -> TractResult<Option<OutletId>> {
+            if pad.is_zero() {
+                return Ok(None);
+            }
+            let mut shape = shape.clone();
+            shape[*axis] = pad.clone();
+            ctx.wire("filled", MultiBroadcastTo { shape: shape.into() }, &[value]).map(Some)
+        };
+        let [before, after] = &pads[*axis];
+        let (first, last) = (filled(ctx, before)?, filled(ctx, after)?);
+        let all: TVec<OutletId> = first.into_iter().chain([whole]).chain(last).collect();
+        let suffix = if number + 1 == padded.len() { name } else { "padded" };
+        whole = ctx.wire(suffix, TypedConcat::new(*axis), &all)?;
+        shape[*axis] = ctx.shape_of(whole)?[*axis].clone();
+    }
+    Ok(whole)
+}

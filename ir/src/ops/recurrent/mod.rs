@@ -1,0 +1,40 @@
+//! Recurrent cells, and sequences of them.
+
+mod cell;
+mod sequence;
+
+use tract_core::internal::*;
+
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+use cell::Kind;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("LSTMCell", 1, |ctx| cell::cell(ctx, Kind::Lstm));
+    registry.add("LSTMCell", 4, |ctx| cell::cell(ctx, Kind::Lstm));
+    registry.add("GRUCell", 3, |ctx| cell::cell(ctx, Kind::Gru));
+    registry.add("RNNCell", 1, |ctx| cell::cell(ctx, Kind::Rnn));
+    registry.add("LSTMSequence", 1, |ctx| sequence::sequence(ctx, Kind::Lstm));
+    registry.add("LSTMSequence", 5, |ctx| sequence::sequence(ctx, Kind::Lstm));
+    registry.add("GRUSequence", 5, |ctx| sequence::sequence(ctx, Kind::Gru));
+    registry.add("RNNSequence", 5, |ctx| sequence::sequence(ctx, Kind::Rnn));
+}
+
+/// Checks the shape of an input, and notes which dimensions are equal.
+fn expect_shape(
+    ctx: &mut LayerContext,
+    input: usize,
+    name: &str,
+    expected: &[TDim],
+) -> TractResult<()> {
+    let shape = ctx.shape(input)?;
+    let doing = format!("has input {input} ({name}) of shape {shape:?}");
+    ctx.equal_shapes(&shape, expected, None, &doing)
+}
+
+/// The first revisions have an input for peepholes, which OpenVINO never used.
+fn refuse_peepholes(ctx: &LayerContext, input: usize) -> TractResult<()> {
+    let zeros = ctx.floats(input, "P")?.iter().all(|weight| *weight == 0.);
+    ensure!(zeros, "input {input} (P) has weights, but peepholes are not supported");
+    Ok(())
+}

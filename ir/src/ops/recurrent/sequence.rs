@@ -1,0 +1,258 @@
+//! A cell over time: a loop of steps.
+
+use tract_core::internal::*;
+use tract_core::ops::array::{Slice, TypedConcat};
+use tract_core::ops::binary::TypedBinOp;
+use tract_core::ops::change_axes::AxisOp;
+use tract_core::ops::logic::{Iff, comp_lt};
+use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
+
+use super::cell::{Cell, Kind};
+use super::{expect_shape, refuse_peepholes};
+use crate::operators::opaque::Separate;
+use crate::translate::LayerContext;
+
+/// **LSTMSequence-1**, **LSTMSequence-5**, **GRUSequence-5**, **RNNSequence-5**: a cell over time. The inputs
+/// are X `[batch, time, input]`, the states `[batch, directions, hidden_size]`, sequence_lengths `[batch]`,
+/// and W, R and B with an axis of directions in front. The outputs are Y `[batch, directions, time,
+/// hidden_size]` and the last states.
+///
+/// After the end of a sequence, Y is zero, and the states do not change. The reverse direction starts at the
+/// last step of the sequence.
+pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
+    let cell = Cell::new(ctx, kind)?;
+    let names = kind.states();
+    let lengths = 1 + names.len();
+    let weights = lengths + 1;
+    match ctx.since() {
+        1 => ctx.expect_inputs(weights + 3..=weights + 4)?,
+        _ => ctx.expect_inputs(weights + 3..=weights + 3)?,
+    }
+    if ctx.input_count() > weights + 3 {
+        refuse_peepholes(ctx, weights + 3)?;
+    }
+    let directions: &[Direction] = ctx.attribute_among(
+        "direction",
+        &[
+            ("forward", &[Direction::Forward] as &[_]),
+            ("reverse", &[Direction::Reverse]),
+            ("bidirectional", &[Direction::Forward, Direction::Reverse]),
+        ],
+        None,
+    )?;
+    let shape = ctx.shape(0)?;
+    let [batch, time, features] = &*shape else {
+        bail!("input 0 (X) has shape {shape:?}, but must have rank 3")
+    };
+    ensure!(*time != 0.to_dim(), "input 0 (X) has no steps: its shape is {shape:?}");
+    let leading = directions.len().to_dim();
+    for (number, name) in names.iter().enumerate() {
+        let expected = [batch.clone(), leading.clone(), cell.hidden.to_dim()];
+        expect_shape(ctx, 1 + number, name, &expected)?;
+    }
+    expect_shape(ctx, lengths, "sequence_lengths", std::slice::from_ref(batch))?;
+    cell.check_weights(ctx, weights, &[leading], features)?;
+    let sequence = Sequence { cell, within: steps_within(ctx, lengths, time)? };
+    let mut outputs: Vec<TVec<OutletId>> = vec![tvec!(); 1 + names.len()];
+    for (number, direction) in directions.iter().enumerate() {
+        let of_direction = sequence.direction(ctx, number, *direction, weights)?;
+        outputs.iter_mut().zip(of_direction).for_each(|(output, part)| output.push(part));
+    }
+    let mut result = tvec!();
+    for (number, parts) in outputs.iter().enumerate() {
+        let name = if number == 0 { "" } else { kind.states()[number - 1] };
+        result.push(match directions.len() {
+            1 => parts[0],
+            _ => ctx.wire(name, TypedConcat::new(1), parts)?,
+        });
+    }
+    Ok(result)
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Forward,
+    Reverse,
+}
+
+/// Which steps are within their sequences: booleans `[batch, time, 1]`, or `None` if all steps are.
+fn steps_within(
+    ctx: &mut LayerContext,
+    input: usize,
+    time: &TDim,
+) -> TractResult<Option<OutletId>> {
+    ctx.expect_integers(input, "sequence_lengths")?;
+    let whole = match ctx.constant_opt(input)? {
+        Some(_) => {
+            let lengths = ctx.dims(input, "sequence_lengths")?;
+            for length in &lengths {
+                let beyond = (length.clone() - time).to_i64().is_ok_and(|beyond| beyond > 0);
+                let negative = length.to_i64().is_ok_and(|length| length < 0);
+                ensure!(
+                    !beyond && !negative,
+                    "input {input} (sequence_lengths) has {length}, but must be in [0, {time}]"
+                );
+            }
+            lengths.iter().all(|length| length == time)
+        }
+        None => ctx.fact(input)?.uniform_tdim.as_ref() == Some(time),
+    };
+    if whole {
+        return Ok(None);
+    }
+    let steps = ctx.positions("steps", time)?;
+    let steps = ctx.change_axes("steps", steps, [AxisOp::Add(0), AxisOp::Add(2)])?;
+    let lengths = ctx.input(input)?;
+    let lengths = ctx.cast("lengths", lengths, DatumType::I64)?;
+    let lengths = ctx.change_axes("lengths", lengths, [AxisOp::Add(1), AxisOp::Add(2)])?;
+    ctx.wire("within", TypedBinOp(comp_lt(), None), &[steps, lengths]).map(Some)
+}
+
+struct Sequence {
+    cell: Cell,
+    within: Option<OutletId>,
+}
+
+impl Sequence {
+    /// Wires one direction. Gives Y and the last states, each with an axis of size 1 for the direction.
+    fn direction(
+        &self,
+        ctx: &mut LayerContext,
+        number: usize,
+        direction: Direction,
+        first_weight: usize,
+    ) -> TractResult<TVec<OutletId>> {
+        let cell = &self.cell;
+        let (prefix, chunk) = match direction {
+            Direction::Forward => ("forward.", 1),
+            Direction::Reverse => ("reverse.", -1),
+        };
+        let mut wrb = [OutletId::new(0, 0); 3];
+        for (offset, name) in ["w", "r", "b"].into_iter().enumerate() {
+            let name = format!("{prefix}{name}.all");
+            let slice = Slice::new(0, number, number + 1);
+            let input = ctx.input(first_weight + offset)?;
+            let weight = ctx.wire(&name, slice, &[input])?;
+            wrb[offset] = ctx.wire(&name, AxisOp::Rm(0), &[weight])?;
+        }
+        let weights = cell.weights(ctx, prefix, wrb)?;
+        let x = ctx.input(0)?;
+        let xw = cell.input_product(ctx, prefix, "bsi,gi->bsg", x, &weights)?;
+        let batch = ctx.shape_of(x)?[0].clone();
+
+        let mut scan = Loop::new(ctx);
+        let scanned = InputMapping::Scan(ScanInfo { axis: 1, chunk });
+        let step_shape = [batch.clone(), 1.to_dim(), cell.rows()?.to_dim()];
+        let step = scan.input("x_w", xw, cell.dt.fact(step_shape), scanned.clone())?;
+        let step = scan.wire("x_w.step", AxisOp::Rm(1).into(), &[step])?[0];
+        let r = scan.whole(ctx, "r", weights.r)?;
+        let recurrent_bias = match weights.recurrent_bias {
+            Some(bias) => Some(scan.whole(ctx, "rb", bias)?),
+            None => None,
+        };
+        let mut states = tvec!();
+        let mut matrices = tvec!();
+        for (offset, name) in cell.kind.states().iter().enumerate() {
+            let initial = ctx.input(1 + offset)?;
+            let slice = Slice::new(1, number, number + 1);
+            let mut initial = ctx.wire(&format!("{prefix}{name}.start"), slice, &[initial])?;
+            if offset > 0 {
+                initial = ctx.wire(&format!("{prefix}{name}.separate"), Separate, &[initial])?;
+            }
+            let shape = [batch.clone(), 1.to_dim(), cell.hidden.to_dim()];
+            let state = scan.input(name, initial, cell.dt.fact(shape), InputMapping::State)?;
+            states.push(state);
+            matrices.push(scan.wire(&format!("{name}.matrix"), AxisOp::Rm(1).into(), &[state])?[0]);
+        }
+        let within = match self.within {
+            Some(within) => {
+                let fact = bool::fact([batch, 1.to_dim(), 1.to_dim()]);
+                Some(scan.input("within", within, fact, scanned)?)
+            }
+            None => None,
+        };
+        let new = cell.step(
+            &mut |name, op, inputs| scan.wire(name, op, inputs),
+            step,
+            &matrices,
+            r,
+            recurrent_bias,
+        )?;
+        let mut outputs: Vec<OutputMapping<TDim>> = vec![];
+        let full = Some((0, ScanInfo { axis: 1, chunk }));
+        let mut results = vec![];
+        for (offset, (matrix, old)) in new.into_iter().zip(&states).enumerate() {
+            let name = cell.kind.states()[offset];
+            let mut new = scan.wire(&format!("{name}.new"), AxisOp::Add(1).into(), &[matrix])?[0];
+            let mut mapping = OutputMapping {
+                scan: full.filter(|_| offset == 0),
+                full_dim_hint: None,
+                last_value_slot: Some(1 + offset),
+                state: true,
+            };
+            if let Some(within) = within {
+                if offset == 0 {
+                    let zero = tensor3(&[[[0f32]]]).cast_to_dt(cell.dt)?.into_owned();
+                    let zero = scan.body.add_const("zero", zero)?;
+                    results.push(scan.wire("y", Iff.into(), &[within, new, zero])?[0]);
+                    mapping.scan = None;
+                    outputs.push(OutputMapping { scan: full, ..OutputMapping::default() });
+                }
+                let name = format!("{name}.kept");
+                new = scan.wire(&name, Iff.into(), &[within, new, *old])?[0];
+            }
+            results.push(new);
+            outputs.push(mapping);
+        }
+        scan.body.select_output_outlets(&results)?;
+        let mut op = Scan::new(scan.body, scan.mappings, outputs, 0)?;
+        // Each run starts from the initial states.
+        op.reset_every_turn = true;
+        let mut outlets = ctx.wire_all(&format!("{prefix}loop"), op, &scan.inputs)?;
+        outlets[0] = ctx.wire(&format!("{prefix}y"), AxisOp::Add(1), &[outlets[0]])?;
+        Ok(outlets)
+    }
+}
+
+/// A loop that is being put together.
+struct Loop {
+    body: TypedModel,
+    inputs: TVec<OutletId>,
+    mappings: Vec<InputMapping>,
+}
+
+impl Loop {
+    fn new(ctx: &LayerContext) -> Loop {
+        let body = TypedModel { symbols: ctx.model.symbols.clone(), ..TypedModel::default() };
+        Loop { body, inputs: tvec!(), mappings: vec![] }
+    }
+
+    /// Adds an input of the loop. `step` is the fact of what one step sees of it.
+    fn input(
+        &mut self,
+        name: &str,
+        outer: OutletId,
+        step: TypedFact,
+        mapping: InputMapping,
+    ) -> TractResult<OutletId> {
+        self.inputs.push(outer);
+        self.mappings.push(mapping);
+        self.body.add_source(name, step)
+    }
+
+    /// Adds an input of which each step sees all.
+    fn whole(&mut self, ctx: &LayerContext, name: &str, outer: OutletId) -> TractResult<OutletId> {
+        let fact = ctx.model.outlet_fact(outer)?.without_value();
+        self.input(name, outer, fact, InputMapping::Full)
+    }
+
+    fn wire(
+        &mut self,
+        name: &str,
+        op: Box<dyn TypedOp>,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        let name = self.body.unique_name(name).into_owned();
+        self.body.wire_node(name, op, inputs)
+    }
+}

@@ -1,0 +1,107 @@
+//! Elements in reverse, and rolled around.
+
+use tract_core::internal::*;
+use tract_core::ops::array::{Slice, TypedConcat};
+
+use super::chain::Chain;
+use super::common::FAR;
+use crate::operators::ReverseSequence;
+use crate::registry::Registry;
+use crate::translate::LayerContext;
+
+pub(super) fn register(registry: &mut Registry) {
+    registry.add("Roll", 7, roll);
+    registry.add("Reverse", 1, reverse);
+    registry.add("ReverseSequence", 1, reverse_sequence);
+}
+
+/// **Reverse-1**: `mode` says whether the second input has axes, or a boolean for each axis.
+fn reverse(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let shape = ctx.shape(0)?;
+    let axes = match ctx.attribute_among("mode", &[("index", false), ("mask", true)], None)? {
+        false => ctx.axes("reversed_axes", &ctx.integers(1, "reversed_axes")?, shape.len())?,
+        true => {
+            let mask = ctx.constant(1, "reversed_axes")?;
+            ensure!(
+                mask.datum_type() == DatumType::Bool && mask.shape() == [shape.len()],
+                "input 1 (reversed_axes) is {mask:?}, but must have a boolean for each of {} axes",
+                shape.len()
+            );
+            let mask = mask.try_as_plain_ram()?;
+            let mask = mask.as_slice::<bool>()?;
+            (0..shape.len()).filter(|axis| mask[*axis]).collect()
+        }
+    };
+    let mut chain = Chain::default();
+    for axis in axes {
+        chain.slice(ctx, axis, &shape[axis], [None, None], -1)?;
+    }
+    let data = ctx.input(0)?;
+    Ok(tvec!(chain.wire(ctx, data)?))
+}
+
+/// **ReverseSequence-1**: along `seq_axis`, as many elements as `seq_lengths` has for the position on
+/// `batch_axis`.
+fn reverse_sequence(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let shape = ctx.shape(0)?;
+    let batch_axis = ctx.axis("batch_axis", ctx.attribute_or("batch_axis", 0)?, shape.len())?;
+    let seq_axis = ctx.axis("seq_axis", ctx.attribute_or("seq_axis", 1)?, shape.len())?;
+    ensure!(batch_axis != seq_axis, "batch_axis and seq_axis are both {seq_axis}");
+    let lengths = ctx.shape(1)?;
+    ensure!(
+        lengths.len() == 1,
+        "input 1 (seq_lengths) has shape {lengths:?}, but must have rank 1"
+    );
+    ctx.equal(&shape[batch_axis], &lengths[0], "has a length for each batch")?;
+    let (data, mut lengths) = (ctx.number_input(0)?, ctx.input(1)?);
+    if ctx.type_of(lengths)?.is_float() {
+        lengths = ctx.cast("lengths", lengths, DatumType::I64)?;
+    }
+    let op = ReverseSequence { batch_axis, seq_axis };
+    ctx.finish(op, &[data, lengths])
+}
+
+/// **Roll-7**: what is shifted out at one end comes in at the other. An axis may come more than once, and its shifts
+/// add up; one shift is for all axes.
+fn roll(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(3..=3)?;
+    let shape = ctx.shape(0)?;
+    let (shifts, axes) = (ctx.integers(1, "shift")?, ctx.integers(2, "axes")?);
+    ensure!(
+        shifts.len() == axes.len() || shifts.len() == 1,
+        "shift has {} elements, but must have one, or as many as axes, which has {}",
+        shifts.len(),
+        axes.len()
+    );
+    let mut by_axis = vec![0i64; shape.len()];
+    for (number, axis) in axes.iter().enumerate() {
+        let axis = ctx.axis("axes", *axis, shape.len())?;
+        let shift = shifts[if shifts.len() == 1 { 0 } else { number }];
+        // A shift by the size is none.
+        let shift = match shape[axis].as_i64() {
+            Some(size) => shift.checked_rem(size).unwrap_or(0),
+            None => shift,
+        };
+        let sum = by_axis[axis].checked_add(shift).filter(|shift| shift.abs() <= FAR);
+        by_axis[axis] = sum.with_context(|| format!("shifts are too large: {shifts:?}"))?;
+    }
+    let mut outlet = ctx.input(0)?;
+    let rolled: Vec<usize> = (0..shape.len()).filter(|axis| by_axis[*axis] != 0).collect();
+    for (number, axis) in rolled.iter().enumerate() {
+        let (axis, dim, shift) = (*axis, &shape[*axis], by_axis[*axis]);
+        let split = match dim.as_i64() {
+            Some(0) => continue,
+            Some(size) => (-shift).rem_euclid(size).to_dim(),
+            None if shift > 0 => (dim.clone() - shift).simplify(),
+            None => (-shift).to_dim(),
+        };
+        let tail = Slice { axis, start: split.clone(), end: dim.clone() };
+        let head = Slice { axis, start: 0.to_dim(), end: split };
+        let parts = [ctx.wire("tail", tail, &[outlet])?, ctx.wire("head", head, &[outlet])?];
+        let suffix = if number + 1 == rolled.len() { "" } else { "rolled" };
+        outlet = ctx.wire(suffix, TypedConcat::new(axis), &parts)?;
+    }
+    Ok(tvec!(outlet))
+}

@@ -1,0 +1,188 @@
+//! Operations on sizes that have symbols. They give nothing where the result depends on values of symbols.
+
+use tract_core::broadcast::multi_broadcast;
+use tract_core::internal::*;
+use tract_ndarray::ArrayD;
+
+use crate::translate::LayerContext;
+
+/// Computes a constant element by element from two constants with symbols, if that is possible.
+pub(super) fn of_sizes<T: Datum>(
+    ctx: &mut LayerContext,
+    f: impl Fn(&TDim, &TDim) -> Option<T>,
+) -> TractResult<Option<OutletId>> {
+    let mut operands = tvec!();
+    for input in 0..ctx.input_count() {
+        let outlet = ctx.input(input)?;
+        let fact = ctx.model.outlet_fact(outlet)?;
+        let dt = fact.datum_type;
+        if fact.konst.is_none() || !(dt.is_tdim() || dt.is_integer()) {
+            return Ok(None);
+        }
+        operands.push((outlet, dt));
+    }
+    if operands.len() != 2 || operands.iter().all(|(_, dt)| !dt.is_tdim()) {
+        return Ok(None);
+    }
+    let mut tensors = tvec!();
+    for (outlet, _) in operands {
+        let outlet = ctx.cast("symbols", outlet, DatumType::TDim)?;
+        tensors.push(ctx.model.outlet_fact(outlet)?.konst.clone().context("it is a constant")?);
+    }
+    let shape = multi_broadcast(&[tensors[0].shape(), tensors[1].shape()])?;
+    let (a, b) = (tensors[0].to_plain_array_view::<TDim>()?, tensors[1].to_plain_array_view()?);
+    let not_broadcast = || format!("{:?} and {:?} cannot be broadcast", a.shape(), b.shape());
+    let a = a.broadcast(&*shape).with_context(not_broadcast)?;
+    let b = b.broadcast(&*shape).with_context(not_broadcast)?;
+    let pairs = a.iter().zip(b.iter());
+    let pair = |(a, b)| if are_sizes(a, b) { f(a, b) } else { None };
+    let Some(elements) = pairs.map(pair).collect::<Option<Vec<T>>>() else { return Ok(None) };
+    let tensor = ArrayD::from_shape_vec(&*shape, elements)?.into_tensor();
+    ctx.add_const("of_sizes", tensor).map(Some)
+}
+
+/// An operation on two sizes.
+pub(super) type OfSizes = fn(&TDim, &TDim) -> Option<TDim>;
+
+#[derive(Clone, Copy)]
+pub(super) enum Relation {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
+impl Relation {
+    /// Whether it holds between two sizes, if the answer is the same for all values of symbols.
+    pub fn of_sizes(self, a: &TDim, b: &TDim) -> Option<bool> {
+        let difference = (a.clone() - b).simplify();
+        let positive = if difference.prove_strict_positive() {
+            Some(true)
+        } else {
+            difference.prove_negative_or_zero().then_some(false)
+        };
+        let negative = if difference.prove_strict_negative() {
+            Some(true)
+        } else {
+            difference.prove_positive_or_zero().then_some(false)
+        };
+        let equal = match (positive, negative) {
+            (Some(false), Some(false)) => Some(true),
+            (Some(true), _) | (_, Some(true)) => Some(false),
+            _ => None,
+        };
+        match self {
+            Relation::Equal => equal,
+            Relation::NotEqual => equal.map(|equal| !equal),
+            Relation::Less => negative,
+            Relation::LessEqual => positive.map(|positive| !positive),
+            Relation::Greater => positive,
+            Relation::GreaterEqual => negative.map(|negative| !negative),
+        }
+    }
+}
+
+/// Numbers in sizes are below this, so that nothing overflows.
+const MOST: u64 = 1 << 31;
+
+/// The most terms of a size. Networks have few, but some operations double them.
+const MOST_TERMS: usize = 100;
+
+pub(super) fn are_sizes(a: &TDim, b: &TDim) -> bool {
+    [a, b].into_iter().all(|dim| terms(dim).is_some_and(|terms| terms <= MOST_TERMS))
+}
+
+/// The number of terms, or `None` if a number in them is too large.
+fn terms(dim: &TDim) -> Option<usize> {
+    let fits = |number: u64| (number < MOST).then_some(());
+    let sum = |dims: &[TDim]| dims.iter().try_fold(1usize, |sum, dim| sum.checked_add(terms(dim)?));
+    Some(match dim {
+        TDim::Sym(_) => 1,
+        TDim::Val(number) => fits(number.unsigned_abs()).map(|_| 1)?,
+        TDim::MulInt(number, dim) => fits(number.unsigned_abs()).and(terms(dim))? + 1,
+        TDim::Div(dim, number) => fits(*number).and(terms(dim))? + 1,
+        TDim::Ge(a, b) | TDim::Eq(a, b) => terms(a)?.checked_add(terms(b)?)?,
+        TDim::Add(dims)
+        | TDim::Mul(dims)
+        | TDim::Min(dims)
+        | TDim::Max(dims)
+        | TDim::Broadcast(dims) => sum(dims)?,
+    })
+}
+
+pub(super) fn add(a: &TDim, b: &TDim) -> Option<TDim> {
+    Some(a.clone() + b)
+}
+
+pub(super) fn subtract(a: &TDim, b: &TDim) -> Option<TDim> {
+    Some(a.clone() - b)
+}
+
+pub(super) fn multiply(a: &TDim, b: &TDim) -> Option<TDim> {
+    Some(a.clone() * b)
+}
+
+pub(super) fn power(a: &TDim, b: &TDim) -> Option<TDim> {
+    let exponent = b.as_i64().filter(|exponent| (0..=4).contains(exponent))?;
+    Some((0..exponent).fold(1.to_dim(), |power, _| power * a))
+}
+
+pub(super) fn squared_difference(a: &TDim, b: &TDim) -> Option<TDim> {
+    let difference = a.clone() - b;
+    Some(difference.clone() * &difference)
+}
+
+/// The quotient rounded towards zero, as `TDim` divides.
+pub(super) fn divide(a: &TDim, b: &TDim) -> Option<TDim> {
+    match b.as_i64() {
+        Some(0) => None,
+        Some(number) if number > 0 => Some(a.clone() / number as u64),
+        Some(number) => Some(-(a.clone() / number.unsigned_abs())),
+        // Where one is a multiple of the other.
+        None => a.maybe_div(b).ok().map(|(product, divisor)| product / divisor),
+    }
+}
+
+/// The quotient rounded down, whatever the sign of the dividend is.
+pub(super) fn floor_divide(a: &TDim, b: &TDim) -> Option<TDim> {
+    let number = match b.as_i64() {
+        Some(number) if number > 0 => number,
+        Some(_) => return None,
+        None => return divide(a, b).filter(|_| a.prove_positive_or_zero()),
+    };
+    let below = |dim: TDim| (dim + (number - 1)) / number as u64;
+    if a.prove_positive_or_zero() {
+        return Some(a.clone() / number as u64);
+    }
+    // Rounding up is written so: `-(-size / number)`.
+    if a.prove_negative_or_zero() {
+        return Some(-below(-a.clone()));
+    }
+    Some(a.clone().maxi(0.to_dim()) / number as u64 - below((-a.clone()).maxi(0.to_dim())))
+}
+
+pub(super) fn remainder(a: &TDim, b: &TDim) -> Option<TDim> {
+    Some(a.clone() - divide(a, b)? * b)
+}
+
+pub(super) fn floor_mod(a: &TDim, b: &TDim) -> Option<TDim> {
+    Some(a.clone() - floor_divide(a, b)? * b)
+}
+
+pub(super) fn maximum(a: &TDim, b: &TDim) -> Option<TDim> {
+    Some(match Relation::GreaterEqual.of_sizes(a, b) {
+        Some(true) => a.clone(),
+        Some(false) => b.clone(),
+        None => a.clone().maxi(b.clone()),
+    })
+}
+
+pub(super) fn minimum(a: &TDim, b: &TDim) -> Option<TDim> {
+    Some(match Relation::LessEqual.of_sizes(a, b) {
+        Some(true) => a.clone(),
+        Some(false) => b.clone(),
+        None => a.clone().mini(b.clone()),
+    })
+}
