@@ -205,7 +205,7 @@ fn errors_name_layer_input_and_range() {
     assert!(error.contains("in layer 2 \"transpose\" (Transpose, opset1): order is 2"), "{error}");
     assert!(error.contains("must be in [-2, 1] for rank 2"), "{error}");
     let error = with_order([0, 0]);
-    assert!(error.contains("order names axis 0 twice"), "{error}");
+    assert!(error.contains("order is [0, 0], but must name each axis once"), "{error}");
 }
 
 #[test]

@@ -46,6 +46,7 @@
 //! | `translate/attribute.rs` | what the text of an attribute means |
 //! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |
 //! | `operators/` | the operators that these need and tract does not have |
+//! | `nnef.rs` | some of these operators in NNEF archives, with the feature `nnef` |
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]

@@ -28,7 +28,7 @@ use crate::operators::range::Range;
 /// # fn main() -> TractResult<()> {
 /// let model = ir().model_for_path("models/range/inputs/model.xml")?.into_decluttered()?;
 ///
-/// let nnef = tract_nnef::nnef().with_tract_core().with_openvino().with_openvino_ir();
+/// let nnef = tract_nnef::nnef().with_openvino().with_openvino_ir();
 /// let mut archive = vec![];
 /// nnef.write(&model, &mut archive)?;
 /// let loaded = nnef.model_for_read(&mut &*archive)?;

@@ -178,6 +178,12 @@ fn edges(
             })
         };
         let (from, to) = (layer("from-layer")?, layer("to-layer")?);
+        ensure!(
+            layers[from].operation != "Result",
+            "an edge leads from {}, but a Result has no outputs{}",
+            layers[from],
+            place(node)
+        );
         let output = position(from, "from-port", &ports[from].outputs, "output")?;
         let input = position(to, "to-port", &ports[to].inputs, "input")?;
         let driven = inputs[to][input].replace(Source { layer: from, output });

@@ -7,8 +7,6 @@ use tract_core::internal::*;
 ///
 /// tract's own operator moves coordinates to the border before it takes the elements around them, which
 /// changes bicubic interpolation, and panics for coordinates that are far away.
-///
-/// NNEF has no such operator: a model with it cannot be saved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct GridSample {
     pub mode: Mode,

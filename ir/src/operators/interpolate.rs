@@ -8,8 +8,6 @@ use super::set_symbols;
 /// weight. The weights are computed once for each axis, and then applied to all of the data.
 ///
 /// tract's own `Resize` does not have all modes, and needs known sizes.
-///
-/// NNEF has no such operator: a model with it cannot be saved.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Interpolate {
     pub axes: TVec<Axis>,

@@ -1,26 +1,24 @@
-//! Operators that tract does not have, or that fail there for values that a model may have. They cannot be
-//! saved to NNEF.
+//! Operators that tract does not have, or that fail there for values that a model may have. Those in `nnef.rs`
+//! can be saved to NNEF; the others cannot.
 
 pub(crate) mod activation;
 pub(crate) mod adaptive_pool;
+pub(crate) mod addressing;
 pub(crate) mod arithmetic;
 pub(crate) mod control;
+pub(crate) mod equal_shape;
 pub(crate) mod fake_quantize;
+pub(crate) mod gather_elements;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
 pub(crate) mod opaque;
 pub(crate) mod range;
 pub(crate) mod reduction;
-mod reverse_sequence;
-mod scatter;
-mod take;
-mod top_k;
+pub(crate) mod reverse_sequence;
+pub(crate) mod scatter;
+pub(crate) mod take;
+pub(crate) mod top_k;
 pub(crate) mod variable;
-
-pub(crate) use reverse_sequence::ReverseSequence;
-pub(crate) use scatter::{Addressing, GatherElements, Reduction, Scatter};
-pub(crate) use take::{DynSlice, PadMode, Positions, Take, numpy_slice};
-pub(crate) use top_k::TopK;
 
 use tract_core::internal::*;
 

@@ -6,7 +6,7 @@ use tract_ndarray::Axis;
 ///
 /// tract adds integers as `i32` whatever their type, knows no mean of them, and divides by the size of the
 /// last axis. Here integers wrap around at the ends of their own type, and a mean of them is rounded towards
-/// zero. Reduced axes stay, of size 1. It cannot be saved to NNEF.
+/// zero. Reduced axes stay, of size 1.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Reduction {
     /// Ascending.
@@ -25,11 +25,11 @@ pub(crate) enum Reducer {
 
 /// What can be reduced.
 trait Element: Datum {
-    /// The result for an empty row.
+    /// The reduction of an empty row.
     fn of_nothing(reducer: Reducer) -> Self;
-    /// Two elements as one. Those of a mean are added.
+    /// Reduces two elements to one. Those of a mean are added.
     fn combine(reducer: Reducer, a: Self, b: &Self) -> Self;
-    /// A sum of elements as their mean.
+    /// The mean of elements, from their sum.
     fn divided(self, count: usize) -> Self;
 }
 
@@ -55,7 +55,7 @@ macro_rules! integers {
             }
 
             fn divided(self, count: usize) -> Self {
-                // Not further from zero than the sum.
+                // This is not further from zero than the sum.
                 (i128::from(self) / count.max(1) as i128) as Self
             }
         }

@@ -2,7 +2,7 @@ use tract_core::internal::*;
 
 use super::integers;
 
-/// The first elements along an axis in the opposite order: as many as there are in the second input for the
+/// ReverseSequence-1: reverses the first elements along an axis. The second input says how many, for each
 /// position on another axis.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ReverseSequence {

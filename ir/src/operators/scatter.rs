@@ -1,22 +1,9 @@
-//! Elements that are written to, or read from, places that indices name.
-
 use tract_core::internal::*;
-use tract_openvino::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
 
+use super::addressing::{Addressing, Places};
 use super::{dispatch_number, integers};
 
-/// What `indices` say of the places in `data`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Addressing {
-    /// The coordinate on this axis, for each element. The others are those of the index itself.
-    Elements(usize),
-    /// A coordinate on this axis, for all elements that have it.
-    Slices(usize),
-    /// The first coordinates: as many as the last axis of `indices` is long.
-    Tuples,
-}
-
-/// What becomes of an element that is there already.
+/// How an update and the element that is there become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reduction {
     None,
@@ -28,140 +15,10 @@ pub(crate) enum Reduction {
     Mean,
 }
 
-/// Negative indices count from the end, as in OpenVINO's implementation; others out of range are errors.
-const POLICY: IndexPolicy =
-    IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Error };
-
-/// The places in `data`, in the order of the elements of `indices`: where each begins, and how many elements
-/// each has.
-struct Places {
-    starts: Vec<usize>,
-    block: usize,
-}
-
-impl Addressing {
-    /// The shape of what is written.
-    pub fn updates_shape<D: DimLike>(self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
-        Ok(match self {
-            Addressing::Elements(axis) => {
-                ensure!(
-                    data.len() == indices.len() && axis < data.len(),
-                    "indices have rank {}, but must have that of data, which is {}",
-                    indices.len(),
-                    data.len()
-                );
-                indices.into()
-            }
-            Addressing::Slices(axis) => {
-                ensure!(axis < data.len(), "there is no axis {axis}");
-                [&data[..axis], indices, &data[axis + 1..]].concat().into()
-            }
-            Addressing::Tuples => {
-                let (tuple, leading) = indices.split_last().context("indices have rank 0")?;
-                let tuple = tuple.to_usize().ok().filter(|tuple| *tuple <= data.len());
-                let tuple = tuple.with_context(|| {
-                    format!(
-                        "the last dimension of indices must be known, and in [0, {}]: their shape is \
-                         {indices:?}",
-                        data.len()
-                    )
-                })?;
-                [leading, &data[tuple..]].concat().into()
-            }
-        })
-    }
-
-    fn places(
-        self,
-        operator: &'static str,
-        data: &[usize],
-        indices_shape: &[usize],
-        indices: &[i64],
-    ) -> TractResult<Places> {
-        let resolve = |number: usize, axis: usize| {
-            POLICY.resolve(indices[number], data[axis]).ok_or_else(|| IndexOutOfRange {
-                operator,
-                position: coordinates(number, indices_shape),
-                value: indices[number].into(),
-                axis,
-                size: data[axis],
-                negative: NegativeIndex::FromEnd,
-            })
-        };
-        let strides = Tensor::natural_strides(data);
-        let stride = |axis: usize| strides[axis] as usize;
-        let mut starts = vec![];
-        let mut block = 1;
-        match self {
-            Addressing::Elements(axis) => {
-                let others = || (0..data.len()).filter(|it| *it != axis);
-                ensure!(
-                    indices.is_empty() || others().all(|it| indices_shape[it] <= data[it]),
-                    "{operator}: indices have shape {indices_shape:?}, which is larger than that of data, \
-                     {data:?}, not only on axis {axis}"
-                );
-                starts.reserve_exact(indices.len());
-                let last = data.len() - 1;
-                let row = indices_shape[last].max(1);
-                for first in (0..indices.len()).step_by(row) {
-                    let begin: usize = coordinates(first, indices_shape)
-                        .iter()
-                        .enumerate()
-                        .filter(|(it, _)| *it != axis)
-                        .map(|(it, coordinate)| coordinate * stride(it))
-                        .sum();
-                    for column in 0..row {
-                        let along = resolve(first + column, axis)? * stride(axis);
-                        starts.push(begin + along + if axis == last { 0 } else { column });
-                    }
-                }
-            }
-            Addressing::Slices(axis) => {
-                block = stride(axis);
-                let outer: usize = data[..axis].iter().product();
-                let positions: Vec<usize> = (0..indices.len())
-                    .map(|number| resolve(number, axis))
-                    .collect::<Result<_, _>>()?;
-                for row in 0..outer {
-                    let row = row * data[axis];
-                    starts.extend(positions.iter().map(|position| (row + position) * block));
-                }
-            }
-            Addressing::Tuples => {
-                let (&tuple, leading) =
-                    indices_shape.split_last().context("indices have rank 0")?;
-                block = data[tuple..].iter().product();
-                for number in 0..leading.iter().product() {
-                    let start = (0..tuple)
-                        .map(|axis| Ok(resolve(number * tuple + axis, axis)? * stride(axis)))
-                        .sum::<Result<usize, IndexOutOfRange>>()?;
-                    starts.push(start);
-                }
-            }
-        }
-        Ok(Places { starts, block })
-    }
-}
-
-/// The coordinates of an element.
-fn coordinates(mut number: usize, shape: &[usize]) -> Vec<usize> {
-    let mut coordinates: Vec<usize> = shape
-        .iter()
-        .rev()
-        .map(|size| {
-            let coordinate = number % size;
-            number /= size;
-            coordinate
-        })
-        .collect();
-    coordinates.reverse();
-    coordinates
-}
-
-/// OpenVINO's operations that write: a copy of `data` with other elements at some places.
+/// OpenVINO's operations that write: the output is `data` with other elements at some places.
 ///
-/// Inputs are `data`, `indices` and `updates`. They write in the order of `indices`, so that the last one stays
-/// where several meet.
+/// Inputs are `data`, `indices` and `updates`. Updates are written in the order of `indices`. If several have
+/// one place, the last one stays.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Scatter {
     pub operator: &'static str,
@@ -246,12 +103,12 @@ fn replace_bytes(data: &mut Tensor, updates: &Tensor, places: &Places) -> TractR
     Ok(())
 }
 
-/// What reductions do with numbers. Sums and products of integers wrap, as in OpenVINO.
+/// The arithmetic of reductions. Sums and products of integers wrap around, as in OpenVINO.
 trait Number: Datum + Copy + PartialOrd {
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
-    /// The quotient by a number of elements, which integers round down.
+    /// The quotient by a number of elements. That of integers is rounded down.
     fn mean_of(self, count: u32) -> Self;
 }
 
@@ -313,7 +170,7 @@ fn reduce<T: Number>(
     let updates = updates.as_slice::<T>()?;
     let mut data = data.try_as_plain_ram_mut()?;
     let data = data.as_slice_mut::<T>()?;
-    // How many numbers each element has in it.
+    // How many numbers were added to each element.
     let counted = op.reduction == Reduction::Mean || !op.use_init_val;
     let mut counts = vec![op.use_init_val as u32; if counted { data.len() } else { 0 }];
     for (number, start) in places.starts.iter().enumerate() {
@@ -359,85 +216,12 @@ impl TypedOp for Scatter {
     as_op!();
 }
 
-/// OpenVINO's GatherElements: the elements of `data` at the places that `indices` name, one for each.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct GatherElements {
-    pub axis: usize,
-}
-
-impl Op for GatherElements {
-    fn name(&self) -> StaticName {
-        "GatherElements".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("axis: {}", self.axis)])
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for GatherElements {
-    op_out_of_plan!();
-
-    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        let (data, indices) = args_2!(inputs);
-        let addressing = Addressing::Elements(self.axis);
-        let shape = addressing.updates_shape(data.shape(), indices.shape())?;
-        let numbers = integers(&indices, ctx.symbols)?;
-        let places =
-            addressing.places("GatherElements", data.shape(), indices.shape(), &numbers)?;
-        let dt = data.datum_type();
-        if dt.is_tdim() {
-            return Ok(tvec!(read_sizes(&data, &places, &shape)?.into_tvalue()));
-        }
-        ensure!(dt.is_copy(), "elements of type {dt:?} cannot be moved");
-        let mut output = Tensor::zero_dt(dt, &shape)?;
-        let source = data.try_as_plain_ram()?;
-        let source = source.as_bytes();
-        {
-            let mut target = output.try_as_plain_ram_mut()?;
-            let target = target.as_bytes_mut();
-            match dt.size_of() {
-                1 => read_bytes::<1>(source, target, &places),
-                2 => read_bytes::<2>(source, target, &places),
-                4 => read_bytes::<4>(source, target, &places),
-                8 => read_bytes::<8>(source, target, &places),
-                size => bail!("elements of {size} bytes cannot be moved"),
-            }
-        }
-        Ok(tvec!(output.into_tvalue()))
-    }
-}
-
-fn read_sizes(data: &Tensor, places: &Places, shape: &[usize]) -> TractResult<Tensor> {
-    let data = data.try_as_plain_ram()?;
-    let data = data.as_slice::<TDim>()?;
-    let sizes: Vec<TDim> = places.starts.iter().map(|start| data[*start].clone()).collect();
-    tensor1(&sizes).into_shape(shape)
-}
-
-fn read_bytes<const SIZE: usize>(source: &[u8], target: &mut [u8], places: &Places) {
-    let (source, target) = (source.as_chunks::<SIZE>().0, target.as_chunks_mut::<SIZE>().0);
-    for (element, start) in target.iter_mut().zip(&places.starts) {
-        *element = source[*start];
-    }
-}
-
-impl TypedOp for GatherElements {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let [data, indices] = *inputs else { bail!("there are {} inputs", inputs.len()) };
-        let addressing = Addressing::Elements(self.axis);
-        let shape = addressing.updates_shape(&data.shape.to_tvec(), &indices.shape.to_tvec())?;
-        Ok(tvec!(data.datum_type.fact(shape)))
-    }
-
-    as_op!();
-}
-
 #[cfg(test)]
 mod tests {
+    use tract_openvino::IndexOutOfRange;
+
     use super::*;
+    use crate::operators::gather_elements::GatherElements;
 
     fn run(op: &dyn EvalOp, inputs: &[Tensor]) -> TractResult<Tensor> {
         let inputs = inputs.iter().map(|input| input.clone().into_tvalue()).collect();

@@ -9,23 +9,23 @@ use super::{integers, set_symbols};
 pub(crate) enum Positions {
     /// `first`, `first + step` and so on: `len` of them.
     Stride { first: TDim, step: i64, len: TDim },
-    /// All, with `before` and `after` more around them. Negative numbers take some away.
+    /// All, with `before` more in front and `after` more behind. Negative numbers take some away.
     Pad { mode: PadMode, before: TDim, after: TDim },
 }
 
-/// What stands around the elements.
+/// Which elements a pad has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PadMode {
     /// The element at the border.
     Edge,
-    /// The elements mirrored at the one at the border.
+    /// The elements mirrored at the last one, which does not come twice.
     Reflect,
-    /// The elements mirrored at the border, so that the one there comes twice.
+    /// The elements mirrored at the border, so that the last one comes twice.
     Symmetric,
 }
 
 impl Positions {
-    /// How many elements they are, on an axis of this size.
+    /// The number of positions on an axis of this size.
     pub fn len(&self, dim: &TDim) -> TDim {
         match self {
             Positions::Stride { len, .. } => len.clone(),
@@ -109,7 +109,7 @@ fn take(
     Ok(output)
 }
 
-/// Elements along an axis whose size is a symbol.
+/// Takes elements along an axis whose size is a symbol.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Take {
     pub axis: usize,
@@ -164,20 +164,20 @@ pub(crate) fn numpy_slice(dim: usize, start: i64, stop: i64, step: i64) -> (usiz
     if distance <= 0 || step == 0 {
         return (0, 0);
     }
-    // An element is there, so that `start` is a position.
+    // There is an element, so that `start` is a position.
     (start as usize, (distance as u128).div_ceil(step.unsigned_abs() as u128) as usize)
 }
 
 /// A slice whose bounds are only known when it runs: NumPy's `start:stop:step`.
 ///
-/// Inputs are `data`, `start` and `stop`. tract's operator of this name takes bounds only that are positions.
+/// Inputs are `data`, `start` and `stop`. tract's operator of this name only takes bounds that are positions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct DynSlice {
     pub axis: usize,
     /// Which element of `start` and `stop` is meant; `None` is an end of the axis.
     pub elements: [Option<usize>; 2],
     pub step: i64,
-    /// The size of the output: a symbol of this node alone.
+    /// The size of the output: a symbol that only this node has.
     pub len: TDim,
 }
 

@@ -12,9 +12,9 @@ use super::{dispatch_number, integers, set_symbols};
 pub(crate) struct TopK {
     pub axis: usize,
     pub greatest: bool,
-    /// Whether the elements come in the order in which they are in the input, and not by value.
+    /// Whether the output has the order of the input, and not that of the values.
     pub by_position: bool,
-    /// A constant, or a symbol of this node alone.
+    /// A constant, or a symbol that only this node has.
     pub k: TDim,
     pub k_is_input: bool,
 }
@@ -67,7 +67,7 @@ fn top_k<T: Datum + Copy + PartialOrd + Default>(
     let (mut values, mut positions) = (vec![T::default(); volume], vec![0i64; volume]);
     let data = data.try_as_plain_ram()?;
     let data = data.as_slice::<T>()?;
-    // Blocks are as long as there is something to take.
+    // Without anything to take there are no blocks.
     let blocks = if volume == 0 { 0 } else { data.len() / (size * inner) };
     let mut line: Vec<(T, usize)> = Vec::with_capacity(size);
     let by_value = |a: &(T, usize), b: &(T, usize)| {

@@ -42,10 +42,8 @@ impl fmt::Debug for Variable {
     }
 }
 
-/// The value of a variable: the last that it was given in this state, or the input, or zeros where there is
-/// no input.
-///
-/// It cannot be saved to NNEF.
+/// Reads a variable: the last value that was assigned to it in this state. Before that it is the input, or
+/// zeros if there is no input.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadValue {
     pub variable: Arc<Variable>,
@@ -111,13 +109,13 @@ impl TypedOp for ReadValue {
 #[derive(Debug)]
 struct ReadState {
     variable: Arc<Variable>,
-    /// The session that the value is kept for. Another is met after tract's state was cloned.
+    /// The session that the value is kept for. It changes when tract's state was cloned.
     session: SessionId,
     /// The value that the original had when it was cloned.
     taken: Option<TValue>,
 }
 
-/// A clone goes on with the value that there is, and the two do not see each other from then on.
+/// A clone starts with the value of the original. From then on they do not share values.
 impl Clone for ReadState {
     fn clone(&self) -> ReadState {
         ReadState {
@@ -147,7 +145,7 @@ impl OpState for ReadState {
         let value = match kept.or_else(|| inputs.into_iter().next()) {
             Some(value) => value,
             None => {
-                // Dimensions that nobody knows are 0 at first.
+                // Dimensions that are not known are 0 at first.
                 let dims =
                     op.shape.iter().map(|dim| dim.eval(ctx.symbols).to_usize().unwrap_or_default());
                 Tensor::zero_dt(op.datum_type, &dims.collect::<TVec<_>>())?.into_tvalue()
@@ -173,11 +171,9 @@ impl OpState for ReadState {
     }
 }
 
-/// Gives variables new values, when all that reads them has run. The inputs are the new values, as many as
-/// there are variables; what the variables are read by; and the network's outputs, which pass through, so
-/// that no output can be had without the new values.
-///
-/// It cannot be saved to NNEF.
+/// Assigns values to variables, after all nodes that read them. The inputs are a value for each variable; the
+/// outputs of the nodes that read variables; and the outputs of the network. These pass through, so that no
+/// output can be computed without assigning the values.
 #[derive(Debug, Clone)]
 pub(crate) struct Assign {
     pub variables: Vec<Arc<Variable>>,

@@ -37,12 +37,12 @@ fn shuffle_channels(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 fn depth_and_space(ctx: &LayerContext) -> TractResult<(TVec<TDim>, usize, bool)> {
     ctx.expect_inputs(1..=1)?;
     let shape = ctx.shape(0)?;
-    ensure!(shape.len() >= 3, "data have rank {}, but must have 3 at least", shape.len());
+    ensure!(shape.len() >= 3, "the data has rank {}, but must have rank 3 or more", shape.len());
     let block: usize = ctx.attribute_or("block_size", 1)?;
     let channels = block.checked_pow((shape.len() - 2) as u32).filter(|it| *it <= FAR as usize);
     ensure!(
         block > 0 && channels.is_some(),
-        "block_size is {block}, but must be 1 at least, and less than the number of channels"
+        "block_size is {block}, but must be 1 or more, and not larger than the number of channels"
     );
     let modes = [("blocks_first", true), ("depth_first", false)];
     Ok((shape, block, ctx.attribute_among("mode", &modes, None)?))
@@ -104,7 +104,7 @@ fn batch_and_space(ctx: &LayerContext, names: [&str; 2]) -> TractResult<BatchAnd
     let shape = ctx.shape(0)?;
     let block = ctx.integers(1, "block_shape")?;
     let borders = [ctx.integers(2, names[0])?, ctx.integers(3, names[1])?];
-    ensure!(shape.len() >= 2, "data have rank {}, but must have 2 at least", shape.len());
+    ensure!(shape.len() >= 2, "the data has rank {}, but must have rank 2 or more", shape.len());
     for (name, list) in [("block_shape", &block), (names[0], &borders[0]), (names[1], &borders[1])]
     {
         let least = if name == "block_shape" { 1 } else { 0 };
@@ -119,7 +119,9 @@ fn batch_and_space(ctx: &LayerContext, names: [&str; 2]) -> TractResult<BatchAnd
         block.iter().map(|block| usize::try_from(*block)).collect::<Result<_, _>>()?;
     let product = block.iter().try_fold(1usize, |product, block| product.checked_mul(*block));
     let product = product.filter(|product| *product <= FAR as usize);
-    let product = product.with_context(|| format!("block_shape is too large: {block:?}"))?;
+    let product = product.with_context(|| {
+        format!("block_shape is {block:?}, but its product must be {FAR} or less")
+    })?;
     let border = |axis: usize| [borders[0][axis].to_dim(), borders[1][axis].to_dim()];
     let borders = (0..shape.len()).map(border).collect();
     Ok((shape, block, product, borders))
@@ -148,7 +150,7 @@ fn batch_to_space(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let (dim, end) = (&shape[axis], shape[axis].clone() - end);
         ensure!(
             (end.clone() - &begin).as_i64().is_none_or(|len| len >= 0),
-            "the crops of axis {axis} are more than it has, which is {dim}"
+            "the crops of axis {axis} are larger than its size, which is {dim}"
         );
         chain.contiguous(axis, dim, begin, end);
     }
@@ -183,14 +185,14 @@ fn space_to_batch(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 
 /// Divides a size that must be a multiple of a number.
 fn divide(dim: &TDim, by: usize, what: &str) -> TractResult<TDim> {
-    ensure!(by > 0, "{what} {dim} would be divided by 0");
+    ensure!(by > 0, "{what} is {dim}, and would be divided by 0");
     let quotient = dim.clone() / by;
     let product = (quotient.clone() * by).simplify();
     match dim.as_i64() {
-        Some(_) => ensure!(product == *dim, "{what} {dim} is no multiple of {by}"),
+        Some(_) => ensure!(product == *dim, "{what} is {dim}, but must be a multiple of {by}"),
         None => ensure!(
             product == *dim,
-            "{what} {dim} must be a multiple of {by}: give the input a size, or a multiple like {by}*h"
+            "{what} is {dim}, but must be a multiple of {by}: give the input a size, or a multiple like {by}*h"
         ),
     }
     Ok(quotient.simplify())

@@ -20,13 +20,17 @@ fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let inputs = ctx.unify(&inputs)?;
     let shapes =
         inputs.iter().map(|input| ctx.shape_of(*input)).collect::<TractResult<Vec<_>>>()?;
-    let first = shapes.first().context("there are no inputs, but must be one at least")?;
+    let first = shapes.first().context("there are no inputs, but must be 1 or more")?;
     let axis = ctx.axis("axis", ctx.attribute("axis")?, first.len())?;
-    for shape in &shapes[1..] {
+    let mut agreed = tvec!(inputs[0]);
+    for (input, shape) in inputs.iter().zip(&shapes).skip(1) {
         let doing = format!("concatenates on axis {axis}");
         ctx.equal_shapes(first, shape, Some(axis), &doing)?;
+        let mut wanted = first.clone();
+        wanted[axis] = shape[axis].clone();
+        agreed.push(ctx.with_shape(*input, wanted)?);
     }
-    ctx.finish(TypedConcat::new(axis), &inputs)
+    ctx.finish(TypedConcat::new(axis), &agreed)
 }
 
 /// **Split-1**: `num_splits` equal parts of an axis. If the size is not known, whether it can be divided is
@@ -39,13 +43,16 @@ fn split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let outputs = i64::try_from(ctx.layer().outputs.len())?;
     ensure!(
         count > 0 && count <= outputs.max(1),
-        "num_splits is {count}, but must be 1 at least, and there are {outputs} outputs"
+        "num_splits is {count}, but must be 1 or more, and there are {outputs} outputs"
     );
     let dim = &shape[axis];
     let part = (dim.clone() / count).simplify();
     let rest = (dim.clone() - part.clone() * count).simplify();
     if let Some(size) = dim.as_i64() {
-        ensure!(rest.is_zero(), "dimension {size} is no multiple of num_splits, which is {count}");
+        ensure!(
+            rest.is_zero(),
+            "the dimension is {size}, but must be a multiple of num_splits, which is {count}"
+        );
     }
     let bounds = |number: i64| {
         // A rest moves the last part beyond the end of the axis, so that running the model fails.
@@ -72,7 +79,7 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         match length.as_i64() {
             Some(-1) => ensure!(
                 rest.replace(number).is_none(),
-                "split_lengths has more than one -1: {lengths:?}"
+                "split_lengths is {lengths:?}, but may have one -1 only"
             ),
             Some(length) if !(0..=FAR).contains(&length) => {
                 bail!("split_lengths[{number}] is {length}, but must be -1, or 0 or more")
@@ -86,7 +93,7 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             let length = (dim.clone() - &sum).simplify();
             ensure!(
                 length.as_i64().is_none_or(|length| length >= 0),
-                "split_lengths are {lengths:?}, which is more than the dimension has, {dim}"
+                "split_lengths is {lengths:?}, which is more than the dimension, {dim}"
             );
             lengths[rest] = length;
         }

@@ -1,4 +1,4 @@
-//! Convolutions and their transposes. Data is [N, C, spatial axes].
+//! Convolutions and transposed convolutions. The data is `[N, C, spatial axes]`.
 
 use tract_core::internal::*;
 use tract_core::ops::array::{Pad, PadMode, Slice};
@@ -165,6 +165,13 @@ pub(super) fn padded(
     ctx.wire(suffix, Pad { pads, mode: PadMode::Constant(zero) }, &[data])
 }
 
+/// The number of spatial axes of the data.
+pub(super) fn spatial_axes(ctx: &LayerContext) -> TractResult<usize> {
+    let rank = ctx.rank(0)?;
+    ensure!((3..=5).contains(&rank), "the data has rank {rank}, but must have rank 3, 4 or 5");
+    Ok(rank - 2)
+}
+
 /// The size of an axis of weights.
 fn known(dim: &TDim) -> TractResult<usize> {
     dim.to_usize().with_context(|| {
@@ -184,27 +191,22 @@ struct Filters {
 
 impl Filters {
     fn new(ctx: &mut LayerContext, grouped: bool) -> TractResult<Filters> {
-        let (data, weights) = (ctx.fact(0)?, ctx.shape(1)?);
-        let spatial = data.rank().checked_sub(2).filter(|spatial| (1..=3).contains(spatial));
-        let spatial = spatial.with_context(|| {
-            format!("the data has rank {}, but must have rank 3, 4 or 5", data.rank())
-        })?;
+        let weights = ctx.shape(1)?;
+        let spatial = spatial_axes(ctx)?;
         let leading = 2 + usize::from(grouped);
         ensure!(
             weights.len() == spatial + leading,
-            "the weights have rank {}, but must have rank {} for data of rank {}",
+            "the weights have rank {}, but must have rank {} for data with {spatial} spatial axes",
             weights.len(),
-            spatial + leading,
-            data.rank()
+            spatial + leading
         );
-        let (dt, weights_dt) = (data.datum_type, ctx.datum_type(1)?);
+        let (dt, weights_dt) = (ctx.expect_floats(0, "data")?, ctx.datum_type(1)?);
         ensure!(
-            dt.is_float() && weights_dt == dt,
-            "data of type {dt:?} with weights of type {weights_dt:?} is not supported: both must be of one \
-             type of floats"
+            weights_dt == dt,
+            "the weights are of type {weights_dt:?}, but must be of the type of the data, {dt:?}"
         );
         let sizes: TVec<usize> = weights.iter().map(known).collect::<TractResult<_>>()?;
-        ensure!(!sizes.contains(&0), "the weights have no elements: their shape is {sizes:?}");
+        ensure!(!sizes.contains(&0), "the weights have shape {sizes:?}, but must have elements");
         let outlet = ctx.input(1)?;
         let mut outlet = ctx.single("filters_single", outlet)?;
         if !grouped {
@@ -259,7 +261,7 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
         let end = size.clone() + end;
         ensure!(
             end.to_i64().map_or(true, |end| -begin < end),
-            "negative pads leave nothing of spatial axis {}, which has size {size}",
+            "negative pads leave nothing of spatial axis {}, whose size is {size}",
             axis - 2
         );
         data = ctx.wire("crop", Slice::new(axis, -begin, end), &[data])?;
@@ -352,15 +354,15 @@ impl Crops {
             let surplus = (full - &wanted[axis]).simplify();
             let surplus = surplus.to_i64().with_context(|| {
                 format!(
-                    "output_shape has {} for spatial axis {axis} of size {}: the pads depend on the sizes of \
-                     the inputs: give these",
+                    "output_shape has {} for spatial axis {axis} of size {}, so that the pads depend on the \
+                     sizes of the inputs: give these",
                     wanted[axis], sizes[axis]
                 )
             })?;
             ensure!(
                 surplus.abs() <= MOST,
-                "output_shape has {} for spatial axis {axis} of size {}, which is too far from what comes \
-                 of it without pads",
+                "output_shape has {} for spatial axis {axis} of size {}, which would need pads that \
+                 are too large",
                 wanted[axis],
                 sizes[axis]
             );

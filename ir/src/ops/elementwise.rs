@@ -116,9 +116,7 @@ pub(super) fn aligned(ctx: &mut LayerContext, outlets: &[OutletId]) -> TractResu
                     None => ctx.attribute_or("auto_broadcast_axis", 0i64)?,
                 };
                 let most = to.len().checked_sub(shape.len()).with_context(|| {
-                    format!(
-                        "auto_broadcast is pdpd, but the rank of {shape:?} is above that of {to:?}"
-                    )
+                    format!("auto_broadcast is pdpd, but {shape:?} has a higher rank than {to:?}")
                 })?;
                 let first = if axis == -1 { Some(most) } else { usize::try_from(axis).ok() };
                 let first = first.filter(|first| *first <= most).with_context(|| {
@@ -163,7 +161,8 @@ fn unannotated(ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId
 
 // Arithmetic.
 
-/// Arithmetic with an operator for floats and one for integers.
+/// **Power-1**, **Mod-1**, **FloorMod-1**, **Maximum-1**, **Minimum-1**: with an operator for floats and one
+/// for integers. The remainder of Mod has the sign of the dividend, that of FloorMod the sign of the divisor.
 fn arithmetic(
     ctx: &mut LayerContext,
     sizes: OfSizes,
@@ -291,7 +290,10 @@ fn shift(ctx: &mut LayerContext, operation: Arithmetic) -> TractResult<TVec<Outl
 
 // One tensor.
 
-/// An operation of one tensor for which tract has an operator.
+/// **LogicalNot-1**, **BitwiseNot-13**, **Abs-1**, **Negative-1**, **Sign-1**, **Floor-1**, **Ceiling-1**,
+/// **Exp-1**, **Log-1**, **Sqrt-1**, **Erf-1**, **Sin-1**, **Cos-1**, **Tan-1**, **Asin-1**, **Acos-1**,
+/// **Atan-1**, **Sinh-1**, **Cosh-1**, **Asinh-4**, **Acosh-4**, **Atanh-4**, **IsNaN-10**, **Sigmoid-1**,
+/// **Tanh-1**, **HSwish-4**, **Mish-4**, **SoftPlus-4**: one operator, element by element.
 pub(super) fn unary(ctx: &mut LayerContext, op: ElementWiseOp) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let input = ctx.input(0)?;

@@ -8,7 +8,10 @@ use tract_core::ops::logic::{Iff, comp_eq};
 use tract_onnx_opl::non_zero::NonZero;
 use tract_openvino::{Gather, GatherNdRevision, GatherRevision, Operation, Revision};
 
-use crate::operators::{Addressing, GatherElements, Reduction, Scatter, TopK};
+use crate::operators::addressing::Addressing;
+use crate::operators::gather_elements::GatherElements;
+use crate::operators::scatter::{Reduction, Scatter};
+use crate::operators::top_k::TopK;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -120,7 +123,7 @@ fn scatter(
     let reduction = match reduction {
         Reduction::Sum | Reduction::Max => Reduction::Max,
         Reduction::Prod | Reduction::Min => Reduction::Min,
-        _ => bail!("attribute reduction is not for booleans"),
+        _ => bail!("attribute reduction is {reduction:?}, which is not supported for booleans"),
     };
     let data = ctx.cast("data", data, DatumType::U8)?;
     let updates = ctx.cast("updates", updates, DatumType::U8)?;

@@ -29,7 +29,7 @@ fn padded_data(ctx: &mut LayerContext) -> TractResult<OutletId> {
         );
         pads.resize(rank, 0);
         if let Some(pad) = pads.iter().find(|pad| **pad > i32::MAX as usize) {
-            bail!("attribute {name} has {pad}, which is too large")
+            bail!("attribute {name} has {pad}, but pads must be {} or less", i32::MAX)
         }
         Ok(pads)
     };
@@ -191,7 +191,7 @@ fn positions(
 ) -> TractResult<TVec<usize>> {
     ensure!(
         numbers == axes.len(),
-        "there are {numbers} {name}, but {} axes that are resized: {axes:?}",
+        "there are {numbers} {name}, but must be one for each of the {} axes {axes:?}",
         axes.len()
     );
     let rank = ctx.shape_of(data)?.len();
@@ -206,7 +206,7 @@ fn scaled_size(size: &TDim, scale: f32) -> TractResult<TDim> {
         let scaled = (size as f32 * (scale + 1e-6)).floor();
         ensure!(
             scaled <= i32::MAX as f32,
-            "an axis of size {size} with scale {scale} is too large"
+            "an axis of size {size} is scaled by {scale}, which is too large"
         );
         return Ok((scaled as i64).to_dim());
     }
@@ -218,7 +218,7 @@ fn scaled_size(size: &TDim, scale: f32) -> TractResult<TDim> {
         (is && product <= f64::from(i32::MAX)).then_some((product as i64, divisor))
     });
     let (product, divisor) = fraction.with_context(|| {
-        format!("a size of {size} cannot be scaled by {scale}, which is no simple fraction: give the size")
+        format!("size {size} is scaled by {scale}, which is no simple fraction: give the size")
     })?;
     Ok((size.clone() * product / u64::from(divisor)).simplify())
 }

@@ -26,8 +26,8 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("ScaledDotProductAttention", 13, scaled_dot_product_attention);
 }
 
-/// **MatMul-1**: NumPy's product of matrices. `transpose_a` and `transpose_b` swap the last two axes; of
-/// vectors they do nothing.
+/// **MatMul-1**: NumPy's product of matrices. `transpose_a` and `transpose_b` swap the last two axes, unless
+/// the input is a vector.
 fn mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let transpose_a = ctx.attribute_or("transpose_a", false)?;
@@ -37,7 +37,7 @@ fn mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(product(ctx, "", [a, b], [transpose_a, transpose_b])?))
 }
 
-/// The product of matrices, in which each of the two may be transposed. Batches broadcast.
+/// The product of matrices. Each of the two may be transposed. Batches are broadcast.
 fn product(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -52,7 +52,7 @@ fn product(
     let batch_rank = ctx.broadcast_shapes(&batches)?.len();
     let batches = ellipsis(batch_rank, "kmn")?;
     let batch = |rank: usize| batches[batch_rank - rank..].iter().collect::<String>();
-    // A vector is one row on the left, one column on the right, which the result has not.
+    // A vector is a row on the left and a column on the right. The result does not have that axis.
     let (mut labels, mut output) = ([String::new(), String::new()], batch(batch_rank));
     for (number, matrix) in [['m', 'k'], ['k', 'n']].into_iter().enumerate() {
         let rank = shapes[number].len();
@@ -71,17 +71,20 @@ fn product(
     contract(ctx, suffix, inputs, [&labels[0], &labels[1]], &output)
 }
 
-/// Labels for axes that have no letter: letters that are not used. tract takes each label for one byte.
+/// Labels for axes without a letter: letters that are not used. tract takes each label for one byte.
 fn ellipsis(rank: usize, used: &str) -> TractResult<Vec<char>> {
     let letters = ('A'..='Z').chain('a'..='z').filter(|letter| !used.contains(*letter));
     let labels: Vec<char> = letters.take(rank).collect();
-    ensure!(labels.len() == rank, "there are {rank} axes without letter, but no letters for them");
+    ensure!(
+        labels.len() == rank,
+        "there are {rank} axes without a letter, for which there are not enough letters"
+    );
     Ok(labels)
 }
 
-/// A contraction of two tensors by the labels of their axes, in the type of the first.
+/// Contracts two tensors by the labels of their axes. The output has their type.
 ///
-/// tract has products of floats and of `i32`.
+/// tract only has products of floats and of `i32`.
 fn contract(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -90,13 +93,13 @@ fn contract(
     output: &str,
 ) -> TractResult<OutletId> {
     let [dt, other] = [ctx.type_of(inputs[0])?, ctx.type_of(inputs[1])?];
-    ensure!(dt == other, "the factors are of types {dt:?} and {other:?}, but must be of one");
+    ensure!(dt == other, "the factors are of types {dt:?} and {other:?}, but must be of one type");
     ensure!(dt.is_number() || dt.is_tdim(), "the factors are of type {dt:?}, but must be numbers");
     let operating = match dt {
         dt if dt.is_float() => dt,
         DatumType::I8 | DatumType::U8 | DatumType::I16 | DatumType::U16 => DatumType::I32,
         DatumType::I32 => dt,
-        // Exact up to 2^53.
+        // These are exact up to 2^53.
         _ => DatumType::F64,
     };
     let mut factors = tvec!();
@@ -107,12 +110,23 @@ fn contract(
             false => factor,
         });
     }
+    // tract does not compare them when it runs.
+    let (a, mut b) = (ctx.shape_of(factors[0])?, ctx.shape_of(factors[1])?);
+    for (label, dim) in labels[1].chars().zip(b.iter_mut()) {
+        if let Some(axis) = labels[0].chars().position(|other| other == label)
+            && !a[axis].is_one()
+            && !dim.is_one()
+        {
+            *dim = a[axis].clone();
+        }
+    }
+    factors[1] = ctx.with_shape(factors[1], b)?;
     let op = EinSum::new(AxesMapping::from_strs(&labels, &[output])?, operating);
     let product = ctx.wire(if operating == dt { suffix } else { "product" }, op, &factors)?;
     ctx.cast(suffix, product, dt)
 }
 
-/// Whether tract would find that something is broadcast, here or once it has rewritten the nodes between.
+/// Whether tract would find that an outlet is broadcast, now or after it has rewritten the nodes in between.
 fn is_broadcast(model: &TypedModel, outlet: OutletId) -> bool {
     let mut next = vec![outlet];
     let mut seen = HashSet::new();
@@ -137,22 +151,22 @@ fn is_broadcast(model: &TypedModel, outlet: OutletId) -> bool {
     false
 }
 
-/// The number of nodes in front of a product that are looked at, at most.
+/// The most nodes in front of a product that are looked at.
 const MOST_SEEN: usize = 64;
 
-/// **ScaledDotProductAttention-13**: `Softmax(q * k^T * scale + mask) * v`. A boolean mask keeps what is true.
-/// With `causal` a query sees the keys up to its own position, from the first, and the mask is not used.
-/// `scale` is 1 / sqrt(width) by default. A query that sees nothing has NaN.
+/// **ScaledDotProductAttention-13**: `Softmax(q * k^T * scale + mask) * v`. A boolean mask keeps the scores
+/// where it is true; another is added to them. With `causal` a query sees the keys up to its own position,
+/// and the mask is not used. `scale` is `1 / sqrt(width)` by default. A query that sees no key gives NaN.
 fn scaled_dot_product_attention(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=5)?;
     let causal = ctx.attribute("causal")?;
     let dt = ctx.datum_type(0)?;
-    // Half floats would round each of the steps.
+    // In half precision each step would be rounded.
     let single = if dt == DatumType::F16 { DatumType::F32 } else { dt };
     let mut factors = tvec!();
     for (input, name) in ["query", "key", "value"].into_iter().enumerate() {
         let (rank, found) = (ctx.rank(input)?, ctx.datum_type(input)?);
-        ensure!(rank >= 2, "input {input} ({name}) has rank {rank}, but must have 3 or more");
+        ensure!(rank >= 2, "input {input} ({name}) has rank {rank}, but must have rank 2 or more");
         ensure!(
             found == dt && dt.is_float(),
             "input {input} ({name}) is of type {found:?}, but must be floats of one type"
@@ -213,7 +227,7 @@ fn scale(ctx: &mut LayerContext, dt: DatumType) -> TractResult<OutletId> {
     ctx.wire("scale", rsqrt(), &[width])
 }
 
-/// Scores where they are to be kept, and negative infinity elsewhere.
+/// Keeps scores where `keep` is true, and has negative infinity elsewhere.
 fn masked(ctx: &mut LayerContext, scores: OutletId, keep: OutletId) -> TractResult<OutletId> {
     let dt = ctx.type_of(scores)?;
     let infinity = ctx.scalar("minus_infinity", f64::NEG_INFINITY, dt, 0)?;
@@ -223,15 +237,15 @@ fn masked(ctx: &mut LayerContext, scores: OutletId, keep: OutletId) -> TractResu
 
 /// The numbers from 0 up to a size.
 ///
-/// tract's own range tells what it is, by which tract cuts products short of what a mask leaves: for sizes
-/// that are symbols it does not run then.
+/// Not by tract's own operator, for the reason that [`Range`] gives.
 fn unseen_positions(ctx: &mut LayerContext, suffix: &str, size: &TDim) -> TractResult<OutletId> {
     let ends = ctx.range_ends(suffix, size)?;
     ctx.wire(suffix, Range::new(DatumType::I64, size.clone()), &ends)
 }
 
-/// **Einsum-7**: letters name axes, `...` those that have none, of which the last are the same. A letter twice
-/// in one input takes the diagonal. Without `->` the output has the letters that stand once, in order.
+/// **Einsum-7**: letters name axes, and `...` stands for axes without a letter, which are aligned at the last
+/// one. A letter that comes twice in one input takes the diagonal. Without `->` the output has the letters
+/// that come once, in alphabetical order.
 fn einsum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let equation: String = ctx.attribute("equation")?;
     let ranks: Vec<usize> =
@@ -245,7 +259,7 @@ fn einsum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     agree(ctx, &operands, &equation)?;
     let mut operands = operands.into_iter();
-    let mut result = operands.next().context("there are no inputs, but must be one at least")?;
+    let mut result = operands.next().context("there are no inputs, but must be 1 or more")?;
     while let Some(operand) = operands.next() {
         let rest = operands.as_slice();
         let needed = |label: char| {
@@ -260,14 +274,18 @@ fn einsum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(ctx.change_axes("transpose", result.outlet, perm_to_ops(&order))?))
 }
 
-/// The labels of the axes of the inputs and of the output.
+/// Reads an equation: the labels of the axes of each input, and of the output.
 fn parse_equation(equation: &str, ranks: &[usize]) -> TractResult<(Vec<Vec<char>>, Vec<char>)> {
     let (left, right) = match equation.split_once("->") {
         Some((left, right)) => (left, Some(right)),
         None => (equation, None),
     };
     let terms: Vec<&str> = left.split(',').collect();
-    ensure!(terms.len() == ranks.len(), "it has {} terms", terms.len());
+    ensure!(
+        terms.len() == ranks.len(),
+        "it has {} terms, but must have one for each input",
+        terms.len()
+    );
     let mut longest = 0;
     for (term, rank) in terms.iter().zip(ranks) {
         let letters = term.chars().filter(|label| *label != '.').count();
@@ -308,8 +326,11 @@ fn parse_equation(equation: &str, ranks: &[usize]) -> TractResult<(Vec<Vec<char>
         }
     };
     for (axis, label) in output.iter().enumerate() {
-        ensure!(occurrences(*label) > 0, "no input has {label:?}, which the output has");
-        ensure!(!output[..axis].contains(label), "the output has {label:?} twice");
+        ensure!(occurrences(*label) > 0, "the output has {label:?}, but no input has it");
+        ensure!(
+            !output[..axis].contains(label),
+            "the output has {label:?} twice, but may have it once"
+        );
     }
     Ok((inputs, output))
 }
@@ -321,7 +342,7 @@ struct Operand {
 }
 
 impl Operand {
-    /// One axis for each label that there are several of.
+    /// Takes diagonals, so that each label is there once.
     fn with_diagonals(mut self, ctx: &mut LayerContext) -> TractResult<Operand> {
         let twice = |labels: &[char]| {
             labels.iter().enumerate().find_map(|(second, label)| {
@@ -344,7 +365,7 @@ impl Operand {
         Ok(self)
     }
 
-    /// Without the axes that are not needed, which are summed.
+    /// Sums the axes that are not needed.
     fn summed(
         mut self,
         ctx: &mut LayerContext,
@@ -362,7 +383,7 @@ impl Operand {
         Ok(self)
     }
 
-    /// Without axes of size 1 that the other has with another size, unless they are needed.
+    /// Removes axes of size 1 that are not needed, if the other has them with another size.
     fn squeezed(
         mut self,
         ctx: &mut LayerContext,
@@ -381,7 +402,8 @@ impl Operand {
         Ok(self)
     }
 
-    /// The product of two, with all axes that are needed, in the order of the output if it is the last.
+    /// The product of two. It has all axes that are needed, in the order of the output if it is the last
+    /// product.
     fn times(
         self,
         ctx: &mut LayerContext,
@@ -396,7 +418,7 @@ impl Operand {
         let b = b.summed(ctx, |label| needed(label) || a_labels.contains(&label))?;
         let mut shared = a.labels.iter().filter(|label| b.labels.contains(label));
         let labels: Vec<char> = match output {
-            // tract loses its way where several axes are summed to a scalar: the first is summed later.
+            // tract fails if several axes are summed to a scalar. So the first is summed later.
             Some([]) if shared.clone().count() > 1 => shared.next().copied().into_iter().collect(),
             Some(output) => output.into(),
             None => {
@@ -413,7 +435,7 @@ impl Operand {
     }
 }
 
-/// Notes that axes with one label have one size, or 1.
+/// Notes that axes with the same label have the same size, or 1.
 fn agree(ctx: &mut LayerContext, operands: &[Operand], equation: &str) -> TractResult<()> {
     let mut sizes: Vec<(char, TDim)> = vec![];
     for operand in operands {

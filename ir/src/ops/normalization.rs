@@ -1,4 +1,4 @@
-//! Normalizations: data less their mean, or divided by what they have on an average.
+//! Normalizations: the mean is subtracted, or the elements are divided by their average size.
 
 use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
@@ -22,8 +22,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("GroupNormalization", 12, group_normalization);
 }
 
-/// **MVN-1**: the mean is over all axes but the first, or but the first two unless `across_channels`, or over
-/// `reduction_axes`.
+/// **MVN-2** (which the specification calls MVN-1): subtracts the mean, and divides by the deviation if
+/// `normalize_variance` is true. They are computed over `reduction_axes`; or over all axes but the first if
+/// `across_channels` is true, and but the first two if not.
 fn mvn_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let rank = ctx.rank(0)?;
@@ -39,7 +40,8 @@ fn mvn_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     mvn(ctx, &axes, epsilon)
 }
 
-/// **MVN-6**: the axes are an input. `eps_mode` says whether `eps` is added below the square root or to it.
+/// **MVN-6**: as MVN-2, but the axes are an input. `eps_mode` says whether `eps` is added to the variance or
+/// to its square root.
 fn mvn_6(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let axes = axes_input(ctx)?;
@@ -62,7 +64,7 @@ fn mvn(
 ) -> TractResult<TVec<OutletId>> {
     ctx.expect_floats(0, "data")?;
     let input = ctx.input(0)?;
-    // OpenVINO does nothing then.
+    // Without axes OpenVINO does nothing.
     if axes.is_empty() {
         return Ok(tvec!(input));
     }
@@ -71,7 +73,7 @@ fn mvn(
     Ok(tvec!(output))
 }
 
-/// What keeps a normalisation from dividing by zero.
+/// What keeps a normalization from dividing by zero.
 #[derive(Debug, Clone, Copy)]
 enum Epsilon {
     /// Added to the variance.
@@ -80,9 +82,9 @@ enum Epsilon {
     Outside(f64),
 }
 
-/// Data less its mean over axes, divided by its deviation from that if there is an epsilon.
+/// Subtracts the mean over axes, and divides by the deviation if there is an epsilon.
 ///
-/// tract makes one operator of the division, if it is over one axis.
+/// tract makes one operator of the division if there is one axis.
 fn normalized(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -113,8 +115,8 @@ fn normalized(
     }
 }
 
-/// **NormalizeL2-1**: divided by the square root of the sum of the squares, to which `eps` is added, or which
-/// is `eps` at least. Without axes each element is divided by itself.
+/// **NormalizeL2-1**: divides by the square root of the sum of the squares over axes. `eps_mode` says whether
+/// `eps` is added to the sum, or is the least that it can be. Without axes each element is divided by itself.
 fn normalize_l2(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     ctx.expect_floats(0, "data")?;
@@ -135,12 +137,16 @@ fn normalize_l2(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(output))
 }
 
-/// **GRN-1**: divided by the square root of the sum of the squares over channels and of `bias`.
+/// **GRN-1**: divides by the square root of the sum of the squares over the channels, to which `bias` is
+/// added.
 fn grn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     ctx.expect_floats(0, "data")?;
     let rank = ctx.rank(0)?;
-    ensure!((2..=4).contains(&rank), "input 0 has rank {rank}, but must have 2 to 4");
+    ensure!(
+        (2..=4).contains(&rank),
+        "input 0 (data) has rank {rank}, but must have rank 2, 3 or 4"
+    );
     let bias: f64 = ctx.attribute("bias")?;
     let input = ctx.input(0)?;
     let output = ctx.in_single("", input, |ctx, suffix, input| {
@@ -149,8 +155,8 @@ fn grn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(output))
 }
 
-/// Divided by the square root of the sum of the squares and of `epsilon`, or of the larger of both if
-/// `limit`.
+/// Divides by the square root of the sum of the squares. `epsilon` is added to the sum, or is the least that
+/// it can be if `limit` is true.
 fn divided_by_norm(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -169,21 +175,22 @@ fn divided_by_norm(
     ctx.wire(suffix, mul(), &[input, factor])
 }
 
-/// The most elements that the window of an LRN may have, where sizes are not known.
+/// The most elements of the window of an LRN.
 const MOST_WINDOW: usize = 1 << 16;
 
-/// **LRN-1**: `x / (bias + alpha * s / size^axes)^beta`, where `s` is the sum of the squares in a window along
-/// each of the axes, which reaches `(size - 1) / 2` elements to both sides. Outside are zeros.
+/// **LRN-1**: `x / (bias + alpha * s / size^axes)^beta`, where `s` is the sum of the squares in a window.
+/// Along each axis, the window reaches `(size - 1) / 2` elements to both sides. There are zeros outside of
+/// the input.
 fn lrn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     ctx.expect_floats(0, "data")?;
     let (alpha, beta): (f64, f64) = (ctx.attribute("alpha")?, ctx.attribute("beta")?);
     let (bias, size): (f64, usize) = (ctx.attribute("bias")?, ctx.attribute("size")?);
-    ensure!(size > 0, "size is 0, but must be 1 or more");
+    ensure!(size > 0, "attribute size is 0, but must be 1 or more");
     let axes = axes_input(ctx)?;
     let shape = ctx.shape(0)?;
     let alpha = alpha / (size as f64).powi(axes.len() as i32);
-    // The window, as far as the input reaches.
+    // The window is not larger than the input.
     let (mut kernel, mut sides) = (tvec!(), tvec!());
     for (axis, dim) in shape.iter().enumerate() {
         let reach = dim.to_usize().map_or(usize::MAX, |dim| dim.saturating_sub(1));
@@ -194,14 +201,14 @@ fn lrn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let window = kernel.iter().try_fold(1usize, |window, size| window.checked_mul(*size));
     ensure!(
         window.is_some_and(|window| window <= MOST_WINDOW),
-        "size is {size}, which makes windows of more than {MOST_WINDOW} elements"
+        "attribute size is {size}, but windows must have {MOST_WINDOW} elements or less"
     );
     let input = ctx.input(0)?;
     let output = ctx.in_single("", input, |ctx, suffix, input| {
         let dt = ctx.type_of(input)?;
         let rank = shape.len();
         let squares = ctx.wire("squares", square(), &[input])?;
-        // One batch of one channel: the input's axes are all those of space.
+        // One batch with one channel: all axes of the input become spatial axes.
         let squares = ctx.change_axes("in_space", squares, [AxisOp::Add(0), AxisOp::Add(0)])?;
         let pool_spec = PoolSpec {
             data_format: DataFormat::NCHW,
@@ -227,21 +234,21 @@ fn lrn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 }
 
 /// **BatchNormInference-1**, **BatchNormInference-5**: `(x - mean) / sqrt(variance + epsilon) * gamma + beta`
-/// for each channel. The data are input 2 in the first revision, input 0 since.
+/// for each channel. The data is input 2 in the first revision, and input 0 in the other.
 fn batch_norm_inference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(5..=5)?;
     let [data, gamma, beta] = if ctx.since() < 5 { [2, 0, 1] } else { [0, 1, 2] };
     let epsilon: f64 = ctx.attribute("epsilon")?;
     let shape = ctx.shape(data)?;
     let rank = shape.len();
-    ensure!(rank >= 2, "input {data} has rank {rank}, but must have 2 or more");
+    ensure!(rank >= 2, "input {data} (data) has rank {rank}, but must have rank 2 or more");
     let dt = ctx.expect_floats(data, "data")?;
     let input = ctx.input(data)?;
     let gamma = per_channel(ctx, gamma, "gamma", &shape[1], rank)?;
     let beta = per_channel(ctx, beta, "beta", &shape[1], rank)?;
     let mean = per_channel(ctx, 3, "mean", &shape[1], rank)?;
     let variance = per_channel(ctx, 4, "variance", &shape[1], rank)?;
-    // Constants, as a rule: a factor and a summand are left.
+    // These are constants as a rule, so that a factor and a summand are left.
     let epsilon = ctx.scalar("epsilon", epsilon, ctx.type_of(variance)?, rank)?;
     let variance = ctx.wire("variance_and_epsilon", add(), &[variance, epsilon])?;
     let deviation = ctx.wire("deviation", sqrt(), &[variance])?;
@@ -254,8 +261,8 @@ fn batch_norm_inference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(add(), &[scaled, summand])
 }
 
-/// **GroupNormalization-12**: the channels in `num_groups` groups; each is normalised over its channels and
-/// over space, then scaled and shifted by channel.
+/// **GroupNormalization-12**: cuts the channels into `num_groups` groups. Each group is normalized over its
+/// channels and the spatial axes. Then each channel is multiplied by its scale, and its bias is added.
 fn group_normalization(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     ctx.expect_floats(0, "data")?;
@@ -263,15 +270,18 @@ fn group_normalization(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let epsilon: f64 = ctx.attribute("epsilon")?;
     let shape = ctx.shape(0)?;
     let rank = shape.len();
-    ensure!(rank >= 2, "input 0 has rank {rank}, but must have 2 or more");
+    ensure!(rank >= 2, "input 0 (data) has rank {rank}, but must have rank 2 or more");
     let scale = per_channel(ctx, 1, "scale", &shape[1], rank)?;
     let bias = per_channel(ctx, 2, "bias", &shape[1], rank)?;
     let channels = shape[1].to_usize().with_context(|| {
-        format!("the number of channels is {}: its size must be known", shape[1])
+        format!(
+            "the number of channels is {}, but must be known when the model is loaded",
+            shape[1]
+        )
     })?;
     ensure!(
         groups > 0 && channels.is_multiple_of(groups),
-        "num_groups is {groups}, but must divide {channels} channels"
+        "attribute num_groups is {groups}, but must divide the {channels} channels"
     );
     let whole: TVec<TDim> = tvec!(channels.to_dim());
     let split: TVec<TDim> = tvec!(groups.to_dim(), (channels / groups).to_dim());
@@ -289,7 +299,7 @@ fn group_normalization(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(output))
 }
 
-/// An input with one element for each channel, as single floats, for data of a rank.
+/// An input with one element for each channel, in single precision, with axes so that it broadcasts to data.
 fn per_channel(
     ctx: &mut LayerContext,
     input: usize,
@@ -298,7 +308,11 @@ fn per_channel(
     rank: usize,
 ) -> TractResult<OutletId> {
     let shape = ctx.shape(input)?;
-    ensure!(shape.len() == 1, "input {input} ({name}) has rank {}, but must have 1", shape.len());
+    ensure!(
+        shape.len() == 1,
+        "input {input} ({name}) has rank {}, but must have rank 1",
+        shape.len()
+    );
     ctx.equal(channels, &shape[0], &format!("has one {name} for each channel"))?;
     ctx.expect_floats(input, name)?;
     let outlet = ctx.input(input)?;

@@ -6,7 +6,7 @@ use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode as CorePadMode, Type
 
 use super::chain::Chain;
 use super::common::FAR;
-use crate::operators::{PadMode, Positions};
+use crate::operators::take::{PadMode, Positions};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -15,8 +15,8 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Pad", 12, pad);
 }
 
-/// **Pad-1**, **Pad-12**: Pad-12 allows negative pads, which take elements away. The modes look at the elements
-/// that are there before any are taken away.
+/// **Pad-1**, **Pad-12**: adds elements at both ends of each axis. `pad_mode` says which. Pads may be
+/// negative in revision 12, and take elements away; the modes mirror the elements as they are before that.
 fn pad(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=4)?;
     let shape = ctx.shape(0)?;
@@ -24,13 +24,16 @@ fn pad(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     for (name, pads) in [("pads_begin", &begin), ("pads_end", &end)] {
         ensure!(
             pads.len() == shape.len(),
-            "{name} has {} elements, but data have rank {}",
+            "{name} has {} elements, but the data has rank {}",
             pads.len(),
             shape.len()
         );
         let least = if ctx.since() >= 12 { -FAR } else { 0 };
         for pad in pads.iter().filter_map(|pad| pad.as_i64()) {
-            ensure!((least..=FAR).contains(&pad), "{name} has {pad}, but must be {least} or more");
+            ensure!(
+                (least..=FAR).contains(&pad),
+                "{name} has {pad}, but must be in [{least}, {FAR}]"
+            );
         }
     }
     let modes = [
@@ -73,7 +76,7 @@ pub(super) fn pad_with_value(
         let len = (end.clone() - &before).simplify();
         ensure!(
             len.as_i64().is_none_or(|len| len >= 0),
-            "pads {pads:?} take more away than axis {axis} has, which is {}",
+            "pads {pads:?} take away more than axis {axis} has, whose size is {}",
             shape[axis]
         );
         crop.contiguous(axis, &shape[axis], before, end);

@@ -1,11 +1,11 @@
-//! Pools. Data is [N, C, spatial axes].
+//! Pools. The data is `[N, C, spatial axes]`.
 
 use tract_core::internal::*;
 use tract_core::ops::cnn::{MaxPool, PaddingSpec, SumPool};
 use tract_core::ops::math;
 use tract_core::ops::nn::{self, Reduce};
 
-use super::convolution::{AutoPad, Window, padded, positive};
+use super::convolution::{AutoPad, Window, padded, positive, spatial_axes};
 use crate::operators::adaptive_pool::{AdaptivePool, Reducer};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -32,10 +32,10 @@ enum Rounding {
 struct Pool {
     window: Window,
     rounding: Rounding,
-    /// With a number of channels that is known, as tract wants it.
+    /// The data. The number of channels is known, as tract wants it.
     data: OutletId,
     channels: usize,
-    /// Batch and channels where they are one axis of `data`, which has one channel then.
+    /// The batch and the channels, if they are one axis of `data`. It has one channel then.
     merged: Option<TVec<TDim>>,
 }
 
@@ -43,19 +43,13 @@ impl Pool {
     fn new(ctx: &mut LayerContext) -> TractResult<Pool> {
         ctx.expect_inputs(1..=1)?;
         let shape = ctx.shape(0)?;
-        ensure!(
-            (3..=5).contains(&shape.len()),
-            "the data has rank {}, but must have rank 3, 4 or 5",
-            shape.len()
-        );
-        let dt = ctx.datum_type(0)?;
-        ensure!(dt.is_number(), "data of type {dt:?} is not supported: it must be numbers");
+        let spatial = spatial_axes(ctx)?;
+        ctx.expect_numbers(0, "data")?;
         let kernel: Vec<usize> = ctx.attribute("kernel")?;
         ensure!(
-            kernel.len() == shape.len() - 2,
-            "attribute kernel has {} numbers, but there are {} spatial axes",
-            kernel.len(),
-            shape.len() - 2
+            kernel.len() == spatial,
+            "attribute kernel has {} numbers, but there are {spatial} spatial axes",
+            kernel.len()
         );
         let window = Window::new(ctx, &kernel)?;
         let negative = window.pads_begin.iter().chain(&window.pads_end).find(|pad| **pad < 0);
@@ -78,11 +72,11 @@ impl Pool {
         Ok(Pool { window, rounding, data, channels: 1, merged: Some(both) })
     }
 
-    /// How many elements the windows may reach over the end of the data, so that rounding down gives as
-    /// many windows as the attribute says.
+    /// How many elements the windows may reach beyond the end of the data, so that rounding down gives the
+    /// number of windows that `rounding_type` says.
     ///
-    /// Rounding up is rounding down with one stride less one more. `ceil_torch` has no window that begins
-    /// behind the data, so that its last element is there at the least.
+    /// Rounding up is rounding down with `stride - 1` more elements. With `ceil_torch` each window begins
+    /// within the padded data.
     fn pads_end(&self) -> TractResult<TVec<usize>> {
         let window = &self.window;
         (0..window.kernel.len())
@@ -96,7 +90,7 @@ impl Pool {
                     Rounding::CeilTorch => {
                         ensure!(
                             pad <= last,
-                            "a pad at the end is {pad}, but the kernel has only {} elements",
+                            "a pad at the end is {pad}, but must be less than the kernel, which has {} elements",
                             last + 1
                         );
                         ceil.min(last)
@@ -120,7 +114,7 @@ impl Pool {
         })
     }
 
-    /// An output with its own batch and channels.
+    /// Splits batch and channels of an output, if they are one axis.
     fn split(&self, ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId> {
         let Some(both) = &self.merged else { return Ok(outlet) };
         let product = both[0].clone() * &both[1];
@@ -132,8 +126,8 @@ impl Pool {
     }
 }
 
-/// **MaxPool-1**, **MaxPool-8**, **MaxPool-14**: elements of the padding are less than all others. From
-/// revision 8 on there are `dilations` and a second output: for each element where it was, counted in the
+/// **MaxPool-1**, **MaxPool-8**, **MaxPool-14**: the greatest element of each window. Padding is less than
+/// all elements. Revision 8 adds `dilations` and a second output: the index of each element, counted in the
 /// axes from `axis` on.
 fn max_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let pool = Pool::new(ctx)?;
@@ -174,7 +168,7 @@ pub(crate) fn drop_unused_indices(model: &mut TypedModel) -> TractResult<()> {
     Ok(())
 }
 
-/// Indices that count within a channel, so that they count in the axes from one on.
+/// Turns indices that count within a channel into indices that count in the axes from `axis` on.
 fn counted_from(
     ctx: &mut LayerContext,
     indices: OutletId,
@@ -191,7 +185,7 @@ fn counted_from(
     };
     if axis > 2 {
         let volume: TDim = shape[axis..].iter().product();
-        // Without elements there are no indices either, but tract must not divide by zero.
+        // Without elements there are no indices, but tract would divide by zero.
         let volume = number(ctx, "volume", TDim::Max(vec![volume, 1.to_dim()]).simplify())?;
         return ctx.wire("indices", math::rem(), &[indices, volume]);
     }
@@ -211,9 +205,9 @@ fn counted_from(
     ctx.wire("indices", math::add(), &[indices, offset])
 }
 
-/// **AvgPool-1**, **AvgPool-14**, **AvgPool-16**: the sum of a window, divided by its number of elements:
-/// with those of the padding, unless `exclude-pad` says otherwise, but without those that are there because
-/// of rounding up. A window without any gives NaN. Revision 16 has `dilations`.
+/// **AvgPool-1**, **AvgPool-14**, **AvgPool-16**: the mean of each window. Padding counts as zeros, unless
+/// `exclude-pad` is true. What a window reaches beyond the padding does not count. A window without elements
+/// gives NaN. Revision 16 adds `dilations`.
 fn avg_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let exclude: bool = ctx.attribute("exclude-pad")?;
     let mut pool = Pool::new(ctx)?;
@@ -226,7 +220,7 @@ fn avg_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         if end == pads_end {
             return average(ctx, &pool, PaddingSpec::Explicit(begin, end), true);
         }
-        // What counts is data now.
+        // Padding that counts becomes data.
         pool.data = padded(ctx, "padded", pool.data, &begin, &pads_end)?;
         begin.fill(0);
         end.iter_mut().zip(&pads_end).for_each(|(end, pad)| *end = end.saturating_sub(*pad));
@@ -248,14 +242,15 @@ fn average(
     Ok(tvec!(ctx.cast("type", average, ctx.datum_type(0)?)?))
 }
 
-/// **AdaptiveAvgPool-8**: the second input is the shape of the output's spatial axes. The window of an
-/// element is `[floor(i * size / output size), ceil((i + 1) * size / output size))`.
+/// **AdaptiveAvgPool-8**: the mean of each window. The second input has the sizes of the output's spatial
+/// axes. The window of element `i` of an axis is `[floor(i * size / output size), ceil((i + 1) * size /
+/// output size))`.
 fn adaptive_avg_pool_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     adaptive_pool(ctx, Reducer::Mean)
 }
 
-/// **AdaptiveMaxPool-8**: windows as in AdaptiveAvgPool-8; the second output is where the elements were,
-/// counted within a channel.
+/// **AdaptiveMaxPool-8**: the greatest element of each window. The windows are those of AdaptiveAvgPool-8.
+/// The second output has the indices of the elements within their channels.
 fn adaptive_max_pool_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let dt = ctx.index_type("index_element_type", DatumType::I64)?;
     adaptive_pool(ctx, Reducer::Max { indices: dt })
@@ -265,15 +260,13 @@ fn adaptive_pool(ctx: &mut LayerContext, reducer: Reducer) -> TractResult<TVec<O
     ctx.expect_inputs(2..=2)?;
     let shape = ctx.shape(0)?;
     let sizes = ctx.dims(1, "output_shape")?;
+    let spatial = spatial_axes(ctx)?;
     ensure!(
-        (3..=5).contains(&shape.len()) && sizes.len() == shape.len() - 2,
-        "output_shape has {} elements, and the data has rank {}: the rank must be 3, 4 or 5, with an element \
-         for each spatial axis",
-        sizes.len(),
-        shape.len()
+        sizes.len() == spatial,
+        "output_shape has {} elements, but there are {spatial} spatial axes",
+        sizes.len()
     );
-    let dt = ctx.datum_type(0)?;
-    ensure!(dt.is_float(), "data of type {dt:?} is not supported: it must be floats");
+    let dt = ctx.expect_floats(0, "data")?;
     if let Some(wrong) = sizes.iter().find(|size| size.to_i64().is_ok_and(|size| size < 1)) {
         bail!("output_shape has {wrong}, but each size must be 1 or more")
     }

@@ -1,4 +1,5 @@
-//! Quantization. (The reader folds weights that are compressed; nothing in a file tells them apart.)
+//! Quantization. (Compressed weights need no operation of their own: they are constants that are computed
+//! when the model is loaded.)
 
 use tract_core::internal::*;
 
@@ -11,8 +12,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("FakeQuantize", 1, fake_quantize);
 }
 
-/// **FakeQuantize-1**: rounds what is between input_low and input_high to `levels` steps, which become the
-/// steps from output_low to output_high. Inputs: data, and these four, which are broadcast to it.
+/// **FakeQuantize-1**: rounds numbers between input_low and input_high to `levels` levels, and maps these to
+/// the levels from output_low to output_high. The inputs are data and these four limits, which are broadcast
+/// to it.
 fn fake_quantize(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(5..=5)?;
     let levels: i64 = ctx.attribute("levels")?;

@@ -34,8 +34,9 @@ pub(super) enum Kind {
 }
 
 /// **ReduceSum-1**, **ReduceMean-1**, **ReduceMax-1**, **ReduceMin-1**, **ReduceProd-1**, **ReduceL1-4**,
-/// **ReduceL2-4**, **ReduceLogicalAnd-1**, **ReduceLogicalOr-1**: `keep_dims` leaves the reduced axes with
-/// size 1. No axes: the input as it is, for the norms its absolute values.
+/// **ReduceL2-4**, **ReduceLogicalAnd-1**, **ReduceLogicalOr-1**: reduces the axes that the second input
+/// names. With `keep_dims` they stay, with size 1. Without axes the output is the input, or its absolute
+/// values for the two norms.
 fn reduce(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let dt = ctx.datum_type(0)?;
@@ -67,7 +68,7 @@ pub(super) fn axes_input(ctx: &LayerContext) -> TractResult<TVec<usize>> {
     ctx.axes("axes", &ctx.integers(1, "axes")?, ctx.rank(0)?)
 }
 
-/// Reduces axes, of which there is one at least. They stay, of size 1.
+/// Reduces one axis or more. They stay, with size 1.
 pub(super) fn reduced(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -83,7 +84,7 @@ pub(super) fn reduced(
             let absolute = absolute(ctx, "abs", input)?;
             return sum(ctx, suffix, absolute, axes);
         }
-        // That of integers is rounded towards zero.
+        // The norm of integers is rounded towards zero.
         Kind::L2 => {
             let float = if dt.is_float() { dt } else { DatumType::F64 };
             let input = ctx.cast("float", input, float)?;
@@ -112,7 +113,7 @@ fn absolute(ctx: &mut LayerContext, suffix: &str, input: OutletId) -> TractResul
     ctx.wire(suffix, abs(), &[input])
 }
 
-/// The sum over axes, of which there is one at least.
+/// The sum over one axis or more.
 pub(super) fn sum(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -123,7 +124,7 @@ pub(super) fn sum(
     if dt == DatumType::F16 && !adds_in_single(ctx, input, axes)? {
         return ctx.in_single(suffix, input, |ctx, suffix, input| sum(ctx, suffix, input, axes));
     }
-    // tract divides by the size of the last axis, if it is reduced alone.
+    // If the last axis alone is reduced, tract divides by its size.
     let of_tract = dt.is_float() && !may_be_empty_rows(ctx, input, axes)?;
     let axes = axes.into();
     if of_tract {
@@ -132,7 +133,7 @@ pub(super) fn sum(
     ctx.wire(suffix, Reduction { axes, reducer: Reducer::Sum }, &[input])
 }
 
-/// The mean over axes, of which there is one at least. That of integers is rounded towards zero.
+/// The mean over one axis or more. That of integers is rounded towards zero.
 pub(super) fn mean(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -153,7 +154,7 @@ pub(super) fn mean(
     let shape = ctx.shape_of(input)?;
     let count: TDim = axes.iter().map(|axis| &shape[*axis]).product();
     let sum = sum(ctx, "sum", input, axes)?;
-    // A factor, because tract knows the mean of squares by it. Of nothing the mean is 0.
+    // tract recognises the mean of squares by this factor. The mean of no elements is 0.
     if let Some(count) = count.as_i64() {
         let factor = ctx.scalar("factor", 1. / count.max(1) as f64, dt, shape.len())?;
         return ctx.wire(suffix, mul(), &[sum, factor]);
@@ -164,14 +165,14 @@ pub(super) fn mean(
     ctx.wire(suffix, div(), &[sum, count])
 }
 
-/// Whether the last axis alone is reduced, and may have size 0.
+/// Whether only the last axis is reduced, and its size may be 0.
 fn may_be_empty_rows(ctx: &LayerContext, input: OutletId, axes: &[usize]) -> TractResult<bool> {
     let shape = ctx.shape_of(input)?;
     let last = shape.last().filter(|_| *axes == [shape.len() - 1]);
     Ok(last.is_some_and(|dim| !dim.prove_strict_positive()))
 }
 
-/// Whether tract adds half floats as single.
+/// Whether tract adds half floats in single precision.
 fn adds_in_single(ctx: &LayerContext, input: OutletId, axes: &[usize]) -> TractResult<bool> {
     let rank = ctx.shape_of(input)?.len();
     Ok(*axes == [rank - 1] && !may_be_empty_rows(ctx, input, axes)?)

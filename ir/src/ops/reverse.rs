@@ -1,11 +1,11 @@
-//! Elements in reverse, and rolled around.
+//! Elements in the opposite order, or shifted.
 
 use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
 
 use super::chain::Chain;
 use super::common::FAR;
-use crate::operators::ReverseSequence;
+use crate::operators::reverse_sequence::ReverseSequence;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -15,7 +15,8 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("ReverseSequence", 1, reverse_sequence);
 }
 
-/// **Reverse-1**: `mode` says whether the second input has axes, or a boolean for each axis.
+/// **Reverse-1**: reverses the elements along some axes. `mode` says whether the second input has these axes,
+/// or a boolean for each axis.
 fn reverse(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let shape = ctx.shape(0)?;
@@ -41,14 +42,17 @@ fn reverse(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(chain.wire(ctx, data)?))
 }
 
-/// **ReverseSequence-1**: along `seq_axis`, as many elements as `seq_lengths` has for the position on
-/// `batch_axis`.
+/// **ReverseSequence-1**: reverses the first elements along `seq_axis`. For each position on `batch_axis`,
+/// `seq_lengths` says how many.
 fn reverse_sequence(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let shape = ctx.shape(0)?;
     let batch_axis = ctx.axis("batch_axis", ctx.attribute_or("batch_axis", 0)?, shape.len())?;
     let seq_axis = ctx.axis("seq_axis", ctx.attribute_or("seq_axis", 1)?, shape.len())?;
-    ensure!(batch_axis != seq_axis, "batch_axis and seq_axis are both {seq_axis}");
+    ensure!(
+        batch_axis != seq_axis,
+        "batch_axis and seq_axis are both {seq_axis}, but must be different"
+    );
     let lengths = ctx.shape(1)?;
     ensure!(
         lengths.len() == 1,
@@ -63,8 +67,8 @@ fn reverse_sequence(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(op, &[data, lengths])
 }
 
-/// **Roll-7**: what is shifted out at one end comes in at the other. An axis may come more than once, and its shifts
-/// add up; one shift is for all axes.
+/// **Roll-7**: shifts elements along axes. What leaves at one end comes in at the other. An axis may come
+/// more than once: its shifts are added. A single shift is for all axes.
 fn roll(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let shape = ctx.shape(0)?;
@@ -79,13 +83,14 @@ fn roll(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     for (number, axis) in axes.iter().enumerate() {
         let axis = ctx.axis("axes", *axis, shape.len())?;
         let shift = shifts[if shifts.len() == 1 { 0 } else { number }];
-        // A shift by the size is none.
+        // A shift by the size changes nothing.
         let shift = match shape[axis].as_i64() {
             Some(size) => shift.checked_rem(size).unwrap_or(0),
             None => shift,
         };
         let sum = by_axis[axis].checked_add(shift).filter(|shift| shift.abs() <= FAR);
-        by_axis[axis] = sum.with_context(|| format!("shifts are too large: {shifts:?}"))?;
+        by_axis[axis] = sum
+            .with_context(|| format!("shift is {shifts:?}, but sums must be in [-{FAR}, {FAR}]"))?;
     }
     let mut outlet = ctx.input(0)?;
     let rolled: Vec<usize> = (0..shape.len()).filter(|axis| by_axis[*axis] != 0).collect();

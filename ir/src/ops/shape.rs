@@ -54,7 +54,7 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             let copied = from.get(axis).cloned();
             *dim = copied.with_context(|| {
                 format!(
-                    "shape {target:?} copies dimension {axis}, but the input has rank {}",
+                    "shape is {target:?}, which copies dimension {axis}, but the input has rank {}",
                     from.len()
                 )
             })?;
@@ -137,8 +137,8 @@ fn squeeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let open = shape.iter().position(|dim| dim.as_i64().is_none());
         ensure!(
             open.is_none(),
-            "all axes of size 1 are to be removed from {shape:?}: which are of size 1 is only known with \
-             the sizes of the inputs: give these"
+            "all axes of size 1 are removed from {shape:?}, which depends on the sizes of the inputs: give \
+             these"
         );
         (0..shape.len()).filter(|axis| shape[*axis].is_one()).collect()
     } else {
@@ -243,7 +243,7 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let rank = target.len().max(data.len());
         ensure!(
             mode == BroadcastMode::Bidirectional || data.len() <= target.len(),
-            "data has rank {}, which is more than the {} of target_shape",
+            "the data has rank {}, but must not have more than target_shape has elements, {}",
             data.len(),
             target.len()
         );
@@ -320,7 +320,7 @@ fn whole_number(ctx: &LayerContext, input: usize) -> TractResult<Option<TDim>> {
     };
     if tensor.datum_type().is_float() {
         let number = tensor.cast_to_scalar::<f64>()?;
-        // Beyond, not all whole numbers are floats.
+        // Larger floats are not exact.
         let whole = number.fract() == 0. && number.abs() < 9e15;
         return Ok(whole.then(|| (number as i64).to_dim()));
     }

@@ -8,7 +8,7 @@ use tract_openvino::GatherRevision;
 use super::chain::Chain;
 use super::common::FAR;
 use super::indexing;
-use crate::operators::{DynSlice, Positions, numpy_slice};
+use crate::operators::take::{DynSlice, Positions, numpy_slice};
 use crate::registry::Registry;
 use crate::translate::{LayerContext, is_size};
 
@@ -31,7 +31,7 @@ fn slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     };
     ensure!(
         [start.count, stop.count, steps.len()].iter().all(|count| *count == axes.len()),
-        "start, stop, step and axes have {}, {}, {} and {} elements, but must have as many as each other",
+        "start, stop, step and axes have {}, {}, {} and {} elements, but must have the same number",
         start.count,
         stop.count,
         steps.len(),
@@ -41,7 +41,7 @@ fn slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let mut chain = Chain::default();
     for (number, (axis, step)) in axes.iter().zip(steps).enumerate() {
         let axis = ctx.axis("axes", *axis, shape.len())?;
-        ensure!(step != 0, "step[{number}] is 0");
+        ensure!(step != 0, "step[{number}] is 0, but must not be");
         let bounds = [(&start, Some(number)), (&stop, Some(number))];
         chain.slice_between(ctx, axis, &shape[axis], bounds, step)?;
     }
@@ -77,7 +77,7 @@ fn strided_slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     };
     ensure!(
         begin.count == end.count && begin.count == strides.len(),
-        "begin, end and strides have {}, {} and {} elements, but must have as many as each other",
+        "begin, end and strides have {}, {} and {} elements, but must have the same number",
         begin.count,
         end.count,
         strides.len()
@@ -99,7 +99,7 @@ fn strided_slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let bound = |bounds, ignore: bool| (bounds, (!ignore).then_some(number));
         match *entry {
             Entry::Slice(axis) => {
-                ensure!(strides[number] != 0, "strides[{number}] is 0");
+                ensure!(strides[number] != 0, "strides[{number}] is 0, but must not be");
                 let bounds = [bound(&begin, ignore_begin[number]), bound(&end, ignore_end[number])];
                 chain.slice_between(ctx, axis, &shape[axis], bounds, strides[number])?;
             }
@@ -158,12 +158,12 @@ fn entries(
     shrink: &[bool],
 ) -> TractResult<Vec<Entry>> {
     let ellipses = ellipsis.iter().filter(|bit| **bit).count();
-    ensure!(ellipses <= 1, "ellipsis_mask has {ellipses} ones, but may have one");
+    ensure!(ellipses <= 1, "ellipsis_mask has {ellipses} ones, but may have one only");
     let named =
         ellipsis.iter().zip(new_axis).filter(|(ellipsis, new)| !**ellipsis && !**new).count();
     ensure!(
         named <= rank,
-        "begin and end have {named} entries for axes of data, but data have rank {rank}"
+        "begin and end have {named} entries for axes of the data, but it has rank {rank}"
     );
     let mut axis = 0;
     let mut entries = vec![];
@@ -207,7 +207,7 @@ impl Bounds {
             None => 1,
             Some(count) => count.to_usize().with_context(|| {
                 format!(
-                    "input {input} ({name}) has {count} elements, but it must be known how many"
+                    "input {input} ({name}) has {count} elements, but their number must be known"
                 )
             })?,
         };

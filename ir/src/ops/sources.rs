@@ -24,9 +24,14 @@ fn convert(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     // Constants may be of a type that tract does not have.
     let dt = if ctx.folding() { widened(element_type) } else { datum_type(element_type) };
     let dt = dt.with_context(|| {
-        format!("a tensor that is no constant would be of type {element_type}, which tract does not have")
+        format!("attribute destination_type is {element_type}, but tract has that type for constants only")
     })?;
-    let dt = if ctx.folding() && dt == DatumType::F16 { DatumType::F32 } else { dt };
+    if ctx.folding() && dt == DatumType::F16 {
+        // What is computed of it is computed in single precision.
+        let input = ctx.input(0)?;
+        let half = ctx.cast("half", input, dt)?;
+        return ctx.cast("", half, DatumType::F32).map(|output| tvec!(output));
+    }
     convert_to(ctx, dt)
 }
 

@@ -93,7 +93,9 @@ fn read_value(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         (Some(declared), _) => declared,
         (None, Some(shape)) => vec![Dimension { min: 0, max: None }; shape.len()],
         (None, None) => {
-            bail!("attribute variable_shape has any number of dimensions, and there is no input")
+            bail!(
+                "attribute variable_shape is ..., but must have a number of dimensions if there is no input"
+            )
         }
     };
     if let Some(shape) = &initial_shape {
@@ -129,7 +131,9 @@ fn read_value(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let datum_type = match (initial, declared_type) {
         (Some(outlet), _) => ctx.type_of(outlet)?,
         (None, Some(dt)) => dt,
-        (None, None) => bail!("attribute variable_type is dynamic, and there is no input"),
+        (None, None) => {
+            bail!("attribute variable_type is dynamic, but must be a type if there is no input")
+        }
     };
     let variable = ctx.translation().variables.entry(&id).variable.clone();
     let op = ReadValue { variable, datum_type, shape: shape.into() };
@@ -166,7 +170,7 @@ fn assign(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let layer = ctx.layer().to_string();
     let entry = ctx.translation().variables.entry(&id);
     if let Some((other, _)) = entry.assigned.replace((layer, value)) {
-        bail!("variable {id:?} is assigned twice: by {other} too")
+        bail!("variable {id:?} is assigned twice: {other} assigns it, too")
     }
     Ok(tvec!(value))
 }

@@ -6,15 +6,15 @@ use super::LayerContext;
 use crate::document::ElementType;
 use crate::weights::datum_type;
 
-/// What an attribute's text can be read as.
+/// A type that the text of an attribute can be read as.
 ///
-/// The format is not strict: `true` and `1` are the same, a list has spaces or not, some writers put whole
-/// numbers as `1.0`.
+/// The format is not strict: `true` and `1` mean the same, a list may have spaces, and a whole number may be
+/// written as `1.0`.
 pub trait FromAttribute: Sized {
-    /// What the text must be, for errors: `a whole number`.
+    /// What the text must be, for errors, like `a whole number`.
     const EXPECTED: &'static str;
 
-    /// The value, if the text is one.
+    /// The value of a text, or `None` if it has none.
     fn from_attribute(text: &str) -> Option<Self>;
 }
 
@@ -25,7 +25,7 @@ impl FromAttribute for i64 {
         let text = text.trim();
         text.parse().ok().or_else(|| {
             let number: f64 = text.parse().ok()?;
-            // Beyond, a float is no exact whole number.
+            // Larger floats are not exact.
             let whole = number.fract() == 0. && number.abs() < 9e15;
             whole.then_some(number as i64)
         })
@@ -84,7 +84,7 @@ impl FromAttribute for DatumType {
     }
 }
 
-/// A list, whose items are separated by commas. No text is no items.
+/// A list whose items are separated by commas. An empty text is an empty list.
 impl<T: FromAttribute> FromAttribute for Vec<T> {
     const EXPECTED: &'static str = "a list, separated by commas";
 
@@ -118,8 +118,8 @@ impl LayerContext<'_, '_> {
         }
     }
 
-    /// An attribute that is one of some words, in upper or lower case: the value that goes with the word,
-    /// or the default.
+    /// An attribute that must be one of some words, in upper or lower case. Gives the value of the word, or
+    /// the default if the attribute is absent.
     pub fn attribute_among<T: Copy>(
         &self,
         name: &str,

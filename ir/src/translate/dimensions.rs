@@ -1,10 +1,10 @@
-//! The open dimensions of the inputs, and what the graph says of them.
+//! The open dimensions of the inputs, and what the graph says about them.
 //!
 //! IR files have no names for open dimensions: each `?` is a symbol of its own at first. tract compares
 //! dimensions by their structure, so that two symbols that must be equal have to be one before anything is
-//! wired. Operations know what must be equal, and say so when they are translated
-//! ([`Dimensions::equal`]). What they say that is new is remembered, and the translation starts anew with
-//! it ([`Learnt`]). Inputs and variables have few open dimensions, and each start removes one of them.
+//! wired. Operations know what must be equal, and say so when they are translated ([`Dimensions::equal`]). If
+//! that is new, it is remembered, and the translation starts anew ([`Learnt`]). Inputs and variables have few
+//! open dimensions, and each start removes one of them.
 
 use std::fmt;
 
@@ -17,11 +17,11 @@ use crate::reader::ShapeOption;
 #[derive(Debug)]
 pub(crate) struct Dimensions {
     scope: SymbolScope,
-    /// The shape of each input with a symbol for each open dimension, or what the user said.
+    /// The shape of each input. An open dimension is a symbol, or what the user gave.
     initial: Vec<TVec<TDim>>,
-    /// What the file says of each symbol.
+    /// The dimension that each symbol stands for.
     open: Vec<OpenDimension>,
-    /// What symbols turned out to be, in the order in which that was learnt.
+    /// What symbols are equal to, in the order in which it was learnt.
     learnt: Vec<Equality>,
 }
 
@@ -34,7 +34,7 @@ struct OpenDimension {
     description: String,
 }
 
-/// Something that the graph says of an open dimension.
+/// What the symbol of an open dimension is equal to.
 #[derive(Debug, Clone)]
 struct Equality {
     symbol: Symbol,
@@ -47,7 +47,7 @@ pub(crate) struct Learnt;
 
 impl fmt::Display for Learnt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an open dimension was learnt of")
+        f.write_str("something was learnt about an open dimension")
     }
 }
 
@@ -102,11 +102,8 @@ impl Dimensions {
                     (Some(size), None) => size.to_dim(),
                     (None, None) => {
                         let symbol = dimensions.scope.new_with_prefix(&symbol_name(name, axis));
-                        // An inclusive range, of which tract makes use where it can.
-                        dimensions.scope.add_assertion(format!("{symbol}>={}", declared.min))?;
-                        if let Some(max) = declared.max {
-                            dimensions.scope.add_assertion(format!("{symbol}<={max}"))?;
-                        }
+                        // Not the range of the file: tract would reckon with it, and never check it.
+                        dimensions.scope.add_assertion(format!("{symbol}>=0"))?;
                         symbol.to_dim()
                     }
                 };
@@ -126,20 +123,20 @@ impl Dimensions {
         Ok(dimensions)
     }
 
-    /// The shape of an input, as far as is known by now.
+    /// The shape of an input, with all that was learnt so far.
     pub fn of_input(&self, input: usize) -> TractResult<TVec<TDim>> {
         self.initial[input].iter().map(|dim| self.known(dim)).collect()
     }
 
-    /// A dimension, as far as is known by now.
+    /// A dimension, with all that was learnt so far.
     pub fn known(&self, dim: &TDim) -> TractResult<TDim> {
         self.learnt.iter().try_fold(dim.clone(), |dim, known| {
             dim.substitute(&known.symbol, &known.is).map(|dim| dim.simplify())
         })
     }
 
-    /// A symbol for a dimension of a variable that changes from run to run. What is learnt of it is checked
-    /// when the model runs.
+    /// Adds a symbol for a dimension of a variable that changes from run to run. What is learnt about it is
+    /// checked when the model runs.
     pub fn add_state(
         &mut self,
         variable: &str,
@@ -147,7 +144,7 @@ impl Dimensions {
         declared: crate::document::Dimension,
     ) -> TractResult<Symbol> {
         let symbol = self.scope.new_with_prefix(&symbol_name(variable, axis));
-        self.scope.add_assertion(format!("{symbol}>={}", declared.min))?;
+        self.scope.add_assertion(format!("{symbol}>=0"))?;
         let description = format!("dimension {axis} of variable {variable:?}");
         self.open.push(OpenDimension { symbol: symbol.clone(), declared, description });
         Ok(symbol)
@@ -158,15 +155,16 @@ impl Dimensions {
         self.open.len() + 1
     }
 
-    /// Notes that two dimensions are equal: `because`, like ``layer 7 "add" (Add, opset1) adds them``.
+    /// Notes that two dimensions are equal. `because` gives the reason, like ``layer 7 "add" (Add, opset1)
+    /// adds them``.
     ///
-    /// Gives which of the two to go on with, where nothing can be learnt because it depends on values that
-    /// are only there when the model runs.
+    /// Gives the one to go on with. They may still differ if one depends on values that are only known when
+    /// the model runs: `EqualShape` compares them then.
     ///
     /// # Errors
     ///
-    /// They are not equal; they are equal for some sizes of the inputs only, of which the error names an
-    /// example; or [`Learnt`].
+    /// They are not equal, or only for some sizes of the inputs; then the error says what to give. Or
+    /// [`Learnt`]: the translation must start anew.
     pub fn equal(&mut self, a: &TDim, b: &TDim, because: &dyn Fn() -> String) -> TractResult<TDim> {
         if a == b {
             return Ok(a.clone());
@@ -176,7 +174,8 @@ impl Dimensions {
             ensure!(difference == 0, "dimensions {a} and {b} must be equal: {}", because());
             return Ok(a.clone());
         }
-        // The larger of both: they are equal, and a size of 1 is what a tensor without elements broadcasts to.
+        // A dimension and the larger of it and another are equal if both are. (Exporters write the larger of
+        // a size and 1.)
         for (larger, other) in [(a, b), (b, a)] {
             if let TDim::Max(terms) = larger
                 && terms.contains(other)
@@ -189,12 +188,12 @@ impl Dimensions {
         }
         let symbols = difference.symbols();
         let position = |symbol: &Symbol| self.open.iter().position(|open| open.symbol == *symbol);
-        // A symbol that gets its value when the model runs: tract compares then.
+        // A symbol may get its value when the model runs. tract compares the dimensions then.
         if symbols.iter().any(|symbol| position(symbol).is_none()) {
             let known = [a, b].into_iter().find(|dim| dim.as_i64().is_some());
             return Ok(known.unwrap_or(a).clone());
         }
-        // The latest of the inputs' dimensions in terms of the earlier ones.
+        // Later dimensions are expressed by earlier ones.
         let mut candidates: Vec<(usize, &Symbol)> =
             symbols.iter().filter_map(|symbol| Some((position(symbol)?, symbol))).collect();
         candidates.sort_unstable_by_key(|(position, _)| std::cmp::Reverse(*position));
@@ -264,8 +263,7 @@ impl Dimensions {
     }
 }
 
-/// The factor that makes a sum zero if all symbols are multiples of it, if one of those that networks have
-/// does.
+/// The power of 2 that makes a sum zero if all symbols are multiples of it, if there is one.
 fn multiple(sum: &TDim) -> Option<i64> {
     (1..=8).map(|power| 1 << power).find(|factor| {
         let multiplied = sum.symbols().into_iter().try_fold(sum.clone(), |sum, symbol| {
@@ -276,7 +274,7 @@ fn multiple(sum: &TDim) -> Option<i64> {
     })
 }
 
-/// Whether a dimension is not negative because of what it is made of: symbols stand for sizes.
+/// Whether a dimension cannot be negative, given that symbols stand for sizes.
 pub(crate) fn is_size(dim: &TDim) -> bool {
     match dim {
         TDim::Sym(_) => true,
@@ -291,10 +289,10 @@ pub(crate) fn is_size(dim: &TDim) -> bool {
     }
 }
 
-/// What a symbol is where a sum is zero, if that is a size for all sizes of the others.
+/// Solves `sum = 0` for a symbol, if the result is a whole number for all values of the other symbols.
 fn solved(sum: &TDim, symbol: &Symbol) -> Option<TDim> {
     let terms = match sum {
-        // A common factor says nothing.
+        // A common factor does not matter.
         TDim::MulInt(_, sum) if !matches!(**sum, TDim::Sym(_)) => return solved(sum, symbol),
         TDim::Add(terms) => terms.clone(),
         term => vec![term.clone()],
@@ -313,7 +311,7 @@ fn solved(sum: &TDim, symbol: &Symbol) -> Option<TDim> {
     divides.then(|| (rest / factor).simplify())
 }
 
-/// A shape that a user gives: sizes, symbols and expressions of them, with `?` for what stays open.
+/// A shape that the user gives: sizes, symbols, expressions of them, and `?` for what stays open.
 fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Option<TDim>>> {
     let text = text.trim();
     let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -328,7 +326,7 @@ fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Option<TDim>>
                     "{text:?} is none of ?, a size, a symbol like N, and a product like 32*h"
                 )
             })?;
-            // Without it tract does not simplify (32*h+31)/32, because its division rounds to zero.
+            // Otherwise tract does not simplify (32*h+31)/32, because its division rounds towards zero.
             for symbol in dim.symbols() {
                 scope.add_assertion(format!("{symbol}>=0"))?;
             }
@@ -338,7 +336,7 @@ fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Option<TDim>>
     text.split(',').map(dim).collect()
 }
 
-/// The name of the symbol for a dimension: one that tract can parse.
+/// The name of the symbol for a dimension. tract can parse it.
 fn symbol_name(input: &str, axis: usize) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
     let name: String = input.chars().map(letter).collect();

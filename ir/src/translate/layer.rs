@@ -1,4 +1,4 @@
-//! What a function that translates an operation works with.
+//! [`LayerContext`]: what a function that translates an operation works with.
 
 mod fold;
 
@@ -10,11 +10,12 @@ use tract_core::ops::change_axes::AxisOp;
 
 use super::{Translation, Value};
 use crate::document::{Body, Layer};
+use crate::operators::equal_shape::EqualShape;
 use crate::weights::{datum_type, widened};
 
 /// A layer that is being translated: its attributes and inputs, and the model that its nodes go into.
 ///
-/// Errors that these methods give name the attribute or input; the layer is put in front of all errors.
+/// Errors of these methods name the attribute or the input. The name of the layer is put in front later.
 pub struct LayerContext<'a, 't> {
     translation: &'a mut Translation<'t>,
     /// The model that nodes are wired into.
@@ -45,7 +46,7 @@ impl<'a, 't> LayerContext<'a, 't> {
         self.inputs
     }
 
-    /// Whether constants are computed, and not nodes wired that stay.
+    /// Whether the layer is computed now, in a model that is thrown away.
     pub(crate) fn folding(&self) -> bool {
         self.folding
     }
@@ -188,7 +189,7 @@ impl<'a, 't> LayerContext<'a, 't> {
         Ok(self.model.outlet_fact(outlet)?.datum_type)
     }
 
-    /// The element type that the file states for an output, where it states one that tract has.
+    /// The element type that the file states for an output, if tract has it.
     pub fn output_type(&self, output: usize) -> Option<DatumType> {
         self.layer.outputs.get(output)?.element_type.and_then(datum_type)
     }
@@ -229,7 +230,7 @@ impl<'a, 't> LayerContext<'a, 't> {
         })
     }
 
-    /// The size that an input is, where it is one that was converted to another type, and is symbolic.
+    /// The symbolic size that an input was before it was converted to another type.
     pub(crate) fn converted_size(&self, input: usize) -> Option<TDim> {
         let Value::Outlet(outlet) = self.inputs.get(input)? else { return None };
         let node = self.model.node(outlet.node);
@@ -279,7 +280,7 @@ impl<'a, 't> LayerContext<'a, 't> {
         }
     }
 
-    /// The sizes of a constant input, of rank 0 or 1: integers, or what they will be for the inputs' sizes.
+    /// The sizes of a constant input of rank 0 or 1: integers, or expressions of symbols.
     pub fn dims(&self, input: usize, name: &str) -> TractResult<TVec<TDim>> {
         let tensor = self.constant(input, name)?;
         ensure!(
@@ -296,7 +297,7 @@ impl<'a, 't> LayerContext<'a, 't> {
         Ok(tensor.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
     }
 
-    /// An axis as a position. `name` is what the specification calls it; below zero it counts from the end.
+    /// An axis as a position. A negative axis counts from the end. `name` is what the specification calls it.
     pub fn axis(&self, name: &str, axis: i64, rank: usize) -> TractResult<usize> {
         let end = i64::try_from(rank)?;
         ensure!(
@@ -312,9 +313,8 @@ impl<'a, 't> LayerContext<'a, 't> {
         let mut positions: TVec<usize> =
             axes.iter().map(|axis| self.axis(name, *axis, rank)).collect::<TractResult<_>>()?;
         positions.sort_unstable();
-        if let Some(twice) = positions.windows(2).find(|pair| pair[0] == pair[1]) {
-            bail!("{name} names axis {} twice: {axes:?}", twice[0])
-        }
+        let twice = positions.windows(2).any(|pair| pair[0] == pair[1]);
+        ensure!(!twice, "{name} is {axes:?}, but must name each axis once");
         Ok(positions)
     }
 
@@ -332,7 +332,8 @@ impl<'a, 't> LayerContext<'a, 't> {
 
     /// Adds a node with any number of outputs.
     ///
-    /// tract computes at once what has few constant inputs, however large the result: that is checked here.
+    /// tract computes a node at once if its inputs are small constants, however large the result is. So the
+    /// size is checked first.
     pub fn wire_all(
         &mut self,
         suffix: &str,
@@ -353,7 +354,7 @@ impl<'a, 't> LayerContext<'a, 't> {
         self.wire_all("", op, inputs)
     }
 
-    /// The name for a node of this layer, one that the model does not have yet.
+    /// A name for a node of this layer that the model does not have yet.
     pub fn node_name(&self, suffix: &str) -> String {
         let name = match suffix {
             "" => self.prefix.clone(),
@@ -380,20 +381,20 @@ impl<'a, 't> LayerContext<'a, 't> {
         self.add_const(suffix, tensor)
     }
 
-    /// An outlet in another element type.
+    /// Casts an outlet to another element type.
     pub fn cast(&mut self, suffix: &str, outlet: OutletId, dt: DatumType) -> TractResult<OutletId> {
         let fact = self.model.outlet_fact(outlet)?;
         if fact.datum_type == dt {
             return Ok(outlet);
         }
         if let Some(tensor) = &fact.konst {
-            // Symbols have no numbers yet: only what is a number can be one now.
+            // Only sizes without symbols can be numbers now.
             if tensor.datum_type().is_tdim()
                 && let Some(tensor) = concrete(tensor, dt)?
             {
                 return self.add_const(suffix, tensor);
             }
-            // tract would go through 32 bits.
+            // tract's cast would go through 32 bits.
             if dt.is_tdim() {
                 let tensor = tensor1(&tdims(tensor)?).into_shape(tensor.shape())?;
                 return self.add_const(suffix, tensor);
@@ -402,7 +403,7 @@ impl<'a, 't> LayerContext<'a, 't> {
         self.wire(suffix, cast(dt), &[outlet])
     }
 
-    /// An outlet with axes added, removed or moved.
+    /// Adds, removes or moves axes of an outlet.
     pub fn change_axes(
         &mut self,
         suffix: &str,
@@ -418,19 +419,19 @@ impl<'a, 't> LayerContext<'a, 't> {
         self.wire(suffix, last, &[outlet])
     }
 
-    /// Notes that two dimensions are equal, because of what the layer does: `doing` is like `adds them`.
-    /// Gives the one to go on with.
+    /// Notes that two dimensions are equal, because of what the layer does. `doing` says that, like `adds
+    /// them`. Gives the one to go on with.
     ///
     /// # Errors
     ///
-    /// They are not, or only for some sizes of the inputs.
+    /// They are not equal, or only for some sizes of the inputs.
     pub fn equal(&mut self, a: &TDim, b: &TDim, doing: &str) -> TractResult<TDim> {
         let layer = self.layer;
         self.translation.dimensions.equal(a, b, &|| format!("{layer} {doing}"))
     }
 
-    /// The shape to which NumPy's rules broadcast some shapes. An open dimension that meets another
-    /// dimension, which is not 1, is taken to be equal to it.
+    /// The shape to which some shapes are broadcast by NumPy's rules. If an open dimension meets another one
+    /// that is not 1, they are taken to be equal.
     pub fn broadcast_shapes(&mut self, shapes: &[TVec<TDim>]) -> TractResult<TVec<TDim>> {
         let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
         let mut result: TVec<TDim> = tvec![1.to_dim(); rank];
@@ -450,23 +451,40 @@ impl<'a, 't> LayerContext<'a, 't> {
         Ok(result)
     }
 
-    /// Outlets with axes of size 1 in front, so that they have one rank, and their dimensions fit each other.
+    /// Gives outlets one rank, with axes of size 1 in front. Checks that they can be broadcast to each other.
     pub fn broadcast(&mut self, outlets: &[OutletId]) -> TractResult<TVec<OutletId>> {
         let shapes =
             outlets.iter().map(|outlet| self.shape_of(*outlet)).collect::<TractResult<Vec<_>>>()?;
-        let rank = self.broadcast_shapes(&shapes)?.len();
-        outlets
-            .iter()
-            .zip(shapes)
-            .map(|(outlet, shape)| {
-                let missing = rank - shape.len();
-                self.change_axes("fix_rank", *outlet, std::iter::repeat_n(AxisOp::Add(0), missing))
-            })
-            .collect()
+        let result = self.broadcast_shapes(&shapes)?;
+        let mut aligned = tvec!();
+        for (outlet, shape) in outlets.iter().zip(shapes) {
+            let missing = result.len() - shape.len();
+            let added = std::iter::repeat_n(AxisOp::Add(0), missing);
+            let outlet = self.change_axes("fix_rank", *outlet, added)?;
+            let dims = shape.iter().zip(&result[missing..]);
+            let dims = dims.map(|(dim, agreed)| if dim.is_one() { dim } else { agreed }.clone());
+            let mut wanted: TVec<TDim> = tvec![1.to_dim(); missing];
+            wanted.extend(dims);
+            aligned.push(self.with_shape(outlet, wanted)?);
+        }
+        Ok(aligned)
+    }
+
+    /// An outlet with the dimensions of another tensor, of which [`equal`](Self::equal) had nothing to say
+    /// because they are only known when the model runs: that they are equal is checked then.
+    pub(crate) fn with_shape(
+        &mut self,
+        outlet: OutletId,
+        shape: TVec<TDim>,
+    ) -> TractResult<OutletId> {
+        if self.shape_of(outlet)? == shape {
+            return Ok(outlet);
+        }
+        self.wire("equal_shape", EqualShape::new(shape), &[outlet])
     }
 }
 
-/// The numbers of a tensor of sizes in another type, if all are numbers.
+/// A tensor of sizes in another type, if none has symbols.
 fn concrete(tensor: &Tensor, dt: DatumType) -> TractResult<Option<Arc<Tensor>>> {
     let dims = tdims(tensor)?;
     let numbers: Option<Vec<i64>> = dims.iter().map(|dim| dim.as_i64()).collect();
@@ -481,7 +499,7 @@ pub(crate) fn tdims(tensor: &Tensor) -> TractResult<TVec<TDim>> {
     if dt.is_tdim() {
         return Ok(tensor.try_as_plain_ram()?.as_slice::<TDim>()?.into());
     }
-    ensure!(dt.is_integer(), "elements of type {dt:?} are not sizes");
+    ensure!(dt.is_integer(), "sizes are of type {dt:?}, but must be integers");
     let numbers = tensor.cast_to::<i64>()?;
     Ok(numbers
         .try_as_plain_ram()?

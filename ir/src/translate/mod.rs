@@ -57,7 +57,7 @@ pub(crate) fn translate(
             Err(error) => return Err(error),
         }
     }
-    bail!("what the graph says of the open dimensions of the inputs has no end: give their sizes")
+    bail!("the graph says more and more about the open dimensions of the inputs: give their sizes")
 }
 
 /// All operations that are not supported, in one error.
@@ -93,8 +93,18 @@ fn refuse_unknown_operations(ir: &Ir, graph: &Graph) -> TractResult<()> {
 pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
     let shape =
         layer.attributes.get("shape").with_context(|| format!("{layer} has no attribute shape"));
-    PartialShape::parse(shape?).with_context(|| format!("in {layer}"))
+    let shape = PartialShape::parse(shape?).with_context(|| format!("in {layer}"))?;
+    let sizes = shape.0.iter().filter_map(|dim| dim.size());
+    let volume = sizes.clone().try_fold(1usize, |volume, size| volume.checked_mul(size.max(1)));
+    ensure!(
+        volume.is_some_and(|volume| volume <= MOST_ELEMENTS),
+        "{layer}: shape {shape} has more than {MOST_ELEMENTS} elements"
+    );
+    Ok(shape)
 }
+
+/// The most elements that a tensor may have: sizes are multiplied and added in what follows.
+pub(crate) const MOST_ELEMENTS: usize = 1 << 40;
 
 pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
     let text = layer.attributes.get("element_type").map_or("", |text| text);
@@ -114,9 +124,25 @@ pub(crate) enum Value {
     Constant(Arc<Tensor>),
     /// A half-precision constant that was computed in single precision.
     Half(Arc<Tensor>),
-    /// A constant that is still in the weights only.
+    /// A constant that was not read yet.
     Weights(Arc<Blob>),
 }
+
+impl Value {
+    /// Whether two values are one constant. What is in the model is another one in each go.
+    fn is_same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Constant(a), Value::Constant(b)) | (Value::Half(a), Value::Half(b)) => {
+                Arc::ptr_eq(a, b)
+            }
+            (Value::Weights(a), Value::Weights(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// The constant inputs of a layer, and what it computed from them.
+type Folded = (Vec<Value>, Vec<Arc<Tensor>>);
 
 /// One attempt to translate a model.
 pub(crate) struct Translation<'a> {
@@ -124,7 +150,7 @@ pub(crate) struct Translation<'a> {
     weights: &'a Weights,
     pub dimensions: &'a mut Dimensions,
     /// The results of layers with constant inputs. They are kept when the translation starts anew.
-    folded: &'a mut HashMap<String, Vec<Arc<Tensor>>>,
+    folded: &'a mut HashMap<usize, Folded>,
     /// The variables of `ReadValue` and `Assign`. What was learnt of them is kept, too.
     pub variables: &'a mut Variables,
 }
@@ -176,7 +202,7 @@ impl Translation<'_> {
     ) -> TractResult<Vec<Value>> {
         let mut values: Vec<Vec<Value>> = vec![vec![]; graph.layers.len()];
         for (layer, value) in graph.parameters.iter().zip(inputs) {
-            values[*layer] = vec![value];
+            values[*layer] = vec![value; graph.layers[*layer].outputs.len().max(1)];
         }
         let mut results = HashMap::new();
         for (number, layer) in graph.layers.iter().enumerate() {
@@ -222,7 +248,7 @@ impl Translation<'_> {
             .collect()
     }
 
-    /// The tensor of a value that is a constant outside of the model.
+    /// The tensor of a constant that is not in the model.
     pub fn tensor(&self, value: &Value) -> TractResult<Arc<Tensor>> {
         match value {
             Value::Outlet(outlet) => bail!("{outlet:?} is not a constant"),
@@ -231,7 +257,7 @@ impl Translation<'_> {
         }
     }
 
-    /// A value in the model. A constant is put there now, with the name.
+    /// A value in the model. A constant is put there now, with this name.
     pub fn wired(
         &self,
         model: &mut TypedModel,

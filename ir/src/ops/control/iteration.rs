@@ -239,7 +239,7 @@ fn parts(entry: &PortMap) -> TractResult<Option<Parts>> {
     };
     ensure!(
         usize::try_from(stride.unsigned_abs()) == Ok(size),
-        "an entry of the port_map has stride {stride} and part_size {size}, which must be the same"
+        "an entry of the port_map has stride {stride} and part_size {size}, but these must be the same"
     );
     Ok(Some(Parts { axis, size, backwards }))
 }
@@ -249,7 +249,7 @@ fn part_count(whole: &TDim, size: usize, axis: usize) -> TractResult<TDim> {
         let size = i64::try_from(size)?;
         ensure!(
             whole % size == 0,
-            "axis {axis} of an input has size {whole}, which has no parts of size {size}"
+            "axis {axis} of an input has size {whole}, but must be a multiple of the size of its parts, {size}"
         );
     }
     Ok(whole.clone() / size)
@@ -296,7 +296,7 @@ fn loop_count(
     let endless = limit.as_ref().and_then(TDim::as_i64).is_some_and(|limit| limit < 0);
     ensure!(
         !endless || later != Some(true) || first.is_none(),
-        "the loop has no end: its trip_count is below zero, and its condition is always true"
+        "the loop has no end: its trip_count is negative, and its condition is always true"
     );
     Ok(match (first, later, endless) {
         (Some(true), Some(true), false) => limit,

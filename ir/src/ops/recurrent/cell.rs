@@ -12,7 +12,7 @@ use tract_core::ops::nn::sigmoid;
 use super::{expect_shape, refuse_peepholes};
 use crate::translate::LayerContext;
 
-/// **LSTMCell-1**, **LSTMCell-4**, **GRUCell-3**, **RNNCell-3**: one step. The inputs are X `[batch, input]`,
+/// **LSTMCell-1**, **LSTMCell-4**, **GRUCell-3**, **RNNCell-1**: one step. The inputs are X `[batch, input]`,
 /// the states `[batch, hidden_size]`, W, R and B. In LSTMCell-1, B is optional, and a last input P has the
 /// weights of peepholes, which OpenVINO ignores. Its `weights_format` says nothing: OpenVINO writes `ifco`,
 /// but the order of the gates is the same as later.
@@ -101,7 +101,7 @@ fn activation(word: &str) -> TractResult<Activation> {
     let found = ACTIVATIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word.trim()));
     found.map(|(_, activation)| *activation).with_context(|| {
         let known: Vec<&str> = ACTIVATIONS.iter().map(|(known, _)| *known).collect();
-        format!("attribute activations has {word:?}, but must have items of {}", known.join(", "))
+        format!("attribute activations has {word:?}, but each must be one of {}", known.join(", "))
     })
 }
 
@@ -152,7 +152,7 @@ impl Cell {
         let clip: f32 = ctx.attribute_or("clip", 0.)?;
         ensure!(clip >= 0., "attribute clip is {clip}, but must be 0 or more");
         let forget: bool = ctx.attribute_or("input_forget", false)?;
-        ensure!(!forget, "attribute input_forget is true, which is not supported");
+        ensure!(!forget, "attribute input_forget is true, but only false is supported");
         let dt = ctx.datum_type(0)?;
         ensure!(
             [DatumType::F32, DatumType::F16].contains(&dt),

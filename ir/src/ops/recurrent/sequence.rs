@@ -44,7 +44,7 @@ pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<O
     let [batch, time, features] = &*shape else {
         bail!("input 0 (X) has shape {shape:?}, but must have rank 3")
     };
-    ensure!(*time != 0.to_dim(), "input 0 (X) has no steps: its shape is {shape:?}");
+    ensure!(*time != 0.to_dim(), "input 0 (X) has shape {shape:?}, but must have steps");
     let leading = directions.len().to_dim();
     for (number, name) in names.iter().enumerate() {
         let expected = [batch.clone(), leading.clone(), cell.hidden.to_dim()];

@@ -96,10 +96,14 @@ impl LayerContext<'_, '_> {
         {
             return Ok(None);
         }
-        let key = format!("{}:{}", self.prefix, self.layer.id);
-        if let Some(tensors) = self.translation.folded.get(&key) {
+        let key = std::ptr::from_ref(self.layer).addr();
+        if let Some((known, tensors)) = self.translation.folded.get(&key)
+            && known.len() == self.inputs.len()
+            && known.iter().zip(&self.inputs).all(|(known, input)| known.is_same(input))
+        {
             return Ok(Some(tensors.clone()));
         }
+        let before = self.inputs.clone();
         let mut inputs = vec![];
         let mut elements = 0usize;
         for input in 0..self.inputs.len() {
@@ -111,9 +115,6 @@ impl LayerContext<'_, '_> {
             };
             inputs.push(Value::Constant(tensor));
         }
-        let symbolic = inputs
-            .iter()
-            .any(|input| matches!(input, Value::Constant(tensor) if tensor.datum_type().is_tdim()));
         let mut scratch =
             TypedModel { symbols: self.model.symbols.clone(), ..TypedModel::default() };
         let mut context = LayerContext {
@@ -151,10 +152,7 @@ impl LayerContext<'_, '_> {
                 *tensor = concrete;
             }
         }
-        // When the translation starts anew, more may be known of sizes.
-        if !symbolic {
-            self.translation.folded.insert(key, known.clone());
-        }
+        self.translation.folded.insert(key, (before, known.clone()));
         Ok(Some(known))
     }
 

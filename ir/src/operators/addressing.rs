@@ -1,0 +1,146 @@
+//! The places in data that indices name.
+
+use tract_core::internal::*;
+use tract_openvino::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
+
+/// How `indices` name places in `data`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Addressing {
+    /// An index is the coordinate of one element on this axis. The other coordinates are those of the index
+    /// itself.
+    Elements(usize),
+    /// An index is a coordinate on this axis, and means all elements that have it.
+    Slices(usize),
+    /// The last axis of `indices` has the first coordinates.
+    Tuples,
+}
+
+/// Negative indices count from the end, as in OpenVINO's implementation; others out of range are errors.
+const POLICY: IndexPolicy =
+    IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Error };
+
+/// The places in `data`, in the order of the elements of `indices`: where each begins, and how many elements
+/// each has.
+pub(super) struct Places {
+    pub starts: Vec<usize>,
+    pub block: usize,
+}
+
+impl Addressing {
+    /// The shape of what is written.
+    pub fn updates_shape<D: DimLike>(self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
+        Ok(match self {
+            Addressing::Elements(axis) => {
+                ensure!(
+                    data.len() == indices.len() && axis < data.len(),
+                    "indices have rank {}, but must have that of data, which is {}",
+                    indices.len(),
+                    data.len()
+                );
+                indices.into()
+            }
+            Addressing::Slices(axis) => {
+                ensure!(axis < data.len(), "there is no axis {axis}");
+                [&data[..axis], indices, &data[axis + 1..]].concat().into()
+            }
+            Addressing::Tuples => {
+                let (tuple, leading) = indices.split_last().context("indices have rank 0")?;
+                let tuple = tuple.to_usize().ok().filter(|tuple| *tuple <= data.len());
+                let tuple = tuple.with_context(|| {
+                    format!(
+                        "the last dimension of indices must be known, and in [0, {}]: their shape is \
+                         {indices:?}",
+                        data.len()
+                    )
+                })?;
+                [leading, &data[tuple..]].concat().into()
+            }
+        })
+    }
+
+    pub(super) fn places(
+        self,
+        operator: &'static str,
+        data: &[usize],
+        indices_shape: &[usize],
+        indices: &[i64],
+    ) -> TractResult<Places> {
+        let resolve = |number: usize, axis: usize| {
+            POLICY.resolve(indices[number], data[axis]).ok_or_else(|| IndexOutOfRange {
+                operator,
+                position: coordinates(number, indices_shape),
+                value: indices[number].into(),
+                axis,
+                size: data[axis],
+                negative: NegativeIndex::FromEnd,
+            })
+        };
+        let strides = Tensor::natural_strides(data);
+        let stride = |axis: usize| strides[axis] as usize;
+        let mut starts = vec![];
+        let mut block = 1;
+        match self {
+            Addressing::Elements(axis) => {
+                let others = || (0..data.len()).filter(|it| *it != axis);
+                ensure!(
+                    indices.is_empty() || others().all(|it| indices_shape[it] <= data[it]),
+                    "{operator}: indices have shape {indices_shape:?}, which is larger than that of data, \
+                     {data:?}, not only on axis {axis}"
+                );
+                starts.reserve_exact(indices.len());
+                let last = data.len() - 1;
+                let row = indices_shape[last].max(1);
+                for first in (0..indices.len()).step_by(row) {
+                    let begin: usize = coordinates(first, indices_shape)
+                        .iter()
+                        .enumerate()
+                        .filter(|(it, _)| *it != axis)
+                        .map(|(it, coordinate)| coordinate * stride(it))
+                        .sum();
+                    for column in 0..row {
+                        let along = resolve(first + column, axis)? * stride(axis);
+                        starts.push(begin + along + if axis == last { 0 } else { column });
+                    }
+                }
+            }
+            Addressing::Slices(axis) => {
+                block = stride(axis);
+                let outer: usize = data[..axis].iter().product();
+                let positions: Vec<usize> = (0..indices.len())
+                    .map(|number| resolve(number, axis))
+                    .collect::<Result<_, _>>()?;
+                for row in 0..outer {
+                    let row = row * data[axis];
+                    starts.extend(positions.iter().map(|position| (row + position) * block));
+                }
+            }
+            Addressing::Tuples => {
+                let (&tuple, leading) =
+                    indices_shape.split_last().context("indices have rank 0")?;
+                block = data[tuple..].iter().product();
+                for number in 0..leading.iter().product() {
+                    let start = (0..tuple)
+                        .map(|axis| Ok(resolve(number * tuple + axis, axis)? * stride(axis)))
+                        .sum::<Result<usize, IndexOutOfRange>>()?;
+                    starts.push(start);
+                }
+            }
+        }
+        Ok(Places { starts, block })
+    }
+}
+
+/// The coordinates of an element.
+fn coordinates(mut number: usize, shape: &[usize]) -> Vec<usize> {
+    let mut coordinates: Vec<usize> = shape
+        .iter()
+        .rev()
+        .map(|size| {
+            let coordinate = number % size;
+            number /= size;
+            coordinate
+        })
+        .collect();
+    coordinates.reverse();
+    coordinates
+}

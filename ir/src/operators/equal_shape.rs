@@ -1,0 +1,77 @@
+use tract_core::internal::*;
+
+/// Gives its input, whose shape is checked when the model runs: its dimensions must be those of another tensor,
+/// which are only known then.
+///
+/// tract compares dimensions by their structure when a model is loaded, and does not compare sizes in all of its
+/// operators when it runs. The output has the other tensor's dimensions.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct EqualShape {
+    shape: TVec<TDim>,
+}
+
+impl EqualShape {
+    /// `shape` is what the input must have.
+    pub fn new(shape: TVec<TDim>) -> EqualShape {
+        EqualShape { shape }
+    }
+}
+
+impl Op for EqualShape {
+    fn name(&self) -> StaticName {
+        "EqualShape".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        let dims: Vec<String> = self.shape.iter().map(|dim| dim.to_string()).collect();
+        Ok(vec![format!("shape: {}", dims.join(","))])
+    }
+
+    fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
+        self.shape.iter().flat_map(|dim| dim.symbols()).collect()
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for EqualShape {
+    op_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let input = args_1!(inputs);
+        for (axis, (dim, size)) in self.shape.iter().zip(input.shape()).enumerate() {
+            let expected = dim.eval(ctx.symbols).to_usize()?;
+            ensure!(
+                expected == *size,
+                "dimension {axis} of a tensor is {size}, but must be {expected} ({dim}), as in another tensor"
+            );
+        }
+        Ok(tvec!(input))
+    }
+}
+
+impl TypedOp for EqualShape {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        ensure!(
+            inputs.len() == 1 && inputs[0].rank() == self.shape.len(),
+            "EqualShape: the input must have rank {}",
+            self.shape.len()
+        );
+        Ok(tvec!(inputs[0].datum_type.fact(&self.shape)))
+    }
+
+    fn set_symbols(
+        &self,
+        _source: &TypedModel,
+        node: &TypedNode,
+        target: &mut TypedModel,
+        mapping: &HashMap<OutletId, OutletId>,
+        subs: &HashMap<Symbol, TDim>,
+    ) -> TractResult<TVec<OutletId>> {
+        let dims = self.shape.iter().map(|dim| dim.substitute_all(subs));
+        let shape = dims.collect::<TractResult<_>>()?;
+        target.wire_node(&node.name, EqualShape { shape }, &[mapping[&node.inputs[0]]])
+    }
+
+    as_op!();
+}
