@@ -1004,7 +1004,8 @@ fn convert_of_ir() {
     assert_eq!(text, format!("{archive}\n  sum 3,2,F32 2, 2, 2, 2, 2, 2\n"));
     // Operators of our own, and sizes that are known when the model runs.
     succeed(&["convert", "ir/models/range/inputs", &archive]);
-    let data_set = "ir/models/range/inputs/test_data_set_0";
+    let data_set =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/models/range/inputs/test_data_set_0");
     let inputs = [0, 1, 2].map(|k| format!("input_{k}={data_set}/input_{k}.pb"));
     let [start, stop, step] = &inputs;
     let text = succeed(&["run", &archive, "-i", start, "-i", stop, "-i", step]);
