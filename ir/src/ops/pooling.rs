@@ -5,7 +5,7 @@ use tract_core::ops::cnn::{MaxPool, PaddingSpec, SumPool};
 use tract_core::ops::math;
 use tract_core::ops::nn::{self, Reduce};
 
-use super::convolution::{AutoPad, Window, padded, positive};
+use super::convolution::{AutoPad, Window, check_elements, padded, positive};
 use crate::operators::adaptive_pool::{AdaptivePool, Reducer};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -50,6 +50,7 @@ impl Pool {
         );
         let dt = ctx.datum_type(0)?;
         ensure!(dt.is_number(), "data of type {dt:?} is not supported: it must be numbers");
+        check_elements(&shape[2..])?;
         let kernel: Vec<usize> = ctx.attribute("kernel")?;
         ensure!(
             kernel.len() == shape.len() - 2,
