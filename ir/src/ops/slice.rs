@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn sizes_of_common_slices() {
-        let (_, n, m) = sizes();
+        let (_scope, n, m) = sizes();
         let len = |start: Option<TDim>, stop: Option<TDim>| {
             window(&n, start.as_ref(), stop.as_ref(), 1).1
         };
