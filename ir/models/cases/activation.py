@@ -155,28 +155,44 @@ several(
     shapes=["?,2"],
     more=[[spread(1, 2)]],
 )
-SMALL = [-5, -2, -1, 0, 1, 2, 3, 7, 10]
-for suffix, values in [("i32", i32(SMALL)), ("i64", i64(SMALL)), ("u8", u8([0, 1, 2, 3, 4]))]:
-    several(
-        "unary",
-        f"fractions_{suffix}",
-        [values],
-        [
-            op(f"{kind}")
-            for kind in (
-                "Exp-1 Sin-1 Cos-1 Tan-1 Tanh-1 Sigmoid-1 Atan-1 Erf-1 Sinh-1 Cosh-1 Asinh-4 HSwish-4".split()
-                if suffix != "u8"
-                else "Exp-1 Sqrt-1 Tanh-1 Sigmoid-1 Atan-1 Erf-1 Sinh-1 Cosh-1 Asinh-4 HSwish-4".split()
-            )
-        ],
-    )
+
+
+def of_integers(kind, formula):
+    """The results of integers are rounded."""
+    return op(kind), lambda x: away_from_zero(formula(np.float64(x))).astype(x.dtype)
+
+
+FRACTIONS = [
+    of_integers("Exp-1", np.exp),
+    of_integers("Tanh-1", np.tanh),
+    of_integers("Atan-1", np.arctan),
+    of_integers("Erf-1", erf),
+    of_integers("Sinh-1", np.sinh),
+    of_integers("Cosh-1", np.cosh),
+    of_integers("Asinh-4", np.arcsinh),
+    of_integers("HSwish-4", lambda x: x * np.clip(x + 3, 0, 6) / 6),
+]
+WAVES = [of_integers("Sin-1", np.sin), of_integers("Cos-1", np.cos), of_integers("Tan-1", np.tan)]
+several("unary", "fractions_i32", [i32([-5, -2, -1, 0, 1, 2, 3, 7, 10])], FRACTIONS + WAVES)
+several("unary", "fractions_i64", [i64([-5, -2, -1, 0, 1, 2, 3, 7, 10])], FRACTIONS + WAVES)
+several("unary", "fractions_u8", [u8([0, 1, 2, 3, 4])], FRACTIONS)
 several(
     "unary",
     "roots_and_logarithms_i32",
     [i32([1, 2, 3, 5, 7, 10, 1000])],
-    [op("Sqrt-1"), op("Log-1"), op("Acosh-4")],
+    [
+        of_integers("Sqrt-1", np.sqrt),
+        of_integers("Log-1", np.log),
+        of_integers("Acosh-4", np.arccosh),
+        of_integers("Sigmoid-1", sigmoid),
+    ],
 )
-several("unary", "inverses_i32", [i32([-1, 0, 1])], [op("Asin-1"), op("Acos-1")])
+several(
+    "unary",
+    "inverses_i32",
+    [i32([-1, 0, 1])],
+    [of_integers("Asin-1", np.arcsin), of_integers("Acos-1", np.arccos)],
+)
 # The names that OpenVINO's writer gives to some types, and the classes' own.
 several(
     "unary",
@@ -304,20 +320,27 @@ several(
     edit=[opset("Gelu", 7, "opset8")],
     tolerance=1e-4,
 )
-NAN = f32([np.nan, -np.inf, -2, 0, 2, np.inf])
 several(
     "activation",
     "nan",
-    [NAN],
+    [f32([np.nan, -np.inf, -2, 0, 2, np.inf])],
     [
-        op("Elu-1", alpha=0.5),
-        lambda x: make("Selu-1", x, const(f32([1.5])), const(f32([0.8]))),
-        lambda x: make("PRelu-1", x, const(f32([0.5]))),
-        lambda x: make("PRelu-1", x, const(f32([0.5, 0.5, -1, 2, 2, 2]))),
-        op("Relu-1"),
-        op("Clamp-1", min=-1.0, max=2.0),
-        op("HSigmoid-5"),
-        lambda x: make("HardSigmoid-1", x, scalar(0.2, np.float32), scalar(0.5, np.float32)),
+        unary("Elu-1", lambda x: np.where(x < 0, np.expm1(x) / 2, x), alpha=0.5),
+        (
+            lambda x: make("Selu-1", x, const(f32([1.5])), const(f32([0.8]))),
+            of_f32(lambda x: np.float64(f32(0.8)) * np.where(x < 0, 1.5 * np.expm1(x), x)),
+        ),
+        (lambda x: make("PRelu-1", x, const(f32([0.5]))), lambda x: np.where(x < 0, x / 2, x)),
+        (
+            lambda x: make("PRelu-1", x, const(f32([0.5, 0.5, -1, 2, 2, 2]))),
+            lambda x: np.where(x < 0, x * f32([0.5, 0.5, -1, 2, 2, 2]), x),
+        ),
+        unary("Relu-1", lambda x: np.fmax(x, 0)),
+        unary("Clamp-1", lambda x: np.fmin(np.fmax(x, -1), 2), min=-1.0, max=2.0),
+        (
+            lambda x: make("HardSigmoid-1", x, scalar(0.2, np.float32), scalar(0.5, np.float32)),
+            of_f32(lambda x: np.fmax(np.fmin(0.2 * x + 0.5, 1), 0)),
+        ),
     ],
 )
 several(

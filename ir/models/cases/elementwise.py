@@ -119,11 +119,12 @@ several(
     nodes(["Add", "Subtract", "Multiply"]),
     formula="arithmetic that does not fit is unspecified; the CPU plugin saturates",
 )
-for suffix, least, most in [("i32", -(2**31), 2**31 - 1), ("i64", -(2**63), 2**63 - 1)]:
+for name, type in [("i32_wraps", np.int32), ("i64_wraps", np.int64)]:
+    ends = np.iinfo(type)
     several(
         "arithmetic",
-        f"{suffix}_wraps",
-        [np.array([most, least, 5], dtype) for dtype in [f"int{suffix[1:]}"]] + [np.array([1, -1, 7], f"int{suffix[1:]}")],
+        name,
+        [np.array([ends.max, ends.min, 5], type), np.array([1, -1, 7], type)],
         nodes(["Add", "Subtract", "Multiply"]),
         formula="arithmetic that does not fit is unspecified; the CPU plugin saturates",
     )

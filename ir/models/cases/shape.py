@@ -643,13 +643,8 @@ case(
     lambda x: [
         make("Mod-1", make("Subtract-1", dim(x, 0), axes(4)), axes(3)),
         make("Divide-1", make("Subtract-1", dim(x, 0), axes(4)), axes(3), m_pythondiv=False),
-        make("Divide-1", make("Subtract-1", axes(8), dim(x, 0)), axes(3)),
     ],
-    lambda x: [
-        np.fmod(i64([len(x) - 4]), 3),
-        i64([np.trunc((len(x) - 4) / 3)]),
-        i64([(8 - len(x)) // 3]),
-    ],
+    lambda x: [np.fmod(i64([len(x) - 4]), 3), i64([np.trunc((len(x) - 4) / 3)])],
     shapes=["?"],
     more=[[offsets(1)], [offsets(3)], [offsets(8)], [offsets(9)], [offsets(12)]],
 )

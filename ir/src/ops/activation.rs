@@ -160,7 +160,7 @@ fn clamp(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 }
 
 /// **Gelu-2**, **Gelu-7**: `approximation_mode` is `ERF` (the default, and all that revision 2 has) or
-/// `TANH`.
+/// `TANH`. tract's operator of the second is not 0 for large negative numbers.
 fn gelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let modes = [("erf", false), ("tanh", true)];
     let approximate = ctx.attribute_among("approximation_mode", &modes, Some(false))?;
