@@ -278,6 +278,8 @@ mod tests {
         padded(PadMode::Symmetric, 0, 4, 3).unwrap_err();
         padded(PadMode::Edge, 1, 0, 0).unwrap_err();
         padded(PadMode::Edge, -3, -3, 4).unwrap_err();
+        let negative = Positions::Stride { first: 0.to_dim(), step: 0, len: (-3).to_dim() };
+        assert!(negative.on_axis(1, &SymbolValues::default()).is_err());
     }
 
     #[test]

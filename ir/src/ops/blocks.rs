@@ -206,3 +206,14 @@ fn divide(dim: &TDim, by: usize, what: &str) -> TractResult<TDim> {
     }
     Ok(quotient.simplify())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_do_not_overflow() {
+        assert_eq!(multiply(&6.to_dim(), &7.to_dim()).unwrap(), 42.to_dim());
+        multiply(&(1i64 << 62).to_dim(), &2.to_dim()).unwrap_err();
+    }
+}

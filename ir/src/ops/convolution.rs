@@ -405,3 +405,15 @@ impl Crops {
         Ok(Crops { begin, end })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_without_elements() {
+        let open = SymbolScope::default().sym("N").to_dim();
+        check_elements(&[1.to_dim(), open]).unwrap();
+        check_elements(&[1.to_dim(), 0.to_dim()]).unwrap_err();
+    }
+}
