@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::{set_symbols, substituted};
+use super::{check_volume, set_symbols, substituted};
 
 /// AdaptiveAvgPool-8 and AdaptiveMaxPool-8: pools whose windows follow from the sizes of the output.
 ///
@@ -64,9 +64,10 @@ impl EvalOp for AdaptivePool {
             let size = usize::try_from(size.eval(ctx.symbols).to_i64()?)
                 .with_context(|| format!("{name}: a size of the output is {size}"))?;
             ensure!(*dim > 0 || size == 0, "{name}: the data has no elements in a spatial axis");
+            shape.push(size);
+            check_volume(&name, &shape)?;
             axes.push(windows(*dim, size));
             dims.push(*dim);
-            shape.push(size);
         }
         let data = input.cast_to::<f32>()?;
         let data = data.try_as_plain_ram()?.as_slice::<f32>()?;
@@ -157,6 +158,13 @@ mod tests {
         assert_eq!(windows(5, 3), [0..2, 1..4, 3..5]);
         assert_eq!(windows(2, 4), [0..1, 0..1, 1..2, 1..2]);
         assert!(windows(7, 0).is_empty());
+    }
+
+    #[test]
+    fn too_large() {
+        let op = AdaptivePool { sizes: tvec![(1i64 << 40).to_dim()], reducer: Reducer::Mean };
+        let data = tensor3(&[[[1f32]]]).into_tvalue();
+        op.eval(&EvalContext::out_of_plan(), tvec!(data)).unwrap_err();
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::set_symbols;
+use super::{check_volume, set_symbols};
 
 /// Interpolate-1, -4 and -11, without their padding: some axes get other sizes.
 ///
@@ -312,6 +312,11 @@ impl EvalOp for Interpolate {
             );
             downsample |= axis.scale.unwrap_or(output as f32 / size as f32) < 1.;
             sizes.push((size, output));
+        }
+        let mut output_shape = shape.clone();
+        for (axis, (_, output)) in self.axes.iter().zip(&sizes) {
+            output_shape[axis.axis] = *output;
+            check_volume("Interpolate", &output_shape)?;
         }
         let mut tables = vec![];
         for (axis, (size, output)) in self.axes.iter().zip(sizes) {

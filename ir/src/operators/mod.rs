@@ -43,6 +43,19 @@ fn integers(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<Vec<i64>> {
     }
 }
 
+/// The most elements of an output. Sizes may be computed from what is in a file.
+const MOST_ELEMENTS: usize = 1 << 32;
+
+/// Checks the number of elements of an operator's output, before there is memory for them.
+fn check_volume(operator: &str, shape: &[usize]) -> TractResult<()> {
+    let volume = shape.iter().try_fold(1usize, |volume, size| volume.checked_mul(*size));
+    ensure!(
+        shape.contains(&0) || volume.is_some_and(|volume| volume <= MOST_ELEMENTS),
+        "{operator}: an output of shape {shape:?} has more than {MOST_ELEMENTS} elements"
+    );
+    Ok(())
+}
+
 /// Calls a function with the type of numbers that a [`DatumType`] stands for.
 macro_rules! dispatch_number {
     ($function:ident($dt:expr)($($argument:expr),*)) => {
@@ -89,4 +102,17 @@ fn substituted<'a>(
     values: &HashMap<Symbol, TDim>,
 ) -> TractResult<TVec<TDim>> {
     dims.into_iter().map(|dim| dim.substitute_all(values)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_have_a_limit() {
+        check_volume("Take", &[1 << 16, 1 << 16]).unwrap();
+        check_volume("Take", &[usize::MAX, usize::MAX, 0]).unwrap();
+        check_volume("Take", &[1 << 16, 1 << 16, 2]).unwrap_err();
+        check_volume("Take", &[1 << 32, 1 << 32]).unwrap_err();
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Range {
 }
 
 /// The most elements of a range. Its ends come from tensors, which may have any numbers.
-const MOST: usize = 1 << 32;
+const MOST: usize = 1 << 28;
 
 impl Range {
     /// `len` is the length, or a symbol that stands for it.

@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 
-use super::{integers, set_symbols};
+use super::{check_volume, integers, set_symbols};
 
 /// Which elements of an axis, in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -93,6 +93,7 @@ fn take(
 ) -> TractResult<Tensor> {
     let mut shape: TVec<usize> = data.shape().into();
     shape[axis] = positions.len();
+    check_volume("Take", &shape)?;
     let mut output = Tensor::zero_dt(data.datum_type(), &shape)?;
     let mut done = 0;
     let mut next = positions.next().transpose()?;

@@ -64,7 +64,7 @@ fn depth_to_space(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     chain.reshape(1, &shape[1..2], &split);
     chain.permute(&order);
     for (axis, size) in shape.iter().enumerate().skip(2) {
-        let whole = (size.clone() * &block).simplify();
+        let whole = multiply(size, &block)?;
         chain.reshape(axis, &[size.clone(), block.clone()], &[whole]);
     }
     let data = ctx.input(0)?;
@@ -89,7 +89,7 @@ fn space_to_depth(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     chain.permute(&order);
     let mut depth = vec![block.to_dim(); axes];
     depth.insert(if blocks_first { axes } else { 0 }, shape[1].clone());
-    let channels = (shape[1].clone() * block.pow(axes as u32)).simplify();
+    let channels = multiply(&shape[1], &block.pow(axes as u32).to_dim())?;
     chain.reshape(1, &depth, &[channels]);
     let data = ctx.input(0)?;
     Ok(tvec!(chain.wire(ctx, data)?))
@@ -141,7 +141,7 @@ fn batch_to_space(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     chain.permute(&order);
     shape[0] = batches;
     for (axis, dim) in shape.iter_mut().enumerate().skip(1) {
-        let whole = (dim.clone() * block[axis]).simplify();
+        let whole = multiply(dim, &block[axis].to_dim())?;
         let parts = [dim.clone(), block[axis].to_dim()];
         chain.reshape(axis, &parts, std::slice::from_ref(&whole));
         *dim = whole;
@@ -179,8 +179,17 @@ fn space_to_batch(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     chain.permute(&order);
     let mut parts: Vec<TDim> = block[1..].iter().map(|block| block.to_dim()).collect();
     parts.push(shape[0].clone());
-    chain.reshape(0, &parts, &[(shape[0].clone() * product).simplify()]);
+    chain.reshape(0, &parts, &[multiply(&shape[0], &product.to_dim())?]);
     Ok(tvec!(chain.wire(ctx, data)?))
+}
+
+/// Multiplies a size by a number.
+fn multiply(dim: &TDim, by: &TDim) -> TractResult<TDim> {
+    if let (Some(size), Some(by)) = (dim.as_i64(), by.as_i64()) {
+        let product = size.checked_mul(by);
+        return Ok(product.with_context(|| format!("{size} times {by} is too large"))?.to_dim());
+    }
+    Ok((dim.clone() * by).simplify())
 }
 
 /// Divides a size that must be a multiple of a number.

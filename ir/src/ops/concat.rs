@@ -54,16 +54,10 @@ fn split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             "the dimension is {size}, but must be a multiple of num_splits, which is {count}"
         );
     }
-    let bounds = |number: i64| {
-        // A rest moves the last part beyond the end of the axis, so that running the model fails.
-        let late = if number == count - 1 { rest.clone() * 2 } else { 0.to_dim() };
-        [
-            (part.clone() * number + &late).simplify(),
-            (part.clone() * (number + 1) + &late).simplify(),
-        ]
-    };
+    let bounds =
+        |number: i64| [part.clone() * number, part.clone() * (number + 1)].map(TDim::simplify);
     let bounds: Vec<[TDim; 2]> = (0..count).map(bounds).collect();
-    parts(ctx, axis, &bounds)
+    parts(ctx, axis, &bounds, rest)
 }
 
 /// **VariadicSplit-1**: parts of an axis whose sizes are `split_lengths`. They add up to the size of the
@@ -88,19 +82,22 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         }
     }
     let dim = &shape[axis];
-    match rest {
+    let wrong = match rest {
         Some(rest) => {
             let length = (dim.clone() - &sum).simplify();
             ensure!(
                 length.as_i64().is_none_or(|length| length >= 0),
                 "split_lengths is {lengths:?}, which is more than the dimension, {dim}"
             );
-            lengths[rest] = length;
+            lengths[rest] = length.clone();
+            TDim::Max(vec![-length, 0.to_dim()]).simplify()
         }
         None => {
             ctx.equal(dim, &sum, &format!("splits it in parts of {lengths:?}"))?;
+            let difference = (dim.clone() - sum).simplify();
+            TDim::Max(vec![difference.clone(), -difference]).simplify()
         }
-    }
+    };
     let mut start = 0.to_dim();
     let mut bounds = vec![];
     for length in lengths {
@@ -108,14 +105,24 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         bounds.push([start, end.clone()]);
         start = end;
     }
-    parts(ctx, axis, &bounds)
+    parts(ctx, axis, &bounds, wrong)
 }
 
 /// The parts of input 0 along an axis, each from one position to another.
-fn parts(ctx: &mut LayerContext, axis: usize, bounds: &[[TDim; 2]]) -> TractResult<TVec<OutletId>> {
+///
+/// If `wrong` is not 0 when the model runs, the parts are behind the end of the axis, so that each of them
+/// fails, whichever are used.
+fn parts(
+    ctx: &mut LayerContext,
+    axis: usize,
+    bounds: &[[TDim; 2]],
+    wrong: TDim,
+) -> TractResult<TVec<OutletId>> {
     let data = ctx.input(0)?;
+    let beyond = wrong * FAR;
     let part = |(number, [start, end]): (usize, &[TDim; 2])| {
-        let op = Slice { axis, start: start.clone(), end: end.clone() };
+        let [start, end] = [start, end].map(|bound| (bound.clone() + &beyond).simplify());
+        let op = Slice { axis, start, end };
         ctx.wire(&number.to_string(), op, &[data])
     };
     bounds.iter().enumerate().map(part).collect()

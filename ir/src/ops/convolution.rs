@@ -88,11 +88,13 @@ impl Window {
         Ok(i64::try_from(extent.context("a kernel is too large")?)?)
     }
 
-    /// Checks that the kernel fits into the padded data, as far as sizes are known.
+    /// Checks that the kernel fits into the padded data, as far as sizes are known. For others tract computes
+    /// what fits when the model runs.
     pub fn check_fits(&self, sizes: &[TDim], begin: &[i64], end: &[i64]) -> TractResult<()> {
         for (axis, size) in sizes.iter().enumerate() {
             let Ok(size) = size.to_i64() else { continue };
-            let (padded, extent) = (size + begin[axis] + end[axis], self.extent(axis)?);
+            let padded = size.saturating_add(begin[axis]).saturating_add(end[axis]);
+            let extent = self.extent(axis)?;
             ensure!(
                 extent <= padded,
                 "the kernel has {extent} elements in spatial axis {axis}, dilations included, but the data \
@@ -113,6 +115,14 @@ impl Window {
             input,
             output,
         )
+    }
+}
+
+/// Checks that no spatial axis is known to be without elements, for which tract's operators fail.
+pub(super) fn check_elements(sizes: &[TDim]) -> TractResult<()> {
+    match sizes.iter().position(|size| size.as_i64() == Some(0)) {
+        Some(axis) => bail!("the data has no elements in spatial axis {axis}"),
+        None => Ok(()),
     }
 }
 
@@ -251,6 +261,7 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
     let output = channels(filters.group, filters.first)?;
     let shape = ctx.shape(0)?;
     ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
+    check_elements(&shape[2..])?;
     let data = ctx.input(0)?;
     let mut data = ctx.single("single", data)?;
     for (axis, size) in shape.iter().enumerate().skip(2) {
@@ -303,7 +314,15 @@ fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outl
     let output = channels(filters.group, filters.second)?;
     let shape = ctx.shape(0)?;
     ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
+    check_elements(&shape[2..])?;
     let Crops { begin, end } = Crops::new(ctx, &window, &shape[2..])?;
+    for axis in 0..begin.len() {
+        let full = full_size(&window, axis, &shape[2 + axis])?;
+        ensure!(
+            (full - begin[axis] - end[axis]).as_i64().is_none_or(|size| size > 0),
+            "the pads take away all elements of spatial axis {axis} of the output"
+        );
+    }
     filters.outlet = ctx.wire("output_first", AxisOp::Move(1, 2), &[filters.outlet])?;
     let weights = filters.merged(ctx)?;
     let data = ctx.input(0)?;
@@ -321,6 +340,16 @@ fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outl
     let nothing = tvec![0; begin.len()];
     let result = padded(ctx, "", result, &negative(&begin), &nothing)?;
     Ok(tvec!(ctx.cast("type", result, ctx.datum_type(0)?)?))
+}
+
+/// The size of a spatial axis of a transposed convolution's output, before anything is cropped.
+fn full_size(window: &Window, axis: usize, size: &TDim) -> TractResult<TDim> {
+    let steps = size.clone() - 1;
+    ensure!(
+        steps.as_i64().is_none_or(|steps| steps <= MOST),
+        "spatial axis {axis} has size {size}, but must have {MOST} elements at most"
+    );
+    Ok(steps * window.strides[axis] as i64 + window.extent(axis)?)
 }
 
 /// What is cropped from the full output of a transposed convolution, at both ends of each spatial axis. A
@@ -349,8 +378,7 @@ impl Crops {
             wanted.len()
         );
         for axis in 0..rank {
-            let stride = window.strides[axis] as i64;
-            let full = (sizes[axis].clone() - 1) * stride + window.extent(axis)?;
+            let full = full_size(window, axis, &sizes[axis])?;
             let surplus = (full - &wanted[axis]).simplify();
             let surplus = surplus.to_i64().with_context(|| {
                 format!(

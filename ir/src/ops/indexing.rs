@@ -37,6 +37,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("OneHot", 16, one_hot);
 }
 
+/// The greatest depth of a OneHot.
+const MOST_DEPTH: i64 = 1 << 28;
+
 /// A Gather without batch dimensions. The user chose what its negative indices mean.
 pub(super) fn gather(ctx: &LayerContext, revision: GatherRevision, axis: usize) -> Gather {
     Gather::new(revision, axis).with_negative_indices(ctx.ir().negative_indices)
@@ -277,7 +280,10 @@ fn one_hot(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=4)?;
     let rank = ctx.rank(0)?;
     let depth = ctx.integer(1, "depth")?;
-    ensure!(depth >= 0, "input 1 (depth) is {depth}, but must be 0 or more");
+    ensure!(
+        (0..=MOST_DEPTH).contains(&depth),
+        "input 1 (depth) is {depth}, but must be in [0, {MOST_DEPTH}]"
+    );
     let axis = ctx.axis("axis", ctx.attribute_or("axis", -1)?, rank + 1)?;
     let modes = [("ignore_negative", false), ("ignore-negative", false), ("normalize", true)];
     let normalize =

@@ -6,7 +6,7 @@ use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode as CorePadMode, Type
 
 use super::chain::Chain;
 use super::common::FAR;
-use crate::operators::take::{PadMode, Positions};
+use crate::operators::take::{PadMode, Positions, Take};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -52,6 +52,12 @@ fn pad(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let mut chain = Chain::default();
     for (axis, (before, after)) in begin.into_iter().zip(end).enumerate() {
         if !before.is_zero() || !after.is_zero() {
+            let len = (shape[axis].clone() + &before + &after).simplify();
+            ensure!(
+                len.as_i64().is_none_or(|len| len >= 0),
+                "pads {before} and {after} take more away than axis {axis} has, which is {}",
+                shape[axis]
+            );
             chain.take(ctx, axis, &shape[axis], Positions::Pad { mode, before, after })?;
         }
     }
@@ -123,8 +129,16 @@ pub(super) fn pad_with_value(
                 return Ok(None);
             }
             let mut shape = shape.clone();
-            shape[*axis] = pad.clone();
-            ctx.wire("filled", MultiBroadcastTo { shape: shape.into() }, &[value]).map(Some)
+            if pad.prove_positive_or_zero() {
+                shape[*axis] = pad.clone();
+                let op = MultiBroadcastTo { shape: shape.into() };
+                return ctx.wire("filled", op, &[value]).map(Some);
+            }
+            // Unlike a broadcast, it fails if there is a negative number of elements when it runs.
+            shape[*axis] = 1.to_dim();
+            let one = ctx.wire("filled", MultiBroadcastTo { shape: shape.into() }, &[value])?;
+            let positions = Positions::Stride { first: 0.to_dim(), step: 0, len: pad.clone() };
+            ctx.wire("filled", Take { axis: *axis, positions }, &[one]).map(Some)
         };
         let [before, after] = &pads[*axis];
         let (first, last) = (filled(ctx, before)?, filled(ctx, after)?);

@@ -5,7 +5,7 @@ use tract_core::ops::cnn::{MaxPool, PaddingSpec, SumPool};
 use tract_core::ops::math;
 use tract_core::ops::nn::{self, Reduce};
 
-use super::convolution::{AutoPad, Window, padded, positive, spatial_axes};
+use super::convolution::{AutoPad, Window, check_elements, padded, positive, spatial_axes};
 use crate::operators::adaptive_pool::{AdaptivePool, Reducer};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -45,6 +45,7 @@ impl Pool {
         let shape = ctx.shape(0)?;
         let spatial = spatial_axes(ctx)?;
         ctx.expect_numbers(0, "data")?;
+        check_elements(&shape[2..])?;
         let kernel: Vec<usize> = ctx.attribute("kernel")?;
         ensure!(
             kernel.len() == spatial,

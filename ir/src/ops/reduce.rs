@@ -4,6 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::math::{abs, div, mul, sqrt, square};
 use tract_core::ops::nn::{self, Reduce};
 
+use super::sizes::are_sizes;
 use crate::operators::reduction::{Reducer, Reduction};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -76,6 +77,7 @@ pub(super) fn reduced(
     input: OutletId,
     axes: &[usize],
 ) -> TractResult<OutletId> {
+    let input = reducible(ctx, input)?;
     let dt = ctx.type_of(input)?;
     let (of_floats, reducer) = match kind {
         Kind::Sum => return sum(ctx, suffix, input, axes),
@@ -111,6 +113,18 @@ pub(super) fn reduced(
 fn absolute(ctx: &mut LayerContext, suffix: &str, input: OutletId) -> TractResult<OutletId> {
     let input = ctx.numbers(input)?;
     ctx.wire(suffix, abs(), &[input])
+}
+
+/// Turns sizes into numbers if they have so many terms that a reduction of them would have too many.
+fn reducible(ctx: &mut LayerContext, input: OutletId) -> TractResult<OutletId> {
+    let fact = ctx.model.outlet_fact(input)?;
+    if let Some(sizes) = fact.konst.as_ref().filter(|konst| konst.datum_type().is_tdim()) {
+        let all = TDim::Add(sizes.try_as_plain_ram()?.as_slice::<TDim>()?.to_vec());
+        if !are_sizes(&all, &0.to_dim()) {
+            return ctx.numbers(input);
+        }
+    }
+    Ok(input)
 }
 
 /// The sum over one axis or more.

@@ -42,7 +42,7 @@ fn volume(dims: &[TDim]) -> TractResult<TDim> {
 
 /// **Reshape-1**: the same elements in another shape. One dimension may be -1, and is what the others leave.
 /// A 0 copies the input's dimension at the same place if `special_zero` is true, and otherwise is an axis
-/// without elements.
+/// without elements, for which the -1 is 1.
 fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let special_zero = ctx.attribute_or("special_zero", false)?;
@@ -71,7 +71,8 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let mut wanted: Vec<TDim> =
         to.iter().filter(|dim| !is_open(dim) && !dim.is_one()).cloned().collect();
     wanted.retain(|dim| {
-        match left.iter().position(|other| other == dim && dim.as_i64() != Some(0)) {
+        let is_common = special_zero || dim.as_i64() != Some(0);
+        match left.iter().position(|other| is_common && other == dim) {
             Some(common) => {
                 left.remove(common);
                 false
@@ -102,7 +103,8 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     if let Some(open) = open {
         to[open] = if wanted.as_i64() == Some(0) {
             ensure!(left.as_i64() == Some(0), "{from:?} cannot be reshaped to {target:?}");
-            0.to_dim()
+            // Any size would do.
+            1.to_dim()
         } else {
             match left.maybe_div(&wanted) {
                 Ok((dim, 1)) => dim.simplify(),
@@ -119,6 +121,13 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         };
     } else if left != wanted {
         ctx.equal(&left, &wanted, &format!("reshapes {from:?} to {target:?}"))?;
+    }
+    // tract reshapes no tensor without elements.
+    if let Ok(sizes) = to.iter().map(|dim| dim.to_usize()).collect::<Result<TVec<_>, _>>()
+        && sizes.contains(&0)
+    {
+        let empty = Tensor::zero_dt(ctx.datum_type(0)?, &sizes)?;
+        return Ok(tvec!(ctx.add_const("empty", empty)?));
     }
     let input = ctx.input(0)?;
     // If groups of axes cannot be told apart, all axes are one group.

@@ -116,6 +116,10 @@ fn strided_slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
                                  {dim}"
                             );
                         }
+                        ensure!(
+                            index.as_i64().is_none_or(|index| (-FAR..FAR).contains(&index)),
+                            "begin[{number}] is {index}, which is out of range for axis {axis}"
+                        );
                         let from_end = index.prove_strict_negative();
                         let index = if from_end { index.clone() + dim } else { index.clone() };
                         chain.contiguous(axis, dim, index.clone(), index + 1);
@@ -266,10 +270,10 @@ impl Chain {
 
 /// Where a slice begins, and how many elements it has, on an axis of this size.
 ///
-/// If the size is known, bounds are clamped to it. If it is a symbol, an end like 512 is clamped, which cuts
-/// what is too long, and a start like -2, which takes the last ones if there are so many. Other bounds are
-/// not clamped: `1:-1` of `N` has the size `N-2`, and a slice that begins after the end of the axis fails
-/// when the model runs.
+/// Bounds that are numbers are clamped to the axis, so that a size which is a symbol may have any value. Only
+/// an axis that a slice like `1:`, `:-1`, `:1` or `-1:` is taken of is supposed to have an element: the size is
+/// simple then, and the slice fails without one when the model runs. So does a slice between sizes, like `:M`,
+/// if it is not on the axis.
 fn window(dim: &TDim, start: Option<&TDim>, stop: Option<&TDim>, step: i64) -> (TDim, TDim) {
     let open = if step > 0 { [0, i64::MAX] } else { [i64::MAX, i64::MIN] };
     let [start, stop] = [start, stop].map(|bound| bound.map(|bound| bound.clone().simplify()));
@@ -281,38 +285,172 @@ fn window(dim: &TDim, start: Option<&TDim>, stop: Option<&TDim>, step: i64) -> (
     }
     // In either direction the elements are between a lower and an upper position.
     let (lower, upper) = if step > 0 {
-        (edge(dim, &start, 0, false), edge(dim, &stop, 0, true))
+        (Edge::new(dim, &start, 0), Edge::new(dim, &stop, 0))
     } else {
-        (edge(dim, &stop, 1, false), edge(dim, &start, 1, true))
+        (Edge::new(dim, &stop, 1), Edge::new(dim, &start, 1))
     };
-    let distance = (upper.clone() - &lower).simplify();
+    let distance = match (&lower, &upper) {
+        (Edge::Front(lower), Edge::Front(upper)) | (Edge::Back(upper), Edge::Back(lower))
+            if lower >= upper =>
+        {
+            return (0.to_dim(), 0.to_dim());
+        }
+        _ => (upper.position(dim) - lower.position(dim)).simplify(),
+    };
+    let distance = match (&lower, &upper) {
+        (Edge::Front(1..), Edge::Back(1..)) | (Edge::Back(_), Edge::Front(_)) => {
+            TDim::Max(vec![distance, 0.to_dim()]).simplify()
+        }
+        _ => distance,
+    };
     if distance.as_i64().is_some_and(|distance| distance <= 0) {
         return (0.to_dim(), 0.to_dim());
     }
-    let len = distance.div_ceil(step.unsigned_abs()).simplify();
-    (if step > 0 { lower } else { (upper - 1).simplify() }, len)
+    // No axis is longer than such a step.
+    let len = match step.unsigned_abs().min(FAR as u64) {
+        1 => distance,
+        step => distance.div_ceil(step).simplify(),
+    };
+    let first = if step > 0 { lower.position(dim) } else { upper.position(dim) - 1 };
+    (first + lower.beyond() + upper.beyond(), len)
 }
 
-/// The position of a bound, and `offset` more.
-fn edge(dim: &TDim, bound: &TDim, offset: i64, upper: bool) -> TDim {
-    let Some(number) = bound.as_i64() else {
-        // The negative of a size counts from the end. (If the size is 0, it could mean both.)
-        let from_end = is_size(&(bound.clone() * -1));
-        let position = bound.clone() + offset;
-        return if from_end { position + dim } else { position }.simplify();
-    };
-    if number >= FAR {
-        return dim.clone();
+/// A position on an axis.
+enum Edge {
+    /// Counted from the front.
+    Front(i64),
+    /// Counted from the back.
+    Back(i64),
+    /// A size, which is not clamped.
+    Size(TDim),
+    /// A size that is counted from the back, and `offset` more.
+    SizeBack { size: TDim, offset: i64 },
+}
+
+impl Edge {
+    /// The position of a bound, and `offset` more, which is 0 or 1.
+    fn new(dim: &TDim, bound: &TDim, offset: i64) -> Edge {
+        match bound.as_i64() {
+            Some(FAR..) => Edge::Back(0),
+            Some(number) if number <= -FAR => Edge::Front(0),
+            Some(number @ 0..) => Edge::Front(number + offset),
+            Some(number) => Edge::Back(-number - offset),
+            None if bound == dim && offset == 0 => Edge::Back(0),
+            None => {
+                let size = (bound.clone() * -1).simplify();
+                match is_size(&size) {
+                    true => Edge::SizeBack { size, offset },
+                    false => Edge::Size((bound.clone() + offset).simplify()),
+                }
+            }
+        }
     }
-    if number <= -FAR {
-        return 0.to_dim();
+
+    fn position(&self, dim: &TDim) -> TDim {
+        // The same term from both ends, so that sizes of parts add up to that of the whole.
+        let clamped = |number: i64| match number {
+            0 | 1 => number.to_dim(),
+            _ => TDim::Min(vec![number.to_dim(), dim.clone()]).simplify(),
+        };
+        match self {
+            Edge::Front(number) => clamped(*number),
+            Edge::Back(number) => (dim.clone() - clamped(*number)).simplify(),
+            Edge::Size(size) => size.clone(),
+            Edge::SizeBack { size, offset } => (dim.clone() - size + *offset).simplify(),
+        }
     }
-    let position = number + offset;
-    let edge = match (number < 0, upper) {
-        (false, true) if position > 1 => TDim::Min(vec![position.to_dim(), dim.clone()]),
-        (false, _) => position.to_dim(),
-        (true, false) if position < -1 => TDim::Max(vec![dim.clone() + position, 0.to_dim()]),
-        (true, _) => dim.clone() + position,
-    };
-    edge.simplify()
+
+    /// What moves a slice behind the end of its axis, so that it fails, where the size that is counted from the
+    /// back is 0: then the bound is 0 and means the front.
+    fn beyond(&self) -> TDim {
+        match self {
+            Edge::SizeBack { size, .. } if !size.prove_strict_positive() => {
+                TDim::Max(vec![1.to_dim() - size, 0.to_dim()]).simplify() * FAR
+            }
+            _ => 0.to_dim(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes() -> (SymbolScope, TDim, TDim) {
+        let scope = SymbolScope::default();
+        for assertion in ["N>=0", "M>=0"] {
+            scope.add_assertion(assertion).unwrap();
+        }
+        let (n, m) = (scope.sym("N").to_dim(), scope.sym("M").to_dim());
+        (scope, n, m)
+    }
+
+    #[test]
+    fn slices_of_any_size() {
+        let (scope, n, _) = sizes();
+        let bounds = [
+            None,
+            Some(0),
+            Some(1),
+            Some(2),
+            Some(5),
+            Some(-1),
+            Some(-2),
+            Some(-5),
+            Some(i64::MAX),
+            Some(i64::MIN),
+        ];
+        for (start, stop) in bounds.iter().flat_map(|start| bounds.map(|stop| (*start, stop))) {
+            for step in [1, 2, -1, -3, i64::MIN] {
+                let dims = [start, stop].map(|bound| bound.map(|bound: i64| bound.to_dim()));
+                let (first, len) = window(&n, dims[0].as_ref(), dims[1].as_ref(), step);
+                for size in 1..8 {
+                    let open = if step > 0 { [0, i64::MAX] } else { [i64::MAX, i64::MIN] };
+                    let expected = numpy_slice(
+                        size as usize,
+                        start.unwrap_or(open[0]),
+                        stop.unwrap_or(open[1]),
+                        step,
+                    );
+                    let symbols = SymbolValues::default().with(&scope.sym("N"), size);
+                    let value = |dim: &TDim| dim.eval_to_i64(&symbols).unwrap();
+                    let found = (value(&first), value(&len));
+                    let message = format!("{start:?}:{stop:?}:{step} of {size}: {first}, {len}");
+                    assert_eq!(found.1, expected.1 as i64, "{message}");
+                    assert!(
+                        found.1 == 0 || found.0 == expected.0 as i64,
+                        "{message}: {found:?} {expected:?}"
+                    );
+                    assert!(step != 1 || (0..=size).contains(&found.0), "{message}: {found:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_of_common_slices() {
+        let (_scope, n, m) = sizes();
+        let len = |start: Option<TDim>, stop: Option<TDim>| {
+            window(&n, start.as_ref(), stop.as_ref(), 1).1
+        };
+        let number = |number: i64| Some(number.to_dim());
+        assert_eq!(len(number(0), number(i64::MAX)), n);
+        assert_eq!(len(None, Some(m.clone())), m);
+        assert_eq!(len(Some((m.clone() * -1).simplify()), None), m);
+        assert_eq!(len(number(-1), None), 1.to_dim());
+        assert_eq!(len(number(1), None), n.clone() - 1);
+        assert_eq!((len(None, number(3)) + len(number(3), None)).simplify(), n);
+    }
+
+    #[test]
+    fn no_elements_from_the_back() {
+        let (scope, n, m) = sizes();
+        let (first, _) = window(&n, Some(&(m * -1)), None, 1);
+        let first = |m| {
+            let symbols = SymbolValues::default().with(&scope.sym("N"), 7).with(&scope.sym("M"), m);
+            first.eval_to_i64(&symbols).unwrap()
+        };
+        assert_eq!(first(2), 5);
+        assert!(first(0) > 7);
+    }
 }

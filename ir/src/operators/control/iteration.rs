@@ -3,6 +3,9 @@ use tract_core::internal::*;
 use super::{Body, Stage, boolean, facts_with_symbols, op_with_bodies, run};
 use crate::operators::set_symbols;
 
+/// The most iterations of a loop. A condition may stay true for ever.
+const MOST_ITERATIONS: usize = 1 << 24;
+
 /// Runs a model again and again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loop {
@@ -11,7 +14,7 @@ pub(crate) struct Loop {
     pub inputs: Vec<LoopInput>,
     /// What each output is.
     pub outputs: Vec<LoopOutput>,
-    /// The input that has the most iterations. A negative number is no limit.
+    /// The input that has the most iterations. A negative number is no limit; then there may be 2^24.
     pub trip_count: Option<usize>,
     /// The input that says whether there is an iteration at all.
     pub condition: Option<usize>,
@@ -131,6 +134,10 @@ impl OpState for LoopState {
         let mut last: TVec<TValue> = tvec![];
         let mut all: Vec<Vec<TValue>> = vec![vec![]; op.outputs.len()];
         while goes_on && limit.is_none_or(|limit| iteration < limit) {
+            ensure!(
+                iteration < MOST_ITERATIONS,
+                "a loop does not end: it has had {MOST_ITERATIONS} iterations"
+            );
             let mut now = tvec![];
             for input in &op.inputs {
                 now.push(match *input {

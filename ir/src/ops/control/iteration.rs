@@ -13,7 +13,7 @@ use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
 /// for each iteration, or is the same in all, or is the first value of a state that each iteration hands to
 /// the next. An output is that of the last iteration, or those of all, one behind the other along an axis.
 ///
-/// The first two inputs of Loop are the most iterations (no limit if negative), and whether there is an
+/// The first two inputs of Loop are the most iterations (no limit if negative, but 2^24), and whether there is an
 /// iteration at all. A result of its body says whether there is another.
 pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let body = body(ctx, BodyRole::Iteration, "body")?;
