@@ -4,16 +4,19 @@
 //! output = tract_openvino_ir_range(start, stop, step, datum_type = "i64", len = N);
 //! output = tract_openvino_ir_opaque(input);
 //! output = tract_openvino_ir_separate(input);
+//! output = tract_openvino_ir_gelu(input);  // and _gelu_tanh, _mish, _soft_plus
 //! ```
 //!
 //! A model with another operator of this crate is an error when it is saved: tract says that it found no
 //! serializer for the node.
 
 use tract_core::internal::*;
+use tract_core::ops::nn::GeluExact;
 use tract_openvino::tract_nnef::framework::Nnef;
 use tract_openvino::tract_nnef::internal::*;
 use tract_openvino::tract_nnef::ser::{datum_type, tdim};
 
+use crate::operators::activation::{GeluTanh, Mish, SoftPlus};
 use crate::operators::opaque::{Opaque, Separate};
 use crate::operators::range::Range;
 
@@ -73,6 +76,12 @@ fn registry() -> Registry {
         TypeName::Integer.named("len"),
     ];
     registry.register_primitive(RANGE, &parameters, &results, load_range);
+
+    // tract has this one, and no text for it.
+    registry.register_unit_element_wise("tract_openvino_ir_gelu", &GeluExact {});
+    registry.register_unit_element_wise("tract_openvino_ir_gelu_tanh", &GeluTanh {});
+    registry.register_unit_element_wise("tract_openvino_ir_mish", &Mish {});
+    registry.register_unit_element_wise("tract_openvino_ir_soft_plus", &SoftPlus {});
 
     let input = [tensor("input")];
     registry.register_dumper(|ast, node, _: &Opaque| dump(ast, node, OPAQUE, &[]));
