@@ -143,13 +143,8 @@ impl Names {
 
     /// Fails if tract cannot read an archive, and tells if it reads other names.
     fn check(&self, archive: &[u8]) -> TractResult<()> {
-        let level = log::max_level();
-        // What there is to be told is told when somebody reads it.
-        log::set_max_level(log::LevelFilter::Error);
         let read = || nnef().model_for_read(&mut &*archive);
-        let read = during("reading the archive that was written", read);
-        log::set_max_level(level);
-        let got = Names::of(&read?)?;
+        let got = Names::of(&during("reading the archive that was written", read)?)?;
         for (kind, names, got) in
             [("input", &self.inputs, &got.inputs), ("output", &self.outputs, &got.outputs)]
         {

@@ -1002,6 +1002,12 @@ fn convert_of_ir() {
     let right = format!("right={}", files.ones("right.npy", &[2]));
     let text = succeed(&["run", &archive, "-i", &left, "-i", &right]);
     assert_eq!(text, format!("{archive}\n  sum 3,2,F32 2, 2, 2, 2, 2, 2\n"));
+    // Symbols that turned out to be equal.
+    let model = files.text("model.xml", &ir_sum("?,2", "?,2"));
+    succeed(&["convert", &model, &archive]);
+    let right = format!("right={}", files.ones("right.npy", &[3, 2]));
+    let text = succeed(&["run", &archive, "-i", &left, "-i", &right]);
+    assert_eq!(text, format!("{archive}\n  sum 3,2,F32 2, 2, 2, 2, 2, 2\n"));
     // Operators of our own, and sizes that are known when the model runs.
     succeed(&["convert", "ir/models/range/inputs", &archive]);
     let data_set =
