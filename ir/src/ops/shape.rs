@@ -89,13 +89,12 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         dims.iter().filter(|dim| matches!(dim, TDim::Sym(_))).cloned().collect()
     };
     let (known, named) = ([numbers(&left)?, numbers(&wanted)?], [symbols(&left), symbols(&wanted)]);
-    let same_numbers = known[0] == known[1];
     let pairs = match open {
-        None => same_numbers && named[0].len() == named[1].len(),
-        Some(_) => same_numbers && named[0].len() > named[1].len(),
+        None => known[0] == known[1] && named[0].len() == named[1].len(),
+        Some(_) => named[0].len() >= named[1].len(),
     };
-    if pairs {
-        for (from_dim, to_dim) in named[0].iter().zip(&named[1]) {
+    for (from_dim, to_dim) in named[0].iter().zip(&named[1]).filter(|_| pairs) {
+        if ctx.are_alike(from_dim, to_dim) {
             ctx.equal(from_dim, to_dim, &format!("reshapes {from:?} to {target:?}"))?;
         }
     }

@@ -32,6 +32,8 @@ struct OpenDimension {
     declared: crate::document::Dimension,
     /// Like `dimension 1 of input "input_ids"`.
     description: String,
+    /// The input and the axis, unless it is one of a variable.
+    place: Option<(usize, usize)>,
 }
 
 /// What the symbol of an open dimension is equal to.
@@ -114,6 +116,7 @@ impl Dimensions {
                         symbol: symbol.clone(),
                         declared: *declared,
                         description: format!("dimension {axis} of input {name:?}"),
+                        place: Some((number, axis)),
                     });
                 }
                 shape.push(dim);
@@ -146,13 +149,32 @@ impl Dimensions {
         let symbol = self.scope.new_with_prefix(&symbol_name(variable, axis));
         self.scope.add_assertion(format!("{symbol}>=0"))?;
         let description = format!("dimension {axis} of variable {variable:?}");
-        self.open.push(OpenDimension { symbol: symbol.clone(), declared, description });
+        self.open.push(OpenDimension {
+            symbol: symbol.clone(),
+            declared,
+            description,
+            place: None,
+        });
         Ok(symbol)
     }
 
     /// How many more times the translation can start anew.
     pub fn most_starts(&self) -> usize {
         self.open.len() + 1
+    }
+
+    /// Whether two dimensions are open ones of the same axis of two inputs, like two batches.
+    pub fn are_alike(&self, a: &TDim, b: &TDim) -> bool {
+        let place = |dim: &TDim| match dim {
+            TDim::Sym(symbol) => self.open.iter().find(|open| open.symbol == *symbol)?.place,
+            _ => None,
+        };
+        match (place(a), place(b)) {
+            (Some((input, axis)), Some((other, other_axis))) => {
+                input != other && axis == other_axis
+            }
+            _ => false,
+        }
     }
 
     /// Notes that two dimensions are equal. `because` gives the reason, like ``layer 7 "add" (Add, opset1)

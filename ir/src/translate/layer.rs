@@ -446,6 +446,11 @@ impl<'a, 't> LayerContext<'a, 't> {
         self.translation.dimensions.equal(a, b, &|| format!("{layer} {doing}"))
     }
 
+    /// Whether two dimensions are open ones of the same axis of two inputs, like two batches.
+    pub(crate) fn are_alike(&self, a: &TDim, b: &TDim) -> bool {
+        self.translation.dimensions.are_alike(a, b)
+    }
+
     /// The shape to which some shapes are broadcast by NumPy's rules. If an open dimension meets another one
     /// that is not 1, they are taken to be equal.
     pub fn broadcast_shapes(&mut self, shapes: &[TVec<TDim>]) -> TractResult<TVec<TDim>> {
