@@ -5,6 +5,7 @@
 //! output = tract_openvino_ir_opaque(input);
 //! output = tract_openvino_ir_separate(input);
 //! output = tract_openvino_ir_gelu(input);  // and _gelu_tanh, _mish, _soft_plus
+//! output = tract_openvino_ir_add(a, b);    // and _subtract, _multiply, _divide and so on
 //! ```
 //!
 //! A model with another operator of this crate is an error when it is saved: tract says that it found no
@@ -17,6 +18,7 @@ use tract_openvino::tract_nnef::internal::*;
 use tract_openvino::tract_nnef::ser::{datum_type, tdim};
 
 use crate::operators::activation::{GeluTanh, Mish, SoftPlus};
+use crate::operators::arithmetic::Arithmetic;
 use crate::operators::opaque::{Opaque, Separate};
 use crate::operators::range::Range;
 
@@ -82,6 +84,21 @@ fn registry() -> Registry {
     registry.register_unit_element_wise("tract_openvino_ir_gelu_tanh", &GeluTanh {});
     registry.register_unit_element_wise("tract_openvino_ir_mish", &Mish {});
     registry.register_unit_element_wise("tract_openvino_ir_soft_plus", &SoftPlus {});
+
+    for (operation, name) in [
+        (Arithmetic::Add, "add"),
+        (Arithmetic::Subtract, "subtract"),
+        (Arithmetic::Multiply, "multiply"),
+        (Arithmetic::Divide, "divide"),
+        (Arithmetic::FloorDivide, "floor_divide"),
+        (Arithmetic::Mod, "mod"),
+        (Arithmetic::FloorMod, "floor_mod"),
+        (Arithmetic::Power, "power"),
+        (Arithmetic::ShiftLeft, "shift_left"),
+        (Arithmetic::ShiftRight, "shift_right"),
+    ] {
+        registry.register_binary(format!("tract_openvino_ir_{name}"), &*operation.op().0);
+    }
 
     let input = [tensor("input")];
     registry.register_dumper(|ast, node, _: &Opaque| dump(ast, node, OPAQUE, &[]));

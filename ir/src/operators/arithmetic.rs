@@ -34,9 +34,24 @@ pub(crate) enum Arithmetic {
 use Arithmetic::*;
 
 impl Arithmetic {
+    pub const ALL: [Arithmetic; 10] =
+        [Add, Subtract, Multiply, Divide, FloorDivide, Mod, FloorMod, Power, ShiftLeft, ShiftRight];
+
     /// The operator of a node.
     pub fn op(self) -> TypedBinOp {
-        TypedBinOp(Box::new(self), None)
+        let op: Box<dyn BinMiniOp> = match self {
+            Add => Box::new(Of::<0>),
+            Subtract => Box::new(Of::<1>),
+            Multiply => Box::new(Of::<2>),
+            Divide => Box::new(Of::<3>),
+            FloorDivide => Box::new(Of::<4>),
+            Mod => Box::new(Of::<5>),
+            FloorMod => Box::new(Of::<6>),
+            Power => Box::new(Of::<7>),
+            ShiftLeft => Box::new(Of::<8>),
+            ShiftRight => Box::new(Of::<9>),
+        };
+        TypedBinOp(op, None)
     }
 
     /// Computes integers of up to 64 bits in 128 bits. Only the lowest bits count, which are right even if a
@@ -113,9 +128,18 @@ fn has_zero(tensor: &Tensor) -> TractResult<bool> {
     Ok(tensor.cast_to::<bool>()?.try_as_plain_ram()?.as_slice::<bool>()?.contains(&false))
 }
 
-impl BinMiniOp for Arithmetic {
+/// The operation at a position of [`Arithmetic::ALL`]. Each is a type of its own, because by its type tract
+/// finds an operator's name in NNEF archives.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Of<const POSITION: usize>;
+
+impl<const POSITION: usize> Of<POSITION> {
+    const OPERATION: Arithmetic = Arithmetic::ALL[POSITION];
+}
+
+impl<const POSITION: usize> BinMiniOp for Of<POSITION> {
     fn name(&self) -> &'static str {
-        match self {
+        match Self::OPERATION {
             Add => "OpenVinoAdd",
             Subtract => "OpenVinoSubtract",
             Multiply => "OpenVinoMultiply",
@@ -135,7 +159,7 @@ impl BinMiniOp for Arithmetic {
     }
 
     fn is_commutative(&self) -> bool {
-        matches!(self, Add | Multiply)
+        matches!(Self::OPERATION, Add | Multiply)
     }
 
     fn eval_in_a(&self, a: &mut Tensor, b: &Tensor) -> TractResult<()> {
@@ -147,30 +171,30 @@ impl BinMiniOp for Arithmetic {
 
     fn eval_out_of_place(&self, c: &mut Tensor, a: &Tensor, b: &Tensor) -> TractResult<()> {
         let dt = c.datum_type();
-        if dt.is_integer() && self.divides() {
+        if dt.is_integer() && Self::OPERATION.divides() {
             ensure!(c.len() == 0 || !has_zero(b)?, "{}: division by zero", self.name());
         }
         macro_rules! integers {
             ($($dt:ident is $t:ty),*; $other:expr) => {
                 match dt {
                     $(DatumType::$dt => each(c, a, b, |a: $t, b: $t| {
-                        self.of_integers(a.into(), b.into(), <$t>::BITS) as $t
+                        Self::OPERATION.of_integers(a.into(), b.into(), <$t>::BITS) as $t
                     }),)*
                     _ => $other,
                 }
             };
         }
-        let is_remainder = matches!(self, Mod | FloorMod);
+        let is_remainder = matches!(Self::OPERATION, Mod | FloorMod);
         integers!(
             U8 is u8, U16 is u16, U32 is u32, U64 is u64, I8 is i8, I16 is i16, I32 is i32, I64 is i64;
             match dt {
                 DatumType::F16 if is_remainder => each(c, a, b, |a: f16, b: f16| {
-                    f16::from_f64(self.of_floats(a.to_f64(), b.to_f64()))
+                    f16::from_f64(Self::OPERATION.of_floats(a.to_f64(), b.to_f64()))
                 }),
                 DatumType::F32 if is_remainder => each(c, a, b, |a: f32, b: f32| {
-                    self.of_floats(a.into(), b.into()) as f32
+                    Self::OPERATION.of_floats(a.into(), b.into()) as f32
                 }),
-                DatumType::F64 if is_remainder => each(c, a, b, |a, b| self.of_floats(a, b)),
+                DatumType::F64 if is_remainder => each(c, a, b, |a, b| Self::OPERATION.of_floats(a, b)),
                 _ => bail!("{} does not support {dt:?}", self.name()),
             }
         )
@@ -189,7 +213,15 @@ mod tests {
     use super::*;
 
     fn eval<T: Datum>(operation: Arithmetic, a: &[T], b: &[T]) -> TractResult<Tensor> {
-        operation.eval(tensor1(a).into_tvalue(), tensor1(b).into_tvalue(), T::datum_type())
+        let op = operation.op().0;
+        op.eval(tensor1(a).into_tvalue(), tensor1(b).into_tvalue(), T::datum_type())
+    }
+
+    #[test]
+    fn operators_are_those_of_their_operations() {
+        for operation in Arithmetic::ALL {
+            assert_eq!(operation.op().0.name(), format!("OpenVino{operation:?}"));
+        }
     }
 
     #[test]
@@ -239,7 +271,7 @@ mod tests {
             assert!(error.to_string().contains("division by zero"), "{error}");
             let empty = (Tensor::zero::<i32>(&[0]).unwrap(), tensor1(&[0]));
             let (a, b) = (empty.0.into_tvalue(), empty.1.into_tvalue());
-            assert_eq!(operation.eval(a, b, i32::datum_type()).unwrap().len(), 0);
+            assert_eq!(operation.op().0.eval(a, b, i32::datum_type()).unwrap().len(), 0);
         }
         assert!(eval(Add, &[1f32], &[1.]).is_err());
     }
