@@ -81,8 +81,9 @@ impl Bench {
             (self.reading.read_for(&file, &shapes, Model::into_typed)?.0, inputs)
         } else {
             let shapes = self.inputs.shapes()?;
-            let (typed, _) = self.reading.read_for(&file, &shapes, Model::into_typed)?;
-            let inputs = self.inputs.tensors(&typed, &file)?;
+            let with_names = |model: Model| Ok((model.names()?, model.into_typed()?));
+            let ((names, typed), _) = self.reading.read_for(&file, &shapes, with_names)?;
+            let inputs = self.inputs.tensors(&typed, &names, &file)?;
             (typed, inputs)
         };
         let inputs: TVec<TValue> = inputs.into_iter().map(TValue::from).collect();

@@ -13,7 +13,7 @@ use tract_openvino::tract_onnx::tract_core::ops::cast::cast;
 use tract_openvino::tract_onnx::tract_core::ops::identity::Identity;
 use tract_openvino::tract_onnx::tract_hir::internal::{InletId, TractErrorContext};
 
-use crate::model::{ReadingOptions, is_nnef, nnef, outlet_name};
+use crate::model::{Names, ReadingOptions, is_nnef, nnef};
 use crate::panics::during;
 use crate::report::{NAME, error_with_help, list, note, output};
 
@@ -35,9 +35,10 @@ impl Convert {
             let help = "its name must end in .nnef.tgz, .tgz or .nnef.tar".to_string();
             return Err(error_with_help(format!("{path} is no NNEF archive by its name"), [help]));
         }
-        let typed = self.reading.read(&self.model)?.into_typed()?;
-        let names = Names::of(&typed)?;
+        let model = self.reading.read(&self.model)?;
+        let names = model.names()?;
         names.refuse_equal()?;
+        let typed = model.into_typed()?;
         let mut model = during("decluttering the model", || typed.into_decluttered())?;
         names.give_to(&mut model)?;
         let mut archive = vec![];
@@ -56,22 +57,7 @@ impl Convert {
     }
 }
 
-/// The names of the inputs and the outputs of a model, in their order.
-#[derive(PartialEq)]
-struct Names {
-    inputs: Vec<String>,
-    outputs: Vec<String>,
-}
-
 impl Names {
-    fn of(model: &TypedModel) -> TractResult<Names> {
-        let names = |outlets: &[OutletId]| {
-            outlets.iter().map(|outlet| outlet_name(model, *outlet)).collect::<Vec<_>>()
-        };
-        let (inputs, outputs) = (names(model.input_outlets()?), names(model.output_outlets()?));
-        Ok(Names { inputs, outputs })
-    }
-
     /// In an archive a name is that of one value.
     fn refuse_equal(&self) -> TractResult<()> {
         for (number, name) in self.outputs.iter().enumerate() {
@@ -143,13 +129,8 @@ impl Names {
 
     /// Fails if tract cannot read an archive, and tells if it reads other names.
     fn check(&self, archive: &[u8]) -> TractResult<()> {
-        let level = log::max_level();
-        // What there is to be told is told when somebody reads it.
-        log::set_max_level(log::LevelFilter::Error);
         let read = || nnef().model_for_read(&mut &*archive);
-        let read = during("reading the archive that was written", read);
-        log::set_max_level(level);
-        let got = Names::of(&read?)?;
+        let got = Names::of(&during("reading the archive that was written", read)?)?;
         for (kind, names, got) in
             [("input", &self.inputs, &got.inputs), ("output", &self.outputs, &got.outputs)]
         {

@@ -16,7 +16,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{Fact, Op};
 use tract_openvino_ir::document::{Document, Layer};
 use tract_openvino_ir::ir;
 
-use crate::model::{Kind, Model, ReadingOptions, document, model_file, outlet_name};
+use crate::model::{Kind, Model, Names, ReadingOptions, document, model_file, outlet_name};
 use crate::panics::during;
 use crate::report::{GOOD, error_with_help, output, print_table, printable, shorten, table};
 use crate::tensors::elements;
@@ -97,10 +97,11 @@ impl Facts {
 
 fn graph_facts(model: Model, stage: Stage) -> TractResult<GraphFacts> {
     let doing = format!("making the {stage} model");
+    let names = model.names()?;
     let typed = match (model, stage) {
         (Model::Loaded(mut model), Stage::Loaded) => {
             during(&doing, || model.analyse(false))?;
-            return GraphFacts::new(&model, inference_fact);
+            return GraphFacts::new(&model, &names, inference_fact);
         }
         (Model::Typed(_), Stage::Loaded) => {
             let stages = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
@@ -116,7 +117,7 @@ fn graph_facts(model: Model, stage: Stage) -> TractResult<GraphFacts> {
         Stage::Decluttered => typed.into_decluttered(),
         Stage::Optimized => typed.into_optimized(),
     });
-    GraphFacts::new(&model?, typed_fact)
+    GraphFacts::new(&model?, &names, typed_fact)
 }
 
 /// The number of the first operation set that has a layer's revision.
@@ -144,7 +145,11 @@ fn typed_fact(fact: &TypedFact) -> Known {
 }
 
 impl GraphFacts {
-    fn new<F, O>(model: &Graph<F, O>, known: fn(&F) -> Known) -> TractResult<GraphFacts>
+    fn new<F, O>(
+        model: &Graph<F, O>,
+        names: &Names,
+        known: fn(&F) -> Known,
+    ) -> TractResult<GraphFacts>
     where
         F: Fact + Clone + 'static,
         O: Debug + Display + AsRef<dyn Op> + AsMut<dyn Op> + Clone + 'static,
@@ -175,8 +180,12 @@ impl GraphFacts {
                 outputs: outlets(&slots)?,
             });
         }
-        let inputs = outlets(model.input_outlets()?)?;
-        let outputs = outlets(model.output_outlets()?)?;
+        let mut inputs = outlets(model.input_outlets()?)?;
+        let mut outputs = outlets(model.output_outlets()?)?;
+        let facts = inputs.iter_mut().chain(&mut outputs);
+        for (fact, name) in facts.zip(names.inputs.iter().chain(&names.outputs)) {
+            fact.name = name.clone();
+        }
         Ok(GraphFacts { inputs, outputs, nodes, symbols: symbols.into_iter().collect() })
     }
 

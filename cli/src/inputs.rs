@@ -11,7 +11,7 @@ use tract_openvino::tract_onnx::tract_core::ops::array as stock;
 use tract_openvino::tract_onnx::tract_core::ops::cast::Cast;
 use tract_openvino::tract_onnx::tract_hir::internal::{DimLike, bail, format_err};
 
-use crate::model::{InputShape, names_of_inputs, shapes_of};
+use crate::model::{InputShape, Names, names_of_inputs, shapes_of};
 use crate::report::{error_with_help, printable, unknown_name};
 use crate::tensors::TensorFile;
 
@@ -60,9 +60,14 @@ impl InputOptions {
     }
 
     /// Tensors for all inputs of a model, which is from this file.
-    pub fn tensors(&self, model: &TypedModel, model_file: &Path) -> TractResult<Vec<Tensor>> {
+    pub fn tensors(
+        &self,
+        model: &TypedModel,
+        names: &Names,
+        model_file: &Path,
+    ) -> TractResult<Vec<Tensor>> {
         let mut inputs = vec![];
-        let names = names_of_inputs(model_file, model)?;
+        let names = names_of_inputs(model_file, names)?;
         for (&outlet, names) in model.input_outlets()?.iter().zip(names) {
             let fact = model.outlet_fact(outlet)?.without_value();
             inputs.push(Input { name: printable(&names[0]), names, outlet, fact, given: None });

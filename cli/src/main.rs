@@ -153,11 +153,16 @@ fn start_log(verbose: u8) {
         .filter_level(level)
         .parse_default_env()
         .format(|out, record| {
+            // tract says so of the archives of models whose open dimensions turned out to be equal.
+            let text = record.args().to_string();
+            if record.target() == "tract_nnef::deser" && text.starts_with("Assertion `") {
+                return Ok(());
+            }
             let level = match record.level() {
                 log::Level::Warn => "warning".into(),
                 level => level.as_str().to_lowercase(),
             };
-            writeln!(out, "{level}: {}", record.args())
+            writeln!(out, "{level}: {text}")
         })
         .init();
 }

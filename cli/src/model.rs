@@ -340,8 +340,29 @@ fn set_input_shape(model: &mut InferenceModel, input: &str, shape: &str) -> Trac
     model.set_input_fact(number, shaped)
 }
 
+/// The names of the inputs and the outputs of a model, in their order.
+#[derive(Debug, Clone)]
+pub struct Names {
+    pub inputs: Vec<String>,
+    pub outputs: Vec<String>,
+}
+
+impl Names {
+    pub fn of<F, O>(model: &Graph<F, O>) -> TractResult<Names>
+    where
+        F: Fact + Clone + 'static,
+        O: Debug + Display + AsRef<dyn Op> + AsMut<dyn Op> + Clone + 'static,
+    {
+        let names = |outlets: &[OutletId]| {
+            outlets.iter().map(|outlet| outlet_name(model, *outlet)).collect::<Vec<_>>()
+        };
+        let (inputs, outputs) = (names(model.input_outlets()?), names(model.output_outlets()?));
+        Ok(Names { inputs, outputs })
+    }
+}
+
 /// The names by which each input of a model goes, in their order. The first one is what it is called here.
-pub fn names_of_inputs(file: &Path, model: &TypedModel) -> TractResult<Vec<Vec<String>>> {
+pub fn names_of_inputs(file: &Path, names: &Names) -> TractResult<Vec<Vec<String>>> {
     if Kind::of(file)? == Kind::Ir {
         let graph = document(file)?.graph;
         let names = graph.parameters.iter().enumerate().map(|(input, layer)| {
@@ -351,8 +372,7 @@ pub fn names_of_inputs(file: &Path, model: &TypedModel) -> TractResult<Vec<Vec<S
         });
         return Ok(names.collect());
     }
-    let outlets = model.input_outlets()?.iter();
-    Ok(outlets.map(|outlet| vec![outlet_name(model, *outlet)]).collect())
+    Ok(names.inputs.iter().map(|name| vec![name.clone()]).collect())
 }
 
 /// The names of the inputs that a model file is fed, in their order.
@@ -465,6 +485,15 @@ impl Model {
             }
             Model::Typed(model) => Ok(Model::Typed(model.set_symbols(&in_scope(&model.symbols))?)),
         })
+    }
+
+    /// The names of its inputs and outputs. A model that tract has changed may have others: an outlet has one
+    /// name, also where it is an input and an output.
+    pub fn names(&self) -> TractResult<Names> {
+        match self {
+            Model::Loaded(model) => Names::of(model),
+            Model::Typed(model) => Names::of(model),
+        }
     }
 
     /// The model with types and shapes.

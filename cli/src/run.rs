@@ -9,9 +9,7 @@ use tract_openvino::tract_onnx::prelude::*;
 
 use crate::check::{IS_CLOSE, ToleranceOptions};
 use crate::inputs::InputOptions;
-use crate::model::{
-    InputShape, Model, ReadingOptions, input_names, model_file, outlet_name, shapes_of,
-};
+use crate::model::{InputShape, Model, Names, ReadingOptions, input_names, model_file, shapes_of};
 use crate::panics::during;
 use crate::report::{BAD, GOOD, NAME, error_with_help, note, output, shorten};
 use crate::tensors::{Format, elements, save_to_folder, save_to_npz};
@@ -37,6 +35,7 @@ pub struct Run {
 
 /// A model that can be run, and what is said of it.
 pub struct Runnable {
+    names: Names,
     pub typed: TypedModel,
     pub optimized: StagedModel,
 }
@@ -44,16 +43,16 @@ pub struct Runnable {
 impl Runnable {
     /// Takes a model as far as it gets.
     pub fn new(model: Model) -> TractResult<Runnable> {
+        let names = model.names()?;
         let typed = model.into_typed()?;
         let optimized = Model::Typed(typed.clone()).at(Stage::Optimized)?;
-        Ok(Runnable { typed, optimized })
+        Ok(Runnable { names, typed, optimized })
     }
 
     /// Runs it, and gives the outputs with their names.
     fn run(&mut self, inputs: &[Tensor]) -> TractResult<Vec<(String, Tensor)>> {
         let outputs = during("running the model", || self.optimized.run_as_onnx(inputs))?;
-        let names = self.typed.output_outlets()?.iter().map(|it| outlet_name(&self.typed, *it));
-        Ok(names.zip(outputs).collect())
+        Ok(self.names.outputs.iter().cloned().zip(outputs).collect())
     }
 }
 
@@ -87,7 +86,8 @@ impl Run {
         if !self.model.is_dir() || self.inputs.are_given() {
             let shapes = self.inputs.shapes()?;
             let (mut model, _) = self.reading.read_for(&file, &shapes, Runnable::new)?;
-            let outputs = model.run(&self.inputs.tensors(&model.typed, &file)?)?;
+            let inputs = self.inputs.tensors(&model.typed, &model.names, &file)?;
+            let outputs = model.run(&inputs)?;
             writeln!(out, "{}", self.model.display())?;
             show(&mut out, &outputs)?;
             self.save(&mut out, &outputs, None)?;

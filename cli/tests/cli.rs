@@ -1002,6 +1002,12 @@ fn convert_of_ir() {
     let right = format!("right={}", files.ones("right.npy", &[2]));
     let text = succeed(&["run", &archive, "-i", &left, "-i", &right]);
     assert_eq!(text, format!("{archive}\n  sum 3,2,F32 2, 2, 2, 2, 2, 2\n"));
+    // Symbols that turned out to be equal.
+    let model = files.text("model.xml", &ir_sum("?,2", "?,2"));
+    succeed(&["convert", &model, &archive]);
+    let right = format!("right={}", files.ones("right.npy", &[3, 2]));
+    let text = succeed(&["run", &archive, "-i", &left, "-i", &right]);
+    assert_eq!(text, format!("{archive}\n  sum 3,2,F32 2, 2, 2, 2, 2, 2\n"));
     // Operators of our own, and sizes that are known when the model runs.
     succeed(&["convert", "ir/models/range/inputs", &archive]);
     let data_set =
@@ -1047,6 +1053,7 @@ fn convert_keeps_inputs_and_outputs_and_their_names() {
         let graph = GraphProto {
             node: nodes,
             input: ["a/b", "a_b", "600", "unused"].map(of).to_vec(),
+            initializer: vec![onnx_model::initializer("shape", &tensor1(&[2i64]))],
             output: outputs.iter().map(|name| output(name)).collect(),
             ..GraphProto::default()
         };
@@ -1062,7 +1069,8 @@ fn convert_keeps_inputs_and_outputs_and_their_names() {
         split,
         negative,
         node("", "Identity", &["600"], "same"),
-        node("", "Identity", &["600"], "same again"),
+        // tract leaves it out, and takes its name for the input.
+        node("", "Reshape", &["600", "shape"], "same again"),
         onnx_model::with_attribute(
             node("", "Concat", &["other part", "neg\"ative"], "joined"),
             onnx_model::int("axis", 0),
@@ -1072,6 +1080,8 @@ fn convert_keeps_inputs_and_outputs_and_their_names() {
     let model = graph(nodes, &outputs);
     succeed(&["convert", &model, &archive]);
     assert_eq!(names(&archive), names(&model));
+    let inputs = ["a/b:", "a_b:", "600:", "unused:"];
+    assert_eq!(names(&model)[..4], inputs);
     let arguments = ["--random", "--seed", "3"];
     let outputs = |model: &str| {
         let text = succeed(&[&["run", model][..], &arguments].concat());
