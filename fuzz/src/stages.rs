@@ -67,7 +67,7 @@ pub fn compare_stages(
     let mut first: Option<(Stage, Vec<Tensor>)> = None;
     for stage in Stage::ALL {
         let run = || -> TractResult<_> {
-            let model = at(stage)?;
+            let mut model = at(stage)?;
             let outputs = model.run(inputs)?;
             Ok((model, outputs))
         };
