@@ -11,6 +11,7 @@ use tract_core::ops::change_axes::AxisOp;
 use super::{Translation, Value};
 use crate::document::{Body, Layer};
 use crate::operators::equal_shape::EqualShape;
+use crate::operators::opaque::Opaque;
 use crate::weights::{datum_type, widened};
 
 /// A layer that is being translated: its attributes and inputs, and the model that its nodes go into.
@@ -250,6 +251,8 @@ impl<'a, 't> LayerContext<'a, 't> {
     pub(crate) fn converted_size(&self, input: usize) -> Option<TDim> {
         let Value::Outlet(outlet) = self.inputs.get(input)? else { return None };
         let node = self.model.node(outlet.node);
+        node.op_as::<Opaque>()?;
+        let node = self.model.node(node.inputs.first()?.node);
         node.op_as::<Cast>()?;
         let sizes = self.model.outlet_fact(*node.inputs.first()?).ok()?.konst.as_ref()?;
         let is_one = sizes.datum_type().is_tdim() && sizes.len() == 1;
@@ -414,6 +417,13 @@ impl<'a, 't> LayerContext<'a, 't> {
             if dt.is_tdim() {
                 let tensor = tensor1(&tdims(tensor)?).into_shape(tensor.shape())?;
                 return self.add_const(suffix, tensor);
+            }
+            // tract would go on to reckon with the size that a number is, and not end with some.
+            if tensor.datum_type().is_tdim() {
+                let numbers =
+                    format!("{suffix}{}numbers", if suffix.is_empty() { "" } else { "." });
+                let numbers = self.wire(&numbers, cast(dt), &[outlet])?;
+                return self.wire(suffix, Opaque, &[numbers]);
             }
         }
         self.wire(suffix, cast(dt), &[outlet])
