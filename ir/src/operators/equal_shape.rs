@@ -75,3 +75,29 @@ impl TypedOp for EqualShape {
 
     as_op!();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_compared_when_the_model_runs() -> TractResult<()> {
+        let mut model = TypedModel::default();
+        let (n, m) = (model.symbols.sym("N"), model.symbols.sym("M"));
+        let first = model.add_source("first", f32::fact([n.to_dim()]))?;
+        let second = model.add_source("second", f32::fact([m.to_dim()]))?;
+        let op = EqualShape::new(tvec!(n.to_dim()));
+        let equal = model.wire_node("equal", op, &[second])?;
+        assert_eq!(model.outlet_fact(equal[0])?.shape[0], n.to_dim());
+        model.select_output_outlets(&[first, equal[0]])?;
+        let model = model.into_optimized()?.into_runnable()?;
+        let run = |sizes: [usize; 2]| {
+            let inputs = sizes.map(|size| Tensor::zero::<f32>(&[size]).unwrap().into_tvalue());
+            model.run(inputs.into_iter().collect())
+        };
+        run([3, 3])?;
+        let error = format!("{:#}", run([3, 2]).unwrap_err());
+        assert!(error.contains("dimension 0 of a tensor is 2, but must be 3 (N)"), "{error}");
+        Ok(())
+    }
+}
