@@ -85,11 +85,8 @@ struct Line {
 
 impl Line {
     fn new(text: String, error: &TractError) -> Line {
-        let difference = error.downcast_ref::<Difference>();
-        Line {
-            text,
-            is_close: matches!(difference, Some(Difference::Element { is_close: true, .. })),
-        }
+        let is_close = error.downcast_ref::<Difference>().is_some_and(Difference::is_close);
+        Line { text, is_close }
     }
 }
 
@@ -178,14 +175,13 @@ impl Check {
         };
         let read = || {
             let case = Case::load(folder)?;
-            let names = input_names(&file)?;
             if Kind::of(&file)? == Kind::Ir {
-                let outputs = document(&file)?.graph.results.len();
-                case.expect_counts(names.len(), outputs)?;
+                let graph = document(&file)?.graph;
+                case.expect_counts(graph.parameters.len(), graph.results.len())?;
             }
-            Ok((case, names))
+            Ok(case)
         };
-        let (mut case, names) = match catch("reading", read) {
+        let mut case = match catch("reading", read) {
             Ok(read) => read,
             Err(error) => return Ok(vec![failed(error)]),
         };
@@ -201,6 +197,10 @@ impl Check {
         // With the sizes of the data sets, where the model does not load with its symbols.
         let mut sized: Vec<(usize, Case, Model)> = vec![];
         if let Err(error) = &model {
+            let names = match catch("reading", || input_names(&file)) {
+                Ok(names) => names,
+                Err(error) => return Ok(vec![failed(error)]),
+            };
             for (first, case) in case.by_shapes() {
                 let shapes = shapes_of(names.clone(), &case.data_sets[0].inputs);
                 match catch("reading", || read(&shapes)) {

@@ -60,14 +60,20 @@ impl Runnable {
 struct Models<'a> {
     reading: &'a ReadingOptions,
     file: &'a Path,
+    /// The names of the inputs.
+    names: Vec<String>,
     /// The latest, and the sizes that it is for, if it is for some only.
     latest: Option<(Option<Vec<InputShape>>, Runnable)>,
 }
 
 impl Models<'_> {
+    fn new<'a>(reading: &'a ReadingOptions, file: &'a Path) -> TractResult<Models<'a>> {
+        Ok(Models { reading, file, names: input_names(file)?, latest: None })
+    }
+
     /// The model for these inputs. Its variables stay from run to run as long as it is the same model.
     fn for_inputs(&mut self, inputs: &[Tensor]) -> TractResult<&mut Runnable> {
-        let shapes = shapes_of(input_names(self.file)?, inputs);
+        let shapes = shapes_of(self.names.iter().cloned(), inputs);
         let fits = |sizes: &Option<_>| sizes.as_ref().is_none_or(|sizes| *sizes == shapes);
         if !self.latest.as_ref().is_some_and(|(sizes, _)| fits(sizes)) {
             let (model, sized) = self.reading.read_for(self.file, &shapes, Runnable::new)?;
@@ -97,7 +103,7 @@ impl Run {
         self.check_output(&case)?;
         writeln!(out, "{}", self.model.display())?;
         let mut differences = vec![];
-        let mut models = Models { reading: &self.reading, file: &file, latest: None };
+        let mut models = Models::new(&self.reading, &file)?;
         for (number, data_set) in case.data_sets.iter().enumerate() {
             writeln!(out, "test_data_set_{number}")?;
             let outputs = models.for_inputs(&data_set.inputs)?.run(&data_set.inputs)?;
@@ -115,8 +121,7 @@ impl Run {
             let several = case.data_sets.len() > 1;
             self.save(&mut out, &outputs, several.then_some(number))?;
         }
-        let is_close = |it: &Difference| matches!(it, Difference::Element { is_close: true, .. });
-        if !differences.is_empty() && differences.iter().all(is_close) {
+        if !differences.is_empty() && differences.iter().all(Difference::is_close) {
             note(IS_CLOSE);
         }
         Ok(differences.is_empty())

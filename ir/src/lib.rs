@@ -38,6 +38,7 @@
 //! | `reader.rs` | [`Ir`], the reader with its options, and [`IrProtoModel`], what the two files have in them |
 //! | `document/` | what the XML says: layers, edges, bodies, shapes and element types, checked, without tract |
 //! | `weights.rs` | the bytes of a constant, and the tensor that they make |
+//! | `volume.rs` | the number of elements of a shape |
 //! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
 //! | `translate/mod.rs` | the order: layer by layer, and anew when something was learnt of open dimensions |
 //! | `translate/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
@@ -61,6 +62,7 @@ mod ops;
 mod reader;
 mod registry;
 mod translate;
+mod volume;
 mod weights;
 
 #[cfg(feature = "nnef")]

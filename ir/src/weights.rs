@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tract_core::internal::*;
 
 use crate::document::ElementType;
+use crate::volume::volume;
 
 /// The bytes of a model's constants: where they are.
 #[derive(Clone)]
@@ -135,8 +136,7 @@ pub(crate) fn datum_type(element_type: ElementType) -> Option<DatumType> {
 impl Blob {
     /// The number of elements.
     fn volume(&self) -> TractResult<usize> {
-        let volume = self.shape.iter().try_fold(1usize, |volume, dim| volume.checked_mul(*dim));
-        volume.with_context(|| {
+        volume(&self.shape).with_context(|| {
             format!("shape {:?} has more elements than can be counted", self.shape)
         })
     }

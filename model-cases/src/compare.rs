@@ -16,6 +16,14 @@ pub enum Difference {
     Element { position: Vec<usize>, expected: String, got: String, is_close: bool },
 }
 
+impl Difference {
+    /// Whether all elements are floats that are as near to those that are expected as rounding may leave
+    /// them.
+    pub fn is_close(&self) -> bool {
+        matches!(self, Difference::Element { is_close: true, .. })
+    }
+}
+
 impl std::error::Error for Difference {}
 
 impl fmt::Display for Difference {

@@ -22,6 +22,8 @@ pub(crate) mod variable;
 
 use tract_core::internal::*;
 
+use crate::volume::volume;
+
 /// The integers of a tensor. A `u64` that is too large becomes the largest `i64`, which is out of every
 /// range, too.
 fn integers(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<Vec<i64>> {
@@ -48,9 +50,8 @@ const MOST_ELEMENTS: usize = 1 << 32;
 
 /// Checks the number of elements of an operator's output, before there is memory for them.
 fn check_volume(operator: &str, shape: &[usize]) -> TractResult<()> {
-    let volume = shape.iter().try_fold(1usize, |volume, size| volume.checked_mul(*size));
     ensure!(
-        shape.contains(&0) || volume.is_some_and(|volume| volume <= MOST_ELEMENTS),
+        shape.contains(&0) || volume(shape).is_some_and(|volume| volume <= MOST_ELEMENTS),
         "{operator}: an output of shape {shape:?} has more than {MOST_ELEMENTS} elements"
     );
     Ok(())

@@ -7,6 +7,7 @@ use super::common::FAR;
 use super::pad::pad_with_value;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
+use crate::volume::volume;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ShuffleChannels", 1, shuffle_channels);
@@ -117,8 +118,7 @@ fn batch_and_space(ctx: &LayerContext, names: [&str; 2]) -> TractResult<BatchAnd
     }
     let block: Vec<usize> =
         block.iter().map(|block| usize::try_from(*block)).collect::<Result<_, _>>()?;
-    let product = block.iter().try_fold(1usize, |product, block| product.checked_mul(*block));
-    let product = product.filter(|product| *product <= FAR as usize);
+    let product = volume(&block).filter(|product| *product <= FAR as usize);
     let product = product.with_context(|| {
         format!("block_shape is {block:?}, but its product must be {FAR} or less")
     })?;

@@ -10,6 +10,7 @@ use tract_core::ops::nn::DataFormat;
 use super::reduce::{axes_input, mean, sum};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
+use crate::volume::volume;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("MVN", 2, mvn_1);
@@ -198,9 +199,8 @@ fn lrn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         sides.push(side);
         kernel.push(2 * side + 1);
     }
-    let window = kernel.iter().try_fold(1usize, |window, size| window.checked_mul(*size));
     ensure!(
-        window.is_some_and(|window| window <= MOST_WINDOW),
+        volume(&kernel).is_some_and(|window| window <= MOST_WINDOW),
         "attribute size is {size}, but windows must have {MOST_WINDOW} elements or less"
     );
     let input = ctx.input(0)?;

@@ -210,7 +210,7 @@ impl Dimensions {
         }
         let symbols = difference.symbols();
         let position = |symbol: &Symbol| self.open.iter().position(|open| open.symbol == *symbol);
-        // A symbol may get its value when the model runs. tract compares the dimensions then.
+        // A symbol may get its value when the model runs.
         if symbols.iter().any(|symbol| position(symbol).is_none()) {
             let known = [a, b].into_iter().find(|dim| dim.as_i64().is_some());
             return Ok(known.unwrap_or(a).clone());

@@ -420,9 +420,7 @@ impl<'a, 't> LayerContext<'a, 't> {
             }
             // tract would go on to reckon with the size that a number is, and not end with some.
             if tensor.datum_type().is_tdim() {
-                let numbers =
-                    format!("{suffix}{}numbers", if suffix.is_empty() { "" } else { "." });
-                let numbers = self.wire(&numbers, cast(dt), &[outlet])?;
+                let numbers = self.wire(&joined(suffix, "numbers"), cast(dt), &[outlet])?;
                 return self.wire(suffix, Opaque, &[numbers]);
             }
         }
@@ -438,7 +436,7 @@ impl<'a, 't> LayerContext<'a, 't> {
     ) -> TractResult<OutletId> {
         let mut changes: Vec<AxisOp> = changes.into_iter().collect();
         let Some(last) = changes.pop() else { return Ok(outlet) };
-        let suffixes = format!("{suffix}{}axes", if suffix.is_empty() { "" } else { "." });
+        let suffixes = joined(suffix, "axes");
         let outlet = changes
             .into_iter()
             .try_fold(outlet, |outlet, change| self.wire(&suffixes, change, &[outlet]))?;
@@ -513,6 +511,11 @@ impl<'a, 't> LayerContext<'a, 't> {
         }
         self.wire("equal_shape", EqualShape::new(shape), &[outlet])
     }
+}
+
+/// A suffix behind another one, which may be empty.
+fn joined(suffix: &str, last: &str) -> String {
+    if suffix.is_empty() { last.into() } else { format!("{suffix}.{last}") }
 }
 
 /// A tensor of sizes in another type, if none has symbols.

@@ -22,6 +22,7 @@ use crate::ops::bias::move_biases;
 use crate::ops::pooling::drop_unused_indices;
 use crate::ops::state::{Variables, wire_assignments};
 use crate::reader::{Ir, IrProtoModel};
+use crate::volume::volume;
 use crate::weights::{Blob, Weights, datum_type};
 use dimensions::{Dimensions, Learnt};
 
@@ -94,10 +95,9 @@ pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
     let shape =
         layer.attributes.get("shape").with_context(|| format!("{layer} has no attribute shape"));
     let shape = PartialShape::parse(shape?).with_context(|| format!("in {layer}"))?;
-    let sizes = shape.0.iter().filter_map(|dim| dim.size());
-    let volume = sizes.clone().try_fold(1usize, |volume, size| volume.checked_mul(size.max(1)));
+    let sizes: Vec<usize> = shape.0.iter().filter_map(|dim| Some(dim.size()?.max(1))).collect();
     ensure!(
-        volume.is_some_and(|volume| volume <= MOST_ELEMENTS),
+        volume(&sizes).is_some_and(|volume| volume <= MOST_ELEMENTS),
         "{layer}: shape {shape} has more than {MOST_ELEMENTS} elements"
     );
     Ok(shape)

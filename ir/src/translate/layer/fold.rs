@@ -7,6 +7,7 @@ use tract_core::internal::*;
 use super::{LayerContext, concrete};
 use crate::registry::Translate;
 use crate::translate::Value;
+use crate::volume::volume;
 use crate::weights::datum_type;
 
 /// The most elements of a constant that is computed from small inputs when the model is loaded.
@@ -21,8 +22,7 @@ fn most_elements(elements: usize) -> usize {
 }
 
 fn has_at_most(shape: &[usize], most: usize) -> bool {
-    let volume = shape.iter().try_fold(1usize, |volume, dim| volume.checked_mul(*dim));
-    volume.is_some_and(|volume| volume <= most)
+    volume(shape).is_some_and(|volume| volume <= most)
 }
 
 impl LayerContext<'_, '_> {
