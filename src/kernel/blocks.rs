@@ -32,9 +32,10 @@ pub(super) fn clone_piece<T: Clone, N: Position>(
     }
 }
 
-/// The size of the largest blocks that are moved without a call, if it is one of those that have a loop of
-/// their own.
-pub(super) const WIDEST_NARROW: usize = 64;
+/// Whether blocks of so many bytes have a loop of their own, which moves them without a call.
+pub(super) fn is_narrow(block: usize) -> bool {
+    matches!(block, 1 | 2 | 4 | 6 | 8 | 12 | 16 | 32 | 64)
+}
 
 /// Gathers the blocks of the output from number `first` on, as many as `output` has. Writes all of
 /// `output`, unless an index is bad.
@@ -75,7 +76,7 @@ fn copy_blocks<N: Position>(
         12 => copy_narrow::<N, 12>,
         16 => copy_narrow::<N, 16>,
         32 => copy_narrow::<N, 32>,
-        WIDEST_NARROW => copy_narrow::<N, WIDEST_NARROW>,
+        64 => copy_narrow::<N, 64>,
         _ => copy_wide::<N>,
     };
     for_each_piece(operands, blocks, &mut |piece| copy(operands, &piece, store, output))
@@ -98,7 +99,7 @@ fn chunks<'s, T, N: Position, O>(
         .zip(outputs.map(move |output| &mut output[..length]))
 }
 
-/// Copies blocks of `SIZE` bytes: moves without a call.
+/// Copies blocks of `SIZE` bytes.
 fn copy_narrow<N: Position, const SIZE: usize>(
     operands: &Operands<'_, u8>,
     piece: &Piece<'_, N>,
@@ -191,7 +192,7 @@ fn copy_wide<N: Position>(
             let from = &data[number.to_usize() * block..][..block];
             if store == Store::Streamed {
                 stream(from, output);
-            } else if block < WIDEST_NARROW {
+            } else if block < 64 {
                 copy_short(from, output);
             } else {
                 output.copy_from_slice(from);

@@ -4,7 +4,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::blocks::WIDEST_NARROW;
+use super::blocks::is_narrow;
 use super::{Store, processor};
 
 /// Bytes of which nobody knows yet whether they have been written.
@@ -28,7 +28,7 @@ pub(super) fn store_for(bytes: &mut [MaybeUninit<u8>], block: usize) -> Store {
     if bytes.len() <= LARGE || was_unmapped(bytes) {
         return Store::Cached;
     }
-    let can_stream = block > WIDEST_NARROW && processor::can_stream(bytes, block);
+    let can_stream = !is_narrow(block) && processor::can_stream(bytes, block);
     if can_stream { Store::Streamed } else { Store::Cached }
 }
 

@@ -135,7 +135,7 @@ const MANY_CHUNKS: usize = 64;
 /// The work of a gather, in thirds of a nanosecond or so: tract shares from 32768 units on, by default, which
 /// is about as long as it takes to wake a thread.
 fn work(blocks: usize, block: usize) -> usize {
-    let for_a_block = if block <= blocks::WIDEST_NARROW { 1 } else { 8 };
+    let for_a_block = if blocks::is_narrow(block) { 1 } else { 8 };
     blocks * for_a_block + blocks * block / 16
 }
 
@@ -144,6 +144,6 @@ fn work(blocks: usize, block: usize) -> usize {
 enum Store {
     /// Through the caches, where the next operator finds them.
     Cached,
-    /// Past the caches. For blocks that are wide, and that [can be](processor::can_stream).
+    /// Past the caches. For blocks that are not narrow and [can be](processor::can_stream).
     Streamed,
 }
