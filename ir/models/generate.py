@@ -19,7 +19,6 @@ import argparse
 import importlib
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -30,7 +29,17 @@ import openvino as ov
 from onnx import numpy_helper
 
 import framework
-from framework import Runner, build_model, compare, data_sets_of, edited, formula_outputs
+from framework import (
+    Runner,
+    build_model,
+    compare,
+    data_set_files,
+    data_sets_of,
+    edited,
+    formula_outputs,
+    saved,
+    write_files,
+)
 
 HERE = Path(__file__).parent
 FAMILIES = [
@@ -54,10 +63,8 @@ class Mismatch(Exception):
 
 
 def xml_and_weights(case):
-    with tempfile.TemporaryDirectory() as folder:
-        xml, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
-        ov.serialize(build_model(case), xml, weights)
-        return edited(case, xml.read_text()).encode(), weights.read_bytes()
+    xml, weights = saved(build_model(case))
+    return edited(case, xml.decode()).encode(), weights
 
 
 def outputs_of(case, runner, xml, weights):
@@ -92,10 +99,7 @@ def files_of(case, runner):
     files = {"model.xml": xml, "model.bin": weights}
     outputs = outputs_of(case, runner, xml, weights)
     for number, (inputs, outputs) in enumerate(zip(data_sets_of(case), outputs)):
-        for kind, arrays in [("input", inputs), ("output", outputs)]:
-            for k, array in enumerate(arrays):
-                tensor = numpy_helper.from_array(np.array(array), f"{kind}_{k}")
-                files[f"test_data_set_{number}/{kind}_{k}.pb"] = tensor.SerializeToString(deterministic=True)
+        files |= data_set_files(number, inputs, outputs)
     return files
 
 
@@ -142,10 +146,7 @@ def main():
             stale = [name for name, content in files.items() if is_stale(folder / name, content)]
             wrong += [f"{case.folder}/{name}" for name in [*stale, *sorted(there - files.keys())]]
         else:
-            shutil.rmtree(folder, ignore_errors=True)
-            for name, content in files.items():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_bytes(content)
+            write_files(folder, files)
         counts[case.family] = counts.get(case.family, 0) + 1
 
     operations = set(expected.values())
