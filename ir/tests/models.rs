@@ -85,7 +85,8 @@ fn check_folder(folder: &Path, tolerance: Tolerance, nnef: Nnef) -> Result<(), F
     failures.extend(case.check(&STAGES, tolerance, |stage| load(open.clone(), stage)));
     #[cfg(feature = "nnef")]
     if nnef == Nnef::Too {
-        failures.extend(nnef::check(folder, &case, tolerance, || open.model_for_proto_model(&proto)));
+        failures
+            .extend(nnef::check(folder, &case, tolerance, || open.model_for_proto_model(&proto)));
     }
     let groups = case.by_shapes();
     // Variables go on from one data set to the next, and not from model to model.

@@ -95,10 +95,10 @@ macro_rules! set_symbols {
         }
     };
 }
-use set_symbols;
+pub(crate) use set_symbols;
 
 /// Dimensions in which symbols have got their values.
-fn substituted<'a>(
+pub(crate) fn substituted<'a>(
     dims: impl IntoIterator<Item = &'a TDim>,
     values: &HashMap<Symbol, TDim>,
 ) -> TractResult<TVec<TDim>> {

@@ -8,6 +8,7 @@ use tract_core::internal::*;
 use tract_core::ops::cast::{Cast, cast};
 use tract_core::ops::change_axes::AxisOp;
 
+use super::deferred::NotKnown;
 use super::{Translation, Value};
 use crate::document::{Body, Layer};
 use crate::operators::equal_shape::EqualShape;
@@ -125,6 +126,16 @@ impl<'a, 't> LayerContext<'a, 't> {
         Ok(())
     }
 
+    /// Whether the value of an input is known.
+    pub(super) fn is_constant(&self, input: usize) -> bool {
+        self.inputs.get(input).is_some_and(|value| match value {
+            Value::Outlet(outlet) => {
+                self.model.outlet_fact(*outlet).is_ok_and(|fact| fact.konst.is_some())
+            }
+            _ => true,
+        })
+    }
+
     fn value(&self, input: usize) -> TractResult<&Value> {
         self.inputs.get(input).with_context(|| {
             format!("input {input} is missing: there are {} inputs", self.inputs.len())
@@ -234,17 +245,17 @@ impl<'a, 't> LayerContext<'a, 't> {
 
     /// The value of an input that must be a constant. `name` is what the specification calls it.
     pub fn constant(&self, input: usize, name: &str) -> TractResult<Arc<Tensor>> {
-        self.constant_opt(input)?.with_context(|| {
-            format!(
-                "input {input} ({name}) is only known when the model runs, but must be known when it is \
-                 loaded{}",
-                if self.translation.dimensions.most_starts() > 1 {
-                    ": if it is computed from the sizes of the inputs, give these"
-                } else {
-                    ""
-                }
-            )
-        })
+        if let Some(tensor) = self.constant_opt(input)? {
+            return Ok(tensor);
+        }
+        let hint = match self.translation.dimensions.are_open() {
+            true => ": if it is computed from the sizes of the inputs, give these",
+            false => "",
+        };
+        let message = format!(
+            "input {input} ({name}) is only known when the model runs, but must be known when it is loaded{hint}"
+        );
+        Err(NotKnown { input, message }.into())
     }
 
     /// The symbolic size that an input was before it was converted to another type.

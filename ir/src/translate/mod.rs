@@ -1,6 +1,7 @@
 //! From a document to a model: layer by layer, in the order of the graph.
 
 mod attribute;
+mod deferred;
 pub(crate) mod dimensions;
 mod layer;
 

@@ -7,6 +7,7 @@ use tract_core::internal::*;
 use super::{LayerContext, concrete};
 use crate::registry::Translate;
 use crate::translate::Value;
+use crate::translate::deferred::NotKnown;
 use crate::volume::volume;
 use crate::weights::datum_type;
 
@@ -26,8 +27,23 @@ fn has_at_most(shape: &[usize], most: usize) -> bool {
 }
 
 impl LayerContext<'_, '_> {
-    /// Translates the layer: computes it, if all its inputs are constants, or wires its nodes.
+    /// Translates the layer: computes it, if all its inputs are constants, or wires its nodes. If it must know
+    /// a value that it does not, it waits until the model runs. Not if that may come from open dimensions: the
+    /// user had better give these.
     pub(crate) fn translate(&mut self) -> TractResult<Vec<Value>> {
+        let result = self.translate_once();
+        if let Err(error) = &result
+            && let Some(missing) = error.downcast_ref::<NotKnown>()
+            && !self.translation.dimensions.are_open()
+            && let Some(values) = self.defer(missing)?
+        {
+            return Ok(values);
+        }
+        result
+    }
+
+    /// Translates the layer, with what is known now.
+    pub(crate) fn translate_once(&mut self) -> TractResult<Vec<Value>> {
         let (translate, since) = self
             .translation
             .ir
@@ -83,17 +99,11 @@ impl LayerContext<'_, '_> {
     /// stay. Half-precision constants are single there: weights that are decompressed in several steps are
     /// not to be rounded at each.
     fn fold(&mut self, translate: &Translate) -> TractResult<Option<Vec<Arc<Tensor>>>> {
-        let is_constant = |value: &Value| match value {
-            Value::Outlet(outlet) => {
-                self.model.outlet_fact(*outlet).is_ok_and(|fact| fact.konst.is_some())
-            }
-            _ => true,
-        };
         if self.folding
             || self.inputs.is_empty()
             || !self.layer.bodies.is_empty()
             || NEVER_FOLDED.contains(&&*self.layer.operation)
-            || !self.inputs.iter().all(is_constant)
+            || !(0..self.inputs.len()).all(|input| self.is_constant(input))
         {
             return Ok(None);
         }
