@@ -421,11 +421,10 @@ class Runner:
 
     def evaluate(self, model, inputs, like):
         """The outputs of OpenVINO's reference implementations; None where an operation has none."""
-        tensors = [ov.Tensor(np.zeros_like(it)) for it in like]
+        tensors = [tensor_of(np.zeros_like(it), port) for it, port in zip(like, model.outputs)]
+        inputs = [tensor_of(it, port) for it, port in zip(inputs, model.inputs)]
         try:
-            done = model.evaluate(
-                tensors, [ov.Tensor(np.ascontiguousarray(it).reshape(it.shape)) for it in inputs]
-            )
+            done = model.evaluate(tensors, inputs)
         except RuntimeError:
             return None
-        return [np.array(it.data) for it in tensors] if done else None
+        return [array_of(it) for it in tensors] if done else None

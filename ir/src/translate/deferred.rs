@@ -147,7 +147,8 @@ impl Op for Deferred {
 }
 
 impl EvalOp for Deferred {
-    op_out_of_plan!();
+    // The symbols of the outputs get their values in a plan.
+    not_out_of_plan!();
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let layer = &self.what.layer;

@@ -505,7 +505,12 @@ impl<'a, 't> LayerContext<'a, 't> {
             let dims = dims.map(|(dim, agreed)| if dim.is_one() { dim } else { agreed }.clone());
             let mut wanted: TVec<TDim> = tvec![1.to_dim(); missing];
             wanted.extend(dims);
-            aligned.push(self.with_shape(outlet, wanted)?);
+            aligned.push(match self.shape_of(outlet)? == wanted {
+                true => outlet,
+                false => {
+                    self.wire("equal_shape", EqualShape::or_broadcast(wanted), &[outlet])?
+                }
+            });
         }
         Ok(aligned)
     }
