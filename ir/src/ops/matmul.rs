@@ -139,7 +139,10 @@ fn is_broadcast(model: &TypedModel, outlet: OutletId) -> bool {
         if op.is::<MultiBroadcastTo>() || op.is::<Tile>() {
             return true;
         }
-        let moves = |op: &AxisOp| !matches!(op, AxisOp::Reshape(..));
+        // What is concatenated tract multiplies part by part, with a reshape behind it or not.
+        let is_concat = |input: &OutletId| model.node(input.node).op.is::<TypedConcat>();
+        let moves =
+            |op: &AxisOp| !matches!(op, AxisOp::Reshape(..)) || node.inputs.iter().any(is_concat);
         if op.is::<TypedConcat>()
             || op.is::<Cast>()
             || op.is::<ElementWiseOp>()

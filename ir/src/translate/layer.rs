@@ -507,9 +507,7 @@ impl<'a, 't> LayerContext<'a, 't> {
             wanted.extend(dims);
             aligned.push(match self.shape_of(outlet)? == wanted {
                 true => outlet,
-                false => {
-                    self.wire("equal_shape", EqualShape::or_broadcast(wanted), &[outlet])?
-                }
+                false => self.wire("equal_shape", EqualShape::or_broadcast(wanted), &[outlet])?,
             });
         }
         Ok(aligned)

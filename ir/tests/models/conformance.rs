@@ -22,7 +22,8 @@ pub fn run(arguments: &Arguments, root: &Path) -> Conclusion {
     for folder in model_cases::find(root).expect("the models are there") {
         let name = folder.strip_prefix(root).expect("it is below").display().to_string();
         let is_listed = listed.remove(&*name);
-        trials.push(Trial::test(name, move || match (is_listed, check_apart(folder)) {
+        let test = format!("conformance/{name}");
+        trials.push(Trial::test(test, move || match (is_listed, check_apart(folder)) {
             (false, result) => result,
             (true, Err(_)) => Ok(()),
             (true, Ok(())) => Err("it is listed, but it passes".into()),
