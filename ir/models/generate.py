@@ -55,6 +55,7 @@ FAMILIES = [
     "interpolate",
     "recurrent",
     "quantize",
+    "run_time",
 ]
 
 

@@ -49,7 +49,7 @@ fn integers(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<Vec<i64>> {
 const MOST_ELEMENTS: usize = 1 << 32;
 
 /// Checks the number of elements of an operator's output, before there is memory for them.
-fn check_volume(operator: &str, shape: &[usize]) -> TractResult<()> {
+pub(crate) fn check_volume(operator: &str, shape: &[usize]) -> TractResult<()> {
     ensure!(
         shape.contains(&0) || volume(shape).is_some_and(|volume| volume <= MOST_ELEMENTS),
         "{operator}: an output of shape {shape:?} has more than {MOST_ELEMENTS} elements"

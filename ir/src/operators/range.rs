@@ -58,12 +58,7 @@ impl Op for Range {
 }
 
 impl EvalOp for Range {
-    /// Not if the length is a symbol: whoever takes the output counts on it, so that it must get its value in a
-    /// plan.
-    fn eval_out_of_plan(&self, inputs: TVec<TValue>) -> TractResult<Option<TVec<TValue>>> {
-        let is_known = self.len.as_i64().is_some();
-        is_known.then(|| self.eval(&EvalContext::out_of_plan(), inputs)).transpose()
-    }
+    op_out_of_plan!();
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let number = |tensor: &TValue| -> TractResult<Tensor> {

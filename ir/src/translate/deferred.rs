@@ -9,7 +9,7 @@ use tract_core::internal::*;
 use super::dimensions::Dimensions;
 use super::{LayerContext, Translation, Value};
 use crate::document::{Graph, Layer};
-use crate::operators::{set_symbols, substituted};
+use crate::operators::{check_volume, set_symbols, substituted};
 use crate::ops::state::Variables;
 use crate::reader::Ir;
 use crate::weights::{Weights, datum_type};
@@ -111,6 +111,11 @@ impl Untranslated {
         let outlets: TVec<OutletId> =
             values.iter().map(|value| context.wired(value)).collect::<TractResult<_>>()?;
         model.select_output_outlets(&outlets)?;
+        for output in model.nodes().iter().flat_map(|node| &node.outputs) {
+            if let Some(shape) = output.fact.shape.as_concrete() {
+                check_volume(&self.layer.operation, shape)?;
+            }
+        }
         Ok(model)
     }
 
@@ -187,4 +192,76 @@ impl TypedOp for Deferred {
     });
 
     as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ir, ir};
+
+    /// A transposition whose order is an input.
+    const NET: &str = r#"<net name="net" version="11">
+        <layers>
+            <layer id="0" name="x" type="Parameter" version="opset1">
+                <data shape="2,3" element_type="f32"/>
+                <output><port id="0" precision="FP32"/></output>
+            </layer>
+            <layer id="1" name="order" type="Parameter" version="opset1">
+                <data shape="2" element_type="i64"/>
+                <output><port id="0" precision="I64"/></output>
+            </layer>
+            <layer id="2" name="transpose" type="Transpose" version="opset1">
+                <input><port id="0"/><port id="1"/></input>
+                <output><port id="2" precision="FP32"><dim>-1</dim><dim>2</dim></port></output>
+            </layer>
+            <layer id="3" name="result" type="Result" version="opset1">
+                <input><port id="0"/></input>
+            </layer>
+        </layers>
+        <edges>
+            <edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
+            <edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+            <edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>
+        </edges>
+    </net>"#;
+
+    fn load(reader: &Ir, xml: &str) -> TractResult<TypedModel> {
+        reader.model_for_bytes(xml.as_bytes(), Vec::new())
+    }
+
+    fn run(order: [i64; 2]) -> Result<Tensor, String> {
+        let x = tensor2(&[[1f32, 2., 3.], [4., 5., 6.]]);
+        let model = load(&ir(), NET).and_then(|model| model.into_optimized()?.into_runnable());
+        let inputs = tvec!(x.into_tvalue(), tensor1(&order).into_tvalue());
+        let outputs = model.and_then(|model| model.run(inputs));
+        outputs
+            .map(|outputs| outputs[0].clone().into_tensor())
+            .map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_layer_is_translated_when_the_model_runs() {
+        assert_eq!(run([1, 0]).unwrap(), tensor2(&[[1f32, 4.], [2., 5.], [3., 6.]]));
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_errors() {
+        let error = run([1, 1]).unwrap_err();
+        assert!(error.contains("in layer 2 \"transpose\" (Transpose, opset1): "), "{error}");
+        let error = run([0, 1]).unwrap_err();
+        assert!(error.contains("of type F32 and shape [2, 3], but the file says"), "{error}");
+    }
+
+    #[test]
+    fn what_the_file_must_say() {
+        let fails = |reader: &Ir, xml: &str, expected: &str| {
+            let error = format!("{:#}", load(reader, xml).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        };
+        let unknown = "is only known when the model runs, but must be known when it is loaded";
+        fails(&ir(), &NET.replace("<dim>-1</dim><dim>2</dim>", ""), unknown);
+        let open = NET.replace("shape=\"2,3\"", "shape=\"?,3\"");
+        fails(&ir(), &open, &format!("{unknown}: if it is computed from the sizes of the inputs"));
+        load(&ir().with_input_shape("x", "2,3"), &open).unwrap();
+    }
 }

@@ -20,6 +20,7 @@ const OPERATORS: &[&str] = &[
     "If",
     "Loop",
     "OpenVinoAdaptiveAvgPool",
+    "OpenVinoDeferred",
     "OpenVinoFakeQuantize",
     "OpenVinoInterpolate",
     "OpenVinoReduction",
