@@ -316,6 +316,12 @@ def edited(case, xml):
     return xml
 
 
+def xml_and_weights(case):
+    """The two files of a case's model."""
+    xml, weights = saved(build_model(case))
+    return edited(case, xml.decode()).encode(), weights
+
+
 # --- outputs --------------------------------------------------------------------------------------
 
 

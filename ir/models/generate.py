@@ -31,14 +31,12 @@ from onnx import numpy_helper
 import framework
 from framework import (
     Runner,
-    build_model,
     compare,
     data_set_files,
     data_sets_of,
-    edited,
     formula_outputs,
-    saved,
     write_files,
+    xml_and_weights,
 )
 
 HERE = Path(__file__).parent
@@ -61,11 +59,6 @@ FAMILIES = [
 
 class Mismatch(Exception):
     pass
-
-
-def xml_and_weights(case):
-    xml, weights = saved(build_model(case))
-    return edited(case, xml.decode()).encode(), weights
 
 
 def outputs_of(case, runner, xml, weights):

@@ -189,14 +189,6 @@ fn known(dim: &TDim) -> TractResult<usize> {
     })
 }
 
-/// Half-precision floats and integers in single precision, as OpenVINO computes them.
-fn single(ctx: &mut LayerContext, suffix: &str, outlet: OutletId) -> TractResult<OutletId> {
-    match ctx.type_of(outlet)? {
-        DatumType::F64 => Ok(outlet),
-        _ => ctx.cast(suffix, outlet, DatumType::F32),
-    }
-}
-
 /// The weights of a convolution: `[group, first, second, kernel]`. A convolution without groups has one
 /// group.
 struct Filters {
@@ -226,7 +218,7 @@ impl Filters {
         let sizes: TVec<usize> = weights.iter().map(known).collect::<TractResult<_>>()?;
         ensure!(!sizes.contains(&0), "the weights have shape {sizes:?}, but must have elements");
         let outlet = ctx.input(1)?;
-        let mut outlet = single(ctx, "filters_single", outlet)?;
+        let mut outlet = ctx.single_float("filters_single", outlet)?;
         if !grouped {
             outlet = ctx.wire("one_group", AxisOp::Add(0), &[outlet])?;
         }
@@ -271,7 +263,7 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
     ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
     check_elements(&shape[2..])?;
     let data = ctx.input(0)?;
-    let mut data = single(ctx, "single", data)?;
+    let mut data = ctx.single_float("single", data)?;
     for (axis, size) in shape.iter().enumerate().skip(2) {
         let (begin, end) = (window.pads_begin[axis - 2].min(0), window.pads_end[axis - 2].min(0));
         if (begin, end) == (0, 0) {
