@@ -4,13 +4,14 @@
     python generate.py FOLDER                  all of them
     python generate.py FOLDER resize gather    those with one of these texts in their names
 
-There are two kinds: FOLDER/onnx/TEST are ONNX's backend tests, as OpenVINO reads and saves them; FOLDER/opsets/OPERATION
-are those of `opsets.py`. Each has `model.xml`, `model.bin` and `test_data_set_N/`, as the folders of `ir/models/`.
+There are two kinds: FOLDER/onnx/TEST are ONNX's backend tests, as OpenVINO reads and saves them;
+FOLDER/opsets/OPERATION are those of `opsets.py`. Each has `model.xml`, `model.bin` and
+`test_data_set_N/`, as the folders of `ir/models/`, whose `requirements.txt` says what is needed here, too.
 
-The outputs are those that OpenVINO computes on the CPU in f32 from the file that it saved. If these are not what ONNX
-expects, but those of OpenVINO's reference implementations are, they are the latter; without ONNX's, both must agree.
-FOLDER/refused.txt says which models OpenVINO does not read, run or agree with itself about, and why; FOLDER/differ.txt
-of which its outputs are not those that ONNX expects.
+The outputs are those that OpenVINO computes on the CPU in f32 from the file that it saved. If these are not
+what ONNX expects, but those of OpenVINO's reference implementations are, they are the latter; without
+ONNX's, both must agree. FOLDER/refused.txt says which models OpenVINO does not read, run or agree with
+itself about, and why; FOLDER/differ.txt of which its outputs are not those that ONNX expects.
 """
 
 import argparse
@@ -33,18 +34,13 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import opsets
-from framework import (
-    Runner,
-    compare,
-    data_set_files,
-    data_sets_of,
-    saved,
-    write_files,
-    xml_and_weights,
-)
+from framework import Runner, compare, data_set_files, data_sets_of, saved, write_files, xml_and_weights
 
 # Of one test. None takes more than a few seconds.
 TIME_LIMIT = 60
+
+# The processes have the tests from the start.
+FORK = multiprocessing.get_context("fork")
 
 
 class OnnxTest:
@@ -58,7 +54,7 @@ class OnnxTest:
         return saved(core.read_model(self.test.model.SerializeToString()))
 
     def data_sets(self, model):
-        """Of each data set the inputs that OpenVINO has left of the test's, and the outputs that ONNX expects."""
+        """Of each data set the inputs that OpenVINO has left, and the outputs that ONNX expects."""
         graph = self.test.model.graph
         given = {it.name for it in graph.initializer}
         names = [it.name for it in graph.input if it.name not in given]
@@ -169,13 +165,15 @@ def supervise(tests, root, names, verdicts):
     process, connection = None, None
     for name in names:
         if process is None:
-            connection, theirs = multiprocessing.Pipe()
-            process = multiprocessing.Process(target=work, args=(tests, root, theirs), daemon=True)
+            connection, theirs = FORK.Pipe()
+            process = FORK.Process(target=work, args=(tests, root, theirs), daemon=True)
             process.start()
             theirs.close()
         connection.send(name)
         try:
-            verdicts[name] = connection.recv() if connection.poll(TIME_LIMIT) else ("refused", "it does not end")
+            verdicts[name] = (
+                connection.recv() if connection.poll(TIME_LIMIT) else ("refused", "it does not end")
+            )
         except EOFError:
             verdicts[name] = ("refused", "it crashes")
         if verdicts[name][1] in ("it does not end", "it crashes"):

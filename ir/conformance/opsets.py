@@ -1,7 +1,8 @@
-"""Models of one operation each, with OpenVINO's own operation sets: every element type, and open dimensions.
+"""Models of one operation each, with OpenVINO's own operation sets: every element type, and open
+dimensions.
 
-What attributes and other inputs mean is shown by `ir/models/`. Here OpenVINO is asked which types an operation takes:
-a type that it refuses makes no model.
+What attributes and other inputs mean is shown by `ir/models/`. Here OpenVINO is asked which types an
+operation takes: a type that it refuses makes no model.
 """
 
 import re
@@ -17,7 +18,6 @@ ALL = [*NUMBERS, "boolean"]
 DTYPES = {name: getattr(ov.Type, name).to_dtype() for name in ALL}
 
 
-
 def numbers(type_, *shape, seed=0):
     """Numbers of a type: small ones, so that nothing overflows, and none of them 0."""
     dtype = DTYPES[type_]
@@ -30,24 +30,33 @@ def numbers(type_, *shape, seed=0):
     return np.where(signs, -magnitudes, magnitudes).astype(dtype)
 
 
-def rows(types, sizes, *kinds, more=(), is_open=True, name="", build=None, **attributes):
-    """Models of some operations for each type: the first inputs are numbers of that type and these shapes, the others
-    are the same for all types. Dimensions are open unless the operation must know the sizes."""
-    for kind in kinds:
+def rows(types, sizes, kinds, *, more=(), is_open=True, name="", build=None, **attributes):
+    """Models of some operations for each type. The first inputs are numbers of that type in these sizes, the
+    others are the same for all types. Dimensions are open unless the operation must know them."""
+    for kind in kinds.split():
         for type_ in types:
             given = [numbers(type_, *shape, seed=seed) for seed, shape in enumerate(sizes)]
             arrays = [*given, *more]
             parameters = [it for it in arrays if not isinstance(it, Const)]
             shapes = [",".join("1" if size == 1 else "?" for size in it.shape) for it in parameters]
             case = "_".join(it for it in (name, type_) if it)
-            CASES.append(Case("opsets", kind, case, arrays, build or op(kind, **attributes), shapes=shapes if is_open else None))
+            CASES.append(
+                Case(
+                    "opsets",
+                    kind,
+                    case,
+                    arrays,
+                    build or op(kind, **attributes),
+                    shapes=shapes if is_open else None,
+                )
+            )
 
 
 def as_older_file(core, xml, weights):
     """A file of operations that were there in opset7, in the version that Model Optimizer wrote then.
 
-    Of such files OpenVINO's inputs and outputs have types that its older plugins knew, mostly f32 and i32. Here they
-    have those of the file. So those that make a difference stay as they are."""
+    Of such files OpenVINO's inputs and outputs have types that its older plugins knew, mostly f32 and i32.
+    Here they have those of the file. So those that make a difference stay as they are."""
     if any(int(it) > 7 for it in re.findall(rb'version="opset(\d+)"', xml)):
         return xml
     older = re.sub(rb' output_names="[^"]*"', b"", xml).replace(b'version="11"', b'version="10"', 1)
@@ -62,10 +71,10 @@ X = (2, 3, 4)
 rows(
     FLOATS,
     [X],
-    *("Relu-1 Sigmoid-1 Tanh-1 Exp-1 Erf-1 Sin-1 Cos-1 Tan-1 Atan-1 Sinh-1 Cosh-1 Asinh-4".split()),
-    *("Floor-1 Ceiling-1 SoftPlus-4 Mish-4 HSwish-4 HSigmoid-5 SoftSign-9 IsNaN-10".split()),
+    "Relu-1 Sigmoid-1 Tanh-1 Exp-1 Erf-1 Sin-1 Cos-1 Tan-1 Atan-1 Sinh-1 Cosh-1 Asinh-4 "
+    "Floor-1 Ceiling-1 SoftPlus-4 Mish-4 HSwish-4 HSigmoid-5 SoftSign-9 IsNaN-10",
 )
-rows(NUMBERS, [X], "Abs-1", "Negative-1", "Sign-1", "Relu-1", name="number")
+rows(NUMBERS, [X], "Abs-1 Negative-1 Sign-1 Relu-1", name="number")
 rows(NUMBERS, [X], "Clamp-1", min=-1.5, max=2.0)
 rows(FLOATS, [X], "Elu-1", alpha=0.5)
 rows(["f32"], [X], "Selu-1", more=[const(f32(1.5)), const(f32(1.0))])
@@ -77,15 +86,13 @@ rows(FLOATS, [X], "Swish-4")
 rows(
     NUMBERS,
     [X, (3, 1)],
-    *("Add-1 Subtract-1 Multiply-1 Divide-1 FloorMod-1 Mod-1 Maximum-1 Minimum-1 SquaredDifference-1".split()),
+    "Add-1 Subtract-1 Multiply-1 Divide-1 FloorMod-1 Mod-1 Maximum-1 Minimum-1 SquaredDifference-1",
 )
 rows(FLOATS, [X, (3, 1)], "Power-1")
-rows(
-    ALL, [X, (3, 1)], *("Equal-1 NotEqual-1 Greater-1 GreaterEqual-1 Less-1 LessEqual-1".split())
-)
-rows(["boolean"], [X, (3, 1)], "LogicalAnd-1", "LogicalOr-1", "LogicalXor-1", "Xor-1")
+rows(ALL, [X, (3, 1)], "Equal-1 NotEqual-1 Greater-1 GreaterEqual-1 Less-1 LessEqual-1")
+rows(["boolean"], [X, (3, 1)], "LogicalAnd-1 LogicalOr-1 LogicalXor-1 Xor-1")
 rows(["boolean"], [X], "LogicalNot-1")
-rows([*INTEGERS, "boolean"], [X, (3, 1)], "BitwiseAnd-13", "BitwiseOr-13", "BitwiseXor-13")
+rows([*INTEGERS, "boolean"], [X, (3, 1)], "BitwiseAnd-13 BitwiseOr-13 BitwiseXor-13")
 rows([*INTEGERS, "boolean"], [X], "BitwiseNot-13")
 for kind in ["BitwiseLeftShift-15", "BitwiseRightShift-15"]:
     build = partial(lambda kind, x, y: make(kind, x, make("Abs-1", y)), kind)
@@ -129,23 +136,35 @@ rows(
 )
 rows(ALL, [X], "Slice-8", more=[axes(2, 1), axes(0, 3), axes(-1, 1), axes(1, 2)])
 for mode in ["constant", "edge", "reflect", "symmetric"]:
-    rows(ALL, [X], "Pad-1", "Pad-12", more=[axes(0, 1, 2), axes(1, 0, 1)], pad_mode=mode, name=mode)
+    rows(ALL, [X], "Pad-1 Pad-12", more=[axes(0, 1, 2), axes(1, 0, 1)], pad_mode=mode, name=mode)
 rows(ALL, [X], "Reverse-1", more=[axes(0, 2)], mode="index")
 rows(ALL, [X], "ReverseSequence-1", more=[i32([2, 3])], batch_axis=0, seq_axis=1)
 rows(ALL, [(1, 4, 2, 2)], "DepthToSpace-1", mode="blocks_first", block_size=2, is_open=False)
 rows(ALL, [(1, 2, 4, 2)], "SpaceToDepth-1", mode="depth_first", block_size=2, is_open=False)
 rows(ALL, [(1, 4, 2, 2)], "ShuffleChannels-1", axis=1, group=2, is_open=False)
-rows(ALL, [(4, 1, 2, 2)], "BatchToSpace-2", more=[axes(1, 1, 2, 2), axes(0, 0, 0, 1), axes(0, 0, 0, 0)], is_open=False)
-rows(ALL, [(1, 1, 2, 3)], "SpaceToBatch-2", more=[axes(1, 1, 2, 2), axes(0, 0, 0, 1), axes(0, 0, 0, 0)], is_open=False)
+rows(
+    ALL,
+    [(4, 1, 2, 2)],
+    "BatchToSpace-2",
+    more=[axes(1, 1, 2, 2), axes(0, 0, 0, 1), axes(0, 0, 0, 0)],
+    is_open=False,
+)
+rows(
+    ALL,
+    [(1, 1, 2, 3)],
+    "SpaceToBatch-2",
+    more=[axes(1, 1, 2, 2), axes(0, 0, 0, 1), axes(0, 0, 0, 0)],
+    is_open=False,
+)
 rows(ALL, [X], "Roll-7", more=[axes(1, -1), axes(0, 2)])
 rows(ALL, [X], "ShapeOf-1")
 rows(ALL, [X], "ShapeOf-3", output_type="i32")
 
 # --- indexing ---------------------------------------------------------------------------------------
 
-rows(ALL, [X], "Gather-1", "Gather-7", "Gather-8", more=[i32([[2, 0], [1, 2]]), scalar(1)])
+rows(ALL, [X], "Gather-1 Gather-7 Gather-8", more=[i32([[2, 0], [1, 2]]), scalar(1)])
 rows(ALL, [X], "GatherElements-6", more=[i64(spread_ints(0, 2, 2, 2, 4))], axis=1)
-rows(ALL, [X], "GatherND-5", "GatherND-8", more=[i32([[2], [0]])], batch_dims=1, is_open=False)
+rows(ALL, [X], "GatherND-5 GatherND-8", more=[i32([[2], [0]])], batch_dims=1, is_open=False)
 for kind, updates, more in [
     ("ScatterUpdate-3", (2, 1, 4), [i64([2]), scalar(1)]),
     ("ScatterElementsUpdate-3", (1, 3, 4), [i64(spread_ints(0, 1, 1, 3, 4)), scalar(0)]),
@@ -154,15 +173,10 @@ for kind, updates, more in [
     build = partial(lambda kind, x, updates, indices, *axis: make(kind, x, indices, updates, *axis), kind)
     rows(ALL, [X, updates], kind, more=more, is_open=False, build=build)
 rows(NUMBERS, [X], "CumSum-3", more=[scalar(1)], exclusive=False, reverse=True)
-rows(NUMBERS, [X], "TopK-1", "TopK-3", more=[scalar(2)], axis=0, mode="max", sort="value")
+rows(NUMBERS, [X], "TopK-1 TopK-3", more=[scalar(2)], axis=0, mode="max", sort="value")
 rows(NUMBERS, [X], "TopK-11", more=[scalar(1)], axis=2, mode="min", sort="value", stable=True)
 rows(ALL, [X], "NonZero-3", output_type="i64")
-rows(
-    ALL,
-    [()],
-    "OneHot-1",
-    build=lambda on: make("OneHot-1", const(i64([1, 0])), scalar(3), on, on, axis=-1),
-)
+rows(ALL, [()], "OneHot-1", build=lambda on: make("OneHot-1", const(i64([1, 0])), scalar(3), on, on, axis=-1))
 
 # --- reductions and networks ------------------------------------------------------------------------
 
@@ -170,7 +184,7 @@ for keep in [True, False]:
     rows(
         NUMBERS,
         [X],
-        *("ReduceSum-1 ReduceMean-1 ReduceMax-1 ReduceMin-1 ReduceProd-1 ReduceL1-4 ReduceL2-4".split()),
+        "ReduceSum-1 ReduceMean-1 ReduceMax-1 ReduceMin-1 ReduceProd-1 ReduceL1-4 ReduceL2-4",
         more=[axes(0)],
         keep_dims=keep,
         name="keep" if keep else "",
@@ -178,19 +192,19 @@ for keep in [True, False]:
     rows(
         ["boolean"],
         [X],
-        *("ReduceLogicalAnd-1 ReduceLogicalOr-1".split()),
+        "ReduceLogicalAnd-1 ReduceLogicalOr-1",
         more=[axes(1)],
         keep_dims=keep,
         name="keep" if keep else "",
     )
 rows(NUMBERS, [X, (4, 2)], "MatMul-1")
 rows(NUMBERS, [X, (2, 4)], "MatMul-1", transpose_b=True, name="transposed")
-rows(FLOATS, [X], "Softmax-1", "Softmax-8", "LogSoftmax-5", axis=1)
+rows(FLOATS, [X], "Softmax-1 Softmax-8 LogSoftmax-5", axis=1)
 IMAGE = (1, 2, 5, 4)
-POOL = dict(strides=[2, 1], pads_begin=[0, 1], pads_end=[1, 0], kernel=[2, 2])
-rows(NUMBERS, [IMAGE], "MaxPool-1", "MaxPool-8", "MaxPool-14", **POOL, dilations=[1, 1])
-rows(NUMBERS, [IMAGE], "AvgPool-1", "AvgPool-14", **POOL, exclude_pad=True)
-WINDOW = dict(strides=[1, 2], pads_begin=[1, 0], pads_end=[0, 1], dilations=[1, 1])
+POOL = {"strides": [2, 1], "pads_begin": [0, 1], "pads_end": [1, 0], "kernel": [2, 2]}
+rows(NUMBERS, [IMAGE], "MaxPool-1 MaxPool-8 MaxPool-14", **POOL, dilations=[1, 1])
+rows(NUMBERS, [IMAGE], "AvgPool-1 AvgPool-14", **POOL, exclude_pad=True)
+WINDOW = {"strides": [1, 2], "pads_begin": [1, 0], "pads_end": [0, 1], "dilations": [1, 1]}
 for kind, weights in [
     ("Convolution-1", (3, 2, 2, 3)),
     ("GroupConvolution-1", (2, 3, 1, 2, 3)),

@@ -381,7 +381,12 @@ def compare(found, wanted, tolerance):
 
 
 # Element types that NumPy has from `ml_dtypes`, and OpenVINO's Python hands over as bits.
-BITS = {ov.Type.bf16: bfloat16, ov.Type.f8e4m3: float8_e4m3fn, ov.Type.f8e5m2: float8_e5m2, ov.Type.f8e8m0: float8_e8m0fnu}
+BITS = {
+    ov.Type.bf16: bfloat16,
+    ov.Type.f8e4m3: float8_e4m3fn,
+    ov.Type.f8e5m2: float8_e5m2,
+    ov.Type.f8e8m0: float8_e8m0fnu,
+}
 
 
 def tensor_of(array, port):

@@ -23,7 +23,6 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
-import numpy as np
 import onnx
 import openvino as ov
 from onnx import numpy_helper
@@ -92,8 +91,8 @@ def files_of(case, runner):
     xml, weights = xml_and_weights(case)
     files = {"model.xml": xml, "model.bin": weights}
     outputs = outputs_of(case, runner, xml, weights)
-    for number, (inputs, outputs) in enumerate(zip(data_sets_of(case), outputs)):
-        files |= data_set_files(number, inputs, outputs)
+    for number, arrays in enumerate(zip(data_sets_of(case), outputs)):
+        files |= data_set_files(number, *arrays)
     return files
 
 

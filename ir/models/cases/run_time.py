@@ -9,7 +9,7 @@ def run_time(name, inputs, nodes, *more):
     several("values_at_run_time", name, inputs, nodes, more=more)
 
 
-# Another axis, of another sign, in each run. The axis that is reduced has size 1 in what it is subtracted from.
+# Another axis in each run. What is subtracted has size 1 there.
 def softmax(x, axes_):
     highest = make("ReduceMax-1", x, axes_, keep_dims=True)
     powers = make("Exp-1", make("Subtract-1", x, highest))
@@ -31,10 +31,7 @@ run_time(
             lambda x, shape, repeats: make("Reshape-1", x, shape, special_zero=True),
             lambda x, shape, repeats: x.reshape(-1, shape[1]),
         ),
-        (
-            lambda x, shape, repeats: make("Tile-1", x, repeats),
-            lambda x, shape, repeats: np.tile(x, repeats),
-        ),
+        (lambda x, shape, repeats: make("Tile-1", x, repeats), lambda x, shape, repeats: np.tile(x, repeats)),
     ],
     [X, i64([-1, 12]), i32([1, 1, 1])],
     [X, i64([0, 12]), i32([1, 0, 1])],
