@@ -45,6 +45,7 @@ FAMILIES = [
     "convolution",
     "interpolate",
     "recurrent",
+    "control",
     "quantize",
 ]
 
