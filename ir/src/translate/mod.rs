@@ -2,6 +2,7 @@
 
 mod attribute;
 pub(crate) mod dimensions;
+mod folded;
 mod layer;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use tract_core::ops::identity::Identity;
 pub use attribute::FromAttribute;
 pub(crate) use dimensions::is_size;
 pub use layer::LayerContext;
+use layer::compressed::Compressed;
 pub(crate) use layer::tdims;
 
 use crate::document::{ElementType, Graph, Layer, PartialShape};
@@ -25,6 +27,7 @@ use crate::reader::{Ir, IrProtoModel};
 use crate::volume::volume;
 use crate::weights::{Blob, Weights, datum_type};
 use dimensions::{Dimensions, Learnt};
+use folded::{Computations, Dropped, Folded, Values};
 
 /// The model that the two files describe.
 pub(crate) fn translate(
@@ -37,7 +40,7 @@ pub(crate) fn translate(
     let parameter = |layer: &usize| parameter_shape(&graph.layers[*layer]);
     let declared = graph.parameters.iter().map(parameter).collect::<TractResult<Vec<_>>>()?;
     let mut dimensions = Dimensions::new(template.symbols.clone(), graph, &ir.shapes, &declared)?;
-    let mut folded = HashMap::new();
+    let mut computations = Computations::default();
     let mut variables = Variables::default();
     let mut starts = 0;
     // The limit grows: variables add open dimensions on the way.
@@ -48,13 +51,14 @@ pub(crate) fn translate(
             ir,
             weights: &proto.weights,
             dimensions: &mut dimensions,
-            folded: &mut folded,
+            computations: &mut computations,
             variables: &mut variables,
         };
         let mut model = template.clone();
         match translation.network(&mut model, graph) {
             Ok(()) => return Ok(model),
-            Err(error) if error.downcast_ref::<Learnt>().is_some() => (),
+            Err(error) if error.is::<Learnt>() => (),
+            Err(error) if error.is::<Dropped>() => computations = Computations::default(),
             Err(error) => return Err(error),
         }
     }
@@ -122,27 +126,13 @@ pub(crate) enum Value {
     Outlet(OutletId),
     /// A constant that is not in the model yet: it may not be needed there.
     Constant(Arc<Tensor>),
-    /// A half-precision constant that was computed in single precision.
-    Half(Arc<Tensor>),
+    /// A constant that a layer computed.
+    Folded(Folded),
     /// A constant that was not read yet.
     Weights(Arc<Blob>),
+    /// Weights that were not decompressed yet.
+    Compressed(Arc<Compressed>),
 }
-
-impl Value {
-    /// Whether two values are one constant. What is in the model is another one in each go.
-    fn is_same(&self, other: &Value) -> bool {
-        match (self, other) {
-            (Value::Constant(a), Value::Constant(b)) | (Value::Half(a), Value::Half(b)) => {
-                Arc::ptr_eq(a, b)
-            }
-            (Value::Weights(a), Value::Weights(b)) => a == b,
-            _ => false,
-        }
-    }
-}
-
-/// The constant inputs of a layer, and what it computed from them.
-type Folded = (Vec<Value>, Vec<Arc<Tensor>>);
 
 /// One attempt to translate a model.
 pub(crate) struct Translation<'a> {
@@ -150,7 +140,7 @@ pub(crate) struct Translation<'a> {
     weights: &'a Weights,
     pub dimensions: &'a mut Dimensions,
     /// The results of layers with constant inputs. They are kept when the translation starts anew.
-    folded: &'a mut HashMap<usize, Folded>,
+    computations: &'a mut Computations,
     /// The variables of `ReadValue` and `Assign`. What was learnt of them is kept, too.
     pub variables: &'a mut Variables,
 }
@@ -200,16 +190,16 @@ impl Translation<'_> {
         prefix: &str,
         inputs: Vec<Value>,
     ) -> TractResult<Vec<Value>> {
-        let mut values: Vec<Vec<Value>> = vec![vec![]; graph.layers.len()];
+        let mut values = Values::new(graph);
         for (layer, value) in graph.parameters.iter().zip(inputs) {
-            values[*layer] = vec![value; graph.layers[*layer].outputs.len().max(1)];
+            values.of[*layer] = vec![value; graph.layers[*layer].outputs.len().max(1)];
         }
         let mut results = HashMap::new();
         for (number, layer) in graph.layers.iter().enumerate() {
             let inputs: Vec<Value> = layer
                 .inputs
                 .iter()
-                .map(|source| values[source.layer][source.output].clone())
+                .map(|source| values.of[source.layer][source.output].clone())
                 .collect();
             match &*layer.operation {
                 "Parameter" => (),
@@ -218,7 +208,7 @@ impl Translation<'_> {
                 }
                 "Constant" => {
                     let blob = constant(layer).with_context(|| format!("in {layer}"))?;
-                    values[number] =
+                    values.of[number] =
                         vec![Value::Weights(Arc::new(blob)); layer.outputs.len().max(1)];
                 }
                 _ => {
@@ -229,7 +219,7 @@ impl Translation<'_> {
                     // Constants that were put into the model need not be put there again.
                     let used = context.into_inputs();
                     for (source, value) in layer.inputs.iter().zip(used) {
-                        values[source.layer][source.output] = value;
+                        values.of[source.layer][source.output] = value;
                     }
                     ensure!(
                         outputs.len() >= layer.outputs.len(),
@@ -237,9 +227,10 @@ impl Translation<'_> {
                         layer.outputs.len(),
                         outputs.len()
                     );
-                    values[number] = outputs;
+                    values.of[number] = outputs;
                 }
             }
+            values.translated(graph, number, self.computations);
         }
         graph
             .results
@@ -252,8 +243,10 @@ impl Translation<'_> {
     pub fn tensor(&self, value: &Value) -> TractResult<Arc<Tensor>> {
         match value {
             Value::Outlet(outlet) => bail!("{outlet:?} is not a constant"),
-            Value::Constant(tensor) | Value::Half(tensor) => Ok(tensor.clone()),
+            Value::Constant(tensor) => Ok(tensor.clone()),
+            Value::Folded(folded) => folded.tensor(),
             Value::Weights(blob) => Ok(blob.load(self.weights)?.into_arc_tensor()),
+            Value::Compressed(weights) => Ok(weights.decompress(self.weights)?.into_arc_tensor()),
         }
     }
 
@@ -266,7 +259,10 @@ impl Translation<'_> {
     ) -> TractResult<OutletId> {
         let tensor = match value {
             Value::Outlet(outlet) => return Ok(*outlet),
-            Value::Half(tensor) => tensor.cast_to::<f16>()?.into_owned().into_arc_tensor(),
+            Value::Folded(folded) if folded.half => {
+                folded.tensor()?.cast_to::<f16>()?.into_owned().into_arc_tensor()
+            }
+            Value::Compressed(weights) => weights.wired(self.weights)?,
             value => self.tensor(value)?,
         };
         model.add_const(name, tensor)
