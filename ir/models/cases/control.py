@@ -586,6 +586,30 @@ def choosing(x):
 
 case("loop", "with_if", [ONE], choosing, lambda x: (x * 3 + ONE) * 3 + ONE)
 
+
+def accumulating(x):
+    # A variable of the body goes on from iteration to iteration, and from run to run.
+    parameter = ov.op.Parameter(ov.Type.f32, ov.PartialShape([1, 3]))
+    total = make("Add-1", parameter.output(0), variable("total", [1, 1, 1]))
+    result, sink = ov.op.Result(total.output(0)), assign(total, "total")
+    model = ov.Model([result], [sink], [parameter], "body")
+    rename(model, "body_")
+    parameter.friendly_name, result.friendly_name = "body_input", "body_output"
+    node = opset15.tensor_iterator()
+    node.set_body(model)
+    node.set_sliced_input(parameter, x, 0, 1, 1, -1, 0)
+    return node.get_concatenated_slices(result.output(0), 0, 1, 1, -1, 0)
+
+
+case(
+    "tensor_iterator",
+    "variable_in_body",
+    [offsets(2, 3)],
+    accumulating,
+    lambda x: [None],
+    more=[[offsets(2, 3) + 5]],
+)
+
 # --- cases that share a model ----------------------------------------------------------------------
 
 join("if", "constant", "constant_true", "constant_false")

@@ -53,6 +53,8 @@ pub(crate) fn translate(
             dimensions: &mut dimensions,
             computations: &mut computations,
             variables: &mut variables,
+            variable_owners: HashMap::new(),
+            bodies: 0,
         };
         let mut model = template.clone();
         match translation.network(&mut model, graph) {
@@ -143,6 +145,10 @@ pub(crate) struct Translation<'a> {
     computations: &'a mut Computations,
     /// The variables of `ReadValue` and `Assign`. What was learnt of them is kept, too.
     pub variables: &'a mut Variables,
+    /// The graph that each variable is in, by its address.
+    pub variable_owners: HashMap<String, usize>,
+    /// How many bodies of control flow were translated.
+    pub bodies: usize,
 }
 
 impl Translation<'_> {
@@ -176,6 +182,8 @@ impl Translation<'_> {
             outlets.push(outlet);
         }
         wire_assignments(model, &mut outlets, self.dimensions, self.variables)?;
+        let ids = self.variables.ids().cloned().collect::<Vec<_>>();
+        self.own(ids, std::ptr::from_ref(graph).addr())?;
         model.select_output_outlets(&outlets)?;
         drop_unused_indices(model)?;
         move_biases(model)
@@ -237,6 +245,22 @@ impl Translation<'_> {
             .iter()
             .map(|layer| results.remove(layer).flatten().context("a result is not driven"))
             .collect()
+    }
+
+    /// Notes that variables are in a graph, and checks that they are in no other: each has its own state.
+    pub fn own(
+        &mut self,
+        ids: impl IntoIterator<Item = String>,
+        graph: usize,
+    ) -> TractResult<()> {
+        for id in ids {
+            let owner = *self.variable_owners.entry(id.clone()).or_insert(graph);
+            ensure!(
+                owner == graph,
+                "variable {id:?} is in a body of control flow and elsewhere, which is not supported"
+            );
+        }
+        Ok(())
     }
 
     /// The tensor of a constant that is not in the model.
