@@ -15,11 +15,10 @@ fn tables(name: &str) -> usize {
     let case = Case::load(&folder).unwrap();
     let load = || reader.model_for_path(folder.join("model.xml"));
     let stages = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
-    let failures =
-        case.check(&stages, TOLERANCE, |stage| StagedModel::from_typed(load()?, stage));
-    for failure in &failures {
-        panic!("{name}, {}: {:#}", failure.stage, failure.error);
-    }
+    let failures = case.check(&stages, TOLERANCE, |stage| StagedModel::from_typed(load()?, stage));
+    let failures: Vec<String> =
+        failures.iter().map(|it| format!("{}: {:#}", it.stage, it.error)).collect();
+    assert!(failures.is_empty(), "{name}: {failures:?}");
     let is_table = |node: &&TypedNode| node.outputs.iter().any(|it| it.fact.is_exotic());
     load().unwrap().nodes.iter().filter(is_table).count()
 }

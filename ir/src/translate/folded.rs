@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 
-use super::layer::compressed::Compressed;
 use super::Value;
+use super::layer::compressed::Compressed;
 use crate::document::{Graph, Layer};
 use crate::weights::Blob;
 
@@ -83,7 +83,10 @@ impl Computations {
     pub fn find(&self, layer: &Layer, inputs: &[Value]) -> Option<Vec<Folded>> {
         let (known, results) = self.layers.get(&key(layer))?;
         let same = known.len() == inputs.len()
-            && known.iter().zip(inputs).all(|(known, input)| input.identity().as_ref() == Some(known));
+            && known
+                .iter()
+                .zip(inputs)
+                .all(|(known, input)| input.identity().as_ref() == Some(known));
         same.then(|| results.clone())
     }
 
@@ -125,7 +128,8 @@ impl Computations {
     }
 
     fn drop_tensors(&mut self, layer: &Layer) {
-        for result in self.layers.get_mut(&key(layer)).into_iter().flat_map(|(_, results)| results) {
+        for result in self.layers.get_mut(&key(layer)).into_iter().flat_map(|(_, results)| results)
+        {
             result.tensor = None;
         }
     }

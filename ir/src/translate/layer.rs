@@ -167,7 +167,9 @@ impl<'a, 't> LayerContext<'a, 't> {
     pub fn fact(&self, input: usize) -> TractResult<TypedFact> {
         match self.value(input)? {
             Value::Outlet(outlet) => self.model.outlet_fact(*outlet).cloned(),
-            Value::Folded(folded) if folded.half => Ok(DatumType::F16.fact(folded.tensor()?.shape())),
+            Value::Folded(folded) if folded.half => {
+                Ok(DatumType::F16.fact(folded.tensor()?.shape()))
+            }
             // What is compressed is only decompressed where its values are needed.
             Value::Compressed(weights) => Ok(weights.datum_type.fact(&*weights.shape)),
             _ => TypedFact::try_from(self.tensor(input)?),

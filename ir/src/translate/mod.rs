@@ -248,11 +248,7 @@ impl Translation<'_> {
     }
 
     /// Notes that variables are in a graph, and checks that they are in no other: each has its own state.
-    pub fn own(
-        &mut self,
-        ids: impl IntoIterator<Item = String>,
-        graph: usize,
-    ) -> TractResult<()> {
+    pub fn own(&mut self, ids: impl IntoIterator<Item = String>, graph: usize) -> TractResult<()> {
         for id in ids {
             let owner = *self.variable_owners.entry(id.clone()).or_insert(graph);
             ensure!(

@@ -160,7 +160,8 @@ impl Blob {
             return Ok(usize::try_from(size)?);
         }
         let (bits, group) = (element_type.bits(), element_type.group());
-        let bits = self.volume()?.checked_next_multiple_of(group).and_then(|it| it.checked_mul(bits));
+        let bits =
+            self.volume()?.checked_next_multiple_of(group).and_then(|it| it.checked_mul(bits));
         let needed =
             bits.with_context(|| format!("shape {:?} is too large", self.shape))?.div_ceil(8);
         ensure!(
@@ -205,7 +206,11 @@ impl Blob {
 mod tests {
     use super::*;
 
-    pub(super) fn load(element_type: ElementType, shape: &[usize], bytes: &[u8]) -> TractResult<Tensor> {
+    pub(super) fn load(
+        element_type: ElementType,
+        shape: &[usize],
+        bytes: &[u8],
+    ) -> TractResult<Tensor> {
         let blob = Blob { element_type, shape: shape.into(), offset: 1, size: bytes.len() as u64 };
         // One byte in front: what is not aligned is common.
         let bytes: Vec<u8> = [0xee].iter().chain(bytes).copied().collect();

@@ -142,7 +142,8 @@ impl OpState for LoopState {
         let mut goes_on = op.condition.map_or(Ok(true), |input| boolean(&inputs[input]))?;
         let mut iteration = 0;
         let mut last: TVec<TValue> = tvec![];
-        let mut all: Vec<Option<Collected>> = op.outputs.iter().map(LoopOutput::collected).collect();
+        let mut all: Vec<Option<Collected>> =
+            op.outputs.iter().map(LoopOutput::collected).collect();
         while goes_on && limit.is_none_or(|limit| iteration < limit) {
             ensure!(
                 iteration < MOST_ITERATIONS,

@@ -26,7 +26,7 @@ fn body<'a>(ctx: &LayerContext<'a, '_>, role: BodyRole, name: &str) -> TractResu
 
 /// How often bodies are translated at most. Those within the body of a loop are translated again whenever
 /// something is learnt of the sizes that the loop changes.
-const MOST_BODIES: usize = 1 << 14;
+const MOST_BODIES: usize = 1 << 12;
 
 /// An input, if it is a constant: each run of the body sees all of it.
 fn whole_constant(ctx: &LayerContext, input: usize) -> TractResult<Option<Value>> {

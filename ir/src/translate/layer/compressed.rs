@@ -258,7 +258,8 @@ impl LayerContext<'_, '_> {
         let sizes = self.integers(1, "shape")?;
         let shape: Option<Vec<usize>> =
             sizes.iter().map(|size| usize::try_from(*size).ok().filter(|size| *size > 0)).collect();
-        let same = |shape: &Vec<usize>| volume(shape).is_some_and(|it| Some(it) == volume(&codes.shape));
+        let same =
+            |shape: &Vec<usize>| volume(shape).is_some_and(|it| Some(it) == volume(&codes.shape));
         Ok(shape.filter(same).map(|shape| Compressed { shape, ..codes.derived() }))
     }
 

@@ -33,7 +33,9 @@ impl LayerContext<'_, '_> {
             .find(self.layer)
             .map_err(|reason| format_err!("{reason}"))?;
         self.since = since;
-        if since > 0 && let Some(weights) = self.decompressing()? {
+        if since > 0
+            && let Some(weights) = self.decompressing()?
+        {
             return Ok(vec![weights]);
         }
         if let Some(results) = self.fold(&*translate)? {
