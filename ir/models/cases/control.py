@@ -98,6 +98,7 @@ case(
     lambda x, y: [y, x * y],
 )
 
+
 def variable(id, initial):
     return opset6.read_value(const(f32([initial])).node(), id, ov.Type.f32, ov.PartialShape([1, 3]))
 
@@ -450,7 +451,11 @@ def run_time(trip_type=ov.Type.i64):
             "body",
             [(ov.Type.f32, [1, 3]), (trip_type, [])],
             lambda h, i: [
-                h := make("Add-1", make("Multiply-1", h, const(f32(2))), make("Convert-1", i, destination_type="f32")),
+                h := make(
+                    "Add-1",
+                    make("Multiply-1", h, const(f32(2))),
+                    make("Convert-1", i, destination_type="f32"),
+                ),
                 make("Less-1", make("ReduceMax-1", h, axes(0, 1), keep_dims=False), const(f32(50))),
             ],
         )
@@ -532,7 +537,11 @@ def nested(x, k):
             "inner",
             [(ov.Type.f32, [1, 3]), (ov.Type.f32, [1, 3]), (ov.Type.i64, []), (ov.Type.f32, [1, 3])],
             lambda h, row, i, k: [
-                make("Add-1", make("Multiply-1", h, k), make("Multiply-1", row, make("Convert-1", i, destination_type="f32"))),
+                make(
+                    "Add-1",
+                    make("Multiply-1", h, k),
+                    make("Multiply-1", row, make("Convert-1", i, destination_type="f32")),
+                ),
                 const(boolean(True)),
             ],
         )

@@ -238,7 +238,8 @@ case(
     tied,
     lambda i: [
         dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i],
-        dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i] @ dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64)).T,
+        dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i]
+        @ dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64)).T,
     ],
     shapes=["?,?"],
     more=[[i64([[1]])]],
@@ -271,9 +272,7 @@ def small_floats(x):
     values = f32([-6, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 6, 6])[WIDE]
     scales = f32(2.0 ** spread_ints(-3, 2, 3, 2, 1))
     weights = make("Convert-1", const(values, "f4e2m1"), destination_type="f16")
-    weights = make(
-        "Multiply-1", weights, make("Convert-1", const(scales, "f8e8m0"), destination_type="f16")
-    )
+    weights = make("Multiply-1", weights, make("Convert-1", const(scales, "f8e8m0"), destination_type="f16"))
     weights = make("Reshape-1", weights, axes(3, 64), special_zero=False)
     weights = make("Convert-1", weights, destination_type="f32")
     return make("MatMul-1", x, weights, transpose_a=False, transpose_b=True), (values * scales).reshape(3, 64)
