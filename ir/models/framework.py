@@ -71,6 +71,8 @@ class Const:
     type: str | None = None
 
     def node(self):
+        if self.values.dtype.kind == "U":
+            return ov.op.Constant(ov.Tensor(np.ascontiguousarray(self.values)))
         if self.type is None:
             return ov.op.Constant(np.ascontiguousarray(self.values).reshape(self.values.shape))
         flat = [it.item() for it in self.values.ravel()]
@@ -361,7 +363,7 @@ def compare(found, wanted, tolerance):
     found, wanted = np.asarray(found), np.asarray(wanted)
     if found.shape != wanted.shape:
         return f"shapes {found.shape} and {wanted.shape}"
-    if found.dtype.kind in "biu":
+    if found.dtype.kind in "biuU":
         same = found == wanted
     else:
         if found.dtype == np.float16:

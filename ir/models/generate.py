@@ -51,6 +51,7 @@ FAMILIES = [
     "convolution",
     "interpolate",
     "recurrent",
+    "control",
     "quantize",
     "run_time",
 ]

@@ -33,8 +33,37 @@ fn mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let transpose_a = ctx.attribute_or("transpose_a", false)?;
     let transpose_b = ctx.attribute_or("transpose_b", false)?;
     let a = ctx.input(0)?;
+    if transpose_b
+        && !transpose_a
+        && ctx.type_of(a)? == DatumType::F32
+        && let Some(table) = ctx.block_quantized(1, 1)?
+    {
+        return Ok(tvec!(product_with_table(ctx, a, table)?));
+    }
     let b = ctx.input(1)?;
     Ok(tvec!(product(ctx, "", [a, b], [transpose_a, transpose_b])?))
+}
+
+/// The product of rows and of a block-quantized table, which stays packed.
+fn product_with_table(
+    ctx: &mut LayerContext,
+    rows: OutletId,
+    table: OutletId,
+) -> TractResult<OutletId> {
+    let (shape, matrix) = (ctx.shape_of(rows)?, ctx.shape(1)?);
+    let (Some((width, batch)), [_, summed]) = (shape.split_last(), &*matrix) else {
+        bail!("factor 0 has shape {shape:?} and factor 1 {matrix:?}, but must have rank 1 and 2")
+    };
+    let doing = format!("multiplies {shape:?} by the transpose of {matrix:?}");
+    ctx.equal(width, summed, &doing)?;
+    let mut agreed = TVec::from(batch);
+    agreed.push(summed.clone());
+    let rows = unbroadcast(ctx, rows)?;
+    let rows = ctx.with_shape(rows, agreed)?;
+    let batch: String = ellipsis(batch.len(), "gkn")?.into_iter().collect();
+    let axes = [format!("{batch}k"), "gnk".into()];
+    let axes = AxesMapping::from_strs(&axes, &[format!("{batch}n")])?;
+    ctx.wire("", EinSum::new(axes, DatumType::F32), &[rows, table])
 }
 
 /// The product of matrices. Each of the two may be transposed. Batches are broadcast.
@@ -105,10 +134,7 @@ fn contract(
     let mut factors = tvec!();
     for (input, suffix) in inputs.into_iter().zip(["a", "b"]) {
         let factor = ctx.cast(suffix, input, operating)?;
-        factors.push(match is_broadcast(ctx.model, factor) {
-            true => ctx.wire("opaque", Opaque, &[factor])?,
-            false => factor,
-        });
+        factors.push(unbroadcast(ctx, factor)?);
     }
     // tract does not compare them when it runs.
     let (a, mut b) = (ctx.shape_of(factors[0])?, ctx.shape_of(factors[1])?);
@@ -124,6 +150,14 @@ fn contract(
     let op = EinSum::new(AxesMapping::from_strs(&labels, &[output])?, operating);
     let product = ctx.wire(if operating == dt { suffix } else { "product" }, op, &factors)?;
     ctx.cast(suffix, product, dt)
+}
+
+/// A factor of which tract does not find that it is broadcast.
+fn unbroadcast(ctx: &mut LayerContext, factor: OutletId) -> TractResult<OutletId> {
+    match is_broadcast(ctx.model, factor) {
+        true => ctx.wire("opaque", Opaque, &[factor]),
+        false => Ok(factor),
+    }
 }
 
 /// Whether tract would find that an outlet is broadcast, now or after it has rewritten the nodes in between.

@@ -22,7 +22,7 @@ fn convert(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         format!("attribute destination_type is {text:?}, which is no element type")
     })?;
     // Constants may be of a type that tract does not have.
-    let dt = if ctx.folding() { widened(element_type) } else { datum_type(element_type) };
+    let dt = if ctx.folding() { Some(widened(element_type)) } else { datum_type(element_type) };
     let dt = dt.with_context(|| {
         format!("attribute destination_type is {element_type}, but tract has that type for constants only")
     })?;

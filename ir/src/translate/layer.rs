@@ -1,5 +1,6 @@
 //! [`LayerContext`]: what a function that translates an operation works with.
 
+pub(super) mod compressed;
 mod fold;
 
 use std::sync::Arc;
@@ -177,7 +178,11 @@ impl<'a, 't> LayerContext<'a, 't> {
     pub fn fact(&self, input: usize) -> TractResult<TypedFact> {
         match self.value(input)? {
             Value::Outlet(outlet) => self.model.outlet_fact(*outlet).cloned(),
-            Value::Half(tensor) => Ok(DatumType::F16.fact(tensor.shape())),
+            Value::Folded(folded) if folded.half => {
+                Ok(DatumType::F16.fact(folded.tensor()?.shape()))
+            }
+            // What is compressed is only decompressed where its values are needed.
+            Value::Compressed(weights) => Ok(weights.datum_type.fact(&*weights.shape)),
             _ => TypedFact::try_from(self.tensor(input)?),
         }
     }
@@ -199,10 +204,7 @@ impl<'a, 't> LayerContext<'a, 't> {
     pub fn datum_type(&self, input: usize) -> TractResult<DatumType> {
         match self.value(input)? {
             // Weights may be large: they are read where they are needed, once.
-            Value::Weights(blob) => {
-                let dt = widened(blob.element_type);
-                dt.with_context(|| format!("tract has no type for {}", blob.element_type))
-            }
+            Value::Weights(blob) => Ok(widened(blob.element_type)),
             _ => Ok(self.fact(input)?.datum_type),
         }
     }

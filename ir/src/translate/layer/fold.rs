@@ -1,13 +1,11 @@
 //! Layers whose inputs are all constants: they are computed when the model is loaded.
 
-use std::sync::Arc;
-
 use tract_core::internal::*;
 
 use super::{LayerContext, concrete};
 use crate::registry::Translate;
-use crate::translate::Value;
 use crate::translate::deferred::NotKnown;
+use crate::translate::{Folded, Value};
 use crate::volume::volume;
 use crate::weights::datum_type;
 
@@ -51,15 +49,13 @@ impl LayerContext<'_, '_> {
             .find(self.layer)
             .map_err(|reason| format_err!("{reason}"))?;
         self.since = since;
-        if let Some(tensors) = self.fold(&*translate)? {
-            let value = |(number, tensor): (usize, Arc<Tensor>)| {
-                let half = self.output_type(number) == Some(DatumType::F16);
-                match half && tensor.datum_type() == DatumType::F32 {
-                    true => Value::Half(tensor),
-                    false => Value::Constant(tensor),
-                }
-            };
-            return Ok(tensors.into_iter().enumerate().map(value).collect());
+        if since > 0
+            && let Some(weights) = self.decompressing()?
+        {
+            return Ok(vec![weights]);
+        }
+        if let Some(results) = self.fold(&*translate)? {
+            return Ok(results.into_iter().map(Value::Folded).collect());
         }
         let outlets = translate(self)?;
         let mut values = vec![];
@@ -98,7 +94,7 @@ impl LayerContext<'_, '_> {
     /// They are computed in a model of its own, so that what is used once, like compressed weights, does not
     /// stay. Half-precision constants are single there: weights that are decompressed in several steps are
     /// not to be rounded at each.
-    fn fold(&mut self, translate: &Translate) -> TractResult<Option<Vec<Arc<Tensor>>>> {
+    fn fold(&mut self, translate: &Translate) -> TractResult<Option<Vec<Folded>>> {
         if self.folding
             || self.inputs.is_empty()
             || !self.layer.bodies.is_empty()
@@ -107,14 +103,9 @@ impl LayerContext<'_, '_> {
         {
             return Ok(None);
         }
-        let key = std::ptr::from_ref(self.layer).addr();
-        if let Some((known, tensors)) = self.translation.folded.get(&key)
-            && known.len() == self.inputs.len()
-            && known.iter().zip(&self.inputs).all(|(known, input)| known.is_same(input))
-        {
-            return Ok(Some(tensors.clone()));
+        if let Some(known) = self.translation.computations.find(self.layer, &self.inputs) {
+            return Ok(Some(known));
         }
-        let before = self.inputs.clone();
         let widened = self.inputs.iter().any(|input| match input {
             Value::Weights(blob) => datum_type(blob.element_type).is_none(),
             _ => false,
@@ -168,8 +159,14 @@ impl LayerContext<'_, '_> {
                 *tensor = concrete;
             }
         }
-        self.translation.folded.insert(key, (before, known.clone()));
-        Ok(Some(known))
+        let results = known.into_iter().enumerate().map(|(number, tensor)| {
+            let half = self.output_type(number) == Some(DatumType::F16);
+            let half = half && tensor.datum_type() == DatumType::F32;
+            (tensor, half)
+        });
+        let results: Vec<_> = results.collect();
+        let computations = &mut self.translation.computations;
+        Ok(Some(computations.add(self.layer, &self.inputs, results.into_iter())))
     }
 
     /// Checks that no constant that tract would compute at once is too large for what it is computed from.

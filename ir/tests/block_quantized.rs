@@ -1,0 +1,39 @@
+//! Compressed weights that stay packed: which do, and that the results are the same.
+
+use std::path::Path;
+
+use model_cases::{Case, Stage, StagedModel, Tolerance};
+use tract_openvino_ir::prelude::*;
+
+/// tract decompresses and multiplies in another order.
+const TOLERANCE: Tolerance = Tolerance { atol: 1e-4, rtol: 1e-4 };
+
+/// The number of tables in a model that stay packed, and whether it gives the expected outputs.
+fn tables(name: &str) -> usize {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/compressed_weights").join(name);
+    let reader = tract_openvino_ir::ir().with_block_quantized_weights(true);
+    let case = Case::load(&folder).unwrap();
+    let load = || reader.model_for_path(folder.join("model.xml"));
+    let stages = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
+    let failures = case.check(&stages, TOLERANCE, |stage| StagedModel::from_typed(load()?, stage));
+    let failures: Vec<String> =
+        failures.iter().map(|it| format!("{}: {:#}", it.stage, it.error)).collect();
+    assert!(failures.is_empty(), "{name}: {failures:?}");
+    let is_table = |node: &&TypedNode| node.outputs.iter().any(|it| it.fact.is_exotic());
+    load().unwrap().nodes.iter().filter(is_table).count()
+}
+
+#[test]
+fn what_is_symmetric_in_blocks_of_32() {
+    // Not those with other zero points, nor with scales that are not in half precision.
+    assert_eq!(tables("groups_of_32"), 3);
+    // Once for the rows, and once for the products.
+    assert_eq!(tables("embedding_and_product"), 2);
+}
+
+#[test]
+fn nothing_else() {
+    for name in ["groups", "nibbles", "u8", "nf4", "f4e2m1", "u8_embedding"] {
+        assert_eq!(tables(name), 0, "{name}");
+    }
+}
