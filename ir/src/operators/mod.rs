@@ -12,12 +12,15 @@ pub(crate) mod gather_elements;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
 pub(crate) mod opaque;
+pub(crate) mod overlap_add;
 pub(crate) mod range;
 pub(crate) mod reduction;
 pub(crate) mod reverse_sequence;
 pub(crate) mod scatter;
+pub(crate) mod search_sorted;
 pub(crate) mod take;
 pub(crate) mod top_k;
+pub(crate) mod unique;
 pub(crate) mod variable;
 
 use tract_core::internal::*;

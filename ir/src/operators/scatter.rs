@@ -104,7 +104,7 @@ fn replace_bytes(data: &mut Tensor, updates: &Tensor, places: &Places) -> TractR
 }
 
 /// The arithmetic of reductions. Sums and products of integers wrap around, as in OpenVINO.
-trait Number: Datum + Copy + PartialOrd {
+pub(super) trait Number: Datum + Copy + PartialOrd {
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;

@@ -86,7 +86,7 @@ impl Positions {
 }
 
 /// The elements of a tensor at some positions of an axis. Consecutive ones are copied at once.
-fn take(
+pub(super) fn take(
     data: &Tensor,
     axis: usize,
     mut positions: impl ExactSizeIterator<Item = TractResult<usize>>,

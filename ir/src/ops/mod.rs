@@ -9,6 +9,8 @@ mod concat;
 mod control;
 mod convolution;
 mod elementwise;
+mod fourier;
+mod generation;
 mod indexing;
 mod interpolate;
 mod matmul;
@@ -19,12 +21,14 @@ mod quantize;
 mod recurrent;
 mod reduce;
 mod reverse;
+mod searching;
 mod shape;
 mod sizes;
 mod slice;
 mod softmax;
 mod sources;
 pub(crate) mod state;
+mod windows;
 
 use crate::registry::Registry;
 
@@ -49,5 +53,9 @@ pub(crate) fn register_all(registry: &mut Registry) {
     recurrent::register(registry);
     control::register(registry);
     state::register(registry);
+    generation::register(registry);
+    searching::register(registry);
+    fourier::register(registry);
+    windows::register(registry);
     quantize::register(registry);
 }

@@ -23,6 +23,7 @@ const OPERATORS: &[&str] = &[
     "OpenVinoFakeQuantize",
     "OpenVinoInterpolate",
     "OpenVinoReduction",
+    "OverlapAdd",
     "ReadValue",
     "Reduce<All>",
     "ReverseSequence",
