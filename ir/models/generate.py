@@ -47,6 +47,9 @@ FAMILIES = [
     "recurrent",
     "quantize",
     "signal",
+    "searching",
+    "embedding",
+    "decoding",
 ]
 
 

@@ -272,7 +272,7 @@ def col2im(x, image, kernel, strides=(1, 1), dilations=(1, 1), pads_begin=(0, 0)
 COL2IM = [
     ((2, 18, 9), dict(image=(5, 5), kernel=(3, 3))),
     ((12, 4), dict(image=(4, 6), kernel=(2, 2), strides=(2, 3), dilations=(1, 2))),
-    ((1, 6, 8), dict(image=(3, 4), kernel=(3, 2), strides=(1, 2), pads_begin=(1, 2), pads_end=(2, 1))),
+    ((1, 6, 12), dict(image=(3, 4), kernel=(3, 2), strides=(1, 2), pads_begin=(1, 2), pads_end=(2, 1))),
 ]
 
 

@@ -33,7 +33,7 @@ impl Positions {
         }
     }
 
-    fn with_symbols(&self, values: &HashMap<Symbol, TDim>) -> TractResult<Positions> {
+    pub(super) fn with_symbols(&self, values: &HashMap<Symbol, TDim>) -> TractResult<Positions> {
         let value = |dim: &TDim| dim.substitute_all(values);
         Ok(match self {
             Positions::Stride { first, step, len } => {

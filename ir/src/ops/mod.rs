@@ -8,7 +8,9 @@ mod common;
 mod concat;
 mod control;
 mod convolution;
+mod decoding;
 mod elementwise;
+mod embedding;
 mod fourier;
 mod generation;
 mod indexing;
@@ -27,6 +29,7 @@ mod sizes;
 mod slice;
 mod softmax;
 mod sources;
+mod sparse;
 pub(crate) mod state;
 mod windows;
 
@@ -55,6 +58,9 @@ pub(crate) fn register_all(registry: &mut Registry) {
     state::register(registry);
     generation::register(registry);
     searching::register(registry);
+    embedding::register(registry);
+    decoding::register(registry);
+    sparse::register(registry);
     fourier::register(registry);
     windows::register(registry);
     quantize::register(registry);

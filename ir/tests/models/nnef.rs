@@ -15,23 +15,32 @@ use tract_openvino_ir::tract_openvino::tract_onnx::WithOnnx;
 
 /// Operators that have no text in NNEF: of tract, and of this crate.
 const OPERATORS: &[&str] = &[
+    "CTCGreedyDecoder",
     "DynSlice",
     "GatherElements",
+    "GatherTree",
     "If",
+    "Inverse",
     "Loop",
     "OpenVinoAdaptiveAvgPool",
     "OpenVinoFakeQuantize",
     "OpenVinoInterpolate",
     "OpenVinoReduction",
     "OverlapAdd",
+    "RandomUniform",
     "ReadValue",
     "Reduce<All>",
     "ReverseSequence",
     "ScatterElementsUpdate",
     "ScatterNDUpdate",
     "ScatterUpdate",
+    "SearchSorted",
+    "Segments",
+    "SliceScatter",
+    "SparseFillEmptyRows",
     "Take",
     "TopK",
+    "Unique",
     MAX,
 ];
 

@@ -1,0 +1,222 @@
+use std::ops::Range;
+
+use tract_core::internal::*;
+
+use super::scatter::Number;
+use super::{check_volume, dispatch_number, integers, set_symbols};
+
+/// How the rows of a segment become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Reduction {
+    Sum,
+    Mean,
+    Max,
+}
+
+/// What the second input has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Bounds {
+    /// Where each segment begins. The last one ends with the rows.
+    Offsets,
+    /// Of each row its segment, in ascending order. Those that are too large mean none.
+    Ids,
+}
+
+/// What a segment without rows becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Empty {
+    Zero,
+    /// The least number of the type.
+    Lowest,
+    /// The third input.
+    Row,
+}
+
+/// Reduces rows that are one after another: OpenVINO's EmbeddingBagOffsets, EmbeddingSegments and SegmentMax.
+///
+/// Inputs are the rows, the bounds of segments, and the row for empty ones if `empty` says so.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Segments {
+    pub reduction: Reduction,
+    pub bounds: Bounds,
+    pub empty: Empty,
+    /// The number of segments, or a symbol that only this node has if the last of the ids says how many.
+    pub count: TDim,
+    pub count_is_last: bool,
+}
+
+impl Segments {
+    /// The rows of each segment.
+    fn ranges(&self, numbers: &[i64], rows: usize, count: usize) -> TractResult<Vec<Range<usize>>> {
+        let ordered = numbers.is_sorted() && numbers.first().is_none_or(|first| *first >= 0);
+        ensure!(
+            ordered,
+            "Segments: {:?} are {numbers:?}, but must be in ascending order, 0 or more",
+            self.bounds
+        );
+        match self.bounds {
+            Bounds::Offsets => {
+                ensure!(
+                    numbers.len() == count && numbers.iter().all(|start| *start <= rows as i64),
+                    "Segments: offsets are {numbers:?}, but must be {count} numbers in [0, {rows}]"
+                );
+                let starts = numbers.iter().map(|start| *start as usize);
+                let ends = starts.clone().skip(1).chain([rows]);
+                Ok(starts.zip(ends).map(|(start, end)| start..end).collect())
+            }
+            Bounds::Ids => {
+                ensure!(
+                    numbers.len() == rows,
+                    "Segments: there are {} ids, but {rows} rows",
+                    numbers.len()
+                );
+                let start = |id: usize| numbers.partition_point(|it| *it < id as i64);
+                Ok((0..count).map(|id| start(id)..start(id + 1)).collect())
+            }
+        }
+    }
+}
+
+impl Op for Segments {
+    fn name(&self) -> StaticName {
+        "Segments".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("{:?} of {:?}, empty: {:?}", self.reduction, self.bounds, self.empty)])
+    }
+
+    fn mints_runtime_symbols(&self) -> bool {
+        self.count_is_last
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Segments {
+    op_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let rows = &inputs[0];
+        let numbers = integers(&inputs[1], ctx.symbols)?;
+        let count = match self.count_is_last {
+            true => numbers.last().map_or(0, |last| last.saturating_add(1)),
+            false => self.count.eval_to_i64(ctx.symbols)?,
+        };
+        let count = usize::try_from(count)
+            .with_context(|| format!("Segments: there would be {count} segments"))?;
+        let mut shape: TVec<usize> = rows.shape().into();
+        ensure!(!shape.is_empty(), "Segments: the rows have rank 0");
+        shape[0] = count;
+        check_volume("Segments", &shape)?;
+        let ranges = self.ranges(&numbers, rows.shape()[0], count)?;
+        let mut output = Tensor::zero_dt(rows.datum_type(), &shape)?;
+        let empty = inputs.get(2).map(|row| &**row);
+        dispatch_number!(reduce(rows.datum_type())(self, rows, &ranges, empty, &mut output))?;
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+fn reduce<T: Number>(
+    op: &Segments,
+    rows: &Tensor,
+    ranges: &[Range<usize>],
+    empty: Option<&Tensor>,
+    output: &mut Tensor,
+) -> TractResult<()> {
+    let len: usize = output.shape()[1..].iter().product();
+    if len == 0 {
+        return Ok(());
+    }
+    let rows = rows.try_as_plain_ram()?;
+    let rows = rows.as_slice::<T>()?;
+    let filled = match op.empty {
+        Empty::Zero => vec![T::default(); len],
+        Empty::Lowest => vec![T::LEAST; len],
+        Empty::Row => {
+            let row = empty.context("Segments: there is no row for empty segments")?;
+            row.try_as_plain_ram()?.as_slice::<T>()?.to_vec()
+        }
+    };
+    ensure!(
+        filled.len() == len,
+        "Segments: the row for empty segments has {} elements, but must have {len}",
+        filled.len()
+    );
+    let mut output = output.try_as_plain_ram_mut()?;
+    for (range, output) in ranges.iter().zip(output.as_slice_mut::<T>()?.chunks_exact_mut(len)) {
+        let mut segment = rows[range.start * len..range.end * len].chunks_exact(len);
+        let Some(first) = segment.next() else {
+            output.copy_from_slice(&filled);
+            continue;
+        };
+        output.copy_from_slice(first);
+        for row in segment {
+            for (total, element) in output.iter_mut().zip(row) {
+                *total = match op.reduction {
+                    Reduction::Max if *element > *total => *element,
+                    Reduction::Max => *total,
+                    Reduction::Sum | Reduction::Mean => total.add(*element),
+                };
+            }
+        }
+        if op.reduction == Reduction::Mean {
+            let count = u32::try_from(range.len())?;
+            output.iter_mut().for_each(|total| *total = total.mean_of(count));
+        }
+    }
+    Ok(())
+}
+
+impl TypedOp for Segments {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let mut shape = inputs[0].shape.to_tvec();
+        ensure!(!shape.is_empty(), "the rows have rank 0");
+        shape[0] = self.count.clone();
+        Ok(tvec!(inputs[0].datum_type.fact(shape)))
+    }
+
+    set_symbols!(|op, values| Segments { count: op.count.substitute_all(values)?, ..op.clone() });
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(bounds: Bounds, numbers: &[i64], count: usize) -> TractResult<Tensor> {
+        let op = Segments {
+            reduction: Reduction::Sum,
+            bounds,
+            empty: Empty::Zero,
+            count: count.to_dim(),
+            count_is_last: false,
+        };
+        let inputs = tvec!(tensor2(&[[1], [2], [4]]).into_tvalue(), tensor1(numbers).into_tvalue());
+        Ok(op.eval(&EvalContext::out_of_plan(), inputs)?[0].clone().into_tensor())
+    }
+
+    #[test]
+    fn segments_of_rows() {
+        let sum = |bounds, numbers: &[i64], count| run(bounds, numbers, count).unwrap();
+        assert_eq!(sum(Bounds::Offsets, &[0, 1, 1], 3), tensor2(&[[1], [0], [6]]));
+        assert_eq!(sum(Bounds::Offsets, &[2, 3], 2), tensor2(&[[4], [0]]));
+        assert_eq!(sum(Bounds::Ids, &[0, 2, 2], 4), tensor2(&[[1], [0], [6], [0]]));
+        assert_eq!(sum(Bounds::Ids, &[0, 2, 9], 3), tensor2(&[[1], [0], [2]]));
+    }
+
+    #[test]
+    fn bounds_that_are_wrong() {
+        for (bounds, numbers) in [
+            (Bounds::Offsets, &[0, 2, 1][..]),
+            (Bounds::Offsets, &[-1, 2]),
+            (Bounds::Offsets, &[0, 4]),
+            (Bounds::Ids, &[0, 2]),
+            (Bounds::Ids, &[1, 0, 2]),
+            (Bounds::Ids, &[-1, 0, 2]),
+        ] {
+            run(bounds, numbers, numbers.len()).unwrap_err();
+        }
+    }
+}
