@@ -31,7 +31,8 @@ impl CtcGreedyDecoder {
         let best = |step: &[f32]| {
             (1..classes).fold(0, |best, class| if step[class] > step[best] { class } else { best })
         };
-        let mut path: Vec<i64> = steps.chunks_exact(classes).map(|step| best(step) as i64).collect();
+        let mut path: Vec<i64> =
+            steps.chunks_exact(classes).map(|step| best(step) as i64).collect();
         if self.merge_repeated {
             path.dedup();
         }
@@ -60,7 +61,9 @@ fn lengths_of(lengths: &Tensor, batch: usize, steps: usize) -> TractResult<Vec<u
     let length = |(row, length): (usize, &i64)| {
         let known = usize::try_from(*length).ok().filter(|length| *length <= steps);
         known.with_context(|| {
-            format!("CTCGreedyDecoder: sequence {row} has {length} steps, but must have [0, {steps}]")
+            format!(
+                "CTCGreedyDecoder: sequence {row} has {length} steps, but must have [0, {steps}]"
+            )
         })
     };
     lengths.as_slice::<i64>()?.iter().enumerate().map(length).collect()

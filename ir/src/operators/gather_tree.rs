@@ -35,13 +35,8 @@ impl EvalOp for GatherTree {
         );
         let shape = [count, batch, beams];
         let (parents, lengths) = (parents.cast_to::<i64>()?, lengths.cast_to::<i64>()?);
-        let output = dispatch_number!(trace(steps.datum_type())(
-            &steps,
-            &parents,
-            &lengths,
-            &end,
-            shape
-        ))?;
+        let output =
+            dispatch_number!(trace(steps.datum_type())(&steps, &parents, &lengths, &end, shape))?;
         Ok(tvec!(output.into_tvalue()))
     }
 }

@@ -1,11 +1,11 @@
 use tract_core::internal::*;
 
 use super::scatter::Number;
-use super::{check_volume, dispatch_number, set_symbols};
+use super::{check_volume, dispatch_number, integers, set_symbols};
 
 /// How windows slide along an axis of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Axis {
+pub(crate) struct Axis<D> {
     /// The number of elements of a window.
     pub size: usize,
     /// How far the windows are apart.
@@ -14,10 +14,27 @@ pub(crate) struct Axis {
     pub rate: usize,
     /// How far in front of the image the first window begins.
     pub before: usize,
-    /// The number of windows.
-    pub count: TDim,
+    /// How far behind the image a window may end.
+    pub after: usize,
     /// The number of elements of the image.
-    pub dim: TDim,
+    pub dim: D,
+}
+
+impl<D> Axis<D> {
+    /// The same windows on another image.
+    fn on<E>(&self, size: usize, dim: E) -> Axis<E> {
+        let Axis { step, rate, before, after, .. } = *self;
+        Axis { size, step, rate, before, after, dim }
+    }
+}
+
+impl Axis<usize> {
+    /// The number of windows.
+    fn count(&self) -> Option<usize> {
+        let whole = self.dim.checked_add(self.before)?.checked_add(self.after)?;
+        let extent = self.size.checked_sub(1)?.checked_mul(self.rate)?.checked_add(1)?;
+        Some(whole.checked_sub(extent)? / self.step + 1)
+    }
 }
 
 /// Adds the elements of windows where they are in an image.
@@ -26,27 +43,36 @@ pub(crate) struct Axis {
 /// width]`. What is outside of the image is dropped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct OverlapAdd {
-    pub axes: [Axis; 2],
+    pub axes: [Axis<TDim>; 2],
+    /// Given if the sizes are inputs: those of the image and of a window. This is the number of channels, and it
+    /// and the sizes of the image are symbols that only this node has.
+    pub channels: Option<TDim>,
 }
 
 impl OverlapAdd {
-    /// The number of windows.
-    pub fn windows(&self) -> TDim {
-        self.axes.iter().map(|axis| &axis.count).product()
-    }
-
-    fn output_shape<D: DimLike>(&self, input: &[D], image: [D; 2]) -> TractResult<TVec<D>> {
-        let [batch, channels, _] = input else {
-            bail!("OverlapAdd: the input has shape {input:?}, but must have rank 3")
+    /// The axes with their sizes, when the model runs.
+    fn known_axes(
+        &self,
+        inputs: &[TValue],
+        symbols: &SymbolValues,
+    ) -> TractResult<[Axis<usize>; 2]> {
+        let [height, width] = &self.axes;
+        if self.channels.is_none() {
+            let known = |axis: &Axis<TDim>| -> TractResult<Axis<usize>> {
+                Ok(axis.on(axis.size, axis.dim.eval(symbols).to_usize()?))
+            };
+            return Ok([known(height)?, known(width)?]);
+        }
+        let sizes = |input: &TValue| -> TractResult<[usize; 2]> {
+            let sizes = integers(input, symbols)?;
+            let sizes: Option<Vec<_>> =
+                sizes.into_iter().map(|it| usize::try_from(it).ok()).collect();
+            let sizes = sizes.and_then(|sizes| sizes.try_into().ok());
+            sizes.context("OverlapAdd: the sizes must be two numbers, 0 or more")
         };
-        let elements = self.axes[0].size * self.axes[1].size;
-        let rest = channels.clone() % elements;
-        ensure!(
-            rest.is_zero(),
-            "OverlapAdd: the input has {channels} channels, which are not windows of {elements} elements"
-        );
-        let [height, width] = image;
-        Ok(tvec![batch.clone(), channels.clone() / elements, height, width])
+        let [_, image, window] = inputs else { bail!("OverlapAdd: the sizes are missing") };
+        let (image, window) = (sizes(image)?, sizes(window)?);
+        Ok([height.on(window[0], image[0]), width.on(window[1], image[1])])
     }
 }
 
@@ -59,6 +85,10 @@ impl Op for OverlapAdd {
         Ok(self.axes.iter().map(|axis| format!("{axis:?}")).collect())
     }
 
+    fn mints_runtime_symbols(&self) -> bool {
+        self.channels.is_some()
+    }
+
     op_as_typed_op!();
 }
 
@@ -66,33 +96,39 @@ impl EvalOp for OverlapAdd {
     op_out_of_plan!();
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        let input = args_1!(inputs);
-        let value = |dim: &TDim| dim.eval(ctx.symbols).to_usize();
-        let [height, width] = &self.axes;
-        let image = [value(&height.dim)?, value(&width.dim)?];
-        let windows = [value(&height.count)?, value(&width.count)?];
-        let shape = self.output_shape(input.shape(), image)?;
-        ensure!(
-            windows[0].checked_mul(windows[1]) == Some(input.shape()[2]),
-            "OverlapAdd: there are {} windows, but the image has {windows:?}",
-            input.shape()[2]
-        );
+        let axes = self.known_axes(&inputs, ctx.symbols)?;
+        let input = &inputs[0];
+        let &[batch, channels, count] = input.shape() else {
+            bail!("OverlapAdd: the input has shape {:?}, but must have rank 3", input.shape())
+        };
+        let elements = axes[0].size.checked_mul(axes[1].size).filter(|elements| *elements > 0);
+        let elements = elements.filter(|elements| channels % elements == 0).with_context(|| {
+            format!(
+                "OverlapAdd: the input has {channels} channels, which are not windows of {axes:?}"
+            )
+        })?;
+        let windows = axes.each_ref().map(|axis| axis.count());
+        let fit = windows[0].zip(windows[1]).filter(|(down, right)| down * right == count);
+        let (down, right) = fit.with_context(|| {
+            format!("OverlapAdd: the input has {count} windows, but the image has others: {axes:?}")
+        })?;
+        let shape = [batch, channels / elements, axes[0].dim, axes[1].dim];
         check_volume("OverlapAdd", &shape)?;
-        let mut output = Tensor::zero_dt(input.datum_type(), &shape)?;
-        dispatch_number!(overlap_add(input.datum_type())(self, &input, &mut output, windows))?;
+        let dt = input.datum_type();
+        let mut output = Tensor::zero_dt(dt, &shape)?;
+        dispatch_number!(overlap_add(dt)(&axes, input, &mut output, [down, right]))?;
         Ok(tvec!(output.into_tvalue()))
     }
 }
 
 /// The positions of one element of the windows: the number of each window that has it in the image, and where.
 fn positions(
-    axis: &Axis,
+    axis: &Axis<usize>,
     element: usize,
     windows: usize,
-    dim: usize,
 ) -> impl Iterator<Item = (usize, usize)> {
     let (step, offset) = (axis.step, element * axis.rate);
-    let before = axis.before;
+    let (before, dim) = (axis.before, axis.dim);
     (0..windows).filter_map(move |window| {
         let at = (window * step + offset).checked_sub(before)?;
         (at < dim).then_some((window, at))
@@ -100,14 +136,12 @@ fn positions(
 }
 
 fn overlap_add<T: Number>(
-    op: &OverlapAdd,
+    [height, width]: &[Axis<usize>; 2],
     input: &Tensor,
     output: &mut Tensor,
     windows: [usize; 2],
 ) -> TractResult<()> {
-    let image = [output.shape()[2], output.shape()[3]];
-    let (plane, count) = (image[0] * image[1], windows[0] * windows[1]);
-    let [height, width] = &op.axes;
+    let (plane, count) = (height.dim * width.dim, windows[0] * windows[1]);
     if plane == 0 || count == 0 {
         return Ok(());
     }
@@ -117,9 +151,9 @@ fn overlap_add<T: Number>(
     for plane in output.as_slice_mut::<T>()?.chunks_exact_mut(plane) {
         for (i, j) in (0..height.size).flat_map(|i| (0..width.size).map(move |j| (i, j))) {
             let Some(row) = rows.next() else { return Ok(()) };
-            for (down, y) in positions(height, i, windows[0], image[0]) {
-                let (from, to) = (&row[down * windows[1]..], &mut plane[y * image[1]..]);
-                for (right, x) in positions(width, j, windows[1], image[1]) {
+            for (down, y) in positions(height, i, windows[0]) {
+                let (from, to) = (&row[down * windows[1]..], &mut plane[y * width.dim..]);
+                for (right, x) in positions(width, j, windows[1]) {
                     to[x] = to[x].add(from[right]);
                 }
             }
@@ -130,16 +164,24 @@ fn overlap_add<T: Number>(
 
 impl TypedOp for OverlapAdd {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let image = self.axes.each_ref().map(|axis| axis.dim.clone());
-        let shape = self.output_shape(&inputs[0].shape.to_tvec(), image)?;
-        Ok(tvec!(inputs[0].datum_type.fact(shape)))
+        let shape = inputs[0].shape.to_tvec();
+        let [batch, channels, _] = &*shape else {
+            bail!("OverlapAdd: the input has shape {shape:?}, but must have rank 3")
+        };
+        let elements = self.axes[0].size * self.axes[1].size;
+        let channels = match &self.channels {
+            Some(channels) => channels.clone(),
+            None => channels.clone() / elements,
+        };
+        let [height, width] = self.axes.each_ref().map(|axis| axis.dim.clone());
+        Ok(tvec!(inputs[0].datum_type.fact([batch.clone(), channels, height, width])))
     }
 
     set_symbols!(|op, values| {
         let mut op = op.clone();
-        for axis in &mut op.axes {
-            axis.count = axis.count.substitute_all(values)?;
-            axis.dim = axis.dim.substitute_all(values)?;
+        let dims = op.axes.iter_mut().map(|axis| &mut axis.dim).chain(&mut op.channels);
+        for dim in dims {
+            *dim = dim.substitute_all(values)?;
         }
         op
     });
@@ -151,30 +193,32 @@ impl TypedOp for OverlapAdd {
 mod tests {
     use super::*;
 
-    fn axis(size: usize, step: usize, rate: usize, before: usize, count: usize, dim: usize) -> Axis {
-        Axis { size, step, rate, before, count: count.to_dim(), dim: dim.to_dim() }
+    fn axis(size: usize, step: usize, pad: usize, dim: usize) -> Axis<TDim> {
+        Axis { size, step, rate: 1, before: pad, after: pad, dim: dim.to_dim() }
     }
 
-    fn run(op: &OverlapAdd, input: Tensor) -> TractResult<Tensor> {
-        let outputs = op.eval(&EvalContext::out_of_plan(), tvec!(input.into_tvalue()))?;
-        Ok(outputs[0].clone().into_tensor())
+    fn run(axes: [Axis<TDim>; 2], input: &Tensor) -> TractResult<Tensor> {
+        let op = OverlapAdd { axes, channels: None };
+        let inputs = tvec!(input.clone().into_tvalue());
+        Ok(op.eval(&EvalContext::out_of_plan(), inputs)?[0].clone().into_tensor())
     }
 
     #[test]
     fn what_overlaps_is_added() {
-        let op = OverlapAdd { axes: [axis(1, 1, 1, 0, 1, 1), axis(3, 2, 1, 0, 2, 5)] };
         let frames = tensor3(&[[[1, 10], [2, 20], [3, 30]]]);
-        assert_eq!(run(&op, frames.clone()).unwrap(), tensor4(&[[[[1, 2, 13, 20, 30]]]]));
-        let padded = OverlapAdd { axes: [axis(1, 1, 1, 0, 1, 1), axis(3, 2, 1, 1, 2, 3)] };
-        assert_eq!(run(&padded, frames).unwrap(), tensor4(&[[[[2, 13, 20]]]]));
+        let sum = |pad, dim| run([axis(1, 1, 0, 1), axis(3, 2, pad, dim)], &frames).unwrap();
+        assert_eq!(sum(0, 5), tensor4(&[[[[1, 2, 13, 20, 30]]]]));
+        assert_eq!(sum(1, 3), tensor4(&[[[[2, 13, 20]]]]));
     }
 
     #[test]
     fn windows_that_do_not_fit() {
-        let op = OverlapAdd { axes: [axis(2, 1, 1, 0, 1, 2), axis(1, 1, 1, 0, 1, 1)] };
+        let axes = [axis(2, 1, 0, 2), axis(1, 1, 0, 1)];
         for shape in [[1, 3, 1], [1, 2, 2]] {
-            run(&op, Tensor::zero::<f32>(&shape).unwrap()).unwrap_err();
+            run(axes.clone(), &Tensor::zero::<f32>(&shape).unwrap()).unwrap_err();
         }
-        assert_eq!(run(&op, Tensor::zero::<f32>(&[0, 2, 1]).unwrap()).unwrap().shape(), [0, 1, 2, 1]);
+        let empty = Tensor::zero::<f32>(&[0, 2, 1]).unwrap();
+        assert_eq!(run(axes, &empty).unwrap().shape(), [0, 1, 2, 1]);
+        run([axis(3, 1, 0, 2), axis(1, 1, 0, 1)], &empty).unwrap_err();
     }
 }

@@ -97,15 +97,9 @@ impl Generator {
         self.groups().flat_map(|[a, b, c, d]| [long(b, a), long(d, c)]).take(count)
     }
 
-    /// Each is two words, the higher one first. The first halves of two groups come before the second ones.
+    /// Each is two words, the higher one first.
     fn doubles(&self, count: usize) -> impl Iterator<Item = f64> + '_ {
-        let halves = |[a, b, c, d]: [u32; 4]| [double(a, b), double(c, d)];
-        let pairs = self.groups().step_by(2).zip(self.groups().skip(1).step_by(2));
-        let four = move |(first, second)| {
-            let ([a, c], [b, d]) = (halves(first), halves(second));
-            [a, b, c, d]
-        };
-        pairs.flat_map(four).take(count)
+        self.groups().flat_map(|[a, b, c, d]| [double(a, b), double(c, d)]).take(count)
     }
 }
 
@@ -160,9 +154,8 @@ fn modulo<T: Datum + Copy + Into<i64> + TryFrom<i128>>(
     low: &Tensor,
     high: &Tensor,
 ) -> TractResult<Tensor> {
-    let bound = |bound: &Tensor| -> TractResult<i128> {
-        Ok(bound.cast_to_scalar::<T>()?.into().into())
-    };
+    let bound =
+        |bound: &Tensor| -> TractResult<i128> { Ok(bound.cast_to_scalar::<T>()?.into().into()) };
     let (low, high) = (bound(low)?, bound(high)?);
     ensure!(low < high, "RandomUniform: there is no integer in [{low}, {high})");
     let number = |word: u64| T::try_from(i128::from(word) % (high - low) + low);
@@ -206,7 +199,8 @@ mod tests {
         assert_eq!(numbers, [0.7011236, 0.30539632, 0.93931055]);
         let other = generator(80, 100);
         let numbers: Vec<f64> = other.doubles(4).map(|number| number * 8. + 2.).collect();
-        for (found, expected) in numbers.iter().zip([5.65927959, 4.23122376, 2.67008206, 2.36423758])
+        for (found, expected) in
+            numbers.iter().zip([5.65927959, 4.23122376, 2.67008206, 2.36423758])
         {
             assert!((found - expected).abs() < 1e-8, "{found} {expected}");
         }

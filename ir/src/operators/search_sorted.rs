@@ -68,7 +68,8 @@ fn search<T: Datum + PartialOrd>(
         let (sorted, values) = (sorted.try_as_plain_ram()?, values.try_as_plain_ram()?);
         let (sorted, values) = (sorted.as_slice::<T>()?, values.as_slice::<T>()?);
         let mut output = output.try_as_plain_ram_mut()?;
-        let rows = values.chunks_exact(row).zip(output.as_slice_mut::<i64>()?.chunks_exact_mut(row));
+        let rows =
+            values.chunks_exact(row).zip(output.as_slice_mut::<i64>()?.chunks_exact_mut(row));
         for (number, (values, positions)) in rows.enumerate() {
             let sorted = &sorted[number * len..][..len];
             for (value, position) in values.iter().zip(positions) {
@@ -99,7 +100,9 @@ mod tests {
         let search = |sorted: &[usize], values: &[usize]| {
             let inputs = [sorted, values].map(|it| Tensor::zero::<f32>(it).unwrap().into_tvalue());
             let op = SearchSorted { right: true };
-            Ok(op.eval(&EvalContext::out_of_plan(), inputs.into_iter().collect())?[0].shape().to_vec())
+            Ok(op.eval(&EvalContext::out_of_plan(), inputs.into_iter().collect())?[0]
+                .shape()
+                .to_vec())
         };
         let search = |sorted: &[usize], values: &[usize]| -> TractResult<Vec<usize>> {
             search(sorted, values)

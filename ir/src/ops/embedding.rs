@@ -64,9 +64,7 @@ fn bags(
     let rank = ctx.rank(1)?;
     ensure!(rank == 1, "input 1 (indices) has rank {rank}, but must have rank 1");
     let mut inputs = tvec![rows, ctx.number_input(2)?];
-    if ctx.input_count() > default_index
-        && ctx.integer(default_index, "default_index")? != -1
-    {
+    if ctx.input_count() > default_index && ctx.integer(default_index, "default_index")? != -1 {
         let index = ctx.input(default_index)?;
         let index = ctx.one_element("default", index, 0)?;
         let of_table = [ctx.input(0)?, index];

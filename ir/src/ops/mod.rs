@@ -31,6 +31,7 @@ mod softmax;
 mod sources;
 mod sparse;
 pub(crate) mod state;
+mod stft;
 mod windows;
 
 use crate::registry::Registry;
@@ -63,5 +64,6 @@ pub(crate) fn register_all(registry: &mut Registry) {
     sparse::register(registry);
     fourier::register(registry);
     windows::register(registry);
+    stft::register(registry);
     quantize::register(registry);
 }

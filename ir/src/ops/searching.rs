@@ -84,6 +84,8 @@ fn common_type(a: DatumType, b: DatumType) -> TractResult<DatumType> {
     match (a.is_float(), b.is_float()) {
         (true, false) => Ok(a),
         (false, true) => Ok(b),
-        _ => a.common_super_type(b).with_context(|| format!("types {a:?} and {b:?} cannot be compared")),
+        _ => a
+            .common_super_type(b)
+            .with_context(|| format!("types {a:?} and {b:?} cannot be compared")),
     }
 }
