@@ -50,6 +50,7 @@ FAMILIES = [
     "searching",
     "embedding",
     "decoding",
+    "deformable",
 ]
 
 

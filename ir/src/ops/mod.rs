@@ -9,6 +9,7 @@ mod concat;
 mod control;
 mod convolution;
 mod decoding;
+mod deformable;
 mod elementwise;
 mod embedding;
 mod fourier;
@@ -53,6 +54,7 @@ pub(crate) fn register_all(registry: &mut Registry) {
     softmax::register(registry);
     normalization::register(registry);
     convolution::register(registry);
+    deformable::register(registry);
     interpolate::register(registry);
     recurrent::register(registry);
     control::register(registry);
