@@ -51,6 +51,7 @@ FAMILIES = [
     "embedding",
     "decoding",
     "deformable",
+    "color",
 ]
 
 

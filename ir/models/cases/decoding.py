@@ -170,3 +170,39 @@ case(
     shapes=["?,?,?"],
     more=[[f32([[[0.5]]])]],
 )
+
+# --- CTCLoss --------------------------------------------------------------------------------------
+
+
+def ctc_loss(logits, lengths, labels, counts, collapse=False, merge=True, unique=False):
+    """The sum over all paths that give the labels."""
+    losses, blank = [], logits.shape[2] - 1
+    for row, (steps, wanted) in enumerate(zip(logits, labels)):
+        steps = steps[: lengths[row]].astype(np.float64)
+        steps -= np.log(np.exp(steps).sum(1, keepdims=True))
+        wanted = wanted[: counts[row]].tolist()
+        wanted = [it for it, _ in groupby(wanted)] if collapse else wanted
+        wanted = list(dict.fromkeys(wanted)) if unique else wanted
+        total = 0
+        for path in np.ndindex(*[logits.shape[2]] * len(steps)):
+            found = [it for it, _ in groupby(path)] if merge else path
+            if [it for it in found if it != blank] == wanted:
+                total += np.exp(steps[range(len(steps)), path].sum())
+        losses.append(-np.log(total))
+    return f32(losses)
+
+
+several(
+    "ctc_loss",
+    "attributes",
+    [spread(2, 5, 4), i32([5, 4]), i32([[0, 0, 1, 0, 0], [2, 1, 1, 0, 0]]), i32([3, 2])],
+    [
+        (
+            lambda *inputs, it=it: make(
+                "CTCLoss-4", *inputs, preprocess_collapse_repeated=it[0], ctc_merge_repeated=it[1], unique=it[2]
+            ),
+            lambda *inputs, it=it: ctc_loss(*inputs, *it),
+        )
+        for it in [(False, True, False), (False, False, False), (True, True, False), (False, False, True)]
+    ],
+)

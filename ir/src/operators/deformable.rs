@@ -141,7 +141,8 @@ impl EvalOp for DeformableWindows {
             let plane = &data[channel * volume..][..volume];
             for element in 0..self.elements() {
                 let number = group * self.elements() + element;
-                let [dy, dx] = [0, 1].map(|axis| &offsets[(2 * number + axis) * windows..][..windows]);
+                let [dy, dx] =
+                    [0, 1].map(|axis| &offsets[(2 * number + axis) * windows..][..windows]);
                 let factors = mask.map(|mask| &mask[number * windows..][..windows]);
                 let (i, j) = (element / self.axes[1].size, element % self.axes[1].size);
                 for window in 0..windows {
@@ -181,7 +182,8 @@ mod tests {
     fn positions_at_the_border() {
         let axis = Axis { size: 1, stride: 1, dilation: 1, pad: Pad::Begin(0) };
         let sample = |zeros_around: bool, y: f32, x: f32| {
-            let op = DeformableWindows { axes: [axis.clone(), axis.clone()], groups: 1, zeros_around };
+            let op =
+                DeformableWindows { axes: [axis.clone(), axis.clone()], groups: 1, zeros_around };
             op.sample(&[1., 2., 3., 4.], [2, 2], y, x)
         };
         assert_eq!(sample(false, 0.5, 0.5), 2.5);

@@ -7,6 +7,7 @@ pub(crate) mod addressing;
 pub(crate) mod arithmetic;
 pub(crate) mod control;
 pub(crate) mod ctc;
+pub(crate) mod ctc_loss;
 pub(crate) mod deformable;
 pub(crate) mod equal_shape;
 pub(crate) mod fake_quantize;

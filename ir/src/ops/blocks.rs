@@ -193,7 +193,7 @@ fn multiply(dim: &TDim, by: &TDim) -> TractResult<TDim> {
 }
 
 /// Divides a size that must be a multiple of a number.
-fn divide(dim: &TDim, by: usize, what: &str) -> TractResult<TDim> {
+pub(super) fn divide(dim: &TDim, by: usize, what: &str) -> TractResult<TDim> {
     ensure!(by > 0, "{what} is {dim}, and would be divided by 0");
     let quotient = dim.clone() / by;
     let product = (quotient.clone() * by).simplify();

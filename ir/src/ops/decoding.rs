@@ -4,6 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
 
 use crate::operators::ctc::CtcGreedyDecoder;
+use crate::operators::ctc_loss::CtcLoss;
 use crate::operators::gather_tree::GatherTree;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -11,6 +12,7 @@ use crate::translate::LayerContext;
 pub(super) fn register(registry: &mut Registry) {
     registry.add("CTCGreedyDecoder", 1, ctc_greedy_decoder);
     registry.add("CTCGreedyDecoderSeqLen", 6, ctc_greedy_decoder_seq_len);
+    registry.add("CTCLoss", 4, ctc_loss);
     registry.add("GatherTree", 1, gather_tree);
 }
 
@@ -58,6 +60,43 @@ fn ctc_greedy_decoder_seq_len(ctx: &mut LayerContext) -> TractResult<TVec<Outlet
     let inputs = [ctx.input(0)?, ctx.number_input(1)?];
     let outputs = ctx.finish(CtcGreedyDecoder { merge_repeated, blank }, &inputs)?;
     outputs.iter().zip(types).map(|(output, dt)| ctx.cast("numbers", *output, dt)).collect()
+}
+
+/// **CTCLoss-4**: the negative logarithm of the probability of each sequence of labels: of all paths that give it.
+/// Attributes say what becomes of labels that are there more than once.
+fn ctc_loss(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(4..=5)?;
+    let dt = ctx.expect_floats(0, "logits")?;
+    let (logits, labels) = (ctx.shape(0)?, ctx.shape(2)?);
+    ensure!(
+        logits.len() == 3 && labels.len() == 2,
+        "logits and labels have ranks {} and {}, but must have 3 and 2",
+        logits.len(),
+        labels.len()
+    );
+    ctx.equal(&logits[0], &labels[0], "has labels for each sequence")?;
+    let mut inputs = tvec![ctx.input(0)?];
+    inputs[0] = ctx.cast("single", inputs[0], DatumType::F32)?;
+    for (input, name) in [(1, "logit_length"), (2, "labels"), (3, "label_length")] {
+        ctx.expect_integers(input, name)?;
+        inputs.push(ctx.number_input(input)?);
+        if name != "labels" {
+            let lengths = ctx.shape(input)?;
+            ctx.equal_shapes(&logits[..1], &lengths, None, "has lengths for each sequence")?;
+        }
+    }
+    let blank = match ctx.input_count() {
+        5 => Some(ctx.integer(4, "blank_index")?),
+        _ => None,
+    };
+    let op = CtcLoss {
+        collapse_repeated: ctx.attribute_or("preprocess_collapse_repeated", false)?,
+        merge_repeated: ctx.attribute_or("ctc_merge_repeated", true)?,
+        unique: ctx.attribute_or("unique", false)?,
+        blank,
+    };
+    let losses = ctx.wire("losses", op, &inputs)?;
+    Ok(tvec!(ctx.cast("", losses, dt)?))
 }
 
 /// **GatherTree-1**: the sequences of a beam search, from the last step to the first: the parent of a beam says

@@ -40,7 +40,9 @@ fn deformable_convolution(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
     ctx.equal(&shapes[0][1], &channels.to_dim(), "has weights for each channel")?;
     let window = Window::new(ctx, &filters[2..])?;
     let elements = filters[2].checked_mul(filters[3]).context("the kernel is too large")?;
-    for (shape, numbers) in shapes[1..2].iter().map(|it| (it, 2)).chain(shapes[3..].iter().map(|it| (it, 1))) {
+    for (shape, numbers) in
+        shapes[1..2].iter().map(|it| (it, 2)).chain(shapes[3..].iter().map(|it| (it, 1)))
+    {
         let numbers = groups.saturating_mul(elements).saturating_mul(numbers).to_dim();
         let expected = [shapes[0][0].clone(), numbers, shapes[1][2].clone(), shapes[1][3].clone()];
         ctx.equal_shapes(&expected, shape, None, "has offsets and factors for each window")?;

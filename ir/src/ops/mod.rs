@@ -4,6 +4,7 @@ mod activation;
 pub(crate) mod bias;
 mod blocks;
 mod chain;
+mod color;
 mod common;
 mod concat;
 mod control;
@@ -63,6 +64,7 @@ pub(crate) fn register_all(registry: &mut Registry) {
     searching::register(registry);
     embedding::register(registry);
     decoding::register(registry);
+    color::register(registry);
     sparse::register(registry);
     fourier::register(registry);
     windows::register(registry);

@@ -16,6 +16,7 @@ use tract_openvino_ir::tract_openvino::tract_onnx::WithOnnx;
 /// Operators that have no text in NNEF: of tract, and of this crate.
 const OPERATORS: &[&str] = &[
     "CTCGreedyDecoder",
+    "CTCLoss",
     "DeformableWindows",
     "DynSlice",
     "GatherElements",
