@@ -30,10 +30,11 @@ impl CtcLoss {
     fn loss(&self, steps: &[f32], classes: usize, blank: usize, labels: &[usize]) -> f64 {
         // A state between labels, and in front and behind, is a blank.
         let states = 2 * labels.len() + 1;
-        let class = |state: usize| if state % 2 == 1 { labels[state / 2] } else { blank };
+        let is_blank = |state: usize| state.is_multiple_of(2);
+        let class = |state: usize| if is_blank(state) { blank } else { labels[state / 2] };
         let skips = |state: usize| {
-            state % 2 == 1
-                && state >= 2
+            state >= 2
+                && !is_blank(state)
                 && !(self.merge_repeated && labels[state / 2] == labels[state / 2 - 1])
         };
         let mut before = vec![f64::NEG_INFINITY; states];
@@ -43,7 +44,7 @@ impl CtcLoss {
             let total = logits().fold(f64::NEG_INFINITY, add_logarithms);
             let probability = |state: usize| f64::from(step[class(state)]) - total;
             let now = |state: usize| {
-                let stays = number == 0 || state % 2 == 0 || self.merge_repeated;
+                let stays = number == 0 || is_blank(state) || self.merge_repeated;
                 let mut sum = if stays { before[state] } else { f64::NEG_INFINITY };
                 if state >= 1 {
                     sum = add_logarithms(sum, before[state - 1]);

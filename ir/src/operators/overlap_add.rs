@@ -108,7 +108,8 @@ impl EvalOp for OverlapAdd {
             )
         })?;
         let windows = axes.each_ref().map(|axis| axis.count());
-        let fit = windows[0].zip(windows[1]).filter(|(down, right)| down * right == count);
+        let fit = windows[0].zip(windows[1]);
+        let fit = fit.filter(|(down, right)| down.checked_mul(*right) == Some(count));
         let (down, right) = fit.with_context(|| {
             format!("OverlapAdd: the input has {count} windows, but the image has others: {axes:?}")
         })?;

@@ -46,32 +46,32 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// The rows of each segment.
-    fn ranges(&self, numbers: &[i64], rows: usize, count: usize) -> TractResult<Vec<Range<usize>>> {
-        let ordered = numbers.is_sorted() && numbers.first().is_none_or(|first| *first >= 0);
+    /// Checks offsets, or the ids of rows.
+    fn check(&self, numbers: &[i64], rows: usize, count: usize) -> TractResult<()> {
+        let (expected, most) = match self.bounds {
+            Bounds::Offsets => (count, rows as i64),
+            Bounds::Ids => (rows, i64::MAX),
+        };
+        let in_range = numbers.iter().all(|number| (0..=most).contains(number));
         ensure!(
-            ordered,
-            "Segments: {:?} are {numbers:?}, but must be in ascending order, 0 or more",
+            numbers.is_sorted() && in_range && numbers.len() == expected,
+            "Segments: the {:?} of {rows} rows are {numbers:?}, but must be {expected} numbers in [0, {most}], in \
+             ascending order",
             self.bounds
         );
+        Ok(())
+    }
+
+    /// The rows of a segment.
+    fn range(&self, numbers: &[i64], rows: usize, segment: usize) -> Range<usize> {
         match self.bounds {
             Bounds::Offsets => {
-                ensure!(
-                    numbers.len() == count && numbers.iter().all(|start| *start <= rows as i64),
-                    "Segments: offsets are {numbers:?}, but must be {count} numbers in [0, {rows}]"
-                );
-                let starts = numbers.iter().map(|start| *start as usize);
-                let ends = starts.clone().skip(1).chain([rows]);
-                Ok(starts.zip(ends).map(|(start, end)| start..end).collect())
+                let end = numbers.get(segment + 1).map_or(rows, |end| *end as usize);
+                numbers[segment] as usize..end
             }
             Bounds::Ids => {
-                ensure!(
-                    numbers.len() == rows,
-                    "Segments: there are {} ids, but {rows} rows",
-                    numbers.len()
-                );
                 let start = |id: usize| numbers.partition_point(|it| *it < id as i64);
-                Ok((0..count).map(|id| start(id)..start(id + 1)).collect())
+                start(segment)..start(segment + 1)
             }
         }
     }
@@ -109,10 +109,10 @@ impl EvalOp for Segments {
         ensure!(!shape.is_empty(), "Segments: the rows have rank 0");
         shape[0] = count;
         check_volume("Segments", &shape)?;
-        let ranges = self.ranges(&numbers, rows.shape()[0], count)?;
+        self.check(&numbers, rows.shape()[0], count)?;
         let mut output = Tensor::zero_dt(rows.datum_type(), &shape)?;
         let empty = inputs.get(2).map(|row| &**row);
-        dispatch_number!(reduce(rows.datum_type())(self, rows, &ranges, empty, &mut output))?;
+        dispatch_number!(reduce(rows.datum_type())(self, rows, &numbers, empty, &mut output))?;
         Ok(tvec!(output.into_tvalue()))
     }
 }
@@ -120,7 +120,7 @@ impl EvalOp for Segments {
 fn reduce<T: Number>(
     op: &Segments,
     rows: &Tensor,
-    ranges: &[Range<usize>],
+    numbers: &[i64],
     empty: Option<&Tensor>,
     output: &mut Tensor,
 ) -> TractResult<()> {
@@ -128,6 +128,7 @@ fn reduce<T: Number>(
     if len == 0 {
         return Ok(());
     }
+    let count = rows.shape()[0];
     let rows = rows.try_as_plain_ram()?;
     let rows = rows.as_slice::<T>()?;
     let filled = match op.empty {
@@ -144,14 +145,16 @@ fn reduce<T: Number>(
         filled.len()
     );
     let mut output = output.try_as_plain_ram_mut()?;
-    for (range, output) in ranges.iter().zip(output.as_slice_mut::<T>()?.chunks_exact_mut(len)) {
-        let mut segment = rows[range.start * len..range.end * len].chunks_exact(len);
-        let Some(first) = segment.next() else {
+    let segments = output.as_slice_mut::<T>()?.chunks_exact_mut(len);
+    for (segment, output) in segments.enumerate() {
+        let range = op.range(numbers, count, segment);
+        let mut rows = rows[range.start * len..range.end * len].chunks_exact(len);
+        let Some(first) = rows.next() else {
             output.copy_from_slice(&filled);
             continue;
         };
         output.copy_from_slice(first);
-        for row in segment {
+        for row in rows {
             for (total, element) in output.iter_mut().zip(row) {
                 *total = match op.reduction {
                     Reduction::Max if *element > *total => *element,

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use tract_core::internal::*;
 
 use super::{check_volume, dispatch_number, set_symbols};
@@ -27,30 +29,6 @@ impl Op for SparseFillEmptyRows {
     op_as_typed_op!();
 }
 
-/// Of each row the columns that have a value, and the number of the value.
-type Rows = Vec<Vec<(i64, usize)>>;
-
-impl SparseFillEmptyRows {
-    fn rows_of(&self, coordinates: &Tensor, symbols: &SymbolValues) -> TractResult<Rows> {
-        let count = self.rows.eval(symbols).to_usize()?;
-        check_volume("SparseFillEmptyRows", &[count])?;
-        let mut rows: Rows = vec![vec![]; count];
-        let coordinates = coordinates.try_as_plain_ram()?;
-        let pairs = coordinates.as_slice::<i64>()?.as_chunks::<2>().0;
-        for (number, &[row, column]) in pairs.iter().enumerate() {
-            let known = usize::try_from(row).ok().and_then(|row| rows.get_mut(row));
-            let known = known.with_context(|| {
-                format!(
-                    "SparseFillEmptyRows: indices[{number}, 0] is {row}, but must be in [0, {count})"
-                )
-            })?;
-            known.push((column, number));
-        }
-        rows.iter_mut().for_each(|row| row.sort_unstable());
-        Ok(rows)
-    }
-}
-
 impl EvalOp for SparseFillEmptyRows {
     op_out_of_plan!();
 
@@ -62,30 +40,54 @@ impl EvalOp for SparseFillEmptyRows {
             coordinates.shape(),
             values.len()
         );
-        let rows = self.rows_of(&coordinates, ctx.symbols)?;
-        let mut filled = vec![];
-        for (number, row) in rows.iter().enumerate() {
-            let columns = row.iter().map(|(column, _)| *column).chain(row.is_empty().then_some(0));
-            filled.extend(columns.flat_map(|column| [number as i64, column]));
+        let rows = self.rows.eval(ctx.symbols).to_usize()?;
+        check_volume("SparseFillEmptyRows", &[rows])?;
+        let cells = cells(&coordinates, rows)?;
+        let flat: Vec<i64> = cells.iter().flat_map(|cell| [cell.row, cell.column]).collect();
+        let filled = tensor1(&flat).into_shape(&[cells.len(), 2])?;
+        let values = dispatch_number!(fill(values.datum_type())(&values, &default, &cells))?;
+        let mut empty = vec![false; rows];
+        for cell in cells.iter().filter(|cell| cell.value.is_none()) {
+            empty[cell.row as usize] = true;
         }
-        let filled = tensor1(&filled).into_shape(&[filled.len() / 2, 2])?;
-        let values = dispatch_number!(fill(values.datum_type())(&values, &default, &rows))?;
-        let empty: Vec<bool> = rows.iter().map(|row| row.is_empty()).collect();
         Ok(tvec!(filled.into_tvalue(), values.into_tvalue(), tensor1(&empty).into_tvalue()))
     }
 }
 
-fn fill<T: Datum + Copy>(values: &Tensor, default: &Tensor, rows: &Rows) -> TractResult<Tensor> {
+/// An element of the output.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Cell {
+    row: i64,
+    column: i64,
+    /// The number of the value, or the default.
+    value: Option<usize>,
+}
+
+/// The elements of the output, in ascending order.
+fn cells(coordinates: &Tensor, rows: usize) -> TractResult<Vec<Cell>> {
+    let coordinates = coordinates.try_as_plain_ram()?;
+    let pairs = coordinates.as_slice::<i64>()?.as_chunks::<2>().0;
+    let mut cells: Vec<Cell> = vec![];
+    for (number, &[row, column]) in pairs.iter().enumerate() {
+        ensure!(
+            (0..rows as i64).contains(&row),
+            "SparseFillEmptyRows: indices[{number}, 0] is {row}, but must be in [0, {rows})"
+        );
+        cells.push(Cell { row, column, value: Some(number) });
+    }
+    let full: HashSet<i64> = cells.iter().map(|cell| cell.row).collect();
+    let empty = (0..rows as i64).filter(|row| !full.contains(row));
+    cells.extend(empty.map(|row| Cell { row, column: 0, value: None }));
+    cells.sort_unstable();
+    Ok(cells)
+}
+
+fn fill<T: Datum + Copy>(values: &Tensor, default: &Tensor, cells: &[Cell]) -> TractResult<Tensor> {
     let (values, default) = (values.try_as_plain_ram()?, default.try_as_plain_ram()?);
     let values = values.as_slice::<T>()?;
     let default = *default.as_slice::<T>()?.first().context("default_value is empty")?;
-    let row = |row: &Vec<(i64, usize)>| -> Vec<T> {
-        match &**row {
-            [] => vec![default],
-            row => row.iter().map(|(_, number)| values[*number]).collect(),
-        }
-    };
-    Ok(tensor1(&rows.iter().flat_map(row).collect::<Vec<T>>()))
+    let value = |cell: &Cell| cell.value.map_or(default, |number| values[number]);
+    Ok(tensor1(&cells.iter().map(value).collect::<Vec<T>>()))
 }
 
 impl TypedOp for SparseFillEmptyRows {

@@ -184,7 +184,7 @@ fn space_to_batch(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 }
 
 /// Multiplies a size by a number.
-fn multiply(dim: &TDim, by: &TDim) -> TractResult<TDim> {
+pub(super) fn multiply(dim: &TDim, by: &TDim) -> TractResult<TDim> {
     if let (Some(size), Some(by)) = (dim.as_i64(), by.as_i64()) {
         let product = size.checked_mul(by);
         return Ok(product.with_context(|| format!("{size} times {by} is too large"))?.to_dim());

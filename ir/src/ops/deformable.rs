@@ -5,6 +5,7 @@ use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::einsum::EinSum;
 
 use super::chain::Chain;
+use super::common::FAR;
 use super::convolution::{AutoPad, Window};
 use crate::operators::deformable::{Axis, DeformableWindows, Pad};
 use crate::registry::Registry;
@@ -33,17 +34,23 @@ fn deformable_convolution(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
         (ctx.attribute_or("group", 1usize)?, ctx.attribute_or("deformable_group", 1usize)?);
     let channels = filters[1].checked_mul(group).context("there are too many channels")?;
     ensure!(
-        group > 0 && filters[0] % group == 0 && groups > 0 && channels % groups == 0,
+        group > 0
+            && filters[0].is_multiple_of(group)
+            && groups > 0
+            && channels.is_multiple_of(groups),
         "group is {group} and deformable_group {groups}, but they must divide {} outputs and {channels} channels",
         filters[0]
     );
     ctx.equal(&shapes[0][1], &channels.to_dim(), "has weights for each channel")?;
     let window = Window::new(ctx, &filters[2..])?;
-    let elements = filters[2].checked_mul(filters[3]).context("the kernel is too large")?;
+    // Two offsets for each element of a window, in each group.
+    let elements = filters[2].checked_mul(filters[3]).and_then(|it| it.checked_mul(groups));
+    let elements = elements.filter(|elements| *elements <= FAR as usize);
+    let elements = elements.context("the kernel is too large")?;
     for (shape, numbers) in
         shapes[1..2].iter().map(|it| (it, 2)).chain(shapes[3..].iter().map(|it| (it, 1)))
     {
-        let numbers = groups.saturating_mul(elements).saturating_mul(numbers).to_dim();
+        let numbers = (elements * numbers).to_dim();
         let expected = [shapes[0][0].clone(), numbers, shapes[1][2].clone(), shapes[1][3].clone()];
         ctx.equal_shapes(&expected, shape, None, "has offsets and factors for each window")?;
     }

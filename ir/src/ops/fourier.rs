@@ -193,6 +193,9 @@ fn half(size: &TDim) -> TDim {
     (size.clone() / 2 + 1).simplify()
 }
 
+/// The most elements of an inverse transform to real numbers. A constant has half as many.
+const MOST_INVERSE: usize = 1 << 24;
+
 /// The sums of the inverse transform along an axis to real numbers, from the first half.
 ///
 /// The other half would add the conjugates: the real parts of the first half are taken twice, except for those
@@ -207,7 +210,10 @@ pub(super) fn real_inverse(
     let size = size.to_usize().with_context(|| {
         format!("the output has size {size} on axis {axis}, but that must be a number: give the inputs sizes")
     })?;
-    ensure!(size > 0, "the output would have size 0 on axis {axis}, but must have 1 or more");
+    ensure!(
+        (1..=MOST_INVERSE).contains(&size),
+        "the output would have size {size} on axis {axis}, but must have one in [1, {MOST_INVERSE}]"
+    );
     let half = size / 2 + 1;
     let data = with_size(ctx, "half", data, *axis, &half.to_dim())?;
     let rank = ctx.shape_of(data)?.len();

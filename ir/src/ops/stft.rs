@@ -1,12 +1,14 @@
 //! Short-time Fourier transforms: those of the frames of a signal.
 
 use tract_core::internal::*;
+use tract_core::num_traits::Zero;
 use tract_core::ops::array::MultiBroadcastTo;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::{Iff, comp_eq};
 use tract_core::ops::math::{div, mul};
 
+use super::blocks::multiply;
 use super::chain::Chain;
 use super::common::FAR;
 use super::fourier::{Signal, divided, real_inverse, real_transformed, with_size};
@@ -93,12 +95,19 @@ fn istft(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.equal(&shape[rank - 3], &half.to_dim(), "has frames of frame_size")?;
     let (center, normalized): (bool, bool) =
         (ctx.attribute("center")?, ctx.attribute("normalized")?);
-    let total = ((shape[rank - 2].clone() - 1) * slide.step + slide.size).simplify();
+    let frames = &shape[rank - 2];
+    ensure!(!frames.is_zero(), "the data has shape {shape:?}, but must have a frame or more");
+    let between = multiply(&(frames.clone() - 1), &slide.step.to_dim())?;
+    let total = (between + slide.size).simplify();
     let cut = if center { slide.size / 2 } else { 0 };
     let mut length = total.clone() - 2 * cut;
     if ctx.input_count() == 5 {
         ctx.expect_one_element(4, "signal_length")?;
         length = ctx.sizes(4, "signal_length")?[0].clone();
+        ensure!(
+            length.as_i64().is_none_or(|length| length <= FAR),
+            "signal_length is {length}, but must be in [0, {FAR}]"
+        );
     }
     let data = ctx.input(0)?;
     let output = ctx.in_single("", data, |ctx, suffix, data| {

@@ -62,9 +62,10 @@ impl Slide {
         let starts = ctx.change_axes("starts", starts, [AxisOp::Add(1)])?;
         let step = ctx.scalar("step", self.step as f64, DatumType::I64, 2)?;
         let starts = ctx.wire("starts", mul(), &[starts, step])?;
-        let elements: Vec<i64> = (0..self.size).map(|it| (it * self.rate) as i64).collect();
-        let elements = tensor1(&elements).into_shape(&[1, self.size])?;
-        let elements = ctx.add_const("elements", elements)?;
+        let elements = ctx.positions("elements", &self.size.to_dim())?;
+        let elements = ctx.change_axes("elements", elements, [AxisOp::Add(0)])?;
+        let rate = ctx.scalar("rate", self.rate as f64, DatumType::I64, 2)?;
+        let elements = ctx.wire("elements", mul(), &[elements, rate])?;
         let indices = ctx.wire("indices", add(), &[starts, elements])?;
         let gather = gather(ctx, GatherRevision::V1, axis);
         ctx.wire(suffix, gather, &[data, indices])
@@ -172,9 +173,12 @@ fn col2im_axes(ctx: &LayerContext) -> TractResult<[Axis<TDim>; 2]> {
 fn col2im_of_sizes(ctx: &mut LayerContext, shape: &[TDim]) -> TractResult<OverlapAdd> {
     let (image, kernel) = (ctx.sizes(1, "output_size")?, ctx.integers(2, "kernel_size")?);
     ensure!(
-        image.len() == 2 && kernel.len() == 2 && kernel.iter().all(|size| (1..=FAR).contains(size)),
-        "output_size and kernel_size are {image:?} and {kernel:?}, but must be two numbers, and those of \
-         kernel_size 1 or more"
+        image.len() == 2
+            && image.iter().all(|size| size.as_i64().is_none_or(|size| size <= FAR))
+            && kernel.len() == 2
+            && kernel.iter().all(|size| (1..=FAR).contains(size)),
+        "output_size and kernel_size are {image:?} and {kernel:?}, but must be two numbers, {FAR} or less, and \
+         those of kernel_size 1 or more"
     );
     let mut axes = col2im_axes(ctx)?;
     let mut windows = 1.to_dim();
@@ -182,7 +186,7 @@ fn col2im_of_sizes(ctx: &mut LayerContext, shape: &[TDim]) -> TractResult<Overla
         axis.size = size as usize;
         axis.dim = dim;
         let slide = Slide { size: axis.size, step: axis.step, rate: axis.rate };
-        windows = windows * slide.count(&(axis.dim.clone() + axis.before + axis.after))?;
+        windows *= slide.count(&(axis.dim.clone() + axis.before + axis.after))?;
     }
     ctx.equal(&shape[shape.len() - 1], &windows, "adds windows of an image of output_size")?;
     let elements = axes[0].size.checked_mul(axes[1].size);
