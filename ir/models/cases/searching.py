@@ -1,4 +1,4 @@
-"""Unique, Bucketize, SearchSorted, Eye, RandomUniform."""
+"""Unique, Bucketize, SearchSorted, Eye, RandomUniform, Multinomial."""
 
 from framework import *
 
@@ -144,4 +144,26 @@ case(
         make("RandomUniform-8", axes(2, 3), least, const(i32([100])), output_type="i32", global_seed=80, op_seed=100),
         make("RandomUniform-8", axes(0, 3), low, scalar(2, np.float32), output_type="f32", global_seed=1, op_seed=0),
     ],
+)
+# Where only one class can come.
+case(
+    "multinomial",
+    "certain",
+    [f32([[0, 2, 0], [0, 0, 0.5]])],
+    lambda x: [
+        make("Multinomial-13", x, const(i32(3)), convert_type="i32", with_replacement=True, log_probs=False),
+        make("Multinomial-13", x, const(i64([1])), convert_type="i64", with_replacement=False, log_probs=False),
+    ],
+    lambda x: [i32([[1, 1, 1], [2, 2, 2]]), i64([[1], [2]])],
+    shapes=["?,3"],
+)
+case(
+    "multinomial",
+    "logarithms",
+    [f32([[-np.inf, 3, -np.inf]])],
+    lambda x: [
+        make("Multinomial-13", x, const(i32(2)), convert_type="i32", with_replacement=True, log_probs=True),
+        make("Multinomial-13", x, const(i32(1)), convert_type="i32", with_replacement=False, log_probs=True),
+    ],
+    lambda x: [i32([[1, 1]]), i32([[1]])],
 )

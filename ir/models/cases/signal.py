@@ -297,20 +297,3 @@ case(
     shapes=["?,8,?"],
     more=[[spread(1, 8, 6)]],
 )
-case(
-    "col2im",
-    "sizes_are_inputs",
-    [spread(2, 8, 6), i64([3, 4]), i64([2, 2])],
-    lambda x, image, kernel: make(
-        "Col2Im-15",
-        x,
-        image,
-        kernel,
-        strides=[1, 1],
-        dilations=[1, 1],
-        pads_begin=[0, 0],
-        pads_end=[0, 0],
-    ),
-    lambda x, image, kernel: col2im(x, image, kernel),
-    more=[[spread(2, 8, 6), i64([2, 6]), i64([1, 4])]],
-)

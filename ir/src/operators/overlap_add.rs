@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 
 use super::scatter::Number;
-use super::{check_volume, dispatch_number, integers, set_symbols};
+use super::{check_volume, dispatch_number, set_symbols};
 
 /// How windows slide along an axis of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -20,11 +20,11 @@ pub(crate) struct Axis<D> {
     pub dim: D,
 }
 
-impl<D> Axis<D> {
-    /// The same windows on another image.
-    fn on<E>(&self, size: usize, dim: E) -> Axis<E> {
-        let Axis { step, rate, before, after, .. } = *self;
-        Axis { size, step, rate, before, after, dim }
+impl Axis<TDim> {
+    fn with_values(&self, symbols: &SymbolValues) -> TractResult<Axis<usize>> {
+        let Axis { size, step, rate, before, after, .. } = *self;
+        let dim = self.dim.eval(symbols).to_usize()?;
+        Ok(Axis { size, step, rate, before, after, dim })
     }
 }
 
@@ -44,36 +44,6 @@ impl Axis<usize> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct OverlapAdd {
     pub axes: [Axis<TDim>; 2],
-    /// Given if the sizes are inputs: those of the image and of a window. This is the number of channels, and it
-    /// and the sizes of the image are symbols that only this node has.
-    pub channels: Option<TDim>,
-}
-
-impl OverlapAdd {
-    /// The axes with their sizes, when the model runs.
-    fn known_axes(
-        &self,
-        inputs: &[TValue],
-        symbols: &SymbolValues,
-    ) -> TractResult<[Axis<usize>; 2]> {
-        let [height, width] = &self.axes;
-        if self.channels.is_none() {
-            let known = |axis: &Axis<TDim>| -> TractResult<Axis<usize>> {
-                Ok(axis.on(axis.size, axis.dim.eval(symbols).to_usize()?))
-            };
-            return Ok([known(height)?, known(width)?]);
-        }
-        let sizes = |input: &TValue| -> TractResult<[usize; 2]> {
-            let sizes = integers(input, symbols)?;
-            let sizes: Option<Vec<_>> =
-                sizes.into_iter().map(|it| usize::try_from(it).ok()).collect();
-            let sizes = sizes.and_then(|sizes| sizes.try_into().ok());
-            sizes.context("OverlapAdd: the sizes must be two numbers, 0 or more")
-        };
-        let [_, image, window] = inputs else { bail!("OverlapAdd: the sizes are missing") };
-        let (image, window) = (sizes(image)?, sizes(window)?);
-        Ok([height.on(window[0], image[0]), width.on(window[1], image[1])])
-    }
 }
 
 impl Op for OverlapAdd {
@@ -85,10 +55,6 @@ impl Op for OverlapAdd {
         Ok(self.axes.iter().map(|axis| format!("{axis:?}")).collect())
     }
 
-    fn mints_runtime_symbols(&self) -> bool {
-        self.channels.is_some()
-    }
-
     op_as_typed_op!();
 }
 
@@ -96,8 +62,9 @@ impl EvalOp for OverlapAdd {
     op_out_of_plan!();
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        let axes = self.known_axes(&inputs, ctx.symbols)?;
-        let input = &inputs[0];
+        let input = args_1!(inputs);
+        let [height, width] = &self.axes;
+        let axes = [height.with_values(ctx.symbols)?, width.with_values(ctx.symbols)?];
         let &[batch, channels, count] = input.shape() else {
             bail!("OverlapAdd: the input has shape {:?}, but must have rank 3", input.shape())
         };
@@ -117,7 +84,7 @@ impl EvalOp for OverlapAdd {
         check_volume("OverlapAdd", &shape)?;
         let dt = input.datum_type();
         let mut output = Tensor::zero_dt(dt, &shape)?;
-        dispatch_number!(overlap_add(dt)(&axes, input, &mut output, [down, right]))?;
+        dispatch_number!(overlap_add(dt)(&axes, &input, &mut output, [down, right]))?;
         Ok(tvec!(output.into_tvalue()))
     }
 }
@@ -170,19 +137,15 @@ impl TypedOp for OverlapAdd {
             bail!("OverlapAdd: the input has shape {shape:?}, but must have rank 3")
         };
         let elements = self.axes[0].size * self.axes[1].size;
-        let channels = match &self.channels {
-            Some(channels) => channels.clone(),
-            None => channels.clone() / elements,
-        };
         let [height, width] = self.axes.each_ref().map(|axis| axis.dim.clone());
-        Ok(tvec!(inputs[0].datum_type.fact([batch.clone(), channels, height, width])))
+        let shape = [batch.clone(), channels.clone() / elements, height, width];
+        Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }
 
     set_symbols!(|op, values| {
         let mut op = op.clone();
-        let dims = op.axes.iter_mut().map(|axis| &mut axis.dim).chain(&mut op.channels);
-        for dim in dims {
-            *dim = dim.substitute_all(values)?;
+        for axis in &mut op.axes {
+            axis.dim = axis.dim.substitute_all(values)?;
         }
         op
     });
@@ -199,7 +162,7 @@ mod tests {
     }
 
     fn run(axes: [Axis<TDim>; 2], input: &Tensor) -> TractResult<Tensor> {
-        let op = OverlapAdd { axes, channels: None };
+        let op = OverlapAdd { axes };
         let inputs = tvec!(input.clone().into_tvalue());
         Ok(op.eval(&EvalContext::out_of_plan(), inputs)?[0].clone().into_tensor())
     }

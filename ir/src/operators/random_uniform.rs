@@ -11,8 +11,8 @@ use super::{check_volume, set_symbols, substituted};
 /// other ones.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct RandomUniform {
-    pub global_seed: u64,
-    pub op_seed: u64,
+    /// `global_seed` and `op_seed`.
+    pub seeds: [u64; 2],
     pub shape: TVec<TDim>,
 }
 
@@ -22,7 +22,7 @@ impl Op for RandomUniform {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("seeds: {}, {}", self.global_seed, self.op_seed)])
+        Ok(vec![format!("seeds: {:?}", self.seeds)])
     }
 
     op_as_typed_op!();
@@ -32,10 +32,9 @@ impl EvalOp for RandomUniform {
     not_out_of_plan!();
 
     fn state(&self, _ctx: &EvalContext) -> TractResult<Option<Box<dyn OpState>>> {
-        let seeds = [self.global_seed, self.op_seed];
         // Each of the standard library's states has other keys.
         let random = || RandomState::new().hash_one(0);
-        let [key, counter] = if seeds == [0; 2] { [random(), random()] } else { seeds };
+        let [key, counter] = if self.seeds == [0; 2] { [random(), random()] } else { self.seeds };
         Ok(Some(Box::new(Generator { key, counter, number: 0 })))
     }
 }

@@ -1,19 +1,22 @@
 //! Operations that make tensors from sizes.
 
 use tract_core::internal::*;
-use tract_core::ops::array::MultiBroadcastTo;
+use tract_core::ops::array::{CumSum, MultiBroadcastTo, Slice};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::comp_eq;
-use tract_core::ops::math::add;
+use tract_core::ops::math::{add, exp, ln, mul, neg, sub};
 
 use crate::operators::random_uniform::RandomUniform;
+use crate::operators::search_sorted::SearchSorted;
+use crate::operators::top_k::TopK;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Eye", 9, eye);
     registry.add("RandomUniform", 8, random_uniform);
+    registry.add("Multinomial", 13, multinomial);
 }
 
 /// **Eye-9**: matrices with ones on a diagonal, and zeros elsewhere. A `diagonal_index` above 0 means one above
@@ -53,10 +56,11 @@ fn eye(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// sequence. It goes on from run to run of a state. If both seeds are 0, it is another one for each state.
 fn random_uniform(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
+    let seeds = seeds(ctx)?;
     let words = [("tensorflow", true), ("pytorch", false)];
     ensure!(
-        ctx.attribute_among("alignment", &words, Some(true))?,
-        "attribute alignment is pytorch, which is not supported: it must be tensorflow"
+        ctx.attribute_among("alignment", &words, Some(true))? || seeds == [0; 2],
+        "attribute alignment is pytorch, which is not supported with a seed: it must be tensorflow"
     );
     let dt: DatumType = ctx.attribute("output_type")?;
     let types = [DatumType::F16, DatumType::F32, DatumType::F64, DatumType::I32, DatumType::I64];
@@ -64,8 +68,6 @@ fn random_uniform(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         types.contains(&dt),
         "attribute output_type is {dt:?}, but must be one of f16, f32, f64, i32, i64"
     );
-    let seed = |name: &str| -> TractResult<u64> { Ok(ctx.attribute_or(name, 0i64)? as u64) };
-    let (global_seed, op_seed) = (seed("global_seed")?, seed("op_seed")?);
     let shape = ctx.sizes(0, "shape")?;
     let mut bounds = tvec![];
     for (input, name) in [(1, "minval"), (2, "maxval")] {
@@ -74,5 +76,55 @@ fn random_uniform(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let bound = ctx.number_input(input)?;
         bounds.push(ctx.cast(name, bound, dt)?);
     }
-    ctx.finish(RandomUniform { global_seed, op_seed, shape }, &bounds)
+    ctx.finish(RandomUniform { seeds, shape }, &bounds)
+}
+
+/// The seeds that the attributes say: `global_seed` and `op_seed`.
+fn seeds(ctx: &LayerContext) -> TractResult<[u64; 2]> {
+    let seed = |name| TractResult::Ok(ctx.attribute_or(name, 0usize)? as u64);
+    Ok([seed("global_seed")?, seed("op_seed")?])
+}
+
+/// **Multinomial-13**: classes, each with its probability, or with `log_probs` with the exponential of its logit.
+/// Without replacement each comes once. OpenVINO has other numbers for the same seeds, those of its C++ library.
+fn multinomial(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    ctx.expect_floats(0, "probs")?;
+    ctx.expect_one_element(1, "num_samples")?;
+    let dt = ctx.index_type("convert_type", DatumType::I32)?;
+    let (with_replacement, logarithms): (bool, bool) =
+        (ctx.attribute("with_replacement")?, ctx.attribute("log_probs")?);
+    let seeds = seeds(ctx)?;
+    let samples = ctx.sizes(1, "num_samples")?[0].clone();
+    let shape = ctx.shape(0)?;
+    ensure!(shape.len() == 2, "input 0 (probs) has rank {}, but must have rank 2", shape.len());
+    let input = ctx.input(0)?;
+    let input = ctx.cast("single", input, DatumType::F32)?;
+    let random = |ctx: &mut LayerContext, count: &TDim| {
+        let bounds = [ctx.add_const("low", tensor0(0f32))?, ctx.add_const("high", tensor0(1f32))?];
+        let shape = tvec![shape[0].clone(), count.clone()];
+        ctx.wire("random", RandomUniform { seeds, shape }, &bounds)
+    };
+    let classes = if with_replacement {
+        let probabilities = if logarithms { ctx.wire("exp", exp(), &[input])? } else { input };
+        let cumulated = CumSum { axis: 1, exclusive: false, reverse: false };
+        let cumulated = ctx.wire("cumulated", cumulated, &[probabilities])?;
+        let (start, end) = (shape[1].clone() - 1, shape[1].clone());
+        let total = ctx.wire("total", Slice { axis: 1, start, end }, &[cumulated])?;
+        let numbers = random(ctx, &samples)?;
+        let numbers = ctx.wire("numbers", mul(), &[numbers, total])?;
+        ctx.wire("classes", SearchSorted { right: true }, &[cumulated, numbers])?
+    } else {
+        // The greatest of the logits with Gumbel noise are classes without replacement.
+        let logits = if logarithms { input } else { ctx.wire("logits", ln(), &[input])? };
+        let numbers = random(ctx, &shape[1])?;
+        let logarithms = ctx.wire("ln", ln(), &[numbers])?;
+        let exponential = ctx.wire("exponential", neg(), &[logarithms])?;
+        let noise = ctx.wire("noise", ln(), &[exponential])?;
+        let keys = ctx.wire("keys", sub(), &[logits, noise])?;
+        let op =
+            TopK { axis: 1, greatest: true, by_position: false, k: samples, k_is_input: false };
+        ctx.wire_all("classes", op, &[keys])?[1]
+    };
+    Ok(tvec!(ctx.cast("", classes, dt)?))
 }

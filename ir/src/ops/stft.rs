@@ -140,7 +140,7 @@ fn overlapped(
     let one = Axis { size: 1, step: 1, rate: 1, before: 0, after: 0, dim: 1.to_dim() };
     let along = Axis { size: slide.size, step: slide.step, dim: total.clone(), ..one.clone() };
     let add_up = |ctx: &mut LayerContext, name: &str, frames: OutletId| {
-        let op = OverlapAdd { axes: [one.clone(), along.clone()], channels: None };
+        let op = OverlapAdd { axes: [one.clone(), along.clone()] };
         let sum = ctx.wire("overlap", op, &[frames])?;
         ctx.change_axes(name, sum, [AxisOp::Rm(1), AxisOp::Rm(1)])
     };

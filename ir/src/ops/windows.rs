@@ -140,37 +140,35 @@ fn same_pads(dim: &TDim, slide: &Slide, lower: bool) -> TractResult<[TDim; 2]> {
 fn col2im(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     ctx.expect_numbers(0, "data")?;
-    ctx.expect_integers(1, "output_size")?;
-    ctx.expect_integers(2, "kernel_size")?;
     let shape = ctx.shape(0)?;
+    let ([channels, count] | [_, channels, count]) = &*shape else {
+        bail!("the data has rank {}, but must have rank 2 or 3", shape.len())
+    };
+    let batched = shape.len() == 3;
+    let axes = col2im_axes(ctx)?;
+    let elements = axes[0].size.checked_mul(axes[1].size).context("kernel_size is too large")?;
     ensure!(
-        [2, 3].contains(&shape.len()),
-        "the data has shape {shape:?}, but must have rank 2 or 3"
+        channels.as_i64().is_none_or(|channels| channels % elements as i64 == 0),
+        "the data has shape {shape:?}, which are not windows of {elements} elements"
     );
-    let known = ctx.constant_opt(1)?.is_some() && ctx.constant_opt(2)?.is_some();
-    let op = if known { col2im_of_sizes(ctx, &shape)? } else { col2im_of_inputs(ctx)? };
-    let batch = (shape.len() == 2).then_some(AxisOp::Add(0));
-    let data = ctx.number_input(0)?;
-    let mut inputs = tvec![ctx.change_axes("batch", data, batch)?];
-    if !known {
-        inputs.extend([ctx.number_input(1)?, ctx.number_input(2)?]);
+    let mut windows = 1.to_dim();
+    for Axis { size, step, rate, before, after, dim } in &axes {
+        let slide = Slide { size: *size, step: *step, rate: *rate };
+        windows *= slide.count(&(dim.clone() + *before + *after))?;
     }
-    let sum = ctx.wire(if shape.len() == 3 { "" } else { "image" }, op, &inputs)?;
-    let batch = (shape.len() == 2).then_some(AxisOp::Rm(0));
-    Ok(tvec!(ctx.change_axes("", sum, batch)?))
+    ctx.equal(count, &windows, "adds windows of an image of output_size")?;
+    let data = ctx.number_input(0)?;
+    let output = ctx.in_single("", data, |ctx, suffix, data| {
+        let data = ctx.change_axes("batch", data, (!batched).then_some(AxisOp::Add(0)))?;
+        let name = if batched { suffix } else { "image" };
+        let image = ctx.wire(name, OverlapAdd { axes }, &[data])?;
+        ctx.change_axes(suffix, image, (!batched).then_some(AxisOp::Rm(0)))
+    })?;
+    Ok(tvec!(output))
 }
 
-/// How windows slide along the two axes, as the attributes of Col2Im say.
+/// How the windows of Col2Im slide along the two axes.
 fn col2im_axes(ctx: &LayerContext) -> TractResult<[Axis<TDim>; 2]> {
-    let (steps, rates) = (pair(ctx, "strides", 1, Some(1))?, pair(ctx, "dilations", 1, Some(1))?);
-    let (begin, end) = (pair(ctx, "pads_begin", 0, Some(0))?, pair(ctx, "pads_end", 0, Some(0))?);
-    Ok([0, 1].map(|axis: usize| {
-        let (step, rate) = (steps[axis], rates[axis]);
-        Axis { size: 1, step, rate, before: begin[axis], after: end[axis], dim: 1.to_dim() }
-    }))
-}
-
-fn col2im_of_sizes(ctx: &mut LayerContext, shape: &[TDim]) -> TractResult<OverlapAdd> {
     let (image, kernel) = (ctx.sizes(1, "output_size")?, ctx.integers(2, "kernel_size")?);
     ensure!(
         image.len() == 2
@@ -180,33 +178,14 @@ fn col2im_of_sizes(ctx: &mut LayerContext, shape: &[TDim]) -> TractResult<Overla
         "output_size and kernel_size are {image:?} and {kernel:?}, but must be two numbers, {FAR} or less, and \
          those of kernel_size 1 or more"
     );
-    let mut axes = col2im_axes(ctx)?;
-    let mut windows = 1.to_dim();
-    for ((axis, size), dim) in axes.iter_mut().zip(kernel).zip(image) {
-        axis.size = size as usize;
-        axis.dim = dim;
-        let slide = Slide { size: axis.size, step: axis.step, rate: axis.rate };
-        windows *= slide.count(&(axis.dim.clone() + axis.before + axis.after))?;
-    }
-    ctx.equal(&shape[shape.len() - 1], &windows, "adds windows of an image of output_size")?;
-    let elements = axes[0].size.checked_mul(axes[1].size);
-    let channels = &shape[shape.len() - 2];
-    ensure!(
-        elements
-            .is_some_and(|elements| channels.as_i64().is_none_or(|it| it % elements as i64 == 0)),
-        "the data has shape {shape:?}, which are not windows of {} times {} elements",
-        axes[0].size,
-        axes[1].size
-    );
-    Ok(OverlapAdd { axes, channels: None })
-}
-
-/// Where the sizes are only known when the model runs.
-fn col2im_of_inputs(ctx: &mut LayerContext) -> TractResult<OverlapAdd> {
-    let mut axes = col2im_axes(ctx)?;
-    for axis in &mut axes {
-        axis.dim = ctx.size_at_run_time("image")?.to_dim();
-    }
-    let channels = Some(ctx.size_at_run_time("channels")?.to_dim());
-    Ok(OverlapAdd { axes, channels })
+    let (steps, rates) = (pair(ctx, "strides", 1, Some(1))?, pair(ctx, "dilations", 1, Some(1))?);
+    let (begin, end) = (pair(ctx, "pads_begin", 0, Some(0))?, pair(ctx, "pads_end", 0, Some(0))?);
+    Ok([0, 1].map(|axis: usize| Axis {
+        size: kernel[axis] as usize,
+        step: steps[axis],
+        rate: rates[axis],
+        before: begin[axis],
+        after: end[axis],
+        dim: image[axis].clone(),
+    }))
 }
