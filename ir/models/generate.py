@@ -54,6 +54,12 @@ FAMILIES = [
     "control",
     "quantize",
     "run_time",
+    "signal",
+    "searching",
+    "embedding",
+    "decoding",
+    "deformable",
+    "color",
 ]
 
 

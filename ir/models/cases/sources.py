@@ -509,3 +509,15 @@ join("const", "f8", "f8e4m3", "f8e5m2", "f8_special")
 join("convert", "types", "from_f32", "to_unsigned", "to_boolean", "from_integers")
 join("convert", "half", "f16", "to_f16_rounds_to_even")
 join("parameter", "types", "types", "wide_types", "rank_0")
+several(
+    "convert_promote_types",
+    "types",
+    [u8([1, 255]), i32([-1]), f16([2.5]), i64([3])],
+    [
+        (
+            lambda a, b, c, d, x=x, y=y: make("ConvertPromoteTypes-14", [a, b, c, d][x], [a, b, c, d][y], promote_unsafe=True),
+            lambda a, b, c, d, x=x, y=y, t=t: [[a, b, c, d][x].astype(t), [a, b, c, d][y].astype(t)],
+        )
+        for x, y, t in [(0, 1, np.int32), (2, 3, np.float16), (3, 0, np.int64)]
+    ],
+)

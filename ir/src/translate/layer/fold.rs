@@ -13,7 +13,7 @@ use crate::weights::datum_type;
 const MOST_FOLDED: usize = 1 << 24;
 
 /// Operations whose results do not depend on their inputs alone.
-const NEVER_FOLDED: [&str; 2] = ["ReadValue", "Assign"];
+const NEVER_FOLDED: [&str; 4] = ["ReadValue", "Assign", "RandomUniform", "Multinomial"];
 
 /// The most elements of a constant that is computed from this number of elements.
 fn most_elements(elements: usize) -> usize {
