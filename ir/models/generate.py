@@ -46,6 +46,7 @@ FAMILIES = [
     "interpolate",
     "recurrent",
     "quantize",
+    "detection",
 ]
 
 

@@ -6,6 +6,7 @@ pub(crate) mod adaptive_pool;
 pub(crate) mod addressing;
 pub(crate) mod arithmetic;
 pub(crate) mod control;
+pub(crate) mod detection;
 pub(crate) mod equal_shape;
 pub(crate) mod fake_quantize;
 pub(crate) mod gather_elements;

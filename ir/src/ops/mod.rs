@@ -8,6 +8,7 @@ mod common;
 mod concat;
 mod control;
 mod convolution;
+mod detection;
 mod elementwise;
 mod indexing;
 mod interpolate;
@@ -50,4 +51,5 @@ pub(crate) fn register_all(registry: &mut Registry) {
     control::register(registry);
     state::register(registry);
     quantize::register(registry);
+    detection::register(registry);
 }
