@@ -29,8 +29,8 @@ pub(crate) enum Aligned {
     HalfPixel,
 }
 
-/// The most samples of a part along an axis.
-pub(crate) const MOST_SAMPLES: usize = 1 << 12;
+/// The most samples of a region along an axis.
+const MOST_SAMPLES: usize = 1 << 16;
 
 /// The samples of the parts of an axis of a region: none where they are outside of the data.
 struct Samples {
@@ -57,9 +57,9 @@ impl RoiAlign {
         let of_part =
             if self.sampling_ratio == 0 { part.ceil() } else { self.sampling_ratio as f32 };
         ensure!(
-            of_part <= MOST_SAMPLES as f32,
-            "ROIAlign: a region from {start} to {end} has {of_part} samples of a part, but the most are \
-             {MOST_SAMPLES}"
+            of_part * parts as f32 <= MOST_SAMPLES as f32,
+            "ROIAlign: a region from {start} to {end} has {of_part} samples in each of {parts} parts, but the \
+             most of all are {MOST_SAMPLES}"
         );
         let step = part / of_part;
         let count = of_part.max(0.) as usize;

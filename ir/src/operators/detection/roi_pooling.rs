@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn regions_outside_and_without_end() {
         assert_eq!(spans(0., 2., 2, 4), [0..2, 1..3]);
-        assert_eq!(spans(3., 1., 1, 4), [3..4]);
+        assert_eq!(spans(3., 1., 2, 4), [3..4, 3..4]);
         assert!(spans(9., 12., 2, 4).iter().all(|span| span.is_empty()));
         for corner in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX] {
             assert!(spans(corner, 1., 2, 4).iter().all(|span| span.end <= 4));

@@ -3,7 +3,7 @@
 use tract_core::internal::*;
 
 use crate::operators::detection::psroi_pooling::{self, PsroiPooling};
-use crate::operators::detection::roi_align::{Aligned, MOST_SAMPLES, RoiAlign};
+use crate::operators::detection::roi_align::{Aligned, RoiAlign};
 use crate::operators::detection::roi_pooling::{Method, RoiPooling};
 use crate::translate::LayerContext;
 
@@ -47,14 +47,9 @@ pub(super) fn roi_align(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         9.. => ctx.attribute_among("aligned_mode", &aligned_modes, Some(Aligned::Asymmetric))?,
         _ => Aligned::Asymmetric,
     };
-    let sampling_ratio = ctx.attribute("sampling_ratio")?;
-    ensure!(
-        sampling_ratio <= MOST_SAMPLES,
-        "attribute sampling_ratio is {sampling_ratio}, but must be in [0, {MOST_SAMPLES}]"
-    );
     let op = RoiAlign {
         pooled: check_pooled([ctx.attribute("pooled_h")?, ctx.attribute("pooled_w")?])?,
-        sampling_ratio,
+        sampling_ratio: ctx.attribute("sampling_ratio")?,
         spatial_scale: ctx.attribute("spatial_scale")?,
         greatest: ctx.attribute_among("mode", &[("avg", false), ("max", true)], None)?,
         aligned,
