@@ -1,5 +1,5 @@
 """NonMaxSuppression, PriorBox, PriorBoxClustered, DetectionOutput, RegionYolo, ReorgYolo, ROIAlign,
-ROIPooling, PSROIPooling, Proposal, MulticlassNms, MatrixNms."""
+ROIPooling, PSROIPooling, Proposal, MulticlassNms, MatrixNms, GenerateProposals, ExperimentalDetectron*."""
 
 from framework import *
 
@@ -685,4 +685,119 @@ case(
     matrix(sort_result_type="classid"),
     shapes=["?,?,4", "?,?,?"],
     more=[[boxes(5), scores(1, 2, 5, seed=2)]],
+)
+
+# --- GenerateProposals, ExperimentalDetectron* ----------------------------------------------------
+
+GENERATE = dict(min_size=2.0, nms_threshold=0.6, pre_nms_count=20, post_nms_count=5)
+
+
+def anchors(height, width):
+    """Two boxes around each cell: `[height, width, 2, 4]`."""
+    y, x = np.mgrid[:height, :width] * 4.0 + 2
+    center = np.stack([x, y, x, y], -1)[:, :, None]
+    return f32(center + f32([[-3, -2, 3, 2], [-4, -5, 4, 5]]))
+
+
+def generated(batches, height, width, seed=0):
+    deltas = spread(batches, 8, height, width, seed=seed) / 8
+    return [anchors(height, width), deltas, scores(batches, 2, height, width, seed=seed)]
+
+
+case(
+    "generate_proposals",
+    "two_images",
+    [f32([[12, 16, 1], [10, 14, 1.5]]), *generated(2, 3, 4)],
+    lambda *inputs: [
+        make(
+            "GenerateProposals-9",
+            *inputs,
+            **GENERATE,
+            normalized=normalized,
+            nms_eta=1.0,
+            roi_num_type="i32" if normalized else "i64",
+        )
+        for normalized in (True, False)
+    ],
+)
+case(
+    "generate_proposals",
+    "open_dimensions",
+    [f32([[12, 16, 1, 2]]), *generated(1, 3, 4)],
+    op("GenerateProposals-9", **GENERATE, normalized=True, nms_eta=1.0, roi_num_type="i64"),
+    shapes=["?,4", "?,?,2,4", "?,8,?,?", "?,2,?,?"],
+    more=[[f32([[8, 8, 1, 1]] * 2), *generated(2, 2, 2, seed=3)]],
+)
+
+
+def single_image(count):
+    anchors_, deltas, scores_ = generated(1, 3, 4)
+    inputs = [f32([12, 16, 1]), anchors_.reshape(-1, 4), deltas[0], scores_[0]]
+    at = {**GENERATE, "post_nms_count": count}
+    return inputs, op("ExperimentalDetectronGenerateProposalsSingleImage-6", **at)
+
+
+for name, count in (("single_image", 3), ("fewer_than_wanted", 30)):
+    case("experimental_detectron", name, *single_image(count))
+case(
+    "experimental_detectron",
+    "prior_grid_generator",
+    [f32([[-2, -2, 2, 2], [-4, -5, 4, 6]]), spread(1, 1, 2, 3), spread(1, 3, 12, 16)],
+    lambda *inputs: [
+        make(
+            "ExperimentalDetectronPriorGridGenerator-6",
+            *inputs,
+            flatten=flatten,
+            h=0,
+            w=0,
+            stride_x=stride,
+            stride_y=stride,
+        )
+        for flatten, stride in ((True, 0.0), (False, 5.0))
+    ],
+)
+case(
+    "experimental_detectron",
+    "top_k_rois",
+    [spread(5, 4), scores(5)],
+    ops(*(op("ExperimentalDetectronTopKROIs-6", max_rois=count) for count in (3, 5))),
+)
+ROIS = f32([[0, 0, 20, 20], [3, 5, 250, 260], [2, 2, 2, 9], [10, 20, 90, 180], [-9, -9, 5.5, 3.25]])
+case(
+    "experimental_detectron",
+    "roi_feature_extractor",
+    [ROIS, spread(1, 2, 8, 9), spread(1, 2, 5, 4, seed=1), spread(1, 2, 3, 3, seed=2)],
+    lambda *inputs: [
+        make(
+            "ExperimentalDetectronROIFeatureExtractor-6",
+            *inputs,
+            output_size=2,
+            sampling_ratio=2,
+            pyramid_scales=[4, 32, 64],
+            aligned=aligned,
+        )
+        for aligned in (False, True)
+    ],
+)
+
+
+def detectron_output(**attributes):
+    at = dict(
+        score_threshold=0.1,
+        nms_threshold=0.3,
+        num_classes=3,
+        post_nms_count=4,
+        max_detections_per_image=20,
+        class_agnostic_box_regression=False,
+        max_delta_log_wh=0.5,
+        deltas_weights=[2.0, 2.0, 1.0, 1.0],
+    )
+    return op("ExperimentalDetectronDetectionOutput-6", **{**at, **attributes})
+
+
+case(
+    "experimental_detectron",
+    "detection_output",
+    [boxes(8, size=20.0)[0], spread(8, 12) / 4, scores(8, 3), f32([[20, 24, 1]])],
+    ops(detectron_output(), detectron_output(max_detections_per_image=3, nms_threshold=0.9)),
 )

@@ -67,6 +67,18 @@ impl Corners {
         }
     }
 
+    /// Another box, of which its center is moved by the first two numbers, in units of width and height, and of
+    /// which width and height are multiplied by the exponentials of the others.
+    pub fn refined(&self, [x, y, width, height]: [f32; 4], extent: Extent) -> Corners {
+        let (own_width, own_height) = (self.width(extent), self.height(extent));
+        Corners::around(
+            self.x_min + 0.5 * own_width + x * own_width,
+            self.y_min + 0.5 * own_height + y * own_height,
+            width.exp() * own_width,
+            height.exp() * own_height,
+        )
+    }
+
     /// In units of another width and height.
     pub fn divided(&self, width: f32, height: f32) -> Corners {
         Corners {

@@ -2,17 +2,22 @@
 
 pub(crate) mod boxes;
 pub(crate) mod detection_output;
+pub(crate) mod detectron_output;
+pub(crate) mod generate_proposals;
 pub(crate) mod matrix_nms;
 pub(crate) mod multiclass_nms;
 pub(crate) mod non_max_suppression;
 pub(crate) mod prior_box;
 pub(crate) mod prior_box_clustered;
 pub(crate) mod prior_boxes;
+pub(crate) mod prior_grid;
 pub(crate) mod proposal;
 pub(crate) mod psroi_pooling;
 pub(crate) mod roi_align;
+pub(crate) mod roi_feature_extractor;
 pub(crate) mod roi_pooling;
 pub(crate) mod selection;
+pub(crate) mod top_k_rois;
 
 mod feature_map;
 

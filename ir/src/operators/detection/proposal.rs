@@ -115,12 +115,10 @@ impl Proposal {
             Framework::Default => anchor,
             Framework::TensorFlow => anchor.clipped(image.width, image.height),
         };
-        let (width, height) = (anchor.width(extent), anchor.height(extent));
-        let x = anchor.x_min + 0.5 * width + deltas[0] / self.box_coordinate_scale * width;
-        let y = anchor.y_min + 0.5 * height + deltas[1] / self.box_coordinate_scale * height;
-        let width = (deltas[2] / self.box_size_scale).exp() * width;
-        let height = (deltas[3] / self.box_size_scale).exp() * height;
-        let decoded = Corners::around(x, y, width, height);
+        let [x, y, width, height] = deltas;
+        let (place, size) = (self.box_coordinate_scale, self.box_size_scale);
+        let deltas = [x / place, y / place, width / size, height / size];
+        let decoded = anchor.refined(deltas, extent);
         if !self.clip_before_nms {
             return decoded;
         }

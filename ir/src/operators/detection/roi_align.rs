@@ -27,6 +27,8 @@ pub(crate) enum Aligned {
     Asymmetric,
     HalfPixelForNn,
     HalfPixel,
+    /// HalfPixelForNn, but regions are at least one element wide: ExperimentalDetectronROIFeatureExtractor.
+    HalfPixelOfOne,
 }
 
 /// The most samples of a region along an axis.
@@ -44,15 +46,16 @@ impl RoiAlign {
     fn samples(&self, start: f32, end: f32, parts: usize, size: usize) -> TractResult<Samples> {
         let (before, after) = match self.aligned {
             Aligned::Asymmetric => (0., 0.),
-            Aligned::HalfPixelForNn => (0., -0.5),
+            Aligned::HalfPixelForNn | Aligned::HalfPixelOfOne => (0., -0.5),
             Aligned::HalfPixel => (0.5, -0.5),
         };
         let scaled = |coordinate: f32| (coordinate + before) * self.spatial_scale + after;
         let (start, end) = (scaled(start), scaled(end));
         let mut extent = end - start;
-        if self.aligned == Aligned::Asymmetric {
+        if matches!(self.aligned, Aligned::Asymmetric | Aligned::HalfPixelOfOne) {
             extent = extent.max(1.);
         }
+        ensure!(size > 0, "ROIAlign: the data has no elements in a spatial axis");
         let part = extent / parts as f32;
         let of_part =
             if self.sampling_ratio == 0 { part.ceil() } else { self.sampling_ratio as f32 };
@@ -70,6 +73,22 @@ impl RoiAlign {
             inside.contains(&point).then(|| Between::new(point, size))
         });
         Ok(Samples { points: points.collect(), of_part })
+    }
+
+    /// Appends a region of all channels of an image.
+    pub(super) fn align(
+        &self,
+        map: &FeatureMap,
+        image: usize,
+        region: &[f32],
+        output: &mut Vec<f32>,
+    ) -> TractResult<()> {
+        let x = self.samples(region[0], region[2], self.pooled[1], map.width)?;
+        let y = self.samples(region[1], region[3], self.pooled[0], map.height)?;
+        for channel in 0..map.channels {
+            self.pool(&map.channel(image, channel), &y, &x, output);
+        }
+        Ok(())
     }
 
     /// Appends the parts of a region of a channel.
@@ -128,11 +147,7 @@ impl EvalOp for RoiAlign {
         let output = pooled("ROIAlign", &data, shape, |output| {
             for (region, image) in regions.chunks_exact(4).zip(&images) {
                 let image = map.image("ROIAlign", *image as f32)?;
-                let x = self.samples(region[0], region[2], self.pooled[1], map.width)?;
-                let y = self.samples(region[1], region[3], self.pooled[0], map.height)?;
-                for channel in 0..map.channels {
-                    self.pool(&map.channel(image, channel), &y, &x, output);
-                }
+                self.align(&map, image, region, output)?;
             }
             Ok(())
         })?;

@@ -1,6 +1,7 @@
 //! Operations of detectors: boxes with scores, and regions of feature maps.
 
 mod detection_output;
+mod detectron;
 mod priors;
 mod proposal;
 mod regions;
@@ -31,4 +32,14 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("MulticlassNms", 8, suppression::multiclass_nms);
     registry.add("MulticlassNms", 9, suppression::multiclass_nms);
     registry.add("MatrixNms", 8, suppression::matrix_nms);
+    registry.add("GenerateProposals", 9, detectron::generate_proposals);
+    registry.add("ExperimentalDetectronPriorGridGenerator", 6, detectron::prior_grid);
+    registry.add("ExperimentalDetectronTopKROIs", 6, detectron::top_k_rois);
+    registry.add("ExperimentalDetectronROIFeatureExtractor", 6, detectron::roi_feature_extractor);
+    registry.add("ExperimentalDetectronDetectionOutput", 6, detectron::detection_output);
+    registry.add(
+        "ExperimentalDetectronGenerateProposalsSingleImage",
+        6,
+        detectron::generate_proposals_single_image,
+    );
 }

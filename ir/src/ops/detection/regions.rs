@@ -22,7 +22,7 @@ fn expect_regions(ctx: &mut LayerContext, coordinates: usize) -> TractResult<()>
 }
 
 /// Checks the size of the output of a region.
-fn check_pooled(sizes: [usize; 2]) -> TractResult<[usize; 2]> {
+pub(super) fn check_pooled(sizes: [usize; 2]) -> TractResult<[usize; 2]> {
     ensure!(
         sizes.iter().all(|size| (1..1 << 16).contains(size)),
         "the size of a pooled region is {sizes:?}, but must be from 1 to 65535"
