@@ -27,8 +27,8 @@ impl Eq for GenerateProposals {}
 pub(crate) enum Output {
     /// Those that are found. Only this node has the symbol.
     Found(Symbol),
-    /// `post_nms_count` of each image, the last ones zeros. Regions of score 0 are none, and the scale of an
-    /// image has no effect.
+    /// `post_nms_count` of each image, the last ones zeros. Regions of score 0 are none, the scale of an image
+    /// has no effect, and overlaps are from corner to corner.
     Padded(TDim),
 }
 
@@ -92,9 +92,10 @@ impl GenerateProposals {
         candidates.sort_by(|a, b| descending(a.score, b.score));
         candidates.truncate(self.pre_nms_count);
         candidates.retain(|it| it.is_large && !(self.is_padded() && it.score == 0.));
+        let extent = if self.is_padded() { Extent::Distance } else { self.extent };
         suppress(candidates, self.post_nms_count, |a, b| {
             let (a, b) = (a.corners, b.corners);
-            !a.is_apart(&b) && a.overlap(&b, self.extent) > self.nms_threshold
+            !a.is_apart(&b) && a.overlap(&b, extent) > self.nms_threshold
         })
     }
 }
