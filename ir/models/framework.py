@@ -133,6 +133,8 @@ class Case:
     reference: object = None
     # Why the expected outputs are the formula's and OpenVINO is not asked.
     formula: str | None = None
+    # Why OpenVINO's reference implementations are not asked.
+    without_reference: str | None = None
     # Of each Parameter the shape in the file, such as "?,3"; None is the array's.
     shapes: list | None = None
     # More data sets: of each the arrays of the Parameters.

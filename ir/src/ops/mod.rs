@@ -11,6 +11,7 @@ mod control;
 mod convolution;
 mod decoding;
 mod deformable;
+mod detection;
 mod elementwise;
 mod embedding;
 mod fourier;
@@ -70,4 +71,5 @@ pub(crate) fn register_all(registry: &mut Registry) {
     windows::register(registry);
     stft::register(registry);
     quantize::register(registry);
+    detection::register(registry);
 }

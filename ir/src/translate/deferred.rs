@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tract_core::internal::*;
 
 use super::dimensions::Dimensions;
+use super::folded::Computations;
 use super::{LayerContext, Translation, Value};
 use crate::document::{Graph, Layer};
 use crate::operators::{check_volume, set_symbols, substituted};
@@ -92,8 +93,10 @@ impl Untranslated {
             ir: &self.ir,
             weights: &self.weights,
             dimensions: &mut dimensions,
-            folded: &mut HashMap::new(),
+            computations: &mut Computations::default(),
             variables: &mut Variables::default(),
+            variable_owners: HashMap::new(),
+            bodies: 0,
         };
         let names: Vec<String> = (0..inputs.len()).map(|input| format!("input {input}")).collect();
         let mut values = vec![];
