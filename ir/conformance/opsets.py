@@ -30,15 +30,15 @@ def numbers(type_, *shape, seed=0):
     return np.where(signs, -magnitudes, magnitudes).astype(dtype)
 
 
-def rows(types, sizes, kinds, *, more=(), is_open=True, name="", build=None, **attributes):
-    """Models of some operations for each type. The first inputs are numbers of that type in these sizes, the
+def rows(types, shapes, kinds, *, more=(), is_open=True, name="", build=None, **attributes):
+    """Models of some operations for each type. The first inputs are numbers of that type in these shapes, the
     others are the same for all types. Dimensions are open unless the operation must know them."""
     for kind in kinds.split():
         for type_ in types:
-            given = [numbers(type_, *shape, seed=seed) for seed, shape in enumerate(sizes)]
+            given = [numbers(type_, *shape, seed=seed) for seed, shape in enumerate(shapes)]
             arrays = [*given, *more]
             parameters = [it for it in arrays if not isinstance(it, Const)]
-            shapes = [",".join("1" if size == 1 else "?" for size in it.shape) for it in parameters]
+            declared = [",".join("1" if size == 1 else "?" for size in it.shape) for it in parameters]
             case = "_".join(it for it in (name, type_) if it)
             CASES.append(
                 Case(
@@ -47,7 +47,7 @@ def rows(types, sizes, kinds, *, more=(), is_open=True, name="", build=None, **a
                     case,
                     arrays,
                     build or op(kind, **attributes),
-                    shapes=shapes if is_open else None,
+                    shapes=declared if is_open else None,
                 )
             )
 
@@ -217,3 +217,50 @@ rows(FLOATS, [IMAGE], "GRN-1", bias=0.5)
 rows(FLOATS, [IMAGE], "MVN-2", across_channels=False, normalize_variance=True, eps=1e-5)
 rows(FLOATS, [IMAGE], "MVN-6", more=[axes(2, 3)], normalize_variance=True, eps=1e-5, eps_mode="inside_sqrt")
 rows(FLOATS, [IMAGE], "NormalizeL2-1", more=[axes(1)], eps=1e-5, eps_mode="add")
+SCALES = [f32([1, 2]), f32([0, 1])]
+rows(["f32"], [IMAGE], "GroupNormalization-12", more=SCALES, num_groups=2, epsilon=1e-5, is_open=False)
+rows(["f32"], [X], "FakeQuantize-1", more=[const(f32(it)) for it in (-2, 2, -1, 3)], levels=9)
+rows(
+    FLOATS,
+    [(2, 3, 4), (2, 5, 4), (2, 5, 4)],
+    "ScaledDotProductAttention-13",
+    build=lambda q, k, v: make("ScaledDotProductAttention-13", q, k, v, causal=False),
+)
+rows(NUMBERS, [X, (4, 2)], "Einsum-7", equation="abc,cd->abd", is_open=False)
+for mode in ["nearest", "linear_onnx", "cubic"]:
+    rows(
+        NUMBERS,
+        [IMAGE],
+        "Interpolate-4",
+        more=[axes(7, 3), const(f32([1.4, 0.75])), axes(2, 3)],
+        name=mode,
+        mode=mode,
+        shape_calculation_mode="sizes",
+        pads_begin=[0],
+        pads_end=[0],
+    )
+rows(NUMBERS, [IMAGE], "GridSample-9", more=[spread(1, 3, 2, 2) / 4], mode="nearest", padding_mode="zeros")
+rows(ALL, [IMAGE], "ExtractImagePatches-3", sizes=[2, 3], strides=[1, 2], rates=[1, 1], auto_pad="valid")
+
+# --- sets, bags and searches --------------------------------------------------------------------------
+
+# OpenVINO's CPU plugin finds slices of bytes equal that are not, and others not equal that are.
+rows(
+    [it for it in ALL if it not in ("i8", "u8", "boolean")],
+    [X],
+    "Unique-10",
+    more=[axes(1)],
+    sorted=True,
+    is_open=False,
+)
+rows(NUMBERS, [X], "Bucketize-3", more=[const(f32([-1, 0, 2]))], output_type="i64")
+rows(NUMBERS, [X], "SearchSorted-15", build=lambda x: make("SearchSorted-15", x, x, right_mode=True))
+rows(ALL, [X, (2, 1, 4)], "SliceScatter-15", more=[axes(1), axes(2), axes(1), axes(1)], is_open=False)
+rows(NUMBERS, [(4, 3)], "EmbeddingBagPackedSum-3", more=[i64([[0, 2], [1, 3]])])
+rows(NUMBERS, [(4, 3)], "EmbeddingBagOffsetsSum-3", more=[i64([0, 2, 3]), i64([0, 2])])
+rows(NUMBERS, [(4, 3)], "EmbeddingSegmentsSum-3", more=[i64([0, 2, 3]), i64([0, 0, 2]), scalar(4)])
+for type_ in ALL:
+    build = partial(lambda type_, n: make("Eye-9", n, n, scalar(1), output_type=type_), type_)
+    rows([type_], [], "Eye-9", more=[scalar(3)], build=build)
+    build = partial(lambda type_, x: make("Range-4", scalar(2), x, scalar(3), output_type=type_), type_)
+    rows([type_], [], "Range-4", more=[np.int64(9)], build=build)
