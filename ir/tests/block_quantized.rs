@@ -29,6 +29,7 @@ fn what_is_symmetric_in_blocks_of_32() {
     assert_eq!(tables("groups_of_32"), 3);
     // Once for the rows, and once for the products.
     assert_eq!(tables("embedding_and_product"), 2);
+    assert_eq!(tables("heads"), 1);
 }
 
 #[test]

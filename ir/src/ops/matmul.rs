@@ -58,8 +58,9 @@ fn product_with_table(
     ctx.equal(width, summed, &doing)?;
     let mut agreed = TVec::from(batch);
     agreed.push(summed.clone());
-    let rows = unbroadcast(ctx, rows)?;
     let rows = ctx.with_shape(rows, agreed)?;
+    // tract would take a reshape in front of it for one of the table, which has no other shapes.
+    let rows = ctx.wire("rows", Opaque, &[rows])?;
     let batch: String = ellipsis(batch.len(), "gkn")?.into_iter().collect();
     let axes = [format!("{batch}k"), "gnk".into()];
     let axes = AxesMapping::from_strs(&axes, &[format!("{batch}n")])?;
@@ -134,7 +135,10 @@ fn contract(
     let mut factors = tvec!();
     for (input, suffix) in inputs.into_iter().zip(["a", "b"]) {
         let factor = ctx.cast(suffix, input, operating)?;
-        factors.push(unbroadcast(ctx, factor)?);
+        factors.push(match is_broadcast(ctx.model, factor) {
+            true => ctx.wire("opaque", Opaque, &[factor])?,
+            false => factor,
+        });
     }
     // tract does not compare them when it runs.
     let (a, mut b) = (ctx.shape_of(factors[0])?, ctx.shape_of(factors[1])?);
@@ -150,14 +154,6 @@ fn contract(
     let op = EinSum::new(AxesMapping::from_strs(&labels, &[output])?, operating);
     let product = ctx.wire(if operating == dt { suffix } else { "product" }, op, &factors)?;
     ctx.cast(suffix, product, dt)
-}
-
-/// A factor of which tract does not find that it is broadcast.
-fn unbroadcast(ctx: &mut LayerContext, factor: OutletId) -> TractResult<OutletId> {
-    match is_broadcast(ctx.model, factor) {
-        true => ctx.wire("opaque", Opaque, &[factor]),
-        false => Ok(factor),
-    }
 }
 
 /// Whether tract would find that an outlet is broadcast, now or after it has rewritten the nodes in between.
