@@ -85,11 +85,12 @@ impl Ir {
     }
 
     /// Keeps compressed weights packed where tract can compute with them so: matrices of 4-bit codes that a
-    /// `MatMul` multiplies by or whose rows a `Gather` picks, and that are tract's `Q4_0` exactly.
+    /// `MatMul` multiplies by or whose rows a `Gather` picks, as tables of tract's `Q4_0`.
     ///
-    /// These are symmetric (type i4, or u4 with zero point 8), in groups of a multiple of 32 in a row, with
-    /// scales in half precision. They take 4.5 bits for each weight instead of 32. They are decompressed in each
-    /// run: this costs time where many rows are multiplied, and saves some where few are.
+    /// These are of type i4 or u4, in groups of a multiple of 32 in a row, with scales in half precision. They
+    /// take 4.5 bits for each weight instead of 32. Where zero points are not the middle of the type, the product
+    /// is corrected for them; rows of such a table are not picked so. Codes are decompressed in each run: this
+    /// costs time where many rows are multiplied, and saves some where few are.
     pub fn with_block_quantized_weights(self, block_quantized: bool) -> Ir {
         Ir { block_quantized, ..self }
     }

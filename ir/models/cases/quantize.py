@@ -245,6 +245,31 @@ case(
     more=[[i64([[1]])]],
     tolerance=2e-3,
 )
+
+
+def heads(x):
+    """Attention's heads become rows, and what the rows become is heads again."""
+    table = decompressed(TABLE[:4] - 8, "i4", TABLE_SCALES[:4], shape=(4, 64))
+    rows = make("Reshape-1", make("Transpose-1", x, axes(0, 2, 1, 3)), axes(0, 0, -1), special_zero=True)
+    rows = make("MatMul-1", rows, table, transpose_a=False, transpose_b=True)
+    return make("Transpose-1", make("Reshape-1", rows, axes(0, 0, 2, 2), special_zero=True), axes(0, 2, 1, 3))
+
+
+case(
+    "compressed_weights",
+    "heads",
+    [spread(2, 4, 3, 16) / 4],
+    heads,
+    lambda x: (
+        (
+            x.transpose(0, 2, 1, 3).reshape(2, 3, 64)
+            @ dequantized(TABLE[:4] - 8, TABLE_SCALES[:4], shape=(4, 64)).T
+        )
+        .reshape(2, 3, 2, 2)
+        .transpose(0, 2, 1, 3)
+    ),
+    tolerance=2e-3,
+)
 # Codes are the positions of values in a table.
 CODEBOOK = f16([-1, -0.5, -0.25, -0.125, 0, 0.125, 0.5, 1])
 

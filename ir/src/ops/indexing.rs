@@ -61,9 +61,9 @@ fn gather_layer(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let operation = operation(ctx, GatherRevision::for_opset(ctx.since().into())?)?;
     let axis = ctx.constant_opt(2)?.and_then(|axis| axis.cast_to_scalar::<i64>().ok());
     let rows = axis == Some(0) && ctx.attribute_or("batch_dims", 0i64)? == 0;
-    let table = if rows { ctx.block_quantized(0, 0)? } else { None };
-    let inputs = match table {
-        Some(table) => tvec![table, ctx.input(1)?, ctx.input(2)?],
+    let table = if rows { ctx.table(0)? } else { None };
+    let inputs = match table.filter(|table| table.offsets.is_none()) {
+        Some(table) => tvec![ctx.wire_table(0, table, &[])?, ctx.input(1)?, ctx.input(2)?],
         None => ctx.all_inputs()?,
     };
     operation.wire(&ctx.node_name(""), ctx.model, &inputs)

@@ -18,7 +18,7 @@ use super::softmax::softmax;
 use crate::operators::opaque::Opaque;
 use crate::operators::range::Range;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
+use crate::translate::{LayerContext, Table};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("MatMul", 1, mat_mul);
@@ -36,7 +36,7 @@ fn mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     if transpose_b
         && !transpose_a
         && ctx.type_of(a)? == DatumType::F32
-        && let Some(table) = ctx.block_quantized(1, 1)?
+        && let Some(table) = ctx.table(1)?
     {
         return Ok(tvec!(product_with_table(ctx, a, table)?));
     }
@@ -44,26 +44,45 @@ fn mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(product(ctx, "", [a, b], [transpose_a, transpose_b])?))
 }
 
-/// The product of rows and of a block-quantized table, which stays packed.
+/// The product of rows and the transpose of a table, which stays packed.
 fn product_with_table(
     ctx: &mut LayerContext,
     rows: OutletId,
-    table: OutletId,
+    table: Table,
 ) -> TractResult<OutletId> {
-    let (shape, matrix) = (ctx.shape_of(rows)?, ctx.shape(1)?);
-    let (Some((width, batch)), [_, summed]) = (shape.split_last(), &*matrix) else {
+    let (mut shape, matrix) = (ctx.shape_of(rows)?, ctx.shape(1)?);
+    let doing = format!("multiplies {shape:?} by the transpose of {matrix:?}");
+    let (Some(width), [_, summed]) = (shape.last_mut(), &*matrix) else {
         bail!("factor 0 has shape {shape:?} and factor 1 {matrix:?}, but must have rank 1 and 2")
     };
-    let doing = format!("multiplies {shape:?} by the transpose of {matrix:?}");
     ctx.equal(width, summed, &doing)?;
-    let mut agreed = TVec::from(batch);
-    agreed.push(summed.clone());
-    let rows = unbroadcast(ctx, rows)?;
-    let rows = ctx.with_shape(rows, agreed)?;
-    let batch: String = ellipsis(batch.len(), "gkn")?.into_iter().collect();
-    let axes = [format!("{batch}k"), "gnk".into()];
-    let axes = AxesMapping::from_strs(&axes, &[format!("{batch}n")])?;
-    ctx.wire("", EinSum::new(axes, DatumType::F32), &[rows, table])
+    *width = summed.clone();
+    let last = shape.len() - 1;
+    let rows = ctx.with_shape(rows, shape)?;
+    // tract would take a reshape in front of it for one of the table, which has no other shapes.
+    let rows = ctx.wire("rows", Opaque, &[rows])?;
+    let batch: String = ellipsis(last, "gkn")?.into_iter().collect();
+    let labels = |of_rows: char, of_table: &str| {
+        let inputs = [format!("{batch}{of_rows}"), of_table.to_string()];
+        let axes = AxesMapping::from_strs(&inputs, &[format!("{batch}n")])?;
+        TractResult::Ok(EinSum::new(axes, DatumType::F32))
+    };
+    let offsets = table.offsets.clone();
+    let table = ctx.wire_table(1, table, &[1])?;
+    let Some(offsets) = offsets else {
+        return ctx.wire("", labels('k', "gnk")?, &[rows, table]);
+    };
+    // An offset is multiplied by the sum of a group.
+    let product = ctx.wire("product", labels('k', "gnk")?, &[rows, table])?;
+    let groups = offsets.shape()[1].to_dim();
+    let sizes = tvec![groups.clone(), summed.clone() / groups.to_usize()?];
+    let groups = AxisOp::Reshape(last, tvec![summed.clone()], sizes);
+    let groups = ctx.wire("groups", groups, &[rows])?;
+    let sums = sum(ctx, "sums", groups, &[last + 1])?;
+    let sums = ctx.wire("sums.axes", AxisOp::Rm(last + 1), &[sums])?;
+    let offsets = ctx.add_const("offsets", offsets)?;
+    let corrections = ctx.wire("corrections", labels('g', "ng")?, &[sums, offsets])?;
+    ctx.wire("", add(), &[product, corrections])
 }
 
 /// The product of matrices. Each of the two may be transposed. Batches are broadcast.
@@ -134,7 +153,10 @@ fn contract(
     let mut factors = tvec!();
     for (input, suffix) in inputs.into_iter().zip(["a", "b"]) {
         let factor = ctx.cast(suffix, input, operating)?;
-        factors.push(unbroadcast(ctx, factor)?);
+        factors.push(match is_broadcast(ctx.model, factor) {
+            true => ctx.wire("opaque", Opaque, &[factor])?,
+            false => factor,
+        });
     }
     // tract does not compare them when it runs.
     let (a, mut b) = (ctx.shape_of(factors[0])?, ctx.shape_of(factors[1])?);
@@ -150,14 +172,6 @@ fn contract(
     let op = EinSum::new(AxesMapping::from_strs(&labels, &[output])?, operating);
     let product = ctx.wire(if operating == dt { suffix } else { "product" }, op, &factors)?;
     ctx.cast(suffix, product, dt)
-}
-
-/// A factor of which tract does not find that it is broadcast.
-fn unbroadcast(ctx: &mut LayerContext, factor: OutletId) -> TractResult<OutletId> {
-    match is_broadcast(ctx.model, factor) {
-        true => ctx.wire("opaque", Opaque, &[factor]),
-        false => Ok(factor),
-    }
 }
 
 /// Whether tract would find that an outlet is broadcast, now or after it has rewritten the nodes in between.

@@ -169,3 +169,53 @@ impl Values {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{ElementType, Source};
+
+    /// `weights -> a -> b`: what `a` computed is dropped, and `b` still known by what it was computed from.
+    #[test]
+    fn what_became_another_constant_is_dropped() {
+        let layer = |inputs: &[usize]| Layer {
+            id: 0,
+            name: "layer".into(),
+            operation: "Convert".into(),
+            opset: "opset1".into(),
+            attributes: Default::default(),
+            inputs: inputs.iter().map(|layer| Source { layer: *layer, output: 0 }).collect(),
+            outputs: vec![],
+            output_names: vec![],
+            bodies: vec![],
+        };
+        let layers = vec![layer(&[]), layer(&[0]), layer(&[1]), layer(&[2])];
+        let graph = Graph { layers, ..Graph::default() };
+        let weights = || {
+            let element_type = ElementType::U8;
+            Value::Weights(Arc::new(Blob { element_type, shape: vec![1], offset: 0, size: 1 }))
+        };
+        let mut computations = Computations::default();
+        let mut values = Values::new(&graph);
+        values.of[0] = vec![weights()];
+        for number in 1..3 {
+            let inputs = values.of[number - 1].clone();
+            let result = [(Arc::new(tensor0(number as f32)), false)].into_iter();
+            let results = computations.add(&graph.layers[number], &inputs, result);
+            values.of[number] = results.into_iter().map(Value::Folded).collect();
+            values.translated(&graph, number, &mut computations);
+        }
+        // The last layer is not computed.
+        values.of[3] = vec![Value::Outlet(OutletId::new(0, 0))];
+        let last = values.of[2].clone();
+        values.translated(&graph, 3, &mut computations);
+        assert!(values.of[..3].iter().all(Vec::is_empty));
+
+        let a = computations.find(&graph.layers[1], &[weights()]).unwrap();
+        assert!(a[0].tensor().unwrap_err().is::<Dropped>());
+        let a: Vec<Value> = a.into_iter().map(Value::Folded).collect();
+        let b = computations.find(&graph.layers[2], &a).unwrap();
+        assert_eq!(*b[0].tensor().unwrap(), tensor0(2f32));
+        assert!(computations.find(&graph.layers[2], &last).is_none());
+    }
+}

@@ -2,6 +2,7 @@
 
 pub(super) mod compressed;
 mod fold;
+pub(crate) mod table;
 
 use std::sync::Arc;
 

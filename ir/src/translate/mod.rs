@@ -18,6 +18,7 @@ pub use attribute::FromAttribute;
 pub(crate) use dimensions::is_size;
 pub use layer::LayerContext;
 use layer::compressed::Compressed;
+pub(crate) use layer::table::Table;
 pub(crate) use layer::tdims;
 
 use crate::document::{ElementType, Graph, Layer, PartialShape};

@@ -4,10 +4,9 @@
 use std::sync::{Arc, OnceLock};
 
 use tract_core::internal::*;
-use tract_core::ops::konst::Const;
-use tract_core::tract_linalg::block_quant::{BlockQuant, BlockQuantStorage, Q4_0};
 
 use super::LayerContext;
+use super::table::Table;
 use crate::document::ElementType;
 use crate::translate::Value;
 use crate::volume::volume;
@@ -16,16 +15,16 @@ use crate::weights::{Blob, Weights, datum_type};
 /// Weights that are `(code - zero_point) * scale`, in single precision.
 #[derive(Debug)]
 pub(crate) struct Compressed {
-    codes: Arc<Blob>,
-    zero_point: Option<Arc<Blob>>,
-    scale: Option<Arc<Blob>>,
+    pub(super) codes: Arc<Blob>,
+    pub(super) zero_point: Option<Arc<Blob>>,
+    pub(super) scale: Option<Arc<Blob>>,
     pub shape: Vec<usize>,
     /// The type that the layers decompress to: `f32` or `f16`.
     pub datum_type: DatumType,
     /// What was put into the model.
     tensor: OnceLock<Arc<Tensor>>,
     /// The table that was put into the model, if these weights make one.
-    table: OnceLock<Option<BlockQuantStorage>>,
+    pub(super) table: OnceLock<Option<Table>>,
 }
 
 impl Compressed {
@@ -50,50 +49,16 @@ impl Compressed {
     pub fn decompress(&self, weights: &Weights) -> TractResult<Tensor> {
         let codes = self.codes.load(weights)?;
         let mut tensor = codes.cast_to::<f32>()?.into_owned();
+        let shape = &self.codes.shape;
         let mut plain = tensor.try_as_plain_ram_mut()?;
         let values = plain.as_slice_mut::<f32>()?;
         if let Some(zero_point) = &self.zero_point {
-            self.apply(values, &zero_point.load(weights)?, |value, zero| value - zero)?;
+            apply(values, shape, &zero_point.load(weights)?, |value, zero| value - zero)?;
         }
         if let Some(scale) = &self.scale {
-            self.apply(values, &scale.load(weights)?, |value, scale| value * scale)?;
+            apply(values, shape, &scale.load(weights)?, |value, scale| value * scale)?;
         }
         tensor.into_shape(&self.shape)
-    }
-
-    /// Changes each value by that of an operand that is broadcast to the codes.
-    fn apply(
-        &self,
-        values: &mut [f32],
-        operand: &Tensor,
-        change: impl Fn(f32, f32) -> f32,
-    ) -> TractResult<()> {
-        let shape = &self.codes.shape;
-        let missing = shape.len() - operand.rank();
-        let mut strides = vec![0; shape.len()];
-        let mut stride = 1;
-        for (axis, size) in operand.shape().iter().enumerate().rev() {
-            strides[missing + axis] = if *size == 1 { 0 } else { stride };
-            stride *= size;
-        }
-        let operand = operand.cast_to::<f32>()?;
-        let operand = operand.try_as_plain_ram()?;
-        let operand = operand.as_slice::<f32>()?;
-        let (&row_len, &step) = match (shape.last(), strides.last()) {
-            (Some(len), Some(step)) => (len, step),
-            _ => (&1, &0),
-        };
-        for (row, values) in values.chunks_mut(row_len.max(1)).enumerate() {
-            let (mut rest, mut start) = (row, 0);
-            for (size, stride) in shape.iter().zip(&strides).rev().skip(1) {
-                start += rest % size * stride;
-                rest /= size;
-            }
-            for (column, value) in values.iter_mut().enumerate() {
-                *value = change(*value, operand[start + column * step]);
-            }
-        }
-        Ok(())
     }
 
     /// The weights in the model, where they are put once.
@@ -107,69 +72,40 @@ impl Compressed {
         }
         Ok(self.tensor.get_or_init(|| tensor.into_arc_tensor()).clone())
     }
+}
 
-    /// The matrix as a table of tract's `Q4_0`, if it is one.
-    fn table(&self, weights: &Weights) -> TractResult<Option<BlockQuantStorage>> {
-        if let Some(table) = self.table.get() {
-            return Ok(table.clone());
-        }
-        let table = self.q4_0(weights)?;
-        Ok(self.table.get_or_init(|| table).clone())
+/// Changes each value of a tensor by that of an operand that is broadcast to it.
+pub(super) fn apply(
+    values: &mut [f32],
+    shape: &[usize],
+    operand: &Tensor,
+    change: impl Fn(f32, f32) -> f32,
+) -> TractResult<()> {
+    let missing = shape.len() - operand.rank();
+    let mut strides = vec![0; shape.len()];
+    let mut stride = 1;
+    for (axis, size) in operand.shape().iter().enumerate().rev() {
+        strides[missing + axis] = if *size == 1 { 0 } else { stride };
+        stride *= size;
     }
-
-    /// The same matrix as a table of tract's `Q4_0`: blocks of 32 in a row, each with a scale in half precision,
-    /// of codes whose zero point is 8. It is only given if it has the same values.
-    fn q4_0(&self, weights: &Weights) -> TractResult<Option<BlockQuantStorage>> {
-        let (&[rows, width], Some(scale)) = (&*self.shape, &self.scale) else { return Ok(None) };
-        let block = Q4_0.block_len();
-        let one_scale = |width: &usize| width.is_multiple_of(block);
-        if !width.is_multiple_of(block)
-            || !self.codes.shape.last().is_some_and(one_scale)
-            || scale.shape.last().is_some_and(|size| *size != 1)
-            || width == 0
-        {
-            return Ok(None);
+    let operand = operand.cast_to::<f32>()?;
+    let operand = operand.try_as_plain_ram()?;
+    let operand = operand.as_slice::<f32>()?;
+    let (&row_len, &step) = match (shape.last(), strides.last()) {
+        (Some(len), Some(step)) => (len, step),
+        _ => (&1, &0),
+    };
+    for (row, values) in values.chunks_mut(row_len.max(1)).enumerate() {
+        let (mut rest, mut start) = (row, 0);
+        for (size, stride) in shape.iter().zip(&strides).rev().skip(1) {
+            start += rest % size * stride;
+            rest /= size;
         }
-        let mut codes = match (self.codes.element_type, &self.zero_point) {
-            (ElementType::U4, Some(zero_point)) => {
-                let zero_point = zero_point.load(weights)?.cast_to::<f32>()?.into_owned();
-                let eight = |zero: &f32| *zero == 8.;
-                if !zero_point.try_as_plain_ram()?.as_slice::<f32>()?.iter().all(eight) {
-                    return Ok(None);
-                }
-                self.codes.bytes(weights)?
-            }
-            // Two's complement of 4 bits: 8 more is another highest bit.
-            (ElementType::I4, None) => {
-                let mut codes = self.codes.bytes(weights)?;
-                codes.iter_mut().for_each(|byte| *byte ^= 0x88);
-                codes
-            }
-            _ => return Ok(None),
-        };
-        codes.truncate(rows * width / 2);
-        // One of each block.
-        let of_blocks = Compressed {
-            codes: Arc::new(Blob { shape: self.block_shape(block), ..(*self.codes).clone() }),
-            ..self.derived()
-        };
-        let mut scales = vec![1f32; rows * width / block];
-        of_blocks.apply(&mut scales, &scale.load(weights)?, |_, scale| scale)?;
-        if scales.iter().any(|scale| f16::from_f32(*scale).to_f32() != *scale) {
-            return Ok(None);
+        for (column, value) in values.iter_mut().enumerate() {
+            *value = change(*value, operand[start + column * step]);
         }
-        let blob = Q4_0.pack_prequantized_nibbles(&codes, &scales, rows, width)?;
-        BlockQuantStorage::new(Box::new(Q4_0), rows, width, Arc::new(blob)).map(Some)
     }
-
-    /// The shape of the codes, with one for each block of their last axis.
-    fn block_shape(&self, block: usize) -> Vec<usize> {
-        let mut shape = self.codes.shape.clone();
-        if let Some(last) = shape.last_mut() {
-            *last /= block;
-        }
-        shape
-    }
+    Ok(())
 }
 
 /// The types of codes.
@@ -261,28 +197,5 @@ impl LayerContext<'_, '_> {
         let same =
             |shape: &Vec<usize>| volume(shape).is_some_and(|it| Some(it) == volume(&codes.shape));
         Ok(shape.filter(same).map(|shape| Compressed { shape, ..codes.derived() }))
-    }
-
-    /// The table of an input, if that is a matrix of compressed weights that tract's `Q4_0` can be, and the
-    /// user wants it to stay packed. It has `batch` axes of size 1 in front.
-    pub(crate) fn block_quantized(
-        &mut self,
-        input: usize,
-        batch: usize,
-    ) -> TractResult<Option<OutletId>> {
-        let Value::Compressed(compressed) = self.value(input)? else { return Ok(None) };
-        if !self.translation.ir.block_quantized || compressed.datum_type != DatumType::F32 {
-            return Ok(None);
-        }
-        let name = &self.names[input];
-        let table = compressed.table(self.translation.weights);
-        let table = table.with_context(|| format!("in constant {name:?}"))?;
-        let Some(table) = table else { return Ok(None) };
-        let shape = [&[1, 1, 1][..batch.min(3)], &compressed.shape].concat();
-        let fact = table.exotic_fact(&shape)?.context("a table has a fact")?;
-        let tensor = table.into_tensor_with_shape(DatumType::F32, &shape);
-        let name = self.model.unique_name(name.clone()).into_owned();
-        let op = Const::new_with_exotic_fact(tensor.into_arc_tensor(), fact)?;
-        Ok(self.model.wire_node(name, op, &[])?.first().copied())
     }
 }
