@@ -29,6 +29,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("NonMaxSuppression", 4, suppression::non_max_suppression);
     registry.add("NonMaxSuppression", 5, suppression::non_max_suppression);
     registry.add("NonMaxSuppression", 9, suppression::non_max_suppression);
+    registry.add("NMSRotated", 13, suppression::nms_rotated);
     registry.add("MulticlassNms", 8, suppression::multiclass_nms);
     registry.add("MulticlassNms", 9, suppression::multiclass_nms);
     registry.add("MatrixNms", 8, suppression::matrix_nms);
