@@ -1,4 +1,4 @@
-"""NonMaxSuppression, PriorBox, PriorBoxClustered, DetectionOutput, RegionYolo, ReorgYolo, ROIAlign,
+"""NonMaxSuppression, NMSRotated, PriorBox, PriorBoxClustered, DetectionOutput, RegionYolo, ReorgYolo, ROIAlign,
 ROIPooling, PSROIPooling, Proposal, MulticlassNms, MatrixNms, GenerateProposals, ExperimentalDetectron*."""
 
 from framework import *
@@ -116,6 +116,28 @@ case(
         ),
         batch_dims=0,
     ),
+)
+
+TURNED = np.concatenate([spread(2, 8, 2), np.abs(spread(2, 8, 2, seed=1)) + 1, spread(2, 8, 1, seed=2)], -1)
+case(
+    "nms_rotated",
+    "thresholds",
+    [TURNED, SCORES],
+    lambda b, s: [
+        make(
+            "NMSRotated-13",
+            b,
+            s,
+            scalar(6),
+            number(threshold),
+            number(0.1),
+            sort_result_descending=clockwise,
+            output_type="i64" if clockwise else "i32",
+            clockwise=clockwise,
+        )
+        for threshold in (0.1, 0.3, 0.5)
+        for clockwise in (True, False)
+    ],
 )
 
 # --- PriorBox, PriorBoxClustered ------------------------------------------------------------------

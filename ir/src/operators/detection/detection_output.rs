@@ -144,34 +144,43 @@ impl DetectionOutput {
         })
     }
 
+    /// The classes that are not the background.
+    fn classes(&self, image: &Image) -> impl Iterator<Item = usize> + '_ {
+        (0..image.classes).filter(|class| self.background_label_id != Some(*class))
+    }
+
+    /// The boxes of each class.
+    fn of_classes(&self, image: &Image) -> Vec<Candidate> {
+        let of_class = |class| {
+            let priors = 0..image.priors.len();
+            let sure =
+                priors.filter(|prior| self.score(image, *prior, class) > self.confidence_threshold);
+            self.suppress(sure.map(|prior| self.candidate(image, prior, class)).collect())
+        };
+        self.classes(image).flat_map(of_class).collect()
+    }
+
+    /// The boxes, if each prior is of the one class with the greatest score. Class 0 is none.
+    fn of_best_classes(&self, image: &Image) -> Vec<Candidate> {
+        let best = (0..image.priors.len()).filter_map(|prior| {
+            let scores = self.classes(image).filter(|class| *class > 0);
+            let scores = scores.map(|class| (class, self.score(image, prior, class)));
+            let better =
+                |best: (usize, f32), it: (usize, f32)| if it.1 > best.1 { it } else { best };
+            let (class, score) = scores.fold((0, -1.), better);
+            let is_one = class > 0 && score >= self.confidence_threshold;
+            is_one.then(|| self.candidate(image, prior, class))
+        });
+        let mut best: Vec<Candidate> = best.collect();
+        best.sort_by_key(|candidate| candidate.class);
+        self.suppress(best)
+    }
+
     /// The boxes of an image: by class, and then in the order of scores.
     fn detect(&self, image: &Image) -> Vec<Candidate> {
-        let is_object = |class: &usize| self.background_label_id != Some(*class);
-        let classes = (0..image.classes).filter(is_object);
-        let priors = 0..image.priors.len();
-        let mut found: Vec<Candidate> = if self.decrease_label_id {
-            // Each prior is of one class.
-            let best = priors.filter_map(|prior| {
-                let scores = classes.clone().filter(|class| *class > 0);
-                let scores = scores.map(|class| (class, self.score(image, prior, class)));
-                let better =
-                    |best: (usize, f32), it: (usize, f32)| if it.1 > best.1 { it } else { best };
-                let (class, score) = scores.fold((0, -1.), better);
-                let is_one = class > 0 && score >= self.confidence_threshold;
-                is_one.then(|| self.candidate(image, prior, class))
-            });
-            let mut best: Vec<Candidate> = best.collect();
-            best.sort_by_key(|candidate| candidate.class);
-            self.suppress(best)
-        } else {
-            let of_class = |class| {
-                let priors = priors.clone();
-                let sure = priors.filter(move |prior| {
-                    self.score(image, *prior, class) > self.confidence_threshold
-                });
-                self.suppress(sure.map(|prior| self.candidate(image, prior, class)).collect())
-            };
-            classes.flat_map(of_class).collect()
+        let mut found = match self.decrease_label_id {
+            true => self.of_best_classes(image),
+            false => self.of_classes(image),
         };
         if let Some(most) = self.keep_top_k
             && found.len() > most

@@ -90,7 +90,7 @@ impl EvalOp for MatrixNms {
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (boxes, scores) = args_2!(inputs);
-        check_shapes("MatrixNms", boxes.shape(), scores.shape())?;
+        check_shapes("MatrixNms", boxes.shape(), scores.shape(), 4)?;
         let [images, classes, count] = scores.shape()[..] else { bail!("scores have rank 3") };
         let (boxes, scores) = (floats(&boxes)?, floats(&scores)?);
         let boxes: Vec<Corners> = corners(&boxes).collect();
@@ -114,7 +114,7 @@ impl EvalOp for MatrixNms {
 impl TypedOp for MatrixNms {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         ensure!(inputs.len() == 2, "MatrixNms: got {} inputs, expected 2", inputs.len());
-        check_shapes("MatrixNms", &inputs[0].shape.to_tvec(), &inputs[1].shape.to_tvec())?;
+        check_shapes("MatrixNms", &inputs[0].shape.to_tvec(), &inputs[1].shape.to_tvec(), 4)?;
         Ok(facts(&self.count, inputs[0].shape[0].clone()))
     }
 

@@ -20,6 +20,7 @@ pub(crate) mod selection;
 pub(crate) mod top_k_rois;
 
 mod feature_map;
+mod rotated;
 
 use tract_core::internal::*;
 

@@ -162,7 +162,7 @@ impl EvalOp for MulticlassNms {
             check_apart(boxes.shape(), scores.shape())?;
             return self.apart(boxes, scores, &integers(counts, ctx.symbols)?);
         }
-        check_shapes("MulticlassNms", boxes.shape(), scores.shape())?;
+        check_shapes("MulticlassNms", boxes.shape(), scores.shape(), 4)?;
         self.shared(boxes, scores)
     }
 }
@@ -179,7 +179,7 @@ impl TypedOp for MulticlassNms {
             check_apart(&boxes, &scores)?;
             return Ok(facts(&self.count, inputs[2].shape.volume()));
         }
-        check_shapes("MulticlassNms", &boxes, &scores)?;
+        check_shapes("MulticlassNms", &boxes, &scores, 4)?;
         Ok(facts(&self.count, boxes[0].clone()))
     }
 

@@ -4,11 +4,12 @@ use std::collections::BinaryHeap;
 use tract_core::internal::*;
 
 use super::boxes::{Corners, Extent, descending, suppress};
+use super::rotated::Rotated;
 use super::{float_or, floats, integers};
 
-/// NonMaxSuppression-1 to -9: of boxes that overlap, those with the greatest scores.
+/// NonMaxSuppression-1 to -9, and NMSRotated-13: of boxes that overlap, those with the greatest scores.
 ///
-/// Inputs: boxes `[batches, boxes, 4]`, scores `[batches, classes, boxes]`, and, each of one element and
+/// Inputs: boxes `[batches, boxes, 4]` (or 5, with an angle), scores `[batches, classes, boxes]`, and, each of one element and
 /// optional, `max_output_boxes_per_class`, `iou_threshold`, `score_threshold` and `soft_nms_sigma`, all 0 by
 /// default. Outputs: selected_indices `[count, 3]` of type i64 (batch, class, box), selected_scores
 /// `[count, 3]` of type f32 (batch, class, score), and `valid_outputs`, the count, `[1]` of type i64.
@@ -18,12 +19,28 @@ use super::{float_or, floats, integers};
 /// threshold has no effect. Of equal scores the first box comes first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct NonMaxSuppression {
-    /// Boxes are center, width and height, instead of two corners in any order.
-    pub center: bool,
+    pub encoding: Encoding,
     /// The greatest scores come first, whatever their batch and class.
     pub sort_result_descending: bool,
     /// The number of boxes that are taken. Only this node has the symbol.
     pub count: Symbol,
+}
+
+/// `box_encoding`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Encoding {
+    /// Two corners in any order, y before x.
+    Corner,
+    /// Center, width and height.
+    Center,
+    /// Center, width, height and angle: NMSRotated.
+    Rotated { clockwise: bool },
+}
+
+/// The boxes of an image.
+enum Boxes {
+    Corners(Vec<Corners>),
+    Rotated(Vec<Rotated>),
 }
 
 /// The thresholds, and how many boxes are taken of each class.
@@ -73,13 +90,11 @@ impl Limits {
     }
 
     /// The boxes that are taken of one class.
-    fn select(&self, boxes: &[Corners], scores: &[f32]) -> Vec<Candidate> {
+    fn select(&self, boxes: &Boxes, scores: &[f32]) -> Vec<Candidate> {
         let candidates = scores.iter().enumerate().filter(|(_, score)| **score > self.score);
         let candidates =
             candidates.map(|(index, score)| Candidate { score: *score, index, seen: 0 });
-        let overlap = |a: &Candidate, b: &Candidate| {
-            boxes[a.index].overlap(&boxes[b.index], Extent::Distance)
-        };
+        let overlap = |a: &Candidate, b: &Candidate| boxes.overlap(a.index, b.index);
         if self.sigma > 0. {
             return self.decay(candidates.collect(), overlap);
         }
@@ -114,13 +129,42 @@ impl Limits {
     }
 }
 
-impl NonMaxSuppression {
-    fn corners(&self, four: &[f32]) -> Corners {
-        if self.center {
-            return Corners::around(four[0], four[1], four[2], four[3]);
+impl Encoding {
+    /// How many coordinates a box has.
+    fn coordinates(self) -> usize {
+        match self {
+            Encoding::Corner | Encoding::Center => 4,
+            Encoding::Rotated { .. } => 5,
         }
-        let [y1, x1, y2, x2] = [four[0], four[1], four[2], four[3]];
-        Corners::new([x1.min(x2), y1.min(y2), x1.max(x2), y1.max(y2)])
+    }
+
+    /// The boxes of an image.
+    fn boxes(self, elements: &[f32]) -> Boxes {
+        let corners = |corners: fn(&[f32]) -> Corners| {
+            Boxes::Corners(elements.chunks_exact(4).map(corners).collect())
+        };
+        match self {
+            Encoding::Corner => corners(|it| {
+                let [y1, x1, y2, x2] = [it[0], it[1], it[2], it[3]];
+                Corners::new([x1.min(x2), y1.min(y2), x1.max(x2), y1.max(y2)])
+            }),
+            Encoding::Center => corners(|it| Corners::around(it[0], it[1], it[2], it[3])),
+            Encoding::Rotated { clockwise } => {
+                // The y axis points down.
+                let sign = if clockwise { 1. } else { -1. };
+                let rotated = |it: &[f32]| Rotated::new([it[0], it[1], it[2], it[3], sign * it[4]]);
+                Boxes::Rotated(elements.chunks_exact(5).map(rotated).collect())
+            }
+        }
+    }
+}
+
+impl Boxes {
+    fn overlap(&self, a: usize, b: usize) -> f32 {
+        match self {
+            Boxes::Corners(boxes) => boxes[a].overlap(&boxes[b], Extent::Distance),
+            Boxes::Rotated(boxes) => boxes[a].overlap(&boxes[b]),
+        }
     }
 }
 
@@ -129,17 +173,18 @@ pub(super) fn check_shapes<D: DimLike>(
     operator: &str,
     boxes: &[D],
     scores: &[D],
+    coordinates: usize,
 ) -> TractResult<()> {
     let together = match (boxes, scores) {
-        ([batches, count, four], [scores_batches, _, scores_count]) => {
-            batches == scores_batches && count == scores_count && *four == D::from(4)
+        ([batches, count, size], [scores_batches, _, scores_count]) => {
+            batches == scores_batches && count == scores_count && *size == D::from(coordinates)
         }
         _ => false,
     };
     ensure!(
         together,
-        "{operator}: boxes and scores have shapes {boxes:?} and {scores:?}, but must be [batches, boxes, 4] and \
-         [batches, classes, boxes]"
+        "{operator}: boxes and scores have shapes {boxes:?} and {scores:?}, but must be [batches, boxes, \
+         {coordinates}] and [batches, classes, boxes]"
     );
     Ok(())
 }
@@ -160,15 +205,17 @@ impl EvalOp for NonMaxSuppression {
     op_out_of_plan!();
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        check_shapes("NonMaxSuppression", inputs[0].shape(), inputs[1].shape())?;
+        let coordinates = self.encoding.coordinates();
+        check_shapes("NonMaxSuppression", inputs[0].shape(), inputs[1].shape(), coordinates)?;
         let limits = Limits::new(&inputs, ctx.symbols)?;
         let [_, classes, count] = inputs[1].shape() else { bail!("scores have rank 3") };
         let (boxes, scores) = (floats(&inputs[0])?, floats(&inputs[1])?);
         let mut selected = vec![];
         if !scores.is_empty() {
-            let batches = boxes.chunks_exact(count * 4).zip(scores.chunks_exact(classes * count));
+            let batches =
+                boxes.chunks_exact(count * coordinates).zip(scores.chunks_exact(classes * count));
             for (batch, (boxes, scores)) in batches.enumerate() {
-                let boxes: Vec<_> = boxes.chunks_exact(4).map(|four| self.corners(four)).collect();
+                let boxes = self.encoding.boxes(boxes);
                 for (class, scores) in scores.chunks_exact(*count).enumerate() {
                     let taken = limits.select(&boxes, scores);
                     selected.extend(taken.into_iter().map(|taken| (batch, class, taken)));
@@ -206,7 +253,7 @@ impl TypedOp for NonMaxSuppression {
             inputs.len()
         );
         let (boxes, scores) = (inputs[0].shape.to_tvec(), inputs[1].shape.to_tvec());
-        check_shapes("NonMaxSuppression", &boxes, &scores)?;
+        check_shapes("NonMaxSuppression", &boxes, &scores, self.encoding.coordinates())?;
         let shape = [self.count.to_dim(), 3.to_dim()];
         Ok(tvec!(i64::fact(&shape), f32::fact(&shape), i64::fact([1])))
     }
@@ -220,8 +267,8 @@ mod tests {
 
     /// The indices and scores of boxes of one class.
     fn select(limits: Limits, boxes: &[[f32; 4]], scores: &[f32]) -> Vec<(usize, f32)> {
-        let boxes: Vec<Corners> = boxes.iter().map(|four| Corners::new(*four)).collect();
-        let taken = limits.select(&boxes, scores);
+        let boxes = boxes.iter().map(|four| Corners::new(*four)).collect();
+        let taken = limits.select(&Boxes::Corners(boxes), scores);
         taken.iter().map(|candidate| (candidate.index, candidate.score)).collect()
     }
 

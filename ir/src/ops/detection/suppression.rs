@@ -5,12 +5,12 @@ use tract_core::internal::*;
 use crate::operators::detection::boxes::Extent;
 use crate::operators::detection::matrix_nms::MatrixNms;
 use crate::operators::detection::multiclass_nms::MulticlassNms;
-use crate::operators::detection::non_max_suppression::NonMaxSuppression;
+use crate::operators::detection::non_max_suppression::{Encoding, NonMaxSuppression};
 use crate::operators::detection::selection::{By, Order};
 use crate::translate::LayerContext;
 
 /// Notes that boxes and scores are of the same batches and boxes.
-fn equal_boxes(ctx: &mut LayerContext) -> TractResult<()> {
+fn equal_boxes(ctx: &mut LayerContext, coordinates: usize) -> TractResult<()> {
     let (boxes, scores) = (ctx.shape(0)?, ctx.shape(1)?);
     ensure!(
         boxes.len() == 3 && scores.len() == 3,
@@ -18,7 +18,7 @@ fn equal_boxes(ctx: &mut LayerContext) -> TractResult<()> {
     );
     ctx.equal(&boxes[0], &scores[0], "has boxes and scores of these batches")?;
     ctx.equal(&boxes[1], &scores[2], "has these numbers of boxes and of scores")?;
-    ctx.equal(&boxes[2], &4.to_dim(), "has boxes of four coordinates")?;
+    ctx.equal(&boxes[2], &coordinates.to_dim(), "has boxes of these coordinates")?;
     Ok(())
 }
 
@@ -29,10 +29,28 @@ fn equal_boxes(ctx: &mut LayerContext) -> TractResult<()> {
 /// outputs: the scores, and the number of boxes. OpenVINO runs all revisions as the newest: the indices are
 /// not padded with -1, although the first revisions say so.
 pub(super) fn non_max_suppression(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let encodings = [("corner", Encoding::Corner), ("center", Encoding::Center)];
+    let encoding = ctx.attribute_among("box_encoding", &encodings, Some(Encoding::Corner))?;
     let newest = ctx.since() >= 5;
     ctx.expect_inputs(2..=if newest { 6 } else { 5 })?;
-    let encodings = [("corner", false), ("center", true)];
-    let center = ctx.attribute_among("box_encoding", &encodings, Some(false))?;
+    equal_boxes(ctx, 4)?;
+    let mut outputs = suppressed(ctx, encoding)?;
+    if !newest {
+        outputs.truncate(1);
+    }
+    Ok(outputs)
+}
+
+/// **NMSRotated-13**: as NonMaxSuppression, of boxes that have an angle behind center, width and height.
+pub(super) fn nms_rotated(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(5..=5)?;
+    equal_boxes(ctx, 5)?;
+    let clockwise = ctx.attribute_or("clockwise", true)?;
+    suppressed(ctx, Encoding::Rotated { clockwise })
+}
+
+/// Wires the operator, with the outputs selected_indices, selected_scores and valid_outputs.
+fn suppressed(ctx: &mut LayerContext, encoding: Encoding) -> TractResult<TVec<OutletId>> {
     let sort_result_descending = ctx.attribute_or("sort_result_descending", true)?;
     let index_type = match ctx.since() {
         1 => DatumType::I64,
@@ -40,7 +58,6 @@ pub(super) fn non_max_suppression(ctx: &mut LayerContext) -> TractResult<TVec<Ou
     };
     ctx.expect_floats(0, "boxes")?;
     let dt = ctx.expect_floats(1, "scores")?;
-    equal_boxes(ctx)?;
     let optional =
         ["max_output_boxes_per_class", "iou_threshold", "score_threshold", "soft_nms_sigma"];
     for (input, name) in (2..ctx.input_count()).zip(optional) {
@@ -52,14 +69,13 @@ pub(super) fn non_max_suppression(ctx: &mut LayerContext) -> TractResult<TVec<Ou
     }
     let count = ctx.size_at_run_time("boxes")?;
     let inputs = ctx.all_inputs()?;
-    let op = NonMaxSuppression { center, sort_result_descending, count };
+    let op = NonMaxSuppression { encoding, sort_result_descending, count };
     let outputs = ctx.finish(op, &inputs)?;
-    let indices = ctx.cast("indices", outputs[0], index_type)?;
-    if !newest {
-        return Ok(tvec!(indices));
-    }
-    let scores = ctx.cast("scores", outputs[1], dt)?;
-    Ok(tvec!(indices, scores, ctx.cast("count", outputs[2], index_type)?))
+    Ok(tvec!(
+        ctx.cast("indices", outputs[0], index_type)?,
+        ctx.cast("scores", outputs[1], dt)?,
+        ctx.cast("count", outputs[2], index_type)?
+    ))
 }
 
 /// What MulticlassNms and MatrixNms have in common.
@@ -129,7 +145,7 @@ pub(super) fn multiclass_nms(ctx: &mut LayerContext) -> TractResult<TVec<OutletI
         ensure!(boxes.len() == 3, "boxes have shape {boxes:?}, but must have rank 3");
         ctx.equal_shapes(&boxes[..2], &scores, None, "has these numbers of boxes and of scores")?;
     } else {
-        equal_boxes(ctx)?;
+        equal_boxes(ctx, 4)?;
     }
     let attributes = Attributes::new(ctx)?;
     let op = MulticlassNms {
@@ -152,7 +168,7 @@ pub(super) fn matrix_nms(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     ctx.expect_inputs(2..=2)?;
     ctx.expect_floats(0, "boxes")?;
     ctx.expect_floats(1, "scores")?;
-    equal_boxes(ctx)?;
+    equal_boxes(ctx, 4)?;
     let attributes = Attributes::new(ctx)?;
     let functions = [("linear", false), ("gaussian", true)];
     let gaussian = ctx.attribute_among("decay_function", &functions, Some(false))?;
