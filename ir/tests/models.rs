@@ -66,6 +66,7 @@ enum Nnef {
     Too,
 }
 
+#[cfg_attr(not(feature = "nnef"), expect(unused_variables))]
 fn check_folder(folder: &Path, tolerance: Tolerance, nnef: Nnef) -> Result<(), Failed> {
     let error = |error: TractError| Failed::from(format!("{error:#}"));
     let case = Case::load(folder).map_err(error)?;
