@@ -3,11 +3,16 @@ inputs, and how sure one can be of its outputs."""
 
 import inspect
 import re
+import shutil
+import tempfile
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import openvino as ov
+from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float8_e8m0fnu
+from onnx import numpy_helper
 from openvino.utils.node_factory import NodeFactory
 
 # --- data -----------------------------------------------------------------------------------------
@@ -66,6 +71,8 @@ class Const:
     type: str | None = None
 
     def node(self):
+        if self.values.dtype.kind == "U":
+            return ov.op.Constant(ov.Tensor(np.ascontiguousarray(self.values)))
         if self.type is None:
             return ov.op.Constant(np.ascontiguousarray(self.values).reshape(self.values.shape))
         flat = [it.item() for it in self.values.ravel()]
@@ -126,6 +133,8 @@ class Case:
     reference: object = None
     # Why the expected outputs are the formula's and OpenVINO is not asked.
     formula: str | None = None
+    # Why OpenVINO's reference implementations are not asked.
+    without_reference: str | None = None
     # Of each Parameter the shape in the file, such as "?,3"; None is the array's.
     shapes: list | None = None
     # More data sets: of each the arrays of the Parameters.
@@ -292,6 +301,14 @@ def snake(type_):
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type_).lower()
 
 
+def saved(model):
+    """The files that OpenVINO's writer makes of a model."""
+    with tempfile.TemporaryDirectory() as folder:
+        xml, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
+        ov.serialize(model, xml, weights)
+        return xml.read_bytes(), weights.read_bytes()
+
+
 def edited(case, xml):
     for old, new in case.edit:
         if isinstance(old, re.Pattern):
@@ -301,6 +318,12 @@ def edited(case, xml):
         if not count:
             raise ValueError(f"{case.folder}: nothing to edit: {old!r} in\n{xml}")
     return xml
+
+
+def xml_and_weights(case):
+    """The two files of a case's model."""
+    xml, weights = saved(build_model(case))
+    return edited(case, xml.decode()).encode(), weights
 
 
 # --- outputs --------------------------------------------------------------------------------------
@@ -319,12 +342,30 @@ def formula_outputs(case, parameters):
     return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
 
+def write_files(folder, files):
+    """Writes a model folder, in place of what is there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def data_set_files(number, inputs, outputs):
+    """The files of a data set."""
+    files = {}
+    for kind, arrays in [("input", inputs), ("output", outputs)]:
+        for k, array in enumerate(arrays):
+            tensor = numpy_helper.from_array(np.array(array), f"{kind}_{k}")
+            files[f"test_data_set_{number}/{kind}_{k}.pb"] = tensor.SerializeToString(deterministic=True)
+    return files
+
+
 def compare(found, wanted, tolerance):
     """None, or how two arrays differ."""
     found, wanted = np.asarray(found), np.asarray(wanted)
     if found.shape != wanted.shape:
         return f"shapes {found.shape} and {wanted.shape}"
-    if found.dtype.kind in "biu":
+    if found.dtype.kind in "biuU":
         same = found == wanted
     else:
         if found.dtype == np.float16:
@@ -341,6 +382,31 @@ def compare(found, wanted, tolerance):
     if np.all(same):
         return None
     return f"{found.tolist()} and {wanted.tolist()}"
+
+
+# Element types that NumPy has from `ml_dtypes`, and OpenVINO's Python hands over as bits.
+BITS = {
+    ov.Type.bf16: bfloat16,
+    ov.Type.f8e4m3: float8_e4m3fn,
+    ov.Type.f8e5m2: float8_e5m2,
+    ov.Type.f8e8m0: float8_e8m0fnu,
+}
+
+
+def tensor_of(array, port):
+    """An array for OpenVINO."""
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if port.element_type not in BITS:
+        return ov.Tensor(array)
+    return ov.Tensor(array.reshape(-1).view(np.uint8), ov.Shape(array.shape), port.element_type)
+
+
+def array_of(tensor):
+    """What is in a tensor of OpenVINO."""
+    if tensor.element_type.bitwidth < 8:
+        raise TypeError(f"{tensor.element_type} is packed")
+    array = np.array(tensor.data)
+    return array.view(BITS.get(tensor.element_type, array.dtype))
 
 
 class Runner:
@@ -364,17 +430,16 @@ class Runner:
         request = compiled.create_infer_request()
         outputs = []
         for inputs in data_sets:
-            results = request.infer([np.ascontiguousarray(it).reshape(it.shape) for it in inputs])
-            outputs.append([np.array(results[port]) for port in compiled.outputs])
+            request.infer([tensor_of(it, port) for it, port in zip(inputs, compiled.inputs, strict=True)])
+            outputs.append([array_of(it) for it in request.output_tensors])
         return outputs
 
     def evaluate(self, model, inputs, like):
         """The outputs of OpenVINO's reference implementations; None where an operation has none."""
-        tensors = [ov.Tensor(np.zeros_like(it)) for it in like]
+        tensors = [tensor_of(np.zeros_like(it), port) for it, port in zip(like, model.outputs)]
+        inputs = [tensor_of(it, port) for it, port in zip(inputs, model.inputs)]
         try:
-            done = model.evaluate(
-                tensors, [ov.Tensor(np.ascontiguousarray(it).reshape(it.shape)) for it in inputs]
-            )
+            done = model.evaluate(tensors, inputs)
         except RuntimeError:
             return None
-        return [np.array(it.data) for it in tensors] if done else None
+        return [array_of(it) for it in tensors] if done else None

@@ -37,13 +37,15 @@
 //! |---|---|
 //! | `reader.rs` | [`Ir`], the reader with its options, and [`IrProtoModel`], what the two files have in them |
 //! | `document/` | what the XML says: layers, edges, bodies, shapes and element types, checked, without tract |
-//! | `weights.rs` | the bytes of a constant, and the tensor that they make |
+//! | `weights/` | the bytes of a constant, and the tensor that they make |
 //! | `volume.rs` | the number of elements of a shape |
 //! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
 //! | `translate/mod.rs` | the order: layer by layer, and anew when something was learnt of open dimensions |
 //! | `translate/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
 //! | `translate/layer.rs` | [`LayerContext`]: the inputs of a layer, and the nodes that are wired for it |
 //! | `translate/layer/fold.rs` | which layers are computed when the model is loaded |
+//! | `translate/layer/compressed.rs` | compressed weights: decompressed in one go, or packed as tables of tract |
+//! | `translate/folded.rs` | what was computed when the model is loaded, and how long it is kept |
 //! | `translate/attribute.rs` | what the text of an attribute means |
 //! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |
 //! | `operators/` | the operators that these need and tract does not have |

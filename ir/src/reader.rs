@@ -35,6 +35,7 @@ pub struct Ir {
     pub(crate) registry: Registry,
     pub(crate) shapes: Vec<ShapeOption>,
     pub(crate) negative_indices: NegativeIndices,
+    pub(crate) block_quantized: bool,
     weights: Option<PathBuf>,
 }
 
@@ -61,7 +62,7 @@ impl Default for Ir {
         // OpenVINO's reference implementation lets them count from the end in all revisions, and so do the
         // newer texts.
         let negative_indices = NegativeIndices::Wrap;
-        Ir { registry, shapes: vec![], negative_indices, weights: None }
+        Ir { registry, shapes: vec![], negative_indices, block_quantized: false, weights: None }
     }
 }
 
@@ -81,6 +82,17 @@ impl Ir {
     /// They count from the end unless this says otherwise, as they do in OpenVINO.
     pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> Ir {
         Ir { negative_indices, ..self }
+    }
+
+    /// Keeps compressed weights packed where tract can compute with them so: matrices of 4-bit codes that a
+    /// `MatMul` multiplies by or whose rows a `Gather` picks, as tables of tract's `Q4_0`.
+    ///
+    /// These are of type i4 or u4, in groups of a multiple of 32 in a row, with scales in half precision. They
+    /// take 4.5 bits for each weight instead of 32. Where zero points are not the middle of the type, the product
+    /// is corrected for them; rows of such a table are not picked so. Codes are decompressed in each run: this
+    /// costs time where many rows are multiplied, and saves some where few are.
+    pub fn with_block_quantized_weights(self, block_quantized: bool) -> Ir {
+        Ir { block_quantized, ..self }
     }
 
     /// Reads the weights from this file instead of the one beside the XML.

@@ -1,5 +1,6 @@
 //! One test for each model folder of `models/`, whoever put it there; and of the folders that the variable
-//! `IR_MODELS` names, separated by colons.
+//! `IR_MODELS` names, separated by colons. Or those of the folder that the variable `IR_CONFORMANCE` names, which
+//! `conformance/generate.py` has written: these pass unless `conformance/failures.txt` lists them.
 //!
 //! Each model runs at every stage of tract: as it is loaded, decluttered, optimised. If the file leaves
 //! dimensions open, one load does for all data sets; and the same once more with the sizes of each. With the
@@ -8,6 +9,9 @@
 #[cfg(feature = "nnef")]
 #[path = "models/nnef.rs"]
 mod nnef;
+
+#[path = "models/conformance.rs"]
+mod conformance;
 
 use std::path::{Path, PathBuf};
 
@@ -27,6 +31,9 @@ const HALF: Tolerance = Tolerance { atol: 1e-3, rtol: 2e-3 };
 
 fn main() {
     let arguments = Arguments::from_args();
+    if let Some(root) = std::env::var_os("IR_CONFORMANCE") {
+        conformance::run(&arguments, root.as_ref()).exit();
+    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("models");
     let mut roots = vec![(root.clone(), root.join("networks"))];
     if let Ok(more) = std::env::var("IR_MODELS") {
@@ -38,7 +45,7 @@ fn main() {
             let name = folder.strip_prefix(&root).expect("it is below").display().to_string();
             let is_network = folder.starts_with(&networks);
             let tolerance = if is_network { NETWORKS } else { OPERATIONS };
-            trials.push(Trial::test(name, move || check_folder(&folder, tolerance)));
+            trials.push(Trial::test(name, move || check_folder(&folder, tolerance, Nnef::Too)));
         }
     }
     assert!(!trials.is_empty(), "no model in {root:?}");
@@ -52,7 +59,15 @@ fn main() {
 
 const STAGES: [Stage; 3] = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
 
-fn check_folder(folder: &Path, tolerance: Tolerance) -> Result<(), Failed> {
+/// Whether a model is saved to NNEF.
+#[derive(PartialEq)]
+enum Nnef {
+    Not,
+    Too,
+}
+
+#[cfg_attr(not(feature = "nnef"), expect(unused_variables))]
+fn check_folder(folder: &Path, tolerance: Tolerance, nnef: Nnef) -> Result<(), Failed> {
     let error = |error: TractError| Failed::from(format!("{error:#}"));
     let case = Case::load(folder).map_err(error)?;
     let outputs = case.data_sets.iter().flat_map(|data_set| &data_set.outputs);
@@ -70,7 +85,10 @@ fn check_folder(folder: &Path, tolerance: Tolerance) -> Result<(), Failed> {
     let open = open.fold(ir(), |ir, (input, shape)| ir.with_input_shape(input, shape));
     failures.extend(case.check(&STAGES, tolerance, |stage| load(open.clone(), stage)));
     #[cfg(feature = "nnef")]
-    failures.extend(nnef::check(folder, &case, tolerance, || open.model_for_proto_model(&proto)));
+    if nnef == Nnef::Too {
+        failures
+            .extend(nnef::check(folder, &case, tolerance, || open.model_for_proto_model(&proto)));
+    }
     let groups = case.by_shapes();
     // Variables go on from one data set to the next, and not from model to model.
     let sized = if graph.sinks.is_empty() || groups.len() == 1 { groups } else { vec![] };

@@ -1012,10 +1012,12 @@ case(
     "pads",
     [offsets(1, 1, 3, 3)],
     lambda x: make("SpaceToBatch-2", x, axes(1, 1, 2, 2), axes(0, 0, 1, 0), axes(0, 0, 0, 1)),
-    lambda x: np.pad(x, [(0, 0), (0, 0), (1, 0), (0, 1)])
-    .reshape(1, 1, 2, 2, 2, 2)
-    .transpose(3, 5, 0, 1, 2, 4)
-    .reshape(4, 1, 2, 2),
+    lambda x: (
+        np.pad(x, [(0, 0), (0, 0), (1, 0), (0, 1)])
+        .reshape(1, 1, 2, 2, 2, 2)
+        .transpose(3, 5, 0, 1, 2, 4)
+        .reshape(4, 1, 2, 2)
+    ),
 )
 
 # --- cases that share a model ----------------------------------------------------------------------

@@ -215,6 +215,103 @@ linear(
     spread_ints(0, 15, 3, 2, 1, seed=1),
     (3, 64),
 )
+# As tables that can stay packed: symmetric, in groups of a multiple of 32.
+GROUPS = spread_ints(0, 15, 3, 2, 64, seed=5)
+linear("i4_per_channel", spread_ints(-8, 7, 4, 64, seed=4), "i4", SCALES / 4)
+linear("u4_groups_of_64", GROUPS, "u4", f16(spread(3, 2, 1, seed=4) / 8), np.array(8), (3, 128))
+linear("i4_f32_scale", WIDE - 8, "i4", f32(spread(3, 2, 1, seed=4) / 7), shape=(3, 64), half=False)
+TABLE = spread_ints(0, 15, 5, 2, 32, seed=6)
+TABLE_SCALES = f16(spread(5, 2, 1, seed=7) / 8)
+
+
+def tied(i):
+    """Rows of a table, and their products with all of its rows."""
+    table = decompressed(TABLE - 8, "i4", TABLE_SCALES, shape=(5, 64))
+    rows = make("Gather-8", table, i, scalar(0))
+    return [rows, make("MatMul-1", rows, table, transpose_a=False, transpose_b=True)]
+
+
+case(
+    "compressed_weights",
+    "embedding_and_product",
+    [i64([[2, 0, -1]])],
+    tied,
+    lambda i: [
+        dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i],
+        dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i]
+        @ dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64)).T,
+    ],
+    shapes=["?,?"],
+    more=[[i64([[1]])]],
+    tolerance=2e-3,
+)
+
+
+def heads(x):
+    """Attention's heads become rows, and what the rows become is heads again."""
+    table = decompressed(TABLE[:4] - 8, "i4", TABLE_SCALES[:4], shape=(4, 64))
+    rows = make("Reshape-1", make("Transpose-1", x, axes(0, 2, 1, 3)), axes(0, 0, -1), special_zero=True)
+    rows = make("MatMul-1", rows, table, transpose_a=False, transpose_b=True)
+    return make("Transpose-1", make("Reshape-1", rows, axes(0, 0, 2, 2), special_zero=True), axes(0, 2, 1, 3))
+
+
+case(
+    "compressed_weights",
+    "heads",
+    [spread(2, 4, 3, 16) / 4],
+    heads,
+    lambda x: (
+        (
+            x.transpose(0, 2, 1, 3).reshape(2, 3, 64)
+            @ dequantized(TABLE[:4] - 8, TABLE_SCALES[:4], shape=(4, 64)).T
+        )
+        .reshape(2, 3, 2, 2)
+        .transpose(0, 2, 1, 3)
+    ),
+    tolerance=2e-3,
+)
+# Codes are the positions of values in a table.
+CODEBOOK = f16([-1, -0.5, -0.25, -0.125, 0, 0.125, 0.5, 1])
+
+
+def codebook(x):
+    indices = make("Convert-1", const(NIBBLES % 8, "u4"), destination_type="u8")
+    values = make("Convert-1", const(CODEBOOK.astype(np.float32), "f8e4m3"), destination_type="f16")
+    weights = make("Gather-8", values, indices, scalar(0))
+    weights = make("Convert-1", make("Multiply-1", weights, const(SCALES)), destination_type="f32")
+    return make("MatMul-1", x, weights, transpose_a=False, transpose_b=True)
+
+
+case(
+    "compressed_weights",
+    "codebook",
+    [spread(2, 8) / 4],
+    codebook,
+    lambda x: x @ dequantized(CODEBOOK[NIBBLES % 8], SCALES).T,
+    tolerance=2e-3,
+)
+
+
+# Small floats whose scales are small floats, too: powers of 2 ("MXFP4").
+def small_floats(x):
+    values = f32([-6, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 6, 6])[WIDE]
+    scales = f32(2.0 ** spread_ints(-3, 2, 3, 2, 1))
+    weights = make("Convert-1", const(values, "f4e2m1"), destination_type="f16")
+    weights = make("Multiply-1", weights, make("Convert-1", const(scales, "f8e8m0"), destination_type="f16"))
+    weights = make("Reshape-1", weights, axes(3, 64), special_zero=False)
+    weights = make("Convert-1", weights, destination_type="f32")
+    return make("MatMul-1", x, weights, transpose_a=False, transpose_b=True), (values * scales).reshape(3, 64)
+
+
+case(
+    "compressed_weights",
+    "f4e2m1",
+    [spread(2, 64) / 4],
+    lambda x: small_floats(x)[0],
+    lambda x: x @ small_floats(const(x).node())[1].T,
+    tolerance=2e-3,
+)
+linear("u2", NIBBLES % 4, "u2", SCALES, np.array(1), zero_point_type="i8")
 NF4 = f32(
     [
         -1.0,
@@ -288,4 +385,12 @@ join("compressed_weights", "u8", "u8_zero_point", "u8_scalar_zero_point")
 join("compressed_weights", "i8", "i8_symmetric", "i8_f32_scale", "i8_zero_point")
 join("compressed_weights", "nibbles", "u4_zero_point", "i4_symmetric")
 join("compressed_weights", "groups", "u4_groups", "i4_groups", "u4_groups_scalar_zero_point")
-join("compressed_weights", "groups_of_32", "i4_groups_of_32", "u4_groups_of_32")
+join(
+    "compressed_weights",
+    "groups_of_32",
+    "i4_groups_of_32",
+    "u4_groups_of_32",
+    "i4_per_channel",
+    "u4_groups_of_64",
+    "i4_f32_scale",
+)

@@ -28,6 +28,9 @@ for name, constants in {
     "u4": [("u4", [*range(16), 3])],
     "i4": [("i4", [0, 1, 7, -8, -1, -2, 3])],
     "u1": [("u1", [1, 0, 1, 1, 0, 0, 0, 1, 1, 1])],
+    "u2": [("u2", [1, 2, 3, 0, 3, 1])],
+    "u3": [("u3", [1, 2, 3, 4, 5, 6, 7, 0, 6, 1, 4])],
+    "u6": [("u6", [1, 2, 3, 4, 63, 33, 31])],
     "f8e4m3": [("f8e4m3", [0, 0.001953125, -0.5, 1.125, 240, 448, -448])],
     "f8e5m2": [("f8e5m2", [0, 0.0000152587890625, -0.5, 1.25, 57344, -57344])],
 }.items():
@@ -164,6 +167,15 @@ case(
     [f32([1, 2])],
     lambda x: [make("Relu-1", x), const(i64([5, -6])).node(), const(f32(0.5)).node()],
     lambda x: [x, i64([5, -6]), f32(0.5)],
+)
+
+STRINGS = np.array([["ab", "", "über"], ["x", "y z", "q"]])
+case(
+    "const",
+    "strings",
+    [i64([1, 0])],
+    lambda i: [make("Gather-8", const(STRINGS), i, scalar(0)), const(STRINGS[:, 2]).node()],
+    lambda i: [STRINGS[i], STRINGS[:, 2]],
 )
 
 # --- Parameter, Result ----------------------------------------------------------------------------
@@ -491,8 +503,21 @@ case(
 # --- cases that share a model ----------------------------------------------------------------------
 
 join("const", "floats", "f16", "f32", "bf16", "f64")
+join("const", "packed_2026", "u2", "u3", "u6")
 join("const", "packed", "u4", "i4", "u1", "packed_rows")
 join("const", "f8", "f8e4m3", "f8e5m2", "f8_special")
 join("convert", "types", "from_f32", "to_unsigned", "to_boolean", "from_integers")
 join("convert", "half", "f16", "to_f16_rounds_to_even")
 join("parameter", "types", "types", "wide_types", "rank_0")
+several(
+    "convert_promote_types",
+    "types",
+    [u8([1, 255]), i32([-1]), f16([2.5]), i64([3])],
+    [
+        (
+            lambda a, b, c, d, x=x, y=y: make("ConvertPromoteTypes-14", [a, b, c, d][x], [a, b, c, d][y], promote_unsafe=True),
+            lambda a, b, c, d, x=x, y=y, t=t: [[a, b, c, d][x].astype(t), [a, b, c, d][y].astype(t)],
+        )
+        for x, y, t in [(0, 1, np.int32), (2, 3, np.float16), (3, 0, np.int64)]
+    ],
+)

@@ -78,6 +78,15 @@ impl ElementType {
         self.row().3
     }
 
+    /// Of how many elements there is a whole number in the weights.
+    pub(crate) fn group(self) -> usize {
+        match self {
+            U3 => 8,
+            U6 => 4,
+            _ => 1,
+        }
+    }
+
     fn row(self) -> &'static (ElementType, &'static str, &'static str, usize) {
         SPELLINGS.iter().find(|row| row.0 == self).unwrap_or(&SPELLINGS[0])
     }

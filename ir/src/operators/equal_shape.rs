@@ -8,12 +8,19 @@ use tract_core::internal::*;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct EqualShape {
     shape: TVec<TDim>,
+    /// Whether the input may have size 1 instead, and is repeated then.
+    broadcasts: bool,
 }
 
 impl EqualShape {
     /// `shape` is what the input must have.
     pub fn new(shape: TVec<TDim>) -> EqualShape {
-        EqualShape { shape }
+        EqualShape { shape, broadcasts: false }
+    }
+
+    /// `shape` is what the input must have, or be broadcast to.
+    pub fn or_broadcast(shape: TVec<TDim>) -> EqualShape {
+        EqualShape { shape, broadcasts: true }
     }
 }
 
@@ -39,14 +46,19 @@ impl EvalOp for EqualShape {
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
+        let mut shape: TVec<usize> = tvec!();
         for (axis, (dim, size)) in self.shape.iter().zip(input.shape()).enumerate() {
             let expected = dim.eval(ctx.symbols).to_usize()?;
+            shape.push(expected);
             ensure!(
-                expected == *size,
+                expected == *size || self.broadcasts && *size == 1,
                 "dimension {axis} of a tensor is {size}, but must be {expected} ({dim}), as in another tensor"
             );
         }
-        Ok(tvec!(input))
+        if *shape == *input.shape() {
+            return Ok(tvec!(input));
+        }
+        Ok(tvec!(input.broadcast_to_shape(&shape)?.into_tvalue()))
     }
 }
 
@@ -70,7 +82,8 @@ impl TypedOp for EqualShape {
     ) -> TractResult<TVec<OutletId>> {
         let dims = self.shape.iter().map(|dim| dim.substitute_all(subs));
         let shape = dims.collect::<TractResult<_>>()?;
-        target.wire_node(&node.name, EqualShape { shape }, &[mapping[&node.inputs[0]]])
+        let op = EqualShape { shape, ..*self };
+        target.wire_node(&node.name, op, &[mapping[&node.inputs[0]]])
     }
 
     as_op!();
@@ -98,6 +111,18 @@ mod tests {
         run([3, 3])?;
         let error = format!("{:#}", run([3, 2]).unwrap_err());
         assert!(error.contains("dimension 0 of a tensor is 2, but must be 3 (N)"), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn one_is_broadcast_when_the_model_runs() -> TractResult<()> {
+        let broadcast = |size: usize| {
+            let inputs = tvec!(tensor1(&vec![7; size]).into_tvalue());
+            EqualShape::or_broadcast(tvec!(3.to_dim())).eval(&EvalContext::out_of_plan(), inputs)
+        };
+        assert_eq!(*broadcast(1)?[0], tensor1(&[7, 7, 7]));
+        assert_eq!(*broadcast(3)?[0], tensor1(&[7, 7, 7]));
+        assert!(broadcast(2).is_err());
         Ok(())
     }
 }

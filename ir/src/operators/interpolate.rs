@@ -343,6 +343,10 @@ impl EvalOp for Interpolate {
             data = Cow::Owned(table.apply(&data, &shape, axis));
             shape[axis] = table.ends.len();
         }
+        // Integers are the nearest ones, as in OpenVINO.
+        if dt.is_integer() {
+            data.to_mut().iter_mut().for_each(|number| *number = number.round_ties_even());
+        }
         let output = Tensor::from_shape(&shape, &data)?;
         Ok(tvec!(output.cast_to_dt(dt)?.into_owned().into_tvalue()))
     }

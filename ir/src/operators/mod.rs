@@ -6,18 +6,31 @@ pub(crate) mod adaptive_pool;
 pub(crate) mod addressing;
 pub(crate) mod arithmetic;
 pub(crate) mod control;
+pub(crate) mod ctc;
+pub(crate) mod ctc_loss;
+pub(crate) mod deformable;
+pub(crate) mod detection;
 pub(crate) mod equal_shape;
 pub(crate) mod fake_quantize;
 pub(crate) mod gather_elements;
+pub(crate) mod gather_tree;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
+pub(crate) mod inverse;
 pub(crate) mod opaque;
+pub(crate) mod overlap_add;
+pub(crate) mod random_uniform;
 pub(crate) mod range;
 pub(crate) mod reduction;
 pub(crate) mod reverse_sequence;
 pub(crate) mod scatter;
+pub(crate) mod search_sorted;
+pub(crate) mod segments;
+pub(crate) mod slice_scatter;
+pub(crate) mod sparse_fill_empty_rows;
 pub(crate) mod take;
 pub(crate) mod top_k;
+pub(crate) mod unique;
 pub(crate) mod variable;
 
 use tract_core::internal::*;
@@ -49,7 +62,7 @@ fn integers(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<Vec<i64>> {
 const MOST_ELEMENTS: usize = 1 << 32;
 
 /// Checks the number of elements of an operator's output, before there is memory for them.
-fn check_volume(operator: &str, shape: &[usize]) -> TractResult<()> {
+pub(crate) fn check_volume(operator: &str, shape: &[usize]) -> TractResult<()> {
     ensure!(
         shape.contains(&0) || volume(shape).is_some_and(|volume| volume <= MOST_ELEMENTS),
         "{operator}: an output of shape {shape:?} has more than {MOST_ELEMENTS} elements"
@@ -95,10 +108,10 @@ macro_rules! set_symbols {
         }
     };
 }
-use set_symbols;
+pub(crate) use set_symbols;
 
 /// Dimensions in which symbols have got their values.
-fn substituted<'a>(
+pub(crate) fn substituted<'a>(
     dims: impl IntoIterator<Item = &'a TDim>,
     values: &HashMap<Symbol, TDim>,
 ) -> TractResult<TVec<TDim>> {

@@ -72,7 +72,8 @@ macro_rules! floats {
                     Reducer::Sum | Reducer::Mean => 0.,
                     Reducer::Prod => 1.,
                     Reducer::Max => <$float>::MIN,
-                    Reducer::Min => <$float>::MAX,
+                    // As in OpenVINO, although the largest of nothing is not infinite there.
+                    Reducer::Min => <$float>::INFINITY,
                 }
             }
 

@@ -68,11 +68,7 @@ impl EvalOp for Scatter {
         let mut data = data.into_tensor();
         let dt = data.datum_type();
         match self.reduction {
-            Reduction::None if dt.is_tdim() => replace::<TDim>(&mut data, &updates, &places)?,
-            Reduction::None if dt == DatumType::String => {
-                replace::<String>(&mut data, &updates, &places)?
-            }
-            Reduction::None => replace_bytes(&mut data, &updates, &places)?,
+            Reduction::None => overwrite(&mut data, &updates, &places)?,
             _ => dispatch_number!(reduce(dt)(self, &mut data, &updates, &places))?,
         }
         Ok(tvec!(data.into_tvalue()))
@@ -85,6 +81,15 @@ fn write<T: Clone>(data: &mut [T], updates: &[T], places: &Places, size: usize) 
     for (number, start) in places.starts.iter().enumerate() {
         let update = &updates[number * block..][..block];
         data[start * size..][..block].clone_from_slice(update);
+    }
+}
+
+/// Writes the elements of updates one after another, of whatever type they are.
+pub(super) fn overwrite(data: &mut Tensor, updates: &Tensor, places: &Places) -> TractResult<()> {
+    match data.datum_type() {
+        DatumType::TDim => replace::<TDim>(data, updates, places),
+        DatumType::String => replace::<String>(data, updates, places),
+        _ => replace_bytes(data, updates, places),
     }
 }
 
@@ -104,7 +109,9 @@ fn replace_bytes(data: &mut Tensor, updates: &Tensor, places: &Places) -> TractR
 }
 
 /// The arithmetic of reductions. Sums and products of integers wrap around, as in OpenVINO.
-trait Number: Datum + Copy + PartialOrd {
+pub(super) trait Number: Datum + Copy + PartialOrd + Default {
+    /// The least finite number.
+    const LEAST: Self;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
@@ -115,6 +122,7 @@ trait Number: Datum + Copy + PartialOrd {
 macro_rules! integer {
     ($($ty:ty),*) => { $(
         impl Number for $ty {
+            const LEAST: Self = <$ty>::MIN;
             fn add(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
@@ -135,6 +143,7 @@ integer!(i8, i16, i32, i64, u8, u16, u32, u64);
 macro_rules! float {
     ($($ty:ty: $count:expr),*) => { $(
         impl Number for $ty {
+            const LEAST: Self = <$ty>::MIN;
             fn add(self, other: Self) -> Self {
                 self + other
             }

@@ -33,7 +33,7 @@ impl Positions {
         }
     }
 
-    fn with_symbols(&self, values: &HashMap<Symbol, TDim>) -> TractResult<Positions> {
+    pub(super) fn with_symbols(&self, values: &HashMap<Symbol, TDim>) -> TractResult<Positions> {
         let value = |dim: &TDim| dim.substitute_all(values);
         Ok(match self {
             Positions::Stride { first, step, len } => {
@@ -86,7 +86,7 @@ impl Positions {
 }
 
 /// The elements of a tensor at some positions of an axis. Consecutive ones are copied at once.
-fn take(
+pub(super) fn take(
     data: &Tensor,
     axis: usize,
     mut positions: impl ExactSizeIterator<Item = TractResult<usize>>,

@@ -99,7 +99,7 @@ fn top_k<T: Datum + Copy + PartialOrd + Default>(
 }
 
 /// A total order: NaN is the greatest.
-fn compare<T: PartialOrd>(a: &T, b: &T) -> Ordering {
+pub(super) fn compare<T: PartialOrd>(a: &T, b: &T) -> Ordering {
     let is_nan = |value: &T| value.partial_cmp(value).is_none();
     a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
 }

@@ -184,7 +184,7 @@ fn space_to_batch(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 }
 
 /// Multiplies a size by a number.
-fn multiply(dim: &TDim, by: &TDim) -> TractResult<TDim> {
+pub(super) fn multiply(dim: &TDim, by: &TDim) -> TractResult<TDim> {
     if let (Some(size), Some(by)) = (dim.as_i64(), by.as_i64()) {
         let product = size.checked_mul(by);
         return Ok(product.with_context(|| format!("{size} times {by} is too large"))?.to_dim());
@@ -193,7 +193,7 @@ fn multiply(dim: &TDim, by: &TDim) -> TractResult<TDim> {
 }
 
 /// Divides a size that must be a multiple of a number.
-fn divide(dim: &TDim, by: usize, what: &str) -> TractResult<TDim> {
+pub(super) fn divide(dim: &TDim, by: usize, what: &str) -> TractResult<TDim> {
     ensure!(by > 0, "{what} is {dim}, and would be divided by 0");
     let quotient = dim.clone() / by;
     let product = (quotient.clone() * by).simplify();

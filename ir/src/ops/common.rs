@@ -158,6 +158,15 @@ impl LayerContext<'_, '_> {
         }
     }
 
+    /// Turns integers into single-precision floats, as OpenVINO does for what it averages and filters, and
+    /// half-precision ones too.
+    pub(super) fn single_float(&mut self, suffix: &str, outlet: OutletId) -> TractResult<OutletId> {
+        match self.type_of(outlet)? {
+            DatumType::F64 => Ok(outlet),
+            _ => self.cast(suffix, outlet, DatumType::F32),
+        }
+    }
+
     /// Computes in single precision instead of half (see [`LayerContext::single`]). The last node has the
     /// suffix.
     pub(super) fn in_single(

@@ -210,7 +210,7 @@ impl Filters {
             weights.len(),
             spatial + leading
         );
-        let (dt, weights_dt) = (ctx.expect_floats(0, "data")?, ctx.datum_type(1)?);
+        let (dt, weights_dt) = (ctx.expect_numbers(0, "data")?, ctx.datum_type(1)?);
         ensure!(
             weights_dt == dt,
             "the weights are of type {weights_dt:?}, but must be of the type of the data, {dt:?}"
@@ -218,7 +218,7 @@ impl Filters {
         let sizes: TVec<usize> = weights.iter().map(known).collect::<TractResult<_>>()?;
         ensure!(!sizes.contains(&0), "the weights have shape {sizes:?}, but must have elements");
         let outlet = ctx.input(1)?;
-        let mut outlet = ctx.single("filters_single", outlet)?;
+        let mut outlet = ctx.single_float("filters_single", outlet)?;
         if !grouped {
             outlet = ctx.wire("one_group", AxisOp::Add(0), &[outlet])?;
         }
@@ -263,7 +263,7 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
     ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
     check_elements(&shape[2..])?;
     let data = ctx.input(0)?;
-    let mut data = ctx.single("single", data)?;
+    let mut data = ctx.single_float("single", data)?;
     for (axis, size) in shape.iter().enumerate().skip(2) {
         let (begin, end) = (window.pads_begin[axis - 2].min(0), window.pads_end[axis - 2].min(0));
         if (begin, end) == (0, 0) {

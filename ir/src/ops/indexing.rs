@@ -59,7 +59,13 @@ fn equal_batches(ctx: &mut LayerContext, batch_dims: usize) -> TractResult<()> {
 fn gather_layer(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let operation = operation(ctx, GatherRevision::for_opset(ctx.since().into())?)?;
-    let inputs = ctx.all_inputs()?;
+    let axis = ctx.constant_opt(2)?.and_then(|axis| axis.cast_to_scalar::<i64>().ok());
+    let rows = axis == Some(0) && ctx.attribute_or("batch_dims", 0i64)? == 0;
+    let table = if rows { ctx.table(0)? } else { None };
+    let inputs = match table.filter(|table| table.offsets.is_none()) {
+        Some(table) => tvec![ctx.wire_table(0, table, &[])?, ctx.input(1)?, ctx.input(2)?],
+        None => ctx.all_inputs()?,
+    };
     operation.wire(&ctx.node_name(""), ctx.model, &inputs)
 }
 

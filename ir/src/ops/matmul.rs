@@ -18,7 +18,7 @@ use super::softmax::softmax;
 use crate::operators::opaque::Opaque;
 use crate::operators::range::Range;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
+use crate::translate::{LayerContext, Table};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("MatMul", 1, mat_mul);
@@ -33,8 +33,56 @@ fn mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let transpose_a = ctx.attribute_or("transpose_a", false)?;
     let transpose_b = ctx.attribute_or("transpose_b", false)?;
     let a = ctx.input(0)?;
+    if transpose_b
+        && !transpose_a
+        && ctx.type_of(a)? == DatumType::F32
+        && let Some(table) = ctx.table(1)?
+    {
+        return Ok(tvec!(product_with_table(ctx, a, table)?));
+    }
     let b = ctx.input(1)?;
     Ok(tvec!(product(ctx, "", [a, b], [transpose_a, transpose_b])?))
+}
+
+/// The product of rows and the transpose of a table, which stays packed.
+fn product_with_table(
+    ctx: &mut LayerContext,
+    rows: OutletId,
+    table: Table,
+) -> TractResult<OutletId> {
+    let (mut shape, matrix) = (ctx.shape_of(rows)?, ctx.shape(1)?);
+    let doing = format!("multiplies {shape:?} by the transpose of {matrix:?}");
+    let (Some(width), [_, summed]) = (shape.last_mut(), &*matrix) else {
+        bail!("factor 0 has shape {shape:?} and factor 1 {matrix:?}, but must have rank 1 and 2")
+    };
+    ctx.equal(width, summed, &doing)?;
+    *width = summed.clone();
+    let last = shape.len() - 1;
+    let rows = ctx.with_shape(rows, shape)?;
+    // tract would take a reshape in front of it for one of the table, which has no other shapes.
+    let rows = ctx.wire("rows", Opaque, &[rows])?;
+    let batch: String = ellipsis(last, "gkn")?.into_iter().collect();
+    let labels = |of_rows: char, of_table: &str| {
+        let inputs = [format!("{batch}{of_rows}"), of_table.to_string()];
+        let axes = AxesMapping::from_strs(&inputs, &[format!("{batch}n")])?;
+        TractResult::Ok(EinSum::new(axes, DatumType::F32))
+    };
+    let offsets = table.offsets.clone();
+    let table = ctx.wire_table(1, table, &[1])?;
+    let Some(offsets) = offsets else {
+        return ctx.wire("", labels('k', "gnk")?, &[rows, table]);
+    };
+    // An offset is multiplied by the sum of a group.
+    let product = ctx.wire("product", labels('k', "gnk")?, &[rows, table])?;
+    let groups = offsets.shape()[1].to_dim();
+    let sizes = tvec![groups.clone(), summed.clone() / groups.to_usize()?];
+    let groups = AxisOp::Reshape(last, tvec![summed.clone()], sizes);
+    let groups = ctx.wire("groups", groups, &[rows])?;
+    let sums = sum(ctx, "sums", groups, &[last + 1])?;
+    let sums = ctx.wire("sums.axes", AxisOp::Rm(last + 1), &[sums])?;
+    let offsets = ctx.add_const("offsets", offsets)?;
+    let corrections = ctx.wire("corrections", labels('g', "ng")?, &[sums, offsets])?;
+    ctx.wire("", add(), &[product, corrections])
 }
 
 /// The product of matrices. Each of the two may be transposed. Batches are broadcast.
@@ -139,7 +187,10 @@ fn is_broadcast(model: &TypedModel, outlet: OutletId) -> bool {
         if op.is::<MultiBroadcastTo>() || op.is::<Tile>() {
             return true;
         }
-        let moves = |op: &AxisOp| !matches!(op, AxisOp::Reshape(..));
+        // What is concatenated tract multiplies part by part, with a reshape behind it or not.
+        let is_concat = |input: &OutletId| model.node(input.node).op.is::<TypedConcat>();
+        let moves =
+            |op: &AxisOp| !matches!(op, AxisOp::Reshape(..)) || node.inputs.iter().any(is_concat);
         if op.is::<TypedConcat>()
             || op.is::<Cast>()
             || op.is::<ElementWiseOp>()

@@ -208,7 +208,7 @@ fn counted_from(
 
 /// **AvgPool-1**, **AvgPool-14**, **AvgPool-16**: the mean of each window. Padding counts as zeros, unless
 /// `exclude-pad` is true. What a window reaches beyond the padding does not count. A window without elements
-/// gives NaN. Revision 16 adds `dilations`.
+/// gives NaN. The mean of integers is rounded to the nearest one, or to the even one. Revision 16 adds `dilations`.
 fn avg_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let exclude: bool = ctx.attribute("exclude-pad")?;
     let mut pool = Pool::new(ctx)?;
@@ -237,10 +237,14 @@ fn average(
 ) -> TractResult<TVec<OutletId>> {
     let spec = pool.window.spec(padding, pool.channels, pool.channels);
     let average = SumPool::new(spec, count_include_pad, true);
-    let data = ctx.single("single", pool.data)?;
+    let data = ctx.single_float("single", pool.data)?;
     let average = ctx.wire(pool.suffix(), average, &[data])?;
-    let average = pool.split(ctx, average)?;
-    Ok(tvec!(ctx.cast("type", average, ctx.datum_type(0)?)?))
+    let mut average = pool.split(ctx, average)?;
+    let dt = ctx.datum_type(0)?;
+    if !dt.is_float() {
+        average = ctx.wire("rounded", math::round_half_to_even(), &[average])?;
+    }
+    Ok(tvec!(ctx.cast("type", average, dt)?))
 }
 
 /// **AdaptiveAvgPool-8**: the mean of each window. The second input has the sizes of the output's spatial

@@ -102,8 +102,14 @@ pub(super) fn reduced(
         Kind::LogicalAnd => (nn::Reducer::All, Reducer::Min),
         Kind::LogicalOr => (nn::Reducer::Any, Reducer::Max),
     };
+    if dt == DatumType::F16 && kind == Kind::Min {
+        return ctx.in_single(suffix, input, |ctx, suffix, input| {
+            reduced(ctx, suffix, kind, input, axes)
+        });
+    }
+    let min_of_nothing = kind == Kind::Min && may_be_empty(ctx, input, axes)?;
     let axes = axes.into();
-    if dt.is_float() || dt == DatumType::Bool {
+    if (dt.is_float() || dt == DatumType::Bool) && !min_of_nothing {
         return ctx.wire(suffix, Reduce { axes, reducer: of_floats }, &[input]);
     }
     ctx.wire(suffix, Reduction { axes, reducer }, &[input])
@@ -177,6 +183,12 @@ pub(super) fn mean(
     let count = ctx.add_const("size", tensor0(count).broadcast_into_rank(shape.len())?)?;
     let count = ctx.cast("count", count, dt)?;
     ctx.wire(suffix, div(), &[sum, count])
+}
+
+/// Whether an axis that is reduced may have size 0.
+fn may_be_empty(ctx: &LayerContext, input: OutletId, axes: &[usize]) -> TractResult<bool> {
+    let shape = ctx.shape_of(input)?;
+    Ok(axes.iter().any(|axis| !shape[*axis].prove_strict_positive()))
 }
 
 /// Whether only the last axis is reduced, and its size may be 0.

@@ -8,6 +8,7 @@ use tract_openvino::GatherRevision;
 use super::chain::Chain;
 use super::common::FAR;
 use super::indexing;
+use crate::operators::slice_scatter::SliceScatter;
 use crate::operators::take::{DynSlice, Positions, numpy_slice};
 use crate::registry::Registry;
 use crate::translate::{LayerContext, is_size};
@@ -15,6 +16,7 @@ use crate::translate::{LayerContext, is_size};
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Slice", 8, slice);
     registry.add("StridedSlice", 1, strided_slice);
+    registry.add("SliceScatter", 15, slice_scatter);
 }
 
 /// **Slice-8**: NumPy's `start:stop:step` on `axes`, or on the first axes. The order of the inputs is data,
@@ -29,14 +31,7 @@ fn slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         5 => ctx.integers(4, "axes")?,
         _ => (0..start.count as i64).collect(),
     };
-    ensure!(
-        [start.count, stop.count, steps.len()].iter().all(|count| *count == axes.len()),
-        "start, stop, step and axes have {}, {}, {} and {} elements, but must have the same number",
-        start.count,
-        stop.count,
-        steps.len(),
-        axes.len()
-    );
+    check_counts([start.count, stop.count, steps.len(), axes.len()])?;
     ctx.axes("axes", &axes, shape.len())?;
     let mut chain = Chain::default();
     for (number, (axis, step)) in axes.iter().zip(steps).enumerate() {
@@ -47,6 +42,43 @@ fn slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     let data = ctx.input(0)?;
     Ok(tvec!(chain.wire(ctx, data)?))
+}
+
+/// **SliceScatter-15**: the data, with the updates in the slice that Slice-8 would give.
+fn slice_scatter(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(5..=6)?;
+    let shape = ctx.shape(0)?;
+    let (start, stop) = (ctx.dims(2, "start")?, ctx.dims(3, "stop")?);
+    let steps = ctx.integers(4, "step")?;
+    let axes: TVec<i64> = match ctx.input_count() {
+        6 => ctx.integers(5, "axes")?,
+        _ => (0..start.len() as i64).collect(),
+    };
+    check_counts([start.len(), stop.len(), steps.len(), axes.len()])?;
+    ctx.axes("axes", &axes, shape.len())?;
+    let mut slices = tvec![];
+    for (number, (axis, step)) in axes.iter().zip(steps).enumerate() {
+        let axis = ctx.axis("axes", *axis, shape.len())?;
+        ensure!(step != 0, "step[{number}] is 0, but must not be");
+        let (first, len) = window(&shape[axis], Some(&start[number]), Some(&stop[number]), step);
+        slices.push((axis, Positions::Stride { first, step, len }));
+    }
+    let op = SliceScatter { slices };
+    let (expected, updates) = (op.updates_shape(&shape), ctx.shape(1)?);
+    ctx.equal_shapes(&expected, &updates, None, "writes updates of the shape of the slice")?;
+    let inputs = [ctx.input(0)?, ctx.input(1)?];
+    let inputs = ctx.unify(&inputs)?;
+    ctx.finish(op, &inputs)
+}
+
+/// Checks that the lists that say what a slice is have an element for each axis of it.
+fn check_counts(counts: [usize; 4]) -> TractResult<()> {
+    let [start, stop, step, axes] = counts;
+    ensure!(
+        [start, stop, step].iter().all(|count| *count == axes),
+        "start, stop, step and axes have {start}, {stop}, {step} and {axes} elements, but must have the same number"
+    );
+    Ok(())
 }
 
 /// What an entry of the bounds of a StridedSlice is for.

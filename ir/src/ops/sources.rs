@@ -10,6 +10,7 @@ use crate::weights::{datum_type, widened};
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Convert", 1, convert);
     registry.add("ConvertLike", 1, convert_like);
+    registry.add("ConvertPromoteTypes", 14, convert_promote_types);
     registry.add("Identity", 16, identity);
 }
 
@@ -22,7 +23,7 @@ fn convert(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         format!("attribute destination_type is {text:?}, which is no element type")
     })?;
     // Constants may be of a type that tract does not have.
-    let dt = if ctx.folding() { widened(element_type) } else { datum_type(element_type) };
+    let dt = if ctx.folding() { Some(widened(element_type)) } else { datum_type(element_type) };
     let dt = dt.with_context(|| {
         format!("attribute destination_type is {element_type}, but tract has that type for constants only")
     })?;
@@ -44,8 +45,20 @@ fn convert_like(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     convert_to(ctx, dt)
 }
 
+/// **ConvertPromoteTypes-14**: both inputs in one type. The file states which one.
+fn convert_promote_types(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let dt = ctx.output_type(0).context("the type of output 0 is none that tract has")?;
+    let inputs = ctx.all_inputs()?;
+    inputs.into_iter().map(|input| converted(ctx, input, dt)).collect()
+}
+
 fn convert_to(ctx: &mut LayerContext, dt: DatumType) -> TractResult<TVec<OutletId>> {
     let input = ctx.input(0)?;
+    Ok(tvec!(converted(ctx, input, dt)?))
+}
+
+fn converted(ctx: &mut LayerContext, input: OutletId, dt: DatumType) -> TractResult<OutletId> {
     let from = ctx.type_of(input)?;
     ensure!(
         (from == DatumType::String) == (dt == DatumType::String),
@@ -53,9 +66,9 @@ fn convert_to(ctx: &mut LayerContext, dt: DatumType) -> TractResult<TVec<OutletI
     );
     // Sizes stay symbolic in either of the types that shapes come in.
     if from.is_tdim() && [DatumType::I64, DatumType::I32].contains(&dt) {
-        return Ok(tvec!(input));
+        return Ok(input);
     }
-    Ok(tvec!(ctx.cast("", input, dt)?))
+    ctx.cast("", input, dt)
 }
 
 /// **Identity-16**: the input.

@@ -18,9 +18,12 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Assign", 6, assign);
 }
 
-/// The variables of a network, by their ids.
+/// The variables of a network or of a body, by their ids.
 #[derive(Debug, Default)]
-pub(crate) struct Variables(BTreeMap<String, Entry>);
+pub(crate) struct Variables {
+    entries: BTreeMap<String, Entry>,
+    is_body: bool,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -35,16 +38,25 @@ struct Entry {
 }
 
 impl Variables {
+    /// Those of a body of control flow, which are kept in the state of its layer.
+    pub fn of_body() -> Variables {
+        Variables { is_body: true, ..Variables::default() }
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = &String> {
+        self.entries.keys()
+    }
+
     /// Forgets nodes, because the translation starts anew.
     pub fn start(&mut self) {
-        for entry in self.0.values_mut() {
+        for entry in self.entries.values_mut() {
             entry.reads.clear();
             entry.assigned = None;
         }
     }
 
     fn entry(&mut self, id: &str) -> &mut Entry {
-        self.0.entry(id.into()).or_insert_with(|| Entry {
+        self.entries.entry(id.into()).or_insert_with(|| Entry {
             variable: Variable::new(id),
             changing: BTreeMap::new(),
             reads: vec![],
@@ -150,9 +162,15 @@ fn changing_dimension(
     declared: &Dimension,
 ) -> TractResult<Symbol> {
     let translation = ctx.translation();
+    refuse_change(id, translation.variables.is_body)?;
     let symbol = translation.dimensions.add_state(id, axis, *declared)?;
     translation.variables.entry(id).changing.insert(axis, symbol.clone());
     Ok(symbol)
+}
+
+fn refuse_change(id: &str, is_body: bool) -> TractResult<()> {
+    ensure!(!is_body, "variable {id:?} of a body changes its size, which must be known there");
+    Ok(())
 }
 
 /// **Assign-3**, **Assign-6**: gives the variable `variable_id` its value for the next run. The output is the
@@ -189,8 +207,8 @@ pub(crate) fn wire_assignments(
     variables: &mut Variables,
 ) -> TractResult<()> {
     let (mut assigned, mut values, mut reads) = (vec![], vec![], vec![]);
-    let mut learnt = false;
-    for (id, entry) in &mut variables.0 {
+    let (mut learnt, is_body) = (false, variables.is_body);
+    for (id, entry) in &mut variables.entries {
         let Some((layer, value)) = &entry.assigned else { continue };
         let value = model.outlet_fact(*value).map(|fact| (*value, fact.clone()))?;
         for (outlet, taken) in &entry.reads {
@@ -213,6 +231,7 @@ pub(crate) fn wire_assignments(
                         dimensions.equal(found, read, &because)?;
                     }
                     Some(declared) if (found.clone() - read).simplify() != 0.to_dim() => {
+                        refuse_change(id, is_body)?;
                         entry.changing.insert(axis, dimensions.add_state(id, axis, *declared)?);
                         learnt = true;
                     }

@@ -158,6 +158,11 @@ impl Dimensions {
         Ok(symbol)
     }
 
+    /// Whether the file leaves dimensions of the inputs open that nobody has given.
+    pub fn are_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// How many more times the translation can start anew.
     pub fn most_starts(&self) -> usize {
         self.open.len() + 1

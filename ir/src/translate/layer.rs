@@ -1,6 +1,8 @@
 //! [`LayerContext`]: what a function that translates an operation works with.
 
+pub(super) mod compressed;
 mod fold;
+pub(crate) mod table;
 
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use tract_core::internal::*;
 use tract_core::ops::cast::{Cast, cast};
 use tract_core::ops::change_axes::AxisOp;
 
+use super::deferred::NotKnown;
 use super::{Translation, Value};
 use crate::document::{Body, Layer};
 use crate::operators::equal_shape::EqualShape;
@@ -125,6 +128,16 @@ impl<'a, 't> LayerContext<'a, 't> {
         Ok(())
     }
 
+    /// Whether the value of an input is known.
+    pub(super) fn is_constant(&self, input: usize) -> bool {
+        self.inputs.get(input).is_some_and(|value| match value {
+            Value::Outlet(outlet) => {
+                self.model.outlet_fact(*outlet).is_ok_and(|fact| fact.konst.is_some())
+            }
+            _ => true,
+        })
+    }
+
     fn value(&self, input: usize) -> TractResult<&Value> {
         self.inputs.get(input).with_context(|| {
             format!("input {input} is missing: there are {} inputs", self.inputs.len())
@@ -166,7 +179,11 @@ impl<'a, 't> LayerContext<'a, 't> {
     pub fn fact(&self, input: usize) -> TractResult<TypedFact> {
         match self.value(input)? {
             Value::Outlet(outlet) => self.model.outlet_fact(*outlet).cloned(),
-            Value::Half(tensor) => Ok(DatumType::F16.fact(tensor.shape())),
+            Value::Folded(folded) if folded.half => {
+                Ok(DatumType::F16.fact(folded.tensor()?.shape()))
+            }
+            // What is compressed is only decompressed where its values are needed.
+            Value::Compressed(weights) => Ok(weights.datum_type.fact(&*weights.shape)),
             _ => TypedFact::try_from(self.tensor(input)?),
         }
     }
@@ -188,10 +205,7 @@ impl<'a, 't> LayerContext<'a, 't> {
     pub fn datum_type(&self, input: usize) -> TractResult<DatumType> {
         match self.value(input)? {
             // Weights may be large: they are read where they are needed, once.
-            Value::Weights(blob) => {
-                let dt = widened(blob.element_type);
-                dt.with_context(|| format!("tract has no type for {}", blob.element_type))
-            }
+            Value::Weights(blob) => Ok(widened(blob.element_type)),
             _ => Ok(self.fact(input)?.datum_type),
         }
     }
@@ -234,17 +248,17 @@ impl<'a, 't> LayerContext<'a, 't> {
 
     /// The value of an input that must be a constant. `name` is what the specification calls it.
     pub fn constant(&self, input: usize, name: &str) -> TractResult<Arc<Tensor>> {
-        self.constant_opt(input)?.with_context(|| {
-            format!(
-                "input {input} ({name}) is only known when the model runs, but must be known when it is \
-                 loaded{}",
-                if self.translation.dimensions.most_starts() > 1 {
-                    ": if it is computed from the sizes of the inputs, give these"
-                } else {
-                    ""
-                }
-            )
-        })
+        if let Some(tensor) = self.constant_opt(input)? {
+            return Ok(tensor);
+        }
+        let hint = match self.translation.dimensions.are_open() {
+            true => ": if it is computed from the sizes of the inputs, give these",
+            false => "",
+        };
+        let message = format!(
+            "input {input} ({name}) is only known when the model runs, but must be known when it is loaded{hint}"
+        );
+        Err(NotKnown { input, message }.into())
     }
 
     /// The symbolic size that an input was before it was converted to another type.
@@ -494,7 +508,10 @@ impl<'a, 't> LayerContext<'a, 't> {
             let dims = dims.map(|(dim, agreed)| if dim.is_one() { dim } else { agreed }.clone());
             let mut wanted: TVec<TDim> = tvec![1.to_dim(); missing];
             wanted.extend(dims);
-            aligned.push(self.with_shape(outlet, wanted)?);
+            aligned.push(match self.shape_of(outlet)? == wanted {
+                true => outlet,
+                false => self.wire("equal_shape", EqualShape::or_broadcast(wanted), &[outlet])?,
+            });
         }
         Ok(aligned)
     }

@@ -1,7 +1,9 @@
 //! From a document to a model: layer by layer, in the order of the graph.
 
 mod attribute;
+mod deferred;
 pub(crate) mod dimensions;
+mod folded;
 mod layer;
 
 use std::collections::BTreeMap;
@@ -15,6 +17,8 @@ use tract_core::ops::identity::Identity;
 pub use attribute::FromAttribute;
 pub(crate) use dimensions::is_size;
 pub use layer::LayerContext;
+use layer::compressed::Compressed;
+pub(crate) use layer::table::Table;
 pub(crate) use layer::tdims;
 
 use crate::document::{ElementType, Graph, Layer, PartialShape};
@@ -25,6 +29,7 @@ use crate::reader::{Ir, IrProtoModel};
 use crate::volume::volume;
 use crate::weights::{Blob, Weights, datum_type};
 use dimensions::{Dimensions, Learnt};
+use folded::{Computations, Dropped, Folded, Values};
 
 /// The model that the two files describe.
 pub(crate) fn translate(
@@ -37,7 +42,7 @@ pub(crate) fn translate(
     let parameter = |layer: &usize| parameter_shape(&graph.layers[*layer]);
     let declared = graph.parameters.iter().map(parameter).collect::<TractResult<Vec<_>>>()?;
     let mut dimensions = Dimensions::new(template.symbols.clone(), graph, &ir.shapes, &declared)?;
-    let mut folded = HashMap::new();
+    let mut computations = Computations::default();
     let mut variables = Variables::default();
     let mut starts = 0;
     // The limit grows: variables add open dimensions on the way.
@@ -48,13 +53,16 @@ pub(crate) fn translate(
             ir,
             weights: &proto.weights,
             dimensions: &mut dimensions,
-            folded: &mut folded,
+            computations: &mut computations,
             variables: &mut variables,
+            variable_owners: HashMap::new(),
+            bodies: 0,
         };
         let mut model = template.clone();
         match translation.network(&mut model, graph) {
             Ok(()) => return Ok(model),
-            Err(error) if error.downcast_ref::<Learnt>().is_some() => (),
+            Err(error) if error.is::<Learnt>() => (),
+            Err(error) if error.is::<Dropped>() => computations = Computations::default(),
             Err(error) => return Err(error),
         }
     }
@@ -122,27 +130,13 @@ pub(crate) enum Value {
     Outlet(OutletId),
     /// A constant that is not in the model yet: it may not be needed there.
     Constant(Arc<Tensor>),
-    /// A half-precision constant that was computed in single precision.
-    Half(Arc<Tensor>),
+    /// A constant that a layer computed.
+    Folded(Folded),
     /// A constant that was not read yet.
     Weights(Arc<Blob>),
+    /// Weights that were not decompressed yet.
+    Compressed(Arc<Compressed>),
 }
-
-impl Value {
-    /// Whether two values are one constant. What is in the model is another one in each go.
-    fn is_same(&self, other: &Value) -> bool {
-        match (self, other) {
-            (Value::Constant(a), Value::Constant(b)) | (Value::Half(a), Value::Half(b)) => {
-                Arc::ptr_eq(a, b)
-            }
-            (Value::Weights(a), Value::Weights(b)) => a == b,
-            _ => false,
-        }
-    }
-}
-
-/// The constant inputs of a layer, and what it computed from them.
-type Folded = (Vec<Value>, Vec<Arc<Tensor>>);
 
 /// One attempt to translate a model.
 pub(crate) struct Translation<'a> {
@@ -150,9 +144,13 @@ pub(crate) struct Translation<'a> {
     weights: &'a Weights,
     pub dimensions: &'a mut Dimensions,
     /// The results of layers with constant inputs. They are kept when the translation starts anew.
-    folded: &'a mut HashMap<usize, Folded>,
+    computations: &'a mut Computations,
     /// The variables of `ReadValue` and `Assign`. What was learnt of them is kept, too.
     pub variables: &'a mut Variables,
+    /// The graph that each variable is in, by its address.
+    pub variable_owners: HashMap<String, usize>,
+    /// How many bodies of control flow were translated.
+    pub bodies: usize,
 }
 
 impl Translation<'_> {
@@ -186,6 +184,8 @@ impl Translation<'_> {
             outlets.push(outlet);
         }
         wire_assignments(model, &mut outlets, self.dimensions, self.variables)?;
+        let ids = self.variables.ids().cloned().collect::<Vec<_>>();
+        self.own(ids, std::ptr::from_ref(graph).addr())?;
         model.select_output_outlets(&outlets)?;
         drop_unused_indices(model)?;
         move_biases(model)
@@ -200,16 +200,16 @@ impl Translation<'_> {
         prefix: &str,
         inputs: Vec<Value>,
     ) -> TractResult<Vec<Value>> {
-        let mut values: Vec<Vec<Value>> = vec![vec![]; graph.layers.len()];
+        let mut values = Values::new(graph);
         for (layer, value) in graph.parameters.iter().zip(inputs) {
-            values[*layer] = vec![value; graph.layers[*layer].outputs.len().max(1)];
+            values.of[*layer] = vec![value; graph.layers[*layer].outputs.len().max(1)];
         }
         let mut results = HashMap::new();
         for (number, layer) in graph.layers.iter().enumerate() {
             let inputs: Vec<Value> = layer
                 .inputs
                 .iter()
-                .map(|source| values[source.layer][source.output].clone())
+                .map(|source| values.of[source.layer][source.output].clone())
                 .collect();
             match &*layer.operation {
                 "Parameter" => (),
@@ -218,7 +218,7 @@ impl Translation<'_> {
                 }
                 "Constant" => {
                     let blob = constant(layer).with_context(|| format!("in {layer}"))?;
-                    values[number] =
+                    values.of[number] =
                         vec![Value::Weights(Arc::new(blob)); layer.outputs.len().max(1)];
                 }
                 _ => {
@@ -229,7 +229,7 @@ impl Translation<'_> {
                     // Constants that were put into the model need not be put there again.
                     let used = context.into_inputs();
                     for (source, value) in layer.inputs.iter().zip(used) {
-                        values[source.layer][source.output] = value;
+                        values.of[source.layer][source.output] = value;
                     }
                     ensure!(
                         outputs.len() >= layer.outputs.len(),
@@ -237,9 +237,10 @@ impl Translation<'_> {
                         layer.outputs.len(),
                         outputs.len()
                     );
-                    values[number] = outputs;
+                    values.of[number] = outputs;
                 }
             }
+            values.translated(graph, number, self.computations);
         }
         graph
             .results
@@ -248,12 +249,26 @@ impl Translation<'_> {
             .collect()
     }
 
+    /// Notes that variables are in a graph, and checks that they are in no other: each has its own state.
+    pub fn own(&mut self, ids: impl IntoIterator<Item = String>, graph: usize) -> TractResult<()> {
+        for id in ids {
+            let owner = *self.variable_owners.entry(id.clone()).or_insert(graph);
+            ensure!(
+                owner == graph,
+                "variable {id:?} is in a body of control flow and elsewhere, which is not supported"
+            );
+        }
+        Ok(())
+    }
+
     /// The tensor of a constant that is not in the model.
     pub fn tensor(&self, value: &Value) -> TractResult<Arc<Tensor>> {
         match value {
             Value::Outlet(outlet) => bail!("{outlet:?} is not a constant"),
-            Value::Constant(tensor) | Value::Half(tensor) => Ok(tensor.clone()),
+            Value::Constant(tensor) => Ok(tensor.clone()),
+            Value::Folded(folded) => folded.tensor(),
             Value::Weights(blob) => Ok(blob.load(self.weights)?.into_arc_tensor()),
+            Value::Compressed(weights) => Ok(weights.decompress(self.weights)?.into_arc_tensor()),
         }
     }
 
@@ -266,7 +281,10 @@ impl Translation<'_> {
     ) -> TractResult<OutletId> {
         let tensor = match value {
             Value::Outlet(outlet) => return Ok(*outlet),
-            Value::Half(tensor) => tensor.cast_to::<f16>()?.into_owned().into_arc_tensor(),
+            Value::Folded(folded) if folded.half => {
+                folded.tensor()?.cast_to::<f16>()?.into_owned().into_arc_tensor()
+            }
+            Value::Compressed(weights) => weights.wired(self.weights)?,
             value => self.tensor(value)?,
         };
         model.add_const(name, tensor)

@@ -1,5 +1,6 @@
 use tract_core::internal::*;
 
+use super::collected::Collected;
 use super::{Body, Stage, boolean, facts_with_symbols, op_with_bodies, run};
 use crate::operators::set_symbols;
 
@@ -43,6 +44,15 @@ pub(crate) enum LoopOutput {
     Last(usize),
     /// The outputs of all iterations, one behind the other along an axis, or one before the other.
     All { output: usize, axis: usize, backwards: bool },
+}
+
+impl LoopOutput {
+    fn collected(&self) -> Option<Collected> {
+        match *self {
+            LoopOutput::Last(_) => None,
+            LoopOutput::All { axis, backwards, .. } => Some(Collected::new(axis, backwards)),
+        }
+    }
 }
 
 op_with_bodies!(Loop, "Loop", body);
@@ -132,7 +142,8 @@ impl OpState for LoopState {
         let mut goes_on = op.condition.map_or(Ok(true), |input| boolean(&inputs[input]))?;
         let mut iteration = 0;
         let mut last: TVec<TValue> = tvec![];
-        let mut all: Vec<Vec<TValue>> = vec![vec![]; op.outputs.len()];
+        let mut all: Vec<Option<Collected>> =
+            op.outputs.iter().map(LoopOutput::collected).collect();
         while goes_on && limit.is_none_or(|limit| iteration < limit) {
             ensure!(
                 iteration < MOST_ITERATIONS,
@@ -162,23 +173,20 @@ impl OpState for LoopState {
             last = run(&mut self.0, ctx, now)
                 .with_context(|| format!("in iteration {iteration} of a loop"))?;
             goes_on = op.goes_on.map_or(Ok(true), |output| boolean(&last[output]))?;
-            for (values, output) in all.iter_mut().zip(&op.outputs) {
-                if let LoopOutput::All { output, .. } = output {
-                    values.push(last[*output].clone());
+            for (collected, output) in all.iter_mut().zip(&op.outputs) {
+                if let (Some(collected), LoopOutput::All { output, .. }) = (collected, output) {
+                    collected.push(last[*output].clone())?;
                 }
             }
             iteration += 1;
         }
         let mut outputs = tvec![];
-        for (number, mut values) in all.into_iter().enumerate() {
-            outputs.push(match op.outputs[number] {
+        for (number, collected) in all.into_iter().enumerate() {
+            outputs.push(match (collected, &op.outputs[number]) {
                 _ if iteration == 0 => op.without_iterations(ctx, number, &inputs)?,
-                LoopOutput::Last(output) => last[output].clone(),
-                LoopOutput::All { axis, backwards, .. } => {
-                    if backwards {
-                        values.reverse();
-                    }
-                    Tensor::stack_tensors(axis, &values)?.into_tvalue()
+                (Some(collected), _) => collected.finish()?,
+                (None, LoopOutput::Last(output) | LoopOutput::All { output, .. }) => {
+                    last[*output].clone()
                 }
             });
         }

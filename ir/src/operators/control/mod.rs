@@ -3,6 +3,7 @@
 //! tract's `IfThenElse` needs results of the same shape from both models, and makes a plan in each run. Its
 //! `Scan` needs to know the number of iterations before the first. The operators here need neither.
 
+mod collected;
 mod conditional;
 mod iteration;
 

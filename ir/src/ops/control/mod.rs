@@ -7,7 +7,8 @@ use std::collections::HashSet;
 
 use tract_core::internal::*;
 
-use crate::document::{Body, BodyRole, Graph};
+use super::state::{Variables, wire_assignments};
+use crate::document::{Body, BodyRole};
 use crate::registry::Registry;
 use crate::translate::{LayerContext, Value};
 
@@ -23,16 +24,9 @@ fn body<'a>(ctx: &LayerContext<'a, '_>, role: BodyRole, name: &str) -> TractResu
     found.with_context(|| format!("there is no <{name}>"))
 }
 
-fn refuse_variables(graph: &Graph) -> TractResult<()> {
-    for layer in &graph.layers {
-        ensure!(
-            !["ReadValue", "Assign"].contains(&&*layer.operation),
-            "{layer} in a body: variables are supported in the network itself only"
-        );
-        layer.bodies.iter().try_for_each(|body| refuse_variables(&body.graph))?;
-    }
-    Ok(())
-}
+/// How often bodies are translated at most. Those within the body of a loop are translated again whenever
+/// something is learnt of the sizes that the loop changes.
+const MOST_BODIES: usize = 1 << 12;
 
 /// An input, if it is a constant: each run of the body sees all of it.
 fn whole_constant(ctx: &LayerContext, input: usize) -> TractResult<Option<Value>> {
@@ -72,7 +66,30 @@ impl BodyModel {
         body: &Body,
         values: Vec<Value>,
     ) -> TractResult<Vec<OutletId>> {
-        refuse_variables(&body.graph)?;
+        ctx.translation().bodies += 1;
+        let count = ctx.translation().bodies;
+        ensure!(
+            count <= MOST_BODIES,
+            "bodies within bodies are translated more than {MOST_BODIES} times"
+        );
+        // They are kept in the state of the layer, each body's for itself.
+        let mut variables = Variables::of_body();
+        std::mem::swap(ctx.translation().variables, &mut variables);
+        let outlets = self.results(ctx, body, values);
+        std::mem::swap(ctx.translation().variables, &mut variables);
+        let mut outlets = outlets?;
+        let translation = ctx.translation();
+        wire_assignments(&mut self.model, &mut outlets, translation.dimensions, &mut variables)?;
+        translation.own(variables.ids().cloned(), std::ptr::from_ref(body).addr())?;
+        Ok(outlets)
+    }
+
+    fn results(
+        &mut self,
+        ctx: &mut LayerContext,
+        body: &Body,
+        values: Vec<Value>,
+    ) -> TractResult<Vec<OutletId>> {
         let results = ctx.body_into(&mut self.model, body, values)?;
         let mut outlets = vec![];
         for (result, value) in results.iter().enumerate() {

@@ -1,12 +1,11 @@
 //! Layers whose inputs are all constants: they are computed when the model is loaded.
 
-use std::sync::Arc;
-
 use tract_core::internal::*;
 
 use super::{LayerContext, concrete};
 use crate::registry::Translate;
-use crate::translate::Value;
+use crate::translate::deferred::NotKnown;
+use crate::translate::{Folded, Value};
 use crate::volume::volume;
 use crate::weights::datum_type;
 
@@ -14,7 +13,7 @@ use crate::weights::datum_type;
 const MOST_FOLDED: usize = 1 << 24;
 
 /// Operations whose results do not depend on their inputs alone.
-const NEVER_FOLDED: [&str; 2] = ["ReadValue", "Assign"];
+const NEVER_FOLDED: [&str; 4] = ["ReadValue", "Assign", "RandomUniform", "Multinomial"];
 
 /// The most elements of a constant that is computed from this number of elements.
 fn most_elements(elements: usize) -> usize {
@@ -26,8 +25,23 @@ fn has_at_most(shape: &[usize], most: usize) -> bool {
 }
 
 impl LayerContext<'_, '_> {
-    /// Translates the layer: computes it, if all its inputs are constants, or wires its nodes.
+    /// Translates the layer: computes it, if all its inputs are constants, or wires its nodes. If it must know
+    /// a value that it does not, it waits until the model runs. Not if that may come from open dimensions: the
+    /// user had better give these.
     pub(crate) fn translate(&mut self) -> TractResult<Vec<Value>> {
+        let result = self.translate_once();
+        if let Err(error) = &result
+            && let Some(missing) = error.downcast_ref::<NotKnown>()
+            && !self.translation.dimensions.are_open()
+            && let Some(values) = self.defer(missing)?
+        {
+            return Ok(values);
+        }
+        result
+    }
+
+    /// Translates the layer, with what is known now.
+    pub(crate) fn translate_once(&mut self) -> TractResult<Vec<Value>> {
         let (translate, since) = self
             .translation
             .ir
@@ -35,15 +49,13 @@ impl LayerContext<'_, '_> {
             .find(self.layer)
             .map_err(|reason| format_err!("{reason}"))?;
         self.since = since;
-        if let Some(tensors) = self.fold(&*translate)? {
-            let value = |(number, tensor): (usize, Arc<Tensor>)| {
-                let half = self.output_type(number) == Some(DatumType::F16);
-                match half && tensor.datum_type() == DatumType::F32 {
-                    true => Value::Half(tensor),
-                    false => Value::Constant(tensor),
-                }
-            };
-            return Ok(tensors.into_iter().enumerate().map(value).collect());
+        if since > 0
+            && let Some(weights) = self.decompressing()?
+        {
+            return Ok(vec![weights]);
+        }
+        if let Some(results) = self.fold(&*translate)? {
+            return Ok(results.into_iter().map(Value::Folded).collect());
         }
         let outlets = translate(self)?;
         let mut values = vec![];
@@ -82,29 +94,18 @@ impl LayerContext<'_, '_> {
     /// They are computed in a model of its own, so that what is used once, like compressed weights, does not
     /// stay. Half-precision constants are single there: weights that are decompressed in several steps are
     /// not to be rounded at each.
-    fn fold(&mut self, translate: &Translate) -> TractResult<Option<Vec<Arc<Tensor>>>> {
-        let is_constant = |value: &Value| match value {
-            Value::Outlet(outlet) => {
-                self.model.outlet_fact(*outlet).is_ok_and(|fact| fact.konst.is_some())
-            }
-            _ => true,
-        };
+    fn fold(&mut self, translate: &Translate) -> TractResult<Option<Vec<Folded>>> {
         if self.folding
             || self.inputs.is_empty()
             || !self.layer.bodies.is_empty()
             || NEVER_FOLDED.contains(&&*self.layer.operation)
-            || !self.inputs.iter().all(is_constant)
+            || !(0..self.inputs.len()).all(|input| self.is_constant(input))
         {
             return Ok(None);
         }
-        let key = std::ptr::from_ref(self.layer).addr();
-        if let Some((known, tensors)) = self.translation.folded.get(&key)
-            && known.len() == self.inputs.len()
-            && known.iter().zip(&self.inputs).all(|(known, input)| known.is_same(input))
-        {
-            return Ok(Some(tensors.clone()));
+        if let Some(known) = self.translation.computations.find(self.layer, &self.inputs) {
+            return Ok(Some(known));
         }
-        let before = self.inputs.clone();
         let widened = self.inputs.iter().any(|input| match input {
             Value::Weights(blob) => datum_type(blob.element_type).is_none(),
             _ => false,
@@ -158,8 +159,14 @@ impl LayerContext<'_, '_> {
                 *tensor = concrete;
             }
         }
-        self.translation.folded.insert(key, (before, known.clone()));
-        Ok(Some(known))
+        let results = known.into_iter().enumerate().map(|(number, tensor)| {
+            let half = self.output_type(number) == Some(DatumType::F16);
+            let half = half && tensor.datum_type() == DatumType::F32;
+            (tensor, half)
+        });
+        let results: Vec<_> = results.collect();
+        let computations = &mut self.translation.computations;
+        Ok(Some(computations.add(self.layer, &self.inputs, results.into_iter())))
     }
 
     /// Checks that no constant that tract would compute at once is too large for what it is computed from.

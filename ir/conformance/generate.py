@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Makes models of what OpenVINO reads and writes, far more than anybody would look at.
+
+    python generate.py FOLDER                  all of them
+    python generate.py FOLDER resize gather    those with one of these texts in their names
+
+There are two kinds: FOLDER/onnx/TEST are ONNX's backend tests, as OpenVINO reads and saves them;
+FOLDER/opsets/OPERATION are those of `opsets.py`. Each has `model.xml`, `model.bin` and
+`test_data_set_N/`, as the folders of `ir/models/`, whose `requirements.txt` says what is needed here, too.
+
+The outputs are those that OpenVINO computes on the CPU in f32 from the file that it saved. If these are not
+what ONNX expects, but those of OpenVINO's reference implementations are, they are the latter; without
+ONNX's, both must agree. FOLDER/refused.txt says which models OpenVINO does not read, run or agree with
+itself about, and why; FOLDER/differ.txt of which its outputs are not those that ONNX expects.
+"""
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import shutil
+import sys
+import threading
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+
+import opsets
+from framework import Runner, compare, data_set_files, data_sets_of, saved, write_files, xml_and_weights
+
+# Of one test. None takes more than a few seconds.
+TIME_LIMIT = 60
+
+# The processes have the tests from the start.
+FORK = multiprocessing.get_context("fork")
+
+
+class OnnxTest:
+    """A backend test of ONNX."""
+
+    def __init__(self, test):
+        self.name = f"onnx/{test.name.removeprefix('test_')}"
+        self.test = test
+
+    def files(self, core):
+        return saved(core.read_model(self.test.model.SerializeToString()))
+
+    def data_sets(self, model):
+        """Of each data set the inputs that OpenVINO has left, and the outputs that ONNX expects."""
+        graph = self.test.model.graph
+        given = {it.name for it in graph.initializer}
+        names = [it.name for it in graph.input if it.name not in given]
+        # Where an operation is left out, one of the two names may be that of its output.
+        ports = [{*port.names, port.node.friendly_name} for port in model.inputs]
+        for inputs, outputs in self.test.data_sets:
+            named = dict(zip(names, inputs, strict=True))
+            inputs = [next(named[name] for name in names if name in port) for port in ports]
+            yield [array_of(it) for it in inputs], [array_of(it) for it in outputs]
+
+
+class OpsetTest:
+    """A case of `opsets.py`."""
+
+    def __init__(self, case):
+        self.name = f"opsets/{case.folder}"
+        self.case = case
+
+    def files(self, core):
+        xml, weights = xml_and_weights(self.case)
+        return opsets.as_older_file(core, xml, weights), weights
+
+    def data_sets(self, model):
+        return [(inputs, None) for inputs in data_sets_of(self.case)]
+
+
+def array_of(value):
+    """A tensor of ONNX's tests, in NumPy."""
+    if value is None or isinstance(value, list):
+        raise TypeError("sequences and optionals are no tensors")
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+
+
+def any_difference(outputs, expected, tolerance=1e-3):
+    """None, or how some outputs differ."""
+    differences = (compare(*pair, tolerance) for pair in zip(outputs, expected, strict=True))
+    return next((it for it in differences if it), None)
+
+
+def computed(runner, model, data_sets):
+    """The outputs of the CPU plugin."""
+    # Twice each time, for outputs that are random.
+    twice = [inputs for inputs, _ in data_sets] * 2
+    outputs = runner.run(model, twice) + runner.run(model, twice)
+    for number, some in enumerate(outputs):
+        if any_difference(some, outputs[number % len(data_sets)], 0):
+            raise ValueError("its outputs are not the same each time")
+    return outputs[: len(data_sets)]
+
+
+def evaluated(runner, files, inputs, like):
+    """The outputs of OpenVINO's reference implementations; None where an operation has none, or fails."""
+    model = runner.core.read_model(*files)
+    try:
+        model.reshape({number: it.shape for number, it in enumerate(inputs)})
+        return runner.evaluate(model, inputs, like)
+    except (RuntimeError, ValueError):
+        return None
+
+
+def judged(outputs, expected, evaluate):
+    """The outputs to go by, and how they differ from those that are expected."""
+    if expected is not None:
+        difference = any_difference(outputs, expected)
+        if difference and (reference := evaluate()) and not any_difference(reference, expected):
+            return reference, None
+        return outputs, difference
+    reference = evaluate()
+    if reference and (difference := any_difference(outputs, reference)):
+        raise ValueError(f"the CPU plugin and the reference implementation differ: {difference}")
+    return outputs, None
+
+
+def generate(test, folder, runner):
+    """Writes one folder. Gives how OpenVINO's outputs differ from those that ONNX expects, or None."""
+    xml, weights = test.files(runner.core)
+    model = runner.core.read_model(xml, weights)
+    data_sets = list(test.data_sets(model))
+    files, differences = {"model.xml": xml, "model.bin": weights}, []
+    for number, outputs in enumerate(computed(runner, model, data_sets)):
+        inputs, expected = data_sets[number]
+        evaluate = partial(evaluated, runner, (xml, weights), inputs, outputs)
+        outputs, difference = judged(outputs, expected, evaluate)
+        differences += [difference] if difference else []
+        files |= data_set_files(number, inputs, outputs)
+    write_files(folder, files)
+    return differences[0] if differences else None
+
+
+def work(tests, root, connection):
+    """A process that writes the folders of the tests that it is told, and answers with a verdict."""
+    # OpenVINO has much to say.
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 1)
+        os.dup2(nothing.fileno(), 2)
+    runner = Runner()
+    while (name := connection.recv()) is not None:
+        try:
+            difference = generate(tests[name], root / name, runner)
+            verdict = ("differ", difference) if difference else ("same", "")
+        except Exception as error:
+            verdict = ("refused", f"{type(error).__name__}: {error}")
+        connection.send(verdict)
+
+
+def supervise(tests, root, names, verdicts):
+    """Has a process write folders, and starts another one where it crashes or does not end."""
+    process, connection = None, None
+    for name in names:
+        if process is None:
+            connection, theirs = FORK.Pipe()
+            process = FORK.Process(target=work, args=(tests, root, theirs), daemon=True)
+            process.start()
+            theirs.close()
+        connection.send(name)
+        try:
+            verdicts[name] = (
+                connection.recv() if connection.poll(TIME_LIMIT) else ("refused", "it does not end")
+            )
+        except EOFError:
+            verdicts[name] = ("refused", "it crashes")
+        if verdicts[name][1] in ("it does not end", "it crashes"):
+            process.kill()
+            process.join()
+            process = None
+            shutil.rmtree(root / name, ignore_errors=True)
+    if process:
+        connection.send(None)
+        process.join()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("filters", nargs="*", metavar="TEXT")
+    arguments = parser.parse_args()
+
+    # The tests have much to say when they are made.
+    with contextlib.redirect_stdout(None), np.errstate(all="ignore"):
+        tests = [OnnxTest(it) for it in load_model_tests(kind="node")]
+    tests += [OpsetTest(it) for it in opsets.CASES]
+    tests = {it.name: it for it in tests if any(text in it.name for text in arguments.filters or [""])}
+    root = arguments.folder
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+
+    # The processes take from the same names.
+    names, lock, verdicts = iter(tests), threading.Lock(), {}
+
+    def next_names():
+        while True:
+            with lock:
+                name = next(names, None)
+            if name is None:
+                return
+            yield name
+
+    threads = [
+        threading.Thread(target=supervise, args=(tests, root, next_names(), verdicts)) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    for kind in ("refused", "differ"):
+        some = sorted((name, text) for name, (verdict, text) in verdicts.items() if verdict == kind)
+        lines = [f"{name}: {' '.join(text.split())[:300]}\n" for name, text in some]
+        (root / f"{kind}.txt").write_text("".join(lines))
+    counts = Counter(verdict for verdict, _ in verdicts.values())
+    for source in ("onnx", "opsets"):
+        counts = Counter(verdict for name, (verdict, _) in verdicts.items() if name.startswith(source))
+        made = counts["same"] + counts["differ"]
+        print(f"{source}: {made} models, {counts['refused']} refused, {counts['differ']} that differ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+//! Feature maps, of which regions are pooled.
+
+use tract_core::internal::*;
+
+use super::{check_volume, floats, in_type_of};
+
+/// A tensor `[N, C, H, W]`, in single precision.
+pub(super) struct FeatureMap {
+    elements: Vec<f32>,
+    pub batch: usize,
+    pub channels: usize,
+    pub height: usize,
+    pub width: usize,
+}
+
+impl FeatureMap {
+    pub fn new(operator: &str, tensor: &Tensor) -> TractResult<FeatureMap> {
+        let [batch, channels, height, width] = tensor.shape()[..] else {
+            bail!("{operator}: data has shape {:?}, but must have rank 4", tensor.shape())
+        };
+        Ok(FeatureMap { elements: floats(tensor)?, batch, channels, height, width })
+    }
+
+    /// The elements of a channel.
+    pub fn channel(&self, image: usize, channel: usize) -> Channel<'_> {
+        let size = self.height * self.width;
+        let start = (image * self.channels + channel) * size;
+        Channel { elements: &self.elements[start..][..size], width: self.width }
+    }
+
+    /// The position of an image whose number is an element of a tensor.
+    pub fn image(&self, operator: &str, number: f32) -> TractResult<usize> {
+        ensure!(
+            number >= 0. && number < self.batch as f32,
+            "{operator}: a region is of image {number}, but must be in [0, {})",
+            self.batch
+        );
+        Ok(number as usize)
+    }
+}
+
+/// A channel `[H, W]` of an image.
+pub(super) struct Channel<'a> {
+    elements: &'a [f32],
+    width: usize,
+}
+
+impl Channel<'_> {
+    pub fn row(&self, y: usize) -> &[f32] {
+        &self.elements[y * self.width..][..self.width]
+    }
+
+    /// The element at a point between elements, by linear interpolation. It must be in the channel.
+    pub fn at(&self, y: &Between, x: &Between) -> f32 {
+        let of_row = |row: &[f32]| row[x.low] + (row[x.high] - row[x.low]) * x.part;
+        let (low, high) = (of_row(self.row(y.low)), of_row(self.row(y.high)));
+        low + (high - low) * y.part
+    }
+}
+
+/// A coordinate between two elements of an axis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Between {
+    low: usize,
+    high: usize,
+    /// How far it is from the lower to the higher one.
+    part: f32,
+}
+
+impl Between {
+    /// Of an axis of a size greater than 0. A coordinate outside is moved to the border.
+    pub fn new(coordinate: f32, size: usize) -> Between {
+        // `max` makes NaN 0. Conversion saturates.
+        let coordinate = coordinate.max(0.);
+        let low = coordinate as usize;
+        if low >= size - 1 {
+            return Between { low: size - 1, high: size - 1, part: 0. };
+        }
+        Between { low, high: low + 1, part: coordinate - low as f32 }
+    }
+}
+
+/// The regions of an operator: `[regions, 5]`, of image, x and y of two corners.
+pub(super) fn regions(operator: &str, tensor: &Tensor) -> TractResult<Vec<[f32; 5]>> {
+    ensure!(
+        tensor.rank() == 2 && tensor.shape()[1] == 5,
+        "{operator}: regions have shape {:?}, but must be [regions, 5]",
+        tensor.shape()
+    );
+    let regions = floats(tensor)?;
+    Ok(regions.chunks_exact(5).map(|it| [it[0], it[1], it[2], it[3], it[4]]).collect())
+}
+
+/// The output `[regions, channels, height, width]`, of the elements that a function appends.
+pub(super) fn pooled(
+    operator: &str,
+    data: &Tensor,
+    shape: [usize; 4],
+    pool: impl FnOnce(&mut Vec<f32>) -> TractResult<()>,
+) -> TractResult<TValue> {
+    check_volume(operator, &shape)?;
+    let volume = shape.iter().product();
+    let mut elements = Vec::with_capacity(volume);
+    if volume > 0 {
+        ensure!(
+            data.len() > 0,
+            "{operator}: the data has no elements to pool: its shape is {:?}",
+            data.shape()
+        );
+        pool(&mut elements)?;
+        elements.resize(volume, 0.);
+    }
+    in_type_of(data, &shape, &elements)
+}
+
+/// The shape of the output.
+pub(super) fn pooled_shape(
+    operator: &str,
+    data: &TypedFact,
+    regions: &TypedFact,
+    of_region: [TDim; 3],
+) -> TractResult<TVec<TypedFact>> {
+    ensure!(
+        data.rank() == 4 && regions.rank() == 2,
+        "{operator}: data and regions have ranks {} and {}, but must have 4 and 2",
+        data.rank(),
+        regions.rank()
+    );
+    let [channels, height, width] = of_region;
+    let shape = [regions.shape[0].clone(), channels, height, width];
+    Ok(tvec!(data.datum_type.fact(&shape)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coordinates_are_moved_to_the_border() {
+        assert_eq!(Between::new(0.25, 3), Between { low: 0, high: 1, part: 0.25 });
+        let last = Between { low: 2, high: 2, part: 0. };
+        assert_eq!([2., 7., f32::INFINITY].map(|x| Between::new(x, 3)), [last; 3]);
+        let first = Between { low: 0, high: 1, part: 0. };
+        assert_eq!([-1., f32::NAN].map(|x| Between::new(x, 3)), [first; 2]);
+    }
+}

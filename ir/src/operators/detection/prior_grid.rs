@@ -1,0 +1,77 @@
+use tract_core::internal::*;
+
+use super::{check_volume, floats, in_type_of, set_symbols};
+use crate::operators::substituted;
+
+/// ExperimentalDetectronPriorGridGenerator-6: the same boxes around the center of each cell of a feature map.
+///
+/// Input: boxes `[P, 4]`. Output: `[H, W, P, 4]`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PriorGrid {
+    /// Height and width of the feature map, and of the image.
+    pub sizes: TVec<TDim>,
+    /// The height and width of a cell. If it is 0, the cells fill the image.
+    pub stride: [f32; 2],
+}
+
+// Its floats are compared with those of equal attributes.
+impl Eq for PriorGrid {}
+
+impl Op for PriorGrid {
+    fn name(&self) -> StaticName {
+        "OpenVinoPriorGrid".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("{self:?}")])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for PriorGrid {
+    op_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let input = args_1!(inputs);
+        let size = |number: usize| {
+            let size = self.sizes.get(number).context("there are four sizes")?;
+            TractResult::Ok(usize::try_from(size.eval_to_i64(ctx.symbols)?)?)
+        };
+        let (rows, columns, image) = (size(0)?, size(1)?, [size(2)?, size(3)?]);
+        let step = |stride: f32, image: usize, cells: usize| {
+            if stride == 0. { image as f32 / cells as f32 } else { stride }
+        };
+        let height = step(self.stride[0], image[0], rows);
+        let width = step(self.stride[1], image[1], columns);
+        let boxes = floats(&input)?;
+        let shape = [rows, columns, boxes.len() / 4, 4];
+        check_volume("PriorGridGenerator", &shape)?;
+        let mut output = Vec::with_capacity(shape.iter().product());
+        for row in 0..rows {
+            for column in 0..columns {
+                let center = [(column as f32 + 0.5) * width, (row as f32 + 0.5) * height];
+                output.extend(
+                    boxes.iter().zip(center.iter().cycle()).map(|(at, center)| at + center),
+                );
+            }
+        }
+        Ok(tvec!(in_type_of(&input, &shape, &output)?))
+    }
+}
+
+impl TypedOp for PriorGrid {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        ensure!(
+            inputs.len() == 1 && inputs[0].rank() == 2 && inputs[0].shape[1] == 4.to_dim(),
+            "PriorGridGenerator: expects boxes of shape [boxes, 4]"
+        );
+        let [rows, columns, ..] = &self.sizes[..] else { bail!("there are four sizes") };
+        let shape = [rows.clone(), columns.clone(), inputs[0].shape[0].clone(), 4.to_dim()];
+        Ok(tvec!(inputs[0].datum_type.fact(&shape)))
+    }
+
+    set_symbols!(|op, values| PriorGrid { sizes: substituted(&op.sizes, values)?, ..op.clone() });
+
+    as_op!();
+}

@@ -1,0 +1,225 @@
+use std::ops::Range;
+
+use tract_core::internal::*;
+
+use super::scatter::Number;
+use super::{check_volume, dispatch_number, integers, set_symbols};
+
+/// How the rows of a segment become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Reduction {
+    Sum,
+    Mean,
+    Max,
+}
+
+/// What the second input has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Bounds {
+    /// Where each segment begins. The last one ends with the rows.
+    Offsets,
+    /// Of each row its segment, in ascending order. Those that are too large mean none.
+    Ids,
+}
+
+/// What a segment without rows becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Empty {
+    Zero,
+    /// The least number of the type.
+    Lowest,
+    /// The third input.
+    Row,
+}
+
+/// Reduces rows that are one after another: OpenVINO's EmbeddingBagOffsets, EmbeddingSegments and SegmentMax.
+///
+/// Inputs are the rows, the bounds of segments, and the row for empty ones if `empty` says so.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Segments {
+    pub reduction: Reduction,
+    pub bounds: Bounds,
+    pub empty: Empty,
+    /// The number of segments, or a symbol that only this node has if the last of the ids says how many.
+    pub count: TDim,
+    pub count_is_last: bool,
+}
+
+impl Segments {
+    /// Checks offsets, or the ids of rows.
+    fn check(&self, numbers: &[i64], rows: usize, count: usize) -> TractResult<()> {
+        let (expected, most) = match self.bounds {
+            Bounds::Offsets => (count, rows as i64),
+            Bounds::Ids => (rows, i64::MAX),
+        };
+        let in_range = numbers.iter().all(|number| (0..=most).contains(number));
+        ensure!(
+            numbers.is_sorted() && in_range && numbers.len() == expected,
+            "Segments: the {:?} of {rows} rows are {numbers:?}, but must be {expected} numbers in [0, {most}], in \
+             ascending order",
+            self.bounds
+        );
+        Ok(())
+    }
+
+    /// The rows of a segment.
+    fn range(&self, numbers: &[i64], rows: usize, segment: usize) -> Range<usize> {
+        match self.bounds {
+            Bounds::Offsets => {
+                let end = numbers.get(segment + 1).map_or(rows, |end| *end as usize);
+                numbers[segment] as usize..end
+            }
+            Bounds::Ids => {
+                let start = |id: usize| numbers.partition_point(|it| *it < id as i64);
+                start(segment)..start(segment + 1)
+            }
+        }
+    }
+}
+
+impl Op for Segments {
+    fn name(&self) -> StaticName {
+        "Segments".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("{:?} of {:?}, empty: {:?}", self.reduction, self.bounds, self.empty)])
+    }
+
+    fn mints_runtime_symbols(&self) -> bool {
+        self.count_is_last
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Segments {
+    op_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let rows = &inputs[0];
+        let numbers = integers(&inputs[1], ctx.symbols)?;
+        let count = match self.count_is_last {
+            true => numbers.last().map_or(0, |last| last.saturating_add(1)),
+            false => self.count.eval_to_i64(ctx.symbols)?,
+        };
+        let count = usize::try_from(count)
+            .with_context(|| format!("Segments: there would be {count} segments"))?;
+        let mut shape: TVec<usize> = rows.shape().into();
+        ensure!(!shape.is_empty(), "Segments: the rows have rank 0");
+        shape[0] = count;
+        check_volume("Segments", &shape)?;
+        self.check(&numbers, rows.shape()[0], count)?;
+        let mut output = Tensor::zero_dt(rows.datum_type(), &shape)?;
+        let empty = inputs.get(2).map(|row| &**row);
+        dispatch_number!(reduce(rows.datum_type())(self, rows, &numbers, empty, &mut output))?;
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+fn reduce<T: Number>(
+    op: &Segments,
+    rows: &Tensor,
+    numbers: &[i64],
+    empty: Option<&Tensor>,
+    output: &mut Tensor,
+) -> TractResult<()> {
+    let len: usize = output.shape()[1..].iter().product();
+    if len == 0 {
+        return Ok(());
+    }
+    let count = rows.shape()[0];
+    let rows = rows.try_as_plain_ram()?;
+    let rows = rows.as_slice::<T>()?;
+    let filled = match op.empty {
+        Empty::Zero => vec![T::default(); len],
+        Empty::Lowest => vec![T::LEAST; len],
+        Empty::Row => {
+            let row = empty.context("Segments: there is no row for empty segments")?;
+            row.try_as_plain_ram()?.as_slice::<T>()?.to_vec()
+        }
+    };
+    ensure!(
+        filled.len() == len,
+        "Segments: the row for empty segments has {} elements, but must have {len}",
+        filled.len()
+    );
+    let mut output = output.try_as_plain_ram_mut()?;
+    let segments = output.as_slice_mut::<T>()?.chunks_exact_mut(len);
+    for (segment, output) in segments.enumerate() {
+        let range = op.range(numbers, count, segment);
+        let mut rows = rows[range.start * len..range.end * len].chunks_exact(len);
+        let Some(first) = rows.next() else {
+            output.copy_from_slice(&filled);
+            continue;
+        };
+        output.copy_from_slice(first);
+        for row in rows {
+            for (total, element) in output.iter_mut().zip(row) {
+                *total = match op.reduction {
+                    Reduction::Max if *element > *total => *element,
+                    Reduction::Max => *total,
+                    Reduction::Sum | Reduction::Mean => total.add(*element),
+                };
+            }
+        }
+        if op.reduction == Reduction::Mean {
+            let count = u32::try_from(range.len())?;
+            output.iter_mut().for_each(|total| *total = total.mean_of(count));
+        }
+    }
+    Ok(())
+}
+
+impl TypedOp for Segments {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let mut shape = inputs[0].shape.to_tvec();
+        ensure!(!shape.is_empty(), "the rows have rank 0");
+        shape[0] = self.count.clone();
+        Ok(tvec!(inputs[0].datum_type.fact(shape)))
+    }
+
+    set_symbols!(|op, values| Segments { count: op.count.substitute_all(values)?, ..op.clone() });
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(bounds: Bounds, numbers: &[i64], count: usize) -> TractResult<Tensor> {
+        let op = Segments {
+            reduction: Reduction::Sum,
+            bounds,
+            empty: Empty::Zero,
+            count: count.to_dim(),
+            count_is_last: false,
+        };
+        let inputs = tvec!(tensor2(&[[1], [2], [4]]).into_tvalue(), tensor1(numbers).into_tvalue());
+        Ok(op.eval(&EvalContext::out_of_plan(), inputs)?[0].clone().into_tensor())
+    }
+
+    #[test]
+    fn segments_of_rows() {
+        let sum = |bounds, numbers: &[i64], count| run(bounds, numbers, count).unwrap();
+        assert_eq!(sum(Bounds::Offsets, &[0, 1, 1], 3), tensor2(&[[1], [0], [6]]));
+        assert_eq!(sum(Bounds::Offsets, &[2, 3], 2), tensor2(&[[4], [0]]));
+        assert_eq!(sum(Bounds::Ids, &[0, 2, 2], 4), tensor2(&[[1], [0], [6], [0]]));
+        assert_eq!(sum(Bounds::Ids, &[0, 2, 9], 3), tensor2(&[[1], [0], [2]]));
+    }
+
+    #[test]
+    fn bounds_that_are_wrong() {
+        for (bounds, numbers) in [
+            (Bounds::Offsets, &[0, 2, 1][..]),
+            (Bounds::Offsets, &[-1, 2]),
+            (Bounds::Offsets, &[0, 4]),
+            (Bounds::Ids, &[0, 2]),
+            (Bounds::Ids, &[1, 0, 2]),
+            (Bounds::Ids, &[-1, 0, 2]),
+        ] {
+            run(bounds, numbers, numbers.len()).unwrap_err();
+        }
+    }
+}

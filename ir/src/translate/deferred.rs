@@ -1,0 +1,270 @@
+//! Layers that must know values that are only known when the model runs: they are translated then.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use tract_core::internal::*;
+
+use super::dimensions::Dimensions;
+use super::folded::Computations;
+use super::{LayerContext, Translation, Value};
+use crate::document::{Graph, Layer};
+use crate::operators::{check_volume, set_symbols, substituted};
+use crate::ops::state::Variables;
+use crate::reader::Ir;
+use crate::weights::{Weights, datum_type};
+
+/// The error of a layer that must know the value of an input when it is translated.
+#[derive(Debug)]
+pub(crate) struct NotKnown {
+    pub input: usize,
+    pub message: String,
+}
+
+impl fmt::Display for NotKnown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for NotKnown {}
+
+/// A layer that is translated each time that it runs, with the values and the shapes that its inputs have then.
+///
+/// What is known of its outputs before is what the file says. The text of NNEF has nothing like it.
+#[derive(Debug, Clone)]
+pub(crate) struct Deferred {
+    what: Arc<Untranslated>,
+    /// The inputs whose values the translation asks for, as far as that is known.
+    known: BTreeSet<usize>,
+    outputs: TVec<TypedFact>,
+}
+
+/// A layer, and what else a translation needs.
+#[derive(Debug)]
+struct Untranslated {
+    layer: Layer,
+    ir: Ir,
+    weights: Weights,
+}
+
+impl PartialEq for Deferred {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.what, &other.what) && self.outputs == other.outputs
+    }
+}
+
+impl Eq for Deferred {}
+
+impl LayerContext<'_, '_> {
+    /// Wires the layer as one node that translates it when the model runs. `None` if too little is known of its
+    /// outputs: the file must say their types and ranks. A tensor of unknown rank looks like a scalar there.
+    pub(super) fn defer(&mut self, missing: &NotKnown) -> TractResult<Option<Vec<Value>>> {
+        let mut outputs = tvec!();
+        for port in &self.layer().outputs {
+            let Some(dt) = port.element_type.and_then(datum_type) else { return Ok(None) };
+            if port.dims.is_empty() {
+                return Ok(None);
+            }
+            let dims = port.dims.iter().map(|size| match size {
+                Some(size) => size.to_dim(),
+                None => self.model.symbols.new_with_prefix("deferred").to_dim(),
+            });
+            outputs.push(dt.fact(dims.collect::<TVec<TDim>>()));
+        }
+        let mut known = BTreeSet::from([missing.input]);
+        known.extend((0..self.input_count()).filter(|input| self.is_constant(*input)));
+        let inputs = self.all_inputs()?;
+        let Translation { ir, weights, .. } = self.translation();
+        let (ir, weights) = (Ir::clone(ir), Weights::clone(weights));
+        let what = Arc::new(Untranslated { layer: self.layer().clone(), ir, weights });
+        let outlets = self.finish(Deferred { what, known, outputs }, &inputs)?;
+        Ok(Some(outlets.into_iter().map(Value::Outlet).collect()))
+    }
+}
+
+impl Untranslated {
+    /// A model that computes the layer from its inputs. Those in `known` are constants of it.
+    fn translate(&self, inputs: &[TValue], known: &BTreeSet<usize>) -> TractResult<TypedModel> {
+        let mut model = TypedModel::default();
+        let mut dimensions = Dimensions::new(model.symbols.clone(), &Graph::default(), &[], &[])?;
+        let mut translation = Translation {
+            ir: &self.ir,
+            weights: &self.weights,
+            dimensions: &mut dimensions,
+            computations: &mut Computations::default(),
+            variables: &mut Variables::default(),
+            variable_owners: HashMap::new(),
+            bodies: 0,
+        };
+        let names: Vec<String> = (0..inputs.len()).map(|input| format!("input {input}")).collect();
+        let mut values = vec![];
+        for (number, input) in inputs.iter().enumerate() {
+            values.push(if known.contains(&number) {
+                Value::Constant(input.clone().into_arc_tensor())
+            } else {
+                let fact = input.datum_type().fact(input.shape());
+                Value::Outlet(model.add_source(names[number].clone(), fact)?)
+            });
+        }
+        let mut context =
+            LayerContext::new(&mut translation, &mut model, &self.layer, "", values, names);
+        let values = context.translate_once()?;
+        let outlets: TVec<OutletId> =
+            values.iter().map(|value| context.wired(value)).collect::<TractResult<_>>()?;
+        model.select_output_outlets(&outlets)?;
+        for output in model.nodes().iter().flat_map(|node| &node.outputs) {
+            if let Some(shape) = output.fact.shape.as_concrete() {
+                check_volume(&self.layer.operation, shape)?;
+            }
+        }
+        Ok(model)
+    }
+
+    fn eval(&self, inputs: &[TValue], known: &BTreeSet<usize>) -> TractResult<TVec<TValue>> {
+        let mut known = known.clone();
+        let model = loop {
+            match self.translate(inputs, &known) {
+                Ok(model) => break model,
+                Err(error) => match error.downcast_ref::<NotKnown>() {
+                    Some(missing) if known.insert(missing.input) => (),
+                    _ => return Err(error),
+                },
+            }
+        };
+        let inputs = inputs.iter().enumerate().filter(|(number, _)| !known.contains(number));
+        model.into_runnable()?.run(inputs.map(|(_, input)| input.clone()).collect())
+    }
+}
+
+impl Op for Deferred {
+    fn name(&self) -> StaticName {
+        "OpenVinoDeferred".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![self.what.layer.to_string()])
+    }
+
+    fn mints_runtime_symbols(&self) -> bool {
+        true
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Deferred {
+    // The symbols of the outputs get their values in a plan.
+    not_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let layer = &self.what.layer;
+        let outputs =
+            self.what.eval(&inputs, &self.known).with_context(|| format!("in {layer}"))?;
+        ensure!(outputs.len() >= self.outputs.len(), "{layer} has {} outputs", outputs.len());
+        for (number, (output, fact)) in outputs.iter().zip(&self.outputs).enumerate() {
+            let sizes = fact.shape.iter().map(|dim| dim.eval(ctx.symbols));
+            let fits = fact.datum_type == output.datum_type()
+                && fact.rank() == output.rank()
+                && sizes.zip(output.shape()).all(|(said, size)| {
+                    said.as_i64().is_none_or(|said| usize::try_from(said) == Ok(*size))
+                });
+            ensure!(
+                fits,
+                "{layer}: output {number} is of type {:?} and shape {:?}, but the file says {fact:?}",
+                output.datum_type(),
+                output.shape()
+            );
+        }
+        Ok(outputs)
+    }
+}
+
+impl TypedOp for Deferred {
+    fn output_facts(&self, _inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        Ok(self.outputs.clone())
+    }
+
+    set_symbols!(|op, values| {
+        let mut outputs = tvec!();
+        for fact in &op.outputs {
+            outputs.push(fact.datum_type.fact(substituted(fact.shape.iter(), values)?));
+        }
+        Deferred { outputs, ..op.clone() }
+    });
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ir, ir};
+
+    /// A transposition whose order is an input.
+    const NET: &str = r#"<net name="net" version="11">
+        <layers>
+            <layer id="0" name="x" type="Parameter" version="opset1">
+                <data shape="2,3" element_type="f32"/>
+                <output><port id="0" precision="FP32"/></output>
+            </layer>
+            <layer id="1" name="order" type="Parameter" version="opset1">
+                <data shape="2" element_type="i64"/>
+                <output><port id="0" precision="I64"/></output>
+            </layer>
+            <layer id="2" name="transpose" type="Transpose" version="opset1">
+                <input><port id="0"/><port id="1"/></input>
+                <output><port id="2" precision="FP32"><dim>-1</dim><dim>2</dim></port></output>
+            </layer>
+            <layer id="3" name="result" type="Result" version="opset1">
+                <input><port id="0"/></input>
+            </layer>
+        </layers>
+        <edges>
+            <edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
+            <edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+            <edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>
+        </edges>
+    </net>"#;
+
+    fn load(reader: &Ir, xml: &str) -> TractResult<TypedModel> {
+        reader.model_for_bytes(xml.as_bytes(), Vec::new())
+    }
+
+    fn run(order: [i64; 2]) -> Result<Tensor, String> {
+        let x = tensor2(&[[1f32, 2., 3.], [4., 5., 6.]]);
+        let model = load(&ir(), NET).and_then(|model| model.into_optimized()?.into_runnable());
+        let inputs = tvec!(x.into_tvalue(), tensor1(&order).into_tvalue());
+        let outputs = model.and_then(|model| model.run(inputs));
+        outputs
+            .map(|outputs| outputs[0].clone().into_tensor())
+            .map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_layer_is_translated_when_the_model_runs() {
+        assert_eq!(run([1, 0]).unwrap(), tensor2(&[[1f32, 4.], [2., 5.], [3., 6.]]));
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_errors() {
+        let error = run([1, 1]).unwrap_err();
+        assert!(error.contains("in layer 2 \"transpose\" (Transpose, opset1): "), "{error}");
+        let error = run([0, 1]).unwrap_err();
+        assert!(error.contains("of type F32 and shape [2, 3], but the file says"), "{error}");
+    }
+
+    #[test]
+    fn what_the_file_must_say() {
+        let fails = |reader: &Ir, xml: &str, expected: &str| {
+            let error = format!("{:#}", load(reader, xml).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        };
+        let unknown = "is only known when the model runs, but must be known when it is loaded";
+        fails(&ir(), &NET.replace("<dim>-1</dim><dim>2</dim>", ""), unknown);
+        let open = NET.replace("shape=\"2,3\"", "shape=\"?,3\"");
+        fails(&ir(), &open, &format!("{unknown}: if it is computed from the sizes of the inputs"));
+        load(&ir().with_input_shape("x", "2,3"), &open).unwrap();
+    }
+}

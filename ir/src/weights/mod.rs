@@ -1,0 +1,259 @@
+//! The bytes of constants: where they are, and what tensors they make.
+
+mod elements;
+mod strings;
+
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tract_core::internal::*;
+
+use crate::document::ElementType;
+use crate::volume::volume;
+use strings::strings;
+
+/// The bytes of a model's constants: where they are.
+#[derive(Clone)]
+pub enum Weights {
+    /// Nowhere: a model without constants, or one whose weights are missing, and why.
+    Absent(String),
+    /// In memory.
+    Bytes(Arc<[u8]>),
+    /// In a file, from which each constant is read on its own.
+    File {
+        /// The open file.
+        file: Arc<File>,
+        /// Its size in bytes.
+        len: u64,
+        /// Where it is, for errors.
+        path: PathBuf,
+    },
+}
+
+impl Weights {
+    /// Opens a weights file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened.
+    pub fn open(path: impl AsRef<Path>) -> TractResult<Weights> {
+        let path = path.as_ref();
+        let open = || -> std::io::Result<Weights> {
+            let file = File::open(path)?;
+            let len = file.metadata()?.len();
+            Ok(Weights::File { file: file.into(), len, path: path.into() })
+        };
+        open().with_context(|| format!("opening the weights {}", path.display()))
+    }
+
+    fn len(&self) -> TractResult<u64> {
+        match self {
+            Weights::Absent(reason) => bail!("there are no weights: {reason}"),
+            Weights::Bytes(bytes) => Ok(bytes.len() as u64),
+            Weights::File { len, .. } => Ok(*len),
+        }
+    }
+
+    /// Fills a buffer with the bytes from an offset on.
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> TractResult<()> {
+        match self {
+            Weights::Absent(reason) => bail!("there are no weights: {reason}"),
+            Weights::Bytes(bytes) => {
+                let from = usize::try_from(offset)?;
+                let found = bytes.get(from..).and_then(|rest| rest.get(..buffer.len()));
+                buffer.copy_from_slice(found.context("beyond the weights")?);
+                Ok(())
+            }
+            Weights::File { file, path, .. } => {
+                read_at(file, offset, buffer).with_context(|| format!("reading {}", path.display()))
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
+}
+
+#[cfg(not(unix))]
+fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
+    use std::io::{Read, Seek, SeekFrom};
+    file.seek(SeekFrom::Start(offset))?;
+    file.read_exact(buffer)
+}
+
+impl fmt::Debug for Weights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Weights::Absent(reason) => write!(f, "Absent({reason})"),
+            Weights::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
+            Weights::File { len, path, .. } => write!(f, "File({}, {len} bytes)", path.display()),
+        }
+    }
+}
+
+/// A constant's place in the weights, and what it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Blob {
+    pub element_type: ElementType,
+    pub shape: Vec<usize>,
+    pub offset: u64,
+    pub size: u64,
+}
+
+/// tract's type for the elements of a constant. What tract does not have is widened: small integers to 8
+/// bits, small floats to 32.
+pub(crate) fn widened(element_type: ElementType) -> DatumType {
+    use ElementType::*;
+    match element_type {
+        U1 | U2 | U3 | U4 | U6 => DatumType::U8,
+        I4 => DatumType::I8,
+        other => datum_type(other).unwrap_or(DatumType::F32),
+    }
+}
+
+/// tract's type for elements, where it has one.
+pub(crate) fn datum_type(element_type: ElementType) -> Option<DatumType> {
+    use ElementType::*;
+    Some(match element_type {
+        Boolean => DatumType::Bool,
+        U8 => DatumType::U8,
+        U16 => DatumType::U16,
+        U32 => DatumType::U32,
+        U64 => DatumType::U64,
+        I8 => DatumType::I8,
+        I16 => DatumType::I16,
+        I32 => DatumType::I32,
+        I64 => DatumType::I64,
+        F16 => DatumType::F16,
+        F32 => DatumType::F32,
+        F64 => DatumType::F64,
+        String => DatumType::String,
+        _ => return None,
+    })
+}
+
+impl Blob {
+    /// The number of elements.
+    fn volume(&self) -> TractResult<usize> {
+        volume(&self.shape).with_context(|| {
+            format!("shape {:?} has more elements than can be counted", self.shape)
+        })
+    }
+
+    /// The number of bytes that the elements take.
+    ///
+    /// The range is checked against the size of the weights, so that a false shape allocates nothing.
+    fn needed(&self, weights: &Weights) -> TractResult<usize> {
+        let Blob { element_type, offset, size, .. } = *self;
+        let end = offset.checked_add(size);
+        let len = weights.len()?;
+        ensure!(
+            end.is_some_and(|end| end <= len),
+            "offset {offset} and size {size} reach beyond the weights, which have {len} bytes: is this \
+             the .bin of another model, or cut short?"
+        );
+        if element_type == ElementType::String {
+            return Ok(usize::try_from(size)?);
+        }
+        let (bits, group) = (element_type.bits(), element_type.group());
+        let bits =
+            self.volume()?.checked_next_multiple_of(group).and_then(|it| it.checked_mul(bits));
+        let needed =
+            bits.with_context(|| format!("shape {:?} is too large", self.shape))?.div_ceil(8);
+        ensure!(
+            needed as u64 <= size,
+            "size {size} is too small: shape {:?} of {element_type} takes {needed} bytes",
+            self.shape
+        );
+        Ok(needed)
+    }
+
+    /// The bytes as they are.
+    pub fn bytes(&self, weights: &Weights) -> TractResult<Vec<u8>> {
+        let mut bytes = vec![0; self.needed(weights)?];
+        weights.read(self.offset, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The tensor that the bytes make, widened where tract has no such type.
+    pub fn load(&self, weights: &Weights) -> TractResult<Tensor> {
+        if self.element_type == ElementType::String {
+            return strings(&self.bytes(weights)?, &self.shape, self.volume()?);
+        }
+        let Some(dt) = datum_type(self.element_type) else {
+            return elements::widen(self.element_type, &self.bytes(weights)?, &self.shape);
+        };
+        self.needed(weights)?;
+        let mut tensor = Tensor::zero_dt(dt, &self.shape)?;
+        let mut plain = tensor.try_as_plain_ram_mut()?;
+        // Straight to where they stay.
+        weights.read(self.offset, plain.as_bytes_mut())?;
+        if cfg!(target_endian = "big") {
+            plain.as_bytes_mut().chunks_exact_mut(dt.size_of()).for_each(<[u8]>::reverse);
+        }
+        if self.element_type == ElementType::Boolean {
+            plain.as_bytes_mut().iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        }
+        Ok(tensor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn load(
+        element_type: ElementType,
+        shape: &[usize],
+        bytes: &[u8],
+    ) -> TractResult<Tensor> {
+        let blob = Blob { element_type, shape: shape.into(), offset: 1, size: bytes.len() as u64 };
+        // One byte in front: what is not aligned is common.
+        let bytes: Vec<u8> = [0xee].iter().chain(bytes).copied().collect();
+        blob.load(&Weights::Bytes(bytes.into()))
+    }
+
+    #[test]
+    fn each_type_that_tract_has() {
+        use ElementType::*;
+        for (element_type, bytes, expected) in [
+            (Boolean, vec![0, 1, 7], tensor1(&[false, true, true])),
+            (U8, vec![0, 255], tensor1(&[0u8, 255])),
+            (I8, vec![0, 255], tensor1(&[0i8, -1])),
+            (I16, vec![0, 0x80], tensor1(&[i16::MIN])),
+            (U32, vec![1, 0, 0, 0x80], tensor1(&[0x8000_0001u32])),
+            (I64, i64::MIN.to_le_bytes().to_vec(), tensor1(&[i64::MIN])),
+            (F16, vec![0, 0x3c], tensor1(&[f16::ONE])),
+            (F32, 1.5f32.to_le_bytes().to_vec(), tensor1(&[1.5f32])),
+            (F64, 1.5f64.to_le_bytes().to_vec(), tensor1(&[1.5f64])),
+        ] {
+            let tensor = load(element_type, expected.shape(), &bytes).unwrap();
+            assert_eq!(tensor, expected, "{element_type}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_checked_before_memory_is_taken() {
+        let weights = Weights::Bytes(vec![0; 8].into());
+        let blob = |shape: &[usize], offset, size| {
+            let blob = Blob { element_type: ElementType::F32, shape: shape.into(), offset, size };
+            blob.load(&weights).map_err(|error| format!("{error:#}"))
+        };
+        assert!(blob(&[2], 0, 8).is_ok());
+        assert!(blob(&[0, 7], 8, 0).is_ok());
+        for (shape, offset, size, expected) in [
+            (&[2][..], 4, 8, "reach beyond"),
+            (&[2], u64::MAX, 8, "reach beyond"),
+            (&[3], 0, 8, "too small: shape [3] of f32 takes 12 bytes"),
+            (&[usize::MAX, 2], 0, 8, "more elements than can be counted"),
+            (&[usize::MAX / 8], 0, 8, "too large"),
+        ] {
+            let error = blob(shape, offset, size).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
