@@ -100,6 +100,12 @@ case(
     shapes=["?,?,4", "?,3,?", "", ""],
     more=[[boxes(3, 1), scores(1, 3, 3, seed=1), i64(1), f32(0.1)]],
 )
+case(
+    "non_max_suppression",
+    "f16",
+    [BOXES.astype(np.float16), SCORES.astype(np.float16)],
+    suppression(9, scalar(3), const(f16(0.3)), const(f16(0.1)), output_type="i32"),
+)
 # What is found is gathered.
 case(
     "non_max_suppression",
@@ -408,6 +414,12 @@ case(
 )
 case(
     "detection_output",
+    "f16",
+    [it.astype(np.float16) for it in (LOGITS, PREDICTIONS, priors())],
+    detections,
+)
+case(
+    "detection_output",
     "open_dimensions",
     [LOGITS, PREDICTIONS, priors()],
     detections,
@@ -506,6 +518,12 @@ case(
     align(9, sampling_ratio=2, mode="avg", aligned_mode="half_pixel"),
     shapes=["?,?,?,?", "?,4", "?"],
     more=[[spread(1, 1, 3, 3), CORNERS[:1], i32([0])]],
+)
+case(
+    "roi_align",
+    "f16",
+    [MAP.astype(np.float16), CORNERS.astype(np.float16), IMAGES],
+    align(9, sampling_ratio=2, mode="avg", aligned_mode="half_pixel"),
 )
 REGIONS = f32([[0, 0, 0, 2, 2], [1, 1, 1, 9, 9], [1, 4, 3, 1, 1], [0, 1.5, 0.5, 3.5, 2.5], [0, -4, -4, 0, -1]])
 UNIT = f32([[0, 0, 0, 1, 1], [1, 0.25, 0.125, 0.75, 0.5], [0, -0.25, 0.5, 0.5, 1.25], [1, 0.5, 0.5, 0.5, 0.5]])

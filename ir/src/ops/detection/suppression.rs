@@ -57,7 +57,7 @@ fn suppressed(ctx: &mut LayerContext, encoding: Encoding) -> TractResult<TVec<Ou
         _ => ctx.index_type("output_type", DatumType::I64)?,
     };
     ctx.expect_floats(0, "boxes")?;
-    let dt = ctx.expect_floats(1, "scores")?;
+    ctx.expect_floats(1, "scores")?;
     let optional =
         ["max_output_boxes_per_class", "iou_threshold", "score_threshold", "soft_nms_sigma"];
     for (input, name) in (2..ctx.input_count()).zip(optional) {
@@ -73,7 +73,7 @@ fn suppressed(ctx: &mut LayerContext, encoding: Encoding) -> TractResult<TVec<Ou
     let outputs = ctx.finish(op, &inputs)?;
     Ok(tvec!(
         ctx.cast("indices", outputs[0], index_type)?,
-        ctx.cast("scores", outputs[1], dt)?,
+        outputs[1],
         ctx.cast("count", outputs[2], index_type)?
     ))
 }
