@@ -173,8 +173,8 @@ impl Picking<'_> {
         let data = data.try_as_plain_ram()?.as_slice::<T>()?;
         let zero = &[T::default()];
         let mut output = vec![T::default(); geometry.blocks() * geometry.block];
-        let operands = Operands { geometry, policy: self.policy, data, indices, zero };
-        if let Err(bad) = kernel::gather_values(operands, &mut output) {
+        let operands = Operands::new(geometry, self.policy, data, indices, zero);
+        if let Err(bad) = kernel::gather_values(&operands, &mut output) {
             return Ok(Err(bad));
         }
         let output = tract_ndarray::ArrayD::from_shape_vec(&*self.output_shape, output)?;
@@ -198,8 +198,8 @@ impl Picking<'_> {
             None => &[0],
         };
         let data = data.try_as_plain_ram()?.as_bytes();
-        let operands = Operands { geometry, policy: self.policy, data, indices, zero };
-        kernel::gather_bytes(operands, dt, &self.output_shape)
+        let operands = Operands::new(geometry, self.policy, data, indices, zero);
+        kernel::gather_bytes(&operands, dt, &self.output_shape)
     }
 
     /// The error for the entry number `bad`.

@@ -49,10 +49,18 @@ impl Geometry<'_> {
         self.batch > 1 && self.outer == 1 && self.count < FEW_TUPLES
     }
 
-    /// The size of the part of `data` that resolved tuples number the blocks of.
-    pub fn chunk(&self) -> usize {
-        let batches = if self.merges_batches() { self.batch } else { 1 };
-        batches * self.choices() * self.block
+    /// How many tuples pick from the same chunk: the part of `data` whose blocks are numbered together.
+    pub fn tuples_of_chunk(&self) -> usize {
+        self.merged_batches() * self.count
+    }
+
+    /// How many blocks a chunk has.
+    pub fn chunk_blocks(&self) -> usize {
+        self.merged_batches() * self.choices()
+    }
+
+    fn merged_batches(&self) -> usize {
+        if self.merges_batches() { self.batch } else { 1 }
     }
 
     /// The size of `data`, unless it overflows.
@@ -89,14 +97,14 @@ pub(crate) enum Indices<'a> {
 macro_rules! with_indices {
     ($indices:expr, $slice:ident => $body:expr) => {
         match $indices {
-            Indices::I8($slice) => $body,
-            Indices::I16($slice) => $body,
-            Indices::I32($slice) => $body,
-            Indices::I64($slice) => $body,
-            Indices::U8($slice) => $body,
-            Indices::U16($slice) => $body,
-            Indices::U32($slice) => $body,
-            Indices::U64($slice) => $body,
+            $crate::geometry::Indices::I8($slice) => $body,
+            $crate::geometry::Indices::I16($slice) => $body,
+            $crate::geometry::Indices::I32($slice) => $body,
+            $crate::geometry::Indices::I64($slice) => $body,
+            $crate::geometry::Indices::U8($slice) => $body,
+            $crate::geometry::Indices::U16($slice) => $body,
+            $crate::geometry::Indices::U32($slice) => $body,
+            $crate::geometry::Indices::U64($slice) => $body,
         }
     };
 }

@@ -67,29 +67,72 @@ impl IndexPolicy {
     /// ```
     #[inline]
     pub fn resolve(self, index: i64, size: usize) -> Option<usize> {
-        match self.resolve_or_sentinel(index, size.min(isize::MAX as usize)) {
-            OUT_OF_RANGE => None,
-            position => Some(position),
+        match u64::resolve(self, index, u64::from_size(size)) {
+            u64::OUT_OF_RANGE => None,
+            position => Some(position.to_usize()),
         }
-    }
-
-    /// [`resolve`](Self::resolve) without a branch: [`OUT_OF_RANGE`] stands for `None`. For sizes
-    /// up to `isize::MAX`: no axis in memory is longer.
-    #[inline(always)]
-    pub(crate) fn resolve_or_sentinel(self, index: i64, size: usize) -> usize {
-        // Neither the cast nor the sum of a negative number and a size overflows, and a negative
-        // number becomes an unsigned one above every size.
-        let size = size as i64;
-        let index = match self.negative {
-            NegativeIndex::FromEnd if index < 0 => index + size,
-            _ => index,
-        };
-        if (index as u64) < size as u64 { index as usize } else { OUT_OF_RANGE }
     }
 }
 
-/// The position that no axis has.
-pub(crate) const OUT_OF_RANGE: usize = usize::MAX;
+/// Integers for positions on an axis, and for the numbers of blocks, which are positions on several axes in
+/// row-major order.
+pub(crate) trait Position: Copy + Eq {
+    /// The position that no axis has.
+    const OUT_OF_RANGE: Self;
+
+    /// The size of the longest axis: of `u64`, longer than any in memory.
+    const MOST: usize;
+
+    /// The size, or [`MOST`](Self::MOST) if it is larger.
+    fn from_size(size: usize) -> Self;
+
+    fn to_usize(self) -> usize;
+
+    /// [`IndexPolicy::resolve`] without a branch: [`OUT_OF_RANGE`](Self::OUT_OF_RANGE) stands for `None`.
+    fn resolve<I: IndexElement>(policy: IndexPolicy, index: I, size: Self) -> Self;
+
+    /// The position on one axis more, of that size: this is the one on the axes before.
+    fn then(self, size: Self, position: Self) -> Self;
+}
+
+macro_rules! position {
+    ($unsigned:ty, $signed:ty) => {
+        impl Position for $unsigned {
+            const OUT_OF_RANGE: Self = Self::MAX;
+            const MOST: usize = <$signed>::MAX as usize;
+
+            #[inline(always)]
+            fn from_size(size: usize) -> Self {
+                size.min(Self::MOST) as Self
+            }
+
+            #[inline(always)]
+            fn to_usize(self) -> usize {
+                self as usize
+            }
+
+            #[inline(always)]
+            fn resolve<I: IndexElement>(policy: IndexPolicy, index: I, size: Self) -> Self {
+                // What does not fit is out of range of every axis, and so is what it becomes. Neither the
+                // cast nor the sum of a negative number and a size overflows, and a negative number
+                // becomes an unsigned one above every size.
+                let index = index.to_i64().clamp(<$signed>::MIN.into(), <$signed>::MAX.into());
+                let index = match policy.negative {
+                    NegativeIndex::FromEnd if index < 0 => index as $signed + size as $signed,
+                    _ => index as $signed,
+                };
+                if (index as Self) < size { index as Self } else { Self::OUT_OF_RANGE }
+            }
+
+            #[inline(always)]
+            fn then(self, size: Self, position: Self) -> Self {
+                self.wrapping_mul(size).wrapping_add(position)
+            }
+        }
+    };
+}
+position!(u32, i32);
+position!(u64, i64);
 
 /// An integer type that indices come in.
 ///

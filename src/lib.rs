@@ -59,7 +59,6 @@ mod operation;
 mod ops;
 mod revision;
 mod shape;
-mod threads;
 
 pub use index::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
 pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions};

@@ -1,11 +1,17 @@
 //! The kernel against its formula, with all vector units that the machine has.
 
+#![allow(unsafe_code)]
+
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 
 use proptest::prelude::*;
 
+use super::blocks::gather_range;
+use super::processor::{Vectors, vectorized};
+use super::tuples::ResolveTuples;
 use super::*;
-use crate::index::NegativeIndex;
+use crate::index::{IndexElement, NegativeIndex, OutOfRange, Position};
 
 const GATHER_8: IndexPolicy =
     IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Zeros };
@@ -63,7 +69,7 @@ fn with_each_of_the_vectors(test: impl Fn()) {
 }
 
 /// Gathers in ranges of `step` blocks.
-fn gather_in_ranges(operands: Operands<'_, u8>, step: usize, store: Store) -> Vec<u8> {
+fn gather_in_ranges(operands: &Operands<'_, u8>, step: usize, store: Store) -> Vec<u8> {
     let Geometry { block, .. } = operands.geometry;
     let blocks = operands.geometry.blocks();
     // One more element of 16 bytes than needed, to begin at a multiple of 16.
@@ -116,15 +122,15 @@ fn any_range_of_blocks() {
             let expected = expected(geometry, &data, &entries, zero);
             let blocks = geometry.blocks();
             for indices in [Indices::I32(&entries), Indices::I64(&wide)] {
-                let operands = Operands { geometry, policy: GATHER_8, data: &data, indices, zero };
+                let operands = Operands::new(geometry, GATHER_8, &data, indices, zero);
                 let steps = [1, 2, 3, count, count + 1, 1024, 1025, blocks];
                 with_each_of_the_vectors(|| {
                     for step in steps.map(|step| step.min(blocks)) {
-                        let gathered = gather_in_ranges(operands, step, Store::Cached);
+                        let gathered = gather_in_ranges(&operands, step, Store::Cached);
                         assert!(gathered == expected, "{geometry:?} by {step}");
                     }
                     if block.is_multiple_of(16) {
-                        let gathered = gather_in_ranges(operands, blocks, Store::Streamed);
+                        let gathered = gather_in_ranges(&operands, blocks, Store::Streamed);
                         assert!(gathered == expected, "{geometry:?} streamed");
                     }
                 });
@@ -163,9 +169,9 @@ proptest! {
             step: usize, expected: &[u8],
         ) {
             let indices = indices(entries);
-            let operands = Operands { geometry, policy: GATHER_8, data, indices, zero: &[9] };
+            let operands = Operands::new(geometry, GATHER_8, data, indices, &[9]);
             with_each_of_the_vectors(|| {
-                assert!(gather_in_ranges(operands, step, Store::Cached) == expected);
+                assert!(gather_in_ranges(&operands, step, Store::Cached) == expected);
             });
         }
         macro_rules! check {
@@ -180,29 +186,41 @@ proptest! {
     }
 }
 
-/// The loops that are compiled for several vector units give what one index at a time gives.
+/// The loops that are compiled for several vector units give what one index at a time gives, in numbers of
+/// either width.
 #[test]
 fn resolving_many_at_a_time() {
     fn check<I: IndexElement>(indices: &[I]) {
+        check_width::<I, u32>(indices);
+        check_width::<I, u64>(indices);
+    }
+    fn check_width<I: IndexElement, N: Position>(indices: &[I]) {
         for policy in [GATHER_8, CHECKED] {
-            for size in [0, 1, 7, 100, 1 << 20, isize::MAX as usize] {
+            for size in [0, 1, 7, 100, 1 << 20, i32::MAX as usize, isize::MAX as usize] {
+                if size > N::MOST {
+                    continue;
+                }
                 let one_by_one: Vec<_> =
                     indices.iter().map(|i| policy.resolve(i.to_i64(), size)).collect();
                 with_each_of_the_vectors(|| {
-                    let mut scratch = vec![MaybeUninit::new(0); indices.len()];
+                    let mut numbers = vec![MaybeUninit::new(N::from_size(0)); indices.len()];
                     let (tuples, _) = indices.as_chunks();
                     let dims = [size];
-                    let all = ResolveTuples { tuples, dims, policy, scratch: &mut scratch };
+                    let all = ResolveTuples { tuples, dims, policy, numbers: &mut numbers };
                     let all = vectorized(all);
                     // SAFETY: it was made of initialised numbers.
-                    let slots = scratch.iter().map(|slot| unsafe { slot.assume_init() });
-                    let slots: Vec<_> = slots.map(|s| (s != OUT_OF_RANGE).then_some(s)).collect();
-                    assert_eq!(slots, one_by_one);
-                    assert_eq!(all, one_by_one.iter().all(|slot| slot.is_some()));
+                    let numbers = numbers.iter().map(|number| unsafe { number.assume_init() });
+                    let numbers: Vec<_> =
+                        numbers.map(|n| (n != N::OUT_OF_RANGE).then_some(n.to_usize())).collect();
+                    assert_eq!(numbers, one_by_one);
+                    assert_eq!(all, one_by_one.iter().all(|number| number.is_some()));
                 });
             }
         }
     }
+    let extremes =
+        [i64::MIN, i64::MAX, i32::MIN.into(), i32::MAX.into(), 1 << 32, -(1 << 32), 1 << 31];
+    check(&extremes);
     for length in [0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100] {
         let entries = entries(length, -130, 130);
         check(&entries);
@@ -216,28 +234,14 @@ fn resolving_many_at_a_time() {
     }
 }
 
-/// Indices serve as they are exactly where all are in `0..size`.
+/// A chunk of more blocks than 32 bits number: its memory is mapped where it is read only.
 #[test]
-fn indices_as_they_are() {
-    for length in [0, 1, 7, 8, 15, 16, 17, 33, 100] {
-        for size in [1, 7, 1 << 31, (1 << 31) + 1, isize::MAX as usize] {
-            let in_range = |entry: i64| usize::try_from(entry).is_ok_and(|entry| entry < size);
-            for bad in [-1, 0, i64::from(i32::MIN), 6, 7, i64::from(i32::MAX), i64::MIN, i64::MAX] {
-                let mut entries = vec![0i64; length];
-                if let Some(last) = entries.last_mut() {
-                    *last = bad;
-                }
-                let all = entries.iter().all(|&entry| in_range(entry));
-                with_each_of_the_vectors(|| {
-                    let direct = Slots::direct(Indices::I64(&entries), &[size], 0..length);
-                    assert_eq!(direct.is_some(), all, "{entries:?} of {size}");
-                    let narrow =
-                        entries.iter().map(|&e| e.try_into()).collect::<Result<Vec<_>, _>>();
-                    let Ok(narrow) = narrow else { return };
-                    let direct = Slots::direct(Indices::I32(&narrow), &[size], 0..length);
-                    assert_eq!(direct.is_some(), all, "{entries:?} of {size}");
-                });
-            }
-        }
-    }
+#[cfg(target_pointer_width = "64")]
+fn more_blocks_than_32_bits_number() {
+    let size = u32::MAX as usize + 10;
+    let data = vec![0u8; size];
+    let geometry = Geometry { batch: 1, outer: 1, count: 3, dims: &[size], block: 1 };
+    let indices = [size as i64 - 1, -(size as i64), size as i64];
+    let operands = Operands::new(geometry, GATHER_8, &data, Indices::I64(&indices), &[7]);
+    assert_eq!(gather_in_ranges(&operands, 3, Store::Cached), [0, 0, 7]);
 }

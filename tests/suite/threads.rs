@@ -138,3 +138,26 @@ fn one_plan_is_shared() {
         });
     }
 }
+
+/// A gather does not wait for a pool that has something else to do.
+#[test]
+fn a_busy_pool_is_not_waited_for() {
+    set_threading_element_threshold(0);
+    let executor = Executor::multithread(2);
+    let Executor::MultiThread(pool) = &executor else { unreachable!("it has threads") };
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Arc::new(std::sync::Mutex::new(released));
+    for _ in 0..2 {
+        let released = released.clone();
+        pool.spawn(move || _ = released.lock().unwrap().recv());
+    }
+    let (done, is_done) = std::sync::mpsc::channel();
+    let case = &cases()[0];
+    std::thread::scope(|scope| {
+        let executor = executor.clone();
+        scope.spawn(move || done.send(multithread_tract_scope(executor, || eval(case).unwrap())));
+        let output = is_done.recv_timeout(std::time::Duration::from_secs(20));
+        drop(release);
+        assert_eq!(output.expect("it ends beside a busy pool"), eval(case).unwrap());
+    });
+}

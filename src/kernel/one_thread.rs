@@ -1,0 +1,11 @@
+//! Without the feature that brings threads.
+
+/// What `threads.rs` does, on the calling thread.
+pub(super) fn fill_rows<T, E>(
+    output: &mut [T],
+    _row: usize,
+    _work: usize,
+    fill: impl Fn(usize, &mut [T]) -> Result<(), E>,
+) -> Result<(), E> {
+    fill(0, output)
+}

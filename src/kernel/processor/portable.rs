@@ -1,0 +1,30 @@
+//! Where there is nothing particular.
+
+use std::mem::MaybeUninit;
+
+use super::Loop;
+
+pub(in super::super) fn vectorized<L: Loop>(body: L) -> L::Output {
+    body.run()
+}
+
+pub(in super::super) fn copy_with_gaps_in_vectors<N, const SIZE: usize>(
+    _data: &[[u8; SIZE]],
+    _numbers: &[N],
+    _zero: &[u8; SIZE],
+    _output: &mut [[MaybeUninit<u8>; SIZE]],
+) -> usize {
+    0
+}
+
+pub(in super::super) fn prefetch<T>(_data: &[T]) {}
+
+pub(in super::super) fn can_stream(_bytes: &[MaybeUninit<u8>], _block: usize) -> bool {
+    false
+}
+
+pub(in super::super) fn stream(from: &[MaybeUninit<u8>], to: &mut [MaybeUninit<u8>]) {
+    to.copy_from_slice(from);
+}
+
+pub(in super::super) fn end_of_stream() {}
