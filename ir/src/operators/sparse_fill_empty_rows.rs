@@ -41,7 +41,7 @@ impl EvalOp for SparseFillEmptyRows {
             values.len()
         );
         let rows = self.rows.eval(ctx.symbols).to_usize()?;
-        check_volume("SparseFillEmptyRows", &[rows])?;
+        check_volume("SparseFillEmptyRows", &[rows, size_of::<Cell>()])?;
         let cells = cells(&coordinates, rows)?;
         let flat: Vec<i64> = cells.iter().flat_map(|cell| [cell.row, cell.column]).collect();
         let filled = tensor1(&flat).into_shape(&[cells.len(), 2])?;

@@ -130,6 +130,9 @@ fn segment_max(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(Segments { reduction: Reduction::Max, empty, ..op }, &inputs)
 }
 
+/// The most segments that a file may state.
+const MOST_SEGMENTS: i64 = 1 << 28;
+
 /// The operator for rows that have the numbers of their segments in an input. How many segments there are is in
 /// another one, or follows from the last number.
 fn segments(
@@ -151,7 +154,12 @@ fn segments(
     let count = match count {
         Some(input) => {
             ctx.expect_one_element(input, "num_segments")?;
-            ctx.sizes(input, "num_segments")?[0].clone()
+            let count = ctx.sizes(input, "num_segments")?[0].clone();
+            ensure!(
+                count.as_i64().is_none_or(|count| count <= MOST_SEGMENTS),
+                "input {input} (num_segments) is {count}, but must be in [0, {MOST_SEGMENTS}]"
+            );
+            count
         }
         None => ctx.size_at_run_time("segments")?.to_dim(),
     };

@@ -6,7 +6,6 @@ use tract_core::ops::fft::Fft;
 use tract_core::ops::math::{div, mul};
 
 use super::chain::Chain;
-use super::common::FAR;
 use super::pad::pad_with_value;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -70,6 +69,9 @@ fn irdft(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(output))
 }
 
+/// The most elements that may be transformed.
+pub(super) const MOST_SIGNAL: i64 = 1 << 24;
+
 /// An axis, and how many elements of it are transformed.
 pub(super) struct Signal {
     pub axis: usize,
@@ -110,8 +112,8 @@ fn signals(ctx: &LayerContext, rank: usize) -> TractResult<Vec<Signal>> {
     let signal = |(axis, size): (&i64, &i64)| {
         let axis = ctx.axis("axes", *axis, rank)?;
         ensure!(
-            *size == -1 || (1..=FAR).contains(size),
-            "signal_size has {size}, but must have -1 or sizes in [1, {FAR}]"
+            *size == -1 || (1..=MOST_SIGNAL).contains(size),
+            "signal_size has {size}, but must have -1 or sizes in [1, {MOST_SIGNAL}]"
         );
         let is_given = *size != -1;
         let size = if is_given { size.to_dim() } else { shape[axis].clone() };
@@ -193,9 +195,6 @@ fn half(size: &TDim) -> TDim {
     (size.clone() / 2 + 1).simplify()
 }
 
-/// The most elements of an inverse transform to real numbers. A constant has half as many.
-const MOST_INVERSE: usize = 1 << 24;
-
 /// The sums of the inverse transform along an axis to real numbers, from the first half.
 ///
 /// The other half would add the conjugates: the real parts of the first half are taken twice, except for those
@@ -211,8 +210,8 @@ pub(super) fn real_inverse(
         format!("the output has size {size} on axis {axis}, but that must be a number: give the inputs sizes")
     })?;
     ensure!(
-        (1..=MOST_INVERSE).contains(&size),
-        "the output would have size {size} on axis {axis}, but must have one in [1, {MOST_INVERSE}]"
+        (1..=MOST_SIGNAL).contains(&(size as i64)),
+        "the output would have size {size} on axis {axis}, but must have one in [1, {MOST_SIGNAL}]"
     );
     let half = size / 2 + 1;
     let data = with_size(ctx, "half", data, *axis, &half.to_dim())?;

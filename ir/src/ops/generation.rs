@@ -12,11 +12,25 @@ use crate::operators::search_sorted::SearchSorted;
 use crate::operators::top_k::TopK;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
+use crate::volume::volume;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Eye", 9, eye);
     registry.add("RandomUniform", 8, random_uniform);
     registry.add("Multinomial", 13, multinomial);
+}
+
+/// The most elements of what is generated.
+const MOST_GENERATED: usize = 1 << 28;
+
+/// Checks the number of elements of what is generated.
+fn check_elements(shape: &[TDim]) -> TractResult<()> {
+    let known: TVec<usize> = shape.iter().filter_map(|dim| dim.to_usize().ok()).collect();
+    ensure!(
+        known.contains(&0) || volume(&known).is_some_and(|volume| volume <= MOST_GENERATED),
+        "the output would have shape {shape:?}, but must have {MOST_GENERATED} elements or less"
+    );
+    Ok(())
 }
 
 /// **Eye-9**: matrices with ones on a diagonal, and zeros elsewhere. A `diagonal_index` above 0 means one above
@@ -31,6 +45,12 @@ fn eye(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             sizes.push(ctx.sizes(input, name)?[0].clone());
         }
     }
+    let mut shape = match ctx.input_count() {
+        4 => ctx.sizes(3, "batch_shape")?,
+        _ => tvec![],
+    };
+    shape.extend(sizes.iter().cloned());
+    check_elements(&shape)?;
     let dt: DatumType = ctx.attribute("output_type")?;
     let diagonal = ctx.number_input(2)?;
     let diagonal = ctx.cast("diagonal", diagonal, DatumType::I64)?;
@@ -45,10 +65,8 @@ fn eye(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         return Ok(tvec!(ctx.cast("", is_one, dt)?));
     }
     let mut eye = ctx.cast("eye", is_one, dt)?;
-    let mut shape = ctx.sizes(3, "batch_shape")?;
-    let added = vec![AxisOp::Add(0); shape.len()];
+    let added = vec![AxisOp::Add(0); shape.len() - 2];
     eye = ctx.change_axes("eye", eye, added)?;
-    shape.extend(sizes);
     ctx.finish(MultiBroadcastTo { shape: shape.into() }, &[eye])
 }
 
@@ -69,6 +87,7 @@ fn random_uniform(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         "attribute output_type is {dt:?}, but must be one of f16, f32, f64, i32, i64"
     );
     let shape = ctx.sizes(0, "shape")?;
+    check_elements(&shape)?;
     let mut bounds = tvec![];
     for (input, name) in [(1, "minval"), (2, "maxval")] {
         ctx.expect_one_element(input, name)?;
@@ -98,6 +117,7 @@ fn multinomial(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let samples = ctx.sizes(1, "num_samples")?[0].clone();
     let shape = ctx.shape(0)?;
     ensure!(shape.len() == 2, "input 0 (probs) has rank {}, but must have rank 2", shape.len());
+    check_elements(&[shape[0].clone(), samples.clone()])?;
     let input = ctx.input(0)?;
     let input = ctx.cast("single", input, DatumType::F32)?;
     let random = |ctx: &mut LayerContext, count: &TDim| {
