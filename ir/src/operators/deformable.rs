@@ -126,7 +126,10 @@ impl EvalOp for DeformableWindows {
              or {channels} channels are no {} groups",
             self.groups
         );
-        check_volume("DeformableWindows", &shape)?;
+        let len = check_volume("DeformableWindows", &shape)?;
+        if len == 0 {
+            return Ok(tvec!(Tensor::zero::<f32>(&shape)?.into_tvalue()));
+        }
         let image = [data.shape()[2], data.shape()[3]];
         let begin = [self.axes[0].begin(image[0], rows), self.axes[1].begin(image[1], columns)];
         let (volume, windows) = (image[0] * image[1], rows * columns);
@@ -134,7 +137,7 @@ impl EvalOp for DeformableWindows {
         let (data, offsets) = (data.as_slice::<f32>()?, offsets.as_slice::<f32>()?);
         let mask = mask.map(|mask| mask.try_as_plain_ram()).transpose()?;
         let mask = mask.as_ref().map(|mask| mask.as_slice::<f32>()).transpose()?;
-        let mut output = Vec::with_capacity(shape.iter().product());
+        let mut output = Vec::with_capacity(len);
         let in_group = channels / self.groups;
         for channel in 0..batch * channels {
             let group = channel / channels * self.groups + channel % channels / in_group;

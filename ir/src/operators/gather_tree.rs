@@ -33,6 +33,9 @@ impl EvalOp for GatherTree {
             parents.shape(),
             lengths.shape()
         );
+        if steps.len() == 0 {
+            return Ok(tvec!(steps));
+        }
         let shape = [count, batch, beams];
         let (parents, lengths) = (parents.cast_to::<i64>()?, lengths.cast_to::<i64>()?);
         let output =

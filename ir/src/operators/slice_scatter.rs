@@ -61,6 +61,9 @@ impl EvalOp for SliceScatter {
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, updates) = args_2!(inputs);
+        if data.len() == 0 && updates.len() == 0 {
+            return Ok(tvec!(data));
+        }
         let places = self.places(data.shape(), ctx.symbols)?;
         ensure!(
             data.datum_type() == updates.datum_type()

@@ -221,7 +221,7 @@ impl LayerContext<'_, '_> {
     }
 
     /// A size that is only known when the model runs.
-    pub(super) fn size_at_run_time(&self, prefix: &str) -> TractResult<Symbol> {
+    pub(crate) fn size_at_run_time(&self, prefix: &str) -> TractResult<Symbol> {
         let symbol = self.model.symbols.new_with_prefix(prefix);
         self.model.symbols.add_assertion(format!("{symbol}>=0"))?;
         Ok(symbol)

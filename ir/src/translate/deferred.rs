@@ -68,10 +68,10 @@ impl LayerContext<'_, '_> {
                 return Ok(None);
             }
             let dims = port.dims.iter().map(|size| match size {
-                Some(size) => size.to_dim(),
-                None => self.model.symbols.new_with_prefix("deferred").to_dim(),
+                Some(size) => Ok(size.to_dim()),
+                None => self.size_at_run_time("deferred").map(|size| size.to_dim()),
             });
-            outputs.push(dt.fact(dims.collect::<TVec<TDim>>()));
+            outputs.push(dt.fact(dims.collect::<TractResult<TVec<TDim>>>()?));
         }
         let mut known = BTreeSet::from([missing.input]);
         known.extend((0..self.input_count()).filter(|input| self.is_constant(*input)));
@@ -160,9 +160,11 @@ impl EvalOp for Deferred {
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let layer = &self.what.layer;
-        let outputs =
+        let mut outputs =
             self.what.eval(&inputs, &self.known).with_context(|| format!("in {layer}"))?;
         ensure!(outputs.len() >= self.outputs.len(), "{layer} has {} outputs", outputs.len());
+        // The operation may have more of them than the file.
+        outputs.truncate(self.outputs.len());
         for (number, (output, fact)) in outputs.iter().zip(&self.outputs).enumerate() {
             let sizes = fact.shape.iter().map(|dim| dim.eval(ctx.symbols));
             let fits = fact.datum_type == output.datum_type()
@@ -253,6 +255,17 @@ mod tests {
         assert!(error.contains("in layer 2 \"transpose\" (Transpose, opset1): "), "{error}");
         let error = run([0, 1]).unwrap_err();
         assert!(error.contains("of type F32 and shape [2, 3], but the file says"), "{error}");
+    }
+
+    #[test]
+    fn layers_with_a_state_are_not_deferred() {
+        let random = NET
+            .replace("\"transpose\" type=\"Transpose\" version=\"opset1\"", "\"r\" type=\"RandomUniform\" version=\"opset8\"")
+            .replace("<input><port id=\"0\"/><port id=\"1\"/></input>", "<data output_type=\"f32\"/><input><port id=\"1\"/><port id=\"0\"/><port id=\"3\"/></input>")
+            .replace("shape=\"2,3\"", "shape=\"1\"")
+            .replace("<edge from-layer=\"0\" from-port=\"0\" to-layer=\"2\" to-port=\"0\"/>", "<edge from-layer=\"0\" from-port=\"0\" to-layer=\"2\" to-port=\"0\"/><edge from-layer=\"0\" from-port=\"0\" to-layer=\"2\" to-port=\"3\"/>");
+        let error = format!("{:#}", load(&ir(), &random).unwrap_err());
+        assert!(error.contains("(shape) is only known when the model runs"), "{error}");
     }
 
     #[test]

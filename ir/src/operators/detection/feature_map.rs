@@ -98,8 +98,7 @@ pub(super) fn pooled(
     shape: [usize; 4],
     pool: impl FnOnce(&mut Vec<f32>) -> TractResult<()>,
 ) -> TractResult<TValue> {
-    check_volume(operator, &shape)?;
-    let volume = shape.iter().product();
+    let volume = check_volume(operator, &shape)?;
     let mut elements = Vec::with_capacity(volume);
     if volume > 0 {
         ensure!(

@@ -138,10 +138,8 @@ impl EvalOp for PriorBoxes {
         let (output_size, image_size) = args_2!(inputs);
         let cells = sizes(&output_size, ctx.symbols)?;
         let image = sizes(&image_size, ctx.symbols)?.map(|size| size as f32);
-        let count = [2, 4, cells[0], cells[1], self.per_cell];
-        check_volume(&self.name(), &count)?;
-        let length = count[1..].iter().product();
-        let mut boxes = self.boxes(cells, image, length);
+        let length = check_volume(&self.name(), &[4, cells[0], cells[1], self.per_cell])?;
+        let mut boxes = if length > 0 { self.boxes(cells, image, length) } else { vec![] };
         boxes.extend(self.variance.iter().cycle().take(length));
         Ok(tvec!(Tensor::from_shape(&[2, length], &boxes)?.into_tvalue()))
     }

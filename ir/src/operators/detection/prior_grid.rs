@@ -46,8 +46,10 @@ impl EvalOp for PriorGrid {
         let width = step(self.stride[1], image[1], columns);
         let boxes = floats(&input)?;
         let shape = [rows, columns, boxes.len() / 4, 4];
-        check_volume("PriorGridGenerator", &shape)?;
-        let mut output = Vec::with_capacity(shape.iter().product());
+        let volume = check_volume("PriorGridGenerator", &shape)?;
+        let mut output = Vec::with_capacity(volume);
+        // Without boxes the map may have any size.
+        let rows = if volume > 0 { rows } else { 0 };
         for row in 0..rows {
             for column in 0..columns {
                 let center = [(column as f32 + 0.5) * width, (row as f32 + 0.5) * height];

@@ -2,6 +2,7 @@
 
 use tract_core::internal::*;
 
+use super::MOST_BOXES;
 use crate::operators::detection::detection_output::DetectionOutput;
 use crate::translate::LayerContext;
 
@@ -44,6 +45,11 @@ pub(super) fn detection_output(ctx: &mut LayerContext) -> TractResult<TVec<Outle
         rows: 0.to_dim(),
     };
     op.rows = rows(ctx, &op)?;
+    ensure!(
+        op.rows.as_i64().is_none_or(|rows| rows <= MOST_BOXES as i64),
+        "the output would have {} rows, but must have {MOST_BOXES} or less",
+        op.rows
+    );
     let inputs = ctx.all_inputs()?;
     ctx.finish(op, &inputs)
 }

@@ -4,6 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::identity::Identity;
 
+use super::count_of_boxes;
 use super::regions::check_pooled;
 use crate::operators::detection::boxes::Extent;
 use crate::operators::detection::detectron_output::DetectronOutput;
@@ -64,7 +65,7 @@ pub(super) fn top_k_rois(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     ctx.equal(&shapes[0][0], &shapes[1][0], "has a score for each region")?;
     ctx.equal(&shapes[0][1], &4.to_dim(), "has boxes of four coordinates")?;
     let inputs = ctx.all_inputs()?;
-    ctx.finish(TopKRois { max_rois: ctx.attribute("max_rois")? }, &inputs)
+    ctx.finish(TopKRois { max_rois: count_of_boxes(ctx, "max_rois")? }, &inputs)
 }
 
 /// **ExperimentalDetectronROIFeatureExtractor-6**: regions in one size, each from the feature map of its scale.
@@ -120,7 +121,7 @@ pub(super) fn detection_output(ctx: &mut LayerContext) -> TractResult<TVec<Outle
         nms_threshold: ctx.attribute("nms_threshold")?,
         classes,
         post_nms_count: usize::try_from(post_nms_count).ok(),
-        max_detections_per_image: ctx.attribute("max_detections_per_image")?,
+        max_detections_per_image: count_of_boxes(ctx, "max_detections_per_image")?,
         max_delta_log_wh: ctx.attribute("max_delta_log_wh")?,
         deltas_weights,
     };
@@ -173,7 +174,7 @@ pub(super) fn generate_proposals_single_image(
     let shape = |ctx: &LayerContext, input: usize| ctx.shape_of(inputs[input]);
     let (anchors, deltas, scores) = (shape(ctx, 1)?, shape(ctx, 2)?, shape(ctx, 3)?);
     equal_cells(ctx, &anchors, &deltas, &scores)?;
-    let count = ctx.attribute::<usize>("post_nms_count")?.to_dim();
+    let count = count_of_boxes(ctx, "post_nms_count")?.to_dim();
     let op = proposals(ctx, Extent::Pixels, Output::Padded(count))?;
     let dt = ctx.datum_type(1)?;
     let outputs = ctx.finish(op, &inputs)?;

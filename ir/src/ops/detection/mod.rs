@@ -8,7 +8,10 @@ mod regions;
 mod suppression;
 mod yolo;
 
+use tract_core::internal::*;
+
 use crate::registry::Registry;
+use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("PriorBox", 1, priors::prior_box);
@@ -43,6 +46,16 @@ pub(super) fn register(registry: &mut Registry) {
         6,
         detectron::generate_proposals_single_image,
     );
+}
+
+/// The most boxes that a file may ask for.
+const MOST_BOXES: usize = 1 << 24;
+
+/// An attribute that says how many boxes an output has.
+fn count_of_boxes(ctx: &LayerContext, name: &str) -> TractResult<usize> {
+    let count = ctx.attribute(name)?;
+    ensure!(count <= MOST_BOXES, "attribute {name} is {count}, but must be in [0, {MOST_BOXES}]");
+    Ok(count)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use tract_core::internal::*;
 
+use super::count_of_boxes;
 use crate::operators::detection::proposal::{Framework, Proposal};
 use crate::translate::LayerContext;
 
@@ -33,7 +34,7 @@ pub(super) fn proposal(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let channels = (factor * anchors).to_dim();
         ctx.equal(&shape[1], &channels, &format!("has {anchors} anchors"))?;
     }
-    let post_nms_topn = ctx.attribute("post_nms_topn")?;
+    let post_nms_topn = count_of_boxes(ctx, "post_nms_topn")?;
     let op = Proposal {
         anchors: framework.anchors(ctx.attribute("base_size")?, &ratios, &scales),
         pre_nms_topn: ctx.attribute("pre_nms_topn")?,

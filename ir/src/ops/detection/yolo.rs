@@ -90,8 +90,8 @@ pub(super) fn reorg_yolo(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
         ensure!(whole == *size, "the {name} is {size}, but must be a multiple of stride {stride}");
         Ok(part)
     };
-    let target =
-        tvec![(channels * block).to_dim(), divided(height, "height")?, divided(width, "width")?];
+    let all = channels.checked_mul(block).context("the output has too many channels")?;
+    let target = tvec![all.to_dim(), divided(height, "height")?, divided(width, "width")?];
     let stride = stride.to_dim();
     let channels = shape[1].clone() / block;
     let source =

@@ -3,6 +3,7 @@
 use tract_core::internal::*;
 
 use super::{LayerContext, concrete};
+use crate::document::Layer;
 use crate::registry::Translate;
 use crate::translate::deferred::NotKnown;
 use crate::translate::{Folded, Value};
@@ -13,7 +14,13 @@ use crate::weights::datum_type;
 const MOST_FOLDED: usize = 1 << 24;
 
 /// Operations whose results do not depend on their inputs alone.
-const NEVER_FOLDED: [&str; 4] = ["ReadValue", "Assign", "RandomUniform", "Multinomial"];
+const WITH_STATE: [&str; 4] = ["ReadValue", "Assign", "RandomUniform", "Multinomial"];
+
+/// Whether what a layer computes, or one in its bodies, does not depend on its inputs alone.
+fn has_state(layer: &Layer) -> bool {
+    let bodies = || layer.bodies.iter().flat_map(|body| &body.graph.layers);
+    WITH_STATE.contains(&&*layer.operation) || bodies().any(has_state)
+}
 
 /// The most elements of a constant that is computed from this number of elements.
 fn most_elements(elements: usize) -> usize {
@@ -27,12 +34,13 @@ fn has_at_most(shape: &[usize], most: usize) -> bool {
 impl LayerContext<'_, '_> {
     /// Translates the layer: computes it, if all its inputs are constants, or wires its nodes. If it must know
     /// a value that it does not, it waits until the model runs. Not if that may come from open dimensions: the
-    /// user had better give these.
+    /// user had better give these. Nor if it has a state, which would begin anew each time.
     pub(crate) fn translate(&mut self) -> TractResult<Vec<Value>> {
         let result = self.translate_once();
         if let Err(error) = &result
             && let Some(missing) = error.downcast_ref::<NotKnown>()
             && !self.translation.dimensions.are_open()
+            && !has_state(self.layer)
             && let Some(values) = self.defer(missing)?
         {
             return Ok(values);
@@ -98,7 +106,7 @@ impl LayerContext<'_, '_> {
         if self.folding
             || self.inputs.is_empty()
             || !self.layer.bodies.is_empty()
-            || NEVER_FOLDED.contains(&&*self.layer.operation)
+            || has_state(self.layer)
             || !(0..self.inputs.len()).all(|input| self.is_constant(input))
         {
             return Ok(None);
