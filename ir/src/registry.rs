@@ -18,6 +18,8 @@ pub(crate) type Translate = dyn Fn(&mut LayerContext) -> TractResult<TVec<Outlet
 #[derive(Clone, Default)]
 pub struct Registry {
     operations: HashMap<String, Vec<Revision>>,
+    /// What of an operation is not supported.
+    limits: HashMap<&'static str, &'static str>,
     extensions: HashMap<(String, String), Arc<Translate>>,
 }
 
@@ -37,6 +39,19 @@ const FROM_OPSET_6: [&str; 4] = ["grucell", "rnncell", "proposal", "experimental
 /// Operations that older files look up in opset1, although opset2 is the first that has them.
 const FROM_OPSET_2: [&str; 3] = ["mvn", "roipooling", "reorgyolo"];
 
+/// A revision that was added.
+pub(crate) struct Added<'a> {
+    limits: &'a mut HashMap<&'static str, &'static str>,
+    operation: &'static str,
+}
+
+impl Added<'_> {
+    /// Says what of the operation, in any revision, is refused although the specification has it.
+    pub fn without(self, what: &'static str) {
+        self.limits.insert(self.operation, what);
+    }
+}
+
 impl Registry {
     /// Adds a revision of an operation: `since` is the first operation set that has it.
     pub(crate) fn add(
@@ -44,10 +59,11 @@ impl Registry {
         operation: &'static str,
         since: u32,
         translate: fn(&mut LayerContext) -> TractResult<TVec<OutletId>>,
-    ) {
+    ) -> Added<'_> {
         let revisions = self.operations.entry(operation.to_ascii_lowercase()).or_default();
         revisions.push(Revision { operation, since, translate: Arc::new(translate) });
         revisions.sort_by_key(|revision| revision.since);
+        Added { limits: &mut self.limits, operation }
     }
 
     /// Adds an operation of the user's own, for layers of exactly this type and operation set. `translate`
@@ -83,6 +99,11 @@ impl Registry {
             .collect();
         operations.sort();
         operations
+    }
+
+    /// What of an operation is refused, although the specification has it.
+    pub fn limits(&self, operation: &str) -> Option<&'static str> {
+        self.limits.get(operation).copied()
     }
 
     /// The first operation set with the revision that a layer means: 0 for an operation of the user's own,
@@ -139,17 +160,50 @@ mod tests {
         let operations = ir.registry().operations();
         let rows = operations.iter().map(|(operation, revisions)| {
             let revisions: Vec<String> = revisions.iter().map(u32::to_string).collect();
-            format!("| {operation} | {} |\n", revisions.join(", "))
+            let limits = ir.registry().limits(operation).unwrap_or_default();
+            let row = format!("| {operation} | {} | {limits}", revisions.join(", "));
+            format!("{} |\n", row.trim_end())
         });
         format!(
             "# Operations that can be read\n\n\
              Besides `Parameter`, `Constant` and `Result`. A revision goes by the first operation set that has \
              it; a layer that\nnames an operation set means the newest revision that is not newer. \
              {} operations:\n\n\
-             | operation | revisions, by their first operation set |\n|---|---|\n{}",
+             | operation | revisions, by their first operation set | what is refused |\n|---|---|---|\n{}\n{NOT_THERE}",
             operations.len(),
             rows.collect::<String>()
         )
+    }
+
+    /// What holds for all operations, and those of the specification that the registry does not have.
+    const NOT_THERE: &str = "\
+Of all operations: tensors of type bf16, f4, f6, f8, nf4, and of integers of less than 8 bits, except for constants,
+which are widened. An axis that is sliced, a kernel's shape, and the like must be known when the model is loaded, or
+the file must say the rank of the output: the layer is translated when the model runs then.
+
+Not there, of operation sets 1 to 16: BinaryConvolution, DeformablePSROIPooling, FakeConvert, ROIAlignRotated,
+StringTensorPack, StringTensorUnpack.
+";
+
+    #[test]
+    fn what_is_not_there_is_not_there() {
+        let ir = crate::ir();
+        let names = NOT_THERE.rsplit(": ").next().unwrap_or_default();
+        let names: Vec<&str> = names.split([',', '.', '\n']).map(str::trim).collect();
+        let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        assert_eq!(names.len(), 6);
+        for name in names {
+            assert_eq!(ir.registry().since(&layer(name, "opset16")), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_is_said_of_operations_that_there_are() {
+        let ir = crate::ir();
+        let operations = ir.registry().operations();
+        for operation in ir.registry().limits.keys() {
+            assert!(operations.iter().any(|(known, _)| known == operation), "{operation}");
+        }
     }
 
     /// With the variable `BLESS` it is written.

@@ -10,10 +10,16 @@ use crate::registry::Registry;
 use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.add("Convolution", 1, convolution_1);
-    registry.add("GroupConvolution", 1, group_convolution_1);
-    registry.add("ConvolutionBackpropData", 1, convolution_backprop_data_1);
-    registry.add("GroupConvolutionBackpropData", 1, group_convolution_backprop_data_1);
+    registry.add("Convolution", 1, convolution_1).without("weights of a shape that is not known");
+    registry
+        .add("GroupConvolution", 1, group_convolution_1)
+        .without("weights of a shape that is not known");
+    registry.add("ConvolutionBackpropData", 1, convolution_backprop_data_1).without(
+        "weights of a shape that is not known, and an `output_shape` for open sizes of the data",
+    );
+    registry.add("GroupConvolutionBackpropData", 1, group_convolution_backprop_data_1).without(
+        "weights of a shape that is not known, and an `output_shape` for open sizes of the data",
+    );
     pooling::register(registry);
 }
 

@@ -13,7 +13,9 @@ use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("DeformableConvolution", 1, deformable_convolution);
-    registry.add("DeformableConvolution", 8, deformable_convolution);
+    registry
+        .add("DeformableConvolution", 8, deformable_convolution)
+        .without("weights of a shape that is not known");
 }
 
 /// **DeformableConvolution-1**, **DeformableConvolution-8**: a convolution in which each element of each window

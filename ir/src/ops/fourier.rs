@@ -14,7 +14,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("DFT", 7, |ctx| dft(ctx, false));
     registry.add("IDFT", 7, |ctx| dft(ctx, true));
     registry.add("RDFT", 9, rdft);
-    registry.add("IRDFT", 9, irdft);
+    registry
+        .add("IRDFT", 9, irdft)
+        .without("an open size of the last of `axes`, unless `signal_size` says it");
 }
 
 /// **DFT-7**, **IDFT-7**: transforms of complex numbers along `axes`. With `signal_size` an axis is cut or

@@ -16,8 +16,10 @@ use crate::volume::volume;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Eye", 9, eye);
-    registry.add("RandomUniform", 8, random_uniform);
-    registry.add("Multinomial", 13, multinomial);
+    registry.add("RandomUniform", 8, random_uniform).without("`alignment` pytorch with a seed");
+    registry
+        .add("Multinomial", 13, multinomial)
+        .without("the numbers of OpenVINO's library for a seed: it gives others");
 }
 
 /// The most elements of what is generated.

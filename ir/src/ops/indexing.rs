@@ -24,9 +24,11 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("GatherElements", 6, gather_elements);
     registry.add("ScatterUpdate", 3, scatter_update);
     registry.add("ScatterElementsUpdate", 3, scatter_elements_update);
-    registry.add("ScatterElementsUpdate", 12, scatter_elements_update);
+    registry
+        .add("ScatterElementsUpdate", 12, scatter_elements_update)
+        .without("`reduction` mean of booleans");
     registry.add("ScatterNDUpdate", 3, scatter_nd_update);
-    registry.add("ScatterNDUpdate", 15, scatter_nd_update);
+    registry.add("ScatterNDUpdate", 15, scatter_nd_update).without("`reduction` sub of booleans");
     registry.add("Select", 1, select);
     registry.add("TopK", 1, top_k);
     registry.add("TopK", 3, top_k);

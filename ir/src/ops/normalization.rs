@@ -20,7 +20,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("LRN", 1, lrn);
     registry.add("BatchNormInference", 1, batch_norm_inference);
     registry.add("BatchNormInference", 5, batch_norm_inference);
-    registry.add("GroupNormalization", 12, group_normalization);
+    registry
+        .add("GroupNormalization", 12, group_normalization)
+        .without("an open number of channels");
 }
 
 /// **MVN-2** (which the specification calls MVN-1): subtracts the mean, and divides by the deviation if

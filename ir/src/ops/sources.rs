@@ -8,8 +8,8 @@ use crate::translate::LayerContext;
 use crate::weights::{datum_type, widened};
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.add("Convert", 1, convert);
-    registry.add("ConvertLike", 1, convert_like);
+    registry.add("Convert", 1, convert).without("strings from or to numbers");
+    registry.add("ConvertLike", 1, convert_like).without("strings from or to numbers");
     registry.add("ConvertPromoteTypes", 14, convert_promote_types);
     registry.add("Identity", 16, identity);
 }

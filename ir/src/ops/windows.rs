@@ -14,7 +14,8 @@ use crate::registry::Registry;
 use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.add("ExtractImagePatches", 3, extract_image_patches);
+    registry.add("ExtractImagePatches", 3, extract_image_patches)
+        .without("`auto_pad` same_upper and same_lower for open sizes, unless these are multiples of the stride");
     registry.add("Col2Im", 15, col2im);
 }
 

@@ -13,9 +13,15 @@ use crate::registry::Registry;
 use crate::translate::{LayerContext, Value};
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.add("If", 8, conditional::if_8);
-    registry.add("TensorIterator", 1, iteration::iterate);
-    registry.add("Loop", 5, iteration::iterate);
+    registry.add("If", 8, conditional::if_8).without(
+        "branches of different types or ranks, if the condition is only known when the model runs",
+    );
+    registry.add("TensorIterator", 1, iteration::iterate)
+        .without(
+            "parts of an axis that are not the whole (`start` and `end`); a `stride` other than `part_size`; values \
+             whose type or rank changes from iteration to iteration",
+        );
+    registry.add("Loop", 5, iteration::iterate).without("as TensorIterator");
 }
 
 /// A body of the layer, which must be there.

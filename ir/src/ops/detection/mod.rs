@@ -18,9 +18,11 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("PriorBox", 8, priors::prior_box);
     registry.add("PriorBoxClustered", 1, priors::prior_box_clustered);
     registry.add("DetectionOutput", 1, detection_output::detection_output);
-    registry.add("DetectionOutput", 8, detection_output::detection_output);
-    registry.add("RegionYolo", 1, yolo::region_yolo);
-    registry.add("ReorgYolo", 2, yolo::reorg_yolo);
+    registry
+        .add("DetectionOutput", 8, detection_output::detection_output)
+        .without("without `keep_top_k`: a number of classes that follows from open sizes");
+    registry.add("RegionYolo", 1, yolo::region_yolo).without("an open number of channels");
+    registry.add("ReorgYolo", 2, yolo::reorg_yolo).without("an open number of channels");
     registry.add("Proposal", 1, proposal::proposal);
     registry.add("Proposal", 4, proposal::proposal);
     registry.add("ROIAlign", 3, regions::roi_align);
@@ -37,7 +39,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("MulticlassNms", 9, suppression::multiclass_nms);
     registry.add("MatrixNms", 8, suppression::matrix_nms);
     registry.add("GenerateProposals", 9, detectron::generate_proposals);
-    registry.add("ExperimentalDetectronPriorGridGenerator", 6, detectron::prior_grid);
+    registry
+        .add("ExperimentalDetectronPriorGridGenerator", 6, detectron::prior_grid)
+        .without("`h` and `w` that are not the size of the feature map");
     registry.add("ExperimentalDetectronTopKROIs", 6, detectron::top_k_rois);
     registry.add("ExperimentalDetectronROIFeatureExtractor", 6, detectron::roi_feature_extractor);
     registry.add("ExperimentalDetectronDetectionOutput", 6, detectron::detection_output);
