@@ -1,5 +1,7 @@
 //! Every way in which a file can be malformed, with its message.
 
+mod size;
+
 use crate::prelude::*;
 use crate::{Ir, ir};
 
@@ -224,88 +226,4 @@ fn shapes_that_the_user_gives_are_checked() {
         let error = given(input, shape).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
-}
-
-#[test]
-fn ten_thousand_layers_in_a_row() {
-    let mut layers = String::new();
-    let mut edges = String::new();
-    let count = 10_000;
-    for id in 10..10 + count {
-        layers += &format!(
-            r#"<layer id="{id}" name="t{id}" type="Identity" version="opset16"><input><port id="0"/></input><output><port id="1" precision="FP32"/></output></layer>"#
-        );
-        let from = if id == 10 { (0, 0) } else { (id - 1, 1) };
-        edges += &format!(
-            r#"<edge from-layer="{}" from-port="{}" to-layer="{id}" to-port="0"/>"#,
-            from.0, from.1
-        );
-    }
-    let xml = changed("</layers>", &format!("{layers}</layers>"))
-        .replacen("<edges>", &format!("<edges>{edges}"), 1)
-        .replacen(
-            r#"from-layer="0" from-port="0" to-layer="2""#,
-            &format!(r#"from-layer="{}" from-port="1" to-layer="2""#, 9 + count),
-            1,
-        );
-    load(&ir(), &xml).unwrap();
-}
-
-/// A layer with id 5 that gets `x` from the layer 0: loops within loops, of which the innermost makes it longer.
-fn nested_loops(depth: usize) -> String {
-    let port = |id: usize| format!(r#"<port id="{id}" precision="FP32"><dim>-1</dim></port>"#);
-    if depth == 0 {
-        return format!(
-            r#"<layer id="5" name="longer" type="Concat" version="opset1"><data axis="0"/><input><port id="0"/><port id="1"/></input><output>{}</output></layer>"#,
-            port(3)
-        );
-    }
-    format!(
-        r#"<layer id="5" name="loop" type="Loop" version="opset5">
-            <input><port id="0"/><port id="1"/><port id="2"/></input><output>{}</output>
-            <port_map>
-                <input external_port_id="2" internal_layer_id="0"/>
-                <output external_port_id="3" internal_layer_id="9"/>
-                <output external_port_id="-1" internal_layer_id="8" purpose="execution_condition"/>
-            </port_map>
-            <back_edges><edge from-layer="9" to-layer="0"/></back_edges>
-            <body>{}</body>
-        </layer>"#,
-        port(3),
-        around_loops(depth - 1)
-    )
-}
-
-fn around_loops(depth: usize) -> String {
-    let edge = |from: usize, port: usize| {
-        format!(r#"<edge from-layer="{from}" from-port="0" to-layer="5" to-port="{port}"/>"#)
-    };
-    let inputs = match depth {
-        0 => edge(0, 0) + &edge(0, 1),
-        _ => edge(1, 0) + &edge(2, 1) + &edge(0, 2),
-    };
-    format!(
-        r#"<layers>
-            <layer id="0" name="x" type="Parameter" version="opset1"><data shape="2" element_type="f32"/><output><port id="0" precision="FP32"/></output></layer>
-            <layer id="1" name="count" type="Const" version="opset1"><data element_type="i64" shape="" offset="0" size="8"/><output><port id="0" precision="I64"/></output></layer>
-            <layer id="2" name="true" type="Const" version="opset1"><data element_type="boolean" shape="" offset="0" size="1"/><output><port id="0" precision="BOOL"/></output></layer>
-            {}
-            <layer id="8" name="on" type="Result" version="opset1"><input><port id="0"/></input></layer>
-            <layer id="9" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
-        </layers>
-        <edges>{inputs}
-            <edge from-layer="5" from-port="3" to-layer="9" to-port="0"/>
-            <edge from-layer="2" from-port="0" to-layer="8" to-port="0"/>
-        </edges>"#,
-        nested_loops(depth)
-    )
-}
-
-#[test]
-fn loops_within_loops() {
-    let net = |depth| format!(r#"<net name="net" version="11">{}</net>"#, around_loops(depth));
-    load(&ir(), &net(3)).unwrap();
-    // Each of them is translated anew when its body has changed a size.
-    fails(&net(16), "bodies within bodies are translated more than");
-    fails(&net(17), "there are bodies within bodies, more than 16 deep");
 }

@@ -33,6 +33,8 @@ pub(crate) mod top_k;
 pub(crate) mod unique;
 pub(crate) mod variable;
 
+mod number;
+
 use tract_core::internal::*;
 
 use crate::volume::volume;

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::scatter::Number;
+use super::number::Number;
 use super::{check_volume, dispatch_number, set_symbols};
 
 /// How windows slide along an axis of an image.

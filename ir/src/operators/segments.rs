@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 
-use super::scatter::Number;
+use super::number::Number;
 use super::{check_volume, dispatch_number, integers, set_symbols};
 
 /// How the rows of a segment become one.

@@ -1,6 +1,7 @@
 //! The operations, one module for each family.
 
 mod activation;
+mod attention;
 pub(crate) mod bias;
 mod blocks;
 mod chain;
@@ -12,6 +13,7 @@ mod convolution;
 mod decoding;
 mod deformable;
 mod detection;
+mod einsum;
 mod elementwise;
 mod embedding;
 mod fourier;
@@ -26,6 +28,7 @@ mod quantize;
 mod recurrent;
 mod reduce;
 mod reverse;
+mod scatter;
 mod searching;
 mod shape;
 mod sizes;
@@ -49,9 +52,12 @@ pub(crate) fn register_all(registry: &mut Registry) {
     reverse::register(registry);
     blocks::register(registry);
     indexing::register(registry);
+    scatter::register(registry);
     elementwise::register(registry);
     activation::register(registry);
     matmul::register(registry);
+    einsum::register(registry);
+    attention::register(registry);
     reduce::register(registry);
     softmax::register(registry);
     normalization::register(registry);

@@ -2,18 +2,18 @@
 
 pub(super) mod compressed;
 mod fold;
+mod nodes;
+mod shapes;
 pub(crate) mod table;
 
 use std::sync::Arc;
 
 use tract_core::internal::*;
-use tract_core::ops::cast::{Cast, cast};
-use tract_core::ops::change_axes::AxisOp;
+use tract_core::ops::cast::Cast;
 
 use super::deferred::NotKnown;
 use super::{Translation, Value};
 use crate::document::{Body, Layer};
-use crate::operators::equal_shape::EqualShape;
 use crate::operators::opaque::Opaque;
 use crate::weights::{datum_type, widened};
 
@@ -350,189 +350,6 @@ impl<'a, 't> LayerContext<'a, 't> {
         ensure!(!twice, "{name} is {axes:?}, but must name each axis once");
         Ok(positions)
     }
-
-    // Nodes.
-
-    /// Adds a node with one output. It has the layer's name, with a suffix unless that is empty.
-    pub fn wire(
-        &mut self,
-        suffix: &str,
-        op: impl Into<Box<dyn TypedOp>>,
-        inputs: &[OutletId],
-    ) -> TractResult<OutletId> {
-        Ok(self.wire_all(suffix, op, inputs)?[0])
-    }
-
-    /// Adds a node with any number of outputs.
-    ///
-    /// tract computes a node at once if its inputs are small constants, however large the result is. So the
-    /// size is checked first.
-    pub fn wire_all(
-        &mut self,
-        suffix: &str,
-        op: impl Into<Box<dyn TypedOp>>,
-        inputs: &[OutletId],
-    ) -> TractResult<TVec<OutletId>> {
-        let op = op.into();
-        self.check_folding(&*op, inputs)?;
-        self.model.wire_node(self.node_name(suffix), op, inputs)
-    }
-
-    /// Adds the node whose outputs are those of the layer, and which has its name.
-    pub fn finish(
-        &mut self,
-        op: impl Into<Box<dyn TypedOp>>,
-        inputs: &[OutletId],
-    ) -> TractResult<TVec<OutletId>> {
-        self.wire_all("", op, inputs)
-    }
-
-    /// A name for a node of this layer that the model does not have yet.
-    pub fn node_name(&self, suffix: &str) -> String {
-        let name = match suffix {
-            "" => self.prefix.clone(),
-            suffix => format!("{}.{suffix}", self.prefix),
-        };
-        self.model.unique_name(name).into_owned()
-    }
-
-    /// Adds a constant.
-    pub fn add_const(&mut self, suffix: &str, tensor: impl IntoArcTensor) -> TractResult<OutletId> {
-        let name = format!("{}.{suffix}", self.prefix);
-        self.model.add_const(name, tensor)
-    }
-
-    /// Adds a scalar constant of a type, with as many axes of size 1 as are needed.
-    pub fn scalar(
-        &mut self,
-        suffix: &str,
-        value: f64,
-        dt: DatumType,
-        rank: usize,
-    ) -> TractResult<OutletId> {
-        let tensor = tensor0(value).cast_to_dt(dt)?.into_owned().broadcast_into_rank(rank)?;
-        self.add_const(suffix, tensor)
-    }
-
-    /// Casts an outlet to another element type.
-    pub fn cast(&mut self, suffix: &str, outlet: OutletId, dt: DatumType) -> TractResult<OutletId> {
-        let fact = self.model.outlet_fact(outlet)?;
-        if fact.datum_type == dt {
-            return Ok(outlet);
-        }
-        if let Some(tensor) = &fact.konst {
-            // Only sizes without symbols can be numbers now.
-            if tensor.datum_type().is_tdim()
-                && let Some(tensor) = concrete(tensor, dt)?
-            {
-                return self.add_const(suffix, tensor);
-            }
-            // tract's cast would go through 32 bits.
-            if dt.is_tdim() {
-                let tensor = tensor1(&tdims(tensor)?).into_shape(tensor.shape())?;
-                return self.add_const(suffix, tensor);
-            }
-            // tract would go on to reckon with the size that a number is, and not end with some.
-            if tensor.datum_type().is_tdim() {
-                let numbers = self.wire(&joined(suffix, "numbers"), cast(dt), &[outlet])?;
-                return self.wire(suffix, Opaque, &[numbers]);
-            }
-        }
-        self.wire(suffix, cast(dt), &[outlet])
-    }
-
-    /// Adds, removes or moves axes of an outlet.
-    pub fn change_axes(
-        &mut self,
-        suffix: &str,
-        outlet: OutletId,
-        changes: impl IntoIterator<Item = AxisOp>,
-    ) -> TractResult<OutletId> {
-        let mut changes: Vec<AxisOp> = changes.into_iter().collect();
-        let Some(last) = changes.pop() else { return Ok(outlet) };
-        let suffixes = joined(suffix, "axes");
-        let outlet = changes
-            .into_iter()
-            .try_fold(outlet, |outlet, change| self.wire(&suffixes, change, &[outlet]))?;
-        self.wire(suffix, last, &[outlet])
-    }
-
-    /// Notes that two dimensions are equal, because of what the layer does. `doing` says that, like `adds
-    /// them`. Gives the one to go on with.
-    ///
-    /// # Errors
-    ///
-    /// They are not equal, or only for some sizes of the inputs.
-    pub fn equal(&mut self, a: &TDim, b: &TDim, doing: &str) -> TractResult<TDim> {
-        let layer = self.layer;
-        self.translation.dimensions.equal(a, b, &|| format!("{layer} {doing}"))
-    }
-
-    /// Whether two dimensions are open ones of the same axis of two inputs, like two batches.
-    pub(crate) fn are_alike(&self, a: &TDim, b: &TDim) -> bool {
-        self.translation.dimensions.are_alike(a, b)
-    }
-
-    /// The shape to which some shapes are broadcast by NumPy's rules. If an open dimension meets another one
-    /// that is not 1, they are taken to be equal.
-    pub fn broadcast_shapes(&mut self, shapes: &[TVec<TDim>]) -> TractResult<TVec<TDim>> {
-        let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
-        let mut result: TVec<TDim> = tvec![1.to_dim(); rank];
-        for shape in shapes {
-            let offset = rank - shape.len();
-            for (axis, dim) in shape.iter().enumerate() {
-                let known = result[offset + axis].clone();
-                result[offset + axis] = if known.is_one() {
-                    dim.clone()
-                } else if dim.is_one() || *dim == known {
-                    known
-                } else {
-                    self.equal(&known, dim, &format!("broadcasts shapes {shapes:?}"))?
-                };
-            }
-        }
-        Ok(result)
-    }
-
-    /// Gives outlets one rank, with axes of size 1 in front. Checks that they can be broadcast to each other.
-    pub fn broadcast(&mut self, outlets: &[OutletId]) -> TractResult<TVec<OutletId>> {
-        let shapes =
-            outlets.iter().map(|outlet| self.shape_of(*outlet)).collect::<TractResult<Vec<_>>>()?;
-        let result = self.broadcast_shapes(&shapes)?;
-        let mut aligned = tvec!();
-        for (outlet, shape) in outlets.iter().zip(shapes) {
-            let missing = result.len() - shape.len();
-            let added = std::iter::repeat_n(AxisOp::Add(0), missing);
-            let outlet = self.change_axes("fix_rank", *outlet, added)?;
-            let dims = shape.iter().zip(&result[missing..]);
-            let dims = dims.map(|(dim, agreed)| if dim.is_one() { dim } else { agreed }.clone());
-            let mut wanted: TVec<TDim> = tvec![1.to_dim(); missing];
-            wanted.extend(dims);
-            aligned.push(match self.shape_of(outlet)? == wanted {
-                true => outlet,
-                false => self.wire("equal_shape", EqualShape::or_broadcast(wanted), &[outlet])?,
-            });
-        }
-        Ok(aligned)
-    }
-
-    /// An outlet with the dimensions of another tensor, of which [`equal`](Self::equal) had nothing to say
-    /// because they are only known when the model runs: that they are equal is checked then.
-    pub(crate) fn with_shape(
-        &mut self,
-        outlet: OutletId,
-        shape: TVec<TDim>,
-    ) -> TractResult<OutletId> {
-        if self.shape_of(outlet)? == shape {
-            return Ok(outlet);
-        }
-        self.wire("equal_shape", EqualShape::new(shape), &[outlet])
-    }
-}
-
-/// A suffix behind another one, which may be empty.
-fn joined(suffix: &str, last: &str) -> String {
-    if suffix.is_empty() { last.into() } else { format!("{suffix}.{last}") }
 }
 
 /// A tensor of sizes in another type, if none has symbols.

@@ -5,6 +5,7 @@ mod deferred;
 pub(crate) mod dimensions;
 mod folded;
 mod layer;
+mod sources;
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -20,16 +21,17 @@ pub use layer::LayerContext;
 use layer::compressed::Compressed;
 pub(crate) use layer::table::Table;
 pub(crate) use layer::tdims;
+pub(crate) use sources::{parameter_shape, parameter_type};
 
-use crate::document::{ElementType, Graph, Layer, PartialShape};
+use crate::document::{ElementType, Graph, Layer};
 use crate::ops::bias::move_biases;
 use crate::ops::pooling::drop_unused_indices;
 use crate::ops::state::{Variables, wire_assignments};
 use crate::reader::{Ir, IrProtoModel};
-use crate::volume::volume;
 use crate::weights::{Blob, Weights, datum_type};
 use dimensions::{Dimensions, Learnt};
 use folded::{Computations, Dropped, Folded, Values};
+use sources::constant;
 
 /// The model that the two files describe.
 pub(crate) fn translate(
@@ -96,31 +98,6 @@ fn refuse_unknown_operations(ir: &Ir, graph: &Graph) -> TractResult<()> {
         reasons.join("; ")
     );
     Ok(())
-}
-
-/// What a `Parameter` declares.
-pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
-    let shape =
-        layer.attributes.get("shape").with_context(|| format!("{layer} has no attribute shape"));
-    let shape = PartialShape::parse(shape?).with_context(|| format!("in {layer}"))?;
-    let sizes: Vec<usize> = shape.0.iter().filter_map(|dim| Some(dim.size()?.max(1))).collect();
-    ensure!(
-        volume(&sizes).is_some_and(|volume| volume <= MOST_ELEMENTS),
-        "{layer}: shape {shape} has more than {MOST_ELEMENTS} elements"
-    );
-    Ok(shape)
-}
-
-/// The most elements that a tensor may have: sizes are multiplied and added in what follows.
-pub(crate) const MOST_ELEMENTS: usize = 1 << 40;
-
-pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
-    let text = layer.attributes.get("element_type").map_or("", |text| text);
-    let element_type = ElementType::from_text(text)
-        .with_context(|| format!("{layer}: element_type is {text:?}, which is no element type"))?;
-    datum_type(element_type).with_context(|| {
-        format!("{layer}: inputs of type {element_type} are not supported: tract has no such type")
-    })
 }
 
 /// What an output of a layer is, once the layer is translated.
@@ -306,28 +283,4 @@ impl Translation<'_> {
         let name = model.unique_name(format!("{name}.cast")).into_owned();
         Ok(model.wire_node(name, cast(dt), &[outlet])?[0])
     }
-}
-
-/// **Const-1**: `element_type`, `shape`, and where the bytes are (`offset` and `size`).
-fn constant(layer: &Layer) -> TractResult<Blob> {
-    let text = |name: &str| {
-        let value = layer.attributes.get(name);
-        value.with_context(|| format!("there is no attribute {name}"))
-    };
-    let number = |name: &str| -> TractResult<u64> {
-        let text = text(name)?;
-        text.trim().parse().map_err(|_| format_err!("{name} is {text:?}, but must be 0 or more"))
-    };
-    let element_type = text("element_type")?;
-    let shape = text("shape")?;
-    let dims = PartialShape::parse(shape)?.0.into_iter().map(|dim| dim.size());
-    let dims: Option<Vec<usize>> = dims.collect();
-    Ok(Blob {
-        element_type: ElementType::from_text(element_type).with_context(|| {
-            format!("element_type is {element_type:?}, which is no element type")
-        })?,
-        shape: dims.with_context(|| format!("shape is {shape:?}, but must be sizes"))?,
-        offset: number("offset")?,
-        size: number("size")?,
-    })
 }

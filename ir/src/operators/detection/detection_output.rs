@@ -1,7 +1,10 @@
+mod sizes;
+
 use tract_core::internal::*;
 
 use super::boxes::{Corners, Extent, descending, suppress};
 use super::{check_volume, floats, in_type_of, set_symbols};
+use sizes::Sizes;
 
 /// DetectionOutput-1 and -8: the boxes of an SSD, from its predictions and prior boxes.
 ///
@@ -200,43 +203,6 @@ impl DetectionOutput {
         let corners = if self.clip_after_nms { corners.clipped(1., 1.) } else { corners };
         let [a, b, c, d] = corners.coordinates();
         [image as f32, class, candidate.score, a, b, c, d]
-    }
-}
-
-/// The numbers of images, priors, classes and location classes.
-struct Sizes {
-    images: usize,
-    priors: usize,
-    classes: usize,
-    location_classes: usize,
-}
-
-impl Sizes {
-    fn new(op: &DetectionOutput, inputs: &[TValue]) -> TractResult<Sizes> {
-        let shapes: Vec<&[usize]> = inputs.iter().map(|input| input.shape()).collect();
-        let sizes = match shapes[..] {
-            [&[images, logits], &[_, scores], &[_, _, priors], ..] => {
-                let priors = priors / op.prior_size();
-                let classes = scores.checked_div(priors).unwrap_or(0);
-                let location_classes = if op.share_location { 1 } else { classes };
-                Some((Sizes { images, priors, classes, location_classes }, logits))
-            }
-            _ => None,
-        };
-        let sizes = sizes.filter(|(sizes, logits)| {
-            let parts = if op.variance_encoded_in_target { 1 } else { 2 };
-            let priors = shapes[2];
-            *logits == sizes.priors * sizes.location_classes * 4
-                && shapes[1] == [sizes.images, sizes.priors * sizes.classes]
-                && (priors[0] == 1 || priors[0] == sizes.images)
-                && priors[1..] == [parts, sizes.priors * op.prior_size()]
-                && (shapes.len() == 3
-                    || shapes[3..] == [&[sizes.images, sizes.priors * 2][..], shapes[0]])
-        });
-        let (sizes, _) = sizes.with_context(|| {
-            format!("DetectionOutput: the inputs have shapes {shapes:?}, which do not go together")
-        })?;
-        Ok(sizes)
     }
 }
 

@@ -1,0 +1,119 @@
+//! The nodes of a layer.
+
+use tract_core::internal::*;
+use tract_core::ops::cast::cast;
+use tract_core::ops::change_axes::AxisOp;
+
+use super::{LayerContext, concrete, tdims};
+use crate::operators::opaque::Opaque;
+
+impl LayerContext<'_, '_> {
+    /// Adds a node with one output. It has the layer's name, with a suffix unless that is empty.
+    pub fn wire(
+        &mut self,
+        suffix: &str,
+        op: impl Into<Box<dyn TypedOp>>,
+        inputs: &[OutletId],
+    ) -> TractResult<OutletId> {
+        Ok(self.wire_all(suffix, op, inputs)?[0])
+    }
+
+    /// Adds a node with any number of outputs.
+    ///
+    /// tract computes a node at once if its inputs are small constants, however large the result is. So the
+    /// size is checked first.
+    pub fn wire_all(
+        &mut self,
+        suffix: &str,
+        op: impl Into<Box<dyn TypedOp>>,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        let op = op.into();
+        self.check_folding(&*op, inputs)?;
+        self.model.wire_node(self.node_name(suffix), op, inputs)
+    }
+
+    /// Adds the node whose outputs are those of the layer, and which has its name.
+    pub fn finish(
+        &mut self,
+        op: impl Into<Box<dyn TypedOp>>,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        self.wire_all("", op, inputs)
+    }
+
+    /// A name for a node of this layer that the model does not have yet.
+    pub fn node_name(&self, suffix: &str) -> String {
+        let name = match suffix {
+            "" => self.prefix.clone(),
+            suffix => format!("{}.{suffix}", self.prefix),
+        };
+        self.model.unique_name(name).into_owned()
+    }
+
+    /// Adds a constant.
+    pub fn add_const(&mut self, suffix: &str, tensor: impl IntoArcTensor) -> TractResult<OutletId> {
+        let name = format!("{}.{suffix}", self.prefix);
+        self.model.add_const(name, tensor)
+    }
+
+    /// Adds a scalar constant of a type, with as many axes of size 1 as are needed.
+    pub fn scalar(
+        &mut self,
+        suffix: &str,
+        value: f64,
+        dt: DatumType,
+        rank: usize,
+    ) -> TractResult<OutletId> {
+        let tensor = tensor0(value).cast_to_dt(dt)?.into_owned().broadcast_into_rank(rank)?;
+        self.add_const(suffix, tensor)
+    }
+
+    /// Casts an outlet to another element type.
+    pub fn cast(&mut self, suffix: &str, outlet: OutletId, dt: DatumType) -> TractResult<OutletId> {
+        let fact = self.model.outlet_fact(outlet)?;
+        if fact.datum_type == dt {
+            return Ok(outlet);
+        }
+        if let Some(tensor) = &fact.konst {
+            // Only sizes without symbols can be numbers now.
+            if tensor.datum_type().is_tdim()
+                && let Some(tensor) = concrete(tensor, dt)?
+            {
+                return self.add_const(suffix, tensor);
+            }
+            // tract's cast would go through 32 bits.
+            if dt.is_tdim() {
+                let tensor = tensor1(&tdims(tensor)?).into_shape(tensor.shape())?;
+                return self.add_const(suffix, tensor);
+            }
+            // tract would go on to reckon with the size that a number is, and not end with some.
+            if tensor.datum_type().is_tdim() {
+                let numbers = self.wire(&joined(suffix, "numbers"), cast(dt), &[outlet])?;
+                return self.wire(suffix, Opaque, &[numbers]);
+            }
+        }
+        self.wire(suffix, cast(dt), &[outlet])
+    }
+
+    /// Adds, removes or moves axes of an outlet.
+    pub fn change_axes(
+        &mut self,
+        suffix: &str,
+        outlet: OutletId,
+        changes: impl IntoIterator<Item = AxisOp>,
+    ) -> TractResult<OutletId> {
+        let mut changes: Vec<AxisOp> = changes.into_iter().collect();
+        let Some(last) = changes.pop() else { return Ok(outlet) };
+        let suffixes = joined(suffix, "axes");
+        let outlet = changes
+            .into_iter()
+            .try_fold(outlet, |outlet, change| self.wire(&suffixes, change, &[outlet]))?;
+        self.wire(suffix, last, &[outlet])
+    }
+}
+
+/// A suffix behind another one, which may be empty.
+fn joined(suffix: &str, last: &str) -> String {
+    if suffix.is_empty() { last.into() } else { format!("{suffix}.{last}") }
+}

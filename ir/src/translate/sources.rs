@@ -1,0 +1,56 @@
+//! Inputs and constants: what their layers say of them.
+
+use tract_core::internal::*;
+
+use crate::document::{ElementType, Layer, PartialShape};
+use crate::volume::volume;
+use crate::weights::{Blob, datum_type};
+
+/// What a `Parameter` declares.
+pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
+    let shape =
+        layer.attributes.get("shape").with_context(|| format!("{layer} has no attribute shape"));
+    let shape = PartialShape::parse(shape?).with_context(|| format!("in {layer}"))?;
+    let sizes: Vec<usize> = shape.0.iter().filter_map(|dim| Some(dim.size()?.max(1))).collect();
+    ensure!(
+        volume(&sizes).is_some_and(|volume| volume <= MOST_ELEMENTS),
+        "{layer}: shape {shape} has more than {MOST_ELEMENTS} elements"
+    );
+    Ok(shape)
+}
+
+/// The most elements that a tensor may have: sizes are multiplied and added in what follows.
+pub(crate) const MOST_ELEMENTS: usize = 1 << 40;
+
+pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
+    let text = layer.attributes.get("element_type").map_or("", |text| text);
+    let element_type = ElementType::from_text(text)
+        .with_context(|| format!("{layer}: element_type is {text:?}, which is no element type"))?;
+    datum_type(element_type).with_context(|| {
+        format!("{layer}: inputs of type {element_type} are not supported: tract has no such type")
+    })
+}
+
+/// **Const-1**: `element_type`, `shape`, and where the bytes are (`offset` and `size`).
+pub(super) fn constant(layer: &Layer) -> TractResult<Blob> {
+    let text = |name: &str| {
+        let value = layer.attributes.get(name);
+        value.with_context(|| format!("there is no attribute {name}"))
+    };
+    let number = |name: &str| -> TractResult<u64> {
+        let text = text(name)?;
+        text.trim().parse().map_err(|_| format_err!("{name} is {text:?}, but must be 0 or more"))
+    };
+    let element_type = text("element_type")?;
+    let shape = text("shape")?;
+    let dims = PartialShape::parse(shape)?.0.into_iter().map(|dim| dim.size());
+    let dims: Option<Vec<usize>> = dims.collect();
+    Ok(Blob {
+        element_type: ElementType::from_text(element_type).with_context(|| {
+            format!("element_type is {element_type:?}, which is no element type")
+        })?,
+        shape: dims.with_context(|| format!("shape is {shape:?}, but must be sizes"))?,
+        offset: number("offset")?,
+        size: number("size")?,
+    })
+}
