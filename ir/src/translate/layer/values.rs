@@ -1,0 +1,139 @@
+//! The values of inputs that are constants.
+
+use std::sync::Arc;
+
+use tract_core::internal::*;
+use tract_core::ops::cast::Cast;
+
+use super::{LayerContext, tdims};
+use crate::operators::opaque::Opaque;
+use crate::translate::Value;
+use crate::translate::deferred::NotKnown;
+
+impl LayerContext<'_, '_> {
+    pub(super) fn tensor(&self, input: usize) -> TractResult<Arc<Tensor>> {
+        match self.value(input)? {
+            Value::Outlet(outlet) => {
+                let konst = self.model.outlet_fact(*outlet)?.konst.clone();
+                konst.context("it is not a constant")
+            }
+            value => self
+                .translation
+                .tensor(value)
+                .with_context(|| format!("in constant {:?}", self.names[input])),
+        }
+    }
+
+    /// The value of an input, if it is a constant.
+    pub fn constant_opt(&self, input: usize) -> TractResult<Option<Arc<Tensor>>> {
+        match self.value(input)? {
+            Value::Outlet(outlet) => Ok(self.model.outlet_fact(*outlet)?.konst.clone()),
+            _ => self.tensor(input).map(Some),
+        }
+    }
+
+    /// The value of an input that must be a constant. `name` is what the specification calls it.
+    pub fn constant(&self, input: usize, name: &str) -> TractResult<Arc<Tensor>> {
+        if let Some(tensor) = self.constant_opt(input)? {
+            return Ok(tensor);
+        }
+        let hint = match self.translation.dimensions.are_open() {
+            true => ": if it is computed from the sizes of the inputs, give these",
+            false => "",
+        };
+        let message = format!(
+            "input {input} ({name}) is only known when the model runs, but must be known when it is loaded{hint}"
+        );
+        Err(NotKnown { input, message }.into())
+    }
+
+    /// The symbolic size that an input was before it was converted to another type.
+    pub(crate) fn converted_size(&self, input: usize) -> Option<TDim> {
+        let Value::Outlet(outlet) = self.inputs.get(input)? else { return None };
+        let node = self.model.node(outlet.node);
+        node.op_as::<Opaque>()?;
+        let node = self.model.node(node.inputs.first()?.node);
+        node.op_as::<Cast>()?;
+        let sizes = self.model.outlet_fact(*node.inputs.first()?).ok()?.konst.as_ref()?;
+        let is_one = sizes.datum_type().is_tdim() && sizes.len() == 1;
+        if is_one { tdims(sizes).ok()?.first().cloned() } else { None }
+    }
+
+    /// The integers of a constant input, of rank 0 or 1.
+    pub fn integers(&self, input: usize, name: &str) -> TractResult<TVec<i64>> {
+        let tensor = self.constant(input, name)?;
+        ensure!(
+            tensor.rank() <= 1,
+            "input {input} ({name}) has shape {:?}, but must have rank 0 or 1",
+            tensor.shape()
+        );
+        let dt = tensor.datum_type();
+        ensure!(
+            dt.is_integer() || dt.is_tdim(),
+            "input {input} ({name}) is of type {dt:?}, but must be integers"
+        );
+        if dt.is_tdim() {
+            let dims = self.dims(input, name)?;
+            return dims
+                .iter()
+                .map(|dim| {
+                    dim.to_i64().with_context(|| {
+                        format!(
+                            "input {input} ({name}) is {dim}, which depends on the sizes of the inputs: \
+                             give these"
+                        )
+                    })
+                })
+                .collect();
+        }
+        Ok(tensor.cast_to::<i64>()?.try_as_plain_ram()?.as_slice::<i64>()?.into())
+    }
+
+    /// The one integer of a constant input: a scalar, or a tensor of one element.
+    pub fn integer(&self, input: usize, name: &str) -> TractResult<i64> {
+        match *self.integers(input, name)? {
+            [number] => Ok(number),
+            ref numbers => {
+                bail!("input {input} ({name}) has {} elements, but must have one", numbers.len())
+            }
+        }
+    }
+
+    /// The sizes of a constant input of rank 0 or 1: integers, or expressions of symbols.
+    pub fn dims(&self, input: usize, name: &str) -> TractResult<TVec<TDim>> {
+        let tensor = self.constant(input, name)?;
+        ensure!(
+            tensor.rank() <= 1,
+            "input {input} ({name}) has shape {:?}, but must have rank 0 or 1",
+            tensor.shape()
+        );
+        tdims(&tensor)
+    }
+
+    /// The floats of a constant input, of any rank.
+    pub fn floats(&self, input: usize, name: &str) -> TractResult<Vec<f32>> {
+        let tensor = self.constant(input, name)?;
+        Ok(tensor.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
+    }
+
+    /// An axis as a position. A negative axis counts from the end. `name` is what the specification calls it.
+    pub fn axis(&self, name: &str, axis: i64, rank: usize) -> TractResult<usize> {
+        let end = i64::try_from(rank)?;
+        ensure!(
+            (-end..end).contains(&axis),
+            "{name} is {axis}, but must be in [-{end}, {}] for rank {rank}",
+            end - 1
+        );
+        Ok(axis.rem_euclid(end) as usize)
+    }
+
+    /// Axes as positions, each once, in ascending order.
+    pub fn axes(&self, name: &str, axes: &[i64], rank: usize) -> TractResult<TVec<usize>> {
+        let mut positions: TVec<usize> =
+            axes.iter().map(|axis| self.axis(name, *axis, rank)).collect::<TractResult<_>>()?;
+        positions.sort_unstable();
+        let twice = positions.windows(2).any(|pair| pair[0] == pair[1]);
+        ensure!(!twice, "{name} is {axes:?}, but must name each axis once");
+        Ok(positions)
+    }
+}
