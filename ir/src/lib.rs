@@ -42,9 +42,11 @@
 //! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
 //! | `translate/mod.rs` | the order: layer by layer, and anew when something was learnt of open dimensions |
 //! | `translate/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
-//! | `translate/layer.rs` | [`LayerContext`]: the inputs of a layer, and the nodes that are wired for it |
+//! | `translate/sources.rs` | what the layers of inputs and constants say of them |
+//! | `translate/layer.rs` | [`LayerContext`]: the inputs of a layer, and, in `translate/layer/`, their values, the nodes that are wired, and the shapes that must fit |
 //! | `translate/layer/fold.rs` | which layers are computed when the model is loaded |
 //! | `translate/layer/compressed.rs` | compressed weights: decompressed in one go, or packed as tables of tract |
+//! | `translate/deferred.rs` | layers that must know what is only known when the model runs: they are translated then |
 //! | `translate/folded.rs` | what was computed when the model is loaded, and how long it is kept |
 //! | `translate/attribute.rs` | what the text of an attribute means |
 //! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |

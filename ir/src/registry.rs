@@ -178,8 +178,9 @@ mod tests {
     /// What holds for all operations, and those of the specification that the registry does not have.
     const NOT_THERE: &str = "\
 Of all operations: tensors of type bf16, f4, f6, f8, nf4, and of integers of less than 8 bits, except for constants,
-which are widened. An axis that is sliced, a kernel's shape, and the like must be known when the model is loaded, or
-the file must say the rank of the output: the layer is translated when the model runs then.
+which are widened. Values that decide what is computed, like axes and pads, must be known when the model is loaded. If
+they are not, the layer is translated each time that it runs, as long as the file says the ranks of its outputs, no
+dimension of the inputs is open, and the operation has no state.
 
 Not there, of operation sets 1 to 16: BinaryConvolution, DeformablePSROIPooling, FakeConvert, ROIAlignRotated,
 StringTensorPack, StringTensorUnpack.
