@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use super::floats;
+
 /// The most probable class of each step, without repeated ones and blanks: OpenVINO's CTCGreedyDecoderSeqLen.
 ///
 /// Inputs are the probabilities, `[batch, steps, classes]`, and the number of steps of each sequence; or a mask,
@@ -50,9 +52,7 @@ fn lengths_of(lengths: &Tensor, batch: usize, steps: usize) -> TractResult<Vec<u
         lengths.shape()
     );
     if is_mask {
-        let mask = lengths.cast_to::<f32>()?;
-        let mask = mask.try_as_plain_ram()?;
-        let mask = mask.as_slice::<f32>()?;
+        let mask = floats(lengths)?;
         let row = |row: usize| mask[row * steps..][..steps].iter();
         return Ok((0..batch).map(|it| row(it).take_while(|step| **step != 0.).count()).collect());
     }
@@ -79,9 +79,7 @@ impl EvalOp for CtcGreedyDecoder {
         };
         ensure!(classes > 0, "CTCGreedyDecoder: there are no classes");
         let lengths = lengths_of(&lengths, batch, steps)?;
-        let data = data.cast_to::<f32>()?;
-        let data = data.try_as_plain_ram()?;
-        let data = data.as_slice::<f32>()?;
+        let data = floats(&data)?;
         let mut decoded = vec![-1; batch * steps];
         let mut counts = vec![];
         for (row, length) in lengths.into_iter().enumerate() {

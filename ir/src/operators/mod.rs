@@ -60,6 +60,11 @@ fn integers(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<Vec<i64>> {
     }
 }
 
+/// The elements of a tensor of numbers, in single precision.
+fn floats(tensor: &Tensor) -> TractResult<Vec<f32>> {
+    Ok(tensor.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
+}
+
 /// The most elements of an output. Sizes may be computed from what is in a file.
 const MOST_ELEMENTS: usize = 1 << 32;
 

@@ -52,6 +52,21 @@ impl LayerContext<'_, '_> {
         Ok(dt)
     }
 
+    /// The shape of an input that must have this rank.
+    pub(super) fn shape_of_rank(
+        &self,
+        input: usize,
+        name: &str,
+        rank: usize,
+    ) -> TractResult<TVec<TDim>> {
+        let shape = self.shape(input)?;
+        ensure!(
+            shape.len() == rank,
+            "input {input} ({name}) has shape {shape:?}, but must have rank {rank}"
+        );
+        Ok(shape)
+    }
+
     /// Checks that an input has one element, of whatever rank it is.
     pub(super) fn expect_one_element(&self, input: usize, name: &str) -> TractResult<()> {
         let shape = self.shape(input)?;

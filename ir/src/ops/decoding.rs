@@ -23,8 +23,7 @@ fn ctc_greedy_decoder(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let dt = ctx.expect_floats(0, "data")?;
     ctx.expect_numbers(1, "sequence_mask")?;
     let merge_repeated = ctx.attribute_or("ctc_merge_repeated", true)?;
-    let (data, mask) = (ctx.shape(0)?, ctx.shape(1)?);
-    ensure!(data.len() == 3, "input 0 (data) has rank {}, but must have rank 3", data.len());
+    let (data, mask) = (ctx.shape_of_rank(0, "data", 3)?, ctx.shape(1)?);
     ctx.equal_shapes(&data[..2], &mask, None, "has a mask for each step of each sequence")?;
     // The steps come first in both inputs.
     let batch_first = [AxisOp::Move(0, 1)];
@@ -54,8 +53,7 @@ fn ctc_greedy_decoder_seq_len(ctx: &mut LayerContext) -> TractResult<TVec<Outlet
         ctx.index_type("classes_index_type", DatumType::I32)?,
         ctx.index_type("sequence_length_type", DatumType::I32)?,
     ];
-    let (data, lengths) = (ctx.shape(0)?, ctx.shape(1)?);
-    ensure!(data.len() == 3, "input 0 (data) has rank {}, but must have rank 3", data.len());
+    let (data, lengths) = (ctx.shape_of_rank(0, "data", 3)?, ctx.shape(1)?);
     ctx.equal_shapes(&data[..1], &lengths, None, "has a length for each sequence")?;
     let inputs = [ctx.input(0)?, ctx.number_input(1)?];
     let outputs = ctx.finish(CtcGreedyDecoder { merge_repeated, blank }, &inputs)?;
@@ -67,13 +65,8 @@ fn ctc_greedy_decoder_seq_len(ctx: &mut LayerContext) -> TractResult<TVec<Outlet
 fn ctc_loss(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=5)?;
     let dt = ctx.expect_floats(0, "logits")?;
-    let (logits, labels) = (ctx.shape(0)?, ctx.shape(2)?);
-    ensure!(
-        logits.len() == 3 && labels.len() == 2,
-        "logits and labels have ranks {} and {}, but must have 3 and 2",
-        logits.len(),
-        labels.len()
-    );
+    let logits = ctx.shape_of_rank(0, "logits", 3)?;
+    let labels = ctx.shape_of_rank(2, "labels", 2)?;
     ctx.equal(&logits[0], &labels[0], "has labels for each sequence")?;
     let mut inputs = tvec![ctx.input(0)?];
     inputs[0] = ctx.cast("single", inputs[0], DatumType::F32)?;
@@ -111,8 +104,8 @@ fn gather_tree(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     ctx.same_type(&[inputs[0], inputs[3]])?;
     ctx.expect_one_element(3, names[3])?;
-    let (steps, parents, lengths) = (ctx.shape(0)?, ctx.shape(1)?, ctx.shape(2)?);
-    ensure!(steps.len() == 3, "input 0 (step_ids) has rank {}, but must have rank 3", steps.len());
+    let steps = ctx.shape_of_rank(0, names[0], 3)?;
+    let (parents, lengths) = (ctx.shape(1)?, ctx.shape(2)?);
     ctx.equal_shapes(&steps, &parents, None, "has a parent for each beam of each step")?;
     ctx.equal_shapes(&steps[1..2], &lengths, None, "has a length for each sequence")?;
     ctx.finish(GatherTree, &inputs)

@@ -61,8 +61,7 @@ fn bags(
     default_index: usize,
     mut op: Segments,
 ) -> TractResult<TVec<OutletId>> {
-    let rank = ctx.rank(1)?;
-    ensure!(rank == 1, "input 1 (indices) has rank {rank}, but must have rank 1");
+    ctx.shape_of_rank(1, "indices", 1)?;
     let mut inputs = tvec![rows, ctx.number_input(2)?];
     if ctx.input_count() > default_index && ctx.integer(default_index, "default_index")? != -1 {
         let index = ctx.input(default_index)?;
@@ -83,11 +82,8 @@ fn embedding_bag_offsets(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     ctx.expect_inputs(3..=5)?;
     ctx.expect_integers(2, "offsets")?;
     let reduction = reduction(ctx, ctx.input_count() == 5)?;
-    let offsets = ctx.shape(2)?;
-    let [count] = &*offsets else {
-        bail!("input 2 (offsets) has rank {}, but must have rank 1", offsets.len())
-    };
-    let (bounds, empty, count) = (Bounds::Offsets, Empty::Zero, count.clone());
+    let count = ctx.shape_of_rank(2, "offsets", 1)?[0].clone();
+    let (bounds, empty) = (Bounds::Offsets, Empty::Zero);
     let rows = rows(ctx, 4)?;
     bags(ctx, rows, 3, Segments { reduction, bounds, empty, count, count_is_last: false })
 }
@@ -97,8 +93,7 @@ fn embedding_bag_offsets(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
 fn embedding_bag_packed(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=3)?;
     let reduction = reduction(ctx, ctx.input_count() == 3)?;
-    let rank = ctx.rank(1)?;
-    ensure!(rank == 2, "input 1 (indices) has rank {rank}, but must have rank 2");
+    ctx.shape_of_rank(1, "indices", 2)?;
     let rows = rows(ctx, 2)?;
     let bags = match reduction {
         Reduction::Mean => reduce::mean(ctx, "bags", rows, &[1])?,
@@ -142,12 +137,7 @@ fn segments(
     count: Option<usize>,
 ) -> TractResult<Segments> {
     ctx.expect_integers(ids, "segment_ids")?;
-    let (all, shape) = (ctx.shape(rows)?, ctx.shape(ids)?);
-    ensure!(
-        shape.len() == 1,
-        "input {ids} (segment_ids) has rank {}, but must have rank 1",
-        shape.len()
-    );
+    let (all, shape) = (ctx.shape(rows)?, ctx.shape_of_rank(ids, "segment_ids", 1)?);
     ctx.equal_shapes(&all[..1], &shape, None, "has a segment for each row")?;
     let (reduction, bounds, empty) = (Reduction::Sum, Bounds::Ids, Empty::Zero);
     let count_is_last = count.is_none();

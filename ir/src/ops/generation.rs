@@ -117,8 +117,7 @@ fn multinomial(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         (ctx.attribute("with_replacement")?, ctx.attribute("log_probs")?);
     let seeds = seeds(ctx)?;
     let samples = ctx.sizes(1, "num_samples")?[0].clone();
-    let shape = ctx.shape(0)?;
-    ensure!(shape.len() == 2, "input 0 (probs) has rank {}, but must have rank 2", shape.len());
+    let shape = ctx.shape_of_rank(0, "probs", 2)?;
     check_elements(&[shape[0].clone(), samples.clone()])?;
     let input = ctx.input(0)?;
     let input = ctx.cast("single", input, DatumType::F32)?;

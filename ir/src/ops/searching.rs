@@ -38,8 +38,7 @@ fn unique(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// `with_right_bound` a bound belongs to the bucket in front of it, and otherwise to that behind it.
 fn bucketize(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
-    let rank = ctx.rank(1)?;
-    ensure!(rank == 1, "input 1 (buckets) has rank {rank}, but must have rank 1");
+    ctx.shape_of_rank(1, "buckets", 1)?;
     let right = !ctx.attribute_or("with_right_bound", true)?;
     search(ctx, [("buckets", 1), ("data", 0)], right)
 }

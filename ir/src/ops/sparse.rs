@@ -21,8 +21,7 @@ fn sparse_fill_empty_rows(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
     ctx.expect_one_element(3, "default_value")?;
     let sizes = ctx.sizes(1, "dense_shape")?;
     ensure!(sizes.len() == 2, "dense_shape has {} elements, but must have 2", sizes.len());
-    let (values, indices) = (ctx.shape(0)?, ctx.shape(2)?);
-    ensure!(values.len() == 1, "input 0 (values) has rank {}, but must have rank 1", values.len());
+    let (values, indices) = (ctx.shape_of_rank(0, "values", 1)?, ctx.shape(2)?);
     let pairs = [values[0].clone(), 2.to_dim()];
     ctx.equal_shapes(&pairs, &indices, None, "has a row and a column for each value")?;
     let inputs = [ctx.number_input(0)?, ctx.number_input(2)?, ctx.number_input(3)?];

@@ -100,8 +100,7 @@ fn extract_image_patches(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     let (strides, rates) = (pair(ctx, "strides", 1, None)?, pair(ctx, "rates", 1, None)?);
     let modes = [("valid", None), ("same_lower", Some(true)), ("same_upper", Some(false))];
     let same = ctx.attribute_among("auto_pad", &modes, None)?;
-    let shape = ctx.shape(0)?;
-    ensure!(shape.len() == 4, "the data has rank {}, but must have rank 4", shape.len());
+    let shape = ctx.shape_of_rank(0, "data", 4)?;
     let slide = |axis: usize| Slide { size: sizes[axis], step: strides[axis], rate: rates[axis] };
     let mut data = ctx.input(0)?;
     if let Some(lower) = same {

@@ -98,6 +98,11 @@ impl Corners {
             || other.y_min > self.y_max
     }
 
+    /// Whether two boxes without a gap between them overlap by more than a threshold.
+    pub fn overlaps(&self, other: &Corners, extent: Extent, threshold: f32) -> bool {
+        !self.is_apart(other) && self.overlap(other, extent) > threshold
+    }
+
     /// Intersection over union: 0 of boxes that do not overlap, or are empty.
     pub fn overlap(&self, other: &Corners, extent: Extent) -> f32 {
         let shared = Corners {

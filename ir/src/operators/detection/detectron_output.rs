@@ -64,8 +64,7 @@ impl DetectronOutput {
         let mut candidates: Vec<Candidate> = candidates.collect();
         candidates.sort_by(|a, b| descending(a.score, b.score));
         suppress(candidates, self.post_nms_count.unwrap_or(usize::MAX), |a, b| {
-            let (a, b) = (a.corners, b.corners);
-            !a.is_apart(&b) && a.overlap(&b, Extent::Pixels) > self.nms_threshold
+            a.corners.overlaps(&b.corners, Extent::Pixels, self.nms_threshold)
         })
     }
 }

@@ -94,8 +94,7 @@ impl GenerateProposals {
         candidates.retain(|it| it.is_large && !(self.is_padded() && it.score == 0.));
         let extent = if self.is_padded() { Extent::Distance } else { self.extent };
         suppress(candidates, self.post_nms_count, |a, b| {
-            let (a, b) = (a.corners, b.corners);
-            !a.is_apart(&b) && a.overlap(&b, extent) > self.nms_threshold
+            a.corners.overlaps(&b.corners, extent, self.nms_threshold)
         })
     }
 }

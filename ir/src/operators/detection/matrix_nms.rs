@@ -1,9 +1,9 @@
 use tract_core::internal::*;
 
-use super::boxes::{Corners, Extent, corners, descending};
+use super::boxes::{Corners, Extent, corners};
 use super::floats;
 use super::non_max_suppression::check_shapes;
-use super::selection::{Order, Selected, facts, keep};
+use super::selection::{Order, Selected, candidates, facts, keep};
 
 /// MatrixNms-8: the score of a box becomes less for each box of a greater score that it overlaps.
 ///
@@ -43,10 +43,8 @@ impl MatrixNms {
 
     /// The boxes of a class with what their scores become.
     fn select(&self, boxes: &[Corners], scores: &[f32]) -> Vec<(usize, f32)> {
-        let sure = |index: &usize| scores[*index] > self.score_threshold;
-        let mut candidates: Vec<usize> = (0..scores.len()).filter(sure).collect();
-        candidates.sort_by(|a, b| descending(scores[*a], scores[*b]));
-        candidates.truncate(self.nms_top_k.unwrap_or(usize::MAX));
+        let is_sure = |score| score > self.score_threshold;
+        let candidates = candidates(scores, self.nms_top_k, is_sure);
         // Of each candidate the greatest overlap with those before it.
         let mut greatest: Vec<f32> = Vec::with_capacity(candidates.len());
         let mut selected = vec![];

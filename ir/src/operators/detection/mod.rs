@@ -24,12 +24,7 @@ mod rotated;
 
 use tract_core::internal::*;
 
-use super::{check_volume, integers, set_symbols};
-
-/// The elements of a tensor of floats, in single precision.
-fn floats(tensor: &Tensor) -> TractResult<Vec<f32>> {
-    Ok(tensor.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
-}
+use super::{check_volume, floats, integers, set_symbols};
 
 /// The one element of an optional input, or a default. An input that is empty counts as absent.
 fn float_or(inputs: &[TValue], input: usize, default: f32) -> TractResult<f32> {

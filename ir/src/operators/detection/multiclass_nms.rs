@@ -1,8 +1,8 @@
 use tract_core::internal::*;
 
-use super::boxes::{Corners, Extent, corners, descending};
+use super::boxes::{Corners, Extent, corners};
 use super::non_max_suppression::check_shapes;
-use super::selection::{Order, Selected, facts, keep};
+use super::selection::{Order, Selected, candidates, facts, keep};
 use super::{floats, integers};
 
 /// MulticlassNms-8 and -9: of boxes of a class that overlap, those with the greatest scores.
@@ -44,10 +44,8 @@ struct Class<'a> {
 impl MulticlassNms {
     /// The boxes of a class that are taken.
     fn select(&self, class: &Class) -> Vec<usize> {
-        let sure = |index: &usize| class.scores[*index] >= self.score_threshold;
-        let mut candidates: Vec<usize> = (0..class.scores.len()).filter(sure).collect();
-        candidates.sort_by(|a, b| descending(class.scores[*a], class.scores[*b]));
-        candidates.truncate(self.nms_top_k.unwrap_or(usize::MAX));
+        let is_sure = |score| score >= self.score_threshold;
+        let candidates = candidates(class.scores, self.nms_top_k, is_sure);
         let mut threshold = self.iou_threshold;
         let mut taken: Vec<usize> = vec![];
         for index in candidates {

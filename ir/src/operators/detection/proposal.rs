@@ -163,8 +163,7 @@ impl Proposal {
         candidates.sort_by(|a, b| descending(a.score, b.score));
         candidates.truncate(self.pre_nms_topn);
         suppress(candidates, self.post_nms_topn, |a, b| {
-            let (a, b) = (a.corners, b.corners);
-            !a.is_apart(&b) && a.overlap(&b, extent) > self.nms_thresh
+            a.corners.overlaps(&b.corners, extent, self.nms_thresh)
         })
     }
 

@@ -29,6 +29,19 @@ pub(crate) enum By {
     None,
 }
 
+/// The numbers of scores that are sure, the greatest first, and no more than `most`.
+pub(super) fn candidates(
+    scores: &[f32],
+    most: Option<usize>,
+    is_sure: impl Fn(f32) -> bool,
+) -> Vec<usize> {
+    let mut candidates: Vec<usize> =
+        (0..scores.len()).filter(|index| is_sure(scores[*index])).collect();
+    candidates.sort_by(|a, b| descending(scores[*a], scores[*b]));
+    candidates.truncate(most.unwrap_or(usize::MAX));
+    candidates
+}
+
 /// Orders the boxes of an image by score, and takes the first ones.
 pub(super) fn keep(selected: &mut Vec<Selected>, most: Option<usize>) {
     selected.sort_by(|a, b| {

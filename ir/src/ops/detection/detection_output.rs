@@ -18,11 +18,7 @@ pub(super) fn detection_output(ctx: &mut LayerContext) -> TractResult<TVec<Outle
     ensure!(ctx.input_count() != 4, "there are 4 inputs, but must be 3 or 5");
     for (input, name) in (0..ctx.input_count()).zip(INPUTS) {
         ctx.expect_floats(input, name)?;
-        let (shape, rank) = (ctx.shape(input)?, if input == 2 { 3 } else { 2 });
-        ensure!(
-            shape.len() == rank,
-            "input {input} ({name}) has shape {shape:?}, but must have rank {rank}"
-        );
+        ctx.shape_of_rank(input, name, if input == 2 { 3 } else { 2 })?;
     }
     let codes =
         [("caffe.PriorBoxParameter.CORNER", false), ("caffe.PriorBoxParameter.CENTER_SIZE", true)];

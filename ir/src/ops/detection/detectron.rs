@@ -20,12 +20,7 @@ fn expect_ranks(ctx: &LayerContext, inputs: &[(&str, usize)]) -> TractResult<Vec
     ctx.expect_inputs(inputs.len()..=inputs.len())?;
     let shape = |(input, (name, rank)): (usize, &(&str, usize))| {
         ctx.expect_floats(input, name)?;
-        let shape = ctx.shape(input)?;
-        ensure!(
-            shape.len() == *rank,
-            "input {input} ({name}) has shape {shape:?}, but must have rank {rank}"
-        );
-        Ok(shape)
+        ctx.shape_of_rank(input, name, *rank)
     };
     inputs.iter().enumerate().map(shape).collect()
 }

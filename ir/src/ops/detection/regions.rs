@@ -11,12 +11,8 @@ use crate::translate::LayerContext;
 fn expect_regions(ctx: &mut LayerContext, coordinates: usize) -> TractResult<()> {
     ctx.expect_floats(0, "data")?;
     ctx.expect_floats(1, "rois")?;
-    let (data, regions) = (ctx.shape(0)?, ctx.shape(1)?);
-    ensure!(data.len() == 4, "data has shape {data:?}, but must have rank 4");
-    ensure!(
-        regions.len() == 2,
-        "rois have shape {regions:?}, but must be [regions, {coordinates}]"
-    );
+    ctx.shape_of_rank(0, "data", 4)?;
+    let regions = ctx.shape_of_rank(1, "rois", 2)?;
     ctx.equal(&regions[1], &coordinates.to_dim(), "has regions of these coordinates")?;
     Ok(())
 }

@@ -11,11 +11,8 @@ use crate::translate::LayerContext;
 
 /// Notes that boxes and scores are of the same batches and boxes.
 fn equal_boxes(ctx: &mut LayerContext, coordinates: usize) -> TractResult<()> {
-    let (boxes, scores) = (ctx.shape(0)?, ctx.shape(1)?);
-    ensure!(
-        boxes.len() == 3 && scores.len() == 3,
-        "boxes and scores have shapes {boxes:?} and {scores:?}, but must have rank 3"
-    );
+    let boxes = ctx.shape_of_rank(0, "boxes", 3)?;
+    let scores = ctx.shape_of_rank(1, "scores", 3)?;
     ctx.equal(&boxes[0], &scores[0], "has boxes and scores of these batches")?;
     ctx.equal(&boxes[1], &scores[2], "has these numbers of boxes and of scores")?;
     ctx.equal(&boxes[2], &coordinates.to_dim(), "has boxes of these coordinates")?;
@@ -141,8 +138,7 @@ pub(super) fn multiclass_nms(ctx: &mut LayerContext) -> TractResult<TVec<OutletI
         ctx.expect_integers(2, "roisnum")?;
     }
     if ctx.input_count() == 3 && ctx.rank(1)? == 2 {
-        let (boxes, scores) = (ctx.shape(0)?, ctx.shape(1)?);
-        ensure!(boxes.len() == 3, "boxes have shape {boxes:?}, but must have rank 3");
+        let (boxes, scores) = (ctx.shape_of_rank(0, "boxes", 3)?, ctx.shape(1)?);
         ctx.equal_shapes(&boxes[..2], &scores, None, "has these numbers of boxes and of scores")?;
     } else {
         equal_boxes(ctx, 4)?;

@@ -11,8 +11,7 @@ use crate::translate::LayerContext;
 /// The data `[N, C, H, W]`, and `C`, which must be known.
 fn image(ctx: &LayerContext) -> TractResult<(TVec<TDim>, usize)> {
     ctx.expect_inputs(1..=1)?;
-    let shape = ctx.shape(0)?;
-    ensure!(shape.len() == 4, "data has shape {shape:?}, but must have rank 4");
+    let shape = ctx.shape_of_rank(0, "data", 4)?;
     let channels = shape[1].to_usize();
     let channels = channels.with_context(|| format!("the number of channels is {}", shape[1]))?;
     Ok((shape, channels))
