@@ -36,7 +36,6 @@
 //! | `geometry.rs` | the one form that both operators have for the kernel |
 //! | `nnef.rs` | the operators in NNEF archives, with the feature `nnef` |
 //! | `kernel/` | what moves elements: pieces of the output, tuples, blocks, the processor, threads |
-//! | `threads.rs` | their share among threads |
 //!
 //! # Versions
 //!
