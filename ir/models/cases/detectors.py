@@ -353,16 +353,9 @@ def text_recognition(image):
         )
         x = flattened(make("Transpose-1", sequence.output(0), axes(0, 2, 1, 3)), 0, 0, -1)
     logits = make("MatMul-1", x, net.weights(letters, 2 * hidden), transpose_b=True)
-    best = make(
-        "TopK-11",
-        logits,
-        scalar(1),
-        axis=2,
-        mode="max",
-        sort="value",
-        index_element_type="i32",
-    )
-    return [make("Softmax-1", logits, axis=2), best.output(1)]
+    probabilities = make("Softmax-1", logits, axis=2)
+    decoded = make("CTCGreedyDecoderSeqLen-6", probabilities, lengths, merge_repeated=True)
+    return [probabilities, decoded.output(0), decoded.output(1)]
 
 
 case(
