@@ -7,6 +7,7 @@ use tract_core::ops::math::{div, mul};
 
 use super::chain::Chain;
 use super::pad::pad_with_value;
+use crate::operators::check_volume;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -150,6 +151,10 @@ pub(super) fn with_size(
         (Some(dim), Some(size)) => (size - dim).max(0).to_dim(),
         _ => size.clone(),
     };
+    let mut sized = shape.clone();
+    sized[axis] = size.clone();
+    let known: TVec<usize> = sized.iter().filter_map(|size| size.to_usize().ok()).collect();
+    check_volume(&ctx.layer().operation, &known)?;
     let mut pads = vec![[0.to_dim(), 0.to_dim()]; shape.len()];
     pads[axis][1] = missing;
     let padded = pad_with_value(ctx, "padded", data, &pads, None)?;

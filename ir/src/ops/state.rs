@@ -14,7 +14,9 @@ use crate::translate::dimensions::{Dimensions, Learnt};
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ReadValue", 3, read_value);
     registry.add("ReadValue", 6, read_value)
-        .without("a variable in a body of control flow and elsewhere; a variable of a body that changes its size");
+        .without(
+        "a variable in a body of control flow and elsewhere; a variable of a body that changes its size",
+    );
     registry.add("Assign", 3, assign);
     registry.add("Assign", 6, assign).without("as ReadValue; a variable that is assigned twice");
 }

@@ -259,13 +259,16 @@ mod tests {
 
     #[test]
     fn layers_with_a_state_are_not_deferred() {
+        let data = r#"<data with_replacement="true" log_probs="false"/><input><port id="0"/>"#;
         let random = NET
-            .replace("\"transpose\" type=\"Transpose\" version=\"opset1\"", "\"r\" type=\"RandomUniform\" version=\"opset8\"")
-            .replace("<input><port id=\"0\"/><port id=\"1\"/></input>", "<data output_type=\"f32\"/><input><port id=\"1\"/><port id=\"0\"/><port id=\"3\"/></input>")
-            .replace("shape=\"2,3\"", "shape=\"1\"")
-            .replace("<edge from-layer=\"0\" from-port=\"0\" to-layer=\"2\" to-port=\"0\"/>", "<edge from-layer=\"0\" from-port=\"0\" to-layer=\"2\" to-port=\"0\"/><edge from-layer=\"0\" from-port=\"0\" to-layer=\"2\" to-port=\"3\"/>");
+            .replace(
+                r#"type="Transpose" version="opset1""#,
+                r#"type="Multinomial" version="opset13""#,
+            )
+            .replace(r#"shape="2" "#, r#"shape="1" "#)
+            .replacen(r#"<input><port id="0"/>"#, data, 1);
         let error = format!("{:#}", load(&ir(), &random).unwrap_err());
-        assert!(error.contains("(shape) is only known when the model runs"), "{error}");
+        assert!(error.contains("(num_samples) is only known when the model runs"), "{error}");
     }
 
     #[test]

@@ -158,3 +158,37 @@ impl TypedOp for PriorBoxes {
 
     as_op!();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(output_size: [i64; 2]) -> TractResult<Tensor> {
+        let op = PriorBoxes {
+            layout: Layout::Clustered(PriorBoxClustered {
+                sizes: vec![[2., 4.]],
+                step: [0.; 2],
+                offset: 0.,
+            }),
+            clip: false,
+            variance: [0.5; 4],
+            per_cell: 1,
+            length: 4.to_dim(),
+            length_at_run_time: false,
+        };
+        let inputs = tvec!(tensor1(&output_size).into_tvalue(), tensor1(&[8i64, 8]).into_tvalue());
+        Ok(op.eval(&EvalContext::out_of_plan(), inputs)?[0].clone().into_tensor())
+    }
+
+    #[test]
+    fn sizes_without_limit() {
+        let box_and_variances = tensor2(&[[-0.125f32, -0.25, 0.125, 0.25], [0.5; 4]]);
+        assert_eq!(run([1, 1]).unwrap(), box_and_variances);
+        for size in [[i64::MAX, 0], [0, i64::MAX]] {
+            assert_eq!(run(size).unwrap().shape(), [2, 0]);
+        }
+        for size in [[i64::MAX, i64::MAX], [1 << 16, 1 << 16], [-1, 1]] {
+            run(size).unwrap_err();
+        }
+    }
+}

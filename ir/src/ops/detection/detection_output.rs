@@ -4,6 +4,7 @@ use tract_core::internal::*;
 
 use super::MOST_BOXES;
 use crate::operators::detection::detection_output::DetectionOutput;
+use crate::ops::blocks::multiply;
 use crate::translate::LayerContext;
 
 /// What the inputs are called.
@@ -70,8 +71,10 @@ fn rows(ctx: &mut LayerContext, op: &DetectionOutput) -> TractResult<TDim> {
     }
     let count = priors[2].clone() / if op.image.is_some() { 5 } else { 4 };
     Ok(match (op.keep_top_k, op.top_k) {
-        (Some(keep @ 1..), _) => images * keep,
-        (None, Some(top @ 1..)) => images * top * classes(ctx, &scores[1], &count)?,
+        (Some(keep @ 1..), _) => multiply(&images, &keep.to_dim())?,
+        (None, Some(top @ 1..)) => {
+            multiply(&multiply(&images, &top.to_dim())?, &classes(ctx, &scores[1], &count)?)?
+        }
         _ => images * &scores[1],
     })
 }

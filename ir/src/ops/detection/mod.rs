@@ -145,6 +145,24 @@ mod tests {
                 "deltas_weights=\"2\"",
                 "must have 4 numbers",
             ),
+            (
+                "experimental_detectron/top_k_rois",
+                "max_rois=\"5\"",
+                "max_rois=\"99999999\"",
+                "max_rois is 99999999, but must be in [0, 16777216]",
+            ),
+            (
+                "detection_output/variance_in_target",
+                "keep_top_k=\"4\"",
+                "keep_top_k=\"99999999\"",
+                "rows, but must have 16777216 or less",
+            ),
+            (
+                "detection_output/variance_in_target",
+                "keep_top_k=\"4\"",
+                "keep_top_k=\"9223372036854775807\"",
+                "times 9223372036854775807 is too large",
+            ),
         ] {
             let error = error(model, from, to)?;
             assert!(error.contains(expected), "{model}: {expected:?} is not in: {error}");

@@ -5,6 +5,7 @@ use tract_core::internal::*;
 use crate::operators::detection::prior_box::{PriorBox, aspect_ratios};
 use crate::operators::detection::prior_box_clustered::PriorBoxClustered;
 use crate::operators::detection::prior_boxes::{Layout, PriorBoxes};
+use crate::ops::blocks::multiply;
 use crate::translate::LayerContext;
 
 /// The most boxes of a cell. Networks have some ten.
@@ -96,7 +97,7 @@ fn prior_boxes(
     let (length, length_at_run_time) = match ctx.constant_opt(0)? {
         Some(_) => {
             let cells = ctx.sizes(0, "output_size")?;
-            (cells[0].clone() * &cells[1] * (4 * per_cell), false)
+            (multiply(&multiply(&cells[0], &cells[1])?, &(4 * per_cell).to_dim())?, false)
         }
         None => (ctx.size_at_run_time("boxes")?.to_dim(), true),
     };
