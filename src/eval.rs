@@ -119,6 +119,8 @@ pub(crate) struct Picking<'a> {
     pub count: &'a [usize],
     /// The axes of `data` that the entries of a tuple walk.
     pub dims: &'a [usize],
+    /// The axes behind those that `data` and `indices` share: they are in `count` too.
+    pub columns: &'a [usize],
     /// The axes of `data` behind those.
     pub block: &'a [usize],
     pub output_shape: TVec<usize>,
@@ -151,6 +153,7 @@ impl Picking<'_> {
             outer: self.outer.iter().product(),
             count: self.count.iter().product(),
             dims: self.dims,
+            columns: self.columns.iter().product(),
             block: self.block.iter().product(),
         };
         ensure_allocatable(self.row, volume * dt.size_of())?;
@@ -267,7 +270,7 @@ pub(crate) fn data_and_indices<'a>(
     Ok([data, indices])
 }
 
-fn ensure_plain(row: &Row, input: &str, is_plain: bool) -> TractResult<()> {
+pub(crate) fn ensure_plain(row: &Row, input: &str, is_plain: bool) -> TractResult<()> {
     ensure!(
         is_plain,
         "{}: {input} is block-quantized or packed, which is not supported: only plain tensors are",
