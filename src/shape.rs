@@ -102,8 +102,8 @@ pub(crate) fn check_axis(row: &Row, axis: usize, batch_dims: usize) -> TractResu
     Ok(())
 }
 
-/// GatherElements-6: "the same rank as the input", and dimensions that are the same but on `axis`. The
-/// output has the shape of `indices`.
+/// GatherElements-6, "Detailed description": `indices` has the shape of `data` "except for the axis
+/// dimension". The output has the shape of `indices`.
 pub(crate) fn gather_elements_shape<D: DimLike>(
     row: &Row,
     axis: usize,

@@ -73,11 +73,7 @@ fn output_shape<D: DimLike>([steps, parents, lengths, end]: [&[D]; 4]) -> TractR
             shape.len()
         );
     }
-    ensure!(
-        end.iter().all(|dim| dim.compatible_with(&D::one())),
-        "{}: end_token has shape {end:?}, but must have one element",
-        ROW.name
-    );
+    eval::check_one_element(ROW, NAMES[3], end)?;
     let dim = |(number, (step, parent)): (usize, (&D, &D))| {
         let what = format_args!("dimension {number}");
         shape::same_dim(ROW, what, (NAMES[0], step), (NAMES[1], parent))
@@ -143,7 +139,9 @@ impl Walks<'_> {
         let steps = steps.try_as_plain_ram()?;
         let end = *end.try_as_plain_ram()?.to_scalar::<T>()?;
         let mut output = vec![end; steps.as_slice::<T>()?.len()];
-        for row in 0..self.shape[1] {
+        // An axis may be long all the same.
+        let rows = if output.is_empty() { 0 } else { self.shape[1] };
+        for row in 0..rows {
             for beam in 0..self.shape[2] {
                 self.one(row, beam, steps.as_slice()?, end, &mut output)?;
             }

@@ -214,10 +214,10 @@ mod examples {
     }
 
     #[test]
-    fn gather_elements_6() {
-        let indices = integers(&[2, 1, 2], &[1, 2, 0, 0]);
-        let output = gather_elements(&[2, 3, 2], &indices, 1, CHECKED).unwrap();
-        assert_eq!(values(output), [3, 6, 7, 8]);
+    fn gather_elements_6_example_3() {
+        let indices = integers(&[2, 3], &[1, 0, 1, 1, 2, 0]);
+        let output = gather_elements(&[3, 3], &indices, 0, CHECKED).unwrap();
+        assert_eq!(values(output), [4, 2, 6, 4, 8, 3]);
     }
 
     #[test]
