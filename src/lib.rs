@@ -36,8 +36,7 @@
 //! | `index.rs` | what an index means |
 //! | `geometry.rs` | the one form that they have for the kernel; GatherTree walks on its own |
 //! | `nnef.rs` | the operators in NNEF archives, with the feature `nnef` |
-//! | `kernel.rs` | the loops that move elements |
-//! | `threads.rs` | their share among threads |
+//! | `kernel/` | what moves elements: pieces of the output, tuples, blocks, the processor, threads |
 //!
 //! # Versions
 //!

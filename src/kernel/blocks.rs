@@ -32,9 +32,26 @@ pub(super) fn clone_piece<T: Clone, N: Position>(
     }
 }
 
-/// Whether blocks of so many bytes have a loop of their own, which moves them without a call.
+type CopyPiece<N> = fn(&Operands<'_, u8>, &Piece<'_, N>, &mut [MaybeUninit<u8>]);
+
+/// The loop for blocks of so many bytes, which moves them without a call, if they have one of their own.
+fn narrow<N: Position>(block: usize) -> Option<CopyPiece<N>> {
+    Some(match block {
+        1 => copy_narrow::<N, 1>,
+        2 => copy_narrow::<N, 2>,
+        4 => copy_narrow::<N, 4>,
+        6 => copy_narrow::<N, 6>,
+        8 => copy_narrow::<N, 8>,
+        12 => copy_narrow::<N, 12>,
+        16 => copy_narrow::<N, 16>,
+        32 => copy_narrow::<N, 32>,
+        64 => copy_narrow::<N, 64>,
+        _ => return None,
+    })
+}
+
 pub(super) fn is_narrow(block: usize) -> bool {
-    matches!(block, 1 | 2 | 4 | 6 | 8 | 12 | 16 | 32 | 64)
+    narrow::<u32>(block).is_some()
 }
 
 /// Gathers the blocks of the output from number `first` on, as many as `output` has. Writes all of
@@ -67,19 +84,11 @@ fn copy_blocks<N: Position>(
     store: Store,
     output: &mut [MaybeUninit<u8>],
 ) -> Result<(), AnyBadIndex> {
-    let copy = match operands.geometry.block {
-        1 => copy_narrow::<N, 1>,
-        2 => copy_narrow::<N, 2>,
-        4 => copy_narrow::<N, 4>,
-        6 => copy_narrow::<N, 6>,
-        8 => copy_narrow::<N, 8>,
-        12 => copy_narrow::<N, 12>,
-        16 => copy_narrow::<N, 16>,
-        32 => copy_narrow::<N, 32>,
-        64 => copy_narrow::<N, 64>,
-        _ => copy_wide::<N>,
-    };
-    for_each_piece(operands, blocks, &mut |piece| copy(operands, &piece, store, output))
+    let narrow = narrow(operands.geometry.block);
+    for_each_piece(operands, blocks, &mut |piece: Piece<'_, N>| match narrow {
+        Some(copy) => copy(operands, &piece, output),
+        None => copy_wide(operands, &piece, store, output),
+    })
 }
 
 /// For each chunk of a piece, the memory that its blocks come from and that they go to.
@@ -103,7 +112,6 @@ fn chunks<'s, T, N: Position, O>(
 fn copy_narrow<N: Position, const SIZE: usize>(
     operands: &Operands<'_, u8>,
     piece: &Piece<'_, N>,
-    _: Store,
     output: &mut [MaybeUninit<u8>],
 ) {
     for (data, output) in chunks(operands, piece, output) {

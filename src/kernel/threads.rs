@@ -44,7 +44,8 @@ pub(super) fn fill_rows<T: Send, E: Send>(
             }
         };
         Job::run(&fill_parts, |job| {
-            for job in std::iter::repeat_n(job, threads - 1).cloned() {
+            for _ in 1..threads {
+                let job = job.clone();
                 pool.spawn(move || job.help());
             }
         });

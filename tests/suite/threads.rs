@@ -159,7 +159,9 @@ fn a_busy_pool_is_not_waited_for() {
     let case = &cases()[0];
     std::thread::scope(|scope| {
         let executor = executor.clone();
-        scope.spawn(move || done.send(multithread_tract_scope(executor, || eval(case).unwrap())));
+        scope.spawn(move || {
+            _ = done.send(multithread_tract_scope(executor, || eval(case).unwrap()));
+        });
         let output = is_done.recv_timeout(std::time::Duration::from_secs(20));
         drop(release);
         assert_eq!(output.expect("it ends beside a busy pool"), eval(case).unwrap());

@@ -1,8 +1,8 @@
 //! Every workload on this crate, on OpenVINO, on ONNX Runtime and on tract's own operators, in one
 //! process, in turns, on the same data.
 //!
-//! `./run` sets it up. Prints a table of medians and ratios, and writes `results.csv` and
-//! `results.svg` where it is told to.
+//! `./run` sets it up. Prints a table of medians and ratios, and keeps it by the name of the processor where
+//! it is told to, with a chart of the worst ratios of all processors that have been measured.
 
 mod models;
 mod peers;
@@ -33,9 +33,12 @@ struct Arguments {
     /// How many seconds a workload is measured on each number of threads
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
-    /// Where results.csv and results.svg go
-    #[arg(long)]
+    /// The folder of the tables of all processors, and of the chart
+    #[arg(long, requires = "processor")]
     output: Option<PathBuf>,
+    /// What the table of this machine is called, for example amd-epyc-zen-5
+    #[arg(long)]
+    processor: Option<String>,
 }
 
 /// The runtimes, in the order of the table.
@@ -51,10 +54,15 @@ pub struct Row {
 impl Row {
     /// How many times as long as we the best other runtime takes. The copy is none.
     pub fn ratio(&self) -> f64 {
-        let [ours, others @ .., _copy] = &self.medians;
-        let best = others.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-        best / ours.expect("every workload is one of ours")
+        ratio(&self.medians)
     }
+}
+
+/// See [`Row::ratio`].
+fn ratio(medians: &[Option<f64>; PEERS.len()]) -> f64 {
+    let [ours, others @ .., _copy] = medians;
+    let best = others.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    best / ours.expect("every workload is one of ours")
 }
 
 fn main() -> Result<()> {
@@ -76,9 +84,11 @@ fn main() -> Result<()> {
         }
     }
     println!("{}", report::table(&rows));
-    if let Some(folder) = &arguments.output {
-        report::write_csv(&rows, &folder.join("results.csv"))?;
-        report::write_svg(&rows, &folder.join("results.svg"))?;
+    if let (Some(folder), Some(processor)) = (&arguments.output, &arguments.processor) {
+        report::write_csv(&rows, &folder.join(format!("{processor}.csv")))?;
+        let results = report::read_all(folder)?;
+        println!("{}", report::ratios(&results));
+        report::write_svg(&results, &folder.join("results.svg"))?;
     }
     Ok(())
 }
