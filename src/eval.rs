@@ -75,12 +75,16 @@ impl<'a> IntegerTensor<'a> {
     }
 }
 
-/// The specification's third input of Gather: "scalar or 1D tensor" of one element. What is not known of
-/// the shape passes.
-pub(crate) fn check_axis_shape<D: DimLike>(row: &Row, shape: &[D]) -> TractResult<()> {
+/// A "scalar or 1D tensor" of one element, as the specification says of the third input of Gather. What is
+/// not known of the shape passes.
+pub(crate) fn check_one_element<D: DimLike>(
+    row: &Row,
+    input: &str,
+    shape: &[D],
+) -> TractResult<()> {
     ensure!(
         shape.len() <= 1 && shape.iter().all(|dim| dim.compatible_with(&D::one())),
-        "{}: axis has shape [{}], but must be a scalar or a 1-D tensor of one element",
+        "{}: {input} has shape [{}], but must be a scalar or a 1-D tensor of one element",
         row.name,
         shape.iter().map(|dim| dim.to_string()).collect::<Vec<_>>().join(", ")
     );
@@ -89,7 +93,7 @@ pub(crate) fn check_axis_shape<D: DimLike>(row: &Row, shape: &[D]) -> TractResul
 
 /// The entry of the `axis` tensor.
 pub(crate) fn axis(row: &Row, axis: &Tensor, symbols: &SymbolValues) -> TractResult<i128> {
-    check_axis_shape(row, axis.shape())?;
+    check_one_element(row, "axis", axis.shape())?;
     Ok(IntegerTensor::new(row, "axis", axis, symbols)?.entries()?.get(0))
 }
 
@@ -119,6 +123,8 @@ pub(crate) struct Picking<'a> {
     pub count: &'a [usize],
     /// The axes of `data` that the entries of a tuple walk.
     pub dims: &'a [usize],
+    /// The axes behind those that `data` and `indices` share: they are in `count` too.
+    pub columns: &'a [usize],
     /// The axes of `data` behind those.
     pub block: &'a [usize],
     pub output_shape: TVec<usize>,
@@ -151,6 +157,7 @@ impl Picking<'_> {
             outer: self.outer.iter().product(),
             count: self.count.iter().product(),
             dims: self.dims,
+            columns: self.columns.iter().product(),
             block: self.block.iter().product(),
         };
         ensure_allocatable(self.row, volume * dt.size_of())?;
@@ -267,7 +274,7 @@ pub(crate) fn data_and_indices<'a>(
     Ok([data, indices])
 }
 
-fn ensure_plain(row: &Row, input: &str, is_plain: bool) -> TractResult<()> {
+pub(crate) fn ensure_plain(row: &Row, input: &str, is_plain: bool) -> TractResult<()> {
     ensure!(
         is_plain,
         "{}: {input} is block-quantized or packed, which is not supported: only plain tensors are",

@@ -1,20 +1,21 @@
-//! The one form that both operators have after their shapes have been reduced.
+//! The one form that the operators have after their shapes have been reduced.
 //!
 //! ```text
-//! data    [batch][outer][dims...][block]
+//! data    [batch][outer][dims...][columns][block]
 //! indices [batch][count][dims.len()]
 //! output  [batch][outer][count][block]
 //!
-//! output[b][o][i] = data[b][o][indices[b][i][0], indices[b][i][1], ...]
+//! output[b][o][i] = data[b][o][indices[b][i][0], indices[b][i][1], ...][i % columns]
 //! ```
 //!
 //! A *block* is a run of elements that is contiguous in `data` and in `output`. Gather is the case
 //! of tuples of length one (`dims` is the size of the gathered axis alone), GatherND the case
-//! `outer = 1`.
+//! `outer = 1`. Both have one column. In GatherElements the tuples pick in the columns in turn: those are
+//! the positions on the axes behind the gathered one, which `indices` has as well.
 
 use crate::index::{IndexElement, IndexPolicy, OutOfRange};
 
-/// The common form of both operators. A block is counted in what `data` is a slice of: bytes, or
+/// The common form of the operators. A block is counted in what `data` is a slice of: bytes, or
 /// elements that own memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Geometry<'a> {
@@ -27,6 +28,8 @@ pub(crate) struct Geometry<'a> {
     pub count: usize,
     /// Sizes of the data axes that the components of a tuple walk.
     pub dims: &'a [usize],
+    /// Tuple number `i` of a batch picks in column `i % columns`. It divides `count`.
+    pub columns: usize,
     /// The size of the slice that a tuple picks.
     pub block: usize,
 }
@@ -39,7 +42,7 @@ impl Geometry<'_> {
 
     /// How many blocks a tuple of one batch chooses from.
     pub fn choices(&self) -> usize {
-        product(self.dims.iter().copied()).unwrap_or(0)
+        product(self.dims.iter().copied().chain([self.columns])).unwrap_or(0)
     }
 
     /// Whether the batches are gathered as one, from the whole of `data`: where nothing lies between
@@ -66,7 +69,7 @@ impl Geometry<'_> {
     /// The size of `data`, unless it overflows.
     pub fn data_len(&self) -> Option<usize> {
         let sizes = [self.batch, self.outer].into_iter().chain(self.dims.iter().copied());
-        product(sizes.chain([self.block]))
+        product(sizes.chain([self.columns, self.block]))
     }
 }
 

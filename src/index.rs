@@ -1,6 +1,6 @@
 //! What an index means: arithmetic on plain integers, without tensors.
 //!
-//! Both operators walk an axis of `data`, of some size `s`, with integers from `indices`. Which
+//! The operators walk an axis of `data`, of some size `s`, with integers from `indices`. Which
 //! integers are allowed, and what happens to the others, is the [`IndexPolicy`] of the operator's
 //! revision. This file is the only place that turns an integer into an offset.
 

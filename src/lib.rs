@@ -1,5 +1,6 @@
 //! OpenVINO's gather operators for [tract](tract_onnx): Gather-1, Gather-7, Gather-8, GatherND-5 and
-//! GatherND-8, in ONNX models and in models that are wired by hand.
+//! GatherND-8, in ONNX models and in models that are wired by hand; and GatherElements-6 and GatherTree-1, by
+//! hand.
 //!
 //! ```
 //! use tract_openvino::WithOpenVino;
@@ -28,12 +29,12 @@
 //! | `onnx.rs` | which nodes are ours, which revision they mean, their attributes |
 //! | `infer/` | types and shapes while they are partly known |
 //! | `operation.rs` | [`Operation`]: a node as a model states it, and which typed operator that is |
-//! | `ops/` | [`Gather`], [`GatherNd`] and [`DynGather`], the operators of a typed model: their facts, axes and rewrites |
+//! | `ops/` | [`Gather`], [`GatherNd`], [`DynGather`], [`GatherElements`] and [`GatherTree`], the operators of a typed model: their facts, axes and rewrites |
 //! | `revision.rs` | what one revision has that another has not: a row of data for each |
 //! | `shape.rs` | axes, batch dimensions and output shapes, for inference, facts and evaluation |
 //! | `eval.rs` | tensors to slices of bytes and integers, and errors back to positions |
 //! | `index.rs` | what an index means |
-//! | `geometry.rs` | the one form that both operators have for the kernel |
+//! | `geometry.rs` | the one form that they have for the kernel; GatherTree walks on its own |
 //! | `nnef.rs` | the operators in NNEF archives, with the feature `nnef` |
 //! | `kernel/` | what moves elements: pieces of the output, tuples, blocks, the processor, threads |
 //!
@@ -62,7 +63,7 @@ mod shape;
 pub use index::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
 pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions};
 pub use operation::Operation;
-pub use ops::{DynGather, Gather, GatherNd};
+pub use ops::{DynGather, Gather, GatherElements, GatherNd, GatherTree};
 pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revision};
 
 /// The examples of the README run as tests, where all that they use is there.

@@ -4,6 +4,8 @@
 //! output = tract_openvino_gather(data, indices, axis = 1, batch_dims = 0, opset = 8);
 //! output = tract_openvino_dyn_gather(data, indices, axis, shape = [N, gather], batch_dims = 0, opset = 8);
 //! output = tract_openvino_gather_nd(data, indices, batch_dims = 0, opset = 8);
+//! output = tract_openvino_gather_elements(data, indices, axis = 1);
+//! output = tract_openvino_gather_tree(step_ids, parent_idx, max_seq_len, end_token);
 //! ```
 //!
 //! `opset` is the first operator set of OpenVINO that has the revision. Where negative indices count
@@ -14,7 +16,7 @@ use tract_nnef::ser::tdims;
 
 use crate::onnx::WithOpenVino;
 use crate::operation::Operation;
-use crate::ops::{DynGather, Gather, GatherNd};
+use crate::ops::{DynGather, Gather, GatherElements, GatherNd, GatherTree};
 use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revision};
 
 /// For models that are saved to NNEF and loaded again: there each node says what it means, so that
@@ -53,16 +55,15 @@ impl WithOpenVino for tract_nnef::framework::Nnef {
 }
 
 fn registry() -> Registry {
-    let mut registry = Registry::new("tract_openvino")
-        .with_doc("OpenVINO's Gather-1, Gather-7, Gather-8, GatherND-5 and GatherND-8.");
+    let mut registry = Registry::new("tract_openvino").with_doc(
+        "OpenVINO's Gather-1, -7 and -8, GatherND-5 and -8, GatherElements-6 and GatherTree-1.",
+    );
     let data = || TypeName::Scalar.tensor().named("data");
     let indices = || TypeName::Scalar.tensor().named("indices");
+    let axis = || TypeName::Integer.named("axis");
+    let wrap = || TypeName::Logical.named("wrap_negative_indices").default(false);
     let common = || {
-        [
-            TypeName::Integer.named("batch_dims").default(0),
-            TypeName::Integer.named("opset"),
-            TypeName::Logical.named("wrap_negative_indices").default(false),
-        ]
+        [TypeName::Integer.named("batch_dims").default(0), TypeName::Integer.named("opset"), wrap()]
     };
     let parameters = |own: &[Parameter]| {
         [data(), indices()]
@@ -74,34 +75,36 @@ fn registry() -> Registry {
     let results = [("output", TypeName::Scalar.tensor())];
 
     registry.register_dumper(dump_gather);
-    let axis = TypeName::Integer.named("axis");
-    registry.register_primitive(GATHER, &parameters(&[axis]), &results, load_gather);
+    registry.register_primitive(GATHER, &parameters(&[axis()]), &results, load_gather);
 
     registry.register_dumper(dump_dyn_gather);
-    let axis = TypeName::Scalar.tensor().named("axis");
+    let axis_input = TypeName::Scalar.tensor().named("axis");
     let shape = TypeName::Integer.array().named("shape");
-    registry.register_primitive(DYN_GATHER, &parameters(&[axis, shape]), &results, load_dyn_gather);
+    let own = [axis_input, shape];
+    registry.register_primitive(DYN_GATHER, &parameters(&own), &results, load_dyn_gather);
 
     registry.register_dumper(dump_gather_nd);
     registry.register_primitive(GATHER_ND, &parameters(&[]), &results, load_gather_nd);
+
+    registry.register_dumper(dump_gather_elements);
+    let inputs = [data(), indices(), axis(), wrap()];
+    registry.register_primitive(GATHER_ELEMENTS, &inputs, &results, load_gather_elements);
+
+    registry.register_dumper(|ast, node, _: &GatherTree| dump(ast, node, GATHER_TREE, &[]));
+    let inputs = GatherTree::INPUTS.map(|name| TypeName::Scalar.tensor().named(name));
+    registry.register_primitive(GATHER_TREE, &inputs, &results, load_gather_tree);
     registry
 }
 
 const GATHER: &str = "tract_openvino_gather";
 const DYN_GATHER: &str = "tract_openvino_dyn_gather";
 const GATHER_ND: &str = "tract_openvino_gather_nd";
+const GATHER_ELEMENTS: &str = "tract_openvino_gather_elements";
+const GATHER_TREE: &str = "tract_openvino_gather_tree";
 
 type Dumped = TractResult<Option<Arc<RValue>>>;
 
-fn dump(
-    ast: &mut IntoAst,
-    node: &TypedNode,
-    id: &str,
-    own: &[(&str, RValue)],
-    batch_dims: usize,
-    revision: impl Revision,
-    negative_indices: NegativeIndices,
-) -> Dumped {
+fn dump(ast: &mut IntoAst, node: &TypedNode, id: &str, named: &[(&str, RValue)]) -> Dumped {
     let mut inputs: Vec<Arc<RValue>> =
         node.inputs.iter().map(|input| ast.mapping[input].clone()).collect();
     // tract writes integers as text where there are few, and reads 32 bits of each: a tensor file has
@@ -114,30 +117,49 @@ fn dump(
             *input = ast.konst_variable(format!("{}.input_{slot}", node.name), &constant)?;
         }
     }
-    let mut named = own.to_vec();
-    named.push(("batch_dims", numeric(batch_dims)));
-    named.push(("opset", numeric(revision.row().since)));
-    if negative_indices == NegativeIndices::Wrap {
-        named.push(("wrap_negative_indices", logical(true)));
-    }
-    Ok(Some(invocation(id, &inputs, &named)))
+    Ok(Some(invocation(id, &inputs, named)))
+}
+
+/// What operators of several revisions have in common.
+fn common(
+    batch_dims: usize,
+    revision: impl Revision,
+    negative_indices: NegativeIndices,
+) -> impl Iterator<Item = (&'static str, RValue)> {
+    [("batch_dims", numeric(batch_dims)), ("opset", numeric(revision.row().since))]
+        .into_iter()
+        .chain(wrap(negative_indices))
+}
+
+fn wrap(negative_indices: NegativeIndices) -> Option<(&'static str, RValue)> {
+    let wraps = negative_indices == NegativeIndices::Wrap;
+    wraps.then(|| ("wrap_negative_indices", logical(true)))
 }
 
 fn dump_gather(ast: &mut IntoAst, node: &TypedNode, op: &Gather) -> Dumped {
-    let axis = ("axis", numeric(op.axis()));
-    dump(ast, node, GATHER, &[axis], op.batch_dims(), op.revision(), op.negative_indices())
+    let mut named = vec![("axis", numeric(op.axis()))];
+    named.extend(common(op.batch_dims(), op.revision(), op.negative_indices()));
+    dump(ast, node, GATHER, &named)
 }
 
 fn dump_dyn_gather(ast: &mut IntoAst, node: &TypedNode, op: &DynGather) -> Dumped {
-    let shape = ("shape", tdims(op.output_shape()));
-    dump(ast, node, DYN_GATHER, &[shape], op.batch_dims(), op.revision(), op.negative_indices())
+    let mut named = vec![("shape", tdims(op.output_shape()))];
+    named.extend(common(op.batch_dims(), op.revision(), op.negative_indices()));
+    dump(ast, node, DYN_GATHER, &named)
 }
 
 fn dump_gather_nd(ast: &mut IntoAst, node: &TypedNode, op: &GatherNd) -> Dumped {
-    dump(ast, node, GATHER_ND, &[], op.batch_dims(), op.revision(), op.negative_indices())
+    let named: Vec<_> = common(op.batch_dims(), op.revision(), op.negative_indices()).collect();
+    dump(ast, node, GATHER_ND, &named)
 }
 
-/// `data`, `indices` and what all three have.
+fn dump_gather_elements(ast: &mut IntoAst, node: &TypedNode, op: &GatherElements) -> Dumped {
+    let mut named = vec![("axis", numeric(op.axis()))];
+    named.extend(wrap(op.negative_indices()));
+    dump(ast, node, GATHER_ELEMENTS, &named)
+}
+
+/// `data`, `indices` and what operators of several revisions have.
 struct Common<R> {
     data: OutletId,
     indices: OutletId,
@@ -148,10 +170,7 @@ impl<R: Revision> Common<R> {
     fn load(builder: &mut ModelBuilder, invocation: &ResolvedInvocation) -> TractResult<Common<R>> {
         let revision = R::for_opset(invocation.named_arg_as(builder, "opset")?)?;
         let batch_dims: usize = invocation.named_arg_as(builder, "batch_dims")?;
-        let negative_indices = match invocation.named_arg_as(builder, "wrap_negative_indices")? {
-            true => NegativeIndices::Wrap,
-            false => NegativeIndices::AsSpecified,
-        };
+        let negative_indices = negative_indices(builder, invocation)?;
         let operation = Operation::new(revision).with_batch_dims(i64::try_from(batch_dims)?)?;
         Ok(Common {
             data: invocation.named_arg_as(builder, "data")?,
@@ -159,6 +178,16 @@ impl<R: Revision> Common<R> {
             operation: operation.with_negative_indices(negative_indices),
         })
     }
+}
+
+fn negative_indices(
+    builder: &mut ModelBuilder,
+    invocation: &ResolvedInvocation,
+) -> TractResult<NegativeIndices> {
+    Ok(match invocation.named_arg_as(builder, "wrap_negative_indices")? {
+        true => NegativeIndices::Wrap,
+        false => NegativeIndices::AsSpecified,
+    })
 }
 
 /// An array of no numbers, which the text does not tell from one of floats, is one of integers.
@@ -204,4 +233,26 @@ fn load_gather_nd(
     let Common { data, indices, operation } =
         Common::<GatherNdRevision>::load(builder, invocation)?;
     builder.wire(operation.operator()?, &[data, indices])
+}
+
+fn load_gather_elements(
+    builder: &mut ModelBuilder,
+    invocation: &ResolvedInvocation,
+) -> TractResult<Value> {
+    let data: OutletId = invocation.named_arg_as(builder, "data")?;
+    let indices = integers(builder, invocation, "indices")?;
+    let op = GatherElements::new(invocation.named_arg_as(builder, "axis")?);
+    let op = op.with_negative_indices(negative_indices(builder, invocation)?);
+    builder.wire(op, &[data, indices])
+}
+
+fn load_gather_tree(
+    builder: &mut ModelBuilder,
+    invocation: &ResolvedInvocation,
+) -> TractResult<Value> {
+    let mut inputs = tvec!();
+    for name in GatherTree::INPUTS {
+        inputs.push(invocation.named_arg_as(builder, name)?);
+    }
+    builder.wire(GatherTree, &inputs)
 }

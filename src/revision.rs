@@ -62,7 +62,7 @@ pub enum BatchAxes {
     Fused,
 }
 
-/// Gather-1 and -7, GatherND-5 and -8: "the values for indices are in the range [0, s - 1]".
+/// Gather-1 and -7, GatherND-5 and -8, GatherElements-6: "the values for indices are in the range [0, s - 1]".
 const CHECKED: IndexPolicy =
     IndexPolicy { negative: NegativeIndex::OutOfRange, out_of_range: OutOfRange::Error };
 
@@ -102,6 +102,22 @@ static GATHER_ND_8: Row = Row {
     name: "GatherND-8",
     since: 8,
     batch_dims: BatchDims::NonNegative,
+    batch_axes: BatchAxes::Kept,
+    index_policy: CHECKED,
+};
+/// The only revision so far.
+pub(crate) static GATHER_ELEMENTS_6: Row = Row {
+    name: "GatherElements-6",
+    since: 6,
+    batch_dims: BatchDims::Absent,
+    batch_axes: BatchAxes::Kept,
+    index_policy: CHECKED,
+};
+/// The only revision so far.
+pub(crate) static GATHER_TREE_1: Row = Row {
+    name: "GatherTree-1",
+    since: 1,
+    batch_dims: BatchDims::Absent,
     batch_axes: BatchAxes::Kept,
     index_policy: CHECKED,
 };

@@ -4,6 +4,8 @@
 //! Every error starts with the operator's name and says which value was found and which would have
 //! been valid.
 
+use std::fmt::Display;
+
 use crate::revision::{BatchAxes, BatchDims, Row};
 use tract_core::internal::*;
 
@@ -100,6 +102,32 @@ pub(crate) fn check_axis(row: &Row, axis: usize, batch_dims: usize) -> TractResu
     Ok(())
 }
 
+/// GatherElements-6, "Detailed description": `indices` has the shape of `data` "except for the axis
+/// dimension". The output has the shape of `indices`.
+pub(crate) fn gather_elements_shape<D: DimLike>(
+    row: &Row,
+    axis: usize,
+    data: &[D],
+    indices: &[D],
+) -> TractResult<TVec<D>> {
+    normalize_axis(row, axis as i128, data.len())?;
+    ensure!(
+        indices.len() == data.len(),
+        "{}: indices has rank {}, but must have the rank of data, which is {}",
+        row.name,
+        indices.len(),
+        data.len()
+    );
+    let dim = |(number, (data, indices)): (usize, (&D, &D))| {
+        let what = format_args!("dimension {number}");
+        match number == axis {
+            true => Ok(indices.clone()),
+            false => same_dim(row, what, ("data", data), ("indices", indices)),
+        }
+    };
+    data.iter().zip(indices).enumerate().map(dim).collect()
+}
+
 /// GatherND, "Attributes": `batch_dims` belongs to `[0; min(data.rank, indices.rank))`. `input` is
 /// the input whose rank this is, `data` or `indices`.
 pub(crate) fn check_nd_rank(
@@ -156,14 +184,25 @@ pub(crate) fn batch_dim<D: DimLike>(
     data: &D,
     indices: &D,
 ) -> TractResult<D> {
+    let what = format_args!("batch dimension {axis}");
+    same_dim(row, what, ("data", data), ("indices", indices))
+}
+
+/// A dimension that two inputs have. They are given with their names.
+pub(crate) fn same_dim<D: DimLike>(
+    row: &Row,
+    what: impl Display,
+    (first_name, first): (&str, &D),
+    (second_name, second): (&str, &D),
+) -> TractResult<D> {
     ensure!(
-        data.compatible_with(indices),
-        "{}: batch dimension {axis} is {data} in data and {indices} in indices, but must be the \
-         same in both",
+        first.compatible_with(second),
+        "{}: {what} is {first} in {first_name} and {second} in {second_name}, but must be the same in \
+         both",
         row.name
     );
-    let number_only_in_indices = data.as_i64().is_none() && indices.as_i64().is_some();
-    Ok(if number_only_in_indices { indices.clone() } else { data.clone() })
+    let number_only_in_second = first.as_i64().is_none() && second.as_i64().is_some();
+    Ok(if number_only_in_second { second.clone() } else { first.clone() })
 }
 
 /// `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis + 1:]` (Gather-7 and -8,

@@ -236,6 +236,8 @@ fn positions(model: &TypedModel, outlet: OutletId, symbols: &SymbolValues) -> Op
                     gather.axis()..gather.axis() + 1
                 } else if let Some(gather) = op.downcast_ref::<tract_openvino::DynGather>() {
                     gather.batch_dims()..rank
+                } else if let Some(gather) = op.downcast_ref::<tract_openvino::GatherElements>() {
+                    gather.axis()..gather.axis() + 1
                 } else if let Some(gather) = op.downcast_ref::<tract_openvino::GatherNd>() {
                     axes(gather.batch_dims())
                 } else if let Some(gather) = op.downcast_ref::<stock::Gather>() {

@@ -405,6 +405,8 @@ def array_of(tensor):
     """What is in a tensor of OpenVINO."""
     if tensor.element_type.bitwidth < 8:
         raise TypeError(f"{tensor.element_type} is packed")
+    if tensor.element_type == ov.Type.string:
+        return np.array(tensor.str_data)
     array = np.array(tensor.data)
     return array.view(BITS.get(tensor.element_type, array.dtype))
 

@@ -78,8 +78,8 @@ impl Ir {
         self
     }
 
-    /// Says what negative indices mean in the revisions of Gather and GatherND that do not define them.
-    /// They count from the end unless this says otherwise, as they do in OpenVINO.
+    /// Says what negative indices mean in the revisions of Gather, GatherND and GatherElements that do not
+    /// define them. They count from the end unless this says otherwise, as they do in OpenVINO.
     pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> Ir {
         Ir { negative_indices, ..self }
     }

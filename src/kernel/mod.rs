@@ -1,4 +1,4 @@
-//! What moves elements: both operators, in their common form, which [`geometry`](crate::geometry) says.
+//! What moves elements: the operators, in their common form, which [`geometry`](crate::geometry) says.
 //!
 //! * `pieces.rs` cuts the output into pieces of a few hundred blocks;
 //! * `tuples.rs` resolves the tuples of a piece into block numbers, by the operator's policy;
@@ -35,7 +35,7 @@ use tract_core::prelude::{DatumType, Tensor, TractResult};
 use crate::geometry::{BadIndex, Geometry, Indices, check, with_indices};
 use crate::index::IndexPolicy;
 
-/// What both operators work on. `data` are bytes, or elements that own memory; a block that no tuple
+/// What the operators work on. `data` are bytes, or elements that own memory; a block that no tuple
 /// picks is made of `zero`.
 pub(crate) struct Operands<'a, T> {
     geometry: Geometry<'a>,
@@ -62,6 +62,7 @@ impl<'a, T> Operands<'a, T> {
             geometry.block > 0 && !zero.is_empty() && geometry.block.is_multiple_of(zero.len())
         );
         assert_eq!(Some(data.len()), geometry.data_len());
+        assert!(geometry.columns > 0 && geometry.count.is_multiple_of(geometry.columns));
         let entries = with_indices!(indices, slice => slice.len());
         assert_eq!(entries, geometry.batch * geometry.count * geometry.dims.len());
         let chunk_blocks = geometry.chunk_blocks();

@@ -20,7 +20,7 @@ const CHECKED: IndexPolicy =
 
 /// The formula, for one byte after the other.
 fn expected(geometry: Geometry<'_>, data: &[u8], indices: &[i32], zero: &[u8]) -> Vec<u8> {
-    let Geometry { batch, outer, count, dims, block } = geometry;
+    let Geometry { batch, outer, count, dims, columns, block } = geometry;
     let mut output = vec![];
     for chunk in 0..batch * outer {
         for i in 0..count {
@@ -31,6 +31,7 @@ fn expected(geometry: Geometry<'_>, data: &[u8], indices: &[i32], zero: &[u8]) -
                 let valid = (0..size as i32).contains(&position);
                 number = number.filter(|_| valid).map(|n| n * size + position as usize);
             }
+            let number = number.map(|n| n * columns + i % columns);
             for byte in 0..block {
                 output.push(match number {
                     Some(number) => data[number * block + byte],
@@ -107,8 +108,27 @@ fn any_range_of_blocks() {
     ];
     let widths = [3, 5, 7, 9, 15, 17, 31, 33, 63, 64, 65, 127, 128, 129, 4095, 4097];
     let shapes = shapes.into_iter().chain(widths.map(|block| (2, 2, 5, &[6][..], block)));
-    for (batch, outer, count, dims, block) in shapes {
-        let geometry = Geometry { batch, outer, count, dims, block };
+    let shapes = shapes.map(|(batch, outer, count, dims, block)| Geometry {
+        batch,
+        outer,
+        count,
+        dims,
+        columns: 1,
+        block,
+    });
+    // Batches that are merged and that are not, rows of columns that end within a piece and behind it.
+    let of_columns =
+        [(3, 1, 12, 3, 4), (2, 1, 1030, 10, 1), (2, 3, 1200, 600, 8), (1, 1, 9, 9, 65)];
+    let of_columns = of_columns.map(|(batch, outer, count, columns, block)| Geometry {
+        batch,
+        outer,
+        count,
+        dims: &[7],
+        columns,
+        block,
+    });
+    for geometry in shapes.chain(of_columns) {
+        let Geometry { batch, count, dims, block, .. } = geometry;
         let data: Vec<u8> = (0..geometry.data_len().unwrap()).map(|k| (k % 251) as u8).collect();
         let largest = dims.iter().max().map_or(0, |&size| size as i32);
         // With and without entries that are out of range or count from the end.
@@ -153,11 +173,13 @@ proptest! {
         (batch, outer) in (1..5usize, 1..4usize),
         count in near(&[1, 4, 127, 1023, 2047]),
         dims in proptest::collection::vec(1..6usize, 1..5),
+        columns in prop_oneof![Just(1usize), near(&[3, 16, 600])],
         block in near(&[1, 3, 7, 11, 15, 23, 31, 63, 127, 511]),
         step in near(&[1, 126, 1023, 5000]),
         seed in any::<i32>(),
     ) {
-        let geometry = Geometry { batch, outer, count, dims: &dims, block };
+        let count = count.next_multiple_of(columns);
+        let geometry = Geometry { batch, outer, count, dims: &dims, columns, block };
         let data: Vec<u8> = (0..geometry.data_len().unwrap()).map(|k| (k % 251) as u8).collect();
         // Mostly in range.
         let mut entries = entries(batch * count * dims.len(), 0, 6);
@@ -240,7 +262,7 @@ fn resolving_many_at_a_time() {
 fn more_blocks_than_32_bits_number() {
     let size = u32::MAX as usize + 10;
     let data = vec![0u8; size];
-    let geometry = Geometry { batch: 1, outer: 1, count: 3, dims: &[size], block: 1 };
+    let geometry = Geometry { batch: 1, outer: 1, count: 3, dims: &[size], columns: 1, block: 1 };
     let indices = [size as i64 - 1, -(size as i64), size as i64];
     let operands = Operands::new(geometry, GATHER_8, &data, Indices::I64(&indices), &[7]);
     assert_eq!(gather_in_ranges(&operands, 3, Store::Cached), [0, 0, 7]);

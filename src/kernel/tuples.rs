@@ -39,7 +39,7 @@ pub(super) fn resolve<'s, T, N: Position>(
     scratch: &'s mut [MaybeUninit<N>; PIECE],
 ) -> Result<BlockNumbers<'s, N>, AnyBadIndex> {
     let &Operands { geometry, policy, indices, chunk_blocks, .. } = operands;
-    let Geometry { dims, count, .. } = geometry;
+    let Geometry { dims, count, columns, .. } = geometry;
     assert!(chunk_blocks <= N::MOST);
     let scratch = &mut scratch[..tuples.len()];
     let entries = tuples.start * dims.len()..tuples.end * dims.len();
@@ -63,6 +63,9 @@ pub(super) fn resolve<'s, T, N: Position>(
     // SAFETY: each arm has written every number: there are as many tuples as numbers, and the loops run
     // through both together.
     let numbers = unsafe { &mut *(scratch as *mut [MaybeUninit<N>] as *mut [N]) };
+    if columns > 1 {
+        add_columns(numbers, tuples.start, columns);
+    }
     if geometry.merges_batches() {
         add_batches(numbers, tuples.start, count, geometry.choices());
     }
@@ -127,6 +130,18 @@ fn number<I: IndexElement, N: Position>(tuple: &[I], dims: &[usize], policy: Ind
         number = number.then(size, position);
     }
     if in_range { number } else { N::OUT_OF_RANGE }
+}
+
+/// Turns numbers of positions on the gathered axes into block numbers. `tuple` is the number of the first.
+fn add_columns<N: Position>(numbers: &mut [N], tuple: usize, columns: usize) {
+    let size = N::from_size(columns);
+    let mut column = tuple % columns;
+    for number in numbers {
+        if *number != N::OUT_OF_RANGE {
+            *number = number.then(size, N::from_size(column));
+        }
+        column = if column + 1 == columns { 0 } else { column + 1 };
+    }
 }
 
 /// Turns block numbers in a batch into block numbers in all of `data`. `tuple` is the number of the

@@ -140,7 +140,7 @@ impl TypedOp for DynGather {
         let [data, indices, axis] = eval::inputs(row, "data, indices and axis", inputs)?;
         let [data, indices] = eval::data_and_indices(row, &[data, indices])?;
         eval::ensure_integer(row, "axis", axis.datum_type)?;
-        eval::check_axis_shape(row, &axis.shape)?;
+        eval::check_one_element(row, "axis", &axis.shape)?;
         let batch_dims = self.batch_dims();
         let dims = shape::gather_shape_of_any_axis(row, batch_dims, &data.shape, &indices.shape)?;
         ensure!(

@@ -173,6 +173,7 @@ impl EvalOp for Gather {
             outer: &data_shape[batch_dims..axis],
             count: &indices_shape[batch_dims..],
             dims: &data_shape[axis..=axis],
+            columns: &[],
             block: &data_shape[axis + 1..],
             output_shape,
         };

@@ -159,6 +159,7 @@ impl EvalOp for GatherNd {
             outer: &[],
             count: &leading[batch_dims..],
             dims: &data_shape[batch_dims..][..tuple],
+            columns: &[],
             block: &data_shape[batch_dims + tuple..],
             output_shape,
         };

@@ -4,10 +4,14 @@ mod block_quant;
 mod declutter;
 mod dyn_gather;
 mod gather;
+mod gather_elements;
 mod gather_nd;
+mod gather_tree;
 mod held_symbols;
 mod layout;
 
 pub use dyn_gather::DynGather;
 pub use gather::Gather;
+pub use gather_elements::GatherElements;
 pub use gather_nd::GatherNd;
+pub use gather_tree::GatherTree;

@@ -3,6 +3,8 @@
 mod bad_input;
 mod contract;
 mod elements;
+mod gather_elements;
+mod gather_tree;
 mod inference;
 mod onnx_model;
 mod optimizer;

@@ -151,6 +151,30 @@ pub fn gather_nd(
     Ok(Output { shape, offsets })
 }
 
+/// GatherElements.
+///
+/// ```text
+/// output[p_0, ..., p_{N-1}] = data[p_0, ..., p_{axis-1}, indices[p_0, ..., p_{N-1}], p_{axis+1}, ..., p_{N-1}]
+/// ```
+pub fn gather_elements(
+    data: &[usize],
+    indices: &Integers,
+    axis: usize,
+    policy: IndexPolicy,
+) -> Result<Output, BadIndex> {
+    let mut offsets = vec![];
+    for position in coordinates(&indices.shape) {
+        let value = indices.entries[offset(&indices.shape, &position)];
+        let Picked::Position(picked) = pick(value, data[axis], policy) else {
+            return Err(BadIndex { position, value });
+        };
+        let mut from = position;
+        from[axis] = picked;
+        offsets.push(Some(offset(data, &from)));
+    }
+    Ok(Output { shape: indices.shape.clone(), offsets })
+}
+
 /// The oracles themselves give what the specifications print.
 mod examples {
     use super::*;
@@ -187,6 +211,13 @@ mod examples {
     fn gather_8_example_7() {
         let output = gather(&[5], &integers(&[3], &[3, 10, -20]), 0, 0, GATHER_8).unwrap();
         assert_eq!(values(output), [4, 0, 0]);
+    }
+
+    #[test]
+    fn gather_elements_6_example_3() {
+        let indices = integers(&[2, 3], &[1, 0, 1, 1, 2, 0]);
+        let output = gather_elements(&[3, 3], &indices, 0, CHECKED).unwrap();
+        assert_eq!(values(output), [4, 2, 6, 4, 8, 3]);
     }
 
     #[test]

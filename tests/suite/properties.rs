@@ -14,8 +14,8 @@ use tract_openvino::tract_onnx::tract_hir::internal::{
     AxisOp, EvalContext, Factoid, InOut, SpecialOps, TDim, ToDim, TypedOp,
 };
 use tract_openvino::{
-    Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange, IndexPolicy,
-    NegativeIndices, OpenVinoOptions, Operation, WithOpenVinoOptions, tract_onnx,
+    Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange,
+    IndexPolicy, NegativeIndices, OpenVinoOptions, Operation, WithOpenVinoOptions, tract_onnx,
 };
 
 use crate::elements::{self, INDEX_TYPES};
@@ -26,7 +26,17 @@ use crate::oracle::{self, BadIndex, Integers, Output};
 enum Operator {
     Gather(GatherRevision),
     GatherNd(GatherNdRevision),
+    GatherElements,
 }
+
+/// Those of ONNX models.
+const OF_ONNX: [Operator; 5] = [
+    Operator::Gather(GatherRevision::V1),
+    Operator::Gather(GatherRevision::V7),
+    Operator::Gather(GatherRevision::V8),
+    Operator::GatherNd(GatherNdRevision::V5),
+    Operator::GatherNd(GatherNdRevision::V8),
+];
 
 /// A node and its inputs.
 #[derive(Debug, Clone)]
@@ -53,6 +63,7 @@ impl Node {
         match self.operator {
             Operator::Gather(GatherRevision::V1) => 1,
             Operator::GatherNd(GatherNdRevision::V5) => 5,
+            Operator::GatherElements => 6,
             Operator::Gather(GatherRevision::V7) => 7,
             Operator::Gather(_) | Operator::GatherNd(_) => 8,
         }
@@ -81,14 +92,18 @@ impl Node {
                 let op = GatherNd::new(revision).with_batch_dims(self.batch_dims).unwrap();
                 Box::new(op.with_negative_indices(negative))
             }
+            Operator::GatherElements => {
+                Box::new(GatherElements::new(self.axis).with_negative_indices(negative))
+            }
         }
     }
 
     fn policy(&self) -> IndexPolicy {
         let op = self.op();
-        match op.downcast_ref::<Gather>() {
-            Some(gather) => gather.index_policy(),
-            None => op.downcast_ref::<GatherNd>().unwrap().index_policy(),
+        match self.operator {
+            Operator::Gather(_) => op.downcast_ref::<Gather>().unwrap().index_policy(),
+            Operator::GatherNd(_) => op.downcast_ref::<GatherNd>().unwrap().index_policy(),
+            Operator::GatherElements => op.downcast_ref::<GatherElements>().unwrap().index_policy(),
         }
     }
 
@@ -99,6 +114,9 @@ impl Node {
             Operator::GatherNd(revision) => {
                 let fused = revision == GatherNdRevision::V5;
                 oracle::gather_nd(data, indices, *batch_dims, self.policy(), fused)
+            }
+            Operator::GatherElements => {
+                oracle::gather_elements(data, indices, *axis, self.policy())
             }
         }
     }
@@ -289,21 +307,24 @@ fn entry(size: usize, wraps: bool, dt: DatumType, wild: bool) -> BoxedStrategy<i
 }
 
 fn node(data_types: Vec<DatumType>, index_types: Vec<DatumType>) -> impl Strategy<Value = Node> {
-    use {GatherNdRevision as Nd, GatherRevision as G, Operator::*};
-    let operator = select(vec![
-        Gather(G::V1),
-        Gather(G::V7),
-        Gather(G::V8),
-        GatherNd(Nd::V5),
-        GatherNd(Nd::V8),
-    ]);
+    let operators = OF_ONNX.into_iter().chain([Operator::GatherElements]).collect();
+    node_of(operators, data_types, index_types)
+}
+
+fn node_of(
+    operators: Vec<Operator>,
+    data_types: Vec<DatumType>,
+    index_types: Vec<DatumType>,
+) -> impl Strategy<Value = Node> {
+    use {GatherRevision as G, Operator::*};
+    let operator = select(operators);
     let negative_indices = select(vec![NegativeIndices::AsSpecified, NegativeIndices::Wrap]);
     (operator, negative_indices, shape(1..5usize), shape(0..4usize), any::<[u8; 3]>())
         .prop_flat_map(move |(operator, negative_indices, data, mut more, [a, b, tuple])| {
             let rank = data.len();
             // The ranges of the specification, for ranks that are given.
             let (axis, batch_dims) = match operator {
-                Gather(G::V1) => (a as usize % rank, 0),
+                Gather(G::V1) | GatherElements => (a as usize % rank, 0),
                 Gather(_) => {
                     let axis = a as usize % rank;
                     (axis, b as usize % (axis + 1))
@@ -313,10 +334,16 @@ fn node(data_types: Vec<DatumType>, index_types: Vec<DatumType>) -> impl Strateg
             if let GatherNd(_) = operator {
                 more.push(tuple as usize % (rank - batch_dims + 1));
             }
-            let shape = [&data[..batch_dims], &more].concat();
+            let shape = match operator {
+                GatherElements => {
+                    let size = more.first().copied().unwrap_or(1);
+                    [&data[..axis], &[size], &data[axis + 1..]].concat()
+                }
+                _ => [&data[..batch_dims], &more].concat(),
+            };
             // Which size each entry of indices ought to fit.
             let sizes: Vec<usize> = match operator {
-                Gather(_) => vec![data[axis]; shape.iter().product()],
+                Gather(_) | GatherElements => vec![data[axis]; shape.iter().product()],
                 GatherNd(_) => {
                     let tuple = *more.last().unwrap();
                     let tuples = shape[..shape.len() - 1].iter().product::<usize>();
@@ -357,7 +384,7 @@ fn onnx_node() -> impl Strategy<Value = Node> {
     let integers = INDEX_TYPES.into_iter().filter(|dt| *dt != DatumType::TDim).collect();
     // tract reads an initializer of no elements as I32 or I64 where it ought to be U32 or U64.
     let misread = |dt, len| len == 0 && matches!(dt, DatumType::U32 | DatumType::U64);
-    node(elements::onnx_data_types(), integers).prop_map(move |node| Node {
+    node_of(OF_ONNX.to_vec(), elements::onnx_data_types(), integers).prop_map(move |node| Node {
         constant_data: node.constant_data
             && !misread(node.data_type, node.data.iter().product::<usize>()),
         constant_indices: node.constant_indices
@@ -432,9 +459,13 @@ proptest! {
         let model = model.into_decluttered().unwrap();
         let behind = model.nodes().iter().filter(|node| node.op_is::<Slice>()).any(|slice| {
             let before = model.node(slice.inputs[0].node);
-            before.op_is::<Gather>() || before.op_is::<GatherNd>()
+            before.op_is::<Gather>() || before.op_is::<GatherNd>() || before.op_is::<GatherElements>()
         });
-        let two_names = node.symbolic && axis < node.batch_dims;
+        let is_shared = match node.operator {
+            Operator::GatherElements => axis != node.axis,
+            _ => axis < node.batch_dims,
+        };
+        let two_names = node.symbolic && is_shared;
         prop_assert!(!behind || fused || two_names, "{}", model);
     }
 
@@ -561,7 +592,7 @@ proptest! {
         // A new batch axis is one of the indices too, and there is no broadcasting; only Gather without
         // batch dimensions has another axis to make of it.
         let shared = first.constant_indices
-            && (first.batch_dims > 0 || matches!(first.operator, Operator::GatherNd(_)));
+            && (first.batch_dims > 0 || !matches!(first.operator, Operator::Gather(_)));
         let (Ok(one), Ok(two)) = (first.expected(), second.expected()) else { return Ok(()) };
         let second = if first.constant_indices { &first } else { &second };
         let two = if first.constant_indices { &one } else { &two };
@@ -668,7 +699,7 @@ fn change_of(shape: &[usize], [_, kind, from, to]: [u8; 4]) -> Option<AxisOp> {
 fn indices_like(node: Node) -> impl Strategy<Value = Integers> {
     let mut reversed = node.indices.clone();
     let tuple = match node.operator {
-        Operator::Gather(_) => 1,
+        Operator::Gather(_) | Operator::GatherElements => 1,
         Operator::GatherNd(_) => *reversed.shape.last().unwrap(),
     };
     if tuple > 0 {

@@ -6,8 +6,8 @@ use tract_openvino::tract_onnx::prelude::multithread::{
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{EvalContext, TypedOp};
 use tract_openvino::{
-    Gather, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange, IndexPolicy,
-    NegativeIndex, OutOfRange,
+    Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange,
+    IndexPolicy, NegativeIndex, OutOfRange,
 };
 
 use crate::elements;
@@ -43,6 +43,9 @@ fn cases() -> Vec<Case> {
     let nd = Box::new(GatherNd::new(GatherNdRevision::V8).with_batch_dims(1).unwrap());
     let mut nd = case(nd, DatumType::U16, &[3, 40, 2], &[3, 1000, 1], 40);
     nd.indices.entries.iter_mut().for_each(|entry| *entry %= 40);
+    let by_element = Box::new(GatherElements::new(1));
+    let mut by_element = case(by_element, DatumType::F32, &[6, 12, 50], &[6, 40, 50], 12);
+    by_element.indices.entries.iter_mut().for_each(|entry| *entry %= 12);
     vec![
         case(gather(0, 0), DatumType::F32, &[50], &[5000], 50),
         case(gather(0, 0), DatumType::U8, &[50, 100], &[300], 50),
@@ -51,6 +54,7 @@ fn cases() -> Vec<Case> {
         case(gather(2, 1), DatumType::F16, &[3, 30, 9, 2], &[3, 40], 9),
         case(gather(1, 1), DatumType::I64, &[100, 20], &[100, 30], 20),
         nd,
+        by_element,
     ]
 }
 

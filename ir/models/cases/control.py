@@ -603,7 +603,10 @@ def accumulating(x):
     result, sink = ov.op.Result(total.output(0)), assign(total, "total")
     model = ov.Model([result], [sink], [parameter], "body")
     rename(model, "body_")
-    parameter.friendly_name, result.friendly_name = "body_input", "body_output"
+    for end, name in ((parameter, "body_input"), (result, "body_output")):
+        end.friendly_name = name
+        # Or the file would have one that counts what has been made before.
+        end.output(0).get_tensor().set_names({name})
     node = opset15.tensor_iterator()
     node.set_body(model)
     node.set_sliced_input(parameter, x, 0, 1, 1, -1, 0)

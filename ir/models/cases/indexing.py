@@ -179,6 +179,13 @@ case(
 )
 case(
     "gather_elements",
+    "axis_between",
+    [offsets(2, 3, 4), spread_ints(-3, 2, 2, 5, 4)],
+    op("GatherElements-6", axis=1),
+    lambda x, i: np.take_along_axis(x, i, 1),
+)
+case(
+    "gather_elements",
     "open_dimensions",
     [offsets(3, 4), i64([[3, 3], [0, 1], [2, 0]])],
     op("GatherElements-6", axis=1),
@@ -437,7 +444,7 @@ case(
 join("gather", "revision_1", "revision_1", "revision_1_scalar_index")
 join("gather", "revision_8", "revision_8_negative_indices", "revision_8_batch_dims", "types")
 join("gather_nd", "batch_dims", "one_batch_dim", "two_batch_dims")
-join("gather_elements", "axes", "axes", "negative_indices")
+join("gather_elements", "axes", "axes", "negative_indices", "axis_between")
 join("scatter_update", "axes", "axes", "indices_2d", "indices_2d_axis_1")
 join("scatter_elements_update", "revision_3", "revision_3", "revision_3_axis_1d", "negative_indices")
 join("scatter_nd_update", "elements_and_slices", "elements_and_slices", "indices_3d", "types")

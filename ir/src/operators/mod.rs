@@ -12,8 +12,6 @@ pub(crate) mod deformable;
 pub(crate) mod detection;
 pub(crate) mod equal_shape;
 pub(crate) mod fake_quantize;
-pub(crate) mod gather_elements;
-pub(crate) mod gather_tree;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
 pub(crate) mod inverse;

@@ -2,10 +2,10 @@
 
 use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
+use tract_openvino::GatherTree;
 
 use crate::operators::ctc::CtcGreedyDecoder;
 use crate::operators::ctc_loss::CtcLoss;
-use crate::operators::gather_tree::GatherTree;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -96,7 +96,7 @@ fn ctc_loss(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// which one it comes from.
 fn gather_tree(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=4)?;
-    let names = ["step_ids", "parent_idx", "max_seq_len", "end_token"];
+    let names = GatherTree::INPUTS;
     let mut inputs = tvec![];
     for (input, name) in names.into_iter().enumerate() {
         ctx.expect_numbers(input, name)?;

@@ -6,9 +6,10 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::{Iff, comp_eq};
 use tract_onnx_opl::non_zero::NonZero;
-use tract_openvino::{Gather, GatherNdRevision, GatherRevision, Operation, Revision};
+use tract_openvino::{
+    Gather, GatherElements, GatherNdRevision, GatherRevision, Operation, Revision,
+};
 
-use crate::operators::gather_elements::GatherElements;
 use crate::operators::top_k::TopK;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -93,7 +94,8 @@ fn gather_elements(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let doing = format!("gathers elements along axis {axis}");
     ctx.equal_shapes(&data, &indices, Some(axis), &doing)?;
     let inputs = [ctx.input(0)?, ctx.input(1)?];
-    ctx.finish(GatherElements { axis }, &inputs)
+    let op = GatherElements::new(axis).with_negative_indices(ctx.ir().negative_indices);
+    ctx.finish(op, &inputs)
 }
 
 /// **Select-1**: the second input where the first is true, and the third elsewhere. They are broadcast to

@@ -19,8 +19,6 @@ const OPERATORS: &[&str] = &[
     "CTCLoss",
     "DeformableWindows",
     "DynSlice",
-    "GatherElements",
-    "GatherTree",
     "If",
     "Inverse",
     "Loop",

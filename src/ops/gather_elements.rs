@@ -1,0 +1,208 @@
+use super::layout;
+use crate::eval::{self, Picking};
+use crate::index::IndexPolicy;
+use crate::revision::{GATHER_ELEMENTS_6, NegativeIndices, Row};
+use crate::shape;
+use tract_core::internal::*;
+
+/// OpenVINO's GatherElements-6.
+///
+/// ```text
+/// output[p_0, ..., p_{N-1}] =
+///     data[p_0, ..., p_{axis-1}, indices[p_0, ..., p_{N-1}], p_{axis+1}, ..., p_{N-1}]
+/// ```
+///
+/// Inputs, in this order:
+///
+/// * `data`: any element type that a plain tensor has, rank N from 1 on;
+/// * `indices`: `i8` to `i64`, `u8` to `u64` or `TDim`, of the shape of `data` but for `axis`.
+///
+/// The output has the type of `data`, its quantization included, and the shape of `indices`.
+///
+/// # Errors
+///
+/// As for [`Gather`](crate::Gather): what does not fit is an error when the model is typed, as far as it is
+/// known then, and else when it runs. An index out of range is an
+/// [`IndexOutOfRange`](crate::IndexOutOfRange), and so is a negative one, unless
+/// [`with_negative_indices`](GatherElements::with_negative_indices) says otherwise.
+///
+/// # Example
+///
+/// ```
+/// use tract_openvino::GatherElements;
+/// use tract_openvino::tract_onnx::prelude::*;
+///
+/// # fn main() -> TractResult<()> {
+/// let mut model = TypedModel::default();
+/// let data = model.add_source("data", i32::fact([2, 3]))?;
+/// let indices = model.add_source("indices", i64::fact([2, 2]))?;
+/// let output = model.wire_node("gather", GatherElements::new(1), &[data, indices])?;
+/// model.select_output_outlets(&output)?;
+///
+/// let result = model.into_optimized()?.into_runnable()?.run(tvec!(
+///     tensor2(&[[1i32, 2, 3], [4, 5, 6]]).into(),
+///     tensor2(&[[2i64, 0], [1, 1]]).into(),
+/// ))?;
+/// assert_eq!(*result[0], tensor2(&[[3i32, 1], [5, 5]]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct GatherElements {
+    axis: usize,
+    negative_indices: NegativeIndices,
+}
+
+impl GatherElements {
+    /// The operator. `axis` counts from the first axis of `data`.
+    pub fn new(axis: usize) -> GatherElements {
+        GatherElements { axis, negative_indices: NegativeIndices::default() }
+    }
+
+    /// The same operator with another meaning of negative indices.
+    pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> GatherElements {
+        GatherElements { negative_indices, ..self }
+    }
+
+    /// The axis of `data` that is gathered from, in `0..N`.
+    pub fn axis(&self) -> usize {
+        self.axis
+    }
+
+    /// The meaning of negative indices.
+    pub fn negative_indices(&self) -> NegativeIndices {
+        self.negative_indices
+    }
+
+    /// Which indices are valid, and what becomes of the others.
+    pub fn index_policy(&self) -> IndexPolicy {
+        self.negative_indices.apply(self.row().index_policy)
+    }
+
+    fn row(&self) -> &'static Row {
+        &GATHER_ELEMENTS_6
+    }
+
+    fn output_shape<D: DimLike>(&self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
+        shape::gather_elements_shape(self.row(), self.axis, data, indices)
+    }
+
+    /// Whether the dimensions that have to be the same are so, and not only may turn out to be when the
+    /// model runs. Until then they are neither sliced nor removed, or the error would be lost.
+    fn dimensions_agree(&self, model: &TypedModel, node: &TypedNode) -> TractResult<bool> {
+        let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(false) };
+        let mut others = (0..data.rank()).filter(|axis| *axis != self.axis);
+        Ok(others.all(|axis| data.shape[axis] == indices.shape[axis]))
+    }
+}
+
+impl Op for GatherElements {
+    fn name(&self) -> StaticName {
+        self.row().name.into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("axis: {}", self.axis), self.index_policy().to_string()])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for GatherElements {
+    op_out_of_plan!();
+
+    /// It is a Gather with the axes before `axis` as batch dimensions, whose tuples pick single elements, in
+    /// the columns that the axes behind it make.
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let (data, indices) = args_2!(inputs);
+        let (data_shape, indices_shape) = (data.shape(), indices.shape());
+        let output_shape = self.output_shape(data_shape, indices_shape)?;
+        let axis = self.axis;
+        let picking = Picking {
+            row: self.row(),
+            policy: self.index_policy(),
+            batch: &data_shape[..axis],
+            outer: &[],
+            count: &indices_shape[axis..],
+            dims: &data_shape[axis..=axis],
+            columns: &data_shape[axis + 1..],
+            block: &[],
+            output_shape,
+        };
+        Ok(tvec!(picking.gather(&data, &indices, ctx.symbols)?.into_tvalue()))
+    }
+}
+
+impl TypedOp for GatherElements {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let [data, indices] = eval::data_and_indices(self.row(), inputs)?;
+        let shape = self.output_shape(&data.shape, &indices.shape)?;
+        if let Some(indices) = &indices.konst {
+            let dims = &data.shape[self.axis..=self.axis];
+            eval::check_constant_indices(
+                self.row(),
+                self.index_policy(),
+                self.axis,
+                dims,
+                indices,
+            )?;
+        }
+        Ok(tvec!(data.datum_type.fact(shape)))
+    }
+
+    /// All axes are those of both inputs, but `axis`, which is that of `indices`.
+    fn axes_mapping(
+        &self,
+        inputs: &[&TypedFact],
+        outputs: &[&TypedFact],
+    ) -> TractResult<AxesMapping> {
+        let mut mapping = AxesMapping::disconnected(inputs, outputs)?;
+        for axis in 0..outputs[0].rank() {
+            mapping = mapping.linking((InOut::Out(0), axis), (InOut::In(1), axis))?;
+            if axis != self.axis {
+                mapping = mapping.linking((InOut::Out(0), axis), (InOut::In(0), axis))?;
+            }
+        }
+        Ok(mapping)
+    }
+
+    fn slice(
+        &self,
+        patch: &mut TypedModelPatch,
+        model: &TypedModel,
+        node: &TypedNode,
+        prefix: &str,
+        inputs: &[OutletId],
+        output_axis: usize,
+        start: &TDim,
+        end: &TDim,
+    ) -> TractResult<Option<TVec<OutletId>>> {
+        rule_if!(output_axis == self.axis || self.dimensions_agree(model, node)?);
+        layout::slice(self.clone(), patch, prefix, inputs, output_axis, end.clone() - start)
+    }
+
+    /// The inputs and the output change together.
+    fn change_axes(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+        _: InOut,
+        change: &AxisOp,
+    ) -> TractResult<Option<AxisChangeConsequence>> {
+        let keeps_dimensions =
+            matches!(change.canonical().as_ref(), AxisOp::Add(_) | AxisOp::Move(..));
+        rule_if!(keeps_dimensions || self.dimensions_agree(model, node)?);
+        rule_if_some!(axis = change.transform_axis(self.axis));
+        let changed = (axis != self.axis).then(|| GatherElements { axis, ..self.clone() });
+        let substitute_op = changed.map(|op| Box::new(op) as Box<dyn TypedOp>);
+        let changing = [InOut::In(0), InOut::In(1), InOut::Out(0)];
+        let wire_changes = changing.into_iter().map(|io| (io, change.clone())).collect();
+        Ok(Some(AxisChangeConsequence { substitute_op, wire_changes }))
+    }
+
+    fn cost(&self, inputs: &[&TypedFact]) -> TractResult<TVec<(Cost, TDim)>> {
+        eval::bytes_moved(&self.output_facts(inputs)?[0])
+    }
+
+    as_op!();
+}
