@@ -160,7 +160,12 @@ fn parameters_and_constants() {
         (
             r#"shape="2" offset"#,
             r#"shape="4294967296,4294967296,4294967296" offset"#,
-            "more elements than can be counted",
+            "has more than 1099511627776 elements",
+        ),
+        (
+            r#"shape="2" offset"#,
+            r#"shape="0,4294967296,4294967296" offset"#,
+            "has more than 1099511627776 elements",
         ),
     ] {
         fails(&changed(from, to), expected);

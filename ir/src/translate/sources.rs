@@ -11,16 +11,23 @@ pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
     let shape =
         layer.attributes.get("shape").with_context(|| format!("{layer} has no attribute shape"));
     let shape = PartialShape::parse(shape?).with_context(|| format!("in {layer}"))?;
-    let sizes: Vec<usize> = shape.0.iter().filter_map(|dim| Some(dim.size()?.max(1))).collect();
-    ensure!(
-        volume(&sizes).is_some_and(|volume| volume <= MOST_ELEMENTS),
-        "{layer}: shape {shape} has more than {MOST_ELEMENTS} elements"
-    );
+    check_sizes(&shape).with_context(|| format!("in {layer}"))?;
     Ok(shape)
 }
 
+/// Checks the product of the sizes that are known. An axis without elements does not make others harmless: they
+/// are counted, too.
+fn check_sizes(shape: &PartialShape) -> TractResult<()> {
+    let sizes: Vec<usize> = shape.0.iter().filter_map(|dim| Some(dim.size()?.max(1))).collect();
+    ensure!(
+        volume(&sizes).is_some_and(|volume| volume <= MOST_ELEMENTS),
+        "shape {shape} has more than {MOST_ELEMENTS} elements"
+    );
+    Ok(())
+}
+
 /// The most elements that a tensor may have: sizes are multiplied and added in what follows.
-pub(crate) const MOST_ELEMENTS: usize = 1 << 40;
+const MOST_ELEMENTS: usize = 1 << 40;
 
 pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
     let text = layer.attributes.get("element_type").map_or("", |text| text);
@@ -43,7 +50,9 @@ pub(super) fn constant(layer: &Layer) -> TractResult<Blob> {
     };
     let element_type = text("element_type")?;
     let shape = text("shape")?;
-    let dims = PartialShape::parse(shape)?.0.into_iter().map(|dim| dim.size());
+    let sizes = PartialShape::parse(shape)?;
+    check_sizes(&sizes)?;
+    let dims = sizes.0.into_iter().map(|dim| dim.size());
     let dims: Option<Vec<usize>> = dims.collect();
     Ok(Blob {
         element_type: ElementType::from_text(element_type).with_context(|| {

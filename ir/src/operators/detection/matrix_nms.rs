@@ -90,6 +90,8 @@ impl EvalOp for MatrixNms {
         let (boxes, scores) = args_2!(inputs);
         check_shapes("MatrixNms", boxes.shape(), scores.shape(), 4)?;
         let [images, classes, count] = scores.shape()[..] else { bail!("scores have rank 3") };
+        // Without boxes there may be any number of classes.
+        let classes = if count == 0 { 0 } else { classes };
         let (boxes, scores) = (floats(&boxes)?, floats(&scores)?);
         let boxes: Vec<Corners> = corners(&boxes).collect();
         let mut selected = vec![];

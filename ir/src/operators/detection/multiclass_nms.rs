@@ -87,6 +87,8 @@ impl MulticlassNms {
     /// All classes have the boxes of their image.
     fn shared(&self, boxes: &Tensor, scores: &Tensor) -> TractResult<TVec<TValue>> {
         let [images, classes, count] = scores.shape()[..] else { bail!("scores have rank 3") };
+        // Without boxes there may be any number of classes.
+        let classes = if count == 0 { 0 } else { classes };
         let (boxes, scores) = (floats(boxes)?, floats(scores)?);
         let boxes: Vec<Corners> = corners(&boxes).collect();
         let mut selected = vec![];
