@@ -75,10 +75,8 @@ impl Geometry<'_> {
 
 /// The product, unless it overflows. A zero makes it zero, whatever the others are.
 fn product(mut sizes: impl Iterator<Item = usize> + Clone) -> Option<usize> {
-    if sizes.clone().any(|size| size == 0) {
-        return Some(0);
-    }
-    sizes.try_fold(1usize, |product, size| product.checked_mul(size))
+    let product = sizes.clone().try_fold(1usize, |product, size| product.checked_mul(size));
+    product.or_else(|| sizes.any(|size| size == 0).then_some(0))
 }
 
 /// From so many on a batch is gathered on its own, which may take the indices as they are.
