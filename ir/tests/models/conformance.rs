@@ -30,7 +30,10 @@ pub fn run(arguments: &Arguments, root: &Path) -> Conclusion {
         }));
     }
     assert!(!trials.is_empty(), "no model in {root:?}");
-    assert!(listed.is_empty(), "they are listed, but there are no such models: {listed:?}");
+    // OpenVINO may refuse a model on one processor and not on another.
+    if !listed.is_empty() {
+        eprintln!("they are listed, but there are no such models here: {listed:?}");
+    }
     libtest_mimic::run(arguments, trials)
 }
 
