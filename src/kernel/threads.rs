@@ -22,16 +22,21 @@ pub(super) fn fill_rows<T: Send, E: Send>(
     work: usize,
     fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
-    if let enough = multithread::current_threading_element_threshold()
-        && work >= enough
+    let enough = multithread::current_threading_element_threshold();
+    let rows = output.len() / row;
+    // To wake a thread takes time of this one: each must have enough to do.
+    let most = rows.min(1 + work / enough.max(1));
+    if work >= enough
+        && most > 1
         && let multithread::Executor::MultiThread(pool) = multithread::current_tract_executor()
     {
-        let rows = output.len() / row;
-        // To wake a thread takes time of this one: each must have enough to do.
-        let threads = pool.current_num_threads().min(rows).min(1 + work / enough.max(1));
+        let threads = pool.current_num_threads().min(most);
+        if threads == 1 {
+            return fill(0, output);
+        }
         // Some parts for each thread, so that a late one finds less to do.
-        let part = rows.div_ceil(8 * threads.max(1));
-        let parts = Mutex::new(output.chunks_mut(part.max(1) * row).enumerate());
+        let part = rows.div_ceil(8 * threads);
+        let parts = Mutex::new(output.chunks_mut(part * row).enumerate());
         let next = || parts.lock().expect("taking a part does not panic").next();
         let result = Mutex::new(Ok(()));
         let fill_parts = || {

@@ -128,7 +128,6 @@ impl Gather {
     }
 
     fn check_constant_indices(&self, data: &TypedFact, indices: &TypedFact) -> TractResult<()> {
-        let Some(indices) = &indices.konst else { return Ok(()) };
         let dims = &data.shape[self.axis..=self.axis];
         eval::check_constant_indices(self.row(), self.index_policy(), self.axis, dims, indices)
     }

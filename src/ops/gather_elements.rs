@@ -137,16 +137,8 @@ impl TypedOp for GatherElements {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, indices] = eval::data_and_indices(self.row(), inputs)?;
         let shape = self.output_shape(&data.shape, &indices.shape)?;
-        if let Some(indices) = &indices.konst {
-            let dims = &data.shape[self.axis..=self.axis];
-            eval::check_constant_indices(
-                self.row(),
-                self.index_policy(),
-                self.axis,
-                dims,
-                indices,
-            )?;
-        }
+        let (policy, dims) = (self.index_policy(), &data.shape[self.axis..=self.axis]);
+        eval::check_constant_indices(self.row(), policy, self.axis, dims, indices)?;
         Ok(tvec!(data.datum_type.fact(shape)))
     }
 

@@ -172,11 +172,9 @@ impl TypedOp for GatherNd {
         let row = self.row();
         let [data, indices] = eval::data_and_indices(row, inputs)?;
         let shape = self.output_shape(&data.shape, &indices.shape)?;
-        if let Some(indices) = &indices.konst {
-            let tuple = *indices.shape().last().expect("checked with the shape");
-            let dims = &data.shape[self.batch_dims..][..tuple];
-            eval::check_constant_indices(row, self.index_policy(), self.batch_dims, dims, indices)?;
-        }
+        let tuple = indices.shape.last().expect("checked with the shape").to_usize()?;
+        let dims = &data.shape[self.batch_dims..][..tuple];
+        eval::check_constant_indices(row, self.index_policy(), self.batch_dims, dims, indices)?;
         Ok(tvec!(data.datum_type.fact(shape)))
     }
 

@@ -46,7 +46,7 @@ pub const PEERS: [&str; 5] = ["tract-openvino", "OpenVINO", "ONNX Runtime", "tra
 
 /// The medians of a workload, in microseconds.
 pub struct Row {
-    pub workload: &'static str,
+    pub workload: String,
     pub threads: usize,
     pub medians: [Option<f64>; PEERS.len()],
 }
@@ -54,15 +54,10 @@ pub struct Row {
 impl Row {
     /// How many times as long as we the best other runtime takes. The copy is none.
     pub fn ratio(&self) -> f64 {
-        ratio(&self.medians)
+        let [ours, others @ .., _copy] = &self.medians;
+        let best = others.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+        best / ours.expect("every workload is one of ours")
     }
-}
-
-/// See [`Row::ratio`].
-fn ratio(medians: &[Option<f64>; PEERS.len()]) -> f64 {
-    let [ours, others @ .., _copy] = medians;
-    let best = others.iter().flatten().copied().fold(f64::INFINITY, f64::min);
-    best / ours.expect("every workload is one of ours")
 }
 
 fn main() -> Result<()> {
@@ -157,5 +152,5 @@ fn measure(workload: &Workload, threads: usize, time: Duration) -> Result<Row> {
         times.sort_by(f64::total_cmp);
         times.get(times.len() / 2).copied()
     });
-    Ok(Row { workload: workload.name, threads, medians })
+    Ok(Row { workload: workload.name.to_string(), threads, medians })
 }
