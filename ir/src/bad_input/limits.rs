@@ -1,5 +1,7 @@
 //! What a short file can ask for: constants, axes, time.
 
+use std::collections::HashSet;
+
 use super::WEIGHTS;
 use crate::prelude::*;
 use crate::{Ir, ir};
@@ -154,7 +156,8 @@ fn one_name_for_all_layers() {
     layers.push(layer(count + 1, "x", "Result", "", 1));
     let edges: Vec<_> = (0..=count).map(|id| (id, id + 1, 0)).collect();
     let model = load(&ir(), &net(&layers, &edges), &[]).unwrap();
-    assert_eq!(model.nodes()[count].name, format!("x.{count}"));
+    let names: HashSet<&str> = model.nodes().iter().map(|node| &*node.name).collect();
+    assert!(names.len() > count && names.len() == model.nodes().len());
 }
 
 /// They are found to be of one size one by one, but the layers are translated twice, and not once for each.
