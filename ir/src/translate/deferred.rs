@@ -1,6 +1,6 @@
 //! Layers that must know values that are only known when the model runs: they are translated then.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -89,15 +89,14 @@ impl Untranslated {
     fn translate(&self, inputs: &[TValue], known: &BTreeSet<usize>) -> TractResult<TypedModel> {
         let mut model = TypedModel::default();
         let mut dimensions = Dimensions::new(model.symbols.clone(), &Graph::default(), &[], &[])?;
-        let mut translation = Translation {
-            ir: &self.ir,
-            weights: &self.weights,
-            dimensions: &mut dimensions,
-            computations: &mut Computations::default(),
-            variables: &mut Variables::default(),
-            variable_owners: HashMap::new(),
-            bodies: 0,
-        };
+        let (mut computations, mut variables) = (Computations::default(), Variables::default());
+        let mut translation = Translation::new(
+            &self.ir,
+            &self.weights,
+            &mut dimensions,
+            &mut computations,
+            &mut variables,
+        );
         let names: Vec<String> = (0..inputs.len()).map(|input| format!("input {input}")).collect();
         let mut values = vec![];
         for (number, input) in inputs.iter().enumerate() {

@@ -6,6 +6,7 @@ use tract_core::ops::change_axes::AxisOp;
 
 use super::{LayerContext, concrete, tdims};
 use crate::operators::opaque::Opaque;
+use crate::translate::sources::check_rank;
 
 impl LayerContext<'_, '_> {
     /// Adds a node with one output. It has the layer's name, with a suffix unless that is empty.
@@ -20,8 +21,8 @@ impl LayerContext<'_, '_> {
 
     /// Adds a node with any number of outputs.
     ///
-    /// tract computes a node at once if its inputs are small constants, however large the result is. So the
-    /// size is checked first.
+    /// tract computes a node at once if its inputs are small constants, however large the result is. So there
+    /// must be room for it first.
     pub fn wire_all(
         &mut self,
         suffix: &str,
@@ -29,8 +30,13 @@ impl LayerContext<'_, '_> {
         inputs: &[OutletId],
     ) -> TractResult<TVec<OutletId>> {
         let op = op.into();
-        self.check_folding(&*op, inputs)?;
-        self.model.wire_node(self.node_name(suffix), op, inputs)
+        self.take_computed(&*op, inputs)?;
+        let name = self.node_name(suffix);
+        let outlets = self.model.wire_node(name, op, inputs)?;
+        for outlet in &outlets {
+            check_rank(self.model.outlet_fact(*outlet)?.rank())?;
+        }
+        Ok(outlets)
     }
 
     /// Adds the node whose outputs are those of the layer, and which has its name.
@@ -43,17 +49,21 @@ impl LayerContext<'_, '_> {
     }
 
     /// A name for a node of this layer that the model does not have yet.
-    pub fn node_name(&self, suffix: &str) -> String {
+    pub fn node_name(&mut self, suffix: &str) -> String {
         let name = match suffix {
             "" => self.prefix.clone(),
             suffix => format!("{}.{suffix}", self.prefix),
         };
-        self.model.unique_name(name).into_owned()
+        self.translation.unique_name(self.model, name)
     }
 
     /// Adds a constant.
     pub fn add_const(&mut self, suffix: &str, tensor: impl IntoArcTensor) -> TractResult<OutletId> {
         let name = format!("{}.{suffix}", self.prefix);
+        let tensor = tensor.into_arc_tensor();
+        self.translation.budget().take_tensor(&tensor)?;
+        check_rank(tensor.rank())?;
+        let name = self.translation.unique_name(self.model, name);
         self.model.add_const(name, tensor)
     }
 
