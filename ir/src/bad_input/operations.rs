@@ -169,10 +169,21 @@ fn axes_without_elements() {
         &[zeros(&[1, 0, 2])],
         "has 0 elements, but must have 1 or more",
     );
-    // The windows are counted only if there is something in them.
-    let sizes = Constant(tensor1(&[i64::MAX]));
-    let model = load("AdaptiveAvgPool opset8", vec![Fed("f32", "?,1,4"), sizes]).unwrap();
-    assert_eq!(run(model, &[zeros(&[0, 1, 4])]).unwrap().len(), 0);
+    // Nothing is made for each of many elements if there are none.
+    let (data, sizes) = (|| Fed("f32", "?,1,4"), || Constant(tensor1(&[i64::MAX])));
+    let modes =
+        r#"mode="nearest" coordinate_transformation_mode="asymmetric" nearest_mode="floor""#;
+    let (scales, axes) = (Constant(tensor1(&[1f32])), Constant(tensor1(&[2i64])));
+    for (layer, inputs) in [
+        ("AdaptiveAvgPool opset8".to_string(), vec![data(), sizes()]),
+        (
+            format!(r#"Interpolate opset4 shape_calculation_mode="sizes" {modes}"#),
+            vec![data(), sizes(), scales, axes],
+        ),
+    ] {
+        let model = load(&layer, inputs).unwrap();
+        assert_eq!(run(model, &[zeros(&[0, 1, 4])]).unwrap().len(), 0);
+    }
 }
 
 #[test]
