@@ -1,6 +1,7 @@
 //! Every way in which a file can be malformed, with its message.
 
 mod limits;
+mod operations;
 mod size;
 
 use crate::prelude::*;

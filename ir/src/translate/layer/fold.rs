@@ -13,7 +13,7 @@ use crate::weights::datum_type;
 const WITH_STATE: [&str; 4] = ["ReadValue", "Assign", "RandomUniform", "Multinomial"];
 
 /// Whether what a layer computes, or one in its bodies, does not depend on its inputs alone.
-fn has_state(layer: &Layer) -> bool {
+pub(super) fn has_state(layer: &Layer) -> bool {
     let bodies = || layer.bodies.iter().flat_map(|body| &body.graph.layers);
     WITH_STATE.contains(&&*layer.operation) || bodies().any(has_state)
 }

@@ -4,7 +4,9 @@ use tract_core::internal::*;
 use tract_core::ops::cast::cast;
 use tract_core::ops::change_axes::AxisOp;
 
+use super::fold::has_state;
 use super::{LayerContext, concrete, tdims};
+use crate::operators::checked_volume;
 use crate::operators::opaque::Opaque;
 use crate::translate::sources::check_rank;
 
@@ -31,12 +33,23 @@ impl LayerContext<'_, '_> {
     ) -> TractResult<TVec<OutletId>> {
         let op = op.into();
         self.take_computed(&*op, inputs)?;
-        let name = self.node_name(suffix);
-        let outlets = self.model.wire_node(name, op, inputs)?;
+        let name = op.name();
+        let outlets = self.model.wire_node(self.node_name(suffix), op, inputs)?;
+        let mut empty = tvec!();
         for outlet in &outlets {
-            check_rank(self.model.outlet_fact(*outlet)?.rank())?;
+            let fact = self.model.outlet_fact(*outlet)?;
+            check_rank(fact.rank())?;
+            let Some(shape) = fact.shape.as_concrete() else { continue };
+            let dt = fact.datum_type;
+            if checked_volume(&name, shape)? == 0 && (dt.is_number() || dt == DatumType::Bool) {
+                empty.push(Tensor::zero_dt(dt, shape)?);
+            }
         }
-        Ok(outlets)
+        if empty.len() < outlets.len() || has_state(self.layer) {
+            return Ok(outlets);
+        }
+        // tract's operators, and its optimiser, fail for many a tensor without elements.
+        empty.into_iter().map(|empty| self.add_const("empty", empty)).collect()
     }
 
     /// Adds the node whose outputs are those of the layer, and which has its name.
