@@ -59,6 +59,7 @@ pub(crate) fn translate(
             variables: &mut variables,
             variable_owners: HashMap::new(),
             bodies: 0,
+            at_run_time: false,
         };
         let mut model = template.clone();
         match translation.network(&mut model, graph) {
@@ -128,6 +129,8 @@ pub(crate) struct Translation<'a> {
     pub variable_owners: HashMap<String, usize>,
     /// How many bodies of control flow were translated.
     pub bodies: usize,
+    /// Whether the model runs, and a layer of it is translated with the values that its inputs have.
+    pub at_run_time: bool,
 }
 
 impl Translation<'_> {

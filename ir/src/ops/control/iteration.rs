@@ -7,6 +7,7 @@ use tract_core::internal::*;
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
 use crate::operators::control::{self, LoopInput, LoopOutput};
+use crate::operators::one_element;
 use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
 
 /// **TensorIterator-1**, **Loop-5**: runs a body again and again. An input of the layer is cut into a part
@@ -271,7 +272,7 @@ fn loop_count(
     goes_on: Option<TractResult<&TypedFact>>,
 ) -> TractResult<Option<TDim>> {
     let is_true = |tensor: Option<Arc<Tensor>>| -> TractResult<Option<bool>> {
-        tensor.map(|tensor| tensor.cast_to_scalar::<bool>()).transpose()
+        tensor.map(|tensor| one_element(&tensor)).transpose()
     };
     let first = is_true(ctx.constant_opt(1)?)?;
     if first == Some(false) {

@@ -10,6 +10,7 @@ mod yolo;
 
 use tract_core::internal::*;
 
+use crate::operators::detection::MOST_BOXES;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -51,9 +52,6 @@ pub(super) fn register(registry: &mut Registry) {
         detectron::generate_proposals_single_image,
     );
 }
-
-/// The most boxes that a file may ask for.
-const MOST_BOXES: usize = 1 << 24;
 
 /// An attribute that says how many boxes an output has.
 fn count_of_boxes(ctx: &LayerContext, name: &str) -> TractResult<usize> {

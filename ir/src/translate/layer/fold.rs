@@ -4,6 +4,7 @@ use tract_core::internal::*;
 
 use super::{LayerContext, concrete};
 use crate::document::Layer;
+use crate::operators::check_volume;
 use crate::registry::Translate;
 use crate::translate::deferred::NotKnown;
 use crate::translate::{Folded, Value};
@@ -189,6 +190,10 @@ impl LayerContext<'_, '_> {
         let most = most_elements(elements);
         for fact in op.output_facts(&facts)? {
             let Some(shape) = fact.shape.as_concrete() else { continue };
+            if self.translation.at_run_time {
+                check_volume(&self.layer.operation, shape)?;
+                continue;
+            }
             ensure!(
                 has_at_most(shape, most),
                 "a constant of shape {shape:?} would be computed from {elements} elements when the model \
