@@ -1,5 +1,6 @@
 //! Every way in which a file can be malformed, with its message.
 
+pub(crate) mod operations;
 mod size;
 
 use crate::prelude::*;

@@ -34,7 +34,9 @@ pub(crate) const MOST_BOXES: usize = 1 << 24;
 fn check_boxes(operator: &str, sizes: &[usize]) -> TractResult<usize> {
     let boxes = if sizes.contains(&0) { Some(0) } else { volume(sizes) };
     boxes.filter(|boxes| *boxes <= MOST_BOXES).with_context(|| {
-        format!("{operator}: the output would have {sizes:?} boxes, but must have {MOST_BOXES} or less")
+        format!(
+            "{operator}: the output would have {sizes:?} boxes, but must have {MOST_BOXES} or less"
+        )
     })
 }
 

@@ -8,6 +8,7 @@ use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
 use crate::operators::control::{self, LoopInput, LoopOutput};
 use crate::operators::one_element;
+use crate::ops::blocks::multiply;
 use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
 
 /// **TensorIterator-1**, **Loop-5**: runs a body again and again. An input of the layer is cut into a part
@@ -128,7 +129,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             // The size of all iterations together.
             let total = match &count {
                 _ if Some(number) != axis => Some(dim.clone()),
-                Some(count) => Some(dim.clone() * count),
+                Some(count) => Some(multiply(dim, count)?),
                 None => None,
             };
             *dim = match total.filter(|total| total.symbols().is_subset(&before)) {

@@ -10,6 +10,7 @@ use tract_core::ops::math;
 use tract_core::ops::nn::sigmoid;
 
 use super::{expect_operand, refuse_peepholes};
+use crate::operators::check_volume;
 use crate::translate::LayerContext;
 
 /// **LSTMCell-1**, **LSTMCell-4**, **GRUCell-3**, **RNNCell-1**: one step. The inputs are X `[batch, input]`,
@@ -39,7 +40,9 @@ pub(super) fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<Outle
     let bias = match ctx.input_count() > weights + 2 {
         true => ctx.input(weights + 2)?,
         false => {
-            let zeros = Tensor::zero_dt(cell.dt, &[cell.bias_rows()?])?;
+            let shape = [cell.bias_rows()?];
+            check_volume("LSTMCell", &shape)?;
+            let zeros = Tensor::zero_dt(cell.dt, &shape)?;
             ctx.add_const("b", zeros.into_arc_tensor())?
         }
     };
