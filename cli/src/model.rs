@@ -41,6 +41,9 @@ pub struct ReadingOptions {
     /// and 32 times the size of the weights]
     #[arg(long, value_name = "MIB")]
     constants_limit: Option<u64>,
+    /// The most iterations of a loop of an OpenVINO IR model, with those of the loops within it [default: 2^24]
+    #[arg(long, value_name = "NUMBER")]
+    iterations_limit: Option<usize>,
     /// Run Gather and GatherND of the standard ONNX domain on these operators, too
     #[arg(long)]
     standard_gather: bool,
@@ -183,6 +186,9 @@ impl ReadingOptions {
         if let Some(limit) = self.constants_limit {
             ir = ir.with_constants_limit(limit.saturating_mul(1 << 20));
         }
+        if let Some(limit) = self.iterations_limit {
+            ir = ir.with_iterations_limit(limit);
+        }
         let shapes = self.shapes.iter().chain(shapes).cloned();
         shapes.fold(ir, |ir, (input, shape)| ir.with_input_shape(input, shape))
     }
@@ -215,7 +221,9 @@ impl ReadingOptions {
     /// Fails if there are options that do nothing for this kind of model.
     fn refuse_options(&self, kind: Kind) -> TractResult<()> {
         let onnx = self.standard_gather || self.ignore_value_info;
-        let ir = self.weights.is_some() || self.constants_limit.is_some();
+        let ir = self.weights.is_some()
+            || self.constants_limit.is_some()
+            || self.iterations_limit.is_some();
         let (given, message, help) = match kind {
             Kind::Nnef => (
                 onnx || ir || self.negative_indices.is_some(),

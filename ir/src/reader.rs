@@ -37,6 +37,7 @@ pub struct Ir {
     pub(crate) negative_indices: NegativeIndices,
     pub(crate) block_quantized: bool,
     pub(crate) constants_limit: Option<u64>,
+    pub(crate) iterations_limit: usize,
     weights: Option<PathBuf>,
 }
 
@@ -69,6 +70,7 @@ impl Default for Ir {
             negative_indices,
             block_quantized: false,
             constants_limit: None,
+            iterations_limit: 1 << 24,
             weights: None,
         }
     }
@@ -115,6 +117,16 @@ impl Ir {
     /// Loading fails if the constants take more.
     pub fn with_constants_limit(self, bytes: u64) -> Ir {
         Ir { constants_limit: Some(bytes), ..self }
+    }
+
+    /// Sets the most iterations of a loop, together with those of the loops within it: 2²⁴ unless this says
+    /// otherwise.
+    ///
+    /// # Errors
+    ///
+    /// A run fails if a loop has more, because its condition stays true or its number of iterations is large.
+    pub fn with_iterations_limit(self, iterations: usize) -> Ir {
+        Ir { iterations_limit: iterations, ..self }
     }
 
     /// Reads the weights from this file instead of the one beside the XML.

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::floats;
+use super::{check_volume, floats};
 
 /// The most probable class of each step, without repeated ones and blanks: OpenVINO's CTCGreedyDecoderSeqLen.
 ///
@@ -78,6 +78,8 @@ impl EvalOp for CtcGreedyDecoder {
             bail!("CTCGreedyDecoder: the data has shape {:?}, but must have rank 3", data.shape())
         };
         ensure!(classes > 0, "CTCGreedyDecoder: there are no classes");
+        // Without steps there may be any number of sequences.
+        check_volume("CTCGreedyDecoder", &[batch])?;
         let lengths = lengths_of(&lengths, batch, steps)?;
         let data = floats(&data)?;
         let mut decoded = vec![-1; batch * steps];

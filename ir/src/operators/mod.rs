@@ -64,6 +64,12 @@ fn floats(tensor: &Tensor) -> TractResult<Vec<f32>> {
     Ok(tensor.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
 }
 
+/// The one element of a tensor, in another type. tract's own method reads beyond a tensor without elements.
+pub(crate) fn one_element<T: Datum + Copy>(tensor: &Tensor) -> TractResult<T> {
+    ensure!(tensor.len() == 1, "shape {:?} must be that of one element", tensor.shape());
+    tensor.cast_to_scalar()
+}
+
 /// The most elements of an output. Sizes may be computed from what is in a file.
 const MOST_ELEMENTS: usize = 1 << 32;
 
@@ -143,6 +149,13 @@ pub(crate) fn substituted<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_element_and_none() {
+        assert_eq!(one_element::<i64>(&tensor2(&[[7u8]])).unwrap(), 7);
+        one_element::<i64>(&Tensor::zero::<i64>(&[0]).unwrap()).unwrap_err();
+        one_element::<i64>(&tensor1(&[1, 2])).unwrap_err();
+    }
 
     #[test]
     fn outputs_have_a_limit() {

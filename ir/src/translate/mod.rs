@@ -156,6 +156,8 @@ pub(crate) struct Translation<'a> {
     pub bodies: usize,
     /// How often each name was taken already when a node was to have it.
     names: HashMap<String, usize>,
+    /// Whether the model runs, and a layer of it is translated with the values that its inputs have.
+    pub at_run_time: bool,
 }
 
 impl<'a> Translation<'a> {
@@ -175,6 +177,7 @@ impl<'a> Translation<'a> {
             variable_owners: HashMap::new(),
             bodies: 0,
             names: HashMap::new(),
+            at_run_time: false,
         }
     }
 }

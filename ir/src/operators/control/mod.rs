@@ -5,6 +5,7 @@
 
 mod collected;
 mod conditional;
+mod count;
 mod iteration;
 
 use tract_core::internal::*;
@@ -169,11 +170,6 @@ macro_rules! op_with_bodies {
     };
 }
 use op_with_bodies;
-
-fn boolean(tensor: &Tensor) -> TractResult<bool> {
-    ensure!(tensor.len() == 1, "a condition has shape {:?}, but must be one value", tensor.shape());
-    tensor.cast_to_scalar::<bool>()
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 
 use super::boxes::{Corners, Extent, descending, suppress};
-use super::{check_volume, floats, in_type_of, set_symbols};
+use super::{check_boxes, floats, in_type_of, set_symbols};
 
 /// Proposal-1 and -4: the regions of a feature map in which there may be something.
 ///
@@ -222,7 +222,9 @@ impl EvalOp for Proposal {
             bail!("class_probs have rank 4")
         };
         let count = self.post_nms_topn;
-        check_volume("Proposal", &[images, count, 5])?;
+        check_boxes("Proposal", &[images, count])?;
+        // Without regions there may be any number of images.
+        let images = if count > 0 { images } else { 0 };
         let size = channels / 2 * rows * columns;
         let data = &probs;
         let (probs, deltas) = (floats(&probs)?, floats(&deltas)?);

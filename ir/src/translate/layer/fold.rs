@@ -4,6 +4,7 @@ use tract_core::internal::*;
 
 use super::{LayerContext, concrete};
 use crate::document::Layer;
+use crate::operators::check_volume;
 use crate::registry::Translate;
 use crate::translate::deferred::NotKnown;
 use crate::translate::{Folded, Value};
@@ -175,7 +176,10 @@ impl LayerContext<'_, '_> {
             return Ok(());
         }
         for fact in op.output_facts(&facts)? {
-            if let Some(shape) = fact.shape.as_concrete() {
+            let Some(shape) = fact.shape.as_concrete() else { continue };
+            if self.translation.at_run_time {
+                check_volume(&self.layer.operation, shape)?;
+            } else {
                 self.translation.budget().take(fact.datum_type, shape)?;
             }
         }

@@ -34,7 +34,8 @@ impl LayerContext<'_, '_> {
         let op = op.into();
         self.take_computed(&*op, inputs)?;
         let name = op.name();
-        let outlets = self.model.wire_node(self.node_name(suffix), op, inputs)?;
+        let node = self.node_name(suffix);
+        let outlets = self.model.wire_node(node, op, inputs)?;
         let mut empty = tvec!();
         for outlet in &outlets {
             let fact = self.model.outlet_fact(*outlet)?;
