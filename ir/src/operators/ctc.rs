@@ -110,6 +110,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn more_sequences_than_there_is_memory_for() {
+        let many = 1 << 40;
+        let op = CtcGreedyDecoder { merge_repeated: true, blank: None };
+        let data = Tensor::zero::<f32>(&[many, 0, 3]).unwrap().into_tvalue();
+        let mask = Tensor::zero::<f32>(&[many, 0]).unwrap().into_tvalue();
+        let error = op.eval(&EvalContext::out_of_plan(), tvec!(data, mask)).unwrap_err();
+        assert!(error.to_string().contains("CTCGreedyDecoder: an output of shape"), "{error}");
+    }
+
+    #[test]
     fn lengths_and_masks() {
         let lengths = |lengths: Tensor| lengths_of(&lengths, 2, 3);
         assert_eq!(lengths(tensor1(&[3, 0])).unwrap(), [3, 0]);

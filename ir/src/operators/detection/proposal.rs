@@ -273,6 +273,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn any_number_of_images_without_regions() {
+        let op = Proposal {
+            anchors: vec![[0., 0., 1., 1.]],
+            pre_nms_topn: 1,
+            post_nms_topn: 0,
+            nms_thresh: 0.5,
+            feat_stride: 1.,
+            min_size: 0.,
+            clip_before_nms: true,
+            clip_after_nms: false,
+            normalize: false,
+            box_size_scale: 1.,
+            box_coordinate_scale: 1.,
+            framework: Framework::Default,
+            regions: 0.to_dim(),
+        };
+        let none =
+            |channels| Tensor::zero::<f32>(&[1 << 40, channels, 0, 1]).unwrap().into_tvalue();
+        let inputs = tvec!(none(2), none(4), tensor1(&[1f32; 3]).into_tvalue());
+        let outputs = op.eval(&EvalContext::out_of_plan(), inputs).unwrap();
+        assert_eq!(outputs[0].shape(), [0, 5]);
+    }
+
+    #[test]
     fn anchors_of_ratios_and_scales() {
         let anchors = Framework::Default.anchors(16., &[0.5, 1.], &[1., 2.]);
         assert_eq!(anchors[0], [-3.5, 2., 18.5, 13.]);
