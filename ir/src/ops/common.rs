@@ -42,8 +42,9 @@ impl LayerContext<'_, '_> {
 
     /// Checks that outlets are of one element type, and gives it.
     pub(super) fn same_type(&self, outlets: &[OutletId]) -> TractResult<DatumType> {
-        let dt = self.type_of(outlets[0])?;
-        for outlet in outlets {
+        let (first, others) = outlets.split_first().context("there are no inputs")?;
+        let dt = self.type_of(*first)?;
+        for outlet in others {
             let other = self.type_of(*outlet)?;
             ensure!(
                 other == dt,

@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 use tract_core::num_traits::Zero;
-use tract_core::ops::array::{Slice, TypedConcat};
+use tract_core::ops::array::{MultiBroadcastTo, Slice, TypedConcat};
 
 use super::common::FAR;
 use crate::registry::Registry;
@@ -30,7 +30,19 @@ fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         wanted[axis] = shape[axis].clone();
         agreed.push(ctx.with_shape(*input, wanted)?);
     }
+    let dt = ctx.type_of(agreed[0])?;
+    if first.iter().enumerate().any(|(other, dim)| other != axis && dim.is_zero()) && is_plain(dt) {
+        // tract's optimiser drops inputs without elements, and so what they add to the size of the axis.
+        let mut shape = first.clone();
+        shape[axis] = shapes.iter().map(|shape| shape[axis].clone()).sum();
+        let zero = ctx.scalar("zero", 0., dt, shape.len())?;
+        return ctx.finish(MultiBroadcastTo::new(shape.into()), &[zero]);
+    }
     ctx.finish(TypedConcat::new(axis), &agreed)
+}
+
+fn is_plain(dt: DatumType) -> bool {
+    dt.is_number() || dt == DatumType::Bool
 }
 
 /// **Split-1**: `num_splits` equal parts of an axis. If the size is not known, whether it can be divided is

@@ -125,9 +125,13 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             Some(parts) => Some(ctx.axis("axis of the port_map", parts.axis, shape.len())?),
             None => None,
         };
+        let initial = initial_state(&roles, &declared, entry.internal);
+        let initial = initial.filter(|_| parts.is_none() && !is_positive(count.as_ref()));
         for (number, dim) in shape.iter_mut().enumerate() {
-            // The size of all iterations together.
             let total = match &count {
+                // Without iterations a state is what it was at first.
+                _ if initial.is_some_and(|it| it.shape.get(number) != Some(dim)) => None,
+                // The size of all iterations together.
                 _ if Some(number) != axis => Some(dim.clone()),
                 Some(count) => Some(multiply(dim, count)?),
                 None => None,
@@ -158,6 +162,21 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         facts,
     };
     ctx.finish(op, &node_inputs)
+}
+
+/// What the state is at first whose next value is this result of the body.
+fn initial_state<'a>(
+    roles: &[Role],
+    declared: &'a [Option<TypedFact>],
+    wanted: usize,
+) -> Option<&'a TypedFact> {
+    let is_wanted = |role: &Role| matches!(role, Role::State { result, .. } if *result == wanted);
+    declared[roles.iter().position(is_wanted)?].as_ref()
+}
+
+/// Whether a loop has an iteration, whatever it is fed.
+fn is_positive(count: Option<&TDim>) -> bool {
+    count.and_then(TDim::as_i64).is_some_and(|count| count > 0)
 }
 
 /// What a parameter of a loop's body is.
