@@ -246,6 +246,7 @@ mod tests {
                 LoopOutput::Last(0),
                 LoopOutput::All { output: 0, axis: 0, backwards: false },
             ],
+            most_iterations: 1 << 24,
             trip_count: Some(0),
             condition: Some(1),
             goes_on: Some(1),
