@@ -66,7 +66,7 @@ def write_case(case):
     # What a bad file ought to compute nobody knows, but a data set has outputs.
     outputs = case.outputs
     if outputs is None:
-        outputs = [np.zeros(0, np.float32)] * case.xml.count(b'type="Result"')
+        outputs = [np.zeros(0, np.float32)] * case.results
     for kind, arrays in [("input", case.inputs), ("output", outputs)]:
         for k, array in enumerate(arrays):
             tensor = numpy_helper.from_array(np.asarray(array), f"{kind}_{k}")
@@ -81,9 +81,7 @@ def write_files():
     shutil.rmtree(FILES, ignore_errors=True)
     for case in CASES:
         write_case(case)
-    listed = [
-        {"name": it.name, "fails": it.fails, "endless": it.endless, "error": it.error} for it in CASES
-    ]
+    listed = [{"name": it.name, "fails": it.fails, "error": it.error} for it in CASES]
     lines = ",\n".join(json.dumps(it, ensure_ascii=False) for it in listed)
     (FILES / "cases.json").write_text(f"[\n{lines}\n]\n")
 

@@ -1,4 +1,4 @@
-"""The bad files of OpenVINO IR: what is bad in each, and what the error has to say.
+"""The bad files of OpenVINO IR: what is bad in each.
 
 Each module has the cases of a section or two, which its `add` adds to `CASES`."""
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bad_file_cases.errors import ERRORS
 from bad_file_cases.net import Net
 
 
@@ -21,11 +22,11 @@ class Case:
     xml: bytes
     weights: bytes | None  # None: there is no model.bin
     inputs: list  # arrays, in the order of the Parameters
+    results: int  # how many there are
     outputs: list | None  # of a file that is good: the right ones
     fails: str  # "load", "run", or "" for a file that is good
-    error: tuple  # pieces that our error has to contain
+    error: list  # pieces that our error has to contain
     moves: bool  # outputs have elements of the inputs, or zeros
-    endless: bool  # so many steps that nobody waits for the end
 
 
 CASES = []
@@ -34,18 +35,20 @@ CASES = []
 def section(title):
     """What adds cases to a section."""
 
-    def case(name, what, model, *error, text="error", fails="load", outputs=None, moves=False,
-             endless=False, **files):
-        """`model` is a `Net`, its text or its bytes; `weights` and `inputs` are given where it is no `Net`. A
-        file that has right `outputs` is good."""
+    def case(name, what, model, text="error", fails="load", outputs=None, moves=False,
+             **files):
+        """`model` is a `Net`, its text or its bytes; `weights` and `inputs` are given where it is no `Net`, and
+        there is one result. A file that has right `outputs` is good."""
         if isinstance(model, Net):
-            files = {"weights": bytes(model.weights), "inputs": model.inputs, **files}
+            files = {"weights": bytes(model.weights), "inputs": model.inputs,
+                     "results": model.results, **files}
             model = model.text()
         xml = model.encode() if isinstance(model, str) else model
         fails = fails if outputs is None else ""
         CASES.append(
             Case(title, name, what, text, xml, files.get("weights", b""), files.get("inputs", []),
-                 outputs, fails, error, moves, endless)
+                 files.get("results", 1),
+                 outputs, fails, ERRORS.get(name, []), moves)
         )
 
     return case

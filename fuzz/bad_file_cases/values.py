@@ -102,16 +102,17 @@ def add_detection():
     case("nms_nan", "NonMaxSuppression: NaN for boxes and scores, at most 2⁶² boxes",
          one("NonMaxSuppression-9", [nan, nan[:, :1, :2].copy(), *count], outputs, **nms), text="not defined",
          outputs=[np.zeros((0, 3), np.int64), np.zeros((0, 3), np.float32), i64([0])])
-    lstm = [floats(1, 3, 1), np.zeros((1, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32), i32([9]),
-            Const(np.ones((1, 4, 1)), "float32"), Const(np.ones((1, 4, 1)), "float32"),
-            Const(np.zeros((1, 4)), "float32")]
+    # All weights are 0: each step halves the state of the cell.
+    lstm = [floats(1, 3, 1), np.zeros((1, 1, 1), np.float32), np.full((1, 1, 1), 8, np.float32), i32([9]),
+            *(Const(np.zeros(shape), "float32") for shape in [(1, 4, 1), (1, 4, 1), (1, 4)])]
     case("sequence_lengths", "LSTMSequence: length 9 of 3",
          one("LSTMSequence-5", lstm, [[1, 1, 3, 1], [1, 1, 1], [1, 1, 1]], direction="forward", hidden_size=1,
-             activations="sigmoid,tanh,tanh", activations_alpha="", activations_beta=""),
-         fails="run")
+             activations="sigmoid,relu,relu", activations_alpha="", activations_beta=""),
+         outputs=[np.float32([[[[2], [1], [0.5]]]]), np.float32([[[0.5]]]), np.float32([[[1]]])])
     numpy = {"auto_broadcast": "numpy"}
     case("divide_by_0", "Divide of i32 by 0, a constant",
-         one("Divide-1", [Const([7], "int32"), Const([0], "int32")], [("i32", [1])], **numpy, m_pythondiv="true"))
+         one("Divide-1", [Const([7], "int32"), Const([0], "int32")], [("i32", [1])], **numpy, m_pythondiv="true"),
+         fails="run")
     case("divide_by_0_at_run_time", "Divide of i32 by 0, an input",
          one("Divide-1", [i32([7]), i32([0])], [("i32", [1])], **numpy, m_pythondiv="true"), fails="run")
     case("divide_minimum", "Divide of −2³¹ by −1, inputs",

@@ -19,6 +19,7 @@ pub use attribute::FromAttribute;
 pub(crate) use dimensions::is_size;
 pub use layer::LayerContext;
 use layer::compressed::Compressed;
+pub(crate) use layer::shapes::listed;
 pub(crate) use layer::table::Table;
 pub(crate) use layer::tdims;
 pub(crate) use sources::{parameter_shape, parameter_type};
@@ -262,7 +263,7 @@ impl Translation<'_> {
                 folded.tensor()?.cast_to::<f16>()?.into_owned().into_arc_tensor()
             }
             Value::Compressed(weights) => weights.wired(self.weights)?,
-            value => self.tensor(value)?,
+            value => self.tensor(value).with_context(|| format!("in constant {name:?}"))?,
         };
         model.add_const(name, tensor)
     }

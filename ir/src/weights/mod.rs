@@ -50,7 +50,7 @@ impl Weights {
 
     fn len(&self) -> TractResult<u64> {
         match self {
-            Weights::Absent(reason) => bail!("there are no weights: {reason}"),
+            Weights::Absent(reason) => Err(absent(reason)),
             Weights::Bytes(bytes) => Ok(bytes.len() as u64),
             Weights::File { len, .. } => Ok(*len),
         }
@@ -59,7 +59,7 @@ impl Weights {
     /// Fills a buffer with the bytes from an offset on.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> TractResult<()> {
         match self {
-            Weights::Absent(reason) => bail!("there are no weights: {reason}"),
+            Weights::Absent(reason) => Err(absent(reason)),
             Weights::Bytes(bytes) => {
                 let from = usize::try_from(offset)?;
                 let found = bytes.get(from..).and_then(|rest| rest.get(..buffer.len()));
@@ -71,6 +71,12 @@ impl Weights {
             }
         }
     }
+}
+
+fn absent(reason: &str) -> TractError {
+    format_err!(
+        "there are no weights: {reason}: the .bin must be beside the .xml, or its path must be given"
+    )
 }
 
 #[cfg(unix)]

@@ -5,7 +5,7 @@ use super::{Body, Stage, boolean, facts_with_symbols, op_with_bodies, run};
 use crate::operators::set_symbols;
 
 /// The most iterations of a loop. A condition may stay true for ever.
-const MOST_ITERATIONS: usize = 1 << 24;
+pub(crate) const MOST_ITERATIONS: usize = 1 << 24;
 
 /// Runs a model again and again.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use tract_core::internal::*;
 
 use super::substituted;
 pub(crate) use conditional::If;
-pub(crate) use iteration::{Loop, LoopInput, LoopOutput};
+pub(crate) use iteration::{Loop, LoopInput, LoopOutput, MOST_ITERATIONS};
 
 /// A model within an operator, whose symbols are those of the model around it.
 #[derive(Debug, Clone)]

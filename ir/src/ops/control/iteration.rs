@@ -293,6 +293,13 @@ fn loop_count(
         Some(_) => ctx.dims(0, "trip_count")?.first().cloned(),
         None => None,
     };
+    let trips = limit.as_ref().and_then(TDim::as_i64).filter(|_| later == Some(true));
+    ensure!(
+        trips.is_none_or(|trips| trips <= control::MOST_ITERATIONS as i64),
+        "the loop has {} iterations, but may have {} at most",
+        trips.unwrap_or(0),
+        control::MOST_ITERATIONS
+    );
     let endless = limit.as_ref().and_then(TDim::as_i64).is_some_and(|limit| limit < 0);
     ensure!(
         !endless || later != Some(true) || first.is_none(),
