@@ -35,20 +35,19 @@ CASES = []
 def section(title):
     """What adds cases to a section."""
 
-    def case(name, what, model, text="error", fails="load", outputs=None, moves=False,
-             **files):
+    def case(name, what, model, text="error", fails="load", outputs=None, moves=False, **files):
         """`model` is a `Net`, its text or its bytes; `weights` and `inputs` are given where it is no `Net`, and
         there is one result. A file that has right `outputs` is good."""
         if isinstance(model, Net):
-            files = {"weights": bytes(model.weights), "inputs": model.inputs,
-                     "results": model.results, **files}
+            of_net = {"weights": bytes(model.weights), "inputs": model.inputs, "results": model.results}
+            files = {**of_net, **files}
             model = model.text()
         xml = model.encode() if isinstance(model, str) else model
         fails = fails if outputs is None else ""
+        weights, inputs = files.get("weights", b""), files.get("inputs", [])
         CASES.append(
-            Case(title, name, what, text, xml, files.get("weights", b""), files.get("inputs", []),
-                 files.get("results", 1),
-                 outputs, fails, ERRORS.get(name, []), moves)
+            Case(title, name, what, text, xml, weights, inputs, files.get("results", 1), outputs, fails,
+                 ERRORS.get(name, []), moves)
         )
 
     return case

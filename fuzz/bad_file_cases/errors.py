@@ -1,5 +1,5 @@
-"""What the error of tract-openvino has to contain, by the name of the case: the layer, what was found, and what may
-stand there or what to do."""
+"""What the error of tract-openvino has to contain, by the name of the case: the layer, what was found, and
+what may stand there or what to do."""
 
 ERRORS = {
     "file_empty": ["this is not XML"],
@@ -55,7 +55,11 @@ ERRORS = {
     "groups": ['"groupconvolution"', "3 and 4 must be equal", "channels"],
     "pooling_kernel_0": ['"maxpool"', "kernel has shape [0, 0]", "must have from 1 to"],
     "pooling_kernel_larger": ['"maxpool"', "kernel has 9 elements", "the data has 4"],
-    "pooling_kernel_huge": ['"maxpool"', "9223372036854775808", "a list, separated by commas, and each item a whole number"],
+    "pooling_kernel_huge": [
+        '"maxpool"',
+        "9223372036854775808",
+        "a list, separated by commas, and each item a whole number",
+    ],
     "interpolate_negative": ['"interpolate"', "(sizes) has -1", "0 or more"],
     "iterator_port": ['"iterator"', 'external_port_id="7"', "must be a port of the layer"],
     "iterator_layer": ['"iterator"', 'internal_layer_id="9"', "must be a Result of the body"],

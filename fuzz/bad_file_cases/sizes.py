@@ -55,7 +55,8 @@ def add_at_run_time():
     case("broadcast_to_input", "Broadcast to 2⁴⁰, an input",
          one("Broadcast-3", [x, huge], [[-1]], mode="numpy"), text="valid: 4 TiB", fails="run")
     case("tile_overflow", "Tile of 2 × 2 elements, 2³² times along both axes",
-         one("Tile-1", [floats(2, 2), Const([2**32, 2**32])], [[2**33, 2**33]]), text="valid: 2⁶⁸ bytes", fails="run")
+         one("Tile-1", [floats(2, 2), Const([2**32, 2**32])], [[2**33, 2**33]]),
+         text="valid: 2⁶⁸ bytes", fails="run")
     sizes = [floats(1, 1, 4, 4), Const([2**30, 2**30]), Const([1, 1], "float32"), Const([2, 3])]
     case("interpolate_2_30", "Interpolate to 2³⁰ × 2³⁰",
          one("Interpolate-4", sizes, [[1, 1, 2**30, 2**30]], **INTERPOLATE), text="valid: 4 EiB", fails="run")

@@ -111,8 +111,8 @@ def add_detection():
          outputs=[np.float32([[[[2], [1], [0.5]]]]), np.float32([[[0.5]]]), np.float32([[[1]]])])
     numpy = {"auto_broadcast": "numpy"}
     case("divide_by_0", "Divide of i32 by 0, a constant",
-         one("Divide-1", [Const([7], "int32"), Const([0], "int32")], [("i32", [1])], **numpy, m_pythondiv="true"),
-         fails="run")
+         one("Divide-1", [Const([7], "int32"), Const([0], "int32")], [("i32", [1])], **numpy,
+             m_pythondiv="true"), fails="run")
     case("divide_by_0_at_run_time", "Divide of i32 by 0, an input",
          one("Divide-1", [i32([7]), i32([0])], [("i32", [1])], **numpy, m_pythondiv="true"), fails="run")
     case("divide_minimum", "Divide of −2³¹ by −1, inputs",
