@@ -114,18 +114,26 @@ def known(case):
     return {it for array in case.inputs for it in array.ravel().tolist()} if case.moves else None
 
 
+# In front of what is wrong there is where that is.
+PLACES = re.compile(
+    r'^running the model: |(in|reading) model\.xml: |in layer \d+ "\w+" \(\w+, opset\d+\): '
+    r'|Evaluating #\d+ "\S+" \S+: (\S+: (?=\S+: ))?|in <\w+>: |in output_facts invocation for \w+: '
+)
+
+
 def cell_of_tool(case, process):
     """A cell for a run of the command-line tool."""
     death = describe_death(process.returncode, process.stderr)
     if death is not None:
         return death
     output = re.search(r"^  \S+ (?:([\d,]+),)?([FIU]\d+|Bool|String) ?(.*)$", process.stdout, re.M)
-    if process.returncode == 2 or output is None:
+    if process.returncode == 2:
         lines = process.stderr.split("error: ", 1)[-1].splitlines()
         message = ": ".join(it.strip() for it in lines if not it.startswith("help:"))
-        loading = re.sub(r"^running the model: ", "", message)
-        cell = describe_error(re.sub(r"^\S*model\.xml: (in )?", "", loading), loading != message)
+        cell = describe_error(re.sub(PLACES, "", message), "running the model" in message)
         return re.sub(r"^error( \(\w+\): .*panicked while)", r"**panic**: error\1", cell)
+    if output is None:
+        return describe_value(None, [0], [])
     shape = [int(size) for size in (output[1] or "").split(",") if size]
     values = [float(value) for value in NUMBER.findall(output[3])][:6]
     return describe_value(known(case), shape, values)
@@ -136,7 +144,9 @@ def measure(runtime, number, options):
     case = CASES[number]
     if runtime == "openvino":
         command = [sys.executable, __file__, "--child", str(number)]
-        return cell_of_python(known(case), run_limited(command, options))
+        process = run_limited(command, options)
+        process.stdout = process.stdout.replace(f"{FILES}/{case.name}/", "")
+        return cell_of_python(known(case), process)
     command = [str(options.tool), "run", str(FILES / case.name)]
     process = run_limited(command, options, env={**os.environ, "RUST_LOG": "off"})
     process.stderr = process.stderr.replace(f"{FILES}/{case.name}/", "")

@@ -107,7 +107,7 @@ def add_detection():
             *(Const(np.zeros(shape), "float32") for shape in [(1, 4, 1), (1, 4, 1), (1, 4)])]
     case("sequence_lengths", "LSTMSequence: length 9 of 3",
          one("LSTMSequence-5", lstm, [[1, 1, 3, 1], [1, 1, 1], [1, 1, 1]], direction="forward", hidden_size=1,
-             activations="sigmoid,relu,relu", activations_alpha="", activations_beta=""),
+             activations="sigmoid,relu,relu", activations_alpha="", activations_beta=""), text="not defined",
          outputs=[np.float32([[[[2], [1], [0.5]]]]), np.float32([[[0.5]]]), np.float32([[[1]]])])
     numpy = {"auto_broadcast": "numpy"}
     case("divide_by_0", "Divide of i32 by 0, a constant",
