@@ -37,6 +37,13 @@ pub struct ReadingOptions {
     /// The weights of an OpenVINO IR model [default: the .bin beside the .xml]
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
+    /// The most memory, in MiB, that constants of an OpenVINO IR model may take while it is loaded [default: 256,
+    /// and 32 times the size of the weights]
+    #[arg(long, value_name = "MIB")]
+    constants_limit: Option<u64>,
+    /// The most iterations of a loop of an OpenVINO IR model, with those of the loops within it [default: 2^24]
+    #[arg(long, value_name = "NUMBER")]
+    iterations_limit: Option<usize>,
     /// Run Gather and GatherND of the standard ONNX domain on these operators, too
     #[arg(long)]
     standard_gather: bool,
@@ -176,6 +183,12 @@ impl ReadingOptions {
         if let Some(weights) = &self.weights {
             ir = ir.with_weights(weights);
         }
+        if let Some(limit) = self.constants_limit {
+            ir = ir.with_constants_limit(limit.saturating_mul(1 << 20));
+        }
+        if let Some(limit) = self.iterations_limit {
+            ir = ir.with_iterations_limit(limit);
+        }
         let shapes = self.shapes.iter().chain(shapes).cloned();
         shapes.fold(ir, |ir, (input, shape)| ir.with_input_shape(input, shape))
     }
@@ -208,9 +221,12 @@ impl ReadingOptions {
     /// Fails if there are options that do nothing for this kind of model.
     fn refuse_options(&self, kind: Kind) -> TractResult<()> {
         let onnx = self.standard_gather || self.ignore_value_info;
+        let ir = self.weights.is_some()
+            || self.constants_limit.is_some()
+            || self.iterations_limit.is_some();
         let (given, message, help) = match kind {
             Kind::Nnef => (
-                onnx || self.negative_indices.is_some() || self.weights.is_some(),
+                onnx || ir || self.negative_indices.is_some(),
                 "options for reading ONNX and OpenVINO IR do not change an NNEF archive",
                 "give them to convert, when the archive is made",
             ),
@@ -219,11 +235,12 @@ impl ReadingOptions {
                 "options for reading ONNX do not change OpenVINO IR",
                 "leave out --standard-gather and --ignore-value-info",
             ),
-            Kind::Onnx => (
-                self.weights.is_some(),
-                "the weights of an ONNX model are in its own file",
-                "leave out --weights",
-            ),
+            Kind::Onnx if self.weights.is_some() => {
+                (true, "the weights of an ONNX model are in its own file", "leave out --weights")
+            }
+            Kind::Onnx => {
+                (ir, "the limit is one of constants of OpenVINO IR", "leave out --constants-limit")
+            }
         };
         if given { Err(error_with_help(message, [help.into()])) } else { Ok(()) }
     }

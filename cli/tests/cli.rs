@@ -589,6 +589,14 @@ help: left_0 is 3 by input \"left\"
 }
 
 #[test]
+fn constants_have_a_limit() {
+    let model = "ir/models/gather/revision_7";
+    succeed(&["facts", model, "--constants-limit", "1"]);
+    let error = fail(&["facts", model, "--constants-limit", "0"]);
+    assert!(error.contains("raise this limit") && error.contains("--constants-limit"), "{error}");
+}
+
+#[test]
 fn weights_from_another_file() {
     let files = Files::new();
     let folder = files.copy("../ir/models/gather/embedding", "model");
@@ -1244,6 +1252,7 @@ fn options_that_do_nothing() {
         ),
         (&[&archive, "--shape", "data=2,3"], "the shapes of an NNEF archive are fixed"),
         (&[onnx, "--weights", "model.bin"], "the weights of an ONNX model are in its own file"),
+        (&[onnx, "--constants-limit", "1"], "the limit is one of constants of OpenVINO IR"),
         (&[ir, "--standard-gather"], "options for reading ONNX do not change OpenVINO IR"),
         (&[ir, "--ignore-value-info"], "options for reading ONNX do not change OpenVINO IR"),
     ] {

@@ -1,5 +1,8 @@
 //! Every way in which a file can be malformed, with its message.
 
+pub(crate) mod changed_models;
+mod limits;
+mod operations;
 mod size;
 
 use crate::prelude::*;

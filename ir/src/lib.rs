@@ -39,6 +39,7 @@
 //! | `document/` | what the XML says: layers, edges, bodies, shapes and element types, checked, without tract |
 //! | `weights/` | the bytes of a constant, and the tensor that they make |
 //! | `volume.rs` | the number of elements of a shape |
+//! | `shortened.rs` | how long an error may be |
 //! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
 //! | `translate/mod.rs` | the order: layer by layer, and anew when something was learnt of open dimensions |
 //! | `translate/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
@@ -48,6 +49,7 @@
 //! | `translate/layer/compressed.rs` | compressed weights: decompressed in one go, or packed as tables of tract |
 //! | `translate/deferred.rs` | layers that must know what is only known when the model runs: they are translated then |
 //! | `translate/folded.rs` | what was computed when the model is loaded, and how long it is kept |
+//! | `translate/budget.rs` | how much memory constants may take |
 //! | `translate/attribute.rs` | what the text of an attribute means |
 //! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |
 //! | `operators/` | the operators that these need and tract does not have |
@@ -65,6 +67,7 @@ mod operators;
 mod ops;
 mod reader;
 mod registry;
+mod shortened;
 mod translate;
 mod volume;
 mod weights;

@@ -4,6 +4,7 @@
 //! output = tract_openvino_ir_range(start, stop, step, datum_type = "i64", len = N);
 //! output = tract_openvino_ir_opaque(input);
 //! output = tract_openvino_ir_separate(input);
+//! output = tract_openvino_ir_least_sizes(input, axes = [2, 3], sizes = [3, 3]);
 //! output = tract_openvino_ir_gelu(input);  // and _gelu_tanh, _mish, _soft_plus
 //! output = tract_openvino_ir_add(a, b);    // and _subtract, _multiply, _divide and so on
 //! ```
@@ -15,10 +16,11 @@ use tract_core::internal::*;
 use tract_core::ops::nn::GeluExact;
 use tract_openvino::tract_nnef::framework::Nnef;
 use tract_openvino::tract_nnef::internal::*;
-use tract_openvino::tract_nnef::ser::{datum_type, tdim};
+use tract_openvino::tract_nnef::ser::{datum_type, ints, tdim};
 
 use crate::operators::activation::{GeluTanh, Mish, SoftPlus};
 use crate::operators::arithmetic::Arithmetic;
+use crate::operators::least_sizes::LeastSizes;
 use crate::operators::opaque::{Opaque, Separate};
 use crate::operators::range::Range;
 
@@ -105,6 +107,10 @@ fn registry() -> Registry {
     registry.register_primitive(OPAQUE, &input, &results, |builder, invocation| {
         load_with_input(builder, invocation, Opaque)
     });
+    registry.register_dumper(dump_least_sizes);
+    let integers = || TypeName::Integer.array();
+    let parameters = [tensor("input"), integers().named("axes"), integers().named("sizes")];
+    registry.register_primitive(LEAST_SIZES, &parameters, &results, load_least_sizes);
     registry.register_dumper(|ast, node, _: &Separate| dump(ast, node, SEPARATE, &[]));
     registry.register_primitive(SEPARATE, &input, &results, |builder, invocation| {
         load_with_input(builder, invocation, Separate)
@@ -114,6 +120,7 @@ fn registry() -> Registry {
 
 const RANGE: &str = "tract_openvino_ir_range";
 const OPAQUE: &str = "tract_openvino_ir_opaque";
+const LEAST_SIZES: &str = "tract_openvino_ir_least_sizes";
 const SEPARATE: &str = "tract_openvino_ir_separate";
 
 type Dumped = TractResult<Option<Arc<RValue>>>;
@@ -150,7 +157,23 @@ fn load_range(builder: &mut ModelBuilder, invocation: &ResolvedInvocation) -> Tr
     builder.wire(Range::new(dt, len), &inputs)
 }
 
-/// Wires an operator that has one input and nothing else.
+fn dump_least_sizes(ast: &mut IntoAst, node: &TypedNode, op: &LeastSizes) -> Dumped {
+    let (axes, sizes): (Vec<usize>, Vec<usize>) = op.least.iter().copied().unzip();
+    dump(ast, node, LEAST_SIZES, &[("axes", ints(&axes)), ("sizes", ints(&sizes))])
+}
+
+fn load_least_sizes(
+    builder: &mut ModelBuilder,
+    invocation: &ResolvedInvocation,
+) -> TractResult<Value> {
+    let axes: TVec<usize> = invocation.named_arg_as(builder, "axes")?;
+    let sizes: TVec<usize> = invocation.named_arg_as(builder, "sizes")?;
+    ensure!(axes.len() == sizes.len(), "axes {axes:?} and sizes {sizes:?} are not as many");
+    let least = axes.into_iter().zip(sizes).collect();
+    load_with_input(builder, invocation, LeastSizes { least })
+}
+
+/// Wires an operator that has one input, and nothing that is still to be read.
 fn load_with_input(
     builder: &mut ModelBuilder,
     invocation: &ResolvedInvocation,

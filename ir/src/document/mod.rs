@@ -7,6 +7,8 @@
 //! - each layer comes after those that it takes from, so that none depends on itself.
 
 mod element_type;
+mod ids;
+mod markup;
 mod order;
 mod partial_shape;
 mod xml;

@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use anyhow::{Context, Error, Result, bail, ensure, format_err};
 use roxmltree::{Node, ParsingOptions};
 
+use super::ids::Ids;
 use super::{
-    BackEdge, Body, BodyRole, Document, ElementType, Graph, Layer, Port, PortMap, Source, order,
+    BackEdge, Body, BodyRole, Document, ElementType, Graph, Layer, Port, PortMap, Source, markup,
+    order,
 };
+use crate::shortened::shortened;
 
 /// Bodies within bodies, at most: networks have one or two.
 const MAX_DEPTH: usize = 16;
@@ -20,6 +23,11 @@ impl Document {
     /// The text is not XML, it is not IR of version 10 or 11, or something that the [module](crate::document) lists does
     /// not hold.
     pub fn parse(text: &str) -> Result<Document> {
+        Document::read(text).map_err(shortened)
+    }
+
+    fn read(text: &str) -> Result<Document> {
+        markup::check(text)?;
         // A type definition would let a short text stand for a long one, and no IR file has one.
         let options = ParsingOptions { allow_dtd: false, ..ParsingOptions::default() };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -122,8 +130,8 @@ fn attributes(node: Node) -> BTreeMap<String, String> {
 
 /// The ids of a layer's ports, in their order. All that follows goes by positions.
 struct Ports {
-    inputs: Vec<u64>,
-    outputs: Vec<u64>,
+    inputs: Ids,
+    outputs: Ids,
 }
 
 fn graph(net: Node, depth: usize) -> Result<Graph> {
@@ -162,16 +170,16 @@ fn edges(
                 format!("an edge has {name}={id}, but there is no such layer{}", place(node))
             })
         };
-        let position = |layer: usize, name: &str, ports: &[u64], kind: &str| -> Result<usize> {
+        let position = |layer: usize, name: &str, ports: &Ids, kind: &str| -> Result<usize> {
             let id = id(node, name)?;
-            ports.iter().position(|port| *port == id).with_context(|| {
+            ports.position(id).with_context(|| {
                 format!(
                     "an edge has {name}={id}, but {} has {}{}",
                     layers[layer],
-                    if ports.is_empty() {
+                    if ports.len() == 0 {
                         format!("no {kind} ports")
                     } else {
-                        format!("the {kind} ports {ports:?}")
+                        format!("the {kind} ports {ports}")
                     },
                     place(node)
                 )
@@ -247,13 +255,13 @@ fn canonical_type(text: &str) -> &str {
 }
 
 fn read_ports(node: Node, layer: &mut Layer) -> Result<Ports> {
-    let mut ports = Ports { inputs: vec![], outputs: vec![] };
+    let (mut inputs, mut outputs) = (vec![], vec![]);
     for port in child(node, "input").into_iter().flat_map(|it| children(it, "port")) {
-        ports.inputs.push(id(port, "id")?);
+        inputs.push(id(port, "id")?);
     }
     for port in child(node, "output").into_iter().flat_map(|it| children(it, "port")) {
         let id = id(port, "id")?;
-        ports.outputs.push(id);
+        outputs.push(id);
         let dims = children(port, "dim").map(|dim| {
             let text = dim.text().unwrap_or_default().trim();
             match text.parse::<i64>() {
@@ -270,14 +278,10 @@ fn read_ports(node: Node, layer: &mut Layer) -> Result<Ports> {
             dims: dims.collect::<Result<_>>()?,
         });
     }
-    for (kind, ids) in [("input", &ports.inputs), ("output", &ports.outputs)] {
-        let mut sorted = ids.clone();
-        sorted.sort_unstable();
-        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            bail!("two {kind} ports have the id {}: ids must be unique", twice[0])
-        }
-    }
-    Ok(ports)
+    Ok(Ports {
+        inputs: Ids::new(inputs, "input ports")?,
+        outputs: Ids::new(outputs, "output ports")?,
+    })
 }
 
 fn bodies(node: Node, ports: &Ports, depth: usize) -> Result<Vec<Body>> {
@@ -293,12 +297,12 @@ fn bodies(node: Node, ports: &Ports, depth: usize) -> Result<Vec<Body>> {
             // The port map goes by ids. The graph is sorted by now, but keeps the order of parameters and
             // results.
             let graph = graph(body, depth + 1)?;
-            let ids = |positions: &[usize]| -> Vec<u64> {
-                positions.iter().map(|layer| graph.layers[*layer].id).collect()
+            let ids = |positions: &[usize]| {
+                Ids::new(positions.iter().map(|layer| graph.layers[*layer].id), "layers")
             };
-            let (parameters, results) = (ids(&graph.parameters), ids(&graph.results));
+            let (parameters, results) = (ids(&graph.parameters)?, ids(&graph.results)?);
             let map = child(node, port_map);
-            let entries = |kind: &str, ports: &[u64], internal: &[u64]| {
+            let entries = |kind: &str, ports: &Ids, internal: &Ids| {
                 map.into_iter()
                     .flat_map(|map| children(map, kind))
                     .map(|entry| port_map_entry(entry, ports, internal))
@@ -325,15 +329,15 @@ fn bodies(node: Node, ports: &Ports, depth: usize) -> Result<Vec<Body>> {
 }
 
 /// The position of the id that an attribute has among those that it may have.
-fn among(node: Node, name: &str, ids: &[u64], what: &str) -> Result<usize> {
+fn among(node: Node, name: &str, ids: &Ids, what: &str) -> Result<usize> {
     let id = id(node, name)?;
-    ids.iter().position(|known| *known == id).with_context(|| {
+    ids.position(id).with_context(|| {
         let tag = node.tag_name().name();
-        format!("<{tag} {name}=\"{id}\"> must be {what}, of {ids:?}{}", place(node))
+        format!("<{tag} {name}=\"{id}\"> must be {what}, of {ids}{}", place(node))
     })
 }
 
-fn port_map_entry(node: Node, ports: &[u64], internal: &[u64]) -> Result<PortMap> {
+fn port_map_entry(node: Node, ports: &Ids, internal: &Ids) -> Result<PortMap> {
     let external = match required(node, "external_port_id")?.trim() {
         "-1" => None,
         _ => Some(among(node, "external_port_id", ports, "a port of the layer")?),

@@ -37,7 +37,7 @@ impl Op for AdaptivePool {
 }
 
 /// The windows of all positions of an axis.
-fn windows(size: usize, output: usize) -> Vec<std::ops::Range<usize>> {
+fn windows(size: usize, output: usize) -> Vec<Span> {
     // In u128 nothing overflows.
     let (size, output) = (size as u128, output as u128);
     (0..output)
@@ -57,21 +57,26 @@ impl EvalOp for AdaptivePool {
             input.shape()
         );
         // Three spatial axes, of which the first ones have size 1.
-        let mut axes = vec![windows(1, 1); 3 - spatial];
         let mut dims = vec![1; 3 - spatial];
+        let mut sizes = vec![1; 3 - spatial];
         let mut shape: TVec<usize> = input.shape()[..2].into();
         for (size, dim) in self.sizes.iter().zip(&input.shape()[2..]) {
             let size = usize::try_from(size.eval(ctx.symbols).to_i64()?)
                 .with_context(|| format!("{name}: a size of the output is {size}"))?;
             ensure!(*dim > 0 || size == 0, "{name}: the data has no elements in a spatial axis");
             shape.push(size);
-            check_volume(&name, &shape)?;
-            axes.push(windows(*dim, size));
+            sizes.push(size);
             dims.push(*dim);
         }
+        let volume = check_volume(&name, &shape)?;
+        // Windows may be many although there are no elements: no batches, or no channels.
+        let windows_of = |(dim, size): (&usize, &usize)| match volume {
+            0 => vec![],
+            _ => windows(*dim, *size),
+        };
+        let axes: Vec<Vec<Span>> = dims.iter().zip(&sizes).map(windows_of).collect();
         let data = input.cast_to::<f32>()?;
         let data = data.try_as_plain_ram()?.as_slice::<f32>()?;
-        let volume: usize = shape.iter().product();
         let mut values = Vec::with_capacity(volume);
         let mut indices = vec![];
         let channel = dims.iter().product::<usize>().max(1);

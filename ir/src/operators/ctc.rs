@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::floats;
+use super::{check_volume, floats};
 
 /// The most probable class of each step, without repeated ones and blanks: OpenVINO's CTCGreedyDecoderSeqLen.
 ///
@@ -78,6 +78,8 @@ impl EvalOp for CtcGreedyDecoder {
             bail!("CTCGreedyDecoder: the data has shape {:?}, but must have rank 3", data.shape())
         };
         ensure!(classes > 0, "CTCGreedyDecoder: there are no classes");
+        // Without steps there may be any number of sequences.
+        check_volume("CTCGreedyDecoder", &[batch])?;
         let lengths = lengths_of(&lengths, batch, steps)?;
         let data = floats(&data)?;
         let mut decoded = vec![-1; batch * steps];
@@ -106,6 +108,16 @@ impl TypedOp for CtcGreedyDecoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_sequences_than_there_is_memory_for() {
+        let many = 1 << 40;
+        let op = CtcGreedyDecoder { merge_repeated: true, blank: None };
+        let data = Tensor::zero::<f32>(&[many, 0, 3]).unwrap().into_tvalue();
+        let mask = Tensor::zero::<f32>(&[many, 0]).unwrap().into_tvalue();
+        let error = op.eval(&EvalContext::out_of_plan(), tvec!(data, mask)).unwrap_err();
+        assert!(error.to_string().contains("CTCGreedyDecoder: an output of shape"), "{error}");
+    }
 
     #[test]
     fn lengths_and_masks() {

@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use super::check_volume;
+
 /// Gives its input, whose shape is checked when the model runs: its dimensions must be those of another tensor,
 /// which are only known then.
 ///
@@ -58,6 +60,7 @@ impl EvalOp for EqualShape {
         if *shape == *input.shape() {
             return Ok(tvec!(input));
         }
+        check_volume("EqualShape", &shape)?;
         Ok(tvec!(input.broadcast_to_shape(&shape)?.into_tvalue()))
     }
 }

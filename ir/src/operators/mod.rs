@@ -15,6 +15,7 @@ pub(crate) mod fake_quantize;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
 pub(crate) mod inverse;
+pub(crate) mod least_sizes;
 pub(crate) mod opaque;
 pub(crate) mod overlap_add;
 pub(crate) mod random_uniform;
@@ -63,11 +64,34 @@ fn floats(tensor: &Tensor) -> TractResult<Vec<f32>> {
     Ok(tensor.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
 }
 
+/// The one element of a tensor, in another type. tract's own method reads beyond a tensor without elements.
+pub(crate) fn one_element<T: Datum + Copy>(tensor: &Tensor) -> TractResult<T> {
+    ensure!(tensor.len() == 1, "shape {:?} must be that of one element", tensor.shape());
+    tensor.cast_to_scalar()
+}
+
 /// The most elements of an output. Sizes may be computed from what is in a file.
 const MOST_ELEMENTS: usize = 1 << 32;
 
+/// The number of elements of an output that is large enough to ask for its memory first.
+const LARGE: usize = 1 << 22;
+
 /// The number of elements of an operator's output, which is checked before there is memory for them.
+///
+/// If there is no memory for a large one, that is an error here. Where tensors are made it is a panic, or the
+/// end of the process.
 pub(crate) fn check_volume(operator: &str, shape: &[usize]) -> TractResult<usize> {
+    let volume = checked_volume(operator, shape)?;
+    if volume > LARGE {
+        Vec::<f32>::new().try_reserve_exact(volume).with_context(|| {
+            format!("{operator}: there is no memory for an output of shape {shape:?}")
+        })?;
+    }
+    Ok(volume)
+}
+
+/// The number of elements of an operator's output, if it is not too large.
+pub(crate) fn checked_volume(operator: &str, shape: &[usize]) -> TractResult<usize> {
     let volume = if shape.contains(&0) { Some(0) } else { volume(shape) };
     volume.filter(|volume| *volume <= MOST_ELEMENTS).with_context(|| {
         format!("{operator}: an output of shape {shape:?} has more than {MOST_ELEMENTS} elements")
@@ -127,10 +151,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_element_and_none() {
+        assert_eq!(one_element::<i64>(&tensor2(&[[7u8]])).unwrap(), 7);
+        one_element::<i64>(&Tensor::zero::<i64>(&[0]).unwrap()).unwrap_err();
+        one_element::<i64>(&tensor1(&[1, 2])).unwrap_err();
+    }
+
+    #[test]
     fn outputs_have_a_limit() {
-        assert_eq!(check_volume("Take", &[1 << 16, 1 << 16]).unwrap(), 1 << 32);
-        assert_eq!(check_volume("Take", &[usize::MAX, usize::MAX, 0]).unwrap(), 0);
-        check_volume("Take", &[1 << 16, 1 << 16, 2]).unwrap_err();
-        check_volume("Take", &[1 << 32, 1 << 32]).unwrap_err();
+        assert_eq!(checked_volume("Take", &[1 << 16, 1 << 16]).unwrap(), 1 << 32);
+        assert_eq!(checked_volume("Take", &[usize::MAX, usize::MAX, 0]).unwrap(), 0);
+        checked_volume("Take", &[1 << 16, 1 << 16, 2]).unwrap_err();
+        checked_volume("Take", &[1 << 32, 1 << 32]).unwrap_err();
     }
 }

@@ -3,7 +3,7 @@ use std::hash::{BuildHasher, RandomState};
 use tract_core::internal::*;
 use tract_core::num_traits::Float;
 
-use super::{check_volume, set_symbols, substituted};
+use super::{check_volume, one_element, set_symbols, substituted};
 
 /// OpenVINO's RandomUniform: the numbers of Philox4x32-10, in `[low, high)`.
 ///
@@ -141,7 +141,7 @@ fn spread<T: Datum + Float>(
     low: &Tensor,
     high: &Tensor,
 ) -> TractResult<Tensor> {
-    let (low, high) = (low.cast_to_scalar::<T>()?, high.cast_to_scalar::<T>()?);
+    let (low, high) = (one_element::<T>(low)?, one_element::<T>(high)?);
     let numbers: Vec<T> = fractions.map(|fraction| fraction * (high - low) + low).collect();
     Ok(tensor1(&numbers))
 }
@@ -153,7 +153,7 @@ fn modulo<T: Datum + Copy + Into<i64> + TryFrom<i128>>(
     high: &Tensor,
 ) -> TractResult<Tensor> {
     let bound =
-        |bound: &Tensor| -> TractResult<i128> { Ok(bound.cast_to_scalar::<T>()?.into().into()) };
+        |bound: &Tensor| -> TractResult<i128> { Ok(one_element::<T>(bound)?.into().into()) };
     let (low, high) = (bound(low)?, bound(high)?);
     ensure!(low < high, "RandomUniform: there is no integer in [{low}, {high})");
     let number = |word: u64| T::try_from(i128::from(word) % (high - low) + low);

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::set_symbols;
+use super::{integers, set_symbols};
 
 /// Range-1 and Range-4: numbers in steps, whose ends may only be known when the model runs.
 ///
@@ -25,6 +25,19 @@ impl Range {
         Range { dt, len }
     }
 
+    /// The number of elements of a range of this type. `ends` are start, stop and step.
+    pub fn count<T: std::ops::Deref<Target = Tensor>>(
+        dt: DatumType,
+        ends: &[T],
+    ) -> TractResult<usize> {
+        if dt.is_float() {
+            let [start, stop, step] = numbers::<f64, T>(ends)?;
+            return len(stop - start, step);
+        }
+        let [start, stop, step] = numbers::<i64, T>(ends)?;
+        len((i128::from(stop) - i128::from(start)) as f64, step as f64)
+    }
+
     /// The type of its elements.
     #[cfg(feature = "nnef")]
     pub fn dt(&self) -> DatumType {
@@ -36,6 +49,22 @@ impl Range {
     pub fn len(&self) -> &TDim {
         &self.len
     }
+}
+
+/// Start, stop and step.
+fn numbers<N: Datum + Copy, T: std::ops::Deref<Target = Tensor>>(
+    ends: &[T],
+) -> TractResult<[N; 3]> {
+    let [start, stop, step] = ends else { bail!("Range: got {} inputs, expected 3", ends.len()) };
+    let number = |end: &T| -> TractResult<N> {
+        ensure!(
+            end.len() == 1,
+            "Range: an input has shape {:?}, but must be one number",
+            end.shape()
+        );
+        end.cast_to_scalar()
+    };
+    Ok([number(start)?, number(stop)?, number(step)?])
 }
 
 fn len(distance: f64, step: f64) -> TractResult<usize> {
@@ -61,29 +90,20 @@ impl EvalOp for Range {
     op_out_of_plan!();
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        let number = |tensor: &TValue| -> TractResult<Tensor> {
+        let number = |tensor: &TValue| -> TractResult<TValue> {
             if tensor.datum_type().is_tdim() {
-                let dim = tensor.try_as_plain_ram()?.as_slice::<TDim>()?[0].eval(ctx.symbols);
-                return Ok(tensor0(dim.to_i64()?));
+                return Ok(tensor1(&integers(tensor, ctx.symbols)?).into_tvalue());
             }
-            Ok(tensor.clone().into_tensor())
+            Ok(tensor.clone())
         };
-        let inputs = inputs.iter().map(number).collect::<TractResult<TVec<Tensor>>>()?;
+        let inputs = inputs.iter().map(number).collect::<TractResult<TVec<TValue>>>()?;
+        let len = Range::count(self.dt, &inputs)?;
         let output = if self.dt.is_float() {
-            let mut floats = tvec!();
-            for input in &inputs {
-                floats.push(input.cast_to::<f64>()?.try_as_plain_ram()?.as_slice::<f64>()?[0]);
-            }
-            let (start, stop, step) = (floats[0], floats[1], floats[2]);
-            let numbers = (0..len(stop - start, step)?).map(|i| start + i as f64 * step);
+            let [start, _, step] = numbers::<f64, TValue>(&inputs)?;
+            let numbers = (0..len).map(|i| start + i as f64 * step);
             tensor1(&numbers.collect::<Vec<f64>>())
         } else {
-            let mut integers = tvec!();
-            for input in &inputs {
-                integers.push(input.cast_to::<i64>()?.try_as_plain_ram()?.as_slice::<i64>()?[0]);
-            }
-            let (start, stop, step) = (integers[0], integers[1], integers[2]);
-            let len = len((i128::from(stop) - i128::from(start)) as f64, step as f64)?;
+            let [start, _, step] = numbers::<i64, TValue>(&inputs)?;
             // The last is before stop, so that nothing overflows.
             let numbers = (0..len as i64).map(|i| start.wrapping_add(i.wrapping_mul(step)));
             tensor1(&numbers.collect::<Vec<i64>>())

@@ -5,6 +5,9 @@ use tract_core::internal::*;
 use super::number::Number;
 use super::{check_volume, dispatch_number, integers, set_symbols};
 
+/// The most segments that a file may state, or the number of the last one.
+pub(crate) const MOST_SEGMENTS: i64 = 1 << 28;
+
 /// How the rows of a segment become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reduction {
@@ -48,17 +51,23 @@ pub(crate) struct Segments {
 impl Segments {
     /// Checks offsets, or the ids of rows.
     fn check(&self, numbers: &[i64], rows: usize, count: usize) -> TractResult<()> {
-        let (expected, most) = match self.bounds {
-            Bounds::Offsets => (count, rows as i64),
-            Bounds::Ids => (rows, i64::MAX),
+        let (name, expected, most) = match self.bounds {
+            Bounds::Offsets => ("offsets", count, rows as i64),
+            Bounds::Ids => ("segment_ids", rows, i64::MAX),
         };
-        let in_range = numbers.iter().all(|number| (0..=most).contains(number));
         ensure!(
-            numbers.is_sorted() && in_range && numbers.len() == expected,
-            "Segments: the {:?} of {rows} rows are {numbers:?}, but must be {expected} numbers in [0, {most}], in \
-             ascending order",
-            self.bounds
+            numbers.len() == expected,
+            "Segments: there are {} {name}, but must be {expected}",
+            numbers.len()
         );
+        let mut least = 0;
+        for (position, number) in numbers.iter().enumerate() {
+            ensure!(
+                (least..=most).contains(number),
+                "Segments: {name}[{position}] is {number}, but must be in [{least}, {most}], in ascending order"
+            );
+            least = *number;
+        }
         Ok(())
     }
 
@@ -103,8 +112,11 @@ impl EvalOp for Segments {
             true => numbers.last().map_or(0, |last| last.saturating_add(1)),
             false => self.count.eval_to_i64(ctx.symbols)?,
         };
-        let count = usize::try_from(count)
-            .with_context(|| format!("Segments: there would be {count} segments"))?;
+        ensure!(
+            (0..=MOST_SEGMENTS).contains(&count),
+            "Segments: there would be {count} segments, but must be [0, {MOST_SEGMENTS}]"
+        );
+        let count = usize::try_from(count)?;
         let mut shape: TVec<usize> = rows.shape().into();
         ensure!(!shape.is_empty(), "Segments: the rows have rank 0");
         shape[0] = count;
@@ -210,16 +222,32 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_the_last_segment_has_a_limit() {
+        let op = Segments {
+            reduction: Reduction::Max,
+            bounds: Bounds::Ids,
+            empty: Empty::Zero,
+            count: 0.to_dim(),
+            count_is_last: true,
+        };
+        for last in [MOST_SEGMENTS, i64::MAX] {
+            let inputs = tvec!(tensor1(&[1u8]).into_tvalue(), tensor1(&[last]).into_tvalue());
+            op.eval(&EvalContext::out_of_plan(), inputs).unwrap_err();
+        }
+    }
+
+    #[test]
     fn bounds_that_are_wrong() {
-        for (bounds, numbers) in [
-            (Bounds::Offsets, &[0, 2, 1][..]),
-            (Bounds::Offsets, &[-1, 2]),
-            (Bounds::Offsets, &[0, 4]),
-            (Bounds::Ids, &[0, 2]),
-            (Bounds::Ids, &[1, 0, 2]),
-            (Bounds::Ids, &[-1, 0, 2]),
+        for (bounds, numbers, expected) in [
+            (Bounds::Offsets, &[0, 2, 1][..], "offsets[2] is 1, but must be in [2, 3]"),
+            (Bounds::Offsets, &[-1, 2], "offsets[0] is -1, but must be in [0, 3]"),
+            (Bounds::Offsets, &[0, 4], "offsets[1] is 4, but must be in [0, 3]"),
+            (Bounds::Ids, &[0, 2], "there are 2 segment_ids, but must be 3"),
+            (Bounds::Ids, &[1, 0, 2], "segment_ids[1] is 0, but must be in [1, "),
+            (Bounds::Ids, &[-1, 0, 2], "segment_ids[0] is -1"),
         ] {
-            run(bounds, numbers, numbers.len()).unwrap_err();
+            let error = run(bounds, numbers, numbers.len()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_core::internal::*;
 
-use super::{set_symbols, substituted};
+use super::{check_volume, set_symbols, substituted};
 
 /// A variable, with its value in each of the states that run.
 pub(crate) struct Variable {
@@ -148,7 +148,9 @@ impl OpState for ReadState {
                 // Dimensions that are not known are 0 at first.
                 let dims =
                     op.shape.iter().map(|dim| dim.eval(ctx.symbols).to_usize().unwrap_or_default());
-                Tensor::zero_dt(op.datum_type, &dims.collect::<TVec<_>>())?.into_tvalue()
+                let shape: TVec<usize> = dims.collect();
+                check_volume("ReadValue", &shape)?;
+                Tensor::zero_dt(op.datum_type, &shape)?.into_tvalue()
             }
         };
         let needed: Vec<TDim> = op.shape.iter().map(|dim| dim.eval(ctx.symbols)).collect();

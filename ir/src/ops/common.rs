@@ -4,6 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::array::Range;
 use tract_core::ops::change_axes::AxisOp;
 
+use crate::operators::least_sizes::LeastSizes;
 use crate::translate::LayerContext;
 
 /// From this number on, the bound of a slice means the end of an axis whose size is not known: files have 1e9
@@ -179,6 +180,22 @@ impl LayerContext<'_, '_> {
         match self.type_of(outlet)? {
             DatumType::F64 => Ok(outlet),
             _ => self.cast(suffix, outlet, DatumType::F32),
+        }
+    }
+
+    /// The data, some axes of which must have a number of elements at least. Those of known sizes are checked
+    /// already; the others are checked when the model runs.
+    pub(super) fn with_least_sizes(
+        &mut self,
+        data: OutletId,
+        least: impl IntoIterator<Item = (usize, usize)>,
+    ) -> TractResult<OutletId> {
+        let shape = self.shape_of(data)?;
+        let is_open = |(axis, _): &(usize, usize)| shape[*axis].as_i64().is_none();
+        let least: TVec<(usize, usize)> = least.into_iter().filter(is_open).collect();
+        match least.is_empty() {
+            true => Ok(data),
+            false => self.wire("least_sizes", LeastSizes { least }, &[data]),
         }
     }
 

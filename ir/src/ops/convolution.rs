@@ -95,8 +95,8 @@ impl Window {
         Ok(i64::try_from(extent.context("a kernel is too large")?)?)
     }
 
-    /// Checks that the kernel fits into the padded data, as far as sizes are known. For others tract computes
-    /// what fits when the model runs.
+    /// Checks that the kernel fits into the padded data, as far as sizes are known. Others are checked when the
+    /// model runs.
     pub fn check_fits(&self, sizes: &[TDim], begin: &[i64], end: &[i64]) -> TractResult<()> {
         for (axis, size) in sizes.iter().enumerate() {
             let Ok(size) = size.to_i64() else { continue };
@@ -109,6 +109,25 @@ impl Window {
             );
         }
         Ok(())
+    }
+
+    /// The least size of an axis into which the kernel fits. With the pads of `same_upper` and `same_lower` it
+    /// always does.
+    fn least_size(&self, axis: usize) -> TractResult<usize> {
+        let (begin, end) = (self.pads_begin[axis], self.pads_end[axis]);
+        let least = match self.auto_pad {
+            AutoPad::SameUpper | AutoPad::SameLower => 1,
+            AutoPad::Explicit | AutoPad::Valid => self.extent(axis)? - begin - end,
+        };
+        // Negative pads must leave something.
+        let cropped = -(begin.min(0) + end.min(0));
+        Ok(usize::try_from(least.max(cropped + 1))?)
+    }
+
+    /// The data, whose open sizes are checked when the model runs: the kernel must fit.
+    pub fn checked(&self, ctx: &mut LayerContext, data: OutletId) -> TractResult<OutletId> {
+        let least = (0..self.kernel.len()).map(|axis| Ok((2 + axis, self.least_size(axis)?)));
+        ctx.with_least_sizes(data, least.collect::<TractResult<Vec<_>>>()?)
     }
 
     /// tract's description.
@@ -270,6 +289,7 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
     ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
     check_elements(&shape[2..])?;
     let data = ctx.input(0)?;
+    let data = window.checked(ctx, data)?;
     let mut data = ctx.single_float("single", data)?;
     for (axis, size) in shape.iter().enumerate().skip(2) {
         let (begin, end) = (window.pads_begin[axis - 2].min(0), window.pads_end[axis - 2].min(0));
@@ -323,16 +343,22 @@ fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outl
     ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
     check_elements(&shape[2..])?;
     let Crops { begin, end } = Crops::new(ctx, &window, &shape[2..])?;
+    let mut least = vec![];
     for axis in 0..begin.len() {
         let full = full_size(&window, axis, &shape[2 + axis])?;
+        let cropped = begin[axis] + end[axis];
         ensure!(
-            (full - begin[axis] - end[axis]).as_i64().is_none_or(|size| size > 0),
+            (full - cropped).as_i64().is_none_or(|size| size > 0),
             "the pads take away all elements of spatial axis {axis} of the output"
         );
+        // The first element gives as many as the kernel has, each further one as many as a stride.
+        let missing = usize::try_from(cropped + 1 - window.extent(axis)?).unwrap_or(0);
+        least.push((2 + axis, 1 + missing.div_ceil(window.strides[axis])));
     }
     filters.outlet = ctx.wire("output_first", AxisOp::Move(1, 2), &[filters.outlet])?;
     let weights = filters.merged(ctx)?;
     let data = ctx.input(0)?;
+    let data = ctx.with_least_sizes(data, least)?;
     let data = ctx.single("single", data)?;
     // A negative crop adds elements. At the end the kernel reaches into them; at the beginning they are
     // zeros.
@@ -378,7 +404,7 @@ impl Crops {
         if ctx.input_count() < 3 {
             return Ok(Crops { begin, end });
         }
-        let wanted = ctx.dims(2, "output_shape")?;
+        let wanted = ctx.sizes(2, "output_shape")?;
         ensure!(
             wanted.len() == rank,
             "output_shape has {} elements, but there are {rank} spatial axes",

@@ -150,10 +150,12 @@ fn operands(ctx: &mut LayerContext) -> TractResult<[OutletId; 2]> {
     Ok([unannotated(ctx, aligned[0])?, unannotated(ctx, aligned[1])?])
 }
 
-/// Hides from tract that floats come from a range or from sizes: it would round them (see [`Opaque`]).
+/// Hides from tract that floats come from a range or from sizes: it would round them (see [`Opaque`]). And that
+/// a tensor without elements is a constant: it would read the first one.
 pub(super) fn unannotated(ctx: &mut LayerContext, outlet: OutletId) -> TractResult<OutletId> {
     let fact = ctx.model.outlet_fact(outlet)?;
-    if fact.datum_type.is_float() && fact.uniform_tdim.is_some() {
+    let is_rounded = fact.datum_type.is_float() && fact.uniform_tdim.is_some();
+    if is_rounded || fact.konst.as_ref().is_some_and(|konst| konst.len() == 0) {
         return ctx.wire("opaque", Opaque, &[outlet]);
     }
     Ok(outlet)

@@ -7,7 +7,7 @@ use tract_openvino::GatherRevision;
 
 use super::indexing::gather;
 use super::reduce;
-use crate::operators::segments::{Bounds, Empty, Reduction, Segments};
+use crate::operators::segments::{Bounds, Empty, MOST_SEGMENTS, Reduction, Segments};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -61,7 +61,6 @@ fn bags(
     default_index: usize,
     mut op: Segments,
 ) -> TractResult<TVec<OutletId>> {
-    ctx.shape_of_rank(1, "indices", 1)?;
     let mut inputs = tvec![rows, ctx.number_input(2)?];
     if ctx.input_count() > default_index && ctx.integer(default_index, "default_index")? != -1 {
         let index = ctx.input(default_index)?;
@@ -83,6 +82,7 @@ fn embedding_bag_offsets(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     ctx.expect_integers(2, "offsets")?;
     let reduction = reduction(ctx, ctx.input_count() == 5)?;
     let count = ctx.shape_of_rank(2, "offsets", 1)?[0].clone();
+    ctx.shape_of_rank(1, "indices", 1)?;
     let (bounds, empty) = (Bounds::Offsets, Empty::Zero);
     let rows = rows(ctx, 4)?;
     bags(ctx, rows, 3, Segments { reduction, bounds, empty, count, count_is_last: false })
@@ -106,6 +106,7 @@ fn embedding_bag_packed(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// **EmbeddingSegmentsSum-3**: as EmbeddingBagOffsetsSum-3, but each index has the number of its bag.
 fn embedding_segments_sum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=6)?;
+    ctx.shape_of_rank(1, "indices", 1)?;
     let op = segments(ctx, 1, 2, Some(3))?;
     let rows = rows(ctx, 5)?;
     bags(ctx, rows, 4, op)
@@ -124,9 +125,6 @@ fn segment_max(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let inputs = [ctx.number_input(0)?, ctx.number_input(1)?];
     ctx.finish(Segments { reduction: Reduction::Max, empty, ..op }, &inputs)
 }
-
-/// The most segments that a file may state.
-const MOST_SEGMENTS: i64 = 1 << 28;
 
 /// The operator for rows that have the numbers of their segments in an input. How many segments there are is in
 /// another one, or follows from the last number.

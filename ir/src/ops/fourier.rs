@@ -180,9 +180,21 @@ fn transformed(
 ) -> TractResult<OutletId> {
     for (number, Signal { axis, .. }) in signals.iter().enumerate() {
         let name = if number + 1 == signals.len() { suffix } else { "transformed" };
-        data = ctx.wire(name, Fft { axis: *axis, inverse }, &[data])?;
+        data = fft(ctx, name, data, *axis, inverse)?;
     }
     Ok(data)
+}
+
+/// A transform along an axis. tract's operator panics if that has no elements.
+fn fft(
+    ctx: &mut LayerContext,
+    suffix: &str,
+    data: OutletId,
+    axis: usize,
+    inverse: bool,
+) -> TractResult<OutletId> {
+    let data = ctx.with_least_sizes(data, [(axis, 1)])?;
+    ctx.wire(suffix, Fft { axis, inverse }, &[data])
 }
 
 /// Transforms real numbers along an axis that has the signal's size. Gives the first half.
@@ -193,7 +205,7 @@ pub(super) fn real_transformed(
     signal: &Signal,
 ) -> TractResult<OutletId> {
     let data = complex(ctx, "complex", real)?;
-    let data = ctx.wire("transformed", Fft { axis: signal.axis, inverse: false }, &[data])?;
+    let data = fft(ctx, "transformed", data, signal.axis, false)?;
     with_size(ctx, suffix, data, signal.axis, &half(&signal.size))
 }
 
@@ -232,7 +244,7 @@ pub(super) fn real_inverse(
     let times = ctx.add_const("times", times)?;
     let data = ctx.wire("both_halves", mul(), &[data, times])?;
     let data = with_size(ctx, "whole", data, *axis, &size.to_dim())?;
-    let data = ctx.wire("transformed", Fft { axis: *axis, inverse: true }, &[data])?;
+    let data = fft(ctx, "transformed", data, *axis, true)?;
     let mut real = Chain::default();
     real.contiguous(rank - 1, &2.to_dim(), 0.to_dim(), 1.to_dim());
     real.axis_op(AxisOp::Rm(rank - 1));

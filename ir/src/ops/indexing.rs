@@ -53,7 +53,9 @@ fn equal_batches(ctx: &mut LayerContext, batch_dims: usize) -> TractResult<()> {
 fn gather_layer(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let operation = operation(ctx, GatherRevision::for_opset(ctx.since().into())?)?;
-    let axis = ctx.constant_opt(2)?.and_then(|axis| axis.cast_to_scalar::<i64>().ok());
+    // tract would read the first element of a tensor that has none.
+    let axis = ctx.constant_opt(2)?.filter(|axis| axis.len() == 1);
+    let axis = axis.and_then(|axis| axis.cast_to_scalar::<i64>().ok());
     let rows = axis == Some(0) && ctx.attribute_or("batch_dims", 0i64)? == 0;
     let table = if rows { ctx.table(0)? } else { None };
     let inputs = match table.filter(|table| table.offsets.is_none()) {

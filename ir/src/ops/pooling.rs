@@ -63,6 +63,7 @@ impl Pool {
         }
         let rounding = ctx.attribute_among("rounding_type", &words, Some(Rounding::Floor))?;
         let data = ctx.input(0)?;
+        let data = window.checked(ctx, data)?;
         if let Ok(channels) = shape[1].to_usize() {
             return Ok(Pool { window, rounding, data, channels, merged: None });
         }

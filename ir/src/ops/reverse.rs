@@ -88,7 +88,7 @@ fn roll(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             Some(size) => shift.checked_rem(size).unwrap_or(0),
             None => shift,
         };
-        let sum = by_axis[axis].checked_add(shift).filter(|shift| shift.abs() <= FAR);
+        let sum = by_axis[axis].checked_add(shift).filter(|shift| (-FAR..=FAR).contains(shift));
         by_axis[axis] = sum
             .with_context(|| format!("shift is {shifts:?}, but sums must be in [-{FAR}, {FAR}]"))?;
     }

@@ -310,6 +310,14 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     for (input, name) in ["start", "stop", "step"].into_iter().enumerate() {
         ctx.expect_one_element(input, name)?;
     }
+    let ends = (0..3).map(|input| ctx.constant_opt(input));
+    let ends = ends.collect::<TractResult<Option<Vec<_>>>>()?;
+    let ends = ends.filter(|ends| ends.iter().all(|end| !end.datum_type().is_tdim()));
+    if let Some(ends) = ends {
+        let len = Range::count(dt, &ends)?.to_dim();
+        let inputs = ctx.all_inputs()?;
+        return ctx.finish(Range::new(dt, len), &inputs);
+    }
     let numbers = [whole_number(ctx, 0)?, whole_number(ctx, 1)?, whole_number(ctx, 2)?];
     let inputs = ctx.all_inputs()?;
     if let [Some(start), Some(stop), Some(step)] = &numbers

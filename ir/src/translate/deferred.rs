@@ -1,6 +1,6 @@
 //! Layers that must know values that are only known when the model runs: they are translated then.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -89,15 +89,15 @@ impl Untranslated {
     fn translate(&self, inputs: &[TValue], known: &BTreeSet<usize>) -> TractResult<TypedModel> {
         let mut model = TypedModel::default();
         let mut dimensions = Dimensions::new(model.symbols.clone(), &Graph::default(), &[], &[])?;
-        let mut translation = Translation {
-            ir: &self.ir,
-            weights: &self.weights,
-            dimensions: &mut dimensions,
-            computations: &mut Computations::default(),
-            variables: &mut Variables::default(),
-            variable_owners: HashMap::new(),
-            bodies: 0,
-        };
+        let (mut computations, mut variables) = (Computations::default(), Variables::default());
+        let mut translation = Translation::new(
+            &self.ir,
+            &self.weights,
+            &mut dimensions,
+            &mut computations,
+            &mut variables,
+        );
+        translation.at_run_time = true;
         let names: Vec<String> = (0..inputs.len()).map(|input| format!("input {input}")).collect();
         let mut values = vec![];
         for (number, input) in inputs.iter().enumerate() {
@@ -255,6 +255,22 @@ mod tests {
         assert!(error.contains("in layer 2 \"transpose\" (Transpose, opset1): "), "{error}");
         let error = run([0, 1]).unwrap_err();
         assert!(error.contains("of type F32 and shape [2, 3], but the file says"), "{error}");
+    }
+
+    /// Of constants, a loaded model may not have such an output.
+    #[test]
+    fn outputs_are_as_large_as_those_of_other_layers() {
+        let net = NET
+            .replacen(r#"type="Parameter""#, r#"type="Const""#, 1)
+            .replace(r#"element_type="f32""#, r#"element_type="u8" offset="0" size="6""#)
+            .replace("FP32", "U8")
+            .replace(r#"type="Transpose""#, r#"type="Tile""#)
+            .replace("<dim>2</dim>", "<dim>-1</dim>");
+        let model = ir().model_for_bytes(net.as_bytes(), [7; 6]).unwrap().into_runnable().unwrap();
+        let tile = |repeats: [i64; 2]| model.run(tvec!(tensor1(&repeats).into_tvalue()));
+        assert_eq!(tile([1 << 22, 1]).unwrap()[0].shape(), [1 << 23, 3]);
+        let error = format!("{:#}", tile([1 << 40, 1]).unwrap_err());
+        assert!(error.contains("Tile") && !error.contains("loaded"), "{error}");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 mod equations;
 mod symbols;
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use tract_core::internal::*;
@@ -27,8 +28,8 @@ pub(crate) struct Dimensions {
     initial: Vec<TVec<TDim>>,
     /// The dimension that each symbol stands for.
     open: Vec<OpenDimension>,
-    /// What symbols are equal to, in the order in which it was learnt.
-    learnt: Vec<Equality>,
+    /// What symbols are equal to. No dimension there has one of these symbols.
+    learnt: HashMap<Symbol, TDim>,
 }
 
 /// A symbol and the dimension that it stands for.
@@ -40,13 +41,6 @@ struct OpenDimension {
     description: String,
     /// The input and the axis, unless it is one of a variable.
     place: Option<(usize, usize)>,
-}
-
-/// What the symbol of an open dimension is equal to.
-#[derive(Debug, Clone)]
-struct Equality {
-    symbol: Symbol,
-    is: TDim,
 }
 
 /// The error that starts the translation anew: something was learnt.
@@ -82,7 +76,9 @@ impl Dimensions {
                 .with_context(|| format!("in the shape given for input {input:?}"))?;
             shapes[number] = Some(dims);
         }
-        let mut dimensions = Dimensions { scope, initial: vec![], open: vec![], learnt: vec![] };
+        let mut dimensions =
+            Dimensions { scope, initial: vec![], open: vec![], learnt: HashMap::new() };
+        let mut symbols = HashSet::new();
         for (number, (declared, given)) in declared.iter().zip(shapes).enumerate() {
             let names = graph.input_names(number);
             let name = names.first().map_or("", |name| name);
@@ -116,7 +112,7 @@ impl Dimensions {
                     }
                 };
                 if let TDim::Sym(symbol) = &dim
-                    && dimensions.open.iter().all(|open| open.symbol != *symbol)
+                    && symbols.insert(symbol.clone())
                 {
                     dimensions.open.push(OpenDimension {
                         symbol: symbol.clone(),
@@ -139,9 +135,25 @@ impl Dimensions {
 
     /// A dimension, with all that was learnt so far.
     pub fn known(&self, dim: &TDim) -> TractResult<TDim> {
-        self.learnt.iter().try_fold(dim.clone(), |dim, known| {
-            dim.substitute(&known.symbol, &known.is).map(|dim| dim.simplify())
-        })
+        let symbols = dim.symbols();
+        let mut known =
+            symbols.iter().filter_map(|symbol| Some((symbol, self.learnt.get(symbol)?)));
+        known.try_fold(dim.clone(), |dim, (symbol, is)| Ok(dim.substitute(symbol, is)?.simplify()))
+    }
+
+    /// How much was learnt so far.
+    pub fn count_learnt(&self) -> usize {
+        self.learnt.len()
+    }
+
+    fn learn(&mut self, symbol: &Symbol, is: TDim) -> TractResult<()> {
+        for known in self.learnt.values_mut() {
+            if known.symbols().contains(symbol) {
+                *known = known.substitute(symbol, &is)?.simplify();
+            }
+        }
+        self.learnt.insert(symbol.clone(), is);
+        Ok(())
     }
 
     /// Adds a symbol for a dimension of a variable that changes from run to run. What is learnt about it is
@@ -199,6 +211,7 @@ impl Dimensions {
     /// They are not equal, or only for some sizes of the inputs; then the error says what to give. Or
     /// [`Learnt`]: the translation must start anew.
     pub fn equal(&mut self, a: &TDim, b: &TDim, because: &dyn Fn() -> String) -> TractResult<TDim> {
+        let (a, b) = (&self.known(a)?, &self.known(b)?);
         if a == b {
             return Ok(a.clone());
         }
@@ -268,7 +281,8 @@ impl Dimensions {
                     format!(" ({})", of_other.join(", "))
                 }
             );
-            self.learnt.push(Equality { symbol: symbol.clone(), is });
+            let symbol = symbol.clone();
+            self.learn(&symbol, is)?;
             return Err(Learnt.into());
         }
         let inputs: Vec<&str> = self

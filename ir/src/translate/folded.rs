@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tract_core::internal::*;
 
 use super::Value;
+use super::budget::Budget;
 use super::layer::compressed::Compressed;
 use crate::document::{Graph, Layer};
 use crate::weights::Blob;
@@ -72,6 +73,8 @@ pub(crate) struct Computations {
     /// By the layer that decompresses them.
     compressed: HashMap<usize, Arc<Compressed>>,
     count: usize,
+    /// What constants take.
+    pub budget: Budget,
 }
 
 fn key(layer: &Layer) -> usize {
@@ -79,6 +82,20 @@ fn key(layer: &Layer) -> usize {
 }
 
 impl Computations {
+    pub fn new(budget: Budget) -> Computations {
+        Computations { budget, ..Computations::default() }
+    }
+
+    /// Nothing is computed.
+    pub fn anew(&self) -> Computations {
+        Computations::new(self.budget.anew())
+    }
+
+    /// The translation starts anew: constants are put into another model.
+    pub fn start(&mut self) {
+        self.budget = self.budget.anew();
+    }
+
     /// The results of a layer, if they were computed from the same inputs.
     pub fn find(&self, layer: &Layer, inputs: &[Value]) -> Option<Vec<Folded>> {
         let (known, results) = self.layers.get(&key(layer))?;

@@ -103,7 +103,9 @@ impl<'a, 't> LayerContext<'a, 't> {
         inputs: Vec<Value>,
     ) -> TractResult<Vec<Value>> {
         let prefix = format!("{}/", self.prefix);
-        self.translation.graph(model, &body.graph, &prefix, inputs)
+        let values = self.translation.graph(model, &body.graph, &prefix, inputs)?;
+        self.translation.budget().take_computed(model)?;
+        Ok(values)
     }
 
     // Inputs.

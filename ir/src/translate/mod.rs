@@ -1,6 +1,7 @@
 //! From a document to a model: layer by layer, in the order of the graph.
 
 mod attribute;
+mod budget;
 mod deferred;
 pub(crate) mod dimensions;
 mod folded;
@@ -29,7 +30,9 @@ use crate::ops::bias::move_biases;
 use crate::ops::pooling::drop_unused_indices;
 use crate::ops::state::{Variables, wire_assignments};
 use crate::reader::{Ir, IrProtoModel};
-use crate::weights::{Blob, Weights, datum_type};
+use crate::shortened::shortened;
+use crate::weights::{Blob, Weights, datum_type, widened};
+use budget::Budget;
 use dimensions::{Dimensions, Learnt};
 use folded::{Computations, Dropped, Folded, Values};
 use sources::constant;
@@ -40,32 +43,41 @@ pub(crate) fn translate(
     proto: &IrProtoModel,
     template: TypedModel,
 ) -> TractResult<TypedModel> {
+    translate_graph(ir, proto, template).map_err(shortened)
+}
+
+fn translate_graph(ir: &Ir, proto: &IrProtoModel, template: TypedModel) -> TractResult<TypedModel> {
     let graph = &proto.document.graph;
     refuse_unknown_operations(ir, graph)?;
     let parameter = |layer: &usize| parameter_shape(&graph.layers[*layer]);
     let declared = graph.parameters.iter().map(parameter).collect::<TractResult<Vec<_>>>()?;
     let mut dimensions = Dimensions::new(template.symbols.clone(), graph, &ir.shapes, &declared)?;
-    let mut computations = Computations::default();
+    let limit =
+        ir.constants_limit.unwrap_or_else(|| Budget::limit_for(proto.weights.len().unwrap_or(0)));
+    let mut computations = Computations::new(Budget::new(limit));
     let mut variables = Variables::default();
     let mut starts = 0;
     // The limit grows: variables add open dimensions on the way.
     while starts <= dimensions.most_starts() {
         starts += 1;
         variables.start();
-        let mut translation = Translation {
+        computations.start();
+        let known = dimensions.count_learnt();
+        let mut translation = Translation::new(
             ir,
-            weights: &proto.weights,
-            dimensions: &mut dimensions,
-            computations: &mut computations,
-            variables: &mut variables,
-            variable_owners: HashMap::new(),
-            bodies: 0,
-        };
+            &proto.weights,
+            &mut dimensions,
+            &mut computations,
+            &mut variables,
+        );
         let mut model = template.clone();
-        match translation.network(&mut model, graph) {
+        let result = translation.network(&mut model, graph);
+        match result {
+            // Whatever came of it: some shapes are not what they will be.
+            _ if dimensions.count_learnt() > known => (),
             Ok(()) => return Ok(model),
             Err(error) if error.is::<Learnt>() => (),
-            Err(error) if error.is::<Dropped>() => computations = Computations::default(),
+            Err(error) if error.is::<Dropped>() => computations = computations.anew(),
             Err(error) => return Err(error),
         }
     }
@@ -101,6 +113,20 @@ fn refuse_unknown_operations(ir: &Ir, graph: &Graph) -> TractResult<()> {
     Ok(())
 }
 
+/// The outputs of a layer. What is learnt of open dimensions does not end this translation, although it will start
+/// anew: the layers that follow may say more.
+fn translated(layer: &mut LayerContext) -> TractResult<Vec<Value>> {
+    loop {
+        let known = layer.translation().dimensions.count_learnt();
+        match layer.translate() {
+            Err(error)
+                if error.is::<Learnt>()
+                    && layer.translation().dimensions.count_learnt() > known => {}
+            result => return result,
+        }
+    }
+}
+
 /// What an output of a layer is, once the layer is translated.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
@@ -129,6 +155,32 @@ pub(crate) struct Translation<'a> {
     pub variable_owners: HashMap<String, usize>,
     /// How many bodies of control flow were translated.
     pub bodies: usize,
+    /// How often each name was taken already when a node was to have it.
+    names: HashMap<String, usize>,
+    /// Whether the model runs, and a layer of it is translated with the values that its inputs have.
+    pub at_run_time: bool,
+}
+
+impl<'a> Translation<'a> {
+    pub fn new(
+        ir: &'a Ir,
+        weights: &'a Weights,
+        dimensions: &'a mut Dimensions,
+        computations: &'a mut Computations,
+        variables: &'a mut Variables,
+    ) -> Translation<'a> {
+        Translation {
+            ir,
+            weights,
+            dimensions,
+            computations,
+            variables,
+            variable_owners: HashMap::new(),
+            bodies: 0,
+            names: HashMap::new(),
+            at_run_time: false,
+        }
+    }
 }
 
 impl Translation<'_> {
@@ -137,7 +189,7 @@ impl Translation<'_> {
         for (number, layer) in graph.parameters.iter().enumerate() {
             let layer = &graph.layers[*layer];
             let fact = parameter_type(layer)?.fact(self.dimensions.of_input(number)?);
-            let name = model.unique_name(layer.name.clone()).into_owned();
+            let name = self.unique_name(model, layer.name.clone());
             let outlet = model.add_source(name, fact)?;
             if let Some(name) = graph.input_names(number).first() {
                 model.set_outlet_label(outlet, name.clone())?;
@@ -153,7 +205,7 @@ impl Translation<'_> {
             // An outlet has one name: that of an input, or of another output, stays.
             if model.outlet_label(outlet).is_some() {
                 let fact = model.outlet_fact(outlet)?.without_value();
-                let node = model.unique_name(name.clone()).into_owned();
+                let node = self.unique_name(model, name.clone());
                 let node = model.add_node(node, Identity, tvec!(fact))?;
                 model.add_edge(outlet, InletId::new(node, 0))?;
                 outlet = node.into();
@@ -166,7 +218,8 @@ impl Translation<'_> {
         self.own(ids, std::ptr::from_ref(graph).addr())?;
         model.select_output_outlets(&outlets)?;
         drop_unused_indices(model)?;
-        move_biases(model)
+        move_biases(model)?;
+        self.budget().take_computed(model)
     }
 
     /// Translates a graph whose parameters have these values, into nodes whose names start with `prefix`,
@@ -203,7 +256,8 @@ impl Translation<'_> {
                     let names = layer.inputs.iter().map(|it| graph.layers[it.layer].name.clone());
                     let mut context =
                         LayerContext::new(self, model, layer, prefix, inputs, names.collect());
-                    let outputs = context.translate().with_context(|| format!("in {layer}"))?;
+                    let outputs =
+                        translated(&mut context).with_context(|| format!("in {layer}"))?;
                     // Constants that were put into the model need not be put there again.
                     let used = context.into_inputs();
                     for (source, value) in layer.inputs.iter().zip(used) {
@@ -227,6 +281,23 @@ impl Translation<'_> {
             .collect()
     }
 
+    /// A name for a node that a model does not have yet. All layers may have one name: tract would count from 1 for
+    /// each.
+    pub fn unique_name(&mut self, model: &TypedModel, name: String) -> String {
+        let is_taken = |name: &str| model.nodes().iter().any(|node| node.name == name);
+        if !is_taken(&name) {
+            return name;
+        }
+        let count = self.names.entry(name.clone()).or_default();
+        loop {
+            *count += 1;
+            let name = format!("{name}.{count}");
+            if !is_taken(&name) {
+                return name;
+            }
+        }
+    }
+
     /// Notes that variables are in a graph, and checks that they are in no other: each has its own state.
     pub fn own(&mut self, ids: impl IntoIterator<Item = String>, graph: usize) -> TractResult<()> {
         for id in ids {
@@ -239,8 +310,23 @@ impl Translation<'_> {
         Ok(())
     }
 
+    /// What constants take, and may take.
+    pub fn budget(&self) -> &Budget {
+        &self.computations.budget
+    }
+
     /// The tensor of a constant that is not in the model.
     pub fn tensor(&self, value: &Value) -> TractResult<Arc<Tensor>> {
+        match value {
+            Value::Weights(blob) => {
+                self.budget().take(widened(blob.element_type), &blob.shape)?;
+                if blob.element_type == ElementType::String {
+                    self.budget().take(DatumType::U8, &[usize::try_from(blob.size)?])?;
+                }
+            }
+            Value::Compressed(weights) => self.budget().take(DatumType::F32, &weights.shape)?,
+            _ => (),
+        }
         match value {
             Value::Outlet(outlet) => bail!("{outlet:?} is not a constant"),
             Value::Constant(tensor) => Ok(tensor.clone()),
@@ -262,7 +348,10 @@ impl Translation<'_> {
             Value::Folded(folded) if folded.half => {
                 folded.tensor()?.cast_to::<f16>()?.into_owned().into_arc_tensor()
             }
-            Value::Compressed(weights) => weights.wired(self.weights)?,
+            Value::Compressed(weights) => {
+                self.budget().take(DatumType::F32, &weights.shape)?;
+                weights.wired(self.weights)?
+            }
             value => self.tensor(value).with_context(|| format!("in constant {name:?}"))?,
         };
         model.add_const(name, tensor)

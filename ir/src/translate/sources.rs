@@ -15,9 +15,19 @@ pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
     Ok(shape)
 }
 
-/// Checks the product of the sizes that are known. An axis without elements does not make others harmless: they
+/// The most axes of a tensor: NumPy has as many. Some operations make a node for each.
+const MOST_AXES: usize = 64;
+
+/// Checks the number of axes of a tensor.
+pub(super) fn check_rank(rank: usize) -> TractResult<()> {
+    ensure!(rank <= MOST_AXES, "a tensor would have {rank} axes, but may have {MOST_AXES} at most");
+    Ok(())
+}
+
+/// Checks the number of axes, and the product of the sizes that are known. An axis without elements does not make others harmless: they
 /// are counted, too.
 fn check_sizes(shape: &PartialShape) -> TractResult<()> {
+    check_rank(shape.0.len())?;
     let sizes: Vec<usize> = shape.0.iter().filter_map(|dim| Some(dim.size()?.max(1))).collect();
     ensure!(
         volume(&sizes).is_some_and(|volume| volume <= MOST_ELEMENTS),

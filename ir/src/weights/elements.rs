@@ -16,40 +16,42 @@ pub(super) fn widen(
     let mut plain = tensor.try_as_plain_ram_mut()?;
     match widened(element_type) {
         DatumType::U8 => {
-            let value: fn(&[u8], usize) -> u8 = match element_type {
+            let values: &mut [u8] = plain.as_slice_mut()?;
+            match element_type {
                 // The first element is the highest bit.
-                U1 => |bytes, index| (bytes[index / 8] >> (7 - index % 8)) & 1,
-                U2 => |bytes, index| (bytes[index / 4] >> (2 * (index % 4))) & 3,
-                U3 => |bytes, index| split(bytes, index, 8, 2),
-                U6 => |bytes, index| split(bytes, index, 4, 4),
-                _ => nibble,
-            };
-            fill(plain.as_slice_mut()?, |index| value(bytes, index));
+                U1 => fill(values, |index| (bytes[index / 8] >> (7 - index % 8)) & 1),
+                U2 => fill(values, |index| (bytes[index / 4] >> (2 * (index % 4))) & 3),
+                U3 => fill(values, |index| split(bytes, index, 8, 2)),
+                U6 => fill(values, |index| split(bytes, index, 4, 4)),
+                _ => fill(values, |index| nibble(bytes, index)),
+            }
         }
         // Two's complement of 4 bits.
         DatumType::I8 => {
             fill(plain.as_slice_mut()?, |index| ((nibble(bytes, index) << 4) as i8) >> 4);
         }
         _ => {
-            let value: fn(&[u8], usize) -> f32 = match element_type {
-                BF16 => |bytes, index| {
+            let values: &mut [f32] = plain.as_slice_mut()?;
+            match element_type {
+                BF16 => fill(values, |index| {
                     let bits = u16::from_le_bytes([bytes[2 * index], bytes[2 * index + 1]]);
                     f32::from_bits(u32::from(bits) << 16)
-                },
-                NF4 => |bytes, index| NORMAL_FLOATS[usize::from(nibble(bytes, index))],
-                F4E2M1 => |bytes, index| small_float(nibble(bytes, index) << 4, 2, 1, 4),
-                F8E4M3 => |bytes, index| match bytes[index] & 0x7f {
+                }),
+                NF4 => fill(values, |index| NORMAL_FLOATS[usize::from(nibble(bytes, index))]),
+                F4E2M1 => fill(values, |index| small_float(nibble(bytes, index) << 4, 2, 1, 4)),
+                F8E4M3 => fill(values, |index| match bytes[index] & 0x7f {
                     0x7f => f32::NAN,
                     _ => small_float(bytes[index], 4, 3, 0),
-                },
-                F8E5M2 => |bytes, index| f16::from_bits(u16::from(bytes[index]) << 8).to_f32(),
-                _ => |bytes, index| match bytes[index] {
+                }),
+                F8E5M2 => {
+                    fill(values, |index| f16::from_bits(u16::from(bytes[index]) << 8).to_f32());
+                }
+                _ => fill(values, |index| match bytes[index] {
                     0xff => f32::NAN,
                     0 => f32::from_bits(1 << 22),
                     exponent => f32::from_bits(u32::from(exponent) << 23),
-                },
-            };
-            fill(plain.as_slice_mut()?, |index| value(bytes, index));
+                }),
+            }
         }
     }
     Ok(tensor)

@@ -48,7 +48,8 @@ impl Weights {
         open().with_context(|| format!("opening the weights {}", path.display()))
     }
 
-    fn len(&self) -> TractResult<u64> {
+    /// How many bytes there are.
+    pub(crate) fn len(&self) -> TractResult<u64> {
         match self {
             Weights::Absent(reason) => Err(absent(reason)),
             Weights::Bytes(bytes) => Ok(bytes.len() as u64),

@@ -83,9 +83,6 @@ const FOLDERS: &[(&str, &str)] = &[
     ("max_pool/values_and_indices", INDICES),
     ("max_pool/without_optional_attributes", INDICES),
     ("roll/open_dimensions", EMPTY_SLICE),
-    ("slice/empty", EMPTY_SLICE),
-    ("strided_slice/begin_is_end", EMPTY_SLICE),
-    ("variadic_split/zero_length", EMPTY_SLICE),
 ];
 
 const EMPTY_SLICE: &str = "Invalid slicing range";

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 
-use super::{Body, Stage, boolean, facts_with_symbols, op_with_bodies, run};
-use crate::operators::set_symbols;
+use super::{Body, Stage, facts_with_symbols, op_with_bodies, run};
+use crate::operators::{one_element, set_symbols};
 
 /// Runs one of two models. The first input says which.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl OpState for IfState {
         inputs: TVec<TValue>,
     ) -> TractResult<TVec<TValue>> {
         let op = op.downcast_ref::<If>().context("this is the state of an If")?;
-        let (state, mapping, name) = match boolean(&inputs[0])? {
+        let (state, mapping, name) = match one_element(&inputs[0]).context("in the condition")? {
             true => (&mut self.on_true, &op.then_inputs, "then"),
             false => (&mut self.on_false, &op.else_inputs, "else"),
         };

@@ -1,11 +1,9 @@
 use tract_core::internal::*;
 
 use super::collected::Collected;
-use super::{Body, Stage, boolean, facts_with_symbols, op_with_bodies, run};
-use crate::operators::set_symbols;
-
-/// The most iterations of a loop. A condition may stay true for ever.
-pub(crate) const MOST_ITERATIONS: usize = 1 << 24;
+use super::count::Count;
+use super::{Body, Stage, facts_with_symbols, op_with_bodies, run};
+use crate::operators::{one_element, set_symbols};
 
 /// Runs a model again and again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +13,9 @@ pub(crate) struct Loop {
     pub inputs: Vec<LoopInput>,
     /// What each output is.
     pub outputs: Vec<LoopOutput>,
-    /// The input that has the most iterations. A negative number is no limit; then there may be 2^24.
+    /// The most iterations, together with those of the loops within it.
+    pub most_iterations: usize,
+    /// The input that has the number of iterations. A negative number is no limit.
     pub trip_count: Option<usize>,
     /// The input that says whether there is an iteration at all.
     pub condition: Option<usize>,
@@ -62,7 +62,7 @@ impl Loop {
     fn limit(&self, inputs: &[TValue]) -> TractResult<Option<usize>> {
         let mut limit = None;
         if let Some(input) = self.trip_count {
-            let trip_count = inputs[input].cast_to_scalar::<i64>()?;
+            let trip_count = one_element::<i64>(&inputs[input])?;
             limit = usize::try_from(trip_count).ok();
         }
         for part in &self.inputs {
@@ -139,16 +139,15 @@ impl OpState for LoopState {
     ) -> TractResult<TVec<TValue>> {
         let op = op.downcast_ref::<Loop>().context("this is the state of a Loop")?;
         let limit = op.limit(&inputs)?;
-        let mut goes_on = op.condition.map_or(Ok(true), |input| boolean(&inputs[input]))?;
+        let is_true = |tensor: &Tensor| one_element(tensor).context("in the condition of a loop");
+        let mut goes_on = op.condition.map_or(Ok(true), |input| is_true(&inputs[input]))?;
+        let count = Count::new();
         let mut iteration = 0;
         let mut last: TVec<TValue> = tvec![];
         let mut all: Vec<Option<Collected>> =
             op.outputs.iter().map(LoopOutput::collected).collect();
         while goes_on && limit.is_none_or(|limit| iteration < limit) {
-            ensure!(
-                iteration < MOST_ITERATIONS,
-                "a loop does not end: it has had {MOST_ITERATIONS} iterations"
-            );
+            count.next(op.most_iterations)?;
             let mut now = tvec![];
             for input in &op.inputs {
                 now.push(match *input {
@@ -172,7 +171,7 @@ impl OpState for LoopState {
             }
             last = run(&mut self.0, ctx, now)
                 .with_context(|| format!("in iteration {iteration} of a loop"))?;
-            goes_on = op.goes_on.map_or(Ok(true), |output| boolean(&last[output]))?;
+            goes_on = op.goes_on.map_or(Ok(true), |output| is_true(&last[output]))?;
             for (collected, output) in all.iter_mut().zip(&op.outputs) {
                 if let (Some(collected), LoopOutput::All { output, .. }) = (collected, output) {
                     collected.push(last[*output].clone())?;

@@ -5,13 +5,14 @@
 
 mod collected;
 mod conditional;
+mod count;
 mod iteration;
 
 use tract_core::internal::*;
 
 use super::substituted;
 pub(crate) use conditional::If;
-pub(crate) use iteration::{Loop, LoopInput, LoopOutput, MOST_ITERATIONS};
+pub(crate) use iteration::{Loop, LoopInput, LoopOutput};
 
 /// A model within an operator, whose symbols are those of the model around it.
 #[derive(Debug, Clone)]
@@ -169,11 +170,6 @@ macro_rules! op_with_bodies {
     };
 }
 use op_with_bodies;
-
-fn boolean(tensor: &Tensor) -> TractResult<bool> {
-    ensure!(tensor.len() == 1, "a condition has shape {:?}, but must be one value", tensor.shape());
-    tensor.cast_to_scalar::<bool>()
-}
 
 #[cfg(test)]
 mod tests {

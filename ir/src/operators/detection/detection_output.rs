@@ -3,7 +3,7 @@ mod sizes;
 use tract_core::internal::*;
 
 use super::boxes::{Corners, Extent, descending, suppress};
-use super::{check_volume, floats, in_type_of, set_symbols};
+use super::{check_boxes, floats, in_type_of, set_symbols};
 use sizes::Sizes;
 
 /// DetectionOutput-1 and -8: the boxes of an SSD, from its predictions and prior boxes.
@@ -225,12 +225,14 @@ impl EvalOp for DetectionOutput {
         let sizes = Sizes::new(self, &inputs)?;
         let Sizes { images, priors: count, classes, location_classes } = sizes;
         let rows = usize::try_from(self.rows.eval_to_i64(ctx.symbols)?)?;
-        check_volume("DetectionOutput", &[rows, 7])?;
+        check_boxes("DetectionOutput", &[rows])?;
         let data = inputs.iter().map(|input| floats(input)).collect::<TractResult<Vec<_>>>()?;
         let part = |input: usize, image: usize, size: usize| &data[input][image * size..][..size];
         let logits = count * location_classes * 4;
         let of_image = inputs[2].shape()[1..].iter().product();
         let mut output = Vec::with_capacity(rows * 7);
+        // Without rows there may be any number of images.
+        let images = if rows > 0 { images } else { 0 };
         for number in 0..images {
             let of = if inputs[2].shape()[0] == 1 { 0 } else { number };
             let priors = self.priors(part(2, of, of_image), count);

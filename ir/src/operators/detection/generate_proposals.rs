@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 
 use super::boxes::{Corners, Extent, corners, descending, suppress};
-use super::{check_volume, floats, set_symbols};
+use super::{check_boxes, floats, set_symbols};
 
 /// GenerateProposals-9 and ExperimentalDetectronGenerateProposalsSingleImage-6: the regions of a feature map in
 /// which there may be something.
@@ -147,7 +147,7 @@ impl EvalOp for GenerateProposals {
         let anchors: Vec<Corners> = corners(&anchors).collect();
         let count = anchors.len();
         if self.is_padded() {
-            check_volume("GenerateProposals", &[images, self.post_nms_count, 4])?;
+            check_boxes("GenerateProposals", &[images, self.post_nms_count])?;
         }
         let (mut regions, mut found, mut counts) = (vec![], vec![], vec![]);
         for image in 0..images {

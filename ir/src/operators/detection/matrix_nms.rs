@@ -3,7 +3,7 @@ use tract_core::internal::*;
 use super::boxes::{Corners, Extent, corners};
 use super::floats;
 use super::non_max_suppression::check_shapes;
-use super::selection::{Order, Selected, candidates, facts, keep};
+use super::selection::{Order, Selected, candidates, facts, keep, nothing};
 
 /// MatrixNms-8: the score of a box becomes less for each box of a greater score that it overlaps.
 ///
@@ -90,8 +90,9 @@ impl EvalOp for MatrixNms {
         let (boxes, scores) = args_2!(inputs);
         check_shapes("MatrixNms", boxes.shape(), scores.shape(), 4)?;
         let [images, classes, count] = scores.shape()[..] else { bail!("scores have rank 3") };
-        // Without boxes there may be any number of classes.
-        let classes = if count == 0 { 0 } else { classes };
+        if boxes.len() == 0 || scores.len() == 0 {
+            return nothing("MatrixNms", images);
+        }
         let (boxes, scores) = (floats(&boxes)?, floats(&scores)?);
         let boxes: Vec<Corners> = corners(&boxes).collect();
         let mut selected = vec![];

@@ -25,6 +25,20 @@ mod rotated;
 use tract_core::internal::*;
 
 use super::{check_volume, floats, integers, set_symbols};
+use crate::volume::volume;
+
+/// The most boxes that a file may ask for.
+pub(crate) const MOST_BOXES: usize = 1 << 24;
+
+/// The number of boxes of an output that may be large although the inputs are small.
+fn check_boxes(operator: &str, sizes: &[usize]) -> TractResult<usize> {
+    let boxes = if sizes.contains(&0) { Some(0) } else { volume(sizes) };
+    boxes.filter(|boxes| *boxes <= MOST_BOXES).with_context(|| {
+        format!(
+            "{operator}: the output would have {sizes:?} boxes, but must have {MOST_BOXES} or less"
+        )
+    })
+}
 
 /// The one element of an optional input, or a default. An input that is empty counts as absent.
 fn float_or(inputs: &[TValue], input: usize, default: f32) -> TractResult<f32> {

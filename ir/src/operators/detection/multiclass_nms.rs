@@ -2,7 +2,7 @@ use tract_core::internal::*;
 
 use super::boxes::{Corners, Extent, corners};
 use super::non_max_suppression::check_shapes;
-use super::selection::{Order, Selected, candidates, facts, keep};
+use super::selection::{Order, Selected, candidates, facts, keep, nothing};
 use super::{floats, integers};
 
 /// MulticlassNms-8 and -9: of boxes of a class that overlap, those with the greatest scores.
@@ -87,8 +87,9 @@ impl MulticlassNms {
     /// All classes have the boxes of their image.
     fn shared(&self, boxes: &Tensor, scores: &Tensor) -> TractResult<TVec<TValue>> {
         let [images, classes, count] = scores.shape()[..] else { bail!("scores have rank 3") };
-        // Without boxes there may be any number of classes.
-        let classes = if count == 0 { 0 } else { classes };
+        if boxes.len() == 0 || scores.len() == 0 {
+            return nothing("MulticlassNms", images);
+        }
         let (boxes, scores) = (floats(boxes)?, floats(scores)?);
         let boxes: Vec<Corners> = corners(&boxes).collect();
         let mut selected = vec![];
@@ -106,6 +107,8 @@ impl MulticlassNms {
     /// Each class has boxes of its own, those of all images one after the other.
     fn apart(&self, boxes: &Tensor, scores: &Tensor, counts: &[i64]) -> TractResult<TVec<TValue>> {
         let [classes, count] = scores.shape()[..] else { bail!("scores have rank 2") };
+        // Without boxes there may be any number of classes.
+        let classes = if count == 0 { 0 } else { classes };
         let (boxes, scores) = (floats(boxes)?, floats(scores)?);
         let boxes: Vec<Corners> = corners(&boxes).collect();
         let (mut selected, mut starts, mut start) = (vec![], vec![], 0usize);
@@ -113,7 +116,10 @@ impl MulticlassNms {
             let size = usize::try_from(*boxes_of_image).unwrap_or(0);
             let end = start.checked_add(size).filter(|end| *end <= count);
             let end = end.with_context(|| {
-                format!("MulticlassNms: roisnum is {counts:?}, but there are {count} boxes")
+                format!(
+                    "MulticlassNms: roisnum[{image}] is {boxes_of_image}, but there are {} boxes left of {count}",
+                    count - start
+                )
             })?;
             let of_class = |class| {
                 let here = class * count + start..class * count + end;
@@ -191,9 +197,8 @@ mod tests {
     use super::*;
     use crate::operators::detection::selection::By;
 
-    #[test]
-    fn counts_of_boxes_that_there_are_not() {
-        let op = MulticlassNms {
+    fn example() -> MulticlassNms {
+        MulticlassNms {
             order: Order { by: By::None, across_batch: false },
             iou_threshold: 0.5,
             score_threshold: 0.,
@@ -203,12 +208,29 @@ mod tests {
             extent: Extent::Distance,
             nms_eta: 1.,
             count: SymbolScope::default().sym("count"),
-        };
+        }
+    }
+
+    #[test]
+    fn counts_of_boxes_that_there_are_not() {
+        let op = example();
         let boxes = Tensor::zero::<f32>(&[1, 2, 4]).unwrap();
         let scores = Tensor::zero::<f32>(&[1, 2]).unwrap();
         assert_eq!(op.apart(&boxes, &scores, &[-1, 2]).unwrap()[0].shape(), [2, 6]);
-        for counts in [[1, 2], [i64::MAX, i64::MAX]] {
-            op.apart(&boxes, &scores, &counts).unwrap_err();
+        for counts in [[1, 2], [1, i64::MAX]] {
+            let error = op.apart(&boxes, &scores, &counts).unwrap_err().to_string();
+            let expected = format!("roisnum[1] is {}, but there are 1 boxes left of 2", counts[1]);
+            assert!(error.contains(&expected), "{error}");
         }
+    }
+
+    #[test]
+    fn any_number_of_images_and_classes_without_boxes() {
+        let op = example();
+        let many = 1 << 40;
+        let none = |shape: &[usize]| Tensor::zero::<f32>(shape).unwrap();
+        op.shared(&none(&[many, 0, 4]), &none(&[many, 1, 0])).unwrap_err();
+        assert_eq!(op.shared(&none(&[2, 0, 4]), &none(&[2, many, 0])).unwrap()[2].len(), 2);
+        assert_eq!(op.apart(&none(&[many, 0, 4]), &none(&[many, 0]), &[0]).unwrap()[0].len(), 0);
     }
 }

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::{check_volume, floats, in_type_of, set_symbols};
+use super::{check_boxes, floats, in_type_of, set_symbols};
 use crate::operators::substituted;
 
 /// ExperimentalDetectronPriorGridGenerator-6: the same boxes around the center of each cell of a feature map.
@@ -46,7 +46,7 @@ impl EvalOp for PriorGrid {
         let width = step(self.stride[1], image[1], columns);
         let boxes = floats(&input)?;
         let shape = [rows, columns, boxes.len() / 4, 4];
-        let volume = check_volume("PriorGridGenerator", &shape)?;
+        let volume = 4 * check_boxes("PriorGridGenerator", &shape[..3])?;
         let mut output = Vec::with_capacity(volume);
         // Without boxes the map may have any size.
         let rows = if volume > 0 { rows } else { 0 };

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 
 use super::boxes::{Corners, Extent, descending, suppress};
-use super::{check_volume, floats, in_type_of, set_symbols};
+use super::{check_boxes, floats, in_type_of, set_symbols};
 
 /// Proposal-1 and -4: the regions of a feature map in which there may be something.
 ///
@@ -222,7 +222,9 @@ impl EvalOp for Proposal {
             bail!("class_probs have rank 4")
         };
         let count = self.post_nms_topn;
-        check_volume("Proposal", &[images, count, 5])?;
+        check_boxes("Proposal", &[images, count])?;
+        // Without regions there may be any number of images.
+        let images = if count > 0 { images } else { 0 };
         let size = channels / 2 * rows * columns;
         let data = &probs;
         let (probs, deltas) = (floats(&probs)?, floats(&deltas)?);
@@ -269,6 +271,30 @@ impl TypedOp for Proposal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_number_of_images_without_regions() {
+        let op = Proposal {
+            anchors: vec![[0., 0., 1., 1.]],
+            pre_nms_topn: 1,
+            post_nms_topn: 0,
+            nms_thresh: 0.5,
+            feat_stride: 1.,
+            min_size: 0.,
+            clip_before_nms: true,
+            clip_after_nms: false,
+            normalize: false,
+            box_size_scale: 1.,
+            box_coordinate_scale: 1.,
+            framework: Framework::Default,
+            regions: 0.to_dim(),
+        };
+        let none =
+            |channels| Tensor::zero::<f32>(&[1 << 40, channels, 0, 1]).unwrap().into_tvalue();
+        let inputs = tvec!(none(2), none(4), tensor1(&[1f32; 3]).into_tvalue());
+        let outputs = op.eval(&EvalContext::out_of_plan(), inputs).unwrap();
+        assert_eq!(outputs[0].shape(), [0, 5]);
+    }
 
     #[test]
     fn anchors_of_ratios_and_scales() {

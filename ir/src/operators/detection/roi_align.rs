@@ -2,6 +2,7 @@ use tract_core::internal::*;
 
 use super::feature_map::{Between, Channel, FeatureMap, pooled, pooled_shape};
 use super::{floats, integers};
+use crate::volume::volume;
 
 /// ROIAlign-3 and -9: regions of a feature map in one size, of samples between its elements.
 ///
@@ -34,10 +35,14 @@ pub(crate) enum Aligned {
 /// The most samples of a region along an axis.
 const MOST_SAMPLES: usize = 1 << 16;
 
-/// The samples of the parts of an axis of a region: none where they are outside of the data.
+/// The most samples of all, if a file states how many a part has.
+const MOST_STATED_SAMPLES: usize = 1 << 36;
+
+/// The samples of the parts of an axis of a region.
 struct Samples {
-    points: Vec<Option<Between>>,
-    /// How many of them a part has, by the reckoning of the mean. It is negative if the region is.
+    /// Those in the data, of each part.
+    parts: Vec<Vec<Between>>,
+    /// How many a part has, by the reckoning of the mean. It is negative if the region is.
     of_part: f32,
 }
 
@@ -67,12 +72,25 @@ impl RoiAlign {
         let step = part / of_part;
         let count = of_part.max(0.) as usize;
         let inside = -1f32..=size as f32;
-        let points = (0..parts * count).map(|number| {
-            let (at, sample) = ((number / count) as f32, (number % count) as f32);
-            let point = start + at * part + step * (sample + 0.5);
-            inside.contains(&point).then(|| Between::new(point, size))
+        let parts = (0..parts).map(|number| {
+            let of_part = start + number as f32 * part;
+            let points = (0..count).map(|sample| of_part + step * (sample as f32 + 0.5));
+            points.filter(|point| inside.contains(point)).map(|at| Between::new(at, size)).collect()
         });
-        Ok(Samples { points: points.collect(), of_part })
+        Ok(Samples { parts: parts.collect(), of_part })
+    }
+
+    /// Checks how many samples an output of this shape has. Without `sampling_ratio` there are no more in the
+    /// data than it has elements for.
+    pub(super) fn check_samples(&self, shape: [usize; 4]) -> TractResult<()> {
+        let of_part = [self.sampling_ratio; 2];
+        let samples = volume(&[&shape[..], &of_part].concat());
+        ensure!(
+            shape.contains(&0) || samples.is_some_and(|samples| samples <= MOST_STATED_SAMPLES),
+            "ROIAlign: an output of shape {shape:?} would be made of {of_part:?} samples for each element: \
+             these are more than {MOST_STATED_SAMPLES}"
+        );
+        Ok(())
     }
 
     /// Appends a region of all channels of an image.
@@ -94,20 +112,12 @@ impl RoiAlign {
     /// Appends the parts of a region of a channel.
     fn pool(&self, channel: &Channel, y: &Samples, x: &Samples, output: &mut Vec<f32>) {
         let count = y.of_part * x.of_part;
-        let of_part = |samples: &Samples| samples.of_part.max(0.) as usize;
-        let part = |samples: &Samples, number: usize| {
-            let count = of_part(samples);
-            number * count..(number + 1) * count
-        };
-        for row in 0..self.pooled[0] {
-            for column in 0..self.pooled[1] {
+        for row in &y.parts {
+            for column in &x.parts {
                 let mut result = 0f32;
-                for y in &y.points[part(y, row)] {
-                    for x in &x.points[part(x, column)] {
-                        let sample = match (y, x) {
-                            (Some(y), Some(x)) => channel.at(y, x),
-                            _ => 0.,
-                        };
+                for y in row {
+                    for x in column {
+                        let sample = channel.at(y, x);
                         result = if self.greatest { result.max(sample) } else { result + sample };
                     }
                 }
@@ -144,6 +154,7 @@ impl EvalOp for RoiAlign {
         );
         let regions = floats(&regions)?;
         let shape = [images.len(), map.channels, self.pooled[0], self.pooled[1]];
+        self.check_samples(shape)?;
         let output = pooled("ROIAlign", &data, shape, |output| {
             for (region, image) in regions.chunks_exact(4).zip(&images) {
                 let image = map.image("ROIAlign", *image as f32)?;
@@ -179,10 +190,26 @@ mod tests {
             greatest: false,
             aligned: Aligned::HalfPixel,
         };
-        let count = |end| op.samples(0., end, 1, 4).map(|samples| samples.points.len());
+        let count = |end| op.samples(0., end, 1, 4).map(|samples| samples.parts[0].len());
         assert_eq!(count(2.5).unwrap(), 3);
         assert_eq!(count(-2.).unwrap(), 0);
+        // Those in the data.
+        assert_eq!(count(60000.).unwrap(), 4);
         assert_eq!(count(f32::NAN).ok(), None);
         count(1e30).unwrap_err();
+    }
+
+    #[test]
+    fn stated_samples_have_a_limit() {
+        let op = RoiAlign {
+            pooled: [7, 7],
+            sampling_ratio: 1 << 12,
+            spatial_scale: 1.,
+            greatest: false,
+            aligned: Aligned::HalfPixel,
+        };
+        op.check_samples([8, 8, 7, 7]).unwrap();
+        op.check_samples([0, usize::MAX, 7, 7]).unwrap();
+        op.check_samples([16, 256, 7, 7]).unwrap_err();
     }
 }

@@ -62,6 +62,7 @@ impl EvalOp for RoiFeatureExtractor {
         );
         let regions = floats(&inputs[0])?;
         let shape = [count, channels, self.align.pooled[0], self.align.pooled[1]];
+        self.align.check_samples(shape)?;
         let of_region: usize = shape[1..].iter().product();
         let output = pooled(name, &inputs[1], shape, |output| {
             for (number, region) in regions.chunks_exact(4).enumerate() {

@@ -3,6 +3,7 @@
 use tract_core::internal::*;
 
 use super::boxes::{Corners, descending};
+use super::check_volume;
 
 /// A box that is selected.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,6 +88,16 @@ impl Order {
             tensor1(&counts).into_tvalue(),
         ))
     }
+}
+
+/// The three outputs without boxes or classes, of which there may be any number of images all the same.
+pub(super) fn nothing(operator: &str, images: usize) -> TractResult<TVec<TValue>> {
+    check_volume(operator, &[images])?;
+    Ok(tvec!(
+        Tensor::zero::<f32>(&[0, 6])?.into_tvalue(),
+        Tensor::zero::<i64>(&[0, 1])?.into_tvalue(),
+        Tensor::zero::<i64>(&[images])?.into_tvalue(),
+    ))
 }
 
 /// The facts of the three outputs.

@@ -4,7 +4,7 @@ use tract_core::internal::*;
 
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
-use crate::operators::control;
+use crate::operators::{control, one_element};
 use crate::translate::LayerContext;
 
 /// **If-8**: one of two bodies. The first input is the condition that chooses. If it is a constant, the
@@ -18,7 +18,7 @@ pub(super) fn if_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let outputs = ctx.layer().outputs.len();
     ctx.expect_one_element(0, "condition")?;
     if let Some(condition) = ctx.constant_opt(0)? {
-        let chosen = if condition.cast_to_scalar::<bool>()? { then_body } else { else_body };
+        let chosen = if one_element(&condition)? { then_body } else { else_body };
         let externals = externals(chosen)?;
         let inputs = externals.iter().map(|input| ctx.input_value(*input));
         let inputs = inputs.collect::<TractResult<Vec<_>>>()?;

@@ -7,13 +7,15 @@ use tract_core::internal::*;
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
 use crate::operators::control::{self, LoopInput, LoopOutput};
+use crate::operators::one_element;
+use crate::ops::blocks::multiply;
 use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
 
 /// **TensorIterator-1**, **Loop-5**: runs a body again and again. An input of the layer is cut into a part
 /// for each iteration, or is the same in all, or is the first value of a state that each iteration hands to
 /// the next. An output is that of the last iteration, or those of all, one behind the other along an axis.
 ///
-/// The first two inputs of Loop are the most iterations (no limit if negative, but 2^24), and whether there is an
+/// The first two inputs of Loop are the most iterations (no limit if negative, but that of [`Ir::with_iterations_limit`](crate::Ir::with_iterations_limit)), and whether there is an
 /// iteration at all. A result of its body says whether there is another.
 pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let body = body(ctx, BodyRole::Iteration, "body")?;
@@ -127,7 +129,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             // The size of all iterations together.
             let total = match &count {
                 _ if Some(number) != axis => Some(dim.clone()),
-                Some(count) => Some(dim.clone() * count),
+                Some(count) => Some(multiply(dim, count)?),
                 None => None,
             };
             *dim = match total.filter(|total| total.symbols().is_subset(&before)) {
@@ -149,6 +151,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         body: control::Body::new(model),
         inputs: kinds.into_iter().flatten().collect(),
         outputs,
+        most_iterations: ctx.ir().iterations_limit,
         trip_count,
         condition,
         goes_on,
@@ -271,7 +274,7 @@ fn loop_count(
     goes_on: Option<TractResult<&TypedFact>>,
 ) -> TractResult<Option<TDim>> {
     let is_true = |tensor: Option<Arc<Tensor>>| -> TractResult<Option<bool>> {
-        tensor.map(|tensor| tensor.cast_to_scalar::<bool>()).transpose()
+        tensor.map(|tensor| one_element(&tensor)).transpose()
     };
     let first = is_true(ctx.constant_opt(1)?)?;
     if first == Some(false) {
@@ -293,13 +296,15 @@ fn loop_count(
         Some(_) => ctx.dims(0, "trip_count")?.first().cloned(),
         None => None,
     };
-    let trips = limit.as_ref().and_then(TDim::as_i64).filter(|_| later == Some(true));
-    ensure!(
-        trips.is_none_or(|trips| trips <= control::MOST_ITERATIONS as i64),
-        "the loop has {} iterations, but may have {} at most",
-        trips.unwrap_or(0),
-        control::MOST_ITERATIONS
-    );
+    let most = ctx.ir().iterations_limit;
+    if let Some(trips) = limit.as_ref().and_then(TDim::as_i64)
+        && later == Some(true)
+    {
+        ensure!(
+            usize::try_from(trips).is_ok_and(|trips| trips <= most) || trips < 0,
+            "the loop has {trips} iterations, but may have {most} at most"
+        );
+    }
     let endless = limit.as_ref().and_then(TDim::as_i64).is_some_and(|limit| limit < 0);
     ensure!(
         !endless || later != Some(true) || first.is_none(),

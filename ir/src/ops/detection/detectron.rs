@@ -13,6 +13,7 @@ use crate::operators::detection::prior_grid::PriorGrid;
 use crate::operators::detection::roi_align::{Aligned, RoiAlign};
 use crate::operators::detection::roi_feature_extractor::RoiFeatureExtractor;
 use crate::operators::detection::top_k_rois::TopKRois;
+use crate::ops::blocks::multiply;
 use crate::translate::LayerContext;
 
 /// Checks that inputs have floats, and shapes of these ranks.
@@ -23,6 +24,10 @@ fn expect_ranks(ctx: &LayerContext, inputs: &[(&str, usize)]) -> TractResult<Vec
         ctx.shape_of_rank(input, name, *rank)
     };
     inputs.iter().enumerate().map(shape).collect()
+}
+
+fn product(sizes: &[TDim]) -> TractResult<TDim> {
+    sizes.iter().try_fold(1.to_dim(), |product, size| multiply(&product, size))
 }
 
 /// **ExperimentalDetectronPriorGridGenerator-6**: boxes around the cells of a feature map. The sizes of the map
@@ -50,7 +55,7 @@ pub(super) fn prior_grid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
         return Ok(tvec!(grid));
     }
     let three: TVec<TDim> = ctx.shape_of(grid)?[..3].into();
-    let product: TDim = three.iter().product();
+    let product = product(&three)?;
     Ok(tvec!(ctx.wire("", AxisOp::Reshape(0, three, tvec![product]), &[grid])?))
 }
 
@@ -157,7 +162,7 @@ pub(super) fn generate_proposals_single_image(
     let shapes = expect_ranks(ctx, &ranks)?;
     let (anchors, scores) = (&shapes[1], &shapes[3]);
     let of_cells = tvec![scores[1].clone(), scores[2].clone(), scores[0].clone()];
-    let product: TDim = of_cells.iter().product();
+    let product = product(&of_cells)?;
     ctx.equal(&anchors[0], &product, "has anchors and scores")?;
     let mut inputs = ctx.all_inputs()?;
     for input in [0, 2, 3] {

@@ -4,6 +4,7 @@ use tract_core::internal::*;
 
 use super::count_of_boxes;
 use crate::operators::detection::proposal::{Framework, Proposal};
+use crate::ops::blocks::multiply;
 use crate::translate::LayerContext;
 
 /// The most anchors of a cell. Networks have some ten.
@@ -48,7 +49,7 @@ pub(super) fn proposal(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         box_size_scale: ctx.attribute_or("box_size_scale", 1.)?,
         box_coordinate_scale: ctx.attribute_or("box_coordinate_scale", 1.)?,
         framework,
-        regions: probs[0].clone() * post_nms_topn,
+        regions: multiply(&probs[0], &post_nms_topn.to_dim())?,
     };
     let inputs = ctx.all_inputs()?;
     let mut outputs = ctx.finish(op, &inputs)?;

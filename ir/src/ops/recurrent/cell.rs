@@ -9,7 +9,8 @@ use tract_core::ops::lstm_cell::LstmEpilogue;
 use tract_core::ops::math;
 use tract_core::ops::nn::sigmoid;
 
-use super::{expect_shape, refuse_peepholes};
+use super::{expect_operand, refuse_peepholes};
+use crate::operators::check_volume;
 use crate::translate::LayerContext;
 
 /// **LSTMCell-1**, **LSTMCell-4**, **GRUCell-3**, **RNNCell-1**: one step. The inputs are X `[batch, input]`,
@@ -33,13 +34,15 @@ pub(super) fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<Outle
     };
     let hidden = cell.hidden.to_dim();
     for (number, name) in states.iter().enumerate() {
-        expect_shape(ctx, 1 + number, name, &[batch.clone(), hidden.clone()])?;
+        expect_operand(ctx, 1 + number, name, cell.dt, &[batch.clone(), hidden.clone()])?;
     }
     cell.check_weights(ctx, weights, &[], features)?;
     let bias = match ctx.input_count() > weights + 2 {
         true => ctx.input(weights + 2)?,
         false => {
-            let zeros = Tensor::zero_dt(cell.dt, &[cell.bias_rows()?])?;
+            let shape = [cell.bias_rows()?];
+            check_volume("LSTMCell", &shape)?;
+            let zeros = Tensor::zero_dt(cell.dt, &shape)?;
             ctx.add_const("b", zeros.into_arc_tensor())?
         }
     };
@@ -196,7 +199,7 @@ impl Cell {
             ("B", vec![self.bias_rows()?.to_dim()]),
         ];
         for (input, (name, dims)) in (first..ctx.input_count()).zip(expected) {
-            expect_shape(ctx, input, name, &[leading, &dims].concat())?;
+            expect_operand(ctx, input, name, self.dt, &[leading, &dims].concat())?;
         }
         Ok(())
     }

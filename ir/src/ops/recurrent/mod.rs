@@ -36,6 +36,22 @@ fn expect_shape(
     ctx.equal_shapes(&shape, expected, None, &doing)
 }
 
+/// Checks the type and the shape of an input that is multiplied or added, and notes which dimensions are equal.
+fn expect_operand(
+    ctx: &mut LayerContext,
+    input: usize,
+    name: &str,
+    dt: DatumType,
+    shape: &[TDim],
+) -> TractResult<()> {
+    let found = ctx.datum_type(input)?;
+    ensure!(
+        found == dt,
+        "input {input} ({name}) is of type {found:?}, but must be of the type of X, {dt:?}"
+    );
+    expect_shape(ctx, input, name, shape)
+}
+
 /// The first revisions have an input for peepholes, which OpenVINO never used.
 fn refuse_peepholes(ctx: &LayerContext, input: usize) -> TractResult<()> {
     let zeros = ctx.floats(input, "P")?.iter().all(|weight| *weight == 0.);

@@ -8,7 +8,7 @@ use tract_core::ops::logic::{Iff, comp_lt};
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
 
 use super::cell::{Cell, Kind};
-use super::{expect_shape, refuse_peepholes};
+use super::{expect_operand, expect_shape, refuse_peepholes};
 use crate::operators::opaque::Separate;
 use crate::translate::LayerContext;
 
@@ -48,7 +48,7 @@ pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<O
     let leading = directions.len().to_dim();
     for (number, name) in names.iter().enumerate() {
         let expected = [batch.clone(), leading.clone(), cell.hidden.to_dim()];
-        expect_shape(ctx, 1 + number, name, &expected)?;
+        expect_operand(ctx, 1 + number, name, cell.dt, &expected)?;
     }
     expect_shape(ctx, lengths, "sequence_lengths", std::slice::from_ref(batch))?;
     cell.check_weights(ctx, weights, &[leading], features)?;

@@ -4,31 +4,19 @@ use tract_core::internal::*;
 
 use super::{LayerContext, concrete};
 use crate::document::Layer;
+use crate::operators::check_volume;
 use crate::registry::Translate;
 use crate::translate::deferred::NotKnown;
 use crate::translate::{Folded, Value};
-use crate::volume::volume;
 use crate::weights::datum_type;
-
-/// The most elements of a constant that is computed from small inputs when the model is loaded.
-const MOST_FOLDED: usize = 1 << 24;
 
 /// Operations whose results do not depend on their inputs alone.
 const WITH_STATE: [&str; 4] = ["ReadValue", "Assign", "RandomUniform", "Multinomial"];
 
 /// Whether what a layer computes, or one in its bodies, does not depend on its inputs alone.
-fn has_state(layer: &Layer) -> bool {
+pub(super) fn has_state(layer: &Layer) -> bool {
     let bodies = || layer.bodies.iter().flat_map(|body| &body.graph.layers);
     WITH_STATE.contains(&&*layer.operation) || bodies().any(has_state)
-}
-
-/// The most elements of a constant that is computed from this number of elements.
-fn most_elements(elements: usize) -> usize {
-    MOST_FOLDED.max(elements.saturating_mul(4))
-}
-
-fn has_at_most(shape: &[usize], most: usize) -> bool {
-    volume(shape).is_some_and(|volume| volume <= most)
 }
 
 impl LayerContext<'_, '_> {
@@ -112,6 +100,9 @@ impl LayerContext<'_, '_> {
             return Ok(None);
         }
         if let Some(known) = self.translation.computations.find(self.layer, &self.inputs) {
+            for tensor in known.iter().flat_map(|folded| folded.tensor().ok()) {
+                self.translation.budget().take_tensor(&tensor)?;
+            }
             return Ok(Some(known));
         }
         let widened = self.inputs.iter().any(|input| match input {
@@ -119,10 +110,8 @@ impl LayerContext<'_, '_> {
             _ => false,
         });
         let mut inputs = vec![];
-        let mut elements = 0usize;
         for input in 0..self.inputs.len() {
             let tensor = self.tensor(input)?;
-            elements = elements.saturating_add(tensor.len());
             let tensor = match tensor.datum_type() {
                 DatumType::F16 => tensor.cast_to::<f32>()?.into_owned().into_arc_tensor(),
                 _ => tensor,
@@ -143,16 +132,15 @@ impl LayerContext<'_, '_> {
             widened,
         };
         let outlets = translate(&mut context)?;
-        let most = most_elements(elements);
         let mut known = vec![];
         for outlet in &outlets {
             let fact = scratch.outlet_fact(*outlet)?;
-            let Some(shape) = fact.shape.as_concrete() else { return Ok(None) };
-            if !has_at_most(shape, most) {
+            if !fact.shape.is_concrete() {
                 return Ok(None);
             }
             known.extend(fact.konst.clone());
         }
+        self.translation.budget().take_computed(&scratch)?;
         if known.len() < outlets.len() {
             scratch.select_output_outlets(&outlets)?;
             // This fails if a value depends on symbols.
@@ -177,23 +165,23 @@ impl LayerContext<'_, '_> {
         Ok(Some(computations.add(self.layer, &self.inputs, results.into_iter())))
     }
 
-    /// Checks that no constant that tract would compute at once is too large for what it is computed from.
-    pub(super) fn check_folding(&self, op: &dyn TypedOp, inputs: &[OutletId]) -> TractResult<()> {
+    /// Takes what a node makes of its inputs from the budget of constants, if all of these are: tract computes it at
+    /// once, or when it optimises the model.
+    pub(super) fn take_computed(&self, op: &dyn TypedOp, inputs: &[OutletId]) -> TractResult<()> {
         let facts = inputs
             .iter()
             .map(|input| self.model.outlet_fact(*input))
             .collect::<TractResult<TVec<_>>>()?;
-        let elements =
-            facts.iter().map(|fact| Some(fact.konst.as_ref()?.len())).sum::<Option<usize>>();
-        let Some(elements) = elements else { return Ok(()) };
-        let most = most_elements(elements);
+        if facts.iter().any(|fact| fact.konst.is_none()) {
+            return Ok(());
+        }
         for fact in op.output_facts(&facts)? {
             let Some(shape) = fact.shape.as_concrete() else { continue };
-            ensure!(
-                has_at_most(shape, most),
-                "a constant of shape {shape:?} would be computed from {elements} elements when the model \
-                 is loaded, but it may have {most} elements at most"
-            );
+            if self.translation.at_run_time {
+                check_volume(&self.layer.operation, shape)?;
+            } else {
+                self.translation.budget().take(fact.datum_type, shape)?;
+            }
         }
         Ok(())
     }

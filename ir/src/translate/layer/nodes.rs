@@ -4,8 +4,11 @@ use tract_core::internal::*;
 use tract_core::ops::cast::cast;
 use tract_core::ops::change_axes::AxisOp;
 
+use super::fold::has_state;
 use super::{LayerContext, concrete, tdims};
+use crate::operators::checked_volume;
 use crate::operators::opaque::Opaque;
+use crate::translate::sources::check_rank;
 
 impl LayerContext<'_, '_> {
     /// Adds a node with one output. It has the layer's name, with a suffix unless that is empty.
@@ -20,8 +23,8 @@ impl LayerContext<'_, '_> {
 
     /// Adds a node with any number of outputs.
     ///
-    /// tract computes a node at once if its inputs are small constants, however large the result is. So the
-    /// size is checked first.
+    /// tract computes a node at once if its inputs are small constants, however large the result is. So there
+    /// must be room for it first.
     pub fn wire_all(
         &mut self,
         suffix: &str,
@@ -29,8 +32,25 @@ impl LayerContext<'_, '_> {
         inputs: &[OutletId],
     ) -> TractResult<TVec<OutletId>> {
         let op = op.into();
-        self.check_folding(&*op, inputs)?;
-        self.model.wire_node(self.node_name(suffix), op, inputs)
+        self.take_computed(&*op, inputs)?;
+        let name = op.name();
+        let node = self.node_name(suffix);
+        let outlets = self.model.wire_node(node, op, inputs)?;
+        let mut empty = tvec!();
+        for outlet in &outlets {
+            let fact = self.model.outlet_fact(*outlet)?;
+            check_rank(fact.rank())?;
+            let Some(shape) = fact.shape.as_concrete() else { continue };
+            let dt = fact.datum_type;
+            if checked_volume(&name, shape)? == 0 && (dt.is_number() || dt == DatumType::Bool) {
+                empty.push(Tensor::zero_dt(dt, shape)?);
+            }
+        }
+        if empty.len() < outlets.len() || has_state(self.layer) {
+            return Ok(outlets);
+        }
+        // tract's operators, and its optimiser, fail for many a tensor without elements.
+        empty.into_iter().map(|empty| self.add_const("empty", empty)).collect()
     }
 
     /// Adds the node whose outputs are those of the layer, and which has its name.
@@ -43,17 +63,21 @@ impl LayerContext<'_, '_> {
     }
 
     /// A name for a node of this layer that the model does not have yet.
-    pub fn node_name(&self, suffix: &str) -> String {
+    pub fn node_name(&mut self, suffix: &str) -> String {
         let name = match suffix {
             "" => self.prefix.clone(),
             suffix => format!("{}.{suffix}", self.prefix),
         };
-        self.model.unique_name(name).into_owned()
+        self.translation.unique_name(self.model, name)
     }
 
     /// Adds a constant.
     pub fn add_const(&mut self, suffix: &str, tensor: impl IntoArcTensor) -> TractResult<OutletId> {
         let name = format!("{}.{suffix}", self.prefix);
+        let tensor = tensor.into_arc_tensor();
+        self.translation.budget().take_tensor(&tensor)?;
+        check_rank(tensor.rank())?;
+        let name = self.translation.unique_name(self.model, name);
         self.model.add_const(name, tensor)
     }
 

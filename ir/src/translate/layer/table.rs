@@ -93,6 +93,7 @@ impl LayerContext<'_, '_> {
             Value::Compressed(compressed)
                 if self.ir().block_quantized && compressed.datum_type == DatumType::F32 =>
             {
+                self.translation.budget().take(DatumType::U8, &compressed.shape)?;
                 let table = compressed.table(self.translation.weights);
                 table.with_context(|| format!("in constant {:?}", self.names[input]))
             }
@@ -110,7 +111,7 @@ impl LayerContext<'_, '_> {
         let shape = [batch, &table.shape].concat();
         let fact = table.storage.exotic_fact(&shape)?.context("a table has a fact")?;
         let tensor = table.storage.into_tensor_with_shape(DatumType::F32, &shape);
-        let name = self.model.unique_name(self.names[input].clone()).into_owned();
+        let name = self.translation.unique_name(self.model, self.names[input].clone());
         let op = Const::new_with_exotic_fact(tensor.into_arc_tensor(), fact)?;
         Ok(self.model.wire_node(name, op, &[])?[0])
     }

@@ -1,0 +1,45 @@
+//! Errors of a length that one can read, whatever a file has in it.
+
+use std::fmt::Display;
+
+use tract_core::internal::*;
+
+/// The most bytes of a text. An error is a few of them, one in front of the other.
+const MOST: usize = 4096;
+
+/// An error whose texts are shortened if they are long: names, lists and shapes of a file may be megabytes.
+pub(crate) fn shortened(error: TractError) -> TractError {
+    let texts: Vec<String> = error.chain().map(|cause| text(&cause)).collect();
+    let is_whole = error.chain().zip(&texts).all(|(cause, text)| cause.to_string() == *text);
+    let mut texts = texts.into_iter().rev();
+    match texts.next() {
+        Some(cause) if !is_whole => {
+            texts.fold(format_err!("{cause}"), |error, text| error.context(text))
+        }
+        _ => error,
+    }
+}
+
+/// A text without its middle if it is long.
+fn text(text: &dyn Display) -> String {
+    let text = text.to_string();
+    if text.len() <= MOST {
+        return text;
+    }
+    let start = text.floor_char_boundary(MOST * 3 / 4);
+    let end = text.ceil_char_boundary(text.len() - MOST / 4);
+    format!("{} [{} bytes left out] {}", &text[..start], end - start, &text[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_lose_their_middle() {
+        let error = format_err!("it is {}, but must be 1", "é".repeat(10_000));
+        let error = format!("{:#}", shortened(error.context("in layer 1")));
+        assert!(error.starts_with("in layer 1: it is éé"), "{error}");
+        assert!(error.ends_with("éé, but must be 1") && error.len() < 5000, "{error}");
+    }
+}
