@@ -20,25 +20,36 @@ full of 3, an index of no case with batches, so that a read past either end show
 import argparse
 import importlib.metadata
 import importlib.util
-import json
 import os
 import re
-import resource
-import signal
-import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from onnx import helper, numpy_helper
+from outcomes import (
+    GUARD,
+    GUARD_INDEX,
+    NUMBER,
+    add_limits,
+    cell_of_python,
+    child,
+    describe_death,
+    describe_error,
+    describe_value,
+    guarded,
+    measure_all,
+    print_row,
+    print_section,
+    print_summary,
+    print_versions,
+    run_limited,
+)
 
 HERE = Path(__file__).parent
 DOMAIN = "org.openvinotoolkit"
-GUARD = 777
-GUARD_INDEX = 3
 TITLES = {
     "ours": "tract-openvino",
     "openvino": "OpenVINO",
@@ -281,15 +292,6 @@ def onnx_model(case, standard):
     return helper.make_model(graph, opset_imports=imports, ir_version=9)
 
 
-def guarded(array, guard):
-    """A copy of the array in the middle of a buffer that is full of the guard's number."""
-    margin = 4096
-    buffer = np.full(array.size + 2 * margin, guard, array.dtype)
-    view = buffer[margin : margin + array.size].reshape(array.shape)
-    view[...] = array
-    return view
-
-
 def feeds(case):
     """What is fed when the model runs, between guards."""
     guards = {"data": GUARD, "indices": GUARD_INDEX, "axis": 0}
@@ -344,106 +346,12 @@ def run_onnxruntime(case, loaded):
     return output.shape(), output.numpy().ravel() if 0 not in output.shape() else []
 
 
-def child(runtime, number):
-    """Runs one case here and prints what came of it as lines of JSON."""
-
-    def say(**what):
-        print(json.dumps(what), flush=True)
-
-    run = {"openvino": run_openvino, "onnxruntime": run_onnxruntime}[runtime]
-    try:
-        shape, values = run(CASES[number], lambda: say(loaded=True))
-        say(shape=shape, values=[float(value) for value in values[:6]])
-    except MemoryError as error:
-        say(error=f"MemoryError {error}")
-    except Exception as error:
-        say(error=str(error))
-
-
 # --- what came of it --------------------------------------------------------------------------------
 
-NO_MEMORY = re.compile(r"bad_alloc|MemoryError|alloc\w* .*memory|memory alloc\w*|out of memory", re.I)
-NUMBER = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf)|NaN")
-# What stands around the part of a message that says what is wrong.
-BOILERPLATE = [
-    r"Exception from \S+:\d+:",
-    r"\[CPU\] Gather\w* node with name '\S*' ",
-    r"Check '.*' failed at \S+:\d+:",
-    r"While validating node '.*' with friendly_name '\S*':",
-    r"\[ONNXRuntimeError\] : \d+ : \w+ : ",
-    r"Non-zero status code returned while running .*? Status Message: ",
-    r"This is an invalid model\. ",
-    r"Node ?(:\S* |\(gather\) Op \(\w+\) )",
-    r"\S*/(?=\w+\.(cc|cpp|h|hpp|rs))",
-    r"\w+\.(cc|h):\d+ .*?\(.*?\) ",
-    r"Caught exception: ",
-    r'Evaluating #\d+ "gather" \S+: ',
-    r'Translating node #\d+ "gather" \S+ ToTypedTranslator: ',
-    r'Failed analyse for node #\d+ "gather" \S+: Infering facts: ',
-    r"Applying rule GivenRule \{ .*? \}: ",
-    r'running pass \w+: declutter node #\d+ "gather" \w+: ',
-    r"in output_facts invocation for \S+: ",
-    r"Building node gather \(\w+\): ",
-    r"^\s*(Gather(ND)?-\d: )+",
-]
 
-
-def shorten(message, length=88):
-    """The part of a message that says what is wrong, on one line."""
-    for pattern in BOILERPLATE:
-        message = re.sub(pattern, "", message)
-    message = " ".join(message.split()).replace("`", "'").replace("|", "\\|")
-    return message if len(message) <= length else message[: length - 1].rstrip() + "…"
-
-
-def sizes(shape):
-    return " × ".join(str(size) for size in shape) if len(shape) > 0 else "scalar"
-
-
-def describe_value(case, shape, values):
-    """A cell for an output, with a word on numbers that are not in the data."""
-    if 0 in shape:
-        return f"value: empty, {sizes(shape)}"
-    count = int(np.prod(shape, dtype=object))
-    shown = ", ".join(f"{value:.3g}" for value in values) + (", …" if count > len(values) else "")
-    known = set(case.data.ravel()[:100].tolist()) | {0.0}
-    cell = f"value: {shown}"
-    if any(value not in known for value in values):
-        beside = all(value in known | {float(GUARD)} for value in values)
-        cell = f"**{cell}** ({'read past data: the guard' if beside else 'not from data'})"
-    return cell
-
-
-def describe_death(status, stderr):
-    """A cell for a process that ended by a signal or a panic, else None."""
-    if status == 101 and "panicked at" in stderr:
-        message = stderr.split("panicked at", 1)[1].split("\n", 2)[1]
-        return f"**panic**: {shorten(message)}"
-    if status < 0:
-        if "memory allocation of" in stderr or "bad_alloc" in stderr:
-            return f"**out of memory** ({signal.Signals(-status).name})"
-        return f"**crash: {signal.Signals(-status).name}**"
-    return None
-
-
-def describe_error(message, loaded):
-    if NO_MEMORY.search(message):
-        return f"out of memory (error: {shorten(message, 60)})"
-    return f"error ({'run' if loaded else 'load'}): {shorten(message)}"
-
-
-def cell_of_python(case, process):
-    """A cell for a run in a Python process."""
-    said = {}
-    for line in process.stdout.splitlines():
-        if line.startswith("{"):
-            said.update(json.loads(line))
-    if "values" in said:
-        return describe_value(case, said["shape"], said["values"])
-    if "error" in said:
-        return describe_error(said["error"], "loaded" in said)
-    death = describe_death(process.returncode, process.stderr)
-    return death or f"error: {shorten(process.stderr)}"
+def known(case):
+    """What may be in an output: all that the data have."""
+    return set(case.data.ravel()[:100].tolist())
 
 
 def cell_of_example(case, process):
@@ -457,41 +365,27 @@ def cell_of_example(case, process):
     shape, values = re.search(r"output 0: (.*?),?F32(.*)", process.stdout).groups()
     shape = [int(size) for size in shape.split(",") if size]
     values = [float(value) for value in NUMBER.findall(values)][:6]
-    return describe_value(case, shape, values)
+    return describe_value(known(case), shape, values)
 
 
 def measure(runtime, number, options):
     """Runs one case on one runtime and returns the cell of the table."""
     case = CASES[number]
-
-    def limit():
-        bytes_ = int(options.memory * 2**30)
-        resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-    def run(command, **more):
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=options.seconds, preexec_fn=limit, **more
-        )
-
-    try:
-        if runtime in ["openvino", "onnxruntime"]:
-            command = [sys.executable, __file__, "--child", runtime, str(number)]
-            return cell_of_python(case, run(command))
-        with tempfile.TemporaryDirectory() as folder:
-            model = Path(folder) / "model.onnx"
-            model.write_bytes(onnx_model(case, standard=runtime == "tract").SerializeToString())
-            paths = [str(model)]
-            for k, (name, array) in enumerate(case.inputs().items()):
-                path = Path(folder) / f"input_{k}.pb"
-                path.write_bytes(numpy_helper.from_array(array, name).SerializeToString())
-                paths.append(str(path))
-            environment = {**os.environ, "RUST_LOG": "off", "RUST_BACKTRACE": "0"}
-            process = run([str(options.example), *paths], env=environment)
-            process.stderr = process.stderr.replace(folder + "/", "")
-            return cell_of_example(case, process)
-    except subprocess.TimeoutExpired:
-        return f"no answer in {options.seconds:g} s"
+    if runtime in ["openvino", "onnxruntime"]:
+        command = [sys.executable, __file__, "--child", runtime, str(number)]
+        return cell_of_python(known(case), run_limited(command, options))
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model.onnx"
+        model.write_bytes(onnx_model(case, standard=runtime == "tract").SerializeToString())
+        paths = [str(model)]
+        for k, (name, array) in enumerate(case.inputs().items()):
+            path = Path(folder) / f"input_{k}.pb"
+            path.write_bytes(numpy_helper.from_array(array, name).SerializeToString())
+            paths.append(str(path))
+        environment = {**os.environ, "RUST_LOG": "off", "RUST_BACKTRACE": "0"}
+        process = run_limited([str(options.example), *paths], options, env=environment)
+        process.stderr = process.stderr.replace(folder + "/", "")
+        return cell_of_example(case, process)
 
 
 # --- the tables -------------------------------------------------------------------------------------
@@ -514,43 +408,17 @@ def use_of(runtime, case):
     return "runs" if runtime in ["ours", "openvino"] else case.onnx
 
 
-OUTCOMES = {
-    "error": "error",
-    "value": "value",
-    "**value": "value, foreign memory",
-    "**crash": "crash",
-    "**panic**": "panic",
-    "out": "out of memory",
-    "**out": "out of memory, abort",
-    "no": "no answer",
-}
-
-
-def print_summary(cells, versions):
-    """Prints how often each runtime did what."""
-    counts = {name: dict.fromkeys(OUTCOMES, 0) for name, version in versions.items() if version}
-    for (name, _), cell in cells.items():
-        counts[name][re.match(r"[^\s:]+", cell).group()] += 1
-    print(f"\n| | {' | '.join(OUTCOMES.values())} |\n|{'---|' * (len(OUTCOMES) + 1)}")
-    for name, count in counts.items():
-        print(f"| {TITLES[name]} | {' | '.join(str(number) for number in count.values())} |")
-
-
 def print_tables(cells, versions, numbers, options):
     """Prints all that was measured."""
-    parts = []
-    for name, version in versions.items():
-        parts.append(f"{TITLES[name]} {version or '(not installed: skipped)'}")
-    print(f"Measured: {', '.join(parts)}; numpy {np.__version__}; limits of a run: "
-          f"{options.seconds:g} s, {options.memory:g} GiB.")
-    print_summary(cells, versions)
+    print_versions(TITLES, versions, options)
+    print_summary(cells, TITLES, versions)
     section = what = None
     for number in numbers:
         case = CASES[number]
         if case.section != section:
             section, what = case.section, None
             header = ["bad input", "operator", "specification", *(TITLES[name] for name in versions)]
-            print(f"\n### {section}\n\n| {' | '.join(header)} |\n|{'---|' * len(header)}")
+            print_section(section, header)
         row = ["″" if case.what == what else case.what, f"{case.operator}-{case.revision}", case.text]
         for name, version in versions.items():
             use = use_of(name, case)
@@ -559,20 +427,18 @@ def print_tables(cells, versions, numbers, options):
             else:
                 row.append("″" if use == "same" else "—")
         what = case.what
-        print(f"| {' | '.join(row)} |")
+        print_row(row)
 
 
 def main():
     if sys.argv[1:2] == ["--child"]:
-        return child(sys.argv[2], int(sys.argv[3]))
+        run = {"openvino": run_openvino, "onnxruntime": run_onnxruntime}[sys.argv[2]]
+        return child(lambda loaded: run(CASES[int(sys.argv[3])], loaded))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     default = HERE.parent / "target" / "release" / "examples" / "run"
     parser.add_argument("--example", type=Path, default=default, help="the example binary `run`")
     parser.add_argument("--runtimes", default=",".join(TITLES), help="which, with commas")
-    parser.add_argument("--only", default="", help="cases whose section or name contains this")
-    parser.add_argument("--seconds", type=float, default=10, help="limit of time of a run")
-    parser.add_argument("--memory", type=float, default=4, help="limit of memory of a run, in GiB")
-    parser.add_argument("--jobs", type=int, default=2, help="how many runs at a time")
+    add_limits(parser)
     options = parser.parse_args()
     options.example = options.example.resolve()
 
@@ -584,8 +450,7 @@ def main():
         for name, version in versions.items()
         if version and use_of(name, CASES[number]) == "runs"
     ]
-    with ThreadPoolExecutor(options.jobs) as pool:
-        cells = dict(zip(pairs, pool.map(lambda pair: measure(*pair, options), pairs), strict=True))
+    cells = measure_all(measure, pairs, options)
     print_tables(cells, versions, numbers, options)
     return None
 

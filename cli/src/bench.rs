@@ -13,7 +13,7 @@ use tract_openvino::tract_onnx::tract_core::ops::source::TypedSource;
 use tract_openvino::tract_onnx::tract_core::plan::eval;
 use tract_openvino::tract_onnx::tract_hir::internal::ensure;
 
-use crate::inputs::InputOptions;
+use crate::inputs::{InputOptions, expect_fit};
 use crate::model::{Model, ReadingOptions, input_names, model_file, shapes_of};
 use crate::panics::during;
 use crate::report::{GOOD, output, print_table, printable, table};
@@ -75,13 +75,15 @@ impl Bench {
             threads => Executor::multithread(threads.into()),
         });
         let file = model_file(&self.model)?;
+        let with_names = |model: Model| Ok((model.names()?, model.into_typed()?));
         let (typed, inputs) = if self.model.is_dir() && !self.inputs.are_given() {
             let inputs = Case::load(&self.model)?.data_sets.swap_remove(0).inputs;
             let shapes = shapes_of(input_names(&file)?, &inputs);
-            (self.reading.read_for(&file, &shapes, Model::into_typed)?.0, inputs)
+            let ((names, typed), _) = self.reading.read_for(&file, &shapes, with_names)?;
+            expect_fit(&typed, &names, &file, &inputs)?;
+            (typed, inputs)
         } else {
             let shapes = self.inputs.shapes()?;
-            let with_names = |model: Model| Ok((model.names()?, model.into_typed()?));
             let ((names, typed), _) = self.reading.read_for(&file, &shapes, with_names)?;
             let inputs = self.inputs.tensors(&typed, &names, &file)?;
             (typed, inputs)

@@ -12,12 +12,15 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail, format_err};
 
+use crate::inputs::expect_fit;
 use crate::model::{
     InputShape, Kind, MODEL_FOLDER, Model, ReadingOptions, document, input_names, model_file,
     shapes_of,
 };
 use crate::panics::catch;
-use crate::report::{BAD, GOOD, NAME, error_with_help, note, output, output_width, wrap};
+use crate::report::{
+    BAD, GOOD, NAME, error_with_help, note, output, output_width, with_advice, wrap,
+};
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
@@ -231,6 +234,11 @@ impl Check {
             let tolerance = self.tolerance.tolerance();
             let check = || {
                 if let Ok(model) = &model {
+                    if let Model::Typed(typed) = model {
+                        let names = model.names()?;
+                        let mut inputs = case.data_sets.iter().map(|data_set| &data_set.inputs);
+                        inputs.try_for_each(|inputs| expect_fit(typed, &names, &file, inputs))?;
+                    }
                     return Ok(case.check(&[stage], tolerance, |stage| model.clone().at(stage)));
                 }
                 let mut failures = vec![];
@@ -248,7 +256,8 @@ impl Check {
             let line = |Failure { data_set, error, .. }: &Failure| {
                 let data_set =
                     data_set.map_or_else(String::new, |k| format!(", test_data_set_{k}"));
-                Line::new(format!("{}, {stage}{data_set}: {error:#}", folder.display()), error)
+                let what = with_advice(error);
+                Line::new(format!("{}, {stage}{data_set}: {what}", folder.display()), error)
             };
             outcomes.push(Outcome {
                 folder: folder.into(),

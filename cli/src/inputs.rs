@@ -66,12 +66,7 @@ impl InputOptions {
         names: &Names,
         model_file: &Path,
     ) -> TractResult<Vec<Tensor>> {
-        let mut inputs = vec![];
-        let names = names_of_inputs(model_file, names)?;
-        for (&outlet, names) in model.input_outlets()?.iter().zip(names) {
-            let fact = model.outlet_fact(outlet)?.without_value();
-            inputs.push(Input { name: printable(&names[0]), names, outlet, fact, given: None });
-        }
+        let mut inputs = inputs_of(model, names, model_file)?;
         for (name, file) in &self.inputs {
             let Some(input) = inputs.iter_mut().find(|input| input.names.contains(name)) else {
                 let mut names: Vec<&str> =
@@ -96,6 +91,31 @@ impl InputOptions {
         });
         tensors.collect()
     }
+}
+
+/// The inputs of a model, which is from this file, with nothing given to them.
+fn inputs_of(model: &TypedModel, names: &Names, model_file: &Path) -> TractResult<Vec<Input>> {
+    let mut inputs = vec![];
+    let names = names_of_inputs(model_file, names)?;
+    for (&outlet, names) in model.input_outlets()?.iter().zip(names) {
+        let fact = model.outlet_fact(outlet)?.without_value();
+        inputs.push(Input { name: printable(&names[0]), names, outlet, fact, given: None });
+    }
+    Ok(inputs)
+}
+
+/// Fails if the tensors of a data set do not fit the inputs of a model, which is from this file.
+pub fn expect_fit(
+    model: &TypedModel,
+    names: &Names,
+    model_file: &Path,
+    tensors: &[Tensor],
+) -> TractResult<()> {
+    let mut inputs = inputs_of(model, names, model_file)?;
+    for (input, tensor) in inputs.iter_mut().zip(tensors) {
+        input.given = Some(tensor.clone());
+    }
+    check_facts(&inputs).map(drop)
 }
 
 fn no_tensor_for(missing: &[&Input]) -> TractError {

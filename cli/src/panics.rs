@@ -6,6 +6,8 @@ use std::sync::Mutex;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, format_err};
 
+use crate::report::error_with_help;
+
 /// Of the last panic, in any thread: whose it is, what it says, and where.
 static LAST: Mutex<Option<(&str, String)>> = Mutex::new(None);
 
@@ -31,6 +33,21 @@ fn describe(info: &PanicHookInfo) -> (&'static str, String) {
     (whose, format!("{message} at {place}:{}", location.line()))
 }
 
+/// How many bytes there was no memory for, if that is what a panic says: tract takes memory for granted.
+fn refused_bytes(panic: &str) -> Option<&str> {
+    panic.strip_prefix("failed to allocate Layout { size: ")?.split(',').next()
+}
+
+fn no_memory(doing: &str, bytes: &str) -> TractError {
+    error_with_help(
+        format!("there is no memory for {bytes} bytes, which were asked for while {doing}"),
+        [
+            "the sizes in the model ask for that much, or the tensors that it is fed: feed smaller ones"
+                .into(),
+        ],
+    )
+}
+
 /// Does something: both its errors and its panics say what it was.
 pub fn during<T>(doing: &str, function: impl FnOnce() -> TractResult<T>) -> TractResult<T> {
     catch(doing, || function().with_context(|| doing.to_string()))
@@ -41,6 +58,9 @@ pub fn catch<T>(doing: &str, function: impl FnOnce() -> TractResult<T>) -> Tract
     catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|_| {
         let last = LAST.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let (whose, what) = last.unwrap_or(("tract", "no message".into()));
+        if let Some(bytes) = refused_bytes(&what) {
+            return Err(no_memory(doing, bytes));
+        }
         Err(format_err!("{whose} panicked while {doing}: {what}"))
     })
 }

@@ -117,6 +117,15 @@ pub fn show_error(error: &TractError) {
     let _ = anstream::stderr().write_all(text.as_bytes());
 }
 
+/// An error with its causes and advice on one line.
+pub fn with_advice(error: &TractError) -> String {
+    let mut text = format!("{error:#}");
+    for help in advice(error) {
+        text += &format!("; {help}");
+    }
+    text
+}
+
 fn advice(error: &TractError) -> Vec<String> {
     let counts_from_the_end = |index: &IndexOutOfRange| {
         let size = index.size as i128;

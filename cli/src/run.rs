@@ -8,7 +8,7 @@ use model_cases::{Case, Difference, Stage, StagedModel, compare_within};
 use tract_openvino::tract_onnx::prelude::*;
 
 use crate::check::{IS_CLOSE, ToleranceOptions};
-use crate::inputs::InputOptions;
+use crate::inputs::{InputOptions, expect_fit};
 use crate::model::{InputShape, Model, Names, ReadingOptions, input_names, model_file, shapes_of};
 use crate::panics::during;
 use crate::report::{BAD, GOOD, NAME, error_with_help, note, output, shorten};
@@ -106,7 +106,9 @@ impl Run {
         let mut models = Models::new(&self.reading, &file)?;
         for (number, data_set) in case.data_sets.iter().enumerate() {
             writeln!(out, "test_data_set_{number}")?;
-            let outputs = models.for_inputs(&data_set.inputs)?.run(&data_set.inputs)?;
+            let model = models.for_inputs(&data_set.inputs)?;
+            expect_fit(&model.typed, &model.names, &file, &data_set.inputs)?;
+            let outputs = model.run(&data_set.inputs)?;
             show(&mut out, &outputs)?;
             for (k, (expected, (_, got))) in data_set.outputs.iter().zip(&outputs).enumerate() {
                 match compare_within(expected, got, self.tolerance.tolerance()) {

@@ -1,5 +1,7 @@
 //! The command line as people use it: spawned, with the text that they see.
 
+#[path = "cli/bad_files.rs"]
+mod bad_files;
 #[allow(dead_code)]
 #[path = "../../tests/suite/onnx_model.rs"]
 mod onnx_model;

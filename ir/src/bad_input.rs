@@ -79,7 +79,7 @@ fn what_is_not_ir() {
         fails(xml, expected);
     }
     let error = ir().model_for_bytes(&[0xff, 0xfe], WEIGHTS).unwrap_err();
-    assert!(format!("{error:#}").contains("not UTF-8"), "{error:#}");
+    assert!(format!("{error:#}").contains("save the file as UTF-8"), "{error:#}");
     fails(
         &changed("<edges>", "<pre-process><channel id='0'/></pre-process><edges>"),
         "<pre-process> (the subtraction of a mean from an input) is not supported",

@@ -166,7 +166,8 @@ impl Ir {
 }
 
 fn document(xml: &[u8]) -> TractResult<Document> {
-    let text = std::str::from_utf8(xml).context("this is not XML: it is not UTF-8")?;
+    let text = std::str::from_utf8(xml)
+        .context("this is not XML in UTF-8, as OpenVINO writes it: save the file as UTF-8")?;
     Document::parse(text)
 }
 

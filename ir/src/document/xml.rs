@@ -209,7 +209,7 @@ fn edges(
         let driven = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         for (number, source) in inputs.into_iter().take(driven).enumerate() {
             let source = source.with_context(|| {
-                format!("input {number} of {layer} is not driven, but a later one is")
+                format!("input {number} of {layer} is not driven, but a later one is: an edge to it is missing")
             })?;
             layer.inputs.push(source);
         }

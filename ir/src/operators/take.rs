@@ -24,6 +24,18 @@ pub(crate) enum PadMode {
     Symmetric,
 }
 
+impl PadMode {
+    /// What pads of an axis of this size may be, for errors.
+    fn limit(self, size: usize) -> String {
+        let (mode, most) = match self {
+            PadMode::Edge => return ", whose border would be repeated".into(),
+            PadMode::Reflect => ("reflect", size.saturating_sub(1)),
+            PadMode::Symmetric => ("symmetric", size),
+        };
+        format!(": its pads must be {most} or less with pad_mode {mode}")
+    }
+}
+
 impl Positions {
     /// The number of positions on an axis of this size.
     pub fn len(&self, dim: &TDim) -> TDim {
@@ -76,8 +88,8 @@ impl Positions {
             };
             ensure!(
                 (0..size).contains(&found),
-                "element {position} of an axis of size {dim}{}",
-                mode.map_or_else(String::new, |mode| format!(", padded with mode {mode:?}"))
+                "there is no element {position} of an axis of size {dim}{}",
+                mode.map_or_else(String::new, |mode| mode.limit(dim))
             );
             Ok(found as usize)
         };

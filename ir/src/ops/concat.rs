@@ -6,7 +6,7 @@ use tract_core::ops::array::{MultiBroadcastTo, Slice, TypedConcat};
 
 use super::common::FAR;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
+use crate::translate::{LayerContext, listed};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Concat", 1, concat);
@@ -105,7 +105,7 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             TDim::Max(vec![-length, 0.to_dim()]).simplify()
         }
         None => {
-            ctx.equal(dim, &sum, &format!("splits it in parts of {lengths:?}"))?;
+            ctx.equal(dim, &sum, &format!("splits it in parts of {}", listed(&lengths)))?;
             let difference = (dim.clone() - sum).simplify();
             TDim::Max(vec![difference.clone(), -difference]).simplify()
         }

@@ -78,8 +78,9 @@ impl Window {
             auto_pad,
         };
         for axis in 0..rank {
+            let extent = window.extent(axis).ok();
             ensure!(
-                (1..=MOST).contains(&window.extent(axis)?),
+                extent.is_some_and(|extent| (1..=MOST).contains(&extent)),
                 "the kernel has shape {kernel:?}, but must have from 1 to {MOST} elements in each axis, \
                  dilations included"
             );

@@ -11,7 +11,7 @@ use crate::operators::random_uniform::RandomUniform;
 use crate::operators::search_sorted::SearchSorted;
 use crate::operators::top_k::TopK;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
+use crate::translate::{LayerContext, listed};
 use crate::volume::volume;
 
 pub(super) fn register(registry: &mut Registry) {
@@ -30,7 +30,8 @@ fn check_elements(shape: &[TDim]) -> TractResult<()> {
     let known: TVec<usize> = shape.iter().filter_map(|dim| dim.to_usize().ok()).collect();
     ensure!(
         known.contains(&0) || volume(&known).is_some_and(|volume| volume <= MOST_GENERATED),
-        "the output would have shape {shape:?}, but must have {MOST_GENERATED} elements or less"
+        "the output would have shape {}, but must have {MOST_GENERATED} elements or less",
+        listed(shape)
     );
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::reduce::sum;
 use crate::operators::opaque::Opaque;
 use crate::operators::range::Range;
 use crate::registry::Registry;
-use crate::translate::{LayerContext, Table};
+use crate::translate::{LayerContext, Table, listed};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("MatMul", 1, mat_mul);
@@ -44,7 +44,7 @@ fn product_with_table(
     table: Table,
 ) -> TractResult<OutletId> {
     let (mut shape, matrix) = (ctx.shape_of(rows)?, ctx.shape(1)?);
-    let doing = format!("multiplies {shape:?} by the transpose of {matrix:?}");
+    let doing = format!("multiplies {} by the transpose of {}", listed(&shape), listed(&matrix));
     let (Some(width), [_, summed]) = (shape.last_mut(), &*matrix) else {
         bail!("factor 0 has shape {shape:?} and factor 1 {matrix:?}, but must have rank 1 and 2")
     };
@@ -108,7 +108,11 @@ pub(super) fn product(
         let axis = labels[number].chars().position(|label| label == 'k');
         axis.map_or_else(TDim::default, |axis| shapes[number][axis].clone())
     };
-    ctx.equal(&summed(0), &summed(1), &format!("multiplies {:?} by {:?}", shapes[0], shapes[1]))?;
+    ctx.equal(
+        &summed(0),
+        &summed(1),
+        &format!("multiplies {} by {}", listed(&shapes[0]), listed(&shapes[1])),
+    )?;
     contract(ctx, suffix, inputs, [&labels[0], &labels[1]], &output)
 }
 

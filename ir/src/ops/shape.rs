@@ -6,7 +6,7 @@ use tract_core::ops::change_axes::{AxisOp, perm_to_ops, to_axis_ops_with_onnx_ru
 
 use crate::operators::range::Range;
 use crate::registry::Registry;
-use crate::translate::{LayerContext, is_size};
+use crate::translate::{LayerContext, is_size, listed};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ShapeOf", 1, shape_of);
@@ -34,8 +34,8 @@ fn shape_of(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 fn volume(dims: &[TDim]) -> TractResult<TDim> {
     let numbers = dims.iter().filter_map(|dim| dim.as_i64());
     let number = numbers.into_iter().try_fold(1i64, |product, dim| product.checked_mul(dim));
-    let number =
-        number.with_context(|| format!("shape {dims:?} has more elements than can be counted"))?;
+    let number = number
+        .with_context(|| format!("shape {} has more elements than can be counted", listed(dims)))?;
     let symbols = dims.iter().filter(|dim| dim.as_i64().is_none());
     Ok(symbols.fold(number.to_dim(), |product, dim| product * dim))
 }
@@ -64,7 +64,8 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let wrong = to.iter().find(|dim| dim.as_i64().is_some_and(|dim| dim < -1));
     ensure!(
         wrong.is_none() && to.iter().filter(|dim| is_open(dim)).count() <= 1,
-        "shape is {target:?}, but each dimension must be -1 or a size, and only one -1"
+        "shape is {}, but each dimension must be -1 or a size, and only one -1",
+        listed(&target)
     );
     // Dimensions that both have need not be compared.
     let mut left: Vec<TDim> = from.iter().filter(|dim| !dim.is_one()).cloned().collect();
@@ -95,7 +96,11 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     };
     for (from_dim, to_dim) in named[0].iter().zip(&named[1]).filter(|_| pairs) {
         if ctx.are_alike(from_dim, to_dim) {
-            ctx.equal(from_dim, to_dim, &format!("reshapes {from:?} to {target:?}"))?;
+            ctx.equal(
+                from_dim,
+                to_dim,
+                &format!("reshapes {} to {}", listed(&from), listed(&target)),
+            )?;
         }
     }
     let (left, wanted) = (volume(&left)?, volume(&wanted)?);
@@ -119,7 +124,7 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             }
         };
     } else if left != wanted {
-        ctx.equal(&left, &wanted, &format!("reshapes {from:?} to {target:?}"))?;
+        ctx.equal(&left, &wanted, &format!("reshapes {} to {}", listed(&from), listed(&target)))?;
     }
     // tract reshapes no tensor without elements.
     if let Ok(sizes) = to.iter().map(|dim| dim.to_usize()).collect::<Result<TVec<_>, _>>()

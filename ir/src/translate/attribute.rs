@@ -14,12 +14,17 @@ pub trait FromAttribute: Sized {
     /// What the text must be, for errors, like `a whole number`.
     const EXPECTED: &'static str;
 
+    /// The same, with what the items of a list must be.
+    fn expected() -> String {
+        Self::EXPECTED.into()
+    }
+
     /// The value of a text, or `None` if it has none.
     fn from_attribute(text: &str) -> Option<Self>;
 }
 
 impl FromAttribute for i64 {
-    const EXPECTED: &'static str = "a whole number";
+    const EXPECTED: &'static str = "a whole number of 64 bits";
 
     fn from_attribute(text: &str) -> Option<i64> {
         let text = text.trim();
@@ -33,7 +38,7 @@ impl FromAttribute for i64 {
 }
 
 impl FromAttribute for usize {
-    const EXPECTED: &'static str = "a whole number, 0 or more";
+    const EXPECTED: &'static str = "a whole number, 0 or more, of 63 bits";
 
     fn from_attribute(text: &str) -> Option<usize> {
         usize::try_from(i64::from_attribute(text)?).ok()
@@ -88,6 +93,10 @@ impl FromAttribute for DatumType {
 impl<T: FromAttribute> FromAttribute for Vec<T> {
     const EXPECTED: &'static str = "a list, separated by commas";
 
+    fn expected() -> String {
+        format!("{}, and each item {}", Self::EXPECTED, T::expected())
+    }
+
     fn from_attribute(text: &str) -> Option<Vec<T>> {
         if text.trim().is_empty() {
             return Some(vec![]);
@@ -101,7 +110,7 @@ impl LayerContext<'_, '_> {
     /// An attribute that must be there.
     pub fn attribute<T: FromAttribute>(&self, name: &str) -> TractResult<T> {
         let value = self.attribute_opt(name)?;
-        value.with_context(|| format!("attribute {name} is missing: it must be {}", T::EXPECTED))
+        value.with_context(|| format!("attribute {name} is missing: it must be {}", T::expected()))
     }
 
     /// An attribute with a default.
@@ -114,7 +123,7 @@ impl LayerContext<'_, '_> {
         let Some(text) = self.layer().attributes.get(name) else { return Ok(None) };
         match T::from_attribute(text) {
             Some(value) => Ok(Some(value)),
-            None => bail!("attribute {name} is {text:?}, but must be {}", T::EXPECTED),
+            None => bail!("attribute {name} is {text:?}, but must be {}", T::expected()),
         }
     }
 

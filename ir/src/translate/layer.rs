@@ -3,7 +3,7 @@
 pub(super) mod compressed;
 mod fold;
 mod nodes;
-mod shapes;
+pub(super) mod shapes;
 pub(crate) mod table;
 mod values;
 
@@ -156,10 +156,7 @@ impl<'a, 't> LayerContext<'a, 't> {
         }
         let name = self.names[input].clone();
         let value = &self.inputs[input];
-        let outlet = self
-            .translation
-            .wired(self.model, &name, value)
-            .with_context(|| format!("in constant {name:?}"))?;
+        let outlet = self.translation.wired(self.model, &name, value)?;
         self.inputs[input] = Value::Outlet(outlet);
         Ok(outlet)
     }

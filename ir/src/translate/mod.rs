@@ -20,6 +20,7 @@ pub use attribute::FromAttribute;
 pub(crate) use dimensions::is_size;
 pub use layer::LayerContext;
 use layer::compressed::Compressed;
+pub(crate) use layer::shapes::listed;
 pub(crate) use layer::table::Table;
 pub(crate) use layer::tdims;
 pub(crate) use sources::{parameter_shape, parameter_type};
@@ -351,7 +352,7 @@ impl Translation<'_> {
                 self.budget().take(DatumType::F32, &weights.shape)?;
                 weights.wired(self.weights)?
             }
-            value => self.tensor(value)?,
+            value => self.tensor(value).with_context(|| format!("in constant {name:?}"))?,
         };
         model.add_const(name, tensor)
     }

@@ -51,7 +51,7 @@ impl Weights {
     /// How many bytes there are.
     pub(crate) fn len(&self) -> TractResult<u64> {
         match self {
-            Weights::Absent(reason) => bail!("there are no weights: {reason}"),
+            Weights::Absent(reason) => Err(absent(reason)),
             Weights::Bytes(bytes) => Ok(bytes.len() as u64),
             Weights::File { len, .. } => Ok(*len),
         }
@@ -60,7 +60,7 @@ impl Weights {
     /// Fills a buffer with the bytes from an offset on.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> TractResult<()> {
         match self {
-            Weights::Absent(reason) => bail!("there are no weights: {reason}"),
+            Weights::Absent(reason) => Err(absent(reason)),
             Weights::Bytes(bytes) => {
                 let from = usize::try_from(offset)?;
                 let found = bytes.get(from..).and_then(|rest| rest.get(..buffer.len()));
@@ -72,6 +72,12 @@ impl Weights {
             }
         }
     }
+}
+
+fn absent(reason: &str) -> TractError {
+    format_err!(
+        "there are no weights: {reason}: the .bin must be beside the .xml, or its path must be given"
+    )
 }
 
 #[cfg(unix)]

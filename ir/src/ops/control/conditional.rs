@@ -99,7 +99,9 @@ fn externals(body: &Body) -> TractResult<Vec<usize>> {
 fn output_sources(entries: &[PortMap], outputs: usize) -> TractResult<Vec<usize>> {
     let entry = |output| entries.iter().rev().find(|entry| entry.external == Some(output));
     let source = |output| {
-        let entry = entry(output).with_context(|| format!("output {output} has no port_map"))?;
+        let entry = entry(output).with_context(|| {
+            format!("output {output} is in one port_map only, but each branch must have it")
+        })?;
         Ok(entry.internal)
     };
     (0..outputs).map(source).collect()

@@ -315,6 +315,15 @@ fn loop_count(
         Some(_) => ctx.dims(0, "trip_count")?.first().cloned(),
         None => None,
     };
+    let most = ctx.ir().iterations_limit;
+    if let Some(trips) = limit.as_ref().and_then(TDim::as_i64)
+        && later == Some(true)
+    {
+        ensure!(
+            usize::try_from(trips).is_ok_and(|trips| trips <= most) || trips < 0,
+            "the loop has {trips} iterations, but may have {most} at most"
+        );
+    }
     let endless = limit.as_ref().and_then(TDim::as_i64).is_some_and(|limit| limit < 0);
     ensure!(
         !endless || later != Some(true) || first.is_none(),

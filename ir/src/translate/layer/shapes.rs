@@ -6,6 +6,11 @@ use tract_core::ops::change_axes::AxisOp;
 use super::LayerContext;
 use crate::operators::equal_shape::EqualShape;
 
+/// Dimensions as text, for errors.
+pub(crate) fn listed(dims: &[TDim]) -> String {
+    format!("[{}]", dims.iter().map(TDim::to_string).collect::<Vec<_>>().join(", "))
+}
+
 impl LayerContext<'_, '_> {
     /// Notes that two dimensions are equal, because of what the layer does. `doing` says that, like `adds
     /// them`. Gives the one to go on with.
@@ -37,7 +42,8 @@ impl LayerContext<'_, '_> {
                 } else if dim.is_one() || *dim == known {
                     known
                 } else {
-                    self.equal(&known, dim, &format!("broadcasts shapes {shapes:?}"))?
+                    let shapes: Vec<String> = shapes.iter().map(|shape| listed(shape)).collect();
+                    self.equal(&known, dim, &format!("broadcasts shapes {}", shapes.join(" and ")))?
                 };
             }
         }
