@@ -10,6 +10,7 @@ mod onnx_model;
 #[path = "../../tests/suite/oracle.rs"]
 mod oracle;
 
+pub mod ir;
 pub mod model;
 pub mod nnef;
 pub mod operator;
@@ -20,5 +21,5 @@ mod stages;
 pub type Target = fn(&[u8]) -> Option<bool>;
 
 /// Every target, by name.
-pub const TARGETS: [(&str, Target); 3] =
-    [("operator", operator::run), ("model", model::run), ("nnef", nnef::run)];
+pub const TARGETS: [(&str, Target); 4] =
+    [("operator", operator::run), ("model", model::run), ("nnef", nnef::run), ("ir", ir::run)];

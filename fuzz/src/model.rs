@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
-use model_cases::{StagedModel, find};
+use model_cases::{Stage, StagedModel, Tolerance, find};
 use tract_openvino::tract_onnx::pb::tensor_shape_proto::{Dimension, dimension};
 use tract_openvino::tract_onnx::pb::type_proto::Value;
 use tract_openvino::tract_onnx::pb::*;
@@ -13,7 +13,7 @@ use tract_openvino::{DOMAIN, NegativeIndices, OpenVinoOptions, WithOpenVinoOptio
 
 use crate::onnx_model::{self as onnx, int, string};
 use crate::panics;
-use crate::stages::{self, Input};
+use crate::stages::{self, Expected, Input};
 
 /// The committed models, by name.
 fn models() -> &'static [ModelProto] {
@@ -342,7 +342,9 @@ fn case(u: &mut Unstructured) -> Result<bool> {
     let nodes = &model.graph.as_ref().expect("it was loaded").node;
     let exact = nodes.iter().all(|node| node.domain == DOMAIN);
     let at = |stage| StagedModel::new(loaded.clone(), stage);
-    Ok(stages::compare_stages(&tensors, exact, at))
+    let tolerance = if exact { Tolerance::EXACT } else { Tolerance::ROUNDING };
+    let expected = Expected { tolerance: Some(tolerance), facts: exact };
+    Ok(stages::compare_stages(&tensors, expected, &Stage::ALL, at))
 }
 
 /// Says what came of the bytes, for those who count: whether they were a case, and it had an output.

@@ -4,13 +4,13 @@ use std::io::Read;
 use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
-use model_cases::{StagedModel, find};
+use model_cases::{Stage, StagedModel, Tolerance, find};
 use tract_openvino::tract_nnef::internal::{Nnef, ensure};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::{OpenVinoOptions, WithOpenVino, WithOpenVinoOptions, tract_nnef, tract_onnx};
 
 use crate::panics;
-use crate::stages;
+use crate::stages::{self, Expected};
 
 type Entries = Vec<(String, Vec<u8>)>;
 
@@ -162,7 +162,8 @@ fn case(u: &mut Unstructured) -> Result<bool> {
         return Ok(false);
     };
     let at = |stage| StagedModel::from_typed(loaded.clone(), stage);
-    Ok(stages::compare_stages(&tensors, false, at))
+    let expected = Expected { tolerance: Some(Tolerance::ROUNDING), facts: false };
+    Ok(stages::compare_stages(&tensors, expected, &Stage::OF_TYPED, at))
 }
 
 /// Says what came of the bytes, for those who count: whether they were a case, and it had an output.

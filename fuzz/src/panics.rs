@@ -3,12 +3,12 @@
 //! tract panics at some malformed models all by itself: its readers and its other operators are not what is
 //! tested here. Those panics are counted by their place and otherwise taken as errors. A panic is this
 //! crate's if one of its functions is among the callers, but for the one that hands over to tract's own
-//! readers of ONNX nodes.
+//! readers of ONNX nodes. In the target of the reader of IR, every panic is one of ours.
 
 use std::backtrace::Backtrace;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::{Mutex, Once};
 
 /// The function of this crate that only hands over, when it is the innermost.
@@ -16,11 +16,17 @@ const HANDS_OVER: &str = "tract_openvino::onnx::build";
 
 struct Caught {
     place: String,
-    trace: String,
+    is_ours: bool,
 }
 
 thread_local! {
     static CAUGHT: RefCell<Option<Caught>> = const { RefCell::new(None) };
+    static ALL_ARE_OURS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on, every panic is ours. Where the reader is ours, it is what leads to tract's panics, too.
+pub fn all_are_ours() {
+    ALL_ARE_OURS.set(true);
 }
 
 static OF_TRACT: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
@@ -58,22 +64,25 @@ fn install_hook() {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             let trace = Backtrace::force_capture().to_string();
-            if is_ours(&trace) {
+            let is_ours = ALL_ARE_OURS.get() || is_ours(&trace);
+            if is_ours {
                 eprintln!("{info}\n{trace}");
                 previous(info);
             }
-            let place = info.location().map_or_else(String::new, |it| {
-                let file = it.file();
-                // Without the folder where this machine keeps sources.
-                let file = file.rsplit_once("/src/").map_or(file, |(package, rest)| {
-                    let package = package.rsplit('/').next().unwrap_or(package).len();
-                    &file[file.len() - rest.len() - "/src/".len() - package..]
-                });
-                format!("{file}:{}", it.line())
-            });
-            CAUGHT.set(Some(Caught { place, trace }));
+            let place = info.location().map_or_else(String::new, place);
+            CAUGHT.set(Some(Caught { place, is_ours }));
         }));
     });
+}
+
+/// A place in the code, without the folder where this machine keeps sources.
+fn place(location: &Location) -> String {
+    let file = location.file();
+    let file = file.rsplit_once("/src/").map_or(file, |(package, rest)| {
+        let package = package.rsplit('/').next().unwrap_or(package).len();
+        &file[file.len() - rest.len() - "/src/".len() - package..]
+    });
+    format!("{file}:{}", location.line())
 }
 
 /// What a function gives, or `None` if tract panics in it. A panic of this crate goes through.
@@ -83,7 +92,7 @@ pub fn catch<T>(function: impl FnOnce() -> T) -> Option<T> {
         Ok(result) => Some(result),
         Err(payload) => {
             let caught = CAUGHT.take().expect("the hook has seen every panic");
-            if is_ours(&caught.trace) {
+            if caught.is_ours {
                 panic::resume_unwind(payload);
             }
             let mut places = OF_TRACT.lock().unwrap();

@@ -22,6 +22,9 @@ impl Stage {
     /// The stages, in the order in which a model goes through them.
     pub const ALL: [Stage; 4] = [Stage::Loaded, Stage::Typed, Stage::Decluttered, Stage::Optimized];
 
+    /// The stages of a model that is typed when it is read.
+    pub const OF_TYPED: [Stage; 3] = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
+
     /// Its name, in lower case.
     pub fn name(self) -> &'static str {
         match self {

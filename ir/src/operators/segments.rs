@@ -62,9 +62,14 @@ impl Segments {
         );
         let mut least = 0;
         for (position, number) in numbers.iter().enumerate() {
+            let range = || match self.bounds {
+                Bounds::Offsets => format!("in [{least}, {most}]"),
+                Bounds::Ids => format!("{least} or more"),
+            };
             ensure!(
                 (least..=most).contains(number),
-                "Segments: {name}[{position}] is {number}, but must be in [{least}, {most}], in ascending order"
+                "Segments: {name}[{position}] is {number}, but must be {}, in ascending order",
+                range()
             );
             least = *number;
         }

@@ -1,9 +1,11 @@
 //! What several families of operations need: checks of inputs, and small groups of nodes.
 
 use tract_core::internal::*;
-use tract_core::ops::array::Range;
+use tract_core::ops::array::{MultiBroadcastTo, Range};
 use tract_core::ops::change_axes::AxisOp;
 
+use crate::operators::checked_volume;
+use crate::operators::equal_shape::EqualShape;
 use crate::operators::least_sizes::LeastSizes;
 use crate::translate::LayerContext;
 
@@ -200,6 +202,20 @@ impl LayerContext<'_, '_> {
         }
     }
 
+    /// Repeats data along axes of size 1. What sizes of the inputs and numbers of the file ask for together is
+    /// checked when the model runs, where it may be much: tract multiplies without a check.
+    pub(super) fn repeated(
+        &mut self,
+        suffix: &str,
+        data: OutletId,
+        shape: TVec<TDim>,
+    ) -> TractResult<OutletId> {
+        match may_be_large(&shape) {
+            true => self.wire(suffix, EqualShape::or_broadcast(shape), &[data]),
+            false => self.wire(suffix, MultiBroadcastTo { shape: shape.into() }, &[data]),
+        }
+    }
+
     /// Computes in single precision instead of half (see [`LayerContext::single`]). The last node has the
     /// suffix.
     pub(super) fn in_single(
@@ -259,4 +275,18 @@ impl LayerContext<'_, '_> {
         self.model.symbols.add_assertion(format!("{symbol}>=0"))?;
         Ok(symbol)
     }
+}
+
+/// What an open size may be in networks: longer sequences and larger images have fewer other axes.
+const LARGE_SIZE: i64 = 1 << 9;
+
+/// Whether open sizes that are not extraordinary make more of a shape than an output may have.
+fn may_be_large(shape: &[TDim]) -> bool {
+    let mut sizes = SymbolValues::default();
+    for symbol in shape.iter().flat_map(TDim::symbols) {
+        sizes.set(&symbol, LARGE_SIZE);
+    }
+    let shape: Option<Vec<usize>> =
+        shape.iter().map(|dim| dim.eval(&sizes).to_usize().ok()).collect();
+    shape.is_none_or(|shape| checked_volume("", &shape).is_err())
 }

@@ -1,9 +1,9 @@
 //! Shapes: reading them, and tensors in other shapes.
 
 use tract_core::internal::*;
-use tract_core::ops::array::{MultiBroadcastTo, Tile};
 use tract_core::ops::change_axes::{AxisOp, perm_to_ops, to_axis_ops_with_onnx_rules};
 
+use super::blocks::multiply;
 use crate::operators::range::Range;
 use crate::registry::Registry;
 use crate::translate::{LayerContext, is_size, listed};
@@ -279,8 +279,7 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     if output == ctx.shape_of(input)? {
         return Ok(tvec!(input));
     }
-    let op = MultiBroadcastTo { shape: output.into() };
-    ctx.finish(op, &[input])
+    ctx.repeated("", input, output).map(|output| tvec!(output))
 }
 
 /// **Tile-1**: repeats the data along each axis. If the shape and `repeats` are not of one length, ones are
@@ -295,7 +294,29 @@ fn tile(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     while repeats.len() < rank {
         repeats.insert(0, 1.to_dim());
     }
-    ctx.finish(Tile { multipliers: repeats }, &[input])
+    // Each axis that is repeated gets one in front, which is broadcast. tract's Tile makes a list of as many views
+    // as there are repetitions, also of a tensor without elements.
+    let shape = ctx.shape_of(input)?;
+    let (mut wide, mut changes, mut joined) = (tvec!(), vec![], vec![]);
+    for (axis, (size, count)) in shape.iter().zip(&repeats).enumerate() {
+        if count.is_one() {
+            wide.push(size.clone());
+        } else if size.is_one() {
+            wide.push(count.clone());
+        } else {
+            changes.push(AxisOp::Add(wide.len()));
+            wide.extend([count.clone(), size.clone()]);
+            let product = multiply(size, count)?;
+            joined.push(AxisOp::Reshape(axis, tvec!(count.clone(), size.clone()), tvec!(product)));
+        }
+    }
+    if wide == shape {
+        return Ok(tvec!(input));
+    }
+    let input = ctx.change_axes("repeated", input, changes)?;
+    let suffix = if joined.is_empty() { "" } else { "repeated" };
+    let output = ctx.repeated(suffix, input, wide)?;
+    ctx.change_axes("", output, joined).map(|output| tvec!(output))
 }
 
 /// **Range-1**, **Range-4**: the numbers from `start` to before `stop`, in steps of `step`. They are of

@@ -17,7 +17,8 @@ pub(super) fn proposal(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     for (input, name) in ["class_probs", "bbox_deltas", "image_shape"].iter().enumerate() {
         ctx.expect_floats(input, name)?;
     }
-    let (probs, deltas) = (ctx.shape(0)?, ctx.shape(1)?);
+    let probs = ctx.shape_of_rank(0, "class_probs", 4)?;
+    let deltas = ctx.shape_of_rank(1, "bbox_deltas", 4)?;
     ctx.equal_shapes(&probs, &deltas, Some(1), "has scores and boxes of one feature map")?;
     let frameworks = [
         ("", Framework::Default),

@@ -33,7 +33,6 @@ impl LayerContext<'_, '_> {
     ) -> TractResult<TVec<OutletId>> {
         let op = op.into();
         self.take_computed(&*op, inputs)?;
-        let name = op.name();
         let node = self.node_name(suffix);
         let outlets = self.model.wire_node(node, op, inputs)?;
         let mut empty = tvec!();
@@ -42,7 +41,9 @@ impl LayerContext<'_, '_> {
             check_rank(fact.rank())?;
             let Some(shape) = fact.shape.as_concrete() else { continue };
             let dt = fact.datum_type;
-            if checked_volume(&name, shape)? == 0 && (dt.is_number() || dt == DatumType::Bool) {
+            if checked_volume(&self.layer.operation, shape)? == 0
+                && (dt.is_number() || dt == DatumType::Bool)
+            {
                 empty.push(Tensor::zero_dt(dt, shape)?);
             }
         }

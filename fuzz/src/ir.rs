@@ -1,0 +1,187 @@
+//! A committed model of OpenVINO IR with changes of any kind, from its two files to the outputs.
+
+mod change;
+mod weights;
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use arbitrary::{Result, Unstructured};
+use model_cases::{Stage, StagedModel, Tolerance, find};
+use tract_openvino::NegativeIndices;
+use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_hir::internal::DimLike;
+use tract_openvino_ir::{Ir, ir};
+use xmltree::{Element, EmitterConfig, ParserConfig};
+
+use self::change::rarely;
+use crate::panics;
+use crate::stages::{self, Expected};
+
+/// Larger files are not changed: few would be taken in a second.
+const MOST_BYTES: u64 = 1 << 15;
+
+/// A tensor of a model has so many elements at most, or the model is not run.
+const MOST_ELEMENTS: usize = 1 << 18;
+
+/// What the constants of a model may take, in bytes, and how often its loops may go round. Files may ask for as
+/// much by default that a run takes seconds.
+const MOST_CONSTANTS: u64 = 1 << 24;
+const MOST_ITERATIONS: usize = 1 << 8;
+
+/// The greatest float in a model whose outputs are compared.
+const MOST_TAME: f64 = 1000.;
+
+/// Operations whose results are not the same in every run.
+const RANDOM: [&str; 2] = ["RandomUniform", "Multinomial"];
+
+/// The two files of a model.
+struct Seed {
+    net: Element,
+    weights: Vec<u8>,
+}
+
+/// The committed models, by name.
+fn seeds() -> &'static [Seed] {
+    static SEEDS: OnceLock<Vec<Seed>> = OnceLock::new();
+    SEEDS.get_or_init(|| {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/models");
+        let read = |folder: PathBuf| -> Option<Seed> {
+            let (xml, weights) = (folder.join("model.xml"), folder.join("model.bin"));
+            let size = |path| std::fs::metadata(path).map_or(0, |file| file.len());
+            if size(&xml) > MOST_BYTES || size(&weights) > MOST_BYTES {
+                return None;
+            }
+            let text = std::fs::read(xml).unwrap();
+            // As they stand: the text of an element may be one blank.
+            let config = ParserConfig::new().trim_whitespace(true);
+            let net = Element::parse_with_config(&*text, config).unwrap();
+            Some(Seed { net, weights: std::fs::read(weights).unwrap_or_default() })
+        };
+        find(root).unwrap().into_iter().filter_map(read).collect()
+    })
+}
+
+fn text(net: &Element) -> Vec<u8> {
+    let mut text = vec![];
+    net.write_with_config(&mut text, EmitterConfig::new()).expect("what was read can be written");
+    text
+}
+
+fn change_bytes(u: &mut Unstructured, bytes: &mut Vec<u8>) -> Result<()> {
+    for _ in 0..u.int_in_range(1..=4u8)? {
+        if bytes.is_empty() {
+            break;
+        }
+        let at = u.choose_index(bytes.len())?;
+        match u.int_in_range(0..=7u8)? {
+            0 => bytes.truncate(at),
+            1 => drop(bytes.remove(at)),
+            2 => bytes.insert(at, u.arbitrary()?),
+            _ => bytes[at] = u.arbitrary()?,
+        }
+    }
+    Ok(())
+}
+
+fn reader(u: &mut Unstructured) -> Result<Ir> {
+    let [as_specified, block_quantized, shape] = u.arbitrary()?;
+    let mut reader = ir()
+        .with_block_quantized_weights(block_quantized)
+        .with_constants_limit(MOST_CONSTANTS)
+        .with_iterations_limit(MOST_ITERATIONS);
+    if as_specified {
+        reader = reader.with_negative_indices(NegativeIndices::AsSpecified);
+    }
+    if shape {
+        let shapes = ["?", "2", "N,3", "1,2,3", "?,?", "0", "2,2,2,2", "1,N,3*N,M"];
+        reader = reader.with_input_shape(*u.choose(&["x", "data", "input"])?, *u.choose(&shapes)?);
+    }
+    Ok(reader)
+}
+
+/// Whether the floats of a model and its inputs are such that its outputs do not depend on how it is rounded on
+/// the way.
+fn is_tame(model: &TypedModel, inputs: &[Tensor]) -> bool {
+    let facts = model.nodes().iter().flat_map(|node| &node.outputs).map(|output| &output.fact);
+    let constants = facts.filter_map(|fact| fact.konst.as_deref());
+    // Packed weights are of half precision.
+    let is_plain = |tensor: &&Tensor| tensor.try_as_plain_ram().is_ok();
+    let floats = constants.chain(inputs).filter(|tensor| tensor.datum_type().is_float());
+    floats.filter(is_plain).all(|tensor| {
+        let floats = tensor.cast_to::<f64>();
+        floats.is_ok_and(|floats| {
+            let view = floats.to_plain_array_view::<f64>();
+            view.is_ok_and(|all| all.iter().all(|it| it.abs() <= MOST_TAME))
+        })
+    })
+}
+
+/// Whether a model may be run with these inputs, and its work is bounded.
+fn is_small(model: &TypedModel, inputs: &[Tensor]) -> bool {
+    let Ok(outlets) = model.input_outlets() else { return false };
+    let mut symbols = SymbolValues::default();
+    for (outlet, tensor) in outlets.iter().zip(inputs) {
+        let Ok(fact) = model.outlet_fact(*outlet) else { return false };
+        for (dim, size) in fact.shape.iter().zip(tensor.shape()) {
+            if let TDim::Sym(symbol) = dim {
+                symbols.set(symbol, *size as i64);
+            }
+        }
+    }
+    let facts = model.nodes().iter().flat_map(|node| &node.outputs).map(|output| &output.fact);
+    facts.map(|fact| fact.shape.iter().map(|dim| dim.eval(&symbols).to_usize().unwrap_or(1))).all(
+        |mut shape| {
+            let volume = shape.try_fold(1usize, |volume, dim| volume.checked_mul(dim));
+            volume.is_some_and(|volume| volume <= MOST_ELEMENTS)
+        },
+    )
+}
+
+fn case(u: &mut Unstructured) -> Result<bool> {
+    let seeds = seeds();
+    let Seed { net, weights } = &seeds[u.choose_index(seeds.len())?];
+    let (mut net, mut weights) = (net.clone(), weights.clone());
+    for _ in 0..u.int_in_range(0..=4u8)? {
+        match u.int_in_range(0..=9u8)? {
+            0 => change_bytes(u, &mut weights)?,
+            1..=3 => weights::change(u, &net, &mut weights)?,
+            _ => change::change(u, &mut net, seeds)?,
+        }
+    }
+    let mut xml = text(&net);
+    if rarely(u, 16)? {
+        change_bytes(u, &mut xml)?;
+    }
+    // So that one sees what a file of the corpus stands for.
+    if let Some(folder) = std::env::var_os("MODEL_FOLDER").map(PathBuf::from) {
+        std::fs::write(folder.join("model.xml"), &xml).expect("the folder can be written to");
+        std::fs::write(folder.join("model.bin"), &weights).expect("the folder can be written to");
+    }
+    let reader = reader(u)?;
+    panics::all_are_ours();
+    let load = || reader.model_for_bytes(&xml, weights);
+    let Some(Ok(loaded)) = panics::catch(load) else { return Ok(false) };
+    let facts = loaded.input_outlets().map(|outlets| {
+        let facts = outlets.iter().map(|outlet| loaded.outlet_fact(*outlet).unwrap());
+        facts.map(|fact| (Some(fact.datum_type), fact.shape.to_tvec().to_vec())).collect::<Vec<_>>()
+    });
+    let Ok(facts) = facts else { return Ok(false) };
+    let Some(tensors) = stages::feed(u, &facts)? else { return Ok(false) };
+    if !is_small(&loaded, &tensors) {
+        return Ok(false);
+    }
+    let at = |stage| StagedModel::from_typed(loaded.clone(), stage);
+    let is_random = change::elements(&net, &change::is_layer)
+        .iter()
+        .any(|layer| layer.attributes.get("type").is_some_and(|it| RANDOM.contains(&&**it)));
+    let is_comparable = !is_random && is_tame(&loaded, &tensors);
+    let tolerance = is_comparable.then_some(Tolerance::ROUNDING);
+    let expected = Expected { tolerance, facts: true };
+    Ok(stages::compare_stages(&tensors, expected, &Stage::OF_TYPED, at))
+}
+
+/// Says what came of the bytes, for those who count: whether they were a case, and it had an output.
+pub fn run(bytes: &[u8]) -> Option<bool> {
+    case(&mut Unstructured::new(bytes)).ok()
+}
