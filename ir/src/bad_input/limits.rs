@@ -62,7 +62,7 @@ fn constants_that_grow() {
     let limited = |limit: u64| ir().with_constants_limit(limit);
     // 8 * 4^6 bytes.
     load(&limited(100_000), &tiles(6), &four).unwrap();
-    let expected = "in layer 5 \"tile\" (Tile, opset1): with a constant of type I64 and shape [1024], all constants \
+    let expected = "with a constant of type I64 and shape [4, 64], all constants \
                     would take more than 3000 bytes while the model is loaded. If you trust the file, raise";
     fails(&limited(3000), &tiles(6), &four, expected);
     fails(&ir(), &tiles(1), &many, "more than 268435712 bytes");

@@ -203,11 +203,45 @@ fn numbers_that_are_too_large() {
     fails_to_load(
         r#"Range opset4 output_type="f32""#,
         ends.into(),
-        "a constant of shape [200000000] would be computed from 3 elements",
+        "with a constant of type F32 and shape [200000000], all constants would take more than",
     );
     fails_to_load(
         "Tile opset1",
         vec![Fed("f32", "3"), Constant(tensor1(&[1i64 << 31]))],
-        "an output of shape [6442450944] has more than 4294967296 elements",
+        "an output of shape [2147483648, 3] has more than 4294967296 elements",
     );
+}
+
+/// tract's Tile makes a list of all repetitions, and its optimiser drops what it concatenates of nothing.
+#[test]
+fn repetitions_of_nothing() {
+    let tile = || {
+        let repeats = Constant(tensor1(&[1i64 << 40, 1]));
+        load("Tile opset1", vec![Fed("f32", "?,?"), repeats]).unwrap()
+    };
+    assert_eq!(run(tile(), &[zeros(&[0, 0])]).unwrap().shape(), [0, 0]);
+    let error = run(tile(), &[zeros(&[1, 1])]).unwrap_err();
+    assert!(error.contains("has more than 4294967296 elements"), "{error}");
+
+    let concat = r#"Concat opset1 axis="0""#;
+    let model = load(concat, vec![Fed("f32", "?,0"), Fed("f32", "?,0")]).unwrap();
+    assert_eq!(run(model, &[zeros(&[2, 0]), zeros(&[3, 0])]).unwrap().shape(), [5, 0]);
+}
+
+/// Every operation, with too few inputs and too many, of ranks and types that it may not have.
+#[test]
+fn inputs_of_any_number_rank_and_type() {
+    let mut errors = 0;
+    for (operation, revisions) in ir().registry().operations() {
+        for since in revisions {
+            let layer = format!("{operation} opset{since}");
+            for shape in ["", "2,3", "1,2,3,4"] {
+                for (count, dt) in (0..7).flat_map(|count| [(count, "f32"), (count, "i64")]) {
+                    let inputs = (0..count).map(|_| Fed(dt, shape)).collect();
+                    errors += load(&layer, inputs).is_err() as usize;
+                }
+            }
+        }
+    }
+    assert!(errors > 5000, "only {errors} errors");
 }

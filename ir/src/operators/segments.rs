@@ -248,7 +248,7 @@ mod tests {
             (Bounds::Offsets, &[-1, 2], "offsets[0] is -1, but must be in [0, 3]"),
             (Bounds::Offsets, &[0, 4], "offsets[1] is 4, but must be in [0, 3]"),
             (Bounds::Ids, &[0, 2], "there are 2 segment_ids, but must be 3"),
-            (Bounds::Ids, &[1, 0, 2], "segment_ids[1] is 0, but must be in [1, "),
+            (Bounds::Ids, &[1, 0, 2], "segment_ids[1] is 0, but must be 1 or more"),
             (Bounds::Ids, &[-1, 0, 2], "segment_ids[0] is -1"),
         ] {
             let error = run(bounds, numbers, numbers.len()).unwrap_err().to_string();

@@ -1,7 +1,6 @@
 //! A cell over time: a loop of steps.
 
 use tract_core::internal::*;
-use tract_core::num_traits::Zero;
 use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
@@ -138,11 +137,6 @@ impl Sequence {
         }
         let weights = cell.weights(ctx, prefix, wrb)?;
         let x = ctx.input(0)?;
-        let steps = ctx.shape_of(x)?[1].clone();
-        ensure!(
-            !steps.is_zero(),
-            "the sequences of input 0 (X) have 0 steps, but must have 1 or more"
-        );
         // tract's loop gives no last state where there is no step.
         let x = ctx.with_least_sizes(x, [(1, 1)])?;
         let xw = cell.input_product(ctx, prefix, "bsi,gi->bsg", x, &weights)?;
