@@ -11,7 +11,8 @@ use tract_core::internal::*;
 ///
 /// Inputs, in this order:
 ///
-/// * `step_ids`: tokens, of any type of numbers, quantized ones included, in the shape `[steps, batch, beams]`;
+/// * `step_ids`: tokens, of any type of numbers, quantized ones included, in the shape
+///   `[steps, batch, beams]`;
 /// * `parent_idx`: for each of them the beam that it comes from, in the same shape;
 /// * `max_seq_len`: the number of steps to walk, in the shape `[batch]`; not more than there are, and none
 ///   if it is negative;
