@@ -11,7 +11,8 @@ use tract_core::internal::*;
 ///
 /// Inputs, in this order:
 ///
-/// * `step_ids`: tokens, of any type of numbers, in the shape `[steps, batch, beams]`;
+/// * `step_ids`: tokens, of any type of numbers, quantized ones included, in the shape
+///   `[steps, batch, beams]`;
 /// * `parent_idx`: for each of them the beam that it comes from, in the same shape;
 /// * `max_seq_len`: the number of steps to walk, in the shape `[batch]`; not more than there are, and none
 ///   if it is negative;
@@ -90,16 +91,15 @@ fn output_shape<D: DimLike>([steps, parents, lengths, end]: [&[D]; 4]) -> TractR
 }
 
 fn check_types([steps, parents, lengths, end]: [DatumType; 4]) -> TractResult<()> {
-    let is_number = |dt: DatumType| dt.is_integer() || dt.is_float();
     for (name, dt) in [(NAMES[1], parents), (NAMES[2], lengths)] {
         ensure!(
-            is_number(dt) || dt.is_tdim(),
-            "{}: {name} has element type {dt:?}, but must be of numbers",
+            eval::is_integer(dt) || dt.is_float(),
+            "{}: {name} has element type {dt:?}, but must be of integers or floats, and not quantized",
             ROW.name
         );
     }
     ensure!(
-        is_number(steps) && steps == end,
+        steps.is_number() && steps == end,
         "{}: step_ids and end_token have element types {steps:?} and {end:?}, but must be of one type of \
          numbers",
         ROW.name
@@ -136,17 +136,21 @@ impl Walks<'_> {
         steps: &Tensor,
         end: &Tensor,
     ) -> TractResult<Tensor> {
+        // Of the type of the steps, their quantization included.
+        let mut output = Tensor::zero_dt(steps.datum_type(), self.shape)?;
+        let mut plain = output.try_as_plain_ram_mut()?;
+        let tokens = plain.as_slice_mut::<T>()?;
         let steps = steps.try_as_plain_ram()?;
         let end = *end.try_as_plain_ram()?.to_scalar::<T>()?;
-        let mut output = vec![end; steps.as_slice::<T>()?.len()];
+        tokens.fill(end);
         // An axis may be long all the same.
-        let rows = if output.is_empty() { 0 } else { self.shape[1] };
+        let rows = if tokens.is_empty() { 0 } else { self.shape[1] };
         for row in 0..rows {
             for beam in 0..self.shape[2] {
-                self.one(row, beam, steps.as_slice()?, end, &mut output)?;
+                self.one(row, beam, steps.as_slice()?, end, tokens)?;
             }
         }
-        tensor1(&output).into_shape(self.shape)
+        Ok(output)
     }
 
     /// Writes the sequence that ends in a beam.

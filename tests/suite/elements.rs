@@ -95,7 +95,7 @@ pub fn own_offsets(dt: DatumType, shape: &[usize]) -> Tensor {
     elements(dt, shape, (0..shape.iter().product()).map(Some))
 }
 
-/// An `indices` or `axis` tensor. The entries fit the type.
+/// A tensor of integers, quantized ones included. The entries fit the type.
 pub fn integers(dt: DatumType, integers: &Integers) -> Tensor {
     fn tensor<T: Datum>(integers: &Integers, value: impl Fn(i128) -> T) -> Tensor {
         let entries = integers.entries.iter().map(|entry| value(*entry)).collect();
@@ -104,7 +104,7 @@ pub fn integers(dt: DatumType, integers: &Integers) -> Tensor {
     fn fits<T: TryFrom<i128>>(value: i128) -> T {
         T::try_from(value).ok().unwrap_or_else(|| panic!("{value} does not fit"))
     }
-    match dt {
+    let tensor = match dt.unquantized() {
         DatumType::I8 => tensor::<i8>(integers, fits),
         DatumType::I16 => tensor::<i16>(integers, fits),
         DatumType::I32 => tensor::<i32>(integers, fits),
@@ -114,13 +114,14 @@ pub fn integers(dt: DatumType, integers: &Integers) -> Tensor {
         DatumType::U32 => tensor::<u32>(integers, fits),
         DatumType::U64 => tensor::<u64>(integers, fits),
         DatumType::TDim => tensor::<TDim>(integers, |value| fits::<i64>(value).to_dim()),
-        _ => unreachable!("{dt:?} is not an index type"),
-    }
+        _ => unreachable!("{dt:?} is not a type of integers"),
+    };
+    if dt.is_quantized() { tensor.cast_to_dt_exactly(dt) } else { tensor }
 }
 
-/// The smallest and the largest entry that a type of `indices` has.
+/// The smallest and the largest entry that a type of integers has.
 pub fn range(dt: DatumType) -> (i128, i128) {
-    match dt {
+    match dt.unquantized() {
         DatumType::I8 => (i8::MIN.into(), i8::MAX.into()),
         DatumType::I16 => (i16::MIN.into(), i16::MAX.into()),
         DatumType::I32 => (i32::MIN.into(), i32::MAX.into()),
@@ -129,7 +130,7 @@ pub fn range(dt: DatumType) -> (i128, i128) {
         DatumType::U16 => (0, u16::MAX.into()),
         DatumType::U32 => (0, u32::MAX.into()),
         DatumType::U64 => (0, u64::MAX.into()),
-        _ => unreachable!("{dt:?} is not an index type"),
+        _ => unreachable!("{dt:?} is not a type of integers"),
     }
 }
 

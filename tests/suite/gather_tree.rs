@@ -10,6 +10,9 @@ use tract_openvino::tract_onnx::tract_hir::internal::{
     EvalContext, EvalOp, InOut, TDim, ToDim, TypedOp,
 };
 
+use crate::elements;
+use crate::oracle::{self, BadIndex, Integers};
+
 /// A node and its inputs.
 #[derive(Debug, Clone)]
 struct Node {
@@ -26,38 +29,10 @@ struct Node {
 }
 
 impl Node {
-    fn place(&self, step: usize, row: usize, beam: usize) -> usize {
-        (step * self.shape[1] + row) * self.shape[2] + beam
-    }
-
-    /// The formula, read out literally. `Err` is the place of a parent that is out of range.
-    fn expected(&self) -> Result<Vec<i64>, [usize; 3]> {
-        let [steps, batch, beams] = self.shape;
-        let mut output = vec![self.end; self.steps.len()];
-        for row in 0..batch {
-            for beam in 0..beams {
-                let length = self.lengths[row].clamp(0, steps as i64) as usize;
-                let mut from = beam;
-                for step in (0..length).rev() {
-                    output[self.place(step, row, beam)] = self.steps[self.place(step, row, from)];
-                    let parent = self.parents[self.place(step, row, from)];
-                    if step > 0 {
-                        let known = (0..beams as i64).contains(&parent);
-                        from = known.then_some(parent as usize).ok_or([step, row, from])?;
-                    }
-                }
-                let mut finished = false;
-                for step in 0..length {
-                    let token = self.place(step, row, beam);
-                    if finished {
-                        output[token] = self.end;
-                    } else if output[token] == self.end {
-                        finished = true;
-                    }
-                }
-            }
-        }
-        Ok(output)
+    fn expected(&self) -> Result<Vec<i64>, BadIndex> {
+        let Node { steps, parents, lengths, end, .. } = self;
+        let output = oracle::gather_tree(self.shape, steps, parents, lengths, *end)?;
+        Ok(output.offsets.into_iter().map(|offset| offset.map_or(*end, |it| steps[it])).collect())
     }
 
     fn tensor(&self, numbers: &[i64], shape: &[usize], dt: DatumType) -> Tensor {
@@ -120,7 +95,7 @@ impl Node {
                     .map_err(|it| TestCaseError::fail(format!("{stage:?}: {it}")))
             }
             (Err(bad), Err(error)) => {
-                let place = format!("parent_idx{bad:?} is ");
+                let place = format!("parent_idx{:?} is {},", bad.position, bad.value);
                 prop_assert!(format!("{error:?}").contains(&place), "{error:?} without {place}");
                 Ok(())
             }
@@ -203,6 +178,22 @@ fn a_parent_that_is_not_there() {
     run([[[0, 0]], [[0, 2]]], -1).unwrap();
 }
 
+fn quantized() -> DatumType {
+    DatumType::QU8(QParams::ZpScale { zero_point: 3, scale: 0.5 })
+}
+
+#[test]
+fn the_output_has_the_quantization_of_the_steps() {
+    let integers = |shape: &[usize], entries: &[i128]| {
+        let integers = Integers { shape: shape.to_vec(), entries: entries.to_vec() };
+        elements::integers(quantized(), &integers)
+    };
+    let steps = integers(&[2, 1, 2], &[1, 2, 3, 4]);
+    let parents = tensor3(&[[[0, 0]], [[1, 0]]]);
+    let output = eval([steps, parents, tensor1(&[2]), integers(&[], &[1])]).unwrap();
+    assert_eq!(output, integers(&[2, 1, 2], &[2, 1, 3, 1]));
+}
+
 #[test]
 fn no_steps_of_many_beams() {
     let empty = || Tensor::zero::<i32>(&[0, 1, 1 << 60]).unwrap();
@@ -236,7 +227,8 @@ fn inputs_that_do_not_fit() {
             i64::fact([1]),
             "step_ids and end_token have element types I32 and I64, but must be of one",
         ),
-        (1, bool::fact([2, 1, 2]), "parent_idx has element type Bool, but must be of numbers"),
+        (1, bool::fact([2, 1, 2]), "parent_idx has element type Bool, but must be of integers or"),
+        (2, quantized().fact([1]), "max_seq_len has element type QU8(Z:3 S:0.5), but must be of"),
     ] {
         let mut inputs = fits.clone();
         inputs[input] = fact;

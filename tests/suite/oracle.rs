@@ -175,6 +175,51 @@ pub fn gather_elements(
     Ok(Output { shape: indices.shape.clone(), offsets })
 }
 
+/// GatherTree, for `step_ids` of the shape `[steps, batch, beams]`. `None` is where the output is
+/// `end_token`; the bad index is the first parent out of range on the walks from `[0, 0]` on.
+///
+/// ```text
+/// final_ids[level, batch, beam] = step_ids[level, batch, parent];
+/// parent = parent_ids[level, batch, parent];
+/// ```
+///
+/// from `min(max_seq_len[batch], steps) - 1` down to 0, and then `end_token` behind the first one.
+pub fn gather_tree<T: Copy + Into<i128>>(
+    shape: [usize; 3],
+    steps: &[T],
+    parents: &[T],
+    lengths: &[T],
+    end: T,
+) -> Result<Output, BadIndex> {
+    let mut offsets = vec![None; steps.len()];
+    for sequence in coordinates(&shape[1..]) {
+        let (row, beam) = (sequence[0], sequence[1]);
+        let length = lengths[row].into().clamp(0, shape[0] as i128) as usize;
+        let mut from = beam;
+        for step in (0..length).rev() {
+            let position = [step, row, from];
+            let picked = offset(&shape, &position);
+            offsets[offset(&shape, &[step, row, beam])] = Some(picked);
+            let value = parents[picked].into();
+            match usize::try_from(value) {
+                Ok(parent) if parent < shape[2] => from = parent,
+                // The first step has none before it.
+                _ if step > 0 => return Err(BadIndex { position: position.to_vec(), value }),
+                _ => (),
+            }
+        }
+        let mut finished = false;
+        for step in 0..length {
+            let token = &mut offsets[offset(&shape, &[step, row, beam])];
+            finished |= token.is_some_and(|token| steps[token].into() == end.into());
+            if finished {
+                *token = None;
+            }
+        }
+    }
+    Ok(Output { shape: shape.to_vec(), offsets })
+}
+
 /// The oracles themselves give what the specifications print.
 mod examples {
     use super::*;
