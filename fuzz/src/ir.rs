@@ -10,7 +10,6 @@ use arbitrary::{Result, Unstructured};
 use model_cases::{Stage, StagedModel, Tolerance, find};
 use tract_openvino::NegativeIndices;
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::tract_onnx::tract_hir::internal::DimLike;
 use tract_openvino_ir::{Ir, ir};
 use xmltree::{Element, EmitterConfig, ParserConfig};
 
@@ -130,12 +129,31 @@ fn is_small(model: &TypedModel, inputs: &[Tensor]) -> bool {
         }
     }
     let facts = model.nodes().iter().flat_map(|node| &node.outputs).map(|output| &output.fact);
-    facts.map(|fact| fact.shape.iter().map(|dim| dim.eval(&symbols).to_usize().unwrap_or(1))).all(
-        |mut shape| {
-            let volume = shape.try_fold(1usize, |volume, dim| volume.checked_mul(dim));
-            volume.is_some_and(|volume| volume <= MOST_ELEMENTS)
-        },
-    )
+    let mut is_known = true;
+    let mut is_small = |fact: &TypedFact| {
+        let volume = fact.shape.iter().try_fold(1usize, |volume, dim| match dim.eval(&symbols) {
+            TDim::Val(size) => volume.checked_mul(usize::try_from(size).unwrap_or(0)),
+            _ => {
+                is_known = false;
+                Some(volume)
+            }
+        });
+        volume.is_some_and(|volume| volume <= MOST_ELEMENTS)
+    };
+    facts.clone().all(&mut is_small)
+        && (is_known
+            || !facts.filter_map(|fact| fact.konst.as_deref()).chain(inputs).any(has_large_sizes))
+}
+
+/// Whether a tensor has an integer that would be a large size, if it became one when the model runs. Those that are
+/// larger still are errors.
+fn has_large_sizes(tensor: &Tensor) -> bool {
+    let dt = tensor.datum_type();
+    (dt.is_integer() || dt.is_tdim())
+        && tensor.cast_to::<i64>().is_ok_and(|sizes| {
+            let sizes = sizes.to_plain_array_view::<i64>();
+            sizes.is_ok_and(|sizes| sizes.iter().any(|size| (65..1 << 33).contains(size)))
+        })
 }
 
 fn case(u: &mut Unstructured) -> Result<bool> {

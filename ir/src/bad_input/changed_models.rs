@@ -69,7 +69,7 @@ fn sizes_that_cannot_be_multiplied() {
         (
             "experimental_detectron/prior_grid_generator",
             &[("2,4", "274877906944,4"), ("1,1,2,3", "1,1,65536,65536")],
-            "has more than 4294967296 elements",
+            "cannot be multiplied",
         ),
     ] {
         let error = error(model, replaced);

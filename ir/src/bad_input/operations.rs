@@ -228,6 +228,16 @@ fn repetitions_of_nothing() {
     assert_eq!(run(model, &[zeros(&[2, 0]), zeros(&[3, 0])]).unwrap().shape(), [5, 0]);
 }
 
+/// tract's Range takes the number of windows, which is negative here, for a positive one: of 16 GiB.
+#[test]
+fn windows_that_are_longer_than_an_open_signal() {
+    let frame = [90_000i64, 4].map(|number| Constant(tensor0(number)));
+    let mut inputs = vec![Fed("f32", "?"), Fed("f32", "5")];
+    inputs.extend(frame);
+    let stft = r#"STFT opset15 transpose_frames="true""#;
+    fails_to_run(stft, inputs, &[zeros(&[2]), zeros(&[5])], "but must have 90000 or more");
+}
+
 /// Every operation, with too few inputs and too many, of ranks and types that it may not have.
 #[test]
 fn inputs_of_any_number_rank_and_type() {

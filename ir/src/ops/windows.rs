@@ -8,6 +8,7 @@ use tract_openvino::GatherRevision;
 use super::chain::Chain;
 use super::common::FAR;
 use super::indexing::gather;
+use super::matmul::unseen_positions;
 use super::pad::pad_with_value;
 use crate::operators::overlap_add::{Axis, OverlapAdd};
 use crate::registry::Registry;
@@ -59,7 +60,9 @@ impl Slide {
         axis: usize,
     ) -> TractResult<OutletId> {
         let count = self.count(&ctx.shape_of(data)?[axis])?;
-        let starts = ctx.positions("starts", &count)?;
+        let data = ctx.with_least_sizes(data, [(axis, usize::try_from(self.extent()?)?)])?;
+        // tract's Range takes a count below 0 for one above.
+        let starts = unseen_positions(ctx, "starts", &count)?;
         let starts = ctx.change_axes("starts", starts, [AxisOp::Add(1)])?;
         let step = ctx.scalar("step", self.step as f64, DatumType::I64, 2)?;
         let starts = ctx.wire("starts", mul(), &[starts, step])?;
