@@ -83,7 +83,7 @@ ERRORS = {
     "pad_overflow": ['"pad"', "pads_begin has 9223372036854775807", "must be in [0,"],
     "broadcast_at_run_time": ["[1099511627776] has more than 4294967296 elements"],
     "broadcast_to_input": ['"broadcast"', "[1099511627776]", "more than 4294967296 elements"],
-    "tile_overflow": ["4294967296, 2] has more than 4294967296 elements"],
+    "tile_overflow": ["4294967296, 2] cannot be multiplied"],
     "interpolate_2_30": ['"interpolate"', "[1, 1, 1073741824, 1073741824]", "more than 4294967296 elements"],
     "eye_2_20": ['"eye"', "[1048576, 1048576]", "268435456 elements or less"],
     "reshape_product": ['"reshape"', "[2, 3] to [4, 2]"],

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::cast::cast;
 use tract_core::ops::identity::Identity;
+use tract_core::ops::konst::Const;
 
 pub use attribute::FromAttribute;
 pub(crate) use dimensions::is_size;
@@ -354,7 +355,7 @@ impl Translation<'_> {
             }
             value => self.tensor(value).with_context(|| format!("in constant {name:?}"))?,
         };
-        model.add_const(name, tensor)
+        add_const(model, name, tensor)
     }
 
     /// The value of a result in the model. Sizes, which are `TDim` inside, have the type of the file.
@@ -373,4 +374,23 @@ impl Translation<'_> {
         let name = model.unique_name(format!("{name}.cast")).into_owned();
         Ok(model.wire_node(name, cast(dt), &[outlet])?[0])
     }
+}
+
+/// A constant of fewer bytes is put into a model once more if it is there already.
+const SMALL_CONSTANT: usize = 1 << 12;
+
+/// Adds a constant to a model. tract compares it with all that are there, which would take longer with each layer
+/// of a large file.
+pub(crate) fn add_const(
+    model: &mut TypedModel,
+    name: &str,
+    tensor: Arc<Tensor>,
+) -> TractResult<OutletId> {
+    let fact = TypedFact::try_from(tensor.clone())?;
+    let bytes = tensor.len().saturating_mul(tensor.datum_type().size_of());
+    if bytes >= SMALL_CONSTANT || fact.exotic_fact.is_some() {
+        return model.add_const(name, tensor);
+    }
+    let name = model.unique_name(name).into_owned();
+    Ok(model.add_node(name, Const::new(tensor)?, tvec!(fact))?.into())
 }

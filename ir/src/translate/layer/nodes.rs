@@ -8,6 +8,7 @@ use super::fold::has_state;
 use super::{LayerContext, concrete, tdims};
 use crate::operators::checked_volume;
 use crate::operators::opaque::Opaque;
+use crate::translate::add_const;
 use crate::translate::sources::check_rank;
 
 impl LayerContext<'_, '_> {
@@ -79,7 +80,7 @@ impl LayerContext<'_, '_> {
         self.translation.budget().take_tensor(&tensor)?;
         check_rank(tensor.rank())?;
         let name = self.translation.unique_name(self.model, name);
-        self.model.add_const(name, tensor)
+        add_const(self.model, &name, tensor)
     }
 
     /// Adds a scalar constant of a type, with as many axes of size 1 as are needed.
