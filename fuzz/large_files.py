@@ -258,8 +258,9 @@ print((read - started) * 1e3, (time.perf_counter() - started) * 1e3, memory("VmH
 def measured(command, limit):
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return ["more", f"than {limit} s", ""]
+    except subprocess.TimeoutExpired as expired:
+        read = (expired.stdout or b"").decode().split()
+        return [read[0] if read else "…", f"more than {limit} s", ""]
     if done.returncode:
         return [f"status {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][:200]}", "", ""]
     read, ready, memory = map(float, done.stdout.split())

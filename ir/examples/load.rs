@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Prints the milliseconds until it is read and until it can be run, and the most memory that the process had,
-//! in MiB (on Linux). `benches/load.py` puts it beside OpenVINO.
+//! in MiB (on Linux), each on its line. `benches/load.py` puts it beside OpenVINO.
 
 use std::time::Instant;
 
@@ -24,12 +24,11 @@ fn main() -> TractResult<()> {
         reader.with_input_shape(input, shape)
     });
     let model = reader.model_for_path(path)?;
-    let read = started.elapsed();
+    let milliseconds = || started.elapsed().as_secs_f64() * 1e3;
+    println!("{:.1}", milliseconds());
     let runnable = model.into_optimized()?.into_runnable()?;
-    let ready = started.elapsed();
+    println!("{:.1}\n{:.1}", milliseconds(), peak_memory());
     drop(runnable);
-    let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1e3;
-    println!("{:.1} {:.1} {:.1}", milliseconds(read), milliseconds(ready), peak_memory());
     Ok(())
 }
 

@@ -6,8 +6,10 @@ mod deferred;
 pub(crate) mod dimensions;
 mod folded;
 mod layer;
+mod names;
 mod sources;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use crate::weights::{Blob, Weights, datum_type, widened};
 use budget::Budget;
 use dimensions::{Dimensions, Learnt};
 use folded::{Computations, Dropped, Folded, Values};
+use names::Names;
 use sources::constant;
 
 /// The model that the two files describe.
@@ -156,8 +159,7 @@ pub(crate) struct Translation<'a> {
     pub variable_owners: HashMap<String, usize>,
     /// How many bodies of control flow were translated.
     pub bodies: usize,
-    /// How often each name was taken already when a node was to have it.
-    names: HashMap<String, usize>,
+    names: RefCell<Names>,
     /// Whether the model runs, and a layer of it is translated with the values that its inputs have.
     pub at_run_time: bool,
 }
@@ -178,7 +180,7 @@ impl<'a> Translation<'a> {
             variables,
             variable_owners: HashMap::new(),
             bodies: 0,
-            names: HashMap::new(),
+            names: RefCell::default(),
             at_run_time: false,
         }
     }
@@ -282,21 +284,9 @@ impl Translation<'_> {
             .collect()
     }
 
-    /// A name for a node that a model does not have yet. All layers may have one name: tract would count from 1 for
-    /// each.
-    pub fn unique_name(&mut self, model: &TypedModel, name: String) -> String {
-        let is_taken = |name: &str| model.nodes().iter().any(|node| node.name == name);
-        if !is_taken(&name) {
-            return name;
-        }
-        let count = self.names.entry(name.clone()).or_default();
-        loop {
-            *count += 1;
-            let name = format!("{name}.{count}");
-            if !is_taken(&name) {
-                return name;
-            }
-        }
+    /// A name for a node that a model does not have yet.
+    pub fn unique_name(&self, model: &TypedModel, name: String) -> String {
+        self.names.borrow_mut().unique(model, name)
     }
 
     /// Notes that variables are in a graph, and checks that they are in no other: each has its own state.
@@ -355,7 +345,7 @@ impl Translation<'_> {
             }
             value => self.tensor(value).with_context(|| format!("in constant {name:?}"))?,
         };
-        add_const(model, name, tensor)
+        add_const(model, self.unique_name(model, name.into()), tensor)
     }
 
     /// The value of a result in the model. Sizes, which are `TDim` inside, have the type of the file.
@@ -371,7 +361,7 @@ impl Translation<'_> {
             return Ok(outlet);
         }
         let dt = element_type.and_then(datum_type).unwrap_or(DatumType::I64);
-        let name = model.unique_name(format!("{name}.cast")).into_owned();
+        let name = self.unique_name(model, format!("{name}.cast"));
         Ok(model.wire_node(name, cast(dt), &[outlet])?[0])
     }
 }
@@ -379,11 +369,11 @@ impl Translation<'_> {
 /// A constant of fewer bytes is put into a model once more if it is there already.
 const SMALL_CONSTANT: usize = 1 << 12;
 
-/// Adds a constant to a model. tract compares it with all that are there, which would take longer with each layer
+/// Adds a constant to a model that has no node of this name. tract compares it with all that are there, which would take longer with each layer
 /// of a large file.
 pub(crate) fn add_const(
     model: &mut TypedModel,
-    name: &str,
+    name: String,
     tensor: Arc<Tensor>,
 ) -> TractResult<OutletId> {
     let fact = TypedFact::try_from(tensor.clone())?;
@@ -391,6 +381,5 @@ pub(crate) fn add_const(
     if bytes >= SMALL_CONSTANT || fact.exotic_fact.is_some() {
         return model.add_const(name, tensor);
     }
-    let name = model.unique_name(name).into_owned();
     Ok(model.add_node(name, Const::new(tensor)?, tvec!(fact))?.into())
 }

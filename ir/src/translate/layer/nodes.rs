@@ -35,7 +35,7 @@ impl LayerContext<'_, '_> {
         let op = op.into();
         self.take_computed(&*op, inputs)?;
         let node = self.node_name(suffix);
-        let outlets = self.model.wire_node(node, op, inputs)?;
+        let outlets = self.add_node(node, op, inputs)?;
         let mut empty = tvec!();
         for outlet in &outlets {
             let fact = self.model.outlet_fact(*outlet)?;
@@ -53,6 +53,30 @@ impl LayerContext<'_, '_> {
         }
         // tract's operators, and its optimiser, fail for many a tensor without elements.
         empty.into_iter().map(|empty| self.add_const("empty", empty)).collect()
+    }
+
+    /// Adds a node whose name no other has, as tract does, but without a look at all others. tract computes it if its
+    /// inputs are small constants.
+    fn add_node(
+        &mut self,
+        name: String,
+        op: Box<dyn TypedOp>,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        let facts = |model: &TypedModel| -> TractResult<Option<TVec<TypedFact>>> {
+            let facts = inputs.iter().map(|input| model.outlet_fact(*input));
+            let facts = facts.collect::<TractResult<TVec<_>>>()?;
+            let is_computed = facts.iter().all(|fact| fact.konst.is_some());
+            (!is_computed).then(|| op.output_facts(&facts)).transpose()
+        };
+        let outputs = facts(self.model).with_context(|| format!("in node {name:?}"))?;
+        let Some(outputs) = outputs else { return self.model.wire_node(name, op, inputs) };
+        let count = outputs.len();
+        let node = self.model.add_node(name, op, outputs)?;
+        for (slot, input) in inputs.iter().enumerate() {
+            self.model.add_edge(*input, InletId::new(node, slot))?;
+        }
+        Ok((0..count).map(|slot| OutletId::new(node, slot)).collect())
     }
 
     /// Adds the node whose outputs are those of the layer, and which has its name.
@@ -80,7 +104,7 @@ impl LayerContext<'_, '_> {
         self.translation.budget().take_tensor(&tensor)?;
         check_rank(tensor.rank())?;
         let name = self.translation.unique_name(self.model, name);
-        add_const(self.model, &name, tensor)
+        add_const(self.model, name, tensor)
     }
 
     /// Adds a scalar constant of a type, with as many axes of size 1 as are needed.
