@@ -55,22 +55,27 @@ impl LayerContext<'_, '_> {
         empty.into_iter().map(|empty| self.add_const("empty", empty)).collect()
     }
 
-    /// Adds a node whose name no other has, as tract does, but without a look at all others. tract computes it if its
-    /// inputs are small constants.
+    /// Adds a node whose name no other has, as tract does, but without a look at all others. Like there, it is
+    /// computed if its inputs are small constants.
     fn add_node(
         &mut self,
         name: String,
         op: Box<dyn TypedOp>,
         inputs: &[OutletId],
     ) -> TractResult<TVec<OutletId>> {
-        let facts = |model: &TypedModel| -> TractResult<Option<TVec<TypedFact>>> {
-            let facts = inputs.iter().map(|input| model.outlet_fact(*input));
-            let facts = facts.collect::<TractResult<TVec<_>>>()?;
-            let is_computed = facts.iter().all(|fact| fact.konst.is_some());
-            (!is_computed).then(|| op.output_facts(&facts)).transpose()
-        };
-        let outputs = facts(self.model).with_context(|| format!("in node {name:?}"))?;
-        let Some(outputs) = outputs else { return self.model.wire_node(name, op, inputs) };
+        let facts = inputs.iter().map(|input| self.model.outlet_fact(*input).cloned());
+        let facts = facts.collect::<TractResult<TVec<_>>>()?;
+        let outputs = op
+            .output_facts(&facts.iter().collect::<TVec<_>>())
+            .with_context(|| format!("in node {name:?}"))?;
+        if let Some(tensors) = computed(&*op, &facts) {
+            let added = tensors.into_iter().enumerate().map(|(slot, output)| {
+                let name = if slot == 0 { name.clone() } else { format!("{name}.{slot}") };
+                let name = self.translation.unique_name(self.model, name);
+                add_const(self.model, name, output.into_arc_tensor())
+            });
+            return added.collect();
+        }
         let count = outputs.len();
         let node = self.model.add_node(name, op, outputs)?;
         for (slot, input) in inputs.iter().enumerate() {
@@ -161,6 +166,20 @@ impl LayerContext<'_, '_> {
             .try_fold(outlet, |outlet, change| self.wire(&suffixes, change, &[outlet]))?;
         self.wire(suffix, last, &[outlet])
     }
+}
+
+/// The most elements of the inputs of a node that is computed when it is wired.
+const SMALL_INPUT: usize = 16;
+
+/// What an operator gives for inputs that are small constants.
+fn computed(op: &dyn TypedOp, facts: &[TypedFact]) -> Option<TVec<TValue>> {
+    let small = facts.iter().map(|fact| {
+        let konst = fact.konst.as_ref()?;
+        let is_small = konst.len() < SMALL_INPUT && konst.is_plain_ram();
+        is_small.then(|| konst.clone().into_tvalue())
+    });
+    let small = small.collect::<Option<TVec<_>>>().filter(|small| !small.is_empty())?;
+    op.eval_out_of_plan(small).ok()?
 }
 
 /// A suffix behind another one, which may be empty.
