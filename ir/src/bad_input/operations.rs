@@ -134,6 +134,15 @@ fn windows_that_do_not_fit_into_open_sizes() {
 }
 
 #[test]
+fn kernels_that_are_too_large() {
+    fails_to_load(
+        r#"MaxPool opset1 kernel="2,1275134207" strides="2,2" auto_pad="same_upper""#,
+        vec![Fed("f32", "?,2,?,?")],
+        "the kernel has shape [2, 1275134207], but must have 16777216 elements or less",
+    );
+}
+
+#[test]
 fn sizes_are_checked_before_a_stride_leaves_elements_out() {
     let filters = Constant(zeros(&[1, 1, 3]));
     let convolution = r#"Convolution opset1 strides="2" dilations="2""#;
@@ -169,6 +178,16 @@ fn axes_without_elements() {
         &[zeros(&[1, 0, 2])],
         "has 0 elements, but must have 1 or more",
     );
+    // The axis that is transformed has elements, and another has none.
+    let signal = || Constant(tensor1(&[1i64]));
+    fails_to_run(
+        "RDFT opset9",
+        vec![Fed("f32", "?,4"), signal()],
+        &[zeros(&[0, 4])],
+        "has 0 elements, but must have 1 or more",
+    );
+    let model = load("RDFT opset9", vec![Fed("f32", "0,4"), signal()]).unwrap();
+    assert_eq!(run(model, &[zeros(&[0, 4])]).unwrap().shape(), [0, 3, 2]);
     // Nothing is made for each of many elements if there are none.
     let (data, sizes) = (|| Fed("f32", "?,1,4"), || Constant(tensor1(&[i64::MAX])));
     let modes =

@@ -8,6 +8,7 @@ use tract_core::ops::nn::DataFormat;
 use super::pooling;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
+use crate::volume::volume;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Convolution", 1, convolution_1).without("weights of a shape that is not known");
@@ -48,6 +49,9 @@ pub(super) struct Window {
 /// The most that a stride, a dilation or a pad may be, so that sums of them do not overflow.
 const MOST: i64 = i32::MAX as i64;
 
+/// The most elements of a kernel. tract makes a list of where they are in the data.
+const MOST_IN_KERNEL: usize = 1 << 24;
+
 impl Window {
     /// Reads the attributes of a layer. Without them, strides and dilations are 1, and pads 0.
     pub fn new(ctx: &LayerContext, kernel: &[usize]) -> TractResult<Window> {
@@ -77,6 +81,10 @@ impl Window {
             pads_end: pads("pads_end")?,
             auto_pad,
         };
+        ensure!(
+            volume(kernel).is_some_and(|volume| volume <= MOST_IN_KERNEL),
+            "the kernel has shape {kernel:?}, but must have {MOST_IN_KERNEL} elements or less"
+        );
         for axis in 0..rank {
             let extent = window.extent(axis).ok();
             ensure!(

@@ -1,6 +1,7 @@
 //! Fourier transforms. A complex number is two elements of the last axis.
 
 use tract_core::internal::*;
+use tract_core::num_traits::Zero;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::fft::Fft;
 use tract_core::ops::math::{div, mul};
@@ -185,7 +186,7 @@ fn transformed(
     Ok(data)
 }
 
-/// A transform along an axis. tract's operator panics if that has no elements.
+/// A transform along an axis. tract's operator panics if there are no elements.
 fn fft(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -193,7 +194,11 @@ fn fft(
     axis: usize,
     inverse: bool,
 ) -> TractResult<OutletId> {
-    let data = ctx.with_least_sizes(data, [(axis, 1)])?;
+    let shape = ctx.shape_of(data)?;
+    if shape.iter().any(|dim| dim.is_zero()) {
+        return Ok(data);
+    }
+    let data = ctx.with_least_sizes(data, (0..shape.len()).map(|axis| (axis, 1)))?;
     ctx.wire(suffix, Fft { axis, inverse }, &[data])
 }
 
