@@ -49,6 +49,7 @@
 //! | `translate/layer/compressed.rs` | compressed weights: decompressed in one go, or packed as tables of tract |
 //! | `translate/deferred.rs` | layers that must know what is only known when the model runs: they are translated then |
 //! | `translate/folded.rs` | what was computed when the model is loaded, and how long it is kept |
+//! | `translate/names.rs` | the names of nodes, each once in a model |
 //! | `translate/budget.rs` | how much memory constants may take |
 //! | `translate/attribute.rs` | what the text of an attribute means |
 //! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |

@@ -70,6 +70,11 @@ pub(crate) fn one_element<T: Datum + Copy>(tensor: &Tensor) -> TractResult<T> {
     tensor.cast_to_scalar()
 }
 
+/// Whether tensors of a type have zeros: numbers and booleans.
+pub(crate) fn has_zero(dt: DatumType) -> bool {
+    dt.is_number() || dt == DatumType::Bool
+}
+
 /// The most elements of an output. Sizes may be computed from what is in a file.
 const MOST_ELEMENTS: usize = 1 << 32;
 

@@ -5,6 +5,7 @@ use tract_core::num_traits::Zero;
 use tract_core::ops::array::{MultiBroadcastTo, Slice, TypedConcat};
 
 use super::common::FAR;
+use crate::operators::has_zero;
 use crate::registry::Registry;
 use crate::translate::{LayerContext, listed};
 
@@ -31,7 +32,7 @@ fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         agreed.push(ctx.with_shape(*input, wanted)?);
     }
     let dt = ctx.type_of(agreed[0])?;
-    if first.iter().enumerate().any(|(other, dim)| other != axis && dim.is_zero()) && is_plain(dt) {
+    if first.iter().enumerate().any(|(other, dim)| other != axis && dim.is_zero()) && has_zero(dt) {
         // tract's optimiser drops inputs without elements, and so what they add to the size of the axis.
         let mut shape = first.clone();
         shape[axis] = shapes.iter().map(|shape| shape[axis].clone()).sum();
@@ -39,10 +40,6 @@ fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         return ctx.finish(MultiBroadcastTo::new(shape.into()), &[zero]);
     }
     ctx.finish(TypedConcat::new(axis), &agreed)
-}
-
-fn is_plain(dt: DatumType) -> bool {
-    dt.is_number() || dt == DatumType::Bool
 }
 
 /// **Split-1**: `num_splits` equal parts of an axis. If the size is not known, whether it can be divided is

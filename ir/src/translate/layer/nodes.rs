@@ -6,8 +6,8 @@ use tract_core::ops::change_axes::AxisOp;
 
 use super::fold::has_state;
 use super::{LayerContext, concrete, tdims};
-use crate::operators::checked_volume;
 use crate::operators::opaque::Opaque;
+use crate::operators::{checked_volume, has_zero};
 use crate::translate::add_const;
 use crate::translate::sources::check_rank;
 
@@ -42,9 +42,7 @@ impl LayerContext<'_, '_> {
             check_rank(fact.rank())?;
             let Some(shape) = fact.shape.as_concrete() else { continue };
             let dt = fact.datum_type;
-            if checked_volume(&self.layer.operation, shape)? == 0
-                && (dt.is_number() || dt == DatumType::Bool)
-            {
+            if checked_volume(&self.layer.operation, shape)? == 0 && has_zero(dt) {
                 empty.push(Tensor::zero_dt(dt, shape)?);
             }
         }
