@@ -106,14 +106,8 @@ fn is_tame(model: &TypedModel, inputs: &[Tensor]) -> bool {
     let constants = facts.filter_map(|fact| fact.konst.as_deref());
     // Packed weights are of half precision.
     let is_plain = |tensor: &&Tensor| tensor.try_as_plain_ram().is_ok();
-    let floats = constants.chain(inputs).filter(|tensor| tensor.datum_type().is_float());
-    floats.filter(is_plain).all(|tensor| {
-        let floats = tensor.cast_to::<f64>();
-        floats.is_ok_and(|floats| {
-            let view = floats.to_plain_array_view::<f64>();
-            view.is_ok_and(|all| all.iter().all(|it| it.abs() <= MOST_TAME))
-        })
-    })
+    let mut tensors = constants.chain(inputs).filter(is_plain);
+    tensors.all(|tensor| stages::all_floats(tensor, |it| it.abs() <= MOST_TAME))
 }
 
 /// Whether a model may be run with these inputs, and its work is bounded.

@@ -108,9 +108,13 @@ pub fn compare_stages(
 /// Whether all floats of a tensor are finite. What NaN and infinities come to depends on the kernel: where the
 /// maximum of NaN and a number is taken, or an infinity multiplied by 0.
 fn is_finite(tensor: &Tensor) -> bool {
-    let floats = tensor.cast_to::<f64>();
+    all_floats(tensor, |it| it.is_finite())
+}
+
+/// Whether something holds for all elements of a tensor, if they are floats.
+pub fn all_floats(tensor: &Tensor, holds: impl Fn(f64) -> bool) -> bool {
     !tensor.datum_type().is_float()
-        || floats.is_ok_and(|floats| {
-            floats.to_plain_array_view::<f64>().is_ok_and(|all| all.iter().all(|it| it.is_finite()))
+        || tensor.cast_to::<f64>().is_ok_and(|floats| {
+            floats.to_plain_array_view::<f64>().is_ok_and(|all| all.iter().all(|it| holds(*it)))
         })
 }
