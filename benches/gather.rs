@@ -2,17 +2,13 @@
 //! floor: a plain copy of the output. And models of many nodes, from ONNX to a plan; and one
 //! with more than gathers.
 
-#[allow(dead_code)]
-#[path = "../tests/suite/onnx_model.rs"]
-mod onnx_model;
-mod transformer;
-mod workloads;
-
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use gather_cases::onnx_model::{initializer, input, model, node, output};
+use gather_cases::transformer;
+use gather_cases::workloads::WORKLOADS;
 use tract_openvino::WithOpenVino;
-use tract_openvino::tract_onnx::pb;
+use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
-use workloads::WORKLOADS;
 
 fn gather(c: &mut Criterion) {
     for workload in WORKLOADS {
@@ -43,57 +39,26 @@ fn gather(c: &mut Criterion) {
 }
 
 /// A chain of nodes that all have the same constant indices, and axis.
-fn chain(domain: &str, nodes: usize) -> pb::ModelProto {
-    let constant = |name: &str, dims: Vec<i64>, entries: Vec<i64>| pb::TensorProto {
-        name: name.into(),
-        data_type: pb::tensor_proto::DataType::Int64 as i32,
-        dims,
-        int64_data: entries,
-        ..Default::default()
+fn chain(domain: &str, nodes: usize) -> ModelProto {
+    let data = |number: usize| format!("data_{number}");
+    let ours = !domain.is_empty();
+    let gather = |number: usize| {
+        let from = data(number);
+        let inputs = [&*from, "indices", "axis"];
+        let inputs = if ours { &inputs[..] } else { &inputs[..2] };
+        node(domain, "Gather", inputs, &data(number + 1))
     };
-    let node = |number: usize| {
-        let mut input = vec![format!("data_{number}"), "indices".to_string()];
-        if !domain.is_empty() {
-            input.push("axis".to_string());
-        }
-        pb::NodeProto {
-            domain: domain.into(),
-            op_type: "Gather".into(),
-            input,
-            output: vec![format!("data_{}", number + 1)],
-            ..Default::default()
-        }
-    };
-    let dim_value = pb::tensor_shape_proto::dimension::Value::DimValue(4);
-    let dim = pb::tensor_shape_proto::Dimension { value: Some(dim_value), ..Default::default() };
-    let tensor = pb::type_proto::Tensor {
-        elem_type: pb::tensor_proto::DataType::Float as i32,
-        shape: Some(pb::TensorShapeProto { dim: vec![dim] }),
-    };
-    let r#type = pb::TypeProto {
-        value: Some(pb::type_proto::Value::TensorType(tensor)),
-        ..Default::default()
-    };
-    let data =
-        pb::ValueInfoProto { name: "data_0".into(), r#type: Some(r#type), ..Default::default() };
-    let output = pb::ValueInfoProto { name: format!("data_{nodes}"), ..Default::default() };
-    let graph = pb::GraphProto {
-        node: (0..nodes).map(node).collect(),
+    let graph = GraphProto {
+        node: (0..nodes).map(gather).collect(),
         initializer: vec![
-            constant("indices", vec![4], vec![3, 1, 0, 2]),
-            constant("axis", vec![], vec![0]),
+            initializer("indices", &tensor1(&[3i64, 1, 0, 2])),
+            initializer("axis", &tensor0(0i64)),
         ],
-        input: vec![data],
-        output: vec![output],
-        ..Default::default()
+        input: vec![input("data_0", f32::datum_type(), [4usize])],
+        output: vec![output(&data(nodes))],
+        ..GraphProto::default()
     };
-    let import = |domain: &str, version| pb::OperatorSetIdProto { domain: domain.into(), version };
-    pb::ModelProto {
-        ir_version: 8,
-        opset_import: vec![import("", 13), import(tract_openvino::DOMAIN, 8)],
-        graph: Some(graph),
-        ..Default::default()
-    }
+    model(ours.then_some(8), graph)
 }
 
 fn load(c: &mut Criterion) {

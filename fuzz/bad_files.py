@@ -16,8 +16,6 @@ two guards full of 777, integers between two full of 3, so that a read past eith
 """
 
 import argparse
-import importlib.metadata
-import importlib.util
 import json
 import os
 import re
@@ -45,6 +43,8 @@ from outcomes import (
     print_summary,
     print_versions,
     run_limited,
+    version_of_crate,
+    version_of_package,
 )
 
 HERE = Path(__file__).parent
@@ -159,11 +159,8 @@ def measure(runtime, number, options):
 def version_of(runtime, options):
     """The version of a runtime, or None if it is not installed."""
     if runtime == "openvino":
-        found = importlib.util.find_spec(runtime) is not None
-        return importlib.metadata.version(runtime) if found else None
-    lock = (HERE.parent / "Cargo.lock").read_text()
-    version = re.search(r'name = "tract-openvino"\nversion = "(.*?)"', lock)
-    return version.group(1) if options.tool.is_file() else None
+        return version_of_package(runtime)
+    return version_of_crate("tract-openvino") if options.tool.is_file() else None
 
 
 def print_tables(cells, versions, numbers, options):

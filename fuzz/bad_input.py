@@ -18,8 +18,6 @@ full of 3, an index of no case with batches, so that a read past either end show
 """
 
 import argparse
-import importlib.metadata
-import importlib.util
 import os
 import re
 import sys
@@ -46,6 +44,8 @@ from outcomes import (
     print_summary,
     print_versions,
     run_limited,
+    version_of_crate,
+    version_of_package,
 )
 
 HERE = Path(__file__).parent
@@ -394,13 +394,9 @@ def measure(runtime, number, options):
 def version_of(runtime, options):
     """The version of a runtime, or None if it is not installed."""
     if runtime in ["openvino", "onnxruntime"]:
-        found = importlib.util.find_spec(runtime) is not None
-        return importlib.metadata.version(runtime) if found else None
-    if not options.example.is_file():
-        return None
-    package = {"ours": "tract-openvino", "tract": "tract-onnx"}[runtime]
-    lock = (HERE.parent / "Cargo.lock").read_text()
-    return re.search(rf'name = "{package}"\nversion = "(.*?)"', lock).group(1)
+        return version_of_package(runtime)
+    crate = {"ours": "tract-openvino", "tract": "tract-onnx"}[runtime]
+    return version_of_crate(crate) if options.example.is_file() else None
 
 
 def use_of(runtime, case):

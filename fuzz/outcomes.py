@@ -1,12 +1,15 @@
 """What bad_input.py and bad_files.py share: a process with limits for each run, what came of it as the cell
 of a table, and the tables as Markdown."""
 
+import importlib.metadata
+import importlib.util
 import json
 import re
 import resource
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
@@ -186,6 +189,18 @@ def print_row(cells):
 def print_header(cells):
     print_row(cells)
     print(f"|{'---|' * len(cells)}")
+
+
+def version_of_package(name):
+    """The version of a Python package, or None if it is not installed."""
+    found = importlib.util.find_spec(name) is not None
+    return importlib.metadata.version(name) if found else None
+
+
+def version_of_crate(name):
+    """The version of a crate that the programs here are built with."""
+    lock = (Path(__file__).parents[1] / "Cargo.lock").read_text()
+    return re.search(rf'name = "{name}"\nversion = "(.*?)"', lock).group(1)
 
 
 def print_versions(titles, versions, options):

@@ -1,34 +1,33 @@
-//! From tract's tensors to the kernel and back.
+//! Evaluation: from tract's tensors to the kernel, and from its errors to those of users.
 
 use crate::geometry::{self, BadIndex, Geometry, Indices};
-use crate::index::{IndexOutOfRange, IndexPolicy, NegativeIndex};
+use crate::index::{IndexError, IndexPolicy};
 use crate::kernel::{self, Operands};
-use crate::revision::Row;
+use crate::revision::Spec;
 use crate::shape;
 use tract_core::internal::*;
 use tract_core::tract_data::TooEarly;
 
-/// Whether `indices` or `axis` may have this type: all integers, and the `TDim` that tract makes of
-/// dimensions.
+/// Whether `indices` or `axis` may have this type: an integer, or `TDim`, which tract makes of dimensions.
 pub(crate) fn is_integer(dt: DatumType) -> bool {
     use DatumType::*;
     matches!(dt, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 | TDim)
 }
 
-pub(crate) fn ensure_integer(row: &Row, input: &str, dt: DatumType) -> TractResult<()> {
+pub(crate) fn ensure_integer(spec: &Spec, input: &str, dt: DatumType) -> TractResult<()> {
     ensure!(
         is_integer(dt),
-        "{}: {input} has element type {dt:?}, but must be an integer: I8, I16, I32, I64, U8, U16, \
+        "{}: {input} has element type {dt:?}, but must have an integer type: I8, I16, I32, I64, U8, U16, \
          U32, U64 or TDim",
-        row.name
+        spec.name
     );
     Ok(())
 }
 
 /// The entries of an `indices` or `axis` tensor.
 ///
-/// `TDim` entries become numbers here, with the values that `symbols` gives; where one is missing
-/// the error's root cause is `TooEarly`, which tract takes as "ask again later".
+/// `TDim` entries become numbers here, by the values in `symbols`. Where a value is missing, the error's root
+/// cause is `TooEarly`, which tract takes as "ask again later".
 pub(crate) struct IntegerTensor<'a> {
     tensor: &'a Tensor,
     dims: Vec<i64>,
@@ -36,12 +35,12 @@ pub(crate) struct IntegerTensor<'a> {
 
 impl<'a> IntegerTensor<'a> {
     pub fn new(
-        row: &Row,
+        spec: &Spec,
         input: &str,
         tensor: &'a Tensor,
         symbols: &SymbolValues,
     ) -> TractResult<Self> {
-        ensure_integer(row, input, tensor.datum_type())?;
+        ensure_integer(spec, input, tensor.datum_type())?;
         let plain = tensor.try_as_plain_ram()?;
         let dims = if tensor.datum_type() == TDim::datum_type() {
             let evaluate = |dim: &TDim| dim.eval_to_i64(symbols);
@@ -52,9 +51,9 @@ impl<'a> IntegerTensor<'a> {
         Ok(Self { tensor, dims })
     }
 
-    /// The entries of a constant; `None` where one is a dimension without a value yet.
-    pub fn if_known(row: &Row, input: &str, tensor: &'a Tensor) -> TractResult<Option<Self>> {
-        known(Self::new(row, input, tensor, &SymbolValues::default()))
+    /// The entries of a constant; `None` if one is a symbol without a value yet.
+    pub fn if_known(spec: &Spec, input: &str, tensor: &'a Tensor) -> TractResult<Option<Self>> {
+        unless_too_early(Self::new(spec, input, tensor, &SymbolValues::default()))
     }
 
     pub fn entries(&self) -> TractResult<Indices<'_>> {
@@ -70,107 +69,106 @@ impl<'a> IntegerTensor<'a> {
             T::U32 => Indices::U32(plain.as_slice()?),
             T::U64 => Indices::U64(plain.as_slice()?),
             T::TDim => Indices::I64(&self.dims),
-            other => bail!("{other:?} is not an integer type"),
+            other => bail!("indices of type {other:?}, which is not an integer type"),
         })
     }
 }
 
-/// A "scalar or 1D tensor" of one element, as the specification says of the third input of Gather. What is
-/// not known of the shape passes.
+/// Refuses what is surely not a scalar or a 1-D tensor of one element. (Gather, "Inputs", 3: "Scalar or 1D
+/// tensor".)
 pub(crate) fn check_one_element<D: DimLike>(
-    row: &Row,
+    spec: &Spec,
     input: &str,
     shape: &[D],
 ) -> TractResult<()> {
     ensure!(
         shape.len() <= 1 && shape.iter().all(|dim| dim.compatible_with(&D::one())),
         "{}: {input} has shape [{}], but must be a scalar or a 1-D tensor of one element",
-        row.name,
+        spec.name,
         shape.iter().map(|dim| dim.to_string()).collect::<Vec<_>>().join(", ")
     );
     Ok(())
 }
 
 /// The entry of the `axis` tensor.
-pub(crate) fn axis(row: &Row, axis: &Tensor, symbols: &SymbolValues) -> TractResult<i128> {
-    check_one_element(row, "axis", axis.shape())?;
-    Ok(IntegerTensor::new(row, "axis", axis, symbols)?.entries()?.get(0))
+pub(crate) fn axis(spec: &Spec, axis: &Tensor, symbols: &SymbolValues) -> TractResult<i128> {
+    check_one_element(spec, "axis", axis.shape())?;
+    Ok(IntegerTensor::new(spec, "axis", axis, symbols)?.entries()?.get(0))
 }
 
-/// The same of a constant; `None` if it is a dimension without a value yet.
-pub(crate) fn axis_if_known(row: &Row, tensor: &Tensor) -> TractResult<Option<i128>> {
-    known(axis(row, tensor, &SymbolValues::default()))
+/// The same for a constant; `None` if it is a symbol without a value yet.
+pub(crate) fn axis_if_known(spec: &Spec, tensor: &Tensor) -> TractResult<Option<i128>> {
+    unless_too_early(axis(spec, tensor, &SymbolValues::default()))
 }
 
-/// `None` where the error is that a dimension has no value yet.
-fn known<T>(result: TractResult<T>) -> TractResult<Option<T>> {
+/// `None` if the error is that a symbol has no value yet.
+fn unless_too_early<T>(result: TractResult<T>) -> TractResult<Option<T>> {
     match result {
         Err(error) if error.root_cause().is::<TooEarly>() => Ok(None),
         result => result.map(Some),
     }
 }
 
-/// What a node picks: everything about it but the values. The dimensions of its inputs, grouped as
-/// the [`Geometry`] of the kernel wants their products.
-pub(crate) struct Picking<'a> {
-    pub row: &'static Row,
+/// One evaluation of a node: everything but the values of its inputs. Their dimensions are grouped as in
+/// [`Geometry`], which has the products.
+pub(crate) struct Evaluation<'a> {
+    pub spec: &'static Spec,
     pub policy: IndexPolicy,
-    /// The axes that `data` and `indices` share.
+    /// The dimensions that `data` and `indices` share.
     pub batch: &'a [usize],
-    /// The axes of `data` between those and the gathered ones.
+    /// The dimensions of `data` between those and the gathered ones.
     pub outer: &'a [usize],
-    /// The axes of `indices` that number the tuples of a batch.
-    pub count: &'a [usize],
-    /// The axes of `data` that the entries of a tuple walk.
-    pub dims: &'a [usize],
-    /// The axes behind those that `data` and `indices` share: they are in `count` too.
+    /// The dimensions of `indices` behind the batch; for GatherND, without the last one.
+    pub tuples: &'a [usize],
+    /// The dimensions of `data` that the entries of a tuple index.
+    pub gathered: &'a [usize],
+    /// GatherElements: the dimensions of `data` behind the gathered one. They are among `tuples` too.
     pub columns: &'a [usize],
-    /// The axes of `data` behind those.
+    /// The dimensions of `data` behind all those.
     pub block: &'a [usize],
     pub output_shape: TVec<usize>,
 }
 
-impl Picking<'_> {
-    /// Runs the node.
-    pub fn gather(
+impl Evaluation<'_> {
+    pub fn run(
         &self,
         data: &Tensor,
         indices: &Tensor,
         symbols: &SymbolValues,
     ) -> TractResult<Tensor> {
-        ensure_plain(self.row, "data", data.is_plain_ram())?;
-        ensure_plain(self.row, "indices", indices.is_plain_ram())?;
+        ensure_plain(self.spec, "data", data.is_plain_ram())?;
+        ensure_plain(self.spec, "indices", indices.is_plain_ram())?;
         let dt = data.datum_type();
-        let volume = shape::volume(self.row, dt, &self.output_shape)?;
-        let integers = IntegerTensor::new(self.row, "indices", indices, symbols)?;
+        let volume = shape::volume(self.spec, dt, &self.output_shape)?;
+        let integers = IntegerTensor::new(self.spec, "indices", indices, symbols)?;
         let entries = integers.entries()?;
-        let located = |bad| self.locate(bad, entries, indices.shape());
+        let index_error = |bad| self.index_error(bad, entries, indices.shape());
         if volume == 0 {
-            // There is nothing to move, but an empty slice does not excuse a bad index.
-            geometry::check(entries, self.dims, self.policy).map_err(located)?;
+            // There is nothing to copy, but a bad index is still an error.
+            geometry::check(entries, self.gathered, self.policy).map_err(index_error)?;
             return Tensor::zero_dt(dt, &self.output_shape);
         }
-        // Without a zero in the output's shape these products are not greater than its volume, but
-        // for that of the gathered axes, which is not greater than data's.
+        // No dimension of the output is 0. So no product here exceeds the volume of the output; that of the
+        // gathered dimensions does not exceed the volume of data.
         let geometry = Geometry {
             batch: self.batch.iter().product(),
             outer: self.outer.iter().product(),
-            count: self.count.iter().product(),
-            dims: self.dims,
+            tuples_per_batch: self.tuples.iter().product(),
+            gathered_dims: self.gathered,
             columns: self.columns.iter().product(),
             block: self.block.iter().product(),
         };
-        ensure_allocatable(self.row, volume * dt.size_of())?;
+        ensure_allocatable(self.spec, volume * dt.size_of())?;
         let output = match dt {
             DatumType::String => self.gather_values::<String>(geometry, data, entries),
             DatumType::TDim => self.gather_values::<TDim>(geometry, data, entries),
             DatumType::Blob => self.gather_values::<Blob>(geometry, data, entries),
             _ => self.gather_bytes(geometry, data, entries),
         };
-        output?.map_err(located)
+        output?.map_err(index_error)
     }
 
-    /// Elements that own memory: `default()` is the empty string, the empty blob, dimension zero.
+    /// For elements that own memory. Their zero is `default()`: the empty string, the empty blob, dimension 0.
     fn gather_values<T: Datum + Default>(
         &self,
         geometry: Geometry<'_>,
@@ -179,7 +177,7 @@ impl Picking<'_> {
     ) -> TractResult<Result<Tensor, BadIndex>> {
         let data = data.try_as_plain_ram()?.as_slice::<T>()?;
         let zero = &[T::default()];
-        let mut output = vec![T::default(); geometry.blocks() * geometry.block];
+        let mut output = vec![T::default(); geometry.output_blocks() * geometry.block];
         let operands = Operands::new(geometry, self.policy, data, indices, zero);
         if let Err(bad) = kernel::gather_values(&operands, &mut output) {
             return Ok(Err(bad));
@@ -188,7 +186,7 @@ impl Picking<'_> {
         Ok(Ok(output.into_tensor()))
     }
 
-    /// Elements that are bytes.
+    /// For elements that are plain bytes.
     fn gather_bytes(
         &self,
         geometry: Geometry<'_>,
@@ -198,7 +196,7 @@ impl Picking<'_> {
         let dt = data.datum_type();
         let size = dt.size_of();
         let geometry = Geometry { block: geometry.block * size, ..geometry };
-        // All types but the quantized have a zero of zero bytes.
+        // The zero of a quantized type is its zero point; that of any other type has zero bytes only.
         let zero = if dt.is_quantized() { Some(Tensor::zero_scalar_dt(dt)?) } else { None };
         let zero = match &zero {
             Some(zero) => zero.try_as_plain_ram()?.as_bytes(),
@@ -209,85 +207,108 @@ impl Picking<'_> {
         kernel::gather_bytes(&operands, dt, &self.output_shape)
     }
 
-    /// The error for the entry number `bad`.
-    fn locate(&self, bad: BadIndex, entries: Indices<'_>, indices_shape: &[usize]) -> TractError {
-        let component = bad.0 % self.dims.len();
+    fn index_error(
+        &self,
+        bad: BadIndex,
+        entries: Indices<'_>,
+        indices_shape: &[usize],
+    ) -> TractError {
+        let component = bad.0 % self.gathered.len();
         index_error(
-            self.row,
-            self.policy.negative,
+            self.spec,
+            self.policy,
             bad.0,
             entries.get(bad.0),
             indices_shape,
             self.batch.len() + self.outer.len() + component,
-            self.dims[component],
+            self.gathered[component],
         )
     }
 }
 
-/// Checks indices that are constants, as far as the sizes of the axes are known: a bad one fails
-/// the load of the model and not its first run.
+/// Checks constant indices, as far as the sizes of the axes are known, so that a bad index is an error when the
+/// model is loaded.
 pub(crate) fn check_constant_indices(
-    row: &Row,
+    spec: &Spec,
     policy: IndexPolicy,
     axis: usize,
     dims: &[TDim],
     indices: &TypedFact,
 ) -> TractResult<()> {
     let Some(indices) = &indices.konst else { return Ok(()) };
-    let Some(integers) = IntegerTensor::if_known(row, "indices", indices)? else { return Ok(()) };
+    let Some(integers) = IntegerTensor::if_known(spec, "indices", indices)? else { return Ok(()) };
     let entries = integers.entries()?;
     let size = |dim: &TDim| dim.as_i64().and_then(|size| usize::try_from(size).ok());
     let sizes: TVec<Option<usize>> = dims.iter().map(size).collect();
-    geometry::check_known(entries, &sizes, policy).map_err(|bad| {
+    geometry::check_where_known(entries, &sizes, policy).map_err(|bad| {
         let component = bad.0 % dims.len();
         let size = sizes[component].expect("entries of unknown axes are not checked");
         let value = entries.get(bad.0);
-        index_error(row, policy.negative, bad.0, value, indices.shape(), axis + component, size)
+        index_error(spec, policy, bad.0, value, indices.shape(), axis + component, size)
     })
 }
 
-/// The cost of a node: what it writes. It computes nothing.
+/// The cost of a node: the bytes that it writes, as it computes nothing.
 pub(crate) fn bytes_moved(output: &TypedFact) -> TractResult<TVec<(Cost, TDim)>> {
     let bytes = output.shape.volume() * output.datum_type.size_of();
     Ok(tvec!((Cost::Custom(false, "Bytes moved".into()), bytes)))
 }
 
-/// The inputs of a node, as many as have these names.
-pub(crate) fn inputs<T: Copy, const N: usize>(
-    row: &Row,
-    names: &str,
+/// The inputs of a node, which must be those with these names.
+pub(crate) fn expect_inputs<T: Copy, const N: usize>(
+    spec: &Spec,
+    names: [&str; N],
     inputs: &[T],
 ) -> TractResult<[T; N]> {
-    let number = inputs.len();
-    let error = |_| format_err!("{}: got {number} inputs, expected {names}", row.name);
-    inputs.try_into().map_err(error)
+    check_number_of_inputs(spec, &names, inputs.len())?;
+    Ok(inputs.try_into().expect("the number has been checked"))
 }
 
-/// Checks what can be said of the inputs without their shapes, and takes them apart.
-pub(crate) fn data_and_indices<'a>(
-    row: &Row,
-    inputs: &[&'a TypedFact],
-) -> TractResult<[&'a TypedFact; 2]> {
-    let [data, indices] = self::inputs(row, "data and indices", inputs)?;
-    ensure_plain(row, "data", data.is_plain())?;
-    ensure_plain(row, "indices", indices.is_plain())?;
-    ensure_integer(row, "indices", indices.datum_type)?;
-    Ok([data, indices])
-}
-
-pub(crate) fn ensure_plain(row: &Row, input: &str, is_plain: bool) -> TractResult<()> {
+pub(crate) fn check_number_of_inputs(
+    spec: &Spec,
+    names: &[&str],
+    number: usize,
+) -> TractResult<()> {
     ensure!(
-        is_plain,
-        "{}: {input} is block-quantized or packed, which is not supported: only plain tensors are",
-        row.name
+        number == names.len(),
+        "{}: the number of inputs is {number}, but must be {}: {}",
+        spec.name,
+        names.len(),
+        names.join(", ")
     );
     Ok(())
 }
 
-/// The error for entry number `number` of `indices`.
+pub(crate) fn check_number_of_outputs(spec: &Spec, number: usize) -> TractResult<()> {
+    ensure!(number == 1, "{}: the number of outputs is {number}, but must be 1", spec.name);
+    Ok(())
+}
+
+/// The two inputs of a node, with everything checked but their shapes.
+pub(crate) fn data_and_indices<'a>(
+    spec: &Spec,
+    inputs: &[&'a TypedFact],
+) -> TractResult<[&'a TypedFact; 2]> {
+    let [data, indices] = expect_inputs(spec, ["data", "indices"], inputs)?;
+    ensure_plain(spec, "data", data.is_plain())?;
+    ensure_plain(spec, "indices", indices.is_plain())?;
+    ensure_integer(spec, "indices", indices.datum_type)?;
+    Ok([data, indices])
+}
+
+pub(crate) fn ensure_plain(spec: &Spec, input: &str, is_plain: bool) -> TractResult<()> {
+    ensure!(
+        is_plain,
+        "{}: {input} is block-quantized or packed, but must be a plain tensor",
+        spec.name
+    );
+    Ok(())
+}
+
+/// The error for entry `number` of `indices`, in row-major order.
 pub(crate) fn index_error(
-    row: &Row,
-    negative: NegativeIndex,
+    spec: &Spec,
+    policy: IndexPolicy,
     number: usize,
     value: i128,
     indices_shape: &[usize],
@@ -300,20 +321,20 @@ pub(crate) fn index_error(
         *coordinate = rest % dim;
         rest /= dim;
     }
-    IndexOutOfRange { operator: row.name, position, value, axis, size, negative }.into()
+    IndexError::new(spec.name, position, value, axis, size, policy).into()
 }
 
-/// Refuses an output that the allocator would refuse: tract's own allocation panics. A process that is
-/// refused less than this has no memory to go on with.
-pub(crate) fn ensure_allocatable(row: &Row, bytes: usize) -> TractResult<()> {
-    const SURELY: usize = 1 << 24;
-    if bytes > SURELY {
-        let mut tried = Vec::<u8>::new();
-        tried
+/// Refuses an output that the allocator would refuse: tract would panic. Small outputs are not tried: a process
+/// without memory for one cannot go on anyway.
+pub(crate) fn ensure_allocatable(spec: &Spec, bytes: usize) -> TractResult<()> {
+    const SMALL: usize = 1 << 24;
+    if bytes > SMALL {
+        let mut attempt = Vec::<u8>::new();
+        attempt
             .try_reserve_exact(bytes)
-            .with_context(|| format!("{}: no memory for an output of {bytes} bytes", row.name))?;
-        // Or the compiler may leave the attempt out.
-        std::hint::black_box(tried);
+            .with_context(|| format!("{}: no memory for an output of {bytes} bytes", spec.name))?;
+        // Otherwise the compiler may remove the attempt.
+        std::hint::black_box(attempt);
     }
     Ok(())
 }

@@ -1,88 +1,93 @@
-//! The one form that the operators have after their shapes have been reduced.
+//! The common form of the operators: what the kernel computes.
 //!
 //! ```text
-//! data    [batch][outer][dims...][columns][block]
-//! indices [batch][count][dims.len()]
-//! output  [batch][outer][count][block]
+//! data    [batch][outer][gathered_dims...][columns][block]
+//! indices [batch][tuples_per_batch][gathered_dims.len()]
+//! output  [batch][outer][tuples_per_batch][block]
 //!
 //! output[b][o][i] = data[b][o][indices[b][i][0], indices[b][i][1], ...][i % columns]
 //! ```
 //!
-//! A *block* is a run of elements that is contiguous in `data` and in `output`. Gather is the case
-//! of tuples of length one (`dims` is the size of the gathered axis alone), GatherND the case
-//! `outer = 1`. Both have one column. In GatherElements the tuples pick in the columns in turn: those are
-//! the positions on the axes behind the gathered one, which `indices` has as well.
+//! A *tuple* is a run of indices, one for each gathered axis. It picks a *block*: a run of elements that is
+//! contiguous in `data` and in the output.
+//!
+//! | operator | `gathered_dims` | `outer` | `columns` |
+//! |---|---|---|---|
+//! | Gather | the size of the axis | the axes between the batch and the axis | 1 |
+//! | GatherND | one size for each entry of a tuple | 1 | 1 |
+//! | GatherElements | the size of the axis | 1 | the axes behind the axis |
+//!
+//! The tuples of GatherElements pick in the columns in turn, because `indices` has the axes behind the gathered
+//! one too.
 
-use crate::index::{IndexElement, IndexPolicy, OutOfRange};
+use crate::index::{IndexElement, IndexPolicy};
 
-/// The common form of the operators. A block is counted in what `data` is a slice of: bytes, or
+/// The sizes of the common form. `block` counts elements of the slice that the kernel gets as `data`: bytes, or
 /// elements that own memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Geometry<'a> {
-    /// Batches: the product of the first `batch_dims` dimensions.
+    /// The product of the first `batch_dims` dimensions.
     pub batch: usize,
-    /// Copies of the same picking in each batch: the product of the data axes from `batch_dims` to
-    /// `axis`.
+    /// The product of the dimensions of `data` from `batch_dims` to `axis`: how often each tuple of a batch
+    /// picks.
     pub outer: usize,
-    /// Tuples in each batch.
-    pub count: usize,
-    /// Sizes of the data axes that the components of a tuple walk.
-    pub dims: &'a [usize],
-    /// Tuple number `i` of a batch picks in column `i % columns`. It divides `count`.
+    pub tuples_per_batch: usize,
+    /// The sizes of the gathered axes of `data`: those that the entries of a tuple index.
+    pub gathered_dims: &'a [usize],
+    /// Tuple `i` of a batch picks in column `i % columns`. Divides `tuples_per_batch`.
     pub columns: usize,
-    /// The size of the slice that a tuple picks.
+    /// The size of a block.
     pub block: usize,
 }
 
 impl Geometry<'_> {
     /// How many blocks the output has.
-    pub fn blocks(&self) -> usize {
-        self.batch * self.outer * self.count
+    pub fn output_blocks(&self) -> usize {
+        self.batch * self.outer * self.tuples_per_batch
     }
 
-    /// How many blocks a tuple of one batch chooses from.
-    pub fn choices(&self) -> usize {
-        product(self.dims.iter().copied().chain([self.columns])).unwrap_or(0)
+    /// How many blocks `data` has for each position on the outer axes.
+    pub fn blocks_per_outer(&self) -> usize {
+        product(self.gathered_dims.iter().copied().chain([self.columns])).unwrap_or(0)
     }
 
-    /// Whether the batches are gathered as one, from the whole of `data`: where nothing lies between
-    /// them and the gathered axes, a batch is an offset to the number of a block. It pays where batches
-    /// have few tuples each.
+    /// Whether the batches are gathered as one, so that a batch is an offset to the number of a block. That
+    /// needs `outer == 1`, and pays where batches have few tuples.
     pub fn merges_batches(&self) -> bool {
-        self.batch > 1 && self.outer == 1 && self.count < FEW_TUPLES
+        self.batch > 1 && self.outer == 1 && self.tuples_per_batch < FEW_TUPLES
     }
 
-    /// How many tuples pick from the same chunk: the part of `data` whose blocks are numbered together.
-    pub fn tuples_of_chunk(&self) -> usize {
-        self.merged_batches() * self.count
+    /// How many tuples pick from one *table*: a part of `data` whose blocks are numbered together.
+    pub fn tuples_per_table(&self) -> usize {
+        self.merged_batches() * self.tuples_per_batch
     }
 
-    /// How many blocks a chunk has.
-    pub fn chunk_blocks(&self) -> usize {
-        self.merged_batches() * self.choices()
+    /// How many blocks a table has.
+    pub fn blocks_per_table(&self) -> usize {
+        self.merged_batches() * self.blocks_per_outer()
     }
 
     fn merged_batches(&self) -> usize {
         if self.merges_batches() { self.batch } else { 1 }
     }
 
-    /// The size of `data`, unless it overflows.
+    /// The size of `data`; `None` if it overflows.
     pub fn data_len(&self) -> Option<usize> {
-        let sizes = [self.batch, self.outer].into_iter().chain(self.dims.iter().copied());
+        let sizes = [self.batch, self.outer].into_iter().chain(self.gathered_dims.iter().copied());
         product(sizes.chain([self.columns, self.block]))
     }
 }
 
-/// The product, unless it overflows. A zero makes it zero, whatever the others are.
+/// The product; `None` if it overflows. With a zero among the sizes it is zero, whatever the others are.
 fn product(mut sizes: impl Iterator<Item = usize> + Clone) -> Option<usize> {
     let product = sizes.clone().try_fold(1usize, |product, size| product.checked_mul(size));
     product.or_else(|| sizes.any(|size| size == 0).then_some(0))
 }
 
-/// From so many on a batch is gathered on its own, which may take the indices as they are.
+/// Batches of this many tuples are gathered one by one: their block numbers need no offset.
 const FEW_TUPLES: usize = 128;
 
-/// The entries of `indices`, in row-major order, in the type that they came in.
+/// The entries of `indices`, in row-major order and in their own type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Indices<'a> {
     I8(&'a [i8]),
@@ -113,30 +118,28 @@ macro_rules! with_indices {
 pub(crate) use with_indices;
 
 impl Indices<'_> {
-    /// The entry number `n`, exactly.
+    /// Entry `n`, whatever its type.
     pub fn get(&self, n: usize) -> i128 {
         with_indices!(self, slice => slice[n].to_i128())
     }
 }
 
-/// The number, in row-major order, of the first entry of `indices` that is out of range where that
-/// is an error.
+/// The first entry of `indices` that is out of range, where that is an error: its number in row-major order.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadIndex(pub usize);
 
-/// Resolves all the entries of `indices` and moves nothing.
+/// Checks all entries of `indices`, without a gather.
 pub(crate) fn check(
     indices: Indices<'_>,
     dims: &[usize],
     policy: IndexPolicy,
 ) -> Result<(), BadIndex> {
     let sizes: Vec<Option<usize>> = dims.iter().copied().map(Some).collect();
-    check_known(indices, &sizes, policy)
+    check_where_known(indices, &sizes, policy)
 }
 
-/// The same where `dims[k]` is `None` if the size of an axis is not known yet: nothing is said about
-/// the entries that walk it.
-pub(crate) fn check_known(
+/// The same with sizes that may be unknown: entries that index such an axis are not checked.
+pub(crate) fn check_where_known(
     indices: Indices<'_>,
     dims: &[Option<usize>],
     policy: IndexPolicy,
@@ -151,14 +154,14 @@ pub(crate) fn check_known(
         });
         bad.map_or(Ok(()), |n| Err(BadIndex(n)))
     }
-    match policy.out_of_range {
-        OutOfRange::Zeros => Ok(()),
-        OutOfRange::Error => with_indices!(indices, slice => check(slice, dims, policy)),
+    if !policy.is_strict() {
+        return Ok(());
     }
+    with_indices!(indices, slice => check(slice, dims, policy))
 }
 
-/// The position that each entry stands for, on the axis that it walks; `None` if it is out of range. An
-/// `Option<Vec<usize>>` is `None` if one of them is.
+/// For each entry the position on the axis that it indexes; `None` if it is out of range. Collected into an
+/// `Option<Vec<usize>>`, one index out of range makes `None` of all.
 pub(crate) fn positions<P: FromIterator<Option<usize>>>(
     indices: Indices<'_>,
     dims: &[usize],

@@ -1,65 +1,45 @@
 //! What an index means: arithmetic on plain integers, without tensors.
 //!
-//! The operators walk an axis of `data`, of some size `s`, with integers from `indices`. Which
-//! integers are allowed, and what happens to the others, is the [`IndexPolicy`] of the operator's
-//! revision. This file is the only place that turns an integer into an offset.
+//! An index is an entry of `indices`, an axis of `data` has the size `s`. Which indices are in range, and what
+//! becomes of the others, is the [`IndexPolicy`] of the operator's revision. Only this file turns an index into
+//! a position on an axis.
 
 use std::error::Error;
 use std::fmt;
 
-/// What an index below zero stands for.
+/// Which indices are in range on an axis of size `s`, and what becomes of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum NegativeIndex {
-    /// Nothing: it is out of range. Gather-1, Gather-7 and GatherND, "Inputs": the values are in
-    /// `[0, s - 1]`.
-    OutOfRange,
-    /// It counts from the end: −1 is the last. Gather-8, "Inputs": the values are in
-    /// `[-s, s - 1]`.
-    FromEnd,
+#[non_exhaustive]
+pub enum IndexPolicy {
+    /// `[0, s - 1]` is in range; any other index is an [`IndexError`]. (Gather-1, Gather-7, GatherND and
+    /// GatherElements, "Inputs".)
+    NonNegative,
+    /// `[-s, s - 1]` is in range, where negative indices count from the end: -1 is the last position. Any other
+    /// index is an [`IndexError`].
+    Wrap,
+    /// `[-s, s - 1]` is in range, as for [`Wrap`](Self::Wrap). For any other index the output is filled with
+    /// zeros. (Gather-8, "Inputs" and example 7.)
+    WrapOrZeros,
 }
 
-/// What happens when an index is out of range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OutOfRange {
-    /// The operator fails with [`IndexOutOfRange`].
-    Error,
-    /// The slice that the index should have picked is filled with zeros (Gather-8, example 7).
-    Zeros,
-}
-
-/// Which indices an operator accepts, and what it does with the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct IndexPolicy {
-    /// What an index below zero stands for.
-    pub negative: NegativeIndex,
-    /// What happens when an index is out of range.
-    pub out_of_range: OutOfRange,
-}
-
-/// As a dump of a model shows it.
+/// The text in dumps of models.
 impl fmt::Display for IndexPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let negative = match self.negative {
-            NegativeIndex::FromEnd => "negative: from the end, out of range",
-            NegativeIndex::OutOfRange => "negative or out of range",
-        };
-        let out_of_range = match self.out_of_range {
-            OutOfRange::Error => "error",
-            OutOfRange::Zeros => "zeros",
-        };
-        write!(f, "{negative}: {out_of_range}")
+        f.write_str(match self {
+            IndexPolicy::NonNegative => "negative or out of range: error",
+            IndexPolicy::Wrap => "negative: from the end, out of range: error",
+            IndexPolicy::WrapOrZeros => "negative: from the end, out of range: zeros",
+        })
     }
 }
 
 impl IndexPolicy {
-    /// The position on an axis of `size` elements that `index` stands for, or `None` when it is
-    /// out of range.
+    /// The position that `index` stands for on an axis of this size; `None` if it is out of range.
     ///
     /// ```
-    /// use tract_openvino::{IndexPolicy, NegativeIndex, OutOfRange};
+    /// use tract_openvino::IndexPolicy;
     ///
-    /// let gather_8 =
-    ///     IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Zeros };
+    /// let gather_8 = IndexPolicy::WrapOrZeros;
     /// assert_eq!(gather_8.resolve(3, 5), Some(3));
     /// assert_eq!(gather_8.resolve(-2, 5), Some(3));
     /// assert_eq!(gather_8.resolve(5, 5), None);
@@ -72,38 +52,49 @@ impl IndexPolicy {
             position => Some(position.to_usize()),
         }
     }
+
+    /// Whether -1 is the last position.
+    #[inline(always)]
+    pub(crate) fn counts_from_end(self) -> bool {
+        self != IndexPolicy::NonNegative
+    }
+
+    /// Whether an index out of range is an error; else it gives zeros.
+    pub(crate) fn is_strict(self) -> bool {
+        self != IndexPolicy::WrapOrZeros
+    }
 }
 
-/// Integers for positions on an axis, and for the numbers of blocks, which are positions on several axes in
-/// row-major order.
+/// Unsigned integers for positions on an axis, and for block numbers: positions on several axes, in row-major
+/// order.
 pub(crate) trait Position: Copy + Eq {
-    /// The position that no axis has.
+    /// Larger than every size, so no axis has this position.
     const OUT_OF_RANGE: Self;
 
-    /// The size of the longest axis: of `u64`, longer than any in memory.
-    const MOST: usize;
+    /// The size of the longest axis that fits. For `u64` no axis in memory is longer.
+    const MAX_SIZE: usize;
 
-    /// The size, or [`MOST`](Self::MOST) if it is larger.
+    /// The size, but at most [`MAX_SIZE`](Self::MAX_SIZE).
     fn from_size(size: usize) -> Self;
 
     fn to_usize(self) -> usize;
 
-    /// [`IndexPolicy::resolve`] without a branch: [`OUT_OF_RANGE`](Self::OUT_OF_RANGE) stands for `None`.
+    /// [`IndexPolicy::resolve`] without a branch: [`OUT_OF_RANGE`](Self::OUT_OF_RANGE) instead of `None`.
     fn resolve<I: IndexElement>(policy: IndexPolicy, index: I, size: Self) -> Self;
 
-    /// The position on one axis more, of that size: this is the one on the axes before.
-    fn then(self, size: Self, position: Self) -> Self;
+    /// The position on these axes and one more, of this size: `self * size + position`.
+    fn append_axis(self, size: Self, position: Self) -> Self;
 }
 
 macro_rules! position {
     ($unsigned:ty, $signed:ty) => {
         impl Position for $unsigned {
             const OUT_OF_RANGE: Self = Self::MAX;
-            const MOST: usize = <$signed>::MAX as usize;
+            const MAX_SIZE: usize = <$signed>::MAX as usize;
 
             #[inline(always)]
             fn from_size(size: usize) -> Self {
-                size.min(Self::MOST) as Self
+                size.min(Self::MAX_SIZE) as Self
             }
 
             #[inline(always)]
@@ -113,19 +104,20 @@ macro_rules! position {
 
             #[inline(always)]
             fn resolve<I: IndexElement>(policy: IndexPolicy, index: I, size: Self) -> Self {
-                // What does not fit is out of range of every axis, and so is what it becomes. Neither the
-                // cast nor the sum of a negative number and a size overflows, and a negative number
-                // becomes an unsigned one above every size.
+                // An index that is clamped is out of range on every axis, before and after. Neither the
+                // cast nor the sum of a negative index and a size can overflow. What is negative then becomes
+                // an unsigned number above every size.
                 let index = index.to_i64().clamp(<$signed>::MIN.into(), <$signed>::MAX.into());
-                let index = match policy.negative {
-                    NegativeIndex::FromEnd if index < 0 => index as $signed + size as $signed,
-                    _ => index as $signed,
+                let index = if policy.counts_from_end() && index < 0 {
+                    index as $signed + size as $signed
+                } else {
+                    index as $signed
                 };
                 if (index as Self) < size { index as Self } else { Self::OUT_OF_RANGE }
             }
 
             #[inline(always)]
-            fn then(self, size: Self, position: Self) -> Self {
+            fn append_axis(self, size: Self, position: Self) -> Self {
                 self.wrapping_mul(size).wrapping_add(position)
             }
         }
@@ -134,11 +126,10 @@ macro_rules! position {
 position!(u32, i32);
 position!(u64, i64);
 
-/// An integer type that indices come in.
+/// The element types of `indices`.
 ///
-/// `to_i64` keeps every value that can be in range, and sends each of the others to one that can
-/// not: the only type that does not fit, `u64`, saturates at `i64::MAX`, and an axis has at most
-/// `isize::MAX` elements, numbered from 0.
+/// `to_i64` is exact but for `u64`, where it saturates at `i64::MAX`: that is out of range on every axis, because
+/// an axis has at most `isize::MAX` elements, numbered from 0.
 pub(crate) trait IndexElement: Copy {
     fn to_i64(self) -> i64;
     fn to_i128(self) -> i128;
@@ -169,57 +160,68 @@ impl IndexElement for u64 {
     }
 }
 
-/// An entry of `indices` that does not name an element of `data`, where the revision makes that
-/// an error.
+/// The error for an index out of range, where the operator's [`IndexPolicy`] makes that an error.
 ///
-/// Get at it with `error.downcast_ref::<IndexOutOfRange>()`, whatever context tract has put around
-/// it.
+/// `error.downcast_ref::<IndexError>()` finds it in a `TractError`, whatever context tract has added.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexOutOfRange {
-    /// The operator and its revision, like `Gather-7`.
+#[non_exhaustive]
+pub struct IndexError {
+    /// The operator: its name with the revision, like `Gather-7`; or `ONNX Gather`, for one of the standard
+    /// domain.
     pub operator: &'static str,
-    /// Where the entry stands in `indices`. The first such entry, in row-major order.
+    /// The coordinates of the index in `indices`. Where several are out of range, the first in row-major order.
     pub position: Vec<usize>,
-    /// The entry.
+    /// The index.
     pub value: i128,
     /// The axis of `data` that it indexes.
     pub axis: usize,
     /// The size of that axis.
     pub size: usize,
-    /// Whether negative entries were allowed.
-    pub negative: NegativeIndex,
+    /// The policy that it violates.
+    pub policy: IndexPolicy,
 }
 
-impl fmt::Display for IndexOutOfRange {
+impl IndexError {
+    /// The error for the index `value` at `position` in `indices`, into an axis of `data`.
+    pub fn new(
+        operator: &'static str,
+        position: Vec<usize>,
+        value: i128,
+        axis: usize,
+        size: usize,
+        policy: IndexPolicy,
+    ) -> IndexError {
+        IndexError { operator, position, value, axis, size, policy }
+    }
+
+    /// Whether the index would be in range if negative indices counted from the end, which
+    /// [`NegativeIndices::Wrap`](crate::NegativeIndices::Wrap) asks for.
+    pub fn would_wrap(&self) -> bool {
+        !self.policy.counts_from_end() && (-(self.size as i128)..0).contains(&self.value)
+    }
+}
+
+impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operator, position, value, axis, size, negative } = self;
-        write!(f, "{operator}: indices{position:?} is {value}, ")?;
-        let low = match negative {
-            NegativeIndex::OutOfRange => 0,
-            NegativeIndex::FromEnd => -(*size as i128),
-        };
+        let Self { operator, position, value, axis, size, policy } = self;
+        write!(f, "{operator}: indices{position:?} is {value}, but ")?;
         if *size == 0 {
-            write!(f, "but axis {axis} of data is empty, so that no index is valid")?;
-        } else {
-            write!(
-                f,
-                "which is out of range for axis {axis} of data: its size is {size}, \
-                 so that an index is in [{low}, {}]",
-                size - 1
-            )?;
+            return write!(f, "axis {axis} of data has size 0, so no index is in range");
         }
-        if *negative == NegativeIndex::OutOfRange && *value < 0 && *value >= -(*size as i128) {
+        let low = if policy.counts_from_end() { -(*size as i128) } else { 0 };
+        let high = size - 1;
+        write!(f, "must be in [{low}, {high}], as axis {axis} of data has size {size}")?;
+        if self.would_wrap() {
             write!(
                 f,
-                " ({operator} does not define negative indices; with NegativeIndices::Wrap they \
-                 count from the end)"
+                " ({operator} has no negative indices; with NegativeIndices::Wrap they count from the end)"
             )?;
         }
         Ok(())
     }
 }
 
-impl Error for IndexOutOfRange {}
+impl Error for IndexError {}
 
 #[cfg(test)]
 mod tests {
@@ -227,35 +229,34 @@ mod tests {
 
     #[test]
     fn resolve_knows_the_edges_of_both_ranges() {
-        use NegativeIndex::*;
-        for (negative, index, size, expected) in [
-            (OutOfRange, 0, 5, Some(0)),
-            (OutOfRange, 4, 5, Some(4)),
-            (OutOfRange, 5, 5, None),
-            (OutOfRange, -1, 5, None),
-            (FromEnd, 4, 5, Some(4)),
-            (FromEnd, 5, 5, None),
-            (FromEnd, -1, 5, Some(4)),
-            (FromEnd, -5, 5, Some(0)),
-            (FromEnd, -6, 5, None),
-            (OutOfRange, 0, 0, None),
-            (FromEnd, 0, 0, None),
-            (FromEnd, -1, 0, None),
-            (FromEnd, i64::MIN, 5, None),
-            (FromEnd, i64::MAX, 5, None),
-            (OutOfRange, i64::MIN, 5, None),
-            (OutOfRange, (1 << 32) + 1, 5, None),
-            (FromEnd, i64::MIN, isize::MAX as usize, None),
-            (FromEnd, i64::MAX, isize::MAX as usize, None),
-            (FromEnd, i64::MAX - 1, isize::MAX as usize, Some(isize::MAX as usize - 1)),
-            (FromEnd, -i64::MAX, isize::MAX as usize, Some(0)),
+        use IndexPolicy::*;
+        for (policy, index, size, expected) in [
+            (NonNegative, 0, 5, Some(0)),
+            (NonNegative, 4, 5, Some(4)),
+            (NonNegative, 5, 5, None),
+            (NonNegative, -1, 5, None),
+            (Wrap, 4, 5, Some(4)),
+            (Wrap, 5, 5, None),
+            (Wrap, -1, 5, Some(4)),
+            (Wrap, -5, 5, Some(0)),
+            (Wrap, -6, 5, None),
+            (NonNegative, 0, 0, None),
+            (Wrap, 0, 0, None),
+            (Wrap, -1, 0, None),
+            (Wrap, i64::MIN, 5, None),
+            (Wrap, i64::MAX, 5, None),
+            (NonNegative, i64::MIN, 5, None),
+            (NonNegative, (1 << 32) + 1, 5, None),
+            (Wrap, i64::MIN, isize::MAX as usize, None),
+            (Wrap, i64::MAX, isize::MAX as usize, None),
+            (Wrap, i64::MAX - 1, isize::MAX as usize, Some(isize::MAX as usize - 1)),
+            (Wrap, -i64::MAX, isize::MAX as usize, Some(0)),
         ] {
-            let policy = IndexPolicy { negative, out_of_range: super::OutOfRange::Error };
-            assert_eq!(
-                policy.resolve(index, size),
-                expected,
-                "{negative:?} index {index} size {size}"
-            );
+            let policies = if policy == Wrap { &[Wrap, WrapOrZeros][..] } else { &[NonNegative] };
+            for policy in policies {
+                let resolved = policy.resolve(index, size);
+                assert_eq!(resolved, expected, "{policy:?} index {index} size {size}");
+            }
         }
     }
 
@@ -270,36 +271,25 @@ mod tests {
 
     #[test]
     fn message_names_operator_position_value_and_range() {
-        let error = |value, size, negative| {
-            IndexOutOfRange {
-                operator: "Gather-7",
-                position: vec![1, 0],
-                value,
-                axis: 2,
-                size,
-                negative,
-            }
-            .to_string()
+        let error = |value, size, policy| {
+            IndexError::new("Gather-7", vec![1, 0], value, 2, size, policy).to_string()
         };
         assert_eq!(
-            error(5, 5, NegativeIndex::OutOfRange),
-            "Gather-7: indices[1, 0] is 5, which is out of range for axis 2 of data: \
-             its size is 5, so that an index is in [0, 4]"
+            error(5, 5, IndexPolicy::NonNegative),
+            "Gather-7: indices[1, 0] is 5, but must be in [0, 4], as axis 2 of data has size 5"
         );
         assert_eq!(
-            error(-6, 5, NegativeIndex::FromEnd),
-            "Gather-7: indices[1, 0] is -6, which is out of range for axis 2 of data: \
-             its size is 5, so that an index is in [-5, 4]"
+            error(-6, 5, IndexPolicy::Wrap),
+            "Gather-7: indices[1, 0] is -6, but must be in [-5, 4], as axis 2 of data has size 5"
         );
         assert_eq!(
-            error(-1, 5, NegativeIndex::OutOfRange),
-            "Gather-7: indices[1, 0] is -1, which is out of range for axis 2 of data: \
-             its size is 5, so that an index is in [0, 4] (Gather-7 does not define negative \
-             indices; with NegativeIndices::Wrap they count from the end)"
+            error(-1, 5, IndexPolicy::NonNegative),
+            "Gather-7: indices[1, 0] is -1, but must be in [0, 4], as axis 2 of data has size 5 (Gather-7 has \
+             no negative indices; with NegativeIndices::Wrap they count from the end)"
         );
         assert_eq!(
-            error(0, 0, NegativeIndex::OutOfRange),
-            "Gather-7: indices[1, 0] is 0, but axis 2 of data is empty, so that no index is valid"
+            error(0, 0, IndexPolicy::NonNegative),
+            "Gather-7: indices[1, 0] is 0, but axis 2 of data has size 0, so no index is in range"
         );
     }
 }

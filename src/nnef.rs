@@ -1,4 +1,4 @@
-//! The operators in tract's NNEF archives: how a node is written, and what a written one means.
+//! The operators in tract's NNEF archives.
 //!
 //! ```text
 //! output = tract_openvino_gather(data, indices, axis = 1, batch_dims = 0, opset = 8);
@@ -8,8 +8,8 @@
 //! output = tract_openvino_gather_tree(step_ids, parent_idx, max_seq_len, end_token);
 //! ```
 //!
-//! `opset` is the first operator set of OpenVINO that has the revision. Where negative indices count
-//! from the end although the revision does not say so, there is a `wrap_negative_indices = true`.
+//! `opset` is the first operator set of OpenVINO that has the revision. `wrap_negative_indices = true` stands for
+//! [`NegativeIndices::Wrap`], `onnx = true` for an operator of the standard ONNX domain.
 
 use tract_nnef::internal::*;
 use tract_nnef::ser::tdims;
@@ -17,10 +17,9 @@ use tract_nnef::ser::tdims;
 use crate::onnx::WithOpenVino;
 use crate::operation::Operation;
 use crate::ops::{DynGather, Gather, GatherElements, GatherNd, GatherTree};
-use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revision};
+use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Origin, Revision};
 
-/// For models that are saved to NNEF and loaded again: there each node says what it means, so that
-/// there are no options.
+/// For saving models to NNEF and loading them. There are no options: each node states its own.
 ///
 /// ```
 /// use tract_openvino::WithOpenVino;
@@ -63,7 +62,9 @@ fn registry() -> Registry {
     let axis = || TypeName::Integer.named("axis");
     let wrap = || TypeName::Logical.named("wrap_negative_indices").default(false);
     let common = || {
-        [TypeName::Integer.named("batch_dims").default(0), TypeName::Integer.named("opset"), wrap()]
+        let [batch_dims, opset] = ["batch_dims", "opset"].map(|name| TypeName::Integer.named(name));
+        let onnx = TypeName::Logical.named("onnx").default(false);
+        [batch_dims.default(0), opset, wrap(), onnx]
     };
     let parameters = |own: &[Parameter]| {
         [data(), indices()]
@@ -107,8 +108,7 @@ type Dumped = TractResult<Option<Arc<RValue>>>;
 fn dump(ast: &mut IntoAst, node: &TypedNode, id: &str, named: &[(&str, RValue)]) -> Dumped {
     let mut inputs: Vec<Arc<RValue>> =
         node.inputs.iter().map(|input| ast.mapping[input].clone()).collect();
-    // tract writes integers as text where there are few, and reads 32 bits of each: a tensor file has
-    // all of them.
+    // tract writes a few integers as text, and reads only 32 bits of each. A tensor file keeps them whole.
     for (slot, input) in inputs.iter_mut().enumerate().skip(1) {
         let fact = ast.model.outlet_fact(node.inputs[slot])?;
         if let Some(constant) = fact.konst.clone()
@@ -120,15 +120,15 @@ fn dump(ast: &mut IntoAst, node: &TypedNode, id: &str, named: &[(&str, RValue)])
     Ok(Some(invocation(id, &inputs, named)))
 }
 
-/// What operators of several revisions have in common.
-fn common(
-    batch_dims: usize,
-    revision: impl Revision,
-    negative_indices: NegativeIndices,
-) -> impl Iterator<Item = (&'static str, RValue)> {
-    [("batch_dims", numeric(batch_dims)), ("opset", numeric(revision.row().since))]
-        .into_iter()
-        .chain(wrap(negative_indices))
+/// The arguments that operators with several revisions have in common.
+fn common<R: Revision>(operation: Operation<R>) -> Vec<(&'static str, RValue)> {
+    let Operation { origin, revision, batch_dims, negative_indices } = operation;
+    let mut named = vec![("batch_dims", numeric(batch_dims)), ("opset", numeric(revision.since()))];
+    named.extend(wrap(negative_indices));
+    if origin == Origin::Onnx {
+        named.push(("onnx", logical(true)));
+    }
+    named
 }
 
 fn wrap(negative_indices: NegativeIndices) -> Option<(&'static str, RValue)> {
@@ -138,19 +138,18 @@ fn wrap(negative_indices: NegativeIndices) -> Option<(&'static str, RValue)> {
 
 fn dump_gather(ast: &mut IntoAst, node: &TypedNode, op: &Gather) -> Dumped {
     let mut named = vec![("axis", numeric(op.axis()))];
-    named.extend(common(op.batch_dims(), op.revision(), op.negative_indices()));
+    named.extend(common(op.operation()));
     dump(ast, node, GATHER, &named)
 }
 
 fn dump_dyn_gather(ast: &mut IntoAst, node: &TypedNode, op: &DynGather) -> Dumped {
     let mut named = vec![("shape", tdims(op.output_shape()))];
-    named.extend(common(op.batch_dims(), op.revision(), op.negative_indices()));
+    named.extend(common(op.operation));
     dump(ast, node, DYN_GATHER, &named)
 }
 
 fn dump_gather_nd(ast: &mut IntoAst, node: &TypedNode, op: &GatherNd) -> Dumped {
-    let named: Vec<_> = common(op.batch_dims(), op.revision(), op.negative_indices()).collect();
-    dump(ast, node, GATHER_ND, &named)
+    dump(ast, node, GATHER_ND, &common(op.operation()))
 }
 
 fn dump_gather_elements(ast: &mut IntoAst, node: &TypedNode, op: &GatherElements) -> Dumped {
@@ -159,7 +158,7 @@ fn dump_gather_elements(ast: &mut IntoAst, node: &TypedNode, op: &GatherElements
     dump(ast, node, GATHER_ELEMENTS, &named)
 }
 
-/// `data`, `indices` and what operators of several revisions have.
+/// `data`, `indices` and the [`common`] arguments.
 struct Common<R> {
     data: OutletId,
     indices: OutletId,
@@ -171,7 +170,11 @@ impl<R: Revision> Common<R> {
         let revision = R::for_opset(invocation.named_arg_as(builder, "opset")?)?;
         let batch_dims: usize = invocation.named_arg_as(builder, "batch_dims")?;
         let negative_indices = negative_indices(builder, invocation)?;
-        let operation = Operation::new(revision).with_batch_dims(i64::try_from(batch_dims)?)?;
+        let operation = match invocation.named_arg_as(builder, "onnx")? {
+            true => Operation::onnx(revision),
+            false => Operation::new(revision),
+        };
+        let operation = operation.with_batch_dims(i64::try_from(batch_dims)?)?;
         Ok(Common {
             data: invocation.named_arg_as(builder, "data")?,
             indices: integers(builder, invocation, "indices")?,
@@ -190,7 +193,7 @@ fn negative_indices(
     })
 }
 
-/// An array of no numbers, which the text does not tell from one of floats, is one of integers.
+/// An input of integers. An empty array is loaded as floats, because the text does not say its type.
 fn integers(
     builder: &mut ModelBuilder,
     invocation: &ResolvedInvocation,
@@ -211,7 +214,7 @@ fn load_gather(builder: &mut ModelBuilder, invocation: &ResolvedInvocation) -> T
     let Common { data, indices, operation } = Common::<GatherRevision>::load(builder, invocation)?;
     let axis: usize = invocation.named_arg_as(builder, "axis")?;
     let rank = |input| builder.model.outlet_fact(input).map(TypedFact::rank);
-    let op = operation.at(axis as i128, [rank(data)?, rank(indices)?])?;
+    let op = operation.to_gather(axis as i128, [rank(data)?, rank(indices)?])?;
     builder.wire(op, &[data, indices])
 }
 
@@ -232,7 +235,7 @@ fn load_gather_nd(
 ) -> TractResult<Value> {
     let Common { data, indices, operation } =
         Common::<GatherNdRevision>::load(builder, invocation)?;
-    builder.wire(operation.operator()?, &[data, indices])
+    builder.wire(operation.to_gather_nd()?, &[data, indices])
 }
 
 fn load_gather_elements(

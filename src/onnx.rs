@@ -1,15 +1,15 @@
 //! Reading the operators from ONNX models.
 //!
-//! tract's register of ONNX operators is keyed by the op type alone and forgets a node's domain. So
-//! the builders here stand in front of tract's own: they look at the domain, build what is ours and
-//! hand over the rest to the builder that was registered before. That one stays in the same
-//! register, under a key that no op type has, because builders are plain functions and can keep
-//! nothing.
+//! tract's register of ONNX operators has one builder for each op type, whatever the domain. So [`build`] takes
+//! the place of tract's builders: it looks at a node's domain, builds OpenVINO's operators, and calls the previous
+//! builder for all others. A builder is a plain function, which cannot hold another. So the previous one stays in
+//! the register, under a key that is no op type.
 
+use crate::eval;
 use crate::infer::{Axis, InferenceGather, InferenceGatherNd};
 use crate::operation::Operation;
 use crate::revision::{
-    BatchDims, GatherNdRevision, GatherRevision, NegativeIndices, Revision, Row,
+    BatchDims, GatherNdRevision, GatherRevision, NegativeIndices, Revision, Spec,
 };
 use tract_hir::internal::*;
 use tract_hir::ops::unimpl::UnimplementedOp;
@@ -20,11 +20,11 @@ use tract_onnx::pb::NodeProto;
 /// The ONNX domain of OpenVINO's operators.
 pub const DOMAIN: &str = "org.openvinotoolkit";
 
-/// The operators of [`DOMAIN`] that this crate implements.
+/// The operators of [`DOMAIN`] that this crate has.
 const OP_TYPES: [&str; 2] = [GatherRevision::OP_TYPE, GatherNdRevision::OP_TYPE];
 
-/// The others that OpenVINO's ONNX reader has in that domain.
-const NOT_IMPLEMENTED: [&str; 15] = [
+/// The other operators that OpenVINO's ONNX reader knows in that domain.
+const UNSUPPORTED_OP_TYPES: [&str; 15] = [
     "DeformableConv2D",
     "DetectionOutput",
     "ExperimentalDetectronDetectionOutput",
@@ -42,18 +42,17 @@ const NOT_IMPLEMENTED: [&str; 15] = [
     "Swish",
 ];
 
-/// How the operators are read.
+/// Options for reading ONNX models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenVinoOptions {
-    /// What negative indices mean where the revision does not define them.
+    /// What negative indices mean in revisions that do not have them.
     pub negative_indices: NegativeIndices,
-    /// Whether `Gather` and `GatherND` of the standard ONNX domain run on this crate's operators too.
+    /// Whether `Gather` and `GatherND` of the standard ONNX domain use this crate's operators too.
     ///
-    /// They mean what ONNX says: a negative index counts from the end, one out of range is an error.
-    /// (That is Gather-7 and GatherND-8 with [`NegativeIndices::Wrap`], by which name errors call
-    /// them.) tract's own panic at a bad index, and at a negative one of `GatherND`, of which they read 32
-    /// bits only.
+    /// They do what ONNX says: a negative index counts from the end, and an index out of range is an error, which
+    /// names the operator `ONNX Gather` or `ONNX GatherND`. tract's own operators panic at an index out of range;
+    /// its `GatherND` also at a negative one, and it reads only 32 bits of each.
     pub standard_gather: bool,
 }
 
@@ -69,19 +68,18 @@ impl OpenVinoOptions {
     }
 }
 
-/// Teaches a reader of models OpenVINO's operators.
+/// Adds OpenVINO's operators to a reader of models.
 ///
 /// A node of domain `org.openvinotoolkit` and op type `Gather` (inputs `data`, `indices`, `axis`;
 /// attribute `batch_dims`) or `GatherND` (inputs `data`, `indices`; attribute `batch_dims`) becomes
-/// OpenVINO's operator of that name. Its revision follows from the version of that domain that the
-/// model imports, or from the node's string attribute `version`, like `"opset7"`, which wins.
-/// Without both it is the newest one, and the log has a warning.
+/// OpenVINO's operator of that name. The version of that domain which the model imports decides the revision; a
+/// string attribute `version` of the node, like `"opset7"`, takes precedence. Without either it is the newest
+/// revision, and a warning is logged.
 ///
-/// Operators of all other domains keep the implementation that they had, in subgraphs too, unless
-/// [`standard_gather`](OpenVinoOptions::standard_gather) says otherwise. Another
-/// operator of `org.openvinotoolkit` is an error when the model is loaded, even where ONNX has one
-/// of the same name. (A model none of whose nodes is known to tract or to OpenVINO's reader gets
-/// tract's own error for that.)
+/// Operators of other domains keep their implementation, in subgraphs too, unless
+/// [`standard_gather`](OpenVinoOptions::standard_gather) is set. Any other operator of `org.openvinotoolkit` is an
+/// error when the model is loaded, even if ONNX has an operator of that name. (If neither tract nor OpenVINO's
+/// reader knows any op type in the model, the error is tract's.)
 ///
 /// ```
 /// use tract_openvino::WithOpenVino;
@@ -94,7 +92,7 @@ impl OpenVinoOptions {
 /// # }
 /// ```
 pub trait WithOpenVino: Sized {
-    /// Teaches the operators, with the default options if the reader has options. Doing it twice is harmless.
+    /// Adds the operators; with the default options, if the reader has options. Calling it twice is harmless.
     fn enable_openvino(&mut self);
 
     /// The reader, with the operators.
@@ -104,7 +102,7 @@ pub trait WithOpenVino: Sized {
     }
 }
 
-/// Teaches a reader of models OpenVINO's operators where there is something to choose: in ONNX models.
+/// Adds OpenVINO's operators to a reader of models that has options: the one of ONNX.
 ///
 /// ```
 /// use tract_openvino::tract_onnx::onnx;
@@ -114,10 +112,10 @@ pub trait WithOpenVino: Sized {
 /// let reader = onnx().with_openvino_options(options);
 /// ```
 pub trait WithOpenVinoOptions: WithOpenVino {
-    /// Teaches the operators with the given options. The last call's options hold.
+    /// Adds the operators with these options. They replace those of an earlier call.
     fn enable_openvino_with(&mut self, options: OpenVinoOptions);
 
-    /// The reader, with the operators and the given options.
+    /// The reader, with the operators and these options.
     fn with_openvino_options(mut self, options: OpenVinoOptions) -> Self {
         self.enable_openvino_with(options);
         self
@@ -127,19 +125,19 @@ pub trait WithOpenVinoOptions: WithOpenVino {
 type Built = TractResult<(Box<dyn InferenceOp>, Vec<String>)>;
 type Builder = fn(&ParsingContext, &NodeProto) -> Built;
 
-// A static, so that it has one address to be recognised by.
+// A static has one address, so `is_ours` recognises it.
 static BUILDER: Builder = build;
 
 fn is_ours(builder: Builder) -> bool {
     std::ptr::fn_addr_eq(builder, BUILDER)
 }
 
-/// The key under which the builder stays that was registered before.
-fn key_of_previous(op_type: &str) -> String {
-    format!("{DOMAIN}: before: {op_type}")
+/// The key of the builder that was registered for this op type before ours.
+fn previous_key(op_type: &str) -> String {
+    format!("{DOMAIN}: previous: {op_type}")
 }
 
-/// Keys that are there when an option is set.
+/// The register has these keys if the options are set.
 const WRAP: &str = "org.openvinotoolkit: NegativeIndices::Wrap";
 const STANDARD: &str = "org.openvinotoolkit: standard_gather";
 
@@ -159,34 +157,35 @@ impl WithOpenVinoOptions for Onnx {
                 false => register.remove(key),
             };
         }
-        // Once for each op type: somebody may have come in front of us since, and hand over to us.
+        // Only once: another plug-in may have replaced our builder since, and call it as its previous one.
         for op_type in OP_TYPES {
-            if !register.contains_key(&key_of_previous(op_type)) {
-                come_in_front(register, op_type);
+            if !register.contains_key(&previous_key(op_type)) {
+                intercept(register, op_type);
             }
         }
-        // In front of tract's own operators, to keep ours from being taken for them; and of nothing,
-        // where OpenVINO's reader knows an operator of its domain. Not in front of what another
-        // plug-in has put there, which may know our domain.
+        // A node of our domain must not get an operator of ONNX with the same name. So all builders of tract
+        // are replaced, but not those of other plug-ins: they may know our domain.
         for (op_type, stock) in &tract_onnx::onnx().op_register.0 {
             if register.get(op_type).is_some_and(|it| std::ptr::fn_addr_eq(*it, *stock)) {
-                come_in_front(register, op_type);
+                intercept(register, op_type);
             }
         }
-        for op_type in NOT_IMPLEMENTED {
+        // tract has no builder for these. Ours refuses them with a better error.
+        for op_type in UNSUPPORTED_OP_TYPES {
             if !register.contains_key(op_type) {
-                come_in_front(register, op_type);
+                intercept(register, op_type);
             }
         }
     }
 }
 
-fn come_in_front(register: &mut HashMap<String, Builder>, op_type: &str) {
+/// Registers [`build`] for an op type, and keeps the previous builder for it to call.
+fn intercept(register: &mut HashMap<String, Builder>, op_type: &str) {
     let previous = register.insert(op_type.into(), BUILDER).unwrap_or(unimplemented);
-    register.insert(key_of_previous(op_type), previous);
+    register.insert(previous_key(op_type), previous);
 }
 
-/// As tract does with an op type that nobody registered.
+/// What tract does with an op type that is not registered.
 fn unimplemented(_: &ParsingContext, node: &NodeProto) -> Built {
     let op = UnimplementedOp::new(node.output.len(), &node.op_type, format!("{node:?}"));
     Ok((op.into(), vec![]))
@@ -200,7 +199,7 @@ fn build(ctx: &ParsingContext, node: &NodeProto) -> Built {
         return Ok((standard_gather(node)?, vec![]));
     }
     if node.domain != DOMAIN {
-        let previous = register.get(&key_of_previous(&node.op_type));
+        let previous = register.get(&previous_key(&node.op_type));
         return previous.copied().unwrap_or(unimplemented)(ctx, node);
     }
     let negative_indices = match register.contains_key(WRAP) {
@@ -228,8 +227,8 @@ fn operation<R: Revision>(
     negative_indices: NegativeIndices,
 ) -> TractResult<Operation<R>> {
     let revision: R = revision(ctx, node)?;
-    check_inputs(revision.row(), node, inputs)?;
-    let batch_dims = batch_dims(revision.row(), node)?;
+    check_inputs(revision.spec(), node, inputs)?;
+    let batch_dims = batch_dims(revision.spec(), node)?;
     let operation = Operation::new(revision).with_batch_dims(batch_dims)?;
     Ok(operation.with_negative_indices(negative_indices))
 }
@@ -237,25 +236,24 @@ fn operation<R: Revision>(
 /// ONNX, "Gather": axis defaults to 0, "accepted range is [-r, r-1]", and "all index values are expected
 /// to be within bounds [-s, s-1]". "GatherND": batch_dims defaults to 0, the same bounds.
 fn standard_gather(node: &NodeProto) -> TractResult<Box<dyn InferenceOp>> {
-    let wrap = NegativeIndices::Wrap;
     Ok(match &*node.op_type {
         GatherRevision::OP_TYPE => {
-            let operation = Operation::new(GatherRevision::V7).with_negative_indices(wrap);
-            check_inputs(operation.revision.row(), node, &["data", "indices"])?;
+            let operation = Operation::onnx(GatherRevision::V7);
+            check_inputs(operation.spec(), node, &["data", "indices"])?;
             let axis = Axis::Attribute(node.get_attr_opt("axis")?.unwrap_or(0));
             expand(InferenceGather { operation, axis })
         }
         _ => {
-            let operation = Operation::new(GatherNdRevision::V8).with_negative_indices(wrap);
-            check_inputs(operation.revision.row(), node, &["data", "indices"])?;
+            let operation = Operation::onnx(GatherNdRevision::V8);
+            check_inputs(operation.spec(), node, &["data", "indices"])?;
             let batch_dims = node.get_attr_opt("batch_dims")?.unwrap_or(0);
             expand(InferenceGatherNd(operation.with_batch_dims(batch_dims)?))
         }
     })
 }
 
-/// The revision that a node means: by its attribute `version`, else by the model's import of the
-/// domain, else the newest.
+/// The revision of a node: by its attribute `version`, else by the model's import of the domain, else the
+/// newest.
 fn revision<R: Revision>(ctx: &ParsingContext, node: &NodeProto) -> TractResult<R> {
     if let Some(version) = node.get_attr_opt::<&str>("version")? {
         let opset = version.strip_prefix("opset").and_then(|digits| {
@@ -264,8 +262,7 @@ fn revision<R: Revision>(ctx: &ParsingContext, node: &NodeProto) -> TractResult<
         });
         let Some(opset) = opset else {
             bail!(
-                "{}: attribute version is {version:?}, but must be \"opset\" and a number, like \
-                 \"opset8\"",
+                "{}: attribute version is {version:?}, but must be \"opset\" and a number, like \"opset8\"",
                 R::OP_TYPE
             )
         };
@@ -275,36 +272,35 @@ fn revision<R: Revision>(ctx: &ParsingContext, node: &NodeProto) -> TractResult<
     let Some(import) = imports.next() else {
         let newest = R::newest();
         log::warn!(
-            "node {:?} is of domain {DOMAIN}, which the model does not import: taken for {}",
+            "node {:?} is of domain {DOMAIN}, which the model does not import: it is read as {}",
             node.name,
-            newest.row().name
+            newest.spec().name
         );
         return Ok(newest);
     };
     if let Some(other) = imports.find(|other| other.version != import.version) {
         bail!(
-            "the model imports domain {DOMAIN} twice, in versions {} and {}",
+            "the model imports domain {DOMAIN} in versions {} and {}, but must import it in one",
             import.version,
             other.version
         )
     }
-    R::for_opset(import.version).with_context(|| {
-        format!("by the model's import of domain {DOMAIN} in version {}", import.version)
-    })
+    R::for_opset(import.version)
+        .with_context(|| format!("the model imports domain {DOMAIN} in version {}", import.version))
 }
 
-fn batch_dims(row: &Row, node: &NodeProto) -> TractResult<i64> {
+fn batch_dims(spec: &Spec, node: &NodeProto) -> TractResult<i64> {
     let batch_dims = node.get_attr_opt::<i64>("batch_dims")?;
     ensure!(
-        batch_dims.is_none() || row.batch_dims != BatchDims::Absent,
-        "{}: has an attribute batch_dims, but this revision has no attributes",
-        row.name
+        batch_dims.is_none() || spec.batch_dims != BatchDims::Absent,
+        "{}: has attribute batch_dims, but must have no attributes but version",
+        spec.name
     );
     for attribute in &node.attribute {
         ensure!(
             ["batch_dims", "version"].contains(&&*attribute.name),
-            "{}: has an attribute {:?}, which the operator does not have{}",
-            row.name,
+            "{}: has attribute {:?}, but must have no attributes but batch_dims and version{}",
+            spec.name,
             attribute.name,
             if attribute.name == "axis" { ": axis is the third input" } else { "" }
         );
@@ -312,33 +308,27 @@ fn batch_dims(row: &Row, node: &NodeProto) -> TractResult<i64> {
     Ok(batch_dims.unwrap_or(0))
 }
 
-/// All inputs are required, and tract closes the gap that one leaves which is not given.
-fn check_inputs(row: &Row, node: &NodeProto, expected: &[&str]) -> TractResult<()> {
-    ensure!(
-        node.input.len() == expected.len(),
-        "{}: got {} inputs, expected {}: {}",
-        row.name,
-        node.input.len(),
-        expected.len(),
-        expected.join(", ")
-    );
+/// All inputs are required. Inference cannot check that: tract drops an input that is left out, so that the
+/// others move up.
+fn check_inputs(spec: &Spec, node: &NodeProto, expected: &[&str]) -> TractResult<()> {
+    eval::check_number_of_inputs(spec, expected, node.input.len())?;
     for (input, name) in node.input.iter().zip(expected) {
-        ensure!(!input.is_empty(), "{}: input {name} is required", row.name);
+        ensure!(!input.is_empty(), "{}: input {name} is left out, but is required", spec.name);
     }
-    ensure!(node.output.len() == 1, "{}: got {} outputs, expected 1", row.name, node.output.len());
-    Ok(())
+    eval::check_number_of_outputs(spec, node.output.len())
 }
 
-/// Refuses a model with operators of our domain that nobody implements, all of them at once.
+/// Refuses a model with operators of our domain that neither this crate nor another plug-in has. The error names
+/// them all.
 ///
-/// A builder sees one node, and none is called for the types that nobody registered. So the first
-/// node that gets to [`build`] looks at the whole model.
+/// tract calls builders node by node, and none for an op type that is not registered. So the first node that gets
+/// to [`build`] looks at the whole model.
 fn refuse_unknown_operators(ctx: &ParsingContext, node: &NodeProto) -> TractResult<()> {
     let [graph] = &*ctx.parent_graphs else { return Ok(()) };
     let register = &ctx.framework.op_register.0;
     let builder = |node: &NodeProto| register.get(&node.op_type).copied();
-    // Backwards from the node, so that no stretch is walked twice. (A plug-in in front of us may hand
-    // over a copy, which is not in the graph.)
+    // Is this the first node? From it backwards, the search ends at the previous one that got here, so all
+    // searches together take linear time. (Another plug-in may pass a copy, which is not in the graph.)
     let offset = std::ptr::from_ref(node).addr().wrapping_sub(graph.node.as_ptr().addr());
     let before = graph.node.get(..offset / size_of::<NodeProto>()).unwrap_or_default();
     if before.iter().rev().any(|node| builder(node).is_some_and(is_ours)) {
@@ -368,8 +358,7 @@ fn unknown_operators(nodes: &[&NodeProto]) -> String {
     op_types.sort_unstable();
     op_types.dedup();
     format!(
-        "the model has operators of domain {DOMAIN} that are not implemented: {}. Implemented are \
-         {}",
+        "the model has operators of domain {DOMAIN} that tract-openvino does not have: {}. It has {}",
         op_types.join(", "),
         OP_TYPES.join(" and ")
     )

@@ -1,8 +1,8 @@
-//! The revisions of the operators, as data: a row for each, and nothing else that knows them apart.
+//! The revisions of the operators as data: a [`Spec`] for each. No other file knows what sets them apart.
 
 use std::fmt::Debug;
 
-use crate::index::{IndexPolicy, NegativeIndex, OutOfRange};
+use crate::index::IndexPolicy;
 use tract_core::internal::*;
 
 /// A revision of OpenVINO's Gather.
@@ -13,7 +13,7 @@ pub enum GatherRevision {
     V1,
     /// Gather-7: adds `batch_dims`.
     V7,
-    /// Gather-8: adds negative indices, and zeros for those out of range.
+    /// Gather-8: adds negative indices, and zeros for indices out of range.
     V8,
 }
 
@@ -21,35 +21,35 @@ pub enum GatherRevision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GatherNdRevision {
-    /// GatherND-5: the batch dimensions of the output are fused into one.
+    /// GatherND-5: the batch dimensions are fused into one axis of the output.
     V5,
-    /// GatherND-8: the batch dimensions of the output are those of the inputs.
+    /// GatherND-8: the output has the batch dimensions of the inputs.
     V8,
 }
 
 /// What the specification says of one revision.
 #[derive(Debug)]
-pub struct Row {
-    /// The operator and its revision, as the specification writes them.
+pub struct Spec {
+    /// The operator's name in errors and dumps: with the revision, as the specification writes it.
     pub name: &'static str,
-    /// The first operator set of OpenVINO that has it.
+    /// The first operator set of OpenVINO that has the revision.
     pub since: i64,
-    /// Which values the attribute `batch_dims` takes.
+    /// Which values the attribute `batch_dims` may have.
     pub batch_dims: BatchDims,
     /// How the batch dimensions appear in the output.
     pub batch_axes: BatchAxes,
-    /// Which indices are valid.
+    /// Which indices are in range, and what becomes of the others.
     pub index_policy: IndexPolicy,
 }
 
-/// Which values the attribute `batch_dims` takes.
+/// Which values the attribute `batch_dims` may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchDims {
     /// The revision has no such attribute.
     Absent,
-    /// From 0 on.
+    /// 0 or more.
     NonNegative,
-    /// Below zero it counts from `indices.rank`.
+    /// Any; a negative one counts from `indices.rank`.
     Signed,
 }
 
@@ -58,72 +58,70 @@ pub enum BatchDims {
 pub enum BatchAxes {
     /// One axis for each.
     Kept,
-    /// One axis for all of them, of the size of their product.
+    /// One axis for all of them, whose size is their product.
     Fused,
 }
 
-/// Gather-1 and -7, GatherND-5 and -8, GatherElements-6: "the values for indices are in the range [0, s - 1]".
-const CHECKED: IndexPolicy =
-    IndexPolicy { negative: NegativeIndex::OutOfRange, out_of_range: OutOfRange::Error };
-
-/// Gather-8: "indices are in [-s, s - 1]; the output for an index beyond is filled with zeros".
-const WRAPPED_OR_ZEROS: IndexPolicy =
-    IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Zeros };
-
-static GATHER_1: Row = Row {
+static GATHER_1: Spec = Spec {
     name: "Gather-1",
     since: 1,
     batch_dims: BatchDims::Absent,
     batch_axes: BatchAxes::Kept,
-    index_policy: CHECKED,
+    index_policy: IndexPolicy::NonNegative,
 };
-static GATHER_7: Row = Row {
+static GATHER_7: Spec = Spec {
     name: "Gather-7",
     since: 7,
     batch_dims: BatchDims::Signed,
     batch_axes: BatchAxes::Kept,
-    index_policy: CHECKED,
+    index_policy: IndexPolicy::NonNegative,
 };
-static GATHER_8: Row = Row {
+static GATHER_8: Spec = Spec {
     name: "Gather-8",
     since: 8,
     batch_dims: BatchDims::Signed,
     batch_axes: BatchAxes::Kept,
-    index_policy: WRAPPED_OR_ZEROS,
+    index_policy: IndexPolicy::WrapOrZeros,
 };
-static GATHER_ND_5: Row = Row {
+static GATHER_ND_5: Spec = Spec {
     name: "GatherND-5",
     since: 5,
     batch_dims: BatchDims::NonNegative,
     batch_axes: BatchAxes::Fused,
-    index_policy: CHECKED,
+    index_policy: IndexPolicy::NonNegative,
 };
-static GATHER_ND_8: Row = Row {
+static GATHER_ND_8: Spec = Spec {
     name: "GatherND-8",
     since: 8,
     batch_dims: BatchDims::NonNegative,
     batch_axes: BatchAxes::Kept,
-    index_policy: CHECKED,
+    index_policy: IndexPolicy::NonNegative,
 };
-/// The only revision so far.
-pub(crate) static GATHER_ELEMENTS_6: Row = Row {
+/// `Gather` of ONNX. It has no `batch_dims` there, but a rewrite may add batch dimensions.
+static ONNX_GATHER: Spec =
+    Spec { name: "ONNX Gather", index_policy: IndexPolicy::Wrap, ..GATHER_7 };
+/// `GatherND` of ONNX.
+static ONNX_GATHER_ND: Spec =
+    Spec { name: "ONNX GatherND", index_policy: IndexPolicy::Wrap, ..GATHER_ND_8 };
+/// The only revision.
+pub(crate) static GATHER_ELEMENTS_6: Spec = Spec {
     name: "GatherElements-6",
     since: 6,
     batch_dims: BatchDims::Absent,
     batch_axes: BatchAxes::Kept,
-    index_policy: CHECKED,
+    index_policy: IndexPolicy::NonNegative,
 };
-/// The only revision so far.
-pub(crate) static GATHER_TREE_1: Row = Row {
+/// The only revision.
+pub(crate) static GATHER_TREE_1: Spec = Spec {
     name: "GatherTree-1",
     since: 1,
     batch_dims: BatchDims::Absent,
     batch_axes: BatchAxes::Kept,
-    index_policy: CHECKED,
+    index_policy: IndexPolicy::NonNegative,
 };
 
-/// What [`GatherRevision`] and [`GatherNdRevision`] have in common: which revisions there are, and which of
-/// them a model means.
+/// What [`GatherRevision`] and [`GatherNdRevision`] have in common: which revisions there are, and which one an
+/// operator set has.
 ///
 /// ```
 /// use tract_openvino::{GatherNdRevision, GatherRevision, Revision};
@@ -134,32 +132,35 @@ pub(crate) static GATHER_TREE_1: Row = Row {
 /// GatherNdRevision::for_opset(4).unwrap_err();
 /// ```
 ///
-/// It is not for other types to implement.
+/// Other crates cannot implement it.
 pub trait Revision: Copy + Debug + PartialEq + Send + Sync + 'static {
-    /// The operator's name: an ONNX op type, and the type of a layer in OpenVINO's own files.
+    /// The operator's name without a revision: the op type in ONNX, the type of a layer in OpenVINO IR.
     const OP_TYPE: &'static str;
     /// The revisions, oldest first.
     const ALL: &'static [Self];
 
+    /// The standard ONNX operator of that name.
     #[doc(hidden)]
-    fn row(self) -> &'static Row;
+    const ONNX_SPEC: &'static Spec;
+
+    #[doc(hidden)]
+    fn spec(self) -> &'static Spec;
 
     /// The first operator set of OpenVINO that has the revision.
     fn since(self) -> i64 {
-        self.row().since
+        self.spec().since
     }
 
-    /// The revision that operator set `opset` of OpenVINO has: the newest that is not newer than
-    /// the set.
+    /// The revision in operator set `opset` of OpenVINO: the newest one that is not newer than the set.
     ///
     /// # Errors
     ///
-    /// The set is older than all of them.
+    /// The set is older than every revision.
     fn for_opset(opset: i64) -> TractResult<Self> {
         let found = Self::ALL.iter().rev().find(|revision| revision.since() <= opset);
         found.copied().with_context(|| {
             format!(
-                "operator set {opset} of OpenVINO has no {}: the oldest with one is {}",
+                "operator set {opset} of OpenVINO has no {}: the first set that has it is {}",
                 Self::OP_TYPE,
                 Self::ALL[0].since()
             )
@@ -175,8 +176,9 @@ pub trait Revision: Copy + Debug + PartialEq + Send + Sync + 'static {
 impl Revision for GatherRevision {
     const OP_TYPE: &'static str = "Gather";
     const ALL: &'static [Self] = &[Self::V1, Self::V7, Self::V8];
+    const ONNX_SPEC: &'static Spec = &ONNX_GATHER;
 
-    fn row(self) -> &'static Row {
+    fn spec(self) -> &'static Spec {
         match self {
             Self::V1 => &GATHER_1,
             Self::V7 => &GATHER_7,
@@ -188,8 +190,9 @@ impl Revision for GatherRevision {
 impl Revision for GatherNdRevision {
     const OP_TYPE: &'static str = "GatherND";
     const ALL: &'static [Self] = &[Self::V5, Self::V8];
+    const ONNX_SPEC: &'static Spec = &ONNX_GATHER_ND;
 
-    fn row(self) -> &'static Row {
+    fn spec(self) -> &'static Spec {
         match self {
             Self::V5 => &GATHER_ND_5,
             Self::V8 => &GATHER_ND_8,
@@ -197,23 +200,42 @@ impl Revision for GatherNdRevision {
     }
 }
 
-/// What to do with negative indices in the revisions that do not define them: all but Gather-8.
+/// Whose operator a node is. Errors and dumps use the name that it has there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    OpenVino,
+    /// The standard ONNX domain.
+    Onnx,
+}
+
+impl Origin {
+    /// For ONNX, the revision does not matter: it is the one that comes closest.
+    pub fn spec<R: Revision>(self, revision: R) -> &'static Spec {
+        match self {
+            Origin::OpenVino => revision.spec(),
+            Origin::Onnx => R::ONNX_SPEC,
+        }
+    }
+}
+
+/// The option for negative indices in the revisions that do not have them: all but Gather-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum NegativeIndices {
-    /// Each revision as its specification says.
+    /// Each revision as its specification says: all but Gather-8 refuse them.
     #[default]
     AsSpecified,
-    /// Count from the end in every revision, as OpenVINO's own reference implementation does. What
-    /// is out of range beyond that stays what the revision makes of it.
+    /// They count from the end in every revision, as in OpenVINO's reference implementation. An index out of
+    /// range beyond that is still an error, or zeros in Gather-8.
     Wrap,
 }
 
 impl NegativeIndices {
     /// The policy of a revision under this option.
-    pub(crate) fn apply(self, policy: IndexPolicy) -> IndexPolicy {
-        match self {
-            NegativeIndices::AsSpecified => policy,
-            NegativeIndices::Wrap => IndexPolicy { negative: NegativeIndex::FromEnd, ..policy },
+    pub(crate) fn apply(self, specified: IndexPolicy) -> IndexPolicy {
+        match (self, specified) {
+            (NegativeIndices::Wrap, IndexPolicy::NonNegative) => IndexPolicy::Wrap,
+            _ => specified,
         }
     }
 }
@@ -244,7 +266,7 @@ mod tests {
         }
         assert_eq!(
             GatherNdRevision::for_opset(4).unwrap_err().to_string(),
-            "operator set 4 of OpenVINO has no GatherND: the oldest with one is 5"
+            "operator set 4 of OpenVINO has no GatherND: the first set that has it is 5"
         );
         for opset in [0, -1, i64::MIN] {
             GatherRevision::for_opset(opset).unwrap_err();

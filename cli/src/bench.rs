@@ -1,4 +1,4 @@
-//! `bench`: how long a model takes, and its nodes.
+//! `bench`: the time that a model takes, and each of its nodes.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -24,13 +24,13 @@ pub struct Bench {
     /// A .onnx file, a .xml file of OpenVINO IR, a model folder (its first data set is fed), or an NNEF
     /// archive
     model: PathBuf,
-    /// How many threads tract may use
+    /// The number of threads that tract may use
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Run for so long before anything is measured
+    /// How long to run before the measurement
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
     warm_up: Duration,
-    /// Measure for so long, and for so long again for the profile
+    /// How long to measure the whole model, and then again its nodes
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     time: Duration,
     #[command(flatten)]
@@ -63,7 +63,7 @@ impl Times {
 struct Profile {
     runs: u32,
     total: Duration,
-    /// By the number of the node.
+    /// Indexed by the number of the node.
     nodes: Vec<Duration>,
 }
 
@@ -169,7 +169,7 @@ impl Bench {
     }
 }
 
-/// Calls a function at least once, and until the time is over.
+/// Calls a function repeatedly until the time is over, at least once.
 fn repeat(time: Duration, mut function: impl FnMut() -> TractResult<()>) -> TractResult<()> {
     let started = Instant::now();
     loop {
@@ -180,7 +180,7 @@ fn repeat(time: Duration, mut function: impl FnMut() -> TractResult<()>) -> Trac
     }
 }
 
-/// To the nanosecond, so that what is shown adds up.
+/// To the nanosecond, so that the numbers add up.
 fn microseconds(time: Duration) -> String {
     format!("{}.{:03}", time.as_micros(), time.as_nanos() % 1000)
 }

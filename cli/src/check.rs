@@ -1,4 +1,4 @@
-//! `check`: model folders against the outputs that they expect.
+//! `check`: compares the outputs of models with the expected ones in their folders.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -31,7 +31,7 @@ pub struct Check {
     /// Check at this stage only; may be given several times
     #[arg(long = "stage", value_name = "STAGE", value_parser = crate::stage_parser())]
     stages: Vec<Stage>,
-    /// Make what the models compute, if it is the same at all stages, the expected outputs
+    /// Save the computed outputs as the expected ones, if they are the same at all stages
     #[arg(long, conflicts_with_all = ["stages", "atol", "rtol"])]
     bless: bool,
     /// Write a JUnit report
@@ -43,14 +43,14 @@ pub struct Check {
     reading: ReadingOptions,
 }
 
-/// How close outputs have to be to the expected ones.
+/// How close outputs must be to the expected ones.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Comparing outputs")]
 pub struct ToleranceOptions {
-    /// How far a float may be from the expected one
+    /// The absolute tolerance for floats
     #[arg(long, value_name = "X", default_value_t = 0., value_parser = tolerance)]
     atol: f64,
-    /// The same in relation to the expected float; both are added
+    /// The tolerance relative to the expected float; it is added to the absolute one
     #[arg(long, value_name = "X", default_value_t = 0., value_parser = tolerance)]
     rtol: f64,
 }
@@ -66,7 +66,7 @@ impl ToleranceOptions {
     }
 }
 
-/// What came of a model at a stage, or of a model that could not even be read.
+/// The result of a model at a stage, or of a model that could not be read.
 struct Outcome {
     folder: PathBuf,
     stage: Option<Stage>,
@@ -75,14 +75,14 @@ struct Outcome {
     time: Duration,
 }
 
-/// What is said if all failures are [`Difference::Element`]s that are close.
+/// The advice if all failures are [`Difference::Element`]s that are close.
 pub const IS_CLOSE: &str = "all failures are floats within 0.001 of what was expected, which is how far rounding may take a network: \
      --atol and --rtol say how far is near enough, like --atol 1e-4 --rtol 1e-3";
 
-/// What is said of a failure.
+/// The text of a failure.
 struct Line {
     text: String,
-    /// Whether it is a float near the one that was expected.
+    /// Whether it is a float close to the expected one.
     is_close: bool,
 }
 
@@ -289,7 +289,7 @@ fn progress(length: usize) -> ProgressBar {
     bar
 }
 
-/// Prints a line while the bar is away.
+/// Prints a line while the bar is hidden.
 fn say(progress: &ProgressBar, line: &str) -> TractResult<()> {
     let line = wrap(line, "    ", output_width());
     Ok(progress.suspend(|| writeln!(output(), "{line}"))?)

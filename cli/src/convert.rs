@@ -1,4 +1,4 @@
-//! `convert`: a model as an NNEF archive.
+//! `convert`: saves a model as an NNEF archive.
 
 use std::collections::HashMap;
 use std::fs;
@@ -33,7 +33,10 @@ impl Convert {
         let path = self.output.display();
         if !is_nnef(&self.output) {
             let help = "its name must end in .nnef.tgz, .tgz or .nnef.tar".to_string();
-            return Err(error_with_help(format!("{path} is no NNEF archive by its name"), [help]));
+            return Err(error_with_help(
+                format!("{path} is not the name of an NNEF archive"),
+                [help],
+            ));
         }
         let model = self.reading.read(&self.model)?;
         let names = model.names()?;
@@ -58,7 +61,7 @@ impl Convert {
 }
 
 impl Names {
-    /// In an archive a name is that of one value.
+    /// Fails if two outputs have one name, which an archive cannot have.
     fn refuse_equal(&self) -> TractResult<()> {
         for (number, name) in self.outputs.iter().enumerate() {
             if self.outputs[..number].contains(name) {
@@ -71,8 +74,8 @@ impl Names {
 
     /// Gives the inputs and outputs of the decluttered model the names that they had before.
     ///
-    /// tract has one name for an outlet, which declutter may make an output and an input at once, or two
-    /// outputs: then a cast to the type that it has already comes between.
+    /// In tract an outlet has one name, but declutter may make it an input and an output, or two outputs. Then this
+    /// adds a cast to the type that it already has.
     fn give_to(&self, model: &mut TypedModel) -> TractResult<()> {
         let inputs = model.input_outlets()?.to_vec();
         let mut named: HashMap<OutletId, &String> = inputs.into_iter().zip(&self.inputs).collect();
@@ -127,7 +130,7 @@ impl Names {
         Ok(())
     }
 
-    /// Fails if tract cannot read an archive, and tells if it reads other names.
+    /// Fails if tract cannot read an archive, and prints a note if it reads other names.
     fn check(&self, archive: &[u8]) -> TractResult<()> {
         let read = || nnef().model_for_read(&mut &*archive);
         let got = Names::of(&during("reading the archive that was written", read)?)?;
@@ -146,7 +149,7 @@ impl Names {
     }
 }
 
-/// Adds what in the model it is that tract's writer has no text for, where that is the case.
+/// Adds to the error which part of the model tract's writer has no text for, if that is the cause.
 fn explain(error: TractError, model: &TypedModel) -> TractError {
     // Like `No serializer found for node #4 "name" Operator`.
     let cause = error.root_cause().to_string();

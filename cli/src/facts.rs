@@ -1,4 +1,4 @@
-//! `facts`: the graph as a table.
+//! `facts`: prints the graph as a table.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{Debug, Display};
@@ -36,7 +36,7 @@ pub struct Facts {
     reading: ReadingOptions,
 }
 
-/// What tract knows of an outlet.
+/// What tract knows about an outlet.
 struct Known {
     element_type: Option<DatumType>,
     dims: Vec<Option<TDim>>,
@@ -49,7 +49,7 @@ struct Known {
 struct OutletFacts {
     name: String,
     element_type: Option<DatumType>,
-    /// Numbers, texts of symbols, and null for what is not known.
+    /// Numbers, expressions of symbols as text, and null for unknown dimensions.
     dims: Vec<Value>,
     open: bool,
     /// The elements of a constant.
@@ -59,10 +59,10 @@ struct OutletFacts {
 struct NodeFacts {
     name: String,
     operator: String,
-    /// The operation of OpenVINO IR that it is there for, and its revision.
+    /// The operation of OpenVINO IR that it comes from, and its revision.
     layer: Option<String>,
     parameters: Vec<String>,
-    /// Of constants and inputs, which are shown elsewhere.
+    /// Whether it is a constant or an input, which are shown elsewhere.
     has_no_row: bool,
     inputs: Vec<OutletFacts>,
     outputs: Vec<OutletFacts>,
@@ -189,8 +189,8 @@ impl GraphFacts {
         Ok(GraphFacts { inputs, outputs, nodes, symbols: symbols.into_iter().collect() })
     }
 
-    /// Says of each node which operation of which revision it is there for: nodes have the names of their
-    /// layers, with a suffix where a layer becomes several.
+    /// Sets the operation and revision that each node comes from. Nodes have the names of their layers, with a suffix
+    /// if a layer becomes several nodes.
     fn add_layers(&mut self, document: &Document) {
         let mut operations = HashMap::new();
         let mut graphs = vec![(String::new(), &document.graph)];
@@ -295,7 +295,7 @@ impl OutletFacts {
         }
     }
 
-    /// Shape and type, as tract writes them, with `?` for what is not known.
+    /// Shape and type, as tract writes them, with `?` for unknown ones.
     fn fact(&self) -> String {
         let dim = |dim: &Value| match dim {
             Value::Null => "?".into(),

@@ -1,4 +1,4 @@
-//! What a model is fed: tensors from files or random ones, in the order of its inputs.
+//! The tensors that a model is fed, from files or random, in the order of its inputs.
 
 use clap::Args;
 use rand::rngs::StdRng;
@@ -22,10 +22,10 @@ pub struct InputOptions {
     /// Feed an input: FILE.npy, FILE.npz:KEY (KEY is NAME if it is left out) or FILE.pb
     #[arg(short, long = "input", value_name = "NAME=FILE", value_parser = input_file)]
     inputs: Vec<(String, TensorFile)>,
-    /// Feed random values to all other inputs; what picks positions of an axis stays on it
+    /// Feed random values to all other inputs; random indices are in range
     #[arg(long)]
     random: bool,
-    /// Which random values
+    /// The seed of the random values
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
@@ -38,16 +38,16 @@ fn input_file(text: &str) -> Result<(String, TensorFile), String> {
 /// An input of a model.
 struct Input {
     name: String,
-    /// All by which it goes.
+    /// All its names.
     names: Vec<String>,
     outlet: OutletId,
     fact: TypedFact,
-    /// Its tensor, and where that is from.
+    /// Its tensor, if one is given.
     given: Option<Tensor>,
 }
 
 impl InputOptions {
-    /// Whether there are any: a model folder has its own.
+    /// Whether there are any; otherwise a model folder is fed its data sets.
     pub fn are_given(&self) -> bool {
         self.random || !self.inputs.is_empty()
     }
@@ -59,7 +59,7 @@ impl InputOptions {
         Ok(shapes_of(self.inputs.iter().map(|(name, _)| name.clone()), &tensors))
     }
 
-    /// Tensors for all inputs of a model, which is from this file.
+    /// Tensors for all inputs of the model in this file.
     pub fn tensors(
         &self,
         model: &TypedModel,
@@ -93,7 +93,7 @@ impl InputOptions {
     }
 }
 
-/// The inputs of a model, which is from this file, with nothing given to them.
+/// The inputs of the model in this file, without tensors.
 fn inputs_of(model: &TypedModel, names: &Names, model_file: &Path) -> TractResult<Vec<Input>> {
     let mut inputs = vec![];
     let names = names_of_inputs(model_file, names)?;
@@ -104,7 +104,7 @@ fn inputs_of(model: &TypedModel, names: &Names, model_file: &Path) -> TractResul
     Ok(inputs)
 }
 
-/// Fails if the tensors of a data set do not fit the inputs of a model, which is from this file.
+/// Fails if the tensors of a data set do not fit the inputs of the model in this file.
 pub fn expect_fit(
     model: &TypedModel,
     names: &Names,
@@ -131,8 +131,7 @@ fn no_tensor_for(missing: &[&Input]) -> TractError {
     )
 }
 
-/// Fails if a tensor does not fit its input. Gives the values that the shapes' symbols have by the
-/// tensors.
+/// Fails if a tensor does not fit its input. Returns the values of the shapes' symbols that follow from the tensors.
 fn check_facts(inputs: &[Input]) -> TractResult<SymbolValues> {
     let mut symbols = SymbolValues::default();
     let mut origins = vec![];
@@ -233,7 +232,7 @@ fn random_tensor(
     }
 }
 
-/// The values that are good for all gathers that an outlet is the indices of, or the axis.
+/// The values that are valid for all gathers that use an outlet as indices or axis.
 fn positions(model: &TypedModel, outlet: OutletId, symbols: &SymbolValues) -> Option<Range<i64>> {
     let mut positions: Option<Range<i64>> = None;
     for successor in model.outlet_successors(outlet) {

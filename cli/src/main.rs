@@ -1,14 +1,14 @@
-//! tract's command line for models with OpenVINO's gather operators.
+//! The command-line tool for OpenVINO IR, and for ONNX models with OpenVINO's gather operators.
 //!
-//! | file | what it decides |
+//! | file | contents |
 //! |---|---|
-//! | `main.rs` | arguments and exit status |
-//! | `model.rs` | how models are read, what their symbols are |
-//! | `inputs.rs` | what they are fed |
+//! | `main.rs` | arguments, exit status and log |
+//! | `model.rs` | reading models, and giving values to their symbols |
+//! | `inputs.rs` | the tensors that models are fed |
 //! | `tensors.rs` | tensors in files |
 //! | `run.rs`, `facts.rs`, `check.rs`, `bench.rs`, `convert.rs` | one command each |
 //! | `report.rs` | errors, advice, colours and columns |
-//! | `panics.rs` | what becomes of tract's panics |
+//! | `panics.rs` | tract's panics as errors |
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,8 @@ use model_cases::Stage;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
 
-/// Look at, run, check, time and convert models with OpenVINO's gather operators, on tract.
+/// Run, inspect, check, time and convert models of OpenVINO with tract: OpenVINO IR, and ONNX with OpenVINO's gather
+/// operators.
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, subcommand_required = true, arg_required_else_help = true)]
 struct Arguments {
@@ -50,8 +51,8 @@ const NAME: &str = "tract-openvino";
 enum Command {
     /// Run a model once and show its outputs
     ///
-    /// A model folder (model.onnx and test_data_set_N) is run on its data sets, and its outputs are
-    /// compared with theirs, unless inputs are given.
+    /// Without inputs, a model folder (model.onnx or model.xml, and test_data_set_N) is run on its data sets, and its
+    /// outputs are compared with the expected ones.
     #[command(after_help = "Example:
   tract-openvino run models/token_picker
   tract-openvino run model.onnx -i data=data.npy -i indices=in.npz:indices -o outputs
@@ -64,7 +65,7 @@ enum Command {
     Facts(facts::Facts),
     /// Check that models compute what their folders expect, at every stage of tract
     ///
-    /// A model folder has the layout of the ONNX backend tests: model.onnx and
+    /// A model folder has the layout of the ONNX backend tests: model.onnx (or model.xml), and
     /// test_data_set_N/input_K.pb and output_K.pb. The exit status is 1 if a check fails.
     #[command(after_help = "Example:
   tract-openvino check models
@@ -91,7 +92,7 @@ enum Command {
   tract-openvino man | man -l -
   tract-openvino man ~/.local/share/man/man1")]
     Man {
-        /// For a page of its own for each command
+        /// The folder for the pages, one for each command
         folder: Option<PathBuf>,
     },
 }
@@ -110,7 +111,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// False if something is not as expected: an error is that nobody could find out.
+/// False if an output is not as expected; an error if that could not be checked.
 fn run(command: &Command) -> TractResult<bool> {
     match command {
         Command::Run(run) => run.run(),
@@ -141,7 +142,7 @@ fn run(command: &Command) -> TractResult<bool> {
     }
 }
 
-/// tract's log: its warnings, or more.
+/// Shows tract's log: warnings, and more with `-v`.
 fn start_log(verbose: u8) {
     let level = match verbose {
         0 => log::LevelFilter::Warn,
@@ -153,7 +154,7 @@ fn start_log(verbose: u8) {
         .filter_level(level)
         .parse_default_env()
         .format(|out, record| {
-            // tract says so of the archives of models whose open dimensions turned out to be equal.
+            // tract warns so about archives of models whose open dimensions turned out to be equal.
             let text = record.args().to_string();
             if record.target() == "tract_nnef::deser" && text.starts_with("Assertion `") {
                 return Ok(());

@@ -30,24 +30,24 @@ pub struct ReadingOptions {
     /// Give an input sizes or symbols, like x=N,3,32*h,32*w; ? leaves a dimension as it is
     #[arg(long = "shape", value_name = "INPUT=SHAPE", value_parser = input_shape)]
     shapes: Vec<InputShape>,
-    /// What negative indices mean where the operator's revision does not define them [default:
-    /// as-specified for ONNX, wrap for OpenVINO IR, as OpenVINO does]
+    /// What negative indices mean where the operator's revision does not define them [default: as-specified for ONNX,
+    /// wrap for OpenVINO IR, like OpenVINO]
     #[arg(long, value_name = "MEANING")]
     negative_indices: Option<NegativeIndices>,
     /// The weights of an OpenVINO IR model [default: the .bin beside the .xml]
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// The most memory, in MiB, that constants of an OpenVINO IR model may take while it is loaded [default: 256,
-    /// and 32 times the size of the weights]
+    /// The most memory, in MiB, that the constants of an OpenVINO IR model may take while it is loaded [default: 256
+    /// plus 32 times the size of the weights]
     #[arg(long, value_name = "MIB")]
     constants_limit: Option<u64>,
-    /// The most iterations of a loop of an OpenVINO IR model, with those of the loops within it [default: 2^24]
+    /// The most iterations of a loop of an OpenVINO IR model, including those of nested loops [default: 2^24]
     #[arg(long, value_name = "NUMBER")]
     iterations_limit: Option<usize>,
-    /// Run Gather and GatherND of the standard ONNX domain on these operators, too
+    /// Also run Gather and GatherND of the standard ONNX domain on OpenVINO's operators
     #[arg(long)]
     standard_gather: bool,
-    /// Ignore the types and shapes that an ONNX file declares for what its nodes compute
+    /// Ignore the types and shapes that an ONNX file declares for the outputs of its nodes
     #[arg(long)]
     ignore_value_info: bool,
 }
@@ -76,7 +76,7 @@ pub fn shapes_of<'a>(
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum NegativeIndices {
-    /// What the revision says: an error, but in Gather-8
+    /// As the revision specifies: an error, except in Gather-8
     AsSpecified,
     /// They count from the end
     Wrap,
@@ -92,16 +92,16 @@ fn symbol_value(text: &str) -> Result<(String, usize), String> {
     }
 }
 
-/// A model as far as its file says.
+/// A model as it is read from its file.
 #[derive(Debug, Clone)]
 pub enum Model {
-    /// From ONNX: types and shapes are yet to be found.
+    /// From ONNX: types and shapes are not inferred yet.
     Loaded(InferenceModel),
     /// From NNEF or OpenVINO IR.
     Typed(TypedModel),
 }
 
-/// What kind of model a file is, by its name.
+/// The kind of a model, which the name of its file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Onnx,
@@ -118,7 +118,7 @@ impl Kind {
             Some("onnx") => Ok(Kind::Onnx),
             Some("xml") => Ok(Kind::Ir),
             _ => Err(error_with_help(
-                format!("{} is of no known kind by its name", file.display()),
+                format!("the name of {} does not say what kind of model it is", file.display()),
                 ["a model is a .onnx file, a .xml file of OpenVINO IR, a folder with one of them, or an \
                   NNEF archive: .nnef.tgz, .nnef.tar or .tgz"
                     .into()],
@@ -127,11 +127,11 @@ impl Kind {
     }
 }
 
-/// What a model folder is.
+/// What errors say a model folder is.
 pub const MODEL_FOLDER: &str =
     "a model folder has a model.onnx, or a model.xml and a model.bin, and test_data_set_N folders";
 
-/// Where a model is: a file, or the file in a model folder.
+/// The file of a model: this one, or the one in this model folder.
 pub fn model_file(path: &Path) -> TractResult<PathBuf> {
     if path.is_dir() {
         let files = model_cases::Model::FILES.map(|file| path.join(file));
@@ -144,7 +144,7 @@ pub fn model_file(path: &Path) -> TractResult<PathBuf> {
     Ok(path.into())
 }
 
-/// Whether a file is an NNEF archive by its name.
+/// Whether this is the name of an NNEF archive.
 pub fn is_nnef(path: &Path) -> bool {
     let name = path.to_string_lossy();
     [".nnef.tar", ".tgz"].iter().any(|extension| name.ends_with(extension))
@@ -193,8 +193,7 @@ impl ReadingOptions {
         shapes.fold(ir, |ir, (input, shape)| ir.with_input_shape(input, shape))
     }
 
-    /// Reads a model, by the name of its file, and leaves its symbols as they are. `shapes` are shapes of inputs
-    /// that the arguments do not give.
+    /// Reads a model, and leaves its symbols as they are. `shapes` are shapes of inputs that the arguments do not give.
     pub fn load_with(&self, path: &Path, shapes: &[InputShape]) -> TractResult<Model> {
         let file = model_file(path)?;
         let kind = Kind::of(&file)?;
@@ -218,7 +217,7 @@ impl ReadingOptions {
         }
     }
 
-    /// Fails if there are options that do nothing for this kind of model.
+    /// Fails if options are given that have no effect on this kind of model.
     fn refuse_options(&self, kind: Kind) -> TractResult<()> {
         let onnx = self.standard_gather || self.ignore_value_info;
         let ir = self.weights.is_some()
@@ -267,15 +266,15 @@ impl ReadingOptions {
         Ok(Model::Loaded(model))
     }
 
-    /// Reads a model, and gives its symbols the values that they are to have.
+    /// Reads a model, and gives its symbols the values of the options.
     pub fn read(&self, path: &Path) -> TractResult<Model> {
         let model = self.load_with(path, &[])?;
         self.check_symbols("the model has no", &model.symbols())?;
         model.with_symbols(&self.symbols)
     }
 
-    /// Makes something of a model: with the symbols that it has, or, where these do not do, with the sizes
-    /// of the tensors that it is fed. Says whether that was so.
+    /// Makes something of a model, with its symbols or, if that fails, with the sizes of the tensors that it is fed.
+    /// Returns whether it has these sizes.
     pub fn read_for<T>(
         &self,
         path: &Path,
@@ -305,8 +304,7 @@ impl ReadingOptions {
         }
     }
 
-    /// Fails if a symbol that is to have a value is none of those that there are. `problem` is how
-    /// the error begins.
+    /// Fails if a symbol of the options is not one of the model's. `problem` is the beginning of the error.
     pub fn check_symbols<'a>(
         &self,
         problem: &str,
@@ -378,7 +376,7 @@ impl Names {
     }
 }
 
-/// The names by which each input of a model goes, in their order. The first one is what it is called here.
+/// All names of each input of a model, in their order. The first one is the name that the tool uses.
 pub fn names_of_inputs(file: &Path, names: &Names) -> TractResult<Vec<Vec<String>>> {
     if Kind::of(file)? == Kind::Ir {
         let graph = document(file)?.graph;
@@ -416,14 +414,14 @@ pub fn input_names(path: &Path) -> TractResult<Vec<String>> {
     }
 }
 
-/// What the XML of an OpenVINO IR model says.
+/// The parsed XML of an OpenVINO IR model.
 pub fn document(file: &Path) -> TractResult<Document> {
     Ok(ir().proto_model_for_path(file)?.document)
 }
 
-/// Fails if the model has operators that nobody implements, and names them all.
+/// Fails if the model has operators that are not implemented, and names them all.
 ///
-/// `failure` is what reading it failed with: operators of OpenVINO's domain are in there already.
+/// `failure` is the error of reading it, which already has the operators of OpenVINO's domain.
 fn refuse_unimplemented(
     proto: &ModelProto,
     reader: &Onnx,
@@ -485,7 +483,7 @@ impl Model {
         symbols.into_iter().collect()
     }
 
-    /// Gives those of these symbols that it has a value.
+    /// Gives values to those of these symbols that the model has.
     pub fn with_symbols(self, values: &[(String, usize)]) -> TractResult<Model> {
         if values.is_empty() {
             return Ok(self);
@@ -504,8 +502,8 @@ impl Model {
         })
     }
 
-    /// The names of its inputs and outputs. A model that tract has changed may have others: an outlet has one
-    /// name, also where it is an input and an output.
+    /// The names of its inputs and outputs. After tract has changed the model, they may differ, because an outlet has
+    /// only one name even if it is an input and an output.
     pub fn names(&self) -> TractResult<Names> {
         match self {
             Model::Loaded(model) => Names::of(model),
@@ -530,7 +528,7 @@ impl Model {
     }
 }
 
-/// The name of an outlet: its label, which is that of the ONNX graph, or that of its node.
+/// The name of an outlet: its label, which is its name in the ONNX graph, or else the name of its node.
 pub fn outlet_name<F, O>(model: &Graph<F, O>, outlet: OutletId) -> String
 where
     F: Fact + Clone + 'static,

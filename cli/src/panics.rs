@@ -1,4 +1,4 @@
-//! tract panics at some malformed models: here that becomes an error.
+//! tract panics on some malformed models. This turns such panics into errors.
 
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, format_
 
 use crate::report::error_with_help;
 
-/// Of the last panic, in any thread: whose it is, what it says, and where.
+/// The last panic, in any thread: its message and position, and whose code it is in.
 static LAST: Mutex<Option<(&str, String)>> = Mutex::new(None);
 
 /// Keeps panics from being printed.
@@ -33,7 +33,7 @@ fn describe(info: &PanicHookInfo) -> (&'static str, String) {
     (whose, format!("{message} at {place}:{}", location.line()))
 }
 
-/// How many bytes there was no memory for, if that is what a panic says: tract takes memory for granted.
+/// The bytes that could not be allocated, if the message of a panic says so: tract panics where memory runs out.
 fn refused_bytes(panic: &str) -> Option<&str> {
     panic.strip_prefix("failed to allocate Layout { size: ")?.split(',').next()
 }
@@ -48,12 +48,12 @@ fn no_memory(doing: &str, bytes: &str) -> TractError {
     )
 }
 
-/// Does something: both its errors and its panics say what it was.
+/// Calls a function, and adds to its errors and panics what it was doing.
 pub fn during<T>(doing: &str, function: impl FnOnce() -> TractResult<T>) -> TractResult<T> {
     catch(doing, || function().with_context(|| doing.to_string()))
 }
 
-/// Calls a function. If it panics, that is an error, which says what was being done.
+/// Calls a function. A panic becomes an error that says what the function was doing.
 pub fn catch<T>(doing: &str, function: impl FnOnce() -> TractResult<T>) -> TractResult<T> {
     catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|_| {
         let last = LAST.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();

@@ -1,20 +1,20 @@
-//! What the user is told: errors with advice, the nearest name, lines that fit the terminal.
+//! Output for the user: errors with advice, similar names, lines that fit the terminal.
 
 use std::fmt;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
+use tract_openvino::IndexError;
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::{IndexOutOfRange, NegativeIndex};
 
-/// What is as it should be.
+/// The style of what is right.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
-/// What is not.
+/// The style of what is wrong.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
-/// Names: of inputs, outputs and files.
+/// The style of names of inputs, outputs and files.
 pub const NAME: Style = AnsiColor::Cyan.on_default();
 
-/// An error that the user can do something about.
+/// An error with advice for the user.
 #[derive(Debug)]
 struct Advised {
     message: String,
@@ -38,7 +38,7 @@ pub fn error_with_help(
     TractError::new(Advised { message: message.into(), help })
 }
 
-/// The error for a name that is not one of those that there are.
+/// The error for an unknown name.
 pub fn unknown_name(message: impl Into<String>, name: &str, names: &[&str]) -> TractError {
     let help = match (nearest(name, names), names) {
         (Some(nearest), _) => format!("did you mean {nearest:?}?"),
@@ -58,7 +58,7 @@ pub fn list(names: &[&str]) -> String {
     text.join(", ")
 }
 
-/// The name that was meant, if one is near.
+/// The most similar of the names, if it is similar enough.
 fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let distance =
         |other: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase());
@@ -68,8 +68,8 @@ fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     near.min_by_key(|(distance, _)| *distance).map(|(_, other)| other)
 }
 
-/// Standard output, without colours if it is no terminal. When nobody reads it any more, as behind
-/// `| head`, the command goes on without: its exit status still says how it went.
+/// Standard output, without colours if it is not a terminal. If its reader has ended, as with `| head`, the command
+/// continues without it, so that its exit status is right.
 pub fn output() -> impl Write {
     Output(anstream::stdout())
 }
@@ -93,7 +93,7 @@ fn unless_closed<T>(result: io::Result<T>, instead: T) -> io::Result<T> {
     }
 }
 
-/// Tells something beside the output, on standard error.
+/// Prints a note on standard error.
 pub fn note(text: &str) {
     let width = terminal_width(&io::stderr());
     let text = format!("{GOOD}note:{GOOD:#} {}\n", wrap(text, "      ", width));
@@ -127,11 +127,7 @@ pub fn with_advice(error: &TractError) -> String {
 }
 
 fn advice(error: &TractError) -> Vec<String> {
-    let counts_from_the_end = |index: &IndexOutOfRange| {
-        let size = index.size as i128;
-        index.negative == NegativeIndex::OutOfRange && (-size..0).contains(&index.value)
-    };
-    if error.downcast_ref().is_some_and(counts_from_the_end) {
+    if error.downcast_ref().is_some_and(IndexError::would_wrap) {
         return vec!["with --negative-indices wrap, negative indices count from the end".into()];
     }
     let advised = error.chain().find_map(|cause| cause.downcast_ref::<Advised>());
@@ -147,13 +143,13 @@ fn terminal_width(stream: &impl io::IsTerminal) -> Option<usize> {
     Some(usize::from(width.0))
 }
 
-/// The columns of standard output, where that is a terminal.
+/// The columns of standard output, if it is a terminal.
 pub fn output_width() -> Option<usize> {
     terminal_width(&io::stdout())
 }
 
-/// Breaks a text into lines that a terminal has room for, all but the first behind `indent`. The
-/// first one has something of the indent's width in front.
+/// Breaks a text into lines that fit the terminal. All but the first start with `indent`; the first one follows
+/// something as wide.
 pub fn wrap(text: &str, indent: &str, width: Option<usize>) -> String {
     let Some(width) = width else { return text.into() };
     let first = " ".repeat(indent.len());
@@ -161,7 +157,7 @@ pub fn wrap(text: &str, indent: &str, width: Option<usize>) -> String {
     textwrap::fill(text, options)[indent.len()..].into()
 }
 
-/// A line that a terminal has room for: what is too much is left out, and a pipe gets all of it.
+/// A line, cut to fit the terminal. A pipe gets all of it.
 pub fn shorten(line: &str) -> String {
     let Some(width) = output_width() else { return line.into() };
     if textwrap::core::display_width(line) <= width {
@@ -179,7 +175,7 @@ pub fn shorten(line: &str) -> String {
     format!("{shortened}…{}", anstyle::Reset.render())
 }
 
-/// A name from a model, without what a terminal would obey.
+/// A name from a model, with its control characters escaped.
 pub fn printable(name: &str) -> String {
     let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
     name.chars().map(escape).collect()

@@ -1,4 +1,4 @@
-//! `run`: a model once, on files, random tensors or the data sets of its folder.
+//! `run`: runs a model once, on tensors from files, random tensors or the data sets of its folder.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub struct Run {
     /// Save the outputs to a folder, or to one FILE.npz
     #[arg(short, long, value_name = "FOLDER|FILE.npz")]
     output: Option<PathBuf>,
-    /// In which form outputs go to a folder
+    /// The format of the files when outputs are saved to a folder
     #[arg(long, value_name = "FORMAT", default_value = "npy")]
     format: Format,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct Run {
     reading: ReadingOptions,
 }
 
-/// A model that can be run, and what is said of it.
+/// A model that can be run, and its names.
 pub struct Runnable {
     names: Names,
     pub typed: TypedModel,
@@ -41,7 +41,7 @@ pub struct Runnable {
 }
 
 impl Runnable {
-    /// Takes a model as far as it gets.
+    /// Types and optimises a model.
     pub fn new(model: Model) -> TractResult<Runnable> {
         let names = model.names()?;
         let typed = model.into_typed()?;
@@ -49,20 +49,20 @@ impl Runnable {
         Ok(Runnable { names, typed, optimized })
     }
 
-    /// Runs it, and gives the outputs with their names.
+    /// Runs it, and returns the outputs with their names.
     fn run(&mut self, inputs: &[Tensor]) -> TractResult<Vec<(String, Tensor)>> {
         let outputs = during("running the model", || self.optimized.run_as_onnx(inputs))?;
         Ok(self.names.outputs.iter().cloned().zip(outputs).collect())
     }
 }
 
-/// A model that is read anew for other sizes where its symbols do not do for all.
+/// A model that is read again for other sizes if it does not work with symbols.
 struct Models<'a> {
     reading: &'a ReadingOptions,
     file: &'a Path,
     /// The names of the inputs.
     names: Vec<String>,
-    /// The latest, and the sizes that it is for, if it is for some only.
+    /// The latest, and the sizes that it is for, unless it is for all.
     latest: Option<(Option<Vec<InputShape>>, Runnable)>,
 }
 
@@ -71,7 +71,7 @@ impl Models<'_> {
         Ok(Models { reading, file, names: input_names(file)?, latest: None })
     }
 
-    /// The model for these inputs. Its variables stay from run to run as long as it is the same model.
+    /// The model for these inputs. Its variables keep their values as long as it is the same model.
     fn for_inputs(&mut self, inputs: &[Tensor]) -> TractResult<&mut Runnable> {
         let shapes = shapes_of(self.names.iter().cloned(), inputs);
         let fits = |sizes: &Option<_>| sizes.as_ref().is_none_or(|sizes| *sizes == shapes);
@@ -129,7 +129,7 @@ impl Run {
         Ok(differences.is_empty())
     }
 
-    /// Fails before anything is run if there is one file for the outputs of several data sets.
+    /// Fails, before anything runs, if the outputs of several data sets would go to one file.
     fn check_output(&self, case: &Case) -> TractResult<()> {
         match &self.output {
             Some(output) if is_npz(output) && case.data_sets.len() > 1 => Err(error_with_help(

@@ -41,7 +41,9 @@ impl FromStr for TensorFile {
             Some("npy") => Ok(TensorFile::Npy(path)),
             Some("npz") => Ok(TensorFile::Npz(path, None)),
             Some("pb") => Ok(TensorFile::Pb(path)),
-            _ => Err(format!("{text:?} is no tensor by its name: .npy, .npz:KEY or .pb")),
+            _ => Err(format!(
+                "{text:?} is not the name of a tensor file: it must end in .npy, .npz:KEY or .pb"
+            )),
         }
     }
 }
@@ -80,8 +82,8 @@ fn npz_entry(path: &Path, key: &str) -> TractResult<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Fails if the header of an .npy file promises more elements than there are bytes: its reader asks for
-/// memory for all of them first.
+/// Fails if the header of an .npy file states more elements than the file has bytes for: its reader allocates memory for
+/// all of them first.
 fn check_length(bytes: &[u8]) -> TractResult<()> {
     let header = match bytes.get(6) {
         Some(1) => bytes.get(8..10).map(|it| (10, usize::from(u16::from_le_bytes([it[0], it[1]])))),
@@ -110,7 +112,7 @@ fn check_length(bytes: &[u8]) -> TractResult<()> {
     Ok(())
 }
 
-/// Reads an array of whichever element type NumPy and tract both have.
+/// Reads an array of any element type that both NumPy and tract have.
 fn any_type(bytes: &[u8]) -> TractResult<Tensor> {
     check_length(bytes)?;
     macro_rules! try_types {
@@ -176,7 +178,7 @@ impl WritableElement for Half {
     }
 }
 
-/// Where an array goes to.
+/// A writer of arrays.
 trait Sink {
     fn put<T: WritableElement>(&mut self, array: ArrayViewD<T>) -> TractResult<()>;
 }
@@ -218,7 +220,7 @@ fn put_tensor(sink: &mut impl Sink, tensor: &Tensor) -> TractResult<()> {
     )
 }
 
-/// In which form tensors go to files of their own.
+/// The format of files with one tensor each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// NumPy: NAME.npy
@@ -227,12 +229,12 @@ pub enum Format {
     Pb,
 }
 
-/// The name of an output as that of a file. Names of exporters have slashes in them, which are no folders.
+/// The name of the file for an output. Exporters use slashes in names, which must not become folders.
 fn file_name(name: &str) -> String {
     name.replace(|c: char| c.is_control() || ['/', '\\'].contains(&c), "_")
 }
 
-/// Writes tensors to a folder, a file for each. Gives the paths.
+/// Writes tensors to a folder, one file for each, and returns the paths.
 pub fn save_to_folder(
     folder: &Path,
     tensors: &[(String, Tensor)],

@@ -3,6 +3,8 @@
 use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
+use gather_cases::layers::LAYERS;
+use gather_cases::onnx_model::{self as onnx, int, string};
 use model_cases::{Stage, StagedModel, Tolerance, find};
 use tract_openvino::tract_onnx::pb::tensor_shape_proto::{Dimension, dimension};
 use tract_openvino::tract_onnx::pb::type_proto::Value;
@@ -11,19 +13,22 @@ use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::Factoid;
 use tract_openvino::{DOMAIN, NegativeIndices, OpenVinoOptions, WithOpenVinoOptions, tract_onnx};
 
-use crate::onnx_model::{self as onnx, int, string};
 use crate::panics;
 use crate::stages::{self, Expected, Input};
 
-/// The committed models, by name.
-fn models() -> &'static [ModelProto] {
+/// The committed models and those whose tensors would be too large, by name: the corpus counts them.
+pub fn models() -> &'static [ModelProto] {
     static MODELS: OnceLock<Vec<ModelProto>> = OnceLock::new();
     MODELS.get_or_init(|| {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../models");
         let read = |folder: std::path::PathBuf| {
-            tract_onnx::onnx().proto_model_for_path(folder.join("model.onnx")).unwrap()
+            let model = tract_onnx::onnx().proto_model_for_path(folder.join("model.onnx"));
+            (folder.file_name().unwrap().to_owned(), model.unwrap())
         };
-        find(root).unwrap().into_iter().map(read).collect()
+        let mut models: Vec<_> = find(root).unwrap().into_iter().map(read).collect();
+        models.extend(LAYERS.iter().map(|layer| (layer.name.into(), layer.model())));
+        models.sort_by(|(one, _), (other, _)| one.cmp(other));
+        models.into_iter().map(|(_, model)| model).collect()
     })
 }
 

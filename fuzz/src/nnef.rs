@@ -4,13 +4,14 @@ use std::io::Read;
 use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
-use model_cases::{Stage, StagedModel, Tolerance, find};
+use model_cases::{Stage, StagedModel, Tolerance};
 use tract_openvino::tract_nnef::internal::{Nnef, ensure};
+use tract_openvino::tract_onnx::pb::ModelProto;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::{OpenVinoOptions, WithOpenVino, WithOpenVinoOptions, tract_nnef, tract_onnx};
 
-use crate::panics;
 use crate::stages::{self, Expected};
+use crate::{model, panics};
 
 type Entries = Vec<(String, Vec<u8>)>;
 
@@ -24,11 +25,10 @@ fn framework() -> &'static Nnef {
 fn archives() -> &'static [Entries] {
     static ARCHIVES: OnceLock<Vec<Entries>> = OnceLock::new();
     ARCHIVES.get_or_init(|| {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../models");
-        let write = |folder: std::path::PathBuf| -> TractResult<Entries> {
+        let write = |model: &ModelProto| -> TractResult<Entries> {
             let model = tract_onnx::onnx()
                 .with_openvino_options(OpenVinoOptions::default().with_standard_gather(true))
-                .model_for_path(folder.join("model.onnx"))?
+                .model_for_proto_model(model)?
                 .into_typed()?;
             let mut archive = vec![];
             framework().write(&model, &mut archive)?;
@@ -46,7 +46,7 @@ fn archives() -> &'static [Entries] {
             Ok(entries)
         };
         let archives: Vec<Entries> =
-            find(root).unwrap().into_iter().filter_map(|folder| write(folder).ok()).collect();
+            model::models().iter().filter_map(|model| write(model).ok()).collect();
         assert!(archives.len() > 30, "only {} models can be written", archives.len());
         archives
     })

@@ -34,7 +34,8 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import opsets
-from framework import Runner, compare, data_set_files, data_sets_of, saved, write_files, xml_and_weights
+from framework import Runner, data_sets_of, saved, xml_and_weights
+from shared import compare, data_set_files, write_files
 
 # Of one test. None takes more than a few seconds.
 TIME_LIMIT = 60

@@ -3,7 +3,7 @@ inputs, and how sure one can be of its outputs."""
 
 import inspect
 import re
-import shutil
+import sys
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -12,26 +12,17 @@ from pathlib import Path
 import numpy as np
 import openvino as ov
 from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float8_e8m0fnu
-from onnx import numpy_helper
 from openvino.utils.node_factory import NodeFactory
+
+sys.path.append(str(Path(__file__).parents[2] / "models"))
+
+from shared import f32, i32, i64, offsets
 
 # --- data -----------------------------------------------------------------------------------------
 
 
-def f32(values):
-    return np.array(values, np.float32)
-
-
 def f16(values):
     return np.array(values, np.float16)
-
-
-def i32(values):
-    return np.array(values, np.int32)
-
-
-def i64(values):
-    return np.array(values, np.int64)
 
 
 def u8(values):
@@ -40,11 +31,6 @@ def u8(values):
 
 def boolean(values):
     return np.array(values, np.bool_)
-
-
-def offsets(*shape, dtype=np.float32):
-    """A tensor whose elements are their own offsets."""
-    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
 
 
 def spread(*shape, seed=0, dtype=np.float32):
@@ -340,48 +326,6 @@ def formula_outputs(case, parameters):
     with np.errstate(all="ignore"):
         outputs = case.reference(*arrays)
     return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-
-
-def write_files(folder, files):
-    """Writes a model folder, in place of what is there."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-
-
-def data_set_files(number, inputs, outputs):
-    """The files of a data set."""
-    files = {}
-    for kind, arrays in [("input", inputs), ("output", outputs)]:
-        for k, array in enumerate(arrays):
-            tensor = numpy_helper.from_array(np.array(array), f"{kind}_{k}")
-            files[f"test_data_set_{number}/{kind}_{k}.pb"] = tensor.SerializeToString(deterministic=True)
-    return files
-
-
-def compare(found, wanted, tolerance):
-    """None, or how two arrays differ."""
-    found, wanted = np.asarray(found), np.asarray(wanted)
-    if found.shape != wanted.shape:
-        return f"shapes {found.shape} and {wanted.shape}"
-    if found.dtype.kind in "biuU":
-        same = found == wanted
-    else:
-        if found.dtype == np.float16:
-            tolerance = max(tolerance, 2e-3)
-        with np.errstate(all="ignore"):
-            same = np.isclose(
-                found.astype(np.float64),
-                wanted.astype(np.float64),
-                rtol=tolerance,
-                atol=tolerance / 10,
-                equal_nan=True,
-            )
-            same &= (found != 0) | (wanted != 0) | (np.signbit(found) == np.signbit(wanted))
-    if np.all(same):
-        return None
-    return f"{found.tolist()} and {wanted.tolist()}"
 
 
 # Element types that NumPy has from `ml_dtypes`, and OpenVINO's Python hands over as bits.

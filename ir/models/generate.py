@@ -23,20 +23,11 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
-import onnx
 import openvino as ov
-from onnx import numpy_helper
 
 import framework
-from framework import (
-    Runner,
-    compare,
-    data_set_files,
-    data_sets_of,
-    formula_outputs,
-    write_files,
-    xml_and_weights,
-)
+from framework import Runner, data_sets_of, formula_outputs, xml_and_weights
+from shared import compare, data_set_files, stale_files, write_files
 
 HERE = Path(__file__).parent
 FAMILIES = [
@@ -106,21 +97,6 @@ def files_of(case, runner):
     return files
 
 
-def is_stale(path, content):
-    """Whether a file differs; the last bits of floats depend on the processor's instructions."""
-    if not path.exists():
-        return True
-    committed = path.read_bytes()
-    if committed == content:
-        return False
-    if not path.name.startswith("output_"):
-        return True
-    arrays = [numpy_helper.to_array(onnx.TensorProto.FromString(it)) for it in (committed, content)]
-    if arrays[0].dtype != arrays[1].dtype or arrays[0].dtype.kind != "f":
-        return True
-    return compare(*arrays, 1e-5) is not None
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
@@ -144,10 +120,9 @@ def main():
             wrong.append(f"{case.folder}: {type(error).__name__}: {text[:1000]}")
             continue
         folder = HERE / case.folder
-        there = {str(it.relative_to(folder)) for it in folder.rglob("*.*") if it.is_file()}
         if arguments.check:
-            stale = [name for name, content in files.items() if is_stale(folder / name, content)]
-            wrong += [f"{case.folder}/{name}" for name in [*stale, *sorted(there - files.keys())]]
+            # The last bits of floats depend on the processor's instructions.
+            wrong += [f"{case.folder}/{name}" for name in stale_files(folder, files, tolerance=1e-5)]
         else:
             write_files(folder, files)
         counts[case.family] = counts.get(case.family, 0) + 1

@@ -141,15 +141,15 @@ fn layers_and_edges_that_do_not_hold_together() {
 fn parameters_and_constants() {
     for (from, to, expected) in [
         (r#"shape="2,3" "#, "", "has no attribute shape"),
-        (r#"shape="2,3""#, r#"shape="...""#, "any number of dimensions"),
-        (r#"shape="2,3""#, r#"shape="2,x""#, "dimension \"x\" is none of"),
-        (r#"element_type="f32""#, r#"element_type="f33""#, "which is no element type"),
+        (r#"shape="2,3""#, r#"shape="...""#, "leaves the number of dimensions open"),
+        (r#"shape="2,3""#, r#"shape="2,x""#, "dimension \"x\" must be ?"),
+        (r#"element_type="f32""#, r#"element_type="f33""#, "which is not an element type"),
         (
             r#"element_type="f32""#,
             r#"element_type="bf16""#,
             "inputs of type bf16 are not supported",
         ),
-        (r#"element_type="i64""#, r#"element_type="i65""#, "which is no element type"),
+        (r#"element_type="i64""#, r#"element_type="i65""#, "which is not an element type"),
         (r#"element_type="i64" "#, "", "there is no attribute element_type"),
         (r#"shape="2" offset"#, r#"shape="?" offset"#, "shape is \"?\", but must be sizes"),
         (
@@ -196,7 +196,7 @@ fn operations_that_are_not_known_are_all_in_one_error() {
     fails(&two, "Transmogrify is not supported (layer 2 \"transpose\" (Transmogrify, opset1))");
     fails(
         &changed(r#"type="Transpose" version="opset1""#, r#"type="Transpose" version="opset99""#),
-        "operation set \"opset99\" is none of opset1 to opset16",
+        "the operation set is \"opset99\", but must be one of opset1 to opset16",
     );
     fails(
         &changed(r#"type="Transpose" version="opset1""#, r#"type="Gelu" version="opset1""#),
@@ -229,7 +229,7 @@ fn shapes_that_the_user_gives_are_checked() {
         ("y", "2,3", "the inputs are \"x\""),
         ("x", "2", "a shape of 1 dimensions is given for input \"x\""),
         ("x", "2,7", "dimension 1 of input \"x\" is given as 7, but the file declares 3..5"),
-        ("x", "2,*", "\"*\" is none of ?, a size"),
+        ("x", "2,*", "\"*\" must be ?, a size"),
     ] {
         let error = given(input, shape).unwrap_err();
         assert!(error.contains(expected), "{error}");

@@ -26,12 +26,12 @@
 //! # }
 //! ```
 //!
-//! [`Ir`] has the options: sizes or symbols for open dimensions, a weights file elsewhere, operations of
-//! your own.
+//! [`Ir`] has the options: sizes or symbols for open dimensions, weights from another file, operations of your own,
+//! limits.
 //!
 //! # How it is built
 //!
-//! A model goes through these files from top to bottom.
+//! A model passes through these files from top to bottom.
 //!
 //! | file | what it decides |
 //! |---|---|
@@ -53,7 +53,7 @@
 //! | `translate/budget.rs` | how much memory constants may take |
 //! | `translate/attribute.rs` | what the text of an attribute means |
 //! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |
-//! | `operators/` | the operators that these need and tract does not have |
+//! | `operators/` | the operators that these need and tract does not have, or has and they are slower |
 //! | `nnef.rs` | some of these operators in NNEF archives, with the feature `nnef` |
 
 #![deny(unsafe_code)]
@@ -62,6 +62,7 @@
 #[cfg(test)]
 mod bad_input;
 pub mod document;
+mod listed;
 #[cfg(feature = "nnef")]
 mod nnef;
 mod operators;
@@ -83,7 +84,12 @@ pub use weights::Weights;
 /// The crate of the operators, which re-exports tract.
 pub use tract_openvino;
 
-/// What a program needs that runs models.
+/// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
+/// What a program needs to run models.
 pub mod prelude {
     pub use crate::ir;
     pub use tract_core::prelude::*;

@@ -18,6 +18,7 @@ use tract_openvino::tract_nnef::framework::Nnef;
 use tract_openvino::tract_nnef::internal::*;
 use tract_openvino::tract_nnef::ser::{datum_type, ints, tdim};
 
+use crate::operators::accelerated::Accelerated;
 use crate::operators::activation::{GeluTanh, Mish, SoftPlus};
 use crate::operators::arithmetic::Arithmetic;
 use crate::operators::least_sizes::LeastSizes;
@@ -102,6 +103,7 @@ fn registry() -> Registry {
         registry.register_binary(format!("tract_openvino_ir_{name}"), &*operation.op().0);
     }
 
+    registry.register_dumper(dump_accelerated);
     let input = [tensor("input")];
     registry.register_dumper(|ast, node, _: &Opaque| dump(ast, node, OPAQUE, &[]));
     registry.register_primitive(OPAQUE, &input, &results, |builder, invocation| {
@@ -141,6 +143,21 @@ fn dump(ast: &mut IntoAst, node: &TypedNode, id: &str, named: &[(&str, RValue)])
     Ok(Some(invocation(id, &inputs, named)))
 }
 
+/// As the operator of tract that it still is.
+fn dump_accelerated(ast: &mut IntoAst, node: &TypedNode, op: &Accelerated) -> Dumped {
+    let node = TypedNode { op: op.inner.clone(), ..node.clone() };
+    let framework = ast.framework;
+    for registry in &framework.registries {
+        if let Some(dumped) = registry.serialize(ast, &node)? {
+            if !ast.registries.contains(&registry.id) {
+                ast.registries.push(registry.id.clone());
+            }
+            return Ok(Some(dumped));
+        }
+    }
+    Ok(None)
+}
+
 fn dump_range(ast: &mut IntoAst, node: &TypedNode, op: &Range) -> Dumped {
     let named = [("datum_type", datum_type(op.dt())), ("len", tdim(op.len()))];
     dump(ast, node, RANGE, &named)
@@ -168,7 +185,10 @@ fn load_least_sizes(
 ) -> TractResult<Value> {
     let axes: TVec<usize> = invocation.named_arg_as(builder, "axes")?;
     let sizes: TVec<usize> = invocation.named_arg_as(builder, "sizes")?;
-    ensure!(axes.len() == sizes.len(), "axes {axes:?} and sizes {sizes:?} are not as many");
+    ensure!(
+        axes.len() == sizes.len(),
+        "axes are {axes:?} and sizes are {sizes:?}, but must have the same number of elements"
+    );
     let least = axes.into_iter().zip(sizes).collect();
     load_with_input(builder, invocation, LeastSizes { least })
 }

@@ -1,4 +1,4 @@
-//! Which function translates which operation.
+//! The operations that the reader has, and the functions that translate them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use tract_core::internal::*;
 use crate::document::Layer;
 use crate::translate::LayerContext;
 
-/// A function that translates a layer: it wires nodes into the model, and gives the layer's outputs.
+/// A function that translates a layer: it wires nodes into the model, and returns the layer's outputs.
 pub(crate) type Translate = dyn Fn(&mut LayerContext) -> TractResult<TVec<OutletId>> + Send + Sync;
 
-/// The operations that can be read, by type and revision.
+/// The operations that the reader has, by type and revision.
 ///
-/// A layer names an operation set. It means the newest revision of its operation that is not newer than that
-/// set. A revision goes by the number of the first set that has it.
+/// The number of a revision is that of the first operation set that has it. A layer names an operation set, and means
+/// the newest revision of its operation that is not newer.
 #[derive(Clone, Default)]
 pub struct Registry {
     operations: HashMap<String, Vec<Revision>>,
-    /// What of an operation is not supported.
+    /// What the specification allows for an operation, and the reader refuses.
     limits: HashMap<&'static str, &'static str>,
     extensions: HashMap<(String, String), Arc<Translate>>,
 }
@@ -33,10 +33,11 @@ struct Revision {
 /// The newest operation set of OpenVINO that is known here.
 const NEWEST: u32 = 16;
 
-/// How operations begin that a file may put into `extension` or `experimental`, which stand for opset6.
+/// Prefixes of operations that a file may put into the operation sets `extension` and `experimental`, which then mean
+/// opset6.
 const FROM_OPSET_6: [&str; 4] = ["grucell", "rnncell", "proposal", "experimentaldetectron"];
 
-/// Operations that older files look up in opset1, although opset2 is the first that has them.
+/// Operations that older files have in opset1, although opset2 is the first with them.
 const FROM_OPSET_2: [&str; 3] = ["mvn", "roipooling", "reorgyolo"];
 
 /// A revision that was added.
@@ -46,7 +47,7 @@ pub(crate) struct Added<'a> {
 }
 
 impl Added<'_> {
-    /// Says what of the operation, in any revision, is refused although the specification has it.
+    /// States what the specification allows for the operation, in any revision, and the reader refuses.
     pub fn without(self, what: &'static str) {
         self.limits.insert(self.operation, what);
     }
@@ -66,8 +67,8 @@ impl Registry {
         Added { limits: &mut self.limits, operation }
     }
 
-    /// Adds an operation of the user's own, for layers of exactly this type and operation set. `translate`
-    /// wires its nodes, and gives its outputs.
+    /// Adds an operation of your own, for layers of exactly this type and operation set. `translate` wires its nodes,
+    /// and returns its outputs.
     ///
     /// ```
     /// use tract_openvino_ir::tract_openvino::tract_onnx::tract_core::ops::math;
@@ -87,7 +88,7 @@ impl Registry {
         self.extensions.insert((operation.into(), opset.into()), Arc::new(translate));
     }
 
-    /// The operations by name, each with its revisions: the first operation set of each.
+    /// The names of the operations, in order, each with its revisions: the number of the first operation set with each.
     pub fn operations(&self) -> Vec<(&'static str, Vec<u32>)> {
         let mut operations: Vec<(&'static str, Vec<u32>)> = self
             .operations
@@ -101,13 +102,13 @@ impl Registry {
         operations
     }
 
-    /// What of an operation is refused, although the specification has it.
+    /// What the specification allows for an operation, and the reader refuses: `None` for nothing.
     pub fn limits(&self, operation: &str) -> Option<&'static str> {
         self.limits.get(operation).copied()
     }
 
-    /// The first operation set with the revision that a layer means: 0 for an operation of the user's own,
-    /// `None` for one that cannot be read.
+    /// The first operation set with the revision that a layer means: 0 for an operation of
+    /// [your own](Self::add_extension), `None` for one that the reader does not have.
     pub fn since(&self, layer: &Layer) -> Option<u32> {
         self.find(layer).ok().map(|(_, since)| since)
     }
@@ -128,7 +129,9 @@ impl Registry {
             None => None,
         };
         let Some(mut number) = number else {
-            return Err(format!("operation set {opset:?} is none of opset1 to opset{NEWEST}"));
+            return Err(format!(
+                "the operation set is {opset:?}, but must be one of opset1 to opset{NEWEST}"
+            ));
         };
         if number == 1 && FROM_OPSET_2.contains(&&*key) {
             number = 2;
@@ -165,25 +168,30 @@ mod tests {
             format!("{} |\n", row.trim_end())
         });
         format!(
-            "# Operations that can be read\n\n\
-             Besides `Parameter`, `Constant` and `Result`. A revision goes by the first operation set that has \
-             it; a layer that\nnames an operation set means the newest revision that is not newer. \
-             {} operations:\n\n\
-             | operation | revisions, by their first operation set | what is refused |\n|---|---|---|\n{}\n{NOT_THERE}",
+            "# Supported operations\n\n\
+             The reader has `Parameter`, `Constant`, `Result` and these {} operations. The number of a revision is \
+             that of the\nfirst operation set that has it. A layer names an operation set, and means the newest \
+             revision that is not newer.\n\n\
+             | operation | revisions | what is refused |\n|---|---|---|\n{}\n{NOT_THERE}",
             operations.len(),
             rows.collect::<String>()
         )
     }
 
-    /// What holds for all operations, and those of the specification that the registry does not have.
+    /// What is refused of every operation, and the operations of the specification that the registry does not have.
     const NOT_THERE: &str = "\
-Of all operations: tensors of type bf16, f4, f6, f8, nf4, and of integers of less than 8 bits, except for constants,
-which are widened. Values that decide what is computed, like axes and pads, must be known when the model is loaded. If
-they are not, the layer is translated each time that it runs, as long as the file says the ranks of its outputs, no
-dimension of the inputs is open, and the operation has no state.
+## What is refused of every operation
 
-Not there, of operation sets 1 to 16: BinaryConvolution, DeformablePSROIPooling, FakeConvert, ROIAlignRotated,
-StringTensorPack, StringTensorUnpack.
+* Tensors of types bf16, f4, f6, f8 and nf4, and of integers of less than 8 bits. Constants of these types are read, and
+  converted to wider ones.
+* Parameters of an operation, such as axes and pads, that are computed when the model runs, if the operation has a state,
+  if a dimension of its inputs is open, or if the file does not state the ranks of its outputs. Otherwise the layer is
+  translated each time it runs.
+
+## What is missing
+
+Of operation sets 1 to 16, the reader does not have: BinaryConvolution, DeformablePSROIPooling, FakeConvert,
+ROIAlignRotated, StringTensorPack, StringTensorUnpack.
 ";
 
     #[test]

@@ -119,6 +119,13 @@ impl StagedModel {
         Ok(outputs.into_iter().map(|output| output.into_tensor()).collect())
     }
 
+    /// Runs the model, and checks that what tract knew of the outputs [holds](StagedModel::check_facts).
+    pub fn run_checked(&mut self, inputs: &[Tensor]) -> TractResult<Vec<Tensor>> {
+        let outputs = self.run(inputs)?;
+        self.check_facts(inputs, &outputs)?;
+        Ok(outputs)
+    }
+
     /// Checks that what tract knew of the outputs before it ran is complete and holds for outputs
     /// that come from these inputs.
     pub fn check_facts(&self, inputs: &[Tensor], outputs: &[Tensor]) -> TractResult<()> {

@@ -1,17 +1,17 @@
 use super::{batch_dim_rules, check_arity, rank_rules};
 use crate::eval;
 use crate::operation::Operation;
-use crate::revision::{GatherNdRevision, Revision};
+use crate::revision::GatherNdRevision;
 use crate::shape;
 use tract_hir::internal::*;
 
-/// A GatherND node of a model.
+/// A GatherND node.
 #[derive(Debug, Clone)]
 pub(crate) struct InferenceGatherNd(pub Operation<GatherNdRevision>);
 
 impl Expansion for InferenceGatherNd {
     fn name(&self) -> StaticName {
-        self.0.revision.row().name.into()
+        self.0.spec().name.into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
@@ -24,22 +24,22 @@ impl Expansion for InferenceGatherNd {
         inputs: &'p [TensorProxy],
         outputs: &'p [TensorProxy],
     ) -> InferenceResult {
-        let row = self.0.revision.row();
+        let spec = self.0.spec();
         let batch_dims = usize::try_from(self.0.batch_dims)?;
-        check_arity(row, &["data", "indices"], inputs, outputs)?;
+        check_arity(spec, &["data", "indices"], inputs, outputs)?;
         let [data, indices] = inputs else { unreachable!("checked above") };
         let output = &outputs[0];
-        let fused = shape::fuses_batch(row, batch_dims);
+        let fused = shape::fuses_batch(spec, batch_dims);
         let batch_axes = if fused { 1 } else { batch_dims };
 
         s.equals(&output.datum_type, &data.datum_type)?;
-        s.given(&indices.datum_type, move |_, dt| eval::ensure_integer(row, "indices", dt))?;
+        s.given(&indices.datum_type, move |_, dt| eval::ensure_integer(spec, "indices", dt))?;
 
         for (input, name) in [(data, "data"), (indices, "indices")] {
             s.given(&input.rank, move |s, rank| {
-                shape::check_nd_rank(row, name, rank as usize, batch_dims)?;
+                shape::check_nd_rank(spec, name, rank as usize, batch_dims)?;
                 for i in 0..batch_dims {
-                    batch_dim_rules(s, row, i, data, indices, (!fused).then_some(output))?;
+                    batch_dim_rules(s, spec, i, data, indices, (!fused).then_some(output))?;
                 }
                 if fused {
                     let dims =
@@ -48,9 +48,9 @@ impl Expansion for InferenceGatherNd {
                         let (data, indices) = dims.split_at(batch_dims);
                         let dims = data.iter().zip(indices).enumerate();
                         let dims = dims
-                            .map(|(i, (data, indices))| shape::batch_dim(row, i, data, indices))
+                            .map(|(i, (data, indices))| shape::batch_dim(spec, i, data, indices))
                             .collect::<TractResult<TVec<TDim>>>()?;
-                        s.equals(&output.shape[0], shape::product(row, &dims)?)
+                        s.equals(&output.shape[0], shape::product(spec, &dims)?)
                     })?;
                 }
                 Ok(())
@@ -65,25 +65,25 @@ impl Expansion for InferenceGatherNd {
             }
             s.given(&indices.shape[last], move |s, tuple| {
                 let Some(tuple) = tuple.as_i64() else { return Ok(()) };
-                let tuple = shape::tuple_length(row, tuple)?;
+                let tuple = shape::tuple_length(spec, tuple)?;
                 s.given(&data.rank, move |s, rank| {
                     let rank = rank as usize;
-                    shape::check_tuple(row, tuple, batch_dims, rank)?;
+                    shape::check_tuple(spec, tuple, batch_dims, rank)?;
                     for i in batch_dims + tuple..rank {
                         let behind = i - batch_dims - tuple;
                         s.equals(&output.shape[leading + behind], &data.shape[i])?;
                     }
                     Ok(())
                 })?;
-                rank_rules(s, row, data, output, leading, batch_dims + tuple)
+                rank_rules(s, spec, data, output, leading, batch_dims + tuple)
             })?;
             s.given_2(&data.rank, &output.rank, move |s, data, output| {
                 let tuple = data - batch_dims as i64 - (output - leading as i64);
                 ensure!(
                     (0..=data - batch_dims as i64).contains(&tuple),
-                    "{}: the output has rank {output}, but with data of rank {data}, indices of \
-                     rank {rank} and batch_dims {batch_dims} it has a rank in [{leading}, {}]",
-                    row.name,
+                    "{}: the output has rank {output}, but must have a rank in [{leading}, {}], as data has \
+                     rank {data}, indices has rank {rank} and batch_dims is {batch_dims}",
+                    spec.name,
                     leading as i64 + data - batch_dims as i64
                 );
                 s.equals(&indices.shape[last], tuple.to_dim())

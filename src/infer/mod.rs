@@ -1,8 +1,7 @@
-//! The operators while types and shapes are still being inferred: what a reader of models makes of
-//! a node, before the model is typed.
+//! The operators while types and shapes are inferred, before the model is typed.
 //!
-//! Rules go dimension by dimension, each as soon as the ranks say which dimensions correspond, so
-//! that partly known shapes propagate too, from the inputs to the output and back.
+//! There is a rule for each dimension, which applies as soon as the ranks say which dimensions correspond. So
+//! partly known shapes propagate too, from the inputs to the output and back.
 
 mod gather;
 mod gather_nd;
@@ -10,16 +9,17 @@ mod gather_nd;
 pub(crate) use gather::{Axis, InferenceGather};
 pub(crate) use gather_nd::InferenceGatherNd;
 
-use crate::revision::Row;
+use crate::eval;
+use crate::revision::Spec;
 use crate::shape;
 use tract_hir::infer::rules::DimProxy;
 use tract_hir::internal::*;
 
-/// Names the batch dimensions and makes them equal: the output's is what [`shape::batch_dim`] makes
-/// of the inputs', and a dimension that only one of the three knows becomes that of the others.
+/// Makes a batch dimension equal in the inputs and the output: [`shape::batch_dim`] decides between two that are
+/// known, and a known one fills in the others.
 fn batch_dim_rules<'r, 'p: 'r>(
     s: &mut Solver<'r>,
-    row: &'static Row,
+    spec: &'static Spec,
     axis: usize,
     data: &'p TensorProxy,
     indices: &'p TensorProxy,
@@ -28,7 +28,7 @@ fn batch_dim_rules<'r, 'p: 'r>(
     let (data, indices) = (&data.shape[axis], &indices.shape[axis]);
     let output = output.map(|output| &output.shape[axis]);
     s.given_2(data, indices, move |s, data, indices| {
-        let dim = shape::batch_dim(row, axis, &data, &indices)?;
+        let dim = shape::batch_dim(spec, axis, &data, &indices)?;
         output.map_or(Ok(()), |output| s.equals(output, dim))
     })?;
     for known in [Some(data), Some(indices), output].into_iter().flatten() {
@@ -40,7 +40,7 @@ fn batch_dim_rules<'r, 'p: 'r>(
     Ok(())
 }
 
-/// Sets a dimension that is not known, and leaves one that is.
+/// Sets a dimension if it is unknown.
 fn fill<'r, 'p: 'r>(s: &mut Solver<'r>, proxy: &'p DimProxy, dim: &TDim) -> InferenceResult {
     let dim = dim.clone();
     s.with(
@@ -51,10 +51,10 @@ fn fill<'r, 'p: 'r>(s: &mut Solver<'r>, proxy: &'p DimProxy, dim: &TDim) -> Infe
     )
 }
 
-/// `output.rank == data.rank + more - less`, either way round.
+/// `output.rank == data.rank + more - less`, in both directions.
 fn rank_rules<'r, 'p: 'r>(
     s: &mut Solver<'r>,
-    row: &'static Row,
+    spec: &'static Spec,
     data: &'p TensorProxy,
     output: &'p TensorProxy,
     more: usize,
@@ -65,28 +65,19 @@ fn rank_rules<'r, 'p: 'r>(
     s.given(&output.rank, move |s, rank| {
         ensure!(
             rank >= more as i64,
-            "{}: the output has rank {rank}, but with these indices it has rank {more} at least",
-            row.name
+            "{}: the output has rank {rank}, but must have rank {more} or more with these indices",
+            spec.name
         );
         s.equals(&data.rank, rank - difference)
     })
 }
 
-/// The number of inputs and outputs.
 fn check_arity(
-    row: &Row,
+    spec: &Spec,
     expected: &[&str],
     inputs: &[TensorProxy],
     outputs: &[TensorProxy],
 ) -> TractResult<()> {
-    ensure!(
-        inputs.len() == expected.len(),
-        "{}: got {} inputs, expected {}: {}",
-        row.name,
-        inputs.len(),
-        expected.len(),
-        expected.join(", ")
-    );
-    ensure!(outputs.len() == 1, "{}: got {} outputs, expected 1", row.name, outputs.len());
-    Ok(())
+    eval::check_number_of_inputs(spec, expected, inputs.len())?;
+    eval::check_number_of_outputs(spec, outputs.len())
 }

@@ -1,4 +1,4 @@
-//! Copies blocks from chunks of `data` to the output.
+//! Copies blocks from tables of `data` to the output.
 
 #![allow(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::ops::{Range, RangeInclusive};
 
 use super::pieces::{Piece, for_each_piece};
-use super::processor::{copy_with_gaps_in_vectors, end_of_stream, prefetch, stream};
+use super::processor::{copy_or_zero_vectorized, end_of_stream, prefetch, stream};
 use super::tuples::BlockNumbers;
 use super::{AnyBadIndex, Operands, Store};
 use crate::geometry::Geometry;
@@ -20,7 +20,7 @@ pub(super) fn clone_piece<T: Clone, N: Position>(
     output: &mut [T],
 ) {
     let (block, zero) = (operands.geometry.block, operands.zero);
-    for (data, output) in chunks(operands, piece, output) {
+    for (data, output) in tables(operands, piece, output) {
         let numbers = piece.numbers.as_slice();
         for (output, &number) in output.chunks_exact_mut(block).zip(numbers) {
             if number == N::OUT_OF_RANGE {
@@ -34,8 +34,8 @@ pub(super) fn clone_piece<T: Clone, N: Position>(
 
 type CopyPiece<N> = fn(&Operands<'_, u8>, &Piece<'_, N>, &mut [MaybeUninit<u8>]);
 
-/// The loop for blocks of so many bytes, which moves them without a call, if they have one of their own.
-fn narrow<N: Position>(block: usize) -> Option<CopyPiece<N>> {
+/// The loop for blocks of this many bytes, if there is one: it copies a block without a call.
+fn copy_narrow_of<N: Position>(block: usize) -> Option<CopyPiece<N>> {
     Some(match block {
         1 => copy_narrow::<N, 1>,
         2 => copy_narrow::<N, 2>,
@@ -51,11 +51,11 @@ fn narrow<N: Position>(block: usize) -> Option<CopyPiece<N>> {
 }
 
 pub(super) fn is_narrow(block: usize) -> bool {
-    narrow::<u32>(block).is_some()
+    copy_narrow_of::<u32>(block).is_some()
 }
 
-/// Gathers the blocks of the output from number `first` on, as many as `output` has. Writes all of
-/// `output`, unless an index is bad.
+/// Gathers a range of the output's blocks: from number `first` on, as many as `output` has. Writes all of `output`,
+/// unless an index is bad.
 pub(super) fn gather_range(
     operands: &Operands<'_, u8>,
     first: usize,
@@ -65,14 +65,15 @@ pub(super) fn gather_range(
     let block = operands.geometry.block;
     assert!(output.len().is_multiple_of(block));
     let blocks = first..first + output.len() / block;
-    // Twice as many numbers of 32 bits are in a vector: scalars took 1.1 to 1.4 times as long with 64.
-    let gathered = if operands.chunk_blocks <= u32::MOST {
+    // A vector holds twice as many numbers of 32 bits. With 64 bits, blocks of one element took 1.1 to 1.4 times
+    // as long.
+    let gathered = if operands.blocks_per_table <= u32::MAX_SIZE {
         copy_blocks::<u32>(operands, blocks, store, output)
     } else {
         copy_blocks::<u64>(operands, blocks, store, output)
     };
     if store == Store::Streamed {
-        // After an error too: somebody else gets the memory.
+        // After an error too: the memory will be used again.
         end_of_stream();
     }
     gathered
@@ -84,27 +85,27 @@ fn copy_blocks<N: Position>(
     store: Store,
     output: &mut [MaybeUninit<u8>],
 ) -> Result<(), AnyBadIndex> {
-    let narrow = narrow(operands.geometry.block);
-    for_each_piece(operands, blocks, &mut |piece: Piece<'_, N>| match narrow {
+    let copy_narrow = copy_narrow_of(operands.geometry.block);
+    for_each_piece(operands, blocks, &mut |piece: Piece<'_, N>| match copy_narrow {
         Some(copy) => copy(operands, &piece, output),
         None => copy_wide(operands, &piece, store, output),
     })
 }
 
-/// For each chunk of a piece, the memory that its blocks come from and that they go to.
-fn chunks<'s, T, N: Position, O>(
+/// For each table that a piece picks from: its data, and the output that its blocks go to.
+fn tables<'s, T, N: Position, O>(
     operands: &'s Operands<'_, T>,
     piece: &Piece<'_, N>,
     output: &'s mut [O],
 ) -> impl Iterator<Item = (&'s [T], &'s mut [O])> {
     let Geometry { block, .. } = operands.geometry;
     let length = piece.numbers.as_slice().len() * block;
-    let stride = (operands.geometry.tuples_of_chunk() * block).max(length);
-    let outputs = output[piece.at * block..].chunks_mut(stride);
+    let stride = (operands.geometry.tuples_per_table() * block).max(length);
+    let outputs = output[piece.first_block * block..].chunks_mut(stride);
     piece
-        .chunks
+        .tables
         .clone()
-        .map(move |chunk| operands.chunk(chunk))
+        .map(move |table| operands.table(table))
         .zip(outputs.map(move |output| &mut output[..length]))
 }
 
@@ -114,41 +115,41 @@ fn copy_narrow<N: Position, const SIZE: usize>(
     piece: &Piece<'_, N>,
     output: &mut [MaybeUninit<u8>],
 ) {
-    for (data, output) in chunks(operands, piece, output) {
+    for (data, output) in tables(operands, piece, output) {
         let (data, _) = data.as_chunks::<SIZE>();
         let (output, _) = output.as_chunks_mut::<SIZE>();
         if piece.numbers.are_below(data.len()) {
-            copy_all(data, piece.numbers, output);
+            copy_in_range(data, piece.numbers, output);
         } else {
             let numbers = piece.numbers.as_slice();
             let zero = match *operands.zero {
                 [byte] => [byte; SIZE],
                 ref zero => std::array::from_fn(|i| zero[i % zero.len()]),
             };
-            let done = copy_with_gaps_in_vectors(data, numbers, &zero, output);
-            copy_with_gaps(data, &numbers[done..], &zero, &mut output[done..]);
+            let done = copy_or_zero_vectorized(data, numbers, &zero, output);
+            copy_or_zero(data, &numbers[done..], &zero, &mut output[done..]);
         }
     }
 }
 
-fn copy_all<N: Position, const SIZE: usize>(
+fn copy_in_range<N: Position, const SIZE: usize>(
     data: &[[u8; SIZE]],
     numbers: BlockNumbers<'_, N>,
     output: &mut [[MaybeUninit<u8>; SIZE]],
 ) {
     assert!(numbers.are_below(data.len()));
     for (block, number) in output.iter_mut().zip(numbers.as_slice()) {
-        // SAFETY: the assertion says it of all numbers.
-        // With a check for each, single bytes and elements of 4 bytes took 1.2 to 1.5 times as long.
+        // SAFETY: the assertion says that all numbers are below the length of `data`.
+        // With a check of each, blocks of 1 and of 4 bytes took 1.2 to 1.5 times as long.
         let element = unsafe { data.get_unchecked(number.to_usize()) };
         *block = element.map(MaybeUninit::new);
     }
 }
 
-/// Without a branch, which would be wrong every second time where half of the indices are: seven
-/// times as long. On its own, because the compiler makes a branch of it where it is inlined.
+/// Without a branch: with one, it took seven times as long when half of the indices were out of range. Not inlined,
+/// because the compiler would make it a branch.
 #[inline(never)]
-fn copy_with_gaps<N: Position, const SIZE: usize>(
+fn copy_or_zero<N: Position, const SIZE: usize>(
     data: &[[u8; SIZE]],
     numbers: &[N],
     zero: &[u8; SIZE],
@@ -158,7 +159,7 @@ fn copy_with_gaps<N: Position, const SIZE: usize>(
         return output.fill(zero.map(MaybeUninit::new));
     };
     for (block, number) in output.iter_mut().zip(numbers) {
-        // OUT_OF_RANGE is beyond the last.
+        // OUT_OF_RANGE is greater than the last.
         let number = number.to_usize();
         let element = data[number.min(last)];
         let element = select_unpredictable(number <= last, element, *zero);
@@ -173,17 +174,16 @@ fn copy_wide<N: Position>(
     store: Store,
     output: &mut [MaybeUninit<u8>],
 ) {
-    /// Of shorter blocks the processor works on several at a time as it is, and longer ones it
-    /// fetches ahead itself.
+    /// The processor copies several shorter blocks at a time anyway, and fetches longer ones ahead by itself.
     const PREFETCHED: RangeInclusive<usize> = 512..=8192;
-    /// What a cache holds needs no help either.
+    /// Smaller data is in a cache.
     const SMALLEST_PREFETCHED: usize = 8 << 20;
     let (block, zero) = (operands.geometry.block, operands.zero);
     let numbers = piece.numbers.as_slice();
-    for (data, output) in chunks(operands, piece, output) {
+    for (data, output) in tables(operands, piece, output) {
         // SAFETY: MaybeUninit<u8> has the layout of u8, and may be anything that u8 may.
         let data = unsafe { &*(data as *const [u8] as *const [MaybeUninit<u8>]) };
-        // Rows of 3 KiB of a table that no cache holds took 1.3 times as long without.
+        // Without, blocks of 3 KiB from data that no cache holds took 1.3 times as long.
         let prefetches = PREFETCHED.contains(&block) && data.len() >= SMALLEST_PREFETCHED;
         for (position, (output, &number)) in output.chunks_exact_mut(block).zip(numbers).enumerate()
         {
@@ -209,7 +209,7 @@ fn copy_wide<N: Position>(
     }
 }
 
-/// Repetitions of `zero`.
+/// Repeats `zero`.
 fn fill(output: &mut [MaybeUninit<u8>], zero: &[u8]) {
     if let [byte] = *zero {
         output.fill(MaybeUninit::new(byte));
@@ -220,10 +220,10 @@ fn fill(output: &mut [MaybeUninit<u8>], zero: &[u8]) {
     }
 }
 
-/// Copies less than 64 bytes, without a call.
+/// Copies fewer than 64 bytes, without a call.
 #[inline(always)]
 fn copy_short(from: &[MaybeUninit<u8>], to: &mut [MaybeUninit<u8>]) {
-    /// The first `N` and the last `N`, which may overlap.
+    /// Copies the first `N` and the last `N`, which may overlap.
     #[inline(always)]
     fn copy_ends<const N: usize>(from: &[MaybeUninit<u8>], to: &mut [MaybeUninit<u8>]) {
         to[..N].copy_from_slice(&from[..N]);

@@ -7,22 +7,21 @@ use std::mem::MaybeUninit;
 use super::blocks::is_narrow;
 use super::{Store, processor};
 
-/// Bytes of which nobody knows yet whether they have been written.
+/// The bytes, as memory that may be uninitialised.
 pub(super) fn as_uninit_mut(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
-    // SAFETY: MaybeUninit<u8> has the layout of u8, and in this folder nothing but bytes is written there.
+    // SAFETY: MaybeUninit<u8> has the layout of u8, and this folder writes only initialised bytes there.
     unsafe { &mut *(bytes as *mut [u8] as *mut [MaybeUninit<u8>]) }
 }
 
-/// Looks at new memory, of blocks to be written. Up to 32 MiB there is nothing to it.
+/// How to store blocks in new memory. Asks for large pages where that pays. Up to 32 MiB nothing pays.
 ///
-/// More than that the C library by default gives back to the system at once when it is freed, so that
-/// each run finds it unmapped. Then Linux is asked for pages of 2 MiB: with those of 4 KiB, mapping
-/// 190 MiB took five times as long as copying them. Where an allocator has kept the memory, stores past
-/// the caches, which could not hold it, took 0.7 times as long; but 1.2 times in pages that the system had
-/// just zeroed.
+/// More than 32 MiB the C library by default returns to the system when it is freed, so each run gets unmapped
+/// memory. Then Linux is asked for pages of 2 MiB: with pages of 4 KiB, mapping 190 MiB took five times as long as
+/// copying them. If an allocator has kept the memory, stores past the caches, which could not hold it anyway, took
+/// 0.7 times as long; but 1.2 times in pages that the system had just zeroed.
 ///
-/// An allocator that keeps the memory keeps the advice with it: these addresses have then what many
-/// systems give to all memory, and pages that were written in whole.
+/// An allocator that keeps the memory keeps the advice for it too. That is harmless: many systems give such pages
+/// to all memory, and these were written in whole.
 pub(super) fn store_for(bytes: &mut [MaybeUninit<u8>], block: usize) -> Store {
     const LARGE: usize = 32 << 20;
     if bytes.len() <= LARGE || was_unmapped(bytes) {
@@ -32,7 +31,7 @@ pub(super) fn store_for(bytes: &mut [MaybeUninit<u8>], block: usize) -> Store {
     if can_stream { Store::Streamed } else { Store::Cached }
 }
 
-/// Whether the system has still to map the memory. If so, asks for large pages.
+/// Whether the system has not mapped the memory yet. If so, asks for large pages.
 #[cfg(target_os = "linux")]
 fn was_unmapped(bytes: &mut [MaybeUninit<u8>]) -> bool {
     const HUGE_PAGE: usize = 2 << 20;
@@ -41,13 +40,13 @@ fn was_unmapped(bytes: &mut [MaybeUninit<u8>]) -> bool {
     let length = bytes.len() / HUGE_PAGE * HUGE_PAGE;
     let start = bytes.as_mut_ptr().cast();
     let mut is_mapped = 0;
-    // SAFETY: the start of a page of memory that is ours, and a byte for the answer for that page.
+    // SAFETY: `start` is the start of a page of memory that is ours, and the answer for one page is one byte.
     let error = unsafe { libc::mincore(start, 1, &mut is_mapped) };
     if error != 0 || is_mapped & 1 == 1 {
         return false;
     }
-    // SAFETY: whole pages of memory that is ours alone; the advice leaves their contents.
-    // An error means that there are no such pages, which is fine.
+    // SAFETY: these are whole pages of memory that is ours alone, and the advice keeps their contents.
+    // An error means that the system has no such pages, which is fine.
     unsafe { libc::madvise(start, length, libc::MADV_HUGEPAGE) };
     true
 }

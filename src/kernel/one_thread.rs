@@ -1,6 +1,6 @@
-//! Without the feature that brings threads.
+//! Stands in for `threads.rs` without the feature for threads.
 
-/// What `threads.rs` does, on the calling thread.
+/// Fills the output on the calling thread.
 pub(super) fn fill_rows<T, E>(
     output: &mut [T],
     _row: usize,

@@ -11,21 +11,17 @@ use super::blocks::gather_range;
 use super::processor::{Vectors, vectorized};
 use super::tuples::ResolveTuples;
 use super::*;
-use crate::index::{IndexElement, NegativeIndex, OutOfRange, Position};
+use crate::index::{IndexElement, Position};
 
-const GATHER_8: IndexPolicy =
-    IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Zeros };
-const CHECKED: IndexPolicy =
-    IndexPolicy { negative: NegativeIndex::OutOfRange, out_of_range: OutOfRange::Error };
-
-/// The formula, for one byte after the other.
+/// The formula, byte by byte.
 fn expected(geometry: Geometry<'_>, data: &[u8], indices: &[i32], zero: &[u8]) -> Vec<u8> {
-    let Geometry { batch, outer, count, dims, columns, block } = geometry;
+    let Geometry { batch, outer, tuples_per_batch: count, gathered_dims: dims, columns, block } =
+        geometry;
     let mut output = vec![];
-    for chunk in 0..batch * outer {
+    for table in 0..batch * outer {
         for i in 0..count {
-            let tuple = &indices[(chunk / outer * count + i) * dims.len()..][..dims.len()];
-            let mut number = Some(chunk);
+            let tuple = &indices[(table / outer * count + i) * dims.len()..][..dims.len()];
+            let mut number = Some(table);
             for (&index, &size) in tuple.iter().zip(dims) {
                 let position = if index < 0 { index + size as i32 } else { index };
                 let valid = (0..size as i32).contains(&position);
@@ -53,17 +49,13 @@ fn entries(length: usize, low: i32, high: i32) -> Vec<i32> {
 }
 
 thread_local! {
-    /// The vector units that a test allows.
+    /// The widest vector units that a test allows.
     pub static WIDEST: Cell<Vectors> = Cell::new(Vectors::detect());
 }
 
-/// Calls `test` with all vector units that this machine has, the portable ones included.
+/// Calls `test` for all vector units that this machine has, the portable ones included.
 fn with_each_of_the_vectors(test: impl Fn()) {
-    #[cfg(target_arch = "x86_64")]
-    let all = [Vectors::Portable, Vectors::Avx2, Vectors::Avx512];
-    #[cfg(not(target_arch = "x86_64"))]
-    let all = [Vectors::Portable];
-    for vectors in all {
+    for vectors in Vectors::ALL {
         WIDEST.set(vectors);
         test();
     }
@@ -72,7 +64,7 @@ fn with_each_of_the_vectors(test: impl Fn()) {
 /// Gathers in ranges of `step` blocks.
 fn gather_in_ranges(operands: &Operands<'_, u8>, step: usize, store: Store) -> Vec<u8> {
     let Geometry { block, .. } = operands.geometry;
-    let blocks = operands.geometry.blocks();
+    let blocks = operands.geometry.output_blocks();
     // One more element of 16 bytes than needed, to begin at a multiple of 16.
     let mut memory = vec![MaybeUninit::new(255); blocks * block + 16];
     let start = memory.as_ptr().align_offset(16);
@@ -84,8 +76,8 @@ fn gather_in_ranges(operands: &Operands<'_, u8>, step: usize, store: Store) -> V
     output.iter().map(|byte| unsafe { byte.assume_init() }).collect()
 }
 
-/// Ranges of blocks that begin and end anywhere, in pieces, chunks and batches, put together to
-/// the whole output: what threads do. Every way to copy a block, just below and above its edges.
+/// Ranges of blocks that begin and end anywhere in pieces, tables and batches, put together to the whole output,
+/// as threads do. Each way to copy a block, with sizes just below and above its limits.
 #[test]
 fn any_range_of_blocks() {
     let shapes = [
@@ -111,24 +103,24 @@ fn any_range_of_blocks() {
     let shapes = shapes.map(|(batch, outer, count, dims, block)| Geometry {
         batch,
         outer,
-        count,
-        dims,
+        tuples_per_batch: count,
+        gathered_dims: dims,
         columns: 1,
         block,
     });
-    // Batches that are merged and that are not, rows of columns that end within a piece and behind it.
+    // Batches that are merged or not. Rows of columns that are shorter or longer than a piece.
     let of_columns =
         [(3, 1, 12, 3, 4), (2, 1, 1030, 10, 1), (2, 3, 1200, 600, 8), (1, 1, 9, 9, 65)];
     let of_columns = of_columns.map(|(batch, outer, count, columns, block)| Geometry {
         batch,
         outer,
-        count,
-        dims: &[7],
+        tuples_per_batch: count,
+        gathered_dims: &[7],
         columns,
         block,
     });
     for geometry in shapes.chain(of_columns) {
-        let Geometry { batch, count, dims, block, .. } = geometry;
+        let Geometry { batch, tuples_per_batch: count, gathered_dims: dims, block, .. } = geometry;
         let data: Vec<u8> = (0..geometry.data_len().unwrap()).map(|k| (k % 251) as u8).collect();
         let largest = dims.iter().max().map_or(0, |&size| size as i32);
         // With and without entries that are out of range or count from the end.
@@ -140,9 +132,10 @@ fn any_range_of_blocks() {
             let wide = entries.iter().map(|&entry| entry.into()).collect::<Vec<_>>();
             let zero: &[u8] = if block.is_multiple_of(2) { &[1, 2] } else { &[3] };
             let expected = expected(geometry, &data, &entries, zero);
-            let blocks = geometry.blocks();
+            let blocks = geometry.output_blocks();
             for indices in [Indices::I32(&entries), Indices::I64(&wide)] {
-                let operands = Operands::new(geometry, GATHER_8, &data, indices, zero);
+                let operands =
+                    Operands::new(geometry, IndexPolicy::WrapOrZeros, &data, indices, zero);
                 let steps = [1, 2, 3, count, count + 1, 1024, 1025, blocks];
                 with_each_of_the_vectors(|| {
                     for step in steps.map(|step| step.min(blocks)) {
@@ -159,7 +152,7 @@ fn any_range_of_blocks() {
     }
 }
 
-/// Around the sizes at which something changes: pieces, lines, batches that are merged.
+/// Just below and above the sizes at which something changes: pieces, lines, merged batches.
 fn near(edges: &'static [usize]) -> impl Strategy<Value = usize> {
     (proptest::sample::select(edges), 0..3usize).prop_map(|(edge, more)| (edge + more).max(2) - 1)
 }
@@ -179,7 +172,9 @@ proptest! {
         seed in any::<i32>(),
     ) {
         let count = count.next_multiple_of(columns);
-        let geometry = Geometry { batch, outer, count, dims: &dims, columns, block };
+        let geometry = Geometry {
+            batch, outer, tuples_per_batch: count, gathered_dims: &dims, columns, block,
+        };
         let data: Vec<u8> = (0..geometry.data_len().unwrap()).map(|k| (k % 251) as u8).collect();
         // Mostly in range.
         let mut entries = entries(batch * count * dims.len(), 0, 6);
@@ -191,7 +186,7 @@ proptest! {
             step: usize, expected: &[u8],
         ) {
             let indices = indices(entries);
-            let operands = Operands::new(geometry, GATHER_8, data, indices, &[9]);
+            let operands = Operands::new(geometry, IndexPolicy::WrapOrZeros, data, indices, &[9]);
             with_each_of_the_vectors(|| {
                 assert!(gather_in_ranges(&operands, step, Store::Cached) == expected);
             });
@@ -208,8 +203,7 @@ proptest! {
     }
 }
 
-/// The loops that are compiled for several vector units give what one index at a time gives, in numbers of
-/// either width.
+/// The loops for each vector unit and each width of numbers, against one index at a time.
 #[test]
 fn resolving_many_at_a_time() {
     fn check<I: IndexElement>(indices: &[I]) {
@@ -217,9 +211,9 @@ fn resolving_many_at_a_time() {
         check_width::<I, u64>(indices);
     }
     fn check_width<I: IndexElement, N: Position>(indices: &[I]) {
-        for policy in [GATHER_8, CHECKED] {
+        for policy in [IndexPolicy::WrapOrZeros, IndexPolicy::NonNegative] {
             for size in [0, 1, 7, 100, 1 << 20, i32::MAX as usize, isize::MAX as usize] {
-                if size > N::MOST {
+                if size > N::MAX_SIZE {
                     continue;
                 }
                 let one_by_one: Vec<_> =
@@ -256,14 +250,22 @@ fn resolving_many_at_a_time() {
     }
 }
 
-/// A chunk of more blocks than 32 bits number: its memory is mapped where it is read only.
+/// A table of more blocks than 32 bits number. Only the pages that are read take memory.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn more_blocks_than_32_bits_number() {
     let size = u32::MAX as usize + 10;
     let data = vec![0u8; size];
-    let geometry = Geometry { batch: 1, outer: 1, count: 3, dims: &[size], columns: 1, block: 1 };
+    let geometry = Geometry {
+        batch: 1,
+        outer: 1,
+        tuples_per_batch: 3,
+        gathered_dims: &[size],
+        columns: 1,
+        block: 1,
+    };
     let indices = [size as i64 - 1, -(size as i64), size as i64];
-    let operands = Operands::new(geometry, GATHER_8, &data, Indices::I64(&indices), &[7]);
+    let operands =
+        Operands::new(geometry, IndexPolicy::WrapOrZeros, &data, Indices::I64(&indices), &[7]);
     assert_eq!(gather_in_ranges(&operands, 3, Store::Cached), [0, 0, 7]);
 }

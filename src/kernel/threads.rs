@@ -1,4 +1,4 @@
-//! Shares the work on an output among the threads of the executor that the user of tract selected.
+//! Shares the work on an output among the threads of tract's executor, which its user selects.
 
 #![allow(unsafe_code)]
 
@@ -8,14 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use tract_core::prelude::multithread;
 
-/// Calls `fill` for parts of `output` that are whole rows, with the number of their first row, until
-/// all are filled or a call fails: on several threads where there are, if `work`, in the units of
-/// tract's threshold, is worth it.
+/// Fills `output`, or fails: calls `fill` for parts of it, which are whole rows, with the number of their first row.
+/// Uses several threads if `work`, in the units of tract's threshold, is worth it.
 ///
-/// The calling thread works too, and waits for those only that have begun a part. So nothing waits for a
-/// thread to wake up, or to end something else. And where all is left to the pool, Linux may wake two of
-/// its threads on one core while the other is idle: half of the runs on two cores took as long as those on
-/// one.
+/// The calling thread works too, and waits only for threads that have begun a part. So it never waits for a thread
+/// to wake up, or to end something else. If the pool did all the work, Linux might wake two of its threads on one
+/// core while the other is idle: then half of the runs on two cores took as long as on one.
 pub(super) fn fill_rows<T: Send, E: Send>(
     output: &mut [T],
     row: usize,
@@ -24,7 +22,7 @@ pub(super) fn fill_rows<T: Send, E: Send>(
 ) -> Result<(), E> {
     let enough = multithread::current_threading_element_threshold();
     let rows = output.len() / row;
-    // To wake a thread takes time of this one: each must have enough to do.
+    // Waking a thread takes time, so each must have enough to do.
     let most = rows.min(1 + work / enough.max(1));
     if work >= enough
         && most > 1
@@ -34,7 +32,7 @@ pub(super) fn fill_rows<T: Send, E: Send>(
         if threads == 1 {
             return fill(0, output);
         }
-        // Some parts for each thread, so that a late one finds less to do.
+        // Several parts for each thread, so that a late one finds less to do.
         let part = rows.div_ceil(8 * threads);
         let parts = Mutex::new(output.chunks_mut(part * row).enumerate());
         let next = || parts.lock().expect("taking a part does not panic").next();
@@ -42,7 +40,7 @@ pub(super) fn fill_rows<T: Send, E: Send>(
         let fill_parts = || {
             while let Some((number, rows)) = next() {
                 if let Err(error) = fill(number * part, rows) {
-                    // The others have nothing to do any more.
+                    // Take the parts that are left, so that all threads end.
                     while next().is_some() {}
                     *result.lock().expect("storing an error does not panic") = Err(error);
                 }
@@ -59,26 +57,25 @@ pub(super) fn fill_rows<T: Send, E: Send>(
     fill(0, output)
 }
 
-/// Work that a thread does, and others with it if they come in time.
+/// Work that a thread does, and other threads with it if they come in time.
 struct Job {
     work: *const (dyn Fn() + Sync),
-    /// How many help. With [`CLOSED`] nobody begins any more.
+    /// How many threads help; and [`CLOSED`], when none may begin any more.
     helpers: AtomicUsize,
     panicked: AtomicBool,
 }
 
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-// SAFETY: what the pointer leads to may be shared, and `help` says how long.
+// SAFETY: the pointee is `Sync`, and `help` says why it lives long enough.
 unsafe impl Send for Job {}
 unsafe impl Sync for Job {}
 
 impl Job {
-    /// Hands the job to `spawn`, which passes it on to threads that will [`help`](Self::help), and does it.
-    /// When it returns, nobody works on it any more.
+    /// Does the work. `spawn` gets the job first, to pass it to threads that will [`help`](Self::help). When this
+    /// returns, no thread works on the job any more.
     ///
-    /// A scope of the pool would wait until all its jobs have begun: in a busy pool, until something else is
-    /// done.
+    /// A scope of the pool would wait until all its jobs have begun: in a busy pool, until other work is done.
     fn run(work: &(dyn Fn() + Sync), spawn: impl FnOnce(&Arc<Job>)) {
         // SAFETY: only the lifetime changes. See `help`.
         let work_of_any_life: *const (dyn Fn() + Sync) = unsafe { std::mem::transmute(work) };
@@ -100,8 +97,8 @@ impl Job {
         if self.helpers.fetch_update(Ordering::Acquire, Ordering::Relaxed, begin).is_err() {
             return;
         }
-        // SAFETY: `run` has borrowed it, and does not return before those who began have ended, which is
-        // said below, whatever happens here.
+        // SAFETY: `run` has borrowed the work, and does not return before every thread that began has ended,
+        // which the counter says below, even after a panic.
         let work = unsafe { &*self.work };
         if catch_unwind(AssertUnwindSafe(work)).is_err() {
             self.panicked.store(true, Ordering::Relaxed);
@@ -110,16 +107,15 @@ impl Job {
     }
 }
 
-/// Ends a job, on unwinding too: waits for those who help.
+/// Closes a job and waits for the threads that help, on unwinding too.
 struct Close<'a>(&'a Job);
 
 impl Drop for Close<'_> {
     fn drop(&mut self) {
-        /// A tenth of a millisecond or so, after which a thread had better let others work.
+        /// About a tenth of a millisecond. After that, other threads should get the processor.
         const SPINS: usize = 10_000;
         self.0.helpers.fetch_or(CLOSED, Ordering::Relaxed);
-        // They are at their last parts. To sleep until they are done takes longer: rows of 1 KiB, 4096 of
-        // them, took 1.15 times as long.
+        // They are at their last parts. With sleeping instead, 4096 rows of 1 KiB took 1.15 times as long.
         let mut spins = 0;
         while self.0.helpers.load(Ordering::Acquire) != CLOSED {
             if spins < SPINS {

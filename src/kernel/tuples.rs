@@ -9,16 +9,16 @@ use super::pieces::PIECE;
 use super::processor::{Loop, vectorized};
 use super::{AnyBadIndex, Operands};
 use crate::geometry::{Geometry, with_indices};
-use crate::index::{IndexElement, IndexPolicy, OutOfRange, Position};
+use crate::index::{IndexElement, IndexPolicy, Position};
 
-/// For each tuple of a piece the number of the block that it picks from a chunk of `data`, or
-/// [`OUT_OF_RANGE`](Position::OUT_OF_RANGE). Only this file makes them.
+/// For each tuple of a piece the number of the block that it picks from a table of `data`, or
+/// [`OUT_OF_RANGE`](Position::OUT_OF_RANGE). Only this file makes them, because `unsafe` code relies on them.
 #[derive(Clone, Copy)]
 pub(super) struct BlockNumbers<'a, N> {
     numbers: &'a [N],
     all_in_range: bool,
-    /// More than any that is in range.
-    below: usize,
+    /// Greater than every number that is in range.
+    bound: usize,
 }
 
 impl<'a, N> BlockNumbers<'a, N> {
@@ -26,27 +26,27 @@ impl<'a, N> BlockNumbers<'a, N> {
         self.numbers
     }
 
-    /// Whether all are in range, and numbers of so many blocks.
+    /// Whether all are in range, and less than `blocks`.
     pub fn are_below(&self, blocks: usize) -> bool {
-        self.all_in_range && self.below <= blocks
+        self.all_in_range && self.bound <= blocks
     }
 }
 
-/// Resolves tuples, by their number in all of `indices`.
+/// Resolves tuples, which are numbered through all of `indices`.
 pub(super) fn resolve<'s, T, N: Position>(
     operands: &Operands<'_, T>,
     tuples: Range<usize>,
     scratch: &'s mut [MaybeUninit<N>; PIECE],
 ) -> Result<BlockNumbers<'s, N>, AnyBadIndex> {
-    let &Operands { geometry, policy, indices, chunk_blocks, .. } = operands;
-    let Geometry { dims, count, columns, .. } = geometry;
-    assert!(chunk_blocks <= N::MOST);
+    let &Operands { geometry, policy, indices, blocks_per_table, .. } = operands;
+    let Geometry { gathered_dims: dims, tuples_per_batch, columns, .. } = geometry;
+    assert!(blocks_per_table <= N::MAX_SIZE);
     let scratch = &mut scratch[..tuples.len()];
     let entries = tuples.start * dims.len()..tuples.end * dims.len();
     let all_in_range = with_indices!(indices, slice => {
         let entries = &slice[entries];
         match *dims {
-            // A tuple of length 0 picks the whole slice, the only one there is.
+            // A tuple of length 0 picks the only block.
             [] => {
                 scratch.fill(MaybeUninit::new(N::from_size(0)));
                 true
@@ -57,7 +57,7 @@ pub(super) fn resolve<'s, T, N: Position>(
             _ => resolve_each(entries.chunks_exact(dims.len()), dims, policy, scratch),
         }
     });
-    if policy.out_of_range == OutOfRange::Error && !all_in_range {
+    if policy.is_strict() && !all_in_range {
         return Err(AnyBadIndex);
     }
     // SAFETY: each arm has written every number: there are as many tuples as numbers, and the loops run
@@ -67,12 +67,12 @@ pub(super) fn resolve<'s, T, N: Position>(
         add_columns(numbers, tuples.start, columns);
     }
     if geometry.merges_batches() {
-        add_batches(numbers, tuples.start, count, geometry.choices());
+        add_batches(numbers, tuples.start, tuples_per_batch, geometry.blocks_per_outer());
     }
-    Ok(BlockNumbers { numbers, all_in_range, below: chunk_blocks })
+    Ok(BlockNumbers { numbers, all_in_range, bound: blocks_per_table })
 }
 
-/// Resolves tuples of a known length. Says whether all are in range.
+/// Resolves tuples of a length that is known to the compiler. Returns whether all are in range.
 fn resolve_tuples<I: IndexElement, N: Position, const L: usize>(
     entries: &[I],
     dims: [usize; L],
@@ -126,37 +126,41 @@ fn number<I: IndexElement, N: Position>(tuple: &[I], dims: &[usize], policy: Ind
         let size = N::from_size(size);
         let position = N::resolve(policy, index, size);
         in_range &= position != N::OUT_OF_RANGE;
-        // Where the tuple is in range this is below the product of dims; else it is not used.
-        number = number.then(size, position);
+        // Less than the product of dims if the tuple is in range, and not used otherwise.
+        number = number.append_axis(size, position);
     }
     if in_range { number } else { N::OUT_OF_RANGE }
 }
 
-/// Turns numbers of positions on the gathered axes into block numbers. `tuple` is the number of the first.
+/// Turns positions on the gathered axes into block numbers. `tuple` is the number of the first tuple.
 fn add_columns<N: Position>(numbers: &mut [N], tuple: usize, columns: usize) {
     let size = N::from_size(columns);
     let mut column = tuple % columns;
     for number in numbers {
         if *number != N::OUT_OF_RANGE {
-            *number = number.then(size, N::from_size(column));
+            *number = number.append_axis(size, N::from_size(column));
         }
         column = if column + 1 == columns { 0 } else { column + 1 };
     }
 }
 
-/// Turns block numbers in a batch into block numbers in all of `data`. `tuple` is the number of the
-/// first.
-fn add_batches<N: Position>(mut numbers: &mut [N], tuple: usize, count: usize, choices: usize) {
-    let mut batch = tuple / count;
-    let mut left = count - tuple % count;
+/// Turns block numbers in a batch into block numbers in all of `data`. `tuple` is the number of the first tuple.
+fn add_batches<N: Position>(
+    mut numbers: &mut [N],
+    tuple: usize,
+    tuples_per_batch: usize,
+    blocks_per_batch: usize,
+) {
+    let mut batch = tuple / tuples_per_batch;
+    let mut left = tuples_per_batch - tuple % tuples_per_batch;
     while !numbers.is_empty() {
         let (of_batch, rest) = numbers.split_at_mut(left.min(numbers.len()));
-        let offset = N::from_size(batch * choices);
+        let offset = N::from_size(batch * blocks_per_batch);
         for number in of_batch {
             if *number != N::OUT_OF_RANGE {
-                *number = number.then(N::from_size(1), offset);
+                *number = number.append_axis(N::from_size(1), offset);
             }
         }
-        (numbers, left, batch) = (rest, count, batch + 1);
+        (numbers, left, batch) = (rest, tuples_per_batch, batch + 1);
     }
 }

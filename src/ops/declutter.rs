@@ -1,7 +1,7 @@
-//! Rewrites of the operators into what is simpler, when a model is decluttered.
+//! Rewrites to simpler operators, when tract declutters a model.
 //!
-//! All of them need indices that are constants, axes of known size, and all indices in range: then there
-//! is no error that a rewrite could lose, and no zero fill. Else nothing is rewritten.
+//! All of them need constant indices, axes of known size, and all indices in range: then a rewrite can lose no
+//! error, and no zeros.
 
 use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
@@ -10,21 +10,21 @@ use super::{Gather, GatherNd};
 use crate::eval::IntegerTensor;
 use crate::geometry;
 use crate::index::IndexPolicy;
-use crate::revision::{GatherRevision, Row};
+use crate::revision::{GatherRevision, Spec};
 
 /// Constant indices, all in range.
 struct Positions {
     /// The shape of `indices`.
     shape: TVec<usize>,
-    /// For each entry of `indices` the position on its axis, counted from the first.
+    /// For each entry of `indices` the position on its axis.
     entries: Vec<usize>,
 }
 
 impl Positions {
-    /// `None` unless `indices` is a constant, the sizes of the axes that it walks are known, and all of
-    /// it is in range.
+    /// `None` unless `indices` is a constant, the sizes of the axes that it indexes are known, and all entries are
+    /// in range.
     fn of(
-        row: &Row,
+        spec: &Spec,
         policy: IndexPolicy,
         dims: &[TDim],
         indices: &TypedFact,
@@ -32,7 +32,7 @@ impl Positions {
         rule_if_some!(tensor = &indices.konst);
         let dims: Option<TVec<usize>> = dims.iter().map(|dim| dim.to_usize().ok()).collect();
         rule_if_some!(dims = dims);
-        rule_if_some!(integers = IntegerTensor::if_known(row, "indices", tensor)?);
+        rule_if_some!(integers = IntegerTensor::if_known(spec, "indices", tensor)?);
         let entries: Option<Vec<usize>> = geometry::positions(integers.entries()?, &dims, policy);
         rule_if_some!(entries = entries);
         Ok(Some(Positions { shape: tensor.shape().into(), entries }))
@@ -48,7 +48,7 @@ impl Positions {
 type Rewrite<O> =
     fn(&O, &TypedModel, &TypedNode, &Positions) -> TractResult<Option<TypedModelPatch>>;
 
-/// The first of the rewrites that applies; else the node with its indices normalized.
+/// Applies the first rewrite that it can; if there is none, normalizes the indices.
 fn rewrite<O: TypedOp + Clone>(
     rewrites: &[Rewrite<O>],
     op: &O,
@@ -65,8 +65,7 @@ fn rewrite<O: TypedOp + Clone>(
     normalize_indices(op.clone(), model, node, positions)
 }
 
-/// The rest of a patch: `op`, with these constant indices, takes the place of the node. `data` is an
-/// outlet of the patch.
+/// Completes a patch: `op` with these constant indices replaces the node. `data` is an outlet of the patch.
 fn replace(
     mut patch: TypedModelPatch,
     model: &TypedModel,
@@ -89,14 +88,14 @@ pub(super) fn gather(
     let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(None) };
     rule_if!(data.is_plain());
     let dims = &data.shape[op.axis()..=op.axis()];
-    rule_if_some!(positions = Positions::of(op.row(), op.index_policy(), dims, indices)?);
+    rule_if_some!(positions = Positions::of(op.spec(), op.index_policy(), dims, indices)?);
     let rewrites: [Rewrite<Gather>; 5] =
         [one_part_of_a_concat, every_index_in_order, one_index, range_of_indices, gather_of_gather];
     rewrite(&rewrites, op, model, node, positions)
 }
 
-/// Where `data` is put together of parts along the gathered axis, and all indices pick from one of them:
-/// the same from that part alone.
+/// If `data` is a concatenation along the gathered axis, and all indices pick from one of its parts: gathers from
+/// that part.
 fn one_part_of_a_concat(
     op: &Gather,
     model: &TypedModel,
@@ -107,7 +106,7 @@ fn one_part_of_a_concat(
     rule_if!(concat.op_as::<TypedConcat>().is_some_and(|concat| concat.axis == op.axis()));
     let mut start = 0;
     for &part in &concat.inputs {
-        // The parts before have to be of known sizes as well.
+        // Without the sizes of all parts before, the start is unknown.
         rule_if_some!(size = model.outlet_fact(part)?.shape[op.axis()].to_usize().ok());
         let in_part = |entry: &usize| (start..start + size).contains(entry);
         if !positions.entries.is_empty() && positions.entries.iter().all(in_part) {
@@ -122,7 +121,7 @@ fn one_part_of_a_concat(
     Ok(None)
 }
 
-/// Indices `0, 1, ..., s - 1`, in each batch, pick the whole axis in its order: the output is `data`.
+/// Indices `0, 1, ..., s - 1`, in each batch: the output is `data`.
 fn every_index_in_order(
     op: &Gather,
     model: &TypedModel,
@@ -133,8 +132,8 @@ fn every_index_in_order(
     rule_if!(positions.shape.len() == op.batch_dims() + 1);
     let size = positions.shape[op.batch_dims()];
     rule_if!(positions.entries.iter().enumerate().all(|(n, &entry)| entry == n % size));
-    // All of the axis; and a batch dimension may have become a number in the output that is a symbol in
-    // data.
+    // They pick all of the axis. And no batch dimension is a symbol in data but a number in the output, as it may be
+    // if indices have the number.
     rule_if!(data.shape == node.outputs[0].fact.shape);
     rule_if!(!are_both_outputs(model, node)?);
     let mut patch = TypedModelPatch::new("indices that are all positions in order");
@@ -143,13 +142,14 @@ fn every_index_in_order(
     Ok(Some(patch))
 }
 
-/// Two outputs of the model have to remain two nodes.
+/// Whether the node and its data are both outputs of the model, which must remain two nodes.
 fn are_both_outputs(model: &TypedModel, node: &TypedNode) -> TractResult<bool> {
     let outputs = model.output_outlets()?;
     Ok(outputs.contains(&node.id.into()) && outputs.contains(&node.inputs[0]))
 }
 
-/// One index picks a slice of length 1, whose axis becomes those of `indices`: none, or some of size 1.
+/// One index picks a slice of length 1. In place of its axis the output has the axes of `indices`: none, or some
+/// of size 1.
 fn one_index(
     op: &Gather,
     model: &TypedModel,
@@ -197,8 +197,7 @@ fn range_of_indices(
     Ok(Some(patch))
 }
 
-/// `data[first][second]`, along the same axis, is `data[first[second]]`: the second one picks among the
-/// first one's indices.
+/// `data[first][second]`, along the same axis, is `data[first[second]]`.
 fn gather_of_gather(
     op: &Gather,
     model: &TypedModel,
@@ -211,17 +210,17 @@ fn gather_of_gather(
     let [data, indices] = *model.node_input_facts(first_node.id)? else { return Ok(None) };
     let dims = &data.shape[first.axis()..=first.axis()];
     rule_if_some!(
-        first_positions = Positions::of(first.row(), first.index_policy(), dims, indices)?
+        first_positions = Positions::of(first.spec(), first.index_policy(), dims, indices)?
     );
     rule_if!(first_positions.shape.len() == 1);
-    let picked = positions.entries.iter().map(|&entry| first_positions.entries[entry]).collect();
-    let picked = Positions { shape: positions.shape.clone(), entries: picked };
+    let entries = positions.entries.iter().map(|&entry| first_positions.entries[entry]).collect();
+    let picked = Positions { shape: positions.shape.clone(), entries };
     let mut patch = TypedModelPatch::new("a gather of a gather");
     let data = patch.tap_model(model, first_node.inputs[0])?;
     replace(patch, model, node, op.clone(), data, picked.into_tensor()?)
 }
 
-/// Indices in one form, positions as `i64`, which the kernel takes as they are.
+/// Turns the indices into positions, in `i64`.
 fn normalize_indices(
     op: impl TypedOp,
     model: &TypedModel,
@@ -244,13 +243,13 @@ pub(super) fn gather_nd(
     let batch_dims = op.batch_dims();
     rule_if_some!(tuple = indices.shape.last().and_then(|dim| dim.to_usize().ok()));
     let dims = &data.shape[batch_dims..][..tuple];
-    rule_if_some!(positions = Positions::of(op.row(), op.index_policy(), dims, indices)?);
+    rule_if_some!(positions = Positions::of(op.spec(), op.index_policy(), dims, indices)?);
     rule_if!(!positions.entries.is_empty());
     let rewrites: [Rewrite<GatherNd>; 2] = [single_entries_to_gather, leading_axes_of_size_1];
     rewrite(&rewrites, op, model, node, positions)
 }
 
-/// Tuples of one entry index one axis: that is Gather on the axis behind the batch.
+/// Tuples of one entry: that is Gather on the first axis behind the batch.
 fn single_entries_to_gather(
     op: &GatherNd,
     model: &TypedModel,
@@ -262,18 +261,18 @@ fn single_entries_to_gather(
         return Ok(None);
     };
     rule_if!(!op.fuses_batch());
-    // In range and not negative, so that all revisions mean the same; this one has batch dimensions and
-    // refuses what is out of range.
+    // As all indices are in range and not negative, any revision with batch dimensions would do.
     let batch_dims = op.batch_dims();
-    let gather = Gather::new(GatherRevision::V7, batch_dims).with_batch_dims(batch_dims)?;
+    let gather = Gather::new(GatherRevision::V7, batch_dims).with_origin(op.origin());
+    let gather = gather.with_batch_dims(batch_dims)?;
     let indices = Positions { shape: shape.into(), entries: positions.entries.clone() };
     let mut patch = TypedModelPatch::new("tuples of one entry");
     let data = patch.tap_model(model, node.inputs[0])?;
     replace(patch, model, node, gather, data, indices.into_tensor()?)
 }
 
-/// On an axis of size 1 the only index is 0: without these axes, and without their entries of the
-/// tuples, the others pick the same.
+/// On an axis of size 1 the only index is 0. Without these axes of `data`, and without their entries of the tuples,
+/// the output is the same.
 fn leading_axes_of_size_1(
     op: &GatherNd,
     model: &TypedModel,
@@ -284,13 +283,13 @@ fn leading_axes_of_size_1(
     let batch_dims = op.batch_dims();
     rule_if_some!((&tuple, shape) = positions.shape.split_last());
     let ones = data.shape[batch_dims..][..tuple].iter().take_while(|dim| dim.is_one()).count();
-    // One entry remains: what a tuple of length 0 picks is said by no index.
+    // One entry remains: tuples of length 0 would leave no index for another rewrite.
     let ones = ones.min(tuple.saturating_sub(1));
     rule_if!(ones > 0);
     let entries = positions.entries.chunks(tuple).flat_map(|tuple| &tuple[ones..]).copied();
     let entries = entries.collect();
     let shape = shape.iter().copied().chain([tuple - ones]).collect();
-    let mut patch = TypedModelPatch::new("tuples that reach over axes of size 1");
+    let mut patch = TypedModelPatch::new("tuples that index axes of size 1");
     let mut data = patch.tap_model(model, node.inputs[0])?;
     for removed in 0..ones {
         let name = format!("{}.remove_axis_{removed}", node.name);

@@ -1,28 +1,28 @@
 use super::held_symbols::are_held;
 use crate::eval;
 use crate::operation::Operation;
-use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
+use crate::revision::{GatherRevision, NegativeIndices, Spec};
 use crate::shape;
 use tract_core::internal::*;
 
-/// [`Gather`](crate::Gather) whose axis is only known when it runs; named after tract's `DynSlice`.
+/// A [`Gather`](crate::Gather) whose axis is unknown until the model runs, like tract's `DynSlice`.
 /// [`Operation::wire`](Operation::<GatherRevision>::wire) adds one to a model.
 ///
-/// Inputs, in this order, as the specification has them:
+/// Inputs, in the order of the specification:
 ///
-/// * `data` and `indices`: as of `Gather`;
-/// * `axis`: `i8` to `i64`, `u8` to `u64` or `TDim`, a scalar or one element; below zero it counts
+/// * `data` and `indices`: as for `Gather`;
+/// * `axis`: `i8` to `i64`, `u8` to `u64` or `TDim`, a scalar or a 1-D tensor of one element; a negative one counts
 ///   from `data.rank`.
 ///
-/// The output has the type of `data` and rank `data.rank + indices.rank - batch_dims - 1`. A
-/// dimension is what it is for every axis that is possible, if these agree: batch dimensions always
-/// do. Of the others the model may say something (a `value_info`), and it is an error if that does not
-/// hold when it runs. The rest are symbols of this node alone, which get their values then.
+/// The output has the type of `data` and rank `data.rank + indices.rank - batch_dims - 1`. A dimension is known if
+/// it is the same for every possible axis, as batch dimensions are. The model's file may state others (in a
+/// `value_info`), and a run fails if they are different. The rest are symbols of this node, which get their values
+/// in each run.
 ///
 /// # Errors
 ///
-/// Those of `Gather`; and when it runs, where the axis is not in `[-data.rank, data.rank - 1]`, or
-/// is below `batch_dims`.
+/// Those of `Gather`. A run fails too if the axis is not in `[-data.rank, data.rank - 1]`, or less than
+/// `batch_dims`.
 ///
 /// # Example
 ///
@@ -53,9 +53,9 @@ use tract_core::internal::*;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DynGather {
-    /// With `batch_dims` counted from the first axis.
+    /// Its `batch_dims` is not negative.
     pub(crate) operation: Operation<GatherRevision>,
-    /// The shape of the output, in which dimensions that depend on the axis are symbols mostly.
+    /// The shape of the output. Most dimensions that depend on the axis are symbols.
     pub(crate) shape: TVec<TDim>,
 }
 
@@ -70,7 +70,7 @@ impl DynGather {
         self.operation.batch_dims as usize
     }
 
-    /// The meaning of negative indices.
+    /// What negative indices mean if the revision does not have them.
     pub fn negative_indices(&self) -> NegativeIndices {
         self.operation.negative_indices
     }
@@ -80,11 +80,11 @@ impl DynGather {
         &self.shape
     }
 
-    fn row(&self) -> &'static Row {
-        self.revision().row()
+    fn spec(&self) -> &'static Spec {
+        self.operation.spec()
     }
 
-    /// The symbols that this node gives a value: none that its inputs or those of the model have.
+    /// The symbols whose values come from this node: those that neither its inputs nor the model's have.
     fn minted_symbols(&self, model: &TypedModel, node: &TypedNode) -> TractResult<Vec<Symbol>> {
         let mut minted: Vec<Symbol> = self.shape.iter().flat_map(TDim::symbols).collect();
         for outlet in model.input_outlets()?.iter().chain(&node.inputs) {
@@ -97,7 +97,7 @@ impl DynGather {
 
 impl Op for DynGather {
     fn name(&self) -> StaticName {
-        format!("Dyn{}", self.row().name).into()
+        format!("Dyn{}", self.spec().name).into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
@@ -116,44 +116,45 @@ impl EvalOp for DynGather {
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, indices, axis) = args_3!(inputs);
-        let axis = eval::axis(self.row(), &axis, ctx.symbols)?;
-        let gather = self.operation.at(axis, [data.rank(), indices.rank()])?;
+        let axis = eval::axis(self.spec(), &axis, ctx.symbols)?;
+        let gather = self.operation.to_gather(axis, [data.rank(), indices.rank()])?;
         let outputs = gather.eval(ctx, tvec!(data, indices))?;
-        // Other operators may have been chosen for these dimensions.
+        // The rest of the model was optimised for the stated shape.
         let shape = outputs[0].shape();
-        let fits = |(dim, said): (&usize, &TDim)| {
-            said.eval(ctx.symbols).to_usize().map_or(true, |said| said == *dim)
+        let fits = |(dim, stated): (&usize, &TDim)| {
+            stated.eval(ctx.symbols).to_usize().map_or(true, |stated| stated == *dim)
         };
-        ensure!(
-            shape.len() == self.shape.len() && shape.iter().zip(&self.shape).all(fits),
-            "{}: with axis {axis} the output has shape {shape:?}, but the model says {:?}",
-            self.row().name,
-            self.shape
-        );
+        if shape.len() != self.shape.len() || !shape.iter().zip(&self.shape).all(fits) {
+            let stated = self.shape.iter().map(TDim::to_string).collect::<Vec<_>>().join(", ");
+            bail!(
+                "{}: with axis {axis} the output has shape {shape:?}, but the model states [{stated}]",
+                self.spec().name
+            );
+        }
         Ok(outputs)
     }
 }
 
 impl TypedOp for DynGather {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let row = self.row();
-        let [data, indices, axis] = eval::inputs(row, "data, indices and axis", inputs)?;
-        let [data, indices] = eval::data_and_indices(row, &[data, indices])?;
-        eval::ensure_integer(row, "axis", axis.datum_type)?;
-        eval::check_one_element(row, "axis", &axis.shape)?;
+        let spec = self.spec();
+        let [data, indices, axis] = eval::expect_inputs(spec, ["data", "indices", "axis"], inputs)?;
+        let [data, indices] = eval::data_and_indices(spec, &[data, indices])?;
+        eval::ensure_integer(spec, "axis", axis.datum_type)?;
+        eval::check_one_element(spec, "axis", &axis.shape)?;
         let batch_dims = self.batch_dims();
-        let dims = shape::gather_shape_of_any_axis(row, batch_dims, &data.shape, &indices.shape)?;
+        let dims = shape::gather_shape_of_any_axis(spec, batch_dims, &data.shape, &indices.shape)?;
         ensure!(
             self.shape.len() == dims.len(),
-            "{}: the output was said to have rank {}, but has rank {}",
-            row.name,
-            self.shape.len(),
-            dims.len()
+            "{}: the output has rank {}, but the model states rank {}",
+            spec.name,
+            dims.len(),
+            self.shape.len()
         );
-        // What the inputs say comes first: it may have become more since.
+        // More may have become known of the inputs since the node was wired.
         let dims = dims.into_iter().zip(&self.shape);
         let shape: TVec<TDim> =
-            dims.map(|(dim, said)| dim.unwrap_or_else(|| said.clone())).collect();
+            dims.map(|(dim, stated)| dim.unwrap_or_else(|| stated.clone())).collect();
         Ok(tvec!(data.datum_type.fact(shape)))
     }
 
@@ -164,10 +165,11 @@ impl TypedOp for DynGather {
     ) -> TractResult<Option<TypedModelPatch>> {
         let [data, indices, axis] = *model.node_input_facts(node.id)? else { return Ok(None) };
         rule_if_some!(axis = &axis.konst);
-        rule_if_some!(axis = eval::axis_if_known(self.row(), axis)?);
-        // What tract derives from the inputs it will derive anew; what is not derived keeps its symbols.
+        rule_if_some!(axis = eval::axis_if_known(self.spec(), axis)?);
+        // tract derives facts anew. But constants and operators may hold symbols that would get no value
+        // any more.
         rule_if!(!are_held(&self.minted_symbols(model, node)?, model));
-        let gather = self.operation.at(axis, [data.rank(), indices.rank()])?;
+        let gather = self.operation.to_gather(axis, [data.rank(), indices.rank()])?;
         TypedModelPatch::replace_single_op(model, node, &node.inputs[..2], gather).map(Some)
     }
 

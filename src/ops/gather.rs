@@ -1,8 +1,10 @@
 use super::layout::{self, Layout};
 use super::{block_quant, declutter};
-use crate::eval::{self, Picking};
+use crate::eval::{self, Evaluation};
 use crate::index::IndexPolicy;
-use crate::revision::{GatherRevision, NegativeIndices, Revision, Row};
+#[cfg(feature = "nnef")]
+use crate::operation::Operation;
+use crate::revision::{GatherRevision, NegativeIndices, Origin, Spec};
 use crate::shape;
 use tract_core::internal::*;
 
@@ -15,22 +17,22 @@ use tract_core::internal::*;
 ///
 /// Inputs, in this order:
 ///
-/// * `data`: any element type that a plain tensor has, rank N from 1 on; or a block-quantized table, for
-///   axis 0 without batch dimensions, whose rows are unpacked as they are picked;
-/// * `indices`: `i8` to `i64`, `u8` to `u64` or `TDim`, any rank M, its first `batch_dims`
-///   dimensions equal to those of `data`.
+/// * `data`: any element type of a plain tensor, rank N of 1 or more; or a block-quantized table, for axis 0
+///   without batch dimensions, whose rows are unpacked as they are picked;
+/// * `indices`: `i8` to `i64`, `u8` to `u64` or `TDim`, any rank M, with the first `batch_dims` dimensions of
+///   `data`.
 ///
-/// The output has the type of `data`, its quantization included, and the shape
+/// The output has the type of `data`, with its quantization, and the shape
 /// `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis + 1:]`.
 ///
-/// The specification's third input, `axis`, is a field of this operator: [`Operation`](crate::Operation)
-/// resolves it.
+/// The specification's third input, `axis`, is part of this operator: [`Operation`](crate::Operation) resolves
+/// it.
 ///
 /// # Errors
 ///
-/// Typing fails when ranks, batch dimensions or types do not fit, or when a constant index is out
-/// of range for an axis of known size. Evaluation fails for the same reasons. An index out of range
-/// is an [`IndexOutOfRange`](crate::IndexOutOfRange), in the revisions where it is an error at all.
+/// Types, ranks or batch dimensions do not fit, or an index is out of range, which is an
+/// [`IndexError`](crate::IndexError) in the revisions where it is an error. What is known when the model is typed,
+/// constant indices included, is checked then, and the rest in each run.
 ///
 /// # Example
 ///
@@ -57,6 +59,7 @@ use tract_core::internal::*;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Gather {
+    origin: Origin,
     revision: GatherRevision,
     axis: usize,
     batch_dims: usize,
@@ -66,21 +69,31 @@ pub struct Gather {
 impl Gather {
     /// The operator without batch dimensions. `axis` counts from the first axis of `data`.
     pub fn new(revision: GatherRevision, axis: usize) -> Gather {
-        Gather { revision, axis, batch_dims: 0, negative_indices: NegativeIndices::default() }
+        Gather {
+            origin: Origin::OpenVino,
+            revision,
+            axis,
+            batch_dims: 0,
+            negative_indices: NegativeIndices::default(),
+        }
     }
 
-    /// The same operator with another number of leading axes that `data` and `indices` share.
+    pub(crate) fn with_origin(self, origin: Origin) -> Gather {
+        Gather { origin, ..self }
+    }
+
+    /// Sets the number of batch dimensions: leading axes that `data` and `indices` share.
     ///
     /// # Errors
     ///
     /// `batch_dims` is greater than `axis`, or not 0 for Gather-1.
     pub fn with_batch_dims(self, batch_dims: usize) -> TractResult<Gather> {
-        shape::check_batch_dims(self.row(), i64::try_from(batch_dims).unwrap_or(i64::MAX))?;
-        shape::check_axis(self.row(), self.axis, batch_dims)?;
+        shape::check_batch_dims(self.spec(), i64::try_from(batch_dims).unwrap_or(i64::MAX))?;
+        shape::check_axis(self.spec(), self.axis, batch_dims)?;
         Ok(Gather { batch_dims, ..self })
     }
 
-    /// The same operator with another meaning of negative indices.
+    /// Sets what negative indices mean if the revision does not have them.
     pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> Gather {
         Gather { negative_indices, ..self }
     }
@@ -100,21 +113,27 @@ impl Gather {
         self.batch_dims
     }
 
-    /// The meaning of negative indices.
+    /// What negative indices mean if the revision does not have them.
     pub fn negative_indices(&self) -> NegativeIndices {
         self.negative_indices
     }
 
-    /// Which indices are valid, and what becomes of the others.
+    #[cfg(feature = "nnef")]
+    pub(crate) fn operation(&self) -> Operation<GatherRevision> {
+        let Self { origin, revision, batch_dims, negative_indices, .. } = *self;
+        Operation { origin, revision, batch_dims: batch_dims as i64, negative_indices }
+    }
+
+    /// Which indices are in range, and what becomes of the others.
     pub fn index_policy(&self) -> IndexPolicy {
-        self.negative_indices.apply(self.row().index_policy)
+        self.negative_indices.apply(self.spec().index_policy)
     }
 
-    pub(super) fn row(&self) -> &'static Row {
-        self.revision.row()
+    pub(super) fn spec(&self) -> &'static Spec {
+        self.origin.spec(self.revision)
     }
 
-    /// `None` where the ranks do not fit.
+    /// `None` if the ranks do not fit.
     fn layout(&self, data_rank: usize, indices_rank: usize) -> Option<Layout> {
         Some(Layout {
             batch: self.batch_dims,
@@ -129,17 +148,17 @@ impl Gather {
 
     fn check_constant_indices(&self, data: &TypedFact, indices: &TypedFact) -> TractResult<()> {
         let dims = &data.shape[self.axis..=self.axis];
-        eval::check_constant_indices(self.row(), self.index_policy(), self.axis, dims, indices)
+        eval::check_constant_indices(self.spec(), self.index_policy(), self.axis, dims, indices)
     }
 
     fn output_shape<D: DimLike>(&self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
-        shape::gather_shape(self.row(), self.axis, self.batch_dims, data, indices)
+        shape::gather_shape(self.spec(), self.axis, self.batch_dims, data, indices)
     }
 }
 
 impl Op for Gather {
     fn name(&self) -> StaticName {
-        self.row().name.into()
+        self.spec().name.into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
@@ -158,41 +177,41 @@ impl EvalOp for Gather {
         let (data, indices) = args_2!(inputs);
         if block_quant::is_block_quantized(&data) {
             let (axis, batch_dims) = (self.axis, self.batch_dims);
-            let (row, policy, inputs) = (self.row(), self.index_policy(), [data, indices]);
-            let output = block_quant::eval(row, axis, batch_dims, policy, ctx, inputs)?;
+            let (spec, policy, inputs) = (self.spec(), self.index_policy(), [data, indices]);
+            let output = block_quant::eval(spec, axis, batch_dims, policy, ctx, inputs)?;
             return Ok(tvec!(output.into_tvalue()));
         }
         let (data_shape, indices_shape) = (data.shape(), indices.shape());
         let output_shape = self.output_shape(data_shape, indices_shape)?;
         let (axis, batch_dims) = (self.axis, self.batch_dims);
-        let picking = Picking {
-            row: self.row(),
+        let evaluation = Evaluation {
+            spec: self.spec(),
             policy: self.index_policy(),
             batch: &data_shape[..batch_dims],
             outer: &data_shape[batch_dims..axis],
-            count: &indices_shape[batch_dims..],
-            dims: &data_shape[axis..=axis],
+            tuples: &indices_shape[batch_dims..],
+            gathered: &data_shape[axis..=axis],
             columns: &[],
             block: &data_shape[axis + 1..],
             output_shape,
         };
-        Ok(tvec!(picking.gather(&data, &indices, ctx.symbols)?.into_tvalue()))
+        Ok(tvec!(evaluation.run(&data, &indices, ctx.symbols)?.into_tvalue()))
     }
 }
 
 impl TypedOp for Gather {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let row = self.row();
+        let spec = self.spec();
         if let [data, indices] = *inputs
             && !data.is_plain()
         {
-            eval::ensure_integer(row, "indices", indices.datum_type)?;
+            eval::ensure_integer(spec, "indices", indices.datum_type)?;
             let (axis, batch_dims) = (self.axis, self.batch_dims);
-            let output = block_quant::output_fact(row, axis, batch_dims, data, indices)?;
+            let output = block_quant::output_fact(spec, axis, batch_dims, data, indices)?;
             self.check_constant_indices(data, indices)?;
             return Ok(tvec!(output));
         }
-        let [data, indices] = eval::data_and_indices(row, inputs)?;
+        let [data, indices] = eval::data_and_indices(spec, inputs)?;
         let shape = self.output_shape(&data.shape, &indices.shape)?;
         self.check_constant_indices(data, indices)?;
         Ok(tvec!(data.datum_type.fact(shape)))
@@ -235,7 +254,7 @@ impl TypedOp for Gather {
         rule_if!(inputs[0].is_plain());
         rule_if_some!(layout = self.layout(inputs[0].rank(), inputs[1].rank()));
         layout::change_axes(layout, model, node, io, change, |Layout { batch, outer, .. }| {
-            // Gather-7 is Gather-1 with batch dimensions.
+            // Gather-1 has no batch dimensions. Gather-7 is the same with them.
             let revision = match self.revision {
                 GatherRevision::V1 if batch > 0 => GatherRevision::V7,
                 revision => revision,

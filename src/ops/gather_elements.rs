@@ -1,7 +1,7 @@
 use super::layout;
-use crate::eval::{self, Picking};
+use crate::eval::{self, Evaluation};
 use crate::index::IndexPolicy;
-use crate::revision::{GATHER_ELEMENTS_6, NegativeIndices, Row};
+use crate::revision::{GATHER_ELEMENTS_6, NegativeIndices, Spec};
 use crate::shape;
 use tract_core::internal::*;
 
@@ -14,17 +14,15 @@ use tract_core::internal::*;
 ///
 /// Inputs, in this order:
 ///
-/// * `data`: any element type that a plain tensor has, rank N from 1 on;
-/// * `indices`: `i8` to `i64`, `u8` to `u64` or `TDim`, of the shape of `data` but for `axis`.
+/// * `data`: any element type of a plain tensor, rank N of 1 or more;
+/// * `indices`: `i8` to `i64`, `u8` to `u64` or `TDim`, with the dimensions of `data` except on `axis`.
 ///
-/// The output has the type of `data`, its quantization included, and the shape of `indices`.
+/// The output has the type of `data`, with its quantization, and the shape of `indices`.
 ///
 /// # Errors
 ///
-/// As for [`Gather`](crate::Gather): what does not fit is an error when the model is typed, as far as it is
-/// known then, and else when it runs. An index out of range is an
-/// [`IndexOutOfRange`](crate::IndexOutOfRange), and so is a negative one, unless
-/// [`with_negative_indices`](GatherElements::with_negative_indices) says otherwise.
+/// As for [`Gather`](crate::Gather). An index out of range is an [`IndexError`](crate::IndexError), and so is a
+/// negative one, unless [`with_negative_indices`](GatherElements::with_negative_indices) allows it.
 ///
 /// # Example
 ///
@@ -59,7 +57,7 @@ impl GatherElements {
         GatherElements { axis, negative_indices: NegativeIndices::default() }
     }
 
-    /// The same operator with another meaning of negative indices.
+    /// Sets what negative indices mean: the specification does not have them.
     pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> GatherElements {
         GatherElements { negative_indices, ..self }
     }
@@ -69,26 +67,26 @@ impl GatherElements {
         self.axis
     }
 
-    /// The meaning of negative indices.
+    /// What negative indices mean.
     pub fn negative_indices(&self) -> NegativeIndices {
         self.negative_indices
     }
 
-    /// Which indices are valid, and what becomes of the others.
+    /// Which indices are in range, and what becomes of the others.
     pub fn index_policy(&self) -> IndexPolicy {
-        self.negative_indices.apply(self.row().index_policy)
+        self.negative_indices.apply(self.spec().index_policy)
     }
 
-    fn row(&self) -> &'static Row {
+    fn spec(&self) -> &'static Spec {
         &GATHER_ELEMENTS_6
     }
 
     fn output_shape<D: DimLike>(&self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
-        shape::gather_elements_shape(self.row(), self.axis, data, indices)
+        shape::gather_elements_shape(self.spec(), self.axis, data, indices)
     }
 
-    /// Whether the dimensions that have to be the same are so, and not only may turn out to be when the
-    /// model runs. Until then they are neither sliced nor removed, or the error would be lost.
+    /// Whether the dimensions that must be equal surely are. As long as only a run can tell, they are neither
+    /// sliced nor removed, because the error would be lost.
     fn dimensions_agree(&self, model: &TypedModel, node: &TypedNode) -> TractResult<bool> {
         let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(false) };
         let mut others = (0..data.rank()).filter(|axis| *axis != self.axis);
@@ -98,7 +96,7 @@ impl GatherElements {
 
 impl Op for GatherElements {
     fn name(&self) -> StaticName {
-        self.row().name.into()
+        self.spec().name.into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
@@ -111,38 +109,38 @@ impl Op for GatherElements {
 impl EvalOp for GatherElements {
     op_out_of_plan!();
 
-    /// It is a Gather with the axes before `axis` as batch dimensions, whose tuples pick single elements, in
-    /// the columns that the axes behind it make.
+    /// It is a Gather whose batch dimensions are the axes before `axis`. Its tuples pick single elements, in turn
+    /// from the columns that the axes behind `axis` form.
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, indices) = args_2!(inputs);
         let (data_shape, indices_shape) = (data.shape(), indices.shape());
         let output_shape = self.output_shape(data_shape, indices_shape)?;
         let axis = self.axis;
-        let picking = Picking {
-            row: self.row(),
+        let evaluation = Evaluation {
+            spec: self.spec(),
             policy: self.index_policy(),
             batch: &data_shape[..axis],
             outer: &[],
-            count: &indices_shape[axis..],
-            dims: &data_shape[axis..=axis],
+            tuples: &indices_shape[axis..],
+            gathered: &data_shape[axis..=axis],
             columns: &data_shape[axis + 1..],
             block: &[],
             output_shape,
         };
-        Ok(tvec!(picking.gather(&data, &indices, ctx.symbols)?.into_tvalue()))
+        Ok(tvec!(evaluation.run(&data, &indices, ctx.symbols)?.into_tvalue()))
     }
 }
 
 impl TypedOp for GatherElements {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let [data, indices] = eval::data_and_indices(self.row(), inputs)?;
+        let [data, indices] = eval::data_and_indices(self.spec(), inputs)?;
         let shape = self.output_shape(&data.shape, &indices.shape)?;
         let (policy, dims) = (self.index_policy(), &data.shape[self.axis..=self.axis]);
-        eval::check_constant_indices(self.row(), policy, self.axis, dims, indices)?;
+        eval::check_constant_indices(self.spec(), policy, self.axis, dims, indices)?;
         Ok(tvec!(data.datum_type.fact(shape)))
     }
 
-    /// All axes are those of both inputs, but `axis`, which is that of `indices`.
+    /// The output shares `axis` with `indices` only, and every other axis with both inputs.
     fn axes_mapping(
         &self,
         inputs: &[&TypedFact],

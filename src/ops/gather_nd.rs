@@ -1,8 +1,10 @@
 use super::declutter;
 use super::layout::{self, Layout};
-use crate::eval::{self, Picking};
+use crate::eval::{self, Evaluation};
 use crate::index::IndexPolicy;
-use crate::revision::{BatchAxes, GatherNdRevision, NegativeIndices, Revision, Row};
+#[cfg(feature = "nnef")]
+use crate::operation::Operation;
+use crate::revision::{BatchAxes, GatherNdRevision, NegativeIndices, Origin, Spec};
 use crate::shape;
 use tract_core::internal::*;
 
@@ -12,26 +14,23 @@ use tract_core::internal::*;
 /// output[i_0, ..., i_{K-2}, :, ..., :] = data[indices[i_0, ..., i_{K-2}], :, ..., :]
 /// ```
 ///
-/// where the tuple `indices[i_0, ..., i_{K-2}]` indexes the axes of `data` from `batch_dims` on, and
-/// the first `batch_dims` coordinates are those of the tuple itself.
+/// where the tuple `indices[i_0, ..., i_{K-2}]` indexes the axes of `data` from `batch_dims` on. On the first
+/// `batch_dims` axes the coordinates are `i_0`, `i_1`, and so on.
 ///
 /// Inputs, in this order:
 ///
-/// * `data`: any element type that a plain tensor has, rank from 1 on;
-/// * `indices`: `i8` to `i64`, `u8` to `u64` or `TDim`, rank K from 1 on, its first `batch_dims`
-///   dimensions equal to those of `data`. The last dimension is the length of a tuple, from 0 to
-///   `data.rank - batch_dims`; it must be known when the model is typed.
+/// * `data`: any element type of a plain tensor, rank of 1 or more;
+/// * `indices`: `i8` to `i64`, `u8` to `u64` or `TDim`, rank K of 1 or more, with the first `batch_dims` dimensions
+///   of `data`. The last dimension is the length of a tuple, in `[0, data.rank - batch_dims]`; it must be known
+///   when the model is typed.
 ///
-/// The output has the type of `data`, its quantization included, and the shape
-/// `indices.shape[:-1] + data.shape[batch_dims + indices.shape[-1]:]`. In GatherND-5 the batch
-/// dimensions of the output, where there are more than one, are fused into one axis of the size of
-/// their product.
+/// The output has the type of `data`, with its quantization, and the shape
+/// `indices.shape[:-1] + data.shape[batch_dims + indices.shape[-1]:]`. GatherND-5 fuses the batch dimensions of
+/// the output into one axis, whose size is their product.
 ///
 /// # Errors
 ///
-/// As for [`Gather`](crate::Gather): what does not fit is an error when the model is typed, as far
-/// as it is known then, and else when it runs. An index out of range is an
-/// [`IndexOutOfRange`](crate::IndexOutOfRange).
+/// As for [`Gather`](crate::Gather). An index out of range is an [`IndexError`](crate::IndexError).
 ///
 /// # Example
 ///
@@ -58,6 +57,7 @@ use tract_core::internal::*;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct GatherNd {
+    origin: Origin,
     revision: GatherNdRevision,
     batch_dims: usize,
     negative_indices: NegativeIndices,
@@ -66,20 +66,29 @@ pub struct GatherNd {
 impl GatherNd {
     /// The operator without batch dimensions.
     pub fn new(revision: GatherNdRevision) -> GatherNd {
-        GatherNd { revision, batch_dims: 0, negative_indices: NegativeIndices::default() }
+        GatherNd {
+            origin: Origin::OpenVino,
+            revision,
+            batch_dims: 0,
+            negative_indices: NegativeIndices::default(),
+        }
     }
 
-    /// The same operator with another number of leading axes that `data` and `indices` share.
+    pub(crate) fn with_origin(self, origin: Origin) -> GatherNd {
+        GatherNd { origin, ..self }
+    }
+
+    /// Sets the number of batch dimensions: leading axes that `data` and `indices` share.
     ///
     /// # Errors
     ///
     /// No tensor has so many axes.
     pub fn with_batch_dims(self, batch_dims: usize) -> TractResult<GatherNd> {
-        shape::check_batch_dims(self.row(), i64::try_from(batch_dims).unwrap_or(i64::MAX))?;
+        shape::check_batch_dims(self.spec(), i64::try_from(batch_dims).unwrap_or(i64::MAX))?;
         Ok(GatherNd { batch_dims, ..self })
     }
 
-    /// The same operator with another meaning of negative indices.
+    /// Sets what negative indices mean if the revision does not have them.
     pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> GatherNd {
         GatherNd { negative_indices, ..self }
     }
@@ -89,30 +98,40 @@ impl GatherNd {
         self.revision
     }
 
-    /// The number of leading axes that `data` and `indices` share, below both their ranks.
+    /// The number of leading axes that `data` and `indices` share, less than either rank.
     pub fn batch_dims(&self) -> usize {
         self.batch_dims
     }
 
-    /// The meaning of negative indices.
+    /// What negative indices mean if the revision does not have them.
     pub fn negative_indices(&self) -> NegativeIndices {
         self.negative_indices
     }
 
-    /// Which indices are valid, and what becomes of the others.
-    pub fn index_policy(&self) -> IndexPolicy {
-        self.negative_indices.apply(self.row().index_policy)
+    #[cfg(feature = "nnef")]
+    pub(crate) fn operation(&self) -> Operation<GatherNdRevision> {
+        let Self { origin, revision, batch_dims, negative_indices } = *self;
+        Operation { origin, revision, batch_dims: batch_dims as i64, negative_indices }
     }
 
-    pub(super) fn row(&self) -> &'static Row {
-        self.revision.row()
+    pub(super) fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// Which indices are in range, and what becomes of the others.
+    pub fn index_policy(&self) -> IndexPolicy {
+        self.negative_indices.apply(self.spec().index_policy)
+    }
+
+    pub(super) fn spec(&self) -> &'static Spec {
+        self.origin.spec(self.revision)
     }
 
     pub(super) fn fuses_batch(&self) -> bool {
-        shape::fuses_batch(self.row(), self.batch_dims)
+        shape::fuses_batch(self.spec(), self.batch_dims)
     }
 
-    /// `None` where the length of a tuple is not known.
+    /// `None` if the length of a tuple is unknown, or the ranks do not fit.
     fn layout(&self, data: &TypedFact, indices: &TypedFact) -> Option<Layout> {
         let tuple = indices.shape.last()?.to_usize().ok()?;
         Some(Layout {
@@ -122,18 +141,18 @@ impl GatherNd {
             index: indices.rank().checked_sub(1 + self.batch_dims)?,
             inner: data.rank().checked_sub(self.batch_dims + tuple)?,
             tuple: 1,
-            fuses_batch: self.row().batch_axes == BatchAxes::Fused,
+            fuses_batch: self.spec().batch_axes == BatchAxes::Fused,
         })
     }
 
     fn output_shape<D: DimLike>(&self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {
-        shape::gather_nd_shape(self.row(), self.batch_dims, data, indices)
+        shape::gather_nd_shape(self.spec(), self.batch_dims, data, indices)
     }
 }
 
 impl Op for GatherNd {
     fn name(&self) -> StaticName {
-        self.row().name.into()
+        self.spec().name.into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
@@ -152,29 +171,29 @@ impl EvalOp for GatherNd {
         let output_shape = self.output_shape(data_shape, indices_shape)?;
         let batch_dims = self.batch_dims;
         let (&tuple, leading) = indices_shape.split_last().expect("checked with the shape");
-        let picking = Picking {
-            row: self.row(),
+        let evaluation = Evaluation {
+            spec: self.spec(),
             policy: self.index_policy(),
             batch: &data_shape[..batch_dims],
             outer: &[],
-            count: &leading[batch_dims..],
-            dims: &data_shape[batch_dims..][..tuple],
+            tuples: &leading[batch_dims..],
+            gathered: &data_shape[batch_dims..][..tuple],
             columns: &[],
             block: &data_shape[batch_dims + tuple..],
             output_shape,
         };
-        Ok(tvec!(picking.gather(&data, &indices, ctx.symbols)?.into_tvalue()))
+        Ok(tvec!(evaluation.run(&data, &indices, ctx.symbols)?.into_tvalue()))
     }
 }
 
 impl TypedOp for GatherNd {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let row = self.row();
-        let [data, indices] = eval::data_and_indices(row, inputs)?;
+        let spec = self.spec();
+        let [data, indices] = eval::data_and_indices(spec, inputs)?;
         let shape = self.output_shape(&data.shape, &indices.shape)?;
         let tuple = indices.shape.last().expect("checked with the shape").to_usize()?;
         let dims = &data.shape[self.batch_dims..][..tuple];
-        eval::check_constant_indices(row, self.index_policy(), self.batch_dims, dims, indices)?;
+        eval::check_constant_indices(spec, self.index_policy(), self.batch_dims, dims, indices)?;
         Ok(tvec!(data.datum_type.fact(shape)))
     }
 

@@ -2,31 +2,29 @@ use std::borrow::Cow;
 
 use crate::eval::{self, IntegerTensor};
 use crate::geometry::Indices;
-use crate::revision::{GATHER_TREE_1, Row};
+use crate::revision::{GATHER_TREE_1, Spec};
 use crate::shape;
 use tract_core::internal::*;
 
-/// OpenVINO's GatherTree-1: the sequences of a beam search, walked from their last step to the first one. The
-/// parent of a beam says which beam of the step before it goes on from.
+/// OpenVINO's GatherTree-1: the token sequences of a beam search, walked from the last step to the first. The
+/// parent of a beam is the beam of the previous step that it continues.
 ///
 /// Inputs, in this order:
 ///
-/// * `step_ids`: tokens, of any type of numbers, quantized ones included, in the shape
-///   `[steps, batch, beams]`;
-/// * `parent_idx`: for each of them the beam that it comes from, in the same shape;
-/// * `max_seq_len`: the number of steps to walk, in the shape `[batch]`; not more than there are, and none
-///   if it is negative;
+/// * `step_ids`: the tokens, of any numeric type, quantized ones included, of shape `[steps, batch, beams]`;
+/// * `parent_idx`: the parents, of the same shape;
+/// * `max_seq_len`: the length of the sequences, of shape `[batch]`; it is clamped to `[0, steps]`;
 /// * `end_token`: one element of the type of `step_ids`.
 ///
-/// `parent_idx` and `max_seq_len` are integers, `TDim` included, or floats, whose fractions do not count.
+/// `parent_idx` and `max_seq_len` are integers, `TDim` included, or floats, which are truncated.
 ///
-/// The output is like `step_ids`. From the first `end_token` of a sequence on, and behind `max_seq_len`, it
-/// is `end_token`.
+/// The output has the type and shape of `step_ids`. In each sequence it is `end_token` from the first `end_token`
+/// on, and behind `max_seq_len`.
 ///
 /// # Errors
 ///
-/// Typing and evaluation fail when types or shapes do not fit. Evaluation fails when a parent that is
-/// walked to is not one of the beams. Nobody looks at the others: those of the first step, for one.
+/// Types or shapes do not fit. When the model runs, a parent on a walk is not a beam. Other parents, like those of
+/// the first step, are not checked.
 ///
 /// # Example
 ///
@@ -54,7 +52,7 @@ use tract_core::internal::*;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct GatherTree;
 
-const ROW: &Row = &GATHER_TREE_1;
+const SPEC: &Spec = &GATHER_TREE_1;
 const NAMES: [&str; 4] = GatherTree::INPUTS;
 
 impl GatherTree {
@@ -62,7 +60,7 @@ impl GatherTree {
     pub const INPUTS: [&str; 4] = ["step_ids", "parent_idx", "max_seq_len", "end_token"];
 }
 
-/// The shape of the output, after those of the inputs have been checked.
+/// Checks the shapes of the inputs. The output has the one of `step_ids`.
 fn output_shape<D: DimLike>([steps, parents, lengths, end]: [&[D]; 4]) -> TractResult<TVec<D>> {
     for (name, shape, rank) in
         [(NAMES[0], steps, 3), (NAMES[1], parents, 3), (NAMES[2], lengths, 1)]
@@ -70,23 +68,19 @@ fn output_shape<D: DimLike>([steps, parents, lengths, end]: [&[D]; 4]) -> TractR
         ensure!(
             shape.len() == rank,
             "{}: {name} has rank {}, but must have rank {rank}",
-            ROW.name,
+            SPEC.name,
             shape.len()
         );
     }
-    eval::check_one_element(ROW, NAMES[3], end)?;
+    eval::check_one_element(SPEC, NAMES[3], end)?;
     let dim = |(number, (step, parent)): (usize, (&D, &D))| {
         let what = format_args!("dimension {number}");
-        shape::same_dim(ROW, what, (NAMES[0], step), (NAMES[1], parent))
+        shape::common_dim(SPEC, what, (NAMES[0], step), (NAMES[1], parent))
     };
     let mut shape: TVec<D> =
         steps.iter().zip(parents).enumerate().map(dim).collect::<TractResult<_>>()?;
-    shape[1] = shape::same_dim(
-        ROW,
-        "the size of the batch",
-        (NAMES[0], &shape[1]),
-        (NAMES[2], &lengths[0]),
-    )?;
+    shape[1] =
+        shape::common_dim(SPEC, "the batch size", (NAMES[0], &shape[1]), (NAMES[2], &lengths[0]))?;
     Ok(shape)
 }
 
@@ -94,25 +88,25 @@ fn check_types([steps, parents, lengths, end]: [DatumType; 4]) -> TractResult<()
     for (name, dt) in [(NAMES[1], parents), (NAMES[2], lengths)] {
         ensure!(
             eval::is_integer(dt) || dt.is_float(),
-            "{}: {name} has element type {dt:?}, but must be of integers or floats, and not quantized",
-            ROW.name
+            "{}: {name} has element type {dt:?}, but must have integers or floats, not quantized",
+            SPEC.name
         );
     }
     ensure!(
         steps.is_number() && steps == end,
-        "{}: step_ids and end_token have element types {steps:?} and {end:?}, but must be of one type of \
-         numbers",
-        ROW.name
+        "{}: step_ids and end_token have element types {steps:?} and {end:?}, but must have the same numeric \
+         type",
+        SPEC.name
     );
     Ok(())
 }
 
-/// The tensor, or the integers that its floats are.
+/// The tensor, with floats truncated to integers.
 fn as_integers(tensor: &Tensor) -> TractResult<Cow<'_, Tensor>> {
     if tensor.datum_type().is_float() { tensor.cast_to::<i64>() } else { Ok(Cow::Borrowed(tensor)) }
 }
 
-/// What the walks of all sequences have in common.
+/// The inputs of all walks but the tokens, whose type is not known here.
 struct Walks<'a> {
     /// `[steps, batch, beams]`.
     shape: &'a [usize],
@@ -121,58 +115,58 @@ struct Walks<'a> {
 }
 
 impl Walks<'_> {
-    /// Where the element of a step stands in `step_ids`, `parent_idx` and the output.
-    fn place(&self, step: usize, row: usize, beam: usize) -> usize {
-        (step * self.shape[1] + row) * self.shape[2] + beam
+    /// The offset of an element in `step_ids`, `parent_idx` and the output.
+    fn offset(&self, step: usize, batch: usize, beam: usize) -> usize {
+        (step * self.shape[1] + batch) * self.shape[2] + beam
     }
 
-    /// The number of steps to walk in a row of the batch.
-    fn length(&self, row: usize) -> usize {
-        self.lengths.get(row).clamp(0, self.shape[0] as i128) as usize
+    /// The number of steps to walk in a batch.
+    fn length(&self, batch: usize) -> usize {
+        self.lengths.get(batch).clamp(0, self.shape[0] as i128) as usize
     }
 
-    fn all<T: Datum + Copy + PartialEq>(
+    fn walk_all<T: Datum + Copy + PartialEq>(
         &self,
         steps: &Tensor,
         end: &Tensor,
     ) -> TractResult<Tensor> {
-        // Of the type of the steps, their quantization included.
+        // `T` does not have the quantization of the type.
         let mut output = Tensor::zero_dt(steps.datum_type(), self.shape)?;
         let mut plain = output.try_as_plain_ram_mut()?;
         let tokens = plain.as_slice_mut::<T>()?;
         let steps = steps.try_as_plain_ram()?;
         let end = *end.try_as_plain_ram()?.to_scalar::<T>()?;
         tokens.fill(end);
-        // An axis may be long all the same.
-        let rows = if tokens.is_empty() { 0 } else { self.shape[1] };
-        for row in 0..rows {
+        // An empty output may have a batch of any size, which would take as long.
+        let batches = if tokens.is_empty() { 0 } else { self.shape[1] };
+        for batch in 0..batches {
             for beam in 0..self.shape[2] {
-                self.one(row, beam, steps.as_slice()?, end, tokens)?;
+                self.walk(batch, beam, steps.as_slice()?, end, tokens)?;
             }
         }
         Ok(output)
     }
 
     /// Writes the sequence that ends in a beam.
-    fn one<T: Copy + PartialEq>(
+    fn walk<T: Copy + PartialEq>(
         &self,
-        row: usize,
+        batch: usize,
         beam: usize,
         steps: &[T],
         end: T,
         output: &mut [T],
     ) -> TractResult<()> {
-        let length = self.length(row);
+        let length = self.length(batch);
         let mut from = beam;
         for step in (0..length).rev() {
-            output[self.place(step, row, beam)] = steps[self.place(step, row, from)];
+            output[self.offset(step, batch, beam)] = steps[self.offset(step, batch, from)];
             if step > 0 {
-                from = self.parent(step, row, from)?;
+                from = self.parent(step, batch, from)?;
             }
         }
         let mut ended = false;
         for step in 0..length {
-            let token = &mut output[self.place(step, row, beam)];
+            let token = &mut output[self.offset(step, batch, beam)];
             ended |= *token == end;
             if ended {
                 *token = end;
@@ -181,16 +175,16 @@ impl Walks<'_> {
         Ok(())
     }
 
-    /// The beam of the step before.
-    fn parent(&self, step: usize, row: usize, beam: usize) -> TractResult<usize> {
+    /// The beam of the previous step that this beam continues.
+    fn parent(&self, step: usize, batch: usize, beam: usize) -> TractResult<usize> {
         let beams = self.shape[2];
-        let parent = self.parents.get(self.place(step, row, beam));
+        let parent = self.parents.get(self.offset(step, batch, beam));
         let known = usize::try_from(parent).ok().filter(|parent| *parent < beams);
         known.with_context(|| {
             format!(
-                "{}: parent_idx[{step}, {row}, {beam}] is {parent}, but there are {beams} beams, so that a \
-                 parent is in [0, {}]",
-                ROW.name,
+                "{}: parent_idx[{step}, {batch}, {beam}] is {parent}, but must be in [0, {}], as the \
+                 number of beams is {beams}",
+                SPEC.name,
                 beams - 1
             )
         })
@@ -199,7 +193,7 @@ impl Walks<'_> {
 
 impl Op for GatherTree {
     fn name(&self) -> StaticName {
-        ROW.name.into()
+        SPEC.name.into()
     }
 
     op_as_typed_op!();
@@ -214,29 +208,29 @@ impl EvalOp for GatherTree {
         check_types(inputs.map(Tensor::datum_type))?;
         let shape = output_shape(inputs.map(Tensor::shape))?;
         let dt = steps.datum_type();
-        eval::ensure_allocatable(ROW, steps.len() * dt.size_of())?;
+        eval::ensure_allocatable(SPEC, steps.len() * dt.size_of())?;
         let (parents, lengths) = (as_integers(&parents)?, as_integers(&lengths)?);
-        let parents = IntegerTensor::new(ROW, NAMES[1], &parents, ctx.symbols)?;
-        let lengths = IntegerTensor::new(ROW, NAMES[2], &lengths, ctx.symbols)?;
+        let parents = IntegerTensor::new(SPEC, NAMES[1], &parents, ctx.symbols)?;
+        let lengths = IntegerTensor::new(SPEC, NAMES[2], &lengths, ctx.symbols)?;
         let walks =
             Walks { shape: &shape, parents: parents.entries()?, lengths: lengths.entries()? };
-        let output = dispatch_numbers!(Walks::all(dt)(&walks, &steps, &end))?;
+        let output = dispatch_numbers!(Walks::walk_all(dt)(&walks, &steps, &end))?;
         Ok(tvec!(output.into_tvalue()))
     }
 }
 
 impl TypedOp for GatherTree {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let inputs: [&TypedFact; 4] = eval::inputs(ROW, &NAMES.join(", "), inputs)?;
+        let inputs: [&TypedFact; 4] = eval::expect_inputs(SPEC, NAMES, inputs)?;
         for (name, input) in NAMES.iter().zip(inputs) {
-            eval::ensure_plain(ROW, name, input.is_plain())?;
+            eval::ensure_plain(SPEC, name, input.is_plain())?;
         }
         check_types(inputs.map(|input| input.datum_type))?;
         let shape = output_shape(inputs.map(|input| &*input.shape))?;
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }
 
-    /// The batch is that of three inputs; a walk goes through all steps and beams.
+    /// The output shares the batch axis with three inputs. A walk goes through all steps and beams.
     fn axes_mapping(
         &self,
         inputs: &[&TypedFact],

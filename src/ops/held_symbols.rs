@@ -1,8 +1,8 @@
-//! Which symbols would be missed if no node gave them a value any more.
+//! Whether a model needs the values of symbols that a [`DynGather`] gives them.
 //!
-//! What facts say of shapes is derived from the inputs and will be derived anew. What constants and operators
-//! have of their own stays. tract can not list the dimensions of an operator, so its debug text has to tell: a symbol
-//! too many there keeps a node as it is, which is right as well.
+//! tract derives the shapes in facts anew when a node is replaced, but not the symbols in constants and operators.
+//! It cannot list an operator's symbols, so they are searched in its debug text. A symbol found there by mistake
+//! only keeps a node from being replaced.
 
 use super::DynGather;
 use tract_core::internal::*;
@@ -10,8 +10,8 @@ use tract_core::ops::konst::Const;
 use tract_core::ops::logic::IfThenElse;
 use tract_core::ops::scan::Scan;
 
-/// Whether a constant, or an operator but [`DynGather`], holds one of these symbols. (Those that a `DynGather` has
-/// it gives a value itself, or could do without.)
+/// Whether a constant or an operator holds one of these symbols. A [`DynGather`] does not count: its symbols get
+/// their values from itself, or are not needed.
 pub(super) fn are_held(symbols: &[Symbol], model: &TypedModel) -> bool {
     let names: Vec<String> = symbols.iter().map(Symbol::to_string).collect();
     !symbols.is_empty() && in_model(symbols, &names, model)
@@ -26,7 +26,7 @@ fn in_model(symbols: &[Symbol], names: &[String], model: &TypedModel) -> bool {
             return true;
         }
         if let Some(scan) = node.op_as::<Scan>() {
-            // The text of a body has all symbols of the model.
+            // The text of a whole body has all symbols of its scope, used or not.
             return in_text(format!("{:?}", scan.output_mapping))
                 || in_model(symbols, names, &scan.body);
         }
@@ -38,7 +38,7 @@ fn in_model(symbols: &[Symbol], names: &[String], model: &TypedModel) -> bool {
             return false;
         }
         let text = format!("{:?}", node.op);
-        // The text of a tensor ends after twelve elements.
+        // The text of a tensor is cut after twelve elements: the symbol may be in the rest.
         (text.contains("TDim") && text.contains("...")) || in_text(text)
     })
 }
@@ -49,7 +49,7 @@ fn in_tensor(symbols: &[Symbol], tensor: &Tensor) -> bool {
     dims.iter().any(|dim| dim.symbols().iter().any(|symbol| symbols.contains(symbol)))
 }
 
-/// Whether `text` has `word`, and not as a part of a longer one.
+/// Whether `text` has `word` as a whole word.
 fn has_word(text: &str, word: &str) -> bool {
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(start, _)| {
@@ -133,14 +133,14 @@ mod tests {
         for (what, model, expected) in [
             ("nothing", one(&scope, square()), false),
             ("the last of many in a constant", constant(&dim), true),
-            ("another one there", constant(&other), false),
+            ("a constant of another symbol", constant(&other), false),
             ("an operator", reshape(&dim), true),
-            ("another one there", reshape(&other), false),
-            ("who knows", one(&scope, Holder(tensor1(&vec![other.clone(); 13]))), true),
+            ("an operator of another symbol", reshape(&other), false),
+            ("a tensor that is cut", one(&scope, Holder(tensor1(&vec![other.clone(); 13]))), true),
             ("no dimensions", one(&scope, Holder(tensor1(&[0f32; 13]))), false),
             ("the body of a loop", scan(&scope, &dim, None), true),
             ("the length of its output", scan(&scope, &other, Some(dim.clone())), true),
-            ("another one there", scan(&scope, &other, Some(other.clone())), false),
+            ("the length of another symbol", scan(&scope, &other, Some(other.clone())), false),
             ("a branch", branches(&scope, [&dim, &other]), true),
             ("the other branch", branches(&scope, [&other, &dim]), true),
             ("neither", branches(&scope, [&other, &other]), false),

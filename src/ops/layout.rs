@@ -1,9 +1,9 @@
-//! How the axes of the inputs become those of the output: for `axes_mapping`, `slice` and
-//! `change_axes` of both operators.
+//! Which axes of the inputs correspond to which axes of the output, in Gather and GatherND: for `axes_mapping`,
+//! `slice` and `change_axes`.
 
 use tract_core::internal::*;
 
-/// The axes of both operators, in groups:
+/// The number of axes in each group:
 ///
 /// ```text
 /// data    [batch][outer][gathered][inner]
@@ -19,9 +19,9 @@ pub(super) struct Layout {
     pub gathered: usize,
     pub index: usize,
     pub inner: usize,
-    /// Axes of `indices` behind those: 1 for GatherND.
+    /// 1 for GatherND, 0 for Gather.
     pub tuple: usize,
-    /// Where there are several batch axes, they are one axis of the output.
+    /// Whether more than one batch axis become one axis of the output.
     pub fuses_batch: bool,
 }
 
@@ -32,7 +32,7 @@ const DATA: InOut = InOut::In(0);
 const INDICES: InOut = InOut::In(1);
 const OUTPUT: InOut = InOut::Out(0);
 
-/// The groups that have a counterpart in the output.
+/// The groups of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
     Batch,
@@ -46,8 +46,7 @@ impl Layout {
         self.fuses_batch && self.batch > 1
     }
 
-    /// The first position of a group in an input or in the output, if it has that group, and how many
-    /// axes it has.
+    /// Where a group begins in an input or the output, and how many axes it has; `None` if it is not there.
     fn span(&self, io: InOut, group: Group) -> Option<(usize, usize)> {
         let Layout { batch, outer, gathered, index, inner, .. } = *self;
         let batch_in_output = if self.fused() { 1 } else { batch };
@@ -72,15 +71,14 @@ impl Layout {
         })
     }
 
-    /// Batch, outer, index and inner axes are those of the output; a gathered axis, a tuple and what is
-    /// fused are nobody's.
+    /// Gathered axes, tuple axes and fused axes correspond to no other axis.
     pub fn axes_mapping(&self) -> TractResult<AxesMapping> {
         let data_rank = self.batch + self.outer + self.gathered + self.inner;
         let indices_rank = self.batch + self.index + self.tuple;
         let batch_in_output = if self.fused() { 1 } else { self.batch };
         let output_rank = batch_in_output + self.outer + self.index + self.inner;
         let mut names = 'a'..;
-        let mut axis = || Axis::new(names.next().expect("letters do not end"), 2, 1);
+        let mut axis = || Axis::new(names.next().expect("there are more letters than axes"), 2, 1);
         let mut axes: TVec<Axis> = tvec!();
         let ios = [(DATA, data_rank), (INDICES, indices_rank), (OUTPUT, output_rank)];
         for group in [Group::Batch, Group::Outer, Group::Index, Group::Inner] {
@@ -120,11 +118,11 @@ impl Layout {
         }
     }
 
-    /// What `change` on `io` makes of the operator, and on which inputs and outputs it is a change as
-    /// well; `None` where the operator cannot follow.
+    /// What a change of axes of an input or the output makes of the layout, and which other changes it takes; `None`
+    /// if there is no such layout.
     ///
-    /// `indices_are_constant` decides what an axis of size 1 in front of `data` is: a batch axis, that
-    /// `indices` gets too, or an outer axis.
+    /// `indices_are_constant` decides whether a new axis in front of `data` is a batch axis, which `indices` gets
+    /// too, or an outer axis.
     pub fn change_axes(
         &self,
         io: InOut,
@@ -164,8 +162,8 @@ impl Layout {
         self.change_group(group, 0, 0, |start| AxisOp::Move(start + from, start + to))
     }
 
-    /// An axis of `data` moves to the other side of the gathered one, or the gathered one moves, which
-    /// the output can follow if there is at most one index axis.
+    /// Moves an axis of `data` across the gathered one, or the gathered one itself, if there is at most one index
+    /// axis.
     fn move_anywhere(&self, io: InOut, from: usize, to: usize) -> Option<Changed> {
         let Layout { batch, outer, index, inner, .. } = *self;
         let axis = batch + outer;
@@ -180,7 +178,7 @@ impl Layout {
                     Group::Inner => from + 1 - index,
                     Group::Index | Group::Batch => return None,
                 };
-                // Where the index axes begin once the axis is taken out.
+                // Where the index axes begin without the axis that moves.
                 let rest = if data_from < axis { axis - 1 } else { axis };
                 match to {
                     _ if to <= rest => (data_from, to),
@@ -210,7 +208,7 @@ impl Layout {
         Some((changed, changes))
     }
 
-    /// Which group a new axis at this position joins. At a border there are two to choose from.
+    /// The group that a new axis at this position joins. Between two groups there is a choice.
     fn group_that_takes(
         &self,
         io: InOut,
@@ -225,17 +223,17 @@ impl Layout {
             })
         };
         let order = match io {
-            // Batch first, for models that are batched: data and indices both get the axis then.
+            // Batch first, as when a model is batched: data and indices both get the axis.
             DATA if !indices_are_constant => {
                 [Group::Batch, Group::Outer, Group::Inner, Group::Index]
             }
-            // The other groups leave one of the inputs as it is.
+            // Batch last: the other groups leave one input unchanged.
             _ => [Group::Outer, Group::Inner, Group::Index, Group::Batch],
         };
         order.into_iter().find(|group| takes(*group))
     }
 
-    /// The same change wherever the group is.
+    /// Makes the same change in each input and in the output, if it has the group.
     fn change_group(
         &self,
         group: Group,
@@ -252,7 +250,7 @@ impl Layout {
                 changes.push((io, change(start)));
             }
         }
-        // Fused batch axes stay one axis of the output, whatever happens to them in the inputs.
+        // A fused batch has one axis in the output, which could not change in the same way.
         let fused = group == Group::Batch && (self.fused() || changed.fused());
         (!fused).then_some((changed, changes))
     }
@@ -265,10 +263,10 @@ fn add(axis: Axis, io: InOut, position: usize) -> Axis {
     }
 }
 
-/// The rest of `TypedOp::slice`: the node with inputs that are sliced already, as the axes mapping says.
+/// The operator's part of `TypedOp::slice`: wires the node with inputs that tract has sliced, by the axes mapping.
 ///
-/// Indices that only the rest of the output needs are not looked at any more, as nobody looks at those
-/// of a node whose output is not used.
+/// Indices that only the rest of the output needs are not checked any more, like those of a node whose output is
+/// not used.
 pub(super) fn slice(
     op: impl Into<Box<dyn TypedOp>>,
     patch: &mut TypedModelPatch,
@@ -278,12 +276,12 @@ pub(super) fn slice(
     length: TDim,
 ) -> TractResult<Option<TVec<OutletId>>> {
     let outputs = patch.wire_node(name, op, inputs)?;
-    // Not so for an axis that no input has, or where an input of size 1 was left whole.
+    // tract has not sliced an axis that no input has, or an input of size 1.
     let is_sliced = patch.outlet_fact(outputs[0])?.shape[output_axis] == length;
     Ok(is_sliced.then_some(outputs))
 }
 
-/// Whether a slice of this axis of the output may become slices of the inputs.
+/// Whether a slice of this axis of the output may be pushed to the inputs.
 pub(super) fn can_slice(
     model: &TypedModel,
     node: &TypedNode,
@@ -293,14 +291,14 @@ pub(super) fn can_slice(
     Ok(output_axis >= batch_dims || batch_dims_agree(model, node, batch_dims)?)
 }
 
-/// Whether the batch dimensions are the same in both inputs, and not only may turn out to be when the
-/// model runs. Until then they are neither sliced nor changed, or the error would be lost.
+/// Whether the batch dimensions of both inputs surely are equal. As long as only a run can tell, they are neither
+/// sliced nor changed, because the error would be lost.
 fn batch_dims_agree(model: &TypedModel, node: &TypedNode, batch_dims: usize) -> TractResult<bool> {
     let [data, indices] = *model.node_input_facts(node.id)? else { return Ok(false) };
     Ok(data.shape[..batch_dims] == indices.shape[..batch_dims])
 }
 
-/// `TypedOp::change_axes`: `changed` makes the operator of the layout.
+/// `TypedOp::change_axes`. `changed` makes the operator of a layout.
 pub(super) fn change_axes(
     layout: Layout,
     model: &TypedModel,
@@ -311,9 +309,9 @@ pub(super) fn change_axes(
 ) -> TractResult<Option<AxisChangeConsequence>> {
     let [_, indices] = *model.node_input_facts(node.id)? else { return Ok(None) };
     rule_if_some!((new, mut wire_changes) = layout.change_axes(io, change, indices.konst.is_some()));
-    // In the words it was asked in: tract compares changes of the same wire.
+    // tract compares changes of the same wire: this one must come back as it was asked for.
     wire_changes.iter_mut().filter(|(at, _)| *at == io).for_each(|(_, it)| *it = change.clone());
-    // GatherND: `batch_dims < data.rank`, which tuples of length 0 could come to miss.
+    // GatherND demands `batch_dims < data.rank`. With tuples of length 0 no axis might be left.
     rule_if!(new.gathered + new.inner > 0);
     let changes_batch = wire_changes.len() == 3 && !matches!(change, AxisOp::Add(_));
     rule_if!(!changes_batch || batch_dims_agree(model, node, layout.batch)?);

@@ -2,13 +2,12 @@
 //!
 //! Each case is a model that loads, or runs, but for one thing.
 
+use gather_cases::elements::{self, INDEX_TYPES};
+use gather_cases::onnx_model::{self, *};
+use gather_cases::oracle::Integers;
 use tract_openvino::tract_onnx::pb::{ModelProto, NodeProto};
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::{DOMAIN, IndexOutOfRange, NegativeIndex};
-
-use crate::elements::{self, INDEX_TYPES};
-use crate::onnx_model::*;
-use crate::oracle::Integers;
+use tract_openvino::{DOMAIN, IndexError, IndexPolicy};
 
 const F32: DatumType = DatumType::F32;
 const I32: DatumType = DatumType::I32;
@@ -53,18 +52,20 @@ fn the_models_that_are_spoilt_here_are_sound() {
 fn wrong_number_of_inputs() {
     for inputs in [&["data", "indices"][..], &["data"], &["data", "indices", "axis", "axis"]] {
         let inputs: Vec<String> = inputs.iter().map(|it| it.to_string()).collect();
-        let message =
-            format!("Gather-8: got {} inputs, expected 3: data, indices, axis", inputs.len());
+        let message = format!(
+            "Gather-8: the number of inputs is {}, but must be 3: data, indices, axis",
+            inputs.len()
+        );
         refused_at_load(&spoil(plain_gather(), |node| node.input = inputs), &message);
     }
     refused_at_load(
         &spoil(plain_gather_nd(), |node| node.input.push("data".into())),
-        "GatherND-8: got 3 inputs, expected 2: data, indices",
+        "GatherND-8: the number of inputs is 3, but must be 2: data, indices",
     );
     // tract would close the gap, and take axis for indices.
     refused_at_load(
         &spoil(plain_gather(), |node| node.input[1] = String::new()),
-        "Gather-8: input indices is required",
+        "Gather-8: input indices is left out, but is required",
     );
 }
 
@@ -72,7 +73,7 @@ fn wrong_number_of_inputs() {
 fn wrong_number_of_outputs() {
     refused_at_load(
         &spoil(plain_gather(), |node| node.output.push("more".into())),
-        "Gather-8: got 2 outputs, expected 1",
+        "Gather-8: the number of outputs is 2, but must be 1",
     );
 }
 
@@ -80,26 +81,25 @@ fn wrong_number_of_outputs() {
 fn axis() {
     let gather = |axis| gather(8, 1, axis, data(&[2, 5, 4]), indices(&[2, 3]));
     for (axis, message) in [
-        (tensor0(3i64), "axis is 3, but data has rank 3, so that axis is in [-3, 2]"),
-        (tensor0(-4i32), "axis is -4, but data has rank 3, so that axis is in [-3, 2]"),
+        (tensor0(3i64), "axis is 3, but must be in [-3, 2], as data has rank 3"),
+        (tensor0(-4i32), "axis is -4, but must be in [-3, 2], as data has rank 3"),
         (
             tensor0(u64::MAX),
-            "axis is 18446744073709551615, but data has rank 3, so that axis is in [-3, 2]",
+            "axis is 18446744073709551615, but must be in [-3, 2], as data has rank 3",
         ),
-        (tensor0(i64::MIN), "axis is -9223372036854775808, but data has rank 3"),
+        (tensor0(i64::MIN), "axis is -9223372036854775808, but must be in [-3, 2]"),
         (
             tensor1(&[1i64, 2]),
             "axis has shape [2], but must be a scalar or a 1-D tensor of one element",
         ),
         (tensor1::<i64>(&[]), "axis has shape [0], but must be"),
         (tensor2(&[[1i64]]), "axis has shape [1, 1], but must be"),
-        (tensor0(1f32), "axis has element type F32, but must be an integer"),
-        (tensor0(true), "axis has element type Bool, but must be an integer"),
-        (tensor0("1".to_string()), "axis has element type String, but must be an integer"),
+        (tensor0(1f32), "axis has element type F32, but must have an integer type"),
+        (tensor0(true), "axis has element type Bool, but must have an integer type"),
+        (tensor0("1".to_string()), "axis has element type String, but must have an integer type"),
         (
             tensor0(0i64),
-            "batch_dims is 1 and axis is 0 (both counted from the first axis), but batch_dims must \
-             not be greater than axis",
+            "batch_dims is 1, but must be at most axis, which is 0 (both counted from the first axis)",
         ),
     ] {
         refused_at_load(&gather(axis), &format!("Gather-8: {message}"));
@@ -113,16 +113,15 @@ fn axis_at_run_time() {
     graph.initializer.clear();
     graph.input.push(input("axis", I64, [0usize; 0]));
     for (axis, message) in [
-        (3, "Gather-8: axis is 3, but data has rank 3, so that axis is in [-3, 2]"),
-        (-4, "Gather-8: axis is -4, but data has rank 3, so that axis is in [-3, 2]"),
-        (i64::MIN, "Gather-8: axis is -9223372036854775808, but data has rank 3"),
-        (0, "Gather-8: batch_dims is 1 and axis is 0 (both counted from the first axis), but"),
-        (-3, "Gather-8: batch_dims is 1 and axis is 0 (both counted from the first axis), but"),
+        (3, "Gather-8: axis is 3, but must be in [-3, 2], as data has rank 3"),
+        (-4, "Gather-8: axis is -4, but must be in [-3, 2], as data has rank 3"),
+        (i64::MIN, "Gather-8: axis is -9223372036854775808, but must be in [-3, 2]"),
+        (0, "Gather-8: batch_dims is 1, but must be at most axis, which is 0 (both counted from"),
+        (-3, "Gather-8: batch_dims is 1, but must be at most axis, which is 0 (both counted from"),
     ] {
         let inputs = [Tensor::zero::<f32>(&[2, 5, 4]), Tensor::zero::<i64>(&[2, 3])];
         let [data, indices] = inputs.map(Result::unwrap);
-        let error =
-            format!("{:#}", crate::onnx_model::error(&model, &[data, indices, tensor0(axis)]));
+        let error = format!("{:#}", onnx_model::error(&model, &[data, indices, tensor0(axis)]));
         assert!(error.contains(message), "{error}");
     }
     let inputs = &mut model.graph.as_mut().unwrap().input;
@@ -139,8 +138,8 @@ fn batch_dims_of_gather() {
         gather(7, batch_dims, tensor0(2i64), data(&[2, 5, 4, 3]), indices(&[2, 5]))
     };
     for (batch_dims, message) in [
-        (3, "batch_dims is 3, but indices has rank 2, so that batch_dims is in [-2, 2]"),
-        (-3, "batch_dims is -3, but indices has rank 2, so that batch_dims is in [-2, 2]"),
+        (3, "batch_dims is 3, but must be in [-2, 2], as indices has rank 2"),
+        (-3, "batch_dims is -3, but must be in [-2, 2], as indices has rank 2"),
         (i64::MAX, "batch_dims is 9223372036854775807, but no tensor has that many axes"),
         (i64::MIN, "batch_dims is -9223372036854775808, but no tensor has that many axes"),
     ] {
@@ -151,10 +150,7 @@ fn batch_dims_of_gather() {
 #[test]
 fn batch_dims_of_gather_against_data() {
     let model = gather(7, 2, tensor0(1i64), data(&[2, 5]), indices(&[2, 5, 1]));
-    refused_at_load(
-        &model,
-        "Gather-7: batch_dims is 2, but data has rank 2, which leaves no axis to gather from",
-    );
+    refused_at_load(&model, "Gather-7: batch_dims is 2, but must be at most 1, as data has rank 2");
 }
 
 #[test]
@@ -162,7 +158,7 @@ fn batch_dims_of_gather_1() {
     for batch_dims in [0, 1] {
         refused_at_load(
             &gather(1, batch_dims, tensor0(1i64), data(&[2, 5]), indices(&[3])),
-            "Gather-1: has an attribute batch_dims, but this revision has no attributes",
+            "Gather-1: has attribute batch_dims, but must have no attributes but version",
         );
     }
 }
@@ -170,19 +166,9 @@ fn batch_dims_of_gather_1() {
 #[test]
 fn batch_dims_of_gather_nd() {
     for (batch_dims, data_shape, indices_shape, message) in [
-        (-1, &[2, 5][..], &[2, 1][..], "batch_dims is -1, but must not be negative"),
-        (
-            2,
-            &[2, 5],
-            &[2, 5, 1],
-            "batch_dims is 2, but data has rank 2, so that batch_dims is in [0, 1]",
-        ),
-        (
-            2,
-            &[2, 5, 4],
-            &[2, 1],
-            "batch_dims is 2, but indices has rank 2, so that batch_dims is in [0, 1]",
-        ),
+        (-1, &[2, 5][..], &[2, 1][..], "batch_dims is -1, but must be 0 or more"),
+        (2, &[2, 5], &[2, 5, 1], "batch_dims is 2, but must be in [0, 1], as data has rank 2"),
+        (2, &[2, 5, 4], &[2, 1], "batch_dims is 2, but must be in [0, 1], as indices has rank 2"),
         (
             i64::MAX,
             &[2, 5],
@@ -230,15 +216,15 @@ fn symbolic_batch_dimensions_that_can_not_be_equal() {
 fn rank_0() {
     refused_at_load(
         &gather(8, None, tensor0(0i64), data(&[]), indices(&[3])),
-        "Gather-8: data has rank 0, so that there is no axis to gather from",
+        "Gather-8: data has rank 0, but must have an axis to gather from",
     );
     refused_at_load(
         &gather_nd(8, None, data(&[]), indices(&[3, 1])),
-        "GatherND-8: data has rank 0, but must have rank 1 at least",
+        "GatherND-8: data has rank 0, but must have rank 1 or more",
     );
     refused_at_load(
         &gather_nd(8, None, data(&[5]), indices(&[])),
-        "GatherND-8: indices has rank 0, but must have rank 1 at least",
+        "GatherND-8: indices has rank 0, but must have rank 1 or more",
     );
 }
 
@@ -247,8 +233,8 @@ fn tuples_longer_than_data_has_axes() {
     for (batch_dims, tuple, most) in [(0, 3, 2), (1, 2, 1), (1, 1 << 40, 1)] {
         let message = if tuple < 1 << 40 {
             format!(
-                "GatherND-8: the last dimension of indices is {tuple}, but data has rank 2 and \
-                 batch_dims is {batch_dims}, so that a tuple of indices has at most {most} entries"
+                "GatherND-8: the last dimension of indices is {tuple}, but must be at most {most}, as data has \
+                 rank 2 and batch_dims is {batch_dims}"
             )
         } else {
             "the last dimension of indices is 1099511627776, but no tensor has that many axes"
@@ -262,7 +248,7 @@ fn tuples_longer_than_data_has_axes() {
 #[test]
 fn tuples_of_negative_length() {
     let indices = input("indices", I64, [Dim::from(2), Dim::from("-4")]);
-    let message = "the last dimension of indices is -4, but must not be negative";
+    let message = "the last dimension of indices is -4, but must be 0 or more";
     refused_at_load(&gather_nd(8, 0, data(&[2, 5]), indices), message);
 }
 
@@ -272,14 +258,14 @@ fn tuples_of_unknown_length() {
     refused_at_load(
         &gather_nd(8, 0, data(&[2, 5]), indices),
         // Without it not even the rank of the output is known.
-        "GatherND-8: the last dimension of indices, the length of a tuple, must be known",
+        "GatherND-8: the last dimension of indices is T, but must be a number when the model is loaded",
     );
 }
 
 #[test]
 fn types_of_indices() {
     for dt in [F32, DatumType::F16, DatumType::F64, DatumType::Bool, DatumType::String] {
-        let message = format!("indices has element type {dt:?}, but must be an integer");
+        let message = format!("indices has element type {dt:?}, but must have an integer type");
         refused_at_load(
             &gather(8, None, tensor0(0i64), data(&[5]), input("indices", dt, [3usize])),
             &format!("Gather-8: {message}"),
@@ -303,16 +289,17 @@ fn attributes() {
         (string("version", "opset99999999999999999999"), "attribute version is \"opset9999"),
         (
             string("version", "opset0"),
-            "operator set 0 of OpenVINO has no Gather: the oldest with one is 1",
+            "operator set 0 of OpenVINO has no Gather: the first set that has it is 1",
         ),
         (int("version", 8), "version"),
         (
             int("axis", 1),
-            "Gather-8: has an attribute \"axis\", which the operator does not have: axis is the third input",
+            "Gather-8: has attribute \"axis\", but must have no attributes but batch_dims and version: axis is \
+             the third input",
         ),
         (
             int("batch_dim", 1),
-            "Gather-8: has an attribute \"batch_dim\", which the operator does not have",
+            "Gather-8: has attribute \"batch_dim\", but must have no attributes but batch_dims and version",
         ),
         (string("batch_dims", "1"), "batch_dims"),
     ] {
@@ -325,17 +312,17 @@ fn attributes() {
 fn imports() {
     refused_at_load(
         &gather_nd(4, 0, data(&[5]), indices(&[3, 1])),
-        "operator set 4 of OpenVINO has no GatherND: the oldest with one is 5",
+        "operator set 4 of OpenVINO has no GatherND: the first set that has it is 5",
     );
     refused_at_load(
         &gather(0, None, tensor0(0i64), data(&[5]), indices(&[3])),
-        "by the model's import of domain org.openvinotoolkit in version 0",
+        "the model imports domain org.openvinotoolkit in version 0",
     );
     let mut twice = plain_gather();
     twice.opset_import.push(import(DOMAIN, 1));
     refused_at_load(
         &twice,
-        "the model imports domain org.openvinotoolkit twice, in versions 8 and 1",
+        "the model imports domain org.openvinotoolkit in versions 8 and 1, but must import it in one",
     );
 }
 
@@ -367,14 +354,8 @@ fn indices_out_of_range() {
                 ("GatherND-5", gather_nd(5, 1, data(&[2, 5]), indices()), 1),
                 ("GatherND-8", gather_nd(8, 1, data(&[2, 5]), indices()), 1),
             ] {
-                let expected = IndexOutOfRange {
-                    operator,
-                    position: vec![1, 0, 0],
-                    value: entry,
-                    axis,
-                    size: 5,
-                    negative: NegativeIndex::OutOfRange,
-                };
+                let policy = IndexPolicy::NonNegative;
+                let expected = IndexError::new(operator, vec![1, 0, 0], entry, axis, 5, policy);
                 let at_run_time = error(&model, &[values.clone(), tensor.clone()]);
                 assert_eq!(at_run_time.downcast_ref(), Some(&expected), "{at_run_time:?}");
                 make_constant(&mut model, "indices", &tensor);
@@ -420,7 +401,7 @@ fn axis_that_depends_on_a_symbol() {
         assert_eq!(outputs[0].shape(), shape);
     }
     let error = error(&model, &[data, indices, x(3)]);
-    let message = "Gather-8: axis is 3, but data has rank 3, so that axis is in [-3, 2]";
+    let message = "Gather-8: axis is 3, but must be in [-3, 2], as data has rank 3";
     assert!(format!("{error:#}").contains(message), "{error:#}");
     // With a value at load it is an axis like any other.
     model.graph.as_mut().unwrap().input[2] = input("x", F32, [1usize]);
@@ -464,6 +445,6 @@ fn empty_outputs_too_large() {
     let indices = Tensor::zero::<u8>(&[1 << 40, 0]).unwrap();
     let overflow = error(&model, &[data, indices]);
     let message =
-        "Gather-8: an output of shape [1099511627776, 1099511627776, 0] and type U8 is too";
+        "Gather-8: the output of shape [1099511627776, 1099511627776, 0] and type U8 is too";
     assert!(format!("{overflow:#}").contains(message), "{overflow:#}");
 }

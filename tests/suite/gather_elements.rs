@@ -3,15 +3,11 @@
 
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{
-    AxisOp, Cost, EvalContext, InOut, Op, TDim, ToDim, TypedOp,
+    AxisOp, Cost, InOut, Op, TDim, ToDim, TypedOp,
 };
-use tract_openvino::{GatherElements, IndexOutOfRange, NegativeIndices};
+use tract_openvino::{GatherElements, IndexError, NegativeIndices};
 
-fn eval(op: &GatherElements, data: Tensor, indices: Tensor) -> TractResult<Tensor> {
-    use tract_openvino::tract_onnx::tract_hir::internal::EvalOp;
-    let mut outputs = op.eval(&EvalContext::out_of_plan(), tvec!(data.into(), indices.into()))?;
-    Ok(outputs.remove(0).into_tensor())
-}
+use crate::eval;
 
 fn error(op: &GatherElements, data: Tensor, indices: Tensor) -> String {
     eval(op, data, indices).unwrap_err().to_string()
@@ -28,14 +24,13 @@ fn negative_indices_are_an_error_unless_they_wrap() {
     let indices = || tensor2(&[[0i64, 2], [-1, -3]]);
     assert_eq!(
         error(&op, data(), indices()),
-        "GatherElements-6: indices[1, 0] is -1, which is out of range for axis 1 of data: its size is 3, so \
-         that an index is in [0, 2] (GatherElements-6 does not define negative indices; with \
-         NegativeIndices::Wrap they count from the end)"
+        "GatherElements-6: indices[1, 0] is -1, but must be in [0, 2], as axis 1 of data has size 3 \
+         (GatherElements-6 has no negative indices; with NegativeIndices::Wrap they count from the end)"
     );
     let op = op.with_negative_indices(NegativeIndices::Wrap);
     assert_eq!(eval(&op, data(), indices()).unwrap(), tensor2(&[[1, 3], [6, 4]]));
     let bad = eval(&op, data(), tensor2(&[[2i64], [-4]])).unwrap_err();
-    let bad = bad.downcast_ref::<IndexOutOfRange>().unwrap();
+    let bad = bad.downcast_ref::<IndexError>().unwrap();
     assert_eq!((&*bad.position, bad.value, bad.axis, bad.size), (&[1, 0][..], -4, 1, 3));
 }
 
@@ -44,7 +39,7 @@ fn shapes_that_do_not_fit() {
     let op = GatherElements::new(0);
     let data = || tensor2(&[[1, 2], [3, 4]]);
     for (indices, expected) in [
-        (tensor1(&[0i64]), "indices has rank 1, but must have the rank of data, which is 2"),
+        (tensor1(&[0i64]), "indices has rank 1, but must have rank 2, as data has"),
         (
             tensor2(&[[0i64]]),
             "dimension 1 is 2 in data and 1 in indices, but must be the same in both",
@@ -53,7 +48,7 @@ fn shapes_that_do_not_fit() {
         assert_eq!(error(&op, data(), indices), format!("GatherElements-6: {expected}"));
     }
     let no_axis = error(&GatherElements::new(2), data(), tensor2(&[[0i64]]));
-    assert!(no_axis.contains("axis is 2, but data has rank 2"), "{no_axis}");
+    assert!(no_axis.contains("axis is 2, but must be in [-2, 1], as data has rank 2"), "{no_axis}");
     let float = error(&op, data(), tensor2(&[[0f32, 0.]]));
     assert!(float.contains("indices has element type F32"), "{float}");
 }
@@ -66,7 +61,7 @@ fn what_is_empty() {
     assert_eq!(eval(&op, empty(&[0, 3]), empty(&[0, 5])).unwrap(), empty(&[0, 5]));
     assert_eq!(
         error(&op, empty(&[2, 0]), empty(&[2, 1])),
-        "GatherElements-6: indices[0, 0] is 0, but axis 1 of data is empty, so that no index is valid"
+        "GatherElements-6: indices[0, 0] is 0, but axis 1 of data has size 0, so no index is in range"
     );
 }
 

@@ -1,5 +1,7 @@
 //! GatherTree: the specification's formula, and its decisions.
 
+use gather_cases::elements;
+use gather_cases::oracle::{self, BadIndex, Integers};
 use model_cases::{Stage, StagedModel, compare};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -9,9 +11,6 @@ use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{
     EvalContext, EvalOp, InOut, TDim, ToDim, TypedOp,
 };
-
-use crate::elements;
-use crate::oracle::{self, BadIndex, Integers};
 
 /// A node and its inputs.
 #[derive(Debug, Clone)]
@@ -82,12 +81,7 @@ impl Node {
         stage: Stage,
         model: impl FnOnce() -> TractResult<StagedModel>,
     ) -> Result<(), TestCaseError> {
-        let fed = self.fed();
-        let result = model().and_then(|mut model| {
-            let outputs = model.run(&fed)?;
-            model.check_facts(&fed, &outputs)?;
-            Ok(outputs)
-        });
+        let result = model().and_then(|mut model| model.run_checked(&self.fed()));
         match (self.expected(), result) {
             (Ok(expected), Ok(outputs)) => {
                 let expected = self.tensor(&expected, &self.shape, self.tokens);
@@ -143,15 +137,11 @@ proptest! {
 
     #[test]
     fn saved_nodes(node in node()) {
-        use tract_openvino::WithOpenVino;
         // A constant step is tract's to write.
         let constant = [false, node.constant[1], node.constant[2], node.constant[3]];
         let node = Node { tokens: DatumType::I64, integers: DatumType::I64, constant, ..node };
         node.check(Stage::Optimized, || {
-            let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
-            let mut archive = vec![];
-            nnef.write(&node.typed()?, &mut archive)?;
-            StagedModel::from_typed(nnef.model_for_read(&mut &*archive)?, Stage::Optimized)
+            StagedModel::from_typed(crate::through_nnef(&node.typed()?)?, Stage::Optimized)
         })?;
     }
 }
@@ -170,7 +160,7 @@ fn a_parent_that_is_not_there() {
     assert_eq!(run([[[0, 0]], [[1, 0]]], 7).unwrap(), tensor3(&[[[2, 1]], [[3, 4]]]));
     assert_eq!(
         run([[[0, 0]], [[0, 2]]], 2).unwrap_err().to_string(),
-        "GatherTree-1: parent_idx[1, 0, 1] is 2, but there are 2 beams, so that a parent is in [0, 1]"
+        "GatherTree-1: parent_idx[1, 0, 1] is 2, but must be in [0, 1], as the number of beams is 2"
     );
     // Those that are not walked to are not looked at.
     run([[[0, 0]], [[0, 2]]], 1).unwrap();
@@ -215,7 +205,7 @@ fn inputs_that_do_not_fit() {
         (
             2,
             i32::fact([2]),
-            "the size of the batch is 1 in step_ids and 2 in max_seq_len, but must be the",
+            "the batch size is 1 in step_ids and 2 in max_seq_len, but must be the",
         ),
         (
             3,
@@ -225,10 +215,10 @@ fn inputs_that_do_not_fit() {
         (
             3,
             i64::fact([1]),
-            "step_ids and end_token have element types I32 and I64, but must be of one",
+            "step_ids and end_token have element types I32 and I64, but must have the",
         ),
-        (1, bool::fact([2, 1, 2]), "parent_idx has element type Bool, but must be of integers or"),
-        (2, quantized().fact([1]), "max_seq_len has element type QU8(Z:3 S:0.5), but must be of"),
+        (1, bool::fact([2, 1, 2]), "parent_idx has element type Bool, but must have integers or"),
+        (2, quantized().fact([1]), "max_seq_len has element type QU8(Z:3 S:0.5), but must have"),
     ] {
         let mut inputs = fits.clone();
         inputs[input] = fact;

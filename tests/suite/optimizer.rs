@@ -1,5 +1,7 @@
 //! What tract's optimiser does with the operators: each rewrite where it applies, and one step beyond.
 
+use gather_cases::onnx_model::{self, input, read};
+use gather_cases::transformer;
 use model_cases::{Stage, StagedModel};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::batchify::{Batchify, BatchifyConfig};
@@ -17,9 +19,6 @@ use tract_openvino::{
     Gather, GatherNd, GatherNdRevision, GatherRevision, NegativeIndices, Operation, WithOpenVino,
     tract_onnx,
 };
-
-use crate::onnx_model::{self, input, read};
-use crate::transformer;
 
 const V7: GatherRevision = GatherRevision::V7;
 const V8: GatherRevision = GatherRevision::V8;
@@ -468,7 +467,7 @@ fn known_dimensions_come_from_the_inputs() {
     assert_eq!(output[0].shape.as_concrete(), Some(&[2usize, 3][..]));
     facts[0] = f32::fact([2, 3, 3, 3]);
     let error = op.output_facts(&[&facts[0], &facts[1], &facts[2]]).unwrap_err();
-    let message = "Gather-7: the output was said to have rank 2, but has rank 3";
+    let message = "Gather-7: the output has rank 3, but the model states rank 2";
     assert!(format!("{error:#}").contains(message), "{error:#}");
 }
 
@@ -547,7 +546,9 @@ fn a_slice_does_not_hide_batch_dimensions_that_differ() {
         let mut model = StagedModel::from_typed(model.clone(), stage).unwrap();
         let indices = |batch: usize| Tensor::zero::<i64>(&[batch, 3]).unwrap();
         model.run(&[counting(&[4, 5]), indices(4)]).unwrap();
-        model.run(&[counting(&[4, 5]), indices(3)]).unwrap_err();
+        let error = model.run(&[counting(&[4, 5]), indices(3)]).unwrap_err();
+        let message = "batch dimension 0 is 4 in data and 3 in indices";
+        assert!(format!("{error:#}").contains(message), "{stage:?}: {error:#}");
     }
 }
 
@@ -607,7 +608,7 @@ fn declared_dimensions_are_checked_when_the_axis_is_known() {
     };
     assert_eq!(run(0).unwrap()[0].shape(), [4, 3]);
     let error = format!("{:#}", run(1).unwrap_err());
-    let message = "Gather-7: with axis 1 the output has shape [2, 4], but the model says ";
+    let message = "Gather-7: with axis 1 the output has shape [2, 4], but the model states [";
     assert!(error.contains(message), "{error}");
 }
 
@@ -617,10 +618,7 @@ fn declared_dimensions_are_checked_when_the_axis_is_known() {
 fn constant_indices_are_saved_whole() {
     let indices = tensor1(&[(1i64 << 32) + 1, 1, i64::MIN]);
     let model = with_constant(gather(V8, 0, 0), &[5.to_dim()], indices);
-    let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
-    let mut archive = vec![];
-    nnef.write(&model, &mut archive).unwrap();
-    let loaded: TypedModel = nnef.model_for_read(&mut &*archive).unwrap();
+    let loaded = crate::through_nnef(&model).unwrap();
     let output = loaded.into_runnable().unwrap().run(tvec!(counting(&[5]).into())).unwrap();
     assert_eq!(*output[0], tensor1(&[0f32, 1., 0.]));
 }

@@ -1,6 +1,9 @@
 //! Random nodes of all revisions, compared with the oracle: through the ONNX reader and wired by
 //! hand, at every stage of tract, with constant and fed inputs, known and symbolic shapes.
 
+use gather_cases::elements::{self, INDEX_TYPES};
+use gather_cases::onnx_model::{self, Single, make_constant};
+use gather_cases::oracle::{self, BadIndex, Integers, Operator, Output};
 use model_cases::{Stage, StagedModel, compare};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -14,29 +17,9 @@ use tract_openvino::tract_onnx::tract_hir::internal::{
     AxisOp, EvalContext, Factoid, InOut, SpecialOps, TDim, ToDim, TypedOp,
 };
 use tract_openvino::{
-    Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange,
-    IndexPolicy, NegativeIndices, OpenVinoOptions, Operation, WithOpenVinoOptions, tract_onnx,
+    Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, IndexError, IndexPolicy,
+    NegativeIndices, OpenVinoOptions, Operation, WithOpenVinoOptions, tract_onnx,
 };
-
-use crate::elements::{self, INDEX_TYPES};
-use crate::onnx_model::{self, Single, make_constant};
-use crate::oracle::{self, BadIndex, Integers, Output};
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Operator {
-    Gather(GatherRevision),
-    GatherNd(GatherNdRevision),
-    GatherElements,
-}
-
-/// Those of ONNX models.
-const OF_ONNX: [Operator; 5] = [
-    Operator::Gather(GatherRevision::V1),
-    Operator::Gather(GatherRevision::V7),
-    Operator::Gather(GatherRevision::V8),
-    Operator::GatherNd(GatherNdRevision::V5),
-    Operator::GatherNd(GatherNdRevision::V8),
-];
 
 /// A node and its inputs.
 #[derive(Debug, Clone)]
@@ -98,27 +81,9 @@ impl Node {
         }
     }
 
-    fn policy(&self) -> IndexPolicy {
-        let op = self.op();
-        match self.operator {
-            Operator::Gather(_) => op.downcast_ref::<Gather>().unwrap().index_policy(),
-            Operator::GatherNd(_) => op.downcast_ref::<GatherNd>().unwrap().index_policy(),
-            Operator::GatherElements => op.downcast_ref::<GatherElements>().unwrap().index_policy(),
-        }
-    }
-
     fn expected(&self) -> Result<Output, BadIndex> {
-        let Node { data, indices, axis, batch_dims, .. } = self;
-        match self.operator {
-            Operator::Gather(_) => oracle::gather(data, indices, *axis, *batch_dims, self.policy()),
-            Operator::GatherNd(revision) => {
-                let fused = revision == GatherNdRevision::V5;
-                oracle::gather_nd(data, indices, *batch_dims, self.policy(), fused)
-            }
-            Operator::GatherElements => {
-                oracle::gather_elements(data, indices, *axis, self.policy())
-            }
-        }
+        let Node { operator, data, indices, axis, batch_dims, negative_indices, .. } = self;
+        operator.output(data, indices, *axis, *batch_dims, *negative_indices)
     }
 
     fn data_tensor(&self) -> Tensor {
@@ -229,14 +194,10 @@ impl Node {
         stage: Stage,
         model: impl FnOnce() -> TractResult<StagedModel>,
     ) -> Result<(), TestCaseError> {
-        let fed = self.fed();
         let result = model().and_then(|mut model| {
-            let outputs = model.run(&fed)?;
             // Of a model that is not typed nobody has to know more than the ranks then.
-            if !(self.axis_at_run_time && stage == Stage::Loaded) {
-                model.check_facts(&fed, &outputs)?;
-            }
-            Ok(outputs)
+            let is_open = self.axis_at_run_time && stage == Stage::Loaded;
+            if is_open { model.run(&self.fed()) } else { model.run_checked(&self.fed()) }
         });
         match (self.expected(), result) {
             (Ok(expected), Ok(outputs)) => {
@@ -247,7 +208,7 @@ impl Node {
                 }
             }
             (Err(bad), Err(error)) => {
-                let Some(got) = error.downcast_ref::<IndexOutOfRange>() else {
+                let Some(got) = error.downcast_ref::<IndexError>() else {
                     return Err(TestCaseError::fail(format!("{stage:?}: {error:?}")));
                 };
                 prop_assert_eq!(&got.position, &bad.position);
@@ -306,9 +267,62 @@ fn entry(size: usize, wraps: bool, dt: DatumType, wild: bool) -> BoxedStrategy<i
     prop_oneof![3 => valid, 1 => select(edges)].boxed()
 }
 
+/// Entries of a type for axes of these sizes, by turns.
+fn entries(
+    sizes: Vec<usize>,
+    wraps: bool,
+    index_types: Vec<DatumType>,
+) -> impl Strategy<Value = (DatumType, Vec<i128>)> {
+    (select(index_types), proptest::bool::weighted(0.3)).prop_flat_map(move |(dt, wild)| {
+        let entries: Vec<_> = sizes.iter().map(|size| entry(*size, wraps, dt, wild)).collect();
+        (Just(dt), entries)
+    })
+}
+
+/// What a node is before its indices have entries.
+#[derive(Debug, Clone)]
+struct Shapes {
+    data: Vec<usize>,
+    indices: Vec<usize>,
+    axis: usize,
+    batch_dims: usize,
+}
+
+impl Shapes {
+    /// With dimensions that `indices` has beside those of `data`, and numbers to choose the rest by: in the
+    /// ranges of the specification, for ranks that are given.
+    fn new(operator: Operator, data: Vec<usize>, more: Vec<usize>, numbers: [u8; 3]) -> Shapes {
+        let [a, b, tuple] = numbers.map(usize::from);
+        let rank = data.len();
+        let (axis, batch_dims) = match operator {
+            Operator::Gather(GatherRevision::V1) | Operator::GatherElements => (a % rank, 0),
+            Operator::Gather(_) => (a % rank, b % (a % rank + 1)),
+            Operator::GatherNd(_) => (0, b % rank),
+        };
+        let batch = &data[..batch_dims];
+        let indices = match operator {
+            Operator::Gather(_) => [batch, &more].concat(),
+            Operator::GatherNd(_) => [batch, &more, &[tuple % (rank - batch_dims + 1)]].concat(),
+            Operator::GatherElements => {
+                let size = more.first().copied().unwrap_or(1);
+                [&data[..axis], &[size], &data[axis + 1..]].concat()
+            }
+        };
+        Shapes { data, indices, axis, batch_dims }
+    }
+
+    /// Which size each entry of `indices` ought to fit.
+    fn sizes(&self, operator: Operator) -> Vec<usize> {
+        let axes = match (operator, self.indices.last()) {
+            (Operator::GatherNd(_), Some(tuple)) => &self.data[self.batch_dims..][..*tuple],
+            _ => &self.data[self.axis..=self.axis],
+        };
+        axes.iter().copied().cycle().take(self.indices.iter().product()).collect()
+    }
+}
+
 fn node(data_types: Vec<DatumType>, index_types: Vec<DatumType>) -> impl Strategy<Value = Node> {
-    let operators = OF_ONNX.into_iter().chain([Operator::GatherElements]).collect();
-    node_of(operators, data_types, index_types)
+    node_of(Operator::ALL.to_vec(), data_types, index_types)
 }
 
 fn node_of(
@@ -316,81 +330,53 @@ fn node_of(
     data_types: Vec<DatumType>,
     index_types: Vec<DatumType>,
 ) -> impl Strategy<Value = Node> {
-    use {GatherRevision as G, Operator::*};
-    let operator = select(operators);
     let negative_indices = select(vec![NegativeIndices::AsSpecified, NegativeIndices::Wrap]);
-    (operator, negative_indices, shape(1..5usize), shape(0..4usize), any::<[u8; 3]>())
-        .prop_flat_map(move |(operator, negative_indices, data, mut more, [a, b, tuple])| {
-            let rank = data.len();
-            // The ranges of the specification, for ranks that are given.
-            let (axis, batch_dims) = match operator {
-                Gather(G::V1) | GatherElements => (a as usize % rank, 0),
-                Gather(_) => {
-                    let axis = a as usize % rank;
-                    (axis, b as usize % (axis + 1))
-                }
-                GatherNd(_) => (0, b as usize % rank),
-            };
-            if let GatherNd(_) = operator {
-                more.push(tuple as usize % (rank - batch_dims + 1));
-            }
-            let shape = match operator {
-                GatherElements => {
-                    let size = more.first().copied().unwrap_or(1);
-                    [&data[..axis], &[size], &data[axis + 1..]].concat()
-                }
-                _ => [&data[..batch_dims], &more].concat(),
-            };
-            // Which size each entry of indices ought to fit.
-            let sizes: Vec<usize> = match operator {
-                Gather(_) | GatherElements => vec![data[axis]; shape.iter().product()],
-                GatherNd(_) => {
-                    let tuple = *more.last().unwrap();
-                    let tuples = shape[..shape.len() - 1].iter().product::<usize>();
-                    data[batch_dims..][..tuple].repeat(tuples)
-                }
-            };
-            let wraps = negative_indices == NegativeIndices::Wrap || operator == Gather(G::V8);
-            let entries = (select(index_types.clone()), proptest::bool::weighted(0.3))
-                .prop_flat_map(move |(dt, wild)| {
-                    let entries: Vec<_> =
-                        sizes.iter().map(|size| entry(*size, wraps, dt, wild)).collect();
-                    (Just(dt), entries)
-                });
-            let is_gather = matches!(operator, Gather(_));
-            (select(data_types.clone()), entries, any::<[bool; 6]>()).prop_map(
-                move |(data_type, (index_type, entries), flags)| Node {
-                    operator,
-                    negative_indices,
-                    data_type,
-                    data: data.clone(),
-                    index_type,
-                    indices: Integers { shape: shape.clone(), entries },
-                    axis,
-                    axis_is_negative: flags[0],
-                    batch_dims,
-                    // A rank of zero, or all of it, can not be said from the end.
-                    batch_dims_is_negative: flags[1] && is_gather && batch_dims < shape.len(),
-                    constant_data: flags[2],
-                    constant_indices: flags[3],
-                    symbolic: flags[4],
-                    axis_at_run_time: flags[5] && is_gather,
-                },
-            )
-        })
+    let dimensions = (shape(1..5usize), shape(0..4usize), any::<[u8; 3]>());
+    let with_entries =
+        move |(operator, negative_indices, (data, more, numbers)): (Operator, _, _)| {
+            let shapes = Shapes::new(operator, data, more, numbers);
+            let wraps = operator.policy(negative_indices) != IndexPolicy::NonNegative;
+            let entries = entries(shapes.sizes(operator), wraps, index_types.clone());
+            (Just((operator, negative_indices, shapes)), entries)
+        };
+    let nodes = (select(operators), negative_indices, dimensions).prop_flat_map(with_entries);
+    (nodes, select(data_types), any::<[bool; 6]>()).prop_map(|(node, data_type, flags)| {
+        let ((operator, negative_indices, shapes), (index_type, entries)) = node;
+        let Shapes { data, indices, axis, batch_dims } = shapes;
+        let is_gather = matches!(operator, Operator::Gather(_));
+        Node {
+            operator,
+            negative_indices,
+            data_type,
+            data,
+            index_type,
+            axis,
+            axis_is_negative: flags[0],
+            batch_dims,
+            // A rank of zero, or all of it, can not be said from the end.
+            batch_dims_is_negative: flags[1] && is_gather && batch_dims < indices.len(),
+            indices: Integers { shape: indices, entries },
+            constant_data: flags[2],
+            constant_indices: flags[3],
+            symbolic: flags[4],
+            axis_at_run_time: flags[5] && is_gather,
+        }
+    })
 }
 
 fn onnx_node() -> impl Strategy<Value = Node> {
     let integers = INDEX_TYPES.into_iter().filter(|dt| *dt != DatumType::TDim).collect();
     // tract reads an initializer of no elements as I32 or I64 where it ought to be U32 or U64.
     let misread = |dt, len| len == 0 && matches!(dt, DatumType::U32 | DatumType::U64);
-    node_of(OF_ONNX.to_vec(), elements::onnx_data_types(), integers).prop_map(move |node| Node {
-        constant_data: node.constant_data
-            && !misread(node.data_type, node.data.iter().product::<usize>()),
-        constant_indices: node.constant_indices
-            && !misread(node.index_type, node.indices.entries.len()),
-        ..node
-    })
+    node_of(Operator::OF_ONNX.to_vec(), elements::onnx_data_types(), integers).prop_map(
+        move |node| Node {
+            constant_data: node.constant_data
+                && !misread(node.data_type, node.data.iter().product::<usize>()),
+            constant_indices: node.constant_indices
+                && !misread(node.index_type, node.indices.entries.len()),
+            ..node
+        },
+    )
 }
 
 proptest! {
@@ -509,7 +495,7 @@ proptest! {
         let shape = if scalar && entries.len() == 1 { vec![] } else { vec![entries.len()] };
         let indices = Integers { shape, entries };
         let op = Gather::new(GatherRevision::V8, axis);
-        let picked = oracle::gather(&between.shape, &indices, axis, 0, op.index_policy()).unwrap();
+        let picked = oracle::gather(&between.shape, &indices, axis, 0, IndexPolicy::WrapOrZeros).unwrap();
         let offsets = picked.offsets.iter().map(|offset| offset.and_then(|it| between.offsets[it]));
         let expected = elements::elements(DatumType::F32, &picked.shape, offsets);
 
@@ -639,11 +625,7 @@ proptest! {
         // Data that is a constant is tract's to write, and it reads back few integers as others.
         let node = Node { constant_data: false, ..node };
         node.check(Stage::Optimized, || {
-            use tract_openvino::WithOpenVino;
-            let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
-            let mut archive = vec![];
-            nnef.write(&node.typed()?, &mut archive)?;
-            StagedModel::from_typed(nnef.model_for_read(&mut &*archive)?, Stage::Optimized)
+            StagedModel::from_typed(crate::through_nnef(&node.typed()?)?, Stage::Optimized)
         })?;
     }
 }

@@ -1,5 +1,6 @@
 //! Which node becomes which operator.
 
+use gather_cases::onnx_model::*;
 use std::sync::{Mutex, OnceLock};
 
 use tract_openvino::tract_onnx::model::ParsingContext;
@@ -7,11 +8,9 @@ use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto, NodeProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{InferenceOp, tract_core};
 use tract_openvino::{
-    DOMAIN, IndexOutOfRange, NegativeIndices, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions,
+    DOMAIN, IndexError, NegativeIndices, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions,
     tract_onnx,
 };
-
-use crate::onnx_model::*;
 
 const F32: DatumType = DatumType::F32;
 const I64: DatumType = DatumType::I64;
@@ -49,6 +48,14 @@ fn operator(model: &InferenceModel, output: &str) -> String {
     model.node_by_name(format!("node_{output}")).unwrap().op.name().into_owned()
 }
 
+/// Which operators give these outputs of the model.
+#[track_caller]
+fn check_operators(model: &InferenceModel, expected: &[(&str, &str)]) {
+    for (output, expected) in expected {
+        assert_eq!(operator(model, output), *expected, "{output}");
+    }
+}
+
 #[test]
 fn the_import_of_the_domain_decides() {
     for (opset, expected) in
@@ -76,16 +83,15 @@ fn the_attribute_version_wins_node_by_node() {
     ];
     // An import that GatherND could not be resolved by.
     let model = read(&model_of(Some(4), nodes)).unwrap();
-    for (output, expected) in [
+    let expected = [
         ("imported", "Gather-1"),
         ("one", "Gather-1"),
         ("seven", "Gather-7"),
         ("nine", "Gather-8"),
         ("nd_five", "GatherND-5"),
         ("nd_eight", "GatherND-8"),
-    ] {
-        assert_eq!(operator(&model, output), expected, "{output}");
-    }
+    ];
+    check_operators(&model, &expected);
 }
 
 /// The warnings that were logged, by any test of this program.
@@ -115,11 +121,11 @@ fn without_an_import_it_is_the_newest_with_a_warning() {
     warnings();
     let nodes = vec![gather_node("not_imported"), gather_nd_node("not_imported_nd")];
     let model = read(&model_of(None, nodes)).unwrap();
-    assert_eq!(operator(&model, "not_imported"), "Gather-8");
-    assert_eq!(operator(&model, "not_imported_nd"), "GatherND-8");
+    let expected = [("not_imported", "Gather-8"), ("not_imported_nd", "GatherND-8")];
+    check_operators(&model, &expected);
     let warnings = warnings().lock().unwrap();
     let expected = "node \"node_not_imported\" is of domain org.openvinotoolkit, which the model \
-                    does not import: taken for Gather-8";
+                    does not import: it is read as Gather-8";
     assert!(warnings.iter().any(|warning| warning == expected), "{warnings:?}");
 }
 
@@ -148,14 +154,13 @@ fn both_domains_in_one_model() {
     ];
     let proto = model_of(Some(8), nodes);
     let model = read(&proto).unwrap();
-    for (output, expected) in [
+    let expected = [
         ("stock", "Gather"),
         ("ours", "Gather-8"),
         ("stock_nd", "GatherNd"),
         ("ours_nd", "GatherND-8"),
-    ] {
-        assert_eq!(operator(&model, output), expected);
-    }
+    ];
+    check_operators(&model, &expected);
     let data = tensor1(&[1f32, 2., 3., 4., 5.]);
     let outputs = run(&proto, &[data, tensor1(&[0i64, -1, 2])]).unwrap();
     assert_eq!(outputs[0], outputs[1]);
@@ -235,7 +240,13 @@ fn registering_twice_is_harmless_and_the_last_options_hold() {
         let model = reader.model_for_proto_model(&proto).unwrap();
         assert_eq!(operator(&model, "stock"), "Gather");
         let result = model.into_optimized().unwrap().into_runnable().unwrap().run(inputs());
-        assert_eq!(result.is_ok(), wraps, "{result:?}");
+        match result {
+            Ok(outputs) if wraps => assert_eq!(*outputs[0], tensor1(&[5f32, 1., 2.])),
+            Err(error) if !wraps => {
+                assert_eq!(error.downcast_ref::<IndexError>().unwrap().value, -1);
+            }
+            result => panic!("{result:?}"),
+        }
     }
 }
 
@@ -257,9 +268,8 @@ fn an_earlier_override_is_kept_for_its_domains() {
         gather_node("ours"),
     ];
     let model = reader.model_for_proto_model(&model_of(Some(8), nodes)).unwrap();
-    assert_eq!(operator(&model, "theirs"), "Identity");
-    assert_eq!(operator(&model, "standard"), "Identity");
-    assert_eq!(operator(&model, "ours"), "Gather-8");
+    let expected = [("theirs", "Identity"), ("standard", "Identity"), ("ours", "Gather-8")];
+    check_operators(&model, &expected);
 }
 
 #[test]
@@ -274,9 +284,8 @@ fn an_earlier_operator_of_our_domain_is_kept() {
         gather_node("ours"),
     ];
     let model = reader.model_for_proto_model(&model_of(Some(8), nodes)).unwrap();
-    assert_eq!(operator(&model, "relu"), "Identity");
-    assert_eq!(operator(&model, "swish"), "Identity");
-    assert_eq!(operator(&model, "ours"), "Gather-8");
+    let expected = [("relu", "Identity"), ("swish", "Identity"), ("ours", "Gather-8")];
+    check_operators(&model, &expected);
 }
 
 #[test]
@@ -290,9 +299,8 @@ fn a_later_override_is_not_overridden_by_registering_again() {
         gather_nd_node("ours"),
     ];
     let model = reader.model_for_proto_model(&model_of(Some(8), nodes)).unwrap();
-    assert_eq!(operator(&model, "standard"), "Identity");
-    assert_eq!(operator(&model, "theirs"), "Identity");
-    assert_eq!(operator(&model, "ours"), "GatherND-8");
+    let expected = [("standard", "Identity"), ("theirs", "Identity"), ("ours", "GatherND-8")];
+    check_operators(&model, &expected);
 }
 
 /// Another plug-in that keeps what was there before, as this one does.
@@ -340,8 +348,8 @@ fn a_reader_without_operators() {
 fn refused(nodes: Vec<NodeProto>, unknown: &str) {
     let error = read(&model_of(Some(8), nodes)).expect_err("it is not implemented");
     let expected = format!(
-        "the model has operators of domain org.openvinotoolkit that are not implemented: {unknown}. \
-         Implemented are Gather and GatherND"
+        "the model has operators of domain org.openvinotoolkit that tract-openvino does not have: {unknown}. \
+         It has Gather and GatherND"
     );
     assert!(format!("{error:#}").contains(&expected), "{error:#}");
 }
@@ -390,7 +398,7 @@ fn standard_gather_is_an_option() {
         let model = reader.model_for_proto_model(&model_of(None, nodes())).unwrap();
         ["picked", "again", "points"].map(|output| operator(&model, output))
     };
-    assert_eq!(names(true), ["Gather-7", "Gather-7", "GatherND-8"]);
+    assert_eq!(names(true), ["ONNX Gather", "ONNX Gather", "ONNX GatherND"]);
     assert_eq!(names(false), ["Gather", "Gather", "GatherNd"]);
 }
 
@@ -417,6 +425,30 @@ fn standard_gather_means_what_onnx_says() {
         [([0, 5, 0], [[0], [0]]), ([0, 0, 0], [[-6], [0]]), ([0, 0, 0], [[(1 << 32) + 1], [0]])]
     {
         let error = run(indices, tuples).unwrap_err();
-        assert!(error.downcast_ref::<IndexOutOfRange>().is_some(), "{error:?}");
+        let operator = error.downcast_ref::<IndexError>().expect("an index error").operator;
+        assert_eq!(operator, if indices[1] == 0 { "ONNX GatherND" } else { "ONNX Gather" });
     }
+}
+
+/// Rewrites and archives keep the name that errors use.
+#[cfg(feature = "nnef")]
+#[test]
+fn standard_gather_keeps_its_name() {
+    // Constant tuples of one entry, which a rewrite makes a Gather.
+    let points = node("", "GatherND", &["data", "tuples"], "points");
+    let nodes = vec![stock_gather_node("", "picked"), points];
+    let options = OpenVinoOptions::default().with_standard_gather(true);
+    let reader = tract_onnx::onnx().with_openvino_options(options);
+    let model = reader.model_for_proto_model(&model_of(None, nodes)).unwrap();
+    let model = model.into_typed().unwrap().into_decluttered().unwrap();
+    let names = |model: &TypedModel| {
+        let names = model.nodes().iter().map(|node| node.op.name().into_owned());
+        names.filter(|name| name.contains("Gather")).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&model), ["ONNX Gather", "ONNX Gather"]);
+    let nnef = tract_openvino::tract_nnef::nnef().with_openvino();
+    let mut archive = vec![];
+    nnef.write(&model, &mut archive).unwrap();
+    let loaded = nnef.model_for_read(&mut &*archive).unwrap();
+    assert_eq!(names(&loaded), names(&model));
 }

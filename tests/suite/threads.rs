@@ -1,24 +1,18 @@
 //! Sharing the work among threads changes neither a result nor an error.
 
+use gather_cases::elements;
+use gather_cases::onnx_model::{Dim, gather, gather_nd, input, read};
+use gather_cases::oracle::{self, Integers};
 use tract_openvino::tract_onnx::prelude::multithread::{
     Executor, multithread_tract_scope, set_threading_element_threshold,
 };
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::tract_onnx::tract_hir::internal::{EvalContext, TypedOp};
+use tract_openvino::tract_onnx::tract_hir::internal::TypedOp;
 use tract_openvino::{
-    Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange,
-    IndexPolicy, NegativeIndex, OutOfRange,
+    Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, IndexError, IndexPolicy,
 };
 
-use crate::elements;
-use crate::onnx_model::{Dim, gather, gather_nd, input, read};
-use crate::oracle::{self, Integers};
-
 const I32: DatumType = DatumType::I32;
-
-/// What Gather-7 and GatherND-8 make of an index.
-const CHECKED: IndexPolicy =
-    IndexPolicy { negative: NegativeIndex::OutOfRange, out_of_range: OutOfRange::Error };
 
 #[derive(Clone)]
 struct Case {
@@ -60,8 +54,7 @@ fn cases() -> Vec<Case> {
 
 fn eval(case: &Case) -> TractResult<Tensor> {
     let indices = elements::integers(I32, &case.indices);
-    let inputs = tvec!(case.data.clone().into(), indices.into());
-    Ok(case.op.eval(&EvalContext::out_of_plan(), inputs)?.remove(0).into_tensor())
+    crate::eval(&*case.op, case.data.clone(), indices)
 }
 
 #[test]
@@ -87,7 +80,7 @@ fn results_and_errors_are_those_of_one_thread() {
                 case.indices.entries[length - 1] = 2000;
                 case.indices.entries[first] = 1001;
                 let error = multithread_tract_scope(executor.clone(), || eval(&case)).unwrap_err();
-                assert_eq!(error.downcast_ref::<IndexOutOfRange>().unwrap().value, 1001);
+                assert_eq!(error.downcast_ref::<IndexError>().unwrap().value, 1001);
             }
         }
     }
@@ -111,7 +104,8 @@ fn one_plan_is_shared() {
             let entries: Vec<i128> = (0..batch * count).map(|k| (k * 5 % size) as i128).collect();
             let mut indices = Integers { shape: vec![batch, count], entries };
             let data = elements::own_offsets(DatumType::F32, &[batch, size, 3]);
-            let expected = oracle::gather(data.shape(), &indices, 1, 1, CHECKED).unwrap();
+            let expected =
+                oracle::gather(data.shape(), &indices, 1, 1, IndexPolicy::NonNegative).unwrap();
             if bad {
                 *indices.entries.last_mut().unwrap() = (1000 + thread) as i128;
             }
@@ -131,7 +125,7 @@ fn one_plan_is_shared() {
                         match run(thread, turn, bad) {
                             (expected, Ok(output)) if !bad => assert_eq!(*output[0], expected),
                             (_, Err(error)) if bad => {
-                                let error = error.downcast_ref::<IndexOutOfRange>().unwrap();
+                                let error = error.downcast_ref::<IndexError>().unwrap();
                                 assert_eq!(error.value, (1000 + thread) as i128);
                             }
                             (_, other) => panic!("thread {thread}, turn {turn}: {other:?}"),

@@ -7,16 +7,14 @@
 mod models;
 mod peers;
 mod report;
-#[path = "../../workloads.rs"]
-mod workloads;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use gather_cases::workloads::{WORKLOADS, Workload};
 use peers::{Copy, OnnxRuntime, OpenVino, Peer, Result, Tract};
 use tract_openvino::tract_onnx::prelude::*;
-use workloads::{WORKLOADS, Workload};
 
 /// Runs the workloads of tract-openvino on other runtimes too, side by side.
 #[derive(Parser)]
@@ -82,7 +80,6 @@ fn main() -> Result<()> {
     if let (Some(folder), Some(processor)) = (&arguments.output, &arguments.processor) {
         report::write_csv(&rows, &folder.join(format!("{processor}.csv")))?;
         let results = report::read_all(folder)?;
-        println!("{}", report::ratios(&results));
         report::write_svg(&results, &folder.join("results.svg"))?;
     }
     Ok(())

@@ -6,7 +6,7 @@ use tract_openvino::tract_onnx::pb::type_proto::{self, Value};
 use tract_openvino::tract_onnx::pb::*;
 use tract_openvino::tract_onnx::prelude::DatumType;
 
-use crate::workloads::{Operator, Workload};
+use gather_cases::workloads::{Operator, Workload};
 
 /// Names of an element type in OpenVINO IR, and its number in ONNX.
 fn names(dt: DatumType) -> (&'static str, &'static str, tensor_proto::DataType) {

@@ -9,7 +9,7 @@ use tract_openvino::tract_onnx::prelude::multithread::{Executor, multithread_tra
 use tract_openvino::tract_onnx::prelude::*;
 
 use crate::models;
-use crate::workloads::{Operator, Workload};
+use gather_cases::workloads::{Operator, Workload};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

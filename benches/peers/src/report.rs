@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use comfy_table::{Cell, CellAlignment, Table, presets::ASCII_MARKDOWN};
+use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 use plotters::prelude::*;
 
 use crate::peers::Result;
@@ -11,7 +11,11 @@ use crate::{PEERS, Row};
 /// A Markdown table: medians in microseconds, and the ratio to the best of the other runtimes.
 pub fn table(rows: &[Row]) -> Table {
     let header = ["workload", "threads"].into_iter().chain(PEERS).chain(["best peer / ours"]);
-    let mut table = numbers(header);
+    let mut table = Table::new();
+    table.load_preset(ASCII_MARKDOWN).set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
     for row in rows {
         let medians = row.medians.iter().map(|median| match median {
             Some(median) if *median < 10. => format!("{median:.2}"),
@@ -28,16 +32,6 @@ pub fn table(rows: &[Row]) -> Table {
     cells.resize(PEERS.len() + 2, String::new());
     cells.push(format!("{:.2}", mean.exp()));
     table.add_row(cells);
-    table
-}
-
-/// A Markdown table without rows, of numbers behind a first column of names.
-fn numbers(header: impl IntoIterator<Item = impl Into<Cell>>) -> Table {
-    let mut table = Table::new();
-    table.load_preset(ASCII_MARKDOWN).set_header(header.into_iter().map(Into::into));
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
     table
 }
 
@@ -83,9 +77,7 @@ fn read_csv(file: &Path) -> Result<Results> {
 /// A workload on a number of threads.
 struct Comparison {
     label: String,
-    /// On each processor.
-    ratios: Vec<f64>,
-    /// The processor with the least of them, and that.
+    /// The processor with the least ratio, and that.
     worst: (usize, f64),
 }
 
@@ -95,22 +87,11 @@ fn comparisons(results: &[Results]) -> Vec<Comparison> {
         let is_same = |it: &&Row| it.workload == row.workload && it.threads == row.threads;
         let of = |it: &Results| it.rows.iter().find(is_same).map(Row::ratio);
         let ratios = results.iter().map(of).collect::<Option<Vec<f64>>>()?;
-        let worst = ratios.iter().copied().enumerate().min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let worst = ratios.into_iter().enumerate().min_by(|a, b| a.1.total_cmp(&b.1))?;
         let label = format!("{}, {} thread(s)", row.workload, row.threads);
-        Some(Comparison { label, ratios, worst })
+        Some(Comparison { label, worst })
     };
     results.first().iter().flat_map(|it| &it.rows).filter_map(compare).collect()
-}
-
-/// A Markdown table of the ratios on all processors.
-pub fn ratios(results: &[Results]) -> Table {
-    let processors = results.iter().map(|it| &*it.processor);
-    let mut table = numbers(["workload"].into_iter().chain(processors).chain(["the worst"]));
-    for Comparison { label, ratios, worst: (_, worst) } in comparisons(results) {
-        let ratios = ratios.into_iter().chain([worst]).map(|ratio| format!("{ratio:.2}"));
-        table.add_row([label].into_iter().chain(ratios));
-    }
-    table
 }
 
 /// A bar for each workload and number of threads: how many times as long as we the best of the
@@ -139,7 +120,7 @@ pub fn write_svg(results: &[Results], path: &Path) -> Result<()> {
         .draw()?;
     for (number, row) in rows.into_iter().rev().enumerate() {
         let number = number as i32;
-        let Comparison { label, worst: (processor, ratio), .. } = row;
+        let Comparison { label, worst: (processor, ratio) } = row;
         let bar = [(1., number), (ratio, number + 1)];
         let mut bar = Rectangle::new(bar, Palette99::pick(processor + 1).filled());
         bar.set_margin(3, 3, 0, 0);

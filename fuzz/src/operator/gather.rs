@@ -1,33 +1,13 @@
 //! Gather, GatherND and GatherElements: they pick elements of `data`, of any type.
 
 use arbitrary::{Result, Unstructured};
+use gather_cases::elements::{self, INDEX_TYPES};
+use gather_cases::oracle::{BadIndex, Integers, Operator, Output};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::TypedOp;
-use tract_openvino::{
-    Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, IndexOutOfRange,
-    IndexPolicy, NegativeIndex, NegativeIndices, Operation,
-};
+use tract_openvino::{GatherElements, GatherRevision, IndexError, NegativeIndices, Operation};
 
 use super::{MOST_ELEMENTS, entries, shape, volume};
-use crate::elements::{self, INDEX_TYPES};
-use crate::oracle::{self, BadIndex, Integers, Output};
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Operator {
-    Gather(GatherRevision),
-    GatherNd(GatherNdRevision),
-    GatherElements,
-}
-
-/// New ones at the end, or the corpus means others.
-pub const OPERATORS: [Operator; 6] = [
-    Operator::Gather(GatherRevision::V1),
-    Operator::Gather(GatherRevision::V7),
-    Operator::Gather(GatherRevision::V8),
-    Operator::GatherNd(GatherNdRevision::V5),
-    Operator::GatherNd(GatherNdRevision::V8),
-    Operator::GatherElements,
-];
 
 /// A node as a model could state it, sound or not, and its inputs.
 #[derive(Debug)]
@@ -114,7 +94,7 @@ pub fn case(operator: Operator, u: &mut Unstructured) -> Result<Case> {
 
 impl Case {
     fn op(&self) -> TractResult<Box<dyn TypedOp>> {
-        let negative = if self.wrap { NegativeIndices::Wrap } else { NegativeIndices::AsSpecified };
+        let negative = self.negative_indices();
         let mut model = TypedModel::default();
         let data = model.add_source("data", self.data_type.fact(&self.data))?;
         let indices = model.add_source("indices", self.index_type.fact(&self.indices.shape))?;
@@ -139,21 +119,19 @@ impl Case {
         Ok(model.node(output[0].node).op.clone())
     }
 
-    /// The policy of the specification, or that of `wrap`.
-    fn policy(&self) -> IndexPolicy {
-        let specified = match self.operator {
-            Operator::Gather(revision) => Gather::new(revision, 0).index_policy(),
-            Operator::GatherNd(revision) => GatherNd::new(revision).index_policy(),
-            Operator::GatherElements => GatherElements::new(0).index_policy(),
-        };
-        match self.wrap {
-            true => IndexPolicy { negative: NegativeIndex::FromEnd, ..specified },
-            false => specified,
-        }
+    fn negative_indices(&self) -> NegativeIndices {
+        if self.wrap { NegativeIndices::Wrap } else { NegativeIndices::AsSpecified }
     }
 
     /// What the contract says: `None` where the node or its shapes are an error.
     fn expected(&self) -> Option<std::result::Result<Output, BadIndex>> {
+        let (axis, batch) = self.axis_and_batch_dims()?;
+        let negative = self.negative_indices();
+        Some(self.operator.output(&self.data, &self.indices, axis, batch, negative))
+    }
+
+    /// The axis and the number of batch dimensions, counted from the first.
+    fn axis_and_batch_dims(&self) -> Option<(usize, usize)> {
         let (data, indices) = (&self.data, &self.indices);
         let (n, m) = (data.len() as i64, indices.shape.len() as i64);
         let share = |batch: usize| data[..batch] == indices.shape[..batch];
@@ -166,22 +144,15 @@ impl Case {
                 let batch = if self.batch_dims < 0 { self.batch_dims + m } else { self.batch_dims };
                 let batch = batch as usize;
                 let absent = revision == GatherRevision::V1 && self.batch_dims != 0;
-                if absent || batch > axis || !share(batch) {
-                    return None;
-                }
-                Some(oracle::gather(data, indices, axis, batch, self.policy()))
+                (!absent && batch <= axis && share(batch)).then_some((axis, batch))
             }
-            Operator::GatherNd(revision) => {
+            Operator::GatherNd(_) => {
                 if !(0..n.min(m)).contains(&self.batch_dims) {
                     return None;
                 }
                 let batch = self.batch_dims as usize;
                 let tuple = *indices.shape.last()?;
-                if tuple > data.len() - batch || !share(batch) {
-                    return None;
-                }
-                let fused = revision == GatherNdRevision::V5;
-                Some(oracle::gather_nd(data, indices, batch, self.policy(), fused))
+                (tuple <= data.len() - batch && share(batch)).then_some((0, batch))
             }
             Operator::GatherElements => {
                 if n != m || !(0..n).contains(&self.axis) {
@@ -189,10 +160,8 @@ impl Case {
                 }
                 let axis = self.axis as usize;
                 let behind = axis + 1..;
-                if !share(axis) || data[behind.clone()] != indices.shape[behind] {
-                    return None;
-                }
-                Some(oracle::gather_elements(data, indices, axis, self.policy()))
+                let fits = share(axis) && data[behind.clone()] == indices.shape[behind];
+                fits.then_some((axis, 0))
             }
         }
     }
@@ -216,7 +185,7 @@ impl Case {
 }
 
 fn bad_index(error: &TractError) -> Option<BadIndex> {
-    let error = error.downcast_ref::<IndexOutOfRange>()?;
+    let error = error.downcast_ref::<IndexError>()?;
     Some(BadIndex { position: error.position.to_vec(), value: error.value })
 }
 

@@ -1,12 +1,12 @@
 //! GatherTree: it compares tokens, so that its elements are numbers.
 
 use arbitrary::{Result, Unstructured};
+use gather_cases::elements::{self, INDEX_TYPES};
+use gather_cases::oracle::{self, BadIndex, Integers, Output};
 use tract_openvino::GatherTree;
 use tract_openvino::tract_onnx::prelude::*;
 
 use super::{MOST_ELEMENTS, dim, entries, shape, volume};
-use crate::elements::{self, INDEX_TYPES};
-use crate::oracle::{self, BadIndex, Integers, Output};
 
 /// An input. Of a type that is no number it has no entries, only a shape.
 #[derive(Debug)]

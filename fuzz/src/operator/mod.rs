@@ -8,13 +8,12 @@ use std::fmt::Debug;
 use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
+use gather_cases::oracle::{BadIndex, Operator};
 use tract_openvino::tract_onnx::prelude::multithread::{
     Executor, multithread_tract_scope, set_threading_element_threshold,
 };
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::{EvalContext, TDim, TypedOp};
-
-use crate::oracle::BadIndex;
 
 /// No tensor is larger, so that thousands of cases run each second.
 const MOST_ELEMENTS: usize = 2048;
@@ -144,9 +143,9 @@ fn compare(
 pub fn run(bytes: &[u8]) -> Option<bool> {
     let mut u = Unstructured::new(bytes);
     // GatherTree comes after the operators of `gather`.
-    let case = match u.int_in_range(0..=gather::OPERATORS.len()).ok()? {
-        number if number < gather::OPERATORS.len() => {
-            gather::case(gather::OPERATORS[number], &mut u).map(gather::run)
+    let case = match u.int_in_range(0..=Operator::ALL.len()).ok()? {
+        number if number < Operator::ALL.len() => {
+            gather::case(Operator::ALL[number], &mut u).map(gather::run)
         }
         _ => gather_tree::case(&mut u).map(gather_tree::run),
     };

@@ -210,7 +210,7 @@ fn numbers_that_are_too_large() {
     fails_to_load(
         "Roll opset7",
         vec![Fed("f32", "?"), Constant(tensor1(&[i64::MIN])), Constant(tensor1(&[0i64]))],
-        "sums must be in [-1000000000, 1000000000]",
+        "the sum for each axis must be in [-1000000000, 1000000000]",
     );
     let pads = || Constant(tensor1(&[1_000_000_000i64]));
     fails_to_load(

@@ -41,12 +41,12 @@ impl PartialShape {
         let all = text.trim();
         let inner = match all.strip_prefix('[') {
             Some(rest) => rest.strip_suffix(']').with_context(|| {
-                format!("shape {text:?} has an opening bracket and no closing one")
+                format!("shape {text:?} has an opening bracket, but no closing one")
             })?,
             None => all,
         };
         if inner.trim() == "..." {
-            bail!("shape {text:?} has any number of dimensions: tract needs to know how many")
+            bail!("shape {text:?} leaves the number of dimensions open, but tract must know it")
         }
         if inner.trim().is_empty() {
             return Ok(PartialShape(vec![]));
@@ -69,7 +69,7 @@ fn dimension(text: &str) -> Result<Dimension> {
         (size <= i64::MAX as usize).then_some(size)
     };
     let wrong =
-        || format!("dimension {text:?} is none of ?, -1, a size, \"a..b\", \"a..\" and \"..b\"");
+        || format!("dimension {text:?} must be ?, -1, a size, \"a..b\", \"a..\" or \"..b\"");
     let Some((min, max)) = text.split_once("..") else {
         let size = size(text).with_context(wrong)?;
         return Ok(Dimension { min: size, max: Some(size) });
@@ -78,7 +78,7 @@ fn dimension(text: &str) -> Result<Dimension> {
     let max = if max.trim().is_empty() { None } else { Some(size(max).with_context(wrong)?) };
     ensure!(
         max.is_none_or(|max| min <= max),
-        "dimension {text:?}: the smallest size is above the largest"
+        "dimension {text:?}: the smallest size is greater than the largest"
     );
     Ok(Dimension { min, max })
 }
@@ -123,14 +123,14 @@ mod tests {
     #[test]
     fn what_is_no_shape_says_why() {
         for (text, expected) in [
-            ("...", "any number of dimensions"),
+            ("...", "leaves the number of dimensions open"),
             ("[1,2", "no closing one"),
-            ("1,,2", "is none of"),
-            ("-2", "is none of"),
-            ("7..2", "above the largest"),
-            ("99999999999999999999", "is none of"),
-            ("9223372036854775808", "is none of"),
-            ("a..b", "is none of"),
+            ("1,,2", "must be ?"),
+            ("-2", "must be ?"),
+            ("7..2", "greater than the largest"),
+            ("99999999999999999999", "must be ?"),
+            ("9223372036854775808", "must be ?"),
+            ("a..b", "must be ?"),
         ] {
             let error = format!("{:#}", PartialShape::parse(text).unwrap_err());
             assert!(error.contains(expected), "{text:?}: {error}");

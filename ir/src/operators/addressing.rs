@@ -1,7 +1,9 @@
 //! The places in data that indices name.
 
 use tract_core::internal::*;
-use tract_openvino::{IndexOutOfRange, IndexPolicy, NegativeIndex, OutOfRange};
+use tract_openvino::{IndexError, IndexPolicy};
+
+use crate::listed::listed;
 
 /// How `indices` name places in `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,9 +17,8 @@ pub(crate) enum Addressing {
     Tuples,
 }
 
-/// Negative indices count from the end, as in OpenVINO's implementation; others out of range are errors.
-const POLICY: IndexPolicy =
-    IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Error };
+/// Negative indices count from the end, as in OpenVINO's implementation.
+const POLICY: IndexPolicy = IndexPolicy::Wrap;
 
 /// The places in `data`, in the order of the elements of `indices`: where each begins, and how many elements
 /// each has.
@@ -33,14 +34,18 @@ impl Addressing {
             Addressing::Elements(axis) => {
                 ensure!(
                     data.len() == indices.len() && axis < data.len(),
-                    "indices have rank {}, but must have that of data, which is {}",
+                    "indices have rank {}, but must have rank {}, as data has",
                     indices.len(),
                     data.len()
                 );
                 indices.into()
             }
             Addressing::Slices(axis) => {
-                ensure!(axis < data.len(), "there is no axis {axis}");
+                ensure!(
+                    axis < data.len(),
+                    "axis is {axis}, but must be less than {}, the rank of data",
+                    data.len()
+                );
                 [&data[..axis], indices, &data[axis + 1..]].concat().into()
             }
             Addressing::Tuples => {
@@ -48,9 +53,10 @@ impl Addressing {
                 let tuple = tuple.to_usize().ok().filter(|tuple| *tuple <= data.len());
                 let tuple = tuple.with_context(|| {
                     format!(
-                        "the last dimension of indices must be known, and in [0, {}]: their shape is \
-                         {indices:?}",
-                        data.len()
+                        "indices have shape {indices}, but their last dimension must be known, and in \
+                         [0, {}]",
+                        data.len(),
+                        indices = listed(indices)
                     )
                 })?;
                 [leading, &data[tuple..]].concat().into()
@@ -66,13 +72,10 @@ impl Addressing {
         indices: &[i64],
     ) -> TractResult<Places> {
         let resolve = |number: usize, axis: usize| {
-            POLICY.resolve(indices[number], data[axis]).ok_or_else(|| IndexOutOfRange {
-                operator,
-                position: coordinates(number, indices_shape),
-                value: indices[number].into(),
-                axis,
-                size: data[axis],
-                negative: NegativeIndex::FromEnd,
+            POLICY.resolve(indices[number], data[axis]).ok_or_else(|| {
+                let position = coordinates(number, indices_shape);
+                let value = indices[number].into();
+                IndexError::new(operator, position, value, axis, data[axis], POLICY)
             })
         };
         let strides = Tensor::natural_strides(data);
@@ -84,8 +87,8 @@ impl Addressing {
                 let others = || (0..data.len()).filter(|it| *it != axis);
                 ensure!(
                     indices.is_empty() || others().all(|it| indices_shape[it] <= data[it]),
-                    "{operator}: indices have shape {indices_shape:?}, which is larger than that of data, \
-                     {data:?}, not only on axis {axis}"
+                    "{operator}: indices have shape {indices_shape:?}, but must be no larger than data on each axis \
+                     but {axis}: data has shape {data:?}"
                 );
                 starts.reserve_exact(indices.len());
                 let last = data.len() - 1;
@@ -121,7 +124,7 @@ impl Addressing {
                 for number in 0..leading.iter().product() {
                     let start = (0..tuple)
                         .map(|axis| Ok(resolve(number * tuple + axis, axis)? * stride(axis)))
-                        .sum::<Result<usize, IndexOutOfRange>>()?;
+                        .sum::<Result<usize, IndexError>>()?;
                     starts.push(start);
                 }
             }

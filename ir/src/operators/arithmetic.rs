@@ -154,7 +154,11 @@ impl<const POSITION: usize> BinMiniOp for Of<POSITION> {
     }
 
     fn result_datum_type(&self, a: DatumType, b: DatumType) -> TractResult<DatumType> {
-        ensure!(a == b, "{}: got types {a:?} and {b:?}, but they must be the same", self.name());
+        ensure!(
+            a == b,
+            "{}: the inputs are of types {a:?} and {b:?}, but must be of one type",
+            self.name()
+        );
         Ok(a)
     }
 

@@ -94,15 +94,15 @@ impl EvalOp for CtcLoss {
         let (logits, lengths, labels, counts) = args_4!(inputs);
         let (&[batch, steps, classes], &[rows, most]) = (logits.shape(), labels.shape()) else {
             bail!(
-                "CTCLoss: logits and labels have shapes {:?} and {:?}",
+                "CTCLoss: logits and labels have shapes {:?} and {:?}, but must have rank 3 and rank 2",
                 logits.shape(),
                 labels.shape()
             )
         };
         let blank = self.blank.unwrap_or(classes as i64 - 1);
         let blank = usize::try_from(blank).ok().filter(|blank| *blank < classes);
-        let blank =
-            blank.with_context(|| format!("CTCLoss: the blank is none of {classes} classes"))?;
+        let blank = blank
+            .with_context(|| format!("CTCLoss: the blank must be one of the {classes} classes"))?;
         ensure!(
             rows == batch && lengths.len() == batch && counts.len() == batch,
             "CTCLoss: there are logits for {batch} sequences, but labels and lengths for {rows}, {} and {}",

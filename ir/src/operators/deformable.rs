@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use crate::listed::listed;
+
 use super::check_volume;
 
 /// The elements that the windows of a deformable convolution have: of each element of a window the data at its
@@ -61,13 +63,19 @@ impl DeformableWindows {
 
     fn output_shape<D: DimLike>(&self, data: &[D], offsets: &[D]) -> TractResult<TVec<D>> {
         let ([batch, channels, ..], [_, numbers, rows, columns]) = (data, offsets) else {
-            bail!("DeformableWindows: data and offsets have shapes {data:?} and {offsets:?}")
+            bail!(
+                "DeformableWindows: data and offsets have shapes {data} and {offsets}, but must have rank 4",
+                data = listed(data),
+                offsets = listed(offsets)
+            )
         };
         let expected = D::from(self.groups * self.elements() * 2);
         ensure!(
             data.len() == 4 && *numbers == expected,
-            "DeformableWindows: data and offsets have shapes {data:?} and {offsets:?}, but must have rank 4, and \
-             {expected} offsets for each window"
+            "DeformableWindows: data and offsets have shapes {data} and {offsets}, but must have rank 4, and \
+             {expected} offsets for each window",
+            data = listed(data),
+            offsets = listed(offsets)
         );
         let elements = channels.clone() * self.elements();
         Ok(tvec![batch.clone(), elements, rows.clone(), columns.clone()])

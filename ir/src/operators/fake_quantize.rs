@@ -72,11 +72,15 @@ impl EvalOp for FakeQuantize {
 
 impl TypedOp for FakeQuantize {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 5, "FakeQuantize: got {} inputs, expected 5", inputs.len());
+        ensure!(
+            inputs.len() == 5,
+            "FakeQuantize: the number of inputs is {}, but must be 5",
+            inputs.len()
+        );
         for input in inputs {
             ensure!(
                 input.datum_type == f32::datum_type() && input.rank() == inputs[0].rank(),
-                "FakeQuantize: inputs must be of type f32 and of one rank, but there is {input:?}"
+                "FakeQuantize: an input is {input:?}, but all must be of type F32 and of one rank"
             );
         }
         let shapes: TVec<&ShapeFact> = inputs.iter().map(|input| &input.shape).collect();

@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use crate::listed::listed;
+
 /// GridSample-9: elements of an image at the coordinates of a grid.
 ///
 /// Inputs: data [N, C, H, W] and grid [N, H_out, W_out, 2], which has x and y, both from -1 to 1 within the
@@ -76,12 +78,18 @@ impl GridSample {
 
 fn check_shapes<D: DimLike>(data: &[D], grid: &[D]) -> TractResult<TVec<D>> {
     let ([batch, channels, _, _], [grid_batch, height, width, two]) = (data, grid) else {
-        bail!("GridSample: data and grid have shapes {data:?} and {grid:?}, but must have rank 4")
+        bail!(
+            "GridSample: data and grid have shapes {data} and {grid}, but must have rank 4",
+            data = listed(data),
+            grid = listed(grid)
+        )
     };
     ensure!(
         batch == grid_batch && *two == D::from(2),
-        "GridSample: data and grid have shapes {data:?} and {grid:?}: batches must be equal, and the last \
-         dimension of grid 2"
+        "GridSample: data and grid have shapes {data} and {grid}: batches must be equal, and the last \
+         dimension of grid 2",
+        data = listed(data),
+        grid = listed(grid)
     );
     Ok(tvec![batch.clone(), channels.clone(), height.clone(), width.clone()])
 }

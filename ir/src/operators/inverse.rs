@@ -1,4 +1,6 @@
 use tract_core::internal::*;
+
+use crate::listed::listed;
 use tract_core::num_traits::Float;
 
 /// The inverses of the matrices in the last two axes, or of their transposes.
@@ -21,7 +23,10 @@ impl Op for Inverse {
 fn size<D: DimLike>(shape: &[D]) -> TractResult<D> {
     match shape {
         [.., rows, columns] if rows == columns => Ok(rows.clone()),
-        _ => bail!("Inverse: the data has shape {shape:?}, but must be square matrices"),
+        _ => bail!(
+            "Inverse: the data has shape {shape}, but must be square matrices",
+            shape = listed(shape)
+        ),
     }
 }
 
@@ -35,7 +40,7 @@ impl EvalOp for Inverse {
         let output = match dt {
             DatumType::F64 => self.inverses::<f64>(data.into_tensor())?,
             DatumType::F32 => self.inverses::<f32>(data.into_tensor())?,
-            _ => bail!("Inverse: type {dt:?} is none of f32 and f64"),
+            _ => bail!("Inverse: the data is of type {dt:?}, but must be F32 or F64"),
         };
         Ok(tvec!(output.into_tvalue()))
     }

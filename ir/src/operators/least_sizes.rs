@@ -14,8 +14,12 @@ pub(crate) struct LeastSizes {
 impl LeastSizes {
     fn check(&self, rank: usize) -> TractResult<()> {
         let wrong = self.least.iter().find(|(axis, _)| *axis >= rank);
-        ensure!(wrong.is_none(), "LeastSizes: {:?} are not axes of rank {rank}", self.least);
-        Ok(())
+        match wrong {
+            Some((axis, _)) => {
+                bail!("LeastSizes: an axis is {axis}, but must be less than {rank}, the rank")
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -35,13 +39,17 @@ impl EvalOp for LeastSizes {
     op_out_of_plan!();
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        ensure!(inputs.len() == 1, "LeastSizes: got {} inputs, expected 1", inputs.len());
+        ensure!(
+            inputs.len() == 1,
+            "LeastSizes: the number of inputs is {}, but must be 1",
+            inputs.len()
+        );
         self.check(inputs[0].rank())?;
         for (axis, least) in &self.least {
             let size = inputs[0].shape()[*axis];
             ensure!(
                 size >= *least,
-                "an axis of the data has {size} elements, but must have {least} or more"
+                "axis {axis} of the data has {size} elements, but must have {least} or more"
             );
         }
         Ok(inputs)
@@ -50,7 +58,11 @@ impl EvalOp for LeastSizes {
 
 impl TypedOp for LeastSizes {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 1, "LeastSizes: got {} inputs, expected 1", inputs.len());
+        ensure!(
+            inputs.len() == 1,
+            "LeastSizes: the number of inputs is {}, but must be 1",
+            inputs.len()
+        );
         self.check(inputs[0].rank())?;
         Ok(tvec!(inputs[0].without_value()))
     }

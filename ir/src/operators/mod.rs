@@ -1,17 +1,20 @@
 //! Operators that tract does not have, or that fail there for values that a model may have. Those in `nnef.rs`
 //! can be saved to NNEF; the others cannot.
 
+pub(crate) mod accelerated;
 pub(crate) mod activation;
 pub(crate) mod adaptive_pool;
 pub(crate) mod addressing;
 pub(crate) mod arithmetic;
 pub(crate) mod control;
+pub(crate) mod convolution;
 pub(crate) mod ctc;
 pub(crate) mod ctc_loss;
 pub(crate) mod deformable;
 pub(crate) mod detection;
 pub(crate) mod equal_shape;
 pub(crate) mod fake_quantize;
+pub(crate) mod fully_connected;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
 pub(crate) mod inverse;
@@ -33,6 +36,7 @@ pub(crate) mod unique;
 pub(crate) mod variable;
 
 mod number;
+mod product;
 
 use tract_core::internal::*;
 
@@ -55,7 +59,7 @@ fn integers(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<Vec<i64>> {
         _ if dt.is_integer() => {
             Ok(tensor.cast_to::<i64>()?.try_as_plain_ram()?.as_slice::<i64>()?.to_vec())
         }
-        _ => bail!("type {dt:?} is none of the types of integers"),
+        _ => bail!("the type is {dt:?}, but must be an integer type"),
     }
 }
 
@@ -66,7 +70,11 @@ fn floats(tensor: &Tensor) -> TractResult<Vec<f32>> {
 
 /// The one element of a tensor, in another type. tract's own method reads beyond a tensor without elements.
 pub(crate) fn one_element<T: Datum + Copy>(tensor: &Tensor) -> TractResult<T> {
-    ensure!(tensor.len() == 1, "shape {:?} must be that of one element", tensor.shape());
+    ensure!(
+        tensor.len() == 1,
+        "the shape is {:?}, but must be that of one element",
+        tensor.shape()
+    );
     tensor.cast_to_scalar()
 }
 
@@ -88,9 +96,9 @@ const LARGE: usize = 1 << 22;
 pub(crate) fn check_volume(operator: &str, shape: &[usize]) -> TractResult<usize> {
     let volume = checked_volume(operator, shape)?;
     if volume > LARGE {
-        Vec::<f32>::new().try_reserve_exact(volume).with_context(|| {
-            format!("{operator}: there is no memory for an output of shape {shape:?}")
-        })?;
+        Vec::<f32>::new()
+            .try_reserve_exact(volume)
+            .with_context(|| format!("{operator}: no memory for an output of shape {shape:?}"))?;
     }
     Ok(volume)
 }
@@ -124,7 +132,7 @@ macro_rules! dispatch_number {
             DatumType::U16 => $function::<u16>($($argument),*),
             DatumType::U32 => $function::<u32>($($argument),*),
             DatumType::U64 => $function::<u64>($($argument),*),
-            dt => bail!("type {dt:?} is no type of numbers"),
+            dt => bail!("the type is {dt:?}, but must be numeric"),
         }
     };
 }

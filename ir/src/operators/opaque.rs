@@ -15,7 +15,12 @@ macro_rules! passes_data {
 
         impl TypedOp for $op {
             fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-                ensure!(inputs.len() == 1, "{}: got {} inputs, expected 1", $name, inputs.len());
+                ensure!(
+                    inputs.len() == 1,
+                    "{}: the number of inputs is {}, but must be 1",
+                    $name,
+                    inputs.len()
+                );
                 Ok(tvec!(inputs[0].without_value()))
             }
 

@@ -71,14 +71,18 @@ impl EvalOp for OverlapAdd {
         let elements = axes[0].size.checked_mul(axes[1].size).filter(|elements| *elements > 0);
         let elements = elements.filter(|elements| channels % elements == 0).with_context(|| {
             format!(
-                "OverlapAdd: the input has {channels} channels, which are not windows of {axes:?}"
+                "OverlapAdd: the input has {channels} channels, but must have a multiple of {} by {}, the size of a \
+                 window",
+                axes[0].size,
+                axes[1].size
             )
         })?;
         let windows = axes.each_ref().map(|axis| axis.count());
         let fit = windows[0].zip(windows[1]);
         let fit = fit.filter(|(down, right)| down.checked_mul(*right) == Some(count));
         let (down, right) = fit.with_context(|| {
-            format!("OverlapAdd: the input has {count} windows, but the image has others: {axes:?}")
+            let [down, right] = windows.map(|count| count.unwrap_or(0));
+            format!("OverlapAdd: the input has {count} windows, but must have {down} by {right}, as the image")
         })?;
         let shape = [batch, channels / elements, axes[0].dim, axes[1].dim];
         check_volume("OverlapAdd", &shape)?;

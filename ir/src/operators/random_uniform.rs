@@ -69,7 +69,9 @@ impl OpState for Generator {
             DatumType::F64 => spread(self.doubles(count), &low, &high)?,
             DatumType::I32 => modulo::<i32>(self.words(count).map(u64::from), &low, &high)?,
             DatumType::I64 => modulo::<i64>(self.long_words(count), &low, &high)?,
-            dt => bail!("RandomUniform: type {dt:?} is none of f16, f32, f64, i32 and i64"),
+            dt => bail!(
+                "RandomUniform: the output is of type {dt:?}, but must be F16, F32, F64, I32 or I64"
+            ),
         };
         let groups = (count as u64).wrapping_mul(GROUPS_FOR_AN_ELEMENT);
         self.number = self.number.wrapping_add(groups);
@@ -164,10 +166,12 @@ fn modulo<T: Datum + Copy + Into<i64> + TryFrom<i128>>(
 
 impl TypedOp for RandomUniform {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let [low, high] = *inputs else { bail!("there are {} inputs", inputs.len()) };
+        let [low, high] = *inputs else {
+            bail!("RandomUniform: the number of inputs is {}, but must be 2", inputs.len())
+        };
         ensure!(
             low.datum_type == high.datum_type,
-            "the bounds are of types {:?} and {:?}, but must be of one type",
+            "RandomUniform: the bounds are of types {:?} and {:?}, but must be of one type",
             low.datum_type,
             high.datum_type
         );

@@ -55,7 +55,9 @@ impl Range {
 fn numbers<N: Datum + Copy, T: std::ops::Deref<Target = Tensor>>(
     ends: &[T],
 ) -> TractResult<[N; 3]> {
-    let [start, stop, step] = ends else { bail!("Range: got {} inputs, expected 3", ends.len()) };
+    let [start, stop, step] = ends else {
+        bail!("Range: the number of inputs is {}, but must be 3", ends.len())
+    };
     let number = |end: &T| -> TractResult<N> {
         ensure!(
             end.len() == 1,
@@ -70,7 +72,10 @@ fn numbers<N: Datum + Copy, T: std::ops::Deref<Target = Tensor>>(
 fn len(distance: f64, step: f64) -> TractResult<usize> {
     ensure!(step != 0. && !step.is_nan(), "Range: step is {step}, but must not be 0");
     let len = (distance / step).ceil();
-    ensure!(!len.is_nan() && len <= MOST as f64, "Range: {len} elements are more than {MOST}");
+    ensure!(
+        !len.is_nan() && len <= MOST as f64,
+        "Range: the output has {len} elements, but must have {MOST} or less"
+    );
     Ok(len.max(0.) as usize)
 }
 
@@ -116,7 +121,7 @@ impl TypedOp for Range {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         ensure!(
             inputs.len() == 3,
-            "Range: got {} inputs, expected start, stop and step",
+            "Range: the number of inputs is {}, but must be 3: start, stop, step",
             inputs.len()
         );
         Ok(tvec!(self.dt.fact([self.len.clone()])))

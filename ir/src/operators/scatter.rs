@@ -50,7 +50,7 @@ impl EvalOp for Scatter {
         let shape = self.addressing.updates_shape(data.shape(), indices.shape())?;
         ensure!(
             updates.shape() == &*shape,
-            "{}: updates have shape {:?}, but must have {shape:?}: data have {:?}, and indices {:?}",
+            "{}: updates have shape {:?}, but must have {shape:?}, as data has {:?} and indices have {:?}",
             self.operator,
             updates.shape(),
             data.shape(),
@@ -58,7 +58,7 @@ impl EvalOp for Scatter {
         );
         ensure!(
             data.datum_type() == updates.datum_type(),
-            "{}: updates are of type {:?}, but data of {:?}",
+            "{}: updates are of type {:?}, but must be of type {:?}, as data",
             self.operator,
             updates.datum_type(),
             data.datum_type()
@@ -163,7 +163,7 @@ impl TypedOp for Scatter {
         );
         ensure!(
             data.datum_type == updates.datum_type,
-            "updates are of type {:?}, but data of {:?}",
+            "updates are of type {:?}, but must be of type {:?}, as data",
             updates.datum_type,
             data.datum_type
         );
@@ -175,7 +175,7 @@ impl TypedOp for Scatter {
 
 #[cfg(test)]
 mod tests {
-    use tract_openvino::IndexOutOfRange;
+    use tract_openvino::IndexError;
 
     use super::*;
 
@@ -198,7 +198,7 @@ mod tests {
         ] {
             let op = scatter(op, Reduction::None);
             let error = run(&op, &[data.clone(), indices, updates]).unwrap_err();
-            let error = error.downcast_ref::<IndexOutOfRange>().unwrap();
+            let error = error.downcast_ref::<IndexError>().unwrap();
             assert_eq!((&*error.position, error.value), (&[0, 1][..], 2), "{op:?}");
         }
     }

@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use crate::listed::listed;
+
 use super::dispatch_number;
 
 /// Where each element would have to be put into a sorted sequence: OpenVINO's SearchSorted and Bucketize.
@@ -30,8 +32,10 @@ fn check_shapes<D: DimLike>(sorted: &[D], values: &[D]) -> TractResult<()> {
         sorted.len() == 1
             || (sorted.len() == values.len()
                 && sorted.split_last().map(|it| it.1) == values.split_last().map(|it| it.1)),
-        "SearchSorted: sorted sequences of shape {sorted:?} must have rank 1, or the dimensions of the values, \
-         {values:?}, except for the last one"
+        "SearchSorted: the sorted sequences have shape {sorted}, but must have rank 1, or the shape of the \
+         values, {values}, except for the last dimension",
+        sorted = listed(sorted),
+        values = listed(values)
     );
     Ok(())
 }
@@ -44,7 +48,7 @@ impl EvalOp for SearchSorted {
         check_shapes(sorted.shape(), values.shape())?;
         ensure!(
             sorted.datum_type() == values.datum_type(),
-            "SearchSorted: the sequences are of type {:?}, but the values of {:?}",
+            "SearchSorted: the sequences are of type {:?}, but must be of type {:?}, as the values",
             sorted.datum_type(),
             values.datum_type()
         );

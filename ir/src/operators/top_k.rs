@@ -47,7 +47,7 @@ impl EvalOp for TopK {
         let data = &inputs[0];
         let size = data.shape()[self.axis];
         let k = usize::try_from(k).ok().filter(|k| *k <= size).with_context(|| {
-            format!("k is {k}, but must be in [0, {size}]: axis {} is no longer", self.axis)
+            format!("k is {k}, but must be in [0, {size}], as axis {} has that size", self.axis)
         })?;
         let (values, positions) = dispatch_number!(top_k(data.datum_type())(self, data, k))?;
         Ok(tvec!(values.into_tvalue(), positions.into_tvalue()))

@@ -8,6 +8,7 @@ use tract_core::ops::nn::SoftmaxKind;
 
 use super::matmul::{product, unseen_positions};
 use super::softmax::softmax;
+use crate::listed::listed;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -41,7 +42,12 @@ fn scaled_dot_product_attention(ctx: &mut LayerContext) -> TractResult<TVec<Outl
     let mut scores = ctx.wire("scaled", mul(), &operands)?;
     if causal {
         let shape = ctx.shape_of(scores)?;
-        let [.., queries, keys] = &*shape else { bail!("the scores have shape {shape:?}") };
+        let [.., queries, keys] = &*shape else {
+            bail!(
+                "the scores have shape {shape}, but must have rank 2 or more",
+                shape = listed(&shape)
+            )
+        };
         let queries = unseen_positions(ctx, "queries", queries)?;
         let queries = ctx.wire("query_position", AxisOp::Add(1), &[queries])?;
         let keys = unseen_positions(ctx, "keys", keys)?;

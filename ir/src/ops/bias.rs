@@ -5,6 +5,8 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::Conv;
 use tract_core::ops::math::Add;
 
+use crate::operators::accelerated::Accelerated;
+
 /// Moves what is added to the channels of a convolution into its bias.
 ///
 /// tract does this too, for convolutions without groups. But when it then moves the axes of a model with a
@@ -19,7 +21,8 @@ pub(crate) fn move_biases(model: &mut TypedModel) -> TractResult<()> {
 }
 
 fn with_bias(model: &TypedModel, node: &TypedNode) -> TractResult<Option<TypedModelPatch>> {
-    rule_if_some!(convolution = node.op_as::<Conv>());
+    let accelerated = node.op_as::<Accelerated>().map(|op| &*op.inner);
+    rule_if_some!(convolution = accelerated.unwrap_or(&*node.op).downcast_ref::<Conv>());
     rule_if_let!([successor] = &*node.outputs[0].successors);
     rule_if!(convolution.q_params.is_none());
     rule_if!(!model.output_outlets()?.contains(&node.id.into()));
@@ -40,8 +43,7 @@ fn with_bias(model: &TypedModel, node: &TypedNode) -> TractResult<Option<TypedMo
     let inputs = patch.taps(model, &node.inputs)?;
     let bias = added.clone().into_tensor().into_shape(&[channels])?;
     let bias = patch.add_const(format!("{}.bias", addition.name), bias)?;
-    let op = convolution.clone();
-    let result = patch.wire_node(&addition.name, op, &[inputs[0], inputs[1], bias])?;
+    let result = patch.wire_node(&addition.name, node.op.clone(), &[inputs[0], inputs[1], bias])?;
     patch.shunt_outside(model, addition.id.into(), result[0])?;
     Ok(Some(patch))
 }

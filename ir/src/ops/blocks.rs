@@ -111,7 +111,7 @@ fn batch_and_space(ctx: &LayerContext, names: [&str; 2]) -> TractResult<BatchAnd
         let least = if name == "block_shape" { 1 } else { 0 };
         ensure!(
             list.len() == shape.len() && list.iter().all(|it| (least..=FAR).contains(it)),
-            "{name} is {list:?}, but must have an element for each of {} axes, {least} or more",
+            "{name} is {list:?}, but must have {} elements, one for each axis, of {least} or more",
             shape.len()
         );
         ensure!(list[0] == least, "{name}[0] is {}, but must be {least}", list[0]);
@@ -194,7 +194,7 @@ pub(super) fn multiply(dim: &TDim, by: &TDim) -> TractResult<TDim> {
 
 /// Divides a size that must be a multiple of a number.
 pub(super) fn divide(dim: &TDim, by: usize, what: &str) -> TractResult<TDim> {
-    ensure!(by > 0, "{what} is {dim}, and would be divided by 0");
+    ensure!(by > 0, "{what} is {dim}, but cannot be divided by 0");
     let quotient = dim.clone() / by;
     let product = (quotient.clone() * by).simplify();
     match dim.as_i64() {

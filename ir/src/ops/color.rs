@@ -8,6 +8,7 @@ use tract_core::ops::math::{max, min, round, sub};
 
 use super::blocks::divide;
 use super::chain::Chain;
+use crate::listed::listed;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -41,13 +42,13 @@ fn convert(
     let separate = if planes == Planes::Interleaved { 2 } else { 3 };
     ensure!(
         [1, separate].contains(&ctx.input_count()),
-        "there are {} inputs, but must be 1 or {separate}",
+        "the number of inputs is {}, but must be 1 or {separate}",
         ctx.input_count()
     );
     let dt = ctx.datum_type(0)?;
     ensure!(
         dt == DatumType::U8 || dt.is_float(),
-        "the data is of type {dt:?}, but must be u8 or floats"
+        "the data is of type {dt:?}, but must be U8 or floats"
     );
     let mut inputs = ctx.all_inputs()?;
     for (number, input) in inputs.iter_mut().enumerate() {
@@ -55,7 +56,8 @@ fn convert(
         let channels = if planes == Planes::Interleaved && number == 1 { 2 } else { 1 };
         ensure!(
             shape.len() == 4 && shape[3] == channels.to_dim(),
-            "input {number} has shape {shape:?}, but must have rank 4 and a last dimension of {channels}"
+            "input {number} has shape {shape}, but must have rank 4 and a last dimension of {channels}",
+            shape = listed(&shape)
         );
         *input = ctx.cast("floats", *input, DatumType::F32)?;
     }

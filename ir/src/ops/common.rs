@@ -4,6 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::array::{MultiBroadcastTo, Range};
 use tract_core::ops::change_axes::AxisOp;
 
+use crate::listed::listed;
 use crate::operators::checked_volume;
 use crate::operators::equal_shape::EqualShape;
 use crate::operators::least_sizes::LeastSizes;
@@ -66,7 +67,8 @@ impl LayerContext<'_, '_> {
         let shape = self.shape(input)?;
         ensure!(
             shape.len() == rank,
-            "input {input} ({name}) has shape {shape:?}, but must have rank {rank}"
+            "input {input} ({name}) has shape {shape}, but must have rank {rank}",
+            shape = listed(&shape)
         );
         Ok(shape)
     }
@@ -76,7 +78,8 @@ impl LayerContext<'_, '_> {
         let shape = self.shape(input)?;
         ensure!(
             shape.iter().all(|dim| dim.is_one()),
-            "input {input} ({name}) has shape {shape:?}, but must have one element"
+            "input {input} ({name}) has shape {shape}, but must have one element",
+            shape = listed(&shape)
         );
         Ok(())
     }
@@ -92,9 +95,11 @@ impl LayerContext<'_, '_> {
     ) -> TractResult<()> {
         ensure!(
             a.len() == b.len(),
-            "shapes {a:?} and {b:?} have ranks {} and {}, but must have one rank",
+            "shapes {a} and {b} have ranks {} and {}, but must have one rank",
             a.len(),
-            b.len()
+            b.len(),
+            a = listed(a),
+            b = listed(b)
         );
         for (axis, (a, b)) in a.iter().zip(b).enumerate() {
             if Some(axis) != except {

@@ -5,9 +5,10 @@ use tract_core::num_traits::Zero;
 use tract_core::ops::array::{MultiBroadcastTo, Slice, TypedConcat};
 
 use super::common::FAR;
+use crate::listed::listed;
 use crate::operators::has_zero;
 use crate::registry::Registry;
-use crate::translate::{LayerContext, listed};
+use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Concat", 1, concat);
@@ -21,7 +22,7 @@ fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let inputs = ctx.unify(&inputs)?;
     let shapes =
         inputs.iter().map(|input| ctx.shape_of(*input)).collect::<TractResult<Vec<_>>>()?;
-    let first = shapes.first().context("there are no inputs, but must be 1 or more")?;
+    let first = shapes.first().context("the number of inputs is 0, but must be 1 or more")?;
     let axis = ctx.axis("axis", ctx.attribute("axis")?, first.len())?;
     let mut agreed = tvec!(inputs[0]);
     for (input, shape) in inputs.iter().zip(&shapes).skip(1) {
@@ -52,7 +53,8 @@ fn split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let outputs = i64::try_from(ctx.layer().outputs.len())?;
     ensure!(
         count > 0 && count <= outputs.max(1),
-        "num_splits is {count}, but must be 1 or more, and there are {outputs} outputs"
+        "num_splits is {count}, but must be in [1, {}], as {outputs} is the number of outputs",
+        outputs.max(1)
     );
     let dim = &shape[axis];
     let part = (dim.clone() / count).simplify();
@@ -82,7 +84,8 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         match length.as_i64() {
             Some(-1) => ensure!(
                 rest.replace(number).is_none(),
-                "split_lengths is {lengths:?}, but may have one -1 only"
+                "split_lengths is {lengths}, but may have one -1 only",
+                lengths = listed(&lengths)
             ),
             Some(length) if !(0..=FAR).contains(&length) => {
                 bail!("split_lengths[{number}] is {length}, but must be -1, or 0 or more")
@@ -96,7 +99,8 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             let length = (dim.clone() - &sum).simplify();
             ensure!(
                 length.as_i64().is_none_or(|length| length >= 0),
-                "split_lengths is {lengths:?}, which is more than the dimension, {dim}"
+                "split_lengths is {lengths}, but the sum must be at most {dim}, the dimension",
+                lengths = listed(&lengths)
             );
             lengths[rest] = length.clone();
             TDim::Max(vec![-length, 0.to_dim()]).simplify()

@@ -6,6 +6,7 @@ use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
 use super::pooling;
+use crate::operators::accelerated::Accelerated;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 use crate::volume::volume;
@@ -320,12 +321,21 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
             PaddingSpec::Explicit(positive(&window.pads_begin), positive(&window.pads_end))
         }
     };
-    let spec = window.spec(padding, input, output);
+    let mut spec = window.spec(padding, input, output);
+    // Where sizes are known, so are the pads: NNEF has no text for same_lower.
+    let sizes = shape[2..].iter().map(|size| size.to_usize().ok()).collect::<Option<TVec<_>>>();
+    if let Some(sizes) = sizes.filter(|_| !matches!(spec.padding, PaddingSpec::Explicit(..))) {
+        let pads = spec.computed_padding(&sizes);
+        let (begin, end) = pads.iter().map(|axis| (axis.pad_before, axis.pad_after)).unzip();
+        spec.padding = PaddingSpec::Explicit(begin, end);
+    }
     let weights = filters.merged(ctx)?;
     let bias = Tensor::zero_scalar_dt(ctx.type_of(data)?)?;
     let bias = ctx.add_const("bias", bias)?;
     let convolution = Conv::new(spec, KernelFormat::OIHW, filters.group, None);
-    let result = ctx.wire("", convolution, &[data, weights, bias])?;
+    let inputs = [data, weights, bias];
+    let convolution = Accelerated::or_inner(convolution, ctx.model, &inputs)?;
+    let result = ctx.wire("", convolution, &inputs)?;
     Ok(tvec!(ctx.cast("type", result, ctx.datum_type(0)?)?))
 }
 

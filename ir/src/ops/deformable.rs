@@ -7,6 +7,7 @@ use tract_core::ops::einsum::EinSum;
 use super::chain::Chain;
 use super::common::FAR;
 use super::convolution::{AutoPad, Window};
+use crate::listed::listed;
 use crate::operators::deformable::{Axis, DeformableWindows, Pad};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -28,7 +29,8 @@ fn deformable_convolution(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
         (0..ctx.input_count()).map(|input| ctx.shape(input)).collect::<TractResult<_>>()?;
     ensure!(
         shapes.iter().all(|shape| shape.len() == 4),
-        "the inputs have shapes {shapes:?}, but must have rank 4"
+        "the inputs have shapes {}, but must have rank 4",
+        shapes.iter().map(|shape| listed(shape)).collect::<Vec<_>>().join(", ")
     );
     let filters = shapes[2].iter().map(|dim| dim.to_usize());
     let filters: TVec<usize> = filters.collect::<Result<_, _>>()?;

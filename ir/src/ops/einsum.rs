@@ -29,7 +29,7 @@ fn einsum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     agree(ctx, &operands, &equation)?;
     let mut operands = operands.into_iter();
-    let mut result = operands.next().context("there are no inputs, but must be 1 or more")?;
+    let mut result = operands.next().context("the number of inputs is 0, but must be 1 or more")?;
     while let Some(operand) = operands.next() {
         let rest = operands.as_slice();
         let needed = |label: char| {

@@ -7,6 +7,7 @@ use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::{logic, math};
 
 use super::sizes::{self, OfSizes, Relation, of_sizes};
+use crate::listed::listed;
 use crate::operators::arithmetic::Arithmetic;
 use crate::operators::opaque::Opaque;
 use crate::registry::Registry;
@@ -116,7 +117,11 @@ pub(super) fn aligned(ctx: &mut LayerContext, outlets: &[OutletId]) -> TractResu
                     None => ctx.attribute_or("auto_broadcast_axis", 0i64)?,
                 };
                 let most = to.len().checked_sub(shape.len()).with_context(|| {
-                    format!("auto_broadcast is pdpd, but {shape:?} has a higher rank than {to:?}")
+                    format!(
+                        "auto_broadcast is pdpd, but {shape} has a higher rank than {to}",
+                        shape = listed(&shape),
+                        to = listed(&to)
+                    )
                 })?;
                 let first = if axis == -1 { Some(most) } else { usize::try_from(axis).ok() };
                 let first = first.filter(|first| *first <= most).with_context(|| {

@@ -8,6 +8,7 @@ use tract_core::ops::math::{div, mul};
 
 use super::chain::Chain;
 use super::pad::pad_with_value;
+use crate::listed::listed;
 use crate::operators::check_volume;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -91,8 +92,9 @@ fn complex_rank(ctx: &LayerContext) -> TractResult<usize> {
     let last = shape.last().and_then(|dim| dim.as_i64());
     ensure!(
         shape.len() >= 2 && last == Some(2),
-        "the data has shape {shape:?}, but must have rank 2 or more and a last dimension of 2, for the parts of \
-         complex numbers"
+        "the data has shape {shape}, but must have rank 2 or more and a last dimension of 2, for the parts of \
+         complex numbers",
+        shape = listed(&shape)
     );
     Ok(shape.len() - 1)
 }

@@ -7,11 +7,12 @@ use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::comp_eq;
 use tract_core::ops::math::{add, exp, ln, mul, neg, sub};
 
+use crate::listed::listed;
 use crate::operators::random_uniform::RandomUniform;
 use crate::operators::search_sorted::SearchSorted;
 use crate::operators::top_k::TopK;
 use crate::registry::Registry;
-use crate::translate::{LayerContext, listed};
+use crate::translate::LayerContext;
 use crate::volume::volume;
 
 pub(super) fn register(registry: &mut Registry) {
@@ -87,7 +88,8 @@ fn random_uniform(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let types = [DatumType::F16, DatumType::F32, DatumType::F64, DatumType::I32, DatumType::I64];
     ensure!(
         types.contains(&dt),
-        "attribute output_type is {dt:?}, but must be one of f16, f32, f64, i32, i64"
+        "attribute output_type is {}, but must be one of f16, f32, f64, i32, i64",
+        format!("{dt:?}").to_lowercase()
     );
     let shape = ctx.sizes(0, "shape")?;
     check_elements(&shape)?;

@@ -10,10 +10,12 @@ use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::add;
 
 use super::reduce::sum;
+use crate::listed::listed;
+use crate::operators::accelerated::Accelerated;
 use crate::operators::opaque::Opaque;
 use crate::operators::range::Range;
 use crate::registry::Registry;
-use crate::translate::{LayerContext, Table, listed};
+use crate::translate::{LayerContext, Table};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("MatMul", 1, mat_mul);
@@ -46,7 +48,11 @@ fn product_with_table(
     let (mut shape, matrix) = (ctx.shape_of(rows)?, ctx.shape(1)?);
     let doing = format!("multiplies {} by the transpose of {}", listed(&shape), listed(&matrix));
     let (Some(width), [_, summed]) = (shape.last_mut(), &*matrix) else {
-        bail!("factor 0 has shape {shape:?} and factor 1 {matrix:?}, but must have rank 1 and 2")
+        bail!(
+            "factor 0 has shape {shape} and factor 1 {matrix}, but must have rank 1 or more, and rank 2",
+            shape = listed(&shape),
+            matrix = listed(&matrix)
+        )
     };
     ctx.equal(width, summed, &doing)?;
     *width = summed.clone();
@@ -167,6 +173,7 @@ pub(super) fn contract(
     }
     factors[1] = ctx.with_shape(factors[1], b)?;
     let op = EinSum::new(AxesMapping::from_strs(&labels, &[output])?, operating);
+    let op = Accelerated::or_inner(op, ctx.model, &factors)?;
     let product = ctx.wire(if operating == dt { suffix } else { "product" }, op, &factors)?;
     ctx.cast(suffix, product, dt)
 }

@@ -5,6 +5,7 @@ use tract_core::num_traits::Zero;
 use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode as CorePadMode, TypedConcat};
 
 use super::chain::Chain;
+use crate::listed::listed;
 use crate::operators::take::{PadMode, Positions, Take};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -57,7 +58,7 @@ fn pad(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             let len = (shape[axis].clone() + &before + &after).simplify();
             ensure!(
                 len.as_i64().is_none_or(|len| len >= 0),
-                "pads {before} and {after} take more away than axis {axis} has, which is {}",
+                "pads {before} and {after} crop more than the size of axis {axis}, which is {}",
                 shape[axis]
             );
             chain.take(ctx, axis, &shape[axis], Positions::Pad { mode, before, after })?;
@@ -84,8 +85,9 @@ pub(super) fn pad_with_value(
         let len = (end.clone() - &before).simplify();
         ensure!(
             len.as_i64().is_none_or(|len| len >= 0),
-            "pads {pads:?} take away more than axis {axis} has, whose size is {}",
-            shape[axis]
+            "pads {pads} crop more than the size of axis {axis}, which is {}",
+            shape[axis],
+            pads = listed(pads)
         );
         crop.contiguous(axis, &shape[axis], before, end);
         shape[axis] = len;
@@ -105,8 +107,8 @@ pub(super) fn pad_with_value(
     let fact = ctx.model.outlet_fact(value)?;
     ensure!(
         fact.shape.volume().is_one(),
-        "pad_value has shape {:?}, but must have one element",
-        fact.shape
+        "pad_value has shape {}, but must have one element",
+        listed(&fact.shape)
     );
     let known: Option<Vec<(usize, usize)>> =
         pads.iter().map(|[a, b]| Some((a.to_usize().ok()?, b.to_usize().ok()?))).collect();

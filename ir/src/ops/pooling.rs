@@ -6,6 +6,7 @@ use tract_core::ops::math;
 use tract_core::ops::nn::{self, Reduce};
 
 use super::convolution::{AutoPad, Window, check_elements, padded, positive, spatial_axes};
+use crate::operators::accelerated::Accelerated;
 use crate::operators::adaptive_pool::{AdaptivePool, Reducer};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -135,7 +136,8 @@ fn max_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let pool = Pool::new(ctx)?;
     let spec = pool.window.spec(pool.padding(ctx)?, pool.channels, pool.channels);
     if ctx.since() < 8 {
-        let values = ctx.wire(pool.suffix(), MaxPool::new(spec, None), &[pool.data])?;
+        let op = Accelerated::or_inner(MaxPool::new(spec, None), ctx.model, &[pool.data])?;
+        let values = ctx.wire(pool.suffix(), op, &[pool.data])?;
         return Ok(tvec!(pool.split(ctx, values)?));
     }
     let shape = ctx.shape(0)?;
@@ -162,8 +164,9 @@ pub(crate) fn drop_unused_indices(model: &mut TypedModel) -> TractResult<()> {
             && !is_output
         {
             let pool = MaxPool { with_index_outputs: None, ..pool.clone() };
+            let op = Accelerated::or_inner(pool, model, &node.inputs)?;
             let node = model.node_mut(id);
-            node.op = Box::new(pool);
+            node.op = op;
             node.outputs.truncate(1);
         }
     }

@@ -5,6 +5,7 @@ use tract_core::ops::array::{Slice, TypedConcat};
 
 use super::chain::Chain;
 use super::common::FAR;
+use crate::listed::listed;
 use crate::operators::reverse_sequence::ReverseSequence;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -26,7 +27,7 @@ fn reverse(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             let mask = ctx.constant(1, "reversed_axes")?;
             ensure!(
                 mask.datum_type() == DatumType::Bool && mask.shape() == [shape.len()],
-                "input 1 (reversed_axes) is {mask:?}, but must have a boolean for each of {} axes",
+                "input 1 (reversed_axes) is {mask:?}, but must be {} booleans, one for each axis",
                 shape.len()
             );
             let mask = mask.try_as_plain_ram()?;
@@ -56,7 +57,8 @@ fn reverse_sequence(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let lengths = ctx.shape(1)?;
     ensure!(
         lengths.len() == 1,
-        "input 1 (seq_lengths) has shape {lengths:?}, but must have rank 1"
+        "input 1 (seq_lengths) has shape {lengths}, but must have rank 1",
+        lengths = listed(&lengths)
     );
     ctx.equal(&shape[batch_axis], &lengths[0], "has a length for each batch")?;
     let (data, mut lengths) = (ctx.number_input(0)?, ctx.input(1)?);
@@ -89,8 +91,9 @@ fn roll(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             None => shift,
         };
         let sum = by_axis[axis].checked_add(shift).filter(|shift| (-FAR..=FAR).contains(shift));
-        by_axis[axis] = sum
-            .with_context(|| format!("shift is {shifts:?}, but sums must be in [-{FAR}, {FAR}]"))?;
+        by_axis[axis] = sum.with_context(|| {
+            format!("shift is {shifts:?}, but the sum for each axis must be in [-{FAR}, {FAR}]")
+        })?;
     }
     let mut outlet = ctx.input(0)?;
     let rolled: Vec<usize> = (0..shape.len()).filter(|axis| by_axis[*axis] != 0).collect();

@@ -4,9 +4,10 @@ use tract_core::internal::*;
 use tract_core::ops::change_axes::{AxisOp, perm_to_ops, to_axis_ops_with_onnx_rules};
 
 use super::blocks::multiply;
+use crate::listed::listed;
 use crate::operators::range::Range;
 use crate::registry::Registry;
-use crate::translate::{LayerContext, is_size, listed};
+use crate::translate::{LayerContext, is_size};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ShapeOf", 1, shape_of);
@@ -54,8 +55,9 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             let copied = from.get(axis).cloned();
             *dim = copied.with_context(|| {
                 format!(
-                    "shape is {target:?}, which copies dimension {axis}, but the input has rank {}",
-                    from.len()
+                    "shape is {target}, which copies dimension {axis}, but the input has rank {}",
+                    from.len(),
+                    target = listed(&target)
                 )
             })?;
         }
@@ -106,20 +108,27 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let (left, wanted) = (volume(&left)?, volume(&wanted)?);
     if let Some(open) = open {
         to[open] = if wanted.as_i64() == Some(0) {
-            ensure!(left.as_i64() == Some(0), "{from:?} cannot be reshaped to {target:?}");
+            ensure!(
+                left.as_i64() == Some(0),
+                "{from} cannot be reshaped to {target}",
+                target = listed(&target),
+                from = listed(&from)
+            );
             // Any size would do.
             1.to_dim()
         } else {
             match left.maybe_div(&wanted) {
                 Ok((dim, 1)) => dim.simplify(),
                 _ => bail!(
-                    "{from:?} cannot be reshaped to {target:?}: the -1 would be ({left})/({wanted}), which \
+                    "{from} cannot be reshaped to {target}: the -1 would be ({left})/({wanted}), which \
                      is no size{}",
                     if left.as_i64().is_some() && wanted.as_i64().is_some() {
                         ""
                     } else {
                         " for all sizes of the inputs: give them, or multiples"
-                    }
+                    },
+                    target = listed(&target),
+                    from = listed(&from)
                 ),
             }
         };
@@ -150,8 +159,9 @@ fn squeeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let open = shape.iter().position(|dim| dim.as_i64().is_none());
         ensure!(
             open.is_none(),
-            "all axes of size 1 are removed from {shape:?}, which depends on the sizes of the inputs: give \
-             these"
+            "all axes of size 1 are removed from {shape}, which depends on the sizes of the inputs: give \
+             these",
+            shape = listed(&shape)
         );
         (0..shape.len()).filter(|axis| shape[*axis].is_one()).collect()
     } else {

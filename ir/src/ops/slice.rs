@@ -6,6 +6,7 @@ mod window;
 use tract_core::internal::*;
 
 use super::chain::Chain;
+use crate::listed::listed;
 use crate::operators::slice_scatter::SliceScatter;
 use crate::operators::take::{DynSlice, Positions};
 use crate::registry::Registry;
@@ -99,7 +100,8 @@ impl Bounds {
         ctx.expect_integers(input, name)?;
         ensure!(
             shape.len() <= 1,
-            "input {input} ({name}) has shape {shape:?}, but must have rank 0 or 1"
+            "input {input} ({name}) has shape {shape}, but must have rank 0 or 1",
+            shape = listed(&shape)
         );
         let count = match shape.first() {
             None => 1,

@@ -20,7 +20,7 @@ fn convert(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let text: String = ctx.attribute("destination_type")?;
     let element_type = ElementType::from_text(&text).with_context(|| {
-        format!("attribute destination_type is {text:?}, which is no element type")
+        format!("attribute destination_type is {text:?}, which is not an element type")
     })?;
     // Constants may be of a type that tract does not have.
     let dt = if ctx.folding() { Some(widened(element_type)) } else { datum_type(element_type) };
@@ -48,7 +48,7 @@ fn convert_like(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// **ConvertPromoteTypes-14**: both inputs in one type. The file states which one.
 fn convert_promote_types(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
-    let dt = ctx.output_type(0).context("the type of output 0 is none that tract has")?;
+    let dt = ctx.output_type(0).context("output 0 has a type that tract does not have")?;
     let inputs = ctx.all_inputs()?;
     inputs.into_iter().map(|input| converted(ctx, input, dt)).collect()
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tract_core::internal::*;
 
 use crate::document::{Dimension, PartialShape};
+use crate::listed::listed;
 use crate::operators::variable::{Assign, ReadValue, Variable};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -99,7 +100,8 @@ fn read_value(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let dt = declared_type.filter(|_| found.is_tdim()).unwrap_or(dt);
         ensure!(
             declared_type.is_none_or(|declared| declared == dt),
-            "input 0 (init_value) is of type {dt:?}, but variable_type is {declared_type:?}"
+            "input 0 (init_value) is of type {dt:?}, but must be of type {:?}, as variable_type says",
+            declared_type.unwrap_or(dt)
         );
         initial = Some(ctx.cast("initial", outlet, dt)?);
     }
@@ -116,8 +118,9 @@ fn read_value(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     if let Some(shape) = &initial_shape {
         ensure!(
             shape.len() == declared.len(),
-            "input 0 (init_value) has shape {shape:?}, but variable_shape has rank {}",
-            declared.len()
+            "input 0 (init_value) has shape {shape}, but must have rank {}, as variable_shape says",
+            declared.len(),
+            shape = listed(shape)
         );
     }
     let mut shape = tvec!();
@@ -172,7 +175,7 @@ fn changing_dimension(
 }
 
 fn refuse_change(id: &str, is_body: bool) -> TractResult<()> {
-    ensure!(!is_body, "variable {id:?} of a body changes its size, which must be known there");
+    ensure!(!is_body, "variable {id:?} changes its size, but must not, as it is in a body");
     Ok(())
 }
 
@@ -219,10 +222,12 @@ pub(crate) fn wire_assignments(
             let (found, read) = (&value.1.shape, &fact.shape);
             ensure!(
                 value.1.datum_type == fact.datum_type && found.rank() == read.rank(),
-                "{layer} gives variable {id:?} a value of type {:?} and shape {found:?}, but it has type \
-                 {:?} and shape {read:?}",
+                "{layer} gives variable {id:?} a value of type {:?} and shape {found}, but it has type \
+                 {:?} and shape {read}",
                 value.1.datum_type,
-                fact.datum_type
+                fact.datum_type,
+                found = listed(found),
+                read = listed(read)
             );
             for (axis, (found, read)) in found.iter().zip(read.iter()).enumerate() {
                 if entry.changing.contains_key(&axis) {

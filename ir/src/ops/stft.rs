@@ -13,6 +13,7 @@ use super::chain::Chain;
 use super::fourier::{MOST_SIGNAL, Signal, divided, real_inverse, real_transformed, with_size};
 use super::pad::pad_with_value;
 use super::windows::Slide;
+use crate::listed::listed;
 use crate::operators::overlap_add::{Axis, OverlapAdd};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -48,8 +49,9 @@ fn frames(ctx: &mut LayerContext) -> TractResult<(Slide, OutletId)> {
     };
     let len = len.with_context(|| {
         format!(
-            "the window has shape {shape:?}, but must have 1 to frame_size elements: {}",
-            slide.size
+            "the window has shape {shape}, but must have 1 to frame_size elements: {}",
+            slide.size,
+            shape = listed(&shape)
         )
     })?;
     let missing = slide.size - len;
@@ -93,7 +95,8 @@ fn istft(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let rank = shape.len();
     ensure!(
         [3, 4].contains(&rank) && shape[rank - 1].as_i64() == Some(2),
-        "the data has shape {shape:?}, but must have rank 3 or 4 and a last dimension of 2"
+        "the data has shape {shape}, but must have rank 3 or 4 and a last dimension of 2",
+        shape = listed(&shape)
     );
     let (slide, window) = frames(ctx)?;
     let half = slide.size / 2 + 1;
@@ -101,7 +104,11 @@ fn istft(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let (center, normalized): (bool, bool) =
         (ctx.attribute("center")?, ctx.attribute("normalized")?);
     let frames = &shape[rank - 2];
-    ensure!(!frames.is_zero(), "the data has shape {shape:?}, but must have a frame or more");
+    ensure!(
+        !frames.is_zero(),
+        "the data has shape {shape}, but must have a frame or more",
+        shape = listed(&shape)
+    );
     let between = multiply(&(frames.clone() - 1), &slide.step.to_dim())?;
     let total = (between + slide.size).simplify();
     let cut = if center { slide.size / 2 } else { 0 };

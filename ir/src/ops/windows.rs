@@ -10,6 +10,7 @@ use super::common::FAR;
 use super::indexing::gather;
 use super::matmul::unseen_positions;
 use super::pad::pad_with_value;
+use crate::listed::listed;
 use crate::operators::overlap_add::{Axis, OverlapAdd};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -45,7 +46,7 @@ impl Slide {
         let last = dim.clone() - self.extent()?;
         ensure!(
             last.as_i64().is_none_or(|last| last >= 0),
-            "a window covers {} elements of an axis that has {dim}",
+            "a window has {} elements, but must have at most {dim}, the size of the axis",
             self.extent()?
         );
         Ok((last / self.step + 1).simplify())
@@ -152,7 +153,8 @@ fn col2im(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let elements = axes[0].size.checked_mul(axes[1].size).context("kernel_size is too large")?;
     ensure!(
         channels.as_i64().is_none_or(|channels| channels % elements as i64 == 0),
-        "the data has shape {shape:?}, which are not windows of {elements} elements"
+        "the data has shape {shape}, but must have channels in a multiple of {elements}, the size of a window",
+        shape = listed(&shape)
     );
     let mut windows = 1.to_dim();
     for Axis { size, step, rate, before, after, dim } in &axes {
@@ -178,8 +180,9 @@ fn col2im_axes(ctx: &LayerContext) -> TractResult<[Axis<TDim>; 2]> {
             && image.iter().all(|size| size.as_i64().is_none_or(|size| size <= FAR))
             && kernel.len() == 2
             && kernel.iter().all(|size| (1..=FAR).contains(size)),
-        "output_size and kernel_size are {image:?} and {kernel:?}, but must be two numbers, {FAR} or less, and \
-         those of kernel_size 1 or more"
+        "output_size and kernel_size are {image} and {kernel:?}, but must be two numbers, {FAR} or less, and \
+         those of kernel_size 1 or more",
+        image = listed(&image)
     );
     let (steps, rates) = (pair(ctx, "strides", 1, Some(1))?, pair(ctx, "dilations", 1, Some(1))?);
     let (begin, end) = (pair(ctx, "pads_begin", 0, Some(0))?, pair(ctx, "pads_end", 0, Some(0))?);

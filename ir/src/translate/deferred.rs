@@ -162,7 +162,12 @@ impl EvalOp for Deferred {
         let layer = &self.what.layer;
         let mut outputs =
             self.what.eval(&inputs, &self.known).with_context(|| format!("in {layer}"))?;
-        ensure!(outputs.len() >= self.outputs.len(), "{layer} has {} outputs", outputs.len());
+        ensure!(
+            outputs.len() >= self.outputs.len(),
+            "{layer} has {} outputs, but the file has {}",
+            outputs.len(),
+            self.outputs.len()
+        );
         // The operation may have more of them than the file.
         outputs.truncate(self.outputs.len());
         for (number, (output, fact)) in outputs.iter().zip(&self.outputs).enumerate() {
@@ -174,7 +179,7 @@ impl EvalOp for Deferred {
                 });
             ensure!(
                 fits,
-                "{layer}: output {number} is of type {:?} and shape {:?}, but the file says {fact:?}",
+                "{layer}: output {number} is of type {:?} and shape {:?}, but must be {fact:?}, as the file says",
                 output.datum_type(),
                 output.shape()
             );
@@ -254,7 +259,7 @@ mod tests {
         let error = run([1, 1]).unwrap_err();
         assert!(error.contains("in layer 2 \"transpose\" (Transpose, opset1): "), "{error}");
         let error = run([0, 1]).unwrap_err();
-        assert!(error.contains("of type F32 and shape [2, 3], but the file says"), "{error}");
+        assert!(error.contains("of type F32 and shape [2, 3], but must be"), "{error}");
     }
 
     /// Of constants, a loaded model may not have such an output.

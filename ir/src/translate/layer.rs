@@ -122,7 +122,7 @@ impl<'a, 't> LayerContext<'a, 't> {
             if least == most { format!("{least}") } else { format!("{least} to {most}") };
         ensure!(
             range.contains(&self.inputs.len()),
-            "there are {} inputs, but must be {expected}",
+            "the number of inputs is {}, but must be {expected}",
             self.inputs.len()
         );
         Ok(())

@@ -23,7 +23,6 @@ pub use attribute::FromAttribute;
 pub(crate) use dimensions::is_size;
 pub use layer::LayerContext;
 use layer::compressed::Compressed;
-pub(crate) use layer::shapes::listed;
 pub(crate) use layer::table::Table;
 pub(crate) use layer::tdims;
 pub(crate) use sources::{parameter_shape, parameter_type};

@@ -41,8 +41,9 @@ const MOST_ELEMENTS: usize = 1 << 40;
 
 pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
     let text = layer.attributes.get("element_type").map_or("", |text| text);
-    let element_type = ElementType::from_text(text)
-        .with_context(|| format!("{layer}: element_type is {text:?}, which is no element type"))?;
+    let element_type = ElementType::from_text(text).with_context(|| {
+        format!("{layer}: element_type is {text:?}, which is not an element type")
+    })?;
     datum_type(element_type).with_context(|| {
         format!("{layer}: inputs of type {element_type} are not supported: tract has no such type")
     })
@@ -66,7 +67,7 @@ pub(super) fn constant(layer: &Layer) -> TractResult<Blob> {
     let dims: Option<Vec<usize>> = dims.collect();
     Ok(Blob {
         element_type: ElementType::from_text(element_type).with_context(|| {
-            format!("element_type is {element_type:?}, which is no element type")
+            format!("element_type is {element_type:?}, which is not an element type")
         })?,
         shape: dims.with_context(|| format!("shape is {shape:?}, but must be sizes"))?,
         offset: number("offset")?,

@@ -1,19 +1,20 @@
-//! What only some processors have. `x86_64.rs` and `portable.rs` offer the same.
+//! Instructions of certain processors. `x86_64.rs` and `portable.rs` have the same functions. With `--cfg portable`,
+//! the latter is used on every processor, so that any machine can test it.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(portable)))]
 mod x86_64;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(portable)))]
 pub(super) use x86_64::*;
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(all(target_arch = "x86_64", not(portable))))]
 mod portable;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(all(target_arch = "x86_64", not(portable))))]
 pub(super) use portable::*;
 
-/// A loop in plain Rust that is compiled for several vector units.
+/// A loop in plain Rust, to be compiled for several vector units.
 pub(super) trait Loop {
     type Output;
 
-    /// To be inlined, or it is compiled for the oldest processor whatever calls it.
+    /// Must be inlined: otherwise it is compiled for the oldest processor, whatever calls it.
     fn run(self) -> Self::Output;
 }

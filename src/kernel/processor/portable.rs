@@ -1,14 +1,31 @@
-//! Where there is nothing particular.
+//! For processors without special code.
 
 use std::mem::MaybeUninit;
 
 use super::Loop;
 
+/// Vector units to compile for: there is nothing to choose.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) enum Vectors {
+    Portable,
+}
+
+#[cfg(test)]
+impl Vectors {
+    pub const ALL: [Vectors; 1] = [Vectors::Portable];
+
+    /// The widest of this machine.
+    pub fn detect() -> Vectors {
+        Vectors::Portable
+    }
+}
+
 pub(in super::super) fn vectorized<L: Loop>(body: L) -> L::Output {
     body.run()
 }
 
-pub(in super::super) fn copy_with_gaps_in_vectors<N, const SIZE: usize>(
+pub(in super::super) fn copy_or_zero_vectorized<N, const SIZE: usize>(
     _data: &[[u8; SIZE]],
     _numbers: &[N],
     _zero: &[u8; SIZE],

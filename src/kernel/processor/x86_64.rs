@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use super::Loop;
 use crate::index::Position;
 
-/// Vector units to compile for. `Portable` are those that every processor of the target has.
+/// Vector units to compile for. `Portable` is what every processor of the target has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) enum Vectors {
     Portable,
@@ -17,7 +17,10 @@ pub(in super::super) enum Vectors {
 }
 
 impl Vectors {
-    /// The widest that this machine has.
+    #[cfg(test)]
+    pub const ALL: [Vectors; 3] = [Vectors::Portable, Vectors::Avx2, Vectors::Avx512];
+
+    /// The widest of this machine.
     pub fn detect() -> Vectors {
         if is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -32,7 +35,7 @@ impl Vectors {
         }
     }
 
-    /// Those to use: what the machine has, but in tests that ask for less.
+    /// Those to use: the widest of this machine, or fewer in a test that says so.
     fn selected() -> Vectors {
         #[cfg(test)]
         return Vectors::detect().min(super::super::tests::WIDEST.get());
@@ -41,8 +44,8 @@ impl Vectors {
     }
 }
 
-/// Runs a loop with the vector units that the machine turns out to have. Resolving indices of 32 bits took
-/// 1.8 times as long with AVX2 and 3 times with what all processors have; of 64 bits 2 and 5 times.
+/// Runs a loop with the widest vector units of this machine. Compared with AVX-512, resolving indices of 32 bits took
+/// 1.8 times as long with AVX2 and 3 times with `Portable`; of 64 bits 2 and 5 times.
 #[inline]
 pub(in super::super) fn vectorized<L: Loop>(body: L) -> L::Output {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
@@ -61,9 +64,9 @@ pub(in super::super) fn vectorized<L: Loop>(body: L) -> L::Output {
     }
 }
 
-/// Copies the first of the blocks if there are vectors for it, and says how many. Elements of 4 bytes of
-/// which half are out of range took 1.6 times as long without.
-pub(in super::super) fn copy_with_gaps_in_vectors<N: Position, const SIZE: usize>(
+/// Copies the first blocks if there are vectors for that, and returns how many. Without, blocks of 4 bytes took 1.6
+/// times as long when half of the indices were out of range.
+pub(in super::super) fn copy_or_zero_vectorized<N: Position, const SIZE: usize>(
     data: &[[u8; SIZE]],
     numbers: &[N],
     zero: &[u8; SIZE],
@@ -80,8 +83,8 @@ pub(in super::super) fn copy_with_gaps_in_vectors<N: Position, const SIZE: usize
         let zeros = _mm256_set1_epi32(i32::from_ne_bytes(*zero));
         let last = _mm256_set1_epi32(i32::try_from(data.len() - 1).expect("N numbers them"));
         for (output, numbers) in output.iter_mut().zip(numbers) {
-            // SAFETY: eight numbers of 4 bytes are read and eight elements written. Elements are read where
-            // the number, unsigned, is the last one's at most.
+            // SAFETY: `numbers` has eight numbers of 4 bytes, `output` eight elements of 4 bytes. An element of
+            // `data` is read only if its number, unsigned, is at most the last one's.
             unsafe {
                 let numbers = _mm256_loadu_si256(numbers.as_ptr().cast());
                 let valid = _mm256_cmpeq_epi32(_mm256_min_epu32(numbers, last), numbers);
@@ -100,38 +103,38 @@ pub(in super::super) fn copy_with_gaps_in_vectors<N: Position, const SIZE: usize
     numbers.len() * 8
 }
 
-/// Asks the processor to fetch `data` while it copies something else.
+/// Asks the processor to fetch `data` while it copies other blocks.
 #[inline]
 pub(in super::super) fn prefetch<T>(data: &[T]) {
-    /// Bytes that processors move between caches at a time.
+    /// The bytes of a cache line.
     const LINE: usize = 64;
     for line in data.chunks(LINE / size_of::<T>()) {
-        // SAFETY: a hint: it reads nothing that a program could see and never faults.
+        // SAFETY: a prefetch is a hint: it has no effect that a program could see, and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
 }
 
-/// Whether blocks can be [streamed](stream) to memory that begins here.
+/// Whether blocks of this size can be [streamed](stream) to this memory.
 pub(in super::super) fn can_stream(bytes: &[MaybeUninit<u8>], block: usize) -> bool {
     block.is_multiple_of(16) && bytes.as_ptr().addr().is_multiple_of(16)
 }
 
-/// Copies past the caches. Before anybody reads it, call [`end_of_stream`].
+/// Copies a block past the caches. Call [`end_of_stream`] before anybody reads it.
 ///
 /// # Panics
 ///
-/// Unless the block [can be](can_stream).
+/// If the lengths differ, or the block [cannot be streamed](can_stream).
 #[inline]
 pub(in super::super) fn stream(from: &[MaybeUninit<u8>], to: &mut [MaybeUninit<u8>]) {
     assert!(from.len() == to.len() && can_stream(to, to.len()));
     for (from, to) in from.as_chunks::<16>().0.iter().zip(to.as_chunks_mut::<16>().0) {
-        // SAFETY: both are 16 bytes, and `to` is aligned. Every x86_64 has these instructions.
+        // SAFETY: both are 16 bytes, and `to` is aligned to 16. Every x86_64 processor has these instructions.
         unsafe { _mm_stream_si128(to.as_mut_ptr().cast(), _mm_loadu_si128(from.as_ptr().cast())) };
     }
 }
 
-/// What was streamed is behind it for everybody, whoever gets the memory.
+/// Makes all streamed writes visible before later ones.
 pub(in super::super) fn end_of_stream() {
-    // SAFETY: every x86_64 has it.
+    // SAFETY: every x86_64 processor has this instruction.
     unsafe { _mm_sfence() };
 }

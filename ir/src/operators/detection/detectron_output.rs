@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use crate::listed::listed;
+
 use super::boxes::{Corners, Extent, corners, descending, suppress};
 use super::{check_volume, floats};
 
@@ -84,8 +86,11 @@ fn check_shapes<D: DimLike>(
             && expected(regions, 4)
             && Some(true) == classes.checked_mul(4).map(|size| expected(deltas, size))
             && expected(scores, classes),
-        "DetectronDetectionOutput: regions, deltas and scores have shapes {regions:?}, {deltas:?} and {scores:?}, \
-         but must be [regions, 4], [regions, 4 * {classes}] and [regions, {classes}]"
+        "DetectronDetectionOutput: regions, deltas and scores have shapes {regions}, {deltas} and {scores}, \
+         but must be [regions, 4], [regions, 4 * {classes}] and [regions, {classes}]",
+        regions = listed(regions),
+        deltas = listed(deltas),
+        scores = listed(scores)
     );
     Ok(())
 }
@@ -137,7 +142,10 @@ impl TypedOp for DetectronOutput {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let shapes: Vec<_> = inputs.iter().map(|input| input.shape.to_tvec()).collect();
         let [regions, deltas, scores] = &shapes[..] else {
-            bail!("DetectronDetectionOutput: got {} inputs, expected 3", inputs.len())
+            bail!(
+                "DetectronDetectionOutput: the number of inputs is {}, but must be 3",
+                inputs.len()
+            )
         };
         check_shapes(self, regions, deltas, scores)?;
         let most = self.max_detections_per_image;

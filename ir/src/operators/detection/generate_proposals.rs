@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use crate::listed::listed;
+
 use super::boxes::{Corners, Extent, corners, descending, suppress};
 use super::{check_boxes, floats, set_symbols};
 
@@ -112,8 +114,9 @@ fn check_shapes<D: DimLike>(shapes: [&[D]; 4]) -> TractResult<D> {
     };
     ensure!(
         together,
-        "GenerateProposals: the inputs have shapes {shapes:?}, but must be [N, 3 or 4], [H, W, A, 4], [N, 4 * A, H, \
-         W] and [N, A, H, W]"
+        "GenerateProposals: the inputs have shapes {}, but must be [N, 3 or 4], [H, W, A, 4], [N, 4 * A, H, \
+         W] and [N, A, H, W]",
+        shapes.map(listed).join(", ")
     );
     Ok(shapes[0][0].clone())
 }

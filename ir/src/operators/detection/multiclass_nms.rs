@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use crate::listed::listed;
+
 use super::boxes::{Corners, Extent, corners};
 use super::non_max_suppression::check_shapes;
 use super::selection::{Order, Selected, candidates, facts, keep, nothing};
@@ -137,8 +139,10 @@ impl MulticlassNms {
 fn check_apart<D: DimLike>(boxes: &[D], scores: &[D]) -> TractResult<()> {
     ensure!(
         boxes.len() == 3 && boxes[..2] == *scores && boxes[2] == D::from(4),
-        "MulticlassNms: boxes and scores have shapes {boxes:?} and {scores:?}, but must be [classes, boxes, 4] \
-         and [classes, boxes]"
+        "MulticlassNms: boxes and scores have shapes {boxes} and {scores}, but must be [classes, boxes, 4] \
+         and [classes, boxes]",
+        boxes = listed(boxes),
+        scores = listed(scores)
     );
     Ok(())
 }

@@ -1,4 +1,6 @@
 use std::cmp::Ordering;
+
+use crate::listed::listed;
 use std::collections::BinaryHeap;
 
 use tract_core::internal::*;
@@ -183,8 +185,10 @@ pub(super) fn check_shapes<D: DimLike>(
     };
     ensure!(
         together,
-        "{operator}: boxes and scores have shapes {boxes:?} and {scores:?}, but must be [batches, boxes, \
-         {coordinates}] and [batches, classes, boxes]"
+        "{operator}: boxes and scores have shapes {boxes} and {scores}, but must be [batches, boxes, \
+         {coordinates}] and [batches, classes, boxes]",
+        boxes = listed(boxes),
+        scores = listed(scores)
     );
     Ok(())
 }

@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use crate::listed::listed;
+
 use super::boxes::{Corners, Extent, descending, suppress};
 use super::{check_boxes, floats, in_type_of, set_symbols};
 
@@ -191,10 +193,12 @@ fn check_shapes<D: DimLike>(op: &Proposal, probs: &[D], deltas: &[D]) -> TractRe
             && expected(4, deltas)
             && probs[0] == deltas[0]
             && probs[2..] == deltas[2..],
-        "Proposal: class_probs and bbox_deltas have shapes {probs:?} and {deltas:?}, but must be [N, {}, H, W] \
+        "Proposal: class_probs and bbox_deltas have shapes {probs} and {deltas}, but must be [N, {}, H, W] \
          and [N, {}, H, W], for {anchors} anchors",
         2 * anchors,
-        4 * anchors
+        4 * anchors,
+        probs = listed(probs),
+        deltas = listed(deltas)
     );
     Ok(())
 }

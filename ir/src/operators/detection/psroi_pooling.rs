@@ -130,9 +130,11 @@ impl EvalOp for PsroiPooling {
         let map = FeatureMap::new("PSROIPooling", &data)?;
         ensure!(
             self.channels() == Some(map.channels),
-            "PSROIPooling: the data has {} channels, but must have {:?}",
+            "PSROIPooling: the data has {} channels, but must have {} by {} by {}",
             map.channels,
-            self.channels()
+            self.output_dim,
+            self.group_size,
+            self.group_size
         );
         let regions = regions("PSROIPooling", &rois)?;
         let group = self.group_size;

@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use crate::listed::listed;
+
 use super::boxes::descending;
 use super::{check_volume, floats, in_type_of};
 
@@ -15,8 +17,10 @@ pub(crate) struct TopKRois {
 fn check_shapes<D: DimLike>(regions: &[D], scores: &[D]) -> TractResult<()> {
     ensure!(
         regions.len() == 2 && regions[1] == D::from(4) && regions[..1] == *scores,
-        "TopKROIs: regions and scores have shapes {regions:?} and {scores:?}, but must be [regions, 4] and \
-         [regions]"
+        "TopKROIs: regions and scores have shapes {regions} and {scores}, but must be [regions, 4] and \
+         [regions]",
+        regions = listed(regions),
+        scores = listed(scores)
     );
     Ok(())
 }

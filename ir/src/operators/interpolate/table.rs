@@ -1,5 +1,7 @@
 use tract_core::internal::*;
 
+use crate::operators::product::Vectors;
+
 /// What the elements of an axis are made of.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -32,6 +34,14 @@ impl Table {
 
     /// Applies it to an axis.
     pub fn apply(&self, data: &[f32], shape: &[usize], axis: usize) -> Vec<f32> {
+        Vectors::detect().run(
+            #[inline(always)]
+            || self.applied(data, shape, axis),
+        )
+    }
+
+    #[inline(always)]
+    fn applied(&self, data: &[f32], shape: &[usize], axis: usize) -> Vec<f32> {
         let inner: usize = shape[axis + 1..].iter().product();
         let mut result = Vec::with_capacity(data.len() / shape[axis].max(1) * self.ends.len());
         for block in data.chunks_exact((shape[axis] * inner).max(1)) {

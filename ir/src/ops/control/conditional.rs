@@ -4,6 +4,7 @@ use tract_core::internal::*;
 
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
+use crate::listed::listed;
 use crate::operators::{control, one_element};
 use crate::translate::LayerContext;
 
@@ -54,12 +55,12 @@ pub(super) fn if_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let (a, b) = (on_true.model.output_fact(output)?, on_false.model.output_fact(output)?);
         ensure!(
             a.datum_type == b.datum_type && a.rank() == b.rank(),
-            "output {output} is of type {:?} and shape {:?} in then_body, but of type {:?} and shape {:?} in \
+            "output {output} is of type {:?} and shape {} in then_body, but of type {:?} and shape {} in \
              else_body: type and rank must be the same, as the condition is only known when the model runs",
             a.datum_type,
-            a.shape,
+            listed(&a.shape),
             b.datum_type,
-            b.shape
+            listed(&b.shape)
         );
         let mut shape = tvec![];
         for (a, b) in a.shape.iter().zip(b.shape.iter()) {

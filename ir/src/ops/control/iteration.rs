@@ -6,6 +6,7 @@ use tract_core::internal::*;
 
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
+use crate::listed::listed;
 use crate::operators::control::{self, LoopInput, LoopOutput};
 use crate::operators::one_element;
 use crate::ops::blocks::multiply;
@@ -37,7 +38,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     if is_loop {
         ensure!(
             ctx.input_count() >= 2,
-            "there are {} inputs, but must be 2 or more",
+            "the number of inputs is {}, but must be 2 or more",
             ctx.input_count()
         );
         for (input, name) in [(0, "trip_count"), (1, "execution_condition")] {
@@ -105,7 +106,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     ensure!(
         is_loop || count.is_some(),
-        "no input is cut into parts, so that the number of iterations is not known"
+        "the number of iterations is unknown, because no input is cut into parts"
     );
 
     let (mut model, results) = loop_body(ctx, body, &roles, &declared, &constants, &before)?;
@@ -304,8 +305,8 @@ fn loop_count(
             let fact = fact?;
             ensure!(
                 fact.shape.volume() == 1.to_dim(),
-                "the body's execution_condition has shape {:?}, but must be one value",
-                fact.shape
+                "the body's execution_condition has shape {}, but must be one value",
+                listed(&fact.shape)
             );
             is_true(fact.konst.clone())?
         }
@@ -373,12 +374,12 @@ fn loop_body(
             let after = built.model.outlet_fact(results[*result])?;
             ensure!(
                 before.datum_type == after.datum_type && before.rank() == after.rank(),
-                "parameter {parameter} of the body is of type {:?} and shape {:?} at first, but of type \
-                 {:?} and shape {:?} after an iteration: type and rank must be the same",
+                "parameter {parameter} of the body is of type {:?} and shape {} at first, but of type \
+                 {:?} and shape {} after an iteration: type and rank must be the same",
                 before.datum_type,
-                before.shape,
+                listed(&before.shape),
                 after.datum_type,
-                after.shape
+                listed(&after.shape)
             );
             for (axis, (old, new)) in before.shape.iter().zip(after.shape.iter()).enumerate() {
                 if old == new || changing.contains_key(&(parameter, axis)) {

@@ -16,7 +16,7 @@ const INPUTS: [&str; 5] =
 /// there can be boxes.
 pub(super) fn detection_output(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=5)?;
-    ensure!(ctx.input_count() != 4, "there are 4 inputs, but must be 3 or 5");
+    ensure!(ctx.input_count() != 4, "the number of inputs is 4, but must be 3 or 5");
     for (input, name) in (0..ctx.input_count()).zip(INPUTS) {
         ctx.expect_floats(input, name)?;
         ctx.shape_of_rank(input, name, if input == 2 { 3 } else { 2 })?;

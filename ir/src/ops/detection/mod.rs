@@ -78,7 +78,7 @@ mod tests {
                 "prior_box/densities",
                 "density=\"2, 1\"",
                 "density=\"99999, 1\"",
-                "more than 65536 boxes of a cell",
+                "must make from 1 to 65536",
             ),
             (
                 "prior_box/sizes_of_the_image",

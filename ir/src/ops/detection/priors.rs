@@ -2,6 +2,7 @@
 
 use tract_core::internal::*;
 
+use crate::listed::listed;
 use crate::operators::detection::prior_box::{PriorBox, aspect_ratios};
 use crate::operators::detection::prior_box_clustered::PriorBoxClustered;
 use crate::operators::detection::prior_boxes::{Layout, PriorBoxes};
@@ -39,7 +40,8 @@ pub(super) fn prior_box(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let per_cell = layout.count().filter(|count| *count <= MOST_PER_CELL);
     let per_cell = per_cell.with_context(|| {
         format!(
-            "the attributes make more than {MOST_PER_CELL} boxes of a cell, or none: {layout:?}"
+            "the attributes make too many boxes of a cell, or none, but must make from 1 to {MOST_PER_CELL}: \
+             {layout:?}"
         )
     })?;
     ensure!(
@@ -56,7 +58,7 @@ pub(super) fn prior_box_clustered(ctx: &mut LayerContext) -> TractResult<TVec<Ou
     let heights: Vec<f32> = ctx.attribute("height")?;
     ensure!(
         widths.len() == heights.len() && widths.len() <= MOST_PER_CELL,
-        "attributes width and height have {} and {} numbers, but must have as many, up to {MOST_PER_CELL}",
+        "attributes width and height have {} and {} numbers, but must have the same number, up to {MOST_PER_CELL}",
         widths.len(),
         heights.len()
     );
@@ -84,7 +86,8 @@ fn prior_boxes(
         let shape = ctx.shape(input)?;
         ensure!(
             *shape == [2.to_dim()],
-            "input {input} ({name}) has shape {shape:?}, but must be height and width"
+            "input {input} ({name}) has shape {shape}, but must be height and width",
+            shape = listed(&shape)
         );
     }
     let variance: Vec<f32> = ctx.attribute_or("variance", vec![])?;

@@ -13,7 +13,12 @@ fn image(ctx: &LayerContext) -> TractResult<(TVec<TDim>, usize)> {
     ctx.expect_inputs(1..=1)?;
     let shape = ctx.shape_of_rank(0, "data", 4)?;
     let channels = shape[1].to_usize();
-    let channels = channels.with_context(|| format!("the number of channels is {}", shape[1]))?;
+    let channels = channels.with_context(|| {
+        format!(
+            "the number of channels is {}, but must be known when the model is loaded",
+            shape[1]
+        )
+    })?;
     Ok((shape, channels))
 }
 
@@ -61,7 +66,7 @@ pub(super) fn region_yolo(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
     }
     let axis = ctx.axis("axis", ctx.attribute("axis")?, 4)?;
     let end_axis = ctx.axis("end_axis", ctx.attribute("end_axis")?, 4)?;
-    ensure!(axis <= end_axis, "end_axis is before axis: they are {end_axis} and {axis}");
+    ensure!(axis <= end_axis, "end_axis is {end_axis}, but must be axis or more, which is {axis}");
     let flattened: TVec<TDim> = shape[axis..=end_axis].into();
     let product: TDim = flattened.iter().product();
     let flatten = AxisOp::Reshape(axis, flattened, tvec![product]);

@@ -10,6 +10,7 @@ use tract_core::ops::math;
 use tract_core::ops::nn::sigmoid;
 
 use super::{expect_operand, refuse_peepholes};
+use crate::listed::listed;
 use crate::operators::check_volume;
 use crate::translate::LayerContext;
 
@@ -30,7 +31,7 @@ pub(super) fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<Outle
     }
     let shape = ctx.shape(0)?;
     let [batch, features] = &*shape else {
-        bail!("input 0 (X) has shape {shape:?}, but must have rank 2")
+        bail!("input 0 (X) has shape {shape}, but must have rank 2", shape = listed(&shape))
     };
     let hidden = cell.hidden.to_dim();
     for (number, name) in states.iter().enumerate() {
@@ -159,7 +160,7 @@ impl Cell {
         let dt = ctx.datum_type(0)?;
         ensure!(
             [DatumType::F32, DatumType::F16].contains(&dt),
-            "input 0 (X) is of type {dt:?}, but must be f32 or f16"
+            "input 0 (X) is of type {dt:?}, but must be F32 or F16"
         );
         Ok(Cell {
             kind,
@@ -170,6 +171,14 @@ impl Cell {
                 && ctx.attribute_or("linear_before_reset", false)?,
             dt,
         })
+    }
+
+    /// Whether tract has an operator for all steps of it: a GRU with `linear_before_reset` and nothing unusual.
+    pub(super) fn is_plain_gru(&self) -> bool {
+        self.linear_before_reset
+            && self.clip.is_none()
+            && *self.activations == *self.kind.activations()
+            && self.dt == DatumType::F32
     }
 
     /// The rows of the weights.

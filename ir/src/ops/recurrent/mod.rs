@@ -5,6 +5,7 @@ mod sequence;
 
 use tract_core::internal::*;
 
+use crate::listed::listed;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 use cell::Kind;
@@ -32,7 +33,7 @@ fn expect_shape(
     expected: &[TDim],
 ) -> TractResult<()> {
     let shape = ctx.shape(input)?;
-    let doing = format!("has input {input} ({name}) of shape {shape:?}");
+    let doing = format!("has input {input} ({name}) of shape {shape}", shape = listed(&shape));
     ctx.equal_shapes(&shape, expected, None, &doing)
 }
 

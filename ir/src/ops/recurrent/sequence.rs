@@ -4,11 +4,13 @@ use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
+use tract_core::ops::gru_seq::GruSeq;
 use tract_core::ops::logic::{Iff, comp_lt};
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
 
 use super::cell::{Cell, Kind};
 use super::{expect_operand, expect_shape, refuse_peepholes};
+use crate::listed::listed;
 use crate::operators::opaque::Separate;
 use crate::translate::LayerContext;
 
@@ -42,9 +44,13 @@ pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<O
     )?;
     let shape = ctx.shape(0)?;
     let [batch, time, features] = &*shape else {
-        bail!("input 0 (X) has shape {shape:?}, but must have rank 3")
+        bail!("input 0 (X) has shape {shape}, but must have rank 3", shape = listed(&shape))
     };
-    ensure!(*time != 0.to_dim(), "input 0 (X) has shape {shape:?}, but must have steps");
+    ensure!(
+        *time != 0.to_dim(),
+        "input 0 (X) has shape {shape}, but must have a step or more",
+        shape = listed(&shape)
+    );
     let leading = directions.len().to_dim();
     for (number, name) in names.iter().enumerate() {
         let expected = [batch.clone(), leading.clone(), cell.hidden.to_dim()];
@@ -141,6 +147,33 @@ impl Sequence {
         let x = ctx.with_least_sizes(x, [(1, 1)])?;
         let xw = cell.input_product(ctx, prefix, "bsi,gi->bsg", x, &weights)?;
         let batch = ctx.shape_of(x)?[0].clone();
+        if cell.is_plain_gru()
+            && self.within.is_none()
+            && ctx.constant_opt(first_weight + 1)?.is_some()
+            && let Some(recurrent_bias) = weights.recurrent_bias
+        {
+            let name = |suffix: &str| format!("{prefix}{suffix}");
+            let initial = ctx.input(1)?;
+            let slice = Slice::new(1, number, number + 1);
+            let initial = ctx.wire(&name("start"), slice, &[initial])?;
+            // The operator adds a number for each gate to the product with the state. In front of these are those that
+            // are in the product with the input already.
+            let zeros = Tensor::zero::<f32>(&[5 * cell.hidden])?;
+            let zeros = ctx.add_const(&name("zeros"), zeros)?;
+            let bias = ctx.wire(&name("b6"), TypedConcat::new(0), &[zeros, recurrent_bias])?;
+            let op = GruSeq {
+                hidden: cell.hidden,
+                has_bias: true,
+                chunk,
+                emit_y: true,
+                reset_every_turn: true,
+                projected: true,
+                packed_r: None,
+            };
+            let mut outlets = ctx.wire_all(&name("loop"), op, &[xw, weights.r, bias, initial])?;
+            outlets[0] = ctx.wire(&name("y"), AxisOp::Add(1), &[outlets[0]])?;
+            return Ok(outlets);
+        }
 
         let mut scan = Loop::new(ctx);
         let scanned = InputMapping::Scan(ScanInfo { axis: 1, chunk });

@@ -13,9 +13,7 @@ pub(super) fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Op
         "?" | "-1" => Ok(None),
         text => {
             let dim = parse_tdim(scope, text).map_err(|_| {
-                format_err!(
-                    "{text:?} is none of ?, a size, a symbol like N, and a product like 32*h"
-                )
+                format_err!("{text:?} must be ?, a size, a symbol like N, or a product like 32*h")
             })?;
             // Otherwise tract does not simplify (32*h+31)/32, because its division rounds towards zero.
             for symbol in dim.symbols() {

@@ -4,12 +4,8 @@ use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
 
 use super::LayerContext;
+use crate::listed::listed;
 use crate::operators::equal_shape::EqualShape;
-
-/// Dimensions as text, for errors.
-pub(crate) fn listed(dims: &[TDim]) -> String {
-    format!("[{}]", dims.iter().map(TDim::to_string).collect::<Vec<_>>().join(", "))
-}
 
 impl LayerContext<'_, '_> {
     /// Notes that two dimensions are equal, because of what the layer does. `doing` says that, like `adds

@@ -33,7 +33,7 @@ impl Sizes {
                     || shapes[3..] == [&[sizes.images, sizes.priors * 2][..], shapes[0]])
         });
         let (sizes, _) = sizes.with_context(|| {
-            format!("DetectionOutput: the inputs have shapes {shapes:?}, which do not go together")
+            format!("DetectionOutput: the inputs have shapes {shapes:?}, which do not fit together")
         })?;
         Ok(sizes)
     }

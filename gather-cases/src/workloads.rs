@@ -8,20 +8,37 @@ use tract_openvino::{GatherNdRevision, GatherRevision};
 /// One node with inputs of these types and shapes.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload {
+    /// Its name, as in the tables of results.
     pub name: &'static str,
+    /// The node.
     pub operator: Operator,
+    /// The element type of `data`.
     pub data_type: DatumType,
+    /// The shape of `data`.
     pub data: &'static [usize],
+    /// The element type of `indices`.
     pub index_type: DatumType,
+    /// The shape of `indices`.
     pub indices: &'static [usize],
     /// Every second index, in no order, is out of range: Gather-8 fills with zeros.
     pub half_out_of_range: bool,
 }
 
+/// The node of a workload.
 #[derive(Debug, Clone, Copy)]
 pub enum Operator {
-    Gather { axis: usize, batch_dims: usize },
-    GatherNd { batch_dims: usize },
+    /// Gather-8, and tract's Gather.
+    Gather {
+        /// The axis that is picked from.
+        axis: usize,
+        /// How many axes of `data` and `indices` are those of a batch.
+        batch_dims: usize,
+    },
+    /// GatherND-8, and tract's GatherND.
+    GatherNd {
+        /// How many axes of `data` and `indices` are those of a batch.
+        batch_dims: usize,
+    },
 }
 
 use DatumType::{F16, F32, I32, I64, U8};

@@ -1,16 +1,18 @@
-//! ONNX models made in tests.
+//! ONNX models made in tests. What a test cannot make is its mistake: there are panics.
 
+use model_cases::tensor_proto;
 use tract_openvino::DOMAIN;
-use tract_openvino::tract_onnx::pb::tensor_proto::DataType;
 use tract_openvino::tract_onnx::pb::tensor_shape_proto::{Dimension, dimension};
 use tract_openvino::tract_onnx::pb::type_proto::{self, Value};
 use tract_openvino::tract_onnx::pb::*;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::{WithOpenVino, tract_onnx};
 
-/// A dimension of an input: a number, or a symbol, or unknown (`"?"`).
+/// A dimension of an input.
 pub enum Dim {
+    /// A number.
     Size(usize),
+    /// An expression, of symbols mostly.
     Symbol(&'static str),
 }
 
@@ -26,25 +28,7 @@ impl From<&'static str> for Dim {
     }
 }
 
-pub fn onnx_type(dt: DatumType) -> DataType {
-    match dt {
-        DatumType::Bool => DataType::Bool,
-        DatumType::U8 => DataType::Uint8,
-        DatumType::U16 => DataType::Uint16,
-        DatumType::U32 => DataType::Uint32,
-        DatumType::U64 => DataType::Uint64,
-        DatumType::I8 => DataType::Int8,
-        DatumType::I16 => DataType::Int16,
-        DatumType::I32 => DataType::Int32,
-        DatumType::I64 => DataType::Int64,
-        DatumType::F16 => DataType::Float16,
-        DatumType::F32 => DataType::Float,
-        DatumType::F64 => DataType::Double,
-        DatumType::String => DataType::String,
-        _ => unreachable!("{dt:?} is not an ONNX type"),
-    }
-}
-
+/// A value of a type and a shape, as inputs are here.
 pub fn input(
     name: &str,
     dt: DatumType,
@@ -58,10 +42,8 @@ pub fn input(
         Dimension { value: Some(value), ..Dimension::default() }
     };
     let dim = shape.into_iter().map(|it| dim(it.into())).collect();
-    let tensor = type_proto::Tensor {
-        elem_type: onnx_type(dt) as i32,
-        shape: Some(TensorShapeProto { dim }),
-    };
+    let tensor =
+        type_proto::Tensor { elem_type: element_type(dt), shape: Some(TensorShapeProto { dim }) };
     let r#type = TypeProto { value: Some(Value::TensorType(tensor)), ..TypeProto::default() };
     ValueInfoProto { name: name.into(), r#type: Some(r#type), ..ValueInfoProto::default() }
 }
@@ -71,49 +53,52 @@ pub fn output(name: &str) -> ValueInfoProto {
     ValueInfoProto { name: name.into(), ..ValueInfoProto::default() }
 }
 
+/// The number that ONNX has for an element type.
+fn element_type(dt: DatumType) -> i32 {
+    let empty = Tensor::zero_dt(dt, &[0]).expect("nothing is allocated");
+    tensor_proto("", &empty).expect("ONNX has the type").data_type
+}
+
+/// A constant of a graph.
 pub fn initializer(name: &str, tensor: &Tensor) -> TensorProto {
-    let mut proto = TensorProto {
-        name: name.into(),
-        dims: tensor.shape().iter().map(|dim| *dim as i64).collect(),
-        data_type: onnx_type(tensor.datum_type()) as i32,
-        ..TensorProto::default()
-    };
-    if tensor.datum_type() == DatumType::String {
-        let strings = tensor.to_plain_array_view::<String>().unwrap();
-        proto.string_data = strings.iter().map(|string| string.as_bytes().to_vec()).collect();
-    } else {
-        proto.raw_data = tensor.as_bytes().to_vec();
-    }
-    proto
+    tensor_proto(name, tensor).expect("ONNX has the type")
 }
 
+fn attribute(name: &str, kind: attribute_proto::AttributeType) -> AttributeProto {
+    AttributeProto { name: name.into(), r#type: kind as i32, ..AttributeProto::default() }
+}
+
+/// An attribute that is an integer.
 pub fn int(name: &str, value: i64) -> AttributeProto {
+    AttributeProto { i: value, ..attribute(name, attribute_proto::AttributeType::Int) }
+}
+
+/// An attribute that is a list of integers.
+pub fn ints(name: &str, values: &[i64]) -> AttributeProto {
     AttributeProto {
-        name: name.into(),
-        r#type: attribute_proto::AttributeType::Int as i32,
-        i: value,
-        ..AttributeProto::default()
+        ints: values.to_vec(),
+        ..attribute(name, attribute_proto::AttributeType::Ints)
     }
 }
 
+/// An attribute that is a text.
 pub fn string(name: &str, value: &str) -> AttributeProto {
-    AttributeProto {
-        name: name.into(),
-        r#type: attribute_proto::AttributeType::String as i32,
-        s: value.as_bytes().to_vec(),
-        ..AttributeProto::default()
-    }
+    let s = value.as_bytes().to_vec();
+    AttributeProto { s, ..attribute(name, attribute_proto::AttributeType::String) }
 }
 
+/// An attribute that is a tensor.
+pub fn tensor(name: &str, value: &Tensor) -> AttributeProto {
+    let t = Some(initializer("", value));
+    AttributeProto { t, ..attribute(name, attribute_proto::AttributeType::Tensor) }
+}
+
+/// An attribute that is a graph.
 pub fn graph(name: &str, value: GraphProto) -> AttributeProto {
-    AttributeProto {
-        name: name.into(),
-        r#type: attribute_proto::AttributeType::Graph as i32,
-        g: Some(value),
-        ..AttributeProto::default()
-    }
+    AttributeProto { g: Some(value), ..attribute(name, attribute_proto::AttributeType::Graph) }
 }
 
+/// A node of one output, without attributes; it is named after the output.
 pub fn node(domain: &str, op_type: &str, inputs: &[&str], output: &str) -> NodeProto {
     NodeProto {
         domain: domain.into(),
@@ -125,6 +110,7 @@ pub fn node(domain: &str, op_type: &str, inputs: &[&str], output: &str) -> NodeP
     }
 }
 
+/// A node with an attribute more.
 pub fn with_attribute(mut node: NodeProto, attribute: AttributeProto) -> NodeProto {
     node.attribute.push(attribute);
     node
@@ -137,21 +123,29 @@ pub fn model(opset: Option<i64>, graph: GraphProto) -> ModelProto {
     ModelProto { ir_version: 9, opset_import: imports, graph: Some(graph), ..ModelProto::default() }
 }
 
+/// An import of an operator set.
 pub fn import(domain: &str, version: i64) -> OperatorSetIdProto {
     OperatorSetIdProto { domain: domain.into(), version }
 }
 
 /// One node of ours, `data` and `indices` fed, `axis` an initializer.
 pub struct Single {
+    /// The operator.
     pub op_type: &'static str,
+    /// The version of our domain that the model imports.
     pub opset: i64,
+    /// The attribute, if there is one.
     pub batch_dims: Option<i64>,
+    /// The first input.
     pub data: ValueInfoProto,
+    /// The second input.
     pub indices: ValueInfoProto,
+    /// The third input, if there is one.
     pub axis: Option<Tensor>,
 }
 
 impl Single {
+    /// The model.
     pub fn proto(&self) -> ModelProto {
         let mut node = node(DOMAIN, self.op_type, &["data", "indices"], "output");
         let mut initializers = vec![];
@@ -171,6 +165,7 @@ impl Single {
     }
 }
 
+/// A Gather, by the operator set.
 pub fn gather(
     opset: i64,
     batch_dims: impl Into<Option<i64>>,
@@ -182,6 +177,7 @@ pub fn gather(
     Single { op_type: "Gather", opset, batch_dims, data, indices, axis: Some(axis) }.proto()
 }
 
+/// A GatherND, by the operator set.
 pub fn gather_nd(
     opset: i64,
     batch_dims: impl Into<Option<i64>>,

@@ -7,8 +7,11 @@ use tract_openvino::tract_onnx::prelude::*;
 
 use crate::onnx_model::*;
 
+/// The rows of the embedding table.
 pub const VOCABULARY: usize = 1000;
+/// The heads of the attention.
 pub const HEADS: usize = 4;
+/// The width of a head.
 pub const WIDTH: usize = 16;
 const HIDDEN: usize = HEADS * WIDTH;
 
@@ -29,12 +32,6 @@ pub fn model(ours: bool) -> ModelProto {
             node(DOMAIN, "Gather", &[data, indices, ["axis_0", "axis_1"][axis as usize]], output)
         }
         false => with_attribute(standard("Gather", &[data, indices], output), int("axis", axis)),
-    };
-    let ints = |name: &str, values: &[i64]| AttributeProto {
-        name: name.into(),
-        r#type: attribute_proto::AttributeType::Ints as i32,
-        ints: values.to_vec(),
-        ..AttributeProto::default()
     };
     let mut nodes = vec![
         standard("Shape", &["token_ids"], "shape"),
@@ -82,7 +79,7 @@ pub fn model(ours: bool) -> ModelProto {
         initializer: constants.iter().map(|(name, tensor)| initializer(name, tensor)).collect(),
         ..GraphProto::default()
     };
-    super::onnx_model::model(ours.then_some(8), graph)
+    crate::onnx_model::model(ours.then_some(8), graph)
 }
 
 /// A batch of sequences, and a cache of as many beams.

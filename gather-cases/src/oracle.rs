@@ -4,18 +4,77 @@
 //! An oracle says, for each element of the output, which element of `data` it is: its offset, or
 //! `None` where it is zero. So the element type does not matter.
 
-use tract_openvino::{IndexPolicy, NegativeIndex, OutOfRange};
+use tract_openvino::{GatherNdRevision, GatherRevision, IndexPolicy, NegativeIndices};
+
+/// An operator that picks elements of `data`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Operator {
+    /// Gather, in a revision.
+    Gather(GatherRevision),
+    /// GatherND, in a revision.
+    GatherNd(GatherNdRevision),
+    /// GatherElements-6.
+    GatherElements,
+}
+
+impl Operator {
+    /// Those of ONNX models.
+    pub const OF_ONNX: [Operator; 5] = [
+        Operator::Gather(GatherRevision::V1),
+        Operator::Gather(GatherRevision::V7),
+        Operator::Gather(GatherRevision::V8),
+        Operator::GatherNd(GatherNdRevision::V5),
+        Operator::GatherNd(GatherNdRevision::V8),
+    ];
+
+    /// All. New ones at the end, or the corpus of the fuzz target means others.
+    pub const ALL: [Operator; 6] = {
+        let [a, b, c, d, e] = Operator::OF_ONNX;
+        [a, b, c, d, e, Operator::GatherElements]
+    };
+
+    /// The policy of the specification, or what `negative` makes of it.
+    pub fn policy(self, negative: NegativeIndices) -> IndexPolicy {
+        match self {
+            Operator::Gather(GatherRevision::V8) => IndexPolicy::WrapOrZeros,
+            _ if negative == NegativeIndices::Wrap => IndexPolicy::Wrap,
+            _ => IndexPolicy::NonNegative,
+        }
+    }
+
+    /// What the operator ought to give. GatherND has no `axis`, GatherElements no `batch_dims`.
+    pub fn output(
+        self,
+        data: &[usize],
+        indices: &Integers,
+        axis: usize,
+        batch_dims: usize,
+        negative: NegativeIndices,
+    ) -> Result<Output, BadIndex> {
+        let policy = self.policy(negative);
+        match self {
+            Operator::Gather(_) => gather(data, indices, axis, batch_dims, policy),
+            Operator::GatherNd(revision) => {
+                gather_nd(data, indices, batch_dims, policy, revision == GatherNdRevision::V5)
+            }
+            Operator::GatherElements => gather_elements(data, indices, axis, policy),
+        }
+    }
+}
 
 /// A tensor of integers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Integers {
+    /// Its shape.
     pub shape: Vec<usize>,
+    /// Its entries, in row-major order.
     pub entries: Vec<i128>,
 }
 
 /// What an operator ought to give.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Output {
+    /// Its shape.
     pub shape: Vec<usize>,
     /// For each element of the output, in row-major order, its offset in `data`.
     pub offsets: Vec<Option<usize>>,
@@ -24,7 +83,9 @@ pub struct Output {
 /// The first entry of `indices`, in row-major order, that is an error.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BadIndex {
+    /// Where it is in `indices`.
     pub position: Vec<usize>,
+    /// The entry.
     pub value: i128,
 }
 
@@ -59,17 +120,12 @@ enum Picked {
 
 fn pick(index: i128, size: usize, policy: IndexPolicy) -> Picked {
     let size = size as i128;
-    let position = match policy.negative {
-        NegativeIndex::FromEnd if index < 0 => index + size,
-        _ => index,
-    };
+    let counts_from_end = policy != IndexPolicy::NonNegative;
+    let position = if counts_from_end && index < 0 { index + size } else { index };
     if 0 <= position && position < size {
         return Picked::Position(position as usize);
     }
-    match policy.out_of_range {
-        OutOfRange::Zeros => Picked::Zero,
-        OutOfRange::Error => Picked::Error,
-    }
+    if policy == IndexPolicy::WrapOrZeros { Picked::Zero } else { Picked::Error }
 }
 
 /// Gather: `axis` and `batch_dims` count from the first axis.
@@ -221,13 +277,9 @@ pub fn gather_tree<T: Copy + Into<i128>>(
 }
 
 /// The oracles themselves give what the specifications print.
+#[cfg(test)]
 mod examples {
     use super::*;
-
-    const CHECKED: IndexPolicy =
-        IndexPolicy { negative: NegativeIndex::OutOfRange, out_of_range: OutOfRange::Error };
-    const GATHER_8: IndexPolicy =
-        IndexPolicy { negative: NegativeIndex::FromEnd, out_of_range: OutOfRange::Zeros };
 
     fn integers(shape: &[usize], entries: &[i128]) -> Integers {
         Integers { shape: shape.to_vec(), entries: entries.to_vec() }
@@ -241,7 +293,7 @@ mod examples {
     #[test]
     fn gather_7_example_4() {
         let indices = integers(&[2, 3], &[1, 2, 4, 4, 3, 2]);
-        let output = gather(&[2, 1, 5, 4], &indices, 2, 1, CHECKED).unwrap();
+        let output = gather(&[2, 1, 5, 4], &indices, 2, 1, IndexPolicy::NonNegative).unwrap();
         assert_eq!(output.shape, [2, 1, 3, 4]);
         assert_eq!(
             values(output),
@@ -254,21 +306,22 @@ mod examples {
 
     #[test]
     fn gather_8_example_7() {
-        let output = gather(&[5], &integers(&[3], &[3, 10, -20]), 0, 0, GATHER_8).unwrap();
+        let output =
+            gather(&[5], &integers(&[3], &[3, 10, -20]), 0, 0, IndexPolicy::WrapOrZeros).unwrap();
         assert_eq!(values(output), [4, 0, 0]);
     }
 
     #[test]
     fn gather_elements_6_example_3() {
         let indices = integers(&[2, 3], &[1, 0, 1, 1, 2, 0]);
-        let output = gather_elements(&[3, 3], &indices, 0, CHECKED).unwrap();
+        let output = gather_elements(&[3, 3], &indices, 0, IndexPolicy::NonNegative).unwrap();
         assert_eq!(values(output), [4, 2, 6, 4, 8, 3]);
     }
 
     #[test]
     fn gather_nd_8_example_6() {
         let indices = integers(&[2, 3, 1, 1], &[1, 0, 2, 0, 2, 2]);
-        let output = gather_nd(&[2, 3, 4], &indices, 2, CHECKED, false).unwrap();
+        let output = gather_nd(&[2, 3, 4], &indices, 2, IndexPolicy::NonNegative, false).unwrap();
         assert_eq!(output.shape, [2, 3, 1]);
         assert_eq!(values(output), [2, 5, 11, 13, 19, 23]);
     }

@@ -1,0 +1,219 @@
+"""Whole networks on this project's reader of IR, on tract's of ONNX, on OpenVINO and on ONNX Runtime.
+
+    benches/networks/run make                      the networks, once (some gigabytes)
+    benches/networks/run compare                   times, as a table
+    benches/networks/run profile resnet50          where the time goes, beside OpenVINO
+    benches/networks/run compare --processor intel-cascade-lake     keeps the table, and draws the chart anew
+
+Each runtime has a process of its own with the network, which waits while another one runs. They run in turns, in an
+order of their own each time, so that all meet the same machine. Figures are medians.
+"""
+
+import argparse
+import csv
+import json
+import math
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+RESULTS = HERE.parent / "results" / "networks"
+OURS, ONNX, OPENVINO, ONNXRUNTIME = RUNTIMES = ["tract-openvino-ir", "tract (ONNX)", "OpenVINO", "ONNX Runtime"]
+COLUMNS = ["read_ms", "ready_ms", "first_ms", "median_ms", "memory_mib"]
+
+
+class Worker:
+    """A network on a runtime, in a process of its own."""
+
+    def __init__(self, runtime, folder, threads, program):
+        command = {
+            OURS: [program, "ir"],
+            ONNX: [program, "onnx"],
+            OPENVINO: [sys.executable, HERE / "peer.py", "openvino"],
+            ONNXRUNTIME: [sys.executable, HERE / "peer.py", "onnxruntime"],
+        }[runtime]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen([*command, folder, str(threads)], text=True, **pipes)
+        self.read_ms, self.ready_ms = self.answer()
+        self.times = []
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            error = self.process.stderr.read().strip()
+            raise RuntimeError(error.splitlines()[-1] if error else "it ended")
+        return json.loads(line)
+
+    def ask(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def start(runtime, folder, threads, program):
+    """A worker; none where a runtime does not take the network, which is said."""
+    try:
+        return Worker(runtime, folder, threads, program)
+    except RuntimeError as error:
+        print(f"{folder.name}: {runtime} refuses it: {str(error)[:300]}", file=sys.stderr)
+        return None
+
+
+def measure(folder, threads, arguments):
+    """A row for each runtime that takes the network."""
+    loads = {}
+    workers = {}
+    for turn in range(arguments.loads):
+        for runtime in RUNTIMES:
+            worker = start(runtime, folder, threads, arguments.program)
+            if worker is None:
+                continue
+            first = worker.ask("run 0")[0] / 1e3
+            loads.setdefault(runtime, []).append([worker.read_ms, worker.ready_ms, first, worker.ask("memory")])
+            if turn + 1 < arguments.loads:
+                worker.close()
+            else:
+                workers[runtime] = worker
+    for _ in range(arguments.turns):
+        for worker in random.sample(list(workers.values()), len(workers)):
+            # The first run of a turn finds other data in the caches.
+            times = worker.ask(f"run {arguments.seconds}")
+            worker.times += times[1:] or times
+    for runtime, worker in workers.items():
+        read, ready, first, memory = (statistics.median(column) for column in zip(*loads[runtime]))
+        worker.close()
+        yield runtime, [read, ready, first, statistics.median(worker.times) / 1e3, memory]
+
+
+def geometric_mean(ratios):
+    return math.exp(statistics.mean(map(math.log, ratios)))
+
+
+RATIOS = [*RUNTIMES[1:], "ready", "memory"]
+
+
+def cells(ratios):
+    return " | ".join(f"{ratios[it]:.2f}" if it in ratios else "" for it in RATIOS)
+
+
+def table(rows):
+    """Markdown: medians of runs, and ours against others. A ratio below 1 is that we are faster."""
+    by_network = {}
+    for row in rows:
+        by_network.setdefault((row["threads"], row["network"]), {})[row["runtime"]] = row
+    lines = ["| network | ms | / tract (ONNX) | / OpenVINO | / ONNX Runtime | ready / OpenVINO | memory / weights |"]
+    lines += ["|---|---" + "|---" * 5 + "|"]
+    kept = {}
+    for (threads, network), runtimes in by_network.items():
+        ours = runtimes.get(OURS)
+        if not ours:
+            continue
+        ratio = {
+            other: float(ours["median_ms"]) / float(runtimes[other]["median_ms"])
+            for other in RUNTIMES[1:]
+            if other in runtimes
+        }
+        if OPENVINO in runtimes:
+            ratio["ready"] = float(ours["ready_ms"]) / float(runtimes[OPENVINO]["ready_ms"])
+        ratio["memory"] = float(ours["memory_mib"]) / float(ours["weights_mib"])
+        for column, value in ratio.items():
+            kept.setdefault(threads, {}).setdefault(column, []).append(value)
+        lines.append(f"| {network}, {threads} | {float(ours['median_ms']):.2f} | {cells(ratio)} |")
+    for threads, ratios in sorted(kept.items()):
+        means = {column: geometric_mean(values) for column, values in ratios.items()}
+        lines.append(f"| **geometric mean, {threads}** | | {cells(means)} |")
+    return "\n".join(lines)
+
+
+def compare(arguments):
+    rows = []
+    for threads in arguments.threads:
+        for folder in arguments.folders:
+            weights = folder.joinpath("model.bin").stat().st_size * 2 / 2**20  # Half precision in the file.
+            for runtime, figures in measure(folder, threads, arguments):
+                row = {"network": folder.name, "threads": str(threads), "runtime": runtime}
+                row |= {name: f"{value:.3f}" for name, value in zip(COLUMNS, figures)}
+                rows.append(row | {"weights_mib": f"{weights:.1f}"})
+            print(*table([it for it in rows if it["network"] == folder.name]).splitlines()[2:3], file=sys.stderr, flush=True)
+    print(table(rows))
+    if arguments.processor:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        with open(RESULTS / f"{arguments.processor}.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        draw()
+
+
+def profile(arguments):
+    for folder in arguments.folders:
+        for runtime in [OURS, ONNX, OPENVINO]:
+            worker = start(runtime, folder, 1, arguments.program)
+            if worker is None:
+                continue
+            worker.ask("run 0.3")
+            median = statistics.median(worker.ask("run 0.5"))
+            operators = worker.ask(f"profile {arguments.seconds * 2}")
+            print(f"\n{folder.name}, {runtime}: {median / 1e3:.2f} ms")
+            for name, time in sorted(operators.items(), key=lambda it: -it[1])[:12]:
+                print(f"  {time / 1e3:9.3f} ms  {100 * time / sum(operators.values()):5.1f} %  {name}")
+            worker.close()
+
+
+def draw():
+    """A chart of all processors: how many times as long as OpenVINO each network takes, on one thread."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "networks"
+    import matplotlib.pyplot as plt
+
+    files = sorted(RESULTS.glob("*.csv"))
+    figure, axes = plt.subplots(1, len(files), figsize=(5.5 * len(files), 9), squeeze=False, layout="constrained")
+    for file, ax in zip(files, axes[0]):
+        times = {}
+        for row in csv.DictReader(open(file)):
+            if row["threads"] == "1":
+                times.setdefault(row["network"], {})[row["runtime"]] = float(row["median_ms"])
+        times = {name: it for name, it in times.items() if OURS in it and OPENVINO in it}
+        names = sorted(times, key=lambda name: -times[name][OURS] / times[name][OPENVINO])
+        for runtime, marker in [(ONNX, "x"), (ONNXRUNTIME, "+"), (OURS, "o")]:
+            points = [(times[it][runtime] / times[it][OPENVINO], n) for n, it in enumerate(names) if runtime in times[it]]
+            ax.scatter(*zip(*points), marker=marker, s=25, label=runtime, zorder=3)
+        ax.axvline(1, color="grey")
+        ax.set(xscale="log", title=file.stem, xlabel="time / time of OpenVINO", yticks=range(len(names)))
+        ax.set_yticklabels(names, fontsize=7)
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.xaxis.set_minor_formatter("{x:g}")
+        ax.tick_params(axis="x", which="both", labelsize=7)
+        ax.grid(alpha=0.3, which="both")
+    axes[0][0].legend(loc="upper right", fontsize=8)
+    figure.savefig(RESULTS.parent / "networks.svg", metadata={"Date": None})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("command", choices=["compare", "profile", "draw"])
+    parser.add_argument("only", nargs="*", help="names of networks; all if there are none")
+    parser.add_argument("--networks", type=pathlib.Path, required=True, help="their folder")
+    parser.add_argument("--program", default="target/release/examples/network")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1])
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--loads", type=int, default=3, help="how often a network is loaded")
+    parser.add_argument("--seconds", type=float, default=0.25, help="how long a turn is")
+    parser.add_argument("--processor", help="what the table of this machine is called, for example intel-cascade-lake")
+    arguments = parser.parse_args()
+    folders = sorted(it.parent for it in arguments.networks.glob("*/model.xml") if not it.parent.suffix)
+    arguments.folders = [it for it in folders if not arguments.only or it.name in arguments.only]
+    {"compare": compare, "profile": profile, "draw": lambda _: draw()}[arguments.command](arguments)
+
+
+if __name__ == "__main__":
+    main()

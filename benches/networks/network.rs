@@ -1,0 +1,117 @@
+//! One network on tract, for `compare.py`: reads it, says how long that took, and runs it when it is told to.
+//!
+//! ```text
+//! network ir|onnx FOLDER THREADS
+//! ```
+//!
+//! The folder is in the layout of the ONNX backend tests, with a `model.xml`, a `model.onnx` or both; the inputs of
+//! its first data set are fed. Each line of standard input is a command, and each answer is a line of JSON:
+//!
+//! * `run SECONDS` runs for so long, once at least: the time of each run in microseconds.
+//! * `profile SECONDS` does so too: the mean time in microseconds of each operator, by its name.
+//! * `memory`: the most memory that the process had, in MiB (Linux).
+//!
+//! The first line is `[read, ready]`, the milliseconds until the file was read and until the network could run.
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use model_cases::load_tensor_file;
+use tract_openvino::tract_onnx::prelude::multithread::{Executor, set_default_executor};
+use tract_openvino::tract_onnx::prelude::*;
+use tract_openvino::tract_onnx::tract_core::plan::eval;
+use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail};
+
+fn main() -> TractResult<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [format, folder, threads] = &arguments[..] else {
+        bail!("usage: network ir|onnx FOLDER THREADS")
+    };
+    let threads = threads.parse()?;
+    if threads > 1 {
+        set_default_executor(Executor::multithread(threads));
+    }
+    let folder = Path::new(folder);
+    let inputs: TVec<TValue> = (0..)
+        .map(|number| folder.join(format!("test_data_set_0/input_{number}.pb")))
+        .take_while(|path| path.is_file())
+        .map(|path| Ok(load_tensor_file(path)?.into()))
+        .collect::<TractResult<_>>()?;
+
+    let started = Instant::now();
+    let milliseconds = || started.elapsed().as_secs_f64() * 1e3;
+    let model = match &**format {
+        "ir" => tract_openvino_ir::ir().model_for_path(folder.join("model.xml"))?,
+        "onnx" => tract_openvino::tract_onnx::onnx()
+            .model_for_path(folder.join("model.onnx"))?
+            .into_typed()?,
+        other => bail!("the format must be ir or onnx, but is {other}"),
+    };
+    let read = milliseconds();
+    let plan = model.into_optimized()?.into_runnable()?;
+    println!("[{read:.1}, {:.1}]", milliseconds());
+
+    let mut state = plan.spawn()?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        match line.split_once(' ').unwrap_or((&line, "")) {
+            ("run", seconds) => {
+                let mut times = vec![];
+                repeat(seconds, || {
+                    let inputs = inputs.clone();
+                    let started = Instant::now();
+                    drop(state.run(inputs)?);
+                    times.push(started.elapsed().as_secs_f64() * 1e6);
+                    Ok(())
+                })?;
+                println!("{times:.1?}");
+            }
+            ("profile", seconds) => {
+                let mut operators = BTreeMap::<String, Duration>::new();
+                let runs = repeat(seconds, || {
+                    let run = state.run_plan_with_eval(
+                        inputs.clone(),
+                        |context, op_state, node, inputs| {
+                            let started = Instant::now();
+                            let outputs = eval(context, op_state, node, inputs);
+                            *operators.entry(node.op.name().to_string()).or_default() +=
+                                started.elapsed();
+                            outputs
+                        },
+                    );
+                    run.map(drop)
+                })?;
+                let mean = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(runs);
+                let means: BTreeMap<_, _> =
+                    operators.into_iter().map(|(operator, time)| (operator, mean(time))).collect();
+                println!("{means:.1?}");
+            }
+            ("memory", "") => println!("{:.1}", peak_memory()?),
+            _ => bail!("no such command: {line}"),
+        }
+    }
+    Ok(())
+}
+
+/// Calls a function at least once, and until the time is over. How often it did.
+fn repeat(seconds: &str, mut function: impl FnMut() -> TractResult<()>) -> TractResult<u32> {
+    let time = Duration::try_from_secs_f64(seconds.parse()?)?;
+    let started = Instant::now();
+    let mut calls = 0;
+    while calls == 0 || started.elapsed() < time {
+        function()?;
+        calls += 1;
+    }
+    Ok(calls)
+}
+
+/// The most memory that the process had, in MiB.
+fn peak_memory() -> TractResult<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = line.context("the system says the peak of memory")?;
+    let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kilobytes / 1024.)
+}

@@ -1,0 +1,125 @@
+"""One network on OpenVINO or ONNX Runtime, for compare.py: the same commands and answers as network.rs.
+
+    python peer.py openvino|onnxruntime FOLDER THREADS
+"""
+
+import collections
+import json
+import pathlib
+import sys
+import time
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+
+def main():
+    runtime, folder, threads = sys.argv[1:]
+    folder = pathlib.Path(folder)
+    inputs = []
+    while (file := folder / f"test_data_set_0/input_{len(inputs)}.pb").is_file():
+        inputs.append(numpy_helper.to_array(onnx.load_tensor(file)))
+    network = {"openvino": OpenVino, "onnxruntime": OnnxRuntime}[runtime](folder, int(threads), inputs)
+    print(json.dumps([network.read, network.ready]), flush=True)
+    for line in sys.stdin:
+        command, _, seconds = line.strip().partition(" ")
+        if command == "run":
+            answer = [elapsed * 1e6 for elapsed in repeat(float(seconds), network.run)]
+        elif command == "profile":
+            answer = network.profile(float(seconds))
+        elif command == "memory":
+            answer = memory("VmHWM")
+        else:
+            sys.exit(f"no such command: {line}")
+        print(json.dumps(answer), flush=True)
+
+
+def repeat(seconds, function):
+    """Calls a function at least once, and until the time is over: the time of each call in seconds."""
+    times = []
+    end = time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        started = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - started)
+    return times
+
+
+def memory(field):
+    """What the system says of this process's memory, in MiB."""
+    for line in open("/proc/self/status"):
+        if line.startswith(field):
+            return float(line.split()[1]) / 1024
+
+
+class OpenVino:
+    def __init__(self, folder, threads, inputs):
+        import openvino as ov
+
+        core = ov.Core()
+        core.get_property("CPU", "FULL_DEVICE_NAME")  # Loads the plug-in, which is no part of a network's time.
+        self.configuration = {
+            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            "PERFORMANCE_HINT": "LATENCY",
+            "ENABLE_CPU_PINNING": False,
+        }
+        started = time.perf_counter()
+        model = core.read_model(folder / "model.xml")
+        self.read = (time.perf_counter() - started) * 1e3
+        compiled = core.compile_model(model, "CPU", self.configuration)
+        self.ready = (time.perf_counter() - started) * 1e3
+        self.core, self.model, self.inputs = core, model, inputs
+        self.request = self.request_of(compiled)
+
+    def request_of(self, compiled):
+        import openvino as ov
+
+        request = compiled.create_infer_request()
+        for number, tensor in enumerate(self.inputs):
+            request.set_input_tensor(number, ov.Tensor(np.ascontiguousarray(tensor)))
+        return request
+
+    def run(self):
+        self.request.infer()
+
+    def profile(self, seconds):
+        """By the type of a layer. Layers that are fused into another are a part of its time."""
+        compiled = self.core.compile_model(self.model, "CPU", {**self.configuration, "PERF_COUNT": True})
+        request = self.request_of(compiled)
+        runs = len(repeat(seconds, request.infer))
+        times = collections.Counter()
+        for _ in range(9):
+            request.infer()
+            for node in request.profiling_info:
+                if node.status == node.Status.EXECUTED:
+                    times[node.node_type] += node.real_time.total_seconds() * 1e6 / 9
+        assert runs and times
+        return dict(times)
+
+
+class OnnxRuntime:
+    def __init__(self, folder, threads, inputs):
+        import onnxruntime
+
+        onnxruntime.set_default_logger_severity(3)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        started = time.perf_counter()
+        # Reads and prepares in one.
+        session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+        self.read = self.ready = (time.perf_counter() - started) * 1e3
+        self.session, self.feed = session, {it.name: tensor for it, tensor in zip(session.get_inputs(), inputs)}
+
+    def run(self):
+        self.session.run(None, self.feed)
+
+    def profile(self, seconds):
+        return {"everything": sum(times := repeat(seconds, self.run)) / len(times) * 1e6}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+//! Convolutions of single precision, whose weights are constants, and pools.
+
+mod layouts;
+mod packed;
+mod patches;
+mod planes;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use packed::PackedConvolution;
+pub(crate) use planes::MaxPoolOfPlanes;

@@ -1,0 +1,231 @@
+use std::sync::Arc;
+
+use tract_core::internal::*;
+use tract_core::ops::cnn::{Conv, PaddingSpec, PoolSpec};
+
+use super::layouts::Layouts;
+use super::patches::{Layout, Pack};
+use super::planes::{Kind, Planes};
+use crate::operators::check_volume;
+use crate::operators::product::activation::Activation;
+use crate::operators::product::{
+    Addend, Columns, PANELS, Product, Rows, STEPS, Tile, Vectors, parts,
+};
+
+/// A convolution whose weights are packed for this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PackedConvolution {
+    spec: PoolSpec,
+    group: usize,
+    activation: Activation,
+    filters: Arc<Filters>,
+    bias: Arc<Vec<f32>>,
+    layouts: Layouts,
+}
+
+// Nothing that reads a model compares weights that are NaN.
+impl Eq for PackedConvolution {}
+
+#[derive(Debug, PartialEq)]
+enum Filters {
+    /// Of each group, a row of the left factor for each output channel.
+    Products(Vec<Rows>),
+    /// A channel of the output is made of one of the input: the kernel for each.
+    Planes(Vec<f32>),
+}
+
+/// How many elements padding may add to a channel: it is copied with them.
+const MOST_PADDING: usize = 1 << 16;
+
+impl PackedConvolution {
+    /// Whether this operator is made for a convolution: of numbers, and with padding that is no more than the
+    /// kernel reaches.
+    pub fn takes(convolution: &Conv) -> bool {
+        convolution.q_params.is_none() && PackedConvolution::takes_window(&convolution.pool_spec)
+    }
+
+    /// The same, of a window.
+    pub fn takes_window(spec: &PoolSpec) -> bool {
+        let reach = |axis: usize| {
+            let reach =
+                (spec.kernel_shape[axis] - 1).checked_mul(spec.dilation(axis))?.checked_add(1)?;
+            let pads = match &spec.padding {
+                PaddingSpec::Explicit(begin, end) => begin[axis].max(end[axis]),
+                PaddingSpec::SameUpper | PaddingSpec::SameLower => 0,
+                _ => usize::MAX,
+            };
+            (pads <= reach && spec.stride(axis) <= MOST_PADDING).then_some(reach)
+        };
+        let padding = (0..spec.rank())
+            .try_fold(1usize, |padding, axis| reach(axis)?.checked_mul(2)?.checked_mul(padding));
+        spec.rank() <= 3 && padding.is_some_and(|padding| padding <= MOST_PADDING)
+    }
+
+    /// `weights` is `[output channels, input channels of a group, kernel]`, `bias` has one number or one for each
+    /// output channel.
+    pub fn new(
+        convolution: &Conv,
+        activation: Activation,
+        weights: &Tensor,
+        bias: &Tensor,
+    ) -> TractResult<PackedConvolution> {
+        let (spec, group) = (convolution.pool_spec.clone(), convolution.group);
+        let (outputs, inputs) = (spec.output_channels / group, spec.input_channels / group);
+        let depth = inputs * spec.kernel_shape.iter().product::<usize>();
+        let weights = weights.try_as_plain_ram()?;
+        let weights = weights.as_slice::<f32>()?;
+        ensure!(weights.len() == group * outputs * depth, "the weights have another size");
+        let bias = bias.try_as_plain_ram()?;
+        let bias = match bias.as_slice::<f32>()? {
+            [one] => vec![*one; spec.output_channels],
+            many => many.to_vec(),
+        };
+        ensure!(bias.len() == spec.output_channels, "the bias has another size");
+        let filters = if inputs == 1 && spec.rank() <= 2 {
+            Filters::Planes(weights.to_vec())
+        } else {
+            let tile = Tile::of(Vectors::detect());
+            let pack = |group: &[f32]| Rows::pack(group, outputs, depth, tile);
+            Filters::Products(weights.chunks_exact(outputs * depth).map(pack).collect())
+        };
+        Ok(PackedConvolution {
+            spec,
+            group,
+            activation,
+            filters: filters.into(),
+            bias: bias.into(),
+            layouts: Layouts::default(),
+        })
+    }
+
+    fn products(
+        &self,
+        groups: &[Rows],
+        data: &[f32],
+        layout: &Layout,
+        output: &mut [f32],
+    ) -> TractResult<()> {
+        let vectors = Vectors::detect();
+        let tile = Tile::of(vectors);
+        let window = &layout.window;
+        let pixels = window.output.iter().product::<usize>();
+        let channels = groups[0].rows;
+        let image = self.spec.input_channels / self.group * window.input.iter().product::<usize>();
+        // Threads get whole panels of rows.
+        let rows = match output.len() / pixels / channels {
+            1 if channels.is_multiple_of(2 * tile.rows) => channels / 2,
+            _ => channels,
+        };
+        let work = output.len().saturating_mul(groups[0].depth) / 8;
+        multithread::par_chunks_mut(output, rows * pixels, work, |first, output| {
+            // Rows of one part that are together, as all are on one thread, share what is laid out and packed.
+            let first = first * rows;
+            let rows = rows.max(output.len() / pixels).min(channels);
+            let block = (PANELS * tile.columns).min(layout.columns());
+            let mut results = if layout.with_gaps { vec![0.; rows * block] } else { vec![] };
+            let mut columns = Columns::new(STEPS.min(groups[0].depth), block, tile);
+            for (number, output) in output.chunks_mut(rows * pixels).enumerate() {
+                let first = first + number * rows;
+                let (part, row) = (first / channels, first % channels);
+                let filters = &groups[part % groups.len()];
+                let bias = &self.bias[part % groups.len() * channels..][..channels];
+                let laid_out = layout.lay_out(&data[part * image..][..image], 0.)?;
+                for column in (0..layout.columns()).step_by(block) {
+                    let width = (layout.columns() - column).min(block);
+                    for steps in parts(filters.depth) {
+                        vectors.run(Pack {
+                            layout,
+                            channels: &laid_out,
+                            range: column..column + width,
+                            steps: steps.clone(),
+                            columns: &mut columns,
+                        });
+                        let (output, stride) = match layout.with_gaps {
+                            true => (&mut results[..], width),
+                            false => (&mut output[column..], pixels),
+                        };
+                        vectors.run(Product {
+                            left: filters,
+                            rows: row..row + rows,
+                            right: &columns.elements,
+                            depth: steps.len(),
+                            first_step: 0,
+                            columns: width,
+                            output,
+                            stride,
+                            addend: Addend::OfRows(bias),
+                            activation: self.activation,
+                            steps,
+                        });
+                    }
+                    if layout.with_gaps {
+                        let rows = results.chunks_exact(width).zip(output.chunks_exact_mut(pixels));
+                        for (results, output) in rows {
+                            layout.pick(column..column + width, results, output);
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Op for PackedConvolution {
+    fn name(&self) -> StaticName {
+        "OpenVinoPackedConvolution".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("{:?}, group: {}, {:?}", self.spec, self.group, self.activation)])
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::Rounding
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for PackedConvolution {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let input = args_1!(inputs);
+        let data = input.try_as_plain_ram()?;
+        let data = data.as_slice::<f32>()?;
+        let sizes = input.shape();
+        ensure!(
+            sizes.len() == self.spec.rank() + 2 && sizes[1] == self.spec.input_channels,
+            "Convolution: the data has shape {sizes:?}, but must have {} channels",
+            self.spec.input_channels
+        );
+        let mut shape: TVec<usize> = tvec!(sizes[0], self.spec.output_channels);
+        let Some(layout) = self.layouts.of(&self.spec, sizes, &mut shape)? else {
+            return Ok(tvec!(Tensor::zero::<f32>(&shape)?.into_tvalue()));
+        };
+        check_volume("Convolution", &shape)?;
+        let mut output = Tensor::zero::<f32>(&shape)?;
+        let mut view = output.try_as_plain_ram_mut()?;
+        let elements = view.as_slice_mut::<f32>()?;
+        match &*self.filters {
+            Filters::Products(groups) => self.products(groups, data, &layout, elements)?,
+            Filters::Planes(kernels) => {
+                let kind = Kind::Sum { kernels, bias: &self.bias };
+                let planes = Planes { layout: &layout, kind, activation: self.activation };
+                let repeated = self.spec.output_channels / self.spec.input_channels;
+                planes.run(data, self.spec.input_channels, repeated, elements)?;
+            }
+        }
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for PackedConvolution {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        ensure!(inputs.len() == 1, "Convolution: got {} inputs, expected one", inputs.len());
+        self.spec.output_facts(inputs)
+    }
+
+    as_op!();
+}

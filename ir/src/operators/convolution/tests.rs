@@ -1,0 +1,171 @@
+//! Convolutions and pools against their definition.
+
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+use tract_core::internal::*;
+use tract_core::ops::cnn::{Conv, KernelFormat, PaddingSpec, PoolSpec};
+use tract_core::ops::nn::DataFormat;
+
+use super::{MaxPoolOfPlanes, PackedConvolution};
+use crate::operators::product::activation::Activation;
+use crate::operators::product::tests::{integers, with_all_vectors};
+
+#[derive(Debug, Clone)]
+struct Axis {
+    size: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    begin: usize,
+    end: usize,
+}
+
+fn axis() -> impl Strategy<Value = Axis> {
+    (1..20usize, 1..4usize, 1..4usize, 1..3usize)
+        .prop_flat_map(|(more, kernel, stride, dilation)| {
+            let reach = (kernel - 1) * dilation + 1;
+            (Just((more, kernel, stride, dilation)), 0..reach, 0..reach)
+        })
+        .prop_map(|((more, kernel, stride, dilation), begin, end)| {
+            let reach = (kernel - 1) * dilation + 1;
+            let size = (more + reach).saturating_sub(begin + end).max(1);
+            Axis { size, kernel, stride, dilation, begin, end }
+        })
+        .prop_filter("the kernel fits", |axis| {
+            axis.size + axis.begin + axis.end > (axis.kernel - 1) * axis.dilation
+        })
+}
+
+fn spec(axes: &[Axis], inputs: usize, outputs: usize) -> PoolSpec {
+    let of = |number: fn(&Axis) -> usize| axes.iter().map(number).collect::<TVec<usize>>();
+    PoolSpec::new(
+        DataFormat::NCHW,
+        of(|axis| axis.kernel),
+        PaddingSpec::Explicit(of(|axis| axis.begin), of(|axis| axis.end)),
+        Some(of(|axis| axis.dilation)),
+        Some(of(|axis| axis.stride)),
+        inputs,
+        outputs,
+    )
+}
+
+/// The numbers of an array of some sizes, counted from 0.
+fn numbers(sizes: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
+    let sizes = sizes.to_vec();
+    (0..sizes.iter().product()).map(move |mut number| {
+        let mut index = vec![0; sizes.len()];
+        for (axis, size) in sizes.iter().enumerate().rev() {
+            (index[axis], number) = (number % size, number / size);
+        }
+        index
+    })
+}
+
+fn flat(index: &[usize], sizes: &[usize]) -> usize {
+    index.iter().zip(sizes).fold(0, |flat, (index, size)| flat * size + index)
+}
+
+/// What each element of the output is made of: for each element of the kernel, where it is in the image, if it is
+/// no padding.
+fn windows(axes: &[Axis]) -> (Vec<usize>, Vec<Vec<Option<usize>>>) {
+    let output: Vec<usize> = axes
+        .iter()
+        .map(|axis| {
+            (axis.size + axis.begin + axis.end - (axis.kernel - 1) * axis.dilation - 1)
+                / axis.stride
+                + 1
+        })
+        .collect();
+    let kernel: Vec<usize> = axes.iter().map(|axis| axis.kernel).collect();
+    let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
+    let at = |pixel: &[usize], element: &[usize]| {
+        let index = axes.iter().zip(pixel.iter().zip(element)).map(|(axis, (pixel, element))| {
+            let padded = pixel * axis.stride + element * axis.dilation;
+            padded.checked_sub(axis.begin).filter(|index| *index < axis.size)
+        });
+        Some(flat(&index.collect::<Option<Vec<usize>>>()?, &sizes))
+    };
+    let windows = numbers(&output)
+        .map(|pixel| numbers(&kernel).map(|element| at(&pixel, &element)).collect())
+        .collect();
+    (output, windows)
+}
+
+fn shape(leading: &[usize], spatial: &[usize]) -> TVec<usize> {
+    leading.iter().chain(spatial).copied().collect()
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 96, failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn convolutions(
+        axes in proptest::collection::vec(axis(), 1..=3),
+        batch in 1..3usize,
+        group in 1..4usize,
+        inputs in 1..4usize,
+        outputs in prop_oneof![1..4usize, 7..20usize],
+    ) {
+        let (output, windows) = windows(&axes);
+        let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
+        let kernel: Vec<usize> = axes.iter().map(|axis| axis.kernel).collect();
+        let image: usize = sizes.iter().product();
+        let depth: usize = kernel.iter().product();
+        let data = integers(batch * group * inputs * image);
+        let weights = integers(group * outputs * inputs * depth);
+        let bias = integers(group * outputs);
+        let mut expected = vec![];
+        for part in 0..batch * group {
+            for channel in 0..outputs {
+                let channel = part % group * outputs + channel;
+                for window in &windows {
+                    let mut sum = bias[channel];
+                    for input in 0..inputs {
+                        for (element, at) in window.iter().enumerate() {
+                            let weight = weights[(channel * inputs + input) * depth + element];
+                            sum += at.map_or(0., |at| data[(part * inputs + input) * image + at]) * weight;
+                        }
+                    }
+                    expected.push(sum.max(-10.));
+                }
+            }
+        }
+        let conv = Conv::new(
+            spec(&axes, group * inputs, group * outputs), KernelFormat::OIHW, group, None,
+        );
+        prop_assert!(PackedConvolution::takes(&conv));
+        let data = Tensor::from_shape(&shape(&[batch, group * inputs], &sizes), &data).unwrap();
+        let weights = Tensor::from_shape(&shape(&[group * outputs, inputs], &kernel), &weights).unwrap();
+        let expected = Tensor::from_shape(&shape(&[batch, group * outputs], &output), &expected).unwrap();
+        let activation = Activation::Clamp { min: -10., max: f32::INFINITY };
+        with_all_vectors(|| {
+            let op = PackedConvolution::new(&conv, activation, &weights, &tensor1(&bias)).unwrap();
+            let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
+            assert_eq!(*found[0], expected);
+        });
+    }
+
+    #[test]
+    fn pools(axes in proptest::collection::vec(axis(), 1..=2), batch in 1..3usize, channels in 1..4usize) {
+        let (output, windows) = windows(&axes);
+        let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
+        let image: usize = sizes.iter().product();
+        let data = integers(batch * channels * image);
+        let expected: Vec<f32> = (0..batch * channels)
+            .flat_map(|channel| {
+                let image = &data[channel * image..][..image];
+                windows.iter().map(|window| {
+                    let elements = window.iter().flatten().map(|at| image[*at]);
+                    elements.fold(f32::MIN, f32::max)
+                })
+            })
+            .collect();
+        let data = Tensor::from_shape(&shape(&[batch, channels], &sizes), &data).unwrap();
+        let expected = Tensor::from_shape(&shape(&[batch, channels], &output), &expected).unwrap();
+        with_all_vectors(|| {
+            let op = MaxPoolOfPlanes::new(spec(&axes, channels, channels));
+            let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
+            assert_eq!(*found[0], expected);
+        });
+    }
+}

@@ -1,0 +1,137 @@
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd, as_arrays};
+
+use super::activation::Activation;
+use super::panels::{Rows, Tile, VECTORS, row_panels};
+
+/// What a sum begins with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Addend<'a> {
+    /// A number for each row of `A`.
+    OfRows(&'a [f32]),
+    /// A number for each column of this part of `C`.
+    OfColumns(&'a [f32]),
+}
+
+/// A part of a product: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
+/// later ones with what is in `C` already, and the last ones apply the activation.
+#[derive(Debug)]
+pub(crate) struct Product<'a> {
+    pub left: &'a Rows,
+    /// Begins with a whole panel.
+    pub rows: Range<usize>,
+    /// Of `left`.
+    pub steps: Range<usize>,
+    /// Panels of columns that have these steps from `first_step` on, and `depth` in all.
+    pub right: &'a [f32],
+    pub depth: usize,
+    pub first_step: usize,
+    pub columns: usize,
+    /// Begins with the first of the rows. Rows follow each other in this distance.
+    pub output: &'a mut [f32],
+    pub stride: usize,
+    pub addend: Addend<'a>,
+    pub activation: Activation,
+}
+
+impl WithSimd for Product<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let tile = Tile::of_simd::<S>();
+        for (first, width) in row_panels(self.rows.clone(), tile.rows) {
+            match width {
+                8 => self.rows_of_tiles::<S, 8>(simd, first),
+                4 => self.rows_of_tiles::<S, 4>(simd, first),
+                2 => self.rows_of_tiles::<S, 2>(simd, first),
+                _ => self.rows_of_tiles::<S, 1>(simd, first),
+            }
+        }
+    }
+}
+
+impl Product<'_> {
+    /// All columns of a panel of rows.
+    #[inline(always)]
+    fn rows_of_tiles<S: Simd, const N: usize>(&mut self, simd: S, first_row: usize) {
+        let tile = Tile::of_simd::<S>();
+        let panel = &self.left.elements[first_row * self.left.depth..][..N * self.left.depth];
+        let left = &as_arrays::<N, f32>(panel).0[self.steps.clone()];
+        for first in (0..self.columns).step_by(tile.columns) {
+            let vectors = (self.columns - first).div_ceil(tile.lanes).min(VECTORS);
+            let from = first * self.depth;
+            let right = &self.right[from..from + vectors * tile.lanes * self.depth];
+            match vectors {
+                3 => self.tile::<S, N, 3>(simd, first_row, first, left, right),
+                2 => self.tile::<S, N, 2>(simd, first_row, first, left, right),
+                _ => self.tile::<S, N, 1>(simd, first_row, first, left, right),
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+    fn tile<S: Simd, const N: usize, const V: usize>(
+        &mut self,
+        simd: S,
+        first_row: usize,
+        first_column: usize,
+        left: &[[f32; N]],
+        right: &[f32],
+    ) {
+        let right =
+            &as_arrays::<V, S::f32s>(S::as_simd_f32s(right).0).0[self.first_step..][..left.len()];
+        let mut sums = [[simd.splat_f32s(0.); V]; N];
+        for (left, right) in left.iter().zip(right) {
+            for row in 0..N {
+                let factor = simd.splat_f32s(left[row]);
+                for vector in 0..V {
+                    sums[row][vector] =
+                        simd.mul_add_e_f32s(right[vector], factor, sums[row][vector]);
+                }
+            }
+        }
+        let is_last = self.steps.end == self.left.depth;
+        let activation = if is_last { self.activation } else { Activation::Identity };
+        let lanes = S::F32_LANES;
+        let width = (self.columns - first_column).min(V * lanes);
+        for row in 0..N {
+            let begin = (first_row + row - self.rows.start) * self.stride + first_column;
+            let output = &mut self.output[begin..][..width];
+            for vector in 0..V {
+                let begin = vector * lanes;
+                let end = (begin + lanes).min(width);
+                let part = &mut output[begin..end];
+                let addend = match self.addend {
+                    _ if self.steps.start > 0 => load(simd, part),
+                    Addend::OfRows(numbers) => simd.splat_f32s(numbers[first_row + row]),
+                    Addend::OfColumns(numbers) => {
+                        load(simd, &numbers[first_column + begin..first_column + end])
+                    }
+                };
+                let sum = simd.add_f32s(sums[row][vector], addend);
+                store(simd, part, activation.apply(simd, sum));
+            }
+        }
+    }
+}
+
+/// The numbers of a slice, of at most as many as there are lanes.
+#[inline(always)]
+pub(crate) fn load<S: Simd>(simd: S, part: &[f32]) -> S::f32s {
+    match S::as_simd_f32s(part).0 {
+        [whole] => *whole,
+        _ => simd.partial_load_f32s(part),
+    }
+}
+
+/// Writes the first lanes to a slice, of at most as many as there are.
+#[inline(always)]
+pub(crate) fn store<S: Simd>(simd: S, part: &mut [f32], lanes: S::f32s) {
+    match S::as_mut_simd_f32s(part).0 {
+        [whole] => *whole = lanes,
+        _ => simd.partial_store_f32s(part, lanes),
+    }
+}

@@ -1,0 +1,37 @@
+//! Products of matrices in single precision, `C = A B`: what convolutions and fully connected layers are made of.
+//!
+//! All three matrices are row-major. A vector of the processor holds neighbours of a row of `C`: a row of `B` is
+//! read in vectors, and is multiplied by one element of `A` at a time. Both factors are packed for that, into
+//! panels: `A` into some rows, and `B` into some vectors of columns. Within a panel the steps of the sum follow
+//! each other. A tile of `C`, the product of two panels, stays in registers.
+//!
+//! * `panels.rs` has the layout of packed factors;
+//! * `kernel.rs` multiplies them;
+//! * `activation.rs` has the functions that are applied to `C` while it is in registers.
+//!
+//! tract's own products are tiles of 16 by 8 or 12 without a limit on the steps, which on a processor with AVX-512
+//! and 32 KiB of first-level cache reach half of what it can do: see `docs/tract.md`.
+
+pub(super) mod activation;
+mod kernel;
+mod panels;
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::ops::Range;
+
+/// How many steps of a sum are done at once, so that what is multiplied stays in the caches: a panel of 48 columns
+/// has 72 KiB of them.
+pub(super) const STEPS: usize = 384;
+
+/// The steps of a sum, some at a time.
+pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
+    let most = depth.div_ceil(depth.div_ceil(STEPS).max(1)).max(1);
+    (0..depth).step_by(most).map(move |first| first..(first + most).min(depth))
+}
+
+/// How many panels of columns are multiplied by all rows before the next ones: with [`STEPS`], they have 288 KiB.
+pub(super) const PANELS: usize = 4;
+
+pub(super) use kernel::{Addend, Product, load, store};
+pub(super) use panels::{Columns, Rows, Tile, VECTORS, Vectors};

@@ -1,0 +1,167 @@
+use std::cell::Cell;
+
+use pulp::{Simd, WithSimd};
+
+use super::activation::{Activation, exp};
+use super::{Addend, Columns, Product, Rows, Tile, Vectors};
+
+thread_local! {
+    /// What [`Vectors::detect`] finds in this thread.
+    pub static SELECTED: Cell<Option<Vectors>> = const { Cell::new(None) };
+}
+
+/// Runs a test with each kind of vectors that the machine has.
+pub fn with_all_vectors(test: impl Fn()) {
+    for vectors in Vectors::all() {
+        SELECTED.set(Some(vectors));
+        test();
+        SELECTED.set(None);
+    }
+}
+
+/// Numbers that are small integers, so that sums of products are exact.
+pub fn integers(count: usize) -> Vec<f32> {
+    (0..count).map(|number| (number * 37 % 11) as f32 - 5.).collect()
+}
+
+/// All sizes around those of tiles and vectors, in parts of the steps, against the definition.
+#[test]
+fn products() {
+    with_all_vectors(|| {
+        let vectors = Vectors::detect();
+        let tile = Tile::of(vectors);
+        for (rows, columns, depth) in [
+            (1, 1, 1),
+            (7, tile.columns - 1, 5),
+            (8, tile.columns, 3),
+            (15, tile.columns + 1, 4),
+            (16, 2 * tile.columns + tile.lanes + 1, 9),
+            (3, tile.lanes, 2),
+        ] {
+            let (a, b) = (integers(rows * depth), integers(depth * columns + 3)[3..].to_vec());
+            let bias = integers(rows.max(columns));
+            let mut transposed = vec![0.; b.len()];
+            for (number, element) in b.iter().enumerate() {
+                transposed[number % columns * depth + number / columns] = *element;
+            }
+            let left = Rows::pack(&a, rows, depth, tile);
+            let right = Columns::pack(&b, false, depth, columns, tile);
+            assert_eq!(right, Columns::pack(&transposed, true, depth, columns, tile));
+            for addend in [Addend::OfRows(&bias), Addend::OfColumns(&bias)] {
+                let mut output = vec![f32::NAN; rows * columns];
+                for steps in [0..depth / 2, depth / 2..depth] {
+                    vectors.run(Product {
+                        left: &left,
+                        rows: 0..rows,
+                        right: &right.elements,
+                        depth,
+                        first_step: steps.start,
+                        columns,
+                        output: &mut output,
+                        stride: columns,
+                        addend,
+                        activation: Activation::Clamp { min: -20., max: 30. },
+                        steps,
+                    });
+                }
+                for (number, found) in output.iter().enumerate() {
+                    let (row, column) = (number / columns, number % columns);
+                    let terms =
+                        (0..depth).map(|step| a[row * depth + step] * b[step * columns + column]);
+                    let first = match addend {
+                        Addend::OfRows(numbers) => numbers[row],
+                        Addend::OfColumns(numbers) => numbers[column],
+                    };
+                    let expected = (first + terms.sum::<f32>()).clamp(-20., 30.);
+                    assert_eq!(
+                        *found, expected,
+                        "{rows} {columns} {depth}, at {row} {column}, {vectors:?}"
+                    );
+                }
+            }
+        }
+    });
+}
+
+/// Applies a function to numbers, in vectors.
+struct Map<'a, F>(&'a mut [f32], F);
+
+trait OfVectors {
+    fn call<S: Simd>(&self, simd: S, x: S::f32s) -> S::f32s;
+}
+
+impl<F: OfVectors> WithSimd for Map<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        for part in self.0.chunks_mut(S::F32_LANES) {
+            let result = self.1.call(simd, super::load(simd, part));
+            super::store(simd, part, result);
+        }
+    }
+}
+
+impl OfVectors for Activation {
+    fn call<S: Simd>(&self, simd: S, x: S::f32s) -> S::f32s {
+        self.apply(simd, x)
+    }
+}
+
+struct Exp;
+
+impl OfVectors for Exp {
+    fn call<S: Simd>(&self, simd: S, x: S::f32s) -> S::f32s {
+        exp(simd, x)
+    }
+}
+
+#[test]
+fn exponentials() {
+    with_all_vectors(|| {
+        let numbers: Vec<f32> = (-87_000..88_000).step_by(7).map(|n| n as f32 * 1e-3).collect();
+        let mut results = numbers.clone();
+        Vectors::detect().run(Map(&mut results, Exp));
+        for (x, found) in numbers.iter().zip(results) {
+            let expected = f64::from(*x).exp();
+            assert!(
+                (f64::from(found) / expected - 1.).abs() < 3e-7,
+                "exp({x}) is {expected}, not {found}"
+            );
+        }
+    });
+}
+
+#[test]
+fn activations() {
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    with_all_vectors(|| {
+        let run = |activation: Activation, x: f32| {
+            let mut numbers = [x; 17];
+            Vectors::detect().run(Map(&mut numbers, activation));
+            assert!(numbers.iter().all(|it| it.to_bits() == numbers[0].to_bits()));
+            numbers[0]
+        };
+        let relu = Activation::Clamp { min: 0., max: inf };
+        for (x, expected) in [(-inf, 0.), (-1., 0.), (2.5, 2.5), (inf, inf), (nan, 0.)] {
+            assert_eq!(run(relu, x), expected, "Relu of {x}");
+        }
+        for (x, expected) in [(-4., 0.), (-1., -1. / 3.), (0., 0.), (3., 3.), (7., 7.), (inf, inf)]
+        {
+            let found = run(Activation::HardSwish, x);
+            assert!(
+                found == expected || (found - expected).abs() < 1e-6,
+                "HSwish of {x} is {found}"
+            );
+        }
+        assert!(run(Activation::HardSwish, nan).is_nan());
+        for x in [-100f32, -20., -1., -1e-3, 0., 0.5, 10., 80., 1e30] {
+            let expected = f64::from(x) / (1. + (-f64::from(x)).exp());
+            let found = f64::from(run(Activation::Swish, x));
+            assert!(
+                (found - expected).abs() <= 1e-6 * expected.abs() + 1e-30,
+                "Swish of {x} is {found}"
+            );
+        }
+    });
+}
