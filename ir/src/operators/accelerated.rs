@@ -4,7 +4,7 @@ use tract_core::ops::cnn::{Conv, MaxPool};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::Add;
 
-use super::convolution::{MaxPoolOfPlanes, PackedConvolution};
+use super::convolution::{MaxPoolOfPlanes, PackedConvolution, trimmed};
 use super::fully_connected::FullyConnected;
 use super::product::activation::Activation;
 
@@ -168,7 +168,15 @@ impl TypedOp for Accelerated {
         let mut chain = Chain { model, last: node };
         let op: Box<dyn TypedOp> = if let Some(op) = self.inner.downcast_ref::<Conv>() {
             let activation = chain.activation()?;
-            PackedConvolution::new(op, activation, constants[0], constants[1])?.into()
+            let trimmed = match data.shape.as_concrete() {
+                Some(sizes) => trimmed(op, constants[0], &sizes[2..])?,
+                None => None,
+            };
+            let (op, weights) = match &trimmed {
+                Some((op, weights)) => (op, weights),
+                None => (op, &**constants[0]),
+            };
+            PackedConvolution::new(op, activation, weights, constants[1])?.into()
         } else if let Some(op) = self.inner.downcast_ref::<EinSum>() {
             let transposed = FullyConnected::takes(op).context("it is a product with a matrix")?;
             let weights = constants[0];

@@ -6,6 +6,8 @@ mod patches;
 mod planes;
 #[cfg(test)]
 mod tests;
+mod trimmed;
 
 pub(crate) use packed::PackedConvolution;
 pub(crate) use planes::MaxPoolOfPlanes;
+pub(crate) use trimmed::trimmed;

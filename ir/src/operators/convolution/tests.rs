@@ -6,7 +6,7 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{Conv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
-use super::{MaxPoolOfPlanes, PackedConvolution};
+use super::{MaxPoolOfPlanes, PackedConvolution, trimmed};
 use crate::operators::product::activation::Activation;
 use crate::operators::product::tests::{integers, with_all_vectors};
 
@@ -21,7 +21,7 @@ struct Axis {
 }
 
 fn axis() -> impl Strategy<Value = Axis> {
-    (1..20usize, 1..4usize, 1..4usize, 1..3usize)
+    (1..20usize, 1..4usize, 1..4usize, prop_oneof![4 => 1..3usize, 1 => 3..30usize])
         .prop_flat_map(|(more, kernel, stride, dilation)| {
             let reach = (kernel - 1) * dilation + 1;
             (Just((more, kernel, stride, dilation)), 0..reach, 0..reach)
@@ -138,11 +138,14 @@ proptest! {
         let weights = Tensor::from_shape(&shape(&[group * outputs, inputs], &kernel), &weights).unwrap();
         let expected = Tensor::from_shape(&shape(&[batch, group * outputs], &output), &expected).unwrap();
         let activation = Activation::Clamp { min: -10., max: f32::INFINITY };
-        with_all_vectors(|| {
-            let op = PackedConvolution::new(&conv, activation, &weights, &tensor1(&bias)).unwrap();
-            let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
-            assert_eq!(*found[0], expected);
-        });
+        let trimmed = trimmed(&conv, &weights, &sizes).unwrap();
+        for (conv, weights) in trimmed.iter().chain([&(conv, weights)]) {
+            with_all_vectors(|| {
+                let op = PackedConvolution::new(conv, activation, weights, &tensor1(&bias)).unwrap();
+                let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
+                assert_eq!(*found[0], expected);
+            });
+        }
     }
 
     #[test]
@@ -168,4 +171,25 @@ proptest! {
             assert_eq!(*found[0], expected);
         });
     }
+}
+
+#[test]
+fn wide_dilations_are_trimmed() -> TractResult<()> {
+    let axis =
+        |size, dilation, begin, end| Axis { size, kernel: 3, stride: 1, dilation, begin, end };
+    let kernel = |axis: Axis| -> TractResult<Option<(usize, PaddingSpec)>> {
+        let size = axis.size;
+        let conv = Conv::new(spec(&[axis], 1, 1), KernelFormat::OIHW, 1, None);
+        let trimmed = trimmed(&conv, &tensor3(&[[[1f32, 2., 3.]]]), &[size])?;
+        Ok(trimmed.map(|(conv, weights)| {
+            assert_eq!(weights.shape()[2..], *conv.pool_spec.kernel_shape);
+            (weights.len(), conv.pool_spec.padding)
+        }))
+    };
+    let explicit = |begin, end| PaddingSpec::Explicit(tvec![begin], tvec![end]);
+    assert_eq!(kernel(axis(20, 24, 24, 24))?, Some((1, explicit(0, 0))));
+    // The last element alone is met by none.
+    assert_eq!(kernel(axis(20, 10, 0, 20))?, Some((2, explicit(0, 10))));
+    assert_eq!(kernel(axis(20, 19, 19, 19))?, None);
+    Ok(())
 }
