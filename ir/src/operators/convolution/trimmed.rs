@@ -1,0 +1,49 @@
+use tract_core::internal::*;
+use tract_core::ops::cnn::{Conv, PaddingSpec};
+
+/// A convolution without those rows and columns of its kernel that meet nothing but padding, and the rest of its
+/// weights, for data of these spatial sizes. None if it has no such.
+///
+/// Wide dilations have them: a kernel of 3 by 3 with dilations of 24, on data of 20 by 20, is one element.
+pub(crate) fn trimmed(
+    convolution: &Conv,
+    weights: &Tensor,
+    sizes: &[usize],
+) -> TractResult<Option<(Conv, Tensor)>> {
+    let spec = &convolution.pool_spec;
+    let mut trimmed = weights.clone();
+    let mut kernel = spec.kernel_shape.clone();
+    let (mut begin, mut end) = (tvec![], tvec![]);
+    for (axis, padding) in spec.computed_padding(sizes).iter().enumerate() {
+        let (dilation, stride) = (spec.dilation(axis), spec.stride(axis));
+        // Whether an element meets data, for one of the pixels.
+        let meets = |element: &usize| {
+            let positions =
+                (0..padding.convoluted).map(|pixel| pixel * stride + element * dilation);
+            let data = padding.pad_before..padding.pad_before + sizes[axis];
+            positions.into_iter().any(|position| data.contains(&position))
+        };
+        let mut elements = 0..kernel[axis];
+        let (mut before, mut after) = (padding.pad_before, padding.pad_after);
+        if let (Some(first), Some(last)) =
+            (elements.clone().find(meets), elements.clone().rfind(meets))
+            // The rest begins within the padding, and ends there.
+            && let Some(less_before) = before.checked_sub(first * dilation)
+            && let Some(less_after) = after.checked_sub((elements.end - 1 - last) * dilation)
+        {
+            elements = first..last + 1;
+            (before, after) = (less_before, less_after);
+        }
+        kernel[axis] = elements.len();
+        trimmed = trimmed.slice(axis + 2, elements.start, elements.end)?;
+        begin.push(before);
+        end.push(after);
+    }
+    if kernel == spec.kernel_shape {
+        return Ok(None);
+    }
+    let mut convolution = convolution.clone();
+    convolution.pool_spec.kernel_shape = kernel;
+    convolution.pool_spec.padding = PaddingSpec::Explicit(begin, end);
+    Ok(Some((convolution, trimmed)))
+}
