@@ -187,7 +187,10 @@ impl TypedOp for Accelerated {
             }
             let bias = chain.bias(weights.shape()[usize::from(!transposed)])?;
             let activation = chain.activation()?;
-            FullyConnected::new(weights, transposed, bias.as_deref(), activation)?.into()
+            let rows = data.shape[..data.rank() - 1].iter().product::<TDim>().to_usize().ok();
+            let others = model.nodes().iter().filter_map(|node| node.op_as());
+            FullyConnected::new(weights, transposed, bias.as_deref(), activation, rows, others)?
+                .into()
         } else if let Some(op) = self.inner.downcast_ref::<MaxPool>() {
             MaxPoolOfPlanes::new(op.pool_spec.clone()).into()
         } else {

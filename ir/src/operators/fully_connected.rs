@@ -1,19 +1,46 @@
 //! Products with a matrix that is a constant.
 
+use std::sync::Weak;
+
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
 
 use super::check_volume;
 use super::product::activation::Activation;
-use super::product::{Addend, Columns, PANELS, Product, Rows, Tile, Vectors, parts};
+use super::product::{Addend, Columns, Dots, PANELS, Product, Rows, Tile, Vectors, parts};
 
 /// The product of the rows of its input, which are its last axis, and a constant matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FullyConnected {
-    weights: Arc<Columns>,
+    weights: Weights,
+    depth: usize,
+    columns: usize,
     /// A number for each column.
     bias: Arc<Vec<f32>>,
     activation: Activation,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Weights {
+    /// Packed for this machine.
+    Packed(Arc<Columns>, Origin),
+    /// As they are in the model, a row for each column of the result. For one row of data, reading them is all that
+    /// takes time, so packing them gains nothing.
+    Transposed(Arc<Tensor>),
+}
+
+/// What was packed, which may be gone: layers that share their weights share them packed, too.
+#[derive(Debug, Clone)]
+struct Origin {
+    tensor: Weak<Tensor>,
+    transposed: bool,
+}
+
+/// Equal weights are equal wherever they come from.
+impl PartialEq for Origin {
+    fn eq(&self, _other: &Origin) -> bool {
+        true
+    }
 }
 
 // Nothing that reads a model compares weights that are NaN.
@@ -48,58 +75,79 @@ impl FullyConnected {
         }
     }
 
-    /// `weights` is `[steps, columns]`, or transposed.
-    pub fn new(
-        weights: &Tensor,
+    /// `weights` is `[steps, columns]`, or transposed. `rows` is how many rows the data has, if that is known, and
+    /// `others` are operators of the same model.
+    pub fn new<'a>(
+        weights: &Arc<Tensor>,
         transposed: bool,
         bias: Option<&Tensor>,
         activation: Activation,
+        rows: Option<usize>,
+        mut others: impl Iterator<Item = &'a FullyConnected>,
     ) -> TractResult<FullyConnected> {
         let &[first, second] = weights.shape() else { bail!("the weights are no matrix") };
         let (depth, columns) = if transposed { (second, first) } else { (first, second) };
-        let weights = weights.try_as_plain_ram()?;
-        let tile = Tile::of(Vectors::detect());
-        let weights = Columns::pack(weights.as_slice()?, transposed, depth, columns, tile);
         let bias = match bias {
             Some(bias) => bias.try_as_plain_ram()?.as_slice::<f32>()?.to_vec(),
             None => vec![0.; columns],
         };
         ensure!(bias.len() == columns, "the bias has another size");
-        Ok(FullyConnected { weights: weights.into(), bias: bias.into(), activation })
+        let weights = if transposed && rows == Some(1) {
+            Weights::Transposed(weights.clone())
+        } else if let Some(packed) = others.find_map(|other| other.packed(weights, transposed)) {
+            packed
+        } else {
+            let elements = weights.try_as_plain_ram()?;
+            let tile = Tile::of(Vectors::detect());
+            let packed = Columns::pack(elements.as_slice()?, transposed, depth, columns, tile);
+            Weights::Packed(packed.into(), Origin { tensor: Arc::downgrade(weights), transposed })
+        };
+        Ok(FullyConnected { weights, depth, columns, bias: bias.into(), activation })
+    }
+
+    /// The packed weights, if they are these.
+    fn packed(&self, tensor: &Arc<Tensor>, transposed: bool) -> Option<Weights> {
+        let Weights::Packed(_, origin) = &self.weights else { return None };
+        let is_same =
+            origin.tensor.as_ptr() == Arc::as_ptr(tensor) && origin.transposed == transposed;
+        is_same.then(|| self.weights.clone())
     }
 
     /// Some rows of the result, or some of its columns if there is one row, from whole panels on.
-    fn part(
-        &self,
-        vectors: Vectors,
-        tile: Tile,
-        rows: &Rows,
-        first: (usize, usize),
-        output: &mut [f32],
-    ) {
-        let depth = self.weights.depth;
-        let (first_row, first_column) = first;
-        let end = if rows.rows == 1 { first_column + output.len() } else { self.weights.columns };
-        let stride = end - first_column;
-        let count = output.len() / stride;
+    fn product(&self, weights: &Columns, rows: &Rows, first_column: usize, output: &mut [f32]) {
+        let vectors = Vectors::detect();
+        let tile = Tile::of(vectors);
+        let depth = self.depth;
+        let end = if rows.rows == 1 { first_column + output.len() } else { self.columns };
         for column in (first_column..end).step_by(PANELS * tile.columns) {
             let columns = (end - column).min(PANELS * tile.columns);
             for steps in parts(depth) {
                 vectors.run(Product {
                     left: rows,
-                    rows: first_row..first_row + count,
-                    right: &self.weights.elements[column * depth..],
+                    rows: 0..rows.rows,
+                    right: &weights.elements[column * depth..],
                     depth,
                     first_step: steps.start,
                     columns,
                     output: &mut output[column - first_column..],
-                    stride,
+                    stride: end - first_column,
                     addend: Addend::OfColumns(&self.bias[column..column + columns]),
                     activation: self.activation,
                     steps,
                 });
             }
         }
+    }
+
+    /// Some columns of the result for one row of data.
+    fn dots(&self, weights: &[f32], row: &[f32], first_column: usize, output: &mut [f32]) {
+        Vectors::detect().run(Dots {
+            row,
+            weights: &weights[first_column * self.depth..][..output.len() * self.depth],
+            bias: &self.bias[first_column..],
+            activation: self.activation,
+            output,
+        });
     }
 }
 
@@ -109,8 +157,7 @@ impl Op for FullyConnected {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        let Columns { depth, columns, .. } = *self.weights;
-        Ok(vec![format!("weights: {depth},{columns}, {:?}", self.activation)])
+        Ok(vec![format!("weights: {},{}, {:?}", self.depth, self.columns, self.activation)])
     }
 
     fn validation(&self) -> Validation {
@@ -125,7 +172,7 @@ impl EvalOp for FullyConnected {
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
-        let Columns { depth, columns, .. } = *self.weights;
+        let FullyConnected { depth, columns, .. } = *self;
         let mut shape: TVec<usize> = input.shape().into();
         ensure!(
             shape.pop() == Some(depth),
@@ -136,25 +183,45 @@ impl EvalOp for FullyConnected {
         shape.push(columns);
         let volume = check_volume("FullyConnected", &shape)?;
         let mut output = Tensor::zero::<f32>(&shape)?;
-        if volume > 0 {
-            let data = input.try_as_plain_ram()?;
-            let vectors = Vectors::detect();
-            let tile = Tile::of(vectors);
-            let rows = Rows::pack(data.as_slice()?, count, depth, tile);
-            let mut view = output.try_as_plain_ram_mut()?;
-            let elements = view.as_slice_mut::<f32>()?;
-            let work = volume.saturating_mul(depth) / 8;
-            // Threads get whole panels.
-            let (row, column) = match count {
-                1 if columns.is_multiple_of(2 * tile.columns) => (1, columns / 2),
-                _ if count.is_multiple_of(2 * tile.rows) => (count / 2, columns),
-                _ => (count, columns),
-            };
-            multithread::par_chunks_mut(elements, row * column, work, |first, output| {
-                let first = if column < columns { (0, first * column) } else { (first * row, 0) };
-                self.part(vectors, tile, &rows, first, output);
-                Ok(())
-            })?;
+        if volume == 0 {
+            return Ok(tvec!(output.into_tvalue()));
+        }
+        let data = input.try_as_plain_ram()?;
+        let data = data.as_slice::<f32>()?;
+        let mut view = output.try_as_plain_ram_mut()?;
+        let elements = view.as_slice_mut::<f32>()?;
+        let work = volume.saturating_mul(depth) / 8;
+        match &self.weights {
+            Weights::Packed(weights, _) => {
+                let tile = Tile::of(Vectors::detect());
+                // Threads get some rows, or whole panels of the columns of one row.
+                let unit = match count {
+                    1 if columns.is_multiple_of(tile.columns) => tile.columns,
+                    _ if count.is_multiple_of(2) => count / 2 * columns,
+                    _ => columns,
+                };
+                multithread::par_chunks_mut(elements, unit, work, |first, output| {
+                    let (row, column) = (first * unit / columns, first * unit % columns);
+                    let count = output.len().div_ceil(columns);
+                    let rows =
+                        Rows::pack(&data[row * depth..][..count * depth], count, depth, tile);
+                    self.product(weights, &rows, column, output);
+                    Ok(())
+                })?;
+            }
+            Weights::Transposed(weights) => {
+                let weights = weights.try_as_plain_ram()?;
+                let weights = weights.as_slice::<f32>()?;
+                multithread::par_chunks_mut(elements, 1, work, |mut first, mut output| {
+                    while !output.is_empty() {
+                        let column = first % columns;
+                        let (part, rest) = output.split_at_mut(output.len().min(columns - column));
+                        self.dots(weights, &data[first / columns * depth..][..depth], column, part);
+                        (first, output) = (first + part.len(), rest);
+                    }
+                    Ok(())
+                })?;
+            }
         }
         Ok(tvec!(output.into_tvalue()))
     }
@@ -167,7 +234,7 @@ impl TypedOp for FullyConnected {
             "FullyConnected: expected one input of rank 1 or more"
         );
         let mut fact = inputs[0].without_value();
-        fact.shape.set(fact.rank() - 1, self.weights.columns.to_dim());
+        fact.shape.set(fact.rank() - 1, self.columns.to_dim());
         Ok(tvec!(fact))
     }
 

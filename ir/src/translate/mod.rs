@@ -326,6 +326,21 @@ impl Translation<'_> {
         }
     }
 
+    /// The same, floats of half precision in single precision.
+    pub fn tensor_widened(&self, value: &Value) -> TractResult<Arc<Tensor>> {
+        if let Value::Weights(blob) = value
+            && blob.element_type == ElementType::F16
+        {
+            self.budget().take(DatumType::F32, &blob.shape)?;
+            return Ok(blob.load_widened(self.weights)?.into_arc_tensor());
+        }
+        let tensor = self.tensor(value)?;
+        Ok(match tensor.datum_type() {
+            DatumType::F16 => tensor.cast_to::<f32>()?.into_owned().into_arc_tensor(),
+            _ => tensor,
+        })
+    }
+
     /// A value in the model. A constant is put there now, with this name.
     pub fn wired(
         &self,

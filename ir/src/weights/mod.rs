@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tract_core::internal::*;
+use tract_core::tract_data::half::f16;
+use tract_core::tract_data::half::slice::HalfFloatSliceExt;
 
 use crate::document::ElementType;
 use crate::volume::volume;
@@ -207,6 +209,35 @@ impl Blob {
         }
         Ok(tensor)
     }
+
+    /// The tensor that bytes of half precision make, in single precision. They are read and widened a part at a time,
+    /// in the caches: large weights take new memory once, which costs more than the rest.
+    pub fn load_widened(&self, weights: &Weights) -> TractResult<Tensor> {
+        const PART: usize = 1 << 15;
+        ensure!(
+            self.element_type == ElementType::F16,
+            "{} is no half precision",
+            self.element_type
+        );
+        self.needed(weights)?;
+        let mut tensor = Tensor::zero::<f32>(&self.shape)?;
+        let mut plain = tensor.try_as_plain_ram_mut()?;
+        let singles = plain.as_slice_mut::<f32>()?;
+        let part = singles.len().min(PART);
+        let (mut bytes, mut halves) = (vec![0; 2 * part], vec![f16::ZERO; part]);
+        let mut offset = self.offset;
+        for singles in singles.chunks_mut(PART) {
+            let bytes = &mut bytes[..2 * singles.len()];
+            weights.read(offset, bytes)?;
+            offset += bytes.len() as u64;
+            let halves = &mut halves[..singles.len()];
+            for (half, bytes) in halves.iter_mut().zip(bytes.as_chunks().0) {
+                *half = f16::from_le_bytes(*bytes);
+            }
+            halves.convert_to_f32_slice(singles);
+        }
+        Ok(tensor)
+    }
 }
 
 #[cfg(test)]
@@ -241,6 +272,24 @@ mod tests {
             let tensor = load(element_type, expected.shape(), &bytes).unwrap();
             assert_eq!(tensor, expected, "{element_type}");
         }
+    }
+
+    #[test]
+    fn half_precision_is_widened_in_parts() -> TractResult<()> {
+        let halves: Vec<f16> = (0..100_000).map(|it| f16::from_f32(it as f32)).collect();
+        let bytes: Vec<u8> =
+            [0xee].into_iter().chain(halves.iter().flat_map(|it| it.to_le_bytes())).collect();
+        let blob = |shape: &[usize]| {
+            let size = 2 * halves.len() as u64;
+            let blob =
+                Blob { element_type: ElementType::F16, shape: shape.into(), offset: 1, size };
+            blob.load_widened(&Weights::Bytes(bytes.clone().into()))
+        };
+        let expected: Vec<f32> = halves.iter().map(|it| it.to_f32()).collect();
+        assert_eq!(blob(&[1000, 100])?, Tensor::from_shape(&[1000, 100], &expected)?);
+        assert_eq!(blob(&[0, 3])?, Tensor::zero::<f32>(&[0, 3])?);
+        assert!(blob(&[1000, 101]).is_err());
+        Ok(())
     }
 
     #[test]

@@ -7,12 +7,14 @@
 //!
 //! * `panels.rs` has the layout of packed factors;
 //! * `kernel.rs` multiplies them;
+//! * `dots.rs` has the product of one row and the transpose of a matrix, which is read as it is;
 //! * `activation.rs` has the functions that are applied to `C` while it is in registers.
 //!
 //! tract's own products are tiles of 16 by 8 or 12 without a limit on the steps, which on a processor with AVX-512
 //! and 32 KiB of first-level cache reach half of what it can do: see `docs/tract.md`.
 
 pub(super) mod activation;
+mod dots;
 mod kernel;
 mod panels;
 #[cfg(test)]
@@ -33,5 +35,6 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
 /// How many panels of columns are multiplied by all rows before the next ones: with [`STEPS`], they have 288 KiB.
 pub(super) const PANELS: usize = 4;
 
+pub(super) use dots::Dots;
 pub(super) use kernel::{Addend, Product, load, store};
 pub(super) use panels::{Columns, Rows, Tile, VECTORS, Vectors};

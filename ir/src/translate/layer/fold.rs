@@ -1,8 +1,6 @@
 //! Layers whose inputs are all constants: they are computed when the model is loaded.
 
 use tract_core::internal::*;
-use tract_core::tract_data::half::f16;
-use tract_core::tract_data::half::slice::HalfFloatSliceExt;
 
 use super::{LayerContext, concrete};
 use crate::document::Layer;
@@ -113,12 +111,7 @@ impl LayerContext<'_, '_> {
         });
         let mut inputs = vec![];
         for input in 0..self.inputs.len() {
-            let tensor = self.tensor(input)?;
-            let tensor = match tensor.datum_type() {
-                DatumType::F16 => single(&tensor)?.into_arc_tensor(),
-                _ => tensor,
-            };
-            inputs.push(Value::Constant(tensor));
+            inputs.push(Value::Constant(self.tensor_widened(input)?));
         }
         let mut scratch =
             TypedModel { symbols: self.model.symbols.clone(), ..TypedModel::default() };
@@ -187,13 +180,4 @@ impl LayerContext<'_, '_> {
         }
         Ok(())
     }
-}
-
-/// A tensor of half precision in single precision, in vectors: tract's cast takes 8 ns for each element.
-fn single(tensor: &Tensor) -> TractResult<Tensor> {
-    let mut output = Tensor::zero::<f32>(tensor.shape())?;
-    let halves = tensor.try_as_plain_ram()?;
-    let mut singles = output.try_as_plain_ram_mut()?;
-    halves.as_slice::<f16>()?.convert_to_f32_slice(singles.as_slice_mut()?);
-    Ok(output)
 }

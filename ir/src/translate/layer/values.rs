@@ -12,16 +12,29 @@ use crate::translate::deferred::NotKnown;
 
 impl LayerContext<'_, '_> {
     pub(super) fn tensor(&self, input: usize) -> TractResult<Arc<Tensor>> {
-        match self.value(input)? {
-            Value::Outlet(outlet) => {
-                let konst = self.model.outlet_fact(*outlet)?.konst.clone();
-                konst.context("it is not a constant")
-            }
-            value => self
-                .translation
-                .tensor(value)
-                .with_context(|| format!("in constant {:?}", self.names[input])),
+        let value = self.in_model(input)?;
+        self.translation.tensor(&value).with_context(|| self.in_constant(input))
+    }
+
+    /// The same, floats of half precision in single precision.
+    pub(super) fn tensor_widened(&self, input: usize) -> TractResult<Arc<Tensor>> {
+        let value = self.in_model(input)?;
+        self.translation.tensor_widened(&value).with_context(|| self.in_constant(input))
+    }
+
+    /// The value of an input: of an outlet its constant, if it has one.
+    fn in_model(&self, input: usize) -> TractResult<Value> {
+        let value = self.value(input)?;
+        if let Value::Outlet(outlet) = value
+            && let Some(konst) = &self.model.outlet_fact(*outlet)?.konst
+        {
+            return Ok(Value::Constant(konst.clone()));
         }
+        Ok(value.clone())
+    }
+
+    fn in_constant(&self, input: usize) -> String {
+        format!("in constant {:?}", self.names[input])
     }
 
     /// The value of an input, if it is a constant.

@@ -1,0 +1,54 @@
+use pulp::{Simd, WithSimd, as_arrays};
+
+use super::activation::Activation;
+use super::kernel::{load, store};
+
+/// The product of a row and the transpose of a matrix: a sum for each row of that one.
+///
+/// A large matrix comes from memory, which takes longer than the sums. So its rows are read one after the other.
+#[derive(Debug)]
+pub(crate) struct Dots<'a> {
+    pub row: &'a [f32],
+    /// A row for each element of the output.
+    pub weights: &'a [f32],
+    pub bias: &'a [f32],
+    pub activation: Activation,
+    pub output: &'a mut [f32],
+}
+
+/// How many sums are begun for one: each step waits for the one before.
+const SUMS: usize = 8;
+
+impl WithSimd for Dots<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (row, row_rest) = S::as_simd_f32s(self.row);
+        let (blocks, vectors) = as_arrays::<SUMS, S::f32s>(row);
+        for (number, (output, bias)) in self.output.iter_mut().zip(self.bias).enumerate() {
+            let weights = &self.weights[number * self.row.len()..][..self.row.len()];
+            let (weights, weights_rest) = S::as_simd_f32s(weights);
+            let (weight_blocks, weight_vectors) = as_arrays::<SUMS, S::f32s>(weights);
+            let mut sums = [simd.splat_f32s(0.); SUMS];
+            for (block, weights) in blocks.iter().zip(weight_blocks) {
+                for sum in 0..SUMS {
+                    sums[sum] = simd.mul_add_e_f32s(block[sum], weights[sum], sums[sum]);
+                }
+            }
+            let mut sum =
+                sums.into_iter().reduce(|a, b| simd.add_f32s(a, b)).expect("there are sums");
+            for (vector, weights) in vectors.iter().zip(weight_vectors) {
+                sum = simd.mul_add_e_f32s(*vector, *weights, sum);
+            }
+            let (rest, weights) =
+                (simd.partial_load_f32s(row_rest), simd.partial_load_f32s(weights_rest));
+            sum = simd.mul_add_e_f32s(rest, weights, sum);
+            *output = simd.reduce_sum_f32s(sum) + bias;
+        }
+        for part in self.output.chunks_mut(S::F32_LANES) {
+            let sums = load(simd, part);
+            store(simd, part, self.activation.apply(simd, sums));
+        }
+    }
+}
