@@ -2,14 +2,17 @@ use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::{Conv, MaxPool};
 use tract_core::ops::einsum::EinSum;
-use tract_core::ops::math::Add;
+use tract_core::ops::math::{Add, Div, Mul};
+use tract_core::ops::nn::{Softmax, SoftmaxKind};
 
+use super::attention::Attention;
+use super::contraction::Contraction;
 use super::convolution::{MaxPoolOfPlanes, PackedConvolution, trimmed};
 use super::fully_connected::FullyConnected;
 use super::product::activation::Activation;
 
-/// An operator of tract, in whose place one of ours comes when the model is optimised: a convolution or a product
-/// with constant weights, or a pool, in single precision.
+/// An operator of tract, in whose place one of ours comes when the model is optimised: a convolution with constant
+/// weights, a product, or a pool, in single precision.
 ///
 /// Until then it is tract's: it is evaluated and saved as that one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +36,7 @@ impl Accelerated {
         let takes = if let Some(op) = inner.downcast_ref::<Conv>() {
             PackedConvolution::takes(op)
         } else if let Some(op) = inner.downcast_ref::<EinSum>() {
-            FullyConnected::takes(op).is_some()
+            op.axes.input_count() == 2 && op.q_params.is_none()
         } else if let Some(op) = inner.downcast_ref::<MaxPool>() {
             op.with_index_outputs.is_none()
                 && PackedConvolution::takes_window(&op.pool_spec)
@@ -43,6 +46,11 @@ impl Accelerated {
         };
         let is_single = facts.iter().all(|fact| fact.datum_type == DatumType::F32);
         Ok(if takes && is_single { Box::new(Accelerated { inner }) } else { inner })
+    }
+
+    /// The product, if it is none with a matrix.
+    fn moving_axes(&self) -> Option<&EinSum> {
+        self.inner.downcast_ref::<EinSum>().filter(|op| FullyConnected::takes(op).is_none())
     }
 
     /// tract's operator, for data of a type: a model may have been translated to half precision.
@@ -63,8 +71,8 @@ struct Chain<'a> {
     last: &'a TypedNode,
 }
 
-/// A node that follows, and its other operand, a constant, if it has one.
-type Next<'a> = (&'a TypedNode, Option<Arc<Tensor>>);
+/// A node that follows, and its other operand if it has one.
+type Next<'a> = (&'a TypedNode, Option<OutletId>);
 
 impl<'a> Chain<'a> {
     /// The next node, if nobody else needs the result so far, and its shape stays.
@@ -76,35 +84,101 @@ impl<'a> Chain<'a> {
         rule_if!(next.outputs.len() == 1 && next.outputs[0].fact == self.last.outputs[0].fact);
         let operand = match &*next.inputs {
             [_] => None,
-            [a, b] if a != b => {
-                let other = if successor.slot == 0 { b } else { a };
-                rule_if_some!(operand = &self.model.outlet_fact(*other)?.konst);
-                Some(operand.clone())
-            }
+            [a, b] if a != b => Some(if successor.slot == 0 { *b } else { *a }),
             _ => return Ok(None),
         };
         Ok(Some((next, operand)))
     }
 
+    fn constant(&self, operand: Option<OutletId>) -> TractResult<Option<&'a Arc<Tensor>>> {
+        rule_if_some!(operand = operand);
+        Ok(self.model.outlet_fact(operand)?.konst.as_ref())
+    }
+
+    /// The operator that combines two operands, if the next node does that.
+    fn is_binary<O: tract_core::ops::binary::BinMiniOp>(node: &TypedNode) -> bool {
+        node.op_as::<TypedBinOp>().is_some_and(|op| op.0.is::<O>() && op.1.is_none())
+    }
+
     /// Takes over the addition of a number for each element of the last axis.
     fn bias(&mut self, columns: usize) -> TractResult<Option<Arc<Tensor>>> {
         rule_if_some!(next = self.next()?);
-        let (next, Some(operand)) = next else { return Ok(None) };
-        rule_if!(next.op_as::<TypedBinOp>().is_some_and(|op| op.0.is::<Add>() && op.1.is_none()));
+        let (next, operand) = next;
+        rule_if_some!(operand = self.constant(operand)?);
+        rule_if!(Self::is_binary::<Add>(next));
         rule_if!(operand.len() == columns && operand.shape().last() == Some(&columns));
         self.last = next;
-        Ok(Some(operand))
+        Ok(Some(operand.clone()))
     }
 
     /// Takes over functions of one number.
     fn activation(&mut self) -> TractResult<Activation> {
         let mut activation = Activation::default();
         while let Some((next, operand)) = self.next()? {
-            let Some(both) = activation.followed_by(&*next.op, operand.as_deref())? else { break };
+            if operand.is_some() && self.constant(operand)?.is_none() {
+                break;
+            }
+            let operand = self.constant(operand)?;
+            let both = activation.followed_by(&*next.op, operand.map(|it| &**it))?;
+            let Some(both) = both else { break };
             activation = both;
             self.last = next;
         }
         Ok(activation)
+    }
+
+    /// Takes over what makes scores an attention: a scale, masks, the softmax, and the product with the values. Gives
+    /// the operator, and its inputs beyond those of the scores.
+    fn attention(
+        &mut self,
+        scores: &Contraction,
+    ) -> TractResult<Option<(Attention, TVec<OutletId>)>> {
+        let mut scale = 1f32;
+        let mut masks: TVec<OutletId> = tvec!();
+        let shape = self.last.outputs[0].fact.shape.clone();
+        loop {
+            rule_if_some!(next = self.next()?);
+            let (next, operand) = next;
+            let number = match self.constant(operand)? {
+                Some(operand) if operand.len() == 1 => Some(operand.cast_to_scalar::<f32>()?),
+                _ => None,
+            };
+            if let (Some(operand), true) = (operand, Self::is_binary::<Add>(next)) {
+                let mask = self.model.outlet_fact(operand)?;
+                rule_if!(mask.datum_type == DatumType::F32 && mask.shape.last() == shape.last());
+                masks.push(operand);
+            } else if let (Some(number), true) = (number, masks.is_empty()) {
+                let is_left = next.inputs[0].node == self.last.id;
+                match () {
+                    () if Self::is_binary::<Mul>(next) => scale *= number,
+                    () if Self::is_binary::<Div>(next) && is_left => scale /= number,
+                    () => return Ok(None),
+                }
+            } else if let Some(softmax) = next.op_as::<Softmax>() {
+                rule_if!(softmax.axes[..] == [shape.len() - 1]);
+                rule_if!(softmax.kind == SoftmaxKind::Softmax && softmax.quant_output_dt.is_none());
+                self.last = next;
+                break;
+            } else {
+                return Ok(None);
+            }
+            self.last = next;
+        }
+        // The product has another shape.
+        let output = OutletId::from(self.last.id);
+        rule_if_let!([successor] = &*self.last.outputs[0].successors);
+        rule_if!(!self.model.output_outlets()?.contains(&output));
+        let next = self.model.node(successor.node);
+        rule_if_some!(accelerated = next.op_as::<Accelerated>());
+        rule_if_some!(op = accelerated.inner.downcast_ref::<EinSum>());
+        rule_if_some!(product = Contraction::of(op));
+        rule_if!(product.left == successor.slot);
+        let values = next.inputs[product.right];
+        let fact = self.model.outlet_fact(values)?;
+        rule_if!(fact.datum_type == DatumType::F32 && product.takes(&shape, &fact.shape));
+        rule_if_some!(attention = Attention::new(scores.clone(), scale, product));
+        self.last = next;
+        Ok(Some((attention, std::iter::once(values).chain(masks).collect())))
     }
 }
 
@@ -137,6 +211,33 @@ impl TypedOp for Accelerated {
         self.inner_for(inputs[0].datum_type).output_facts(inputs)
     }
 
+    /// Axes move into a product of two computed factors, which are read in any order of their axes.
+    fn axes_mapping(
+        &self,
+        inputs: &[&TypedFact],
+        outputs: &[&TypedFact],
+    ) -> TractResult<AxesMapping> {
+        match self.moving_axes() {
+            Some(product) => product.axes_mapping(inputs, outputs),
+            None => AxesMapping::disconnected(inputs, outputs),
+        }
+    }
+
+    fn change_axes(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+        io: InOut,
+        change: &AxisOp,
+    ) -> TractResult<Option<AxisChangeConsequence>> {
+        rule_if_some!(product = self.moving_axes());
+        rule_if_some!(changed = product.change_axes(model, node, io, change)?);
+        let substitute_op = changed
+            .substitute_op
+            .map(|inner| -> Box<dyn TypedOp> { Box::new(Accelerated { inner }) });
+        Ok(Some(AxisChangeConsequence { substitute_op, ..changed }))
+    }
+
     fn codegen(
         &self,
         model: &TypedModel,
@@ -156,17 +257,35 @@ impl TypedOp for Accelerated {
                 return stays();
             }
         }
+        let mut chain = Chain { model, last: node };
         let mut constants = tvec!();
         for input in &node.inputs[1..] {
             let konst = model.outlet_fact(*input)?.konst.as_ref();
-            let konst = konst.filter(|konst| konst.is_plain() && konst.len() > 0);
-            let Some(konst) = konst else {
-                return stays();
-            };
-            constants.push(konst);
+            constants.extend(konst.filter(|konst| konst.is_plain() && konst.len() > 0));
         }
-        let mut chain = Chain { model, last: node };
-        let op: Box<dyn TypedOp> = if let Some(op) = self.inner.downcast_ref::<Conv>() {
+        let mut inputs = tvec!(node.inputs[0]);
+        let has_constants = constants.len() + 1 == node.inputs.len();
+        let op: Box<dyn TypedOp> = if let Some(op) = self.inner.downcast_ref::<EinSum>()
+            && !(has_constants && FullyConnected::takes(op).is_some())
+        {
+            let Some(product) = Contraction::of(op) else { return stays() };
+            let facts = model.node_input_facts(node.id)?;
+            if !product.takes(&facts[product.left].shape, &facts[product.right].shape) {
+                return stays();
+            }
+            inputs = node.inputs.iter().copied().collect();
+            let mut longer = Chain { model, last: node };
+            match longer.attention(&product)? {
+                Some((attention, more)) => {
+                    chain = longer;
+                    inputs.extend(more);
+                    Box::new(attention)
+                }
+                None => Box::new(product),
+            }
+        } else if !has_constants {
+            return stays();
+        } else if let Some(op) = self.inner.downcast_ref::<Conv>() {
             let activation = chain.activation()?;
             let trimmed = match data.shape.as_concrete() {
                 Some(sizes) => trimmed(op, constants[0], &sizes[2..])?,
@@ -197,8 +316,8 @@ impl TypedOp for Accelerated {
             bail!("{node}: there is no operator in its place")
         };
         let mut patch = TypedModelPatch::new("ours");
-        let data = patch.tap_model(model, node.inputs[0])?;
-        let output = patch.wire_node(&chain.last.name, op, &[data])?;
+        let inputs = patch.taps(model, &inputs)?;
+        let output = patch.wire_node(&chain.last.name, op, &inputs)?;
         patch.shunt_outside(model, chain.last.id.into(), output[0])?;
         Ok(Some(patch))
     }

@@ -7,7 +7,7 @@ use tract_core::ops::einsum::EinSum;
 
 use super::check_volume;
 use super::product::activation::Activation;
-use super::product::{Addend, Columns, Dots, PANELS, Product, Rows, Tile, Vectors, parts};
+use super::product::{Columns, Dots, Left, Rows, Tile, Vectors, Whole};
 
 /// The product of the rows of its input, which are its last axis, and a constant matrix.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,32 +113,6 @@ impl FullyConnected {
         is_same.then(|| self.weights.clone())
     }
 
-    /// Some rows of the result, or some of its columns if there is one row, from whole panels on.
-    fn product(&self, weights: &Columns, rows: &Rows, first_column: usize, output: &mut [f32]) {
-        let vectors = Vectors::detect();
-        let tile = Tile::of(vectors);
-        let depth = self.depth;
-        let end = if rows.rows == 1 { first_column + output.len() } else { self.columns };
-        for column in (first_column..end).step_by(PANELS * tile.columns) {
-            let columns = (end - column).min(PANELS * tile.columns);
-            for steps in parts(depth) {
-                vectors.run(Product {
-                    left: rows,
-                    rows: 0..rows.rows,
-                    right: &weights.elements[column * depth..],
-                    depth,
-                    first_step: steps.start,
-                    columns,
-                    output: &mut output[column - first_column..],
-                    stride: end - first_column,
-                    addend: Addend::OfColumns(&self.bias[column..column + columns]),
-                    activation: self.activation,
-                    steps,
-                });
-            }
-        }
-    }
-
     /// Some columns of the result for one row of data.
     fn dots(&self, weights: &[f32], row: &[f32], first_column: usize, output: &mut [f32]) {
         Vectors::detect().run(Dots {
@@ -193,7 +167,8 @@ impl EvalOp for FullyConnected {
         let work = volume.saturating_mul(depth) / 8;
         match &self.weights {
             Weights::Packed(weights, _) => {
-                let tile = Tile::of(Vectors::detect());
+                let vectors = Vectors::detect();
+                let tile = Tile::of(vectors);
                 // Threads get some rows, or whole panels of the columns of one row.
                 let unit = match count {
                     1 if columns.is_multiple_of(tile.columns) => tile.columns,
@@ -203,9 +178,19 @@ impl EvalOp for FullyConnected {
                 multithread::par_chunks_mut(elements, unit, work, |first, output| {
                     let (row, column) = (first * unit / columns, first * unit % columns);
                     let count = output.len().div_ceil(columns);
-                    let rows =
-                        Rows::pack(&data[row * depth..][..count * depth], count, depth, tile);
-                    self.product(weights, &rows, column, output);
+                    let rows = &data[row * depth..][..count * depth];
+                    let width = output.len() / count;
+                    let product = Whole {
+                        left: Left::Packed(&Rows::pack(rows, count, depth, tile)),
+                        rows: count,
+                        right: weights,
+                        columns: column..column + width,
+                        output,
+                        stride: width,
+                        bias: Some(&self.bias),
+                        activation: self.activation,
+                    };
+                    product.run(vectors);
                     Ok(())
                 })?;
             }

@@ -6,6 +6,8 @@ pub(crate) mod activation;
 pub(crate) mod adaptive_pool;
 pub(crate) mod addressing;
 pub(crate) mod arithmetic;
+pub(crate) mod attention;
+pub(crate) mod contraction;
 pub(crate) mod control;
 pub(crate) mod convolution;
 pub(crate) mod ctc;

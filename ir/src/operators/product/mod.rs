@@ -22,6 +22,8 @@ pub(super) mod tests;
 
 use std::ops::Range;
 
+use activation::Activation;
+
 /// How many steps of a sum are done at once, so that what is multiplied stays in the caches: a panel of 48 columns
 /// has 72 KiB of them.
 pub(super) const STEPS: usize = 384;
@@ -36,5 +38,47 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
 pub(super) const PANELS: usize = 4;
 
 pub(super) use dots::Dots;
-pub(super) use kernel::{Addend, Product, load, store};
+pub(super) use kernel::{Addend, Left, Product, load, store};
 pub(super) use panels::{Columns, Rows, Tile, VECTORS, Vectors};
+
+/// The product of whole factors, from a panel of columns on, some of them at a time.
+pub(super) struct Whole<'a> {
+    pub left: Left<'a>,
+    pub rows: usize,
+    pub right: &'a Columns,
+    pub columns: Range<usize>,
+    /// Begins with the first of the columns. Rows follow each other in this distance.
+    pub output: &'a mut [f32],
+    pub stride: usize,
+    /// A number for each column of the right factor.
+    pub bias: Option<&'a [f32]>,
+    pub activation: Activation,
+}
+
+impl Whole<'_> {
+    pub fn run(self, vectors: Vectors) {
+        let block = PANELS * Tile::of(vectors).columns;
+        let Columns { depth, elements, .. } = self.right;
+        for first in self.columns.clone().step_by(block) {
+            let columns = (self.columns.end - first).min(block);
+            for steps in parts(*depth) {
+                vectors.run(Product {
+                    left: self.left,
+                    rows: 0..self.rows,
+                    right: &elements[first * depth..],
+                    depth: *depth,
+                    first_step: steps.start,
+                    columns,
+                    output: &mut self.output[first - self.columns.start..],
+                    stride: self.stride,
+                    addend: match self.bias {
+                        Some(bias) => Addend::OfColumns(&bias[first..first + columns]),
+                        None => Addend::Zero,
+                    },
+                    activation: self.activation,
+                    steps,
+                });
+            }
+        }
+    }
+}

@@ -98,25 +98,32 @@ impl Rows {
     /// From a matrix of `rows` rows and `depth` columns.
     pub fn pack(matrix: &[f32], rows: usize, depth: usize, tile: Tile) -> Rows {
         assert_eq!(matrix.len(), rows * depth);
-        let mut elements = vec![0.; rows * depth];
-        for (first, width) in row_panels(0..rows, tile.rows) {
-            let panel = &mut elements[first * depth..][..width * depth];
-            let rows = &matrix[first * depth..][..width * depth];
+        let mut packed = Rows { rows, depth, elements: vec![0.; rows * depth] };
+        packed.fill(matrix, depth, tile);
+        packed
+    }
+
+    /// From a matrix whose rows are in a distance.
+    pub fn fill(&mut self, matrix: &[f32], stride: usize, tile: Tile) {
+        let depth = self.depth;
+        for (first, width) in row_panels(0..self.rows, tile.rows) {
+            let panel = &mut self.elements[first * depth..][..width * depth];
+            let rows = &matrix[first * stride..];
             match width {
-                8 => interleave::<8>(rows, depth, panel),
-                4 => interleave::<4>(rows, depth, panel),
-                2 => interleave::<2>(rows, depth, panel),
-                _ => panel.copy_from_slice(rows),
+                8 => interleave::<8>(rows, stride, panel),
+                4 => interleave::<4>(rows, stride, panel),
+                2 => interleave::<2>(rows, stride, panel),
+                _ => panel.copy_from_slice(&rows[..depth]),
             }
         }
-        Rows { rows, depth, elements }
     }
 }
 
 /// Puts the elements of a column next to each other.
-fn interleave<const N: usize>(rows: &[f32], depth: usize, panel: &mut [f32]) {
-    let rows: [&[f32]; N] = std::array::from_fn(|row| &rows[row * depth..][..depth]);
-    for (step, column) in panel.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+fn interleave<const N: usize>(rows: &[f32], stride: usize, panel: &mut [f32]) {
+    let panel = panel.as_chunks_mut::<N>().0;
+    let rows: [&[f32]; N] = std::array::from_fn(|row| &rows[row * stride..][..panel.len()]);
+    for (step, column) in panel.iter_mut().enumerate() {
         for (element, row) in column.iter_mut().zip(rows) {
             *element = row[step];
         }
@@ -152,7 +159,14 @@ impl Columns {
     ) -> Columns {
         assert_eq!(matrix.len(), depth * columns);
         let mut packed = Columns::new(depth, columns, tile);
-        for (first, panel) in packed.panels(tile) {
+        packed.fill(matrix, if transposed { depth } else { columns }, transposed, tile);
+        packed
+    }
+
+    /// From a matrix whose rows are in a distance, or from its transpose.
+    pub fn fill(&mut self, matrix: &[f32], stride: usize, transposed: bool, tile: Tile) {
+        let Columns { depth, columns, .. } = *self;
+        for (first, panel) in self.panels(tile) {
             let width = (columns - first).min(tile.columns);
             let padded = width.next_multiple_of(tile.lanes);
             if transposed {
@@ -160,18 +174,17 @@ impl Columns {
                 for (number, part) in panel.chunks_mut(TRANSPOSED_STEPS * padded).enumerate() {
                     let steps = number * TRANSPOSED_STEPS;
                     for column in 0..width {
-                        let row = &matrix[(first + column) * depth + steps..];
+                        let row = &matrix[(first + column) * stride..][steps..depth];
                         let places = part[column..].iter_mut().step_by(padded);
                         places.zip(row).for_each(|(place, element)| *place = *element);
                     }
                 }
             } else {
                 for (step, row) in panel.chunks_exact_mut(padded).enumerate() {
-                    row[..width].copy_from_slice(&matrix[step * columns + first..][..width]);
+                    row[..width].copy_from_slice(&matrix[step * stride + first..][..width]);
                 }
             }
         }
-        packed
     }
 
     /// Each panel, with its first column.
