@@ -5,7 +5,7 @@ use tract_core::internal::*;
 
 use super::contraction::{Contraction, Strides, offset};
 use super::product::activation::{Activation, exp};
-use super::product::{Columns, Left, Rows, Tile, Vectors, Whole, load, store};
+use super::product::{Columns, Rows, Tile, Vectors, Whole, load, store};
 
 /// `Softmax(scale * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
 /// caches, where those of all would be the largest tensor of many a model.
@@ -202,8 +202,7 @@ impl EvalOp for Attention {
                     Rows { rows: count_rows, depth, elements: vec![0.; count_rows * depth] };
                 left.fill(&queries[first * scores.rows.left..], scores.rows.left, tile);
                 let product = Whole {
-                    left: Left::Packed(&left),
-                    rows: count_rows,
+                    left: &left,
                     right: &packed_keys,
                     columns: 0..count,
                     output: &mut part,
@@ -224,10 +223,12 @@ impl EvalOp for Attention {
                     masks: &of_rows,
                     sums: &mut sums,
                 });
+                let mut weights =
+                    Rows { rows: count_rows, depth: count, elements: vec![0.; count_rows * count] };
+                weights.fill(&part, stride, tile);
                 let output = &mut output[(first - rows.start) * sizes.rows.output..];
                 let product = Whole {
-                    left: Left::Plain { elements: &part, stride, depth: count },
-                    rows: count_rows,
+                    left: &weights,
                     right: &packed_values,
                     columns: 0..sizes.columns,
                     output,

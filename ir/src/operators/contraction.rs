@@ -7,7 +7,7 @@ use tract_core::ops::einsum::EinSum;
 
 use super::check_volume;
 use super::product::activation::Activation;
-use super::product::{Columns, Left, Rows, Tile, Vectors, Whole};
+use super::product::{Columns, Rows, Tile, Vectors, Whole};
 
 /// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
 /// of the result has its columns. The factor that has this axis is the right one, and may be the first input.
@@ -277,8 +277,7 @@ impl EvalOp for Contraction {
             let mut right_packed = Columns::new(depth, columns, tile);
             right_packed.fill(&right[first..], sizes.right, sizes.is_transposed, tile);
             let product = Whole {
-                left: Left::Packed(&packed),
-                rows: rows.len(),
+                left: &packed,
                 right: &right_packed,
                 columns: 0..columns,
                 output,

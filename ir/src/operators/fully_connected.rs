@@ -7,7 +7,7 @@ use tract_core::ops::einsum::EinSum;
 
 use super::check_volume;
 use super::product::activation::Activation;
-use super::product::{Columns, Dots, Left, Rows, Tile, Vectors, Whole};
+use super::product::{Columns, Dots, Rows, Tile, Vectors, Whole};
 
 /// The product of the rows of its input, which are its last axis, and a constant matrix.
 #[derive(Debug, Clone, PartialEq)]
@@ -181,8 +181,7 @@ impl EvalOp for FullyConnected {
                     let rows = &data[row * depth..][..count * depth];
                     let width = output.len() / count;
                     let product = Whole {
-                        left: Left::Packed(&Rows::pack(rows, count, depth, tile)),
-                        rows: count,
+                        left: &Rows::pack(rows, count, depth, tile),
                         right: weights,
                         columns: column..column + width,
                         output,

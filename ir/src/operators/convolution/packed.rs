@@ -9,7 +9,7 @@ use super::planes::{Kind, Planes};
 use crate::operators::check_volume;
 use crate::operators::product::activation::Activation;
 use crate::operators::product::{
-    Addend, Columns, Left, PANELS, Product, Rows, STEPS, Tile, Vectors, parts,
+    Addend, Columns, PANELS, Product, Rows, STEPS, Tile, Vectors, parts,
 };
 
 /// A convolution whose weights are packed for this machine.
@@ -145,7 +145,7 @@ impl PackedConvolution {
                             false => (&mut output[column..], pixels),
                         };
                         vectors.run(Product {
-                            left: Left::Packed(filters),
+                            left: filters,
                             rows: row..row + rows,
                             right: &columns.elements,
                             depth: steps.len(),

@@ -15,33 +15,11 @@ pub(crate) enum Addend<'a> {
     Zero,
 }
 
-/// The left factor.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Left<'a> {
-    Packed(&'a Rows),
-    /// Rows as they are, in this distance: where they are read so few times that packing them would cost more. A
-    /// distance of a power of two would bring them to the same places of the cache.
-    Plain {
-        elements: &'a [f32],
-        stride: usize,
-        depth: usize,
-    },
-}
-
-impl Left<'_> {
-    fn depth(&self) -> usize {
-        match self {
-            Left::Packed(rows) => rows.depth,
-            Left::Plain { depth, .. } => *depth,
-        }
-    }
-}
-
 /// A part of a product: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
 /// later ones with what is in `C` already, and the last ones apply the activation.
 #[derive(Debug)]
 pub(crate) struct Product<'a> {
-    pub left: Left<'a>,
+    pub left: &'a Rows,
     /// Begins with a whole panel.
     pub rows: Range<usize>,
     /// Of `left`.
@@ -80,55 +58,43 @@ impl Product<'_> {
     #[inline(always)]
     fn rows_of_tiles<S: Simd, const N: usize>(&mut self, simd: S, first_row: usize) {
         let tile = Tile::of_simd::<S>();
+        let panel = &self.left.elements[first_row * self.left.depth..][..N * self.left.depth];
+        let left = &as_arrays::<N, f32>(panel).0[self.steps.clone()];
         for first in (0..self.columns).step_by(tile.columns) {
             let vectors = (self.columns - first).div_ceil(tile.lanes).min(VECTORS);
+            let from = first * self.depth;
+            let right = &self.right[from..from + vectors * tile.lanes * self.depth];
             match vectors {
-                3 => self.tile::<S, N, 3>(simd, first_row, first),
-                2 => self.tile::<S, N, 2>(simd, first_row, first),
-                _ => self.tile::<S, N, 1>(simd, first_row, first),
+                3 => self.tile::<S, N, 3>(simd, first_row, first, left, right),
+                2 => self.tile::<S, N, 2>(simd, first_row, first, left, right),
+                _ => self.tile::<S, N, 1>(simd, first_row, first, left, right),
             }
         }
     }
 
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn tile<S: Simd, const N: usize, const V: usize>(
         &mut self,
         simd: S,
         first_row: usize,
         first_column: usize,
+        left: &[[f32; N]],
+        right: &[f32],
     ) {
-        let size = V * S::F32_LANES;
-        let panel = &self.right[first_column * self.depth..][..size * self.depth];
-        let steps = self.steps.clone();
         let right =
-            &as_arrays::<V, S::f32s>(S::as_simd_f32s(panel).0).0[self.first_step..][..steps.len()];
-        let sums = match self.left {
-            Left::Packed(rows) => {
-                let panel = &rows.elements[first_row * rows.depth..][..N * rows.depth];
-                let left = &as_arrays::<N, f32>(panel).0[steps];
-                sums::<S, N, V>(simd, right, |step, row| left[step][row])
+            &as_arrays::<V, S::f32s>(S::as_simd_f32s(right).0).0[self.first_step..][..left.len()];
+        let mut sums = [[simd.splat_f32s(0.); V]; N];
+        for (left, right) in left.iter().zip(right) {
+            for row in 0..N {
+                let factor = simd.splat_f32s(left[row]);
+                for vector in 0..V {
+                    sums[row][vector] =
+                        simd.mul_add_e_f32s(right[vector], factor, sums[row][vector]);
+                }
             }
-            Left::Plain { elements, stride, .. } => {
-                let left: [&[f32]; N] = std::array::from_fn(|row| {
-                    &elements[(first_row + row) * stride + steps.start..][..right.len()]
-                });
-                sums::<S, N, V>(simd, right, |step, row| left[row][step])
-            }
-        };
-        self.finish(simd, first_row, first_column, sums);
-    }
-
-    /// Adds what a sum begins with, or what is there, and stores the result.
-    #[inline(always)]
-    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn finish<S: Simd, const N: usize, const V: usize>(
-        &mut self,
-        simd: S,
-        first_row: usize,
-        first_column: usize,
-        sums: [[S::f32s; V]; N],
-    ) {
-        let is_last = self.steps.end == self.left.depth();
+        }
+        let is_last = self.steps.end == self.left.depth;
         let activation = if is_last { self.activation } else { Activation::Identity };
         let lanes = S::F32_LANES;
         let width = (self.columns - first_column).min(V * lanes);
@@ -152,26 +118,6 @@ impl Product<'_> {
             }
         }
     }
-}
-
-/// The sums of a tile over the steps of a panel of columns. `left` has the factor of a step and a row.
-#[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-fn sums<S: Simd, const N: usize, const V: usize>(
-    simd: S,
-    right: &[[S::f32s; V]],
-    left: impl Fn(usize, usize) -> f32,
-) -> [[S::f32s; V]; N] {
-    let mut sums = [[simd.splat_f32s(0.); V]; N];
-    for (step, right) in right.iter().enumerate() {
-        for row in 0..N {
-            let factor = simd.splat_f32s(left(step, row));
-            for vector in 0..V {
-                sums[row][vector] = simd.mul_add_e_f32s(right[vector], factor, sums[row][vector]);
-            }
-        }
-    }
-    sums
 }
 
 /// The numbers of a slice, of at most as many as there are lanes.

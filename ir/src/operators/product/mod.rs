@@ -38,13 +38,12 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
 pub(super) const PANELS: usize = 4;
 
 pub(super) use dots::Dots;
-pub(super) use kernel::{Addend, Left, Product, load, store};
+pub(super) use kernel::{Addend, Product, load, store};
 pub(super) use panels::{Columns, Rows, Tile, VECTORS, Vectors};
 
 /// The product of whole factors, from a panel of columns on, some of them at a time.
 pub(super) struct Whole<'a> {
-    pub left: Left<'a>,
-    pub rows: usize,
+    pub left: &'a Rows,
     pub right: &'a Columns,
     pub columns: Range<usize>,
     /// Begins with the first of the columns. Rows follow each other in this distance.
@@ -64,7 +63,7 @@ impl Whole<'_> {
             for steps in parts(*depth) {
                 vectors.run(Product {
                     left: self.left,
-                    rows: 0..self.rows,
+                    rows: 0..self.left.rows,
                     right: &elements[first * depth..],
                     depth: *depth,
                     first_step: steps.start,

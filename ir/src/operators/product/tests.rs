@@ -3,7 +3,7 @@ use std::cell::Cell;
 use pulp::{Simd, WithSimd};
 
 use super::activation::{Activation, exp};
-use super::{Addend, Columns, Left, Product, Rows, Tile, Vectors};
+use super::{Addend, Columns, Product, Rows, Tile, Vectors};
 
 thread_local! {
     /// What [`Vectors::detect`] finds in this thread.
@@ -47,18 +47,11 @@ fn products() {
             let left = Rows::pack(&a, rows, depth, tile);
             let right = Columns::pack(&b, false, depth, columns, tile);
             assert_eq!(right, Columns::pack(&transposed, true, depth, columns, tile));
-            let packed = Left::Packed(&left);
-            let plain = Left::Plain { elements: &a, stride: depth, depth };
-            for (left, addend) in [
-                (packed, Addend::OfRows(&bias)),
-                (packed, Addend::OfColumns(&bias)),
-                (plain, Addend::OfColumns(&bias)),
-                (plain, Addend::Zero),
-            ] {
+            for addend in [Addend::OfRows(&bias), Addend::OfColumns(&bias), Addend::Zero] {
                 let mut output = vec![f32::NAN; rows * columns];
                 for steps in [0..depth / 2, depth / 2..depth] {
                     vectors.run(Product {
-                        left,
+                        left: &left,
                         rows: 0..rows,
                         right: &right.elements,
                         depth,
