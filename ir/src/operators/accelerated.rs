@@ -81,7 +81,9 @@ impl<'a> Chain<'a> {
         rule_if_let!([successor] = &*self.last.outputs[0].successors);
         rule_if!(!self.model.output_outlets()?.contains(&output));
         let next = self.model.node(successor.node);
-        rule_if!(next.outputs.len() == 1 && next.outputs[0].fact == self.last.outputs[0].fact);
+        let shape = |node: &'a TypedNode| &node.outputs[0].fact.shape;
+        rule_if!(next.outputs.len() == 1 && shape(next) == shape(self.last));
+        rule_if!(next.outputs[0].fact.datum_type == self.last.outputs[0].fact.datum_type);
         let operand = match &*next.inputs {
             [_] => None,
             [a, b] if a != b => Some(if successor.slot == 0 { *b } else { *a }),
@@ -171,10 +173,10 @@ impl<'a> Chain<'a> {
         let next = self.model.node(successor.node);
         rule_if_some!(accelerated = next.op_as::<Accelerated>());
         rule_if_some!(op = accelerated.inner.downcast_ref::<EinSum>());
-        rule_if_some!(product = Contraction::of(op));
+        let facts = self.model.node_input_facts(next.id)?;
+        rule_if_some!(product = Contraction::of(op, [&facts[0].shape, &facts[1].shape]));
         rule_if!(product.left == successor.slot);
-        let values = next.inputs[product.right];
-        let fact = self.model.outlet_fact(values)?;
+        let (values, fact) = (next.inputs[product.right], facts[product.right]);
         rule_if!(fact.datum_type == DatumType::F32 && product.takes(&shape, &fact.shape));
         rule_if_some!(attention = Attention::new(scores.clone(), scale, product));
         self.last = next;
@@ -268,8 +270,9 @@ impl TypedOp for Accelerated {
         let op: Box<dyn TypedOp> = if let Some(op) = self.inner.downcast_ref::<EinSum>()
             && !(has_constants && FullyConnected::takes(op).is_some())
         {
-            let Some(product) = Contraction::of(op) else { return stays() };
             let facts = model.node_input_facts(node.id)?;
+            let shapes = [&*facts[0].shape, &*facts[1].shape];
+            let Some(product) = Contraction::of(op, shapes) else { return stays() };
             if !product.takes(&facts[product.left].shape, &facts[product.right].shape) {
                 return stays();
             }

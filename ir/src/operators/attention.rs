@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use super::contraction::{Contraction, Strides, offset};
+use super::contraction::{BatchAxis, Contraction, Strides, offset};
 use super::product::activation::{Activation, exp};
 use super::product::{Columns, Rows, Tile, Vectors, Whole, load, store};
 
@@ -29,13 +29,10 @@ impl Attention {
     /// The two products as one operator, if the second one has the first one's rows, columns and batches in their
     /// places.
     pub fn new(scores: Contraction, scale: f32, values: Contraction) -> Option<Attention> {
-        let mut batch: TVec<usize> = tvec!();
-        for axis in &values.batch {
-            batch.push(axis.left?);
-        }
+        let has = |output: usize| values.batch.iter().any(|axis| axis.left == Some(output));
         let is_same = values.rows[0] == scores.rows[1]
-            && batch.len() == scores.batch.len()
-            && scores.batch.iter().all(|axis| batch.contains(&axis.output));
+            && scores.batch.iter().all(|axis| has(axis.output))
+            && values.batch.iter().filter(|axis| axis.left.is_some()).count() == scores.batch.len();
         is_same.then_some(Attention { scores, scale, values })
     }
 }
@@ -160,13 +157,16 @@ impl EvalOp for Attention {
         let masks: TVec<(&[f32], TVec<usize>)> = masks
             .map(|(mask, elements)| Ok((*elements, mask_strides(mask.shape(), &scores.shape)?)))
             .collect::<TractResult<_>>()?;
-        // The scores' batch in the order of the output's.
-        let batch: TVec<&Strides> = self
+        // For each axis of the output's batch, that of the scores.
+        let batch: TVec<Option<(usize, &Strides)>> = self
             .values
             .batch
             .iter()
-            .filter_map(|axis| self.scores.batch.iter().position(|it| Some(it.output) == axis.left))
-            .map(|position| &scores.batch[position])
+            .map(|axis| {
+                let is_it = |it: &BatchAxis| Some(it.output) == axis.left;
+                let position = self.scores.batch.iter().position(is_it)?;
+                Some((self.scores.batch[position].output, &scores.batch[position]))
+            })
             .collect();
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
@@ -176,12 +176,14 @@ impl EvalOp for Attention {
         let block = (SCORES / stride).clamp(tile.rows, 64) / tile.rows * tile.rows;
         let mut view = output.try_as_plain_ram_mut()?;
         sizes.for_each(view.as_slice_mut()?, |index, rows, output| {
-            let place = |stride: fn(&Strides) -> usize| -> usize {
-                index.iter().zip(&batch).map(|(index, axis)| index * stride(axis)).sum()
+            let place = |stride: &dyn Fn(usize, &Strides) -> usize| -> usize {
+                let axes = index.iter().zip(&batch);
+                axes.map(|(index, axis)| axis.map_or(0, |(axis, it)| index * stride(axis, it)))
+                    .sum()
             };
-            let queries = &queries[place(|axis| axis.left)..];
+            let queries = &queries[place(&|_, axis| axis.left)..];
             let mut packed_keys = Columns::new(depth, count, tile);
-            let keys = &keys[place(|axis| axis.right)..];
+            let keys = &keys[place(&|_, axis| axis.right)..];
             packed_keys.fill(keys, scores.right, scores.is_transposed, tile);
             let mut packed_values = Columns::new(count, sizes.columns, tile);
             let values = &elements[2][offset(index, &sizes.batch, |axis| axis.right)..];
@@ -189,9 +191,7 @@ impl EvalOp for Attention {
             let of_batch: TVec<(&[f32], usize)> = masks
                 .iter()
                 .map(|(mask, strides)| {
-                    let axes = index.iter().zip(&self.values.batch);
-                    let place = axes.map(|(index, axis)| index * strides[axis.left.unwrap_or(0)]);
-                    (&mask[place.sum::<usize>()..], strides[self.values.rows[0]])
+                    (&mask[place(&|axis, _| strides[axis])..], strides[self.values.rows[0]])
                 })
                 .collect();
             let mut part = vec![0.; block.min(rows.len()) * stride];
@@ -275,4 +275,155 @@ impl TypedOp for Attention {
     }
 
     as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::ops::einsum::EinSum;
+    use tract_core::ops::math::{add, div, mul};
+    use tract_core::ops::nn::{Softmax, SoftmaxKind};
+
+    use super::*;
+    use crate::operators::accelerated::Accelerated;
+    use crate::operators::product::tests::with_all_vectors;
+
+    /// What is between the two products.
+    struct Case {
+        scores: &'static str,
+        values: &'static str,
+        queries: Vec<usize>,
+        keys: Vec<usize>,
+        masks: Vec<Vec<usize>>,
+    }
+
+    fn tensor(shape: &[usize], from: usize) -> Tensor {
+        let count: usize = shape.iter().product();
+        let numbers: Vec<f32> =
+            (from..from + count).map(|it| (it * 37 % 101) as f32 / 50. - 1.).collect();
+        Tensor::from_shape(shape, &numbers).unwrap()
+    }
+
+    fn model(case: &Case, is_divided: bool) -> TractResult<TypedModel> {
+        let mut model = TypedModel::default();
+        let queries = model.add_source("queries", f32::fact(&case.queries))?;
+        let keys = model.add_source("keys", f32::fact(&case.keys))?;
+        let values = model.add_source("values", f32::fact(&case.keys))?;
+        let product = |model: &mut TypedModel, name: &str, axes: &str, inputs: [OutletId; 2]| {
+            let op = EinSum::new(axes.parse()?, DatumType::F32);
+            let op = Accelerated::or_inner(op, model, &inputs)?;
+            TractResult::Ok(model.wire_node(name, op, &inputs)?[0])
+        };
+        let scores = product(&mut model, "scores", case.scores, [queries, keys])?;
+        let rank = model.outlet_fact(scores)?.rank();
+        let scale = Tensor::from_shape(&vec![1; rank], &[0.5f32])?;
+        let scale = model.add_const("scale", scale)?;
+        let op = if is_divided { div() } else { mul() };
+        let mut scores = model.wire_node("scaled", op, &[scores, scale])?[0];
+        for (number, mask) in case.masks.iter().enumerate() {
+            let mask = model.add_source(format!("mask_{number}"), f32::fact(mask))?;
+            scores = model.wire_node(format!("masked_{number}"), add(), &[scores, mask])?[0];
+        }
+        let softmax = Softmax::new(tvec![rank - 1], None, SoftmaxKind::Softmax);
+        let weights = model.wire_node("softmax", softmax, &[scores])?[0];
+        let output = product(&mut model, "output", case.values, [weights, values])?;
+        model.select_output_outlets(&[output])?;
+        Ok(model)
+    }
+
+    fn cases() -> Vec<Case> {
+        vec![
+            Case {
+                scores: "ambk,anbk->abmn",
+                values: "abmk,akbn->ambn",
+                queries: vec![2, 90, 3, 5],
+                keys: vec![2, 70, 3, 5],
+                masks: vec![],
+            },
+            Case {
+                scores: "abmk,abnk->abmn",
+                values: "abmk,abkn->abmn",
+                queries: vec![2, 3, 7, 16],
+                keys: vec![2, 3, 33, 16],
+                masks: vec![vec![2, 1, 1, 33], vec![1, 3, 7, 33]],
+            },
+            // A batch of one that the scores do not have, as axes move in models.
+            Case {
+                scores: "ambk,anbk->bmn",
+                values: "bmk,akbn->ambn",
+                queries: vec![1, 9, 2, 4],
+                keys: vec![1, 6, 2, 4],
+                masks: vec![vec![1, 9, 6]],
+            },
+        ]
+    }
+
+    #[test]
+    fn it_is_the_softmax_between_two_products() -> TractResult<()> {
+        for case in cases() {
+            for is_divided in [false, true] {
+                let model = model(&case, is_divided)?;
+                let mut inputs: TVec<TValue> = tvec!(
+                    tensor(&case.queries, 0).into(),
+                    tensor(&case.keys, 5).into(),
+                    tensor(&case.keys, 9).into(),
+                );
+                for shape in &case.masks {
+                    let mut mask = tensor(shape, 3);
+                    let mut view = mask.try_as_plain_ram_mut()?;
+                    // Some keys are hidden; from the last query all of them, if each has its own mask.
+                    let elements = view.as_slice_mut::<f32>()?;
+                    let keys = shape[shape.len() - 1];
+                    elements.iter_mut().step_by(7).for_each(|it| *it = f32::NEG_INFINITY);
+                    if elements.len() > keys * 2 {
+                        let last = elements.len() - keys;
+                        elements[last..].fill(f32::NEG_INFINITY);
+                    }
+                    inputs.push(mask.into());
+                }
+                let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+                with_all_vectors(|| {
+                    let model = model.clone().into_optimized().unwrap();
+                    let names: Vec<_> = model.nodes().iter().map(|node| node.op.name()).collect();
+                    let ours = names.iter().filter(|name| *name == "OpenVinoAttention").count();
+                    assert_eq!((ours, names.len()), (1, 4 + case.masks.len()), "{names:?}");
+                    let found = model.into_runnable().unwrap().run(inputs.clone()).unwrap();
+                    close(&found[0], &expected[0]);
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn close(found: &Tensor, expected: &Tensor) {
+        assert_eq!(found.shape(), expected.shape());
+        let elements = |tensor: &Tensor| {
+            tensor.try_as_plain_ram().unwrap().as_slice::<f32>().unwrap().to_vec()
+        };
+        let (found, expected) = (elements(found), elements(expected));
+        for (place, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let is_close = (found - expected).abs() < 1e-5 || (found.is_nan() && expected.is_nan());
+            assert!(is_close, "{found} at {place}, expected {expected}");
+        }
+    }
+
+    /// What is between the products must be a softmax alone, and nobody else may need the scores.
+    #[test]
+    fn other_chains_stay() -> TractResult<()> {
+        let names = |model: TypedModel| -> TractResult<Vec<String>> {
+            let model = model.into_optimized()?;
+            Ok(model.nodes().iter().map(|node| node.op.name().to_string()).collect())
+        };
+        let case = &cases()[0];
+        let mut needed = model(case, false)?;
+        let scores = needed.node_by_name("scaled")?.id.into();
+        let output = needed.output_outlets()?[0];
+        needed.select_output_outlets(&[output, scores])?;
+        assert!(!names(needed)?.contains(&"OpenVinoAttention".to_string()));
+        let mut logarithm = model(case, false)?;
+        let softmax = logarithm.node_by_name("softmax")?.id;
+        let kind = SoftmaxKind::LogSoftmax;
+        logarithm.node_mut(softmax).op = Box::new(Softmax::new(tvec![3], None, kind));
+        assert!(!names(logarithm)?.contains(&"OpenVinoAttention".to_string()));
+        Ok(())
+    }
 }

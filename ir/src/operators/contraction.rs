@@ -17,9 +17,11 @@ pub(crate) struct Contraction {
     pub right: usize,
     /// The axis of the rows, in the left factor and in the result.
     pub rows: [usize; 2],
-    /// Of the right factor, which has either this axis or the sum's last. The left one has that last.
+    /// An axis of the right factor.
     columns: usize,
-    summed: usize,
+    /// The axes that are summed over, in the inputs' order. Behind that of the left factor, and behind either that of
+    /// the right one or the columns', there are only axes of one element.
+    summed: [usize; 2],
     pub batch: TVec<BatchAxis>,
 }
 
@@ -32,20 +34,30 @@ pub(crate) struct BatchAxis {
 }
 
 impl Contraction {
-    /// The contraction of two factors, if it is one of these.
-    pub fn of(op: &EinSum) -> Option<Contraction> {
+    /// The contraction of two factors of these shapes, if it is one of these.
+    pub fn of(op: &EinSum, shapes: [&[TDim]; 2]) -> Option<Contraction> {
         let axes = &op.axes;
         if axes.input_count() != 2 || axes.output_count() != 1 || op.q_params.is_some() {
             return None;
         }
         let last = axes.rank(InOut::Out(0)).checked_sub(1)?;
+        let has_one_element = |inputs: [Option<usize>; 2]| {
+            inputs
+                .iter()
+                .zip(shapes)
+                .all(|(axis, shape)| axis.is_none_or(|axis| shape[axis].is_one()))
+        };
         let mut right = None;
         let (mut summed, mut others) = (None, tvec!());
         for axis in axes.iter_all_axes() {
             let once = |places: &[usize]| (places.len() < 2).then(|| places.first().copied());
             let inputs = [once(&axis.inputs[0])?, once(&axis.inputs[1])?];
             match (inputs, once(&axis.outputs[0])?) {
-                ([Some(a), Some(b)], None) if summed.is_none() => summed = Some([a, b]),
+                ([Some(a), Some(b)], None)
+                    if summed.is_none() && !has_one_element([Some(a), Some(b)]) =>
+                {
+                    summed = Some([a, b]);
+                }
                 ([None, Some(columns)], Some(output)) if output == last => {
                     right = Some((1, columns));
                 }
@@ -53,14 +65,16 @@ impl Contraction {
                     right = Some((0, columns));
                 }
                 (inputs, Some(output)) if output != last => others.push((inputs, output)),
+                // It has one element, which changes nothing.
+                (inputs, None) if has_one_element(inputs) => (),
                 _ => return None,
             }
         }
         let ((right, columns), summed) = (right?, summed?);
         let left = 1 - right;
-        let ranks = [axes.rank(InOut::In(0)), axes.rank(InOut::In(1))];
-        let is_read_in_rows = summed[left] + 1 == ranks[left]
-            && (columns + 1 == ranks[right] || summed[right] + 1 == ranks[right]);
+        let is_last = |slot: usize, axis: usize| shapes[slot][axis + 1..].iter().all(TDim::is_one);
+        let is_read_in_rows = is_last(left, summed[left])
+            && (is_last(right, columns) || is_last(right, summed[right]));
         if !is_read_in_rows {
             return None;
         }
@@ -75,20 +89,13 @@ impl Contraction {
             right: inputs[right],
             output,
         });
-        Some(Contraction {
-            left,
-            right,
-            rows,
-            columns,
-            summed: summed[right],
-            batch: batch.collect(),
-        })
+        Some(Contraction { left, right, rows, columns, summed, batch: batch.collect() })
     }
 
     /// Whether the sums of factors of these shapes are over one size. tract's own operator also takes one element for
     /// many.
     pub fn takes(&self, left: &[TDim], right: &[TDim]) -> bool {
-        left.last() == Some(&right[self.summed])
+        left[self.summed[self.left]] == right[self.summed[self.right]]
     }
 
     /// The shape of the result.
@@ -112,11 +119,12 @@ impl Contraction {
 
     /// How the factors are read and the result is written.
     pub fn sizes(&self, left: &[usize], right: &[usize]) -> TractResult<Sizes> {
-        let depth = left[left.len() - 1];
+        let depth = left[self.summed[self.left]];
+        let summed = self.summed[self.right];
         ensure!(
-            right[self.summed] == depth,
+            right[summed] == depth,
             "the product sums over {depth} elements of one factor and {} of the other",
-            right[self.summed]
+            right[summed]
         );
         let shape = self.shape(left, right)?;
         check_volume("MatMul", &shape)?;
@@ -140,8 +148,8 @@ impl Contraction {
             },
             columns: right[self.columns],
             depth,
-            is_transposed: self.columns + 1 < right.len(),
-            right: in_right[self.columns].max(in_right[self.summed]),
+            is_transposed: self.columns < summed,
+            right: in_right[self.columns.min(summed)],
             batch: batch.collect(),
             shape,
         })
@@ -163,7 +171,7 @@ pub(crate) struct Sizes {
     pub rows: Strides,
     pub columns: usize,
     pub depth: usize,
-    /// The distance of the rows of the right factor, which is the transpose of a matrix if its last axis is the sum's.
+    /// The distance of the rows of the right factor, which may be the transpose of a matrix.
     pub right: usize,
     pub is_transposed: bool,
     pub batch: TVec<Strides>,
@@ -300,4 +308,115 @@ impl TypedOp for Contraction {
     }
 
     as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operators::product::tests::{integers, with_all_vectors};
+
+    fn einsum(axes: &str) -> TractResult<EinSum> {
+        Ok(EinSum::new(axes.parse()?, DatumType::F32))
+    }
+
+    fn of(op: &EinSum, shapes: &[Vec<usize>]) -> Option<Contraction> {
+        let [left, right] = shapes else { panic!("two factors") };
+        let dims = |shape: &[usize]| shape.iter().map(ToDim::to_dim).collect::<TVec<TDim>>();
+        Contraction::of(op, [&dims(left), &dims(right)])
+    }
+
+    /// Numbers for each axis: which size it has.
+    fn shapes(op: &EinSum, sizes: &[(char, usize)]) -> Vec<Vec<usize>> {
+        let size = |label: char| sizes.iter().find(|it| it.0 == label).expect("it has a size").1;
+        let labels = |slot| op.axes.axes(InOut::In(slot)).map(|axis| size(axis.repr)).collect();
+        vec![labels(0), labels(1)]
+    }
+
+    #[test]
+    fn products_are_those_of_tract() -> TractResult<()> {
+        let sizes = [('a', 2), ('b', 3), ('m', 21), ('k', 13), ('n', 50), ('i', 1), ('j', 1)];
+        for axes in [
+            "mk,kn->mn",
+            "mk,nk->mn",
+            "kn,mk->mn",
+            "amk,akn->amn",
+            "ambk,anbk->abmn",
+            "bmk,kbn->mbn",
+            // One factor has an axis, or one element of it.
+            "abmk,kn->abmn",
+            "mk,abkn->abmn",
+            "amk,bnk->abmn",
+            "imbk,inbk->bmn",
+            "bmk,ikbn->imbn",
+            "mikj,kn->mn",
+        ] {
+            let op = einsum(axes)?;
+            let shapes = shapes(&op, &sizes);
+            let product = of(&op, &shapes).with_context(|| format!("{axes} is none of these"))?;
+            let factor = |shape: &[usize]| {
+                let elements = integers(shape.iter().product());
+                TractResult::Ok(Tensor::from_shape(shape, &elements)?.into_tvalue())
+            };
+            let factors = tvec!(factor(&shapes[0])?, factor(&shapes[1])?);
+            let context = EvalContext::out_of_plan();
+            let expected = op.eval(&context, factors.clone())?;
+            with_all_vectors(|| {
+                let found = product.eval(&context, factors.clone()).unwrap();
+                assert_eq!(found, expected, "{axes}");
+            });
+            let facts: TVec<TypedFact> = shapes.iter().map(|it| f32::fact(&**it)).collect();
+            let fact = &product.output_facts(&facts.iter().collect::<TVec<_>>())?[0];
+            assert_eq!(fact.shape.as_concrete(), Some(expected[0].shape()), "{axes}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn others_stay() -> TractResult<()> {
+        let sizes = [('b', 3), ('m', 4), ('k', 5), ('n', 6), ('j', 2)];
+        for axes in [
+            // Two sums; no rows; no columns; a factor whose rows are not together; a sum of one factor.
+            "mkj,kjn->mn",
+            "bk,bkn->bn",
+            "mk,k->m",
+            "km,kn->mn",
+            "mkj,kn->mn",
+        ] {
+            let op = einsum(axes)?;
+            assert_eq!(of(&op, &shapes(&op, &sizes)), None, "{axes}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_axis_of_one_element_is_repeated() -> TractResult<()> {
+        let op = einsum("amk,akn->amn")?;
+        let shapes = [vec![4, 3, 2], vec![1, 2, 5]];
+        let product = of(&op, &shapes).context("it is one of these")?;
+        let left = Tensor::from_shape(&shapes[0], &integers(24))?.into_tvalue();
+        let right = Tensor::from_shape(&shapes[1], &integers(10))?.into_tvalue();
+        let context = EvalContext::out_of_plan();
+        let found = product.eval(&context, tvec!(left.clone(), right.clone()))?;
+        assert_eq!(found, op.eval(&context, tvec!(left.clone(), right))?);
+        let other = Tensor::zero::<f32>(&[3, 2, 5])?.into_tvalue();
+        let error = product.eval(&context, tvec!(left, other)).unwrap_err().to_string();
+        assert!(error.contains("different sizes in axis 0"), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn nothing_gives_zeros() -> TractResult<()> {
+        let op = einsum("amk,akn->amn")?;
+        for (left, right) in
+            [([2, 3, 0], [2, 0, 4]), ([2, 0, 3], [2, 3, 4]), ([0, 2, 3], [0, 3, 4])]
+        {
+            let product = of(&op, &[left.into(), right.into()]).context("it is one of these")?;
+            let zeros =
+                |shape: [usize; 3]| TractResult::Ok(Tensor::zero::<f32>(&shape)?.into_tvalue());
+            let inputs = tvec!(zeros(left)?, zeros(right)?);
+            let found = product.eval(&EvalContext::out_of_plan(), inputs)?;
+            assert_eq!(*found[0], Tensor::zero::<f32>(&[left[0], left[1], right[2]])?);
+        }
+        Ok(())
+    }
 }
