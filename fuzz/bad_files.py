@@ -40,7 +40,6 @@ from outcomes import (
     measure_all,
     print_row,
     print_section,
-    print_summary,
     print_versions,
     run_limited,
     version_of_crate,
@@ -166,7 +165,6 @@ def version_of(runtime, options):
 def print_tables(cells, versions, numbers, options):
     """Prints all that was measured."""
     print_versions(TITLES, versions, options)
-    print_summary(cells, TITLES, versions)
     section = None
     for number in numbers:
         case = CASES[number]

@@ -41,7 +41,6 @@ from outcomes import (
     measure_all,
     print_row,
     print_section,
-    print_summary,
     print_versions,
     run_limited,
     version_of_crate,
@@ -407,7 +406,6 @@ def use_of(runtime, case):
 def print_tables(cells, versions, numbers, options):
     """Prints all that was measured."""
     print_versions(TITLES, versions, options)
-    print_summary(cells, TITLES, versions)
     section = what = None
     for number in numbers:
         case = CASES[number]

@@ -170,17 +170,6 @@ def cell_of_python(known, process):
 
 # --- the tables -------------------------------------------------------------------------------------
 
-OUTCOMES = {
-    "error": "error",
-    "value": "value",
-    "**value": "value, foreign memory",
-    "**crash": "crash",
-    "**panic**": "panic",
-    "out": "out of memory",
-    "**out": "out of memory, abort",
-    "no": "no answer",
-}
-
 
 def print_row(cells):
     print(f"| {' | '.join(cells)} |")
@@ -208,17 +197,6 @@ def print_versions(titles, versions, options):
     parts = [f"{titles[it]} {version or '(not installed: skipped)'}" for it, version in versions.items()]
     print(f"Measured: {', '.join(parts)}; numpy {np.__version__}; limits of a run: "
           f"{options.seconds:g} s, {options.memory:g} GiB.")
-
-
-def print_summary(cells, titles, versions):
-    """Prints how often each runtime did what."""
-    counts = {name: dict.fromkeys(OUTCOMES, 0) for name, version in versions.items() if version}
-    for (name, _), cell in cells.items():
-        counts[name][re.match(r"[^\s:]+", cell).group()] += 1
-    print()
-    print_header(["", *OUTCOMES.values()])
-    for name, count in counts.items():
-        print_row([titles[name], *(str(number) for number in count.values())])
 
 
 def print_section(section, header):

@@ -51,7 +51,7 @@ def ratios(file):
 
 def gathers():
     """The ratios of the workloads that all processors have."""
-    processors = {file.stem: ratios(file) for file in sorted(HERE.glob("*-*.csv"))}
+    processors = {file.stem: ratios(file) for file in sorted(HERE.glob("*.csv"))}
     first, *others = processors.values()
     rows = [
         [*workload, *(f"{it[workload]:.2f}" for it in processors.values())]
@@ -64,7 +64,7 @@ def gathers():
 def gathers_in_short():
     """A sentence for each processor."""
     text = ""
-    for file in sorted(HERE.glob("*-*.csv")):
+    for file in sorted(HERE.glob("*.csv")):
         found = ratios(file)
         faster = sum(ratio >= 1 for ratio in found.values())
         (worst, threads), least = min(found.items(), key=lambda it: it[1])
@@ -161,6 +161,13 @@ def versions():
     return f"The other runtimes are OpenVINO {openvino}, ONNX Runtime {onnxruntime} and tract {version_of_tract()}.\n"
 
 
+def tolerance(name):
+    """What outputs may differ by in the tests of models of IR."""
+    values = found(rf"^const {name}: Tolerance = Tolerance {{ (.*) }};", "ir/tests/models.rs")
+    absolute, relative = re.fullmatch("atol: (.*), rtol: (.*)", values).groups()
+    return f"{absolute} + {relative} · |expected|"
+
+
 PARTS = {
     "gathers": gathers,
     "gathers in short": gathers_in_short,
@@ -168,6 +175,8 @@ PARTS = {
     "networks in short": networks_in_short,
     "outcomes of bad input": lambda: outcomes("bad input"),
     "outcomes of bad files": lambda: outcomes("bad file"),
+    "the tolerance of networks": lambda: tolerance("NETWORKS"),
+    "the tolerance of operations": lambda: tolerance("OPERATIONS"),
     "the version of Rust": lambda: found('^rust-version = "(.*)"', "Cargo.toml"),
     "the version of tract": version_of_tract,
     "versions": versions,
