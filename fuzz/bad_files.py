@@ -37,6 +37,7 @@ from outcomes import (
     describe_error,
     describe_value,
     guarded,
+    in_document,
     measure_all,
     print_row,
     print_section,
@@ -192,6 +193,9 @@ def main():
     numbers = [n for n, it in enumerate(CASES) if options.only in f"{it.section} {it.name} {it.what}"]
     pairs = [(name, number) for number in numbers for name, version in versions.items() if version]
     cells = measure_all(measure, pairs, options)
+    if options.document:
+        ours = [cells["ours", number] for number in numbers]
+        return in_document("bad file", ours, options.document == "write")
     print_tables(cells, versions, numbers, options)
     return None
 

@@ -38,6 +38,7 @@ from outcomes import (
     describe_error,
     describe_value,
     guarded,
+    in_document,
     measure_all,
     print_row,
     print_section,
@@ -445,6 +446,9 @@ def main():
         if version and use_of(name, CASES[number]) == "runs"
     ]
     cells = measure_all(measure, pairs, options)
+    if options.document:
+        ours = [cells["ours", number] for number in numbers]
+        return in_document("bad input", ours, options.document == "write")
     print_tables(cells, versions, numbers, options)
     return None
 
