@@ -38,10 +38,10 @@ from outcomes import (
     describe_error,
     describe_value,
     guarded,
+    in_document,
     measure_all,
     print_row,
     print_section,
-    print_summary,
     print_versions,
     run_limited,
     version_of_crate,
@@ -407,7 +407,6 @@ def use_of(runtime, case):
 def print_tables(cells, versions, numbers, options):
     """Prints all that was measured."""
     print_versions(TITLES, versions, options)
-    print_summary(cells, TITLES, versions)
     section = what = None
     for number in numbers:
         case = CASES[number]
@@ -447,6 +446,9 @@ def main():
         if version and use_of(name, CASES[number]) == "runs"
     ]
     cells = measure_all(measure, pairs, options)
+    if options.document:
+        ours = [cells["ours", number] for number in numbers]
+        return in_document("bad input", ours, options.document == "write")
     print_tables(cells, versions, numbers, options)
     return None
 

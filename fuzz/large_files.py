@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
-"""Writes large files of OpenVINO IR, and prints what loading them takes, as a Markdown table.
+"""Writes large files of OpenVINO IR, and prints what loading them takes, as CSV.
 
-    cargo build --release -p tract-openvino-ir --example load
-    python fuzz/large_files.py --program target/release/examples/load
+    cargo build --release --workspace --all-features --example network
+    python fuzz/large_files.py --processor amd-epyc-zen-5 > benches/results/reader/large_files.csv
     python fuzz/large_files.py --only relu --sizes 1,2 --openvino
 
 Each kind of file is written in three sizes: n, 2n and 4n. What grows in line with the file has about twice the
-numbers in each next row. Each load is a process of its own. Memory is the most that it had (VmHWM).
+numbers in each next row. Each load is a process of its own, of the programs that ../benches/networks measures with.
+Memory is the most that it had (VmHWM).
 """
 
 import argparse
+import csv
 import importlib.util
+import json
 import pathlib
 import struct
 import subprocess
 import sys
 import tempfile
 
+PEER = pathlib.Path(__file__).parents[1] / "benches" / "networks" / "peer.py"
 TYPES = {"f32": ("FP32", 32), "f16": ("FP16", 16), "i64": ("I64", 64), "u8": ("U8", 8), "i8": ("I8", 8), "u4": ("U4", 4)}
 
 
@@ -238,38 +242,21 @@ def constant_u4(net, count):
     compressed(net, count * 512, "u4")
 
 
-OPENVINO = """
-import sys, time
-import openvino as ov
-core = ov.Core()
-def memory(name):
-    for line in open("/proc/self/status"):
-        if line.startswith(name):
-            return float(line.split()[1]) / 1024
-before = memory("VmRSS")
-started = time.perf_counter()
-model = core.read_model(sys.argv[1])
-read = time.perf_counter()
-compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-print((read - started) * 1e3, (time.perf_counter() - started) * 1e3, memory("VmHWM") - before)
-"""
-
-
 def measured(command, limit):
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-    except subprocess.TimeoutExpired as expired:
-        read = (expired.stdout or b"").decode().split()
-        return [read[0] if read else "…", f"more than {limit} s", ""]
+        done = subprocess.run(command, input="memory\n", capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return ["", f"more than {limit} s", ""]
     if done.returncode:
-        return [f"status {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][:200]}", "", ""]
-    read, ready, memory = map(float, done.stdout.split())
+        return ["", f"status {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][:200]}", ""]
+    (read, ready), memory = map(json.loads, done.stdout.splitlines())
     return [f"{read:.0f}", f"{ready - read:.0f}", f"{memory:.0f}"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", default="target/release/examples/load")
+    parser.add_argument("--program", default="target/release/examples/network")
+    parser.add_argument("--processor", default="", help="what the first column says, for example amd-epyc-zen-5")
     parser.add_argument("--only", help="kinds of files, separated by commas")
     parser.add_argument("--sizes", default="1,2,4", help="multiples of the smallest file")
     parser.add_argument("--limit", type=int, default=300, help="seconds for one load")
@@ -278,9 +265,12 @@ def main():
     arguments = parser.parse_args()
     if arguments.openvino and importlib.util.find_spec("openvino") is None:
         parser.error("OpenVINO is not installed")
-    print("| file | | MiB | read, ms | optimise, ms | memory, MiB |", end="")
-    print(" OpenVINO: read | compile | memory |" if arguments.openvino else "")
-    print("|---|---|---|---|---|---|" + ("---|---|---|" if arguments.openvino else ""))
+    commands = {"": [arguments.program, "ir"]}
+    if arguments.openvino:
+        commands["OpenVINO: "] = [sys.executable, str(PEER), "openvino"]
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    columns = [runtime + column for runtime in commands for column in ["read, ms", "optimise, ms", "memory, MiB"]]
+    table.writerow(["processor", "file", "size", "MiB", *columns])
     for name in arguments.only.split(",") if arguments.only else KINDS:
         write, first, unit = KINDS[name]
         for size in map(int, arguments.sizes.split(",")):
@@ -292,11 +282,11 @@ def main():
                 write(net, first * size)
                 path = net.write(pathlib.Path(folder))
                 mebibytes = sum(file.stat().st_size for file in path.parent.iterdir()) / 2**20
-                row = [name, f"{first * size} {unit}", f"{mebibytes:.1f}"]
-                row += measured([arguments.program, str(path)], arguments.limit)
-                if arguments.openvino:
-                    row += measured([sys.executable, "-c", OPENVINO, str(path)], arguments.limit)
-            print("| " + " | ".join(row) + " |", flush=True)
+                row = [arguments.processor, name, f"{first * size} {unit}", f"{mebibytes:.1f}"]
+                for command in commands.values():
+                    row += measured([*command, str(path.parent), "1"], arguments.limit)
+            table.writerow(row)
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

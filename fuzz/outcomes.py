@@ -8,6 +8,7 @@ import re
 import resource
 import signal
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -34,6 +35,8 @@ def add_limits(parser):
     parser.add_argument("--only", default="", help="cases whose section or name contains this")
     parser.add_argument("--seconds", type=float, default=10, help="limit of time of a run")
     parser.add_argument("--memory", type=float, default=4, help="limit of memory of a run, in GiB")
+    parser.add_argument("--document", choices=["check", "write"],
+                        help="compare the column of tract-openvino in docs/bad_input.md with what it does, or write it")
     parser.add_argument("--jobs", type=int, default=2, help="how many runs at a time")
 
 
@@ -170,17 +173,6 @@ def cell_of_python(known, process):
 
 # --- the tables -------------------------------------------------------------------------------------
 
-OUTCOMES = {
-    "error": "error",
-    "value": "value",
-    "**value": "value, foreign memory",
-    "**crash": "crash",
-    "**panic**": "panic",
-    "out": "out of memory",
-    "**out": "out of memory, abort",
-    "no": "no answer",
-}
-
 
 def print_row(cells):
     print(f"| {' | '.join(cells)} |")
@@ -210,15 +202,26 @@ def print_versions(titles, versions, options):
           f"{options.seconds:g} s, {options.memory:g} GiB.")
 
 
-def print_summary(cells, titles, versions):
-    """Prints how often each runtime did what."""
-    counts = {name: dict.fromkeys(OUTCOMES, 0) for name, version in versions.items() if version}
-    for (name, _), cell in cells.items():
-        counts[name][re.match(r"[^\s:]+", cell).group()] += 1
-    print()
-    print_header(["", *OUTCOMES.values()])
-    for name, count in counts.items():
-        print_row([titles[name], *(str(number) for number in count.values())])
+def in_document(first_column, cells, write):
+    """Writes or checks the column of tract-openvino in those tables of the document whose first column has this name."""
+    path = Path(__file__).parents[1] / "docs" / "bad_input.md"
+    lines = path.read_text().splitlines()
+    cells, column, stale = iter(cells), None, []
+    for number, line in enumerate(lines):
+        row = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if first_column in row[:1] and "tract-openvino" in row:
+            column = row.index("tract-openvino")
+        elif not row:
+            column = None
+        elif column and not row[0].startswith("---"):
+            row[column] = next(cells)
+            lines[number] = f"| {' | '.join(row)} |"
+            if lines[number] != line:
+                stale.append(f"-{line}\n+{lines[number]}")
+    if write:
+        path.write_text("\n".join(lines) + "\n")
+    elif stale:
+        sys.exit("\n".join([*stale, f"{path} is not what tract-openvino does: write it with --document write"]))
 
 
 def print_section(section, header):

@@ -1,11 +1,13 @@
 //! One network on tract, for `compare.py`: reads it, says how long that took, and runs it when it is told to.
 //!
 //! ```text
-//! network ir|onnx FOLDER THREADS
+//! network ir|ir-packed|onnx FOLDER THREADS
 //! ```
 //!
 //! The folder is in the layout of the ONNX backend tests, with a `model.xml`, a `model.onnx` or both; the inputs of
-//! its first data set are fed. Each line of standard input is a command, and each answer is a line of JSON:
+//! its first data set are fed. With `ir-packed`, 4-bit weights stay packed.
+//!
+//! Each line of standard input is a command, and each answer is a line of JSON:
 //!
 //! * `run SECONDS` runs for so long, once at least: the time of each run in microseconds.
 //! * `profile SECONDS` does so too: the mean time in microseconds of each operator, by its name.
@@ -27,7 +29,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail};
 fn main() -> TractResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [format, folder, threads] = &arguments[..] else {
-        bail!("usage: network ir|onnx FOLDER THREADS")
+        bail!("usage: network ir|ir-packed|onnx FOLDER THREADS")
     };
     let threads = threads.parse()?;
     if threads > 1 {
@@ -43,11 +45,13 @@ fn main() -> TractResult<()> {
     let started = Instant::now();
     let milliseconds = || started.elapsed().as_secs_f64() * 1e3;
     let model = match &**format {
-        "ir" => tract_openvino_ir::ir().model_for_path(folder.join("model.xml"))?,
+        "ir" | "ir-packed" => tract_openvino_ir::ir()
+            .with_block_quantized_weights(format == "ir-packed")
+            .model_for_path(folder.join("model.xml"))?,
         "onnx" => tract_openvino::tract_onnx::onnx()
             .model_for_path(folder.join("model.onnx"))?
             .into_typed()?,
-        other => bail!("the format must be ir or onnx, but is {other}"),
+        other => bail!("the format must be ir, ir-packed or onnx, but is {other}"),
     };
     let read = milliseconds();
     let plan = model.into_optimized()?.into_runnable()?;
