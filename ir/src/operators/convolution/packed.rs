@@ -4,7 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{Conv, PaddingSpec, PoolSpec};
 
 use super::layouts::Layouts;
-use super::patches::{Layout, Pack};
+use super::patches::{Layout, Pack, Pick};
 use super::planes::{Kind, Planes};
 use crate::operators::check_volume;
 use crate::operators::product::activation::Activation;
@@ -129,7 +129,7 @@ impl PackedConvolution {
                 let (part, row) = (first / channels, first % channels);
                 let filters = &groups[part % groups.len()];
                 let bias = &self.bias[part % groups.len() * channels..][..channels];
-                let laid_out = layout.lay_out(&data[part * image..][..image], 0.)?;
+                let laid_out = layout.lay_out(vectors, &data[part * image..][..image], 0.)?;
                 for column in (0..layout.columns()).step_by(block) {
                     let width = (layout.columns() - column).min(block);
                     for steps in parts(filters.depth) {
@@ -159,10 +159,8 @@ impl PackedConvolution {
                         });
                     }
                     if layout.with_gaps {
-                        let rows = results.chunks_exact(width).zip(output.chunks_exact_mut(pixels));
-                        for (results, output) in rows {
-                            layout.pick(column..column + width, results, output);
-                        }
+                        let positions = column..column + width;
+                        vectors.run(Pick { layout, positions, results: &results, output });
                     }
                 }
             }

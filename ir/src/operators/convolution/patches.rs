@@ -5,7 +5,7 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use crate::operators::check_volume;
-use crate::operators::product::{Columns, Tile, VECTORS, load, store};
+use crate::operators::product::{Columns, Tile, VECTORS, Vectors, load, store};
 
 /// How a kernel moves over data of known size. There are three spatial axes; those that the data does not have
 /// are of size 1.
@@ -152,23 +152,25 @@ impl Layout {
     }
 
     /// Channels in this layout, padded with a number.
-    pub fn lay_out<'a>(&self, image: &'a [f32], padding: f32) -> TractResult<Cow<'a, [f32]>> {
+    pub fn lay_out<'a>(
+        &self,
+        vectors: Vectors,
+        image: &'a [f32],
+        padding: f32,
+    ) -> TractResult<Cow<'a, [f32]>> {
         if self.is_plain {
             return Ok(image.into());
         }
         let size: usize = self.window.input.iter().product();
         let volume = check_volume("padding", &[image.len() / size, self.channel()])?;
         let mut laid_out = vec![padding; volume];
-        for (image, laid_out) in
-            image.chunks_exact(size).zip(laid_out.chunks_exact_mut(self.channel()))
-        {
-            self.copy(image, laid_out);
-        }
+        vectors.run(LayOut { layout: self, image, laid_out: &mut laid_out });
         Ok(laid_out.into())
     }
 
     /// Writes a channel to its places, but not the padding.
-    pub fn copy(&self, image: &[f32], laid_out: &mut [f32]) {
+    #[inline(always)]
+    pub fn copy<S: Simd>(&self, simd: S, image: &[f32], laid_out: &mut [f32]) {
         let (width, stride) = (self.window.input[2], self.window.strides[2]);
         for (row, to) in &self.rows {
             let row = &image[row * width..][..width];
@@ -179,7 +181,7 @@ impl Layout {
                 match stride {
                     1 => {
                         let count = places.len().min(elements.len());
-                        places[..count].copy_from_slice(&elements[..count]);
+                        copy_row(simd, &elements[..count], &mut places[..count]);
                     }
                     2 => pick_every::<2>(elements, places),
                     _ => {
@@ -192,7 +194,14 @@ impl Layout {
     }
 
     /// Copies the pixels among results for these positions.
-    pub fn pick(&self, positions: Range<usize>, results: &[f32], output: &mut [f32]) {
+    #[inline(always)]
+    pub fn pick<S: Simd>(
+        &self,
+        simd: S,
+        positions: Range<usize>,
+        results: &[f32],
+        output: &mut [f32],
+    ) {
         let [depth, height, width] = self.window.output;
         let first_row = positions.start / self.part[2];
         for row in first_row..=(positions.end - 1) / self.part[2] {
@@ -204,8 +213,8 @@ impl Layout {
             let end = positions.end.min(row * self.part[2] + width);
             if begin < end {
                 let to = (z * height + y) * width + begin - row * self.part[2];
-                output[to..to + end - begin]
-                    .copy_from_slice(&results[begin - positions.start..end - positions.start]);
+                let results = &results[begin - positions.start..end - positions.start];
+                copy_row(simd, results, &mut output[to..to + end - begin]);
             }
         }
     }
@@ -242,7 +251,37 @@ impl Layout {
     }
 }
 
+/// Channels, each to its places.
+struct LayOut<'a> {
+    layout: &'a Layout,
+    image: &'a [f32],
+    laid_out: &'a mut [f32],
+}
+
+impl WithSimd for LayOut<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let size: usize = self.layout.window.input.iter().product();
+        let channels = self.laid_out.chunks_exact_mut(self.layout.channel());
+        for (image, laid_out) in self.image.chunks_exact(size).zip(channels) {
+            self.layout.copy(simd, image, laid_out);
+        }
+    }
+}
+
+/// Copies a row. Most are short, for which a call of `memcpy` takes longer.
+#[inline(always)]
+fn copy_row<S: Simd>(simd: S, elements: &[f32], places: &mut [f32]) {
+    let lanes = S::F32_LANES;
+    for (place, elements) in places.chunks_mut(lanes).zip(elements.chunks(lanes)) {
+        store(simd, place, load(simd, elements));
+    }
+}
+
 /// Every so many elements, from the first one on.
+#[inline(always)]
 fn pick_every<const STRIDE: usize>(elements: &[f32], places: &mut [f32]) {
     let (whole, rest) = elements.as_chunks::<STRIDE>();
     let rest = rest.first();
@@ -314,11 +353,30 @@ impl WithSimd for Pack<'_> {
                     let source = &self.channels[from + position..][..*count];
                     let (run, behind) = columns.split_at_mut(*count);
                     columns = behind;
-                    for (run, source) in run.chunks_mut(tile.lanes).zip(source.chunks(tile.lanes)) {
-                        store(simd, run, load(simd, source));
-                    }
+                    copy_row(simd, source, run);
                 }
             }
+        }
+    }
+}
+
+/// The pixels among the results of a product for these positions, a row for each channel.
+pub(super) struct Pick<'a> {
+    pub layout: &'a Layout,
+    pub positions: Range<usize>,
+    pub results: &'a [f32],
+    pub output: &'a mut [f32],
+}
+
+impl WithSimd for Pick<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let pixels = self.layout.window.output.iter().product();
+        let channels = self.results.chunks_exact(self.positions.len());
+        for (results, output) in channels.zip(self.output.chunks_exact_mut(pixels)) {
+            self.layout.pick(simd, self.positions.clone(), results, output);
         }
     }
 }

@@ -32,46 +32,67 @@ impl Planes<'_> {
         repeated: usize,
         output: &mut [f32],
     ) -> TractResult<()> {
+        let pixels: usize = self.layout.window.output.iter().product();
+        let work = output.len().saturating_mul(self.layout.offsets.len());
+        let vectors = Vectors::detect();
+        multithread::par_chunks_mut(output, repeated * pixels, work, |first, output| {
+            vectors.run(Channels { planes: self, data, channels, repeated, first, output });
+            Ok(())
+        })
+    }
+}
+
+/// What is made of some channels, from the first one on.
+struct Channels<'a> {
+    planes: &'a Planes<'a>,
+    data: &'a [f32],
+    channels: usize,
+    repeated: usize,
+    first: usize,
+    output: &'a mut [f32],
+}
+
+impl WithSimd for Channels<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Channels { planes: Planes { layout, kind, activation }, channels, repeated, .. } = self;
         let volume = |sizes: [usize; 3]| sizes.iter().product::<usize>();
-        let layout = self.layout;
         let (image, pixels) = (volume(layout.window.input), volume(layout.window.output));
         let kernel = layout.offsets.len();
-        let padding = match self.kind {
+        let padding = match kind {
             Kind::Sum { .. } => 0.,
             Kind::Max => f32::MIN,
         };
-        let work = output.len().saturating_mul(kernel);
-        let vectors = Vectors::detect();
-        multithread::par_chunks_mut(output, repeated * pixels, work, |first, output| {
-            let mut plane = vec![padding; layout.channel()];
-            let mut results = vec![0.; layout.positions];
-            for (number, outputs) in output.chunks_mut(repeated * pixels).enumerate() {
-                let channel = first + number;
-                layout.copy(&data[channel * image..][..image], &mut plane);
-                for (copy, output) in outputs.chunks_mut(pixels).enumerate() {
-                    let channel = channel % channels * repeated + copy;
-                    let (weights, bias) = match self.kind {
-                        Kind::Sum { kernels, bias } => {
-                            (Some(&kernels[channel * kernel..][..kernel]), bias[channel])
-                        }
-                        Kind::Max => (None, 0.),
-                    };
-                    let is_dense = layout.is_dense();
-                    vectors.run(Plane {
-                        plane: &plane,
-                        offsets: &layout.offsets,
-                        weights,
-                        bias,
-                        activation: self.activation,
-                        results: if is_dense { &mut *output } else { &mut results },
-                    });
-                    if !is_dense {
-                        layout.pick(0..layout.positions, &results, output);
+        let mut plane = vec![padding; layout.channel()];
+        let mut results = vec![0.; layout.positions];
+        for (number, outputs) in self.output.chunks_mut(repeated * pixels).enumerate() {
+            let channel = self.first + number;
+            layout.copy(simd, &self.data[channel * image..][..image], &mut plane);
+            for (copy, output) in outputs.chunks_mut(pixels).enumerate() {
+                let channel = channel % channels * repeated + copy;
+                let (weights, bias) = match kind {
+                    Kind::Sum { kernels, bias } => {
+                        (Some(&kernels[channel * kernel..][..kernel]), bias[channel])
                     }
+                    Kind::Max => (None, 0.),
+                };
+                let is_dense = layout.is_dense();
+                let plane = Plane {
+                    plane: &plane,
+                    offsets: &layout.offsets,
+                    weights,
+                    bias,
+                    activation: *activation,
+                    results: if is_dense { &mut *output } else { &mut results },
+                };
+                plane.with_simd(simd);
+                if !is_dense {
+                    layout.pick(simd, 0..layout.positions, &results, output);
                 }
             }
-            Ok(())
-        })
+        }
     }
 }
 
