@@ -19,12 +19,13 @@ impl PartialEq for Layouts {
 impl Eq for Layouts {}
 
 impl Layouts {
-    /// For data of these sizes; none if the output has no elements. `shape`, which has the first two sizes of the
-    /// output, gets the others.
+    /// For data of these sizes, and a product with some rows; none if the output has no elements. `shape`, which has the
+    /// first two sizes of the output, gets the others.
     pub fn of(
         &self,
         spec: &PoolSpec,
         sizes: &[usize],
+        rows: usize,
         shape: &mut TVec<usize>,
     ) -> TractResult<Option<Arc<Layout>>> {
         let mut last = self.0.lock().map_err(|_| format_err!("a thread panicked"))?;
@@ -39,7 +40,7 @@ impl Layouts {
         if shape.contains(&0) {
             return Ok(None);
         }
-        let layout = Arc::new(Layout::new(window)?);
+        let layout = Arc::new(Layout::new(window, rows)?);
         *last = Some(layout.clone());
         Ok(Some(layout))
     }

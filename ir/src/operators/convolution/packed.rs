@@ -199,7 +199,8 @@ impl EvalOp for PackedConvolution {
             self.spec.input_channels
         );
         let mut shape: TVec<usize> = tvec!(sizes[0], self.spec.output_channels);
-        let Some(layout) = self.layouts.of(&self.spec, sizes, &mut shape)? else {
+        let rows = self.spec.output_channels / self.group;
+        let Some(layout) = self.layouts.of(&self.spec, sizes, rows, &mut shape)? else {
             return Ok(tvec!(Tensor::zero::<f32>(&shape)?.into_tvalue()));
         };
         check_volume("Convolution", &shape)?;

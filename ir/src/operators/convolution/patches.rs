@@ -90,8 +90,8 @@ struct Phase {
 }
 
 impl Layout {
-    /// The output has pixels.
-    pub fn new(window: Window) -> TractResult<Layout> {
+    /// The output has pixels. The product has a row for each of some channels.
+    pub fn new(window: Window, channels: usize) -> TractResult<Layout> {
         let Window { output, kernel, strides, dilations, .. } = window;
         let extent = |axis: usize| {
             (output[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1
@@ -142,7 +142,8 @@ impl Layout {
         let phases = phases.filter(has_elements).collect();
         let positions = ((output[0] - 1) * part[1] + output[1] - 1) * part[2] + output[2];
         let pixels: usize = output.iter().product();
-        let with_gaps = positions > pixels && positions <= pixels + pixels / 3;
+        let with_gaps =
+            positions > pixels && gaps_pay(positions, pixels, channels, pixels / output[2]);
         Ok(Layout { window, part, offsets, positions, with_gaps, rows, phases, is_plain })
     }
 
@@ -249,6 +250,14 @@ impl Layout {
         }
         runs
     }
+}
+
+/// Whether computing results for all positions takes less time than packing each row of pixels on its own. In each step
+/// of the sum, a vector of results takes half a cycle for each channel, and to begin a row of pixels takes some cycles.
+fn gaps_pay(positions: usize, pixels: usize, channels: usize, rows: usize) -> bool {
+    const LANES: usize = 16;
+    let vectors = positions.div_ceil(LANES) - pixels.div_ceil(LANES);
+    vectors.saturating_mul(channels) / 2 <= 16 * rows
 }
 
 /// Channels, each to its places.

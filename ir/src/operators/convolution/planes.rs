@@ -206,7 +206,7 @@ impl EvalOp for MaxPoolOfPlanes {
         let sizes = input.shape();
         ensure!(sizes.len() == self.spec.rank() + 2, "MaxPool: the data has shape {sizes:?}");
         let mut shape: TVec<usize> = sizes[..2].into();
-        let Some(layout) = self.layouts.of(&self.spec, sizes, &mut shape)? else {
+        let Some(layout) = self.layouts.of(&self.spec, sizes, 1, &mut shape)? else {
             return Ok(tvec!(Tensor::zero::<f32>(&shape)?.into_tvalue()));
         };
         check_volume("MaxPool", &shape)?;
