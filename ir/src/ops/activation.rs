@@ -102,7 +102,7 @@ fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     if let ([len], Some(channels)) = (&*ctx.shape_of(slope)?, shape.get(1)) {
         let open = channels.as_i64().is_none() || len.as_i64().is_none();
         if channels == len || (open && !len.is_one()) {
-            ctx.equal(channels, len, "has a slope for each channel")?;
+            ctx.require_equal(channels, len, "has a slope for each channel")?;
             let behind = std::iter::repeat_n(AxisOp::Add(1), shape.len() - 2);
             slope = ctx.change_axes("slope", slope, behind)?;
         }

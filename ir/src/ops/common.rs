@@ -85,7 +85,7 @@ impl LayerContext<'_, '_> {
     }
 
     /// Notes that two shapes are equal, except for one axis if that is given. `doing` is as for
-    /// [`LayerContext::equal`].
+    /// [`LayerContext::require_equal`].
     pub(super) fn equal_shapes(
         &mut self,
         a: &[TDim],
@@ -103,7 +103,7 @@ impl LayerContext<'_, '_> {
         );
         for (axis, (a, b)) in a.iter().zip(b).enumerate() {
             if Some(axis) != except {
-                self.equal(a, b, doing)?;
+                self.require_equal(a, b, doing)?;
             }
         }
         Ok(())

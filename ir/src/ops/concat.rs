@@ -106,7 +106,7 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             TDim::Max(vec![-length, 0.to_dim()]).simplify()
         }
         None => {
-            ctx.equal(dim, &sum, &format!("splits it in parts of {}", listed(&lengths)))?;
+            ctx.require_equal(dim, &sum, &format!("splits it in parts of {}", listed(&lengths)))?;
             let difference = (dim.clone() - sum).simplify();
             TDim::Max(vec![difference.clone(), -difference]).simplify()
         }

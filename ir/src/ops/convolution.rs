@@ -295,7 +295,7 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
     let input = channels(filters.group, filters.second)?;
     let output = channels(filters.group, filters.first)?;
     let shape = ctx.shape(0)?;
-    ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
+    ctx.require_equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
     check_elements(&shape[2..])?;
     let data = ctx.input(0)?;
     let data = window.checked(ctx, data)?;
@@ -358,7 +358,7 @@ fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outl
     let input = channels(filters.group, filters.first)?;
     let output = channels(filters.group, filters.second)?;
     let shape = ctx.shape(0)?;
-    ctx.equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
+    ctx.require_equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
     check_elements(&shape[2..])?;
     let Crops { begin, end } = Crops::new(ctx, &window, &shape[2..])?;
     let mut least = vec![];

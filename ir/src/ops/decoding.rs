@@ -67,7 +67,7 @@ fn ctc_loss(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let dt = ctx.expect_floats(0, "logits")?;
     let logits = ctx.shape_of_rank(0, "logits", 3)?;
     let labels = ctx.shape_of_rank(2, "labels", 2)?;
-    ctx.equal(&logits[0], &labels[0], "has labels for each sequence")?;
+    ctx.require_equal(&logits[0], &labels[0], "has labels for each sequence")?;
     let mut inputs = tvec![ctx.input(0)?];
     inputs[0] = ctx.cast("single", inputs[0], DatumType::F32)?;
     for (input, name) in [(1, "logit_length"), (2, "labels"), (3, "label_length")] {

@@ -45,7 +45,7 @@ fn deformable_convolution(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
         "group is {group} and deformable_group {groups}, but they must divide {} outputs and {channels} channels",
         filters[0]
     );
-    ctx.equal(&shapes[0][1], &channels.to_dim(), "has weights for each channel")?;
+    ctx.require_equal(&shapes[0][1], &channels.to_dim(), "has weights for each channel")?;
     let window = Window::new(ctx, &filters[2..])?;
     // Two offsets for each element of a window, in each group.
     let elements = filters[2].checked_mul(filters[3]).and_then(|it| it.checked_mul(groups));

@@ -122,7 +122,7 @@ impl Operand {
         };
         while let Some((first, second)) = twice(&self.labels) {
             let shape = ctx.shape_of(self.outlet)?;
-            let size = ctx.equal(&shape[first], &shape[second], "takes a diagonal")?;
+            let size = ctx.require_equal(&shape[first], &shape[second], "takes a diagonal")?;
             let moves = [AxisOp::Move(first, 0), AxisOp::Move(second, 1)];
             let square = ctx.change_axes("square", self.outlet, moves)?;
             let positions = unseen_positions(ctx, "positions", &size)?;
@@ -213,7 +213,11 @@ fn agree(ctx: &mut LayerContext, operands: &[Operand], equation: &str) -> TractR
         for (label, dim) in operand.labels.iter().zip(shape).filter(|(_, dim)| !dim.is_one()) {
             match sizes.iter().find(|(it, _)| it == label) {
                 Some((_, size)) => {
-                    ctx.equal(size, &dim, &format!("has one size for each label of {equation:?}"))?;
+                    ctx.require_equal(
+                        size,
+                        &dim,
+                        &format!("has one size for each label of {equation:?}"),
+                    )?;
                 }
                 None => sizes.push((*label, dim)),
             }

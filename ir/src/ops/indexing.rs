@@ -43,7 +43,7 @@ pub(super) fn gather(ctx: &LayerContext, revision: GatherRevision, axis: usize) 
 fn equal_batches(ctx: &mut LayerContext, batch_dims: usize) -> TractResult<()> {
     let (data, indices) = (ctx.shape(0)?, ctx.shape(1)?);
     for (data, indices) in data.iter().zip(&indices).take(batch_dims) {
-        ctx.equal(data, indices, "has them as a batch dimension of data and of indices")?;
+        ctx.require_equal(data, indices, "has them as a batch dimension of data and of indices")?;
     }
     Ok(())
 }

@@ -258,8 +258,8 @@ fn grid_sample_9(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         data.len(),
         grid.len()
     );
-    ctx.equal(&data[0], &grid[0], "samples each element of a batch at its own grid")?;
-    ctx.equal(&grid[3], &2.to_dim(), "has two coordinates for each element of its grid")?;
+    ctx.require_equal(&data[0], &grid[0], "samples each element of a batch at its own grid")?;
+    ctx.require_equal(&grid[3], &2.to_dim(), "has two coordinates for each element of its grid")?;
     let op = GridSample {
         mode: ctx.attribute_among(
             "mode",

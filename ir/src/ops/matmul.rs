@@ -54,7 +54,7 @@ fn product_with_table(
             matrix = listed(&matrix)
         )
     };
-    ctx.equal(width, summed, &doing)?;
+    ctx.require_equal(width, summed, &doing)?;
     *width = summed.clone();
     let last = shape.len() - 1;
     let rows = ctx.with_shape(rows, shape)?;
@@ -114,7 +114,7 @@ pub(super) fn product(
         let axis = labels[number].chars().position(|label| label == 'k');
         axis.map_or_else(TDim::default, |axis| shapes[number][axis].clone())
     };
-    ctx.equal(
+    ctx.require_equal(
         &summed(0),
         &summed(1),
         &format!("multiplies {} by {}", listed(&shapes[0]), listed(&shapes[1])),

@@ -315,7 +315,7 @@ fn per_channel(
         "input {input} ({name}) has rank {}, but must have rank 1",
         shape.len()
     );
-    ctx.equal(channels, &shape[0], &format!("has one {name} for each channel"))?;
+    ctx.require_equal(channels, &shape[0], &format!("has one {name} for each channel"))?;
     ctx.expect_floats(input, name)?;
     let outlet = ctx.input(input)?;
     let outlet = ctx.single(&format!("{name}_single"), outlet)?;

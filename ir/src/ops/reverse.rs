@@ -60,7 +60,7 @@ fn reverse_sequence(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         "input 1 (seq_lengths) has shape {lengths}, but must have rank 1",
         lengths = listed(&lengths)
     );
-    ctx.equal(&shape[batch_axis], &lengths[0], "has a length for each batch")?;
+    ctx.require_equal(&shape[batch_axis], &lengths[0], "has a length for each batch")?;
     let (data, mut lengths) = (ctx.number_input(0)?, ctx.input(1)?);
     if ctx.type_of(lengths)?.is_float() {
         lengths = ctx.cast("lengths", lengths, DatumType::I64)?;

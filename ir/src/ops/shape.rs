@@ -98,7 +98,7 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     };
     for (from_dim, to_dim) in named[0].iter().zip(&named[1]).filter(|_| pairs) {
         if ctx.are_alike(from_dim, to_dim) {
-            ctx.equal(
+            ctx.require_equal(
                 from_dim,
                 to_dim,
                 &format!("reshapes {} to {}", listed(&from), listed(&target)),
@@ -133,7 +133,11 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             }
         };
     } else if left != wanted {
-        ctx.equal(&left, &wanted, &format!("reshapes {} to {}", listed(&from), listed(&target)))?;
+        ctx.require_equal(
+            &left,
+            &wanted,
+            &format!("reshapes {} to {}", listed(&from), listed(&target)),
+        )?;
     }
     // tract reshapes no tensor without elements.
     if let Ok(sizes) = to.iter().map(|dim| dim.to_usize()).collect::<Result<TVec<_>, _>>()
@@ -171,7 +175,7 @@ fn squeeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
                 Some(1) => removed.push(axis),
                 Some(_) => (),
                 None => {
-                    ctx.equal(&shape[axis], &1.to_dim(), "removes it")?;
+                    ctx.require_equal(&shape[axis], &1.to_dim(), "removes it")?;
                     removed.push(axis);
                 }
             }
@@ -283,7 +287,8 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         if keeps {
             output[axis] = dim;
         } else if !dim.is_one() {
-            output[axis] = ctx.equal(&dim, &output[axis].clone(), "broadcasts one to the other")?;
+            output[axis] =
+                ctx.require_equal(&dim, &output[axis].clone(), "broadcasts one to the other")?;
         }
     }
     if output == ctx.shape_of(input)? {

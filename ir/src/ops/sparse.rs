@@ -44,7 +44,7 @@ fn inverse(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let [.., rows, columns] = &*shape else {
         bail!("the data has rank {}, but must have rank 2 or more", shape.len())
     };
-    ctx.equal(rows, columns, "inverts square matrices")?;
+    ctx.require_equal(rows, columns, "inverts square matrices")?;
     let transpose = ctx.attribute_or("adjoint", false)?;
     let data = ctx.input(0)?;
     let output = ctx.in_single("", data, |ctx, suffix, data| {

@@ -131,7 +131,7 @@ fn read_value(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let changing = translation.variables.entry(&id).changing.get(&axis).cloned();
         shape.push(match (declared.size(), changing) {
             (Some(size), _) => match &initial_shape {
-                Some(_) => ctx.equal(&initial, &size.to_dim(), "starts with its input")?,
+                Some(_) => ctx.require_equal(&initial, &size.to_dim(), "starts with its input")?,
                 None => size.to_dim(),
             },
             (None, Some(symbol)) => translation.dimensions.known(&symbol.to_dim())?,
@@ -236,7 +236,7 @@ pub(crate) fn wire_assignments(
                 match taken.get(&axis) {
                     None => {
                         let because = || format!("{layer} gives variable {id:?} its value");
-                        dimensions.equal(found, read, &because)?;
+                        dimensions.require_equal(found, read, &because)?;
                     }
                     Some(declared) if (found.clone() - read).simplify() != 0.to_dim() => {
                         refuse_change(id, is_body)?;

@@ -100,7 +100,7 @@ fn istft(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     );
     let (slide, window) = frames(ctx)?;
     let half = slide.size / 2 + 1;
-    ctx.equal(&shape[rank - 3], &half.to_dim(), "has frames of frame_size")?;
+    ctx.require_equal(&shape[rank - 3], &half.to_dim(), "has frames of frame_size")?;
     let (center, normalized): (bool, bool) =
         (ctx.attribute("center")?, ctx.attribute("normalized")?);
     let frames = &shape[rank - 2];

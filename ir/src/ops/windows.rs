@@ -161,7 +161,7 @@ fn col2im(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let slide = Slide { size: *size, step: *step, rate: *rate };
         windows *= slide.count(&(dim.clone() + *before + *after))?;
     }
-    ctx.equal(count, &windows, "adds windows of an image of output_size")?;
+    ctx.require_equal(count, &windows, "adds windows of an image of output_size")?;
     let data = ctx.number_input(0)?;
     let output = ctx.in_single("", data, |ctx, suffix, data| {
         let data = ctx.change_axes("batch", data, (!batched).then_some(AxisOp::Add(0)))?;

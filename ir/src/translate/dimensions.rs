@@ -2,7 +2,7 @@
 //!
 //! IR files have no names for open dimensions: each `?` is a symbol of its own at first. tract compares
 //! dimensions by their structure, so that two symbols that must be equal have to be one before anything is
-//! wired. Operations know what must be equal, and say so when they are translated ([`Dimensions::equal`]). If
+//! wired. Operations know what must be equal, and say so when they are translated ([`Dimensions::require_equal`]). If
 //! that is new, it is remembered, and the translation starts anew ([`Learnt`]). Inputs and variables have few
 //! open dimensions, and each start removes one of them.
 
@@ -210,7 +210,12 @@ impl Dimensions {
     ///
     /// They are not equal, or only for some sizes of the inputs; then the error says what to give. Or
     /// [`Learnt`]: the translation must start anew.
-    pub fn equal(&mut self, a: &TDim, b: &TDim, because: &dyn Fn() -> String) -> TractResult<TDim> {
+    pub fn require_equal(
+        &mut self,
+        a: &TDim,
+        b: &TDim,
+        because: &dyn Fn() -> String,
+    ) -> TractResult<TDim> {
         let (a, b) = (&self.known(a)?, &self.known(b)?);
         if a == b {
             return Ok(a.clone());
@@ -227,7 +232,7 @@ impl Dimensions {
                 && terms.contains(other)
             {
                 for term in terms.iter().filter(|term| term.as_i64().is_none()) {
-                    self.equal(other, term, because)?;
+                    self.require_equal(other, term, because)?;
                 }
                 return Ok(other.clone());
             }

@@ -78,7 +78,9 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
                 let axis = ctx.axis("axis of the port_map", parts.axis, shape.len())?;
                 let here = part_count(&shape[axis], parts.size, axis)?;
                 count = Some(match count {
-                    Some(count) => ctx.equal(&count, &here, "cuts inputs into as many parts")?,
+                    Some(count) => {
+                        ctx.require_equal(&count, &here, "cuts inputs into as many parts")?
+                    }
                     None => here,
                 });
                 let mut part = shape;
@@ -390,7 +392,7 @@ fn loop_body(
                 if let (TDim::Sym(_), TDim::Sym(new_symbol)) = (old, new)
                     && outer.contains(new_symbol)
                 {
-                    ctx.equal(old, new, "hands it from iteration to iteration")?;
+                    ctx.require_equal(old, new, "hands it from iteration to iteration")?;
                     continue;
                 }
                 changing.insert((parameter, axis), ctx.size_at_run_time("size")?.to_dim());

@@ -64,10 +64,10 @@ fn keep_top_k(ctx: &LayerContext) -> TractResult<i64> {
 /// Notes which dimensions are equal, and gives the number of rows of the output.
 fn rows(ctx: &mut LayerContext, op: &DetectionOutput) -> TractResult<TDim> {
     let (logits, scores, priors) = (ctx.shape(0)?, ctx.shape(1)?, ctx.shape(2)?);
-    let images = ctx.equal(&logits[0], &scores[0], "has predictions of these images")?;
+    let images = ctx.require_equal(&logits[0], &scores[0], "has predictions of these images")?;
     for input in 3..ctx.input_count() {
         let shape = ctx.shape(input)?;
-        ctx.equal(&shape[0], &images, "has additional predictions of these images")?;
+        ctx.require_equal(&shape[0], &images, "has additional predictions of these images")?;
     }
     let count = priors[2].clone() / if op.image.is_some() { 5 } else { 4 };
     Ok(match (op.keep_top_k, op.top_k) {

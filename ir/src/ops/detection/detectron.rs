@@ -36,7 +36,7 @@ pub(super) fn prior_grid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     let ranks = [("priors", 2), ("feature_map", 4), ("im_data", 4)];
     let shapes = expect_ranks(ctx, &ranks)?;
     let (map, image) = (&shapes[1][2..], &shapes[2][2..]);
-    ctx.equal(&shapes[0][1], &4.to_dim(), "has boxes of four coordinates")?;
+    ctx.require_equal(&shapes[0][1], &4.to_dim(), "has boxes of four coordinates")?;
     for (name, size) in [("h", &map[0]), ("w", &map[1])] {
         let stated: usize = ctx.attribute_or(name, 0)?;
         ensure!(
@@ -62,8 +62,8 @@ pub(super) fn prior_grid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
 /// **ExperimentalDetectronTopKROIs-6**: the regions with the greatest scores.
 pub(super) fn top_k_rois(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let shapes = expect_ranks(ctx, &[("input_rois", 2), ("input_probs", 1)])?;
-    ctx.equal(&shapes[0][0], &shapes[1][0], "has a score for each region")?;
-    ctx.equal(&shapes[0][1], &4.to_dim(), "has boxes of four coordinates")?;
+    ctx.require_equal(&shapes[0][0], &shapes[1][0], "has a score for each region")?;
+    ctx.require_equal(&shapes[0][1], &4.to_dim(), "has boxes of four coordinates")?;
     let inputs = ctx.all_inputs()?;
     ctx.finish(TopKRois { max_rois: count_of_boxes(ctx, "max_rois")? }, &inputs)
 }
@@ -80,9 +80,9 @@ pub(super) fn roi_feature_extractor(ctx: &mut LayerContext) -> TractResult<TVec<
     let mut ranks = vec![("ROIs", 2)];
     ranks.resize(levels + 1, ("features", 4));
     let shapes = expect_ranks(ctx, &ranks)?;
-    ctx.equal(&shapes[0][1], &4.to_dim(), "has boxes of four coordinates")?;
+    ctx.require_equal(&shapes[0][1], &4.to_dim(), "has boxes of four coordinates")?;
     for shape in &shapes[2..] {
-        ctx.equal(&shape[1], &shapes[1][1], "has feature maps of these channels")?;
+        ctx.require_equal(&shape[1], &shapes[1][1], "has feature maps of these channels")?;
     }
     let aligned = ctx.attribute_or("aligned", false)?;
     let size = ctx.attribute("output_size")?;
@@ -108,8 +108,8 @@ pub(super) fn detection_output(ctx: &mut LayerContext) -> TractResult<TVec<Outle
     let shapes = expect_ranks(ctx, &ranks)?;
     let classes: usize = ctx.attribute("num_classes")?;
     for (shape, size) in shapes.iter().zip([4, classes.saturating_mul(4), classes]) {
-        ctx.equal(&shape[0], &shapes[0][0], "has these regions")?;
-        ctx.equal(&shape[1], &size.to_dim(), &format!("has {classes} classes"))?;
+        ctx.require_equal(&shape[0], &shapes[0][0], "has these regions")?;
+        ctx.require_equal(&shape[1], &size.to_dim(), &format!("has {classes} classes"))?;
     }
     let deltas_weights: Vec<f32> = ctx.attribute("deltas_weights")?;
     let deltas_weights = deltas_weights[..].try_into().with_context(|| {
@@ -137,7 +137,7 @@ pub(super) fn generate_proposals(ctx: &mut LayerContext) -> TractResult<TVec<Out
     let ranks = [("im_info", 2), ("anchors", 4), ("boxesdeltas", 4), ("scores", 4)];
     let shapes = expect_ranks(ctx, &ranks)?;
     equal_cells(ctx, &shapes[1], &shapes[2], &shapes[3])?;
-    ctx.equal(&shapes[0][0], &shapes[3][0], "has these images")?;
+    ctx.require_equal(&shapes[0][0], &shapes[3][0], "has these images")?;
     let count = ctx.size_at_run_time("regions")?;
     let normalized = ctx.attribute_or("normalized", true)?;
     let extent = if normalized { Extent::Distance } else { Extent::Pixels };
@@ -163,7 +163,7 @@ pub(super) fn generate_proposals_single_image(
     let (anchors, scores) = (&shapes[1], &shapes[3]);
     let of_cells = tvec![scores[1].clone(), scores[2].clone(), scores[0].clone()];
     let product = product(&of_cells)?;
-    ctx.equal(&anchors[0], &product, "has anchors and scores")?;
+    ctx.require_equal(&anchors[0], &product, "has anchors and scores")?;
     let mut inputs = ctx.all_inputs()?;
     for input in [0, 2, 3] {
         inputs[input] = ctx.wire("images", AxisOp::Add(0), &[inputs[input]])?;
@@ -189,14 +189,14 @@ fn equal_cells(
     scores: &[TDim],
 ) -> TractResult<()> {
     let [rows, columns, of_cell, four] = anchors else { bail!("anchors have rank 4") };
-    ctx.equal(four, &4.to_dim(), "has boxes of four coordinates")?;
+    ctx.require_equal(four, &4.to_dim(), "has boxes of four coordinates")?;
     let expected = [&scores[0], of_cell, rows, columns];
     for (size, expected) in scores.iter().zip(expected) {
-        ctx.equal(size, expected, "has anchors and scores")?;
+        ctx.require_equal(size, expected, "has anchors and scores")?;
     }
     let channels = of_cell.clone() * 4;
     for (size, expected) in deltas.iter().zip([&scores[0], &channels, rows, columns]) {
-        ctx.equal(size, expected, "has anchors and deltas")?;
+        ctx.require_equal(size, expected, "has anchors and deltas")?;
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ pub(super) fn proposal(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     );
     for (shape, factor) in [(probs.clone(), 2), (deltas, 4)] {
         let channels = (factor * anchors).to_dim();
-        ctx.equal(&shape[1], &channels, &format!("has {anchors} anchors"))?;
+        ctx.require_equal(&shape[1], &channels, &format!("has {anchors} anchors"))?;
     }
     let post_nms_topn = count_of_boxes(ctx, "post_nms_topn")?;
     let op = Proposal {

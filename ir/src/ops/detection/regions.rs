@@ -13,7 +13,7 @@ fn expect_regions(ctx: &mut LayerContext, coordinates: usize) -> TractResult<()>
     ctx.expect_floats(1, "rois")?;
     ctx.shape_of_rank(0, "data", 4)?;
     let regions = ctx.shape_of_rank(1, "rois", 2)?;
-    ctx.equal(&regions[1], &coordinates.to_dim(), "has regions of these coordinates")?;
+    ctx.require_equal(&regions[1], &coordinates.to_dim(), "has regions of these coordinates")?;
     Ok(())
 }
 
@@ -96,7 +96,7 @@ pub(super) fn psroi_pooling(ctx: &mut LayerContext) -> TractResult<TVec<OutletId
     };
     let channels = op.channels().context("the number of channels cannot be counted")?;
     let data = ctx.shape(0)?;
-    ctx.equal(&data[1], &channels.to_dim(), "has this number of channels for its parts")?;
+    ctx.require_equal(&data[1], &channels.to_dim(), "has this number of channels for its parts")?;
     let inputs = ctx.all_inputs()?;
     ctx.finish(op, &inputs)
 }

@@ -13,9 +13,9 @@ use crate::translate::LayerContext;
 fn equal_boxes(ctx: &mut LayerContext, coordinates: usize) -> TractResult<()> {
     let boxes = ctx.shape_of_rank(0, "boxes", 3)?;
     let scores = ctx.shape_of_rank(1, "scores", 3)?;
-    ctx.equal(&boxes[0], &scores[0], "has boxes and scores of these batches")?;
-    ctx.equal(&boxes[1], &scores[2], "has these numbers of boxes and of scores")?;
-    ctx.equal(&boxes[2], &coordinates.to_dim(), "has boxes of these coordinates")?;
+    ctx.require_equal(&boxes[0], &scores[0], "has boxes and scores of these batches")?;
+    ctx.require_equal(&boxes[1], &scores[2], "has these numbers of boxes and of scores")?;
+    ctx.require_equal(&boxes[2], &coordinates.to_dim(), "has boxes of these coordinates")?;
     Ok(())
 }
 

@@ -14,9 +14,9 @@ impl LayerContext<'_, '_> {
     /// # Errors
     ///
     /// They are not equal, or only for some sizes of the inputs.
-    pub fn equal(&mut self, a: &TDim, b: &TDim, doing: &str) -> TractResult<TDim> {
+    pub fn require_equal(&mut self, a: &TDim, b: &TDim, doing: &str) -> TractResult<TDim> {
         let layer = self.layer;
-        self.translation.dimensions.equal(a, b, &|| format!("{layer} {doing}"))
+        self.translation.dimensions.require_equal(a, b, &|| format!("{layer} {doing}"))
     }
 
     /// Whether two dimensions are open ones of the same axis of two inputs, like two batches.
@@ -39,7 +39,11 @@ impl LayerContext<'_, '_> {
                     known
                 } else {
                     let shapes: Vec<String> = shapes.iter().map(|shape| listed(shape)).collect();
-                    self.equal(&known, dim, &format!("broadcasts shapes {}", shapes.join(" and ")))?
+                    self.require_equal(
+                        &known,
+                        dim,
+                        &format!("broadcasts shapes {}", shapes.join(" and ")),
+                    )?
                 };
             }
         }
@@ -68,7 +72,7 @@ impl LayerContext<'_, '_> {
         Ok(aligned)
     }
 
-    /// An outlet with the dimensions of another tensor, of which [`equal`](Self::equal) had nothing to say
+    /// An outlet with the dimensions of another tensor, of which [`require_equal`](Self::require_equal) had nothing to say
     /// because they are only known when the model runs: that they are equal is checked then.
     pub(crate) fn with_shape(
         &mut self,
