@@ -16,7 +16,7 @@ pub(crate) struct CtcGreedyDecoder {
 
 impl Op for CtcGreedyDecoder {
     fn name(&self) -> StaticName {
-        "CTCGreedyDecoder".into()
+        "OpenVinoCtcGreedyDecoder".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

@@ -20,7 +20,7 @@ pub(crate) struct CtcLoss {
 
 impl Op for CtcLoss {
     fn name(&self) -> StaticName {
-        "CTCLoss".into()
+        "OpenVinoCtcLoss".into()
     }
 
     op_as_typed_op!();

@@ -106,7 +106,7 @@ impl DeformableWindows {
 
 impl Op for DeformableWindows {
     fn name(&self) -> StaticName {
-        "DeformableWindows".into()
+        "OpenVinoDeformableWindows".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

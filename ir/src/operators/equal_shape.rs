@@ -28,7 +28,7 @@ impl EqualShape {
 
 impl Op for EqualShape {
     fn name(&self) -> StaticName {
-        "EqualShape".into()
+        "OpenVinoEqualShape".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

@@ -13,7 +13,7 @@ pub(crate) struct Inverse {
 
 impl Op for Inverse {
     fn name(&self) -> StaticName {
-        "Inverse".into()
+        "OpenVinoInverse".into()
     }
 
     op_as_typed_op!();

@@ -48,7 +48,7 @@ pub(crate) struct OverlapAdd {
 
 impl Op for OverlapAdd {
     fn name(&self) -> StaticName {
-        "OverlapAdd".into()
+        "OpenVinoOverlapAdd".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

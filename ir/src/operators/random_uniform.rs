@@ -18,7 +18,7 @@ pub(crate) struct RandomUniform {
 
 impl Op for RandomUniform {
     fn name(&self) -> StaticName {
-        "RandomUniform".into()
+        "OpenVinoRandomUniform".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

@@ -12,7 +12,7 @@ pub(crate) struct ReverseSequence {
 
 impl Op for ReverseSequence {
     fn name(&self) -> StaticName {
-        "ReverseSequence".into()
+        "OpenVinoReverseSequence".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

@@ -31,7 +31,7 @@ pub(crate) struct Scatter {
 
 impl Op for Scatter {
     fn name(&self) -> StaticName {
-        self.operator.into()
+        format!("OpenVino{}", self.operator).into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

@@ -16,7 +16,7 @@ pub(crate) struct SearchSorted {
 
 impl Op for SearchSorted {
     fn name(&self) -> StaticName {
-        "SearchSorted".into()
+        "OpenVinoSearchSorted".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

@@ -93,7 +93,7 @@ impl Segments {
 
 impl Op for Segments {
     fn name(&self) -> StaticName {
-        "Segments".into()
+        "OpenVinoSegments".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

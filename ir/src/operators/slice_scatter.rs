@@ -46,7 +46,7 @@ impl SliceScatter {
 
 impl Op for SliceScatter {
     fn name(&self) -> StaticName {
-        "SliceScatter".into()
+        "OpenVinoSliceScatter".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

@@ -19,7 +19,7 @@ pub(crate) struct SparseFillEmptyRows {
 
 impl Op for SparseFillEmptyRows {
     fn name(&self) -> StaticName {
-        "SparseFillEmptyRows".into()
+        "OpenVinoSparseFillEmptyRows".into()
     }
 
     fn mints_runtime_symbols(&self) -> bool {

@@ -131,7 +131,7 @@ pub(crate) struct Take {
 
 impl Op for Take {
     fn name(&self) -> StaticName {
-        "Take".into()
+        "OpenVinoTake".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
@@ -196,7 +196,7 @@ pub(crate) struct DynSlice {
 
 impl Op for DynSlice {
     fn name(&self) -> StaticName {
-        "DynSlice".into()
+        "OpenVinoDynSlice".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

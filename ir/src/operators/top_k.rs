@@ -21,7 +21,7 @@ pub(crate) struct TopK {
 
 impl Op for TopK {
     fn name(&self) -> StaticName {
-        "TopK".into()
+        "OpenVinoTopK".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

@@ -23,7 +23,7 @@ pub(crate) struct Unique {
 
 impl Op for Unique {
     fn name(&self) -> StaticName {
-        "Unique".into()
+        "OpenVinoUnique".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

@@ -64,7 +64,7 @@ impl Eq for ReadValue {}
 
 impl Op for ReadValue {
     fn name(&self) -> StaticName {
-        "ReadValue".into()
+        "OpenVinoReadValue".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
@@ -203,7 +203,7 @@ impl Assign {
 
 impl Op for Assign {
     fn name(&self) -> StaticName {
-        "Assign".into()
+        "OpenVinoAssign".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {

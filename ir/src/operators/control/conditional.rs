@@ -14,7 +14,7 @@ pub(crate) struct If {
     pub facts: TVec<TypedFact>,
 }
 
-op_with_bodies!(If, "If", then_body, else_body);
+op_with_bodies!(If, "OpenVinoIf", then_body, else_body);
 
 impl EvalOp for If {
     not_out_of_plan!();

@@ -55,7 +55,7 @@ impl LoopOutput {
     }
 }
 
-op_with_bodies!(Loop, "Loop", body);
+op_with_bodies!(Loop, "OpenVinoLoop", body);
 
 impl Loop {
     /// The most iterations, if there is a limit.
