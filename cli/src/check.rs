@@ -14,8 +14,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail, f
 
 use crate::inputs::expect_fit;
 use crate::model::{
-    InputShape, Kind, MODEL_FOLDER, Model, ReadingOptions, document, input_names, model_file,
-    shapes_of,
+    InputShape, MODEL_FOLDER, Model, ReadingOptions, input_names, load_case, model_file, shapes_of,
 };
 use crate::panics::catch;
 use crate::report::{
@@ -176,15 +175,7 @@ impl Check {
             failures: vec![Line::new(format!("{}: {error:#}", folder.display()), &error)],
             time: started.elapsed(),
         };
-        let read = || {
-            let case = Case::load(folder)?;
-            if Kind::of(&file)? == Kind::Ir {
-                let graph = document(&file)?.graph;
-                case.expect_counts(graph.parameters.len(), graph.results.len())?;
-            }
-            Ok(case)
-        };
-        let mut case = match catch("reading", read) {
+        let mut case = match catch("reading", || load_case(folder, &file)) {
             Ok(read) => read,
             Err(error) => return Ok(vec![failed(error)]),
         };
@@ -244,10 +235,7 @@ impl Check {
                 let mut failures = vec![];
                 for (first, case, model) in &sized {
                     let found = case.check(&[stage], tolerance, |stage| model.clone().at(stage));
-                    failures.extend(found.into_iter().map(|failure| Failure {
-                        data_set: failure.data_set.map(|number| first + number),
-                        ..failure
-                    }));
+                    failures.extend(found.into_iter().map(|it| it.from_data_set(*first)));
                 }
                 Ok(failures)
             };

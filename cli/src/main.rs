@@ -53,13 +53,13 @@ enum Command {
     ///
     /// Without inputs, a model folder (model.onnx or model.xml, and test_data_set_N) is run on its data sets, and its
     /// outputs are compared with the expected ones.
-    #[command(after_help = "Example:
+    #[command(after_help = "Examples:
   tract-openvino run models/token_picker
   tract-openvino run model.onnx -i data=data.npy -i indices=in.npz:indices -o outputs
   tract-openvino run model.onnx --random --set N=8")]
     Run(run::Run),
     /// Show the types and shapes that tract finds for a model, node by node
-    #[command(after_help = "Example:
+    #[command(after_help = "Examples:
   tract-openvino facts model.onnx --stage decluttered
   tract-openvino facts model.onnx --set N=8 --json")]
     Facts(facts::Facts),
@@ -67,12 +67,12 @@ enum Command {
     ///
     /// A model folder has the layout of the ONNX backend tests: model.onnx (or model.xml), and
     /// test_data_set_N/input_K.pb and output_K.pb. The exit status is 1 if a check fails.
-    #[command(after_help = "Example:
+    #[command(after_help = "Examples:
   tract-openvino check models
   tract-openvino check models --atol 1e-5 --rtol 1e-3 --junit report.xml")]
     Check(check::Check),
     /// Time a model, and show where the time goes
-    #[command(after_help = "Example:
+    #[command(after_help = "Examples:
   tract-openvino bench models/gather_7_layer --threads 2
   tract-openvino bench model.onnx --random --set N=8 --time 5")]
     Bench(bench::Bench),
@@ -88,7 +88,7 @@ enum Command {
         shell: clap_complete::Shell,
     },
     /// Print the manual page, or write all of them to a folder
-    #[command(after_help = "Example:
+    #[command(after_help = "Examples:
   tract-openvino man | man -l -
   tract-openvino man ~/.local/share/man/man1")]
     Man {

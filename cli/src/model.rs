@@ -5,7 +5,7 @@ use std::fmt::{Debug, Display};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use model_cases::{Stage, StagedModel};
+use model_cases::{Case, Stage, StagedModel};
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::infer::{Factoid, ShapeFactoid};
@@ -237,9 +237,11 @@ impl ReadingOptions {
             Kind::Onnx if self.weights.is_some() => {
                 (true, "the weights of an ONNX model are in its own file", "leave out --weights")
             }
-            Kind::Onnx => {
-                (ir, "the limit is one of constants of OpenVINO IR", "leave out --constants-limit")
-            }
+            Kind::Onnx => (
+                ir,
+                "options for reading OpenVINO IR do not change an ONNX model",
+                "leave out --constants-limit and --iterations-limit",
+            ),
         };
         if given { Err(error_with_help(message, [help.into()])) } else { Ok(()) }
     }
@@ -412,6 +414,17 @@ pub fn input_names(path: &Path) -> TractResult<Vec<String>> {
             Ok(model.input_outlets()?.iter().map(|outlet| outlet_name(&model, *outlet)).collect())
         }
     }
+}
+
+/// The case of a model folder whose model is in this file. Its data sets have a tensor for each input and output.
+pub fn load_case(folder: &Path, file: &Path) -> TractResult<Case> {
+    // This checks the numbers of an ONNX model.
+    let case = Case::load(folder)?;
+    if Kind::of(file)? == Kind::Ir {
+        let graph = document(file)?.graph;
+        case.expect_counts(graph.parameters.len(), graph.results.len())?;
+    }
+    Ok(case)
 }
 
 /// The parsed XML of an OpenVINO IR model.

@@ -9,7 +9,9 @@ use tract_openvino::tract_onnx::prelude::*;
 
 use crate::check::{IS_CLOSE, ToleranceOptions};
 use crate::inputs::{InputOptions, expect_fit};
-use crate::model::{InputShape, Model, Names, ReadingOptions, input_names, model_file, shapes_of};
+use crate::model::{
+    InputShape, Model, Names, ReadingOptions, input_names, load_case, model_file, shapes_of,
+};
 use crate::panics::during;
 use crate::report::{BAD, GOOD, NAME, error_with_help, note, output, shorten};
 use crate::tensors::{Format, elements, save_to_folder, save_to_npz};
@@ -99,7 +101,7 @@ impl Run {
             self.save(&mut out, &outputs, None)?;
             return Ok(true);
         }
-        let case = Case::load(&self.model)?;
+        let case = load_case(&self.model, &file)?;
         self.check_output(&case)?;
         writeln!(out, "{}", self.model.display())?;
         let mut differences = vec![];

@@ -107,7 +107,7 @@ fn check_length(bytes: &[u8]) -> TractResult<()> {
     let rest = bytes.len() - start - length;
     ensure!(
         elements.is_some_and(|elements| elements <= rest),
-        "its shape asks for more elements than it has bytes: {rest}"
+        "its header states more elements than the {rest} bytes that follow it"
     );
     Ok(())
 }

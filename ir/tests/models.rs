@@ -99,8 +99,8 @@ fn check_folder(folder: &Path, tolerance: Tolerance, nnef: Nnef) -> Result<(), F
             ir.with_input_shape(graph.input_names(input).remove(0), sizes.join(","))
         });
         let found = case.check(&STAGES, tolerance, |stage| load(reader.clone(), stage));
-        failures.extend(found.into_iter().map(|failure| Failure {
-            data_set: failure.data_set.map(|number| first + number),
+        let found = found.into_iter().map(|failure| failure.from_data_set(first));
+        failures.extend(found.map(|failure| Failure {
             error: failure.error.context("with the sizes of the data set"),
             ..failure
         }));

@@ -68,6 +68,13 @@ pub struct Failure {
     pub error: TractError,
 }
 
+impl Failure {
+    /// The failure of a case in a larger one, whose data set `first` is the first of the case.
+    pub fn from_data_set(self, first: usize) -> Failure {
+        Failure { data_set: self.data_set.map(|number| first + number), ..self }
+    }
+}
+
 impl Case {
     /// Reads a folder.
     pub fn load(folder: impl AsRef<Path>) -> TractResult<Case> {
@@ -88,22 +95,22 @@ impl Case {
             }
             data_sets.push(DataSet::load(&data_set)?);
         }
-        ensure!(!data_sets.is_empty(), "{folder:?} has no test_data_set_0");
-        let mut entries =
-            std::fs::read_dir(folder).with_context(|| format!("listing {folder:?}"))?;
+        ensure!(!data_sets.is_empty(), "{} has no test_data_set_0", folder.display());
+        let mut entries = list(folder)?;
         let named = entries.try_fold(0, |named, entry| -> TractResult<usize> {
             let is_data_set = entry?.file_name().to_string_lossy().starts_with("test_data_set_");
             Ok(named + usize::from(is_data_set))
         })?;
         ensure!(
             named == data_sets.len(),
-            "{folder:?} has {named} data sets, but only {} without a gap in their numbers from 0",
+            "{} has {named} data sets, but only {} without a gap in their numbers from 0",
+            folder.display(),
             data_sets.len()
         );
         let name = name.to_string_lossy().into_owned();
         let case = Case { folder: folder.into(), name, model, data_sets };
         if let Some(model) = case.model.onnx() {
-            let graph = model.graph.as_ref().context("the model has a graph")?;
+            let graph = model.graph.as_ref().context("the model has no graph")?;
             let is_fed =
                 |name| graph.initializer.iter().all(|initializer| initializer.name != name);
             let fed = graph.input.iter().filter(|input| is_fed(&*input.name)).count();
@@ -118,9 +125,9 @@ impl Case {
             let [inputs, outputs] = [data_set.inputs.len(), data_set.outputs.len()];
             ensure!(
                 inputs == fed && outputs == computed,
-                "{:?} has {fed} inputs and {computed} outputs, but test_data_set_{number} has \
+                "{} has {fed} inputs and {computed} outputs, but test_data_set_{number} has \
                  {inputs} and {outputs}",
-                self.folder
+                self.folder.display()
             );
         }
         Ok(())
@@ -209,18 +216,25 @@ impl DataSet {
         let tensors =
             |protos: &[TensorProto]| protos.iter().map(tensor).collect::<TractResult<Vec<_>>>();
         let input_protos = protos("input")?;
-        let inputs = tensors(&input_protos).with_context(|| format!("in {folder:?}"))?;
-        let outputs = tensors(&protos("output")?).with_context(|| format!("in {folder:?}"))?;
+        let place = || format!("in {}", folder.display());
+        let inputs = tensors(&input_protos).with_context(place)?;
+        let outputs = tensors(&protos("output")?).with_context(place)?;
         Ok(DataSet { input_protos, inputs, outputs })
     }
 
     fn check(&self, model: &mut StagedModel, tolerance: Tolerance) -> TractResult<()> {
         let outputs = model.run_as_onnx(&self.inputs)?;
+        let (expected, got) = (self.outputs.len(), outputs.len());
+        ensure!(expected == got, "{expected} outputs expected, got {got}");
         for (number, (expected, got)) in self.outputs.iter().zip(&outputs).enumerate() {
             compare_within(expected, got, tolerance).with_context(|| format!("output {number}"))?;
         }
         model.check_facts(&self.inputs, &outputs)
     }
+}
+
+fn list(folder: &Path) -> TractResult<std::fs::ReadDir> {
+    std::fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))
 }
 
 /// The model folders at and below `root`, by path.
@@ -232,8 +246,7 @@ pub fn find(root: impl AsRef<Path>) -> TractResult<Vec<PathBuf>> {
             found.push(folder);
             continue;
         }
-        let entries = std::fs::read_dir(&folder).with_context(|| format!("listing {folder:?}"))?;
-        for entry in entries {
+        for entry in list(&folder)? {
             let entry = entry?;
             // Not through links, which may lead in circles.
             if entry.file_type()?.is_dir() {

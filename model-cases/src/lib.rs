@@ -18,6 +18,3 @@ pub use case::{Case, DataSet, Failure, Model, find};
 pub use compare::{Difference, Tolerance, compare, compare_within};
 pub use stage::{Stage, StagedModel};
 pub use tensor_file::{load_tensor_file, save_tensor_file, tensor_proto};
-
-/// The reader type of tract.
-pub use tract_onnx::Onnx;

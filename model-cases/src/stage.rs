@@ -137,14 +137,20 @@ impl StagedModel {
                 }
             }
         }
-        ensure!(self.outputs.len() == outputs.len(), "{} output facts", self.outputs.len());
+        ensure!(
+            self.outputs.len() == outputs.len(),
+            "the model has {} outputs, but {} were computed",
+            self.outputs.len(),
+            outputs.len()
+        );
         for (number, (fact, output)) in self.outputs.iter().zip(outputs).enumerate() {
             let (dt, dims) = fact;
             let got = output.datum_type();
-            let as_onnx_has_it = *dt == Some(DatumType::TDim) && got == DatumType::I64;
+            let Some(dt) = *dt else { bail!("the type of output {number} is not known") };
+            let as_onnx_has_it = dt == DatumType::TDim && got == DatumType::I64;
             ensure!(
-                *dt == Some(got) || as_onnx_has_it,
-                "output {number} is of type {got:?}, its fact says {dt:?}"
+                dt == got || as_onnx_has_it,
+                "output {number} is of type {got:?}, but must be {dt:?}, as its fact says"
             );
             let Some(dims) = dims else { bail!("the shape of output {number} is not known") };
             // A symbol that is not of the inputs is one that an operator gives a value when it runs.
@@ -162,8 +168,9 @@ impl StagedModel {
             };
             ensure!(
                 dims.len() == output.rank() && dims.iter().zip(output.shape()).all(agrees),
-                "output {number} has shape {:?}, its fact says {dims:?}",
-                output.shape()
+                "output {number} has shape {:?}, but must have shape [{}], as its fact says",
+                output.shape(),
+                dims.iter().map(TDim::to_string).collect::<Vec<_>>().join(", ")
             );
         }
         Ok(())

@@ -11,8 +11,8 @@ use tract_onnx::tensor::{load_tensor, proto_from_reader};
 use tract_onnx::tract_hir::internal::{TractErrorContext, bail};
 
 pub(crate) fn read_proto(path: &Path) -> TractResult<TensorProto> {
-    let file = std::fs::File::open(path).with_context(|| format!("opening {path:?}"))?;
-    proto_from_reader(file).with_context(|| format!("reading {path:?}"))
+    let file = std::fs::File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    proto_from_reader(file).with_context(|| format!("reading {}", path.display()))
 }
 
 pub(crate) fn tensor(proto: &TensorProto) -> TractResult<Tensor> {
@@ -22,14 +22,14 @@ pub(crate) fn tensor(proto: &TensorProto) -> TractResult<Tensor> {
 /// Reads one tensor from a `.pb` file.
 pub fn load_tensor_file(path: impl AsRef<Path>) -> TractResult<Tensor> {
     let path = path.as_ref();
-    tensor(&read_proto(path)?).with_context(|| format!("reading {path:?}"))
+    tensor(&read_proto(path)?).with_context(|| format!("reading {}", path.display()))
 }
 
 /// Writes one tensor to a `.pb` file, under the name that it has in the graph.
 pub fn save_tensor_file(path: impl AsRef<Path>, name: &str, tensor: &Tensor) -> TractResult<()> {
     let path = path.as_ref();
     let bytes = tensor_proto(name, tensor)?.encode_to_vec();
-    std::fs::write(path, bytes).with_context(|| format!("writing {path:?}"))
+    std::fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
 }
 
 /// A tensor as ONNX has it. Fails where ONNX has no such element type.
