@@ -158,7 +158,7 @@ fn batch_dims_of_gather_1() {
     for batch_dims in [0, 1] {
         refused_at_load(
             &gather(1, batch_dims, tensor0(1i64), data(&[2, 5]), indices(&[3])),
-            "Gather-1: has attribute batch_dims, but must have no attributes but version",
+            "Gather-1: has attribute \"batch_dims\", but must have no attributes but version",
         );
     }
 }
@@ -291,7 +291,7 @@ fn attributes() {
             string("version", "opset0"),
             "operator set 0 of OpenVINO has no Gather: the first set that has it is 1",
         ),
-        (int("version", 8), "version"),
+        (int("version", 8), "attribute 'version': expected string"),
         (
             int("axis", 1),
             "Gather-8: has attribute \"axis\", but must have no attributes but batch_dims and version: axis is \
@@ -301,7 +301,7 @@ fn attributes() {
             int("batch_dim", 1),
             "Gather-8: has attribute \"batch_dim\", but must have no attributes but batch_dims and version",
         ),
-        (string("batch_dims", "1"), "batch_dims"),
+        (string("batch_dims", "1"), "attribute 'batch_dims': expected int"),
     ] {
         let model = gather(8, None, tensor0(0i64), data(&[5]), indices(&[3]));
         refused_at_load(&spoil(model, |node| node.attribute.push(attribute)), message);

@@ -1,6 +1,8 @@
 //! What a short file can ask for: constants, axes, time.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::WEIGHTS;
 use crate::prelude::*;
@@ -171,9 +173,18 @@ fn many_inputs_of_one_size() {
         layers.push(layer(id, "add", "Add", "", 2));
         edges.extend([(if number == 1 { 0 } else { id - 1 }, id, 0), (number, id, 1)]);
     }
-    layers.push(layer(2 * count + 1, "result", "Result", "", 1));
-    edges.push((2 * count, 2 * count + 1, 0));
-    let model = load(&ir(), &net(&layers, &edges), &[]).unwrap();
+    layers.push(layer(2 * count + 1, "counted", "Counted", "", 1));
+    layers.push(layer(2 * count + 2, "result", "Result", "", 1));
+    edges.extend([(2 * count, 2 * count + 1, 0), (2 * count + 1, 2 * count + 2, 0)]);
+    let translations = Arc::new(AtomicUsize::new(0));
+    let counter = translations.clone();
+    let mut reader = ir();
+    reader.registry_mut().add_extension("Counted", "opset1", move |layer| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        layer.all_inputs()
+    });
+    let model = load(&reader, &net(&layers, &edges), &[]).unwrap();
+    assert_eq!(translations.load(Ordering::Relaxed), 2);
     let size = &model.output_fact(0).unwrap().shape;
     assert!((0..=count).all(|input| model.input_fact(input).unwrap().shape == *size));
 }

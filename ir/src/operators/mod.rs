@@ -167,6 +167,14 @@ pub(crate) fn substituted<'a>(
     dims.into_iter().map(|dim| dim.substitute_all(values)).collect()
 }
 
+/// Checks that a result is an error, with this in its text.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn fails<T>(result: TractResult<T>, expected: &str) {
+    let error = result.err().map_or_else(String::new, |error| format!("{error:#}"));
+    assert!(error.contains(expected), "{expected:?} is not in {error:?}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -160,6 +160,7 @@ impl TypedOp for OverlapAdd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::fails;
 
     fn axis(size: usize, step: usize, pad: usize, dim: usize) -> Axis<TDim> {
         Axis { size, step, rate: 1, before: pad, after: pad, dim: dim.to_dim() }
@@ -182,11 +183,15 @@ mod tests {
     #[test]
     fn windows_that_do_not_fit() {
         let axes = [axis(2, 1, 0, 2), axis(1, 1, 0, 1)];
-        for shape in [[1, 3, 1], [1, 2, 2]] {
-            run(axes.clone(), &Tensor::zero::<f32>(&shape).unwrap()).unwrap_err();
+        for (shape, expected) in [
+            ([1, 3, 1], "the input has 3 channels, but must have a multiple of 2 by 1"),
+            ([1, 2, 2], "the input has 2 windows, but must have 1 by 1"),
+        ] {
+            fails(run(axes.clone(), &Tensor::zero::<f32>(&shape).unwrap()), expected);
         }
         let empty = Tensor::zero::<f32>(&[0, 2, 1]).unwrap();
         assert_eq!(run(axes, &empty).unwrap().shape(), [0, 1, 2, 1]);
-        run([axis(3, 1, 0, 2), axis(1, 1, 0, 1)], &empty).unwrap_err();
+        let expected = "the input has 2 channels, but must have a multiple of 3 by 1";
+        fails(run([axis(3, 1, 0, 2), axis(1, 1, 0, 1)], &empty), expected);
     }
 }

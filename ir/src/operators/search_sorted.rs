@@ -98,6 +98,7 @@ impl TypedOp for SearchSorted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::fails;
 
     #[test]
     fn without_a_sequence_all_are_first() {
@@ -115,7 +116,9 @@ mod tests {
         assert_eq!(search(&[2, 0], &[2, 3]).unwrap(), [2, 3]);
         assert_eq!(search(&[2, 3], &[2, 0]).unwrap(), [2, 0]);
         assert_eq!(search(&[3], &[]).unwrap(), [0; 0]);
-        search(&[2, 3], &[3, 3]).unwrap_err();
-        search(&[], &[3]).unwrap_err();
+        let expected =
+            |shape| format!("the sorted sequences have shape {shape}, but must have rank 1");
+        fails(search(&[2, 3], &[3, 3]), &expected("[2, 3]"));
+        fails(search(&[], &[3]), &expected("[]"));
     }
 }

@@ -127,6 +127,7 @@ impl TypedOp for TopK {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::fails;
 
     fn run(op: &TopK, data: Tensor) -> TractResult<TVec<TValue>> {
         op.eval(&EvalContext::out_of_plan(), tvec!(data.into_tvalue()))
@@ -167,7 +168,7 @@ mod tests {
         assert_eq!(run(&op(2, true, false), empty).unwrap()[0].shape(), [0, 2]);
         let data = tensor2(&[[1, 2]]);
         assert_eq!(run(&op(0, true, false), data.clone()).unwrap()[0].shape(), [1, 0]);
-        run(&op(3, true, false), data.clone()).unwrap_err();
-        run(&op(-1, true, false), data).unwrap_err();
+        fails(run(&op(3, true, false), data.clone()), "k is 3, but must be in [0, 2]");
+        fails(run(&op(-1, true, false), data), "k is -1, but must be in [0, 2]");
     }
 }

@@ -229,6 +229,7 @@ fn agree(ctx: &mut LayerContext, operands: &[Operand], equation: &str) -> TractR
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::fails;
 
     fn parsed(equation: &str, ranks: &[usize]) -> (Vec<String>, String) {
         let (inputs, output) = parse_equation(equation, ranks).unwrap();
@@ -252,18 +253,19 @@ mod tests {
 
     #[test]
     fn equations_that_do_not_fit() {
-        for (equation, ranks) in [
-            ("ij->ik", &[2][..]),
-            ("ij->ii", &[2]),
-            ("ij", &[3]),
-            ("i...j", &[1]),
-            ("ij,jk->ik", &[2]),
-            ("i j->ij", &[2]),
-            ("......", &[2]),
-            ("..i", &[1]),
-            ("i->i->i", &[1]),
+        let not_letters = "must be letters, with one ellipsis at most";
+        for (equation, ranks, expected) in [
+            ("ij->ik", &[2][..], "the output has 'k', but no input has it"),
+            ("ij->ii", &[2], "the output has 'i' twice"),
+            ("ij", &[3], "term \"ij\" does not fit rank 3"),
+            ("i...j", &[1], "term \"i...j\" does not fit rank 1"),
+            ("ij,jk->ik", &[2], "it has 2 terms, but must have one for each input"),
+            ("i j->ij", &[3], not_letters),
+            ("......", &[2], not_letters),
+            ("..i", &[1], not_letters),
+            ("i->i->i", &[1], not_letters),
         ] {
-            assert!(parse_equation(equation, ranks).is_err(), "{equation}");
+            fails(parse_equation(equation, ranks), expected);
         }
     }
 }

@@ -108,7 +108,8 @@ fn sizes(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<[usize; 2]> {
     let [height, width] = sizes[..] else {
         bail!("PriorBox: sizes are {sizes:?}, but must be height and width")
     };
-    let found = || format!("PriorBox: height and width are {height} and {width}");
+    let found =
+        || format!("PriorBox: height and width are {height} and {width}, but must be 0 or more");
     Ok([usize::try_from(height).with_context(found)?, usize::try_from(width).with_context(found)?])
 }
 
@@ -162,6 +163,7 @@ impl TypedOp for PriorBoxes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::fails;
 
     fn run(output_size: [i64; 2]) -> TractResult<Tensor> {
         let op = PriorBoxes {
@@ -187,8 +189,12 @@ mod tests {
         for size in [[i64::MAX, 0], [0, i64::MAX]] {
             assert_eq!(run(size).unwrap().shape(), [2, 0]);
         }
-        for size in [[i64::MAX, i64::MAX], [1 << 12, 1 << 13], [-1, 1]] {
-            run(size).unwrap_err();
+        for (size, expected) in [
+            ([i64::MAX, i64::MAX], "boxes, but must have 16777216 or less"),
+            ([1 << 12, 1 << 13], "the output would have 4096 x 8192 x 1 boxes"),
+            ([-1, 1], "height and width are -1 and 1, but must be 0 or more"),
+        ] {
+            fails(run(size), expected);
         }
     }
 }
