@@ -88,6 +88,13 @@
 //! | `kernel/` | copying elements |
 //! | `nnef.rs` | the operators in NNEF archives, with the feature `nnef` |
 //!
+//! # Features
+//!
+//! * `multithread-mm`: large outputs are shared among the threads of the executor that the program gives to tract.
+//! * `nnef`: models are saved to NNEF archives and loaded again.
+//!
+//! None is on by default.
+//!
 //! # Versions
 //!
 //! tract's crates change their operator interface in patch releases. So this crate needs one exact version of them,
@@ -127,6 +134,18 @@ mod performance {}
 
 /// The tract that this crate extends.
 pub use tract_onnx;
+
+/// What a program needs to wire the operators, and to write operators of its own: this crate's names and those of
+/// tract.
+pub mod internal {
+    pub use crate::{
+        DynGather, Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, GatherTree,
+        IndexError, IndexPolicy, NegativeIndices, Operation, Revision,
+    };
+    pub use tract_core;
+    pub use tract_core::internal::*;
+    pub use tract_core::ops;
+}
 
 /// The NNEF of that tract, to save models and load them.
 #[cfg(feature = "nnef")]

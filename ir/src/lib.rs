@@ -39,22 +39,29 @@
 //! | `document/` | what the XML says: layers, edges, bodies, shapes and element types, checked, without tract |
 //! | `weights/` | the bytes of a constant, and the tensor that they make |
 //! | `volume.rs` | the number of elements of a shape |
-//! | `shortened.rs` | how long an error may be |
+//! | `listed.rs` | dimensions as text, for errors |
+//! | `shortened.rs` | long errors, without their middle |
+//! | `unsupported.rs` | [`UnsupportedOperations`]: the error for operations that the reader does not have |
 //! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
-//! | `translate/mod.rs` | the order: layer by layer, and anew when something was learnt of open dimensions |
+//! | `translate/mod.rs` | the translation: layer by layer, and from the start again when layers show that open dimensions are equal |
 //! | `translate/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
-//! | `translate/sources.rs` | what the layers of inputs and constants say of them |
+//! | `translate/sources.rs` | the types and shapes that the layers of inputs and constants declare |
 //! | `translate/layer.rs` | [`LayerContext`]: the inputs of a layer, and, in `translate/layer/`, their values, the nodes that are wired, and the shapes that must fit |
 //! | `translate/layer/fold.rs` | which layers are computed when the model is loaded |
 //! | `translate/layer/compressed.rs` | compressed weights: decompressed in one go, or packed as tables of tract |
-//! | `translate/deferred.rs` | layers that must know what is only known when the model runs: they are translated then |
-//! | `translate/folded.rs` | what was computed when the model is loaded, and how long it is kept |
+//! | `translate/deferred.rs` | layers that need a value that is only known when the model runs: they are translated then |
+//! | `translate/folded.rs` | the values that were computed when the model is loaded, and when they are dropped |
 //! | `translate/names.rs` | the names of nodes, each once in a model |
 //! | `translate/budget.rs` | how much memory constants may take |
 //! | `translate/attribute.rs` | what the text of an attribute means |
 //! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |
-//! | `operators/` | the operators that these need and tract does not have, or has and they are slower |
+//! | `operators/` | operators that tract does not have, or has slower ones of |
 //! | `nnef.rs` | some of these operators in NNEF archives, with the feature `nnef` |
+//!
+//! # Features
+//!
+//! * `nnef`: models are saved to NNEF archives and loaded again, as far as tract and this crate have text for their
+//!   operators. None is on by default.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
@@ -71,6 +78,7 @@ mod reader;
 mod registry;
 mod shortened;
 mod translate;
+mod unsupported;
 mod volume;
 mod weights;
 
@@ -79,6 +87,7 @@ pub use nnef::WithOpenVinoIr;
 pub use reader::{Ir, IrProtoModel, ir};
 pub use registry::Registry;
 pub use translate::{FromAttribute, LayerContext};
+pub use unsupported::{UnsupportedOperation, UnsupportedOperations};
 pub use weights::Weights;
 
 /// The crate of the operators, which re-exports tract.
@@ -93,4 +102,13 @@ mod readme {}
 pub mod prelude {
     pub use crate::ir;
     pub use tract_core::prelude::*;
+}
+
+/// What a program needs to translate operations of its own ([`Registry::add_extension`]), and to write operators for
+/// them: this crate's names and those of tract.
+pub mod internal {
+    pub use crate::{FromAttribute, LayerContext, Registry, ir};
+    pub use tract_core;
+    pub use tract_core::internal::*;
+    pub use tract_core::ops;
 }

@@ -71,12 +71,12 @@ impl Registry {
     /// and returns its outputs.
     ///
     /// ```
-    /// use tract_openvino_ir::tract_openvino::tract_onnx::tract_core::ops::math;
+    /// use tract_openvino_ir::internal::*;
     ///
-    /// let mut reader = tract_openvino_ir::ir();
+    /// let mut reader = ir();
     /// reader.registry_mut().add_extension("Double", "my_operations", |layer| {
     ///     let input = layer.input(0)?;
-    ///     layer.finish(math::add(), &[input, input])
+    ///     layer.finish(ops::math::add(), &[input, input])
     /// });
     /// ```
     pub fn add_extension(
@@ -102,7 +102,8 @@ impl Registry {
         operations
     }
 
-    /// What the specification allows for an operation, and the reader refuses: `None` for nothing.
+    /// What the specification allows for an operation, and the reader refuses. `None` if it refuses nothing, or does not have
+    /// the operation.
     pub fn limits(&self, operation: &str) -> Option<&'static str> {
         self.limits.get(operation).copied()
     }
@@ -130,7 +131,8 @@ impl Registry {
         };
         let Some(mut number) = number else {
             return Err(format!(
-                "the operation set is {opset:?}, but must be one of opset1 to opset{NEWEST}"
+                "{operation} of operation set {opset:?} is not known: OpenVINO's sets are opset1 to opset{NEWEST}; add \
+                 your own with Registry::add_extension"
             ));
         };
         if number == 1 && FROM_OPSET_2.contains(&&*key) {
@@ -232,15 +234,10 @@ ROIAlignRotated, StringTensorPack, StringTensorUnpack.
 
     fn layer(operation: &str, opset: &str) -> Layer {
         Layer {
-            id: 0,
             name: "layer".into(),
             operation: operation.into(),
             opset: opset.into(),
-            attributes: Default::default(),
-            inputs: vec![],
-            outputs: vec![],
-            output_names: vec![],
-            bodies: vec![],
+            ..Layer::default()
         }
     }
 

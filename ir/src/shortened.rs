@@ -9,7 +9,7 @@ const MOST: usize = 4096;
 
 /// An error whose texts are shortened if they are long: names, lists and shapes of a file may be megabytes.
 pub(crate) fn shortened(error: TractError) -> TractError {
-    let texts: Vec<String> = error.chain().map(|cause| text(&cause)).collect();
+    let texts: Vec<String> = error.chain().map(|cause| shortened_text(&cause)).collect();
     let is_whole = error.chain().zip(&texts).all(|(cause, text)| cause.to_string() == *text);
     let mut texts = texts.into_iter().rev();
     match texts.next() {
@@ -21,7 +21,7 @@ pub(crate) fn shortened(error: TractError) -> TractError {
 }
 
 /// A text without its middle if it is long.
-fn text(text: &dyn Display) -> String {
+pub(crate) fn shortened_text(text: &dyn Display) -> String {
     let text = text.to_string();
     if text.len() <= MOST {
         return text;

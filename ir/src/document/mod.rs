@@ -3,7 +3,7 @@
 //! [`Document::parse`] reads the XML. These hold for what it gives:
 //! - ids are unique;
 //! - each edge leads from an output to an input, and both exist;
-//! - no input is driven twice;
+//! - no input is connected twice;
 //! - each layer comes after those that it takes from, so that none depends on itself.
 
 mod element_type;
@@ -45,7 +45,7 @@ pub struct Graph {
 }
 
 /// One layer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Layer {
     /// Its id, which edges name.
     pub id: u64,
@@ -57,7 +57,7 @@ pub struct Layer {
     pub opset: String,
     /// The attributes of its `<data>`, as text.
     pub attributes: BTreeMap<String, String>,
-    /// Where its inputs come from, by position. Inputs after the last one that is driven are left out.
+    /// Where its inputs come from, by position. Inputs after the last one that is connected are left out.
     pub inputs: Vec<Source>,
     /// Its outputs, by position.
     pub outputs: Vec<Port>,

@@ -153,7 +153,7 @@ fn graph(net: Node, depth: usize) -> Result<Graph> {
     order::graph(layers)
 }
 
-/// Drives the inputs of the layers, by the `<edge>`s.
+/// Connects the inputs of the layers, by the `<edge>`s.
 fn edges(
     net: Node,
     layers: &mut [Layer],
@@ -194,10 +194,10 @@ fn edges(
         );
         let output = position(from, "from-port", &ports[from].outputs, "output")?;
         let input = position(to, "to-port", &ports[to].inputs, "input")?;
-        let driven = inputs[to][input].replace(Source { layer: from, output });
-        if let Some(first) = driven {
+        let connected = inputs[to][input].replace(Source { layer: from, output });
+        if let Some(first) = connected {
             bail!(
-                "input {input} of {} is driven twice: by {} and by {}",
+                "input {input} of {} is connected twice: to {} and to {}",
                 layers[to],
                 layers[first.layer],
                 layers[from]
@@ -206,16 +206,16 @@ fn edges(
     }
     for (layer, inputs) in layers.iter_mut().zip(inputs) {
         // Optional inputs at the end may be left open.
-        let driven = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        for (number, source) in inputs.into_iter().take(driven).enumerate() {
+        let connected = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        for (number, source) in inputs.into_iter().take(connected).enumerate() {
             let source = source.with_context(|| {
-                format!("input {number} of {layer} is not driven, but a later one is: an edge to it is missing")
+                format!("input {number} of {layer} has no edge to it, but a later one has")
             })?;
             layer.inputs.push(source);
         }
         ensure!(
-            layer.operation != "Result" || driven == 1,
-            "{layer} has {driven} driven inputs, but must have one"
+            layer.operation != "Result" || connected == 1,
+            "{layer} has {connected} inputs that are connected, but must have one"
         );
     }
     Ok(())

@@ -196,15 +196,9 @@ mod tests {
     #[test]
     fn what_became_another_constant_is_dropped() {
         let layer = |inputs: &[usize]| Layer {
-            id: 0,
-            name: "layer".into(),
             operation: "Convert".into(),
-            opset: "opset1".into(),
-            attributes: Default::default(),
             inputs: inputs.iter().map(|layer| Source { layer: *layer, output: 0 }).collect(),
-            outputs: vec![],
-            output_names: vec![],
-            bodies: vec![],
+            ..Layer::default()
         };
         let layers = vec![layer(&[]), layer(&[0]), layer(&[1]), layer(&[2])];
         let graph = Graph { layers, ..Graph::default() };

@@ -10,7 +10,6 @@ mod names;
 mod sources;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -27,12 +26,13 @@ pub(crate) use layer::table::Table;
 pub(crate) use layer::tdims;
 pub(crate) use sources::{parameter_shape, parameter_type};
 
-use crate::document::{ElementType, Graph, Layer};
+use crate::document::{ElementType, Graph};
 use crate::ops::bias::move_biases;
 use crate::ops::pooling::drop_unused_indices;
 use crate::ops::state::{Variables, wire_assignments};
 use crate::reader::{Ir, IrProtoModel};
 use crate::shortened::shortened;
+use crate::unsupported::UnsupportedOperations;
 use crate::weights::{Blob, Weights, datum_type, widened};
 use budget::Budget;
 use dimensions::{Dimensions, Learnt};
@@ -51,7 +51,7 @@ pub(crate) fn translate(
 
 fn translate_graph(ir: &Ir, proto: &IrProtoModel, template: TypedModel) -> TractResult<TypedModel> {
     let graph = &proto.document.graph;
-    refuse_unknown_operations(ir, graph)?;
+    UnsupportedOperations::refuse(&ir.registry, graph)?;
     let parameter = |layer: &usize| parameter_shape(&graph.layers[*layer]);
     let declared = graph.parameters.iter().map(parameter).collect::<TractResult<Vec<_>>>()?;
     let mut dimensions = Dimensions::new(template.symbols.clone(), graph, &ir.shapes, &declared)?;
@@ -87,38 +87,9 @@ fn translate_graph(ir: &Ir, proto: &IrProtoModel, template: TypedModel) -> Tract
     bail!("the graph says more and more about the open dimensions of the inputs: give their sizes")
 }
 
-/// All operations that are not supported, in one error.
-fn refuse_unknown_operations(ir: &Ir, graph: &Graph) -> TractResult<()> {
-    let mut unknown: BTreeMap<String, (usize, &Layer)> = BTreeMap::new();
-    let mut graphs = vec![graph];
-    while let Some(graph) = graphs.pop() {
-        for layer in &graph.layers {
-            if !["Parameter", "Result", "Constant"].contains(&&*layer.operation)
-                && let Err(reason) = ir.registry.find(layer)
-            {
-                unknown.entry(reason).or_insert((0, layer)).0 += 1;
-            }
-            graphs.extend(layer.bodies.iter().map(|body| &body.graph));
-        }
-    }
-    let reasons: Vec<String> = unknown
-        .iter()
-        .map(|(reason, (count, first))| match count {
-            1 => format!("{reason} ({first})"),
-            _ => format!("{reason} ({count} layers, the first is {first})"),
-        })
-        .collect();
-    ensure!(
-        reasons.is_empty(),
-        "the model has operations that cannot be read: {}",
-        reasons.join("; ")
-    );
-    Ok(())
-}
-
-/// The outputs of a layer. What is learnt of open dimensions does not end this translation, although it will start
-/// anew: the layers that follow may say more.
-fn translated(layer: &mut LayerContext) -> TractResult<Vec<Value>> {
+/// Translates a layer, once more whenever it learns something of open dimensions. The whole translation starts anew
+/// then, but only after the layers that follow, which may say more of them.
+fn translate_layer(layer: &mut LayerContext) -> TractResult<Vec<Value>> {
     loop {
         let known = layer.translation().dimensions.count_learnt();
         match layer.translate() {
@@ -259,7 +230,7 @@ impl Translation<'_> {
                     let mut context =
                         LayerContext::new(self, model, layer, prefix, inputs, names.collect());
                     let outputs =
-                        translated(&mut context).with_context(|| format!("in {layer}"))?;
+                        translate_layer(&mut context).with_context(|| format!("in {layer}"))?;
                     // Constants that were put into the model need not be put there again.
                     let used = context.into_inputs();
                     for (source, value) in layer.inputs.iter().zip(used) {
@@ -279,7 +250,10 @@ impl Translation<'_> {
         graph
             .results
             .iter()
-            .map(|layer| results.remove(layer).flatten().context("a result is not driven"))
+            .map(|number| {
+                let value = results.remove(number).flatten();
+                value.with_context(|| format!("{} has no edge to it", graph.layers[*number]))
+            })
             .collect()
     }
 
@@ -318,7 +292,9 @@ impl Translation<'_> {
             _ => (),
         }
         match value {
-            Value::Outlet(outlet) => bail!("{outlet:?} is not a constant"),
+            Value::Outlet(_) => {
+                bail!("a value that is computed when the model runs is not a constant")
+            }
             Value::Constant(tensor) => Ok(tensor.clone()),
             Value::Folded(folded) => folded.tensor(),
             Value::Weights(blob) => Ok(blob.load(self.weights)?.into_arc_tensor()),
