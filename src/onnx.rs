@@ -290,22 +290,21 @@ fn revision<R: Revision>(ctx: &ParsingContext, node: &NodeProto) -> TractResult<
 }
 
 fn batch_dims(spec: &Spec, node: &NodeProto) -> TractResult<i64> {
-    let batch_dims = node.get_attr_opt::<i64>("batch_dims")?;
-    ensure!(
-        batch_dims.is_none() || spec.batch_dims != BatchDims::Absent,
-        "{}: has attribute batch_dims, but must have no attributes but version",
-        spec.name
-    );
+    let allowed: &[&str] = match spec.batch_dims {
+        BatchDims::Absent => &["version"],
+        _ => &["batch_dims", "version"],
+    };
     for attribute in &node.attribute {
         ensure!(
-            ["batch_dims", "version"].contains(&&*attribute.name),
-            "{}: has attribute {:?}, but must have no attributes but batch_dims and version{}",
+            allowed.contains(&&*attribute.name),
+            "{}: has attribute {:?}, but must have no attributes but {}{}",
             spec.name,
             attribute.name,
+            allowed.join(" and "),
             if attribute.name == "axis" { ": axis is the third input" } else { "" }
         );
     }
-    Ok(batch_dims.unwrap_or(0))
+    Ok(node.get_attr_opt("batch_dims")?.unwrap_or(0))
 }
 
 /// All inputs are required. Inference cannot check that: tract drops an input that is left out, so that the

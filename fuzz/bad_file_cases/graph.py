@@ -20,10 +20,10 @@ def add_edges():
         ('to-layer="2" to-port="1"', 'to-layer="2" to-port="9"'))
     bad("edge_in_a_circle", "a layer that depends on itself",
         (first, first.replace('from-layer="0" from-port="0"', 'from-layer="2" from-port="2"')))
-    bad("input_driven_twice", "an input that is driven twice",
+    bad("input_driven_twice", "an input that is connected twice",
         ('to-layer="2" to-port="1"', 'to-layer="2" to-port="0"'))
-    bad("input_missing", "an input that nothing drives", (first, ""))
-    bad("result_missing", "a result that nothing drives", (last, ""))
+    bad("input_missing", "an input without an edge", (first, ""))
+    bad("result_missing", "a result without an edge", (last, ""))
     bad("no_result", "no result", (last, ""),
         ('<layer id="3" name="result_0" type="Result" version="opset1">\n'
          '<input><port id="0" precision="FP32"><dim>3</dim><dim>2</dim></port></input>\n</layer>', ""),

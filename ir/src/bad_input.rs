@@ -109,17 +109,17 @@ fn layers_and_edges_that_do_not_hold_together() {
         (
             r#"to-layer="2" to-port="1""#,
             r#"to-layer="2" to-port="0""#,
-            "input 0 of layer 2 \"transpose\" (Transpose, opset1) is driven twice",
+            "input 0 of layer 2 \"transpose\" (Transpose, opset1) is connected twice",
         ),
         (
             r#"<edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>"#,
             "",
-            "input 0 of layer 2 \"transpose\" (Transpose, opset1) is not driven, but a later one is",
+            "input 0 of layer 2 \"transpose\" (Transpose, opset1) has no edge to it, but a later one has",
         ),
         (
             r#"<edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>"#,
             "",
-            "layer 3 \"result\" (Result, opset1) has 0 driven inputs, but must have one",
+            "layer 3 \"result\" (Result, opset1) has 0 inputs that are connected, but must have one",
         ),
         (
             r#"from-layer="0" from-port="0" to-layer="2""#,
@@ -151,14 +151,14 @@ fn parameters_and_constants() {
         ),
         (r#"element_type="i64""#, r#"element_type="i65""#, "which is not an element type"),
         (r#"element_type="i64" "#, "", "there is no attribute element_type"),
-        (r#"shape="2" offset"#, r#"shape="?" offset"#, "shape is \"?\", but must be sizes"),
+        (r#"shape="2" offset"#, r#"shape="?" offset"#, "but a constant must have known sizes"),
         (
             r#"shape="2" offset"#,
             r#"shape="3" offset"#,
             "too small: shape [3] of i64 takes 24 bytes",
         ),
         (r#"offset="0""#, r#"offset="8""#, "reach beyond the weights, which have 16 bytes"),
-        (r#"offset="0""#, r#"offset="-8""#, "offset is \"-8\", but must be 0 or more"),
+        (r#"offset="0""#, r#"offset="-8""#, "offset is \"-8\", but must be a whole number"),
         (r#"size="16""#, r#"size="9223372036854775807""#, "reach beyond the weights"),
         (
             r#"shape="2" offset"#,
@@ -196,7 +196,8 @@ fn operations_that_are_not_known_are_all_in_one_error() {
     fails(&two, "Transmogrify is not supported (layer 2 \"transpose\" (Transmogrify, opset1))");
     fails(
         &changed(r#"type="Transpose" version="opset1""#, r#"type="Transpose" version="opset99""#),
-        "the operation set is \"opset99\", but must be one of opset1 to opset16",
+        "Transpose of operation set \"opset99\" is not known: OpenVINO's sets are opset1 to opset16; add your own with \
+         Registry::add_extension",
     );
     fails(
         &changed(r#"type="Transpose" version="opset1""#, r#"type="Gelu" version="opset1""#),

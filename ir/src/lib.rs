@@ -43,13 +43,13 @@
 //! | `shortened.rs` | long errors, without their middle |
 //! | `unsupported.rs` | [`UnsupportedOperations`]: the error for operations that the reader does not have |
 //! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
-//! | `translate/mod.rs` | the translation: layer by layer, and from the start again when layers show that open dimensions are equal |
+//! | `translate/mod.rs` | the translation: layer by layer, and once more when open dimensions turn out to be equal |
 //! | `translate/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
 //! | `translate/sources.rs` | the types and shapes that the layers of inputs and constants declare |
 //! | `translate/layer.rs` | [`LayerContext`]: the inputs of a layer, and, in `translate/layer/`, their values, the nodes that are wired, and the shapes that must fit |
 //! | `translate/layer/fold.rs` | which layers are computed when the model is loaded |
 //! | `translate/layer/compressed.rs` | compressed weights: decompressed in one go, or packed as tables of tract |
-//! | `translate/deferred.rs` | layers that need a value that is only known when the model runs: they are translated then |
+//! | `translate/deferred.rs` | layers that need values that are only known when the model runs: they are translated then |
 //! | `translate/folded.rs` | the values that were computed when the model is loaded, and when they are dropped |
 //! | `translate/names.rs` | the names of nodes, each once in a model |
 //! | `translate/budget.rs` | how much memory constants may take |

@@ -1,4 +1,4 @@
-//! Operators of this crate in tract's NNEF archives.
+//! This crate's operators in tract's NNEF archives.
 //!
 //! ```text
 //! output = tract_openvino_ir_range(start, stop, step, datum_type = "i64", len = N);
@@ -9,8 +9,8 @@
 //! output = tract_openvino_ir_add(a, b);    // and _subtract, _multiply, _divide and so on
 //! ```
 //!
-//! A model with another operator of this crate is an error when it is saved: tract says that it found no
-//! serializer for the node.
+//! A model with another operator of this crate cannot be saved: tract's error says that it found no serializer for the
+//! node.
 
 use tract_core::internal::*;
 use tract_core::ops::nn::GeluExact;
@@ -25,8 +25,8 @@ use crate::operators::least_sizes::LeastSizes;
 use crate::operators::opaque::{Opaque, Separate};
 use crate::operators::range::Range;
 
-/// For models that were read from IR, are saved to NNEF, and loaded again. Gather operators need
-/// [`WithOpenVino`](tract_openvino::WithOpenVino) too.
+/// Adds this crate's operators to tract's reader and writer of NNEF archives, for models that were read from IR. Gather
+/// operators need [`WithOpenVino`](tract_openvino::WithOpenVino) too.
 ///
 /// ```
 /// use tract_openvino_ir::WithOpenVinoIr;
@@ -44,12 +44,15 @@ use crate::operators::range::Range;
 /// # Ok(())
 /// # }
 /// ```
-pub trait WithOpenVinoIr {
+pub trait WithOpenVinoIr: Sized {
     /// Adds the operators.
     fn enable_openvino_ir(&mut self);
 
-    /// The same, with the operators.
-    fn with_openvino_ir(self) -> Self;
+    /// The reader and writer, with the operators.
+    fn with_openvino_ir(mut self) -> Self {
+        self.enable_openvino_ir();
+        self
+    }
 }
 
 impl WithOpenVinoIr for Nnef {
@@ -58,11 +61,6 @@ impl WithOpenVinoIr for Nnef {
         if !self.registries.iter().any(|known| known.id == registry.id) {
             self.registries.push(registry);
         }
-    }
-
-    fn with_openvino_ir(mut self) -> Nnef {
-        self.enable_openvino_ir();
-        self
     }
 }
 

@@ -94,13 +94,13 @@ impl Ir {
         Ir { negative_indices, ..self }
     }
 
-    /// Keeps compressed weights packed where tract can compute with them so: matrices of 4-bit codes that a
-    /// `MatMul` multiplies by or whose rows a `Gather` picks, as tables of tract's `Q4_0`.
+    /// Keeps 4-bit weights packed as tables of tract's `Q4_0`, for a `MatMul` that multiplies by them or a `Gather`
+    /// that picks their rows. They take 4.5 bits for each weight instead of 32.
     ///
-    /// These are of type i4 or u4, in groups of a multiple of 32 in a row, with scales in half precision. They
-    /// take 4.5 bits for each weight instead of 32. Where zero points are not the middle of the type, the product
-    /// is corrected for them; rows of such a table are not picked so. Codes are decompressed in each run: this
-    /// costs time where many rows are multiplied, and saves some where few are.
+    /// The weights are of type i4 or u4, with one scale in half precision for each group in a row. The size of a group
+    /// is a multiple of 32. If zero points are not the middle of the type, `MatMul` adds a correction; `Gather` then
+    /// decompresses the weights when the model is loaded. Packed weights are decompressed in each run: this costs time
+    /// where many rows are multiplied, and saves some where few are.
     pub fn with_block_quantized_weights(self, block_quantized: bool) -> Ir {
         Ir { block_quantized, ..self }
     }
@@ -195,8 +195,11 @@ impl Framework<IrProtoModel, TypedModel> for Ir {
         let weights = match &self.weights {
             Some(weights) => Weights::open(weights)?,
             // A model without constants needs none.
-            None => Weights::open(path.with_extension("bin"))
-                .unwrap_or_else(|error| Weights::Absent(format!("{error:#}"))),
+            None => Weights::open(path.with_extension("bin")).unwrap_or_else(|error| {
+                Weights::Absent(format!(
+                    "{error:#}: the .bin must be beside the .xml, or its path must be given"
+                ))
+            }),
         };
         Ok(IrProtoModel { document, weights })
     }

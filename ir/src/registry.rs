@@ -102,8 +102,8 @@ impl Registry {
         operations
     }
 
-    /// What the specification allows for an operation, and the reader refuses. `None` if it refuses nothing, or does not have
-    /// the operation.
+    /// What the specification allows for an operation, and the reader refuses. `None` if it refuses nothing, or does
+    /// not have the operation.
     pub fn limits(&self, operation: &str) -> Option<&'static str> {
         self.limits.get(operation).copied()
     }

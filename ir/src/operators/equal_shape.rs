@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::check_volume;
+use super::{check_volume, set_symbols, substituted};
 
 /// Gives its input, whose shape is checked when the model runs: its dimensions must be those of another tensor,
 /// which are only known then.
@@ -75,19 +75,7 @@ impl TypedOp for EqualShape {
         Ok(tvec!(inputs[0].datum_type.fact(&self.shape)))
     }
 
-    fn set_symbols(
-        &self,
-        _source: &TypedModel,
-        node: &TypedNode,
-        target: &mut TypedModel,
-        mapping: &HashMap<OutletId, OutletId>,
-        subs: &HashMap<Symbol, TDim>,
-    ) -> TractResult<TVec<OutletId>> {
-        let dims = self.shape.iter().map(|dim| dim.substitute_all(subs));
-        let shape = dims.collect::<TractResult<_>>()?;
-        let op = EqualShape { shape, ..*self };
-        target.wire_node(&node.name, op, &[mapping[&node.inputs[0]]])
-    }
+    set_symbols!(|op, values| EqualShape { shape: substituted(&op.shape, values)?, ..*op });
 
     as_op!();
 }

@@ -50,10 +50,10 @@ macro_rules! passes_data {
 /// Gives its input, without what tract knows of it.
 ///
 /// There are two reasons for it:
-/// - In front of a product, tract leaves out what broadcasts an input, even if the product has the size of
-///   that axis from nowhere else.
-/// - tract follows integers that come from ranges and sizes in a fact's `uniform_tdim`, an expression with
-///   whole numbers. It goes on with that when they have become floats, and then rounds what it computes.
+/// - In front of a product, tract leaves out an operator that broadcasts an input. If no other input has the size
+///   of that axis, the output does not get it.
+/// - tract describes integers that come from ranges and sizes by an expression, a fact's `uniform_tdim`. It keeps
+///   the expression when they are cast to floats, and then rounds what is computed of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Opaque;
 
@@ -69,8 +69,8 @@ impl EvalOp for Opaque {
 
 /// Gives its input, as a value that stays a node of its own.
 ///
-/// If two inputs of tract's `Scan` are one value and tract moves its axes, it changes one of the two in the
-/// body, and not the other.
+/// tract's `Scan` may have one value as two of its inputs. When tract moves the axes of that value, it changes
+/// only one of the two inputs in the body. So each gets a node of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Separate;
 

@@ -88,7 +88,7 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
                 lengths = listed(&lengths)
             ),
             Some(length) if !(0..=FAR).contains(&length) => {
-                bail!("split_lengths[{number}] is {length}, but must be -1, or 0 or more")
+                bail!("split_lengths[{number}] is {length}, but must be -1, or in [0, {FAR}]")
             }
             _ => sum = (sum + length).simplify(),
         }

@@ -309,12 +309,7 @@ fn per_channel(
     channels: &TDim,
     rank: usize,
 ) -> TractResult<OutletId> {
-    let shape = ctx.shape(input)?;
-    ensure!(
-        shape.len() == 1,
-        "input {input} ({name}) has rank {}, but must have rank 1",
-        shape.len()
-    );
+    let shape = ctx.shape_of_rank(input, name, 1)?;
     ctx.require_equal(channels, &shape[0], &format!("has one {name} for each channel"))?;
     ctx.expect_floats(input, name)?;
     let outlet = ctx.input(input)?;

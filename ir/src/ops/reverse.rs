@@ -5,7 +5,6 @@ use tract_core::ops::array::{Slice, TypedConcat};
 
 use super::chain::Chain;
 use super::common::FAR;
-use crate::listed::listed;
 use crate::operators::reverse_sequence::ReverseSequence;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -54,12 +53,7 @@ fn reverse_sequence(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         batch_axis != seq_axis,
         "batch_axis and seq_axis are both {seq_axis}, but must be different"
     );
-    let lengths = ctx.shape(1)?;
-    ensure!(
-        lengths.len() == 1,
-        "input 1 (seq_lengths) has shape {lengths}, but must have rank 1",
-        lengths = listed(&lengths)
-    );
+    let lengths = ctx.shape_of_rank(1, "seq_lengths", 1)?;
     ctx.require_equal(&shape[batch_axis], &lengths[0], "has a length for each batch")?;
     let (data, mut lengths) = (ctx.number_input(0)?, ctx.input(1)?);
     if ctx.type_of(lengths)?.is_float() {

@@ -46,7 +46,10 @@ fn scatter(
     let reduction = match reduction {
         Reduction::Sum | Reduction::Max => Reduction::Max,
         Reduction::Prod | Reduction::Min => Reduction::Min,
-        _ => bail!("attribute reduction is {reduction:?}, which is not supported for booleans"),
+        _ => {
+            let reduction: String = ctx.attribute("reduction")?;
+            bail!("attribute reduction is {reduction:?}, which is not supported for booleans")
+        }
     };
     let data = ctx.cast("data", data, DatumType::U8)?;
     let updates = ctx.cast("updates", updates, DatumType::U8)?;

@@ -20,7 +20,10 @@ fn softmax_over(ctx: &mut LayerContext, kind: SoftmaxKind) -> TractResult<TVec<O
     ctx.expect_inputs(1..=1)?;
     ctx.expect_floats(0, "data")?;
     let axis = ctx.attribute_or("axis", 1)?;
-    ensure!(axis >= 0 || ctx.since() > 1, "axis is {axis}, but must be 0 or more in this revision");
+    ensure!(
+        axis >= 0 || ctx.since() > 1,
+        "axis is {axis}, but must be 0 or more in Softmax-1: negative axes came with Softmax-8"
+    );
     let axis = ctx.axis("axis", axis, ctx.rank(0)?)?;
     let input = ctx.input(0)?;
     Ok(tvec!(softmax(ctx, "", input, axis, kind)?))

@@ -38,7 +38,7 @@ impl FromAttribute for i64 {
 }
 
 impl FromAttribute for usize {
-    const EXPECTED: &'static str = "a whole number, 0 or more, of 63 bits";
+    const EXPECTED: &'static str = "a whole number from 0 to 2^63 - 1";
 
     fn from_attribute(text: &str) -> Option<usize> {
         usize::try_from(i64::from_attribute(text)?).ok()
@@ -91,10 +91,10 @@ impl FromAttribute for DatumType {
 
 /// A list whose items are separated by commas. An empty text is an empty list.
 impl<T: FromAttribute> FromAttribute for Vec<T> {
-    const EXPECTED: &'static str = "a list, separated by commas";
+    const EXPECTED: &'static str = "a list separated by commas";
 
     fn expected() -> String {
-        format!("{}, and each item {}", Self::EXPECTED, T::expected())
+        format!("{}, each item {}", Self::EXPECTED, T::expected())
     }
 
     fn from_attribute(text: &str) -> Option<Vec<T>> {
@@ -108,17 +108,29 @@ impl<T: FromAttribute> FromAttribute for Vec<T> {
 /// Attributes of the layer.
 impl LayerContext<'_, '_> {
     /// An attribute that must be there.
+    ///
+    /// # Errors
+    ///
+    /// It is missing, or its text has no value of this type.
     pub fn attribute<T: FromAttribute>(&self, name: &str) -> TractResult<T> {
         let value = self.attribute_opt(name)?;
         value.with_context(|| format!("attribute {name} is missing: it must be {}", T::expected()))
     }
 
     /// An attribute with a default.
+    ///
+    /// # Errors
+    ///
+    /// It is there, but its text has no value of this type.
     pub fn attribute_or<T: FromAttribute>(&self, name: &str, default: T) -> TractResult<T> {
         Ok(self.attribute_opt(name)?.unwrap_or(default))
     }
 
     /// An attribute that may be absent.
+    ///
+    /// # Errors
+    ///
+    /// It is there, but its text has no value of this type.
     pub fn attribute_opt<T: FromAttribute>(&self, name: &str) -> TractResult<Option<T>> {
         let Some(text) = self.layer().attributes.get(name) else { return Ok(None) };
         match T::from_attribute(text) {
@@ -129,6 +141,10 @@ impl LayerContext<'_, '_> {
 
     /// An attribute that must be one of some words, in upper or lower case. Gives the value of the word, or
     /// the default if the attribute is absent.
+    ///
+    /// # Errors
+    ///
+    /// It is none of the words, or is missing and has no default.
     pub fn attribute_among<T: Copy>(
         &self,
         name: &str,

@@ -47,7 +47,8 @@ impl Budget {
 
     /// Takes what a tensor takes. To be called before there is memory for it.
     pub fn take(&self, dt: DatumType, shape: &[usize]) -> TractResult<()> {
-        // An axis without elements does not make others harmless: they are multiplied, too.
+        // A size of 0 counts as 1 here: the other sizes may not be too large to multiply, although there are no
+        // elements.
         let at_least_one: TVec<usize> = shape.iter().map(|size| *size.max(&1)).collect();
         let bytes = volume(&at_least_one).and_then(|volume| volume.checked_mul(dt.size_of()));
         let bytes = if shape.contains(&0) { bytes.and(Some(0)) } else { bytes };

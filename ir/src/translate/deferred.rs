@@ -10,6 +10,7 @@ use super::dimensions::Dimensions;
 use super::folded::Computations;
 use super::{LayerContext, Translation, Value};
 use crate::document::{Graph, Layer};
+use crate::listed::listed;
 use crate::operators::{check_volume, set_symbols, substituted};
 use crate::ops::state::Variables;
 use crate::reader::Ir;
@@ -179,9 +180,12 @@ impl EvalOp for Deferred {
                 });
             ensure!(
                 fits,
-                "{layer}: output {number} is of type {:?} and shape {:?}, but must be {fact:?}, as the file says",
+                "{layer}: output {number} is of type {:?} and shape {:?}, but must be of type {:?} and shape {}, as \
+                 the file says",
                 output.datum_type(),
-                output.shape()
+                output.shape(),
+                fact.datum_type,
+                listed(&fact.shape.to_tvec())
             );
         }
         Ok(outputs)

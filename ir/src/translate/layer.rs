@@ -110,12 +110,16 @@ impl<'a, 't> LayerContext<'a, 't> {
 
     // Inputs.
 
-    /// The number of inputs that are driven.
+    /// The number of inputs that are connected.
     pub fn input_count(&self) -> usize {
         self.inputs.len()
     }
 
     /// Checks the number of inputs.
+    ///
+    /// # Errors
+    ///
+    /// There are fewer or more.
     pub fn expect_inputs(&self, range: std::ops::RangeInclusive<usize>) -> TractResult<()> {
         let (least, most) = (range.start(), range.end());
         let expected =
@@ -150,6 +154,10 @@ impl<'a, 't> LayerContext<'a, 't> {
     }
 
     /// An input in the model. A constant is put there now.
+    ///
+    /// # Errors
+    ///
+    /// There is no such input, or it is a constant that cannot be read.
     pub fn input(&mut self, input: usize) -> TractResult<OutletId> {
         if let Value::Outlet(outlet) = self.value(input)? {
             return Ok(*outlet);
@@ -168,11 +176,19 @@ impl<'a, 't> LayerContext<'a, 't> {
     }
 
     /// All inputs in the model.
+    ///
+    /// # Errors
+    ///
+    /// One of them is a constant that cannot be read.
     pub fn all_inputs(&mut self) -> TractResult<TVec<OutletId>> {
         (0..self.inputs.len()).map(|input| self.input(input)).collect()
     }
 
     /// What is known of an input: its type, its shape, its value.
+    ///
+    /// # Errors
+    ///
+    /// There is no such input, or it is a constant that cannot be read.
     pub fn fact(&self, input: usize) -> TractResult<TypedFact> {
         match self.value(input)? {
             Value::Outlet(outlet) => self.model.outlet_fact(*outlet).cloned(),
@@ -186,6 +202,10 @@ impl<'a, 't> LayerContext<'a, 't> {
     }
 
     /// The shape of an input.
+    ///
+    /// # Errors
+    ///
+    /// As for [`fact`](Self::fact).
     pub fn shape(&self, input: usize) -> TractResult<TVec<TDim>> {
         Ok(match self.value(input)? {
             Value::Weights(blob) => blob.shape.iter().map(|dim| dim.to_dim()).collect(),
@@ -194,11 +214,19 @@ impl<'a, 't> LayerContext<'a, 't> {
     }
 
     /// The rank of an input.
+    ///
+    /// # Errors
+    ///
+    /// As for [`fact`](Self::fact).
     pub fn rank(&self, input: usize) -> TractResult<usize> {
         self.shape(input).map(|shape| shape.len())
     }
 
     /// The element type of an input.
+    ///
+    /// # Errors
+    ///
+    /// As for [`fact`](Self::fact).
     pub fn datum_type(&self, input: usize) -> TractResult<DatumType> {
         match self.value(input)? {
             // Weights may be large: they are read where they are needed, once.
@@ -208,11 +236,19 @@ impl<'a, 't> LayerContext<'a, 't> {
     }
 
     /// The shape of an outlet of the model.
+    ///
+    /// # Errors
+    ///
+    /// The model has no such outlet.
     pub fn shape_of(&self, outlet: OutletId) -> TractResult<TVec<TDim>> {
         Ok(self.model.outlet_fact(outlet)?.shape.to_tvec())
     }
 
     /// The element type of an outlet of the model.
+    ///
+    /// # Errors
+    ///
+    /// The model has no such outlet.
     pub fn type_of(&self, outlet: OutletId) -> TractResult<DatumType> {
         Ok(self.model.outlet_fact(outlet)?.datum_type)
     }

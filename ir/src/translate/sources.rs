@@ -6,7 +6,7 @@ use crate::document::{ElementType, Layer, PartialShape};
 use crate::volume::volume;
 use crate::weights::{Blob, datum_type};
 
-/// What a `Parameter` declares.
+/// The shape that a `Parameter` declares.
 pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
     let shape =
         layer.attributes.get("shape").with_context(|| format!("{layer} has no attribute shape"));
@@ -24,8 +24,8 @@ pub(super) fn check_rank(rank: usize) -> TractResult<()> {
     Ok(())
 }
 
-/// Checks the number of axes, and the product of the sizes that are known. An axis without elements does not make others harmless: they
-/// are counted, too.
+/// Checks the number of axes, and the product of the sizes that are known. A size of 0 counts as 1: the other sizes
+/// may not be too large to multiply, although the tensor has no elements.
 fn check_sizes(shape: &PartialShape) -> TractResult<()> {
     check_rank(shape.0.len())?;
     let sizes: Vec<usize> = shape.0.iter().filter_map(|dim| Some(dim.size()?.max(1))).collect();
@@ -39,6 +39,7 @@ fn check_sizes(shape: &PartialShape) -> TractResult<()> {
 /// The most elements that a tensor may have: sizes are multiplied and added in what follows.
 const MOST_ELEMENTS: usize = 1 << 40;
 
+/// The element type that a `Parameter` declares, which must be one that tract has.
 pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
     let text = layer.attributes.get("element_type").map_or("", |text| text);
     let element_type = ElementType::from_text(text).with_context(|| {
@@ -57,7 +58,9 @@ pub(super) fn constant(layer: &Layer) -> TractResult<Blob> {
     };
     let number = |name: &str| -> TractResult<u64> {
         let text = text(name)?;
-        text.trim().parse().map_err(|_| format_err!("{name} is {text:?}, but must be 0 or more"))
+        text.trim()
+            .parse()
+            .map_err(|_| format_err!("{name} is {text:?}, but must be a whole number, 0 or more"))
     };
     let element_type = text("element_type")?;
     let shape = text("shape")?;
@@ -69,7 +72,8 @@ pub(super) fn constant(layer: &Layer) -> TractResult<Blob> {
         element_type: ElementType::from_text(element_type).with_context(|| {
             format!("element_type is {element_type:?}, which is not an element type")
         })?,
-        shape: dims.with_context(|| format!("shape is {shape:?}, but must be sizes"))?,
+        shape: dims
+            .with_context(|| format!("shape is {shape:?}, but a constant must have known sizes"))?,
         offset: number("offset")?,
         size: number("size")?,
     })

@@ -77,9 +77,7 @@ impl Weights {
 }
 
 fn absent(reason: &str) -> TractError {
-    format_err!(
-        "there are no weights: {reason}: the .bin must be beside the .xml, or its path must be given"
-    )
+    format_err!("there are no weights: {reason}")
 }
 
 #[cfg(unix)]

@@ -35,7 +35,8 @@ fn check_boxes(operator: &str, sizes: &[usize]) -> TractResult<usize> {
     let boxes = if sizes.contains(&0) { Some(0) } else { volume(sizes) };
     boxes.filter(|boxes| *boxes <= MOST_BOXES).with_context(|| {
         format!(
-            "{operator}: the output would have {sizes:?} boxes, but must have {MOST_BOXES} or less"
+            "{operator}: the output would have {} boxes, but must have {MOST_BOXES} or less",
+            sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ")
         )
     })
 }

@@ -251,15 +251,14 @@ fn parts(entry: &PortMap) -> TractResult<Option<Parts>> {
     }
     let axis = number("axis", 0)?;
     let (start, end) = (number("start", 0)?, number("end", -1)?);
-    let (stride, size) = (number("stride", 1)?, number("part_size", 1)?);
+    let (stride, part_size) = (number("stride", 1)?, number("part_size", 1)?);
     let backwards = stride < 0;
     let whole = if backwards { (-1, 0) } else { (0, -1) };
-    let size = usize::try_from(size).ok().filter(|size| *size > 0);
+    let size = usize::try_from(part_size).ok().filter(|size| *size > 0);
     let (Some(size), true) = (size, (start, end) == whole) else {
         bail!(
-            "an entry of the port_map has start {start}, end {end}, stride {stride}, part_size {:?}: only \
-             whole axes are supported, 0 to -1 forwards and -1 to 0 backwards, and parts of 1 or more",
-            entry.attributes.get("part_size")
+            "an entry of the port_map has start {start}, end {end}, stride {stride}, part_size {part_size}: only \
+             whole axes are supported, 0 to -1 forwards and -1 to 0 backwards, and parts of 1 or more"
         )
     };
     ensure!(

@@ -40,13 +40,13 @@ pub(super) fn prior_box(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let per_cell = layout.count().filter(|count| *count <= MOST_PER_CELL);
     let per_cell = per_cell.with_context(|| {
         format!(
-            "the attributes make too many boxes of a cell, or none, but must make from 1 to {MOST_PER_CELL}: \
-             {layout:?}"
+            "the attributes make too many boxes of a cell, or none, but must make from 1 to {MOST_PER_CELL}"
         )
     })?;
     ensure!(
         layout.priors(1.).take(per_cell + 1).count() <= per_cell,
-        "the attributes make more boxes of a cell than the {per_cell} that the output has: {layout:?}"
+        "the attributes make more boxes of a cell than the {per_cell} that the output has: look at min_size, max_size, \
+         aspect_ratio and density"
     );
     prior_boxes(ctx, Layout::PriorBox(layout), per_cell)
 }

@@ -15,15 +15,16 @@ use crate::operators::check_volume;
 use crate::translate::LayerContext;
 
 /// **LSTMCell-1**, **LSTMCell-4**, **GRUCell-3**, **RNNCell-1**: one step. The inputs are X `[batch, input]`,
-/// the states `[batch, hidden_size]`, W, R and B. In LSTMCell-1, B is optional, and a last input P has the
-/// weights of peepholes, which OpenVINO ignores. Its `weights_format` says nothing: OpenVINO writes `ifco`,
-/// but the order of the gates is the same as later.
+/// the states `[batch, hidden_size]`, W, R and B. In LSTMCell-1 and RNNCell-1, B is optional. In LSTMCell-1, a last
+/// input P has the weights of peepholes, which OpenVINO ignores. Its `weights_format` says nothing: OpenVINO writes
+/// `ifco`, but the order of the gates is the same as later.
 pub(super) fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
     let cell = Cell::new(ctx, kind)?;
     let states = kind.states();
     let weights = 1 + states.len();
-    match ctx.since() {
-        1 => ctx.expect_inputs(weights + 2..=weights + 4)?,
+    match (ctx.since(), kind) {
+        (1, Kind::Lstm) => ctx.expect_inputs(weights + 2..=weights + 4)?,
+        (1, _) => ctx.expect_inputs(weights + 2..=weights + 3)?,
         _ => ctx.expect_inputs(weights + 3..=weights + 3)?,
     }
     if ctx.input_count() > weights + 3 {
@@ -42,7 +43,7 @@ pub(super) fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<Outle
         true => ctx.input(weights + 2)?,
         false => {
             let shape = [cell.bias_rows()?];
-            check_volume("LSTMCell", &shape)?;
+            check_volume(&ctx.layer().operation, &shape)?;
             let zeros = Tensor::zero_dt(cell.dt, &shape)?;
             ctx.add_const("b", zeros.into_arc_tensor())?
         }

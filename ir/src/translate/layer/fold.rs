@@ -20,9 +20,11 @@ pub(super) fn has_state(layer: &Layer) -> bool {
 }
 
 impl LayerContext<'_, '_> {
-    /// Translates the layer: computes it, if all its inputs are constants, or wires its nodes. If it must know
-    /// a value that it does not, it waits until the model runs. Not if that may come from open dimensions: the
-    /// user had better give these. Nor if it has a state, which would begin anew each time.
+    /// Translates the layer: computes its outputs if all its inputs are constants, and wires its nodes otherwise.
+    ///
+    /// If the layer needs a value that is not known yet, it is translated when the model runs. There are two
+    /// exceptions, which are errors: the inputs of the model have open dimensions, because the value may be known once
+    /// the user gives these; and the layer has a state, because that would be lost after each run.
     pub(crate) fn translate(&mut self) -> TractResult<Vec<Value>> {
         let result = self.translate_once();
         if let Err(error) = &result

@@ -13,6 +13,10 @@ use crate::translate::sources::check_rank;
 
 impl LayerContext<'_, '_> {
     /// Adds a node with one output. It has the layer's name, with a suffix unless that is empty.
+    ///
+    /// # Errors
+    ///
+    /// As for [`wire_all`](Self::wire_all).
     pub fn wire(
         &mut self,
         suffix: &str,
@@ -26,6 +30,10 @@ impl LayerContext<'_, '_> {
     ///
     /// tract computes a node at once if its inputs are small constants, however large the result is. So there
     /// must be room for it first.
+    ///
+    /// # Errors
+    ///
+    /// The operator refuses its inputs, an output is too large, or constants take more than the reader's limit.
     pub fn wire_all(
         &mut self,
         suffix: &str,
@@ -83,6 +91,10 @@ impl LayerContext<'_, '_> {
     }
 
     /// Adds the node whose outputs are those of the layer, and which has its name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`wire_all`](Self::wire_all).
     pub fn finish(
         &mut self,
         op: impl Into<Box<dyn TypedOp>>,
@@ -101,6 +113,10 @@ impl LayerContext<'_, '_> {
     }
 
     /// Adds a constant.
+    ///
+    /// # Errors
+    ///
+    /// Constants take more than the reader's limit.
     pub fn add_const(&mut self, suffix: &str, tensor: impl IntoArcTensor) -> TractResult<OutletId> {
         let name = format!("{}.{suffix}", self.prefix);
         let tensor = tensor.into_arc_tensor();
@@ -111,6 +127,10 @@ impl LayerContext<'_, '_> {
     }
 
     /// Adds a scalar constant of a type, with as many axes of size 1 as are needed.
+    ///
+    /// # Errors
+    ///
+    /// Constants take more than the reader's limit, or the type is not one of numbers.
     pub fn scalar(
         &mut self,
         suffix: &str,
@@ -123,6 +143,10 @@ impl LayerContext<'_, '_> {
     }
 
     /// Casts an outlet to another element type.
+    ///
+    /// # Errors
+    ///
+    /// As for [`wire_all`](Self::wire_all), or if there is no such cast.
     pub fn cast(&mut self, suffix: &str, outlet: OutletId, dt: DatumType) -> TractResult<OutletId> {
         let fact = self.model.outlet_fact(outlet)?;
         if fact.datum_type == dt {
@@ -140,7 +164,8 @@ impl LayerContext<'_, '_> {
                 let tensor = tensor1(&tdims(tensor)?).into_shape(tensor.shape())?;
                 return self.add_const(suffix, tensor);
             }
-            // tract would go on to reckon with the size that a number is, and not end with some.
+            // tract would go on to compute with the size, as an expression, where only the number is meant. For some
+            // expressions it never comes to an end.
             if tensor.datum_type().is_tdim() {
                 let numbers = self.wire(&joined(suffix, "numbers"), cast(dt), &[outlet])?;
                 return self.wire(suffix, Opaque, &[numbers]);
@@ -150,6 +175,10 @@ impl LayerContext<'_, '_> {
     }
 
     /// Adds, removes or moves axes of an outlet.
+    ///
+    /// # Errors
+    ///
+    /// The outlet has no such axis.
     pub fn change_axes(
         &mut self,
         suffix: &str,

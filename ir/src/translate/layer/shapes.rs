@@ -26,6 +26,10 @@ impl LayerContext<'_, '_> {
 
     /// The shape to which some shapes are broadcast by NumPy's rules. If an open dimension meets another one
     /// that is not 1, they are taken to be equal.
+    ///
+    /// # Errors
+    ///
+    /// Two dimensions are neither equal nor 1.
     pub fn broadcast_shapes(&mut self, shapes: &[TVec<TDim>]) -> TractResult<TVec<TDim>> {
         let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
         let mut result: TVec<TDim> = tvec![1.to_dim(); rank];
@@ -51,6 +55,10 @@ impl LayerContext<'_, '_> {
     }
 
     /// Gives outlets one rank, with axes of size 1 in front. Checks that they can be broadcast to each other.
+    ///
+    /// # Errors
+    ///
+    /// As for [`broadcast_shapes`](Self::broadcast_shapes).
     pub fn broadcast(&mut self, outlets: &[OutletId]) -> TractResult<TVec<OutletId>> {
         let shapes =
             outlets.iter().map(|outlet| self.shape_of(*outlet)).collect::<TractResult<Vec<_>>>()?;
@@ -72,8 +80,8 @@ impl LayerContext<'_, '_> {
         Ok(aligned)
     }
 
-    /// An outlet with the dimensions of another tensor, of which [`require_equal`](Self::require_equal) had nothing to say
-    /// because they are only known when the model runs: that they are equal is checked then.
+    /// An outlet with the dimensions of another tensor, of which [`require_equal`](Self::require_equal) had nothing to
+    /// say because they are only known when the model runs: that they are equal is checked then.
     pub(crate) fn with_shape(
         &mut self,
         outlet: OutletId,

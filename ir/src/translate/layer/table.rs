@@ -54,7 +54,8 @@ impl Compressed {
         }
         let blob = Q4_0.pack_prequantized_nibbles(&codes, &scales, rows, width)?;
         let storage = BlockQuantStorage::new(Box::new(Q4_0), rows, width, Arc::new(blob))?;
-        // As the codes of a table are from -8 on, the zero points of those of i4 are in their place.
+        // The codes of a table are -8 to 7. Those of i4 are the same, so that their zero point is 0 there; those of u4
+        // are 8 more.
         let unsigned = self.codes.element_type == ElementType::U4;
         let mut offsets = vec![if unsigned { 8f32 } else { 0. }; rows * width / group];
         let in_groups = self.in_parts(group);

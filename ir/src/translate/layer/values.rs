@@ -38,6 +38,10 @@ impl LayerContext<'_, '_> {
     }
 
     /// The value of an input, if it is a constant.
+    ///
+    /// # Errors
+    ///
+    /// There is no such input, or it is a constant that cannot be read.
     pub fn constant_opt(&self, input: usize) -> TractResult<Option<Arc<Tensor>>> {
         match self.value(input)? {
             Value::Outlet(outlet) => Ok(self.model.outlet_fact(*outlet)?.konst.clone()),
@@ -46,6 +50,11 @@ impl LayerContext<'_, '_> {
     }
 
     /// The value of an input that must be a constant. `name` is what the specification calls it.
+    ///
+    /// # Errors
+    ///
+    /// There is no such input, it is no constant, or it cannot be read. Return the error as it is: if the value is only
+    /// known when the model runs, and no dimension is open, the reader translates the layer then.
     pub fn constant(&self, input: usize, name: &str) -> TractResult<Arc<Tensor>> {
         if let Some(tensor) = self.constant_opt(input)? {
             return Ok(tensor);
@@ -72,14 +81,24 @@ impl LayerContext<'_, '_> {
         if is_one { tdims(sizes).ok()?.first().cloned() } else { None }
     }
 
-    /// The integers of a constant input, of rank 0 or 1.
-    pub fn integers(&self, input: usize, name: &str) -> TractResult<TVec<i64>> {
+    /// The value of an input that must be a constant of rank 0 or 1.
+    fn list(&self, input: usize, name: &str) -> TractResult<Arc<Tensor>> {
         let tensor = self.constant(input, name)?;
         ensure!(
             tensor.rank() <= 1,
             "input {input} ({name}) has shape {:?}, but must have rank 0 or 1",
             tensor.shape()
         );
+        Ok(tensor)
+    }
+
+    /// The integers of a constant input, of rank 0 or 1.
+    ///
+    /// # Errors
+    ///
+    /// As for [`constant`](Self::constant), or if it has another rank or other elements.
+    pub fn integers(&self, input: usize, name: &str) -> TractResult<TVec<i64>> {
+        let tensor = self.list(input, name)?;
         let dt = tensor.datum_type();
         ensure!(
             dt.is_integer() || dt.is_tdim(),
@@ -103,6 +122,10 @@ impl LayerContext<'_, '_> {
     }
 
     /// The one integer of a constant input: a scalar, or a tensor of one element.
+    ///
+    /// # Errors
+    ///
+    /// As for [`integers`](Self::integers), or if there is not one element.
     pub fn integer(&self, input: usize, name: &str) -> TractResult<i64> {
         match *self.integers(input, name)? {
             [number] => Ok(number),
@@ -113,24 +136,32 @@ impl LayerContext<'_, '_> {
     }
 
     /// The sizes of a constant input of rank 0 or 1: integers, or expressions of symbols.
+    ///
+    /// # Errors
+    ///
+    /// As for [`constant`](Self::constant), or if it has another rank or other elements.
     pub fn dims(&self, input: usize, name: &str) -> TractResult<TVec<TDim>> {
-        let tensor = self.constant(input, name)?;
-        ensure!(
-            tensor.rank() <= 1,
-            "input {input} ({name}) has shape {:?}, but must have rank 0 or 1",
-            tensor.shape()
-        );
+        let tensor = self.list(input, name)?;
         tdims(&tensor)
     }
 
-    /// The floats of a constant input, of any rank.
+    /// The elements of a constant input as floats: of any type of numbers, and of any rank.
+    ///
+    /// # Errors
+    ///
+    /// As for [`constant`](Self::constant), or if the elements are not numbers.
     pub fn floats(&self, input: usize, name: &str) -> TractResult<Vec<f32>> {
         let tensor = self.constant(input, name)?;
         Ok(tensor.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
     }
 
     /// An axis as a position. A negative axis counts from the end. `name` is what the specification calls it.
+    ///
+    /// # Errors
+    ///
+    /// It is not in `[-rank, rank - 1]`.
     pub fn axis(&self, name: &str, axis: i64, rank: usize) -> TractResult<usize> {
+        ensure!(rank > 0, "{name} is {axis}, but the input is a scalar, which has no axes");
         let end = i64::try_from(rank)?;
         ensure!(
             (-end..end).contains(&axis),
@@ -141,6 +172,10 @@ impl LayerContext<'_, '_> {
     }
 
     /// Axes as positions, each once, in ascending order.
+    ///
+    /// # Errors
+    ///
+    /// One is not in `[-rank, rank - 1]`, or two are the same.
     pub fn axes(&self, name: &str, axes: &[i64], rank: usize) -> TractResult<TVec<usize>> {
         let mut positions: TVec<usize> =
             axes.iter().map(|axis| self.axis(name, *axis, rank)).collect::<TractResult<_>>()?;
