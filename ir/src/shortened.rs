@@ -7,6 +7,9 @@ use tract_core::internal::*;
 /// The most bytes of a text. An error is a few of them, one in front of the other.
 const MOST: usize = 4096;
 
+/// Room for the note that bytes were left out.
+const NOTE: usize = 64;
+
 /// An error whose texts are shortened if they are long: names, lists and shapes of a file may be megabytes.
 pub(crate) fn shortened(error: TractError) -> TractError {
     let texts: Vec<String> = error.chain().map(|cause| shortened_text(&cause)).collect();
@@ -20,13 +23,13 @@ pub(crate) fn shortened(error: TractError) -> TractError {
     }
 }
 
-/// A text without its middle if it is long.
+/// A text without its middle if it is long. Shortened once more, it stays as it is.
 pub(crate) fn shortened_text(text: &dyn Display) -> String {
     let text = text.to_string();
     if text.len() <= MOST {
         return text;
     }
-    let start = text.floor_char_boundary(MOST * 3 / 4);
+    let start = text.floor_char_boundary(MOST * 3 / 4 - NOTE);
     let end = text.ceil_char_boundary(text.len() - MOST / 4);
     format!("{} [{} bytes left out] {}", &text[..start], end - start, &text[end..])
 }
@@ -37,6 +40,8 @@ mod tests {
 
     #[test]
     fn long_texts_lose_their_middle() {
+        let text = shortened_text(&"é".repeat(10_000));
+        assert_eq!(shortened_text(&text), text);
         let error = format_err!("it is {}, but must be 1", "é".repeat(10_000));
         let error = format!("{:#}", shortened(error.context("in layer 1")));
         assert!(error.starts_with("in layer 1: it is éé"), "{error}");

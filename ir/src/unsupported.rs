@@ -111,3 +111,25 @@ impl fmt::Display for UnsupportedOperation {
 }
 
 impl std::error::Error for UnsupportedOperations {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shortened::shortened;
+
+    #[test]
+    fn a_long_list_is_shortened_and_still_of_this_type() {
+        let layer = |number: usize| Layer {
+            operation: format!("Unknown{}", number / 2),
+            opset: "opset1".into(),
+            ..Layer::default()
+        };
+        let graph = Graph { layers: (0..400).map(layer).collect(), ..Graph::default() };
+        let error = UnsupportedOperations::refuse(crate::ir().registry(), &graph).unwrap_err();
+        let error = shortened(error.context("in a file"));
+        assert!(format!("{error:#}").contains("bytes left out"), "{error:#}");
+        let missing = error.downcast_ref::<UnsupportedOperations>().unwrap();
+        assert_eq!(missing.operations.len(), 200);
+        assert!(missing.operations.iter().all(|operation| operation.layers == 2));
+    }
+}
