@@ -3,6 +3,7 @@
     benches/networks/run make                      the networks, once (some gigabytes)
     benches/networks/run compare                   times, as a table
     benches/networks/run profile resnet50          where the time goes, beside OpenVINO
+    benches/networks/run kinds --processor intel-cascade-lake       keeps where it goes in all networks
     benches/networks/run compare --processor intel-cascade-lake     keeps the table, and draws the chart anew
 
 Each runtime has a process of its own with the network, which waits while another one runs. They run in turns, in an
@@ -15,6 +16,7 @@ import json
 import math
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -96,7 +98,7 @@ def geometric_mean(ratios):
     return math.exp(statistics.mean(map(math.log, ratios)))
 
 
-RATIOS = [*RUNTIMES[1:], "ready", "memory"]
+RATIOS = [*RUNTIMES[1:], "ready", "memory", "weights"]
 
 
 def cells(ratios):
@@ -108,8 +110,11 @@ def table(rows):
     by_network = {}
     for row in rows:
         by_network.setdefault((row["threads"], row["network"]), {})[row["runtime"]] = row
-    lines = ["| network | ms | / tract (ONNX) | / OpenVINO | / ONNX Runtime | ready / OpenVINO | memory / weights |"]
-    lines += ["|---|---" + "|---" * 5 + "|"]
+    lines = [
+        "| network | ms | / tract (ONNX) | / OpenVINO | / ONNX Runtime "
+        "| ready / OpenVINO | memory / OpenVINO | memory / weights |"
+    ]
+    lines += ["|---|---:" + "|---:" * len(RATIOS) + "|"]
     kept = {}
     for (threads, network), runtimes in by_network.items():
         ours = runtimes.get(OURS)
@@ -121,8 +126,9 @@ def table(rows):
             if other in runtimes
         }
         if OPENVINO in runtimes:
-            ratio["ready"] = float(ours["ready_ms"]) / float(runtimes[OPENVINO]["ready_ms"])
-        ratio["memory"] = float(ours["memory_mib"]) / float(ours["weights_mib"])
+            for column in ["ready_ms", "memory_mib"]:
+                ratio[column.split("_")[0]] = float(ours[column]) / float(runtimes[OPENVINO][column])
+        ratio["weights"] = float(ours["memory_mib"]) / float(ours["weights_mib"])
         for column, value in ratio.items():
             kept.setdefault(threads, {}).setdefault(column, []).append(value)
         lines.append(f"| {network}, {threads} | {float(ours['median_ms']):.2f} | {cells(ratio)} |")
@@ -150,6 +156,43 @@ def compare(arguments):
             writer.writeheader()
             writer.writerows(rows)
         draw()
+
+
+# Kinds of operators, by their names here and in OpenVINO; the first that fits. OpenVINO's subgraphs are attention and
+# functions of elements.
+KINDS = {
+    "convolutions": "Conv|Deconv|Im2col|Reorder",
+    "products": "MatMul|FullyConnected",
+    "moves and copies": "Move|Transpose|Concat|Slice|Split|Gather|Reshape|IntoShape|Pad|Broadcast|Tile|Interpolate|Resize|ShuffleC|SpaceTo|DepthTo",
+    "pools": "Pool",
+    "loops and recurrent layers": "Scan|LSTM|GRU|RNN|TensorIterator|Loop",
+    "attention, functions of elements, reductions and others": "",
+}
+
+
+def kinds(arguments):
+    """Keeps the time of each kind of operators, of ours and of OpenVINO's, in each network."""
+    rows = []
+    for folder in arguments.folders:
+        times = {}
+        for runtime in [OURS, OPENVINO]:
+            worker = start(runtime, folder, 1, arguments.program)
+            if worker is None:
+                break
+            worker.ask("run 0.1")
+            for name, time in worker.ask(f"profile {arguments.seconds}").items():
+                kind = next(kind for kind, names in KINDS.items() if re.search(names, name))
+                times.setdefault(kind, {OURS: 0, OPENVINO: 0})[runtime] += time / 1e3
+            worker.close()
+        else:
+            milliseconds = [{it: f"{time:.4f}" for it, time in times[kind].items()} for kind in times]
+            rows += [{"network": folder.name, "kind": kind} | it for kind, it in zip(times, milliseconds)]
+    path = RESULTS / "kinds" / f"{arguments.processor}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, ["network", "kind", OURS, OPENVINO], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def profile(arguments):
@@ -200,7 +243,7 @@ def draw():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["compare", "profile", "draw"])
+    parser.add_argument("command", choices=["compare", "profile", "kinds", "draw"])
     parser.add_argument("only", nargs="*", help="names of networks; all if there are none")
     parser.add_argument("--networks", type=pathlib.Path, required=True, help="their folder")
     parser.add_argument("--program", default="target/release/examples/network")
@@ -212,7 +255,7 @@ def main():
     arguments = parser.parse_args()
     folders = sorted(it.parent for it in arguments.networks.glob("*/model.xml") if not it.parent.suffix)
     arguments.folders = [it for it in folders if not arguments.only or it.name in arguments.only]
-    {"compare": compare, "profile": profile, "draw": lambda _: draw()}[arguments.command](arguments)
+    {"compare": compare, "profile": profile, "kinds": kinds, "draw": lambda _: draw()}[arguments.command](arguments)
 
 
 if __name__ == "__main__":

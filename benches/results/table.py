@@ -85,6 +85,28 @@ def networks():
     return "\n".join(f"{file.stem}:\n\n{compare.table(read(file))}\n" for file in files)
 
 
+def kinds():
+    """What each kind of operators takes of a network, as a part of OpenVINO's time: the mean of all networks."""
+    text = ""
+    for file in sorted((HERE / "networks/kinds").glob("*.csv")):
+        rows = read(file)
+        whole = {}
+        for row in rows:
+            whole[row["network"]] = whole.get(row["network"], 0) + float(row[compare.OPENVINO])
+        parts = {kind: [0.0, 0.0] for kind in compare.KINDS}
+        for row in rows:
+            for at, runtime in enumerate([compare.OURS, compare.OPENVINO]):
+                parts[row["kind"]][at] += float(row[runtime]) / whole[row["network"]] / len(whole)
+        beyond = sum(ours - theirs for ours, theirs in parts.values())
+        lines = [
+            [kind, f"{ours:.2f}", f"{theirs:.2f}", f"{100 * (ours - theirs) / beyond:.0f} %"]
+            for kind, (ours, theirs) in parts.items()
+        ]
+        text += f"{file.stem}, {len(whole)} networks:\n\n"
+        text += markdown(["operators", compare.OURS, compare.OPENVINO, "share of the difference"], lines)
+    return text
+
+
 def networks_in_short():
     """A sentence for each processor and number of threads."""
     text = ""
@@ -173,6 +195,7 @@ PARTS = {
     "gathers in short": gathers_in_short,
     "networks": networks,
     "networks in short": networks_in_short,
+    "kinds of operators": kinds,
     "outcomes of bad input": lambda: outcomes("bad input"),
     "outcomes of bad files": lambda: outcomes("bad file"),
     "the tolerance of networks": lambda: tolerance("NETWORKS"),
