@@ -177,7 +177,8 @@ impl<'a> Chain<'a> {
         rule_if_some!(product = Contraction::of(op, [&facts[0].shape, &facts[1].shape]));
         rule_if!(product.left == successor.slot);
         let (values, fact) = (next.inputs[product.right], facts[product.right]);
-        rule_if!(fact.datum_type == DatumType::F32 && product.takes(&shape, &fact.shape));
+        let output = &next.outputs[0].fact.shape;
+        rule_if!(fact.datum_type == DatumType::F32 && product.takes(&shape, &fact.shape, output));
         rule_if_some!(attention = Attention::new(scores.clone(), scale, product));
         self.last = next;
         Ok(Some((attention, std::iter::once(values).chain(masks).collect())))
@@ -273,7 +274,8 @@ impl TypedOp for Accelerated {
             let facts = model.node_input_facts(node.id)?;
             let shapes = [&*facts[0].shape, &*facts[1].shape];
             let Some(product) = Contraction::of(op, shapes) else { return stays() };
-            if !product.takes(&facts[product.left].shape, &facts[product.right].shape) {
+            let (left, right) = (&facts[product.left].shape, &facts[product.right].shape);
+            if !product.takes(left, right, &node.outputs[0].fact.shape) {
                 return stays();
             }
             inputs = node.inputs.iter().copied().collect();

@@ -145,7 +145,7 @@ impl EvalOp for Attention {
         let scores = self.scores.sizes(queries.shape(), keys.shape())?;
         let sizes = self.values.sizes(&scores.shape, inputs[2].shape())?;
         let mut output = Tensor::zero::<f32>(&sizes.shape)?;
-        if scores.shape.contains(&0) {
+        if scores.shape.contains(&0) || output.len() == 0 {
             return Ok(tvec!(output.into_tvalue()));
         }
         let plain =
@@ -198,6 +198,10 @@ impl EvalOp for Attention {
             let mut sums = vec![0.; block];
             for first in rows.clone().step_by(block) {
                 let count_rows = block.min(rows.end - first);
+                if depth == 0 {
+                    // A sum of nothing writes nothing.
+                    part.fill(0.);
+                }
                 let mut left =
                     Rows { rows: count_rows, depth, elements: vec![0.; count_rows * depth] };
                 left.fill(&queries[first * scores.rows.left..], scores.rows.left, tile);
@@ -293,7 +297,17 @@ mod tests {
         values: &'static str,
         queries: Vec<usize>,
         keys: Vec<usize>,
+        /// The size of a value.
+        width: usize,
         masks: Vec<Vec<usize>>,
+    }
+
+    impl Case {
+        fn values_shape(&self) -> Vec<usize> {
+            let mut shape = self.keys.clone();
+            *shape.last_mut().expect("it has axes") = self.width;
+            shape
+        }
     }
 
     fn tensor(shape: &[usize], from: usize) -> Tensor {
@@ -307,7 +321,7 @@ mod tests {
         let mut model = TypedModel::default();
         let queries = model.add_source("queries", f32::fact(&case.queries))?;
         let keys = model.add_source("keys", f32::fact(&case.keys))?;
-        let values = model.add_source("values", f32::fact(&case.keys))?;
+        let values = model.add_source("values", f32::fact(case.values_shape()))?;
         let product = |model: &mut TypedModel, name: &str, axes: &str, inputs: [OutletId; 2]| {
             let op = EinSum::new(axes.parse()?, DatumType::F32);
             let op = Accelerated::or_inner(op, model, &inputs)?;
@@ -337,6 +351,7 @@ mod tests {
                 values: "abmk,akbn->ambn",
                 queries: vec![2, 90, 3, 5],
                 keys: vec![2, 70, 3, 5],
+                width: 50,
                 masks: vec![],
             },
             Case {
@@ -344,7 +359,17 @@ mod tests {
                 values: "abmk,abkn->abmn",
                 queries: vec![2, 3, 7, 16],
                 keys: vec![2, 3, 33, 16],
+                width: 16,
                 masks: vec![vec![2, 1, 1, 33], vec![1, 3, 7, 33]],
+            },
+            // Queries of nothing: all keys are alike.
+            Case {
+                scores: "mk,nk->mn",
+                values: "mk,ki->mi",
+                queries: vec![130, 0],
+                keys: vec![1000, 0],
+                width: 3,
+                masks: vec![],
             },
             // A batch of one that the scores do not have, as axes move in models.
             Case {
@@ -352,6 +377,7 @@ mod tests {
                 values: "bmk,akbn->ambn",
                 queries: vec![1, 9, 2, 4],
                 keys: vec![1, 6, 2, 4],
+                width: 4,
                 masks: vec![vec![1, 9, 6]],
             },
         ]
@@ -365,7 +391,7 @@ mod tests {
                 let mut inputs: TVec<TValue> = tvec!(
                     tensor(&case.queries, 0).into(),
                     tensor(&case.keys, 5).into(),
-                    tensor(&case.keys, 9).into(),
+                    tensor(&case.values_shape(), 9).into(),
                 );
                 for shape in &case.masks {
                     let mut mask = tensor(shape, 3);

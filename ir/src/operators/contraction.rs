@@ -92,10 +92,11 @@ impl Contraction {
         Some(Contraction { left, right, rows, columns, summed, batch: batch.collect() })
     }
 
-    /// Whether the sums of factors of these shapes are over one size. tract's own operator also takes one element for
-    /// many.
-    pub fn takes(&self, left: &[TDim], right: &[TDim]) -> bool {
+    /// Whether factors of these shapes make a result of this one, as far as symbols tell. tract's own operator also sums
+    /// over one element of a factor and many of the other.
+    pub fn takes(&self, left: &[TDim], right: &[TDim], output: &[TDim]) -> bool {
         left[self.summed[self.left]] == right[self.summed[self.right]]
+            && self.shape(left, right).is_ok_and(|shape| *shape == *output)
     }
 
     /// The shape of the result.

@@ -11,8 +11,7 @@ pub(crate) fn trimmed(
     sizes: &[usize],
 ) -> TractResult<Option<(Conv, Tensor)>> {
     let spec = &convolution.pool_spec;
-    let mut trimmed = weights.clone();
-    let mut kernel = spec.kernel_shape.clone();
+    let mut kept = tvec![];
     let (mut begin, mut end) = (tvec![], tvec![]);
     for (axis, padding) in spec.computed_padding(sizes).iter().enumerate() {
         let (dilation, stride) = (spec.dilation(axis), spec.stride(axis));
@@ -23,7 +22,7 @@ pub(crate) fn trimmed(
             let data = padding.pad_before..padding.pad_before + sizes[axis];
             positions.into_iter().any(|position| data.contains(&position))
         };
-        let mut elements = 0..kernel[axis];
+        let mut elements = 0..spec.kernel_shape[axis];
         let (mut before, mut after) = (padding.pad_before, padding.pad_after);
         if let (Some(first), Some(last)) =
             (elements.clone().find(meets), elements.clone().rfind(meets))
@@ -34,13 +33,17 @@ pub(crate) fn trimmed(
             elements = first..last + 1;
             (before, after) = (less_before, less_after);
         }
-        kernel[axis] = elements.len();
-        trimmed = trimmed.slice(axis + 2, elements.start, elements.end)?;
+        kept.push(elements);
         begin.push(before);
         end.push(after);
     }
+    let kernel: TVec<usize> = kept.iter().map(|elements| elements.len()).collect();
     if kernel == spec.kernel_shape {
         return Ok(None);
+    }
+    let mut trimmed = weights.clone();
+    for (axis, elements) in kept.into_iter().enumerate() {
+        trimmed = trimmed.slice(axis + 2, elements.start, elements.end)?;
     }
     let mut convolution = convolution.clone();
     convolution.pool_spec.kernel_shape = kernel;
