@@ -1,13 +1,16 @@
 //! Sharing the work among threads changes neither a result nor an error.
 
+use std::path::Path;
+
 use gather_cases::elements;
 use gather_cases::onnx_model::{Dim, gather, gather_nd, input, read};
 use gather_cases::oracle::{self, Integers};
+use model_cases::load_tensor_file;
 use tract_openvino::tract_onnx::prelude::multithread::{
     Executor, multithread_tract_scope, set_threading_element_threshold,
 };
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::tract_onnx::tract_hir::internal::TypedOp;
+use tract_openvino::tract_onnx::tract_hir::internal::{Approximation, TractErrorContext, TypedOp};
 use tract_openvino::{
     Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, IndexError, IndexPolicy,
 };
@@ -160,4 +163,32 @@ fn a_busy_pool_is_not_waited_for() {
         drop(release);
         assert_eq!(output.expect("it ends beside a busy pool"), eval(case).unwrap());
     });
+}
+
+/// Products, convolutions, pools and attention, whose work is parted in different places.
+#[test]
+fn networks_of_ir_give_what_they_give_on_one_thread() -> TractResult<()> {
+    set_threading_element_threshold(0);
+    let folder = |name: &str| Path::new("ir/models/networks").join(name);
+    for name in ["modernbert", "ocr_cls", "t5_encoder", "text_recognition"] {
+        let folder = folder(name);
+        let inputs: TVec<TValue> = (0..)
+            .map(|number| folder.join(format!("test_data_set_0/input_{number}.pb")))
+            .take_while(|path| path.is_file())
+            .map(|path| Ok(load_tensor_file(path)?.into()))
+            .collect::<TractResult<_>>()?;
+        let model = tract_openvino_ir::ir().model_for_path(folder.join("model.xml"))?;
+        let plan = model.into_optimized()?.into_runnable()?;
+        let expected = plan.run(inputs.clone())?;
+        for threads in [2, 3, 7] {
+            let executor = Executor::multithread(threads);
+            let found = multithread_tract_scope(executor, || plan.run(inputs.clone()))?;
+            assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(&expected) {
+                let close = found.close_enough(expected, Approximation::Close);
+                close.with_context(|| format!("{name} on {threads} threads"))?;
+            }
+        }
+    }
+    Ok(())
 }
