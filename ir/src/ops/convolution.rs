@@ -224,10 +224,10 @@ fn known(dim: &TDim) -> TractResult<usize> {
     })
 }
 
-/// The weights of a convolution: `[group, first, second, kernel]`. A convolution without groups has one
-/// group.
+/// The weights of a convolution: `[group, first, second, kernel]`, or `[first, second, kernel]` if it has no groups.
 struct Filters {
     outlet: OutletId,
+    grouped: bool,
     group: usize,
     first: usize,
     second: usize,
@@ -253,18 +253,18 @@ impl Filters {
         let sizes: TVec<usize> = weights.iter().map(known).collect::<TractResult<_>>()?;
         ensure!(!sizes.contains(&0), "the weights have shape {sizes:?}, but must have elements");
         let outlet = ctx.input(1)?;
-        let mut outlet = ctx.single_float("filters_single", outlet)?;
-        if !grouped {
-            outlet = ctx.wire("one_group", AxisOp::Add(0), &[outlet])?;
-        }
+        let outlet = ctx.single_float("filters_single", outlet)?;
         let kernel = sizes[leading..].into();
         let [first, second] = [sizes[leading - 2], sizes[leading - 1]];
         let group = if grouped { sizes[0] } else { 1 };
-        Ok(Filters { outlet, group, first, second, kernel })
+        Ok(Filters { outlet, grouped, group, first, second, kernel })
     }
 
     /// The weights as tract's operators want them: `[group * output channels, input channels, kernel]`.
     fn merged(&self, ctx: &mut LayerContext) -> TractResult<OutletId> {
+        if !self.grouped {
+            return Ok(self.outlet);
+        }
         let shape = ctx.shape_of(self.outlet)?;
         let merged = shape[0].clone() * &shape[1];
         let merge = AxisOp::Reshape(0, shape[..2].into(), tvec![merged]);
@@ -373,7 +373,8 @@ fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outl
         let missing = usize::try_from(cropped + 1 - window.extent(axis)?).unwrap_or(0);
         least.push((2 + axis, 1 + missing.div_ceil(window.strides[axis])));
     }
-    filters.outlet = ctx.wire("output_first", AxisOp::Move(1, 2), &[filters.outlet])?;
+    let first = usize::from(grouped);
+    filters.outlet = ctx.wire("output_first", AxisOp::Move(first, first + 1), &[filters.outlet])?;
     let weights = filters.merged(ctx)?;
     let data = ctx.input(0)?;
     let data = ctx.with_least_sizes(data, least)?;
