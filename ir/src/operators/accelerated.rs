@@ -48,8 +48,8 @@ impl Accelerated {
         Ok(if takes && is_single { Box::new(Accelerated { inner }) } else { inner })
     }
 
-    /// The product, if it is none with a matrix.
-    fn moving_axes(&self) -> Option<&EinSum> {
+    /// The product, unless it may become a fully connected layer.
+    fn movable_product(&self) -> Option<&EinSum> {
         self.inner.downcast_ref::<EinSum>().filter(|op| FullyConnected::takes(op).is_none())
     }
 
@@ -179,6 +179,8 @@ impl<'a> Chain<'a> {
         let (values, fact) = (next.inputs[product.right], facts[product.right]);
         let output = &next.outputs[0].fact.shape;
         rule_if!(fact.datum_type == DatumType::F32 && product.takes(&shape, &fact.shape, output));
+        // Together they may leave the numbers that each of them keeps to.
+        rule_if!(scale.is_normal());
         rule_if_some!(attention = Attention::new(scores.clone(), scale, product));
         self.last = next;
         Ok(Some((attention, std::iter::once(values).chain(masks).collect())))
@@ -220,7 +222,7 @@ impl TypedOp for Accelerated {
         inputs: &[&TypedFact],
         outputs: &[&TypedFact],
     ) -> TractResult<AxesMapping> {
-        match self.moving_axes() {
+        match self.movable_product() {
             Some(product) => product.axes_mapping(inputs, outputs),
             None => AxesMapping::disconnected(inputs, outputs),
         }
@@ -233,7 +235,7 @@ impl TypedOp for Accelerated {
         io: InOut,
         change: &AxisOp,
     ) -> TractResult<Option<AxisChangeConsequence>> {
-        rule_if_some!(product = self.moving_axes());
+        rule_if_some!(product = self.movable_product());
         rule_if_some!(changed = product.change_axes(model, node, io, change)?);
         let substitute_op = changed
             .substitute_op

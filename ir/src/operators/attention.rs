@@ -3,7 +3,8 @@
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use super::contraction::{BatchAxis, Contraction, Strides, offset};
+use super::check_volume;
+use super::contraction::{BatchAxis, Contraction, Strides, offset, strides};
 use super::product::activation::{Activation, exp};
 use super::product::{Columns, Rows, Tile, Vectors, Whole, load, store};
 
@@ -19,7 +20,7 @@ pub(crate) struct Attention {
     values: Contraction,
 }
 
-// The scale of a model may be NaN: then nothing equals it, which costs nothing.
+// The scale is a normal number.
 impl Eq for Attention {}
 
 /// How many scores are computed before their product with the values.
@@ -37,24 +38,22 @@ impl Attention {
     }
 }
 
-/// Makes rows of scores the numerators of their softmax, and computes the denominators.
-struct Exponentials<'a> {
+/// The softmax of rows of scores, of which each is multiplied by the scale and has masks added first.
+struct SoftmaxOfRows<'a> {
     scores: &'a mut [f32],
     stride: usize,
     columns: usize,
     scale: f32,
     /// A row of each mask for each row of scores, in its distance.
     masks: &'a [(&'a [f32], usize)],
-    sums: &'a mut [f32],
 }
 
-impl WithSimd for Exponentials<'_> {
+impl WithSimd for SoftmaxOfRows<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let rows = self.scores.chunks_mut(self.stride).zip(self.sums);
-        for (number, (row, sum)) in rows.enumerate() {
+        for (number, row) in self.scores.chunks_mut(self.stride).enumerate() {
             let row = &mut row[..self.columns];
             let scale = simd.splat_f32s(self.scale);
             for part in row.chunks_mut(S::F32_LANES) {
@@ -93,29 +92,10 @@ impl WithSimd for Exponentials<'_> {
                     false => simd.add_f32s(sums, simd.partial_load_f32s(part)),
                 };
             }
-            *sum = simd.reduce_sum_f32s(sums);
-        }
-    }
-}
-
-/// Divides rows by their numbers.
-struct Quotients<'a> {
-    rows: &'a mut [f32],
-    stride: usize,
-    columns: usize,
-    divisors: &'a [f32],
-}
-
-impl WithSimd for Quotients<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        for (row, divisor) in self.rows.chunks_mut(self.stride).zip(self.divisors) {
-            let factor = simd.splat_f32s(1. / divisor);
-            for part in row[..self.columns].chunks_mut(S::F32_LANES) {
-                let numbers = load(simd, part);
-                store(simd, part, simd.mul_f32s(numbers, factor));
+            let factor = simd.splat_f32s(1. / simd.reduce_sum_f32s(sums));
+            for part in row.chunks_mut(S::F32_LANES) {
+                let power = load(simd, part);
+                store(simd, part, simd.mul_f32s(power, factor));
             }
         }
     }
@@ -144,6 +124,7 @@ impl EvalOp for Attention {
         let (queries, keys) = (&inputs[self.scores.left], &inputs[self.scores.right]);
         let scores = self.scores.sizes(queries.shape(), keys.shape())?;
         let sizes = self.values.sizes(&scores.shape, inputs[2].shape())?;
+        check_volume("ScaledDotProductAttention", &sizes.shape)?;
         let mut output = Tensor::zero::<f32>(&sizes.shape)?;
         if scores.shape.contains(&0) || output.len() == 0 {
             return Ok(tvec!(output.into_tvalue()));
@@ -171,8 +152,8 @@ impl EvalOp for Attention {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         let (depth, count) = (scores.depth, scores.columns);
-        // Not a power of two.
-        let stride = count.next_multiple_of(tile.lanes) + tile.lanes;
+        // An odd number of vectors: rows in a distance of a power of two would have the same places in the cache.
+        let stride = (count.div_ceil(tile.lanes) | 1) * tile.lanes;
         let block = (SCORES / stride).clamp(tile.rows, 64) / tile.rows * tile.rows;
         let mut view = output.try_as_plain_ram_mut()?;
         sizes.for_each(view.as_slice_mut()?, |index, rows, output| {
@@ -184,10 +165,10 @@ impl EvalOp for Attention {
             let queries = &queries[place(&|_, axis| axis.left)..];
             let mut packed_keys = Columns::new(depth, count, tile);
             let keys = &keys[place(&|_, axis| axis.right)..];
-            packed_keys.fill(keys, scores.right, scores.is_transposed, tile);
+            packed_keys.fill(keys, scores.right_stride, scores.is_transposed, tile);
             let mut packed_values = Columns::new(count, sizes.columns, tile);
             let values = &elements[2][offset(index, &sizes.batch, |axis| axis.right)..];
-            packed_values.fill(values, sizes.right, sizes.is_transposed, tile);
+            packed_values.fill(values, sizes.right_stride, sizes.is_transposed, tile);
             let of_batch: TVec<(&[f32], usize)> = masks
                 .iter()
                 .map(|(mask, strides)| {
@@ -195,15 +176,13 @@ impl EvalOp for Attention {
                 })
                 .collect();
             let mut part = vec![0.; block.min(rows.len()) * stride];
-            let mut sums = vec![0.; block];
             for first in rows.clone().step_by(block) {
                 let count_rows = block.min(rows.end - first);
                 if depth == 0 {
                     // A sum of nothing writes nothing.
                     part.fill(0.);
                 }
-                let mut left =
-                    Rows { rows: count_rows, depth, elements: vec![0.; count_rows * depth] };
+                let mut left = Rows::new(count_rows, depth);
                 left.fill(&queries[first * scores.rows.left..], scores.rows.left, tile);
                 let product = Whole {
                     left: &left,
@@ -219,16 +198,14 @@ impl EvalOp for Attention {
                     .iter()
                     .map(|(mask, stride)| (&mask[first * stride..], *stride))
                     .collect();
-                vectors.run(Exponentials {
+                vectors.run(SoftmaxOfRows {
                     scores: &mut part[..count_rows * stride],
                     stride,
                     columns: count,
                     scale: self.scale,
                     masks: &of_rows,
-                    sums: &mut sums,
                 });
-                let mut weights =
-                    Rows { rows: count_rows, depth: count, elements: vec![0.; count_rows * count] };
+                let mut weights = Rows::new(count_rows, count);
                 weights.fill(&part, stride, tile);
                 let output = &mut output[(first - rows.start) * sizes.rows.output..];
                 let product = Whole {
@@ -241,12 +218,6 @@ impl EvalOp for Attention {
                     activation: Activation::Identity,
                 };
                 product.run(vectors);
-                vectors.run(Quotients {
-                    rows: output,
-                    stride: sizes.rows.output,
-                    columns: sizes.columns,
-                    divisors: &sums[..count_rows],
-                });
             }
             Ok(())
         })?;
@@ -261,13 +232,8 @@ fn mask_strides(mask: &[usize], scores: &[usize]) -> TractResult<TVec<usize>> {
         && mask[last] == scores[last]
         && mask.iter().zip(scores).all(|(mask, size)| mask == size || *mask == 1);
     ensure!(fits, "attention: the mask has shape {mask:?}, but the scores have {scores:?}");
-    let mut strides = tvec![0; mask.len()];
-    let mut stride = 1;
-    for axis in (0..mask.len()).rev() {
-        strides[axis] = if mask[axis] > 1 { stride } else { 0 };
-        stride *= mask[axis];
-    }
-    Ok(strides)
+    let strides = strides(mask).into_iter().zip(mask);
+    Ok(strides.map(|(stride, size)| if *size > 1 { stride } else { 0 }).collect())
 }
 
 impl TypedOp for Attention {
@@ -291,7 +257,7 @@ mod tests {
     use crate::operators::accelerated::Accelerated;
     use crate::operators::product::tests::with_all_vectors;
 
-    /// What is between the two products.
+    /// Two products with a scale, masks and a softmax in between, and the shapes of what is fed.
     struct Case {
         scores: &'static str,
         values: &'static str,
@@ -430,6 +396,57 @@ mod tests {
             let is_close = (found - expected).abs() < 1e-5 || (found.is_nan() && expected.is_nan());
             assert!(is_close, "{found} at {place}, expected {expected}");
         }
+    }
+
+    /// One plan for all numbers of queries and keys.
+    #[test]
+    fn numbers_of_queries_and_keys_may_be_symbols() -> TractResult<()> {
+        let mut model = TypedModel::default();
+        let (queries, keys) = (model.symbols.sym("Q").to_dim(), model.symbols.sym("K").to_dim());
+        let mut outlets = tvec!();
+        for (name, count) in [("queries", &queries), ("keys", &keys), ("values", &keys)] {
+            let fact = f32::fact([2.to_dim(), count.clone(), 3.to_dim()]);
+            outlets.push(model.add_source(name, fact)?);
+        }
+        let product = |model: &mut TypedModel, name: &str, axes: &str, inputs: [OutletId; 2]| {
+            let op = EinSum::new(axes.parse()?, DatumType::F32);
+            let op = Accelerated::or_inner(op, model, &inputs)?;
+            TractResult::Ok(model.wire_node(name, op, &inputs)?[0])
+        };
+        let scores = product(&mut model, "scores", "bmk,bnk->bmn", [outlets[0], outlets[1]])?;
+        let softmax = Softmax::new(tvec![2], None, SoftmaxKind::Softmax);
+        let weights = model.wire_node("softmax", softmax, &[scores])?[0];
+        let output = product(&mut model, "output", "bmk,bkn->bmn", [weights, outlets[2]])?;
+        model.select_output_outlets(&[output])?;
+        let as_it_is = model.clone().into_runnable()?;
+        let model = model.into_optimized()?;
+        assert!(model.nodes().iter().any(|node| node.op.is::<Attention>()));
+        let plan = model.into_runnable()?;
+        for (queries, keys) in [(1, 1), (70, 3), (3, 2000), (0, 4), (4, 0)] {
+            let inputs: TVec<TValue> = [queries, keys, keys]
+                .into_iter()
+                .enumerate()
+                .map(|(number, count)| tensor(&[2, count, 3], number * 7).into())
+                .collect();
+            close(&plan.run(inputs.clone())?[0], &as_it_is.run(inputs)?[0]);
+        }
+        Ok(())
+    }
+
+    /// Weights are at most 1, so no result is larger than all values.
+    #[test]
+    fn large_values_stay_finite() -> TractResult<()> {
+        let case = &cases()[0];
+        let plan = model(case, false)?.into_optimized()?.into_runnable()?;
+        let values = Tensor::from_shape(
+            &case.values_shape(),
+            &vec![1e38f32; case.values_shape().iter().product()],
+        )?;
+        let zeros = |shape: &[usize]| TractResult::Ok(Tensor::zero::<f32>(shape)?.into());
+        let found = plan.run(tvec!(zeros(&case.queries)?, zeros(&case.keys)?, values.into()))?;
+        let view = found[0].try_as_plain_ram()?;
+        assert!(view.as_slice::<f32>()?.iter().all(|it| (it / 1e38 - 1.).abs() < 1e-5));
+        Ok(())
     }
 
     /// What is between the products must be a softmax alone, and nobody else may need the scores.

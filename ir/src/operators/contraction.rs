@@ -8,6 +8,7 @@ use tract_core::ops::einsum::EinSum;
 use super::check_volume;
 use super::product::activation::Activation;
 use super::product::{Columns, Rows, Tile, Vectors, Whole};
+use crate::volume::volume;
 
 /// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
 /// of the result has its columns. The factor that has this axis is the right one, and may be the first input.
@@ -128,7 +129,10 @@ impl Contraction {
             right[summed]
         );
         let shape = self.shape(left, right)?;
-        check_volume("MatMul", &shape)?;
+        ensure!(
+            volume(&shape).is_some(),
+            "the product would have shape {shape:?}, which is too large"
+        );
         let (in_left, in_right, in_output) = (strides(left), strides(right), strides(&shape));
         let stride = |sizes: &[usize], strides: &[usize], axis: Option<usize>| match axis {
             Some(axis) if sizes[axis] > 1 => strides[axis],
@@ -150,7 +154,7 @@ impl Contraction {
             columns: right[self.columns],
             depth,
             is_transposed: self.columns < summed,
-            right: in_right[self.columns.min(summed)],
+            right_stride: in_right[self.columns.min(summed)],
             batch: batch.collect(),
             shape,
         })
@@ -158,7 +162,7 @@ impl Contraction {
 }
 
 /// The distances of neighbours along each axis of a tensor.
-fn strides(shape: &[usize]) -> TVec<usize> {
+pub(crate) fn strides(shape: &[usize]) -> TVec<usize> {
     let mut strides = tvec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis] * shape[axis];
@@ -173,7 +177,7 @@ pub(crate) struct Sizes {
     pub columns: usize,
     pub depth: usize,
     /// The distance of the rows of the right factor, which may be the transpose of a matrix.
-    pub right: usize,
+    pub right_stride: usize,
     pub is_transposed: bool,
     pub batch: TVec<Strides>,
     pub shape: TVec<usize>,
@@ -204,8 +208,17 @@ impl Sizes {
             true => self.shape[outermost + 1..].iter().product(),
             false => output.len(),
         };
+        // Each part packs the right factor. So rows are not parted into too few.
+        const ROWS: usize = 64;
+        let rows = self.rows.size;
+        let together = match self.rows.output == unit && rows > 1 {
+            true => (1..=(rows / ROWS).min(ROWS)).rev().find(|parts| rows.is_multiple_of(*parts)),
+            false => None,
+        };
+        let together = together.filter(|parts| *parts > 1).map_or(1, |parts| rows / parts);
         let work = output.len().saturating_mul(self.depth) / 8;
-        multithread::par_chunks_mut(output, unit, work, |first, output| {
+        multithread::par_chunks_mut(output, together * unit, work, |first, output| {
+            let first = first * together;
             let part = first..first + output.len() / unit;
             let range = |axis: &Strides| match axis.output == unit && axis.size > 1 {
                 true => part.clone(),
@@ -266,6 +279,7 @@ impl EvalOp for Contraction {
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (left, right) = (&inputs[self.left], &inputs[self.right]);
         let sizes = self.sizes(left.shape(), right.shape())?;
+        check_volume("MatMul", &sizes.shape)?;
         let mut output = Tensor::zero::<f32>(&sizes.shape)?;
         let (left, right) = (left.try_as_plain_ram()?, right.try_as_plain_ram()?);
         let (left, right) = (left.as_slice::<f32>()?, right.as_slice::<f32>()?);
@@ -279,12 +293,11 @@ impl EvalOp for Contraction {
             }
             let first =
                 offset(index, &sizes.batch, |axis| axis.left) + rows.start * sizes.rows.left;
-            let mut packed =
-                Rows { rows: rows.len(), depth, elements: vec![0.; rows.len() * depth] };
+            let mut packed = Rows::new(rows.len(), depth);
             packed.fill(&left[first..], sizes.rows.left, tile);
             let first = offset(index, &sizes.batch, |axis| axis.right);
             let mut right_packed = Columns::new(depth, columns, tile);
-            right_packed.fill(&right[first..], sizes.right, sizes.is_transposed, tile);
+            right_packed.fill(&right[first..], sizes.right_stride, sizes.is_transposed, tile);
             let product = Whole {
                 left: &packed,
                 right: &right_packed,
@@ -326,7 +339,7 @@ mod tests {
         Contraction::of(op, [&dims(left), &dims(right)])
     }
 
-    /// Numbers for each axis: which size it has.
+    /// The shapes of the two factors, from the sizes of their axes.
     fn shapes(op: &EinSum, sizes: &[(char, usize)]) -> Vec<Vec<usize>> {
         let size = |label: char| sizes.iter().find(|it| it.0 == label).expect("it has a size").1;
         let labels = |slot| op.axes.axes(InOut::In(slot)).map(|axis| size(axis.repr)).collect();

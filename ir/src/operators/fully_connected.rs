@@ -20,7 +20,7 @@ pub(crate) struct FullyConnected {
     activation: Activation,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 enum Weights {
     /// Packed for this machine.
     Packed(Arc<Columns>, Origin),
@@ -36,10 +36,14 @@ struct Origin {
     transposed: bool,
 }
 
-/// Equal weights are equal wherever they come from.
-impl PartialEq for Origin {
-    fn eq(&self, _other: &Origin) -> bool {
-        true
+/// Equal weights are equal wherever they come from. tract compares operators with each change of a model.
+impl PartialEq for Weights {
+    fn eq(&self, other: &Weights) -> bool {
+        match (self, other) {
+            (Weights::Packed(a, _), Weights::Packed(b, _)) => Arc::ptr_eq(a, b) || a == b,
+            (Weights::Transposed(a), Weights::Transposed(b)) => Arc::ptr_eq(a, b) || a == b,
+            _ => false,
+        }
     }
 }
 
@@ -153,13 +157,13 @@ impl EvalOp for FullyConnected {
             "FullyConnected: the data has shape {:?}, but its last axis must have size {depth}",
             input.shape()
         );
-        let count: usize = shape.iter().product();
         shape.push(columns);
         let volume = check_volume("FullyConnected", &shape)?;
         let mut output = Tensor::zero::<f32>(&shape)?;
         if volume == 0 {
             return Ok(tvec!(output.into_tvalue()));
         }
+        let count = volume / columns;
         let data = input.try_as_plain_ram()?;
         let data = data.as_slice::<f32>()?;
         let mut view = output.try_as_plain_ram_mut()?;
@@ -223,4 +227,88 @@ impl TypedOp for FullyConnected {
     }
 
     as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operators::product::tests::{integers, with_all_vectors};
+
+    fn matrix(shape: [usize; 2]) -> TractResult<Arc<Tensor>> {
+        Ok(Tensor::from_shape(&shape, &integers(shape[0] * shape[1]))?.into_arc_tensor())
+    }
+
+    #[test]
+    fn all_numbers_of_rows() -> TractResult<()> {
+        let activation = Activation::Clamp { min: -40., max: 50. };
+        let context = EvalContext::out_of_plan();
+        for (depth, columns) in [(1, 1), (5, 144), (3 * 8 * 16 + 21, 37), (64, 97)] {
+            let bias = tensor1(&integers(columns));
+            for rows in [1, 2, 3, 8, 11] {
+                let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth))?;
+                for (transposed, shape, axes) in
+                    [(false, [depth, columns], "mk,kn->mn"), (true, [columns, depth], "mk,nk->mn")]
+                {
+                    let weights = matrix(shape)?;
+                    let einsum = EinSum::new(axes.parse()?, DatumType::F32);
+                    let inputs = tvec!(data.clone().into(), weights.clone().into_tvalue());
+                    let mut expected = einsum.eval(&context, inputs)?[0].clone().into_tensor();
+                    let mut view = expected.try_as_plain_ram_mut()?;
+                    for (number, element) in view.as_slice_mut::<f32>()?.iter_mut().enumerate() {
+                        let bias = integers(columns)[number % columns];
+                        *element = (*element + bias).clamp(-40., 50.);
+                    }
+                    with_all_vectors(|| {
+                        for known in [Some(rows), None] {
+                            let op = FullyConnected::new(
+                                &weights,
+                                transposed,
+                                Some(&bias),
+                                activation,
+                                known,
+                                std::iter::empty(),
+                            );
+                            let found = op.unwrap().eval(&context, tvec!(data.clone().into()));
+                            let doing = format!("{rows} {depth} {columns} {axes} {known:?}");
+                            assert_eq!(*found.unwrap()[0], expected, "{doing}");
+                        }
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn shared_weights_are_packed_once() -> TractResult<()> {
+        let (weights, other) = (matrix([4, 4])?, matrix([4, 4])?);
+        let new = |weights: &Arc<Tensor>, transposed: bool, others: &[&FullyConnected]| {
+            let activation = Activation::Identity;
+            let others = others.iter().copied();
+            FullyConnected::new(weights, transposed, None, activation, None, others)
+        };
+        let packed = |op: &FullyConnected| match &op.weights {
+            Weights::Packed(packed, _) => Arc::as_ptr(packed),
+            Weights::Transposed(_) => panic!("they are packed"),
+        };
+        let first = new(&weights, false, &[])?;
+        assert_eq!(packed(&first), packed(&new(&weights, false, &[&first])?));
+        assert_ne!(packed(&first), packed(&new(&weights, true, &[&first])?));
+        assert_ne!(packed(&first), packed(&new(&other, false, &[&first])?));
+        Ok(())
+    }
+
+    #[test]
+    fn data_of_another_size_is_an_error() -> TractResult<()> {
+        let activation = Activation::Identity;
+        let op =
+            FullyConnected::new(&matrix([4, 5])?, false, None, activation, None, [].into_iter())?;
+        let context = EvalContext::out_of_plan();
+        let data = Tensor::zero::<f32>(&[2, 3])?;
+        let error = op.eval(&context, tvec!(data.into())).unwrap_err().to_string();
+        assert!(error.contains("shape [2, 3], but its last axis must have size 4"), "{error}");
+        let nothing = Tensor::zero::<f32>(&[0, 4])?;
+        assert_eq!(*op.eval(&context, tvec!(nothing.into()))?[0], Tensor::zero::<f32>(&[0, 5])?);
+        Ok(())
+    }
 }

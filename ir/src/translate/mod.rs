@@ -303,16 +303,19 @@ impl Translation<'_> {
     }
 
     /// The same, floats of half precision in single precision.
-    pub fn tensor_widened(&self, value: &Value) -> TractResult<Arc<Tensor>> {
+    pub fn tensor_in_single(&self, value: &Value) -> TractResult<Arc<Tensor>> {
         if let Value::Weights(blob) = value
             && blob.element_type == ElementType::F16
         {
             self.budget().take(DatumType::F32, &blob.shape)?;
-            return Ok(blob.load_widened(self.weights)?.into_arc_tensor());
+            return Ok(blob.load_in_single(self.weights)?.into_arc_tensor());
         }
         let tensor = self.tensor(value)?;
         Ok(match tensor.datum_type() {
-            DatumType::F16 => tensor.cast_to::<f32>()?.into_owned().into_arc_tensor(),
+            DatumType::F16 => {
+                self.budget().take(DatumType::F32, tensor.shape())?;
+                tensor.cast_to::<f32>()?.into_owned().into_arc_tensor()
+            }
             _ => tensor,
         })
     }
@@ -359,8 +362,8 @@ impl Translation<'_> {
 /// A constant of fewer bytes is put into a model once more if it is there already.
 const SMALL_CONSTANT: usize = 1 << 12;
 
-/// Adds a constant to a model that has no node of this name. tract compares it with all that are there, which would take longer with each layer
-/// of a large file.
+/// Adds a constant to a model that has no node of this name. tract looks for an equal one among all that are there, which
+/// takes longer with each layer of a large file: a small constant is added without that.
 pub(crate) fn add_const(
     model: &mut TypedModel,
     name: String,

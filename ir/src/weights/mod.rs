@@ -210,7 +210,7 @@ impl Blob {
 
     /// The tensor that bytes of half precision make, in single precision. They are read and widened a part at a time,
     /// in the caches: large weights take new memory once, which costs more than the rest.
-    pub fn load_widened(&self, weights: &Weights) -> TractResult<Tensor> {
+    pub fn load_in_single(&self, weights: &Weights) -> TractResult<Tensor> {
         const PART: usize = 1 << 15;
         ensure!(
             self.element_type == ElementType::F16,
@@ -281,7 +281,7 @@ mod tests {
             let size = 2 * halves.len() as u64;
             let blob =
                 Blob { element_type: ElementType::F16, shape: shape.into(), offset: 1, size };
-            blob.load_widened(&Weights::Bytes(bytes.clone().into()))
+            blob.load_in_single(&Weights::Bytes(bytes.clone().into()))
         };
         let expected: Vec<f32> = halves.iter().map(|it| it.to_f32()).collect();
         assert_eq!(blob(&[1000, 100])?, Tensor::from_shape(&[1000, 100], &expected)?);

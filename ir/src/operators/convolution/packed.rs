@@ -38,7 +38,7 @@ enum Filters {
 const MOST_PADDING: usize = 1 << 16;
 
 impl PackedConvolution {
-    /// Whether this operator is made for a convolution: of numbers, and with padding that is no more than the
+    /// Whether this operator is made for a convolution: not quantized, and with padding that is no more than the
     /// kernel reaches.
     pub fn takes(convolution: &Conv) -> bool {
         convolution.q_params.is_none() && PackedConvolution::takes_window(&convolution.pool_spec)

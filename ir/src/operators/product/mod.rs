@@ -1,4 +1,5 @@
-//! Products of matrices in single precision, `C = A B`: what convolutions and fully connected layers are made of.
+//! Products of matrices in single precision, `C = A B`: what convolutions, fully connected layers, products of computed
+//! factors and attention are made of.
 //!
 //! All three matrices are row-major. A vector of the processor holds neighbours of a row of `C`: a row of `B` is
 //! read in vectors, and is multiplied by one element of `A` at a time. Both factors are packed for that, into
@@ -41,7 +42,8 @@ pub(super) use dots::Dots;
 pub(super) use kernel::{Addend, Product, load, store};
 pub(super) use panels::{Columns, Rows, Tile, VECTORS, Vectors};
 
-/// The product of whole factors, from a panel of columns on, some of them at a time.
+/// The product of whole factors, from a panel of columns on, some of them at a time. A sum of nothing writes nothing, not
+/// even the bias.
 pub(super) struct Whole<'a> {
     pub left: &'a Rows,
     pub right: &'a Columns,

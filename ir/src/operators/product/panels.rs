@@ -95,10 +95,15 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
+    /// Memory for a factor of this size.
+    pub fn new(rows: usize, depth: usize) -> Rows {
+        Rows { rows, depth, elements: vec![0.; rows * depth] }
+    }
+
     /// From a matrix of `rows` rows and `depth` columns.
     pub fn pack(matrix: &[f32], rows: usize, depth: usize, tile: Tile) -> Rows {
         assert_eq!(matrix.len(), rows * depth);
-        let mut packed = Rows { rows, depth, elements: vec![0.; rows * depth] };
+        let mut packed = Rows::new(rows, depth);
         packed.fill(matrix, depth, tile);
         packed
     }

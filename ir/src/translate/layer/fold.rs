@@ -113,7 +113,7 @@ impl LayerContext<'_, '_> {
         });
         let mut inputs = vec![];
         for input in 0..self.inputs.len() {
-            inputs.push(Value::Constant(self.tensor_widened(input)?));
+            inputs.push(Value::Constant(self.tensor_in_single(input)?));
         }
         let mut scratch =
             TypedModel { symbols: self.model.symbols.clone(), ..TypedModel::default() };

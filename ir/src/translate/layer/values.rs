@@ -17,9 +17,9 @@ impl LayerContext<'_, '_> {
     }
 
     /// The same, floats of half precision in single precision.
-    pub(super) fn tensor_widened(&self, input: usize) -> TractResult<Arc<Tensor>> {
+    pub(super) fn tensor_in_single(&self, input: usize) -> TractResult<Arc<Tensor>> {
         let value = self.in_model(input)?;
-        self.translation.tensor_widened(&value).with_context(|| self.in_constant(input))
+        self.translation.tensor_in_single(&value).with_context(|| self.in_constant(input))
     }
 
     /// The value of an input: of an outlet its constant, if it has one.
