@@ -8,9 +8,7 @@ use super::patches::{Layout, Pack, Pick};
 use super::planes::{Kind, Planes};
 use crate::operators::check_volume;
 use crate::operators::product::activation::Activation;
-use crate::operators::product::{
-    Addend, Columns, PANELS, Product, Rows, STEPS, Tile, Vectors, parts,
-};
+use crate::operators::product::{Addend, Columns, Product, Rows, STEPS, Tile, Vectors, parts};
 
 /// A convolution whose weights are packed for this machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +31,10 @@ enum Filters {
     /// A channel of the output is made of one of the input: the kernel for each.
     Planes(Vec<f32>),
 }
+
+/// How many panels of patches are packed, and multiplied by all rows, before the next ones: with [`STEPS`], they have
+/// 288 KiB.
+const PANELS: usize = 4;
 
 /// How many elements padding may add to a channel: it is copied with them.
 const MOST_PADDING: usize = 1 << 16;

@@ -35,15 +35,14 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
     (0..depth).step_by(most).map(move |first| first..(first + most).min(depth))
 }
 
-/// How many panels of columns are multiplied by all rows before the next ones: with [`STEPS`], they have 288 KiB.
-pub(super) const PANELS: usize = 4;
-
 pub(super) use dots::Dots;
 pub(super) use kernel::{Addend, Product, load, store};
 pub(super) use panels::{Columns, Rows, Tile, VECTORS, Vectors};
 
-/// The product of whole factors, from a panel of columns on, some of them at a time. A sum of nothing writes nothing, not
-/// even the bias.
+/// The product of whole factors, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
+///
+/// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. With four
+/// panels at a time a BERT took 1.03 times as long (AMD Zen 5).
 pub(super) struct Whole<'a> {
     pub left: &'a Rows,
     pub right: &'a Columns,
@@ -58,7 +57,7 @@ pub(super) struct Whole<'a> {
 
 impl Whole<'_> {
     pub fn run(self, vectors: Vectors) {
-        let block = PANELS * Tile::of(vectors).columns;
+        let block = Tile::of(vectors).columns;
         let Columns { depth, elements, .. } = self.right;
         for first in self.columns.clone().step_by(block) {
             let columns = (self.columns.end - first).min(block);
