@@ -117,11 +117,11 @@ impl<'a> Chain<'a> {
     fn activation(&mut self) -> TractResult<Activation> {
         let mut activation = Activation::default();
         while let Some((next, operand)) = self.next()? {
-            if operand.is_some() && self.constant(operand)?.is_none() {
+            let constant = self.constant(operand)?;
+            if operand.is_some() && constant.is_none() {
                 break;
             }
-            let operand = self.constant(operand)?;
-            let both = activation.followed_by(&*next.op, operand.map(|it| &**it))?;
+            let both = activation.followed_by(&*next.op, constant.map(|it| &**it))?;
             let Some(both) = both else { break };
             activation = both;
             self.last = next;

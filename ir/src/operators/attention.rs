@@ -283,16 +283,22 @@ mod tests {
         Tensor::from_shape(shape, &numbers).unwrap()
     }
 
+    fn product(
+        model: &mut TypedModel,
+        name: &str,
+        axes: &str,
+        inputs: [OutletId; 2],
+    ) -> TractResult<OutletId> {
+        let op = EinSum::new(axes.parse()?, DatumType::F32);
+        let op = Accelerated::or_inner(op, model, &inputs)?;
+        Ok(model.wire_node(name, op, &inputs)?[0])
+    }
+
     fn model(case: &Case, is_divided: bool) -> TractResult<TypedModel> {
         let mut model = TypedModel::default();
         let queries = model.add_source("queries", f32::fact(&case.queries))?;
         let keys = model.add_source("keys", f32::fact(&case.keys))?;
         let values = model.add_source("values", f32::fact(case.values_shape()))?;
-        let product = |model: &mut TypedModel, name: &str, axes: &str, inputs: [OutletId; 2]| {
-            let op = EinSum::new(axes.parse()?, DatumType::F32);
-            let op = Accelerated::or_inner(op, model, &inputs)?;
-            TractResult::Ok(model.wire_node(name, op, &inputs)?[0])
-        };
         let scores = product(&mut model, "scores", case.scores, [queries, keys])?;
         let rank = model.outlet_fact(scores)?.rank();
         let scale = Tensor::from_shape(&vec![1; rank], &[0.5f32])?;
@@ -408,11 +414,6 @@ mod tests {
             let fact = f32::fact([2.to_dim(), count.clone(), 3.to_dim()]);
             outlets.push(model.add_source(name, fact)?);
         }
-        let product = |model: &mut TypedModel, name: &str, axes: &str, inputs: [OutletId; 2]| {
-            let op = EinSum::new(axes.parse()?, DatumType::F32);
-            let op = Accelerated::or_inner(op, model, &inputs)?;
-            TractResult::Ok(model.wire_node(name, op, &inputs)?[0])
-        };
         let scores = product(&mut model, "scores", "bmk,bnk->bmn", [outlets[0], outlets[1]])?;
         let softmax = Softmax::new(tvec![2], None, SoftmaxKind::Softmax);
         let weights = model.wire_node("softmax", softmax, &[scores])?[0];

@@ -281,16 +281,16 @@ impl EvalOp for Contraction {
         let sizes = self.sizes(left.shape(), right.shape())?;
         check_volume("MatMul", &sizes.shape)?;
         let mut output = Tensor::zero::<f32>(&sizes.shape)?;
+        let Sizes { depth, columns, .. } = sizes;
+        if depth == 0 {
+            return Ok(tvec!(output.into_tvalue()));
+        }
         let (left, right) = (left.try_as_plain_ram()?, right.try_as_plain_ram()?);
         let (left, right) = (left.as_slice::<f32>()?, right.as_slice::<f32>()?);
         let mut view = output.try_as_plain_ram_mut()?;
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
-        let Sizes { depth, columns, .. } = sizes;
         sizes.for_each(view.as_slice_mut()?, |index, rows, output| {
-            if depth == 0 {
-                return Ok(());
-            }
             let first =
                 offset(index, &sizes.batch, |axis| axis.left) + rows.start * sizes.rows.left;
             let mut packed = Rows::new(rows.len(), depth);
