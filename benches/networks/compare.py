@@ -25,7 +25,7 @@ import sys
 HERE = pathlib.Path(__file__).parent
 RESULTS = HERE.parent / "results" / "networks"
 OURS, ONNX, OPENVINO, ONNXRUNTIME = RUNTIMES = ["tract-openvino-ir", "tract (ONNX)", "OpenVINO", "ONNX Runtime"]
-COLUMNS = ["read_ms", "ready_ms", "first_ms", "median_ms", "memory_mib"]
+COLUMNS = ["read_ms", "ready_ms", "first_ms", "median_ms", "before_mib", "loaded_mib", "memory_mib"]
 
 
 # The GNU C library keeps what is freed, as allocators of long-running programs do. By default it returns larger tensors to
@@ -46,7 +46,7 @@ class Worker:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command = [*command, folder, str(threads)]
         self.process = subprocess.Popen(command, text=True, env=os.environ | environment, **pipes)
-        self.read_ms, self.ready_ms = self.answer()
+        self.read_ms, self.ready_ms, self.memory_before = self.answer()
         self.times = []
 
     def answer(self):
@@ -87,8 +87,10 @@ def measure(folder, threads, arguments):
             worker = start(runtime, folder, threads, arguments.program)
             if worker is None:
                 continue
+            loaded = worker.ask("memory")
             first = worker.ask("run 0")[0] / 1e3
-            loads.setdefault(runtime, []).append([worker.read_ms, worker.ready_ms, first, worker.ask("memory")])
+            memory = [worker.memory_before, loaded, worker.ask("memory")]
+            loads.setdefault(runtime, []).append([worker.read_ms, worker.ready_ms, first, *memory])
             worker.close()
     for runtime in loads:
         workers[runtime] = start(runtime, folder, threads, arguments.program, **KEEPS_MEMORY)
@@ -98,9 +100,9 @@ def measure(folder, threads, arguments):
             times = worker.ask(f"run {arguments.seconds}")
             worker.times += times[1:] or times
     for runtime, worker in workers.items():
-        read, ready, first, memory = (statistics.median(column) for column in zip(*loads[runtime]))
+        read, ready, first, *memory = (statistics.median(column) for column in zip(*loads[runtime]))
         worker.close()
-        yield runtime, [read, ready, first, statistics.median(worker.times) / 1e3, memory]
+        yield runtime, [read, ready, first, statistics.median(worker.times) / 1e3, *memory]
 
 
 def geometric_mean(ratios):

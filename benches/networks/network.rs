@@ -13,7 +13,8 @@
 //! * `profile SECONDS` does so too: the mean time in microseconds of each operator, by its name.
 //! * `memory`: the most memory that the process had, in MiB (Linux).
 //!
-//! The first line is `[read, ready]`, the milliseconds until the file was read and until the network could run.
+//! The first line is `[read, ready, memory]`: the milliseconds until the file was read and until the network could run, and
+//! the memory that the process had before, in MiB.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -42,6 +43,7 @@ fn main() -> TractResult<()> {
         .map(|path| Ok(load_tensor_file(path)?.into()))
         .collect::<TractResult<_>>()?;
 
+    let memory = peak_memory()?;
     let started = Instant::now();
     let milliseconds = || started.elapsed().as_secs_f64() * 1e3;
     let model = match &**format {
@@ -55,7 +57,7 @@ fn main() -> TractResult<()> {
     };
     let read = milliseconds();
     let plan = model.into_optimized()?.into_runnable()?;
-    println!("[{read:.1}, {:.1}]", milliseconds());
+    println!("[{read:.1}, {:.1}, {memory:.1}]", milliseconds());
 
     let mut state = plan.spawn()?;
     for line in std::io::stdin().lock().lines() {

@@ -21,7 +21,7 @@ def main():
     while (file := folder / f"test_data_set_0/input_{len(inputs)}.pb").is_file():
         inputs.append(numpy_helper.to_array(onnx.load_tensor(file)))
     network = {"openvino": OpenVino, "onnxruntime": OnnxRuntime}[runtime](folder, int(threads), inputs)
-    print(json.dumps([network.read, network.ready]), flush=True)
+    print(json.dumps([network.read, network.ready, network.memory]), flush=True)
     for line in sys.stdin:
         command, _, seconds = line.strip().partition(" ")
         if command == "run":
@@ -66,6 +66,7 @@ class OpenVino:
             "PERFORMANCE_HINT": "LATENCY",
             "ENABLE_CPU_PINNING": False,
         }
+        self.memory = memory("VmHWM")
         started = time.perf_counter()
         model = core.read_model(folder / "model.xml")
         self.read = (time.perf_counter() - started) * 1e3
@@ -108,6 +109,7 @@ class OnnxRuntime:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        self.memory = memory("VmHWM")
         started = time.perf_counter()
         # Reads and prepares in one.
         session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])

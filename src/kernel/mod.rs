@@ -29,6 +29,7 @@ mod threads;
 mod threads;
 mod tuples;
 
+pub use threads::{fill_rows, threads};
 use tract_core::prelude::{DatumType, Tensor, TractResult};
 
 use crate::geometry::{BadIndex, Geometry, Indices, check, with_indices};
@@ -124,7 +125,7 @@ pub(crate) fn gather_bytes(
     // If there are enough tables, threads get whole ones, and resolve their tuples only once.
     let row = if batch * outer >= MANY_TABLES && outer > 1 { tuples_per_batch } else { 1 };
     let work = work(operands.geometry.output_blocks(), block);
-    let gathered = threads::fill_rows(bytes, row * block, work, |first_row, output| {
+    let gathered = fill_rows(bytes, row * block, work, |first_row, output| {
         blocks::gather_range(operands, first_row * row, store, output)
     });
     Ok(gathered.map(|()| output).map_err(|AnyBadIndex| operands.first_bad_index()))

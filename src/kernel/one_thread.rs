@@ -1,7 +1,17 @@
 //! Stands in for `threads.rs` without the feature for threads.
 
-/// Fills the output on the calling thread.
-pub(super) fn fill_rows<T, E>(
+/// How many threads share some work: one.
+pub fn threads(_work: usize) -> usize {
+    1
+}
+
+/// Fills `output` on the calling thread: calls `fill` with all of it, and 0. `row` and `work` say nothing without the
+/// feature `multithread-mm`.
+///
+/// # Errors
+///
+/// The one of `fill`.
+pub fn fill_rows<T, E>(
     output: &mut [T],
     _row: usize,
     _work: usize,

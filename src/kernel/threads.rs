@@ -8,30 +8,51 @@ use std::sync::{Arc, Mutex};
 
 use tract_core::prelude::multithread;
 
-/// Fills `output`, or fails: calls `fill` for parts of it, which are whole rows, with the number of their first row.
-/// Uses several threads if `work`, in the units of tract's threshold, is worth it.
+/// How many threads of the executor that the program gave to tract share some work.
+///
+/// `work` is about how long it takes on one thread, in thirds of a nanosecond. With less than tract's threshold
+/// (`multithread::current_threading_element_threshold`) it is one.
+pub fn threads(work: usize) -> usize {
+    let enough = multithread::current_threading_element_threshold();
+    if work < enough {
+        return 1;
+    }
+    match multithread::current_tract_executor() {
+        // Waking a thread takes time, so each must have enough to do.
+        multithread::Executor::MultiThread(pool) => {
+            pool.current_num_threads().min(1 + work / enough.max(1))
+        }
+        _ => 1,
+    }
+}
+
+/// Fills `output` on the threads of the executor that the program gave to tract: calls `fill` for parts of it, which are
+/// whole rows of `row` elements, with the number of their first row.
+///
+/// [`threads`] says how many share it, and what `work` is. If it is one, the calling thread gets all in one part.
+///
+/// # Errors
+///
+/// One of those of `fill`; the output then is not filled.
+///
+/// # Panics
+///
+/// If `fill` does, or if `row` is 0.
 ///
 /// The calling thread works too, and waits only for threads that have begun a part. So it never waits for a thread
 /// to wake up, or to end something else. If the pool did all the work, Linux might wake two of its threads on one
 /// core while the other is idle: then half of the runs on two cores took as long as on one.
-pub(super) fn fill_rows<T: Send, E: Send>(
+pub fn fill_rows<T: Send, E: Send>(
     output: &mut [T],
     row: usize,
     work: usize,
     fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
-    let enough = multithread::current_threading_element_threshold();
     let rows = output.len() / row;
-    // Waking a thread takes time, so each must have enough to do.
-    let most = rows.min(1 + work / enough.max(1));
-    if work >= enough
-        && most > 1
+    let threads = threads(work).min(rows);
+    if threads > 1
         && let multithread::Executor::MultiThread(pool) = multithread::current_tract_executor()
     {
-        let threads = pool.current_num_threads().min(most);
-        if threads == 1 {
-            return fill(0, output);
-        }
         // Several parts for each thread, so that a late one finds less to do.
         let part = rows.div_ceil(8 * threads);
         let parts = Mutex::new(output.chunks_mut(part * row).enumerate());

@@ -294,15 +294,16 @@ impl TypedOp for Accelerated {
             return stays();
         } else if let Some(op) = self.inner.downcast_ref::<Conv>() {
             let activation = chain.activation()?;
-            let trimmed = match data.shape.as_concrete() {
-                Some(sizes) => trimmed(op, constants[0], &sizes[2..])?,
+            let sizes = data.shape.as_concrete().map(|sizes| &sizes[2..]);
+            let trimmed = match sizes {
+                Some(sizes) => trimmed(op, constants[0], sizes)?,
                 None => None,
             };
             let (op, weights) = match &trimmed {
                 Some((op, weights)) => (op, weights),
                 None => (op, &**constants[0]),
             };
-            PackedConvolution::new(op, activation, weights, constants[1])?.into()
+            PackedConvolution::new(op, activation, weights, constants[1], sizes)?.into()
         } else if let Some(op) = self.inner.downcast_ref::<EinSum>() {
             let transposed = FullyConnected::takes(op).context("it is a product with a matrix")?;
             let weights = constants[0];

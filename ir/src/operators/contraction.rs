@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
+use tract_openvino::internal::fill_rows;
 
 use super::check_volume;
 use super::product::activation::Activation;
@@ -217,7 +218,7 @@ impl Sizes {
         };
         let together = together.filter(|parts| *parts > 1).map_or(1, |parts| rows / parts);
         let work = output.len().saturating_mul(self.depth) / 8;
-        multithread::par_chunks_mut(output, together * unit, work, |first, output| {
+        fill_rows(output, together * unit, work, |first, output| {
             let first = first * together;
             let part = first..first + output.len() / unit;
             let range = |axis: &Strides| match axis.output == unit && axis.size > 1 {

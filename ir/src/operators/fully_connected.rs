@@ -4,6 +4,7 @@ use std::sync::Weak;
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
+use tract_openvino::internal::fill_rows;
 
 use super::check_volume;
 use super::product::activation::Activation;
@@ -179,7 +180,7 @@ impl EvalOp for FullyConnected {
                     _ if count.is_multiple_of(2) => count / 2 * columns,
                     _ => columns,
                 };
-                multithread::par_chunks_mut(elements, unit, work, |first, output| {
+                fill_rows(elements, unit, work, |first, output| {
                     let (row, column) = (first * unit / columns, first * unit % columns);
                     let count = output.len().div_ceil(columns);
                     let rows = &data[row * depth..][..count * depth];
@@ -194,20 +195,20 @@ impl EvalOp for FullyConnected {
                         activation: self.activation,
                     };
                     product.run(vectors);
-                    Ok(())
+                    TractResult::Ok(())
                 })?;
             }
             Weights::Transposed(weights) => {
                 let weights = weights.try_as_plain_ram()?;
                 let weights = weights.as_slice::<f32>()?;
-                multithread::par_chunks_mut(elements, 1, work, |mut first, mut output| {
+                fill_rows(elements, 1, work, |mut first, mut output| {
                     while !output.is_empty() {
                         let column = first % columns;
                         let (part, rest) = output.split_at_mut(output.len().min(columns - column));
                         self.dots(weights, &data[first / columns * depth..][..depth], column, part);
                         (first, output) = (first + part.len(), rest);
                     }
-                    Ok(())
+                    TractResult::Ok(())
                 })?;
             }
         }

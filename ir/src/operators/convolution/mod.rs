@@ -4,6 +4,7 @@ mod layouts;
 mod packed;
 mod patches;
 mod planes;
+mod products;
 #[cfg(test)]
 mod tests;
 mod trimmed;

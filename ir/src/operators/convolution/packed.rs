@@ -4,11 +4,11 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{Conv, PaddingSpec, PoolSpec};
 
 use super::layouts::Layouts;
-use super::patches::{Layout, Pack, Pick};
+use super::patches::{Layout, Window};
 use super::planes::{Kind, Planes};
+use super::products::{Factor, Products};
 use crate::operators::check_volume;
 use crate::operators::product::activation::Activation;
-use crate::operators::product::{Addend, Columns, Product, Rows, STEPS, Tile, Vectors, parts};
 
 /// A convolution whose weights are packed for this machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,15 +26,11 @@ impl Eq for PackedConvolution {}
 
 #[derive(Debug, PartialEq)]
 enum Filters {
-    /// Of each group, a row of the left factor for each output channel.
-    Products(Vec<Rows>),
+    /// Of each group, a factor of a product.
+    Products(Vec<Factor>),
     /// A channel of the output is made of one of the input: the kernel for each.
     Planes(Vec<f32>),
 }
-
-/// How many panels of patches are packed, and multiplied by all rows, before the next ones: with [`STEPS`], they have
-/// 288 KiB.
-const PANELS: usize = 4;
 
 /// How many elements padding may add to a channel: it is copied with them.
 const MOST_PADDING: usize = 1 << 16;
@@ -64,12 +60,13 @@ impl PackedConvolution {
     }
 
     /// `weights` is `[output channels, input channels of a group, kernel]`, `bias` has one number or one for each
-    /// output channel.
+    /// output channel. `sizes` are those of the data's spatial axes, if they are known.
     pub fn new(
         convolution: &Conv,
         activation: Activation,
         weights: &Tensor,
         bias: &Tensor,
+        sizes: Option<&[usize]>,
     ) -> TractResult<PackedConvolution> {
         let (spec, group) = (convolution.pool_spec.clone(), convolution.group);
         let (outputs, inputs) = (spec.output_channels / group, spec.input_channels / group);
@@ -86,8 +83,13 @@ impl PackedConvolution {
         let filters = if inputs == 1 && spec.rank() <= 2 {
             Filters::Planes(weights.to_vec())
         } else {
-            let tile = Tile::of(Vectors::detect());
-            let pack = |group: &[f32]| Rows::pack(group, outputs, depth, tile);
+            let are_columns = match sizes.map(|sizes| Window::new(&spec, sizes)).transpose()? {
+                Some(window) if !window.output.contains(&0) => {
+                    Layout::new(window, outputs)?.prefers_rows(outputs, depth)
+                }
+                _ => false,
+            };
+            let pack = |group: &[f32]| Factor::pack(group, outputs, depth, are_columns);
             Filters::Products(weights.chunks_exact(outputs * depth).map(pack).collect())
         };
         Ok(PackedConvolution {
@@ -97,76 +99,6 @@ impl PackedConvolution {
             filters: filters.into(),
             bias: bias.into(),
             layouts: Layouts::default(),
-        })
-    }
-
-    fn products(
-        &self,
-        groups: &[Rows],
-        data: &[f32],
-        layout: &Layout,
-        output: &mut [f32],
-    ) -> TractResult<()> {
-        let vectors = Vectors::detect();
-        let tile = Tile::of(vectors);
-        let window = &layout.window;
-        let pixels = window.output.iter().product::<usize>();
-        let channels = groups[0].rows;
-        let image = self.spec.input_channels / self.group * window.input.iter().product::<usize>();
-        // Threads get whole panels of rows.
-        let rows = match output.len() / pixels / channels {
-            1 if channels.is_multiple_of(2 * tile.rows) => channels / 2,
-            _ => channels,
-        };
-        let work = output.len().saturating_mul(groups[0].depth) / 8;
-        multithread::par_chunks_mut(output, rows * pixels, work, |first, output| {
-            // Rows of one part that are together, as all are on one thread, share what is laid out and packed.
-            let first = first * rows;
-            let rows = rows.max(output.len() / pixels).min(channels);
-            let block = (PANELS * tile.columns).min(layout.columns());
-            let mut results = if layout.with_gaps { vec![0.; rows * block] } else { vec![] };
-            let mut columns = Columns::new(STEPS.min(groups[0].depth), block, tile);
-            for (number, output) in output.chunks_mut(rows * pixels).enumerate() {
-                let first = first + number * rows;
-                let (part, row) = (first / channels, first % channels);
-                let filters = &groups[part % groups.len()];
-                let bias = &self.bias[part % groups.len() * channels..][..channels];
-                let laid_out = layout.lay_out(vectors, &data[part * image..][..image], 0.)?;
-                for column in (0..layout.columns()).step_by(block) {
-                    let width = (layout.columns() - column).min(block);
-                    for steps in parts(filters.depth) {
-                        vectors.run(Pack {
-                            layout,
-                            channels: &laid_out,
-                            range: column..column + width,
-                            steps: steps.clone(),
-                            columns: &mut columns,
-                        });
-                        let (output, stride) = match layout.with_gaps {
-                            true => (&mut results[..], width),
-                            false => (&mut output[column..], pixels),
-                        };
-                        vectors.run(Product {
-                            left: filters,
-                            rows: row..row + rows,
-                            right: &columns.elements,
-                            depth: steps.len(),
-                            first_step: 0,
-                            columns: width,
-                            output,
-                            stride,
-                            addend: Addend::OfRows(bias),
-                            activation: self.activation,
-                            steps,
-                        });
-                    }
-                    if layout.with_gaps {
-                        let positions = column..column + width;
-                        vectors.run(Pick { layout, positions, results: &results, output });
-                    }
-                }
-            }
-            Ok(())
         })
     }
 }
@@ -210,7 +142,15 @@ impl EvalOp for PackedConvolution {
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
         match &*self.filters {
-            Filters::Products(groups) => self.products(groups, data, &layout, elements)?,
+            Filters::Products(groups) => {
+                let products = Products {
+                    layout: &layout,
+                    groups,
+                    bias: &self.bias,
+                    activation: self.activation,
+                };
+                products.run(data, self.spec.input_channels / self.group, elements)?;
+            }
             Filters::Planes(kernels) => {
                 let kind = Kind::Sum { kernels, bias: &self.bias };
                 let planes = Planes { layout: &layout, kind, activation: self.activation };

@@ -5,7 +5,7 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use crate::operators::check_volume;
-use crate::operators::product::{Columns, Tile, VECTORS, Vectors, load, store};
+use crate::operators::product::{Columns, Rows, Tile, VECTORS, Vectors, load, row_panels, store};
 
 /// How a kernel moves over data of known size. There are three spatial axes; those that the data does not have
 /// are of size 1.
@@ -71,11 +71,24 @@ pub(super) struct Layout {
     pub positions: usize,
     /// Whether products are computed for all of them.
     pub with_gaps: bool,
-    /// The rows of a channel that the kernel meets, and the place of the first element of each, padding included.
-    rows: Vec<(usize, usize)>,
+    /// The rows of a channel that the kernel meets.
+    rows: Vec<Row>,
     phases: Vec<Phase>,
+    /// The first pixel of each row of positions that has some.
+    pixels: Vec<Option<usize>>,
     /// The padding and the split change nothing.
     is_plain: bool,
+}
+
+/// Where a row of a channel goes, in the first part that has elements of it.
+#[derive(Debug)]
+struct Row {
+    /// Its first element in the channel.
+    from: usize,
+    /// The place of its first element, padding included.
+    to: usize,
+    /// The end of the part.
+    end: usize,
 }
 
 /// The elements of a row that go to one part.
@@ -129,7 +142,8 @@ impl Layout {
                 let to = place(element, strides, part);
                 let is_within = (0..2).all(|axis| element[axis] / strides[axis] < part[axis]);
                 if is_within && met_rows[to / volume / strides[2]] {
-                    rows.push((z * window.input[1] + y, to));
+                    let from = (z * window.input[1] + y) * window.input[2];
+                    rows.push(Row { from, to, end: (to / volume + 1) * volume });
                 }
             }
         }
@@ -144,7 +158,12 @@ impl Layout {
         let pixels: usize = output.iter().product();
         let with_gaps =
             positions > pixels && gaps_pay(positions, pixels, channels, pixels / output[2]);
-        Ok(Layout { window, part, offsets, positions, with_gaps, rows, phases, is_plain })
+        let pixels = (0..positions.div_ceil(part[2])).map(|row| {
+            let (z, y) = (row / part[1], row % part[1]);
+            (y < output[1]).then_some((z * output[1] + y) * output[2])
+        });
+        let pixels = pixels.collect();
+        Ok(Layout { window, part, offsets, positions, with_gaps, rows, phases, pixels, is_plain })
     }
 
     /// The elements of a channel.
@@ -165,29 +184,29 @@ impl Layout {
         let size: usize = self.window.input.iter().product();
         let volume = check_volume("padding", &[image.len() / size, self.channel()])?;
         let mut laid_out = vec![padding; volume];
-        vectors.run(LayOut { layout: self, image, laid_out: &mut laid_out });
+        vectors.run(LayOut { layout: self, image, laid_out: &mut laid_out, padding });
         Ok(laid_out.into())
     }
 
-    /// Writes a channel to its places, but not the padding.
+    /// Writes a channel to its places among padding, which is there already. `image` begins with the channel.
     #[inline(always)]
-    pub fn copy<S: Simd>(&self, simd: S, image: &[f32], laid_out: &mut [f32]) {
+    pub fn copy<S: Simd>(&self, simd: S, image: &[f32], laid_out: &mut [f32], padding: f32) {
         let (width, stride) = (self.window.input[2], self.window.strides[2]);
-        for (row, to) in &self.rows {
-            let row = &image[row * width..][..width];
-            for phase in &self.phases {
-                let to = to + phase.part;
-                let places = &mut laid_out[to + phase.at..to + self.part[2]];
-                let elements = &row[phase.first..];
+        for phase in &self.phases {
+            let count = (self.part[2] - phase.at).min((width - phase.first).div_ceil(stride));
+            let rest = Rest::of(simd, count, padding);
+            for row in &self.rows {
+                let elements = &image[row.from + phase.first..];
+                let to = row.to + phase.part;
+                // The places behind a row are padding, or of later rows.
+                let places = &mut laid_out[to + phase.at..row.end + phase.part];
                 match stride {
-                    1 => {
-                        let count = places.len().min(elements.len());
-                        copy_row(simd, &elements[..count], &mut places[..count]);
-                    }
-                    2 => pick_every::<2>(elements, places),
+                    1 => copy_row(simd, elements, places, count, Some(rest)),
+                    2 => pick_every::<2>(elements, &mut places[..count]),
                     _ => {
                         let elements = elements.iter().step_by(stride);
-                        places.iter_mut().zip(elements).for_each(|(place, it)| *place = *it);
+                        let places = places[..count].iter_mut();
+                        places.zip(elements).for_each(|(place, it)| *place = *it);
                     }
                 }
             }
@@ -203,20 +222,21 @@ impl Layout {
         results: &[f32],
         output: &mut [f32],
     ) {
-        let [depth, height, width] = self.window.output;
-        let first_row = positions.start / self.part[2];
-        for row in first_row..=(positions.end - 1) / self.part[2] {
-            let (z, y) = (row / self.part[1], row % self.part[1]);
-            if z >= depth || y >= height {
-                continue;
+        let (part, width) = (self.part[2], self.window.output[2]);
+        let first_row = positions.start / part;
+        let rows = &self.pixels[first_row..=(positions.end - 1) / part];
+        let mut from = first_row * part;
+        for pixel in rows {
+            let begin = positions.start.max(from);
+            let end = positions.end.min(from + width);
+            if let Some(pixel) = pixel
+                && begin < end
+            {
+                let results = &results[begin - positions.start..];
+                // Later pixels follow.
+                copy_row(simd, results, &mut output[pixel + begin - from..], end - begin, None);
             }
-            let begin = positions.start.max(row * self.part[2]);
-            let end = positions.end.min(row * self.part[2] + width);
-            if begin < end {
-                let to = (z * height + y) * width + begin - row * self.part[2];
-                let results = &results[begin - positions.start..end - positions.start];
-                copy_row(simd, results, &mut output[to..to + end - begin]);
-            }
+            from += part;
         }
     }
 
@@ -235,15 +255,23 @@ impl Layout {
 
     /// Columns whose positions are neighbours: how many, and the first position.
     fn runs(&self, columns: Range<usize>) -> TVec<(usize, usize)> {
-        if self.with_gaps || self.is_dense() {
-            return tvec!((columns.len(), columns.start));
+        match self.with_gaps {
+            true => tvec!((columns.len(), columns.start)),
+            false => self.pixel_runs(columns),
+        }
+    }
+
+    /// Pixels whose positions are neighbours: how many, and the first position.
+    fn pixel_runs(&self, pixels: Range<usize>) -> TVec<(usize, usize)> {
+        if self.is_dense() {
+            return tvec!((pixels.len(), pixels.start));
         }
         let [_, height, width] = self.window.output;
         let mut runs = tvec!();
-        let mut pixel = columns.start;
-        while pixel < columns.end {
+        let mut pixel = pixels.start;
+        while pixel < pixels.end {
             let (row, x) = (pixel / width, pixel % width);
-            let count = (width - x).min(columns.end - pixel);
+            let count = (width - x).min(pixels.end - pixel);
             let (z, y) = (row / height, row % height);
             runs.push((count, (z * self.part[1] + y) * self.part[2] + x));
             pixel += count;
@@ -265,6 +293,7 @@ struct LayOut<'a> {
     layout: &'a Layout,
     image: &'a [f32],
     laid_out: &'a mut [f32],
+    padding: f32,
 }
 
 impl WithSimd for LayOut<'_> {
@@ -274,18 +303,66 @@ impl WithSimd for LayOut<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let size: usize = self.layout.window.input.iter().product();
         let channels = self.laid_out.chunks_exact_mut(self.layout.channel());
-        for (image, laid_out) in self.image.chunks_exact(size).zip(channels) {
-            self.layout.copy(simd, image, laid_out);
+        for (number, laid_out) in channels.enumerate() {
+            self.layout.copy(simd, &self.image[number * size..], laid_out, self.padding);
         }
     }
 }
 
-/// Copies a row. Most are short, for which a call of `memcpy` takes longer.
+/// Copies the first elements of a slice. The last ones are copied as a whole vector too if both slices have room: the
+/// rest of it then is as said, or what follows them.
+///
+/// Most rows are short: a call of `memcpy`, or a part of a vector, takes longer.
 #[inline(always)]
-fn copy_row<S: Simd>(simd: S, elements: &[f32], places: &mut [f32]) {
+fn copy_row<S: Simd>(
+    simd: S,
+    elements: &[f32],
+    places: &mut [f32],
+    count: usize,
+    rest: Option<Rest<S>>,
+) {
     let lanes = S::F32_LANES;
-    for (place, elements) in places.chunks_mut(lanes).zip(elements.chunks(lanes)) {
-        store(simd, place, load(simd, elements));
+    let room = elements.len().min(places.len());
+    let mut at = 0;
+    while at + lanes <= count {
+        store(simd, &mut places[at..at + lanes], load(simd, &elements[at..at + lanes]));
+        at += lanes;
+    }
+    if at < count && at + lanes <= room {
+        let mut vector = load(simd, &elements[at..at + lanes]);
+        if let Some(rest) = rest {
+            vector = simd.select_f32s(rest.is_element, vector, rest.padding);
+        }
+        store(simd, &mut places[at..at + lanes], vector);
+    } else if at < count {
+        store(simd, &mut places[at..count], load(simd, &elements[at..count]));
+    }
+}
+
+/// What the last vector of a row has behind the elements.
+#[derive(Clone, Copy)]
+struct Rest<S: Simd> {
+    is_element: S::m32s,
+    padding: S::f32s,
+}
+
+impl<S: Simd> Rest<S> {
+    /// Of a row of so many elements.
+    #[inline(always)]
+    fn of(simd: S, count: usize, padding: f32) -> Rest<S> {
+        let elements = (count % S::F32_LANES) as u32;
+        let is_element = simd.less_than_u32s(counting(simd), simd.splat_u32s(elements));
+        Rest { is_element, padding: simd.splat_f32s(padding) }
+    }
+}
+
+/// 0, 1, 2 and so on.
+#[inline(always)]
+fn counting<S: Simd>(simd: S) -> S::u32s {
+    const NUMBERS: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+    match S::as_simd_u32s(&NUMBERS).0 {
+        [first, ..] => *first,
+        [] => simd.splat_u32s(0),
     }
 }
 
@@ -293,8 +370,10 @@ fn copy_row<S: Simd>(simd: S, elements: &[f32], places: &mut [f32]) {
 #[inline(always)]
 fn pick_every<const STRIDE: usize>(elements: &[f32], places: &mut [f32]) {
     let (whole, rest) = elements.as_chunks::<STRIDE>();
-    let rest = rest.first();
-    for (place, element) in places.iter_mut().zip(whole.iter().map(|it| &it[0]).chain(rest)) {
+    for (place, elements) in places.iter_mut().zip(whole) {
+        *place = elements[0];
+    }
+    if let (Some(place), Some(element)) = (places.get_mut(whole.len()), rest.first()) {
         *place = *element;
     }
 }
@@ -310,10 +389,34 @@ fn place(element: [usize; 3], strides: [usize; 3], part: [usize; 3]) -> usize {
     number * part.iter().product::<usize>() + within
 }
 
+/// The first elements that the steps of a convolution's sum meet. A step is an element of the kernel in a channel.
+struct Steps<'a> {
+    layout: &'a Layout,
+    channel: usize,
+    element: usize,
+}
+
+impl<'a> Steps<'a> {
+    fn from(layout: &'a Layout, first: usize) -> Steps<'a> {
+        let kernel = layout.offsets.len();
+        Steps { layout, channel: first / kernel, element: first % kernel }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> usize {
+        let offsets = &self.layout.offsets;
+        let from = self.channel * self.layout.channel() + offsets[self.element];
+        self.element += 1;
+        if self.element == offsets.len() {
+            (self.channel, self.element) = (self.channel + 1, 0);
+        }
+        from
+    }
+}
+
 /// Packs what some columns meet, for these steps of a convolution's sum: the right factor of a product, which
-/// is never whole in memory. A step is an element of the kernel in a channel, a column is a
-/// pixel, or a position.
-pub(super) struct Pack<'a> {
+/// is never whole in memory. A column is a pixel, or a position.
+pub(super) struct PackColumns<'a> {
     pub layout: &'a Layout,
     pub channels: &'a [f32],
     pub range: Range<usize>,
@@ -321,13 +424,12 @@ pub(super) struct Pack<'a> {
     pub columns: &'a mut Columns,
 }
 
-impl WithSimd for Pack<'_> {
+impl WithSimd for PackColumns<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let tile = Tile::of_simd::<S>();
-        let offsets = &self.layout.offsets;
         let mut rest = &mut self.columns.elements[..];
         for first in self.range.clone().step_by(tile.columns) {
             let width = (self.range.end - first).min(tile.columns);
@@ -335,36 +437,67 @@ impl WithSimd for Pack<'_> {
             let (panel, behind) = rest.split_at_mut(self.steps.len() * padded);
             rest = behind;
             let runs = self.layout.runs(first..first + width);
-            let (mut channel, mut element) =
-                (self.steps.start / offsets.len(), self.steps.start % offsets.len());
-            let mut next = || {
-                let from = channel * self.layout.channel() + offsets[element];
-                element += 1;
-                if element == offsets.len() {
-                    (channel, element) = (channel + 1, 0);
-                }
-                from
-            };
+            let mut steps = Steps::from(self.layout, self.steps.start);
             // Most panels are whole, and one run.
             if let [(count, position)] = runs[..]
                 && count == tile.columns
             {
                 let panel = as_arrays_mut::<VECTORS, S::f32s>(S::as_mut_simd_f32s(panel).0).0;
                 for columns in panel {
-                    let source = &self.channels[next() + position..][..tile.columns];
+                    let source = &self.channels[steps.next() + position..][..tile.columns];
                     *columns = as_arrays::<VECTORS, S::f32s>(S::as_simd_f32s(source).0).0[0];
                 }
                 continue;
             }
-            for mut columns in panel.chunks_exact_mut(padded) {
-                let from = next();
-                for (count, position) in &runs {
-                    let source = &self.channels[from + position..][..*count];
-                    let (run, behind) = columns.split_at_mut(*count);
-                    columns = behind;
-                    copy_row(simd, source, run);
-                }
-            }
+            pack_runs(simd, self.channels, &runs, steps, panel, padded);
+        }
+    }
+}
+
+/// Packs what all pixels meet, for these steps: the left factor of a product.
+pub(super) struct PackRows<'a> {
+    pub layout: &'a Layout,
+    pub channels: &'a [f32],
+    pub steps: Range<usize>,
+    pub rows: &'a mut Rows,
+}
+
+impl WithSimd for PackRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let tile = Tile::of_simd::<S>();
+        self.rows.depth = self.steps.len();
+        let mut rest = &mut self.rows.elements[..];
+        for (first, width) in row_panels(0..self.rows.rows, tile.rows) {
+            let (panel, behind) = rest.split_at_mut(self.steps.len() * width);
+            rest = behind;
+            let runs = self.layout.pixel_runs(first..first + width);
+            let steps = Steps::from(self.layout, self.steps.start);
+            pack_runs(simd, self.channels, &runs, steps, panel, width);
+        }
+    }
+}
+
+/// Packs a panel, whose steps have a distance.
+#[inline(always)]
+fn pack_runs<S: Simd>(
+    simd: S,
+    channels: &[f32],
+    runs: &[(usize, usize)],
+    mut steps: Steps<'_>,
+    panel: &mut [f32],
+    distance: usize,
+) {
+    for first in (0..panel.len()).step_by(distance) {
+        let from = steps.next();
+        let mut at = first;
+        for (count, position) in runs {
+            // Later columns follow, or later steps.
+            let source = &channels[from + position..];
+            copy_row(simd, source, &mut panel[at..], *count, None);
+            at += count;
         }
     }
 }

@@ -1,12 +1,13 @@
 use pulp::{Simd, WithSimd, as_arrays};
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
+use tract_openvino::internal::fill_rows;
 
 use super::layouts::Layouts;
 use super::patches::Layout;
 use crate::operators::check_volume;
+use crate::operators::product::Vectors;
 use crate::operators::product::activation::Activation;
-use crate::operators::product::{Vectors, load, store};
 
 /// What is made of each channel on its own: a convolution of one channel, or a pool.
 pub(super) struct Planes<'a> {
@@ -35,7 +36,7 @@ impl Planes<'_> {
         let pixels: usize = self.layout.window.output.iter().product();
         let work = output.len().saturating_mul(self.layout.offsets.len());
         let vectors = Vectors::detect();
-        multithread::par_chunks_mut(output, repeated * pixels, work, |first, output| {
+        fill_rows(output, repeated * pixels, work, |first, output| {
             vectors.run(Channels { planes: self, data, channels, repeated, first, output });
             Ok(())
         })
@@ -65,12 +66,15 @@ impl WithSimd for Channels<'_> {
             Kind::Sum { .. } => 0.,
             Kind::Max => f32::MIN,
         };
-        let mut plane = vec![padding; layout.channel()];
-        let mut results = vec![0.; layout.positions];
+        let most = VECTORS * S::F32_LANES;
+        // What is computed beyond the positions, in whole vectors, meets what is behind the channel.
+        let mut plane = vec![padding; layout.channel() + most];
+        let computed = layout.positions.next_multiple_of(S::F32_LANES);
+        let mut gaps = vec![0.; if computed > pixels { computed } else { 0 }];
         for (number, outputs) in self.output.chunks_mut(repeated * pixels).enumerate() {
             let channel = self.first + number;
-            layout.copy(simd, &self.data[channel * image..][..image], &mut plane);
-            for (copy, output) in outputs.chunks_mut(pixels).enumerate() {
+            layout.copy(simd, &self.data[channel * image..], &mut plane, padding);
+            for copy in 0..repeated {
                 let channel = channel % channels * repeated + copy;
                 let (weights, bias) = match kind {
                     Kind::Sum { kernels, bias } => {
@@ -78,18 +82,19 @@ impl WithSimd for Channels<'_> {
                     }
                     Kind::Max => (None, 0.),
                 };
-                let is_dense = layout.is_dense();
                 let plane = Plane {
                     plane: &plane,
                     offsets: &layout.offsets,
                     weights,
                     bias,
                     activation: *activation,
-                    results: if is_dense { &mut *output } else { &mut results },
                 };
-                plane.with_simd(simd);
-                if !is_dense {
-                    layout.pick(simd, 0..layout.positions, &results, output);
+                let output = &mut outputs[copy * pixels..];
+                if gaps.is_empty() {
+                    plane.results(simd, &mut output[..pixels]);
+                } else {
+                    plane.results(simd, &mut gaps);
+                    layout.pick(simd, 0..layout.positions, &gaps, output);
                 }
             }
         }
@@ -104,71 +109,59 @@ struct Plane<'a> {
     weights: Option<&'a [f32]>,
     bias: f32,
     activation: Activation,
-    results: &'a mut [f32],
 }
 
 /// How many vectors are computed at once.
 const VECTORS: usize = 4;
 
-impl WithSimd for Plane<'_> {
-    type Output = ();
-
+impl Plane<'_> {
+    /// The results for all positions, and for some behind them so that vectors are whole.
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Plane { plane, offsets, weights, bias, activation, results } = self;
-        let start = simd.splat_f32s(match weights {
-            Some(_) => bias,
-            None => f32::MIN,
-        });
-        let block = VECTORS * S::F32_LANES;
-        let mut at = 0;
-        for result in results.chunks_mut(block) {
-            if result.len() == block {
-                let mut sums = [start; VECTORS];
-                let source = |offset: usize| {
-                    as_arrays::<VECTORS, S::f32s>(S::as_simd_f32s(&plane[offset + at..][..block]).0)
-                        .0[0]
-                };
-                match weights {
-                    Some(weights) => {
-                        for (offset, weight) in offsets.iter().zip(weights) {
-                            let (source, weight) = (source(*offset), simd.splat_f32s(*weight));
-                            for vector in 0..VECTORS {
-                                sums[vector] =
-                                    simd.mul_add_e_f32s(source[vector], weight, sums[vector]);
-                            }
-                        }
+    fn results<S: Simd>(&self, simd: S, results: &mut [f32]) {
+        let most = VECTORS * S::F32_LANES;
+        for (number, results) in results.chunks_mut(most).enumerate() {
+            let at = number * most;
+            match results.len() / S::F32_LANES {
+                4 => self.vectors::<S, 4>(simd, at, results),
+                3 => self.vectors::<S, 3>(simd, at, results),
+                2 => self.vectors::<S, 2>(simd, at, results),
+                _ => self.vectors::<S, 1>(simd, at, results),
+            }
+        }
+    }
+
+    /// The results for whole vectors of positions, from one position on.
+    #[inline(always)]
+    fn vectors<S: Simd, const N: usize>(&self, simd: S, at: usize, results: &mut [f32]) {
+        let source = |offset: usize| {
+            let elements = &self.plane[offset + at..][..N * S::F32_LANES];
+            as_arrays::<N, S::f32s>(S::as_simd_f32s(elements).0).0[0]
+        };
+        let mut vectors;
+        match self.weights {
+            Some(weights) => {
+                vectors = [simd.splat_f32s(self.bias); N];
+                for (offset, weight) in self.offsets.iter().zip(weights) {
+                    let (source, weight) = (source(*offset), simd.splat_f32s(*weight));
+                    for number in 0..N {
+                        vectors[number] =
+                            simd.mul_add_e_f32s(source[number], weight, vectors[number]);
                     }
-                    None => {
-                        for offset in offsets {
-                            let source = source(*offset);
-                            for vector in 0..VECTORS {
-                                sums[vector] = simd.max_f32s(source[vector], sums[vector]);
-                            }
-                        }
-                    }
-                }
-                let places = S::as_mut_simd_f32s(result).0;
-                for vector in 0..VECTORS {
-                    places[vector] = activation.apply(simd, sums[vector]);
-                }
-            } else {
-                for (number, result) in result.chunks_mut(S::F32_LANES).enumerate() {
-                    let at = at + number * S::F32_LANES;
-                    let mut sum = start;
-                    for (number, offset) in offsets.iter().enumerate() {
-                        let source = load(simd, &plane[offset + at..][..result.len()]);
-                        sum = match weights {
-                            Some(weights) => {
-                                simd.mul_add_e_f32s(source, simd.splat_f32s(weights[number]), sum)
-                            }
-                            None => simd.max_f32s(source, sum),
-                        };
-                    }
-                    store(simd, result, activation.apply(simd, sum));
                 }
             }
-            at += block;
+            None => {
+                vectors = [simd.splat_f32s(f32::MIN); N];
+                for offset in self.offsets {
+                    let source = source(*offset);
+                    for number in 0..N {
+                        vectors[number] = simd.max_f32s(source[number], vectors[number]);
+                    }
+                }
+            }
+        }
+        let places = S::as_mut_simd_f32s(results).0;
+        for (place, vector) in places.iter_mut().zip(vectors) {
+            *place = self.activation.apply(simd, vector);
         }
     }
 }

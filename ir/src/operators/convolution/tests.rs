@@ -6,6 +6,7 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{Conv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
+use super::patches::{Layout, Window};
 use super::{MaxPoolOfPlanes, PackedConvolution, trimmed};
 use crate::operators::product::activation::Activation;
 use crate::operators::product::tests::{integers, with_all_vectors};
@@ -141,9 +142,12 @@ proptest! {
         let trimmed = trimmed(&conv, &weights, &sizes).unwrap();
         for (conv, weights) in trimmed.iter().chain([&(conv, weights)]) {
             with_all_vectors(|| {
-                let op = PackedConvolution::new(conv, activation, weights, &tensor1(&bias)).unwrap();
-                let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
-                assert_eq!(*found[0], expected);
+                for sizes in [Some(&sizes[..]), None] {
+                    let bias = tensor1(&bias);
+                    let op = PackedConvolution::new(conv, activation, weights, &bias, sizes).unwrap();
+                    let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
+                    assert_eq!(*found[0], expected);
+                }
             });
         }
     }
@@ -171,6 +175,33 @@ proptest! {
             assert_eq!(*found[0], expected);
         });
     }
+}
+
+/// Rows of pixels, which few of them make, and columns give the same results.
+#[test]
+fn few_pixels_are_rows() -> TractResult<()> {
+    let (inputs, outputs, depth) = (64, 100, 64 * 9);
+    let axis = Axis { size: 7, kernel: 3, stride: 1, dilation: 1, begin: 1, end: 1 };
+    for (batch, group) in [(1, 1), (2, 3)] {
+        let spec = spec(&[axis.clone(), axis.clone()], group * inputs, group * outputs);
+        let data = integers(batch * group * inputs * 49);
+        let data = Tensor::from_shape(&[batch, group * inputs, 7, 7], &data)?;
+        let weights = integers(group * outputs * depth);
+        let weights = Tensor::from_shape(&[group * outputs, inputs, 3, 3], &weights)?;
+        let bias = tensor1(&integers(group * outputs));
+        let conv = Conv::new(spec.clone(), KernelFormat::OIHW, group, None);
+        with_all_vectors(|| {
+            let layout = Layout::new(Window::new(&spec, &[7, 7]).unwrap(), outputs).unwrap();
+            assert!(layout.prefers_rows(outputs, depth));
+            let [known, unknown] = [Some(&[7, 7][..]), None].map(|sizes| {
+                let activation = Activation::Clamp { min: -10., max: 100. };
+                let op = PackedConvolution::new(&conv, activation, &weights, &bias, sizes).unwrap();
+                op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap()
+            });
+            assert_eq!(known, unknown);
+        });
+    }
+    Ok(())
 }
 
 #[test]

@@ -19,16 +19,20 @@ pub(crate) enum Addend<'a> {
 /// later ones with what is in `C` already, and the last ones apply the activation.
 #[derive(Debug)]
 pub(crate) struct Product<'a> {
+    /// Has these steps, from `left_begin` on.
     pub left: &'a Rows,
+    pub left_begin: usize,
+    /// Panels of columns that have these steps, from `right_begin` on, and `right_depth` in all.
+    pub right: &'a [f32],
+    pub right_begin: usize,
+    pub right_depth: usize,
     /// Begins with a whole panel.
     pub rows: Range<usize>,
-    /// Of `left`.
-    pub steps: Range<usize>,
-    /// Panels of columns that have these steps from `first_step` on, and `depth` in all.
-    pub right: &'a [f32],
-    pub depth: usize,
-    pub first_step: usize,
     pub columns: usize,
+    /// The part of the sum.
+    pub steps: Range<usize>,
+    /// All steps of the sum.
+    pub depth: usize,
     /// Begins with the first of the rows. Rows follow each other in this distance.
     pub output: &'a mut [f32],
     pub stride: usize,
@@ -59,11 +63,11 @@ impl Product<'_> {
     fn rows_of_tiles<S: Simd, const N: usize>(&mut self, simd: S, first_row: usize) {
         let tile = Tile::of_simd::<S>();
         let panel = &self.left.elements[first_row * self.left.depth..][..N * self.left.depth];
-        let left = &as_arrays::<N, f32>(panel).0[self.steps.clone()];
+        let left = &as_arrays::<N, f32>(panel).0[self.left_begin..][..self.steps.len()];
         for first in (0..self.columns).step_by(tile.columns) {
             let vectors = (self.columns - first).div_ceil(tile.lanes).min(VECTORS);
-            let from = first * self.depth;
-            let right = &self.right[from..from + vectors * tile.lanes * self.depth];
+            let from = first * self.right_depth;
+            let right = &self.right[from..from + vectors * tile.lanes * self.right_depth];
             match vectors {
                 3 => self.tile::<S, N, 3>(simd, first_row, first, left, right),
                 2 => self.tile::<S, N, 2>(simd, first_row, first, left, right),
@@ -83,7 +87,7 @@ impl Product<'_> {
         right: &[f32],
     ) {
         let right =
-            &as_arrays::<V, S::f32s>(S::as_simd_f32s(right).0).0[self.first_step..][..left.len()];
+            &as_arrays::<V, S::f32s>(S::as_simd_f32s(right).0).0[self.right_begin..][..left.len()];
         let mut sums = [[simd.splat_f32s(0.); V]; N];
         for (left, right) in left.iter().zip(right) {
             for row in 0..N {
@@ -94,7 +98,7 @@ impl Product<'_> {
                 }
             }
         }
-        let is_last = self.steps.end == self.left.depth;
+        let is_last = self.steps.end == self.depth;
         let activation = if is_last { self.activation } else { Activation::Identity };
         let lanes = S::F32_LANES;
         let width = (self.columns - first_column).min(V * lanes);

@@ -37,7 +37,7 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
 
 pub(super) use dots::Dots;
 pub(super) use kernel::{Addend, Product, load, store};
-pub(super) use panels::{Columns, Rows, Tile, VECTORS, Vectors};
+pub(super) use panels::{Columns, Rows, Tile, VECTORS, Vectors, cycles, row_panels};
 
 /// The product of whole factors, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
 ///
@@ -64,11 +64,13 @@ impl Whole<'_> {
             for steps in parts(*depth) {
                 vectors.run(Product {
                     left: self.left,
-                    rows: 0..self.left.rows,
+                    left_begin: steps.start,
                     right: &elements[first * depth..],
-                    depth: *depth,
-                    first_step: steps.start,
+                    right_begin: steps.start,
+                    right_depth: *depth,
+                    rows: 0..self.left.rows,
                     columns,
+                    depth: *depth,
                     output: &mut self.output[first - self.columns.start..],
                     stride: self.stride,
                     addend: match self.bias {

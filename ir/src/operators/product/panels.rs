@@ -70,7 +70,7 @@ impl Tile {
 /// The panels of some rows: as wide as a tile, and powers of two for those that are left. The range begins with a
 /// whole panel.
 #[inline(always)]
-pub(super) fn row_panels(
+pub(crate) fn row_panels(
     rows: Range<usize>,
     widest: usize,
 ) -> impl Iterator<Item = (usize, usize)> {
@@ -84,6 +84,20 @@ pub(super) fn row_panels(
         start += width;
         (width > 0).then_some((first, width))
     })
+}
+
+/// About how many cycles a step of all sums takes: half of one for each vector, but no fewer for a tile than a sum waits
+/// for itself.
+pub(crate) fn cycles(rows: usize, columns: usize, tile: Tile) -> usize {
+    const WAIT: usize = 5;
+    let of_tile = |rows: usize, vectors: usize| match rows * vectors {
+        0 => 0,
+        some => some.div_ceil(2).max(WAIT),
+    };
+    let vectors = (columns % tile.columns).div_ceil(tile.lanes);
+    row_panels(0..rows, tile.rows)
+        .map(|(_, rows)| columns / tile.columns * of_tile(rows, VECTORS) + of_tile(rows, vectors))
+        .sum()
 }
 
 /// The left factor, packed.

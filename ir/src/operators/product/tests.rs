@@ -52,11 +52,13 @@ fn products() {
                 for steps in [0..depth / 2, depth / 2..depth] {
                     vectors.run(Product {
                         left: &left,
-                        rows: 0..rows,
+                        left_begin: steps.start,
                         right: &right.elements,
-                        depth,
-                        first_step: steps.start,
+                        right_begin: steps.start,
+                        right_depth: depth,
+                        rows: 0..rows,
                         columns,
+                        depth,
                         output: &mut output,
                         stride: columns,
                         addend,
