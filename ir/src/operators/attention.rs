@@ -6,7 +6,7 @@ use tract_core::internal::*;
 use super::check_volume;
 use super::contraction::{BatchAxis, Contraction, Strides, offset, strides};
 use super::product::activation::{Activation, exp};
-use super::product::{Columns, Rows, Tile, Vectors, Whole, load, store};
+use super::product::{Columns, Output, Rows, Tile, Vectors, Whole, load, store};
 
 /// `Softmax(scale * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
 /// caches, where those of all would be the largest tensor of many a model.
@@ -188,8 +188,7 @@ impl EvalOp for Attention {
                     left: &left,
                     right: &packed_keys,
                     columns: 0..count,
-                    output: &mut part,
-                    stride,
+                    output: Output::matrix(&mut part, stride),
                     bias: None,
                     activation: Activation::Identity,
                 };
@@ -212,8 +211,7 @@ impl EvalOp for Attention {
                     left: &weights,
                     right: &packed_values,
                     columns: 0..sizes.columns,
-                    output,
-                    stride: sizes.rows.output,
+                    output: Output::matrix(output, sizes.rows.output),
                     bias: None,
                     activation: Activation::Identity,
                 };

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
-use tract_openvino::internal::fill_rows;
+use tract_openvino::internal::threads;
 
 use super::check_volume;
+use super::for_each_on_threads;
 use super::product::activation::Activation;
-use super::product::{Columns, Rows, Tile, Vectors, Whole};
+use super::product::{Columns, Output, Rows, SHARES, Tile, Vectors, WORK, Whole};
 use crate::volume::volume;
 
 /// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
@@ -209,17 +210,17 @@ impl Sizes {
             true => self.shape[outermost + 1..].iter().product(),
             false => output.len(),
         };
+        let work = output.len().saturating_mul(self.depth) / WORK;
         // Each part packs the right factor. So rows are not parted into too few.
         const ROWS: usize = 64;
         let rows = self.rows.size;
-        let together = match self.rows.output == unit && rows > 1 {
-            true => (1..=(rows / ROWS).min(ROWS)).rev().find(|parts| rows.is_multiple_of(*parts)),
-            false => None,
+        let together = match self.rows.output == unit {
+            true => rows.div_ceil(SHARES * threads(work)).max(ROWS).min(rows),
+            false => 1,
         };
-        let together = together.filter(|parts| *parts > 1).map_or(1, |parts| rows / parts);
-        let work = output.len().saturating_mul(self.depth) / 8;
-        fill_rows(output, together * unit, work, |first, output| {
-            let first = first * together;
+        let mut parts: Vec<_> = output.chunks_mut(together * unit).enumerate().collect();
+        for_each_on_threads(&mut parts, work, |(number, output)| {
+            let first = *number * together;
             let part = first..first + output.len() / unit;
             let range = |axis: &Strides| match axis.output == unit && axis.size > 1 {
                 true => part.clone(),
@@ -303,8 +304,7 @@ impl EvalOp for Contraction {
                 left: &packed,
                 right: &right_packed,
                 columns: 0..columns,
-                output,
-                stride: sizes.rows.output,
+                output: Output::matrix(output, sizes.rows.output),
                 bias: None,
                 activation: Activation::Identity,
             };

@@ -6,9 +6,9 @@ use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
 use tract_openvino::internal::fill_rows;
 
-use super::check_volume;
 use super::product::activation::Activation;
-use super::product::{Columns, Dots, Rows, Tile, Vectors, Whole};
+use super::product::{Columns, Dots, Rows, SHARES, Share, Tile, Vectors, WORK, Whole, shares};
+use super::{check_volume, for_each_on_threads};
 
 /// The product of the rows of its input, which are its last axis, and a constant matrix.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,33 +169,26 @@ impl EvalOp for FullyConnected {
         let data = data.as_slice::<f32>()?;
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
-        let work = volume.saturating_mul(depth) / 8;
+        let work = volume.saturating_mul(depth) / WORK;
         match &self.weights {
             Weights::Packed(weights, _) => {
                 let vectors = Vectors::detect();
-                let tile = Tile::of(vectors);
-                // Threads get some rows, or whole panels of the columns of one row.
-                let unit = match count {
-                    1 if columns.is_multiple_of(tile.columns) => tile.columns,
-                    _ if count.is_multiple_of(2) => count / 2 * columns,
-                    _ => columns,
-                };
-                fill_rows(elements, unit, work, |first, output| {
-                    let (row, column) = (first * unit / columns, first * unit % columns);
-                    let count = output.len().div_ceil(columns);
-                    let rows = &data[row * depth..][..count * depth];
-                    let width = output.len() / count;
+                let rows = Rows::pack(data, count, depth, Tile::of(vectors));
+                let shares = shares(columns, work, SHARES);
+                let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
+                let outputs = Share::of_columns(elements, columns, &ends);
+                let mut shares: Vec<_> = shares.into_iter().zip(outputs).collect();
+                for_each_on_threads(&mut shares, work, |(columns, share)| {
                     let product = Whole {
-                        left: &Rows::pack(rows, count, depth, tile),
+                        left: &rows,
                         right: weights,
-                        columns: column..column + width,
-                        output,
-                        stride: width,
+                        columns: columns.clone(),
+                        output: share.output(),
                         bias: Some(&self.bias),
                         activation: self.activation,
                     };
                     product.run(vectors);
-                    TractResult::Ok(())
+                    Ok(())
                 })?;
             }
             Weights::Transposed(weights) => {

@@ -41,6 +41,7 @@ mod number;
 mod product;
 
 use tract_core::internal::*;
+use tract_openvino::internal::fill_rows;
 
 use crate::volume::volume;
 
@@ -68,6 +69,15 @@ fn integers(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<Vec<i64>> {
 /// The elements of a tensor of numbers, in single precision.
 fn floats(tensor: &Tensor) -> TractResult<Vec<f32>> {
     Ok(tensor.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
+}
+
+/// Does something with each item, on the threads that share this work: see [`fill_rows`].
+pub(crate) fn for_each_on_threads<T: Send>(
+    items: &mut [T],
+    work: usize,
+    each: impl Fn(&mut T) -> TractResult<()> + Sync,
+) -> TractResult<()> {
+    fill_rows(items, 1, work, |_, items| items.iter_mut().try_for_each(&each))
 }
 
 /// The one element of a tensor, in another type. tract's own method reads beyond a tensor without elements.

@@ -3,9 +3,10 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd, as_arrays, as_arrays_mut};
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
+use tract_openvino::internal::fill_rows;
 
 use crate::operators::check_volume;
-use crate::operators::product::{Columns, Rows, Tile, VECTORS, Vectors, load, row_panels, store};
+use crate::operators::product::{Output, Rows, Tile, VECTORS, Vectors, load, row_panels, store};
 
 /// How a kernel moves over data of known size. There are three spatial axes; those that the data does not have
 /// are of size 1.
@@ -184,7 +185,10 @@ impl Layout {
         let size: usize = self.window.input.iter().product();
         let volume = check_volume("padding", &[image.len() / size, self.channel()])?;
         let mut laid_out = vec![padding; volume];
-        vectors.run(LayOut { layout: self, image, laid_out: &mut laid_out, padding });
+        fill_rows(&mut laid_out, self.channel(), image.len(), |first, laid_out| {
+            vectors.run(LayOut { layout: self, image: &image[first * size..], laid_out, padding });
+            TractResult::Ok(())
+        })?;
         Ok(laid_out.into())
     }
 
@@ -213,7 +217,19 @@ impl Layout {
         }
     }
 
-    /// Copies the pixels among results for these positions.
+    /// How many pixels there are before a position.
+    pub fn pixels_before(&self, position: usize) -> usize {
+        let (row, x) = (position / self.part[2], position % self.part[2]);
+        let width = self.window.output[2];
+        match self.pixels.get(row) {
+            Some(Some(first)) => first + x.min(width),
+            // The next row that has pixels begins with this one.
+            Some(None) => self.pixels[row..].iter().flatten().copied().next().unwrap_or(0),
+            None => self.window.output.iter().product(),
+        }
+    }
+
+    /// Copies the pixels among results for these positions. The output begins with the first of them.
     #[inline(always)]
     pub fn pick<S: Simd>(
         &self,
@@ -225,6 +241,7 @@ impl Layout {
         let (part, width) = (self.part[2], self.window.output[2]);
         let first_row = positions.start / part;
         let rows = &self.pixels[first_row..=(positions.end - 1) / part];
+        let first_pixel = self.pixels_before(positions.start);
         let mut from = first_row * part;
         for pixel in rows {
             let begin = positions.start.max(from);
@@ -234,7 +251,8 @@ impl Layout {
             {
                 let results = &results[begin - positions.start..];
                 // Later pixels follow.
-                copy_row(simd, results, &mut output[pixel + begin - from..], end - begin, None);
+                let output = &mut output[pixel + begin - from - first_pixel..];
+                copy_row(simd, results, output, end - begin, None);
             }
             from += part;
         }
@@ -421,7 +439,7 @@ pub(super) struct PackColumns<'a> {
     pub channels: &'a [f32],
     pub range: Range<usize>,
     pub steps: Range<usize>,
-    pub columns: &'a mut Columns,
+    pub columns: &'a mut [f32],
 }
 
 impl WithSimd for PackColumns<'_> {
@@ -430,7 +448,7 @@ impl WithSimd for PackColumns<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let tile = Tile::of_simd::<S>();
-        let mut rest = &mut self.columns.elements[..];
+        let mut rest = self.columns;
         for first in self.range.clone().step_by(tile.columns) {
             let width = (self.range.end - first).min(tile.columns);
             let padded = width.next_multiple_of(tile.lanes);
@@ -502,22 +520,23 @@ fn pack_runs<S: Simd>(
     }
 }
 
-/// The pixels among the results of a product for these positions, a row for each channel.
-pub(super) struct Pick<'a> {
+/// The pixels among the results of a product for these positions, a row for each channel. Rows of the output are read from
+/// the first pixel on.
+pub(super) struct Pick<'a, 'b> {
     pub layout: &'a Layout,
     pub positions: Range<usize>,
     pub results: &'a [f32],
-    pub output: &'a mut [f32],
+    pub output: Output<'a, 'b>,
 }
 
-impl WithSimd for Pick<'_> {
+impl WithSimd for Pick<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let pixels = self.layout.window.output.iter().product();
+    fn with_simd<S: Simd>(mut self, simd: S) {
         let channels = self.results.chunks_exact(self.positions.len());
-        for (results, output) in channels.zip(self.output.chunks_exact_mut(pixels)) {
+        for (channel, results) in channels.enumerate() {
+            let output = self.output.row(channel);
             self.layout.pick(simd, self.positions.clone(), results, output);
         }
     }

@@ -1,13 +1,14 @@
 use std::ops::Range;
 
-use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 use tract_openvino::internal::{fill_rows, threads};
 
 use super::patches::{Layout, PackColumns, PackRows, Pick};
+use crate::operators::for_each_on_threads;
 use crate::operators::product::activation::Activation;
 use crate::operators::product::{
-    Addend, Columns, Product, Rows, STEPS, Tile, Vectors, cycles, parts,
+    Addend, Columns, Output, Product, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK, cycles,
+    parts, shares,
 };
 
 /// The weights of a group, as a factor of a product. The other one is what the pixels meet.
@@ -70,116 +71,171 @@ pub(super) struct Products<'a> {
     pub activation: Activation,
 }
 
-/// Channels of the output that are computed together.
-struct Share<'a> {
-    /// The number of the group, counted through the batch.
-    group: usize,
-    channels: Range<usize>,
-    pixels: &'a mut [f32],
+/// What a thread computes of a group: columns of the product.
+struct Part<'a> {
+    columns: Range<usize>,
+    output: Share<'a>,
+}
+
+/// What a part needs besides its output. The next one uses it again.
+#[derive(Default)]
+struct Memory {
+    /// The factor of what the pixels meet.
+    factor: Vec<f32>,
+    /// Results that are not the output yet.
+    results: Vec<f32>,
+}
+
+/// So many elements of some memory.
+fn elements(memory: &mut Vec<f32>, count: usize) -> &mut [f32] {
+    if memory.len() < count {
+        memory.resize(count, 0.);
+    }
+    &mut memory[..count]
 }
 
 impl Products<'_> {
     /// `channels` are those of a group in the data.
     pub fn run(&self, data: &[f32], channels: usize, output: &mut [f32]) -> TractResult<()> {
-        let pixels: usize = self.layout.window.output.iter().product();
+        let window = &self.layout.window;
+        let volume = |sizes: [usize; 3]| sizes.iter().product::<usize>();
+        let (image, pixels) = (channels * volume(window.input), volume(window.output));
         let work = output.len().saturating_mul(self.groups[0].depth()) / WORK;
-        let image = channels * self.layout.window.input.iter().product::<usize>();
-        let mut shares = self.shares(output, pixels, threads(work));
-        fill_rows(&mut shares, 1, work, |_, shares| {
-            for share in shares {
-                let weights = &self.groups[share.group % self.groups.len()];
-                let data = &data[share.group * image..][..image];
+        let group = self.groups[0].channels() * pixels;
+        let mut groups: Vec<_> = output.chunks_mut(group).enumerate().collect();
+        // Threads share the groups, or each of them.
+        let count = groups.len();
+        let (of_all, of_each) = if count >= threads(work) { (work, 0) } else { (0, work / count) };
+        fill_rows(&mut groups, 1, of_all, |_, groups| {
+            let mut memory = Memory::default();
+            for (number, output) in groups {
+                let data = &data[*number * image..][..image];
                 let laid_out = self.layout.lay_out(Vectors::detect(), data, 0.)?;
-                match weights {
-                    Factor::Rows(rows) => self.columns_of_pixels(rows, &laid_out, share),
-                    Factor::Columns(columns) => self.rows_of_pixels(columns, &laid_out, share),
+                let number = *number % self.groups.len();
+                let mut parts = self.parts(&self.groups[number], output, pixels, of_each);
+                match &mut parts[..] {
+                    [part] => self.part(number, &laid_out, part, &mut memory),
+                    parts => for_each_on_threads(parts, of_each, |part| {
+                        self.part(number, &laid_out, part, &mut Memory::default());
+                        Ok(())
+                    })?,
                 }
             }
             Ok(())
         })
     }
 
-    /// A share for each group, or more if there are more threads: each packs what the pixels meet.
-    fn shares<'a>(&self, output: &'a mut [f32], pixels: usize, threads: usize) -> Vec<Share<'a>> {
-        let tile = Tile::of(Vectors::detect());
-        let channels = self.groups[0].channels();
-        let panel = match self.groups[0] {
-            Factor::Rows(_) => tile.rows,
-            Factor::Columns(_) => tile.columns,
+    fn part(&self, group: usize, laid_out: &[f32], part: &mut Part, memory: &mut Memory) {
+        let weights = &self.groups[group];
+        let bias = &self.bias[group * weights.channels()..][..weights.channels()];
+        match weights {
+            Factor::Rows(rows) => self.columns_of_pixels(rows, bias, laid_out, part, memory),
+            Factor::Columns(it) => self.rows_of_pixels(it, bias, laid_out, part, memory),
+        }
+    }
+
+    fn parts<'a>(
+        &self,
+        weights: &Factor,
+        output: &'a mut [f32],
+        pixels: usize,
+        work: usize,
+    ) -> Vec<Part<'a>> {
+        let (columns, shares): (_, Vec<Share>) = match weights {
+            Factor::Rows(_) => {
+                let columns = shares(self.layout.columns(), work, SHARES);
+                let ends = columns.iter().map(|columns| match self.layout.with_gaps {
+                    true => self.layout.pixels_before(columns.end),
+                    false => columns.end,
+                });
+                let ends: Vec<usize> = ends.collect();
+                (columns, Share::of_columns(output, pixels, &ends))
+            }
+            Factor::Columns(weights) => {
+                // Each packs what all pixels meet.
+                let columns = shares(weights.columns, work, 1);
+                let of_part = output.chunks_mut(columns[0].len() * pixels);
+                (columns, of_part.map(|it| Share::Rows(it, pixels)).collect())
+            }
         };
-        let groups = output.len() / (channels * pixels);
-        let most = channels.div_ceil(threads.div_ceil(groups)).next_multiple_of(panel);
-        let of_groups = output.chunks_mut(channels * pixels).enumerate();
-        of_groups
-            .flat_map(|(group, output)| {
-                output.chunks_mut(most * pixels).enumerate().map(move |(number, output)| {
-                    let first = number * most;
-                    let channels = first..first + output.len() / pixels;
-                    Share { group, channels, pixels: output }
-                })
-            })
-            .collect()
+        let parts = columns.into_iter().zip(shares);
+        parts.map(|(columns, output)| Part { columns, output }).collect()
     }
 
-    /// The bias of the channels of a group.
-    fn bias(&self, group: usize) -> &[f32] {
-        let channels = self.groups[0].channels();
-        &self.bias[group % self.groups.len() * channels..][..channels]
-    }
-
-    fn columns_of_pixels(&self, weights: &Rows, laid_out: &[f32], share: &mut Share) {
+    fn columns_of_pixels(
+        &self,
+        weights: &Rows,
+        bias: &[f32],
+        laid_out: &[f32],
+        part: &mut Part,
+        memory: &mut Memory,
+    ) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         let layout = self.layout;
-        let pixels: usize = layout.window.output.iter().product();
-        let rows = share.channels.clone();
-        let block = (PANELS * tile.columns).min(layout.columns());
-        let mut results = if layout.with_gaps { vec![0.; rows.len() * block] } else { vec![] };
-        let mut columns = Columns::new(STEPS.min(weights.depth), block, tile);
-        for column in (0..layout.columns()).step_by(block) {
-            let width = (layout.columns() - column).min(block);
+        let block = (PANELS * tile.columns).min(part.columns.len());
+        let with_gaps = if layout.with_gaps { weights.rows * block } else { 0 };
+        let results = elements(&mut memory.results, with_gaps);
+        let steps = STEPS.min(weights.depth);
+        let columns = elements(&mut memory.factor, steps * block.next_multiple_of(tile.lanes));
+        let first = part.columns.start;
+        for column in part.columns.clone().step_by(block) {
+            let width = (part.columns.end - column).min(block);
+            let mut output = part.output.output();
+            let mut output = output.from_column(match layout.with_gaps {
+                true => layout.pixels_before(column) - layout.pixels_before(first),
+                false => column - first,
+            });
             for steps in parts(weights.depth) {
                 vectors.run(PackColumns {
                     layout,
                     channels: laid_out,
                     range: column..column + width,
                     steps: steps.clone(),
-                    columns: &mut columns,
+                    columns,
                 });
-                let (output, stride) = match layout.with_gaps {
-                    true => (&mut results[..], width),
-                    false => (&mut share.pixels[column..], pixels),
-                };
                 vectors.run(Product {
                     left: weights,
                     left_begin: steps.start,
-                    right: &columns.elements,
+                    right: columns,
                     right_begin: 0,
                     right_depth: steps.len(),
-                    rows: rows.clone(),
+                    rows: 0..weights.rows,
                     columns: width,
                     steps,
                     depth: weights.depth,
-                    output,
-                    stride,
-                    addend: Addend::OfRows(self.bias(share.group)),
+                    output: match layout.with_gaps {
+                        true => Output::matrix(results, width),
+                        false => output.from_column(0),
+                    },
+                    addend: Addend::OfRows(bias),
                     activation: self.activation,
                 });
             }
             if layout.with_gaps {
                 let positions = column..column + width;
-                vectors.run(Pick { layout, positions, results: &results, output: share.pixels });
+                let results = &results[..weights.rows * width];
+                vectors.run(Pick { layout, positions, results, output });
             }
         }
     }
 
-    fn rows_of_pixels(&self, weights: &Columns, laid_out: &[f32], share: &mut Share) {
+    fn rows_of_pixels(
+        &self,
+        weights: &Columns,
+        bias: &[f32],
+        laid_out: &[f32],
+        part: &mut Part,
+        memory: &mut Memory,
+    ) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         let pixels: usize = self.layout.window.output.iter().product();
-        let Range { start, end } = share.channels;
-        let mut results = vec![0.; pixels * (end - start)];
-        let mut rows = Rows::new(pixels, STEPS.min(weights.depth));
+        let Range { start, end } = part.columns;
+        let results = elements(&mut memory.results, pixels * (end - start));
+        elements(&mut memory.factor, pixels * STEPS.min(weights.depth));
+        let mut rows =
+            Rows { rows: pixels, depth: 0, elements: std::mem::take(&mut memory.factor) };
         for steps in parts(weights.depth) {
             vectors.run(PackRows {
                 layout: self.layout,
@@ -189,6 +245,7 @@ impl Products<'_> {
             });
             for column in (start..end).step_by(tile.columns) {
                 let columns = (end - column).min(tile.columns);
+                let elements = &mut results[column - start..];
                 vectors.run(Product {
                     left: &rows,
                     left_begin: 0,
@@ -199,44 +256,27 @@ impl Products<'_> {
                     columns,
                     steps: steps.clone(),
                     depth: weights.depth,
-                    output: &mut results[column - start..],
-                    stride: end - start,
-                    addend: Addend::OfColumns(&self.bias(share.group)[column..column + columns]),
+                    output: Output::matrix(elements, end - start),
+                    addend: Addend::OfColumns(&bias[column..column + columns]),
                     activation: self.activation,
                 });
             }
         }
-        vectors.run(Transpose { matrix: &results, rows: pixels, transposed: share.pixels });
+        let mut output = part.output.output();
+        transpose(results, output.row(0), pixels);
+        memory.factor = rows.elements;
     }
 }
 
-/// A step of a sum in thirds of a nanosecond, as a divisor: see [`threads`].
-const WORK: usize = 32;
-
-/// Makes the columns of a matrix rows.
-struct Transpose<'a> {
-    matrix: &'a [f32],
-    rows: usize,
-    transposed: &'a mut [f32],
-}
-
-/// How many columns are done at once: a line of the cache.
-const TOGETHER: usize = 16;
-
-impl WithSimd for Transpose<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        let Transpose { matrix, rows, transposed } = self;
-        let columns = matrix.len() / rows;
-        for (number, transposed) in transposed.chunks_mut(TOGETHER * rows).enumerate() {
-            let together = transposed.len() / rows;
-            for row in 0..rows {
-                let elements = &matrix[row * columns + number * TOGETHER..][..together];
-                let places = transposed[row..].iter_mut().step_by(rows);
-                places.zip(elements).for_each(|(place, element)| *place = *element);
-            }
+/// Makes the columns of a matrix of some rows rows. Those that share a line of the cache are written together.
+fn transpose(matrix: &[f32], transposed: &mut [f32], rows: usize) {
+    const TOGETHER: usize = 16;
+    let columns = transposed.len() / rows;
+    for (number, transposed) in transposed.chunks_mut(TOGETHER * rows).enumerate() {
+        for (row, elements) in matrix.chunks_exact(columns).enumerate() {
+            let elements = &elements[number * TOGETHER..][..transposed.len() / rows];
+            let places = transposed[row..].iter_mut().step_by(rows);
+            places.zip(elements).for_each(|(place, element)| *place = *element);
         }
     }
 }

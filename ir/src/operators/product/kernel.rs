@@ -3,6 +3,7 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd, as_arrays};
 
 use super::activation::Activation;
+use super::output::{Output, Places};
 use super::panels::{Rows, Tile, VECTORS, row_panels};
 
 /// What a sum begins with.
@@ -18,7 +19,7 @@ pub(crate) enum Addend<'a> {
 /// A part of a product: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
 /// later ones with what is in `C` already, and the last ones apply the activation.
 #[derive(Debug)]
-pub(crate) struct Product<'a> {
+pub(crate) struct Product<'a, 'b> {
     /// Has these steps, from `left_begin` on.
     pub left: &'a Rows,
     pub left_begin: usize,
@@ -33,34 +34,47 @@ pub(crate) struct Product<'a> {
     pub steps: Range<usize>,
     /// All steps of the sum.
     pub depth: usize,
-    /// Begins with the first of the rows. Rows follow each other in this distance.
-    pub output: &'a mut [f32],
-    pub stride: usize,
+    /// Begins with the first of the rows.
+    pub output: Output<'a, 'b>,
     pub addend: Addend<'a>,
     pub activation: Activation,
 }
 
-impl WithSimd for Product<'_> {
+impl WithSimd for Product<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let tile = Tile::of_simd::<S>();
-        for (first, width) in row_panels(self.rows.clone(), tile.rows) {
-            match width {
-                8 => self.rows_of_tiles::<S, 8>(simd, first),
-                4 => self.rows_of_tiles::<S, 4>(simd, first),
-                2 => self.rows_of_tiles::<S, 2>(simd, first),
-                _ => self.rows_of_tiles::<S, 1>(simd, first),
-            }
+        let nowhere = Output::matrix(&mut [], 0);
+        match std::mem::replace(&mut self.output, nowhere) {
+            Output::Matrix(mut output) => self.all_tiles(simd, &mut output),
+            Output::Parts(mut output) => self.all_tiles(simd, &mut output),
         }
     }
 }
 
-impl Product<'_> {
+impl Product<'_, '_> {
+    #[inline(always)]
+    fn all_tiles<S: Simd>(&self, simd: S, output: &mut impl Places) {
+        let tile = Tile::of_simd::<S>();
+        for (first, width) in row_panels(self.rows.clone(), tile.rows) {
+            match width {
+                8 => self.rows_of_tiles::<S, _, 8>(simd, first, output),
+                4 => self.rows_of_tiles::<S, _, 4>(simd, first, output),
+                2 => self.rows_of_tiles::<S, _, 2>(simd, first, output),
+                _ => self.rows_of_tiles::<S, _, 1>(simd, first, output),
+            }
+        }
+    }
+
     /// All columns of a panel of rows.
     #[inline(always)]
-    fn rows_of_tiles<S: Simd, const N: usize>(&mut self, simd: S, first_row: usize) {
+    fn rows_of_tiles<S: Simd, P: Places, const N: usize>(
+        &self,
+        simd: S,
+        first_row: usize,
+        output: &mut P,
+    ) {
         let tile = Tile::of_simd::<S>();
         let panel = &self.left.elements[first_row * self.left.depth..][..N * self.left.depth];
         let left = &as_arrays::<N, f32>(panel).0[self.left_begin..][..self.steps.len()];
@@ -69,22 +83,22 @@ impl Product<'_> {
             let from = first * self.right_depth;
             let right = &self.right[from..from + vectors * tile.lanes * self.right_depth];
             match vectors {
-                3 => self.tile::<S, N, 3>(simd, first_row, first, left, right),
-                2 => self.tile::<S, N, 2>(simd, first_row, first, left, right),
-                _ => self.tile::<S, N, 1>(simd, first_row, first, left, right),
+                3 => self.tile::<S, P, N, 3>(simd, [first_row, first], left, right, output),
+                2 => self.tile::<S, P, N, 2>(simd, [first_row, first], left, right, output),
+                _ => self.tile::<S, P, N, 1>(simd, [first_row, first], left, right, output),
             }
         }
     }
 
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn tile<S: Simd, const N: usize, const V: usize>(
-        &mut self,
+    fn tile<S: Simd, P: Places, const N: usize, const V: usize>(
+        &self,
         simd: S,
-        first_row: usize,
-        first_column: usize,
+        [first_row, first_column]: [usize; 2],
         left: &[[f32; N]],
         right: &[f32],
+        output: &mut P,
     ) {
         let right =
             &as_arrays::<V, S::f32s>(S::as_simd_f32s(right).0).0[self.right_begin..][..left.len()];
@@ -103,8 +117,8 @@ impl Product<'_> {
         let lanes = S::F32_LANES;
         let width = (self.columns - first_column).min(V * lanes);
         for row in 0..N {
-            let begin = (first_row + row - self.rows.start) * self.stride + first_column;
-            let output = &mut self.output[begin..][..width];
+            let output = output.row(first_row + row - self.rows.start);
+            let output = &mut output[first_column..][..width];
             for vector in 0..V {
                 let begin = vector * lanes;
                 let end = (begin + lanes).min(width);

@@ -3,7 +3,7 @@ use std::cell::Cell;
 use pulp::{Simd, WithSimd};
 
 use super::activation::{Activation, exp};
-use super::{Addend, Columns, Product, Rows, Tile, Vectors};
+use super::{Addend, Columns, Output, Product, Rows, Tile, Vectors};
 
 thread_local! {
     /// What [`Vectors::detect`] finds in this thread.
@@ -59,8 +59,7 @@ fn products() {
                         rows: 0..rows,
                         columns,
                         depth,
-                        output: &mut output,
-                        stride: columns,
+                        output: Output::matrix(&mut output, columns),
                         addend,
                         activation: Activation::Clamp { min: -20., max: 30. },
                         steps,
