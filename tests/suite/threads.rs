@@ -192,3 +192,54 @@ fn networks_of_ir_give_what_they_give_on_one_thread() -> TractResult<()> {
     }
     Ok(())
 }
+
+/// Threads share the groups of a convolution, its pixels, or its channels if there are few pixels.
+#[test]
+fn convolutions_give_what_they_give_on_one_thread() -> TractResult<()> {
+    set_threading_element_threshold(0);
+    let integers = |count: usize| (0..count).map(|number| (number * 37 % 11) as f32 - 5.);
+    for (groups, inputs, outputs, size) in [(1, 3, 20, 40), (1, 40, 330, 7), (9, 2, 3, 20)] {
+        let weights: Vec<u8> =
+            integers(groups * outputs * inputs * 9).flat_map(f32::to_le_bytes).collect();
+        let dims = |sizes: &[usize]| -> String {
+            sizes.iter().map(|size| format!("<dim>{size}</dim>")).collect()
+        };
+        let shape = [1, groups * inputs, size, size];
+        let network = format!(
+            r#"<net name="convolution" version="11"><layers>
+            <layer id="0" name="data" type="Parameter" version="opset1">
+                <data element_type="f32" shape="{shape}"/>
+                <output><port id="0" precision="FP32">{data}</port></output></layer>
+            <layer id="1" name="weights" type="Const" version="opset1">
+                <data element_type="f32" shape="{groups},{outputs},{inputs},3,3" offset="0" size="{bytes}"/>
+                <output><port id="0" precision="FP32">{kernel}</port></output></layer>
+            <layer id="2" name="sums" type="GroupConvolution" version="opset1">
+                <data strides="1,1" pads_begin="1,1" pads_end="1,1" dilations="1,1"/>
+                <input><port id="0">{data}</port><port id="1">{kernel}</port></input>
+                <output><port id="2" precision="FP32">{sums}</port></output></layer>
+            <layer id="3" name="result" type="Result" version="opset1">
+                <input><port id="0">{sums}</port></input></layer></layers>
+            <edges><edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
+            <edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+            <edge from-layer="2" from-port="2" to-layer="3" to-port="0"/></edges></net>"#,
+            shape = shape.map(|size| size.to_string()).join(","),
+            bytes = weights.len(),
+            data = dims(&shape),
+            kernel = dims(&[groups, outputs, inputs, 3, 3]),
+            sums = dims(&[1, groups * outputs, size, size]),
+        );
+        let model = tract_openvino_ir::ir().model_for_bytes(network.as_bytes(), weights)?;
+        let model = model.into_optimized()?;
+        assert_eq!(model.nodes()[1].op.name(), "OpenVinoPackedConvolution");
+        let plan = model.into_runnable()?;
+        let data: Vec<f32> = integers(shape.iter().product()).collect();
+        let data = Tensor::from_shape(&shape, &data)?.into_tvalue();
+        let expected = plan.run(tvec!(data.clone()))?;
+        for threads in [2, 3, 7] {
+            let executor = Executor::multithread(threads);
+            let found = multithread_tract_scope(executor, || plan.run(tvec!(data.clone())))?;
+            assert_eq!(found, expected, "{groups} groups on {threads} threads");
+        }
+    }
+    Ok(())
+}

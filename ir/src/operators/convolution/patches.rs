@@ -341,11 +341,10 @@ fn copy_row<S: Simd>(
 ) {
     let lanes = S::F32_LANES;
     let room = elements.len().min(places.len());
-    let mut at = 0;
-    while at + lanes <= count {
-        store(simd, &mut places[at..at + lanes], load(simd, &elements[at..at + lanes]));
-        at += lanes;
-    }
+    let from = S::as_simd_f32s(&elements[..count]).0;
+    let to = S::as_mut_simd_f32s(&mut places[..count]).0;
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    let at = from.len() * lanes;
     if at < count && at + lanes <= room {
         let mut vector = load(simd, &elements[at..at + lanes]);
         if let Some(rest) = rest {
@@ -534,9 +533,11 @@ impl WithSimd for Pick<'_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
+        let Range { start, end } = self.positions;
+        let count = self.layout.pixels_before(end) - self.layout.pixels_before(start);
         let channels = self.results.chunks_exact(self.positions.len());
         for (channel, results) in channels.enumerate() {
-            let output = self.output.row(channel);
+            let output = &mut self.output.row(channel)[..count];
             self.layout.pick(simd, self.positions.clone(), results, output);
         }
     }

@@ -97,7 +97,7 @@ fn shape(leading: &[usize], spatial: &[usize]) -> TVec<usize> {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 96, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: 192, failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn convolutions(
