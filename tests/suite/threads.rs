@@ -199,8 +199,9 @@ fn convolutions_give_what_they_give_on_one_thread() -> TractResult<()> {
     set_threading_element_threshold(0);
     let integers = |count: usize| (0..count).map(|number| (number * 37 % 11) as f32 - 5.);
     for (groups, inputs, outputs, size) in [(1, 3, 20, 40), (1, 40, 330, 7), (9, 2, 3, 20)] {
-        let weights: Vec<u8> =
-            integers(groups * outputs * inputs * 9).flat_map(f32::to_le_bytes).collect();
+        let (channels, weights) = (groups * outputs, groups * outputs * inputs * 9);
+        let numbers = integers(weights + channels);
+        let weights_and_bias: Vec<u8> = numbers.flat_map(f32::to_le_bytes).collect();
         let dims = |sizes: &[usize]| -> String {
             sizes.iter().map(|size| format!("<dim>{size}</dim>")).collect()
         };
@@ -217,20 +218,33 @@ fn convolutions_give_what_they_give_on_one_thread() -> TractResult<()> {
                 <data strides="1,1" pads_begin="1,1" pads_end="1,1" dilations="1,1"/>
                 <input><port id="0">{data}</port><port id="1">{kernel}</port></input>
                 <output><port id="2" precision="FP32">{sums}</port></output></layer>
-            <layer id="3" name="result" type="Result" version="opset1">
+            <layer id="3" name="bias" type="Const" version="opset1">
+                <data element_type="f32" shape="1,{channels},1,1" offset="{bytes}" size="{bias_bytes}"/>
+                <output><port id="0" precision="FP32">{bias}</port></output></layer>
+            <layer id="4" name="output" type="Add" version="opset1">
+                <data auto_broadcast="numpy"/>
+                <input><port id="0">{sums}</port><port id="1">{bias}</port></input>
+                <output><port id="2" precision="FP32">{sums}</port></output></layer>
+            <layer id="5" name="result" type="Result" version="opset1">
                 <input><port id="0">{sums}</port></input></layer></layers>
             <edges><edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
             <edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
-            <edge from-layer="2" from-port="2" to-layer="3" to-port="0"/></edges></net>"#,
+            <edge from-layer="2" from-port="2" to-layer="4" to-port="0"/>
+            <edge from-layer="3" from-port="0" to-layer="4" to-port="1"/>
+            <edge from-layer="4" from-port="2" to-layer="5" to-port="0"/></edges></net>"#,
             shape = shape.map(|size| size.to_string()).join(","),
-            bytes = weights.len(),
+            bytes = 4 * weights,
+            bias_bytes = 4 * channels,
+            bias = dims(&[1, channels, 1, 1]),
             data = dims(&shape),
             kernel = dims(&[groups, outputs, inputs, 3, 3]),
-            sums = dims(&[1, groups * outputs, size, size]),
+            sums = dims(&[1, channels, size, size]),
         );
-        let model = tract_openvino_ir::ir().model_for_bytes(network.as_bytes(), weights)?;
+        let model =
+            tract_openvino_ir::ir().model_for_bytes(network.as_bytes(), weights_and_bias)?;
         let model = model.into_optimized()?;
-        assert_eq!(model.nodes()[1].op.name(), "OpenVinoPackedConvolution");
+        let operators: Vec<_> = model.nodes()[1..].iter().map(|node| node.op.name()).collect();
+        assert_eq!(operators, ["OpenVinoPackedConvolution"]);
         let plan = model.into_runnable()?;
         let data: Vec<f32> = integers(shape.iter().product()).collect();
         let data = Tensor::from_shape(&shape, &data)?.into_tvalue();
