@@ -25,7 +25,9 @@ import sys
 HERE = pathlib.Path(__file__).parent
 RESULTS = HERE.parent / "results" / "networks"
 OURS, ONNX, OPENVINO, ONNXRUNTIME = RUNTIMES = ["tract-openvino-ir", "tract (ONNX)", "OpenVINO", "ONNX Runtime"]
-COLUMNS = ["read_ms", "ready_ms", "first_ms", "median_ms", "before_mib", "loaded_mib", "memory_mib"]
+# Memory is the peak of the process. Loading, and running too, take what it has beyond that before, without files that are
+# mapped: one of them is the program.
+COLUMNS = ["read_ms", "ready_ms", "first_ms", "median_ms", "memory_mib", "loading_mib", "running_mib"]
 
 
 # The GNU C library keeps what is freed, as allocators of long-running programs do. By default it returns larger tensors to
@@ -46,7 +48,7 @@ class Worker:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command = [*command, folder, str(threads)]
         self.process = subprocess.Popen(command, text=True, env=os.environ | environment, **pipes)
-        self.read_ms, self.ready_ms, self.memory_before = self.answer()
+        self.read_ms, self.ready_ms, self.own_mib = self.answer()
         self.times = []
 
     def answer(self):
@@ -87,10 +89,11 @@ def measure(folder, threads, arguments):
             worker = start(runtime, folder, threads, arguments.program)
             if worker is None:
                 continue
-            loaded = worker.ask("memory")
+            _, ready = worker.ask("memory")
             first = worker.ask("run 0")[0] / 1e3
-            memory = [worker.memory_before, loaded, worker.ask("memory")]
-            loads.setdefault(runtime, []).append([worker.read_ms, worker.ready_ms, first, *memory])
+            memory, run = worker.ask("memory")
+            own = [ready - worker.own_mib, run - worker.own_mib]
+            loads.setdefault(runtime, []).append([worker.read_ms, worker.ready_ms, first, memory, *own])
             worker.close()
     for runtime in loads:
         workers[runtime] = start(runtime, folder, threads, arguments.program, **KEEPS_MEMORY)
@@ -109,7 +112,7 @@ def geometric_mean(ratios):
     return math.exp(statistics.mean(map(math.log, ratios)))
 
 
-RATIOS = [*RUNTIMES[1:], "ready", "memory", "weights"]
+RATIOS = [*RUNTIMES[1:], "ready", "memory", "loading", "running"]
 
 
 def cells(ratios):
@@ -123,7 +126,7 @@ def table(rows):
         by_network.setdefault((row["threads"], row["network"]), {})[row["runtime"]] = row
     lines = [
         "| network | ms | / tract (ONNX) | / OpenVINO | / ONNX Runtime "
-        "| ready / OpenVINO | memory / OpenVINO | memory / weights |"
+        "| ready / OpenVINO | memory / OpenVINO | loading / weights | running / weights |"
     ]
     lines += ["|---|---:" + "|---:" * len(RATIOS) + "|"]
     kept = {}
@@ -139,7 +142,9 @@ def table(rows):
         if OPENVINO in runtimes:
             for column in ["ready_ms", "memory_mib"]:
                 ratio[column.split("_")[0]] = float(ours[column]) / float(runtimes[OPENVINO][column])
-        ratio["weights"] = float(ours["memory_mib"]) / float(ours["weights_mib"])
+        for column in ["loading", "running"]:
+            if f"{column}_mib" in ours:
+                ratio[column] = float(ours[f"{column}_mib"]) / float(ours["weights_mib"])
         for column, value in ratio.items():
             kept.setdefault(threads, {}).setdefault(column, []).append(value)
         lines.append(f"| {network}, {threads} | {float(ours['median_ms']):.2f} | {cells(ratio)} |")

@@ -49,7 +49,7 @@ def measure(program, kind, folder, rows, seconds):
     (inputs / "input_0.pb").write_bytes(numpy_helper.from_array(data).SerializeToString())
     commands = f"run {seconds}\nmemory\n"
     process = subprocess.run([program, kind, folder, "1"], input=commands, stdout=subprocess.PIPE, text=True, check=True)
-    (_, ready), times, memory = map(json.loads, process.stdout.splitlines())
+    (_, ready, _), times, (memory, _) = map(json.loads, process.stdout.splitlines())
     return ready, statistics.median(times) / 1e3, memory
 
 

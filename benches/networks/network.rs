@@ -11,10 +11,11 @@
 //!
 //! * `run SECONDS` runs for so long, once at least: the time of each run in microseconds.
 //! * `profile SECONDS` does so too: the mean time in microseconds of each operator, by its name.
-//! * `memory`: the most memory that the process had, in MiB (Linux).
+//! * `memory`: `[all, own]`, the most memory that the process had, in MiB (Linux): with files that are mapped, among them
+//!   the program, and without them.
 //!
-//! The first line is `[read, ready, memory]`: the milliseconds until the file was read and until the network could run, and
-//! the memory that the process had before, in MiB.
+//! The first line is `[read, ready, own]`: the milliseconds until the file was read and until the network could run, and the
+//! memory before.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -43,7 +44,7 @@ fn main() -> TractResult<()> {
         .map(|path| Ok(load_tensor_file(path)?.into()))
         .collect::<TractResult<_>>()?;
 
-    let memory = peak_memory()?;
+    let [_, own] = peak_memory()?;
     let started = Instant::now();
     let milliseconds = || started.elapsed().as_secs_f64() * 1e3;
     let model = match &**format {
@@ -57,7 +58,7 @@ fn main() -> TractResult<()> {
     };
     let read = milliseconds();
     let plan = model.into_optimized()?.into_runnable()?;
-    println!("[{read:.1}, {:.1}, {memory:.1}]", milliseconds());
+    println!("[{read:.1}, {:.1}, {own:.1}]", milliseconds());
 
     let mut state = plan.spawn()?;
     for line in std::io::stdin().lock().lines() {
@@ -94,7 +95,7 @@ fn main() -> TractResult<()> {
                     operators.into_iter().map(|(operator, time)| (operator, mean(time))).collect();
                 println!("{means:.1?}");
             }
-            ("memory", "") => println!("{:.1}", peak_memory()?),
+            ("memory", "") => println!("{:.1?}", peak_memory()?),
             _ => bail!("no such command: {line}"),
         }
     }
@@ -113,11 +114,14 @@ fn repeat(seconds: &str, mut function: impl FnMut() -> TractResult<()>) -> Tract
     Ok(calls)
 }
 
-/// The most memory that the process had, in MiB.
-fn peak_memory() -> TractResult<f64> {
+/// The most memory that the process had, in MiB, and how much of it is not mapped from files.
+fn peak_memory() -> TractResult<[f64; 2]> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let line = line.context("the system says the peak of memory")?;
-    let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse()?;
-    Ok(kilobytes / 1024.)
+    let mebibytes = |name: &str| -> TractResult<f64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let line = line.with_context(|| format!("the system does not say {name}"))?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.)
+    };
+    let peak = mebibytes("VmHWM:")?;
+    Ok([peak, peak - mebibytes("RssFile:")?])
 }

@@ -21,7 +21,7 @@ def main():
     while (file := folder / f"test_data_set_0/input_{len(inputs)}.pb").is_file():
         inputs.append(numpy_helper.to_array(onnx.load_tensor(file)))
     network = {"openvino": OpenVino, "onnxruntime": OnnxRuntime}[runtime](folder, int(threads), inputs)
-    print(json.dumps([network.read, network.ready, network.memory]), flush=True)
+    print(json.dumps([network.read, network.ready, network.own]), flush=True)
     for line in sys.stdin:
         command, _, seconds = line.strip().partition(" ")
         if command == "run":
@@ -29,7 +29,7 @@ def main():
         elif command == "profile":
             answer = network.profile(float(seconds))
         elif command == "memory":
-            answer = memory("VmHWM")
+            answer = memory()
         else:
             sys.exit(f"no such command: {line}")
         print(json.dumps(answer), flush=True)
@@ -46,11 +46,11 @@ def repeat(seconds, function):
     return times
 
 
-def memory(field):
-    """What the system says of this process's memory, in MiB."""
-    for line in open("/proc/self/status"):
-        if line.startswith(field):
-            return float(line.split()[1]) / 1024
+def memory():
+    """The most that this process had, in MiB, and how much of it is not mapped from files."""
+    lines = (line.split() for line in open("/proc/self/status"))
+    mebibytes = {words[0]: float(words[1]) / 1024 for words in lines if words[-1] == "kB"}
+    return [mebibytes["VmHWM:"], mebibytes["VmHWM:"] - mebibytes["RssFile:"]]
 
 
 class OpenVino:
@@ -66,7 +66,7 @@ class OpenVino:
             "PERFORMANCE_HINT": "LATENCY",
             "ENABLE_CPU_PINNING": False,
         }
-        self.memory = memory("VmHWM")
+        self.own = memory()[1]
         started = time.perf_counter()
         model = core.read_model(folder / "model.xml")
         self.read = (time.perf_counter() - started) * 1e3
@@ -109,7 +109,7 @@ class OnnxRuntime:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-        self.memory = memory("VmHWM")
+        self.own = memory()[1]
         started = time.perf_counter()
         # Reads and prepares in one.
         session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
