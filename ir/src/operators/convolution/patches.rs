@@ -431,6 +431,28 @@ impl<'a> Steps<'a> {
     }
 }
 
+impl Layout {
+    /// Whether a product reads the channels as they are laid out, without packing them. For kernels of one element the
+    /// distance of the channels may be a power of two, and then few of them fit in the caches.
+    pub fn is_in_place(&self) -> bool {
+        self.offsets.len() > 1 && (self.with_gaps || self.is_dense())
+    }
+
+    /// Where these columns have each of the steps.
+    pub fn in_place<'a>(
+        &self,
+        channels: &'a [f32],
+        steps: Range<usize>,
+        columns: Range<usize>,
+    ) -> Vec<&'a [f32]> {
+        if columns.is_empty() {
+            return vec![];
+        }
+        let mut first = Steps::from(self, steps.start);
+        steps.map(|_| &channels[first.next() + columns.start..][..columns.len()]).collect()
+    }
+}
+
 /// Packs what some columns meet, for these steps of a convolution's sum: the right factor of a product, which
 /// is never whole in memory. A column is a pixel, or a position.
 pub(super) struct PackColumns<'a> {

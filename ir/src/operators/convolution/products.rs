@@ -7,8 +7,8 @@ use super::patches::{Layout, PackColumns, PackRows, Pick};
 use crate::operators::for_each_on_threads;
 use crate::operators::product::activation::Activation;
 use crate::operators::product::{
-    Addend, Columns, Output, Product, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK, cycles,
-    parts, shares,
+    Addend, Columns, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
+    cycles, parts, shares,
 };
 
 /// The weights of a group, as a factor of a product. The other one is what the pixels meet.
@@ -174,8 +174,8 @@ impl Products<'_> {
         let tile = Tile::of(vectors);
         let layout = self.layout;
         let block = (PANELS * tile.columns).min(part.columns.len());
-        let with_gaps = if layout.with_gaps { weights.rows * block } else { 0 };
-        let results = elements(&mut memory.results, with_gaps);
+        let gaps = if layout.with_gaps { weights.rows * block } else { 0 };
+        let results = elements(&mut memory.results, gaps);
         let steps = STEPS.min(weights.depth);
         let columns = elements(&mut memory.factor, steps * block.next_multiple_of(tile.lanes));
         let first = part.columns.start;
@@ -186,31 +186,37 @@ impl Products<'_> {
                 true => layout.pixels_before(column) - layout.pixels_before(first),
                 false => column - first,
             });
+            let whole = if layout.is_in_place() { width - width % tile.columns } else { 0 };
             for steps in parts(weights.depth) {
+                let range = column + whole..column + width;
                 vectors.run(PackColumns {
                     layout,
                     channels: laid_out,
-                    range: column..column + width,
+                    range: range.clone(),
                     steps: steps.clone(),
                     columns,
                 });
-                vectors.run(Product {
-                    left: weights,
-                    left_begin: steps.start,
-                    right: columns,
-                    right_begin: 0,
-                    right_depth: steps.len(),
-                    rows: 0..weights.rows,
-                    columns: width,
-                    steps,
-                    depth: weights.depth,
-                    output: match layout.with_gaps {
-                        true => Output::matrix(results, width),
-                        false => output.from_column(0),
-                    },
-                    addend: Addend::OfRows(bias),
-                    activation: self.activation,
-                });
+                let packed = Right::Packed { panels: columns, begin: 0, depth: steps.len() };
+                let in_place = layout.in_place(laid_out, steps.clone(), column..column + whole);
+                for (right, first, columns) in
+                    [(Right::InPlace(&in_place), 0, whole), (packed, whole, range.len())]
+                {
+                    vectors.run(Product {
+                        left: weights,
+                        left_begin: steps.start,
+                        right,
+                        rows: 0..weights.rows,
+                        columns,
+                        steps: steps.clone(),
+                        depth: weights.depth,
+                        output: match layout.with_gaps {
+                            true => Output::matrix(&mut results[first..], width),
+                            false => output.from_column(first),
+                        },
+                        addend: Addend::OfRows(bias),
+                        activation: self.activation,
+                    });
+                }
             }
             if layout.with_gaps {
                 let positions = column..column + width;
@@ -249,9 +255,11 @@ impl Products<'_> {
                 vectors.run(Product {
                     left: &rows,
                     left_begin: 0,
-                    right: &weights.elements[column * weights.depth..],
-                    right_begin: steps.start,
-                    right_depth: weights.depth,
+                    right: Right::Packed {
+                        panels: &weights.elements[column * weights.depth..],
+                        begin: steps.start,
+                        depth: weights.depth,
+                    },
                     rows: 0..pixels,
                     columns,
                     steps: steps.clone(),

@@ -16,6 +16,15 @@ pub(crate) enum Addend<'a> {
     Zero,
 }
 
+/// The right factor of a part of a product.
+#[derive(Debug)]
+pub(crate) enum Right<'a> {
+    /// Panels of columns that have the steps of the part from `begin` on, and `depth` in all.
+    Packed { panels: &'a [f32], begin: usize, depth: usize },
+    /// Where the columns have each of the steps. The columns are whole panels.
+    InPlace(&'a [&'a [f32]]),
+}
+
 /// A part of a product: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
 /// later ones with what is in `C` already, and the last ones apply the activation.
 #[derive(Debug)]
@@ -23,10 +32,7 @@ pub(crate) struct Product<'a, 'b> {
     /// Has these steps, from `left_begin` on.
     pub left: &'a Rows,
     pub left_begin: usize,
-    /// Panels of columns that have these steps, from `right_begin` on, and `right_depth` in all.
-    pub right: &'a [f32],
-    pub right_begin: usize,
-    pub right_depth: usize,
+    pub right: Right<'a>,
     /// Begins with a whole panel.
     pub rows: Range<usize>,
     pub columns: usize,
@@ -57,12 +63,22 @@ impl Product<'_, '_> {
     #[inline(always)]
     fn all_tiles<S: Simd>(&self, simd: S, output: &mut impl Places) {
         let tile = Tile::of_simd::<S>();
+        // Each step of a whole panel in place, panel by panel.
+        let mut places = vec![];
+        if let Right::InPlace(steps) = self.right {
+            for first in (0..self.columns).step_by(tile.columns) {
+                places.extend(steps.iter().map(|step| {
+                    let columns = &step[first..][..tile.columns];
+                    &as_arrays::<VECTORS, S::f32s>(S::as_simd_f32s(columns).0).0[0]
+                }));
+            }
+        }
         for (first, width) in row_panels(self.rows.clone(), tile.rows) {
             match width {
-                8 => self.rows_of_tiles::<S, _, 8>(simd, first, output),
-                4 => self.rows_of_tiles::<S, _, 4>(simd, first, output),
-                2 => self.rows_of_tiles::<S, _, 2>(simd, first, output),
-                _ => self.rows_of_tiles::<S, _, 1>(simd, first, output),
+                8 => self.rows_of_tiles::<S, _, 8>(simd, first, &places, output),
+                4 => self.rows_of_tiles::<S, _, 4>(simd, first, &places, output),
+                2 => self.rows_of_tiles::<S, _, 2>(simd, first, &places, output),
+                _ => self.rows_of_tiles::<S, _, 1>(simd, first, &places, output),
             }
         }
     }
@@ -73,35 +89,51 @@ impl Product<'_, '_> {
         &self,
         simd: S,
         first_row: usize,
+        places: &[&[S::f32s; VECTORS]],
         output: &mut P,
     ) {
         let tile = Tile::of_simd::<S>();
+        let steps = self.steps.len();
         let panel = &self.left.elements[first_row * self.left.depth..][..N * self.left.depth];
-        let left = &as_arrays::<N, f32>(panel).0[self.left_begin..][..self.steps.len()];
-        for first in (0..self.columns).step_by(tile.columns) {
+        let left = &as_arrays::<N, f32>(panel).0[self.left_begin..][..steps];
+        for (number, first) in (0..self.columns).step_by(tile.columns).enumerate() {
+            let at = [first_row, first];
+            let Right::Packed { panels, begin, depth } = self.right else {
+                let right = places[number * steps..][..steps].iter().copied();
+                self.tile::<S, P, N, VECTORS>(simd, at, left, right, output);
+                continue;
+            };
             let vectors = (self.columns - first).div_ceil(tile.lanes).min(VECTORS);
-            let from = first * self.right_depth;
-            let right = &self.right[from..from + vectors * tile.lanes * self.right_depth];
+            let right = &panels[first * depth..][..vectors * tile.lanes * depth];
+            let right = &right[begin * vectors * tile.lanes..][..steps * vectors * tile.lanes];
+            let right = S::as_simd_f32s(right).0;
             match vectors {
-                3 => self.tile::<S, P, N, 3>(simd, [first_row, first], left, right, output),
-                2 => self.tile::<S, P, N, 2>(simd, [first_row, first], left, right, output),
-                _ => self.tile::<S, P, N, 1>(simd, [first_row, first], left, right, output),
+                3 => {
+                    let right = as_arrays::<3, S::f32s>(right).0.iter();
+                    self.tile::<S, P, N, 3>(simd, at, left, right, output);
+                }
+                2 => {
+                    let right = as_arrays::<2, S::f32s>(right).0.iter();
+                    self.tile::<S, P, N, 2>(simd, at, left, right, output);
+                }
+                _ => {
+                    let right = as_arrays::<1, S::f32s>(right).0.iter();
+                    self.tile::<S, P, N, 1>(simd, at, left, right, output);
+                }
             }
         }
     }
 
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn tile<S: Simd, P: Places, const N: usize, const V: usize>(
+    fn tile<'r, S: Simd, P: Places, const N: usize, const V: usize>(
         &self,
         simd: S,
         [first_row, first_column]: [usize; 2],
         left: &[[f32; N]],
-        right: &[f32],
+        right: impl Iterator<Item = &'r [S::f32s; V]>,
         output: &mut P,
     ) {
-        let right =
-            &as_arrays::<V, S::f32s>(S::as_simd_f32s(right).0).0[self.right_begin..][..left.len()];
         let mut sums = [[simd.splat_f32s(0.); V]; N];
         for (left, right) in left.iter().zip(right) {
             for row in 0..N {

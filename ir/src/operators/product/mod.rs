@@ -55,7 +55,7 @@ pub(super) fn shares(columns: usize, work: usize, of_a_thread: usize) -> Vec<Ran
 pub(super) const SHARES: usize = 4;
 
 pub(super) use dots::Dots;
-pub(super) use kernel::{Addend, Product, load, store};
+pub(super) use kernel::{Addend, Product, Right, load, store};
 pub(super) use output::{Output, Share};
 pub(super) use panels::{Columns, Rows, Tile, VECTORS, Vectors, cycles, row_panels};
 
@@ -84,9 +84,11 @@ impl Whole<'_, '_> {
                 vectors.run(Product {
                     left: self.left,
                     left_begin: steps.start,
-                    right: &elements[first * depth..],
-                    right_begin: steps.start,
-                    right_depth: *depth,
+                    right: Right::Packed {
+                        panels: &elements[first * depth..],
+                        begin: steps.start,
+                        depth: *depth,
+                    },
                     rows: 0..self.left.rows,
                     columns,
                     depth: *depth,

@@ -3,7 +3,7 @@ use std::cell::Cell;
 use pulp::{Simd, WithSimd};
 
 use super::activation::{Activation, exp};
-use super::{Addend, Columns, Output, Product, Rows, Tile, Vectors};
+use super::{Addend, Columns, Output, Product, Right, Rows, Tile, Vectors};
 
 thread_local! {
     /// What [`Vectors::detect`] finds in this thread.
@@ -53,9 +53,7 @@ fn products() {
                     vectors.run(Product {
                         left: &left,
                         left_begin: steps.start,
-                        right: &right.elements,
-                        right_begin: steps.start,
-                        right_depth: depth,
+                        right: Right::Packed { panels: &right.elements, begin: steps.start, depth },
                         rows: 0..rows,
                         columns,
                         depth,
