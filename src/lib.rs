@@ -138,7 +138,7 @@ pub use tract_onnx;
 /// What a program needs to wire the operators, and to write operators of its own: this crate's names and those of
 /// tract.
 pub mod internal {
-    pub use crate::kernel::{fill_rows, threads};
+    pub use crate::kernel::{fill_rows, threads_for};
     pub use crate::{
         DynGather, Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, GatherTree,
         IndexError, IndexPolicy, NegativeIndices, Operation, Revision,

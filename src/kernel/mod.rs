@@ -29,7 +29,7 @@ mod threads;
 mod threads;
 mod tuples;
 
-pub use threads::{fill_rows, threads};
+pub use threads::{fill_rows, threads_for};
 use tract_core::prelude::{DatumType, Tensor, TractResult};
 
 use crate::geometry::{BadIndex, Geometry, Indices, check, with_indices};

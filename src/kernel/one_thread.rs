@@ -1,7 +1,7 @@
 //! Stands in for `threads.rs` without the feature for threads.
 
 /// How many threads share some work: one.
-pub fn threads(_work: usize) -> usize {
+pub fn threads_for(_work: usize) -> usize {
     1
 }
 
@@ -11,11 +11,11 @@ pub fn threads(_work: usize) -> usize {
 /// # Errors
 ///
 /// The one of `fill`.
-pub fn fill_rows<T, E>(
+pub fn fill_rows<T: Send, E: Send>(
     output: &mut [T],
     _row: usize,
     _work: usize,
-    fill: impl Fn(usize, &mut [T]) -> Result<(), E>,
+    fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
     fill(0, output)
 }

@@ -12,7 +12,7 @@ use tract_core::prelude::multithread;
 ///
 /// `work` is about how long it takes on one thread, in thirds of a nanosecond. With less than tract's threshold
 /// (`multithread::current_threading_element_threshold`) it is one.
-pub fn threads(work: usize) -> usize {
+pub fn threads_for(work: usize) -> usize {
     let enough = multithread::current_threading_element_threshold();
     if work < enough {
         return 1;
@@ -29,7 +29,9 @@ pub fn threads(work: usize) -> usize {
 /// Fills `output` on the threads of the executor that the program gave to tract: calls `fill` for parts of it, which are
 /// whole rows of `row` elements, with the number of their first row.
 ///
-/// [`threads`] says how many share it, and what `work` is. If it is one, the calling thread gets all in one part.
+/// [`threads_for`] says how many share it, and what `work` is. If it is one, the calling thread gets all in one part.
+/// Otherwise it works too, and waits only for threads that have begun a part: not for a thread to wake up, or to end
+/// something else.
 ///
 /// # Errors
 ///
@@ -39,9 +41,24 @@ pub fn threads(work: usize) -> usize {
 ///
 /// If `fill` does, or if `row` is 0.
 ///
-/// The calling thread works too, and waits only for threads that have begun a part. So it never waits for a thread
-/// to wake up, or to end something else. If the pool did all the work, Linux might wake two of its threads on one
-/// core while the other is idle: then half of the runs on two cores took as long as on one.
+/// # Example
+///
+/// ```
+/// use tract_openvino::internal::*;
+///
+/// let mut squares = vec![0; 12];
+/// fill_rows(&mut squares, 4, 100_000, |first_row, rows| {
+///     for (number, square) in rows.iter_mut().enumerate() {
+///         *square = (4 * first_row + number).pow(2);
+///     }
+///     TractResult::Ok(())
+/// })?;
+/// assert_eq!(squares[11], 121);
+/// # TractResult::Ok(())
+/// ```
+//
+// If the pool did all the work, Linux might wake two of its threads on one core while the other is idle: then half of the
+// runs on two cores took as long as on one.
 pub fn fill_rows<T: Send, E: Send>(
     output: &mut [T],
     row: usize,
@@ -49,7 +66,7 @@ pub fn fill_rows<T: Send, E: Send>(
     fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
     let rows = output.len() / row;
-    let threads = threads(work).min(rows);
+    let threads = threads_for(work).min(rows);
     if threads > 1
         && let multithread::Executor::MultiThread(pool) = multithread::current_tract_executor()
     {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
-use tract_openvino::internal::threads;
+use tract_openvino::internal::threads_for;
 
 use super::check_volume;
 use super::for_each_on_threads;
@@ -215,7 +215,7 @@ impl Sizes {
         const ROWS: usize = 64;
         let rows = self.rows.size;
         let together = match self.rows.output == unit {
-            true => rows.div_ceil(SHARES * threads(work)).max(ROWS).min(rows),
+            true => rows.div_ceil(SHARES * threads_for(work)).max(ROWS).min(rows),
             false => 1,
         };
         let mut parts: Vec<_> = output.chunks_mut(together * unit).enumerate().collect();

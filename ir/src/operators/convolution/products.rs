@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use tract_core::internal::*;
-use tract_openvino::internal::{fill_rows, threads};
+use tract_openvino::internal::{fill_rows, threads_for};
 
 use super::patches::{Layout, PackColumns, PackRows, Pick};
 use crate::operators::for_each_on_threads;
@@ -105,7 +105,8 @@ impl Products<'_> {
         let mut groups: Vec<_> = output.chunks_mut(group).enumerate().collect();
         // Threads share the groups, or each of them.
         let count = groups.len();
-        let (of_all, of_each) = if count >= threads(work) { (work, 0) } else { (0, work / count) };
+        let (of_all, of_each) =
+            if count >= threads_for(work) { (work, 0) } else { (0, work / count) };
         fill_rows(&mut groups, 1, of_all, |_, groups| {
             let mut memory = Memory::default();
             for (number, output) in groups {
@@ -276,7 +277,7 @@ impl Products<'_> {
     }
 }
 
-/// Makes the columns of a matrix of some rows rows. Those that share a line of the cache are written together.
+/// Transposes a matrix of so many rows. Columns that share a line of the cache are written together.
 fn transpose(matrix: &[f32], transposed: &mut [f32], rows: usize) {
     const TOGETHER: usize = 16;
     let columns = transposed.len() / rows;

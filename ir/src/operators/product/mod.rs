@@ -26,13 +26,13 @@ pub(super) mod tests;
 use std::ops::Range;
 
 use activation::Activation;
-use tract_openvino::internal::threads;
+use tract_openvino::internal::threads_for;
 
 /// How many steps of a sum are done at once, so that what is multiplied stays in the caches: a panel of 48 columns
 /// has 72 KiB of them.
 pub(super) const STEPS: usize = 384;
 
-/// How many products of two numbers a processor computes in a third of a nanosecond, the unit of work for [`threads`].
+/// How many products of two numbers a processor computes in a third of a nanosecond, the unit of work for [`threads_for`].
 pub(super) const WORK: usize = 32;
 
 /// The steps of a sum, some at a time.
@@ -44,7 +44,7 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
 /// Columns of a product, for the threads that share this work: whole panels, and so many parts for each thread.
 pub(super) fn shares(columns: usize, work: usize, of_a_thread: usize) -> Vec<Range<usize>> {
     let panel = Tile::of(Vectors::detect()).columns;
-    let most = match threads(work) {
+    let most = match threads_for(work) {
         1 => columns,
         threads => columns.div_ceil(of_a_thread * threads).next_multiple_of(panel),
     };
