@@ -127,6 +127,22 @@ def networks_in_short():
     return text
 
 
+def memory_in_short():
+    """What the networks take beyond twice their weights, for each processor where that is known."""
+    text = ""
+    for file in sorted((HERE / "networks").glob("*.csv")):
+        rows = [row for row in read(file) if row["runtime"] == compare.OURS and row["threads"] == "1"]
+        if "loading_mib" not in rows[0]:
+            continue
+        for column, verb in [("loading_mib", "loading takes"), ("running_mib", "loading and a run take")]:
+            more = {row["network"]: float(row["weights_mib"]) for row in rows if float(row[column]) >= 2 * float(row["weights_mib"])}
+            text += (
+                f"* `{file.stem}`: {verb} less than twice the weights for {len(rows) - len(more)} of {len(rows)} networks, among "
+                f"them all with more than {max(more.values())} MiB of weights. The others are {', '.join(sorted(more))}.\n"
+            )
+    return text
+
+
 # --- bad input --------------------------------------------------------------------------------------
 
 
@@ -195,6 +211,7 @@ PARTS = {
     "gathers in short": gathers_in_short,
     "networks": networks,
     "networks in short": networks_in_short,
+    "memory in short": memory_in_short,
     "kinds of operators": kinds,
     "outcomes of bad input": lambda: outcomes("bad input"),
     "outcomes of bad files": lambda: outcomes("bad file"),
