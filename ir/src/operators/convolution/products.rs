@@ -183,7 +183,7 @@ impl Products<'_> {
         for column in part.columns.clone().step_by(block) {
             let width = (part.columns.end - column).min(block);
             let mut output = part.output.output();
-            let mut output = output.from_column(match layout.with_gaps {
+            let mut output = output.skip_columns(match layout.with_gaps {
                 true => layout.pixels_before(column) - layout.pixels_before(first),
                 false => column - first,
             });
@@ -212,7 +212,7 @@ impl Products<'_> {
                         depth: weights.depth,
                         output: match layout.with_gaps {
                             true => Output::matrix(&mut results[first..], width),
-                            false => output.from_column(first),
+                            false => output.skip_columns(first),
                         },
                         addend: Addend::OfRows(bias),
                         activation: self.activation,

@@ -92,7 +92,7 @@ impl Whole<'_, '_> {
                     rows: 0..self.left.rows,
                     columns,
                     depth: *depth,
-                    output: self.output.from_column(first - self.columns.start),
+                    output: self.output.skip_columns(first - self.columns.start),
                     addend: match self.bias {
                         Some(bias) => Addend::OfColumns(&bias[first..first + columns]),
                         None => Addend::Zero,

@@ -53,7 +53,7 @@ impl<'a, 'b> Output<'a, 'b> {
     }
 
     /// The same rows, from one of their columns on.
-    pub fn from_column(&mut self, column: usize) -> Output<'_, 'b> {
+    pub fn skip_columns(&mut self, column: usize) -> Output<'_, 'b> {
         match self {
             Output::Matrix(it) => Output::matrix(&mut it.elements[column..], it.stride),
             Output::Parts(it) => Output::Parts(Parts { rows: it.rows, column: it.column + column }),
