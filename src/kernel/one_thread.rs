@@ -5,8 +5,8 @@ pub fn threads_for(_work: usize) -> usize {
     1
 }
 
-/// Fills `output` on the calling thread: calls `fill` with all of it, and 0. `row` and `work` say nothing without the
-/// feature `multithread-mm`.
+/// Fills `output` on the calling thread: calls `fill` with all of it, and 0. With the feature `multithread-mm`, threads
+/// share its rows of `row` elements; without it, `row` and `work` are not used.
 ///
 /// # Errors
 ///

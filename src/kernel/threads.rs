@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use tract_core::prelude::multithread;
 
-/// How many threads of the executor that the program gave to tract share some work.
+/// How many threads of the executor that the program gave to tract share some work: those of an
+/// `Executor::MultiThread`, or one.
 ///
 /// `work` is about how long it takes on one thread, in thirds of a nanosecond. With less than tract's threshold
 /// (`multithread::current_threading_element_threshold`) it is one.
@@ -20,14 +21,14 @@ pub fn threads_for(work: usize) -> usize {
     match multithread::current_tract_executor() {
         // Waking a thread takes time, so each must have enough to do.
         multithread::Executor::MultiThread(pool) => {
-            pool.current_num_threads().min(1 + work / enough.max(1))
+            pool.current_num_threads().min((work / enough.max(1)).saturating_add(1))
         }
         _ => 1,
     }
 }
 
 /// Fills `output` on the threads of the executor that the program gave to tract: calls `fill` for parts of it, which are
-/// whole rows of `row` elements, with the number of their first row.
+/// whole rows of `row` elements, with the number of their first row. The last row may be shorter.
 ///
 /// [`threads_for`] says how many share it, and what `work` is. If it is one, the calling thread gets all in one part.
 /// Otherwise it works too, and waits only for threads that have begun a part: not for a thread to wake up, or to end
@@ -65,7 +66,7 @@ pub fn fill_rows<T: Send, E: Send>(
     work: usize,
     fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
-    let rows = output.len() / row;
+    let rows = output.len().div_ceil(row);
     let threads = threads_for(work).min(rows);
     if threads > 1
         && let multithread::Executor::MultiThread(pool) = multithread::current_tract_executor()

@@ -198,8 +198,16 @@ fn networks_of_ir_give_what_they_give_on_one_thread() -> TractResult<()> {
 fn convolutions_give_what_they_give_on_one_thread() -> TractResult<()> {
     set_threading_element_threshold(0);
     let integers = |count: usize| (0..count).map(|number| (number * 37 % 11) as f32 - 5.);
-    for (groups, inputs, outputs, size) in [(1, 3, 20, 40), (1, 40, 330, 7), (9, 2, 3, 20)] {
-        let (channels, weights) = (groups * outputs, groups * outputs * inputs * 9);
+    for (groups, inputs, outputs, size, kernel, stride) in [
+        (1, 3, 20, 40, 3, 1),
+        (1, 3, 400, 40, 3, 1),
+        (1, 8, 20, 40, 1, 1),
+        (1, 3, 20, 41, 3, 2),
+        (1, 40, 330, 7, 3, 1),
+        (9, 2, 3, 20, 3, 1),
+    ] {
+        let (channels, weights) = (groups * outputs, groups * outputs * inputs * kernel * kernel);
+        let pixels = usize::div_ceil(size, stride);
         let numbers = integers(weights + channels);
         let weights_and_bias: Vec<u8> = numbers.flat_map(f32::to_le_bytes).collect();
         let dims = |sizes: &[usize]| -> String {
@@ -212,11 +220,11 @@ fn convolutions_give_what_they_give_on_one_thread() -> TractResult<()> {
                 <data element_type="f32" shape="{shape}"/>
                 <output><port id="0" precision="FP32">{data}</port></output></layer>
             <layer id="1" name="weights" type="Const" version="opset1">
-                <data element_type="f32" shape="{groups},{outputs},{inputs},3,3" offset="0" size="{bytes}"/>
-                <output><port id="0" precision="FP32">{kernel}</port></output></layer>
+                <data element_type="f32" shape="{groups},{outputs},{inputs},{kernel},{kernel}" offset="0" size="{bytes}"/>
+                <output><port id="0" precision="FP32">{filters}</port></output></layer>
             <layer id="2" name="sums" type="GroupConvolution" version="opset1">
-                <data strides="1,1" pads_begin="1,1" pads_end="1,1" dilations="1,1"/>
-                <input><port id="0">{data}</port><port id="1">{kernel}</port></input>
+                <data strides="{stride},{stride}" pads_begin="{pad},{pad}" pads_end="{pad},{pad}" dilations="1,1"/>
+                <input><port id="0">{data}</port><port id="1">{filters}</port></input>
                 <output><port id="2" precision="FP32">{sums}</port></output></layer>
             <layer id="3" name="bias" type="Const" version="opset1">
                 <data element_type="f32" shape="1,{channels},1,1" offset="{bytes}" size="{bias_bytes}"/>
@@ -237,8 +245,9 @@ fn convolutions_give_what_they_give_on_one_thread() -> TractResult<()> {
             bias_bytes = 4 * channels,
             bias = dims(&[1, channels, 1, 1]),
             data = dims(&shape),
-            kernel = dims(&[groups, outputs, inputs, 3, 3]),
-            sums = dims(&[1, channels, size, size]),
+            pad = kernel / 2,
+            filters = dims(&[groups, outputs, inputs, kernel, kernel]),
+            sums = dims(&[1, channels, pixels, pixels]),
         );
         let model =
             tract_openvino_ir::ir().model_for_bytes(network.as_bytes(), weights_and_bias)?;
@@ -252,7 +261,7 @@ fn convolutions_give_what_they_give_on_one_thread() -> TractResult<()> {
         for threads in [2, 3, 7] {
             let executor = Executor::multithread(threads);
             let found = multithread_tract_scope(executor, || plan.run(tvec!(data.clone())))?;
-            assert_eq!(found, expected, "{groups} groups on {threads} threads");
+            assert_eq!(found, expected, "{channels} channels on {threads} threads");
         }
     }
     Ok(())

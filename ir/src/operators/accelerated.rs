@@ -294,8 +294,9 @@ impl TypedOp for Accelerated {
             return stays();
         } else if let Some(op) = self.inner.downcast_ref::<Conv>() {
             let activation = chain.activation()?;
-            let sizes = data.shape.as_concrete().map(|sizes| &sizes[2..]);
-            let trimmed = match sizes {
+            let sizes = data.shape[2..].iter().map(|size| size.to_usize().ok());
+            let sizes: Option<TVec<usize>> = sizes.collect();
+            let trimmed = match &sizes {
                 Some(sizes) => trimmed(op, constants[0], sizes)?,
                 None => None,
             };
@@ -303,7 +304,7 @@ impl TypedOp for Accelerated {
                 Some((op, weights)) => (op, weights),
                 None => (op, &**constants[0]),
             };
-            PackedConvolution::new(op, activation, weights, constants[1], sizes)?.into()
+            PackedConvolution::new(op, activation, weights, constants[1], sizes.as_deref())?.into()
         } else if let Some(op) = self.inner.downcast_ref::<EinSum>() {
             let transposed = FullyConnected::takes(op).context("it is a product with a matrix")?;
             let weights = constants[0];

@@ -4,10 +4,9 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
-use tract_openvino::internal::threads_for;
+use tract_openvino::internal::{fill_rows, threads_for};
 
 use super::check_volume;
-use super::for_each_on_threads;
 use super::product::activation::Activation;
 use super::product::{Columns, Output, Rows, SHARES, Tile, Vectors, WORK, Whole};
 use crate::volume::volume;
@@ -218,9 +217,8 @@ impl Sizes {
             true => rows.div_ceil(SHARES * threads_for(work)).max(ROWS).min(rows),
             false => 1,
         };
-        let mut parts: Vec<_> = output.chunks_mut(together * unit).enumerate().collect();
-        for_each_on_threads(&mut parts, work, |(number, output)| {
-            let first = *number * together;
+        fill_rows(output, together * unit, work, |first, output| {
+            let first = first * together;
             let part = first..first + output.len() / unit;
             let range = |axis: &Strides| match axis.output == unit && axis.size > 1 {
                 true => part.clone(),

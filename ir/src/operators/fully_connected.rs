@@ -1,13 +1,16 @@
 //! Products with a matrix that is a constant.
 
+use std::ops::Range;
 use std::sync::Weak;
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
-use tract_openvino::internal::fill_rows;
+use tract_openvino::internal::{fill_rows, threads_for};
 
 use super::product::activation::Activation;
-use super::product::{Columns, Dots, Rows, SHARES, Share, Tile, Vectors, WORK, Whole, shares};
+use super::product::{
+    Columns, Dots, Output, Rows, SHARES, Share, Tile, Vectors, WORK, Whole, shares,
+};
 use super::{check_volume, for_each_on_threads};
 
 /// The product of the rows of its input, which are its last axis, and a constant matrix.
@@ -173,23 +176,37 @@ impl EvalOp for FullyConnected {
         match &self.weights {
             Weights::Packed(weights, _) => {
                 let vectors = Vectors::detect();
-                let rows = Rows::pack(data, count, depth, Tile::of(vectors));
-                let shares = shares(columns, work, SHARES);
-                let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
-                let outputs = Share::of_columns(elements, columns, &ends);
-                let mut shares: Vec<_> = shares.into_iter().zip(outputs).collect();
-                for_each_on_threads(&mut shares, work, |(columns, share)| {
+                let tile = Tile::of(vectors);
+                let product = |rows: &Rows, columns: Range<usize>, output: Output| {
                     let product = Whole {
-                        left: &rows,
+                        left: rows,
                         right: weights,
-                        columns: columns.clone(),
-                        output: share.output(),
+                        columns,
+                        output,
                         bias: Some(&self.bias),
                         activation: self.activation,
                     };
                     product.run(vectors);
-                    Ok(())
-                })?;
+                    TractResult::Ok(())
+                };
+                let shares = shares(columns, work, SHARES);
+                if shares.len() < threads_for(work) {
+                    // Threads share the rows.
+                    fill_rows(elements, tile.rows * columns, work, |first, output| {
+                        let count = output.len() / columns;
+                        let data = &data[first * tile.rows * depth..][..count * depth];
+                        let rows = Rows::pack(data, count, depth, tile);
+                        product(&rows, 0..columns, Output::matrix(output, columns))
+                    })?;
+                } else {
+                    let rows = Rows::pack(data, count, depth, tile);
+                    let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
+                    let outputs = Share::of_columns(elements, columns, &ends);
+                    let mut shares: Vec<_> = shares.into_iter().zip(outputs).collect();
+                    for_each_on_threads(&mut shares, work, |(columns, share)| {
+                        product(&rows, columns.clone(), share.output())
+                    })?;
+                }
             }
             Weights::Transposed(weights) => {
                 let weights = weights.try_as_plain_ram()?;

@@ -4,9 +4,9 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{Conv, PaddingSpec, PoolSpec};
 
 use super::layouts::Layouts;
-use super::patches::{Layout, Window};
+use super::patches::Window;
 use super::planes::{Kind, Planes};
-use super::products::{Factor, Products};
+use super::products::{Factor, Products, prefers_rows};
 use crate::operators::check_volume;
 use crate::operators::product::activation::Activation;
 
@@ -83,12 +83,8 @@ impl PackedConvolution {
         let filters = if inputs == 1 && spec.rank() <= 2 {
             Filters::Planes(weights.to_vec())
         } else {
-            let are_columns = match sizes.map(|sizes| Window::new(&spec, sizes)).transpose()? {
-                Some(window) if !window.output.contains(&0) => {
-                    Layout::new(window, outputs)?.prefers_rows(outputs, depth)
-                }
-                _ => false,
-            };
+            let window = sizes.map(|sizes| Window::new(&spec, sizes)).transpose()?;
+            let are_columns = window.is_some_and(|window| prefers_rows(window, outputs, depth));
             let pack = |group: &[f32]| Factor::pack(group, outputs, depth, are_columns);
             Filters::Products(weights.chunks_exact(outputs * depth).map(pack).collect())
         };

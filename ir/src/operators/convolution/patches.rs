@@ -54,6 +54,16 @@ impl Window {
             begin,
         })
     }
+
+    /// The elements of a channel of the data.
+    pub fn elements(&self) -> usize {
+        self.input.iter().product()
+    }
+
+    /// The pixels of a channel of the output.
+    pub fn pixels(&self) -> usize {
+        self.output.iter().product()
+    }
 }
 
 /// How channels are laid out for a window: padded, and split by the strides into parts, so that pixels of the
@@ -76,7 +86,7 @@ pub(super) struct Layout {
     rows: Vec<Row>,
     phases: Vec<Phase>,
     /// The first pixel of each row of positions that has some.
-    pixels: Vec<Option<usize>>,
+    first_pixels: Vec<Option<usize>>,
     /// The padding and the split change nothing.
     is_plain: bool,
 }
@@ -156,15 +166,25 @@ impl Layout {
         let has_elements = |it: &Phase| it.first < window.input[2] && it.at < part[2];
         let phases = phases.filter(has_elements).collect();
         let positions = ((output[0] - 1) * part[1] + output[1] - 1) * part[2] + output[2];
-        let pixels: usize = output.iter().product();
+        let pixels = window.pixels();
         let with_gaps =
             positions > pixels && gaps_pay(positions, pixels, channels, pixels / output[2]);
-        let pixels = (0..positions.div_ceil(part[2])).map(|row| {
+        let first_pixels = (0..positions.div_ceil(part[2])).map(|row| {
             let (z, y) = (row / part[1], row % part[1]);
             (y < output[1]).then_some((z * output[1] + y) * output[2])
         });
-        let pixels = pixels.collect();
-        Ok(Layout { window, part, offsets, positions, with_gaps, rows, phases, pixels, is_plain })
+        let first_pixels = first_pixels.collect();
+        Ok(Layout {
+            window,
+            part,
+            offsets,
+            positions,
+            with_gaps,
+            rows,
+            phases,
+            first_pixels,
+            is_plain,
+        })
     }
 
     /// The elements of a channel.
@@ -172,21 +192,20 @@ impl Layout {
         self.window.strides.iter().chain(&self.part).product()
     }
 
-    /// Channels in this layout, padded with a number.
+    /// Channels in this layout, padded with 0.
     pub fn lay_out<'a>(
         &self,
         vectors: Vectors,
+        channels: usize,
         image: &'a [f32],
-        padding: f32,
     ) -> TractResult<Cow<'a, [f32]>> {
         if self.is_plain {
             return Ok(image.into());
         }
-        let size: usize = self.window.input.iter().product();
-        let volume = check_volume("padding", &[image.len() / size, self.channel()])?;
-        let mut laid_out = vec![padding; volume];
+        let mut laid_out = vec![0.; check_volume("padding", &[channels, self.channel()])?];
+        let elements = self.window.elements();
         fill_rows(&mut laid_out, self.channel(), image.len(), |first, laid_out| {
-            vectors.run(LayOut { layout: self, image: &image[first * size..], laid_out, padding });
+            vectors.run(LayOut { layout: self, image: &image[first * elements..], laid_out });
             TractResult::Ok(())
         })?;
         Ok(laid_out.into())
@@ -221,11 +240,14 @@ impl Layout {
     pub fn pixels_before(&self, position: usize) -> usize {
         let (row, x) = (position / self.part[2], position % self.part[2]);
         let width = self.window.output[2];
-        match self.pixels.get(row) {
+        match self.first_pixels.get(row) {
             Some(Some(first)) => first + x.min(width),
             // The next row that has pixels begins with this one.
-            Some(None) => self.pixels[row..].iter().flatten().copied().next().unwrap_or(0),
-            None => self.window.output.iter().product(),
+            Some(None) => {
+                let next = self.first_pixels[row..].iter().flatten().next();
+                *next.expect("the last row has pixels")
+            }
+            None => self.window.pixels(),
         }
     }
 
@@ -240,7 +262,7 @@ impl Layout {
     ) {
         let (part, width) = (self.part[2], self.window.output[2]);
         let first_row = positions.start / part;
-        let rows = &self.pixels[first_row..=(positions.end - 1) / part];
+        let rows = &self.first_pixels[first_row..=(positions.end - 1) / part];
         let first_pixel = self.pixels_before(positions.start);
         let mut from = first_row * part;
         for pixel in rows {
@@ -262,13 +284,13 @@ impl Layout {
     pub fn columns(&self) -> usize {
         match self.with_gaps {
             true => self.positions,
-            false => self.window.output.iter().product(),
+            false => self.window.pixels(),
         }
     }
 
     /// Whether each position has a pixel.
     pub fn is_dense(&self) -> bool {
-        self.positions == self.window.output.iter().product::<usize>()
+        self.positions == self.window.pixels()
     }
 
     /// Columns whose positions are neighbours: how many, and the first position.
@@ -311,7 +333,6 @@ struct LayOut<'a> {
     layout: &'a Layout,
     image: &'a [f32],
     laid_out: &'a mut [f32],
-    padding: f32,
 }
 
 impl WithSimd for LayOut<'_> {
@@ -319,16 +340,16 @@ impl WithSimd for LayOut<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let size: usize = self.layout.window.input.iter().product();
+        let elements = self.layout.window.elements();
         let channels = self.laid_out.chunks_exact_mut(self.layout.channel());
         for (number, laid_out) in channels.enumerate() {
-            self.layout.copy(simd, &self.image[number * size..], laid_out, self.padding);
+            self.layout.copy(simd, &self.image[number * elements..], laid_out, 0.);
         }
     }
 }
 
-/// Copies the first elements of a slice. The last ones are copied as a whole vector too if both slices have room: the
-/// rest of it then is as said, or what follows them.
+/// Copies the first elements of a slice, in whole vectors if both slices have room. What is behind them in `places` then
+/// is spoiled: it gets the padding of `rest`, or what follows in `elements`. The caller writes it again.
 ///
 /// Most rows are short: a call of `memcpy`, or a part of a vector, takes longer.
 #[inline(always)]
@@ -368,18 +389,18 @@ impl<S: Simd> Rest<S> {
     #[inline(always)]
     fn of(simd: S, count: usize, padding: f32) -> Rest<S> {
         let elements = (count % S::F32_LANES) as u32;
-        let is_element = simd.less_than_u32s(counting(simd), simd.splat_u32s(elements));
+        let is_element = simd.less_than_u32s(counting::<S>(), simd.splat_u32s(elements));
         Rest { is_element, padding: simd.splat_f32s(padding) }
     }
 }
 
 /// 0, 1, 2 and so on.
 #[inline(always)]
-fn counting<S: Simd>(simd: S) -> S::u32s {
+fn counting<S: Simd>() -> S::u32s {
     const NUMBERS: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
     match S::as_simd_u32s(&NUMBERS).0 {
         [first, ..] => *first,
-        [] => simd.splat_u32s(0),
+        [] => unreachable!("vectors have at most 16 lanes"),
     }
 }
 

@@ -33,8 +33,8 @@ impl Planes<'_> {
         repeated: usize,
         output: &mut [f32],
     ) -> TractResult<()> {
-        let pixels: usize = self.layout.window.output.iter().product();
-        let work = output.len().saturating_mul(self.layout.offsets.len());
+        let pixels = self.layout.window.pixels();
+        let work = output.len().saturating_mul(self.layout.offsets.len()) / 8;
         let vectors = Vectors::detect();
         fill_rows(output, repeated * pixels, work, |first, output| {
             vectors.run(Channels { planes: self, data, channels, repeated, first, output });
@@ -59,8 +59,7 @@ impl WithSimd for Channels<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Channels { planes: Planes { layout, kind, activation }, channels, repeated, .. } = self;
-        let volume = |sizes: [usize; 3]| sizes.iter().product::<usize>();
-        let (image, pixels) = (volume(layout.window.input), volume(layout.window.output));
+        let (image, pixels) = (layout.window.elements(), layout.window.pixels());
         let kernel = layout.offsets.len();
         let padding = match kind {
             Kind::Sum { .. } => 0.,

@@ -3,7 +3,7 @@ use std::ops::Range;
 use tract_core::internal::*;
 use tract_openvino::internal::{fill_rows, threads_for};
 
-use super::patches::{Layout, PackColumns, PackRows, Pick};
+use super::patches::{Layout, PackColumns, PackRows, Pick, Window};
 use crate::operators::for_each_on_threads;
 use crate::operators::product::activation::Activation;
 use crate::operators::product::{
@@ -46,17 +46,22 @@ impl Factor {
     }
 }
 
-impl Layout {
-    /// Whether rows of pixels take less time than columns, in a product with some channels and steps. The result of the
-    /// former has to be transposed.
-    pub fn prefers_rows(&self, channels: usize, depth: usize) -> bool {
-        let tile = Tile::of(Vectors::detect());
-        let pixels: usize = self.window.output.iter().product();
-        let of_columns = cycles(channels, self.columns(), tile).saturating_mul(depth);
-        let of_rows = cycles(pixels, channels, tile).saturating_mul(depth);
-        let transposing = pixels.saturating_mul(channels);
-        of_rows.saturating_add(transposing) < of_columns / 20 * 19
+/// Rows of pixels are packed for all pixels at once, so they are few. Data of few elements has a small layout.
+const MOST_PIXELS: usize = 1024;
+const MOST_ELEMENTS: usize = 1 << 16;
+
+/// Whether rows of pixels take less time than columns, in a product with some channels and steps. The result of the
+/// former has to be transposed.
+pub(super) fn prefers_rows(window: Window, channels: usize, depth: usize) -> bool {
+    let pixels = window.pixels();
+    if pixels == 0 || pixels > MOST_PIXELS || window.elements() > MOST_ELEMENTS {
+        return false;
     }
+    let Ok(layout) = Layout::new(window, channels) else { return false };
+    let tile = Tile::of(Vectors::detect());
+    let of_columns = cycles(channels, layout.columns(), tile).saturating_mul(depth);
+    let of_rows = cycles(pixels, channels, tile).saturating_mul(depth);
+    of_rows.saturating_add(pixels * channels) < of_columns / 20 * 19
 }
 
 /// How many panels of columns are packed, and multiplied by all rows, before the next ones: with [`STEPS`], they have
@@ -86,8 +91,8 @@ struct Memory {
     results: Vec<f32>,
 }
 
-/// So many elements of some memory.
-fn elements(memory: &mut Vec<f32>, count: usize) -> &mut [f32] {
+/// The first elements of some memory, which have old values. It grows if it must.
+fn first_elements(memory: &mut Vec<f32>, count: usize) -> &mut [f32] {
     if memory.len() < count {
         memory.resize(count, 0.);
     }
@@ -98,8 +103,7 @@ impl Products<'_> {
     /// `channels` are those of a group in the data.
     pub fn run(&self, data: &[f32], channels: usize, output: &mut [f32]) -> TractResult<()> {
         let window = &self.layout.window;
-        let volume = |sizes: [usize; 3]| sizes.iter().product::<usize>();
-        let (image, pixels) = (channels * volume(window.input), volume(window.output));
+        let (image, pixels) = (channels * window.elements(), window.pixels());
         let work = output.len().saturating_mul(self.groups[0].depth()) / WORK;
         let group = self.groups[0].channels() * pixels;
         let mut groups: Vec<_> = output.chunks_mut(group).enumerate().collect();
@@ -111,7 +115,7 @@ impl Products<'_> {
             let mut memory = Memory::default();
             for (number, output) in groups {
                 let data = &data[*number * image..][..image];
-                let laid_out = self.layout.lay_out(Vectors::detect(), data, 0.)?;
+                let laid_out = self.layout.lay_out(Vectors::detect(), channels, data)?;
                 let number = *number % self.groups.len();
                 let mut parts = self.parts(&self.groups[number], output, pixels, of_each);
                 match &mut parts[..] {
@@ -176,9 +180,10 @@ impl Products<'_> {
         let layout = self.layout;
         let block = (PANELS * tile.columns).min(part.columns.len());
         let gaps = if layout.with_gaps { weights.rows * block } else { 0 };
-        let results = elements(&mut memory.results, gaps);
+        let results = first_elements(&mut memory.results, gaps);
         let steps = STEPS.min(weights.depth);
-        let columns = elements(&mut memory.factor, steps * block.next_multiple_of(tile.lanes));
+        let columns =
+            first_elements(&mut memory.factor, steps * block.next_multiple_of(tile.lanes));
         let first = part.columns.start;
         for column in part.columns.clone().step_by(block) {
             let width = (part.columns.end - column).min(block);
@@ -237,10 +242,10 @@ impl Products<'_> {
     ) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
-        let pixels: usize = self.layout.window.output.iter().product();
+        let pixels = self.layout.window.pixels();
         let Range { start, end } = part.columns;
-        let results = elements(&mut memory.results, pixels * (end - start));
-        elements(&mut memory.factor, pixels * STEPS.min(weights.depth));
+        let results = first_elements(&mut memory.results, pixels * (end - start));
+        first_elements(&mut memory.factor, pixels * STEPS.min(weights.depth));
         let mut rows =
             Rows { rows: pixels, depth: 0, elements: std::mem::take(&mut memory.factor) };
         for steps in parts(weights.depth) {

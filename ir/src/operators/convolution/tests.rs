@@ -6,7 +6,8 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{Conv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
-use super::patches::{Layout, Window};
+use super::patches::Window;
+use super::products::prefers_rows;
 use super::{MaxPoolOfPlanes, PackedConvolution, trimmed};
 use crate::operators::product::activation::Activation;
 use crate::operators::product::tests::{integers, with_all_vectors};
@@ -104,7 +105,7 @@ proptest! {
         axes in proptest::collection::vec(axis(), 1..=3),
         batch in 1..3usize,
         group in 1..4usize,
-        inputs in 1..4usize,
+        inputs in prop_oneof![9 => 1..4usize, 1 => 45..50usize],
         outputs in prop_oneof![1..4usize, 7..20usize],
     ) {
         let (output, windows) = windows(&axes);
@@ -177,7 +178,7 @@ proptest! {
     }
 }
 
-/// Rows of pixels, which few of them make, and columns give the same results.
+/// A convolution of few pixels gives the same with either factor packed.
 #[test]
 fn few_pixels_are_rows() -> TractResult<()> {
     let (inputs, outputs, depth) = (64, 100, 64 * 9);
@@ -191,8 +192,8 @@ fn few_pixels_are_rows() -> TractResult<()> {
         let bias = tensor1(&integers(group * outputs));
         let conv = Conv::new(spec.clone(), KernelFormat::OIHW, group, None);
         with_all_vectors(|| {
-            let layout = Layout::new(Window::new(&spec, &[7, 7]).unwrap(), outputs).unwrap();
-            assert!(layout.prefers_rows(outputs, depth));
+            let window = Window::new(&spec, &[7, 7]).unwrap();
+            assert!(prefers_rows(window, outputs, depth));
             let [known, unknown] = [Some(&[7, 7][..]), None].map(|sizes| {
                 let activation = Activation::Clamp { min: -10., max: 100. };
                 let op = PackedConvolution::new(&conv, activation, &weights, &bias, sizes).unwrap();
@@ -200,6 +201,33 @@ fn few_pixels_are_rows() -> TractResult<()> {
             });
             assert_eq!(known, unknown);
         });
+    }
+    Ok(())
+}
+
+/// Padding makes pixels of data without elements: they are the bias.
+#[test]
+fn data_without_elements() -> TractResult<()> {
+    let padded = |size| Axis { size, kernel: 2, stride: 1, dilation: 1, begin: 1, end: 1 };
+    for kernel_of_one in [false, true] {
+        let axes = [0, 3].map(|size| match kernel_of_one {
+            true => Axis { kernel: 1, ..padded(size) },
+            false => padded(size),
+        });
+        let spec = spec(&axes, 2, 3);
+        let kernel = spec.kernel_shape.clone();
+        let weights = Tensor::zero::<f32>(&shape(&[3, 2], &kernel))?;
+        let conv = Conv::new(spec, KernelFormat::OIHW, 1, None);
+        let bias = tensor1(&[1f32, 2., 3.]);
+        let op = PackedConvolution::new(&conv, Activation::Identity, &weights, &bias, None)?;
+        let data = Tensor::zero::<f32>(&[1, 2, 0, 3])?;
+        let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.into()))?;
+        let pixels = found[0].len() / 3;
+        assert_eq!(pixels, if kernel_of_one { 2 * 5 } else { 4 });
+        let found = found[0].try_as_plain_ram()?;
+        for (number, element) in found.as_slice::<f32>()?.iter().enumerate() {
+            assert_eq!(*element, (number / pixels + 1) as f32);
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd, as_arrays};
 
 use super::activation::Activation;
-use super::output::{Output, Places};
+use super::output::{Output, OutputRows};
 use super::panels::{Rows, Tile, VECTORS, row_panels};
 
 /// What a sum begins with.
@@ -19,7 +19,7 @@ pub(crate) enum Addend<'a> {
 /// The right factor of a part of a product.
 #[derive(Debug)]
 pub(crate) enum Right<'a> {
-    /// Panels of columns that have the steps of the part from `begin` on, and `depth` in all.
+    /// Panels of columns with `depth` steps. Those of the part begin with step `begin` of them.
     Packed { panels: &'a [f32], begin: usize, depth: usize },
     /// Where the columns have each of the steps. The columns are whole panels.
     InPlace(&'a [&'a [f32]]),
@@ -29,7 +29,7 @@ pub(crate) enum Right<'a> {
 /// later ones with what is in `C` already, and the last ones apply the activation.
 #[derive(Debug)]
 pub(crate) struct Product<'a, 'b> {
-    /// Has these steps, from `left_begin` on.
+    /// The steps of the part begin with step `left_begin` of these.
     pub left: &'a Rows,
     pub left_begin: usize,
     pub right: Right<'a>,
@@ -61,13 +61,13 @@ impl WithSimd for Product<'_, '_> {
 
 impl Product<'_, '_> {
     #[inline(always)]
-    fn all_tiles<S: Simd>(&self, simd: S, output: &mut impl Places) {
+    fn all_tiles<S: Simd>(&self, simd: S, output: &mut impl OutputRows) {
         let tile = Tile::of_simd::<S>();
         // Each step of a whole panel in place, panel by panel.
-        let mut places = vec![];
+        let mut in_place = vec![];
         if let Right::InPlace(steps) = self.right {
             for first in (0..self.columns).step_by(tile.columns) {
-                places.extend(steps.iter().map(|step| {
+                in_place.extend(steps.iter().map(|step| {
                     let columns = &step[first..][..tile.columns];
                     &as_arrays::<VECTORS, S::f32s>(S::as_simd_f32s(columns).0).0[0]
                 }));
@@ -75,21 +75,21 @@ impl Product<'_, '_> {
         }
         for (first, width) in row_panels(self.rows.clone(), tile.rows) {
             match width {
-                8 => self.rows_of_tiles::<S, _, 8>(simd, first, &places, output),
-                4 => self.rows_of_tiles::<S, _, 4>(simd, first, &places, output),
-                2 => self.rows_of_tiles::<S, _, 2>(simd, first, &places, output),
-                _ => self.rows_of_tiles::<S, _, 1>(simd, first, &places, output),
+                8 => self.rows_of_tiles::<S, _, 8>(simd, first, &in_place, output),
+                4 => self.rows_of_tiles::<S, _, 4>(simd, first, &in_place, output),
+                2 => self.rows_of_tiles::<S, _, 2>(simd, first, &in_place, output),
+                _ => self.rows_of_tiles::<S, _, 1>(simd, first, &in_place, output),
             }
         }
     }
 
     /// All columns of a panel of rows.
     #[inline(always)]
-    fn rows_of_tiles<S: Simd, P: Places, const N: usize>(
+    fn rows_of_tiles<S: Simd, P: OutputRows, const N: usize>(
         &self,
         simd: S,
         first_row: usize,
-        places: &[&[S::f32s; VECTORS]],
+        in_place: &[&[S::f32s; VECTORS]],
         output: &mut P,
     ) {
         let tile = Tile::of_simd::<S>();
@@ -99,7 +99,7 @@ impl Product<'_, '_> {
         for (number, first) in (0..self.columns).step_by(tile.columns).enumerate() {
             let at = [first_row, first];
             let Right::Packed { panels, begin, depth } = self.right else {
-                let right = places[number * steps..][..steps].iter().copied();
+                let right = in_place[number * steps..][..steps].iter().copied();
                 self.tile::<S, P, N, VECTORS>(simd, at, left, right, output);
                 continue;
             };
@@ -126,7 +126,7 @@ impl Product<'_, '_> {
 
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn tile<'r, S: Simd, P: Places, const N: usize, const V: usize>(
+    fn tile<'r, S: Simd, P: OutputRows, const N: usize, const V: usize>(
         &self,
         simd: S,
         [first_row, first_column]: [usize; 2],

@@ -14,7 +14,7 @@ pub(crate) struct Matrix<'a> {
     pub stride: usize,
 }
 
-/// Parts of rows, whose other parts are of other threads, from a column on.
+/// A part of each row, from a column on. Other threads have the rest.
 #[derive(Debug)]
 pub(crate) struct Parts<'a, 'b> {
     rows: &'a mut [&'b mut [f32]],
@@ -22,18 +22,18 @@ pub(crate) struct Parts<'a, 'b> {
 }
 
 /// The kernel is compiled for each kind: with one that asks for it in each row, products take 1.03 times as long.
-pub(crate) trait Places {
+pub(crate) trait OutputRows {
     fn row(&mut self, row: usize) -> &mut [f32];
 }
 
-impl Places for Matrix<'_> {
+impl OutputRows for Matrix<'_> {
     #[inline(always)]
     fn row(&mut self, row: usize) -> &mut [f32] {
         &mut self.elements[row * self.stride..]
     }
 }
 
-impl Places for Parts<'_, '_> {
+impl OutputRows for Parts<'_, '_> {
     #[inline(always)]
     fn row(&mut self, row: usize) -> &mut [f32] {
         &mut self.rows[row][self.column..]

@@ -86,8 +86,8 @@ pub(crate) fn row_panels(
     })
 }
 
-/// About how many cycles a step of all sums takes: half of one for each vector, but no fewer for a tile than a sum waits
-/// for itself.
+/// About how many cycles a step of all sums takes: half of one for each vector. A tile takes at least as long as a sum of
+/// one product.
 pub(crate) fn cycles(rows: usize, columns: usize, tile: Tile) -> usize {
     const WAIT: usize = 5;
     let of_tile = |rows: usize, vectors: usize| match rows * vectors {
