@@ -6,6 +6,7 @@ use gather_cases::elements;
 use gather_cases::onnx_model::{Dim, gather, gather_nd, input, read};
 use gather_cases::oracle::{self, Integers};
 use model_cases::load_tensor_file;
+use tract_openvino::internal::fill_rows;
 use tract_openvino::tract_onnx::prelude::multithread::{
     Executor, multithread_tract_scope, set_threading_element_threshold,
 };
@@ -262,6 +263,29 @@ fn convolutions_give_what_they_give_on_one_thread() -> TractResult<()> {
             let executor = Executor::multithread(threads);
             let found = multithread_tract_scope(executor, || plan.run(tvec!(data.clone())))?;
             assert_eq!(found, expected, "{channels} channels on {threads} threads");
+        }
+    }
+    Ok(())
+}
+
+/// All rows are filled, each once, and the last one may be shorter.
+#[test]
+fn rows_are_filled_once() -> TractResult<()> {
+    set_threading_element_threshold(0);
+    for (count, row) in [(1000, 10), (1003, 10), (7, 10), (0, 3)] {
+        for threads in [1, 2, 3, 7] {
+            let mut output = vec![0; count];
+            let executor = Executor::multithread(threads);
+            multithread_tract_scope(executor, || {
+                fill_rows(&mut output, row, 1 << 20, |first_row, rows| {
+                    for (number, element) in rows.iter_mut().enumerate() {
+                        *element += first_row * row + number + 1;
+                    }
+                    TractResult::Ok(())
+                })
+            })?;
+            let expected: Vec<usize> = (1..=count).collect();
+            assert_eq!(output, expected, "{count} elements in rows of {row} on {threads} threads");
         }
     }
     Ok(())
