@@ -34,10 +34,14 @@ fn the_output_and_next_to_nothing_beside_it() {
         (nd(1), zeros(&[100, 30, 3]), i64(&[100, 1000, 1])),
     ] {
         let inputs: TVec<TValue> = tvec!(data.into(), indices.into());
-        let region = Region::new(COUNTER);
-        let outputs = op.eval(&EvalContext::out_of_plan(), inputs).unwrap();
-        let allocated = region.change().bytes_allocated;
-        let output = outputs[0].as_bytes().len();
+        let evaluate = || {
+            let inputs = inputs.clone();
+            let region = Region::new(COUNTER);
+            let outputs = op.eval(&EvalContext::out_of_plan(), inputs).unwrap();
+            (region.change().bytes_allocated, outputs[0].as_bytes().len())
+        };
+        // The thread that waits for this test allocates now and then.
+        let (allocated, output) = (0..5).map(|_| evaluate()).min().unwrap();
         assert!(allocated >= output);
         assert!(
             allocated - output <= BESIDE_THE_OUTPUT,
