@@ -237,7 +237,7 @@ impl Layout {
     }
 
     /// How many pixels there are before a position.
-    pub fn pixels_before(&self, position: usize) -> usize {
+    fn pixels_before(&self, position: usize) -> usize {
         let (row, x) = (position / self.part[2], position % self.part[2]);
         let width = self.window.output[2];
         match self.first_pixels.get(row) {
@@ -285,6 +285,14 @@ impl Layout {
         match self.with_gaps {
             true => self.positions,
             false => self.window.pixels(),
+        }
+    }
+
+    /// How many pixels there are before a column of a product.
+    pub fn pixels_before_column(&self, column: usize) -> usize {
+        match self.with_gaps {
+            true => self.pixels_before(column),
+            false => column,
         }
     }
 

@@ -34,6 +34,7 @@ impl Planes<'_> {
         output: &mut [f32],
     ) -> TractResult<()> {
         let pixels = self.layout.window.pixels();
+        // About eight products of two numbers take a third of a nanosecond here.
         let work = output.len().saturating_mul(self.layout.offsets.len()) / 8;
         let vectors = Vectors::detect();
         fill_rows(output, repeated * pixels, work, |first, output| {

@@ -149,10 +149,7 @@ impl Products<'_> {
         let (columns, shares): (_, Vec<Share>) = match weights {
             Factor::Rows(_) => {
                 let columns = shares(self.layout.columns(), work, SHARES);
-                let ends = columns.iter().map(|columns| match self.layout.with_gaps {
-                    true => self.layout.pixels_before(columns.end),
-                    false => columns.end,
-                });
+                let ends = columns.iter().map(|it| self.layout.pixels_before_column(it.end));
                 let ends: Vec<usize> = ends.collect();
                 (columns, Share::of_columns(output, pixels, &ends))
             }
@@ -188,10 +185,9 @@ impl Products<'_> {
         for column in part.columns.clone().step_by(block) {
             let width = (part.columns.end - column).min(block);
             let mut output = part.output.output();
-            let mut output = output.skip_columns(match layout.with_gaps {
-                true => layout.pixels_before(column) - layout.pixels_before(first),
-                false => column - first,
-            });
+            let mut output = output.skip_columns(
+                layout.pixels_before_column(column) - layout.pixels_before_column(first),
+            );
             let whole = if layout.is_in_place() { width - width % tile.columns } else { 0 };
             for steps in parts(weights.depth) {
                 let range = column + whole..column + width;
@@ -207,6 +203,9 @@ impl Products<'_> {
                 for (right, first, columns) in
                     [(Right::InPlace(&in_place), 0, whole), (packed, whole, range.len())]
                 {
+                    if columns == 0 {
+                        continue;
+                    }
                     vectors.run(Product {
                         left: weights,
                         left_begin: steps.start,

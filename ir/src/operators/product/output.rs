@@ -10,8 +10,8 @@ pub(crate) enum Output<'a, 'b> {
 /// Rows that follow each other in a distance.
 #[derive(Debug)]
 pub(crate) struct Matrix<'a> {
-    pub elements: &'a mut [f32],
-    pub stride: usize,
+    elements: &'a mut [f32],
+    stride: usize,
 }
 
 /// A part of each row, from a column on. Other threads have the rest.
