@@ -550,10 +550,20 @@ case(
     "roll",
     "open_dimensions",
     [offsets(3, 4)],
-    lambda x: make("Roll-7", x, axes(1, -2), axes(0, 1)),
-    lambda x: np.roll(x, (1, -2), (0, 1)),
+    # By more than the size, too, and of an axis without elements.
+    lambda x: [
+        make("Roll-7", x, axes(1, -2), axes(0, 1)),
+        make("Roll-7", x, axes(-7, 9), axes(0, 1)),
+        make("Reshape-1", make("Roll-7", x, axes(-7, 9), axes(0, 1)), axes(-1), special_zero=False),
+    ],
+    lambda x: [
+        np.roll(x, (1, -2), (0, 1)),
+        np.roll(x, (-7, 9), (0, 1)),
+        np.roll(x, (-7, 9), (0, 1)).reshape(-1),
+    ],
     shapes=["?,?"],
-    more=[[offsets(1, 5)]],
+    more=[[offsets(1, 5)], [offsets(2, 0)]],
+    formula="the CPU plugin refuses an axis without elements",
 )
 case(
     "reverse",

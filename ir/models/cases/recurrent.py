@@ -1,5 +1,7 @@
 """Recurrent cells and sequences."""
 
+import openvino.opset15 as opset15
+
 from framework import *
 
 # --- formulas -------------------------------------------------------------------------------------
@@ -202,6 +204,81 @@ case(
     ),
     shapes=["?,?,3", "?,1,2", "?,1,2"],
     more=[[spread(1, 6, 3), *(it[:1] for it in states(2))]],
+    tolerance=1e-4,
+)
+
+
+# --- a batch that is an expression of the sizes of the inputs ---------------------------------------
+
+
+def from_zeros(kind, direction, x):
+    """A sequence whose initial states are zeros, made from the batch of X, and whose lengths are all of time."""
+    shape = make("ShapeOf-3", x, output_type="i64")
+    batch, time = (make("Gather-8", shape, axes(axis), scalar(0)) for axis in (0, 1))
+    directions = 2 if direction == "bidirectional" else 1
+    start = make("Broadcast-3", scalar(0, np.float32), make("Concat-1", batch, axes(directions, HIDDEN), axis=0))
+    lengths = make("Broadcast-3", make("Squeeze-1", time, axes(0)), batch, mode="numpy")
+    states = [start] * (2 if kind == "LSTM" else 1)
+    attributes = {"hidden_size": HIDDEN, "direction": direction, "activations": [*DEFAULT[kind]]}
+    return make(f"{kind}Sequence-5", x, *states, lengths, *weights(kind, directions), **attributes)
+
+
+def from_zeros_formula(kind, direction, x):
+    directions = 2 if direction == "bidirectional" else 1
+    states = [np.zeros((len(x), directions, HIDDEN))] * (2 if kind == "LSTM" else 1)
+    lengths = [x.shape[1]] * len(x)
+    each = [it.values for it in weights(kind, directions)]
+    return sequence(CELLS[kind], direction, x, *states, lengths, *each, states=len(states))
+
+
+KINDS = [("LSTM", "bidirectional"), ("GRU", "reverse"), ("RNN", "forward")]
+
+
+def of_expressions(x):
+    """With a product as their batch, and with a half."""
+    product = make("Reshape-1", x, axes(-1, TIME, INPUT), special_zero=False)
+    half = make("Split-1", make("Squeeze-1", make("Slice-8", x, axes(0), axes(1), axes(1), axes(1)), axes(1)), scalar(0), num_splits=2)
+    outputs = [it for kind in KINDS for it in from_zeros(*kind, product).outputs()]
+    return [*outputs, *from_zeros("RNN", "forward", half.output(1)).outputs()]
+
+
+def of_expressions_formula(x):
+    product, half = x.reshape(-1, TIME, INPUT), np.split(x[:, 0], 2)[1]
+    each = [(*kind, product) for kind in KINDS] + [("RNN", "forward", half)]
+    return [it for some in each for it in from_zeros_formula(*some)]
+
+
+EXPRESSION = [spread(2, 3, TIME, INPUT) / 2]
+MORE_EXPRESSIONS = [[spread(4, 1, TIME, INPUT, seed=1) / 2]]
+case(
+    "lstm_sequence",
+    "batch_is_an_expression",
+    EXPRESSION,
+    of_expressions,
+    of_expressions_formula,
+    shapes=[f"?,?,{TIME},{INPUT}"],
+    more=MORE_EXPRESSIONS,
+    tolerance=1e-4,
+)
+
+
+def in_loop(x):
+    parameters, results, model = body("body", [x], lambda x: [*of_expressions(x), const(boolean(True))])
+    node = opset15.loop(scalar(2).node(), const(boolean(True)).node())
+    node.set_function(model)
+    node.set_special_body_ports([-1, len(results) - 1])
+    node.set_invariant_input(parameters[0], x)
+    return [node.get_iter_value(it.output(0), -1) for it in results[:-1]]
+
+
+case(
+    "lstm_sequence",
+    "batch_is_an_expression_in_loop",
+    EXPRESSION,
+    in_loop,
+    of_expressions_formula,
+    shapes=[f"?,?,{TIME},{INPUT}"],
+    more=MORE_EXPRESSIONS,
     tolerance=1e-4,
 )
 

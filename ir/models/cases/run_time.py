@@ -1,5 +1,7 @@
 """Inputs that operations mostly have as constants, and that are only known when the model runs."""
 
+import openvino.opset15 as opset15
+
 from framework import *
 
 X = spread(2, 3, 4)
@@ -47,4 +49,141 @@ run_time(
         )
     ],
     [X, i64([1, 0, 0])],
+)
+
+# --- sizes that only a run knows --------------------------------------------------------------------
+
+# Each is computed from a tensor whose elements nothing else needs.
+
+BOXES = f32([[[0, 0, 1, 1], [0, 0, 1, 1], [0, 2, 1, 3]]])
+SCORES = f32([[[0.9, 0.8, 0.7]]])
+EACH = f32([[3, 0, 1, 0], [3, 0, 1, 0], [0, 5, 6, 0]])
+
+
+def unknown_sizes(x, end, k, repeats, shape):
+    """Tensors of two or three axes, and the axis whose size only a run knows."""
+    boxes = make("NonMaxSuppression-9", const(BOXES), const(SCORES), end, scalar(0.5, np.float32))
+    return {
+        "boxes": (boxes, 0),
+        "non_zero": (make("NonZero-3", x, output_type="i64"), 1),
+        "slice": (make("Slice-8", x, axes(0), make("Unsqueeze-1", end, axes(0)), axes(1), axes(1)), 1),
+        "unique": (make("Unique-10", x, scalar(0), sorted=True), 0),
+        "top_k": (make("TopK-11", x, k, axis=1, mode="max", sort="value"), 1),
+        "tile": (make("Tile-1", x, repeats), 0),
+        "reshape": (make("Reshape-1", x, shape, special_zero=False), 0),
+        "broadcast": (make("Broadcast-3", const(f32(7)), shape, mode="numpy"), 1),
+        "eye": (make("Eye-9", k, scalar(2), scalar(0), output_type="f32"), 0),
+        "deferred": (make("Transpose-1", x, make("Subtract-1", repeats, axes(1, 1))), 0),
+    }
+
+
+def known_sizes(x, end, k, repeats, shape):
+    return [
+        2 if end > 1 else 1,
+        np.count_nonzero(x),
+        min(int(end), x.shape[1]),
+        len(np.unique(x, axis=0)),
+        int(k),
+        x.shape[0] * int(repeats[0]),
+        int(shape[0]),
+        int(shape[1]),
+        int(k),
+        x.shape[int(repeats[0]) - 1],
+    ]
+
+
+def shape_of(tensor):
+    return make("ShapeOf-3", tensor.output(0), output_type="i64")
+
+
+def size(tensor, axis):
+    return make("Gather-8", shape_of(tensor), scalar(axis), scalar(0))
+
+
+def count(tensor, axis):
+    return make("Range-4", scalar(0), size(tensor, axis), scalar(1), output_type="i64")
+
+
+def zeros(tensor, axis):
+    return make("Broadcast-3", scalar(0, np.float32), shape_of(tensor), mode="numpy")
+
+
+def size_of_zeros(tensor, axis):
+    return size(zeros(tensor, axis), axis)
+
+
+UNCOMPUTED = "the CPU plugin does not compute a tensor of which only the shape is needed, and gives what was there before"
+SIZES = [EACH, np.array(2, np.int64), np.array(2, np.int64), i64([2, 1]), i64([3, 4])]
+OTHER_SIZES = [EACH[:, ::-1] * 2, np.array(1, np.int64), np.array(3, np.int64), i64([1, 2]), i64([2, 6])]
+
+
+def sizes(name, build, formula):
+    case(
+        "values_at_run_time",
+        name,
+        SIZES,
+        lambda *inputs: [build(*each) for each in unknown_sizes(*inputs).values()],
+        lambda *inputs: [formula(each) for each in known_sizes(*inputs)],
+        more=[OTHER_SIZES],
+        formula=UNCOMPUTED,
+    )
+
+
+sizes("size", size, np.int64)
+sizes("range_of_size", count, np.arange)
+sizes("size_of_zeros", size_of_zeros, np.int64)
+
+
+# A layer that is translated when it runs, of such a size.
+def tiles_of_size(x, repeats):
+    tensor = make("NonZero-3", x, output_type="i64").output(0)
+    return [
+        make("Tile-1", make("ShapeOf-3", tensor, output_type=type_), repeats) for type_ in ("i64", "i32")
+    ]
+
+
+case(
+    "values_at_run_time",
+    "tile_of_size",
+    [EACH, i64([2])],
+    tiles_of_size,
+    lambda x, repeats: [
+        np.tile(np.array([2, np.count_nonzero(x)], dtype), repeats) for dtype in (np.int64, np.int32)
+    ],
+    more=[[EACH[:, ::-1] - 1, i64([3])]],
+    formula=UNCOMPUTED,
+)
+
+
+# In the body of a loop, too.
+def in_loop(*inputs):
+    def step(*inputs):
+        each = unknown_sizes(*inputs).values()
+        found = [size(*it) for it in each]
+        found += [make("ReduceSum-1", count(*it), axes(0), keep_dims=False) for it in each]
+        found = [make("Unsqueeze-1", it, axes(0)) for it in found]
+        return [make("Concat-1", *found, axis=0), const(boolean(True))]
+
+    parameters, results, model = body("body", inputs, step)
+    node = opset15.loop(scalar(2).node(), const(boolean(True)).node())
+    node.set_function(model)
+    node.set_special_body_ports([-1, 1])
+    for parameter, value in zip(parameters, inputs):
+        node.set_invariant_input(parameter, value)
+    return node.get_concatenated_slices(results[0].output(0), 0, 1, 1, -1, 0)
+
+
+def in_loop_formula(*inputs):
+    found = known_sizes(*inputs)
+    return np.int64([*found, *(sum(range(it)) for it in found)] * 2)
+
+
+case(
+    "values_at_run_time",
+    "sizes_in_loop",
+    SIZES,
+    in_loop,
+    in_loop_formula,
+    more=[OTHER_SIZES],
+    formula=UNCOMPUTED,
 )

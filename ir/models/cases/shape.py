@@ -358,6 +358,15 @@ case(
     shapes=["?,?"],
     more=[[offsets(1, 4)]],
 )
+case(
+    "tile",
+    "empty_and_open",
+    [offsets(2, 0), offsets(2, 3)],
+    lambda x, y: [make("Tile-1", x, axes(1, 3)), make("Tile-1", x, axes(2, 3)), make("Tile-1", y, axes(0, 2))],
+    lambda x, y: [np.tile(x, (1, 3)), np.tile(x, (2, 3)), np.tile(y, (0, 2))],
+    shapes=["?,0", "?,3"],
+    formula="the CPU plugin is not sure of empty tensors",
+)
 
 # --- Range ----------------------------------------------------------------------------------------
 

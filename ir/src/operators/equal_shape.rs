@@ -12,17 +12,24 @@ pub(crate) struct EqualShape {
     shape: TVec<TDim>,
     /// Whether the input may have size 1 instead, and is repeated then.
     broadcasts: bool,
+    /// Whether symbols of the shape get their values here.
+    names: bool,
 }
 
 impl EqualShape {
     /// `shape` is what the input must have.
     pub fn new(shape: TVec<TDim>) -> EqualShape {
-        EqualShape { shape, broadcasts: false }
+        EqualShape { shape, broadcasts: false, names: false }
     }
 
     /// `shape` is what the input must have, or be broadcast to.
     pub fn or_broadcast(shape: TVec<TDim>) -> EqualShape {
-        EqualShape { shape, broadcasts: true }
+        EqualShape { shape, broadcasts: true, names: false }
+    }
+
+    /// `shape` is what the input is said to have. It may have new symbols, which stand for what a size is.
+    pub fn naming(shape: TVec<TDim>) -> EqualShape {
+        EqualShape { shape, broadcasts: false, names: true }
     }
 }
 
@@ -34,6 +41,10 @@ impl Op for EqualShape {
     fn info(&self) -> TractResult<Vec<String>> {
         let dims: Vec<String> = self.shape.iter().map(|dim| dim.to_string()).collect();
         Ok(vec![format!("shape: {}", dims.join(","))])
+    }
+
+    fn mints_runtime_symbols(&self) -> bool {
+        self.names
     }
 
     fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
@@ -50,7 +61,11 @@ impl EvalOp for EqualShape {
         let input = args_1!(inputs);
         let mut shape: TVec<usize> = tvec!();
         for (axis, (dim, size)) in self.shape.iter().zip(input.shape()).enumerate() {
-            let expected = dim.eval(ctx.symbols).to_usize()?;
+            let expected = match dim.eval(ctx.symbols) {
+                dim @ TDim::Val(_) => dim.to_usize()?,
+                _ if self.names => *size,
+                dim => dim.to_usize()?,
+            };
             shape.push(expected);
             ensure!(
                 expected == *size || self.broadcasts && *size == 1,

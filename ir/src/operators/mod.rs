@@ -7,6 +7,7 @@ pub(crate) mod adaptive_pool;
 pub(crate) mod addressing;
 pub(crate) mod arithmetic;
 pub(crate) mod attention;
+pub(crate) mod bound;
 pub(crate) mod contraction;
 pub(crate) mod control;
 pub(crate) mod convolution;

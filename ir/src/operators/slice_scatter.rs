@@ -53,6 +53,10 @@ impl Op for SliceScatter {
         Ok(self.slices.iter().map(|(axis, it)| format!("axis {axis}: {it:?}")).collect())
     }
 
+    fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
+        self.slices.iter().flat_map(|(_, positions)| positions.symbols()).collect()
+    }
+
     op_as_typed_op!();
 }
 

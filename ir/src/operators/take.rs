@@ -22,6 +22,8 @@ pub(crate) enum PadMode {
     Reflect,
     /// The elements mirrored at the border, so that the last one comes twice.
     Symmetric,
+    /// The elements of the other end.
+    Wrap,
 }
 
 impl PadMode {
@@ -29,6 +31,7 @@ impl PadMode {
     fn limit(self, size: usize) -> String {
         let (mode, most) = match self {
             PadMode::Edge => return ", whose border would be repeated".into(),
+            PadMode::Wrap => return String::new(),
             PadMode::Reflect => ("reflect", size.saturating_sub(1)),
             PadMode::Symmetric => ("symmetric", size),
         };
@@ -43,6 +46,15 @@ impl Positions {
             Positions::Stride { len, .. } => len.clone(),
             Positions::Pad { before, after, .. } => (dim.clone() + before + after).simplify(),
         }
+    }
+
+    /// The symbols whose values the positions depend on.
+    pub(super) fn symbols(&self) -> TVec<Symbol> {
+        let dims = match self {
+            Positions::Stride { first, len, .. } => [first, len],
+            Positions::Pad { before, after, .. } => [before, after],
+        };
+        dims.into_iter().flat_map(|dim| dim.symbols()).collect()
     }
 
     pub(super) fn with_symbols(&self, values: &HashMap<Symbol, TDim>) -> TractResult<Positions> {
@@ -80,6 +92,7 @@ impl Positions {
             let found = match mode {
                 None => position,
                 Some(PadMode::Edge) => position.min(size - 1).max(0),
+                Some(PadMode::Wrap) if size > 0 => position.rem_euclid(size),
                 Some(PadMode::Reflect) if position < 0 => -position,
                 Some(PadMode::Reflect) if position >= size => 2 * (size - 1) - position,
                 Some(PadMode::Symmetric) if position < 0 => -1 - position,
@@ -136,6 +149,10 @@ impl Op for Take {
 
     fn info(&self) -> TractResult<Vec<String>> {
         Ok(vec![format!("axis: {}, {:?}", self.axis, self.positions)])
+    }
+
+    fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
+        self.positions.symbols()
     }
 
     op_as_typed_op!();
@@ -287,9 +304,13 @@ mod tests {
         assert_eq!(ok(padded(PadMode::Symmetric, 3, 1, 3)), [2, 1, 0, 0, 1, 2, 2]);
         assert_eq!(ok(padded(PadMode::Reflect, -1, 2, 3)), [1, 2, 1, 0]);
         assert!(ok(padded(PadMode::Edge, -2, -2, 4)).is_empty());
+        assert_eq!(ok(padded(PadMode::Wrap, 4, -4, 3)), [2, 0, 1]);
+        assert_eq!(ok(padded(PadMode::Wrap, -4, 4, 3)), [1, 2, 0]);
+        assert!(ok(padded(PadMode::Wrap, 4, -4, 0)).is_empty());
         fails(padded(PadMode::Reflect, 3, 0, 3), "must be 2 or less with pad_mode reflect");
         fails(padded(PadMode::Symmetric, 0, 4, 3), "must be 3 or less with pad_mode symmetric");
         fails(padded(PadMode::Edge, 1, 0, 0), "whose border would be repeated");
+        fails(padded(PadMode::Wrap, 1, 0, 0), "no element -1 of an axis of size 0");
         fails(padded(PadMode::Edge, -3, -3, 4), "-2 elements of an axis of size 4");
         let negative = Positions::Stride { first: 0.to_dim(), step: 0, len: (-3).to_dim() };
         fails(negative.on_axis(1, &SymbolValues::default()), "-3 elements of an axis of size 1");

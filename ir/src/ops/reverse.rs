@@ -6,6 +6,7 @@ use tract_core::ops::array::{Slice, TypedConcat};
 use super::chain::Chain;
 use super::common::FAR;
 use crate::operators::reverse_sequence::ReverseSequence;
+use crate::operators::take::{PadMode, Positions, Take};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -93,16 +94,21 @@ fn roll(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let rolled: Vec<usize> = (0..shape.len()).filter(|axis| by_axis[*axis] != 0).collect();
     for (number, axis) in rolled.iter().enumerate() {
         let (axis, dim, shift) = (*axis, &shape[*axis], by_axis[*axis]);
+        let suffix = if number + 1 == rolled.len() { "" } else { "rolled" };
         let split = match dim.as_i64() {
             Some(0) => continue,
             Some(size) => (-shift).rem_euclid(size).to_dim(),
-            None if shift > 0 => (dim.clone() - shift).simplify(),
-            None => (-shift).to_dim(),
+            // The shift may be more than the size, which may be 0.
+            None => {
+                let (before, after) = (shift.to_dim(), (-shift).to_dim());
+                let positions = Positions::Pad { mode: PadMode::Wrap, before, after };
+                outlet = ctx.wire(suffix, Take { axis, positions }, &[outlet])?;
+                continue;
+            }
         };
         let tail = Slice { axis, start: split.clone(), end: dim.clone() };
         let head = Slice { axis, start: 0.to_dim(), end: split };
         let parts = [ctx.wire("tail", tail, &[outlet])?, ctx.wire("head", head, &[outlet])?];
-        let suffix = if number + 1 == rolled.len() { "" } else { "rolled" };
         outlet = ctx.wire(suffix, TypedConcat::new(axis), &parts)?;
     }
     Ok(tvec!(outlet))

@@ -314,7 +314,7 @@ fn tile(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let shape = ctx.shape_of(input)?;
     let (mut wide, mut changes, mut joined) = (tvec!(), vec![], vec![]);
     for (axis, (size, count)) in shape.iter().zip(&repeats).enumerate() {
-        if count.is_one() {
+        if count.is_one() || *size == 0.to_dim() {
             wide.push(size.clone());
         } else if size.is_one() {
             wide.push(count.clone());

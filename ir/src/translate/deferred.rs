@@ -1,8 +1,8 @@
 //! Layers that must know values that are only known when the model runs: they are translated then.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tract_core::internal::*;
 
@@ -11,6 +11,7 @@ use super::folded::Computations;
 use super::{LayerContext, Translation, Value};
 use crate::document::{Graph, Layer};
 use crate::listed::listed;
+use crate::operators::bound::bind_symbols;
 use crate::operators::{check_volume, set_symbols, substituted};
 use crate::ops::state::Variables;
 use crate::reader::Ir;
@@ -48,6 +49,49 @@ struct Untranslated {
     layer: Layer,
     ir: Ir,
     weights: Weights,
+    /// The inputs that are constants of the model.
+    constants: BTreeSet<usize>,
+    /// Whether some inputs are sizes, which are i64 here whatever the file says.
+    has_sizes: bool,
+    /// What the last translations made, the newest last.
+    plans: Mutex<Vec<Translated>>,
+}
+
+/// A layer that was translated for the types and shapes of its inputs, and for the values of some of them.
+#[derive(Debug, Clone)]
+struct Translated {
+    inputs: TVec<Given>,
+    plan: Arc<TypedSimplePlan>,
+}
+
+/// An input of a layer that is translated.
+#[derive(Debug, Clone)]
+enum Given {
+    Fed(DatumType, TVec<usize>),
+    Known(Arc<Tensor>),
+}
+
+/// How many translations of a layer are kept. A network has a few sizes that come again and again.
+const MOST_PLANS: usize = 4;
+
+/// A translation is kept if the values that it is for take this many bytes or less, besides the model's constants.
+const MOST_KNOWN: usize = 1 << 16;
+
+impl Translated {
+    fn is_for(&self, inputs: &[TValue]) -> bool {
+        self.inputs.len() == inputs.len()
+            && self.inputs.iter().zip(inputs).all(|(given, input)| match given {
+                Given::Fed(dt, shape) => *dt == input.datum_type() && **shape == *input.shape(),
+                Given::Known(known) => std::ptr::eq(&**known, &**input) || **known == **input,
+            })
+    }
+
+    /// What is fed of the inputs.
+    fn run(&self, inputs: &[TValue]) -> TractResult<TVec<TValue>> {
+        let inputs = self.inputs.iter().zip(inputs);
+        let fed = inputs.filter(|(given, _)| matches!(given, Given::Fed(..)));
+        self.plan.run(fed.map(|(_, input)| input.clone()).collect())
+    }
 }
 
 impl PartialEq for Deferred {
@@ -74,12 +118,32 @@ impl LayerContext<'_, '_> {
             });
             outputs.push(dt.fact(dims.collect::<TractResult<TVec<TDim>>>()?));
         }
+        let (mut inputs, mut constants, mut has_sizes) = (tvec!(), BTreeSet::new(), false);
         let mut known = BTreeSet::from([missing.input]);
-        known.extend((0..self.input_count()).filter(|input| self.is_constant(*input)));
-        let inputs = self.all_inputs()?;
+        for input in 0..self.input_count() {
+            let mut outlet = self.input(input)?;
+            if self.is_constant(input) {
+                known.insert(input);
+                constants.insert(input);
+            }
+            // A size gets its value in the plan of the model, and not in that of the layer.
+            if self.type_of(outlet)?.is_tdim() {
+                outlet = self.cast(&format!("input_{input}"), outlet, DatumType::I64)?;
+                constants.remove(&input);
+                has_sizes = true;
+            }
+            inputs.push(outlet);
+        }
         let Translation { ir, weights, .. } = self.translation();
         let (ir, weights) = (Ir::clone(ir), Weights::clone(weights));
-        let what = Arc::new(Untranslated { layer: self.layer().clone(), ir, weights });
+        let what = Arc::new(Untranslated {
+            layer: self.layer().clone(),
+            ir,
+            weights,
+            constants,
+            has_sizes,
+            plans: Mutex::default(),
+        });
         let outlets = self.finish(Deferred { what, known, outputs }, &inputs)?;
         Ok(Some(outlets.into_iter().map(Value::Outlet).collect()))
     }
@@ -115,6 +179,7 @@ impl Untranslated {
         let outlets: TVec<OutletId> =
             values.iter().map(|value| context.wired(value)).collect::<TractResult<_>>()?;
         model.select_output_outlets(&outlets)?;
+        bind_symbols(&mut model, &HashSet::new())?;
         for output in model.nodes().iter().flat_map(|node| &node.outputs) {
             if let Some(shape) = output.fact.shape.as_concrete() {
                 check_volume(&self.layer.operation, shape)?;
@@ -123,7 +188,16 @@ impl Untranslated {
         Ok(model)
     }
 
-    fn eval(&self, inputs: &[TValue], known: &BTreeSet<usize>) -> TractResult<TVec<TValue>> {
+    /// The plan of a model that computes the layer from such inputs.
+    fn translated(&self, inputs: &[TValue], known: &BTreeSet<usize>) -> TractResult<Translated> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(position) = plans.iter().position(|it| it.is_for(inputs)) {
+            // The last one to be used is the last one to be dropped.
+            let translated = plans.remove(position);
+            plans.push(translated.clone());
+            return Ok(translated);
+        }
+        drop(plans);
         let mut known = known.clone();
         let model = loop {
             match self.translate(inputs, &known) {
@@ -134,8 +208,24 @@ impl Untranslated {
                 },
             }
         };
-        let inputs = inputs.iter().enumerate().filter(|(number, _)| !known.contains(number));
-        model.into_runnable()?.run(inputs.map(|(_, input)| input.clone()).collect())
+        let given =
+            inputs.iter().enumerate().map(|(number, input)| match known.contains(&number) {
+                true => Given::Known(input.clone().into_arc_tensor()),
+                false => Given::Fed(input.datum_type(), input.shape().into()),
+            });
+        let translated = Translated { inputs: given.collect(), plan: model.into_runnable()? };
+        let bytes = |input: &usize| inputs[*input].len() * inputs[*input].datum_type().size_of();
+        if known.difference(&self.constants).map(bytes).sum::<usize>() <= MOST_KNOWN {
+            let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+            plans.push(translated.clone());
+            let surplus = plans.len().saturating_sub(MOST_PLANS);
+            plans.drain(..surplus);
+        }
+        Ok(translated)
+    }
+
+    fn eval(&self, inputs: &[TValue], known: &BTreeSet<usize>) -> TractResult<TVec<TValue>> {
+        self.translated(inputs, known)?.run(inputs)
     }
 }
 
@@ -171,6 +261,14 @@ impl EvalOp for Deferred {
         );
         // The operation may have more of them than the file.
         outputs.truncate(self.outputs.len());
+        for (output, fact) in outputs.iter_mut().zip(&self.outputs) {
+            if self.what.has_sizes
+                && output.datum_type().is_integer()
+                && fact.datum_type.is_integer()
+            {
+                *output = output.cast_to_dt(fact.datum_type)?.into_owned().into_tvalue();
+            }
+        }
         for (number, (output, fact)) in outputs.iter().zip(&self.outputs).enumerate() {
             let sizes = fact.shape.iter().map(|dim| dim.eval(ctx.symbols));
             let fits = fact.datum_type == output.datum_type()
@@ -256,6 +354,36 @@ mod tests {
     #[test]
     fn a_layer_is_translated_when_the_model_runs() {
         assert_eq!(run([1, 0]).unwrap(), tensor2(&[[1f32, 4.], [2., 5.], [3., 6.]]));
+    }
+
+    /// For the same values there is one translation, and of other values only the last ones are kept.
+    #[test]
+    fn translations_are_kept() {
+        let net = NET
+            .replace("shape=\"2,3\"", "shape=\"6\"")
+            .replace("Transpose", "Reshape")
+            .replace("<dim>2</dim>", "<dim>-1</dim>");
+        let model = load(&ir(), &net).unwrap();
+        let what = model.nodes().iter().find_map(|node| node.op_as::<Deferred>());
+        let what = what.expect("the shape is fed").what.clone();
+        let plan = |number: usize| what.plans.lock().unwrap()[number].plan.clone();
+        let model = model.into_runnable().unwrap();
+        let run = |shape: [i64; 2]| {
+            let x = tensor1(&[1f32, 2., 3., 4., 5., 6.]).into_tvalue();
+            let output = model.run(tvec!(x, tensor1(&shape).into_tvalue())).unwrap();
+            assert_eq!(output[0].shape(), shape.map(|size| size as usize));
+        };
+        run([2, 3]);
+        let first = plan(0);
+        run([3, 2]);
+        run([2, 3]);
+        assert!(Arc::ptr_eq(&first, &plan(1)));
+        // More shapes than are kept.
+        for rows in 1..=2 * MOST_PLANS as i64 {
+            let zeros = Tensor::zero::<f32>(&[6 * rows as usize]).unwrap().into_tvalue();
+            what.eval(&[zeros, tensor1(&[rows, 6]).into_tvalue()], &BTreeSet::from([1])).unwrap();
+        }
+        assert_eq!(what.plans.lock().unwrap().len(), MOST_PLANS);
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod names;
 mod sources;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tract_core::internal::*;
@@ -27,6 +27,7 @@ pub(crate) use layer::tdims;
 pub(crate) use sources::{parameter_shape, parameter_type};
 
 use crate::document::{ElementType, Graph};
+use crate::operators::bound::bind_symbols;
 use crate::ops::bias::move_biases;
 use crate::ops::pooling::drop_unused_indices;
 use crate::ops::state::{Variables, wire_assignments};
@@ -190,6 +191,8 @@ impl Translation<'_> {
         let ids = self.variables.ids().cloned().collect::<Vec<_>>();
         self.own(ids, std::ptr::from_ref(graph).addr())?;
         model.select_output_outlets(&outlets)?;
+        // The first of them, while nodes are in the order in which they were wired.
+        bind_symbols(model, &HashSet::new())?;
         drop_unused_indices(model)?;
         move_biases(model)?;
         self.budget().take_computed(model)

@@ -8,8 +8,11 @@ mod conditional;
 mod count;
 mod iteration;
 
+use std::collections::HashSet;
+
 use tract_core::internal::*;
 
+use super::bound::mentioned_symbols;
 use super::substituted;
 pub(crate) use conditional::If;
 pub(crate) use iteration::{Loop, LoopInput, LoopOutput};
@@ -59,23 +62,10 @@ impl Body {
         SimplePlan::new(self.model.clone())?.spawn()
     }
 
-    /// The symbols that shapes and sizes in the model are made of.
-    fn symbols(&self) -> TVec<Symbol> {
-        let mut symbols = tvec![];
-        for fact in self.model.nodes.iter().flat_map(|node| &node.outputs).map(|it| &it.fact) {
-            let mut found: Vec<Symbol> = fact.shape.iter().flat_map(|dim| dim.symbols()).collect();
-            if let Some(sizes) = fact.konst.as_ref().filter(|it| it.datum_type().is_tdim())
-                && let Ok(sizes) = sizes.try_as_plain_ram().and_then(|it| it.as_slice::<TDim>())
-            {
-                found.extend(sizes.iter().flat_map(|size| size.symbols()));
-            }
-            for symbol in found {
-                if !symbols.contains(&symbol) {
-                    symbols.push(symbol);
-                }
-            }
-        }
-        symbols
+    /// The symbols whose values the nodes of the model may need.
+    fn symbols(&self) -> HashSet<Symbol> {
+        let of_node = |node: &TypedNode| mentioned_symbols(&self.model, node).unwrap_or_default();
+        self.model.nodes.iter().flat_map(of_node).collect()
     }
 }
 
@@ -112,9 +102,7 @@ macro_rules! op_with_bodies {
             }
 
             fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
-                let mut symbols = tvec![];
-                $(symbols.extend(self.$body.symbols());)*
-                symbols
+                [$(&self.$body),*].into_iter().flat_map(Body::symbols).collect()
             }
 
             op_as_typed_op!();

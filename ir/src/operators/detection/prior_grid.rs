@@ -26,6 +26,10 @@ impl Op for PriorGrid {
         Ok(vec![format!("{self:?}")])
     }
 
+    fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
+        self.sizes.iter().flat_map(|size| size.symbols()).collect()
+    }
+
     op_as_typed_op!();
 }
 

@@ -9,6 +9,7 @@ use tract_core::internal::*;
 
 use super::state::{Variables, wire_assignments};
 use crate::document::{Body, BodyRole};
+use crate::operators::bound::bind_symbols;
 use crate::registry::Registry;
 use crate::translate::{LayerContext, Value};
 
@@ -50,12 +51,14 @@ fn symbols(ctx: &LayerContext) -> HashSet<Symbol> {
 struct BodyModel {
     model: TypedModel,
     inputs: Vec<usize>,
+    /// The symbols of the models around it.
+    outer: HashSet<Symbol>,
 }
 
 impl BodyModel {
     fn new(ctx: &LayerContext) -> BodyModel {
         let model = TypedModel { symbols: ctx.model.symbols.clone(), ..TypedModel::default() };
-        BodyModel { model, inputs: vec![] }
+        BodyModel { model, inputs: vec![], outer: symbols(ctx) }
     }
 
     /// An input of the model that is a parameter of the body.
@@ -87,6 +90,7 @@ impl BodyModel {
         let translation = ctx.translation();
         wire_assignments(&mut self.model, &mut outlets, translation.dimensions, &mut variables)?;
         translation.own(variables.ids().cloned(), std::ptr::from_ref(body).addr())?;
+        bind_symbols(&mut self.model, &self.outer)?;
         Ok(outlets)
     }
 

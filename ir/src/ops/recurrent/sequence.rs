@@ -11,6 +11,7 @@ use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
 use super::cell::{Cell, Kind};
 use super::{expect_operand, expect_shape, refuse_peepholes};
 use crate::listed::listed;
+use crate::operators::equal_shape::EqualShape;
 use crate::operators::opaque::Separate;
 use crate::translate::LayerContext;
 
@@ -146,7 +147,7 @@ impl Sequence {
         // tract's loop gives no last state where there is no step.
         let x = ctx.with_least_sizes(x, [(1, 1)])?;
         let xw = cell.input_product(ctx, prefix, "bsi,gi->bsg", x, &weights)?;
-        let batch = ctx.shape_of(x)?[0].clone();
+        let outer_batch = ctx.shape_of(x)?[0].clone();
         if cell.is_plain_gru()
             && self.within.is_none()
             && ctx.constant_opt(first_weight + 1)?.is_some()
@@ -175,6 +176,14 @@ impl Sequence {
             return Ok(outlets);
         }
 
+        // A step cannot tell the symbols of an expression from its value: there it is a symbol of its own.
+        let mut batch = outer_batch.clone();
+        let mut xw = xw;
+        if !matches!(batch, TDim::Val(_) | TDim::Sym(_)) {
+            batch = ctx.size_at_run_time("batch")?.to_dim();
+            let shape = with_batch(ctx, xw, &batch)?;
+            xw = ctx.wire(&format!("{prefix}batch"), EqualShape::naming(shape), &[xw])?;
+        }
         let mut scan = Loop::new(ctx);
         let scanned = InputMapping::Scan(ScanInfo { axis: 1, chunk });
         let step_shape = [batch.clone(), 1.to_dim(), cell.rows()?.to_dim()];
@@ -191,6 +200,8 @@ impl Sequence {
             let initial = ctx.input(1 + offset)?;
             let slice = Slice::new(1, number, number + 1);
             let mut initial = ctx.wire(&format!("{prefix}{name}.start"), slice, &[initial])?;
+            let shape = with_batch(ctx, initial, &batch)?;
+            initial = ctx.with_shape(initial, shape)?;
             if offset > 0 {
                 initial = ctx.wire(&format!("{prefix}{name}.separate"), Separate, &[initial])?;
             }
@@ -201,6 +212,8 @@ impl Sequence {
         }
         let within = match self.within {
             Some(within) => {
+                let shape = with_batch(ctx, within, &batch)?;
+                let within = ctx.with_shape(within, shape)?;
                 let fact = bool::fact([batch, 1.to_dim(), 1.to_dim()]);
                 Some(scan.input("within", within, fact, scanned)?)
             }
@@ -244,9 +257,20 @@ impl Sequence {
         // Each run starts from the initial states.
         op.reset_every_turn = true;
         let mut outlets = ctx.wire_all(&format!("{prefix}loop"), op, &scan.inputs)?;
+        for outlet in &mut outlets {
+            let shape = with_batch(ctx, *outlet, &outer_batch)?;
+            *outlet = ctx.with_shape(*outlet, shape)?;
+        }
         outlets[0] = ctx.wire(&format!("{prefix}y"), AxisOp::Add(1), &[outlets[0]])?;
         Ok(outlets)
     }
+}
+
+/// The shape of a tensor, with another first dimension.
+fn with_batch(ctx: &LayerContext, outlet: OutletId, batch: &TDim) -> TractResult<TVec<TDim>> {
+    let mut shape = ctx.shape_of(outlet)?;
+    shape[0] = batch.clone();
+    Ok(shape)
 }
 
 /// A loop that is being put together.
