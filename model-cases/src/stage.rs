@@ -114,7 +114,10 @@ impl StagedModel {
                 }
                 model.into_runnable()?.run(values)?
             }
-            Plan::Typed(state) => state.run(values)?,
+            Plan::Typed(state) => state.run(values).inspect_err(|_| {
+                // Otherwise tract expects the sizes of this run in the next one, too.
+                state.turn_state = Default::default();
+            })?,
         };
         Ok(outputs.into_iter().map(|output| output.into_tensor()).collect())
     }
@@ -185,4 +188,23 @@ where
     O: fmt::Debug + fmt::Display + AsRef<dyn Op> + AsMut<dyn Op> + Clone + 'static,
 {
     outlets.iter().map(|outlet| model.outlet_fact(*outlet)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_an_error_other_sizes_can_be_run() -> TractResult<()> {
+        let mut model = TypedModel::default();
+        let size = model.symbols.sym("N").to_dim();
+        let input = model.add_source("x", f32::fact(&[size, 3.to_dim()]))?;
+        model.select_output_outlets(&[input])?;
+        let mut model = StagedModel::from_typed(model, Stage::Typed)?;
+        let zeros = |shape: &[usize]| Tensor::zero::<f32>(shape);
+        model.run_checked(&[zeros(&[1, 3])?])?;
+        model.run_checked(&[zeros(&[2, 4])?]).unwrap_err();
+        model.run_checked(&[zeros(&[5, 3])?])?;
+        Ok(())
+    }
 }

@@ -8,8 +8,12 @@ use super::blocks::is_narrow;
 use super::{Store, processor};
 
 /// The bytes, as memory that may be uninitialised.
-pub(super) fn as_uninit_mut(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
-    // SAFETY: MaybeUninit<u8> has the layout of u8, and this folder writes only initialised bytes there.
+///
+/// # Safety
+///
+/// Only initialised bytes may be written there: `bytes` is a slice of them again afterwards.
+pub(super) unsafe fn as_uninit_mut(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: MaybeUninit<u8> has the layout of u8, and the caller promises what is written.
     unsafe { &mut *(bytes as *mut [u8] as *mut [MaybeUninit<u8>]) }
 }
 

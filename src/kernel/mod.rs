@@ -118,7 +118,9 @@ pub(crate) fn gather_bytes(
     #[allow(unsafe_code)]
     let mut output = unsafe { Tensor::uninitialized_dt(dt, shape)? };
     let mut view = output.try_as_plain_ram_mut()?;
-    let bytes = memory::as_uninit_mut(view.as_bytes_mut());
+    // SAFETY: `blocks` copies bytes of `data` and zeros there, which are initialised.
+    #[allow(unsafe_code)]
+    let bytes = unsafe { memory::as_uninit_mut(view.as_bytes_mut()) };
     assert_eq!(bytes.len(), operands.geometry.output_blocks() * block);
 
     let store = memory::store_for(bytes, block);

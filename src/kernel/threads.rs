@@ -66,6 +66,7 @@ pub fn fill_rows<T: Send, E: Send>(
     work: usize,
     fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
+    assert!(row > 0, "fill_rows: row is 0, but must be 1 or more");
     let rows = output.len().div_ceil(row);
     let threads = threads_for(work).min(rows);
     if threads > 1
