@@ -15,7 +15,6 @@ SIGNED = ["i8", "i16", "i32", "i64"]
 INTEGERS = [*SIGNED, "u8", "u16", "u32", "u64"]
 NUMBERS = [*FLOATS, *INTEGERS]
 ALL = [*NUMBERS, "boolean"]
-DTYPES = {name: getattr(ov.Type, name).to_dtype() for name in ALL}
 
 
 def numbers(type_, *shape, seed=0):

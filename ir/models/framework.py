@@ -20,6 +20,12 @@ from shared import f32, i32, i64, offsets
 
 # --- data -----------------------------------------------------------------------------------------
 
+# The element types that NumPy has, by OpenVINO's names.
+DTYPES = {
+    name: getattr(ov.Type, name).to_dtype()
+    for name in "f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 boolean".split()
+}
+
 
 def f16(values):
     return np.array(values, np.float16)
