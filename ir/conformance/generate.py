@@ -3,15 +3,21 @@
 
     python generate.py FOLDER                  all of them
     python generate.py FOLDER resize gather    those with one of these texts in their names
+    python generate.py FOLDER --random 800     as many random ones instead, of `--seed` 1
 
-There are two kinds: FOLDER/onnx/TEST are ONNX's backend tests, as OpenVINO reads and saves them;
-FOLDER/opsets/OPERATION are those of `opsets.py`. Each has `model.xml`, `model.bin` and
-`test_data_set_N/`, as the folders of `ir/models/`, whose `requirements.txt` says what is needed here, too.
+There are three kinds: FOLDER/onnx/TEST are ONNX's backend tests, as OpenVINO reads and saves them;
+FOLDER/opsets/OPERATION are those of `opsets.py`; FOLDER/random/OPERATION/SEED-NUMBER those of
+`random_models.py`. Each has `model.xml`, `model.bin` and `test_data_set_N/`, as the folders of `ir/models/`,
+whose `requirements.txt` says what is needed here, too.
 
 The outputs are those that OpenVINO computes on the CPU in f32 from the file that it saved. If these are not
 what ONNX expects, but those of OpenVINO's reference implementations are, they are the latter; without
 ONNX's, both must agree. FOLDER/refused.txt says which models OpenVINO does not read, run or agree with
 itself about, and why; FOLDER/differ.txt of which its outputs are not those that ONNX expects.
+
+Of random models `rules.py` may say which outputs are right, or that this project's reader gives others: these
+models are in FOLDER/differs.txt. The run fails if there is no model of an operation that has been tried
+5 times.
 """
 
 import argparse
@@ -34,11 +40,16 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 import opsets
+import rules
 from framework import Runner, data_sets_of, saved, xml_and_weights
+from random_models import RandomTest
 from shared import compare, data_set_files, write_files
 
 # Of one test. None takes more than a few seconds.
 TIME_LIMIT = 60
+
+# An operation that has no model after so many is drawn wrongly.
+TRIES = 5
 
 # The processes have the tests from the start.
 FORK = multiprocessing.get_context("fork")
@@ -95,8 +106,10 @@ def any_difference(outputs, expected, tolerance=1e-3):
     return next((it for it in differences if it), None)
 
 
-def computed(runner, model, data_sets):
+def computed(runner, model, data_sets, is_random=True):
     """The outputs of the CPU plugin."""
+    if not is_random:
+        return runner.run(model, [inputs for inputs, _ in data_sets])
     # Twice each time, for outputs that are random.
     twice = [inputs for inputs, _ in data_sets] * 2
     outputs = runner.run(model, twice) + runner.run(model, twice)
@@ -116,6 +129,22 @@ def evaluated(runner, files, inputs, like):
         return None
 
 
+def settled(outputs, drawn, evaluate):
+    """The outputs of a random model to go by."""
+    rule = rules.outputs_rule(drawn)
+    if rule is None:
+        return judged(outputs, None, evaluate)[0]
+    if rule.verdict == "plugin":
+        return outputs
+    if rule.verdict == "reference":
+        found = evaluate()
+    else:
+        found = rule.verdict(*drawn.inputs) if drawn.is_alone else None
+    if found is None:
+        raise ValueError(f"nothing gives the outputs that are right by a rule: {rule.text}")
+    return found
+
+
 def judged(outputs, expected, evaluate):
     """The outputs to go by, and how they differ from those that are expected."""
     if expected is not None:
@@ -130,19 +159,29 @@ def judged(outputs, expected, evaluate):
 
 
 def generate(test, folder, runner):
-    """Writes one folder. Gives how OpenVINO's outputs differ from those that ONNX expects, or None."""
+    """Writes one folder. Gives the verdict, and how OpenVINO's outputs differ from those that ONNX expects, or why
+    those of this project's reader do."""
     xml, weights = test.files(runner.core)
     model = runner.core.read_model(xml, weights)
     data_sets = list(test.data_sets(model))
+    # What is known of a random model.
+    drawn = test.drawn if isinstance(test, RandomTest) else None
+    is_random = drawn is None or test.is_random
     files, differences = {"model.xml": xml, "model.bin": weights}, []
-    for number, outputs in enumerate(computed(runner, model, data_sets)):
+    for number, outputs in enumerate(computed(runner, model, data_sets, is_random)):
         inputs, expected = data_sets[number]
         evaluate = partial(evaluated, runner, (xml, weights), inputs, outputs)
-        outputs, difference = judged(outputs, expected, evaluate)
-        differences += [difference] if difference else []
+        if drawn is None:
+            outputs, difference = judged(outputs, expected, evaluate)
+            differences += [difference] if difference else []
+        # The reference implementations have no state.
+        elif test.has_reference and len(data_sets) == 1:
+            outputs = settled(outputs, drawn, evaluate)
         files |= data_set_files(number, inputs, outputs)
     write_files(folder, files)
-    return differences[0] if differences else None
+    if drawn and (rule := rules.reader_rule(drawn)):
+        return "differs", f"{rule.text}: {rule.evidence}"
+    return ("differ", differences[0]) if differences else ("same", "")
 
 
 def work(tests, root, connection):
@@ -154,8 +193,7 @@ def work(tests, root, connection):
     runner = Runner()
     while (name := connection.recv()) is not None:
         try:
-            difference = generate(tests[name], root / name, runner)
-            verdict = ("differ", difference) if difference else ("same", "")
+            verdict = generate(tests[name], root / name, runner)
         except Exception as error:
             verdict = ("refused", f"{type(error).__name__}: {error}")
         connection.send(verdict)
@@ -165,23 +203,27 @@ def supervise(tests, root, names, verdicts):
     """Has a process write folders, and starts another one where it crashes or does not end."""
     process, connection = None, None
     for name in names:
-        if process is None:
-            connection, theirs = FORK.Pipe()
-            process = FORK.Process(target=work, args=(tests, root, theirs), daemon=True)
-            process.start()
-            theirs.close()
-        connection.send(name)
-        try:
-            verdicts[name] = (
-                connection.recv() if connection.poll(TIME_LIMIT) else ("refused", "it does not end")
-            )
-        except EOFError:
-            verdicts[name] = ("refused", "it crashes")
-        if verdicts[name][1] in ("it does not end", "it crashes"):
-            process.kill()
-            process.join()
-            process = None
-            shutil.rmtree(root / name, ignore_errors=True)
+        # A process may crash because of what it has done before: then a new one tries.
+        for is_new in [process is None, True]:
+            if process is None:
+                connection, theirs = FORK.Pipe()
+                process = FORK.Process(target=work, args=(tests, root, theirs), daemon=True)
+                process.start()
+                theirs.close()
+            connection.send(name)
+            try:
+                verdicts[name] = (
+                    connection.recv() if connection.poll(TIME_LIMIT) else ("refused", "it does not end")
+                )
+            except EOFError:
+                verdicts[name] = ("refused", "it crashes")
+            if verdicts[name][1] in ("it does not end", "it crashes"):
+                process.kill()
+                process.join()
+                process = None
+                shutil.rmtree(root / name, ignore_errors=True)
+            if is_new or verdicts[name][1] != "it crashes":
+                break
     if process:
         connection.send(None)
         process.join()
@@ -191,12 +233,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("filters", nargs="*", metavar="TEXT")
+    parser.add_argument("--random", type=int, metavar="COUNT", help="random models, as many as this")
+    parser.add_argument("--seed", type=int, default=1, help="of random models")
+    parser.add_argument("--verbose", action="store_true", help="count the random models of each operation")
     arguments = parser.parse_args()
 
-    # The tests have much to say when they are made.
-    with contextlib.redirect_stdout(None), np.errstate(all="ignore"):
-        tests = [OnnxTest(it) for it in load_model_tests(kind="node")]
-    tests += [OpsetTest(it) for it in opsets.CASES]
+    if arguments.random:
+        tests = [RandomTest(arguments.seed, number) for number in range(arguments.random)]
+    else:
+        # The tests have much to say when they are made.
+        with contextlib.redirect_stdout(None), np.errstate(all="ignore"):
+            tests = [OnnxTest(it) for it in load_model_tests(kind="node")]
+        tests += [OpsetTest(it) for it in opsets.CASES]
     tests = {it.name: it for it in tests if any(text in it.name for text in arguments.filters or [""])}
     root = arguments.folder
     shutil.rmtree(root, ignore_errors=True)
@@ -221,15 +269,27 @@ def main():
     for thread in threads:
         thread.join()
 
-    for kind in ("refused", "differ"):
+    for kind in ("refused", "differs" if arguments.random else "differ"):
         some = sorted((name, text) for name, (verdict, text) in verdicts.items() if verdict == kind)
         lines = [f"{name}: {' '.join(text.split())[:300]}\n" for name, text in some]
         (root / f"{kind}.txt").write_text("".join(lines))
-    counts = Counter(verdict for verdict, _ in verdicts.values())
-    for source in ("onnx", "opsets"):
+    for source in ["random"] if arguments.random else ["onnx", "opsets"]:
         counts = Counter(verdict for name, (verdict, _) in verdicts.items() if name.startswith(source))
-        made = counts["same"] + counts["differ"]
-        print(f"{source}: {made} models, {counts['refused']} refused, {counts['differ']} that differ")
+        made = counts.total() - counts["refused"]
+        differ = counts["differ"] + counts["differs"]
+        print(f"{source}: {made} models, {counts['refused']} refused, {differ} that differ")
+    if arguments.random and any_is_missing(tests, verdicts, arguments.verbose):
+        sys.exit(1)
+
+
+def any_is_missing(tests, verdicts, verbose):
+    """Prints how many random models there are of operations, and whether one has none after some tries."""
+    tries = Counter(it.kind for it in tests.values())
+    made = Counter(it.kind for name, it in tests.items() if verdicts[name][0] != "refused")
+    for kind in tries:
+        if verbose or not made[kind]:
+            print(f"{kind}: {made[kind]} of {tries[kind]} models")
+    return any(not made[kind] for kind in tries if tries[kind] >= TRIES)
 
 
 if __name__ == "__main__":
