@@ -114,7 +114,7 @@ def added_to_nothing(draw, array):
 def selected(draw, array):
     """A Parameter with rows that a mask leaves out, so that only values say how many there are."""
     axis = draw.integer(0, array.ndim - 1)
-    mask = np.array([True] * array.shape[axis] + [False] * draw.integer(0, 2))
+    mask = np.array([True] * array.shape[axis] + [False] * draw.integer(0, 2), np.bool_)
     draw.random.shuffle(mask)
     shape = [*array.shape[:axis], len(mask), *array.shape[axis + 1 :]]
     given = np.zeros(shape, array.dtype)
