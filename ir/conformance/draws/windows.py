@@ -77,7 +77,7 @@ def convolution(draw, kind):
 def convolution_backprop_data(draw, kind):
     windows = Windows(draw)
     type_, most = elements(draw)
-    groups = draw.choice(1, 2, 3) if kind.startswith("Group") else 1
+    groups = draw.choice(1, 2, 2, 3, 3, 4) if kind.startswith("Group") else 1
     channels, outputs = draw.size(1), draw.size(1)
     sizes = windows.each(lambda: draw.choice(1, 2, 3, 4, 5, 6))
     more = [draw.integer(0, step - 1) if draw.flag(0.3) else 0 for step in windows.strides]
