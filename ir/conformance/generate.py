@@ -158,7 +158,7 @@ def judged(outputs, expected, evaluate):
     return outputs, None
 
 
-def generate(test, folder, runner):
+def generate(test, folder, runner, asks_reference=True):
     """Writes one folder. Gives the verdict, and how OpenVINO's outputs differ from those that ONNX expects, or why
     those of this project's reader do."""
     xml, weights = test.files(runner.core)
@@ -166,7 +166,7 @@ def generate(test, folder, runner):
     data_sets = list(test.data_sets(model))
     # What is known of a random model.
     drawn = test.drawn if isinstance(test, RandomTest) else None
-    is_random = drawn is None or test.is_random
+    is_random = drawn is None or test.is_random or not asks_reference
     files, differences = {"model.xml": xml, "model.bin": weights}, []
     for number, outputs in enumerate(computed(runner, model, data_sets, is_random)):
         inputs, expected = data_sets[number]
@@ -174,9 +174,10 @@ def generate(test, folder, runner):
         if drawn is None:
             outputs, difference = judged(outputs, expected, evaluate)
             differences += [difference] if difference else []
-        # The reference implementations have no state.
-        elif test.has_reference and len(data_sets) == 1:
-            outputs = settled(outputs, drawn, evaluate)
+        else:
+            # The reference implementations have no state.
+            is_asked = asks_reference and test.has_reference and len(data_sets) == 1
+            outputs = settled(outputs, drawn, evaluate if is_asked else lambda: None)
         files |= data_set_files(number, inputs, outputs)
     write_files(folder, files)
     if drawn and (rule := rules.reader_rule(drawn)):
@@ -191,9 +192,10 @@ def work(tests, root, connection):
         os.dup2(nothing.fileno(), 1)
         os.dup2(nothing.fileno(), 2)
     runner = Runner()
-    while (name := connection.recv()) is not None:
+    while (request := connection.recv()) is not None:
+        name, asks_reference = request
         try:
-            verdict = generate(tests[name], root / name, runner)
+            verdict = generate(tests[name], root / name, runner, asks_reference)
         except Exception as error:
             verdict = ("refused", f"{type(error).__name__}: {error}")
         connection.send(verdict)
@@ -203,14 +205,14 @@ def supervise(tests, root, names, verdicts):
     """Has a process write folders, and starts another one where it crashes or does not end."""
     process, connection = None, None
     for name in names:
-        # A process may crash because of what it has done before: then a new one tries.
-        for is_new in [process is None, True]:
+        # A process may crash because of what it has done before, or in a reference implementation.
+        for asks_reference in [True, True, False]:
             if process is None:
                 connection, theirs = FORK.Pipe()
                 process = FORK.Process(target=work, args=(tests, root, theirs), daemon=True)
                 process.start()
                 theirs.close()
-            connection.send(name)
+            connection.send((name, asks_reference))
             try:
                 verdicts[name] = (
                     connection.recv() if connection.poll(TIME_LIMIT) else ("refused", "it does not end")
@@ -222,7 +224,7 @@ def supervise(tests, root, names, verdicts):
                 process.join()
                 process = None
                 shutil.rmtree(root / name, ignore_errors=True)
-            if is_new or verdicts[name][1] != "it crashes":
+            if verdicts[name][1] != "it crashes":
                 break
     if process:
         connection.send(None)

@@ -35,6 +35,8 @@ class Draw:
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.numpy = np.random.default_rng(self.random.getrandbits(32))
+        # The attributes that the file does not have.
+        self.left_out = []
 
     def choice(self, *options):
         return self.random.choice(options)
@@ -100,5 +102,13 @@ class Draw:
         return Const(np.asarray(array)) if self.flag(constant) else np.asarray(array)
 
     def optional(self, attributes, likely=0.7):
-        """Of attributes that have defaults some are left out."""
-        return {name: value for name, value in attributes.items() if self.flag(likely)}
+        """Of attributes that have defaults some are left out, of the node and of the file."""
+        given = {name: value for name, value in attributes.items() if self.flag(likely)}
+        self.left_out += attributes.keys() - given.keys()
+        return given
+
+    def default(self, name, value, default):
+        """An attribute that the node has. If it has the default, the file sometimes leaves it out."""
+        if value == default and self.flag():
+            self.left_out.append(name)
+        return {name: value}

@@ -103,7 +103,7 @@ def prelu(draw, kind):
 def broadcast(draw):
     """The attribute, and two shapes."""
     mode = draw.choice("numpy", "numpy", "numpy", "numpy", "none", "pdpd")
-    attributes = {} if mode == "numpy" and draw.flag(0.3) else {"auto_broadcast": mode}
+    attributes = draw.default("auto_broadcast", mode, "numpy")
     shape = draw.shape()
     if mode == "none" or mode == "pdpd" and draw.flag(0.7):
         return attributes, [shape, shape]
