@@ -238,7 +238,7 @@ def main():
     parser.add_argument("--random", type=int, metavar="COUNT", help="random models, as many as this")
     parser.add_argument("--seed", type=int, default=1, help="of random models")
     parser.add_argument("--verbose", action="store_true", help="count the random models of each operation")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
 
     if arguments.random:
         tests = [RandomTest(arguments.seed, number) for number in range(arguments.random)]

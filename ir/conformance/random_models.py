@@ -169,7 +169,8 @@ def with_preludes(draw, kind, inputs, build):
 
     def outer(*nodes):
         nodes = iter(nodes)
-        return list(flat(build(*(prelude(*(next(nodes) for _ in range(count))) for count, prelude in preludes))))
+        inputs = (prelude(*(next(nodes) for _ in range(count))) for count, prelude in preludes)
+        return list(flat(build(*(next(flat(it)) for it in inputs))))
 
     return parameters, outer
 
