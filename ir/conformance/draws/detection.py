@@ -37,8 +37,8 @@ def one(draw, value, types=("f32",), shapes=((), (1,))):
 
 
 def sizes(draw):
-    """Images, boxes and classes."""
-    return draw.choice(1, 1, 2, 2, 3), draw.size() + draw.integer(0, 3), draw.integer(1, 3)
+    """Images, boxes and classes. Of no boxes OpenVINO's CPU plugin does not write how many are selected."""
+    return draw.choice(1, 1, 2, 2, 3), draw.size(1) + draw.integer(0, 3), draw.integer(1, 3)
 
 
 # --- NonMaxSuppression and its like ---------------------------------------------------------------
@@ -55,8 +55,8 @@ def non_max_suppression(draw, kind):
         one(draw, threshold(draw, -1, 40), shapes=shapes),
         one(draw, draw.choice(0.0, 0.25, 0.5, 1.0), shapes=shapes),
     ][: 4 if revision >= 5 else 3]
-    # Without the first of them no box is selected.
-    more = more[: draw.integer(0 if draw.flag(0.1) else 1, len(more))]
+    # Without the first of them no box is selected, and OpenVINO's CPU plugin does not write that there are none.
+    more = more[: draw.integer(1 if revision >= 5 or draw.flag(0.8) else 0, len(more))]
     attributes = {"box_encoding": draw.choice("corner", "center"), "sort_result_descending": draw.flag()}
     if revision > 1:
         attributes["output_type"] = draw.choice("i32", "i64")
@@ -122,6 +122,7 @@ def multiclass_nms(draw, kind):
     if kind == "MulticlassNms-9" and draw.flag(0.4):
         # Each class has boxes of its own, and an input says how many there are of each image.
         numbers = draw.indices(0, 4, images)
+        numbers[0] = max(numbers[0], 1)
         count = int(numbers.sum())
         inputs = [boxes(draw, "f32", classes, count), scores(draw, "f32", classes, count), numbers]
     else:
@@ -226,8 +227,10 @@ def prior_box(draw, kind):
     if fixed:
         attributes["fixed_size"] = some(1, 3, 1, 3, 5, 7.5, 8, 16.25)
         attributes["density"] = [float(draw.integer(1, 3)) for _ in attributes["fixed_size"]]
-        # There is room for as many boxes as there are aspect ratios.
-        attributes["fixed_ratio"] = some(0, 1 + len(ratios), 0.25, 0.5, 1, 2, 4)
+        # The output has room for as many boxes as there are aspect ratios, of which 1 is one. OpenVINO's CPU plugin
+        # does not write what is left.
+        count = draw.choice(0, 1 + len(ratios))
+        attributes["fixed_ratio"] = some(count, count, 0.25, 0.5, 1, 2, 4)
     elif attributes["scale_all_sizes"]:
         attributes["min_size"] = some(1, 3, 1, 4, 7, 9.5, 16)
         attributes["max_size"] = some(0, len(attributes["min_size"]), 5, 9, 20.5)

@@ -14,7 +14,8 @@ def variable(draw, kind):
     unary, binary = draw.choice(*UNARY), draw.choice(*BINARY)
     updates = ["variable", "unary", "binary", "binary"]
     if revision == 6:
-        # OpenVINO looks for the variable of an Assign-3 in front of it.
+        # OpenVINO looks for the variable of an Assign-3 in front of it. Its CPU plugin does not write an input of the
+        # model that is assigned as it is.
         updates += ["input", "joined"] if rank else ["input"]
     update = draw.choice(*updates)
     axis = draw.integer(0, rank - 1) if rank else 0
@@ -37,7 +38,7 @@ def variable(draw, kind):
     def build(x, *initial):
         read = make(f"ReadValue-{revision}", *initial, **attributes)
         assigned = {
-            "input": lambda: x,
+            "input": lambda: binary(x, x),
             "variable": lambda: read,
             "unary": lambda: unary(read),
             "binary": lambda: binary(read, x),
