@@ -132,7 +132,7 @@ impl LayerContext<'_, '_> {
     ///
     /// It is there, but its text has no value of this type.
     pub fn attribute_opt<T: FromAttribute>(&self, name: &str) -> TractResult<Option<T>> {
-        let Some(text) = self.layer().attributes.get(name) else { return Ok(None) };
+        let Some(text) = self.attribute_text(name) else { return Ok(None) };
         match T::from_attribute(text) {
             Some(value) => Ok(Some(value)),
             None => bail!("attribute {name} is {text:?}, but must be {}", T::expected()),
@@ -152,7 +152,7 @@ impl LayerContext<'_, '_> {
         default: Option<T>,
     ) -> TractResult<T> {
         let among = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-        let Some(text) = self.layer().attributes.get(name) else {
+        let Some(text) = self.attribute_text(name) else {
             return default.with_context(|| {
                 format!("attribute {name} is missing: it must be one of {}", among())
             });
@@ -161,6 +161,12 @@ impl LayerContext<'_, '_> {
         found.map(|(_, value)| *value).with_context(|| {
             format!("attribute {name} is {text:?}, but must be one of {}", among())
         })
+    }
+
+    /// The text of an attribute. What is asked for is in the log, so that a test can see whether models vary it.
+    fn attribute_text(&self, name: &str) -> Option<&str> {
+        log::trace!(target: "tract_openvino_ir::attribute", "{} {name}", self.layer().operation);
+        self.layer().attributes.get(name).map(|text| &**text)
     }
 }
 

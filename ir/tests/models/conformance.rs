@@ -1,41 +1,88 @@
-//! Models that others have thought of, of which some do not pass.
+//! Models that others have thought of, or nobody: of which some do not pass.
+
+#[path = "conformance/attributes.rs"]
+mod attributes;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 
-use super::{NETWORKS, Nnef, check_folder};
+use super::{NETWORKS, Nnef, Open, check_folder};
 
 /// Of one model. None takes more than seconds.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// One test for each model folder below `root`. It fails if the model does, and if a model does not fail that is
-/// listed.
-pub fn run(arguments: &Arguments, root: &Path) -> Conclusion {
+/// How many random models that rules are about do not pass.
+static DIFFERENT: AtomicUsize = AtomicUsize::new(0);
+
+/// One in so many random models may not pass.
+const MOST_DIFFERENT: usize = 500;
+
+/// How many random models do not load with open dimensions, but with sizes.
+pub static REFUSED_OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// One in so many of all random models may be one of these.
+const MOST_REFUSED_OPEN: usize = 8;
+
+/// One test for each model folder below `root`, and ends the process. A test fails if the model does, and if a model does
+/// not fail that is listed. The random models that `differs.txt` in the folder names may fail or not, because rules say
+/// which these are. They must be few, and random models must vary all attributes that the reader asks for.
+pub fn run(arguments: &Arguments, root: &Path) -> ! {
+    attributes::record();
     let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance/failures.txt");
     let list = std::fs::read_to_string(list).expect("the list is there");
     let mut listed: BTreeSet<&str> = list.lines().filter(|line| is_name(line)).collect();
+    let rules = std::fs::read_to_string(root.join("differs.txt")).unwrap_or_default();
+    let differs: BTreeSet<&str> =
+        rules.lines().filter_map(|line| Some(line.split_once(": ")?.0)).collect();
     let mut trials = vec![];
+    let mut random = vec![];
     for folder in model_cases::find(root).expect("the models are there") {
         let name = folder.strip_prefix(root).expect("it is below").display().to_string();
-        let is_listed = listed.remove(&*name);
+        if name.starts_with("random/") {
+            random.push(folder.join("model.xml"));
+        }
+        let open = if name.starts_with("random/") { Open::MayRefuse } else { Open::Loads };
+        let (is_listed, may_differ) = (listed.remove(&*name), differs.contains(&*name));
         let test = format!("conformance/{name}");
         // What is listed may give an error, but may not panic or go on for ever.
-        trials.push(Trial::test(test, move || match (is_listed, check_apart(folder)?) {
-            (false, result) => result,
+        trials.push(Trial::test(test, move || match (is_listed, check_apart(folder, open)?) {
             (true, Err(_)) => Ok(()),
             (true, Ok(())) => Err("it is listed, but it passes".into()),
+            (false, Err(_)) if may_differ => {
+                DIFFERENT.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            (false, result) => result,
         }));
     }
     assert!(!trials.is_empty(), "no model in {root:?}");
     // OpenVINO may refuse a model on one processor and not on another.
-    if !listed.is_empty() {
+    if !listed.is_empty() && random.is_empty() {
         eprintln!("they are listed, but there are no such models here: {listed:?}");
     }
-    libtest_mimic::run(arguments, trials)
+    let conclusion = libtest_mimic::run(arguments, trials);
+    if !random.is_empty() && !arguments.list && conclusion.num_filtered_out == 0 {
+        conclusion.exit_if_failed();
+        let different = DIFFERENT.load(Ordering::Relaxed);
+        let refused = REFUSED_OPEN.load(Ordering::Relaxed);
+        println!(
+            "{} random models: {different} differ, as rules say; {refused} load with sizes only",
+            random.len()
+        );
+        assert!(different * MOST_DIFFERENT <= random.len(), "too many differ");
+        assert!(refused * MOST_REFUSED_OPEN <= random.len(), "too many load with sizes only");
+        let unvaried = attributes::unvaried(&random);
+        assert!(
+            unvaried.is_empty(),
+            "random models do not vary these attributes, which the reader asks for: {unvaried:?}"
+        );
+    }
+    conclusion.exit()
 }
 
 /// Whether a line of the list is a model's name. The others are the reasons, and empty.
@@ -44,9 +91,9 @@ fn is_name(line: &str) -> bool {
 }
 
 /// Checks a model in a thread that may panic, or not end: then there is no result.
-fn check_apart(folder: PathBuf) -> Result<Result<(), Failed>, Failed> {
+fn check_apart(folder: PathBuf, open: Open) -> Result<Result<(), Failed>, Failed> {
     let (sender, receiver) = channel();
-    std::thread::spawn(move || sender.send(check_folder(&folder, NETWORKS, Nnef::Not)));
+    std::thread::spawn(move || sender.send(check_folder(&folder, NETWORKS, Nnef::Not, open)));
     receiver.recv_timeout(TIME_LIMIT).map_err(|error| match error {
         RecvTimeoutError::Timeout => "it does not end".into(),
         RecvTimeoutError::Disconnected => "it panics".into(),
