@@ -85,7 +85,26 @@ fn read_at(file: &File, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
 }
 
-#[cfg(not(unix))]
+// A model may be read on several threads, and the position of the file belongs to all of them: each read says where.
+#[cfg(windows)]
+fn read_at(file: &File, mut offset: u64, mut buffer: &mut [u8]) -> std::io::Result<()> {
+    use std::io::ErrorKind;
+    use std::os::windows::fs::FileExt;
+    while !buffer.is_empty() {
+        match file.seek_read(buffer, offset) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                buffer = &mut buffer[count..];
+                offset += count as u64;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(any(unix, windows)))]
 fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> std::io::Result<()> {
     use std::io::{Read, Seek, SeekFrom};
     file.seek(SeekFrom::Start(offset))?;
@@ -270,6 +289,32 @@ mod tests {
             let tensor = load(element_type, expected.shape(), &bytes).unwrap();
             assert_eq!(tensor, expected, "{element_type}");
         }
+    }
+
+    #[test]
+    fn threads_share_a_file() -> TractResult<()> {
+        let path = std::env::temp_dir().join(format!("tract-openvino-ir-{}", std::process::id()));
+        let bytes: Vec<u8> = (0..1u32 << 16).flat_map(u32::to_le_bytes).collect();
+        std::fs::write(&path, bytes)?;
+        let weights = Weights::open(&path)?;
+        let found = std::thread::scope(|scope| {
+            let reads = [1u32, 3].map(|step| {
+                let weights = &weights;
+                scope.spawn(move || {
+                    (0..1 << 16).step_by(step as usize).all(|number: u32| {
+                        let mut bytes = [0; 4];
+                        weights.read(4 * u64::from(number), &mut bytes).is_ok()
+                            && u32::from_le_bytes(bytes) == number
+                    })
+                })
+            });
+            reads.map(|read| read.join().unwrap())
+        });
+        let beyond = weights.read((4 << 16) - 1, &mut [0; 2]);
+        std::fs::remove_file(path)?;
+        assert_eq!(found, [true; 2]);
+        assert!(beyond.is_err());
+        Ok(())
     }
 
     #[test]
