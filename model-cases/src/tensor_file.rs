@@ -16,7 +16,22 @@ pub(crate) fn read_proto(path: &Path) -> TractResult<TensorProto> {
 }
 
 pub(crate) fn tensor(proto: &TensorProto) -> TractResult<Tensor> {
-    load_tensor(&MmapDataResolver, proto, None)
+    let dt = match DataType::try_from(proto.data_type) {
+        Ok(DataType::Uint32) => DatumType::U32,
+        Ok(DataType::Uint64) => DatumType::U64,
+        _ => return load_tensor(&MmapDataResolver, proto, None),
+    };
+    if !proto.raw_data.is_empty() {
+        return load_tensor(&MmapDataResolver, proto, None);
+    }
+    // Without raw bytes, tract looks for these numbers among the signed ones, and gives a signed tensor.
+    let signed = TensorProto {
+        data_type: DataType::Int64 as i32,
+        int64_data: proto.uint64_data.iter().map(|number| *number as i64).collect(),
+        ..proto.clone()
+    };
+    let tensor = load_tensor(&MmapDataResolver, &signed, None)?;
+    Ok(tensor.cast_to_dt(dt)?.into_owned())
 }
 
 /// Reads one tensor from a `.pb` file.
@@ -79,10 +94,29 @@ mod tests {
             tensor0(1.5f64),
             tensor1(&["a".to_string(), String::new()]),
             Tensor::zero::<f32>(&[2, 0]).unwrap(),
+            Tensor::zero::<u32>(&[0]).unwrap(),
+            Tensor::zero::<u64>(&[2, 0]).unwrap(),
         ];
         for expected in tensors {
             let proto = tensor_proto("name", &expected).unwrap();
             assert_eq!(proto.name, "name");
+            assert_eq!(tensor(&proto).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn unsigned_numbers_without_raw_bytes() {
+        for (data_type, expected) in [
+            (DataType::Uint32, tensor1(&[1u32, u32::MAX])),
+            (DataType::Uint64, tensor1(&[1u64, u64::MAX])),
+        ] {
+            let numbers = expected.cast_to::<u64>().unwrap();
+            let proto = TensorProto {
+                dims: vec![2],
+                data_type: data_type as i32,
+                uint64_data: numbers.try_as_plain_ram().unwrap().as_slice().unwrap().to_vec(),
+                ..TensorProto::default()
+            };
             assert_eq!(tensor(&proto).unwrap(), expected);
         }
     }
