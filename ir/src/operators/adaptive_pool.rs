@@ -68,7 +68,7 @@ impl EvalOp for AdaptivePool {
             sizes.push(size);
             dims.push(*dim);
         }
-        let volume = check_volume(&name, &shape)?;
+        let volume = check_volume(&name, DatumType::I64, &shape)?;
         // Windows may be many although there are no elements: no batches, or no channels.
         let windows_of = |(dim, size): (&usize, &usize)| match volume {
             0 => vec![],

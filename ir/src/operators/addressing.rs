@@ -112,7 +112,8 @@ impl Addressing {
                 let positions: Vec<usize> = (0..indices.len())
                     .map(|number| resolve(number, axis))
                     .collect::<Result<_, _>>()?;
-                for row in 0..outer {
+                // Without elements there is nothing to write, however many places there are.
+                for row in 0..if block == 0 { 0 } else { outer } {
                     let row = row * data[axis];
                     starts.extend(positions.iter().map(|position| (row + position) * block));
                 }
@@ -121,7 +122,9 @@ impl Addressing {
                 let (&tuple, leading) =
                     indices_shape.split_last().context("indices have rank 0")?;
                 block = data[tuple..].iter().product();
-                for number in 0..leading.iter().product() {
+                // Without coordinates and elements there is nothing to check or to write, however many tuples there are.
+                let tuples = if tuple + block == 0 { 0 } else { leading.iter().product() };
+                for number in 0..tuples {
                     let start = (0..tuple)
                         .map(|axis| Ok(resolve(number * tuple + axis, axis)? * stride(axis)))
                         .sum::<Result<usize, IndexError>>()?;

@@ -6,6 +6,8 @@ use tract_core::ops::binary::{BinMiniOp, TypedBinOp};
 use tract_core::tract_data::half::f16;
 use tract_ndarray::Zip;
 
+use super::check_volume;
+
 /// Arithmetic of two tensors that differs from tract's: that of integers, and the remainders of floats.
 ///
 /// Integers wrap around, and a divisor of zero is an error. tract's operators panic in both cases (in the
@@ -210,7 +212,9 @@ impl<const POSITION: usize> BinMiniOp for Of<POSITION> {
 
     fn eval(&self, a: TValue, b: TValue, c_dt: DatumType) -> TractResult<Tensor> {
         ensure!(a.datum_type() == c_dt && b.datum_type() == c_dt, "{}: types differ", self.name());
-        let mut c = Tensor::zero_dt(c_dt, &multi_broadcast(&[a.shape(), b.shape()])?)?;
+        let shape = multi_broadcast(&[a.shape(), b.shape()])?;
+        check_volume(self.name(), c_dt, &shape)?;
+        let mut c = Tensor::zero_dt(c_dt, &shape)?;
         self.eval_out_of_place(&mut c, &a, &b)?;
         Ok(c)
     }
@@ -219,10 +223,18 @@ impl<const POSITION: usize> BinMiniOp for Of<POSITION> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::fails;
 
     fn eval<T: Datum>(operation: Arithmetic, a: &[T], b: &[T]) -> TractResult<Tensor> {
         let op = operation.op().0;
         op.eval(tensor1(a).into_tvalue(), tensor1(b).into_tvalue(), T::datum_type())
+    }
+
+    #[test]
+    fn outputs_of_open_shapes_have_a_limit() {
+        let [a, b] = [[1 << 20, 1], [1, 1 << 20]]
+            .map(|shape| Tensor::zero::<i32>(&shape).unwrap().into_tvalue());
+        fails(Add.op().0.eval(a, b, DatumType::I32), "[1048576, 1048576] has more than");
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl EvalOp for Attention {
         let (queries, keys) = (&inputs[self.scores.left], &inputs[self.scores.right]);
         let scores = self.scores.sizes(queries.shape(), keys.shape())?;
         let sizes = self.values.sizes(&scores.shape, inputs[2].shape())?;
-        check_volume("ScaledDotProductAttention", &sizes.shape)?;
+        check_volume("ScaledDotProductAttention", DatumType::F32, &sizes.shape)?;
         let mut output = Tensor::zero::<f32>(&sizes.shape)?;
         if scores.shape.contains(&0) || output.len() == 0 {
             return Ok(tvec!(output.into_tvalue()));

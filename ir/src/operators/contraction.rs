@@ -279,7 +279,7 @@ impl EvalOp for Contraction {
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (left, right) = (&inputs[self.left], &inputs[self.right]);
         let sizes = self.sizes(left.shape(), right.shape())?;
-        check_volume("MatMul", &sizes.shape)?;
+        check_volume("MatMul", DatumType::F32, &sizes.shape)?;
         let mut output = Tensor::zero::<f32>(&sizes.shape)?;
         let Sizes { depth, columns, .. } = sizes;
         if depth == 0 {

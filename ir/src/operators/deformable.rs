@@ -134,7 +134,7 @@ impl EvalOp for DeformableWindows {
              or {channels} channels are no {} groups",
             self.groups
         );
-        let len = check_volume("DeformableWindows", &shape)?;
+        let len = check_volume("DeformableWindows", DatumType::F32, &shape)?;
         if len == 0 {
             return Ok(tvec!(Tensor::zero::<f32>(&shape)?.into_tvalue()));
         }

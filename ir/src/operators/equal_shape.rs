@@ -75,7 +75,7 @@ impl EvalOp for EqualShape {
         if *shape == *input.shape() {
             return Ok(tvec!(input));
         }
-        check_volume("EqualShape", &shape)?;
+        check_volume("EqualShape", input.datum_type(), &shape)?;
         Ok(tvec!(input.broadcast_to_shape(&shape)?.into_tvalue()))
     }
 }

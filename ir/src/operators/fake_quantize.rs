@@ -2,6 +2,8 @@ use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
 use tract_ndarray::Zip;
 
+use super::check_volume;
+
 /// FakeQuantize-1: rounds numbers between two limits to a number of levels, and maps these to other limits.
 ///
 /// Inputs of type f32 and one rank, which are broadcast: data, input_low, input_high, output_low,
@@ -48,7 +50,9 @@ impl EvalOp for FakeQuantize {
         let limits = [input_low, input_high, output_low, output_high];
         let mut shapes: TVec<&[usize]> = limits.iter().map(|limit| limit.shape()).collect();
         shapes.push(x.shape());
-        let mut output = Tensor::zero::<f32>(&multi_broadcast(&shapes)?)?;
+        let shape = multi_broadcast(&shapes)?;
+        check_volume("FakeQuantize", DatumType::F32, &shape)?;
+        let mut output = Tensor::zero::<f32>(&shape)?;
         let mut plain = output.try_as_plain_ram_mut()?;
         let view = plain.to_array_view_mut::<f32>()?;
         let zip = Zip::from(view).and_broadcast(x.to_plain_array_view::<f32>()?);
@@ -101,6 +105,17 @@ impl TypedOp for FakeQuantize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::fails;
+
+    #[test]
+    fn outputs_of_open_shapes_have_a_limit() {
+        let zeros = |shape: [usize; 2]| Tensor::zero::<f32>(&shape).unwrap().into_tvalue();
+        let limit = zeros([1, 1 << 20]);
+        let mut inputs = tvec![limit; 5];
+        inputs[0] = zeros([1 << 20, 1]);
+        let output = FakeQuantize { levels: 2 }.eval(&EvalContext::out_of_plan(), inputs);
+        fails(output, "[1048576, 1048576] has more than");
+    }
 
     #[test]
     fn halves_limits_and_equal_limits() {

@@ -162,7 +162,7 @@ impl EvalOp for FullyConnected {
             input.shape()
         );
         shape.push(columns);
-        let volume = check_volume("FullyConnected", &shape)?;
+        let volume = check_volume("FullyConnected", DatumType::F32, &shape)?;
         let mut output = Tensor::zero::<f32>(&shape)?;
         if volume == 0 {
             return Ok(tvec!(output.into_tvalue()));

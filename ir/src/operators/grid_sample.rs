@@ -1,5 +1,6 @@
 use tract_core::internal::*;
 
+use super::{check_volume, ensure_allocatable};
 use crate::listed::listed;
 
 /// GridSample-9: elements of an image at the coordinates of a grid.
@@ -32,12 +33,18 @@ pub(crate) enum Padding {
     Reflection,
 }
 
+/// The elements of an axis around a coordinate, with their weights.
+type Taps = TVec<(usize, f32)>;
+
+/// Those of the rows and of the columns.
+type Point = (Taps, Taps);
+
 /// The coefficient of cubic convolution.
 const CUBE_COEFF: f32 = -0.75;
 
 impl GridSample {
     /// The elements of an axis around a coordinate that are in the image, with their weights.
-    fn taps(&self, coordinate: f32, size: usize) -> TVec<(usize, f32)> {
+    fn taps(&self, coordinate: f32, size: usize) -> Taps {
         let sizes = size as f32;
         let x = match self.align_corners {
             true => (coordinate + 1.) / 2. * (sizes - 1.),
@@ -115,7 +122,7 @@ impl EvalOp for GridSample {
         let shape = check_shapes(data.shape(), grid.shape())?;
         let (height, width) = (data.shape()[2], data.shape()[3]);
         ensure!(
-            shape.iter().product::<usize>() == 0 || height * width > 0,
+            shape.contains(&0) || height * width > 0,
             "GridSample: the data has no elements to sample: its shape is {:?}",
             data.shape()
         );
@@ -123,12 +130,15 @@ impl EvalOp for GridSample {
         let (data, grid) = (data.cast_to::<f32>()?, grid.cast_to::<f32>()?);
         let (data, grid) = (data.try_as_plain_ram()?, grid.try_as_plain_ram()?);
         let (data, grid) = (data.as_slice::<f32>()?, grid.as_slice::<f32>()?);
-        let mut result = Vec::with_capacity(shape.iter().product());
-        if result.capacity() > 0 {
-            let image = height * width;
-            let grids = grid.chunks_exact(shape[2] * shape[3] * 2);
-            for (channels, grid) in data.chunks_exact(shape[1] * image).zip(grids) {
-                let points: Vec<_> = grid
+        let volume = check_volume("GridSample", DatumType::F32, &shape)?;
+        let mut result = Vec::with_capacity(volume);
+        if volume > 0 {
+            let (image, points) = (height * width, shape[2] * shape[3]);
+            ensure_allocatable("GridSample", points.saturating_mul(size_of::<Point>()))?;
+            for (channels, grid) in
+                data.chunks_exact(shape[1] * image).zip(grid.chunks_exact(points * 2))
+            {
+                let points: Vec<Point> = grid
                     .chunks_exact(2)
                     .map(|point| (self.taps(point[1], height), self.taps(point[0], width)))
                     .collect();
@@ -161,6 +171,17 @@ impl TypedOp for GridSample {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::fails;
+
+    #[test]
+    fn outputs_of_open_shapes_have_a_limit() {
+        let mode = Mode::Nearest;
+        let op = GridSample { mode, padding: Padding::Zeros, align_corners: false };
+        let inputs = [&[1, 1 << 20, 1, 1], &[1, 1 << 10, 1 << 10, 2]];
+        let inputs = inputs.map(|shape| Tensor::zero::<f32>(shape).unwrap().into_tvalue());
+        let output = op.eval(&EvalContext::out_of_plan(), inputs.into_iter().collect());
+        fails(output, "[1, 1048576, 1024, 1024] has more than");
+    }
 
     fn positions(padding: Padding, align_corners: bool, size: i64) -> Vec<Option<i64>> {
         let op = GridSample { mode: Mode::Nearest, padding, align_corners };

@@ -99,21 +99,28 @@ pub(crate) fn has_zero(dt: DatumType) -> bool {
 /// The most elements of an output. Sizes may be computed from what is in a file.
 const MOST_ELEMENTS: usize = 1 << 32;
 
-/// The number of elements of an output that is large enough to ask for its memory first.
-const LARGE: usize = 1 << 22;
-
 /// The number of elements of an operator's output, which is checked before there is memory for them.
-///
-/// If there is no memory for a large one, that is an error here. Where tensors are made it is a panic, or the
-/// end of the process.
-pub(crate) fn check_volume(operator: &str, shape: &[usize]) -> TractResult<usize> {
+pub(crate) fn check_volume(operator: &str, dt: DatumType, shape: &[usize]) -> TractResult<usize> {
     let volume = checked_volume(operator, shape)?;
-    if volume > LARGE {
-        Vec::<f32>::new()
-            .try_reserve_exact(volume)
-            .with_context(|| format!("{operator}: no memory for an output of shape {shape:?}"))?;
-    }
+    ensure_allocatable(operator, volume.saturating_mul(dt.size_of()))
+        .with_context(|| format!("{operator}: in an output of shape {shape:?}"))?;
     Ok(volume)
+}
+
+/// Refuses what the allocator would refuse: outputs, and other memory whose size is not that of some input. Where it
+/// is allocated, that would be a panic, or the end of the process. A little memory is not tried: a process without it
+/// cannot go on anyway.
+pub(crate) fn ensure_allocatable(operator: &str, bytes: usize) -> TractResult<()> {
+    const LITTLE: usize = 1 << 24;
+    if bytes > LITTLE {
+        let mut attempt = Vec::<u8>::new();
+        attempt
+            .try_reserve_exact(bytes)
+            .with_context(|| format!("{operator}: no memory for {bytes} bytes"))?;
+        // Otherwise the compiler may remove the attempt.
+        std::hint::black_box(attempt);
+    }
+    Ok(())
 }
 
 /// The number of elements of an operator's output, if it is not too large.
@@ -204,5 +211,13 @@ mod tests {
         checked_volume("Take", &[usize::MAX, usize::MAX, 0]).unwrap_err();
         checked_volume("Take", &[1 << 16, 1 << 16, 2]).unwrap_err();
         checked_volume("Take", &[1 << 32, 1 << 32]).unwrap_err();
+    }
+
+    #[test]
+    fn memory_that_is_not_there() {
+        ensure_allocatable("Take", 1 << 25).unwrap();
+        for bytes in [isize::MAX as usize, usize::MAX] {
+            fails(ensure_allocatable("Take", bytes), "Take: no memory");
+        }
     }
 }

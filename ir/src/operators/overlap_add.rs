@@ -85,7 +85,7 @@ impl EvalOp for OverlapAdd {
             format!("OverlapAdd: the input has {count} windows, but must have {down} by {right}, as the image")
         })?;
         let shape = [batch, channels / elements, axes[0].dim, axes[1].dim];
-        check_volume("OverlapAdd", &shape)?;
+        check_volume("OverlapAdd", input.datum_type(), &shape)?;
         let dt = input.datum_type();
         let mut output = Tensor::zero_dt(dt, &shape)?;
         dispatch_number!(overlap_add(dt)(&axes, &input, &mut output, [down, right]))?;

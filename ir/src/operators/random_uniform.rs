@@ -62,7 +62,7 @@ impl OpState for Generator {
         let (low, high) = args_2!(inputs);
         let dims = op.shape.iter().map(|dim| dim.eval(ctx.symbols).to_usize());
         let shape = dims.collect::<Result<TVec<usize>, _>>()?;
-        let count = check_volume("RandomUniform", &shape)?;
+        let count = check_volume("RandomUniform", low.datum_type(), &shape)?;
         let output = match low.datum_type() {
             DatumType::F16 => spread(self.words(count).map(half), &low, &high)?,
             DatumType::F32 => spread(self.words(count).map(single), &low, &high)?,

@@ -2,6 +2,8 @@ use tract_core::internal::*;
 use tract_core::ops::nn::Reduce;
 use tract_ndarray::Axis;
 
+use super::check_volume;
+
 /// Reductions that differ from tract's: of integers, of sizes, and of rows that may be empty.
 ///
 /// tract adds integers as `i32` whatever their type, knows no mean of them, and divides by the size of the
@@ -121,6 +123,10 @@ impl Reduction {
         let mut count = 1;
         for axis in self.axes.iter().copied() {
             count *= array.shape()[axis];
+            // Rows without elements take no memory, but their reductions do.
+            let mut shape: TVec<usize> = array.shape().into();
+            shape[axis] = 1;
+            check_volume("Reduction", T::datum_type(), &shape)?;
             let reduced = array.map_axis(Axis(axis), |row| {
                 let combined =
                     row.iter().skip(1).fold(row.first().cloned(), |combined, element| {
@@ -222,6 +228,7 @@ impl TypedOp for Reduction {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::fails;
 
     fn reduced(input: Tensor, axes: &[usize], reducer: Reducer) -> Tensor {
         let op = Reduction { axes: axes.into(), reducer };
@@ -255,6 +262,15 @@ mod tests {
         let empty = Tensor::zero::<f32>(&[2, 0]).unwrap();
         assert_eq!(reduced(empty.clone(), &[1], Reducer::Sum), tensor2(&[[0f32], [0.]]));
         assert_eq!(reduced(empty, &[0], Reducer::Sum), Tensor::zero::<f32>(&[1, 0]).unwrap());
+    }
+
+    #[test]
+    fn rows_without_elements() {
+        for (shape, axes) in [([1 << 40, 0], &[1][..]), ([0, 1 << 40], &[0, 1])] {
+            let op = Reduction { axes: axes.into(), reducer: Reducer::Sum };
+            let empty = Tensor::zero::<f32>(&shape).unwrap().into_tvalue();
+            fails(op.eval(&EvalContext::out_of_plan(), tvec!(empty)), "has more than");
+        }
     }
 
     #[test]

@@ -230,6 +230,19 @@ mod tests {
     }
 
     #[test]
+    fn many_places_without_elements() {
+        let zeros = |shape: &[usize]| Tensor::zero::<i32>(shape).unwrap();
+        for (addressing, data, indices, updates) in [
+            (Addressing::Tuples, &[0][..], &[1 << 40, 0][..], &[1 << 40, 0][..]),
+            (Addressing::Slices(1), &[1 << 40, 1, 0], &[1], &[1 << 40, 1, 0]),
+        ] {
+            let inputs = [data, indices, updates].map(zeros);
+            let found = run(&scatter(addressing, Reduction::None), &inputs).unwrap();
+            assert_eq!(found, inputs[0]);
+        }
+    }
+
+    #[test]
     fn a_mean_of_integers_is_rounded_down() {
         let op = scatter(Addressing::Elements(0), Reduction::Mean);
         let inputs = [tensor1(&[-4, 1]), tensor1(&[0i64, 0]), tensor1(&[-3, -3])];

@@ -125,7 +125,7 @@ impl EvalOp for Segments {
         let mut shape: TVec<usize> = rows.shape().into();
         ensure!(!shape.is_empty(), "Segments: the rows have rank 0");
         shape[0] = count;
-        check_volume("Segments", &shape)?;
+        check_volume("Segments", rows.datum_type(), &shape)?;
         self.check(&numbers, rows.shape()[0], count)?;
         let mut output = Tensor::zero_dt(rows.datum_type(), &shape)?;
         let empty = inputs.get(2).map(|row| &**row);

@@ -118,7 +118,7 @@ pub(super) fn take(
 ) -> TractResult<Tensor> {
     let mut shape: TVec<usize> = data.shape().into();
     shape[axis] = positions.len();
-    check_volume("Take", &shape)?;
+    check_volume("Take", data.datum_type(), &shape)?;
     let mut output = Tensor::zero_dt(data.datum_type(), &shape)?;
     let mut done = 0;
     let mut next = positions.next().transpose()?;

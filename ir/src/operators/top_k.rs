@@ -69,7 +69,7 @@ fn top_k<T: Datum + Copy + PartialOrd + Default>(
     let data = data.as_slice::<T>()?;
     // Without anything to take there are no blocks.
     let blocks = if volume == 0 { 0 } else { data.len() / (size * inner) };
-    let mut line: Vec<(T, usize)> = Vec::with_capacity(size);
+    let mut line: Vec<(T, usize)> = vec![];
     let by_value = |a: &(T, usize), b: &(T, usize)| {
         let order = compare(&a.0, &b.0);
         let order = if op.greatest { order.reverse() } else { order };
@@ -166,6 +166,8 @@ mod tests {
     fn no_elements_and_too_many() {
         let empty = Tensor::zero::<f32>(&[0, 3]).unwrap();
         assert_eq!(run(&op(2, true, false), empty).unwrap()[0].shape(), [0, 2]);
+        let long_and_empty = Tensor::zero::<f32>(&[0, 1 << 40]).unwrap();
+        assert_eq!(run(&op(2, true, false), long_and_empty).unwrap()[0].shape(), [0, 2]);
         let data = tensor2(&[[1, 2]]);
         assert_eq!(run(&op(0, true, false), data.clone()).unwrap()[0].shape(), [1, 0]);
         fails(run(&op(3, true, false), data.clone()), "k is 3, but must be in [0, 2]");

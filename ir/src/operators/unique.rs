@@ -5,7 +5,7 @@ use tract_core::ops::change_axes::AxisOp;
 
 use super::take::take;
 use super::top_k::compare;
-use super::{check_volume, dispatch_number, set_symbols};
+use super::{check_volume, dispatch_number, ensure_allocatable, set_symbols};
 
 /// OpenVINO's Unique: the elements of a tensor, or its slices along an axis, each once.
 ///
@@ -45,10 +45,14 @@ struct Groups {
     inverse: Vec<i64>,
 }
 
+/// What the order and the groups take for each slice, in vectors that grow.
+const BYTES_OF_SLICE: usize = 64;
+
 fn groups<T: Datum + PartialOrd>(sorted: bool, slices: &Tensor) -> TractResult<Groups> {
     let count = slices.shape()[0];
     // Slices without elements take no memory, but their numbers do.
-    check_volume("Unique", &[count])?;
+    check_volume("Unique", DatumType::I64, &[count])?;
+    ensure_allocatable("Unique", count.saturating_mul(BYTES_OF_SLICE))?;
     let len = slices.len().checked_div(count).unwrap_or(0);
     let data = slices.try_as_plain_ram()?;
     let data = data.as_slice::<T>()?;

@@ -149,7 +149,7 @@ impl OpState for ReadState {
                 let dims =
                     op.shape.iter().map(|dim| dim.eval(ctx.symbols).to_usize().unwrap_or_default());
                 let shape: TVec<usize> = dims.collect();
-                check_volume("ReadValue", &shape)?;
+                check_volume("ReadValue", op.datum_type, &shape)?;
                 Tensor::zero_dt(op.datum_type, &shape)?.into_tvalue()
             }
         };

@@ -157,7 +157,7 @@ pub(super) fn with_size(
     let mut sized = shape.clone();
     sized[axis] = size.clone();
     let known: TVec<usize> = sized.iter().filter_map(|size| size.to_usize().ok()).collect();
-    check_volume(&ctx.layer().operation, &known)?;
+    check_volume(&ctx.layer().operation, ctx.type_of(data)?, &known)?;
     let mut pads = vec![[0.to_dim(), 0.to_dim()]; shape.len()];
     pads[axis][1] = missing;
     let padded = pad_with_value(ctx, "padded", data, &pads, None)?;

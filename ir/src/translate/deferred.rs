@@ -182,7 +182,7 @@ impl Untranslated {
         bind_symbols(&mut model, &HashSet::new())?;
         for output in model.nodes().iter().flat_map(|node| &node.outputs) {
             if let Some(shape) = output.fact.shape.as_concrete() {
-                check_volume(&self.layer.operation, shape)?;
+                check_volume(&self.layer.operation, output.fact.datum_type, shape)?;
             }
         }
         Ok(model)

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use crate::operators::MOST_ELEMENTS;
+use crate::operators::{MOST_ELEMENTS, ensure_allocatable};
 
 /// The most values that are kept one by one: each takes more memory than its elements.
 const MOST_VALUES: usize = 256;
@@ -51,7 +51,12 @@ impl Collected {
         }
         match &*values {
             [one] => Ok(one.clone()),
-            _ => Ok(Tensor::stack_tensors(self.axis, &values)?.into_tvalue()),
+            _ => {
+                // Values may share their memory, but stacked they do not.
+                let bytes = values.iter().map(|value| value.len() * value.datum_type().size_of());
+                ensure_allocatable("Loop", bytes.sum())?;
+                Ok(Tensor::stack_tensors(self.axis, &values)?.into_tvalue())
+            }
         }
     }
 }

@@ -3,7 +3,7 @@ use tract_core::internal::*;
 use super::collected::Collected;
 use super::count::Count;
 use super::{Body, Stage, facts_with_symbols, op_with_bodies, run};
-use crate::operators::{one_element, set_symbols};
+use crate::operators::{check_volume, one_element, set_symbols};
 
 /// Runs a model again and again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +113,7 @@ impl Loop {
                         false => dim.eval(ctx.symbols).to_usize().unwrap_or(0),
                     });
                 }
+                check_volume("Loop", fact.datum_type, &shape)?;
                 Ok(Tensor::zero_dt(fact.datum_type, &shape)?.into_tvalue())
             }
         }

@@ -133,7 +133,7 @@ impl EvalOp for PackedConvolution {
         let Some(layout) = self.layouts.of(&self.spec, sizes, rows, &mut shape)? else {
             return Ok(tvec!(Tensor::zero::<f32>(&shape)?.into_tvalue()));
         };
-        check_volume("Convolution", &shape)?;
+        check_volume("Convolution", DatumType::F32, &shape)?;
         let mut output = Tensor::zero::<f32>(&shape)?;
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;

@@ -123,12 +123,13 @@ impl Layout {
         let is_plain = strides == [1; 3]
             && window.begin == [0; 3]
             && (0..3).all(|axis| extent(axis) <= window.input[axis]);
-        let padded = [extent(0), extent(1), extent(2)];
-        check_volume("padding", &[padded[0], padded[1], padded[2]])?;
         let part = match is_plain {
             true => window.input,
             false => std::array::from_fn(|axis| extent(axis).div_ceil(strides[axis])),
         };
+        // Of a channel.
+        let padded: [usize; 3] = std::array::from_fn(|axis| part[axis] * strides[axis]);
+        check_volume("padding", DatumType::F32, &padded)?;
         let mut offsets = vec![];
         for z in 0..kernel[0] {
             for y in 0..kernel[1] {
@@ -202,7 +203,8 @@ impl Layout {
         if self.is_plain {
             return Ok(image.into());
         }
-        let mut laid_out = vec![0.; check_volume("padding", &[channels, self.channel()])?];
+        let mut laid_out =
+            vec![0.; check_volume("padding", DatumType::F32, &[channels, self.channel()])?];
         let elements = self.window.elements();
         fill_rows(&mut laid_out, self.channel(), image.len(), |first, laid_out| {
             vectors.run(LayOut { layout: self, image: &image[first * elements..], laid_out });

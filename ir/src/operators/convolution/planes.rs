@@ -202,7 +202,7 @@ impl EvalOp for MaxPoolOfPlanes {
         let Some(layout) = self.layouts.of(&self.spec, sizes, 1, &mut shape)? else {
             return Ok(tvec!(Tensor::zero::<f32>(&shape)?.into_tvalue()));
         };
-        check_volume("MaxPool", &shape)?;
+        check_volume("MaxPool", DatumType::F32, &shape)?;
         let mut output = Tensor::zero::<f32>(&shape)?;
         let planes = Planes { layout: &layout, kind: Kind::Max, activation: Activation::Identity };
         let data = input.try_as_plain_ram()?;

@@ -114,7 +114,7 @@ impl EvalOp for DetectronOutput {
         let (regions, deltas, scores) = args_3!(inputs);
         check_shapes(self, regions.shape(), deltas.shape(), scores.shape())?;
         let most = self.max_detections_per_image;
-        check_volume("DetectronDetectionOutput", &[most, 4])?;
+        check_volume("DetectronDetectionOutput", DatumType::F32, &[most, 4])?;
         let (regions, deltas, scores) = (floats(&regions)?, floats(&deltas)?, floats(&scores)?);
         let regions: Vec<Corners> = corners(&regions).collect();
         let classes = 1..self.classes;

@@ -98,7 +98,7 @@ pub(super) fn pooled(
     shape: [usize; 4],
     pool: impl FnOnce(&mut Vec<f32>) -> TractResult<()>,
 ) -> TractResult<TValue> {
-    let volume = check_volume(operator, &shape)?;
+    let volume = check_volume(operator, DatumType::F32, &shape)?;
     let mut elements = Vec::with_capacity(volume);
     if volume > 0 {
         ensure!(

@@ -24,7 +24,7 @@ mod rotated;
 
 use tract_core::internal::*;
 
-use super::{check_volume, floats, integers, set_symbols};
+use super::{check_volume, ensure_allocatable, floats, integers, set_symbols};
 use crate::volume::volume;
 
 /// The most boxes that a file may ask for.
@@ -33,12 +33,15 @@ pub(crate) const MOST_BOXES: usize = 1 << 24;
 /// The number of boxes of an output that may be large although the inputs are small.
 fn check_boxes(operator: &str, sizes: &[usize]) -> TractResult<usize> {
     let boxes = if sizes.contains(&0) { Some(0) } else { volume(sizes) };
-    boxes.filter(|boxes| *boxes <= MOST_BOXES).with_context(|| {
+    let boxes = boxes.filter(|boxes| *boxes <= MOST_BOXES).with_context(|| {
         format!(
             "{operator}: the output would have {} boxes, but must have {MOST_BOXES} or less",
             sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ")
         )
-    })
+    })?;
+    // A prior box has four coordinates and four variances.
+    ensure_allocatable(operator, boxes * 8 * size_of::<f32>())?;
+    Ok(boxes)
 }
 
 /// The one element of an optional input, or a default. An input that is empty counts as absent.

@@ -92,7 +92,7 @@ impl Order {
 
 /// The three outputs without boxes or classes, of which there may be any number of images all the same.
 pub(super) fn nothing(operator: &str, images: usize) -> TractResult<TVec<TValue>> {
-    check_volume(operator, &[images])?;
+    check_volume(operator, DatumType::I64, &[images])?;
     Ok(tvec!(
         Tensor::zero::<f32>(&[0, 6])?.into_tvalue(),
         Tensor::zero::<i64>(&[0, 1])?.into_tvalue(),

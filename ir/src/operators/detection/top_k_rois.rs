@@ -44,7 +44,7 @@ impl EvalOp for TopKRois {
         let (data, scores) = args_2!(inputs);
         check_shapes(data.shape(), scores.shape())?;
         let shape = [self.max_rois, 4];
-        check_volume("TopKROIs", &shape)?;
+        check_volume("TopKROIs", DatumType::F32, &shape)?;
         let (regions, scores) = (floats(&data)?, floats(&scores)?);
         let mut order: Vec<usize> = (0..scores.len()).collect();
         order.sort_by(|a, b| descending(scores[*a], scores[*b]));

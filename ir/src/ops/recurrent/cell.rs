@@ -43,7 +43,7 @@ pub(super) fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<Outle
         true => ctx.input(weights + 2)?,
         false => {
             let shape = [cell.bias_rows()?];
-            check_volume(&ctx.layer().operation, &shape)?;
+            check_volume(&ctx.layer().operation, cell.dt, &shape)?;
             let zeros = Tensor::zero_dt(cell.dt, &shape)?;
             ctx.add_const("b", zeros.into_arc_tensor())?
         }

@@ -175,7 +175,7 @@ impl LayerContext<'_, '_> {
         for fact in op.output_facts(&facts)? {
             let Some(shape) = fact.shape.as_concrete() else { continue };
             if self.translation.at_run_time {
-                check_volume(&self.layer.operation, shape)?;
+                check_volume(&self.layer.operation, fact.datum_type, shape)?;
             } else {
                 self.translation.budget().take(fact.datum_type, shape)?;
             }
