@@ -70,6 +70,9 @@ def interpolate(
     y = x.astype(np.float64)
     for axis, size, scale in zip(which, sizes, scales):
         n = x.shape[axis]
+        # OpenVINO copies an axis that keeps its size.
+        if size == n:
+            continue
         rows = []
         for i in range(size):
             where = taps(
@@ -269,6 +272,17 @@ several(
 )
 several(
     "interpolate",
+    "scales_that_keep_a_size",
+    [spread(1, 1, 3, 3)],
+    [
+        by_scales(mode, (2.0, 1.25), kind=kind, coordinate_transformation_mode=it)
+        for kind, it in ((4, "half_pixel"), (11, "tf_half_pixel_for_nn"))
+        for mode in ("nearest", "linear", "linear_onnx", "cubic")
+    ],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
     "revision_11",
     [X],
     [by_sizes(mode, (6, 7), kind=11) for mode in ("nearest", "linear_onnx", "cubic")]
@@ -283,6 +297,56 @@ several(
         by_sizes(mode, sizes, kind=11, formula=False, cube_coeff=-0.5)
         for mode in ("bilinear_pillow", "bicubic_pillow")
         for sizes in ((8, 10), (2, 3))
+    ],
+)
+
+
+def bicubic_pillow(x, sizes, a):
+    """As Pillow, but with another coefficient."""
+
+    def kernel(d):
+        _, near, _, far = cubic_weights(d if d < 1 else 2 - d, a)
+        return near if d < 1 else far if d < 2 else 0
+
+    y = x.astype(np.float64)
+    for axis, size in zip((2, 3), sizes):
+        n = x.shape[axis]
+        scale = n / size
+        wide = max(scale, 1)
+        weights = np.zeros((size, n))
+        for i in range(size):
+            center = (i + 0.5) * scale
+            for at in range(max(int(center - 2 * wide + 0.5), 0), min(int(center + 2 * wide + 0.5), n)):
+                weights[i, at] = kernel(abs(at - center + 0.5) / wide)
+        weights /= weights.sum(1, keepdims=True)
+        y = np.moveaxis(np.tensordot(weights, y, (1, axis)), 0, axis)
+    return f32(y)
+
+
+several(
+    "interpolate",
+    "cube_coeff_of_pillow",
+    [X],
+    [
+        (
+            by_sizes("bicubic_pillow", sizes, kind=11, cube_coeff=-0.75)[0],
+            lambda x, sizes=sizes: bicubic_pillow(x, sizes, -0.75),
+        )
+        for sizes in ((8, 10), (2, 3))
+    ],
+    formula="the CPU plugin takes no notice of cube_coeff",
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "cubic_of_integers",
+    [spread_ints(60, 180, 1, 1, 3, 3, dtype=np.uint8)],
+    [
+        (
+            by_sizes("cubic", sizes)[0],
+            lambda x, sizes=sizes: np.rint(by_sizes("cubic", sizes)[1](f32(x))).astype(np.uint8),
+        )
+        for sizes in ((2, 2), (5, 4))
     ],
 )
 several(
@@ -456,8 +520,9 @@ case(
 )
 
 
-def revision_1(mode, sizes, which=(2, 3), align=False, antialias=False, pads=(0,)):
-    coordinates = "align_corners" if align else "asymmetric"
+def revision_1(mode, sizes, which=(2, 3), align=False, antialias=False, pads=(0,), rank=4):
+    is_half = mode == "linear" and (rank, which) != (4, (2, 3))
+    coordinates = "align_corners" if align else "half_pixel" if is_half else "asymmetric"
     return (
         lambda x: make(
             "Interpolate-1",
@@ -492,6 +557,20 @@ several(
 )
 several(
     "interpolate",
+    "revision_1_linear_axes",
+    [X],
+    [revision_1("linear", (7,), (2,)), revision_1("linear", (3, 7), (1, 3), align=True)],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
+    "revision_1_linear_rank_3",
+    [spread(1, 2, 5)],
+    [revision_1("linear", (8,), (2,), rank=3), revision_1("nearest", (8,), (2,), rank=3)],
+    tolerance=1e-4,
+)
+several(
+    "interpolate",
     "revision_1_cubic",
     [X],
     [revision_1("cubic", (8, 10)), revision_1("cubic", (7, 7), align=True)],
@@ -502,5 +581,14 @@ several(
 
 join("interpolate", "ranks", "rank_3", "rank_5", "channels_last")
 join("interpolate", "axes", "axes", "axes_in_another_order")
-join("interpolate", "same_size_and_u8", "same_size", "u8")
+join("interpolate", "same_size_and_u8", "same_size", "u8", "cubic_of_integers")
+join("interpolate", "antialias_and_pillow", "linear_antialias", "cube_coeff_of_pillow")
+join("interpolate", "scales", "scales", "scales_that_keep_a_size")
+join(
+    "interpolate",
+    "revision_1_linear",
+    "revision_1_linear",
+    "revision_1_linear_axes",
+    "revision_1_linear_rank_3",
+)
 join("interpolate", "linear", "linear", "linear_down")

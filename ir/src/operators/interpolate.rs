@@ -3,7 +3,7 @@ mod table;
 
 use tract_core::internal::*;
 
-use super::{check_volume, set_symbols};
+use super::{check_volume, ensure_allocatable, set_symbols};
 pub(crate) use coordinates::{Coordinates, Nearest};
 pub(super) use table::cubic;
 use table::{Table, clamped, normalized, pillow, triangle};
@@ -11,7 +11,8 @@ use table::{Table, clamped, normalized, pillow, triangle};
 /// Interpolate-1, -4 and -11, without their padding: some axes get other sizes.
 ///
 /// All modes work axis by axis. An element of the output is a sum of a few elements of the input, each with a
-/// weight. The weights are computed once for each axis, and then applied to all of the data.
+/// weight. The weights are computed once for each axis, and then applied to all of the data. An axis whose size stays
+/// the same is copied, whatever its scale, as in OpenVINO.
 ///
 /// tract's own `Resize` does not have all modes, and needs known sizes.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +45,7 @@ pub(crate) enum Mode {
     LinearOnnx,
     Cubic { coefficient: f32 },
     BilinearPillow,
-    BicubicPillow,
+    BicubicPillow { coefficient: f32 },
 }
 
 impl Interpolate {
@@ -78,8 +79,9 @@ impl Interpolate {
                     }))
                 }
                 Mode::BilinearPillow => table.push(pillow(at, size, output, 1., triangle)),
-                // Whatever `cube_coeff` is.
-                Mode::BicubicPillow => table.push(pillow(at, size, output, 2., |x| cubic(x, -0.5))),
+                Mode::BicubicPillow { coefficient } => {
+                    table.push(pillow(at, size, output, 2., |x| cubic(x, coefficient)))
+                }
             }
         }
         table
@@ -133,29 +135,39 @@ impl EvalOp for Interpolate {
             downsample |= axis.scale.unwrap_or(output as f32 / size as f32) < 1.;
             sizes.push((size, output));
         }
+        let dt = input.datum_type();
+        // The innermost first: its elements are picked one by one, those of others row by row, and mostly
+        // there are fewer before they are resized.
+        let mut axes: TVec<_> = self.axes.iter().zip(sizes).collect();
+        axes.sort_by_key(|(axis, _)| std::cmp::Reverse(axis.axis));
         let mut output_shape = shape.clone();
-        for (axis, (_, output)) in self.axes.iter().zip(&sizes) {
+        for (axis, (_, output)) in &axes {
             output_shape[axis.axis] = *output;
-            check_volume("Interpolate", &output_shape)?;
+            check_volume(
+                "Interpolate",
+                if dt.size_of() < 4 { DatumType::F32 } else { dt },
+                &output_shape,
+            )?;
         }
         // Without elements the sizes may be whatever they are: the tables would be as long.
         if output_shape.contains(&0) {
-            return Ok(tvec!(Tensor::zero_dt(input.datum_type(), &output_shape)?.into_tvalue()));
+            return Ok(tvec!(Tensor::zero_dt(dt, &output_shape)?.into_tvalue()));
         }
         let mut tables = vec![];
-        for (axis, (size, output)) in self.axes.iter().zip(sizes) {
-            let table = self.table(axis, size, output, self.antialias && downsample);
-            if !table.is_identity(size) {
+        for (axis, (size, output)) in axes {
+            if size != output {
+                let elements = size.saturating_add(output);
+                ensure_allocatable(
+                    "Interpolate",
+                    elements.saturating_mul(table::BYTES_OF_ELEMENT),
+                )?;
+                let table = self.table(axis, size, output, self.antialias && downsample);
                 tables.push((axis.axis, table));
             }
         }
-        // The innermost first: its elements are picked one by one, those of others row by row, and mostly
-        // there are fewer before they are resized.
-        tables.sort_by_key(|(axis, _)| std::cmp::Reverse(*axis));
         if tables.is_empty() {
             return Ok(tvec!(input));
         }
-        let dt = input.datum_type();
         if let Mode::Nearest(_) = self.mode {
             let input = input.into_tensor();
             let output = dispatch_numbers!(Self::eval_t(dt)(self, input, &tables))?;
@@ -167,7 +179,7 @@ impl EvalOp for Interpolate {
             data = Cow::Owned(table.apply(&data, &shape, axis));
             shape[axis] = table.len();
         }
-        // Integers are the nearest ones, as in OpenVINO.
+        // Integers are the nearest ones, as on OpenVINO's CPU. The specification does not say how they are rounded.
         if dt.is_integer() {
             data.to_mut().iter_mut().for_each(|number| *number = number.round_ties_even());
         }
@@ -232,6 +244,7 @@ impl TypedOp for Interpolate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operators::fails;
 
     fn run(mode: Mode, coordinates: Coordinates, size: usize, data: &[f32]) -> Vec<f32> {
         let axes = tvec![Axis { axis: 0, size: size.to_dim(), scale: None }];
@@ -272,11 +285,27 @@ mod tests {
 
     #[test]
     fn what_stays_as_it_is() {
-        let mode = Mode::Cubic { coefficient: -0.75 };
-        let data = [1., f32::NAN, 3.];
-        let result = run(mode, Coordinates::AlignCorners, 3, &data);
-        assert_eq!((result[0], result[2]), (1., 3.));
-        assert!(result[1].is_nan());
+        let data = tvec!(tensor1(&[1f32, f32::INFINITY, 3.]).into_tvalue());
+        for mode in [Mode::Linear, Mode::Cubic { coefficient: -0.75 }] {
+            let axes = tvec![Axis { axis: 0, size: 3.to_dim(), scale: Some(1.25) }];
+            let coordinates = Coordinates::TfHalfPixelForNn;
+            let op = Interpolate { axes, mode, coordinates, antialias: false };
+            let output = op.eval(&EvalContext::out_of_plan(), data.clone()).unwrap();
+            assert_eq!(*output[0], *data[0]);
+        }
+    }
+
+    #[test]
+    fn large_outputs_on_the_way() {
+        let axis = |axis, size: i64| Axis { axis, size: size.to_dim(), scale: None };
+        let op = Interpolate {
+            axes: tvec![axis(0, 1), axis(1, 1 << 21)],
+            mode: Mode::Linear,
+            coordinates: Coordinates::HalfPixel,
+            antialias: false,
+        };
+        let data = tvec!(Tensor::zero::<f32>(&[1 << 21, 1]).unwrap().into_tvalue());
+        fails(op.eval(&EvalContext::out_of_plan(), data), "[2097152, 2097152] has more than");
     }
 
     #[test]

@@ -43,8 +43,11 @@ fn padded_data(ctx: &mut LayerContext) -> TractResult<OutletId> {
     ctx.wire("padded", Pad { pads, mode: PadMode::Constant(zero) }, &[data])
 }
 
-/// **Interpolate-1**: the axes are an attribute, and the second input has their sizes. Coordinates are
-/// asymmetric, or align corners if `align_corners` is true. Mode nearest is what later revisions call simple.
+/// **Interpolate-1**: the axes are an attribute, and the second input has their sizes. Mode nearest is what later
+/// revisions call simple.
+///
+/// Coordinates align corners if `align_corners` is true. Otherwise the specification leaves them open. As in OpenVINO,
+/// they are asymmetric, but half_pixel in mode linear, unless the axes are the last two of four.
 fn interpolate_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let modes = [
@@ -57,11 +60,13 @@ fn interpolate_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     if antialias && mode == Mode::LinearOnnx {
         mode = Mode::Linear;
     }
+    let axes: Vec<i64> = ctx.attribute("axes")?;
+    let is_linear = matches!(mode, Mode::Linear | Mode::LinearOnnx);
     let coordinates = match ctx.attribute_or("align_corners", true)? {
         true => Coordinates::AlignCorners,
+        false if is_linear && (ctx.rank(0)?, &*axes) != (4, &[2, 3]) => Coordinates::HalfPixel,
         false => Coordinates::Asymmetric,
     };
-    let axes: Vec<i64> = ctx.attribute("axes")?;
     let data = padded_data(ctx)?;
     let sizes = sizes(ctx, 1, "target_spatial_shape", data, &axes)?;
     wire(ctx, data, sizes, mode, coordinates, antialias)
@@ -76,8 +81,11 @@ fn interpolate_4(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 }
 
 /// **Interpolate-11**: the second input has sizes or scales, as `shape_calculation_mode` says. The optional
-/// third has the axes; without it, all are meant. Pillow's modes are new; they have their own coordinates and
-/// coefficient.
+/// third has the axes; without it, all are meant. Pillow's modes are new; they have their own coordinates.
+///
+/// If the input has scales, coordinates are of these, as in OpenVINO. The specification divides the sizes of output and
+/// input. `cube_coeff` counts in mode bicubic_pillow too, as the specification says; OpenVINO's CPU plug-in always has
+/// Pillow's, -0.5, there.
 fn interpolate_11(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=3)?;
     let by_scales = by_scales(ctx)?;
@@ -129,7 +137,7 @@ fn interpolate(
     ];
     if ctx.since() >= 11 {
         modes.push(("bilinear_pillow", Mode::BilinearPillow));
-        modes.push(("bicubic_pillow", Mode::BicubicPillow));
+        modes.push(("bicubic_pillow", Mode::BicubicPillow { coefficient }));
     }
     let mode = ctx.attribute_among("mode", &modes, None)?;
     let antialias = ctx.attribute_or("antialias", false)?;
@@ -232,15 +240,7 @@ fn wire(
     antialias: bool,
 ) -> TractResult<TVec<OutletId>> {
     let shape = ctx.shape_of(data)?;
-    // Axes that stay as they are need no work: with the same size all coordinates are the same.
-    let changes = |axis: &Axis| {
-        let same_scale = axis.scale.is_none_or(|scale| scale == 1.);
-        let shifts =
-            matches!(mode, Mode::Nearest(_) | Mode::Linear | Mode::LinearOnnx | Mode::Cubic { .. })
-                && coordinates == Coordinates::TfHalfPixelForNn;
-        axis.size != shape[axis.axis] || !same_scale || shifts
-    };
-    let axes: TVec<Axis> = axes.into_iter().filter(changes).collect();
+    let axes: TVec<Axis> = axes.into_iter().filter(|axis| axis.size != shape[axis.axis]).collect();
     if axes.is_empty() {
         return Ok(tvec!(data));
     }

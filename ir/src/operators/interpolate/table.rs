@@ -11,6 +11,10 @@ pub(super) struct Table {
     ends: Vec<usize>,
 }
 
+/// What a table takes for each element of the axis before and after: four elements with weights at most, in vectors
+/// that grow.
+pub(super) const BYTES_OF_ELEMENT: usize = 128;
+
 impl Table {
     pub fn push(&mut self, taps: impl IntoIterator<Item = (usize, f32)>) {
         self.taps.extend(taps);
@@ -25,11 +29,6 @@ impl Table {
     fn rows(&self) -> impl Iterator<Item = &[(usize, f32)]> {
         let starts = std::iter::once(&0).chain(&self.ends);
         starts.zip(&self.ends).map(|(start, end)| &self.taps[*start..*end])
-    }
-
-    /// Whether it changes nothing in an axis of this size.
-    pub fn is_identity(&self, size: usize) -> bool {
-        self.len() == size && self.rows().enumerate().all(|(at, taps)| taps == [(at, 1.)])
     }
 
     /// Applies it to an axis.

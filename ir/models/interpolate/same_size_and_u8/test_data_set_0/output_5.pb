@@ -1,0 +1,1 @@
+Boutput_5Ji¡›[ˆˆ‚z jd’mmg_?vp1
