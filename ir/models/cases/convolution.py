@@ -409,6 +409,16 @@ several(
 )
 several(
     "group_convolution_backprop_data",
+    "nothing_left",
+    [spread(1, 4, 3, 4)],
+    [
+        backprop(spread(4, 3, 3, 3), begin=[0, 3], end=[1, 3]),
+        group_backprop(spread(2, 2, 3, 3, 3), begin=[2, 1], end=[3, 0]),
+    ],
+    formula="the CPU plugin refuses groups",
+)
+several(
+    "group_convolution_backprop_data",
     "rank_3",
     [spread(1, 4, 3)],
     [group_backprop(spread(2, 2, 1, 3, seed=1), [2])],
@@ -443,6 +453,9 @@ def max_pool(x, kernel, strides, dilations, begin, end, rounding, axis):
                 full = (*where[:2], *at)
                 if best is None or x[full] > x[best]:
                     best = full
+        if best is None:
+            values[where] = np.finfo(np.float32).min
+            continue
         values[where] = x[best]
         indices[where] = np.ravel_multi_index(best[axis:], x.shape[axis:])
     return values, indices
@@ -490,14 +503,15 @@ def pool(
             )
         every = windows(x, kernel, strides, dilations, b, e, rounding)
         output = np.zeros((*x.shape[:2], *map(len, every)))
+        # Without padding, elements beyond the data do not count.
+        counts_pads = not exclude and any([*b, *e])
         for where in np.ndindex(output.shape[2:]):
             total, count = 0, 0
             for at in product(*(each[i] for each, i in zip(every, where))):
                 inside = all(0 <= p < n for p, n in zip(at, x.shape[2:]))
-                padded = all(-p0 <= p < n + p1 for p, n, p0, p1 in zip(at, x.shape[2:], b, e))
                 total = total + (x[(slice(None), slice(None), *at)].astype(np.float64) if inside else 0)
-                count += inside if exclude else padded
-            output[(slice(None), slice(None), *where)] = np.divide(total, count)
+                count += counts_pads or inside
+            output[(slice(None), slice(None), *where)] = np.divide(total, max(count, 1))
         return f32(output)
 
     return op(kind, **attributes), formula
@@ -541,6 +555,10 @@ several(
             ("MaxPool-14", "floor"),
         ]
         for begin, end in [([0, 0], [0, 0]), ([1, 1], [0, 0])]
+    ]
+    + [
+        pool("MaxPool-1", [1, 2], [3, 3], rounding="ceil", auto_pad=auto_pad)
+        for auto_pad in ("same_upper", "same_lower")
     ],
 )
 # The last window would begin in the padding.
@@ -654,10 +672,27 @@ for name, exclude in [("exclude_pad", True), ("include_pad", False)]:
         f"ceil_with_pads_{name}",
         [spread(1, 1, 5, 5)],
         [
-            pool("AvgPool-1", [2, 2], [2, 2], [1, 1], [1, 1], rounding="ceil", exclude=exclude),
             pool("AvgPool-14", [2, 2], [2, 2], [1, 1], [1, 1], rounding="ceil_torch", exclude=exclude),
+            pool("AvgPool-1", [3, 3], [2, 2], [1, 0], rounding="ceil", exclude=exclude),
+            pool("AvgPool-14", [3, 3], [2, 2], [1, 0], rounding="ceil_torch", exclude=exclude),
         ],
     )
+several(
+    "avg_pool",
+    "windows_outside",
+    [spread(1, 1, 5, 6)],
+    [
+        pool("AvgPool-1", [2, 2], [2, 3], rounding="ceil", exclude=exclude, auto_pad=auto_pad)
+        for exclude in (True, False)
+        for auto_pad in ("explicit", "same_upper", "same_lower")
+    ]
+    + [
+        pool("AvgPool-1", kernel, kernel, [1, 1], [1, 1], rounding="ceil", exclude=exclude)
+        for exclude in (True, False)
+        for kernel in ([2, 2], [3, 3])
+    ],
+    formula="the CPU plugin divides nothing by nothing",
+)
 several(
     "avg_pool",
     "ceil_torch_drops_a_window",

@@ -2,20 +2,23 @@
 
 use tract_core::internal::*;
 use tract_core::ops::cnn::{MaxPool, PaddingSpec, SumPool};
+use tract_core::ops::logic::Iff;
 use tract_core::ops::math;
 use tract_core::ops::nn::{self, Reduce};
 
-use super::convolution::{AutoPad, Window, check_elements, padded, positive, spatial_axes};
+use super::convolution::{AutoPad, Window, check_elements, positive, spatial_axes};
 use crate::operators::accelerated::Accelerated;
 use crate::operators::adaptive_pool::{AdaptivePool, Reducer};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.add("MaxPool", 1, max_pool);
+    let same = "`rounding_type` ceil with `auto_pad` same_upper or same_lower for open sizes, if a stride is longer than \
+                the kernel";
+    registry.add("MaxPool", 1, max_pool).without(same);
     registry.add("MaxPool", 8, max_pool);
     registry.add("MaxPool", 14, max_pool);
-    registry.add("AvgPool", 1, avg_pool);
+    registry.add("AvgPool", 1, avg_pool).without(same);
     registry.add("AvgPool", 14, avg_pool);
     registry.add("AvgPool", 16, avg_pool);
     registry.add("AdaptiveAvgPool", 8, adaptive_avg_pool_8);
@@ -53,7 +56,7 @@ impl Pool {
             "attribute kernel has {} numbers, but there are {spatial} spatial axes",
             kernel.len()
         );
-        let window = Window::new(ctx, &kernel)?;
+        let mut window = Window::new(ctx, &kernel)?;
         let negative = window.pads_begin.iter().chain(&window.pads_end).find(|pad| **pad < 0);
         if let Some(pad) = negative {
             bail!("a pad is {pad}, but must be 0 or more")
@@ -63,6 +66,9 @@ impl Pool {
             words.push(("ceil_torch", Rounding::CeilTorch));
         }
         let rounding = ctx.attribute_among("rounding_type", &words, Some(Rounding::Floor))?;
+        if rounding == Rounding::Ceil {
+            same_pads(&mut window, &shape[2..])?;
+        }
         let data = ctx.input(0)?;
         let data = window.checked(ctx, data)?;
         if let Ok(channels) = shape[1].to_usize() {
@@ -104,6 +110,24 @@ impl Pool {
             .collect()
     }
 
+    /// Whether a window may have no elements of the data, with these pads.
+    fn may_miss(&self, padding: &PaddingSpec) -> TractResult<bool> {
+        let window = &self.window;
+        for axis in 0..window.kernel.len() {
+            let misses = match padding {
+                PaddingSpec::Explicit(begin, end) => {
+                    let pad = begin[axis].max(end[axis]) as i64;
+                    pad >= window.extent(axis)? || pad > 0 && window.dilations[axis] > 1
+                }
+                _ => window.dilations[axis] > 1,
+            };
+            if misses {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn padding(&self, ctx: &LayerContext) -> TractResult<PaddingSpec> {
         Ok(match self.window.auto_pad {
             AutoPad::SameUpper => PaddingSpec::SameUpper,
@@ -127,6 +151,35 @@ impl Pool {
     fn suffix(&self) -> &'static str {
         if self.merged.is_some() { "pool" } else { "" }
     }
+}
+
+/// Makes the pads of `same_upper` and `same_lower` explicit, where rounding up gives a window more than tract does: if
+/// there are no pads, and the last stride leads over the end of the data.
+fn same_pads(window: &mut Window, sizes: &[TDim]) -> TractResult<()> {
+    let rank = window.kernel.len();
+    let extents = (0..rank).map(|axis| window.extent(axis)).collect::<TractResult<TVec<i64>>>()?;
+    let is_same = matches!(window.auto_pad, AutoPad::SameUpper | AutoPad::SameLower);
+    if !is_same || (0..rank).all(|axis| window.strides[axis] as i64 <= extents[axis]) {
+        return Ok(());
+    }
+    for axis in 0..rank {
+        let (size, stride) = (&sizes[axis], window.strides[axis] as i64);
+        let size = size.to_i64().with_context(|| {
+            format!(
+                "spatial axis {axis} is open, but must be known if auto_pad is same_upper or same_lower, rounding_type \
+                 is ceil and a stride is longer than the kernel"
+            )
+        })?;
+        let windows = (size - 1) / stride + 1;
+        let pads = ((windows - 1) * stride + extents[axis] - size).max(0);
+        let less = pads / 2;
+        (window.pads_begin[axis], window.pads_end[axis]) = match window.auto_pad {
+            AutoPad::SameLower => (pads - less, less),
+            _ => (less, pads - less),
+        };
+    }
+    window.auto_pad = AutoPad::Explicit;
+    Ok(())
 }
 
 /// **MaxPool-1**, **MaxPool-8**, **MaxPool-14**: the greatest element of each window. Padding is less than
@@ -210,39 +263,31 @@ fn counted_from(
     ctx.wire("indices", math::add(), &[indices, offset])
 }
 
-/// **AvgPool-1**, **AvgPool-14**, **AvgPool-16**: the mean of each window. Padding counts as zeros, unless
-/// `exclude-pad` is true. What a window reaches beyond the padding does not count. A window without elements
-/// gives NaN. The mean of integers is rounded to the nearest one, or to the even one. Revision 16 adds `dilations`.
+/// **AvgPool-1**, **AvgPool-14**, **AvgPool-16**: the mean of each window, or 0 if nothing counts in it. The mean of
+/// integers is rounded to the nearest one, or to the even one. Revision 16 adds `dilations`.
+///
+/// Padding counts as zeros, unless `exclude-pad` is true. The specification leaves open whether elements count that a
+/// window has beyond the padding, because the number of windows is rounded up. As in OpenVINO, they are more padding,
+/// or do not count if there is no padding at all. In PyTorch, for which `ceil_torch` was made, they never count.
 fn avg_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let exclude: bool = ctx.attribute("exclude-pad")?;
-    let mut pool = Pool::new(ctx)?;
+    let pool = Pool::new(ctx)?;
     let padding = pool.padding(ctx)?;
-    let PaddingSpec::Explicit(mut begin, mut end) = padding else {
-        return average(ctx, &pool, padding, !exclude);
-    };
-    let pads_end = positive(&pool.window.pads_end);
-    if !exclude {
-        if end == pads_end {
-            return average(ctx, &pool, PaddingSpec::Explicit(begin, end), true);
-        }
-        // Padding that counts becomes data.
-        pool.data = padded(ctx, "padded", pool.data, &begin, &pads_end)?;
-        begin.fill(0);
-        end.iter_mut().zip(&pads_end).for_each(|(end, pad)| *end = end.saturating_sub(*pad));
-    }
-    average(ctx, &pool, PaddingSpec::Explicit(begin, end), false)
-}
-
-fn average(
-    ctx: &mut LayerContext,
-    pool: &Pool,
-    padding: PaddingSpec,
-    count_include_pad: bool,
-) -> TractResult<TVec<OutletId>> {
-    let spec = pool.window.spec(padding, pool.channels, pool.channels);
-    let average = SumPool::new(spec, count_include_pad, true);
+    let window = &pool.window;
+    let has_pads = matches!(window.auto_pad, AutoPad::SameUpper | AutoPad::SameLower)
+        || window.pads_begin.iter().chain(&window.pads_end).any(|pad| *pad > 0);
+    let counts_pads = !exclude && has_pads;
+    let may_miss = !counts_pads && pool.may_miss(&padding)?;
+    let spec = window.spec(padding, pool.channels, pool.channels);
     let data = ctx.single_float("single", pool.data)?;
-    let average = ctx.wire(pool.suffix(), average, &[data])?;
+    let suffix = if may_miss { "average" } else { pool.suffix() };
+    let mut average = ctx.wire(suffix, SumPool::new(spec.clone(), counts_pads, true), &[data])?;
+    if may_miss {
+        // The sum of nothing, divided by nothing, is not a number, but the sum alone is 0.
+        let sum = ctx.wire("sum", SumPool::new(spec, false, false), &[data])?;
+        let is_nan = ctx.wire("is_nan", math::is_nan(), &[average])?;
+        average = ctx.wire(pool.suffix(), Iff, &[is_nan, sum, average])?;
+    }
     let mut average = pool.split(ctx, average)?;
     let dt = ctx.datum_type(0)?;
     if !dt.is_float() {
