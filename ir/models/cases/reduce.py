@@ -261,6 +261,18 @@ several(
     ],
     tolerance=1e-4,
 )
+several(
+    "mvn",
+    "revision_1_without_axes",
+    [spread(2, 3)],
+    [
+        (
+            lambda x, n=n: make("MVN-2", x, across_channels=False, normalize_variance=n, eps=1e-5),
+            lambda x, n=n: mvn(x, (), n, 1e-5),
+        )
+        for n in (False, True)
+    ],
+)
 # Under opset1, where the text has it, although the class is of opset2.
 several(
     "mvn",
@@ -427,6 +439,7 @@ join("reduce", "no_axes", "no_axes", "no_axes_logical")
 join("reduce", "f16_and_infinities", "f16", "infinities", "axis_of_size_1")
 join("softmax", "extremes", "large", "minus_infinity", "rank_1")
 join("mvn", "revision_6", "revision_6", "constant_data", "axes_0_and_2")
+join("mvn", "revision_1", "revision_1", "revision_1_without_axes")
 join("batch_norm_inference", "ranks", "rank_4", "rank_2")
 join("normalize_l2", "axes", "axes", "rank_2")
 join("lrn", "axes", "channels", "space")

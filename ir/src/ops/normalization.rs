@@ -27,7 +27,8 @@ pub(super) fn register(registry: &mut Registry) {
 
 /// **MVN-2** (which the specification calls MVN-1): subtracts the mean, and divides by the deviation if
 /// `normalize_variance` is true. They are computed over `reduction_axes`; or over all axes but the first if
-/// `across_channels` is true, and but the first two if not.
+/// `across_channels` is true, and but the first two if not. Without axes each element is its
+/// own mean.
 fn mvn_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let rank = ctx.rank(0)?;
@@ -40,6 +41,11 @@ fn mvn_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         true => Some(Epsilon::Inside(ctx.attribute_or("eps", 1e-9)?)),
         false => None,
     };
+    if axes.is_empty() {
+        ctx.expect_floats(0, "data")?;
+        let input = ctx.input(0)?;
+        return Ok(tvec!(ctx.wire("", sub(), &[input, input])?));
+    }
     mvn(ctx, &axes, epsilon)
 }
 
@@ -67,7 +73,7 @@ fn mvn(
 ) -> TractResult<TVec<OutletId>> {
     ctx.expect_floats(0, "data")?;
     let input = ctx.input(0)?;
-    // Without axes OpenVINO does nothing.
+    // Without axes OpenVINO does nothing in this revision.
     if axes.is_empty() {
         return Ok(tvec!(input));
     }
