@@ -159,7 +159,7 @@ several(
 
 def of_integers(kind, formula):
     """The results of integers are rounded."""
-    return op(kind), lambda x: away_from_zero(formula(np.float64(x))).astype(x.dtype)
+    return op(kind), lambda x: np.rint(formula(np.float64(x))).astype(x.dtype)
 
 
 FRACTIONS = [
@@ -191,7 +191,11 @@ several(
     "unary",
     "inverses_i32",
     [i32([-1, 0, 1])],
-    [of_integers("Asin-1", np.arcsin), of_integers("Acos-1", np.arccos)],
+    [
+        of_integers("Asin-1", np.arcsin),
+        of_integers("Acos-1", np.arccos),
+        of_integers("Sigmoid-1", sigmoid),
+    ],
 )
 # The names that OpenVINO's writer gives to some types, and the classes' own.
 several(
@@ -215,17 +219,12 @@ several(
     [X],
     [unary("Elu-1", lambda x, a=a: np.where(x > 0, x, a * np.expm1(x)), alpha=a) for a in (1.0, 0.5)],
 )
-several(
-    "activation",
-    "selu",
-    [X],
-    [
-        (
-            lambda x: make("Selu-1", x, const(f32([1.5])), const(f32([0.8]))),
-            of_f32(lambda x: np.float64(f32(0.8)) * np.where(x > 0, x, 1.5 * np.expm1(x))),
-        )
-    ],
+SELU = (
+    lambda x: make("Selu-1", x, const(f32([1.5])), const(f32([0.8]))),
+    of_f32(lambda x: np.float64(f32(0.8)) * np.where(x > 0, x, 1.5 * np.expm1(x))),
 )
+several("activation", "selu", [X], [SELU])
+several("activation", "selu_of_a_scalar", [f32(-1.5)], [SELU])
 several(
     "activation",
     "hard_sigmoid",
@@ -488,7 +487,7 @@ join("round", "modes", "modes", "f16")
 join("unary", "trigonometry", "trigonometry", "inverses", "atanh", "acosh")
 join("unary", "extremes", "roots_and_logarithms", "out_of_domain", "large")
 join("unary", "f16_and_rank_0", "f16", "rank_0")
-join("activation", "elu_selu", "elu", "selu")
+join("activation", "elu_selu", "elu", "selu", "selu_of_a_scalar")
 join("activation", "hard", "hard_sigmoid", "hard")
 join("activation", "softplus", "mish_softplus_softsign", "softplus_large")
 join("prelu", "constant_slopes", "channels", "rank_2", "axis_1_before_the_last")

@@ -6,6 +6,7 @@ use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::{logic, math, nn};
 
 use super::elementwise::{elementwise, number_type, rounded, unannotated, unary};
+use crate::listed::listed;
 use crate::operators::activation::{gelu_tanh, mish, soft_plus};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -139,9 +140,25 @@ fn elu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 }
 
 /// **Selu-1**: `lambda * elu(x)`. Inputs: data, alpha, lambda.
+///
+/// The output has the shape of the data, also of a scalar, although alpha and lambda have an axis.
 fn selu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
-    let inputs = float_inputs(ctx)?;
+    ctx.expect_floats(0, "data")?;
+    let mut inputs = ctx.all_inputs()?;
+    ctx.same_type(&inputs)?;
+    if ctx.rank(0)? == 0 {
+        for (factor, name) in inputs[1..].iter_mut().zip(["alpha", "lambda"]) {
+            let shape = ctx.shape_of(*factor)?;
+            ensure!(
+                shape.iter().all(TDim::is_one),
+                "{name} has shape {shape}, but must be one number",
+                shape = listed(&shape)
+            );
+            *factor = ctx.change_axes(name, *factor, vec![AxisOp::Rm(0); shape.len()])?;
+        }
+    }
+    let inputs = ctx.broadcast(&inputs)?;
     let elu = wire_elu(ctx, "elu", inputs[0], inputs[1])?;
     ctx.finish(math::mul(), &[elu, inputs[2]])
 }
