@@ -226,13 +226,19 @@ several(
 several(
     "auto_broadcast",
     "pdpd",
-    [spread(2, 3, 4), spread(2, 3, seed=1)],
+    [spread(2, 3, 4), f32([[1, np.nan, -2], [np.nan, 0, 3]])],
     [
         (
             lambda x, y, it=it: make(f"{it}-1", x, y, auto_broadcast="pdpd"),
             lambda x, y, it=it: floats(it)(x, y[..., None]),
         )
         for it in ("Add", "Multiply", "Less")
+    ]
+    + [
+        (
+            lambda x, y: make("Select-1", make("IsNaN-10", y), x, y, auto_broadcast="pdpd"),
+            lambda x, y: np.where(np.isnan(y)[..., None], x, y[..., None]),
+        )
     ],
     formula="the CPU plugin refuses this mode",
 )

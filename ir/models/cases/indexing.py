@@ -400,6 +400,13 @@ several(
 )
 case(
     "scatter_nd_update",
+    "differences_of_booleans",
+    [boolean([1, 1, 0, 0]), i64([[0], [1], [1], [2], [3]]), boolean([1, 1, 1, 1, 0])],
+    op("ScatterNDUpdate-15", reduction="sub"),
+    lambda x, i, u: boolean([0, 1, 1, 0]),
+)
+case(
+    "scatter_nd_update",
     "without_reduction",
     [offsets(3, 4), i32([[0, 1], [2, 3]]), f32([-1, -2])],
     op("ScatterNDUpdate-15", reduction="none"),
@@ -448,5 +455,11 @@ join("gather_elements", "axes", "axes", "negative_indices", "axis_between")
 join("scatter_update", "axes", "axes", "indices_2d", "indices_2d_axis_1")
 join("scatter_elements_update", "revision_3", "revision_3", "revision_3_axis_1d", "negative_indices")
 join("scatter_nd_update", "elements_and_slices", "elements_and_slices", "indices_3d", "types")
-join("scatter_nd_update", "reductions", "reductions", "reductions_of_slices")
+join(
+    "scatter_nd_update",
+    "reductions",
+    "reductions",
+    "reductions_of_slices",
+    "differences_of_booleans",
+)
 join("scatter_elements_update", "reductions", "reductions", "integers")

@@ -1,7 +1,7 @@
 //! Convolutions and transposed convolutions. The data is `[N, C, spatial axes]`.
 
 use tract_core::internal::*;
-use tract_core::ops::array::{Pad, PadMode, Slice};
+use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode, Slice};
 use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
@@ -362,16 +362,23 @@ fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outl
     check_elements(&shape[2..])?;
     let Crops { begin, end } = Crops::new(ctx, &window, &shape[2..])?;
     let mut least = vec![];
+    let mut result_shape = tvec![shape[0].clone(), output.to_dim()];
     for axis in 0..begin.len() {
         let full = full_size(&window, axis, &shape[2 + axis])?;
         let cropped = begin[axis] + end[axis];
+        let size = full - cropped;
         ensure!(
-            (full - cropped).as_i64().is_none_or(|size| size > 0),
-            "the pads take away all elements of spatial axis {axis} of the output"
+            size.as_i64().is_none_or(|size| size >= 0),
+            "the pads take away more elements than spatial axis {axis} of the output has"
         );
+        result_shape.push(size);
         // The first element gives as many as the kernel has, each further one as many as a stride.
         let missing = usize::try_from(cropped + 1 - window.extent(axis)?).unwrap_or(0);
         least.push((2 + axis, 1 + missing.div_ceil(window.strides[axis])));
+    }
+    if result_shape.contains(&0.to_dim()) {
+        let zero = ctx.scalar("zero", 0., ctx.datum_type(0)?, shape.len())?;
+        return ctx.finish(MultiBroadcastTo::new(result_shape.into()), &[zero]);
     }
     let first = usize::from(grouped);
     filters.outlet = ctx.wire("output_first", AxisOp::Move(first, first + 1), &[filters.outlet])?;

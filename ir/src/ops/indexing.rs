@@ -10,6 +10,7 @@ use tract_openvino::{
     Gather, GatherElements, GatherNdRevision, GatherRevision, Operation, Revision,
 };
 
+use super::elementwise::aligned;
 use crate::operators::top_k::TopK;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -100,24 +101,17 @@ fn gather_elements(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(op, &inputs)
 }
 
-/// **Select-1**: the second input where the first is true, and the third elsewhere. They are broadcast to
-/// each other, unless `auto_broadcast` is none.
+/// **Select-1**: the second input where the first is true, and the third elsewhere. They are broadcast as
+/// `auto_broadcast` says.
 fn select(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let inputs = ctx.all_inputs()?;
     let dt = ctx.type_of(inputs[0])?;
     ensure!(dt == DatumType::Bool, "input 0 (cond) is of type {dt:?}, but must be boolean");
-    let modes = [("numpy", true), ("none", false)];
-    if !ctx.attribute_among("auto_broadcast", &modes, Some(true))? {
-        let shapes =
-            inputs.iter().map(|input| ctx.shape_of(*input)).collect::<TractResult<Vec<_>>>()?;
-        for shape in &shapes[1..] {
-            ctx.equal_shapes(&shapes[0], shape, None, "does not broadcast")?;
-        }
-    }
     let values = ctx.unify(&inputs[1..])?;
-    let inputs = ctx.broadcast(&[inputs[0], values[0], values[1]])?;
-    ctx.finish(Iff, &inputs)
+    // pdpd broadcasts the others to the data that is taken where the condition is true.
+    let aligned = aligned(ctx, &[values[0], inputs[0], values[1]])?;
+    ctx.finish(Iff, &[aligned[1], aligned[0], aligned[2]])
 }
 
 /// **TopK-1**, **TopK-3**, **TopK-11**: the `k` greatest or smallest elements of each line along `axis`, and

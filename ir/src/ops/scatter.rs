@@ -1,6 +1,7 @@
 //! Operations that write updates into data.
 
 use tract_core::internal::*;
+use tract_core::ops::math;
 
 use crate::operators::addressing::Addressing;
 use crate::operators::scatter::{Reduction, Scatter};
@@ -14,7 +15,7 @@ pub(super) fn register(registry: &mut Registry) {
         .add("ScatterElementsUpdate", 12, scatter_elements_update)
         .without("`reduction` mean of booleans");
     registry.add("ScatterNDUpdate", 3, scatter_nd_update);
-    registry.add("ScatterNDUpdate", 15, scatter_nd_update).without("`reduction` sub of booleans");
+    registry.add("ScatterNDUpdate", 15, scatter_nd_update);
 }
 
 /// Wires an operation that writes updates into data.
@@ -42,10 +43,12 @@ fn scatter(
         let op = Scatter { operator, addressing, reduction, use_init_val };
         return ctx.finish(op, &[data, indices, updates]);
     }
-    // Of booleans the sum and the maximum are "or", the product and the minimum "and".
+    // Of booleans the sum and the maximum are "or", the product and the minimum "and". The difference is "exclusive
+    // or": whether that of the numbers is odd.
     let reduction = match reduction {
         Reduction::Sum | Reduction::Max => Reduction::Max,
         Reduction::Prod | Reduction::Min => Reduction::Min,
+        Reduction::Sub => Reduction::Sub,
         _ => {
             let reduction: String = ctx.attribute("reduction")?;
             bail!("attribute reduction is {reduction:?}, which is not supported for booleans")
@@ -54,7 +57,11 @@ fn scatter(
     let data = ctx.cast("data", data, DatumType::U8)?;
     let updates = ctx.cast("updates", updates, DatumType::U8)?;
     let op = Scatter { operator, addressing, reduction, use_init_val };
-    let output = ctx.wire("numbers", op, &[data, indices, updates])?;
+    let mut output = ctx.wire("numbers", op, &[data, indices, updates])?;
+    if reduction == Reduction::Sub {
+        let two = ctx.scalar("two", 2., DatumType::U8, ctx.rank(0)?)?;
+        output = ctx.wire("odd", math::rem(), &[output, two])?;
+    }
     Ok(tvec!(ctx.cast("", output, DatumType::Bool)?))
 }
 
