@@ -206,6 +206,28 @@ fn axes_without_elements() {
 }
 
 #[test]
+fn pads_that_follow_from_open_sizes() {
+    let pool =
+        r#"MaxPool opset1 kernel="1" strides="2" rounding_type="ceil" auto_pad="same_upper""#;
+    fails_to_load(
+        pool,
+        vec![Fed("f32", "1,1,?")],
+        "spatial axis 0 is open, but must be known if auto_pad is same_upper",
+    );
+    load(pool, vec![Fed("f32", "?,?,3")]).unwrap();
+}
+
+#[test]
+fn slices_backwards_from_before_the_start() {
+    for shape in ["4", "?"] {
+        let bound = |bound: i64| Constant(tensor1(&[bound]));
+        let inputs = vec![Fed("f32", shape), bound(-9), bound(-20), bound(-1)];
+        let model = load("Slice opset8", inputs).unwrap();
+        assert_eq!(run(model, &[zeros(&[4])]).unwrap().shape(), [0]);
+    }
+}
+
+#[test]
 fn numbers_that_are_too_large() {
     fails_to_load(
         "Roll opset7",

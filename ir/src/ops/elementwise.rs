@@ -305,8 +305,8 @@ pub(super) fn unary(ctx: &mut LayerContext, op: ElementWiseOp) -> TractResult<TV
     Ok(tvec!(elementwise(ctx, "", op, input)?))
 }
 
-/// An operation of one tensor whose results are fractions. Those of integers are rounded, halves away from
-/// zero.
+/// An operation of one tensor whose results are fractions. Those of integers are rounded. The specification does not say
+/// how. The only half is Sigmoid of 0, which becomes 0, as in OpenVINO.
 pub(super) fn rounded(ctx: &mut LayerContext, op: ElementWiseOp) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let input = ctx.number_input(0)?;
@@ -317,7 +317,12 @@ pub(super) fn rounded(ctx: &mut LayerContext, op: ElementWiseOp) -> TractResult<
     let float = if takes(&op, DatumType::F64) { DatumType::F64 } else { DatumType::F32 };
     let input = ctx.cast("as_float", input, float)?;
     let fractions = elementwise(ctx, "fractions", op, input)?;
-    let rounded = ctx.wire("rounded", math::round(), &[fractions])?;
+    // tract's rounding to even numbers does not take f64.
+    let round = match float {
+        DatumType::F32 => math::round_half_to_even(),
+        _ => math::round(),
+    };
+    let rounded = ctx.wire("rounded", round, &[fractions])?;
     Ok(tvec!(ctx.cast("", rounded, dt)?))
 }
 

@@ -21,7 +21,8 @@ pub(super) fn register(registry: &mut Registry) {
 }
 
 /// **Slice-8**: NumPy's `start:stop:step` on `axes`, or on the first axes. The order of the inputs is data,
-/// start, stop, step, axes.
+/// start, stop, step, axes. A slice backwards from before the first element is empty, as the specification says with
+/// Python; OpenVINO gives the first element.
 fn slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(4..=5)?;
     let shape = ctx.shape(0)?;

@@ -91,9 +91,13 @@ impl GenerateProposals {
 
     /// The candidates with the greatest scores, without those that are small or overlap.
     fn suppress(&self, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+        // The specification of a single image removes small ones first. OpenVINO gives them a score of 0 instead.
+        if self.is_padded() {
+            candidates.retain(|it| it.is_large);
+        }
         candidates.sort_by(|a, b| descending(a.score, b.score));
         candidates.truncate(self.pre_nms_count);
-        candidates.retain(|it| it.is_large && !(self.is_padded() && it.score == 0.));
+        candidates.retain(|it| it.is_large);
         let extent = if self.is_padded() { Extent::Distance } else { self.extent };
         suppress(candidates, self.post_nms_count, |a, b| {
             a.corners.overlaps(&b.corners, extent, self.nms_threshold)
@@ -199,4 +203,33 @@ impl TypedOp for GenerateProposals {
     });
 
     as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_regions_of_a_single_image() -> TractResult<()> {
+        let op = GenerateProposals {
+            min_size: 5.,
+            nms_threshold: 0.7,
+            pre_nms_count: 2,
+            post_nms_count: 3,
+            extent: Extent::Distance,
+            output: Output::Padded(3.to_dim()),
+        };
+        let anchors = [[10f32, 10., 12., 12.], [20., 20., 60., 60.], [70., 70., 90., 90.]];
+        let inputs = [
+            tensor2(&[[100f32, 100., 1.]]),
+            tensor2(&anchors).into_shape(&[1, 1, 3, 4])?,
+            Tensor::zero::<f32>(&[1, 12, 1, 1])?,
+            tensor1(&[0.9f32, 0., 0.3]).into_shape(&[1, 3, 1, 1])?,
+        ];
+        let inputs = inputs.into_iter().map(Tensor::into_tvalue).collect();
+        let outputs = op.eval(&EvalContext::out_of_plan(), inputs)?;
+        assert_eq!(*outputs[0], tensor2(&[anchors[2], anchors[1], [0.; 4]]));
+        assert_eq!(*outputs[1], tensor1(&[0.3f32, 0., 0.]));
+        Ok(())
+    }
 }

@@ -153,7 +153,8 @@ pub(super) fn generate_proposals(ctx: &mut LayerContext) -> TractResult<TVec<Out
 }
 
 /// **ExperimentalDetectronGenerateProposalsSingleImage-6**: as GenerateProposals, for one image. The output has
-/// `post_nms_count` regions, of which the last are zeros if there are fewer.
+/// `post_nms_count` regions, of which the last are zeros if there are fewer. Regions below `min_size` are removed, as the
+/// specification says; OpenVINO gives them a score of 0.
 pub(super) fn generate_proposals_single_image(
     ctx: &mut LayerContext,
 ) -> TractResult<TVec<OutletId>> {

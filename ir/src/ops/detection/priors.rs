@@ -14,6 +14,9 @@ const MOST_PER_CELL: usize = 1 << 16;
 
 /// **PriorBox-1**, **PriorBox-8**: boxes of some sizes and aspect ratios around each cell of a feature map.
 /// Revision 8 adds `min_max_aspect_ratios_order`, which is true before.
+///
+/// Half of an odd `fixed_size` is a fraction, as on OpenVINO's CPU. The specification does not round it; OpenVINO's
+/// reference does.
 pub(super) fn prior_box(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let listed: Vec<f32> = ctx.attribute_or("aspect_ratio", vec![])?;
     let density: Vec<f32> = ctx.attribute_or("density", vec![])?;
