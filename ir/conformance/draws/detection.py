@@ -36,6 +36,17 @@ def one(draw, value, types=("f32",), shapes=((), (1,))):
     return draw.fed(array.reshape(draw.choice(*shapes)))
 
 
+def selection(kind, coordinates=4, **attributes):
+    """A node whose first input are boxes. OpenVINO must know how many coordinates they have."""
+
+    def build(found, *inputs):
+        if found.get_partial_shape()[2].is_dynamic:
+            found = make("Reshape-1", found, axes(0, 0, coordinates), special_zero=True)
+        return make(kind, found, *inputs, **attributes)
+
+    return build
+
+
 def sizes(draw):
     """Images, boxes and classes. Of no boxes OpenVINO's CPU plugin does not write how many are selected."""
     return draw.choice(1, 1, 2, 2, 3), draw.size(1) + draw.integer(0, 3), draw.integer(1, 3)
@@ -61,7 +72,7 @@ def non_max_suppression(draw, kind):
     if revision > 1:
         attributes["output_type"] = draw.choice("i32", "i64")
     inputs = [boxes(draw, type_, images, count), scores(draw, type_, images, classes, count), *more]
-    return inputs, op(kind, **draw.optional(attributes, 0.8))
+    return inputs, selection(kind, **draw.optional(attributes, 0.8))
 
 
 @operation("NMSRotated-13")
@@ -82,7 +93,7 @@ def nms_rotated(draw, kind):
         one(draw, threshold(draw, -1, 40)),
     ]
     inputs = [found, scores(draw, "f32", images, classes, count), *limits]
-    return inputs, op(kind, **draw.optional(attributes, 0.8))
+    return inputs, selection(kind, 5, **draw.optional(attributes, 0.8))
 
 
 def of_classes(draw, count, classes):
@@ -109,7 +120,7 @@ def matrix_nms(draw, kind):
         "post_threshold": draw.choice(0.0, threshold(draw, 0, 30)),
     }
     inputs = [boxes(draw, "f32", images, count), scores(draw, "f32", images, classes, count)]
-    return inputs, op(kind, **draw.optional(attributes, 0.8))
+    return inputs, selection(kind, **draw.optional(attributes, 0.8))
 
 
 @operation("MulticlassNms-8 MulticlassNms-9")
@@ -127,7 +138,7 @@ def multiclass_nms(draw, kind):
         inputs = [boxes(draw, "f32", classes, count), scores(draw, "f32", classes, count), numbers]
     else:
         inputs = [boxes(draw, "f32", images, count), scores(draw, "f32", images, classes, count)]
-    return inputs, op(kind, **draw.optional(attributes, 0.8))
+    return inputs, selection(kind, **draw.optional(attributes, 0.8))
 
 
 # --- SSD: DetectionOutput and prior boxes ---------------------------------------------------------

@@ -23,7 +23,7 @@ def ascending(draw, most, like, count):
 def default_and_weights(draw, type_, rows, indices, weighted=True):
     """Inputs that may be absent: the row of a bag without rows, or -1 for zeros, and a weight for each index."""
     index = draw.fed(np.array(draw.integer(-1, len(rows) - 1), indices.dtype))
-    more = [index, *([draw.numbers(type_, len(indices))] if weighted else [])]
+    more = [index, *([draw.fed(draw.numbers(type_, len(indices)))] if weighted else [])]
     return more[: draw.integer(0, 2)]
 
 
@@ -50,7 +50,7 @@ def embedding_bag_packed(draw, kind):
     attributes, is_mean = reduction(draw, kind)
     type_, rows = table(draw, FLOATS if is_mean else NUMBERS)
     indices = indices_of(draw, rows, draw.size(1), draw.size(1))
-    weights = [] if is_mean or draw.flag() else [draw.numbers(type_, *indices.shape)]
+    weights = [] if is_mean or draw.flag() else [draw.fed(draw.numbers(type_, *indices.shape))]
     return [rows, indices, *weights], op(kind, **attributes)
 
 

@@ -76,8 +76,11 @@ def range_(draw, kind):
         # Numbers of other types are whole.
         options = [output_type, "i32", "i64"]
         types = [draw.choice(*options) for _ in range(3)]
-    step = draw.choice(1, 2, 3) * (1 if output_type.startswith("u") else draw.choice(1, -1))
-    values = [draw.integer(low, 5), draw.integer(low, 9), step]
+    start, stop = draw.integer(low, 5), draw.integer(low, 9)
+    forwards = output_type.startswith("u") or start < stop
+    # Sometimes to the other side, where there is nothing.
+    forwards = forwards if draw.flag(0.9) else output_type.startswith("u") or not forwards
+    values = [start, stop, draw.choice(1, 2, 3) * (1 if forwards else -1)]
     if is_float and draw.flag():
         values = [it / 8 if type_ == output_type else it for it, type_ in zip(values, types)]
     attributes = {"output_type": output_type} if kind == "Range-4" else {}
