@@ -49,22 +49,22 @@ def if_(draw, kind):
     type_, shape, known = draw.type(TYPES), draw.shape(least=1), draw.flag()
     rank, count, outputs = len(shape), draw.integer(1, 3), draw.integer(1, 2)
     condition = np.array(draw.flag()).reshape(draw.choice((), (), (1,)))
-    unary, binary = draw.choice(*UNARY), draw.choice(*BINARY)
 
-    def branch(result):
+    def some_output():
         first, second = draw.integer(0, count - 1), draw.integer(0, count - 1)
-        build = draw.choice(*UNARY)
+        unary, binary = draw.choice(*UNARY), draw.choice(*BINARY)
+        # Where the condition is not known, the branches have outputs of one rank and type.
         unlike = of_other_rank(draw, rank) if known else resizing(draw, rank)
         values = draw.numbers(type_, *shape)
         return draw.choice(
-            lambda *inputs: build(inputs[first]),
-            lambda *inputs: build(inputs[first]),
+            lambda *inputs: unary(inputs[first]),
+            lambda *inputs: unary(inputs[first]),
             lambda *inputs: binary(inputs[first], inputs[second]),
             lambda *inputs: unlike(inputs[first]),
             lambda *inputs: const(values),
         )
 
-    branches = [[branch(it) for it in range(outputs)] for _ in range(2)]
+    branches = [[some_output() for _ in range(outputs)] for _ in range(2)]
 
     def build(condition, *inputs):
         node = opset15.if_op(condition)
@@ -73,7 +73,7 @@ def if_(draw, kind):
             ("then", node.set_then_body, branches[0]),
             ("else", node.set_else_body, branches[1]),
         ):
-            # A body has those of the inputs that it uses, and the others, too.
+            # Each body has all inputs, also those that it does not use.
             of_body = body(name, inputs, lambda *inputs: [it(*inputs) for it in some])
             set_body(of_body[2])
             parameters.append(of_body[0])

@@ -1,6 +1,6 @@
 """Boxes with scores: NonMaxSuppression and its like, prior boxes, proposals, and the last layers of detectors.
 
-Scores are multiples of 1/64 and no two of them are equal, but sometimes there are ties. Thresholds are between scores."""
+Scores are multiples of 1/64, mostly no two of them equal. Thresholds are between scores."""
 
 from framework import *
 
