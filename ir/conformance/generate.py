@@ -106,10 +106,8 @@ def any_difference(outputs, expected, tolerance=1e-3):
     return next((it for it in differences if it), None)
 
 
-def computed(runner, model, data_sets, is_random=True):
+def computed(runner, model, data_sets):
     """The outputs of the CPU plugin."""
-    if not is_random:
-        return runner.run(model, [inputs for inputs, _ in data_sets])
     # Twice each time, for outputs that are random.
     twice = [inputs for inputs, _ in data_sets] * 2
     outputs = runner.run(model, twice) + runner.run(model, twice)
@@ -117,6 +115,11 @@ def computed(runner, model, data_sets, is_random=True):
         if any_difference(some, outputs[number % len(data_sets)], 0):
             raise ValueError("its outputs are not the same each time")
     return outputs[: len(data_sets)]
+
+
+def computed_once(runner, model, data_sets):
+    """The same, where the outputs are compared with others."""
+    return runner.run(model, [inputs for inputs, _ in data_sets])
 
 
 def evaluated(runner, files, inputs, like):
@@ -129,16 +132,17 @@ def evaluated(runner, files, inputs, like):
         return None
 
 
-def settled(outputs, drawn, evaluate):
-    """The outputs of a random model to go by."""
+def settled(outputs, again, reference, drawn):
+    """The outputs of a random model to go by: of those of the CPU plugin, twice, and of the reference, if any."""
     rule = rules.outputs_rule(drawn)
+    if rule is None and any_difference(outputs, again, 0):
+        raise ValueError("its outputs are not the same each time")
     if rule is None:
-        return judged(outputs, None, evaluate)[0]
+        return judged(outputs, None, lambda: reference)[0]
     if rule.verdict == "plugin":
         return outputs
-    if rule.verdict == "reference":
-        found = evaluate()
-    else:
+    found = reference
+    if rule.verdict != "reference":
         found = rule.verdict(*drawn.inputs) if drawn.is_alone else None
     if found is None:
         raise ValueError(f"nothing gives the outputs that are right by a rule: {rule.text}")
@@ -164,23 +168,24 @@ def generate(test, folder, runner, asks_reference=True):
     xml, weights = test.files(runner.core)
     model = runner.core.read_model(xml, weights)
     data_sets = list(test.data_sets(model))
-    # What is known of a random model.
-    drawn = test.drawn if isinstance(test, RandomTest) else None
-    is_random = drawn is None or test.is_random or not asks_reference
+    is_random = isinstance(test, RandomTest)
+    compute = computed_once if is_random else computed
     files, differences = {"model.xml": xml, "model.bin": weights}, []
-    for number, outputs in enumerate(computed(runner, model, data_sets, is_random)):
+    for number, outputs in enumerate(compute(runner, model, data_sets)):
         inputs, expected = data_sets[number]
         evaluate = partial(evaluated, runner, (xml, weights), inputs, outputs)
-        if drawn is None:
-            outputs, difference = judged(outputs, expected, evaluate)
-            differences += [difference] if difference else []
-        else:
+        if is_random:
             # The reference implementations have no state.
             is_asked = asks_reference and test.has_reference and len(data_sets) == 1
-            outputs = settled(outputs, drawn, evaluate if is_asked else lambda: None)
+            reference = evaluate() if is_asked else None
+            again = computed_once(runner, model, data_sets)[number] if reference is None else outputs
+            outputs = settled(outputs, again, reference, test.drawn)
+        else:
+            outputs, difference = judged(outputs, expected, evaluate)
+            differences += [difference] if difference else []
         files |= data_set_files(number, inputs, outputs)
     write_files(folder, files)
-    if drawn and (rule := rules.reader_rule(drawn)):
+    if is_random and (rule := rules.reader_rule(test.drawn)):
         return "differs", f"{rule.text}: {rule.evidence}"
     return ("differ", differences[0]) if differences else ("same", "")
 

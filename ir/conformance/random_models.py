@@ -18,9 +18,6 @@ from shared import i64
 for module in pkgutil.iter_modules(draws.__path__, "draws."):
     importlib.import_module(module.name)
 
-# Of these the outputs are not the same each time.
-RANDOM = ("RandomUniform", "Multinomial")
-
 # The reference implementations of these write where they must not.
 WITHOUT_REFERENCE = ("PriorBox", "PriorBoxClustered")
 
@@ -33,9 +30,7 @@ class RandomTest:
         self.kind = kinds[number % len(kinds)]
         self.seed = f"{seed}-{number:05}"
         self.name = f"random/{self.kind}/{self.seed}"
-        type_ = self.kind.rsplit("-", 1)[0]
-        self.is_random = type_ in RANDOM
-        self.has_reference = type_ not in WITHOUT_REFERENCE
+        self.has_reference = self.kind.rsplit("-", 1)[0] not in WITHOUT_REFERENCE
 
     def files(self, core):
         # The operation comes first, so that its inputs do not depend on what is drawn around it.
@@ -74,17 +69,17 @@ def without_attributes(xml, kind, names):
 
 
 def declared_shapes(draw, parameters):
-    """Shapes of the Parameters, in which no, some or all dimensions are open."""
-    openness = draw.choice("none", "some", "all")
+    """Shapes of the Parameters, in which no, the first, some or all dimensions are open."""
+    openness = draw.choice("none", "first", "some", "all")
 
     def shape(array):
         # If nobody knows how many axes there are, mostly nobody knows the rank of the output.
         if array.ndim == 0 or array.ndim == 1 and array.dtype.kind in "iu" and draw.flag():
             return None
-        return ",".join(map(dimension, array.shape))
+        return ",".join(dimension(axis, size) for axis, size in enumerate(array.shape))
 
-    def dimension(size):
-        if openness == "all" or openness == "some" and draw.flag():
+    def dimension(axis, size):
+        if openness == "all" or openness == "some" and draw.flag() or openness == "first" and axis == 0:
             return "1..7" if 1 <= size <= 7 and draw.flag(0.2) else "?"
         return str(size)
 
