@@ -108,7 +108,12 @@ fn check_folder(
     let open = shapes.lines().filter_map(|line| line.split_once('='));
     let open = open.fold(ir(), |ir, (input, shape)| ir.with_input_shape(input, shape));
     let may_refuse = with_open == Open::MayRefuse && has_open_dimensions(graph);
-    if may_refuse && open.model_for_proto_model(&proto).is_err() {
+    let refused = if may_refuse { open.model_for_proto_model(&proto).err() } else { None };
+    if let Some(error) = refused {
+        let text = format!("{error:#}");
+        if !text.contains("give") {
+            return Err(format!("the error does not say which sizes to give: {text}").into());
+        }
         conformance::REFUSED_OPEN.fetch_add(1, Ordering::Relaxed);
     } else {
         failures.extend(case.check(&STAGES, tolerance, |stage| load(open.clone(), stage)));

@@ -155,6 +155,35 @@ case(
 )
 
 
+# Layers that must know a size that only a run knows: a number of channels, and of batches.
+def of_selected(x, mask):
+    selected = make("Squeeze-1", make("NonZero-3", mask, output_type="i64"), axes(0))
+    channels, batches = (make("Gather-8", x, selected, scalar(axis)) for axis in (1, 0))
+    return [
+        make("DepthToSpace-1", channels, block_size=2, mode="blocks_first"),
+        make("BatchToSpace-2", batches, axes(1, 1, 1, 2), axes(0, 0, 0, 1), axes(0, 0, 0, 0)),
+    ]
+
+
+def of_selected_formula(x, mask):
+    channels, batches = x[:, mask], x[mask]
+    blocks = channels.reshape(len(x), 2, 2, -1, 1, 2).transpose(0, 3, 4, 1, 5, 2)
+    pairs = batches.reshape(2, -1, 8, 1, 2).transpose(1, 2, 3, 4, 0)
+    return [blocks.reshape(len(x), -1, 2, 4), pairs.reshape(-1, 8, 1, 4)[..., 1:]]
+
+
+case(
+    "values_at_run_time",
+    "selected_channels_and_batches",
+    [offsets(8, 8, 1, 2), boolean([1, 0, 1, 1, 0, 1, 0, 0])],
+    of_selected,
+    of_selected_formula,
+    more=[[offsets(8, 8, 1, 2), boolean([1] * 8)]],
+    formula="the CPU plugin crashes",
+    without_reference="it crashes, too",
+)
+
+
 # In the body of a loop, too.
 def in_loop(*inputs):
     def step(*inputs):

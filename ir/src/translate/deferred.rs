@@ -1,4 +1,4 @@
-//! Layers that must know values that are only known when the model runs: they are translated then.
+//! Layers that must know values or sizes that only a run knows: they are translated then.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -103,9 +103,10 @@ impl PartialEq for Deferred {
 impl Eq for Deferred {}
 
 impl LayerContext<'_, '_> {
-    /// Wires the layer as one node that translates it when the model runs. `None` if too little is known of its
-    /// outputs: the file must say their types and ranks. A tensor of unknown rank looks like a scalar there.
-    pub(super) fn defer(&mut self, missing: &NotKnown) -> TractResult<Option<Vec<Value>>> {
+    /// Wires the layer as one node that translates it when the model runs. `missing` is an input whose value it asked
+    /// for. `None` if too little is known of its outputs: the file must say their types and ranks. A tensor of unknown
+    /// rank looks like a scalar there.
+    pub(super) fn defer(&mut self, missing: Option<usize>) -> TractResult<Option<Vec<Value>>> {
         let mut outputs = tvec!();
         for port in &self.layer().outputs {
             let Some(dt) = port.element_type.and_then(datum_type) else { return Ok(None) };
@@ -119,7 +120,7 @@ impl LayerContext<'_, '_> {
             outputs.push(dt.fact(dims.collect::<TractResult<TVec<TDim>>>()?));
         }
         let (mut inputs, mut constants, mut has_sizes) = (tvec!(), BTreeSet::new(), false);
-        let mut known = BTreeSet::from([missing.input]);
+        let mut known: BTreeSet<usize> = missing.into_iter().collect();
         for input in 0..self.input_count() {
             let mut outlet = self.input(input)?;
             if self.is_constant(input) {

@@ -7,6 +7,8 @@ use crate::document::Layer;
 use crate::operators::check_volume;
 use crate::registry::Translate;
 use crate::translate::deferred::NotKnown;
+use crate::translate::dimensions::Learnt;
+use crate::translate::folded::Dropped;
 use crate::translate::{Folded, Value};
 use crate::weights::datum_type;
 
@@ -22,20 +24,38 @@ pub(super) fn has_state(layer: &Layer) -> bool {
 impl LayerContext<'_, '_> {
     /// Translates the layer: computes its outputs if all its inputs are constants, and wires its nodes otherwise.
     ///
-    /// If the layer needs a value that is not known yet, it is translated when the model runs. There are two
-    /// exceptions, which are errors: the inputs of the model have open dimensions, because the value may be known once
-    /// the user gives these; and the layer has a state, because that would be lost after each run.
+    /// If the layer needs a value or a size that only a run knows, it is translated when the model runs. There are two
+    /// exceptions, which are errors: the inputs of the model have open dimensions, because it may be known once the user
+    /// gives these; and the layer has a state, because that would be lost after each run.
     pub(crate) fn translate(&mut self) -> TractResult<Vec<Value>> {
-        let result = self.translate_once();
-        if let Err(error) = &result
-            && let Some(missing) = error.downcast_ref::<NotKnown>()
-            && !self.translation.dimensions.are_open()
-            && !has_state(self.layer)
-            && let Some(values) = self.defer(missing)?
+        let error = match self.translate_once() {
+            Err(error) if !error.is::<Learnt>() && !error.is::<Dropped>() => error,
+            result => return result,
+        };
+        let missing = error.downcast_ref::<NotKnown>();
+        if missing.is_none() && !self.has_open_inputs() {
+            return Err(error);
+        }
+        if self.translation.dimensions.are_open() {
+            let says_what_to_do = format!("{error:#}").contains("give");
+            return Err(match says_what_to_do {
+                true => error,
+                false => error
+                    .context("dimensions of its inputs are open, and may have to be given sizes"),
+            });
+        }
+        if !has_state(self.layer)
+            && let Some(values) = self.defer(missing.map(|missing| missing.input))?
         {
             return Ok(values);
         }
-        result
+        Err(error)
+    }
+
+    /// Whether sizes of some inputs are not known yet.
+    fn has_open_inputs(&self) -> bool {
+        let is_open = |shape: TVec<TDim>| shape.iter().any(|dim| dim.as_i64().is_none());
+        (0..self.inputs.len()).any(|input| self.shape(input).is_ok_and(is_open))
     }
 
     /// Translates the layer, with what is known now.
