@@ -27,16 +27,16 @@ class RandomTest:
 
     def __init__(self, seed, number):
         kinds = sorted(OPERATIONS)
-        self.kind = kinds[number % len(kinds)]
+        self.turn, index = divmod(number, len(kinds))
+        self.kind = kinds[index]
         self.seed = f"{seed}-{number:05}"
         self.name = f"random/{self.kind}/{self.seed}"
         self.has_reference = self.kind.rsplit("-", 1)[0] not in WITHOUT_REFERENCE
 
     def files(self, core):
         # The operation comes first, so that its inputs do not depend on what is drawn around it.
-        draw = Draw(self.seed)
+        drawn = draw = Draw(self.seed, self.turn)
         inputs, build = OPERATIONS[self.kind](draw, self.kind)
-        left_out = draw.left_out
         arrays = [it.values if isinstance(it, Const) else np.asarray(it) for it in inputs]
         draw = Draw(f"{self.seed} around it")
         parameters, build = with_preludes(draw, self.kind, inputs, build)
@@ -46,7 +46,9 @@ class RandomTest:
             build = in_body(draw, build)
         shapes = declared_shapes(draw, parameters)
         xml, weights = xml_and_weights(Case("random", self.kind, "model", parameters, build, shapes=shapes))
-        xml = without_attributes(xml, self.kind, left_out)
+        xml = without_attributes(xml, self.kind, drawn.left_out)
+        for name, value in drawn.rewritten.items():
+            xml = re.sub(rb' %s="[^"]*"' % name.encode(), rb' %s="%s"' % (name.encode(), value.encode()), xml)
         self.drawn = drawn_of(xml, self.kind, arrays, build is alone)
         self.parameters = parameters
         return xml, weights

@@ -32,11 +32,15 @@ def operation(kinds):
 class Draw:
     """Random choices. The same seed makes the same model."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, turn=0):
+        # How many models of the operation came before. It takes a few of them through a list of values.
+        self.turn = turn
         self.random = random.Random(seed)
         self.numpy = np.random.default_rng(self.random.getrandbits(32))
         # The attributes that the file does not have.
         self.left_out = []
+        # Of attributes that OpenVINO's Python cannot set the texts that the file gets.
+        self.rewritten = {}
 
     def choice(self, *options):
         return self.random.choice(options)

@@ -102,14 +102,18 @@ def prelu(draw, kind):
 
 def broadcast(draw):
     """The attribute, and two shapes."""
-    mode = draw.choice("numpy", "numpy", "numpy", "numpy", "none", "pdpd")
+    modes = ["numpy", "pdpd", "numpy", "none", "pdpd", "numpy"]
+    mode = modes[draw.turn % len(modes)]
     attributes = draw.default("auto_broadcast", mode, "numpy")
     shape = draw.shape()
-    if mode == "none" or mode == "pdpd" and draw.flag(0.7):
+    if mode == "none":
         return attributes, [shape, shape]
     if mode == "pdpd":
-        at = draw.integer(0, len(shape))
-        return attributes, [shape, shape[at:]]
+        # OpenVINO's Python checks the shapes for the first axis, which must fit, too.
+        axis = 0 if draw.turn % len(modes) == 1 else draw.choice(1, -1)
+        draw.rewritten["auto_broadcast.auto_broadcast_axis"] = str(axis)
+        rows = draw.size()
+        return attributes, [(rows, rows, rows if axis < 0 else draw.size()), (rows,)]
     shapes = [draw.broadcastable(shape), shape if draw.flag(0.6) else draw.broadcastable(shape)]
     draw.random.shuffle(shapes)
     return attributes, shapes

@@ -20,8 +20,11 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("SegmentMax", 16, segment_max);
 }
 
-/// How the rows of a bag become one: the sum, or what `reduction` says.
+/// How the rows of a bag become one: the sum, or since revision 15 what `reduction` says.
 fn reduction(ctx: &LayerContext, weighted: bool) -> TractResult<Reduction> {
+    if ctx.since() < 15 {
+        return Ok(Reduction::Sum);
+    }
     let words = [("sum", Reduction::Sum), ("mean", Reduction::Mean)];
     let reduction = ctx.attribute_among("reduction", &words, Some(Reduction::Sum))?;
     ensure!(

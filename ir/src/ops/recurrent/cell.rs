@@ -156,7 +156,7 @@ impl Cell {
         };
         let clip: f32 = ctx.attribute_or("clip", 0.)?;
         ensure!(clip >= 0., "attribute clip is {clip}, but must be 0 or more");
-        let forget: bool = ctx.attribute_or("input_forget", false)?;
+        let forget = kind == Kind::Lstm && ctx.attribute_or("input_forget", false)?;
         ensure!(!forget, "attribute input_forget is true, but only false is supported");
         let dt = ctx.datum_type(0)?;
         ensure!(

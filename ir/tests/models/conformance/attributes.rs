@@ -41,6 +41,15 @@ pub fn record() {
     log::set_max_level(LevelFilter::Trace);
 }
 
+/// Attributes with one value that OpenVINO takes, or the reader.
+const ONE_VALUE: [(&str, &str); 3] = [
+    // The plug-in refuses i64.
+    ("AdaptiveMaxPool", "index_element_type"),
+    // The reader refuses true.
+    ("LSTMCell", "input_forget"),
+    ("LSTMSequence", "input_forget"),
+];
+
 /// The attributes that were asked for and have less than two values in these files.
 pub fn unvaried(files: &[PathBuf]) -> Vec<Attribute> {
     let mut values: BTreeMap<Attribute, BTreeSet<String>> = BTreeMap::new();
@@ -55,7 +64,8 @@ pub fn unvaried(files: &[PathBuf]) -> Vec<Attribute> {
     }
     let asked = ASKED.lock().expect("nothing panics with it");
     let varied = |attribute: &&Attribute| values.get(*attribute).is_some_and(|it| it.len() > 1);
-    asked.iter().filter(|attribute| !varied(attribute)).cloned().collect()
+    let has_one = |(operation, name): &&Attribute| ONE_VALUE.contains(&(&**operation, &**name));
+    asked.iter().filter(|attribute| !varied(attribute) && !has_one(attribute)).cloned().collect()
 }
 
 fn each_layer(graph: &Graph, then: &mut dyn FnMut(&Layer)) {
