@@ -100,10 +100,13 @@ def prelu(draw, kind):
 # --- two operands -------------------------------------------------------------------------------------
 
 
-def broadcast(draw):
+def broadcast(draw, kind):
     """The attribute, and two shapes."""
     modes = ["numpy", "pdpd", "numpy", "none", "pdpd", "numpy"]
     mode = modes[draw.turn % len(modes)]
+    if kind.startswith("Bitwise") and mode == "pdpd":
+        # OpenVINO broadcasts these as NumPy does, whatever the attribute says.
+        mode = "none"
     attributes = draw.default("auto_broadcast", mode, "numpy")
     shape = draw.shape()
     if mode == "none":
@@ -119,9 +122,9 @@ def broadcast(draw):
     return attributes, shapes
 
 
-def operands(draw, types, **limits):
+def operands(draw, kind, types, **limits):
     """The attribute, and two arrays of one type, of which one may be a constant."""
-    attributes, shapes = broadcast(draw)
+    attributes, shapes = broadcast(draw, kind)
     type_ = draw.type(types)
     arrays = [draw.numbers(type_, *shape, **limits) for shape in shapes]
     at = draw.integer(0, 3)
@@ -138,7 +141,7 @@ def replaced(it, array):
 
 @operation("Add-1 Subtract-1 Multiply-1 Maximum-1 Minimum-1 SquaredDifference-1")
 def arithmetic(draw, kind):
-    attributes, inputs = operands(draw, NUMBERS)
+    attributes, inputs = operands(draw, kind, NUMBERS)
     if kind in ("Subtract-1", "SquaredDifference-1") and values(inputs[0]).dtype.kind == "u":
         # Differences of unsigned numbers stay above 0.
         inputs[0] = replaced(inputs[0], values(inputs[0]) + values(inputs[0]).dtype.type(4))
@@ -147,7 +150,7 @@ def arithmetic(draw, kind):
 
 @operation("Divide-1 Mod-1 FloorMod-1")
 def quotient(draw, kind):
-    attributes, [x, y] = operands(draw, NUMBERS)
+    attributes, [x, y] = operands(draw, kind, NUMBERS)
     divisor = values(y)
     if divisor.dtype.kind in "iu" or kind != "Divide-1":
         # Rounding decides on the remainders of fractions: these have exact quotients.
@@ -159,7 +162,7 @@ def quotient(draw, kind):
 
 @operation("Power-1")
 def power(draw, kind):
-    attributes, [x, y] = operands(draw, NUMBERS)
+    attributes, [x, y] = operands(draw, kind, NUMBERS)
     bases, exponents = values(x), values(y)
     if bases.dtype.kind in "iu":
         exponents = np.abs(exponents) % exponents.dtype.type(4)
@@ -175,25 +178,25 @@ def power(draw, kind):
 
 @operation("Equal-1 NotEqual-1 Greater-1 GreaterEqual-1 Less-1 LessEqual-1")
 def comparison(draw, kind):
-    attributes, inputs = operands(draw, ALL, low=-1, high=1)
+    attributes, inputs = operands(draw, kind, ALL, low=-1, high=1)
     return inputs, op(kind, **attributes)
 
 
 @operation("LogicalAnd-1 LogicalOr-1 LogicalXor-1 Xor-1")
 def logical(draw, kind):
-    attributes, inputs = operands(draw, ["boolean"])
+    attributes, inputs = operands(draw, kind, ["boolean"])
     return inputs, op(kind, **attributes)
 
 
 @operation("BitwiseAnd-13 BitwiseOr-13 BitwiseXor-13")
 def bitwise(draw, kind):
-    attributes, inputs = operands(draw, [*INTEGERS, "boolean"], low=-100, high=100)
+    attributes, inputs = operands(draw, kind, [*INTEGERS, "boolean"], low=-100, high=100)
     return inputs, op(kind, **attributes)
 
 
 @operation("BitwiseLeftShift-15 BitwiseRightShift-15")
 def shift(draw, kind):
-    attributes, [x, y] = operands(draw, INTEGERS)
+    attributes, [x, y] = operands(draw, kind, INTEGERS)
     numbers = values(x)
     if kind == "BitwiseLeftShift-15":
         numbers = np.abs(numbers)
@@ -202,7 +205,7 @@ def shift(draw, kind):
 
 @operation("Select-1")
 def select(draw, kind):
-    attributes, [then, other] = operands(draw, ALL)
+    attributes, [then, other] = operands(draw, kind, ALL)
     if attributes.get("auto_broadcast", "numpy") == "numpy":
         shape = draw.broadcastable(np.broadcast_shapes(values(then).shape, values(other).shape))
     else:
