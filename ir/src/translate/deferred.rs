@@ -32,7 +32,7 @@ impl fmt::Display for NotKnown {
 
 impl std::error::Error for NotKnown {}
 
-/// A layer that is translated each time that it runs, with the values and the shapes that its inputs have then.
+/// A layer that is translated when it runs, with the values and the shapes that its inputs have then.
 ///
 /// What is known of its outputs before is what the file says. The text of NNEF has nothing like it.
 #[derive(Debug, Clone)]
