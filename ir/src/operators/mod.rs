@@ -15,6 +15,7 @@ pub(crate) mod ctc;
 pub(crate) mod ctc_loss;
 pub(crate) mod deformable;
 pub(crate) mod detection;
+pub(crate) mod empty;
 pub(crate) mod equal_shape;
 pub(crate) mod fake_quantize;
 pub(crate) mod fully_connected;

@@ -24,6 +24,7 @@ const OPERATORS: &[&str] = &[
     "OpenVinoDetectionOutput",
     "OpenVinoDetectronOutput",
     "OpenVinoDynSlice",
+    "OpenVinoEmpty",
     "OpenVinoEqualShape",
     "OpenVinoFakeQuantize",
     "OpenVinoGenerateProposals",

@@ -6,6 +6,7 @@ use tract_core::ops::change_axes::AxisOp;
 
 use super::fold::has_state;
 use super::{LayerContext, concrete, tdims};
+use crate::operators::empty::Empty;
 use crate::operators::opaque::Opaque;
 use crate::operators::{checked_volume, has_zero};
 use crate::translate::add_const;
@@ -82,6 +83,10 @@ impl LayerContext<'_, '_> {
             });
             return added.collect();
         }
+        let empty = Empty::instead_of(&outputs).filter(|_| {
+            outputs.iter().all(|fact| has_zero(fact.datum_type)) && !has_state(self.layer)
+        });
+        let op = empty.map_or(op, |empty| empty.into());
         let count = outputs.len();
         let node = self.model.add_node(name, op, outputs)?;
         for (slot, input) in inputs.iter().enumerate() {
