@@ -83,8 +83,11 @@ impl LayerContext<'_, '_> {
             });
             return added.collect();
         }
+        // Others need a node that gives a symbol its value.
         let empty = Empty::instead_of(&outputs).filter(|_| {
-            outputs.iter().all(|fact| has_zero(fact.datum_type)) && !has_state(self.layer)
+            outputs.iter().all(|fact| has_zero(fact.datum_type))
+                && !has_state(self.layer)
+                && !op.mints_runtime_symbols()
         });
         let op = empty.map_or(op, |empty| empty.into());
         let count = outputs.len();
