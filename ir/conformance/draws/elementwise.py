@@ -104,8 +104,8 @@ def broadcast(draw, kind):
     """The attribute, and two shapes."""
     modes = ["numpy", "pdpd", "numpy", "none", "pdpd", "numpy"]
     mode = modes[draw.turn % len(modes)]
-    if kind.startswith("Bitwise") and mode == "pdpd":
-        # OpenVINO broadcasts these as NumPy does, whatever the attribute says.
+    if kind.startswith(("Bitwise", "Logical", "Xor")) and mode == "pdpd":
+        # OpenVINO broadcasts these as NumPy does, whatever the attribute says, or refuses the axis.
         mode = "none"
     attributes = draw.default("auto_broadcast", mode, "numpy")
     shape = draw.shape()
@@ -253,8 +253,11 @@ def fake_quantize(draw, kind):
     x = operand(draw, types=["f32", "f32", "f16"])
     levels = draw.choice(2, 3, 5, 16, 17, 255, 256)
 
+    mode = ["numpy", "none", "numpy"][draw.turn % 3]
+
     def limits():
         shape = draw.broadcastable(x.shape) if draw.flag() else draw.choice((), (1,) * x.ndim)
+        shape = x.shape if mode == "none" else shape
         low = draw.numbers("f32", *shape, low=-4, high=0)
         # Widths that are multiples of the number of steps keep away from the edges of rounding.
         width = draw.numpy.integers(1, 3, shape, endpoint=True) * draw.choice(1, 1.5, (levels - 1) / 16)
@@ -266,5 +269,5 @@ def fake_quantize(draw, kind):
     x = x + x.dtype.type(1 / 64)
     inputs = limits()
     outputs = inputs if draw.flag(0.3) else limits()
-    attributes = draw.optional({"auto_broadcast": draw.choice("numpy", "numpy", "none")}, 0.3)
-    return [x, *(draw.fed(it, 0.9) for it in (*inputs, *outputs))], op(kind, levels=levels, **attributes)
+    attributes = {"levels": levels, **draw.default("auto_broadcast", mode, "numpy")}
+    return [x, *(draw.fed(it, 0.9) for it in (*inputs, *outputs))], op(kind, **attributes)
