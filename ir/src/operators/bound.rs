@@ -53,42 +53,67 @@ pub(crate) fn bind_symbols(model: &mut TypedModel, outer: &HashSet<Symbol>) -> T
             givers.entry(symbol).or_insert(giver);
         }
     }
-    let numbers: BTreeSet<usize> = givers.values().flatten().copied().collect();
-    if numbers.is_empty() {
+    if givers.values().all(Option::is_none) {
         return Ok(());
     }
-    // Of each node the givers that run before it, because it needs their outputs.
-    let mut before: Vec<BTreeSet<usize>> = vec![];
+    // Of each node so far the symbols that it needs: it runs after the nodes that give them.
+    let mut needed: Vec<HashSet<Symbol>> = vec![];
     for id in 0..model.nodes.len() {
-        let inputs = model.node(id).inputs.clone();
-        let mut done = BTreeSet::new();
-        for input in &inputs {
-            done.extend(before.get(input.node).into_iter().flatten());
-            done.extend(numbers.get(&input.node));
+        let node = model.node(id);
+        let (name, inputs) = (node.name.clone(), node.inputs.clone());
+        // Constants are not run.
+        let symbols = match inputs.is_empty() {
+            true => HashSet::new(),
+            false => mentioned_symbols(model, node)?,
+        };
+        let missing: BTreeSet<usize> = symbols
+            .iter()
+            .filter_map(|symbol| Some((symbol, givers.get(symbol).copied()??)))
+            .filter(|(symbol, giver)| {
+                *giver < id && !runs_after(model, id, symbol, *giver, &needed)
+            })
+            .map(|(_, giver)| giver)
+            .collect();
+        needed.push(symbols);
+        if missing.is_empty() {
+            continue;
         }
-        let mentioned = mentioned_symbols(model, model.node(id))?;
-        let needed: BTreeSet<usize> =
-            mentioned.iter().filter_map(|symbol| givers.get(symbol).copied()?).collect();
-        let missing: Vec<usize> =
-            needed.into_iter().filter(|giver| *giver < id && !done.contains(giver)).collect();
-        if !missing.is_empty() && !inputs.is_empty() {
-            // A constant would not be one any more.
-            let is_computed =
-                |input: &OutletId| model.outlet_fact(*input).is_ok_and(|it| it.konst.is_none());
-            let slot = inputs.iter().position(is_computed).unwrap_or(0);
-            for giver in &missing {
-                done.extend(before[*giver].iter().copied());
-                done.insert(*giver);
-            }
-            let givers = missing.into_iter().map(OutletId::from);
-            let bound: TVec<OutletId> = std::iter::once(inputs[slot]).chain(givers).collect();
-            let name = model.unique_name(format!("{}.bound", model.node(id).name)).into_owned();
-            let bound = model.wire_node(name, Bound, &bound)?[0];
-            model.add_edge(bound, InletId::new(id, slot))?;
-        }
-        before.push(done);
+        // A constant would not be one any more.
+        let is_computed =
+            |input: &OutletId| model.outlet_fact(*input).is_ok_and(|it| it.konst.is_none());
+        let slot = inputs.iter().position(is_computed).unwrap_or(0);
+        let givers = missing.into_iter().map(OutletId::from);
+        let bound: TVec<OutletId> = std::iter::once(inputs[slot]).chain(givers).collect();
+        let name = model.unique_name(format!("{name}.bound")).into_owned();
+        let bound = model.wire_node(name, Bound, &bound)?[0];
+        model.add_edge(bound, InletId::new(id, slot))?;
     }
     Ok(())
+}
+
+/// Whether a node runs after the one that gives a symbol its value, because it needs its output, or that of a node that
+/// runs after it.
+fn runs_after(
+    model: &TypedModel,
+    id: usize,
+    symbol: &Symbol,
+    giver: usize,
+    needed: &[HashSet<Symbol>],
+) -> bool {
+    let mut seen = HashSet::new();
+    let mut left: Vec<usize> = vec![id];
+    while let Some(node) = left.pop() {
+        for input in model.node(node).inputs.iter().map(|input| input.node) {
+            if input == giver || needed.get(input).is_some_and(|it| it.contains(symbol)) {
+                return true;
+            }
+            // Nodes before it do not need it.
+            if input > giver && seen.insert(input) {
+                left.push(input);
+            }
+        }
+    }
+    false
 }
 
 fn shape_symbols(fact: &TypedFact) -> impl Iterator<Item = Symbol> {
