@@ -37,7 +37,7 @@ impl LayerContext<'_, '_> {
             return Err(error);
         }
         if self.translation.dimensions.are_open() {
-            let says_what_to_do = format!("{error:#}").contains("give");
+            let says_what_to_do = format!("{error:#}").to_lowercase().contains("give");
             return Err(match says_what_to_do {
                 true => error,
                 false => error
