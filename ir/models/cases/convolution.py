@@ -335,6 +335,12 @@ several(
 )
 several(
     "convolution_backprop_data",
+    "integers",
+    [i32([[[1, -2, 3], [0, 4, -1]]])],
+    [backprop(i32([[[1, 2], [3, 4]], [[-1, 0], [2, 1]]]), [2])],
+)
+several(
+    "convolution_backprop_data",
     "rank_4",
     [Y2],
     [

@@ -385,7 +385,7 @@ fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outl
     let weights = filters.merged(ctx)?;
     let data = ctx.input(0)?;
     let data = ctx.with_least_sizes(data, least)?;
-    let data = ctx.single("single", data)?;
+    let data = ctx.single_float("single", data)?;
     // A negative crop adds elements. At the end the kernel reaches into them; at the beginning they are
     // zeros.
     let crop = PaddingSpec::Explicit(positive(&begin), positive(&end));
