@@ -173,6 +173,19 @@ case(
     lambda x: [x[:, :0], x[:0], x[:0], x[:0]],
     formula="the CPU plugin is not sure of empty tensors",
 )
+# tract moves slices before such operations.
+case(
+    "slice",
+    "empty_after_others",
+    [offsets(1, 4)],
+    lambda x: [
+        make("Slice-8", make("IsNaN-10", x), axes(0), axes(0), axes(1), axes(0)),
+        make("Slice-8", make("Concat-1", x, x, axis=0), axes(0), axes(0), axes(1), axes(1)),
+    ],
+    lambda x: [np.zeros((0, 4), np.bool_), np.zeros((2, 0), np.float32)],
+    shapes=["?,4"],
+    formula="the CPU plugin is not sure of empty tensors",
+)
 case(
     "slice",
     "types",
@@ -833,13 +846,14 @@ case(
 case(
     "non_zero",
     "types",
-    [f32([[0, -0.0, 2], [np.inf, 0, -1]]), i32([0, 3, 0, 1]), boolean([[0, 1], [1, 0]])],
-    lambda x, y, z: [
+    [f32([[0, -0.0, 2], [np.inf, 0, -1]]), i32([0, 3, 0, 1]), boolean([[0, 1], [1, 0]]), f32(-2)],
+    lambda x, y, z, scalar: [
         make("NonZero-3", x, output_type="i64"),
         make("NonZero-3", y, output_type="i32"),
         make("NonZero-3", z, output_type="i64"),
+        make("NonZero-3", scalar, output_type="i64"),
     ],
-    lambda x, y, z: [i64(np.nonzero(x)), i32(np.nonzero(y)), i64(np.nonzero(z))],
+    lambda x, y, z, scalar: [i64(np.nonzero(x)), i32(np.nonzero(y)), i64(np.nonzero(z)), i64([[0]])],
 )
 case(
     "non_zero",

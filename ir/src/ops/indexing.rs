@@ -160,11 +160,14 @@ fn cum_sum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 }
 
 /// **NonZero-3**: the coordinates of the elements that are not 0, a column for each. Unless the input is a
-/// constant, their number is a symbol.
+/// constant, their number is a symbol. As in OpenVINO, a scalar is a row of one element.
 fn non_zero(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(1..=1)?;
     let output_type = ctx.index_type("output_type", DatumType::I64)?;
-    let data = ctx.number_input(0)?;
+    let mut data = ctx.number_input(0)?;
+    if ctx.rank(0)? == 0 {
+        data = ctx.wire("row", AxisOp::Add(0), &[data])?;
+    }
     let constant = ctx.model.outlet_fact(data)?.konst.clone();
     let op = NonZero { count: ctx.size_at_run_time("non_zero")? };
     let evaluated = match constant {
