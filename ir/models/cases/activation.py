@@ -371,6 +371,14 @@ case(
     lambda x: [make("PRelu-1", x, const(f32([0.5, -1, 2]))), make("PRelu-1", x, scalar(0.25, np.float32))],
     lambda x: [np.where(x < 0, x * f32([0.5, -1, 2]), x), np.where(x < 0, x / 4, x)],
 )
+case(
+    "prelu",
+    "of_a_scalar",
+    [f32(-1.5), f32([-3])],
+    lambda x, slope: [make("PRelu-1", x, slope), make("PRelu-1", x, const(f32([0.25])))],
+    lambda x, slope: [x * slope[0], x / 4],
+    shapes=["", "?"],
+)
 # The length of the slope is that of axis 1 and of the last one.
 case(
     "prelu",

@@ -94,8 +94,8 @@ fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_floats(0, "data")?;
     let (input, mut slope) = (ctx.input(0)?, ctx.input(1)?);
     ctx.same_type(&[input, slope])?;
-    let konst = ctx.model.outlet_fact(slope)?.konst.clone().filter(|slope| slope.len() == 1);
-    if let Some(one) = konst.filter(|one| one.rank() <= ctx.rank(0).unwrap_or(0)) {
+    let konst = ctx.model.outlet_fact(slope)?.konst.clone();
+    if let Some(one) = konst.filter(|slope| slope.len() == 1) {
         let alpha = one.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?[0];
         return Ok(tvec!(elementwise(ctx, "", nn::leaky_relu(alpha), input)?));
     }
@@ -107,6 +107,11 @@ fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             let behind = std::iter::repeat_n(AxisOp::Add(1), shape.len() - 2);
             slope = ctx.change_axes("slope", slope, behind)?;
         }
+    }
+    // The output has the shape of the data.
+    for dim in ctx.shape_of(slope)?.iter().rev().skip(shape.len()) {
+        ctx.require_equal(dim, &1.to_dim(), "has one slope for all of its data")?;
+        slope = ctx.wire("one", AxisOp::Rm(0), &[slope])?;
     }
     let operands = ctx.broadcast(&[input, slope])?;
     let input = unannotated(ctx, operands[0])?;
@@ -198,9 +203,13 @@ fn swish(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     if beta.as_ref().map_or(TractResult::Ok(true), is_one)? {
         return Ok(tvec!(elementwise(ctx, "", nn::silu::silu(), inputs[0])?));
     }
-    let scaled = ctx.wire("scaled", math::mul(), &inputs)?;
-    let sigmoid = elementwise(ctx, "sigmoid", nn::sigmoid(), scaled)?;
-    ctx.finish(math::mul(), &[inputs[0], sigmoid])
+    let beta = ctx.single("single_beta", inputs[1])?;
+    let output = ctx.in_single("", inputs[0], |ctx, suffix, input| {
+        let scaled = ctx.wire("scaled", math::mul(), &[input, beta])?;
+        let sigmoid = elementwise(ctx, "sigmoid", nn::sigmoid(), scaled)?;
+        ctx.wire(suffix, math::mul(), &[input, sigmoid])
+    })?;
+    Ok(tvec!(output))
 }
 
 /// **HSigmoid-5**: `min(max(x + 3, 0), 6) / 6`, which is 0 of NaN.
