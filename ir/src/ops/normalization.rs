@@ -263,10 +263,15 @@ fn batch_norm_inference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let factor = ctx.wire("factor", div(), &[gamma, deviation])?;
     let shift = ctx.wire("shift", mul(), &[mean, factor])?;
     let summand = ctx.wire("summand", sub(), &[beta, shift])?;
-    let factor = ctx.cast("factor_as_data", factor, dt)?;
-    let summand = ctx.cast("summand_as_data", summand, dt)?;
-    let scaled = ctx.wire("scaled", mul(), &[input, factor])?;
-    ctx.finish(add(), &[scaled, summand])
+    let input = ctx.single("single", input)?;
+    let single = ctx.type_of(input)?;
+    let factor = ctx.cast("factor_as_data", factor, single)?;
+    let summand = ctx.cast("summand_as_data", summand, single)?;
+    let output = ctx.in_type("", input, dt, |ctx, suffix, input| {
+        let scaled = ctx.wire("scaled", mul(), &[input, factor])?;
+        ctx.wire(suffix, add(), &[scaled, summand])
+    })?;
+    Ok(tvec!(output))
 }
 
 /// **GroupNormalization-12**: cuts the channels into `num_groups` groups. Each group is normalized over its
