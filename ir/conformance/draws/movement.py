@@ -328,6 +328,9 @@ def extract_image_patches(draw, kind):
     shape = draw.size(1), draw.size(1), draw.integer(3, 9), draw.integer(3, 9)
     pairs = {name: [draw.integer(1, most) for _ in range(2)] for name, most in PATCHES}
     auto_pad = draw.choice("valid", "same_upper", "same_lower")
+    if auto_pad == "valid":
+        extents = ((size - 1) * rate + 1 for size, rate in zip(pairs["sizes"], pairs["rates"]))
+        shape = *shape[:2], *(max(pair) for pair in zip(shape[2:], extents))
     return [anything(draw, *shape)], op(kind, **pairs, auto_pad=auto_pad)
 
 

@@ -9,7 +9,7 @@ COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_
 NEAREST_MODES = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
 
 
-def resized(draw, mode):
+def resized(draw, mode, is_any=True):
     """Data, axes, the sizes of these with pads, and the pads. Mostly the axes are the last ones, and two
     for cubic modes and those of Pillow, as OpenVINO's CPU plugin wants them."""
     is_plane = mode not in ("nearest", "linear", "linear_onnx")
@@ -23,11 +23,13 @@ def resized(draw, mode):
     pads = {}
     if draw.flag(0.3):
         # Shorter lists have no pads for the last axes.
+        # Interpolate-1 does not say in the file what those of other axes add.
         for name in ("pads_begin", "pads_end"):
-            pads[name] = [draw.choice(0, 0, 1, 2) for _ in range(draw.choice(rank, rank, draw.integer(1, rank)))]
+            length = draw.choice(rank, rank, draw.integer(1, rank))
+            pads[name] = [draw.choice(0, 0, 1, 2) if is_any or axis in axes else 0 for axis in range(length)]
     padded = [size + sum(it[axis] for it in pads.values() if axis < len(it)) for axis, size in enumerate(shape)]
-    # The types that OpenVINO resizes.
-    type_ = draw.type([*FLOATS, "u8", "i8", "i32", "i64"])
+    # The types that OpenVINO resizes. How integers are rounded is left open, and differs from kernel to kernel.
+    type_ = draw.type([*FLOATS, "u8", "i8", "i32", "i64"] if mode == "nearest" else FLOATS)
     return draw.numbers(type_, *shape, low=-8, high=8), axes, [padded[axis] for axis in axes], pads
 
 
@@ -38,9 +40,11 @@ def wanted(draw, size):
 @operation("Interpolate-1")
 def interpolate_1(draw, kind):
     mode = draw.choice("nearest", "linear", "cubic")
-    x, axes, sizes, pads = resized(draw, mode)
+    x, axes, sizes, pads = resized(draw, mode, is_any=False)
     axes.sort()
-    flags = draw.optional({"align_corners": draw.flag(), "antialias": draw.flag(0.3)})
+    # OpenVINO forgets antialias in mode linear, but of five axes.
+    antialias = draw.flag(0.3 if mode != "linear" or x.ndim == 5 else 0.02)
+    flags = draw.optional({"align_corners": draw.flag(), "antialias": antialias})
     sizes = np.array([wanted(draw, size) for size in sizes], draw.choice(np.int32, np.int64))
     return [x, draw.fed(sizes)], op(kind, axes=axes, mode=mode, **flags, **pads)
 
@@ -67,10 +71,13 @@ def interpolate(draw, kind):
         "coordinate_transformation_mode": draw.choice(*COORDINATES),
         "nearest_mode": draw.choice(*NEAREST_MODES),
         "antialias": draw.flag(0.3),
-        "cube_coeff": draw.choice(-0.75, -0.5, -0.625, 0.0, -1.0),
     }
-    calculation = "scales" if by_scales else "sizes"
-    attributes = {"mode": mode, "shape_calculation_mode": calculation, **pads, **draw.optional(attributes, 0.8)}
+    coefficient = {"cube_coeff": draw.choice(-0.75, -0.5, -0.625, 0.0, -1.0)}
+    # In this mode OpenVINO knows Pillow's coefficient only, which is not the default.
+    is_fixed = mode == "bicubic_pillow"
+    coefficient = {"cube_coeff": -0.5} if is_fixed else draw.optional(coefficient, 0.8)
+    calculation = {"mode": mode, "shape_calculation_mode": "scales" if by_scales else "sizes"}
+    attributes = {**calculation, **pads, **coefficient, **draw.optional(attributes, 0.8)}
     return [x, *inputs], op(kind, **attributes)
 
 
@@ -99,7 +106,9 @@ def color(draw, kind):
     else:
         shapes += 2 * [(rows, columns, 1)]
     type_ = draw.choice("u8", "u8", *FLOATS)
-    return [draw.numbers(type_, batch, *it, low=0, high=255) for it in shapes], op(kind)
+    planes = [draw.numbers(type_, batch, *it, low=0, high=255) for it in shapes]
+    # Of multiples of 8 no output is halfway between integers, where errors of rounding decide.
+    return [it // 8 * 8 if type_ == "u8" else it for it in planes], op(kind)
 
 
 def regions(draw, type_, count, size):

@@ -105,7 +105,8 @@ def random_uniform(draw, kind):
         numbers = make(kind, *inputs, output_type=type_, **attributes)
         return make("Floor-1", numbers) if is_float else numbers
 
-    return [draw.fed(shape), one(draw, low, [type_]), one(draw, low + 1, [type_])], build
+    # Shapes of random numbers must be known.
+    return [Const(shape), one(draw, low, [type_]), one(draw, low + 1, [type_])], build
 
 
 @operation("Multinomial-13")
@@ -122,7 +123,9 @@ def multinomial(draw, kind):
         "log_probs": logarithms,
         **draw.optional({"global_seed": draw.choice(0, 7), "op_seed": draw.choice(0, 150)}),
     }
-    return [probs, one(draw, draw.integer(1, 4) if again else 1)], op(kind, **attributes)
+    samples = np.array(draw.integer(1, 4) if again else 1, DTYPES[draw.choice(*INDICES)])
+    # As of RandomUniform.
+    return [probs, Const(samples if draw.flag() else samples.reshape(1))], op(kind, **attributes)
 
 
 # --- matrices ---------------------------------------------------------------------------------------
