@@ -17,7 +17,7 @@ use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ExtractImagePatches", 3, extract_image_patches)
-        .without("`auto_pad` same_upper and same_lower for open sizes, unless these are multiples of the stride");
+        .without("`auto_pad` same_upper and same_lower for open sizes, unless these are multiples of the stride; windows larger than the data");
     registry.add("Col2Im", 15, col2im);
 }
 
