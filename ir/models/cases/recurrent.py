@@ -56,6 +56,9 @@ def sequence(cell, direction, x, *states_lengths_weights, states, **attributes):
         for n in range(batch):
             state = tuple(it[n : n + 1, d].astype(np.float64) for it in initial)
             steps = range(int(lengths[n]))
+            if not steps:
+                # The specification does not say what is last.
+                state = tuple(np.zeros_like(it) for it in state)
             for t in reversed(steps) if backward else steps:
                 state = cell(
                     x[n : n + 1, t].astype(np.float64), *state, *(it[d] for it in weights), **attributes
@@ -158,7 +161,12 @@ for kind in ("LSTM", "GRU", "RNN"):
 recurrent("short_lengths", "LSTM", lengths=(2, 4))
 recurrent("short_lengths_bidirectional", "LSTM", "bidirectional", lengths=(3, 1))
 recurrent("short_lengths", "GRU", "reverse", lengths=(2, 4))
-recurrent("lengths_are_input", "LSTM", lengths_constant=False, more=[[X, *states(2), i32([1, 3])]])
+recurrent(
+    "lengths_are_input",
+    "LSTM",
+    lengths_constant=False,
+    more=[[X, *states(2), i32([1, 3])], [X, *states(2), i32([0, 2])]],
+)
 recurrent("clip", "LSTM", clip=0.5)
 recurrent("clip", "GRU", clip=0.5)
 recurrent("activations", "LSTM", activations=("sigmoid", "relu", "tanh"))

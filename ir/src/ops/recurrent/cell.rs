@@ -182,6 +182,11 @@ impl Cell {
             && self.dt == DatumType::F32
     }
 
+    /// What has no steps.
+    pub(super) fn zero(&self) -> TractResult<Tensor> {
+        Tensor::zero_dt(self.dt, &[1, 1, 1])
+    }
+
     /// The rows of the weights.
     pub(super) fn rows(&self) -> TractResult<usize> {
         self.kind.gates().checked_mul(self.hidden).context("attribute hidden_size is too large")
@@ -223,6 +228,8 @@ impl Cell {
         wrb: [OutletId; 3],
     ) -> TractResult<Weights> {
         let [w, r, b] = wrb;
+        // A loop must know it.
+        let r = ctx.with_shape(r, tvec![self.rows()?.to_dim(), self.hidden.to_dim()])?;
         let mut weights = Weights { w, r, bias: b, recurrent_bias: None };
         match self.kind {
             Kind::Lstm => {

@@ -13,16 +13,20 @@ use cell::Kind;
 pub(super) fn register(registry: &mut Registry) {
     registry
         .add("LSTMCell", 1, |ctx| cell::cell(ctx, Kind::Lstm))
-        .without("peepholes (`P` that is not zeros) and `input_forget`");
+        .without("tensors of f64; peepholes (`P` that is not zeros) and `input_forget`");
     registry.add("LSTMCell", 4, |ctx| cell::cell(ctx, Kind::Lstm));
-    registry.add("GRUCell", 3, |ctx| cell::cell(ctx, Kind::Gru));
-    registry.add("RNNCell", 1, |ctx| cell::cell(ctx, Kind::Rnn));
+    registry.add("GRUCell", 3, |ctx| cell::cell(ctx, Kind::Gru)).without("tensors of f64");
+    registry.add("RNNCell", 1, |ctx| cell::cell(ctx, Kind::Rnn)).without("tensors of f64");
     registry
         .add("LSTMSequence", 1, |ctx| sequence::sequence(ctx, Kind::Lstm))
-        .without("peepholes (`P` that is not zeros) and `input_forget`");
+        .without("tensors of f64; peepholes (`P` that is not zeros) and `input_forget`");
     registry.add("LSTMSequence", 5, |ctx| sequence::sequence(ctx, Kind::Lstm));
-    registry.add("GRUSequence", 5, |ctx| sequence::sequence(ctx, Kind::Gru));
-    registry.add("RNNSequence", 5, |ctx| sequence::sequence(ctx, Kind::Rnn));
+    registry
+        .add("GRUSequence", 5, |ctx| sequence::sequence(ctx, Kind::Gru))
+        .without("tensors of f64");
+    registry
+        .add("RNNSequence", 5, |ctx| sequence::sequence(ctx, Kind::Rnn))
+        .without("tensors of f64");
 }
 
 /// Checks the shape of an input, and notes which dimensions are equal.

@@ -21,7 +21,8 @@ use crate::translate::LayerContext;
 /// hidden_size]` and the last states.
 ///
 /// After the end of a sequence, Y is zero, and the states do not change. The reverse direction starts at the
-/// last step of the sequence.
+/// last step of the sequence. The last states of a sequence without steps are zeros, as OpenVINO has them: the
+/// specification does not say what they are.
 pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
     let cell = Cell::new(ctx, kind)?;
     let names = kind.states();
@@ -200,12 +201,19 @@ impl Sequence {
             let initial = ctx.input(1 + offset)?;
             let slice = Slice::new(1, number, number + 1);
             let mut initial = ctx.wire(&format!("{prefix}{name}.start"), slice, &[initial])?;
-            let shape = with_batch(ctx, initial, &batch)?;
-            initial = ctx.with_shape(initial, shape)?;
+            let shape = [batch.clone(), 1.to_dim(), cell.hidden.to_dim()];
+            initial = ctx.with_shape(initial, shape.as_slice().into())?;
+            if let Some(within) = self.within {
+                let first =
+                    ctx.wire(&format!("{prefix}{name}.first"), Slice::new(1, 0, 1), &[within])?;
+                let zero = cell.zero()?;
+                let zero = ctx.add_const(&format!("{prefix}{name}.zero"), zero)?;
+                let name = format!("{prefix}{name}.start_or_zero");
+                initial = ctx.wire(&name, Iff, &[first, initial, zero])?;
+            }
             if offset > 0 {
                 initial = ctx.wire(&format!("{prefix}{name}.separate"), Separate, &[initial])?;
             }
-            let shape = [batch.clone(), 1.to_dim(), cell.hidden.to_dim()];
             let state = scan.input(name, initial, cell.dt.fact(shape), InputMapping::State)?;
             states.push(state);
             matrices.push(scan.wire(&format!("{name}.matrix"), AxisOp::Rm(1).into(), &[state])?[0]);
@@ -240,8 +248,7 @@ impl Sequence {
             };
             if let Some(within) = within {
                 if offset == 0 {
-                    let zero = tensor3(&[[[0f32]]]).cast_to_dt(cell.dt)?.into_owned();
-                    let zero = scan.body.add_const("zero", zero)?;
+                    let zero = scan.body.add_const("zero", cell.zero()?)?;
                     results.push(scan.wire("y", Iff.into(), &[within, new, zero])?[0]);
                     mapping.scan = None;
                     outputs.push(OutputMapping { scan: full, ..OutputMapping::default() });
