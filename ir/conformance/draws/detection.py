@@ -30,6 +30,23 @@ def scores(draw, type_, *shape):
     return ((found // 16 * 16 if draw.flag(0.15) else found).reshape(shape) / 64).astype(DTYPES[type_])
 
 
+def distinct(draw, *shape):
+    """Scores greater than 0, no two of which are equal: which of equal ones is first is undefined."""
+    count = int(np.prod(shape))
+    return f32((draw.numpy.permutation(count) + 1) / count).reshape(shape)
+
+
+def of_score(kind, **attributes):
+    """A node whose boxes have scores. OpenVINO gives boxes that are too small a score of 0, and may select them."""
+
+    def build(*inputs):
+        found, found_scores = make(kind, *inputs, **attributes).outputs()
+        are = make("Convert-1", make("Greater-1", found_scores, scalar(0, np.float32)), destination_type="f32")
+        return [make("Multiply-1", found, make("Unsqueeze-1", are, axes(1))), found_scores]
+
+    return build
+
+
 def one(draw, value, types=("f32",), shapes=((), (1,))):
     """An input of one element."""
     array = np.array(value, DTYPES[draw.choice(*types)])
@@ -236,7 +253,8 @@ def prior_box(draw, kind):
         if it not in [1.0, *ratios]:
             ratios += [it, 1 / it] if attributes["flip"] else [it]
     if fixed:
-        attributes["fixed_size"] = some(1, 3, 1, 3, 5, 7.5, 8, 16.25)
+        # OpenVINO rounds half of an odd size down where it knows the sizes of map and image, but not elsewhere.
+        attributes["fixed_size"] = some(1, 3, 2, 4, 6.5, 8, 16.25)
         attributes["density"] = [float(draw.integer(1, 3)) for _ in attributes["fixed_size"]]
         # The output has room for as many boxes as there are aspect ratios, of which 1 is one. OpenVINO's CPU plugin
         # does not write what is left.
@@ -275,7 +293,13 @@ def proposal(draw, kind):
     ratio = [draw.choice(0.5, 1.0, 2.0) for _ in range(draw.integer(1, 2))]
     scale = [draw.choice(1.0, 2.0, 2.5, 4.0) for _ in range(draw.integer(1, 2))]
     anchors, stride = len(ratio) * len(scale), draw.choice(2, 4, 8)
-    rescaled = draw.choice((1.0,), (1.0,), (1.0, 2.0), (2.0,))
+    # Without scores nothing says which regions OpenVINO would have had to leave out as too small.
+    has_scores = kind == "Proposal-4"
+    if has_scores:
+        rescaled, sizes_, framework = ((1.0,), (1.0, 2.0), (2.0,)), (1, 1, 2, 4), ("", "tensorflow")
+    else:
+        rescaled, sizes_, framework = ((1.0,), (0.5, 1.0)), (1,), ("",)
+    rescaled = draw.choice(*rescaled)
     image = [height * stride + draw.integer(0, 3), width * stride, *rescaled]
     attributes = {
         "base_size": draw.choice(2, 4, 8),
@@ -283,7 +307,7 @@ def proposal(draw, kind):
         "post_nms_topn": draw.choice(1, 1, 2, 3),
         "nms_thresh": threshold(draw, 40),
         "feat_stride": stride,
-        "min_size": draw.choice(1, 1, 2, 4),
+        "min_size": draw.choice(*sizes_),
         "ratio": ratio,
         "scale": scale,
         **draw.optional(
@@ -293,16 +317,16 @@ def proposal(draw, kind):
                 "normalize": draw.flag(),
                 "box_size_scale": draw.choice(1.0, 2.0, 5.0),
                 "box_coordinate_scale": draw.choice(1.0, 4.0, 10.0),
-                "framework": draw.choice("", "tensorflow"),
+                "framework": draw.choice(*framework),
             }
         ),
     }
     inputs = [
-        scores(draw, "f32", images, 2 * anchors, height, width),
+        distinct(draw, images, 2 * anchors, height, width),
         draw.numbers("f32", images, 4 * anchors, height, width, low=-0.5, high=0.5),
         draw.fed(f32(image)),
     ]
-    return inputs, op(kind, **attributes)
+    return inputs, (of_score if has_scores else op)(kind, **attributes)
 
 
 def of_cells(draw, height, width, of_cell):
@@ -331,15 +355,14 @@ def generate_proposals(draw, kind):
     info[:, 1] = 4 * width + draw.numbers("i32", images, low=0)
     info[:, 2:] = draw.choice(1.0, 1.0, 1.5, 2.0)
     deltas = draw.numbers("f32", images, 4 * of_cell, height, width, low=-0.5, high=0.5)
-    found = scores(draw, "f32", images, of_cell, height, width)
+    found = distinct(draw, images, of_cell, height, width)
     inputs = [info, of_cells(draw, height, width, of_cell), deltas, found]
     attributes = of_generation(draw)
     if of_one:
         inputs = [info[0], inputs[1].reshape(-1, 4), deltas[0], found[0]]
-    else:
-        more = {"normalized": draw.flag(), "nms_eta": 1.0, "roi_num_type": draw.choice("i32", "i64")}
-        attributes |= draw.optional(more)
-    return inputs, op(kind, **attributes)
+        return inputs, of_score(kind, **attributes)
+    more = {"normalized": draw.flag(), "nms_eta": 1.0, "roi_num_type": draw.choice("i32", "i64")}
+    return inputs, op(kind, **attributes, **draw.optional(more))
 
 
 # --- ExperimentalDetectron ------------------------------------------------------------------------
@@ -351,14 +374,14 @@ def prior_grid_generator(draw, kind):
     priors = draw.numbers("f32", draw.size(1), 4, low=-8, high=8)
     image = np.zeros((1, draw.integer(1, 3), draw.integer(1, 20), draw.integer(1, 20)), np.float32)
     attributes = {
-        "flatten": draw.flag(),
         "h": draw.choice(0, height),
         "w": draw.choice(0, width),
         "stride_x": draw.choice(0.0, 2.0, 4.5),
         "stride_y": draw.choice(0.0, 2.0, 4.5),
     }
     map_ = np.zeros((1, draw.integer(1, 3), height, width), np.float32)
-    return [priors, map_, image], op(kind, **draw.optional(attributes))
+    # OpenVINO takes what the file does not have as false, but the default is true.
+    return [priors, map_, image], op(kind, flatten=draw.flag(), **draw.optional(attributes))
 
 
 @operation("ExperimentalDetectronTopKROIs-6")

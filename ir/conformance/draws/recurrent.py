@@ -3,7 +3,7 @@
 import numpy as np
 from framework import *
 
-from draws import FLOATS, operation
+from draws import operation
 
 # Of each network its gates, states and default activations.
 NETWORKS = {
@@ -17,7 +17,7 @@ NETWORKS = {
 def recurrent(draw, kind):
     gates, states, activations = NETWORKS[kind[: 4 if kind.startswith("L") else 3]]
     is_sequence = "Sequence" in kind
-    type_ = draw.type(FLOATS)
+    type_ = draw.type(["f16", "f32"])
     # Without a batch OpenVINO mostly crashes.
     batch = draw.size(0 if draw.flag(0.1) else 1)
     features, hidden, time = draw.size(1), draw.integer(1, 4), draw.size(1)
@@ -26,7 +26,8 @@ def recurrent(draw, kind):
     attributes = {"hidden_size": hidden, "activations": activations}
     # The activations do not use these.
     unused = {f"activations_{it}": [draw.real(0, 1) for _ in activations] for it in ("alpha", "beta")}
-    attributes |= draw.optional({"clip": draw.choice(0.0, 0.25, 0.5, 1.0, 8.0), **unused}, likely=0.4)
+    attributes |= draw.optional(unused, likely=0.4)
+    clip = {"clip": draw.choice(0.25, 0.5, 1.0, 8.0)}
     bias_gates = gates
     if kind.startswith("GRU") and draw.flag(0.7):
         attributes["linear_before_reset"] = draw.flag()
@@ -42,7 +43,13 @@ def recurrent(draw, kind):
     if is_sequence:
         attributes["direction"] = direction
         least = time if draw.flag() else draw.integer(0, 1)
-        inputs.append(draw.fed(draw.indices(least, time, batch)))
+        lengths = draw.indices(least, time, batch)
+        inputs.append(draw.fed(lengths))
+    if is_sequence and (lengths < time).any():
+        # If a size is open, OpenVINO's CPU plugin forgets the lengths, unless it must clip.
+        attributes |= clip
+    else:
+        attributes |= draw.optional(draw.choice(clip, {"clip": 0.0}), likely=0.4)
     weights = [numbers(*directions, gates * hidden, features), numbers(*directions, gates * hidden, hidden)]
     weights.append(numbers(*directions, bias_gates * hidden))
     if kind == "LSTMCell-1" and draw.flag(0.3):

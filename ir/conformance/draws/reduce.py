@@ -146,9 +146,12 @@ def mvn_6(draw, kind):
 @operation("LRN-1")
 def lrn(draw, kind):
     x = image(draw)
-    attributes = {"alpha": draw.real(0.125, 2), "beta": draw.choice(0.5, 0.75, 1.0), "bias": draw.real(1, 2)}
+    # OpenVINO's CPU plugin rounds the bias down.
+    attributes = {"alpha": draw.real(0.125, 2), "beta": draw.choice(0.5, 0.75, 1.0), "bias": draw.integer(1, 3)}
     size = draw.choice(1, 3, 5, 2, 4)
-    axes = [1] if draw.flag(0.6) else [axis % x.ndim for axis in draw.axes(x.ndim, 1)]
+    # OpenVINO's CPU plugin takes other axes than that of the channels as all axes after it.
+    axes = [1] if x.ndim < 3 or draw.flag(0.6) else list(range(2, x.ndim))
+    draw.random.shuffle(axes)
     return [x, vector(draw, axes, 0.97)], op(kind, size=size, **attributes)
 
 

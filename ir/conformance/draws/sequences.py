@@ -52,16 +52,17 @@ def ctc_loss(draw, kind):
     counts = draw.numpy.integers(0 if draw.flag(0.2) else 1, lengths, endpoint=True).astype(lengths.dtype)
     if draw.flag(0.7):
         counts = (counts + 1) // 2
-    attributes = {
-        "preprocess_collapse_repeated": draw.flag(0.4),
-        "ctc_merge_repeated": draw.flag(),
-        "unique": draw.flag(0.4),
-    }
+    attributes = draw.optional({"preprocess_collapse_repeated": draw.flag(0.4), "unique": draw.flag(0.4)})
+    # OpenVINO takes what the file does not have as false, but the default is true.
+    attributes["ctc_merge_repeated"] = draw.flag()
+    if attributes.get("preprocess_collapse_repeated"):
+        # OpenVINO's CPU plugin takes the first label even if there is none.
+        counts = np.maximum(counts, 1)
     logits = draw.numbers(draw.type(["f16", "f32"]), rows, steps, classes)
     inputs = [logits, lengths, labels, counts]
     if has_blank:
         inputs.append(draw.fed(np.array(blank, lengths.dtype)))
-    return inputs, op(kind, **draw.optional(attributes))
+    return inputs, op(kind, **attributes)
 
 
 @operation("GatherTree-1")
