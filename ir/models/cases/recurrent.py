@@ -300,6 +300,30 @@ cell("experimental", "GRU", 3, edit=[opset("GRUCell", 3, "experimental")])
 cell("plain", "RNN", 3)
 cell("relu_and_clip", "RNN", 3, activations=("relu",), clip=0.5)
 
+
+def sums():
+    """The sum of the first steps, of many steps: each summand is too small for one in half precision."""
+    steps = np.full((1, 64, 2), 1 / 64, np.float16)
+    steps[:, 0] = 64
+    inputs = [steps, f16(np.zeros((1, 1, 2))), const(i32([64])), const(f16(np.eye(2)[None]))]
+    inputs += [const(f16(np.eye(2)[None])), const(f16(np.zeros((1, 2))))]
+
+    def formula(x, *_):
+        y = x.astype(np.float64).cumsum(1)
+        return [f16(y[:, None]), f16(y[:, None, -1])]
+
+    case(
+        "rnn_sequence",
+        "half",
+        inputs,
+        op("RNNSequence-5", hidden_size=2, direction="forward", activations=["relu"]),
+        formula,
+        tolerance=1e-3,
+    )
+
+
+sums()
+
 # --- cases that share a model ----------------------------------------------------------------------
 
 join("lstm_sequence", "directions", "forward", "reverse", "bidirectional")

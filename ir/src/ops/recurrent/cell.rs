@@ -9,7 +9,7 @@ use tract_core::ops::lstm_cell::LstmEpilogue;
 use tract_core::ops::math;
 use tract_core::ops::nn::sigmoid;
 
-use super::{expect_operand, refuse_peepholes};
+use super::{expect_operand, operand, refuse_peepholes};
 use crate::listed::listed;
 use crate::operators::check_volume;
 use crate::translate::LayerContext;
@@ -40,22 +40,23 @@ pub(super) fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<Outle
     }
     cell.check_weights(ctx, weights, &[], features)?;
     let bias = match ctx.input_count() > weights + 2 {
-        true => ctx.input(weights + 2)?,
+        true => operand(ctx, weights + 2)?,
         false => {
             let shape = [cell.bias_rows()?];
-            check_volume(&ctx.layer().operation, cell.dt, &shape)?;
-            let zeros = Tensor::zero_dt(cell.dt, &shape)?;
+            check_volume(&ctx.layer().operation, f32::datum_type(), &shape)?;
+            let zeros = Tensor::zero::<f32>(&shape)?;
             ctx.add_const("b", zeros.into_arc_tensor())?
         }
     };
-    let wrb = [ctx.input(weights)?, ctx.input(weights + 1)?, bias];
+    let wrb = [operand(ctx, weights)?, operand(ctx, weights + 1)?, bias];
     let weights = cell.weights(ctx, "", wrb)?;
-    let x = ctx.input(0)?;
+    let x = operand(ctx, 0)?;
     let xw = cell.input_product(ctx, "", "bi,gi->bg", x, &weights)?;
-    let states = (1..=states.len()).map(|it| ctx.input(it)).collect::<TractResult<TVec<_>>>()?;
+    let states = (1..=states.len()).map(|it| operand(ctx, it)).collect::<TractResult<TVec<_>>>()?;
     let mut wire =
         |name: &str, op: Box<dyn TypedOp>, inputs: &[OutletId]| ctx.wire_all(name, op, inputs);
-    cell.step(&mut wire, xw, &states, weights.r, weights.recurrent_bias)
+    let new = cell.step(&mut wire, xw, &states, weights.r, weights.recurrent_bias)?;
+    new.into_iter().map(|state| ctx.cast("new", state, cell.dt)).collect()
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -114,13 +115,14 @@ fn activation(word: &str) -> TractResult<Activation> {
 pub(super) type Wire<'a> =
     dyn FnMut(&str, Box<dyn TypedOp>, &[OutletId]) -> TractResult<TVec<OutletId>> + 'a;
 
-/// What a layer says of its cell.
+/// What a layer says of its cell. It computes in single precision: in half precision, each step loses digits.
 pub(super) struct Cell {
     pub kind: Kind,
     pub hidden: usize,
     activations: TVec<Activation>,
     clip: Option<f32>,
     linear_before_reset: bool,
+    /// The type of the inputs and outputs.
     pub dt: DatumType,
 }
 
@@ -179,12 +181,6 @@ impl Cell {
         self.linear_before_reset
             && self.clip.is_none()
             && *self.activations == *self.kind.activations()
-            && self.dt == DatumType::F32
-    }
-
-    /// What has no steps.
-    pub(super) fn zero(&self) -> TractResult<Tensor> {
-        Tensor::zero_dt(self.dt, &[1, 1, 1])
     }
 
     /// The rows of the weights.
@@ -275,7 +271,7 @@ impl Cell {
         x: OutletId,
         weights: &Weights,
     ) -> TractResult<OutletId> {
-        let product = EinSum::new(axes.parse()?, self.dt);
+        let product = EinSum::new(axes.parse()?, f32::datum_type());
         let product = ctx.wire(&format!("{prefix}x_w"), product, &[x, weights.w])?;
         let operands = ctx.broadcast(&[product, weights.bias])?;
         ctx.wire(&format!("{prefix}x_w_b"), math::add(), &operands)
@@ -295,7 +291,7 @@ impl Cell {
         let mut one = |name: &str, op: Box<dyn TypedOp>, inputs: &[OutletId]| {
             wire(name, op, inputs).map(|outlets| outlets[0])
         };
-        let product = EinSum::new("bk,gk->bg".parse()?, self.dt);
+        let product = EinSum::new("bk,gk->bg".parse()?, f32::datum_type());
         // The rows from gate `start` to gate `end`.
         let gates = |axis: usize, start: usize, end: usize| -> Box<dyn TypedOp> {
             Box::new(Slice::new(axis, start * hidden, end * hidden))
@@ -368,8 +364,8 @@ impl Cell {
         outlet: OutletId,
     ) -> TractResult<OutletId> {
         let Some(clip) = self.clip else { return Ok(outlet) };
-        let upper = one(&format!("{name}.upper"), constant(clip, self.dt)?, &[])?;
-        let lower = one(&format!("{name}.lower"), constant(-clip, self.dt)?, &[])?;
+        let upper = one(&format!("{name}.upper"), constant(clip)?, &[])?;
+        let lower = one(&format!("{name}.lower"), constant(-clip)?, &[])?;
         let outlet = one(&format!("{name}.min"), Box::new(math::min()), &[outlet, upper])?;
         one(&format!("{name}.max"), Box::new(math::max()), &[outlet, lower])
     }
@@ -386,7 +382,7 @@ impl Cell {
             Activation::Sigmoid => one(&name, Box::new(sigmoid()), &[outlet]),
             Activation::Tanh => one(&name, Box::new(math::tanh()), &[outlet]),
             Activation::Relu => {
-                let zero = one(&format!("{name}.zero"), constant(0., self.dt)?, &[])?;
+                let zero = one(&format!("{name}.zero"), constant(0.)?, &[])?;
                 one(&name, Box::new(math::max()), &[outlet, zero])
             }
         }
@@ -394,7 +390,6 @@ impl Cell {
 }
 
 /// A scalar that broadcasts to matrices.
-fn constant(number: f32, dt: DatumType) -> TractResult<Box<dyn TypedOp>> {
-    let tensor = tensor2(&[[number]]).cast_to_dt(dt)?.into_owned();
-    Ok(Box::new(Const::new(tensor.into_arc_tensor())?))
+fn constant(number: f32) -> TractResult<Box<dyn TypedOp>> {
+    Ok(Box::new(Const::new(tensor2(&[[number]]).into_arc_tensor())?))
 }

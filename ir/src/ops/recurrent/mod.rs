@@ -57,6 +57,12 @@ fn expect_operand(
     expect_shape(ctx, input, name, shape)
 }
 
+/// An input that is multiplied or added, in single precision.
+fn operand(ctx: &mut LayerContext, input: usize) -> TractResult<OutletId> {
+    let outlet = ctx.input(input)?;
+    ctx.single("single", outlet)
+}
+
 /// The first revisions have an input for peepholes, which OpenVINO never used.
 fn refuse_peepholes(ctx: &LayerContext, input: usize) -> TractResult<()> {
     let zeros = ctx.floats(input, "P")?.iter().all(|weight| *weight == 0.);

@@ -9,7 +9,7 @@ use tract_core::ops::logic::{Iff, comp_lt};
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
 
 use super::cell::{Cell, Kind};
-use super::{expect_operand, expect_shape, refuse_peepholes};
+use super::{expect_operand, expect_shape, operand, refuse_peepholes};
 use crate::listed::listed;
 use crate::operators::equal_shape::EqualShape;
 use crate::operators::opaque::Separate;
@@ -69,10 +69,11 @@ pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<O
     let mut result = tvec!();
     for (number, parts) in outputs.iter().enumerate() {
         let name = if number == 0 { "" } else { kind.states()[number - 1] };
-        result.push(match directions.len() {
+        let whole = match directions.len() {
             1 => parts[0],
             _ => ctx.wire(name, TypedConcat::new(1), parts)?,
-        });
+        };
+        result.push(ctx.cast(name, whole, sequence.cell.dt)?);
     }
     Ok(result)
 }
@@ -139,12 +140,12 @@ impl Sequence {
         for (offset, name) in ["w", "r", "b"].into_iter().enumerate() {
             let name = format!("{prefix}{name}.all");
             let slice = Slice::new(0, number, number + 1);
-            let input = ctx.input(first_weight + offset)?;
+            let input = operand(ctx, first_weight + offset)?;
             let weight = ctx.wire(&name, slice, &[input])?;
             wrb[offset] = ctx.wire(&name, AxisOp::Rm(0), &[weight])?;
         }
         let weights = cell.weights(ctx, prefix, wrb)?;
-        let x = ctx.input(0)?;
+        let x = operand(ctx, 0)?;
         // tract's loop gives no last state where there is no step.
         let x = ctx.with_least_sizes(x, [(1, 1)])?;
         let xw = cell.input_product(ctx, prefix, "bsi,gi->bsg", x, &weights)?;
@@ -155,7 +156,7 @@ impl Sequence {
             && let Some(recurrent_bias) = weights.recurrent_bias
         {
             let name = |suffix: &str| format!("{prefix}{suffix}");
-            let initial = ctx.input(1)?;
+            let initial = operand(ctx, 1)?;
             let slice = Slice::new(1, number, number + 1);
             let initial = ctx.wire(&name("start"), slice, &[initial])?;
             // The operator adds a number for each gate to the product with the state. In front of these are those that
@@ -188,7 +189,7 @@ impl Sequence {
         let mut scan = Loop::new(ctx);
         let scanned = InputMapping::Scan(ScanInfo { axis: 1, chunk });
         let step_shape = [batch.clone(), 1.to_dim(), cell.rows()?.to_dim()];
-        let step = scan.input("x_w", xw, cell.dt.fact(step_shape), scanned.clone())?;
+        let step = scan.input("x_w", xw, f32::fact(step_shape), scanned.clone())?;
         let step = scan.wire("x_w.step", AxisOp::Rm(1).into(), &[step])?[0];
         let r = scan.whole(ctx, "r", weights.r)?;
         let recurrent_bias = match weights.recurrent_bias {
@@ -198,7 +199,7 @@ impl Sequence {
         let mut states = tvec!();
         let mut matrices = tvec!();
         for (offset, name) in cell.kind.states().iter().enumerate() {
-            let initial = ctx.input(1 + offset)?;
+            let initial = operand(ctx, 1 + offset)?;
             let slice = Slice::new(1, number, number + 1);
             let mut initial = ctx.wire(&format!("{prefix}{name}.start"), slice, &[initial])?;
             let shape = [batch.clone(), 1.to_dim(), cell.hidden.to_dim()];
@@ -206,7 +207,7 @@ impl Sequence {
             if let Some(within) = self.within {
                 let first =
                     ctx.wire(&format!("{prefix}{name}.first"), Slice::new(1, 0, 1), &[within])?;
-                let zero = cell.zero()?;
+                let zero = tensor3(&[[[0f32]]]);
                 let zero = ctx.add_const(&format!("{prefix}{name}.zero"), zero)?;
                 let name = format!("{prefix}{name}.start_or_zero");
                 initial = ctx.wire(&name, Iff, &[first, initial, zero])?;
@@ -214,7 +215,7 @@ impl Sequence {
             if offset > 0 {
                 initial = ctx.wire(&format!("{prefix}{name}.separate"), Separate, &[initial])?;
             }
-            let state = scan.input(name, initial, cell.dt.fact(shape), InputMapping::State)?;
+            let state = scan.input(name, initial, f32::fact(shape), InputMapping::State)?;
             states.push(state);
             matrices.push(scan.wire(&format!("{name}.matrix"), AxisOp::Rm(1).into(), &[state])?[0]);
         }
@@ -248,7 +249,7 @@ impl Sequence {
             };
             if let Some(within) = within {
                 if offset == 0 {
-                    let zero = scan.body.add_const("zero", cell.zero()?)?;
+                    let zero = scan.body.add_const("zero", tensor3(&[[[0f32]]]))?;
                     results.push(scan.wire("y", Iff.into(), &[within, new, zero])?[0]);
                     mapping.scan = None;
                     outputs.push(OutputMapping { scan: full, ..OutputMapping::default() });
