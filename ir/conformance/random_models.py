@@ -163,7 +163,7 @@ def with_preludes(draw, kind, inputs, build):
         options = [reshaped] if type_ != "Reshape" else []
         if it.dtype.kind in "fiu" and type_ not in ("Add", "Multiply", "Subtract"):
             options.append(added_to_nothing)
-        if it.ndim and type_ not in ("Gather", "NonZero", "Squeeze", *WITH_STATE):
+        if it.ndim and kind not in ALONE and type_ not in ("Gather", "NonZero", "Squeeze", *WITH_STATE):
             options.append(selected)
         if it.dtype.kind in "fiub" and options and draw.flag(0.12):
             given, prelude = draw.choice(*options)(draw, it)
@@ -335,8 +335,13 @@ def in_body(draw, build):
             node.set_input(it, a, b)
         return [node.set_output(a, b) for a, b in zip(then_results, else_results)]
 
+    def step(*nodes):
+        # A loop joins parts of size 1.
+        some = (make("Unsqueeze-1", it, const(i64([0]))) if is_joined else it for it in build(*nodes))
+        return [const(np.array(True)), *some]
+
     def loop(*nodes):
-        parameters, results, model = body("body", nodes, lambda *nodes: [const(np.array(True)), *build(*nodes)])
+        parameters, results, model = body("body", nodes, step)
         node = opset15.loop(scalar(count).node(), const(np.array(True)).node())
         node.set_function(model)
         node.set_special_body_ports([-1, 0])
@@ -344,7 +349,7 @@ def in_body(draw, build):
             node.set_invariant_input(parameter, it)
         outputs = [it.output(0) for it in results[1:]]
         return [
-            node.get_concatenated_slices(it, 0, 1, 1, -1, 0) if is_joined and rank(it) else node.get_iter_value(it, -1)
+            node.get_concatenated_slices(it, 0, 1, 1, -1, 0) if is_joined else node.get_iter_value(it, -1)
             for it in outputs
         ]
 

@@ -183,4 +183,7 @@ def psroi_pooling(draw, kind):
     else:
         ends = np.floor(np.array([x.shape[3], x.shape[2]] * 2) / attributes["spatial_scale"] - 1)
     boxes = np.minimum(boxes, ends).astype(boxes.dtype)
+    if not bilinear:
+        # Nor does it say what the mean of nothing is.
+        boxes[:, 2:] = np.maximum(boxes[:, :2], boxes[:, 2:])
     return [x, draw.fed(with_images(draw, x, boxes), 0.3)], op(kind, **attributes)
