@@ -150,6 +150,13 @@ RULES = [
         "reference",
     ),
     Rule(
+        "NormalizeL2-1",
+        lambda it: it.inputs[1].size == 0,
+        "there are no axes",
+        "the specification says that each element is divided by itself; OpenVINO adds eps, too",
+        lambda x, axes: [(x != 0).astype(x.dtype)],
+    ),
+    Rule(
         "BitwiseNot-13",
         lambda it: it.inputs[0].dtype.kind == "u",
         "the numbers have no sign",
