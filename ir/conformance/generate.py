@@ -166,10 +166,10 @@ def with_inferred_shapes(runner, files, inputs, outputs):
     except RuntimeError:
         return outputs
     shapes = [tuple(it.shape) if it.partial_shape.is_static else None for it in model.outputs]
-    return [
-        it.reshape(shape) if it.size == 0 and shape is not None and 0 in shape else it
-        for it, shape in zip(outputs, shapes, strict=True)
-    ]
+    pairs = list(zip(outputs, shapes, strict=True))
+    if any(it.size == 0 and shape is not None and 0 not in shape for it, shape in pairs):
+        raise ValueError("an output has no elements, but OpenVINO infers some")
+    return [it.reshape(shape) if it.size == 0 and shape is not None else it for it, shape in pairs]
 
 
 def judged(outputs, expected, evaluate):

@@ -224,8 +224,9 @@ impl Cell {
         wrb: [OutletId; 3],
     ) -> TractResult<Weights> {
         let [w, r, b] = wrb;
-        // A loop must know it.
+        // A loop must know its sizes.
         let r = ctx.with_shape(r, tvec![self.rows()?.to_dim(), self.hidden.to_dim()])?;
+        let b = ctx.with_shape(b, tvec![self.bias_rows()?.to_dim()])?;
         let mut weights = Weights { w, r, bias: b, recurrent_bias: None };
         match self.kind {
             Kind::Lstm => {
@@ -271,8 +272,17 @@ impl Cell {
         x: OutletId,
         weights: &Weights,
     ) -> TractResult<OutletId> {
+        // tract's product would repeat an axis of size 1 where it cannot tell that the other one has this size, too.
+        let mut shape = ctx.shape_of(x)?;
+        let last = shape.len() - 1;
+        let features = &ctx.shape_of(weights.w)?[1];
+        if features.as_i64().is_some() {
+            shape[last] = features.clone();
+        }
+        let w = tvec![self.rows()?.to_dim(), shape[last].clone()];
+        let operands = [ctx.with_shape(x, shape)?, ctx.with_shape(weights.w, w)?];
         let product = EinSum::new(axes.parse()?, f32::datum_type());
-        let product = ctx.wire(&format!("{prefix}x_w"), product, &[x, weights.w])?;
+        let product = ctx.wire(&format!("{prefix}x_w"), product, &operands)?;
         let operands = ctx.broadcast(&[product, weights.bias])?;
         ctx.wire(&format!("{prefix}x_w_b"), math::add(), &operands)
     }

@@ -178,10 +178,11 @@ impl Sequence {
             return Ok(outlets);
         }
 
-        // A step cannot tell the symbols of an expression from its value: there it is a symbol of its own.
+        // A step cannot tell the symbols of an expression from its value: there it is a symbol of its own. So is 0, as
+        // tract takes what has no elements as constant, but not the input of a step.
         let mut batch = outer_batch.clone();
         let mut xw = xw;
-        if !matches!(batch, TDim::Val(_) | TDim::Sym(_)) {
+        if !matches!(batch, TDim::Val(1..) | TDim::Sym(_)) {
             batch = ctx.size_at_run_time("batch")?.to_dim();
             let shape = with_batch(ctx, xw, &batch)?;
             xw = ctx.wire(&format!("{prefix}batch"), EqualShape::naming(shape), &[xw])?;
