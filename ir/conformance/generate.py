@@ -198,6 +198,8 @@ def generate(test, folder, runner, asks_reference=True):
         inputs, expected = data_sets[number]
         if is_random and test.is_as_stated and not is_as_stated(model, outputs):
             raise ValueError("an output has another shape than OpenVINO states")
+        if is_random:
+            outputs = with_inferred_shapes(runner, (xml, weights), inputs, outputs)
         evaluate = partial(evaluated, runner, (xml, weights), inputs, outputs)
         if is_random:
             # The reference implementations have no state.

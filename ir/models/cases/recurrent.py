@@ -211,7 +211,34 @@ case(
         states=2,
     ),
     shapes=["?,?,3", "?,1,2", "?,1,2"],
-    more=[[spread(1, 6, 3), *(it[:1] for it in states(2))]],
+    more=[[spread(count, 6, 3), *(it[:count] for it in states(2))] for count in (1, 0)],
+    tolerance=1e-4,
+)
+
+
+def of_mask(x, mask, state):
+    """Only a run knows that X has one feature, as W."""
+    rows = make("Squeeze-1", make("NonZero-3", mask, output_type="i64"), axes(0))
+    x = make("Gather-8", x, rows, scalar(2), batch_dims=0)
+    rest = [const(i32([TIME] * BATCH)), *(const(f32(np.ones(shape))) for shape in ((1, 1, 1), (1, 1, 1), (1, 1)))]
+    return make("RNNSequence-5", x, state, *rest, hidden_size=1, direction="forward", activations=["relu"])
+
+
+case(
+    "rnn_sequence",
+    "features_of_a_mask",
+    [X, boolean([False, True, False]), np.zeros((BATCH, 1, 1), np.float32)],
+    of_mask,
+    lambda x, mask, state: sequence(
+        rnn_cell,
+        "forward",
+        x[..., mask],
+        state,
+        [TIME] * BATCH,
+        *(np.ones(shape) for shape in ((1, 1, 1), (1, 1, 1), (1, 1))),
+        states=1,
+        activations=("relu",),
+    ),
     tolerance=1e-4,
 )
 
