@@ -21,6 +21,9 @@ for module in pkgutil.iter_modules(draws.__path__, "draws."):
 # The reference implementations of these write where they must not.
 WITHOUT_REFERENCE = ("PriorBox", "PriorBoxClustered")
 
+# OpenVINO takes these with known sizes only.
+CLOSED = ("PSROIPooling",)
+
 # These have a state, so that the reader must know all sizes when it loads them.
 WITH_STATE = ("RandomUniform", "Multinomial", "ReadValue", "Assign")
 
@@ -52,7 +55,7 @@ class RandomTest:
             build = with_chain(draw, build) if draw.flag() else build
             if parameters and not self.kind.startswith(("ReadValue", "Assign")) and draw.flag(0.1):
                 build = in_body(draw, build)
-        shapes = declared_shapes(draw, parameters)
+        shapes = declared_shapes(draw, self.kind, parameters)
         xml, weights = xml_and_weights(Case("random", self.kind, "model", parameters, build, shapes=shapes))
         xml = without_attributes(xml, self.kind, drawn.left_out)
         for name, value in drawn.rewritten.items():
@@ -78,9 +81,10 @@ def without_attributes(xml, kind, names):
     return xml
 
 
-def declared_shapes(draw, parameters):
+def declared_shapes(draw, kind, parameters):
     """Shapes of the Parameters, in which no, the first, some or all dimensions are open."""
     openness = draw.choice("none", "first", "some", "all")
+    openness = "none" if kind.rsplit("-", 1)[0] in CLOSED else openness
 
     def shape(array):
         # If nobody knows how many axes there are, mostly nobody knows the rank of the output.
@@ -163,7 +167,7 @@ def with_preludes(draw, kind, inputs, build):
         options = [reshaped] if type_ != "Reshape" else []
         if it.dtype.kind in "fiu" and type_ not in ("Add", "Multiply", "Subtract"):
             options.append(added_to_nothing)
-        if it.ndim and kind not in ALONE and type_ not in ("Gather", "NonZero", "Squeeze", *WITH_STATE):
+        if it.ndim and kind not in ALONE and type_ not in ("Gather", "NonZero", "Squeeze", *WITH_STATE, *CLOSED):
             options.append(selected)
         if it.dtype.kind in "fiub" and options and draw.flag(0.12):
             given, prelude = draw.choice(*options)(draw, it)

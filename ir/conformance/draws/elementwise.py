@@ -104,7 +104,8 @@ def broadcast(draw, kind):
     """The attribute, and two shapes."""
     modes = ["numpy", "pdpd", "numpy", "none", "pdpd", "numpy"]
     mode = modes[draw.turn % len(modes)]
-    if kind.startswith(("Bitwise", "Logical", "Xor")) and mode == "pdpd":
+    as_numpy = ("Bitwise", "Logical", "Xor", "Equal", "NotEqual", "Greater", "Less")
+    if kind.startswith(as_numpy) and mode == "pdpd":
         # OpenVINO broadcasts these as NumPy does, whatever the attribute says, or refuses the axis.
         mode = "none"
     attributes = draw.default("auto_broadcast", mode, "numpy")

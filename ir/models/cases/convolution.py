@@ -581,6 +581,15 @@ several(
     [pool("MaxPool-8", [2, 2], [2, 2], axis=axis) for axis in (0, 1, 2)],
 )
 several("max_pool", "ties", [f32([[[[1, 1, 0], [1, 1, 0], [0, 0, 0]]]])], [pool("MaxPool-8", [2, 2], axis=2)])
+# Windows of the least number of their type.
+several(
+    "max_pool",
+    "of_zeros",
+    [u8([[[0, 1, 0, 0, 0]]])],
+    [pool("MaxPool-14", [2], [1])],
+    formula="OpenVINO gives them an index that is not in the window",
+    without_reference="so do they",
+)
 several(
     "max_pool",
     "all_negative_with_pads",

@@ -197,8 +197,13 @@ fn max_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let dt = ctx.index_type("index_element_type", DatumType::I64)?;
     let axis = ctx.axis("attribute axis", ctx.attribute_or("axis", 0)?, shape.len())?;
     let max_pool = MaxPool::new(spec, Some(DatumType::I64));
-    let outlets = ctx.wire_all(pool.suffix(), max_pool, &[pool.data])?;
-    let values = pool.split(ctx, outlets[0])?;
+    // tract gives the least number of a type, like 0 of u8, no index.
+    let of_data = ctx.type_of(pool.data)?;
+    let wide = if of_data.is_integer() && of_data.size_of() < 8 { DatumType::I64 } else { of_data };
+    let data = ctx.cast("wide", pool.data, wide)?;
+    let outlets = ctx.wire_all(pool.suffix(), max_pool, &[data])?;
+    let values = ctx.cast("values", outlets[0], of_data)?;
+    let values = pool.split(ctx, values)?;
     let indices = pool.split(ctx, outlets[1])?;
     let indices = counted_from(ctx, indices, &shape, axis)?;
     Ok(tvec!(values, ctx.cast("index_type", indices, dt)?))
