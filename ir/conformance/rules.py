@@ -135,7 +135,7 @@ RULES = [
     ),
     Rule(
         "Range",
-        lambda it: (it.inputs[1] - it.inputs[0]) * np.sign(it.inputs[2]) <= 0,
+        lambda it: (float(it.inputs[1]) - float(it.inputs[0])) * np.sign(float(it.inputs[2])) <= 0,
         "there is nothing between start and stop",
         "the reference gives no elements, as NumPy does; the CPU plugin some",
         "reference",
@@ -189,6 +189,13 @@ RULES = [
             "differs",
         )
         for operation in ("MaxPool-8", "MaxPool-14")
+    ),
+    Rule(
+        "GridSample-9",
+        lambda it: it.inputs[0].dtype.kind in "iu" and it.attributes.get("mode") != "nearest",
+        "means of integers",
+        "the specification does not say how they are rounded",
+        "differs",
     ),
     Rule(
         "MaxPool",
