@@ -104,7 +104,7 @@ def broadcast(draw, kind):
     """The attribute, and two shapes."""
     modes = ["numpy", "pdpd", "numpy", "none", "pdpd", "numpy"]
     mode = modes[draw.turn % len(modes)]
-    as_numpy = ("Bitwise", "Logical", "Xor", "Equal", "NotEqual", "Greater", "Less")
+    as_numpy = ("Bitwise", "Logical", "Xor", "Equal", "NotEqual", "Greater", "Less", "Mod")
     if kind.startswith(as_numpy) and mode == "pdpd":
         # OpenVINO broadcasts these as NumPy does, whatever the attribute says, or refuses the axis.
         mode = "none"

@@ -19,8 +19,9 @@ def scalar_or_vector(draw, value, constant=0.8):
 @operation("Gather-1 Gather-7 Gather-8")
 def gather(draw, kind):
     shape = draw.shape(draw.integer(1, 4))
-    axis = draw.integer(0, len(shape) - 1)
-    batch_dims = draw.integer(0, axis) if kind != "Gather-1" and draw.flag(0.4) else 0
+    has_batch = kind != "Gather-1" and len(shape) > 1 and draw.turn % 2
+    axis = draw.integer(1 if has_batch else 0, len(shape) - 1)
+    batch_dims = draw.integer(1, axis) if has_batch else 0
     size = shape[axis]
     low, high = 0, size - 1
     if kind == "Gather-8" and draw.flag(0.4):

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::{checked_volume, set_symbols, substituted};
+use super::{checked_volume, set_symbols, substituted_facts};
 
 /// Tensors without elements, in place of an operator whose outputs have none, whatever the open sizes are.
 ///
@@ -49,13 +49,7 @@ impl TypedOp for Empty {
         Ok(self.outputs.clone())
     }
 
-    set_symbols!(|op, values| {
-        let mut outputs = tvec!();
-        for fact in &op.outputs {
-            outputs.push(fact.datum_type.fact(substituted(fact.shape.iter(), values)?));
-        }
-        Empty { outputs }
-    });
+    set_symbols!(|op, values| Empty { outputs: substituted_facts(&op.outputs, values)? });
 
     as_op!();
 }

@@ -186,6 +186,15 @@ pub(crate) fn substituted<'a>(
     dims.into_iter().map(|dim| dim.substitute_all(values)).collect()
 }
 
+/// What is known of outputs in which symbols have got their values.
+pub(crate) fn substituted_facts(
+    facts: &[TypedFact],
+    values: &HashMap<Symbol, TDim>,
+) -> TractResult<TVec<TypedFact>> {
+    let fact = |fact: &TypedFact| Ok(fact.datum_type.fact(substituted(fact.shape.iter(), values)?));
+    facts.iter().map(fact).collect()
+}
+
 /// Checks that a result is an error, with this in its text.
 #[cfg(test)]
 #[track_caller]

@@ -12,7 +12,7 @@ use super::{LayerContext, Translation, Value};
 use crate::document::{Graph, Layer};
 use crate::listed::listed;
 use crate::operators::bound::bind_symbols;
-use crate::operators::{check_volume, set_symbols, substituted};
+use crate::operators::{check_volume, set_symbols, substituted_facts};
 use crate::ops::state::Variables;
 use crate::reader::Ir;
 use crate::weights::{Weights, datum_type};
@@ -296,12 +296,9 @@ impl TypedOp for Deferred {
         Ok(self.outputs.clone())
     }
 
-    set_symbols!(|op, values| {
-        let mut outputs = tvec!();
-        for fact in &op.outputs {
-            outputs.push(fact.datum_type.fact(substituted(fact.shape.iter(), values)?));
-        }
-        Deferred { outputs, ..op.clone() }
+    set_symbols!(|op, values| Deferred {
+        outputs: substituted_facts(&op.outputs, values)?,
+        ..op.clone()
     });
 
     as_op!();

@@ -78,6 +78,7 @@ const FOLDERS: &[(&str, &str)] = &[
     ("lstm_sequence/short_lengths", PARAMETER_AND_RESULT),
     ("max_pool/ceil", INDICES),
     ("max_pool/ceil_torch_drops_a_window", INDICES),
+    ("max_pool/of_zeros", INDICES),
     ("max_pool/open_dimensions", INDICES),
     ("max_pool/open_dimensions_ceil", INDICES),
     ("max_pool/rank_3_and_5", INDICES),

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::{Body, Stage, facts_with_symbols, op_with_bodies, run};
+use super::{Body, Stage, op_with_bodies, run, substituted_facts};
 use crate::operators::{one_element, set_symbols};
 
 /// Runs one of two models. The first input says which.

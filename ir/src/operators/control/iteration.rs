@@ -2,7 +2,7 @@ use tract_core::internal::*;
 
 use super::collected::Collected;
 use super::count::Count;
-use super::{Body, Stage, facts_with_symbols, op_with_bodies, run};
+use super::{Body, Stage, op_with_bodies, run, substituted_facts};
 use crate::operators::{check_volume, one_element, set_symbols};
 
 /// Runs a model again and again.

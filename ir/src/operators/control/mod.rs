@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use tract_core::internal::*;
 
 use super::bound::mentioned_symbols;
-use super::substituted;
+use super::substituted_facts;
 pub(crate) use conditional::If;
 pub(crate) use iteration::{Loop, LoopInput, LoopOutput};
 
@@ -80,14 +80,6 @@ fn run(
     state.run(inputs)
 }
 
-fn facts_with_symbols(
-    facts: &[TypedFact],
-    values: &HashMap<Symbol, TDim>,
-) -> TractResult<TVec<TypedFact>> {
-    let fact = |fact: &TypedFact| Ok(fact.datum_type.fact(substituted(fact.shape.iter(), values)?));
-    facts.iter().map(fact).collect()
-}
-
 /// What both operators have in common. `$body` are the fields that are bodies.
 macro_rules! op_with_bodies {
     ($op:ident, $name:literal, $($body:ident),*) => {
@@ -127,7 +119,7 @@ macro_rules! op_with_bodies {
 
             set_symbols!(|op, values| $op {
                 $($body: op.$body.with_symbols(values)?,)*
-                facts: facts_with_symbols(&op.facts, values)?,
+                facts: substituted_facts(&op.facts, values)?,
                 ..op.clone()
             });
 
