@@ -108,7 +108,9 @@ def broadcast(draw, kind):
     if kind.startswith(as_numpy) and mode == "pdpd":
         # OpenVINO broadcasts these as NumPy does, whatever the attribute says, or refuses the axis.
         mode = "none"
-    attributes = draw.default("auto_broadcast", mode, "numpy")
+    attributes = {"auto_broadcast": mode}
+    if mode == "numpy" and draw.turn % 2:
+        draw.left_out.append("auto_broadcast")
     shape = draw.shape()
     if mode == "none":
         return attributes, [shape, shape]
@@ -157,7 +159,7 @@ def quotient(draw, kind):
         # Rounding decides on the remainders of fractions: these have exact quotients.
         divisor = np.where(divisor == 0, divisor.dtype.type(2), divisor)
     if kind == "Divide-1":
-        attributes |= draw.optional({"m_pythondiv": draw.flag()}, 0.5)
+        attributes |= draw.default("m_pythondiv", draw.turn % 3 > 0, True)
     return [x, replaced(y, divisor)], op(kind, **attributes)
 
 

@@ -85,6 +85,9 @@ fn common_type(a: DatumType, b: DatumType) -> TractResult<DatumType> {
         (false, true) => Ok(b),
         _ => a
             .common_super_type(b)
+            // tract has none of i8 and u8, for example.
+            .or(Some(DatumType::I64)
+                .filter(|_| [a, b].iter().all(|dt| dt.is_integer() && *dt != DatumType::U64)))
             .with_context(|| format!("types {a:?} and {b:?} cannot be compared")),
     }
 }
