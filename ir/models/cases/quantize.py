@@ -146,6 +146,7 @@ several(
         )
     ],
     tolerance=1e-4,
+    formula="the CPU plugin's sums of integers saturate on processors without VNNI",
 )
 
 # --- compressed weights ---------------------------------------------------------------------------
