@@ -167,9 +167,9 @@ def with_inferred_shapes(runner, files, inputs, outputs):
         return outputs
     shapes = [tuple(it.shape) if it.partial_shape.is_static else None for it in model.outputs]
     pairs = list(zip(outputs, shapes, strict=True))
-    if any(it.size == 0 and shape is not None and 0 not in shape for it, shape in pairs):
-        raise ValueError("an output has no elements, but OpenVINO infers some")
-    return [it.reshape(shape) if it.size == 0 and shape is not None else it for it, shape in pairs]
+    if any(it.size == 0 and (shape is None or 0 not in shape) for it, shape in pairs):
+        raise ValueError("an output has no elements, which OpenVINO does not infer")
+    return [it.reshape(shape) if it.size == 0 else it for it, shape in pairs]
 
 
 def judged(outputs, expected, evaluate):

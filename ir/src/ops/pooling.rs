@@ -1,8 +1,9 @@
 //! Pools. The data is `[N, C, spatial axes]`.
 
 use tract_core::internal::*;
+use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::{MaxPool, PaddingSpec, SumPool};
-use tract_core::ops::logic::Iff;
+use tract_core::ops::logic::{Iff, comp_eq};
 use tract_core::ops::math;
 use tract_core::ops::nn::{self, Reduce};
 
@@ -290,8 +291,10 @@ fn avg_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     if may_miss {
         // The sum of nothing, divided by nothing, is not a number, but the sum alone is 0.
         let sum = ctx.wire("sum", SumPool::new(spec, false, false), &[data])?;
-        let is_nan = ctx.wire("is_nan", math::is_nan(), &[average])?;
-        average = ctx.wire(pool.suffix(), Iff, &[is_nan, sum, average])?;
+        // tract's own test of NaN does not know f64.
+        let same = TypedBinOp(comp_eq(), None);
+        let is_number = ctx.wire("is_number", same, &[average, average])?;
+        average = ctx.wire(pool.suffix(), Iff, &[is_number, average, sum])?;
     }
     let mut average = pool.split(ctx, average)?;
     let dt = ctx.datum_type(0)?;
