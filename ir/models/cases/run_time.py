@@ -184,6 +184,21 @@ case(
 )
 
 
+# One axis of a product is 1, and the other one is what a mask leaves.
+case(
+    "values_at_run_time",
+    "product_with_a_mask",
+    [spread(2, 3, 1), f32([2, 3]), boolean([False, True])],
+    lambda x, y, mask: make(
+        "MatMul-1",
+        x,
+        make("Gather-8", y, make("Squeeze-1", make("NonZero-3", mask, output_type="i64"), axes(0)), scalar(0)),
+    ),
+    lambda x, y, mask: np.matmul(x, y[mask]),
+    shapes=["2,?,1", "?", "?"],
+)
+
+
 # In the body of a loop, too.
 def in_loop(*inputs):
     def step(*inputs):

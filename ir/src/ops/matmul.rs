@@ -110,16 +110,22 @@ pub(super) fn product(
         };
         output.extend(matrix.into_iter().filter(|label| rank > 1 && *label != 'k'));
     }
-    let summed = |number: usize| {
+    let axis = |number: usize| {
         let axis = labels[number].chars().position(|label| label == 'k');
-        axis.map_or_else(TDim::default, |axis| shapes[number][axis].clone())
+        axis.context("each factor has an axis that is summed")
     };
-    ctx.require_equal(
-        &summed(0),
-        &summed(1),
-        &format!("multiplies {} by {}", listed(&shapes[0]), listed(&shapes[1])),
-    )?;
-    contract(ctx, suffix, inputs, [&labels[0], &labels[1]], &output)
+    let axes = [axis(0)?, axis(1)?];
+    let doing = format!("multiplies {} by {}", listed(&shapes[0]), listed(&shapes[1]));
+    let summed = ctx.require_equal(&shapes[0][axes[0]], &shapes[1][axes[1]], &doing)?;
+    // tract would take a 1 for an axis that is broadcast, where it cannot tell that the other one is 1, too: its optimiser
+    // does not end then.
+    let mut factors = inputs;
+    for (number, axis) in axes.into_iter().enumerate() {
+        let mut shape = shapes[number].clone();
+        shape[axis] = summed.clone();
+        factors[number] = ctx.with_shape(factors[number], shape)?;
+    }
+    contract(ctx, suffix, factors, [&labels[0], &labels[1]], &output)
 }
 
 /// Labels for axes without a letter: letters that are not used. tract takes each label for one byte.
