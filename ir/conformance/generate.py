@@ -161,10 +161,8 @@ def with_inferred_shapes(runner, files, inputs, outputs):
     if all(it.size for it in outputs):
         return outputs
     model = runner.core.read_model(*files)
-    try:
-        model.reshape({number: it.shape for number, it in enumerate(inputs)})
-    except RuntimeError:
-        return outputs
+    # If it fails, nothing says what the shapes are.
+    model.reshape({number: it.shape for number, it in enumerate(inputs)})
     shapes = [tuple(it.shape) if it.partial_shape.is_static else None for it in model.outputs]
     pairs = list(zip(outputs, shapes, strict=True))
     if any(it.size == 0 and (shape is None or 0 not in shape) for it, shape in pairs):

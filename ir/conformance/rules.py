@@ -215,6 +215,27 @@ RULES = [
         for operation in ("LogicalAnd-1", "LogicalOr-1", "Multiply-1")
     ),
     Rule(
+        "Loop-5",
+        lambda it: any(each.size == 1 and not each.any() for each in it.inputs),
+        "a loop may have no iteration",
+        "the specification does not say what its outputs are then; the CPU plugin gives shape [0], whatever the rank is",
+        "differs",
+    ),
+    Rule(
+        "ScatterElementsUpdate-12",
+        lambda it: it.inputs[0].dtype.kind == "i" and it.attributes.get("reduction") == "mean",
+        "means of negative integers",
+        "the specification does not say how they are rounded; the reader rounds down, the CPU plugin towards 0",
+        "differs",
+    ),
+    Rule(
+        "*",
+        lambda it: it.attributes.get("auto_broadcast") == "pdpd" and "NonZero" in it.layers,
+        "shapes are broadcast as in PaddlePaddle, and sizes are known at run time only",
+        "the CPU plugin broadcasts as NumPy then; with known sizes it does as the reader",
+        "differs",
+    ),
+    Rule(
         "GridSample-9",
         lambda it: it.inputs[0].dtype.kind in "iu" and it.attributes.get("mode") != "nearest",
         "means of integers",
