@@ -60,9 +60,8 @@ pub(crate) fn bind_symbols(model: &mut TypedModel, outer: &HashSet<Symbol>) -> T
     let mut needed: Vec<HashSet<Symbol>> = vec![];
     for id in 0..model.nodes.len() {
         let node = model.node(id);
-        let (name, inputs) = (node.name.clone(), node.inputs.clone());
         // Constants are not run.
-        let symbols = match inputs.is_empty() {
+        let symbols = match node.inputs.is_empty() {
             true => HashSet::new(),
             false => mentioned_symbols(model, node)?,
         };
@@ -78,6 +77,7 @@ pub(crate) fn bind_symbols(model: &mut TypedModel, outer: &HashSet<Symbol>) -> T
         if missing.is_empty() {
             continue;
         }
+        let (name, inputs) = (node.name.clone(), node.inputs.clone());
         // A constant would not be one any more.
         let is_computed =
             |input: &OutletId| model.outlet_fact(*input).is_ok_and(|it| it.konst.is_none());

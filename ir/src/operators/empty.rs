@@ -17,8 +17,8 @@ impl Empty {
         let is_empty = |fact: &TypedFact| {
             fact.shape.iter().any(|dim| *dim == 0.to_dim()) && fact.shape.as_concrete().is_none()
         };
-        let outputs: TVec<TypedFact> = outputs.iter().map(TypedFact::without_value).collect();
-        (!outputs.is_empty() && outputs.iter().all(is_empty)).then_some(Empty { outputs })
+        let outputs = Some(outputs).filter(|it| !it.is_empty() && it.iter().all(is_empty))?;
+        Some(Empty { outputs: outputs.iter().map(TypedFact::without_value).collect() })
     }
 }
 
