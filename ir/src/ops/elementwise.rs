@@ -1,7 +1,6 @@
 //! Operations of two tensors or one, element by element: arithmetic, comparisons, logic, bits.
 
 use tract_core::internal::*;
-use tract_core::ops::array::MultiBroadcastTo;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::element_wise::ElementWiseOp;
@@ -182,13 +181,6 @@ fn arithmetic(
     }
     let operands = operands(ctx)?;
     let op = if number_type(ctx, operands[0])?.is_float() { floats } else { integers };
-    let shapes = operands.iter().map(|operand| ctx.shape_of(*operand));
-    let shape = ctx.broadcast_shapes(&shapes.collect::<TractResult<Vec<_>>>()?)?;
-    if shape.contains(&0.to_dim()) {
-        // tract's optimiser reads an element of an exponent that has none.
-        let zero = ctx.scalar("zero", 0., ctx.type_of(operands[0])?, shape.len())?;
-        return ctx.finish(MultiBroadcastTo::new(shape.into()), &[zero]);
-    }
     ctx.finish(op, &operands)
 }
 

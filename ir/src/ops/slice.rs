@@ -4,12 +4,11 @@ mod strided;
 mod window;
 
 use tract_core::internal::*;
-use tract_core::num_traits::Zero;
 
 use super::chain::Chain;
 use crate::listed::listed;
 use crate::operators::slice_scatter::SliceScatter;
-use crate::operators::take::{DynSlice, Positions, Take};
+use crate::operators::take::{DynSlice, Positions};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 use strided::strided_slice;
@@ -132,15 +131,6 @@ impl Chain {
         step: i64,
     ) -> TractResult<()> {
         let (first, len) = window(dim, start, stop, step);
-        if len.is_zero() {
-            // tract's optimiser is not made for slices without elements.
-            self.then(
-                "take",
-                Take { axis, positions: Positions::Stride { first, step, len } },
-                &[],
-            );
-            return Ok(());
-        }
         if step == 1 || len.is_one() {
             self.contiguous(axis, dim, first.clone(), first + len);
             return Ok(());
