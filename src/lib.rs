@@ -122,10 +122,15 @@ pub use operation::Operation;
 pub use ops::{DynGather, Gather, GatherElements, GatherNd, GatherTree};
 pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revision};
 
-/// The examples of the README run as tests, with the features that they use.
-#[cfg(all(doctest, feature = "multithread-mm", feature = "nnef"))]
+/// The examples of the README run as tests.
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+/// Those of the document on ONNX, too.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/onnx.md")]
+mod onnx_models {}
 
 /// Those of the document on performance, too.
 #[cfg(all(doctest, feature = "multithread-mm"))]

@@ -107,6 +107,24 @@ def kinds():
     return text
 
 
+def three_numbers():
+    """What our times and memory are of those of others, for each processor: means of all networks on one thread."""
+    lines = []
+    for file in sorted((HERE / "networks").glob("*.csv")):
+        runtimes = {}
+        for row in read(file):
+            if row["threads"] == "1":
+                runtimes.setdefault(row["runtime"], {})[row["network"]] = row
+        ours = runtimes.pop(compare.OURS)
+        for column, name in [("median_ms", "a run"), ("ready_ms", "loading"), ("memory_mib", "memory")]:
+            means = [
+                compare.geometric_mean([float(ours[it][column]) / float(row[column]) for it, row in other.items()])
+                for other in runtimes.values()
+            ]
+            lines.append([file.stem, name, *(f"{it:.2f}" for it in means)])
+    return markdown(["processor", "", *runtimes], lines)
+
+
 def networks_in_short():
     """A sentence for each processor and number of threads."""
     text = ""
@@ -211,6 +229,7 @@ PARTS = {
     "gathers in short": gathers_in_short,
     "networks": networks,
     "networks in short": networks_in_short,
+    "three numbers": three_numbers,
     "memory in short": memory_in_short,
     "kinds of operators": kinds,
     "outcomes of bad input": lambda: outcomes("bad input"),
