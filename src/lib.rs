@@ -82,6 +82,7 @@
 //! | `ops/` | the typed operators [`Gather`], [`GatherNd`], [`DynGather`], [`GatherElements`] and [`GatherTree`]: facts, axes and rewrites |
 //! | `revision.rs` | the revisions, as data |
 //! | `shape.rs` | axes, batch dimensions and output shapes, for inference, facts and evaluation |
+//! | `checks.rs` | checks that the reader of IR shares: numbers of inputs, memory |
 //! | `eval.rs` | evaluation: from tensors to slices of bytes and integers, and errors back |
 //! | `index.rs` | what an index means, and the error for one out of range |
 //! | `geometry.rs` | the common form of the operators for the kernel (GatherTree has its own loops) |
@@ -103,6 +104,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+mod checks;
 mod eval;
 mod geometry;
 mod index;
@@ -138,6 +140,10 @@ pub use tract_onnx;
 /// What a program needs to wire the operators, and to write operators of its own: this crate's names and those of
 /// tract.
 pub mod internal {
+    pub use crate::checks::{
+        MAX_AXES, check_input_count, ensure_allocatable, expect_input_count, expect_inputs, listed,
+        volume,
+    };
     pub use crate::kernel::{fill_rows, threads_for};
     pub use crate::{
         DynGather, Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, GatherTree,

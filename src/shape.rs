@@ -5,6 +5,7 @@
 
 use std::fmt::Display;
 
+use crate::checks::{self, MAX_AXES, listed};
 use crate::revision::{BatchAxes, BatchDims, Spec};
 use tract_core::internal::*;
 
@@ -26,9 +27,8 @@ pub(crate) fn normalize_axis(spec: &Spec, axis: i128, data_rank: usize) -> Tract
 /// Refuses a number of axes that no tensor has: while the rank is unknown, nothing else keeps a model from
 /// asking for work on that many.
 pub(crate) fn check_axis_count(spec: &Spec, what: &str, axes: i64) -> TractResult<()> {
-    const RANK_LIMIT: u64 = 1024;
     ensure!(
-        axes.unsigned_abs() < RANK_LIMIT,
+        axes.unsigned_abs() <= MAX_AXES as u64,
         "{}: {what} is {axes}, but no tensor has that many axes",
         spec.name
     );
@@ -283,8 +283,7 @@ pub(crate) fn product<D: DimLike>(spec: &Spec, dims: &[D]) -> TractResult<D> {
     let numbers = dims.iter().filter_map(|dim| dim.as_i64());
     let number = numbers.clone().try_fold(1i64, |product, dim| product.checked_mul(dim));
     let number = number.and_then(|number| usize::try_from(number).ok()).with_context(|| {
-        let dims = dims.iter().map(|dim| dim.to_string()).collect::<Vec<_>>().join(", ");
-        format!("{}: the product of the batch dimensions [{dims}] is too large", spec.name)
+        format!("{}: the product of the batch dimensions {} is too large", spec.name, listed(dims))
     })?;
     let symbols = dims.iter().filter(|dim| dim.as_i64().is_none()).cloned();
     Ok(symbols.fold(D::from(number), |product, dim| product * dim))
@@ -294,8 +293,7 @@ pub(crate) fn product<D: DimLike>(spec: &Spec, dims: &[D]) -> TractResult<D> {
 ///
 /// tract multiplies in the same order, from the first dimension on, so it will not overflow there.
 pub(crate) fn volume(spec: &Spec, dt: DatumType, shape: &[usize]) -> TractResult<usize> {
-    let volume = shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
-    volume
+    checks::volume(shape)
         .filter(|volume| {
             volume.checked_mul(dt.size_of()).is_some_and(|bytes| bytes <= isize::MAX as usize)
         })

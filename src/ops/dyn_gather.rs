@@ -1,4 +1,5 @@
 use super::held_symbols::are_held;
+use crate::checks::{expect_inputs, listed};
 use crate::eval;
 use crate::operation::Operation;
 use crate::revision::{GatherRevision, NegativeIndices, Spec};
@@ -125,10 +126,10 @@ impl EvalOp for DynGather {
             stated.eval(ctx.symbols).to_usize().map_or(true, |stated| stated == *dim)
         };
         if shape.len() != self.shape.len() || !shape.iter().zip(&self.shape).all(fits) {
-            let stated = self.shape.iter().map(TDim::to_string).collect::<Vec<_>>().join(", ");
             bail!(
-                "{}: with axis {axis} the output has shape {shape:?}, but the model states [{stated}]",
-                self.spec().name
+                "{}: with axis {axis} the output has shape {shape:?}, but the model states {}",
+                self.spec().name,
+                listed(&self.shape)
             );
         }
         Ok(outputs)
@@ -138,7 +139,7 @@ impl EvalOp for DynGather {
 impl TypedOp for DynGather {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let spec = self.spec();
-        let [data, indices, axis] = eval::expect_inputs(spec, ["data", "indices", "axis"], inputs)?;
+        let [data, indices, axis] = expect_inputs(spec.name, ["data", "indices", "axis"], inputs)?;
         let [data, indices] = eval::data_and_indices(spec, &[data, indices])?;
         eval::ensure_integer(spec, "axis", axis.datum_type)?;
         eval::check_one_element(spec, "axis", &axis.shape)?;

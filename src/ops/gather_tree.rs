@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 
+use crate::checks::{ensure_allocatable, expect_inputs};
 use crate::eval::{self, IntegerTensor};
 use crate::geometry::Indices;
 use crate::revision::{GATHER_TREE_1, Spec};
@@ -208,7 +209,7 @@ impl EvalOp for GatherTree {
         check_types(inputs.map(Tensor::datum_type))?;
         let shape = output_shape(inputs.map(Tensor::shape))?;
         let dt = steps.datum_type();
-        eval::ensure_allocatable(SPEC, steps.len() * dt.size_of())?;
+        ensure_allocatable(SPEC.name, steps.len() * dt.size_of())?;
         let (parents, lengths) = (as_integers(&parents)?, as_integers(&lengths)?);
         let parents = IntegerTensor::new(SPEC, NAMES[1], &parents, ctx.symbols)?;
         let lengths = IntegerTensor::new(SPEC, NAMES[2], &lengths, ctx.symbols)?;
@@ -221,7 +222,7 @@ impl EvalOp for GatherTree {
 
 impl TypedOp for GatherTree {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let inputs: [&TypedFact; 4] = eval::expect_inputs(SPEC, NAMES, inputs)?;
+        let inputs: [&TypedFact; 4] = expect_inputs(SPEC.name, NAMES, inputs)?;
         for (name, input) in NAMES.iter().zip(inputs) {
             eval::ensure_plain(SPEC, name, input.is_plain())?;
         }

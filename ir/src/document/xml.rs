@@ -10,10 +10,8 @@ use super::{
     BackEdge, Body, BodyRole, Document, ElementType, Graph, Layer, Port, PortMap, Source, markup,
     order,
 };
+use crate::limits::MAX_BODY_DEPTH;
 use crate::shortened::shortened;
-
-/// Bodies within bodies, at most: networks have one or two.
-const MAX_DEPTH: usize = 16;
 
 impl Document {
     /// Reads the text of a `model.xml`.
@@ -135,7 +133,10 @@ struct Ports {
 }
 
 fn graph(net: Node, depth: usize) -> Result<Graph> {
-    ensure!(depth <= MAX_DEPTH, "there are bodies within bodies, more than {MAX_DEPTH} deep");
+    ensure!(
+        depth <= MAX_BODY_DEPTH,
+        "there are bodies within bodies, more than {MAX_BODY_DEPTH} deep"
+    );
     let nodes = child(net, "layers").context("there is no <layers>")?;
     let mut layers = vec![];
     let mut ports = vec![];

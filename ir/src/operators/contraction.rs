@@ -4,12 +4,11 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
-use tract_openvino::internal::{fill_rows, threads_for};
+use tract_openvino::internal::{fill_rows, threads_for, volume};
 
 use super::check_volume;
 use super::product::activation::Activation;
 use super::product::{Columns, Output, Rows, SHARES, Tile, Vectors, WORK, Whole};
-use crate::volume::volume;
 
 /// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
 /// of the result has its columns. The factor that has this axis is the right one, and may be the first input.

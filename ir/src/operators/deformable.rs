@@ -1,6 +1,5 @@
 use tract_core::internal::*;
-
-use crate::listed::listed;
+use tract_openvino::internal::listed;
 
 use super::check_volume;
 

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
+use tract_openvino::internal::{ensure_allocatable, listed};
 
-use super::{check_volume, ensure_allocatable};
-use crate::listed::listed;
+use super::check_volume;
 
 /// GridSample-9: elements of an image at the coordinates of a grid.
 ///

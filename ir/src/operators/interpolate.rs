@@ -2,8 +2,9 @@ mod coordinates;
 mod table;
 
 use tract_core::internal::*;
+use tract_openvino::internal::ensure_allocatable;
 
-use super::{check_volume, ensure_allocatable, set_symbols};
+use super::{check_volume, set_symbols};
 pub(crate) use coordinates::{Coordinates, Nearest};
 pub(super) use table::cubic;
 use table::{Table, clamped, normalized, pillow, triangle};

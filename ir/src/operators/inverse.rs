@@ -1,6 +1,6 @@
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
-use crate::listed::listed;
 use tract_core::num_traits::Float;
 
 /// The inverses of the matrices in the last two axes, or of their transposes.

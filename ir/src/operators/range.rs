@@ -1,6 +1,7 @@
 use tract_core::internal::*;
 
 use super::{integers, set_symbols};
+use crate::limits::MAX_STATED_ELEMENTS;
 
 /// Range-1 and Range-4: numbers in steps, whose ends may only be known when the model runs.
 ///
@@ -15,9 +16,6 @@ pub(crate) struct Range {
     dt: DatumType,
     len: TDim,
 }
-
-/// The most elements of a range. Its ends come from tensors, which may have any numbers.
-const MOST: usize = 1 << 28;
 
 impl Range {
     /// `len` is the length, or a symbol that stands for it.
@@ -73,8 +71,8 @@ fn len(distance: f64, step: f64) -> TractResult<usize> {
     ensure!(step != 0. && !step.is_nan(), "Range: step is {step}, but must not be 0");
     let len = (distance / step).ceil();
     ensure!(
-        !len.is_nan() && len <= MOST as f64,
-        "Range: the output has {len} elements, but must have {MOST} or less"
+        !len.is_nan() && len <= MAX_STATED_ELEMENTS as f64,
+        "Range: the output has {len} elements, but must have {MAX_STATED_ELEMENTS} or less"
     );
     Ok(len.max(0.) as usize)
 }

@@ -4,9 +4,7 @@ use tract_core::internal::*;
 
 use super::number::Number;
 use super::{check_volume, dispatch_number, integers, set_symbols};
-
-/// The most segments that a file may state, or the number of the last one.
-pub(crate) const MOST_SEGMENTS: i64 = 1 << 28;
+use crate::limits::MAX_STATED_ELEMENTS;
 
 /// How the rows of a segment become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -118,8 +116,8 @@ impl EvalOp for Segments {
             false => self.count.eval_to_i64(ctx.symbols)?,
         };
         ensure!(
-            (0..=MOST_SEGMENTS).contains(&count),
-            "Segments: there would be {count} segments, but must be [0, {MOST_SEGMENTS}]"
+            (0..=MAX_STATED_ELEMENTS as i64).contains(&count),
+            "Segments: there would be {count} segments, but must be [0, {MAX_STATED_ELEMENTS}]"
         );
         let count = usize::try_from(count)?;
         let mut shape: TVec<usize> = rows.shape().into();
@@ -236,7 +234,7 @@ mod tests {
             count: 0.to_dim(),
             count_is_last: true,
         };
-        for last in [MOST_SEGMENTS, i64::MAX] {
+        for last in [MAX_STATED_ELEMENTS as i64, i64::MAX] {
             let inputs = tvec!(tensor1(&[1u8]).into_tvalue(), tensor1(&[last]).into_tvalue());
             fails(op.eval(&EvalContext::out_of_plan(), inputs), "segments, but must be [0, ");
         }

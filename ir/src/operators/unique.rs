@@ -2,10 +2,11 @@ use std::cmp::Ordering;
 
 use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
+use tract_openvino::internal::ensure_allocatable;
 
 use super::take::take;
 use super::top_k::compare;
-use super::{check_volume, dispatch_number, ensure_allocatable, set_symbols};
+use super::{check_volume, dispatch_number, set_symbols};
 
 /// OpenVINO's Unique: the elements of a tensor, or its slices along an axis, each once.
 ///

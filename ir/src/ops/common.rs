@@ -3,8 +3,8 @@
 use tract_core::internal::*;
 use tract_core::ops::array::{MultiBroadcastTo, Range};
 use tract_core::ops::change_axes::AxisOp;
+use tract_openvino::internal::listed;
 
-use crate::listed::listed;
 use crate::operators::checked_volume;
 use crate::operators::equal_shape::EqualShape;
 use crate::operators::least_sizes::LeastSizes;

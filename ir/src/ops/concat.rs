@@ -3,9 +3,9 @@
 use tract_core::internal::*;
 use tract_core::num_traits::Zero;
 use tract_core::ops::array::{MultiBroadcastTo, Slice, TypedConcat};
+use tract_openvino::internal::listed;
 
 use super::common::FAR;
-use crate::listed::listed;
 use crate::operators::has_zero;
 use crate::registry::Registry;
 use crate::translate::LayerContext;

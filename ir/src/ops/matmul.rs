@@ -8,9 +8,9 @@ use tract_core::ops::cast::Cast;
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::add;
+use tract_openvino::internal::listed;
 
 use super::reduce::sum;
-use crate::listed::listed;
 use crate::operators::accelerated::Accelerated;
 use crate::operators::opaque::Opaque;
 use crate::operators::range::Range;

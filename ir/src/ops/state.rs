@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
 use crate::document::{Dimension, PartialShape};
-use crate::listed::listed;
 use crate::operators::variable::{Assign, ReadValue, Variable};
 use crate::registry::Registry;
 use crate::translate::LayerContext;

@@ -5,15 +5,9 @@ use std::collections::HashSet;
 
 use tract_core::internal::*;
 use tract_core::ops::konst::Const;
+use tract_openvino::internal::volume;
 
-use crate::volume::volume;
-
-/// What the constants of any model may take, in bytes: some are computed from nothing but a shape.
-const BASE: u64 = 1 << 28;
-
-/// What they may take for each byte of the weights. Elements of one bit become bytes, those of two or four
-/// become floats, and some layers compute them in several steps.
-const PER_BYTE: u64 = 32;
+use crate::limits::BYTES_OF_CONSTANTS;
 
 /// What the constants of a model have taken, in bytes, and what they may take: those that are read, and those
 /// that are computed from them. A constant that was dropped still counts, so that time has a limit, too.
@@ -26,18 +20,13 @@ pub(crate) struct Budget {
 impl Default for Budget {
     /// The budget of a layer that is translated when the model runs.
     fn default() -> Budget {
-        Budget::new(BASE)
+        Budget::new(BYTES_OF_CONSTANTS)
     }
 }
 
 impl Budget {
     pub fn new(limit: u64) -> Budget {
         Budget { limit, taken: Cell::new(0) }
-    }
-
-    /// What the constants of a model with these bytes of weights may take, unless the user says more.
-    pub fn limit_for(weights: u64) -> u64 {
-        BASE.saturating_add(weights.saturating_mul(PER_BYTE))
     }
 
     /// The same budget, with nothing taken.
@@ -58,7 +47,7 @@ impl Budget {
             format!(
                 "with a constant of type {dt:?} and shape {shape:?}, all constants would take more than \
                  {limit} bytes while the model is loaded. If you trust the file, raise this limit: \
-                 Ir::with_constants_limit, or --constants-limit of the command-line tool"
+                 Limits::constant_bytes, or --constants-limit of the command-line tool"
             )
         })?;
         self.taken.set(taken);

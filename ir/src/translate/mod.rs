@@ -56,8 +56,7 @@ fn translate_graph(ir: &Ir, proto: &IrProtoModel, template: TypedModel) -> Tract
     let parameter = |layer: &usize| parameter_shape(&graph.layers[*layer]);
     let declared = graph.parameters.iter().map(parameter).collect::<TractResult<Vec<_>>>()?;
     let mut dimensions = Dimensions::new(template.symbols.clone(), graph, &ir.shapes, &declared)?;
-    let limit =
-        ir.constants_limit.unwrap_or_else(|| Budget::limit_for(proto.weights.len().unwrap_or(0)));
+    let limit = ir.limits.constant_bytes(proto.weights.len().unwrap_or(0));
     let mut computations = Computations::new(Budget::new(limit));
     let mut variables = Variables::default();
     let mut starts = 0;

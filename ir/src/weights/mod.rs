@@ -11,9 +11,9 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::tract_data::half::f16;
 use tract_core::tract_data::half::slice::HalfFloatSliceExt;
+use tract_openvino::internal::volume;
 
 use crate::document::ElementType;
-use crate::volume::volume;
 use strings::strings;
 
 /// The bytes of a model's constants: where they are.

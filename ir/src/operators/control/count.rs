@@ -29,7 +29,7 @@ impl Count {
         ensure!(
             before < most,
             "a loop has had {most} iterations, with those of the loops within it, and may not have more: \
-             Ir::with_iterations_limit, or --iterations-limit of the command-line tool, sets how many"
+             Limits::iterations, or --iterations-limit of the command-line tool, sets how many"
         );
         ITERATIONS.set(Some(before + 1));
         Ok(())

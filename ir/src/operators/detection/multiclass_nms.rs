@@ -1,6 +1,5 @@
 use tract_core::internal::*;
-
-use crate::listed::listed;
+use tract_openvino::internal::listed;
 
 use super::boxes::{Corners, Extent, corners};
 use super::non_max_suppression::check_shapes;

@@ -1,9 +1,9 @@
 use std::cmp::Ordering;
 
-use crate::listed::listed;
 use std::collections::BinaryHeap;
 
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
 use super::boxes::{Corners, Extent, descending, suppress};
 use super::rotated::Rotated;

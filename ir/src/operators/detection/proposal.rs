@@ -1,6 +1,5 @@
 use tract_core::internal::*;
-
-use crate::listed::listed;
+use tract_openvino::internal::listed;
 
 use super::boxes::{Corners, Extent, descending, suppress};
 use super::{check_boxes, floats, in_type_of, set_symbols};

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
-use crate::listed::listed;
 use crate::operators::control::{self, LoopInput, LoopOutput};
 use crate::operators::one_element;
 use crate::ops::blocks::multiply;
@@ -16,7 +16,7 @@ use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
 /// for each iteration, or is the same in all, or is the first value of a state that each iteration hands to
 /// the next. An output is that of the last iteration, or those of all, one behind the other along an axis.
 ///
-/// The first two inputs of Loop are the most iterations (no limit if negative, but that of [`Ir::with_iterations_limit`](crate::Ir::with_iterations_limit)), and whether there is an
+/// The first two inputs of Loop are the most iterations (no limit if negative, but that of [`Limits::iterations`](crate::Limits::iterations)), and whether there is an
 /// iteration at all. A result of its body says whether there is another.
 pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let body = body(ctx, BodyRole::Iteration, "body")?;
@@ -158,7 +158,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         body: control::Body::new(model),
         inputs: kinds.into_iter().flatten().collect(),
         outputs,
-        most_iterations: ctx.ir().iterations_limit,
+        most_iterations: ctx.ir().limits.iterations,
         trip_count,
         condition,
         goes_on,
@@ -317,7 +317,7 @@ fn loop_count(
         Some(_) => ctx.dims(0, "trip_count")?.first().cloned(),
         None => None,
     };
-    let most = ctx.ir().iterations_limit;
+    let most = ctx.ir().limits.iterations;
     if let Some(trips) = limit.as_ref().and_then(TDim::as_i64)
         && later == Some(true)
     {

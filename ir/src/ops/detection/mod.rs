@@ -10,7 +10,7 @@ mod yolo;
 
 use tract_core::internal::*;
 
-use crate::operators::detection::MOST_BOXES;
+use crate::limits::MAX_BOXES;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -56,7 +56,7 @@ pub(super) fn register(registry: &mut Registry) {
 /// An attribute that says how many boxes an output has.
 fn count_of_boxes(ctx: &LayerContext, name: &str) -> TractResult<usize> {
     let count = ctx.attribute(name)?;
-    ensure!(count <= MOST_BOXES, "attribute {name} is {count}, but must be in [0, {MOST_BOXES}]");
+    ensure!(count <= MAX_BOXES, "attribute {name} is {count}, but must be in [0, {MAX_BOXES}]");
     Ok(count)
 }
 

@@ -8,9 +8,9 @@ use tract_core::ops::konst::Const;
 use tract_core::ops::lstm_cell::LstmEpilogue;
 use tract_core::ops::math;
 use tract_core::ops::nn::sigmoid;
+use tract_openvino::internal::listed;
 
 use super::{expect_operand, operand, refuse_peepholes};
-use crate::listed::listed;
 use crate::operators::check_volume;
 use crate::translate::LayerContext;
 
