@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 
-use crate::checks::{self, MAX_AXES, listed};
+use crate::checks::{self, MAX_AXES, ensure_allocatable, listed};
 use crate::revision::{BatchAxes, BatchDims, Spec};
 use tract_core::internal::*;
 
@@ -289,17 +289,21 @@ pub(crate) fn product<D: DimLike>(spec: &Spec, dims: &[D]) -> TractResult<D> {
     Ok(symbols.fold(D::from(number), |product, dim| product * dim))
 }
 
-/// The number of elements of an output of this shape and type. Fails if its bytes exceed the address space.
-///
-/// tract multiplies in the same order, from the first dimension on, so it will not overflow there.
+/// The number of elements of an output of this shape and type: the one guard before it is allocated. Fails if there is
+/// no memory for it, or if its sizes above 0 overflow when they are multiplied: ndarray cannot look at such a tensor,
+/// although it may have no elements.
 pub(crate) fn volume(spec: &Spec, dt: DatumType, shape: &[usize]) -> TractResult<usize> {
-    checks::volume(shape)
-        .filter(|volume| {
-            volume.checked_mul(dt.size_of()).is_some_and(|bytes| bytes <= isize::MAX as usize)
-        })
+    let bytes = checks::volume(shape.iter().filter(|size| **size > 0))
+        .and_then(|volume| volume.checked_mul(dt.size_of()))
+        .filter(|bytes| *bytes <= isize::MAX as usize)
         .with_context(|| {
             format!("{}: the output of shape {shape:?} and type {dt:?} is too large", spec.name)
-        })
+        })?;
+    if shape.contains(&0) {
+        return Ok(0);
+    }
+    ensure_allocatable(spec.name, bytes)?;
+    Ok(shape.iter().product())
 }
 
 #[cfg(test)]
@@ -385,9 +389,9 @@ mod tests {
         let f32 = f32::datum_type();
         assert_eq!(volume(spec, f32, &[]).unwrap(), 1);
         assert_eq!(volume(spec, f32, &[2, 3]).unwrap(), 6);
-        assert_eq!(volume(spec, f32, &[0, usize::MAX, usize::MAX]).unwrap(), 0);
-        for shape in [&[usize::MAX, 2][..], &[1 << (usize::BITS - 3)], &[usize::MAX, usize::MAX, 0]]
-        {
+        assert_eq!(volume(spec, f32, &[0, 1 << 40]).unwrap(), 0);
+        let max = usize::MAX;
+        for shape in [&[max, 2][..], &[1 << (usize::BITS - 3)], &[max, max, 0], &[0, max, max]] {
             let error = volume(spec, f32, shape).unwrap_err().to_string();
             assert!(error.contains("is too large"), "{error}");
         }

@@ -1,7 +1,6 @@
 //! Gather from a block-quantized table, whose rows are unpacked as they are picked. tract's own Gather does that,
 //! without a check of the indices. Here they are checked.
 
-use crate::checks::ensure_allocatable;
 use crate::eval::{self, IntegerTensor};
 use crate::geometry::{self, BadIndex};
 use crate::index::IndexPolicy;
@@ -77,8 +76,7 @@ pub(super) fn eval(
         spec.name
     );
     let shape = gather.compute_output_shape(data.shape(), indices.shape())?;
-    let volume = shape::volume(spec, data.datum_type(), &shape)?;
-    ensure_allocatable(spec.name, volume * data.datum_type().size_of())?;
+    shape::volume(spec, data.datum_type(), &shape)?;
     let integers = IntegerTensor::new(spec, "indices", &indices, ctx.symbols)?;
     let entries = integers.entries()?;
     geometry::check(entries, &[size], policy).map_err(|BadIndex(number)| {

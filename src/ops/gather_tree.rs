@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use crate::checks::{ensure_allocatable, expect_inputs};
+use crate::checks::expect_inputs;
 use crate::eval::{self, IntegerTensor};
 use crate::geometry::Indices;
 use crate::revision::{GATHER_TREE_1, Spec};
@@ -209,7 +209,7 @@ impl EvalOp for GatherTree {
         check_types(inputs.map(Tensor::datum_type))?;
         let shape = output_shape(inputs.map(Tensor::shape))?;
         let dt = steps.datum_type();
-        ensure_allocatable(SPEC.name, steps.len() * dt.size_of())?;
+        shape::volume(SPEC, dt, &shape)?;
         let (parents, lengths) = (as_integers(&parents)?, as_integers(&lengths)?);
         let parents = IntegerTensor::new(SPEC, NAMES[1], &parents, ctx.symbols)?;
         let lengths = IntegerTensor::new(SPEC, NAMES[2], &lengths, ctx.symbols)?;

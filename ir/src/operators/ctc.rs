@@ -79,7 +79,7 @@ impl EvalOp for CtcGreedyDecoder {
         };
         ensure!(classes > 0, "CTCGreedyDecoder: there are no classes");
         // Without steps there may be any number of sequences.
-        check_volume("CTCGreedyDecoder", DatumType::I64, &[batch])?;
+        check_volume("CTCGreedyDecoder", DatumType::I64, &[batch, steps.max(1)])?;
         let lengths = lengths_of(&lengths, batch, steps)?;
         let data = floats(&data)?;
         let mut decoded = vec![-1; batch * steps];

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::{integers, set_symbols};
+use super::{check_volume, integers, set_symbols};
 use crate::limits::MAX_STATED_ELEMENTS;
 
 /// Range-1 and Range-4: numbers in steps, whose ends may only be known when the model runs.
@@ -101,6 +101,7 @@ impl EvalOp for Range {
         };
         let inputs = inputs.iter().map(number).collect::<TractResult<TVec<TValue>>>()?;
         let len = Range::count(self.dt, &inputs)?;
+        check_volume("Range", DatumType::I64, &[len])?;
         let output = if self.dt.is_float() {
             let [start, _, step] = numbers::<f64, TValue>(&inputs)?;
             let numbers = (0..len).map(|i| start + i as f64 * step);

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino::internal::listed;
 
-use super::dispatch_number;
+use super::{check_volume, dispatch_number};
 
 /// Where each element would have to be put into a sorted sequence: OpenVINO's SearchSorted and Bucketize.
 ///
@@ -66,6 +66,7 @@ fn search<T: Datum + PartialOrd>(
         1 => values.len(),
         _ => values.shape().last().copied().unwrap_or(1),
     };
+    check_volume("SearchSorted", DatumType::I64, values.shape())?;
     let mut output = Tensor::zero::<i64>(values.shape())?;
     if values.len() > 0 {
         let (sorted, values) = (sorted.try_as_plain_ram()?, values.try_as_plain_ram()?);

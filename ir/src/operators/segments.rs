@@ -140,7 +140,8 @@ fn reduce<T: Number>(
     output: &mut Tensor,
 ) -> TractResult<()> {
     let len: usize = output.shape()[1..].iter().product();
-    if len == 0 {
+    // Without segments a row may be of any size.
+    if output.len() == 0 {
         return Ok(());
     }
     let count = rows.shape()[0];
@@ -238,6 +239,22 @@ mod tests {
             let inputs = tvec!(tensor1(&[1u8]).into_tvalue(), tensor1(&[last]).into_tvalue());
             fails(op.eval(&EvalContext::out_of_plan(), inputs), "segments, but must be [0, ");
         }
+    }
+
+    /// There is no memory for one of the rows, but there are none.
+    #[test]
+    fn rows_that_are_not_there_may_be_large() {
+        let op = Segments {
+            reduction: Reduction::Sum,
+            bounds: Bounds::Ids,
+            empty: Empty::Zero,
+            count: 0.to_dim(),
+            count_is_last: false,
+        };
+        let rows = Tensor::zero::<i64>(&[0, 1 << 50]).unwrap().into_tvalue();
+        let inputs = tvec!(rows, tensor1::<i64>(&[]).into_tvalue());
+        let output = op.eval(&EvalContext::out_of_plan(), inputs).unwrap();
+        assert_eq!(output[0].shape(), [0, 1 << 50]);
     }
 
     #[test]

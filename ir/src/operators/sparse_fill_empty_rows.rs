@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use tract_core::internal::*;
 
-use super::{dispatch_number, set_symbols};
+use super::{check_volume, dispatch_number, set_symbols};
 use crate::limits::MAX_FILLED_ROWS;
 
 /// OpenVINO's SparseFillEmptyRows: gives each row of a sparse matrix that has no value a default in its first
@@ -46,6 +46,11 @@ impl EvalOp for SparseFillEmptyRows {
             rows <= MAX_FILLED_ROWS,
             "SparseFillEmptyRows: there are {rows} rows, but may be {MAX_FILLED_ROWS} at most"
         );
+        check_volume(
+            "SparseFillEmptyRows",
+            DatumType::I64,
+            &[rows.saturating_add(values.len()), 2],
+        )?;
         let cells = cells(&coordinates, rows)?;
         let flat: Vec<i64> = cells.iter().flat_map(|cell| [cell.row, cell.column]).collect();
         let filled = tensor1(&flat).into_shape(&[cells.len(), 2])?;

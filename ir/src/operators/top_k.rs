@@ -2,7 +2,7 @@ use std::cmp::Ordering;
 
 use tract_core::internal::*;
 
-use super::{dispatch_number, integers, set_symbols};
+use super::{check_volume, dispatch_number, integers, set_symbols};
 
 /// The `k` greatest or least elements along an axis, and their positions of type `i64`.
 ///
@@ -63,7 +63,7 @@ fn top_k<T: Datum + Copy + PartialOrd + Default>(
     let inner: usize = data.shape()[op.axis + 1..].iter().product();
     let mut shape: TVec<usize> = data.shape().into();
     shape[op.axis] = k;
-    let volume: usize = shape.iter().product();
+    let volume = check_volume("TopK", DatumType::I64, &shape)?;
     let (mut values, mut positions) = (vec![T::default(); volume], vec![0i64; volume]);
     let data = data.try_as_plain_ram()?;
     let data = data.as_slice::<T>()?;

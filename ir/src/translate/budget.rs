@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use tract_core::internal::*;
 use tract_core::ops::konst::Const;
-use tract_openvino::internal::volume;
+use tract_openvino::internal::{ensure_allocatable, volume};
 
 use crate::limits::BYTES_OF_CONSTANTS;
 
@@ -51,7 +51,7 @@ impl Budget {
             )
         })?;
         self.taken.set(taken);
-        Ok(())
+        ensure_allocatable("a constant", bytes.unwrap_or(0))
     }
 
     /// Takes what a tensor takes that is there already.
@@ -104,6 +104,13 @@ mod tests {
             assert!(error.contains("more than 100 bytes") && error.contains("raise"), "{error}");
         }
         budget.anew().take(DatumType::F32, &[25]).unwrap();
+    }
+
+    /// The file of the weights may be as large, without taking as much of the disk.
+    #[test]
+    fn constants_that_there_is_no_memory_for() {
+        let error = Budget::new(u64::MAX).take(DatumType::F64, &[1 << 60]).unwrap_err().to_string();
+        assert_eq!(error, "a constant: no memory for 9223372036854775808 bytes");
     }
 
     /// tract knows no value of the first node, but computes both of them when it optimises the model.

@@ -199,11 +199,10 @@ impl EvalOp for MaxPoolOfPlanes {
         let sizes = input.shape();
         ensure!(sizes.len() == self.spec.rank() + 2, "MaxPool: the data has shape {sizes:?}");
         let mut shape: TVec<usize> = sizes[..2].into();
-        let Some(layout) = self.layouts.of(&self.spec, sizes, 1, &mut shape)? else {
-            return Ok(tvec!(Tensor::zero::<f32>(&shape)?.into_tvalue()));
-        };
+        let layout = self.layouts.of(&self.spec, sizes, 1, &mut shape)?;
         check_volume("MaxPool", DatumType::F32, &shape)?;
         let mut output = Tensor::zero::<f32>(&shape)?;
+        let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let planes = Planes { layout: &layout, kind: Kind::Max, activation: Activation::Identity };
         let data = input.try_as_plain_ram()?;
         let mut view = output.try_as_plain_ram_mut()?;
