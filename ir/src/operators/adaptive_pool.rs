@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_input_count;
 
 use super::{check_volume, set_symbols, substituted};
 
@@ -126,10 +127,12 @@ fn each<'a>(z: &'a [Span], y: &'a [Span], x: &'a [Span]) -> impl Iterator<Item =
 impl TypedOp for AdaptivePool {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let rank = self.sizes.len() + 2;
+        expect_input_count(&self.name(), inputs.len(), 1..=1)?;
         ensure!(
-            inputs.len() == 1 && inputs[0].rank() == rank,
-            "{}: expects one input of rank {rank}",
-            self.name()
+            inputs[0].rank() == rank,
+            "{}: the input has rank {}, but must have rank {rank}",
+            self.name(),
+            inputs[0].rank()
         );
         let mut shape = inputs[0].shape.to_tvec();
         shape[2..].clone_from_slice(&self.sizes);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
-use tract_openvino::internal::{fill_rows, threads_for, volume};
+use tract_openvino::internal::{expect_inputs, fill_rows, threads_for, volume};
 
 use super::check_volume;
 use super::product::activation::Activation;
@@ -314,7 +314,7 @@ impl EvalOp for Contraction {
 
 impl TypedOp for Contraction {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 2, "MatMul: got {} inputs, expected two", inputs.len());
+        let [_, _] = expect_inputs("MatMul", ["A", "B"], inputs)?;
         let shape = self.shape(&inputs[self.left].shape, &inputs[self.right].shape)?;
         Ok(tvec!(f32::fact(shape)))
     }

@@ -1,5 +1,5 @@
 use tract_core::internal::*;
-use tract_openvino::internal::{ensure_allocatable, listed};
+use tract_openvino::internal::{ensure_allocatable, expect_inputs, listed};
 
 use super::check_volume;
 
@@ -160,9 +160,9 @@ impl EvalOp for GridSample {
 
 impl TypedOp for GridSample {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 2, "GridSample: got {} inputs, expected 2", inputs.len());
-        let shape = check_shapes(&inputs[0].shape.to_tvec(), &inputs[1].shape.to_tvec())?;
-        Ok(tvec!(inputs[0].datum_type.fact(&shape)))
+        let [data, grid] = expect_inputs("GridSample", ["data", "grid"], inputs)?;
+        let shape = check_shapes(&data.shape.to_tvec(), &grid.shape.to_tvec())?;
+        Ok(tvec!(data.datum_type.fact(&shape)))
     }
 
     as_op!();

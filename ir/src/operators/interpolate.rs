@@ -2,7 +2,7 @@ mod coordinates;
 mod table;
 
 use tract_core::internal::*;
-use tract_openvino::internal::ensure_allocatable;
+use tract_openvino::internal::{ensure_allocatable, expect_input_count};
 
 use super::{check_volume, set_symbols};
 pub(crate) use coordinates::{Coordinates, Nearest};
@@ -191,7 +191,7 @@ impl EvalOp for Interpolate {
 
 impl TypedOp for Interpolate {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 1, "Interpolate: got {} inputs, expected one", inputs.len());
+        expect_input_count("Interpolate", inputs.len(), 1..=1)?;
         let mut fact = inputs[0].without_value();
         for Axis { axis, size, .. } in &self.axes {
             ensure!(*axis < fact.rank(), "Interpolate: the data has no axis {axis}");

@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_input_count;
 
 /// Gives its input, some of whose axes must have a number of elements at least, which is checked when the model
 /// runs.
@@ -39,11 +40,7 @@ impl EvalOp for LeastSizes {
     op_out_of_plan!();
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        ensure!(
-            inputs.len() == 1,
-            "LeastSizes: the number of inputs is {}, but must be 1",
-            inputs.len()
-        );
+        expect_input_count("LeastSizes", inputs.len(), 1..=1)?;
         self.check(inputs[0].rank())?;
         for (axis, least) in &self.least {
             let size = inputs[0].shape()[*axis];
@@ -58,11 +55,7 @@ impl EvalOp for LeastSizes {
 
 impl TypedOp for LeastSizes {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(
-            inputs.len() == 1,
-            "LeastSizes: the number of inputs is {}, but must be 1",
-            inputs.len()
-        );
+        expect_input_count("LeastSizes", inputs.len(), 1..=1)?;
         self.check(inputs[0].rank())?;
         Ok(tvec!(inputs[0].without_value()))
     }

@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::{expect_input_count, expect_inputs};
 
 use super::{check_volume, integers, set_symbols};
 use crate::limits::MAX_STATED_ELEMENTS;
@@ -53,9 +54,7 @@ impl Range {
 fn numbers<N: Datum + Copy, T: std::ops::Deref<Target = Tensor>>(
     ends: &[T],
 ) -> TractResult<[N; 3]> {
-    let [start, stop, step] = ends else {
-        bail!("Range: the number of inputs is {}, but must be 3", ends.len())
-    };
+    expect_input_count("Range", ends.len(), 3..=3)?;
     let number = |end: &T| -> TractResult<N> {
         ensure!(
             end.len() == 1,
@@ -64,7 +63,7 @@ fn numbers<N: Datum + Copy, T: std::ops::Deref<Target = Tensor>>(
         );
         end.cast_to_scalar()
     };
-    Ok([number(start)?, number(stop)?, number(step)?])
+    Ok([number(&ends[0])?, number(&ends[1])?, number(&ends[2])?])
 }
 
 fn len(distance: f64, step: f64) -> TractResult<usize> {
@@ -118,11 +117,7 @@ impl EvalOp for Range {
 
 impl TypedOp for Range {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(
-            inputs.len() == 3,
-            "Range: the number of inputs is {}, but must be 3: start, stop, step",
-            inputs.len()
-        );
+        let [_, _, _] = expect_inputs("Range", ["start", "stop", "step"], inputs)?;
         Ok(tvec!(self.dt.fact([self.len.clone()])))
     }
 

@@ -1,6 +1,7 @@
 use tract_core::internal::*;
 use tract_core::ops::nn::Reduce;
 use tract_ndarray::Axis;
+use tract_openvino::internal::expect_input_count;
 
 use super::check_volume;
 
@@ -187,7 +188,7 @@ impl Reduction {
 
 impl TypedOp for Reduction {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 1, "Reduction: got {} inputs, expected 1", inputs.len());
+        expect_input_count("Reduction", inputs.len(), 1..=1)?;
         let mut shape = inputs[0].shape.to_tvec();
         for axis in &self.axes {
             let rank = inputs[0].rank();

@@ -1,5 +1,5 @@
 use tract_core::internal::*;
-use tract_openvino::internal::listed;
+use tract_openvino::internal::{expect_inputs, listed};
 
 use super::{check_volume, dispatch_number};
 
@@ -87,7 +87,8 @@ fn search<T: Datum + PartialOrd>(
 
 impl TypedOp for SearchSorted {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let [sorted, values] = *inputs else { bail!("there are {} inputs", inputs.len()) };
+        let [sorted, values] =
+            expect_inputs("SearchSorted", ["sorted_sequence", "values"], inputs)?;
         check_shapes(&sorted.shape.to_tvec(), &values.shape.to_tvec())?;
         Ok(tvec!(DatumType::I64.fact(values.shape.to_tvec())))
     }

@@ -18,11 +18,12 @@ pub(super) fn register(registry: &mut Registry) {
 
 /// **Concat-1**: inputs one behind the other along `axis`. Their other dimensions are equal.
 fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=usize::MAX)?;
     let inputs = ctx.all_inputs()?;
     let inputs = ctx.unify(&inputs)?;
     let shapes =
         inputs.iter().map(|input| ctx.shape_of(*input)).collect::<TractResult<Vec<_>>>()?;
-    let first = shapes.first().context("the number of inputs is 0, but must be 1 or more")?;
+    let first = &shapes[0];
     let axis = ctx.axis("axis", ctx.attribute("axis")?, first.len())?;
     let mut agreed = tvec!(inputs[0]);
     for (input, shape) in inputs.iter().zip(&shapes).skip(1) {

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_core::ops::cnn::{Conv, PaddingSpec, PoolSpec};
+use tract_openvino::internal::expect_input_count;
 
 use super::layouts::Layouts;
 use super::patches::Window;
@@ -159,7 +160,7 @@ impl EvalOp for PackedConvolution {
 
 impl TypedOp for PackedConvolution {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 1, "Convolution: got {} inputs, expected one", inputs.len());
+        expect_input_count("Convolution", inputs.len(), 1..=1)?;
         self.spec.output_facts(inputs)
     }
 

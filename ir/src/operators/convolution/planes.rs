@@ -1,7 +1,7 @@
 use pulp::{Simd, WithSimd, as_arrays};
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
-use tract_openvino::internal::fill_rows;
+use tract_openvino::internal::{expect_input_count, fill_rows};
 
 use super::layouts::Layouts;
 use super::patches::Layout;
@@ -213,7 +213,7 @@ impl EvalOp for MaxPoolOfPlanes {
 
 impl TypedOp for MaxPoolOfPlanes {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 1, "MaxPool: got {} inputs, expected one", inputs.len());
+        expect_input_count("MaxPool", inputs.len(), 1..=1)?;
         self.spec.output_facts(inputs)
     }
 

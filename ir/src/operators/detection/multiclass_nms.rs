@@ -1,5 +1,5 @@
 use tract_core::internal::*;
-use tract_openvino::internal::listed;
+use tract_openvino::internal::{expect_input_count, listed};
 
 use super::boxes::{Corners, Extent, corners};
 use super::non_max_suppression::check_shapes;
@@ -178,11 +178,7 @@ impl EvalOp for MulticlassNms {
 
 impl TypedOp for MulticlassNms {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(
-            [2, 3].contains(&inputs.len()),
-            "MulticlassNms: got {} inputs, expected 2 or 3",
-            inputs.len()
-        );
+        expect_input_count("MulticlassNms", inputs.len(), 2..=3)?;
         let (boxes, scores) = (inputs[0].shape.to_tvec(), inputs[1].shape.to_tvec());
         if inputs.len() == 3 && scores.len() == 2 {
             check_apart(&boxes, &scores)?;

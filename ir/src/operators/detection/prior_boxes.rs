@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_inputs;
 
 use super::prior_box::PriorBox;
 use super::prior_box_clustered::PriorBoxClustered;
@@ -148,7 +149,7 @@ impl EvalOp for PriorBoxes {
 
 impl TypedOp for PriorBoxes {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 2, "{}: got {} inputs, expected 2", self.name(), inputs.len());
+        let [_, _] = expect_inputs("PriorBox", ["output_size", "image_size"], inputs)?;
         Ok(tvec!(f32::fact([2.to_dim(), self.length.clone()])))
     }
 

@@ -1,5 +1,5 @@
 use tract_core::internal::*;
-use tract_openvino::internal::volume;
+use tract_openvino::internal::{expect_inputs, volume};
 
 use super::feature_map::{Between, Channel, FeatureMap, pooled, pooled_shape};
 use super::{floats, integers};
@@ -163,10 +163,11 @@ impl EvalOp for RoiAlign {
 
 impl TypedOp for RoiAlign {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 3, "ROIAlign: got {} inputs, expected 3", inputs.len());
+        let [data, regions, _] =
+            expect_inputs("ROIAlign", ["data", "rois", "batch_indices"], inputs)?;
         let [height, width] = self.pooled.map(|size| size.to_dim());
-        let of_region = [inputs[0].shape[1].clone(), height, width];
-        pooled_shape("ROIAlign", inputs[0], inputs[1], of_region)
+        let of_region = [data.shape[1].clone(), height, width];
+        pooled_shape("ROIAlign", data, regions, of_region)
     }
 
     as_op!();

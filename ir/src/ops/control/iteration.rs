@@ -36,11 +36,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let mut node_inputs = tvec![];
     let (mut trip_count, mut condition) = (None, None);
     if is_loop {
-        ensure!(
-            ctx.input_count() >= 2,
-            "the number of inputs is {}, but must be 2 or more",
-            ctx.input_count()
-        );
+        ctx.expect_inputs(2..=usize::MAX)?;
         for (input, name) in [(0, "trip_count"), (1, "execution_condition")] {
             ctx.expect_one_element(input, name)?;
         }
