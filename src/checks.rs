@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 
 use tract_core::internal::*;
 
-/// The most axes of a tensor: NumPy has as many. While a rank is unknown, nothing else keeps a model from asking for
-/// work on any number of them.
-pub const MAX_AXES: usize = 64;
+/// The most axes of a gather. While a rank is unknown, nothing else keeps a model from asking for work on any number of
+/// them.
+pub(crate) const MAX_AXES: usize = 1023;
 
 /// The product of sizes, or `None` if it does not fit: a model may state any sizes.
 pub fn volume<'a>(sizes: impl IntoIterator<Item = &'a usize>) -> Option<usize> {

@@ -70,7 +70,7 @@ impl<'a> IntegerTensor<'a> {
             T::U32 => Indices::U32(plain.as_slice()?),
             T::U64 => Indices::U64(plain.as_slice()?),
             T::TDim => Indices::I64(&self.dims),
-            other => bail!("indices of type {other:?}, which is not an integer type"),
+            other => bail!("indices have element type {other:?}, but must have an integer type"),
         })
     }
 }
@@ -119,13 +119,13 @@ pub(crate) struct Evaluation<'a> {
     pub batch: &'a [usize],
     /// The dimensions of `data` between those and the gathered ones.
     pub outer: &'a [usize],
-    /// The dimensions of `indices` behind the batch; for GatherND, without the last one.
+    /// The dimensions of `indices` after the batch; for GatherND, without the last one.
     pub tuples: &'a [usize],
     /// The dimensions of `data` that the entries of a tuple index.
     pub gathered: &'a [usize],
-    /// GatherElements: the dimensions of `data` behind the gathered one. They are among `tuples` too.
+    /// GatherElements: the dimensions of `data` after the gathered one. They are among `tuples` too.
     pub columns: &'a [usize],
-    /// The dimensions of `data` behind all those.
+    /// The dimensions of `data` after all those.
     pub block: &'a [usize],
     pub output_shape: TVec<usize>,
 }

@@ -46,7 +46,7 @@
 //! * **Batch dimensions** of `data` and `indices` must be equal; a dimension of 1 is not broadcast. Two different
 //!   symbols are accepted and compared when the model runs; the output has the symbol of `data`.
 //! * **GatherND-5** fuses two or more batch dimensions into one axis of the output.
-//! * **Empty tensors**: no indices give an empty output. A tuple without entries picks everything behind the batch
+//! * **Empty tensors**: no indices give an empty output. A tuple without entries picks everything after the batch
 //!   dimensions. An axis of size 0 has no valid index, and an index out of range is an error even if the slices are
 //!   empty. (tract replaces a node whose output is known to be empty by a constant when it declutters a model. Its
 //!   indices are not checked then.)
@@ -141,8 +141,7 @@ pub use tract_onnx;
 /// tract.
 pub mod internal {
     pub use crate::checks::{
-        MAX_AXES, check_input_count, ensure_allocatable, expect_input_count, expect_inputs, listed,
-        volume,
+        check_input_count, ensure_allocatable, expect_input_count, expect_inputs, listed, volume,
     };
     pub use crate::kernel::{fill_rows, threads_for};
     pub use crate::{

@@ -147,7 +147,7 @@ pub(crate) fn tuple_length(spec: &Spec, dim: i64) -> TractResult<usize> {
     Ok(dim as usize)
 }
 
-/// GatherND, "Detailed description": a tuple has at most one entry for each axis of `data` behind the batch.
+/// GatherND, "Detailed description": a tuple has at most one entry for each axis of `data` after the batch.
 pub(crate) fn check_tuple(
     spec: &Spec,
     tuple: usize,

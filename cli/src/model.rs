@@ -336,7 +336,7 @@ fn set_input_shape(model: &mut InferenceModel, input: &str, shape: &str) -> Trac
     let known: Vec<Option<TDim>> = fact.shape.dims().map(|dim| dim.concretize()).collect();
     ensure!(
         fact.shape.is_open() || known.len() == fields.len(),
-        "input {input:?} has rank {}, but the shape {shape:?} has {} dimensions",
+        "input {input:?} has rank {}, but the shape {shape:?} has rank {}",
         known.len(),
         fields.len()
     );

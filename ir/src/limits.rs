@@ -72,6 +72,9 @@ pub(crate) const MAX_ERROR_BYTES: usize = 4096;
 
 // Tensors.
 
+/// The most axes of a tensor: NumPy has as many. Some operations make a node for each.
+pub(crate) const MAX_AXES: usize = 64;
+
 /// The most elements of the shape that an input or a constant declares: its sizes are multiplied and added later.
 pub(crate) const MAX_DECLARED_ELEMENTS: usize = 1 << 40;
 

@@ -167,7 +167,7 @@ impl TypedOp for DynGather {
         let [data, indices, axis] = *model.node_input_facts(node.id)? else { return Ok(None) };
         rule_if_some!(axis = &axis.konst);
         rule_if_some!(axis = eval::axis_if_known(self.spec(), axis)?);
-        // tract derives facts anew. But constants and operators may hold symbols that would get no value
+        // tract derives facts again. But constants and operators may hold symbols that would get no value
         // any more.
         rule_if!(!are_held(&self.minted_symbols(model, node)?, model));
         let gather = self.operation.to_gather(axis, [data.rank(), indices.rank()])?;

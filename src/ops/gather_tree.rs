@@ -20,7 +20,7 @@ use tract_core::internal::*;
 /// `parent_idx` and `max_seq_len` are integers, `TDim` included, or floats, which are truncated.
 ///
 /// The output has the type and shape of `step_ids`. In each sequence it is `end_token` from the first `end_token`
-/// on, and behind `max_seq_len`.
+/// on, and after `max_seq_len`.
 ///
 /// # Errors
 ///

@@ -54,16 +54,18 @@ impl EvalOp for AdaptivePool {
         let (name, spatial) = (self.name(), self.sizes.len());
         ensure!(
             input.rank() == spatial + 2 && (1..=3).contains(&spatial),
-            "{name}: the data has shape {:?}, but the output has {spatial} spatial axes",
-            input.shape()
+            "{name}: the data has shape {:?}, but must have rank {}, of 3 to 5",
+            input.shape(),
+            spatial + 2
         );
         // Three spatial axes, of which the first ones have size 1.
         let mut dims = vec![1; 3 - spatial];
         let mut sizes = vec![1; 3 - spatial];
         let mut shape: TVec<usize> = input.shape()[..2].into();
         for (size, dim) in self.sizes.iter().zip(&input.shape()[2..]) {
-            let size = usize::try_from(size.eval(ctx.symbols).to_i64()?)
-                .with_context(|| format!("{name}: a size of the output is {size}"))?;
+            let size = usize::try_from(size.eval(ctx.symbols).to_i64()?).with_context(|| {
+                format!("{name}: a size of the output is {size}, but must be 0 or more")
+            })?;
             ensure!(*dim > 0 || size == 0, "{name}: the data has no elements in a spatial axis");
             shape.push(size);
             sizes.push(size);

@@ -20,8 +20,8 @@ pub(crate) struct Contraction {
     pub rows: [usize; 2],
     /// An axis of the right factor.
     columns: usize,
-    /// The axes that are summed over, in the inputs' order. Behind that of the left factor, and behind either that of
-    /// the right one or the columns', there are only axes of one element.
+    /// The axes that are summed over, in the inputs' order. The one of the left factor is followed by axes of one
+    /// element only, and so is that of the right factor, or its columns.
     summed: [usize; 2],
     pub batch: TVec<BatchAxis>,
 }
@@ -125,7 +125,7 @@ impl Contraction {
         let summed = self.summed[self.right];
         ensure!(
             right[summed] == depth,
-            "the product sums over {depth} elements of one factor and {} of the other",
+            "the axis that is summed has size {depth} in one factor and {} in the other",
             right[summed]
         );
         let shape = self.shape(left, right)?;

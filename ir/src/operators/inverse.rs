@@ -24,7 +24,7 @@ fn size<D: DimLike>(shape: &[D]) -> TractResult<D> {
     match shape {
         [.., rows, columns] if rows == columns => Ok(rows.clone()),
         _ => bail!(
-            "Inverse: the data has shape {shape}, but must be square matrices",
+            "Inverse: the data has shape {shape}, but must have square matrices in its last two axes",
             shape = listed(shape)
         ),
     }

@@ -17,7 +17,7 @@ impl LeastSizes {
         let wrong = self.least.iter().find(|(axis, _)| *axis >= rank);
         match wrong {
             Some((axis, _)) => {
-                bail!("LeastSizes: an axis is {axis}, but must be less than {rank}, the rank")
+                bail!("LeastSizes: an axis is {axis}, but must be in [0, {rank})")
             }
             None => Ok(()),
         }
@@ -46,7 +46,7 @@ impl EvalOp for LeastSizes {
             let size = inputs[0].shape()[*axis];
             ensure!(
                 size >= *least,
-                "axis {axis} of the data has {size} elements, but must have {least} or more"
+                "axis {axis} of the data has size {size}, but must have size {least} or more"
             );
         }
         Ok(inputs)
@@ -118,7 +118,7 @@ mod tests {
         };
         run(&[0, 3]).unwrap();
         let error = format!("{:#}", run(&[4, 2]).unwrap_err());
-        assert!(error.contains("has 2 elements, but must have 3 or more"), "{error}");
+        assert!(error.contains("has size 2, but must have size 3 or more"), "{error}");
         run(&[3]).unwrap_err();
     }
 

@@ -101,7 +101,7 @@ pub(crate) fn has_zero(dt: DatumType) -> bool {
 pub(crate) fn check_volume(operator: &str, dt: DatumType, shape: &[usize]) -> TractResult<usize> {
     let volume = checked_volume(operator, shape)?;
     ensure_allocatable(operator, volume.saturating_mul(dt.size_of()))
-        .with_context(|| format!("{operator}: in an output of shape {shape:?}"))?;
+        .with_context(|| format!("the output has shape {shape:?}"))?;
     Ok(volume)
 }
 

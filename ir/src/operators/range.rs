@@ -71,7 +71,7 @@ fn len(distance: f64, step: f64) -> TractResult<usize> {
     let len = (distance / step).ceil();
     ensure!(
         !len.is_nan() && len <= MAX_STATED_ELEMENTS as f64,
-        "Range: the output has {len} elements, but must have {MAX_STATED_ELEMENTS} or less"
+        "Range: the output has {len} elements, but must have {MAX_STATED_ELEMENTS} or fewer"
     );
     Ok(len.max(0.) as usize)
 }

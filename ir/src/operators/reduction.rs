@@ -173,7 +173,7 @@ impl EvalOp for Reduction {
             DatumType::F32 => self.reduce::<f32>(&input),
             DatumType::F64 => self.reduce::<f64>(&input),
             DatumType::TDim => self.reduce::<TDim>(&input),
-            dt => bail!("Reduction: elements are of type {dt:?}, expected numbers"),
+            dt => bail!("Reduction: the elements are of type {dt:?}, but must be numbers"),
         };
         Ok(tvec!(output?.into_tvalue()))
     }
@@ -193,8 +193,9 @@ impl TypedOp for Reduction {
         for axis in &self.axes {
             let rank = inputs[0].rank();
             let dim = shape.get_mut(*axis);
-            *dim.with_context(|| format!("Reduction: axis {axis} is not below rank {rank}"))? =
-                1.to_dim();
+            *dim.with_context(|| {
+                format!("Reduction: axis is {axis}, but must be in [0, {rank})")
+            })? = 1.to_dim();
         }
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }

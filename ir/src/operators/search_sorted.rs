@@ -9,7 +9,7 @@ use super::{check_volume, dispatch_number};
 /// or one for each line of values. The output has the shape of `values`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SearchSorted {
-    /// Whether behind equal elements, and not in front of them.
+    /// Whether after equal elements, and not before them.
     pub right: bool,
 }
 

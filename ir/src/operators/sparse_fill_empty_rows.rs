@@ -44,7 +44,7 @@ impl EvalOp for SparseFillEmptyRows {
         let rows = self.rows.eval(ctx.symbols).to_usize()?;
         ensure!(
             rows <= MAX_FILLED_ROWS,
-            "SparseFillEmptyRows: there are {rows} rows, but may be {MAX_FILLED_ROWS} at most"
+            "SparseFillEmptyRows: the number of rows is {rows}, but must be {MAX_FILLED_ROWS} or less"
         );
         check_volume(
             "SparseFillEmptyRows",

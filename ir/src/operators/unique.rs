@@ -117,7 +117,11 @@ impl TypedOp for Unique {
         let (unique, slices) = match self.axis {
             None => (tvec![self.count.clone()], inputs[0].shape.volume()),
             Some(axis) => {
-                ensure!(axis < shape.len(), "there is no axis {axis}");
+                ensure!(
+                    axis < shape.len(),
+                    "Unique: axis is {axis}, but must be in [0, {})",
+                    shape.len()
+                );
                 let slices = shape[axis].clone();
                 let mut unique = shape;
                 unique[axis] = self.count.clone();

@@ -104,8 +104,8 @@ fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let open = channels.as_i64().is_none() || len.as_i64().is_none();
         if channels == len || (open && !len.is_one()) {
             ctx.require_equal(channels, len, "has a slope for each channel")?;
-            let behind = std::iter::repeat_n(AxisOp::Add(1), shape.len() - 2);
-            slope = ctx.change_axes("slope", slope, behind)?;
+            let after = std::iter::repeat_n(AxisOp::Add(1), shape.len() - 2);
+            slope = ctx.change_axes("slope", slope, after)?;
         }
     }
     // The output has the shape of the data.

@@ -114,7 +114,7 @@ impl LayerContext<'_, '_> {
         let sizes = self.dims(input, name)?;
         let negative = sizes.iter().find(|size| size.as_i64().is_some_and(|size| size < 0));
         if let Some(size) = negative {
-            bail!("input {input} ({name}) has {size}, but must have sizes, 0 or more")
+            bail!("input {input} ({name}) has the size {size}, but sizes must be 0 or more")
         }
         Ok(sizes)
     }

@@ -84,7 +84,7 @@ impl Window {
         };
         ensure!(
             volume(kernel).is_some_and(|volume| volume <= MAX_KERNEL_ELEMENTS),
-            "the kernel has shape {kernel:?}, but must have {MAX_KERNEL_ELEMENTS} elements or less"
+            "the kernel has shape {kernel:?}, but must have {MAX_KERNEL_ELEMENTS} elements or fewer"
         );
         for axis in 0..rank {
             let extent = window.extent(axis).ok();
@@ -113,8 +113,8 @@ impl Window {
             let extent = self.extent(axis)?;
             ensure!(
                 extent <= padded,
-                "the kernel has {extent} elements in spatial axis {axis}, dilations included, but the data \
-                 has {padded} with its pads"
+                "the kernel has size {extent} in spatial axis {axis}, dilations included, but the data has \
+                 size {padded}, pads included"
             );
         }
         Ok(())
@@ -175,7 +175,7 @@ fn spatial(
     }
     ensure!(
         numbers.len() == rank,
-        "attribute {name} has {} numbers, but there are {rank} spatial axes",
+        "attribute {name} has length {}, but must have length {rank}, a number for each spatial axis",
         numbers.len()
     );
     let wrong = numbers.iter().find(|number| !range.contains(number));
@@ -433,7 +433,7 @@ impl Crops {
         let wanted = ctx.sizes(2, "output_shape")?;
         ensure!(
             wanted.len() == rank,
-            "output_shape has {} elements, but there are {rank} spatial axes",
+            "output_shape has length {}, but must have length {rank}, a size for each spatial axis",
             wanted.len()
         );
         for axis in 0..rank {

@@ -100,7 +100,7 @@ fn parse_equation(equation: &str, ranks: &[usize]) -> TractResult<(Vec<Vec<char>
         ensure!(occurrences(*label) > 0, "the output has {label:?}, but no input has it");
         ensure!(
             !output[..axis].contains(label),
-            "the output has {label:?} twice, but may have it once"
+            "the output has {label:?} twice, but may have it only once"
         );
     }
     Ok((inputs, output))

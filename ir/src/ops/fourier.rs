@@ -109,7 +109,7 @@ fn signals(ctx: &LayerContext, rank: usize) -> TractResult<Vec<Signal>> {
     };
     ensure!(
         sizes.len() == axes.len(),
-        "signal_size has {} elements, but must have as many as axes: {}",
+        "signal_size has length {}, but must have length {}, as axes",
         sizes.len(),
         axes.len()
     );
@@ -231,11 +231,11 @@ pub(super) fn real_inverse(
 ) -> TractResult<OutletId> {
     let Signal { axis, size, .. } = signal;
     let size = size.to_usize().with_context(|| {
-        format!("the output has size {size} on axis {axis}, but that must be a number: give the inputs sizes")
+        format!("the size of the output on axis {axis} is {size}, but must be a number: give the inputs sizes")
     })?;
     ensure!(
         (1..=MAX_SIGNAL).contains(&(size as i64)),
-        "the output would have size {size} on axis {axis}, but must have one in [1, {MAX_SIGNAL}]"
+        "the size of the output on axis {axis} would be {size}, but must be in [1, {MAX_SIGNAL}]"
     );
     let half = size / 2 + 1;
     let data = with_size(ctx, "half", data, *axis, &half.to_dim())?;

@@ -28,7 +28,7 @@ fn check_elements(shape: &[TDim]) -> TractResult<()> {
     let known: TVec<usize> = shape.iter().filter_map(|dim| dim.to_usize().ok()).collect();
     ensure!(
         known.contains(&0) || volume(&known).is_some_and(|volume| volume <= MAX_STATED_ELEMENTS),
-        "the output would have shape {}, but must have {MAX_STATED_ELEMENTS} elements or less",
+        "the output would have shape {}, but must have {MAX_STATED_ELEMENTS} elements or fewer",
         listed(shape)
     );
     Ok(())

@@ -207,7 +207,7 @@ fn lrn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     ensure!(
         volume(&kernel).is_some_and(|window| window <= MAX_LRN_WINDOW),
-        "attribute size is {size}, but windows must have {MAX_LRN_WINDOW} elements or less"
+        "attribute size is {size}, but windows must have {MAX_LRN_WINDOW} elements or fewer"
     );
     let input = ctx.input(0)?;
     let output = ctx.in_single("", input, |ctx, suffix, input| {

@@ -25,7 +25,7 @@ fn pad(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     for (name, pads) in [("pads_begin", &begin), ("pads_end", &end)] {
         ensure!(
             pads.len() == shape.len(),
-            "{name} has {} elements, but the data has rank {}",
+            "{name} has length {}, but must have length {}, the rank of the data",
             pads.len(),
             shape.len()
         );

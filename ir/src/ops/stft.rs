@@ -104,7 +104,7 @@ fn istft(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let frames = &shape[rank - 2];
     ensure!(
         !frames.is_zero(),
-        "the data has shape {shape}, but must have a frame or more",
+        "the data has shape {shape}, but must have one frame or more",
         shape = listed(&shape)
     );
     let between = multiply(&(frames.clone() - 1), &slide.step.to_dim())?;

@@ -30,7 +30,7 @@ impl Budget {
     }
 
     /// The same budget, with nothing taken.
-    pub fn anew(&self) -> Budget {
+    pub fn restarted(&self) -> Budget {
         Budget::new(self.limit)
     }
 
@@ -103,7 +103,7 @@ mod tests {
             let error = budget.take(DatumType::F32, shape).unwrap_err().to_string();
             assert!(error.contains("more than 100 bytes") && error.contains("raise"), "{error}");
         }
-        budget.anew().take(DatumType::F32, &[25]).unwrap();
+        budget.restarted().take(DatumType::F32, &[25]).unwrap();
     }
 
     /// The file of the weights may be as large, without taking as much of the disk.

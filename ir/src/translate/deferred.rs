@@ -256,7 +256,7 @@ impl EvalOp for Deferred {
             self.what.eval(&inputs, &self.known).with_context(|| format!("in {layer}"))?;
         ensure!(
             outputs.len() >= self.outputs.len(),
-            "{layer} has {} outputs, but the file has {}",
+            "{layer}: the number of outputs is {}, but must be {}, as the file says",
             outputs.len(),
             self.outputs.len()
         );

@@ -137,7 +137,7 @@ impl<'a, 't> LayerContext<'a, 't> {
 
     fn value(&self, input: usize) -> TractResult<&Value> {
         self.inputs.get(input).with_context(|| {
-            format!("input {input} is missing: there are {} inputs", self.inputs.len())
+            format!("input {input} is missing: the number of inputs is {}", self.inputs.len())
         })
     }
 

@@ -80,14 +80,16 @@ fn translate_graph(ir: &Ir, proto: &IrProtoModel, template: TypedModel) -> Tract
             _ if dimensions.count_learnt() > known => (),
             Ok(()) => return Ok(model),
             Err(error) if error.is::<Learnt>() => (),
-            Err(error) if error.is::<Dropped>() => computations = computations.anew(),
+            Err(error) if error.is::<Dropped>() => computations = computations.restarted(),
             Err(error) => return Err(error),
         }
     }
-    bail!("the graph says more and more about the open dimensions of the inputs: give their sizes")
+    bail!(
+        "the open dimensions did not converge: set them with Ir::with_input_shape, or --shape of the command-line tool"
+    )
 }
 
-/// Translates a layer, once more whenever it learns something of open dimensions. The whole translation starts anew
+/// Translates a layer, once more whenever it learns something of open dimensions. The whole translation starts again
 /// then, but only after the layers that follow, which may say more of them.
 fn translate_layer(layer: &mut LayerContext) -> TractResult<Vec<Value>> {
     loop {
@@ -121,7 +123,7 @@ pub(crate) struct Translation<'a> {
     pub ir: &'a Ir,
     weights: &'a Weights,
     pub dimensions: &'a mut Dimensions,
-    /// The results of layers with constant inputs. They are kept when the translation starts anew.
+    /// The results of layers with constant inputs. They are kept when the translation starts again.
     computations: &'a mut Computations,
     /// The variables of `ReadValue` and `Assign`. What was learnt of them is kept, too.
     pub variables: &'a mut Variables,
@@ -240,7 +242,7 @@ impl Translation<'_> {
                     }
                     ensure!(
                         outputs.len() >= layer.outputs.len(),
-                        "{layer} has {} outputs, but its operation has {}",
+                        "{layer}: the number of outputs is {}, but its operation has {}",
                         layer.outputs.len(),
                         outputs.len()
                     );

@@ -1,10 +1,10 @@
 //! Inputs and constants: what their layers say of them.
 
 use tract_core::internal::*;
-use tract_openvino::internal::{MAX_AXES, volume};
+use tract_openvino::internal::volume;
 
 use crate::document::{ElementType, Layer, PartialShape};
-use crate::limits::MAX_DECLARED_ELEMENTS;
+use crate::limits::{MAX_AXES, MAX_DECLARED_ELEMENTS};
 use crate::weights::{Blob, datum_type};
 
 /// The shape that a `Parameter` declares.

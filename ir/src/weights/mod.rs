@@ -233,7 +233,7 @@ impl Blob {
         const PART: usize = 1 << 15;
         ensure!(
             self.element_type == ElementType::F16,
-            "{} is no half precision",
+            "the type is {}, but must be f16",
             self.element_type
         );
         self.needed(weights)?;

@@ -126,7 +126,8 @@ impl EvalOp for PackedConvolution {
         let sizes = input.shape();
         ensure!(
             sizes.len() == self.spec.rank() + 2 && sizes[1] == self.spec.input_channels,
-            "Convolution: the data has shape {sizes:?}, but must have {} channels",
+            "Convolution: the data has shape {sizes:?}, but must have rank {} and size {} on axis 1",
+            self.spec.rank() + 2,
             self.spec.input_channels
         );
         let mut shape: TVec<usize> = tvec!(sizes[0], self.spec.output_channels);

@@ -12,7 +12,7 @@ use sizes::Sizes;
 /// Inputs: box logits `[N, priors * location classes * 4]`, class predictions `[N, priors * classes]`, prior
 /// boxes `[1 or N, 1 or 2, priors * 4 or 5]` (with their variances); and, both or none, additional class
 /// predictions `[N, priors * 2]` and box logits like the first ones. Output: `[1, 1, rows, 7]` of image, class,
-/// score and box. The row behind the last one has -1 for the image.
+/// score and box. The row after the last one has -1 for the image.
 ///
 /// Of equal scores the first prior comes first, and of one prior the first class.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +31,7 @@ pub(crate) struct DetectionOutput {
     pub clip_after_nms: bool,
     pub decrease_label_id: bool,
     /// Width and height that priors are divided by, unless they are normalized. They begin with the number of
-    /// an image then, which is -1 behind the last prior.
+    /// an image then, which is -1 after the last prior.
     pub image: Option<[f32; 2]>,
     pub objectness_score: f32,
     /// The number of rows of the output.

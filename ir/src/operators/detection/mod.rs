@@ -33,7 +33,7 @@ fn check_boxes(operator: &str, sizes: &[usize]) -> TractResult<usize> {
     let boxes = if sizes.contains(&0) { Some(0) } else { volume(sizes) };
     let boxes = boxes.filter(|boxes| *boxes <= MAX_BOXES).with_context(|| {
         format!(
-            "{operator}: the output would have {} boxes, but must have {MAX_BOXES} or less",
+            "{operator}: the output would have {} boxes, but must have {MAX_BOXES} or fewer",
             sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ")
         )
     })?;

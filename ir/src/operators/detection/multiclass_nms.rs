@@ -118,7 +118,8 @@ impl MulticlassNms {
             let end = start.checked_add(size).filter(|end| *end <= count);
             let end = end.with_context(|| {
                 format!(
-                    "MulticlassNms: roisnum[{image}] is {boxes_of_image}, but there are {} boxes left of {count}",
+                    "MulticlassNms: roisnum[{image}] is {boxes_of_image}, but must be in [0, {}]: all images \
+                     together have {count} boxes",
                     count - start
                 )
             })?;
@@ -218,7 +219,10 @@ mod tests {
         assert_eq!(op.apart(&boxes, &scores, &[-1, 2]).unwrap()[0].shape(), [2, 6]);
         for counts in [[1, 2], [1, i64::MAX]] {
             let error = op.apart(&boxes, &scores, &counts).unwrap_err().to_string();
-            let expected = format!("roisnum[1] is {}, but there are 1 boxes left of 2", counts[1]);
+            let expected = format!(
+                "roisnum[1] is {}, but must be in [0, 1]: all images together have 2 boxes",
+                counts[1]
+            );
             assert!(error.contains(&expected), "{error}");
         }
     }

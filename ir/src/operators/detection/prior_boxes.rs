@@ -191,7 +191,7 @@ mod tests {
             assert_eq!(run(size).unwrap().shape(), [2, 0]);
         }
         for (size, expected) in [
-            ([i64::MAX, i64::MAX], "boxes, but must have 16777216 or less"),
+            ([i64::MAX, i64::MAX], "boxes, but must have 16777216 or fewer"),
             ([1 << 12, 1 << 13], "the output would have 4096 x 8192 x 1 boxes"),
             ([-1, 1], "height and width are -1 and 1, but must be 0 or more"),
         ] {

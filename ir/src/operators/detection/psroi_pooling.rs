@@ -131,7 +131,7 @@ impl EvalOp for PsroiPooling {
         let map = FeatureMap::new("PSROIPooling", &data)?;
         ensure!(
             self.channels() == Some(map.channels),
-            "PSROIPooling: the data has {} channels, but must have {} by {} by {}",
+            "PSROIPooling: the number of channels is {}, but must be {} x {} x {}",
             map.channels,
             self.output_dim,
             self.group_size,

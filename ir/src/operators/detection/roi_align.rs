@@ -61,8 +61,8 @@ impl RoiAlign {
             if self.sampling_ratio == 0 { part.ceil() } else { self.sampling_ratio as f32 };
         ensure!(
             of_part * parts as f32 <= MAX_SAMPLES as f32,
-            "ROIAlign: a region from {start} to {end} has {of_part} samples in each of {parts} parts, but the \
-             most of all are {MAX_SAMPLES}"
+            "ROIAlign: a region from {start} to {end} has {of_part} samples in each of its {parts} parts, but must have \
+             {MAX_SAMPLES} or fewer in all"
         );
         let step = part / of_part;
         let count = of_part.max(0.) as usize;
@@ -82,8 +82,8 @@ impl RoiAlign {
         let samples = volume(&[&shape[..], &of_part].concat());
         ensure!(
             shape.contains(&0) || samples.is_some_and(|samples| samples <= MAX_STATED_SAMPLES),
-            "ROIAlign: an output of shape {shape:?} would be made of {of_part:?} samples for each element: \
-             these are more than {MAX_STATED_SAMPLES}"
+            "ROIAlign: an output of shape {shape:?} with {of_part:?} samples for each element needs more than \
+             {MAX_STATED_SAMPLES} samples"
         );
         Ok(())
     }

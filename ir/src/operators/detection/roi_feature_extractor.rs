@@ -59,7 +59,7 @@ impl EvalOp for RoiFeatureExtractor {
         };
         ensure!(
             maps.iter().all(|map| map.channels == channels && map.batch == 1),
-            "{name}: the feature maps must be of one image, and have as many channels"
+            "{name}: the feature maps must be of one image, and have the same number of channels"
         );
         let regions = floats(&inputs[0])?;
         let shape = [count, channels, self.align.pooled[0], self.align.pooled[1]];

@@ -14,7 +14,7 @@ use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
 
 /// **TensorIterator-1**, **Loop-5**: runs a body again and again. An input of the layer is cut into a part
 /// for each iteration, or is the same in all, or is the first value of a state that each iteration hands to
-/// the next. An output is that of the last iteration, or those of all, one behind the other along an axis.
+/// the next. An output is that of the last iteration, or those of all, one after another along an axis.
 ///
 /// The first two inputs of Loop are the most iterations (no limit if negative, but that of [`Limits::iterations`](crate::Limits::iterations)), and whether there is an
 /// iteration at all. A result of its body says whether there is another.
@@ -319,7 +319,8 @@ fn loop_count(
     {
         ensure!(
             usize::try_from(trips).is_ok_and(|trips| trips <= most) || trips < 0,
-            "the loop has {trips} iterations, but may have {most} at most"
+            "the loop has {trips} iterations, but must have {most} or fewer: Limits::iterations, or \
+         --iterations-limit of the command-line tool, sets this limit"
         );
     }
     let endless = limit.as_ref().and_then(TDim::as_i64).is_some_and(|limit| limit < 0);

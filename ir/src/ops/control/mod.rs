@@ -76,7 +76,7 @@ impl BodyModel {
         let count = ctx.translation().bodies;
         ensure!(
             count <= MAX_BODY_TRANSLATIONS,
-            "bodies within bodies are translated more than {MAX_BODY_TRANSLATIONS} times"
+            "nested bodies would have to be translated more than {MAX_BODY_TRANSLATIONS} times"
         );
         // They are kept in the state of the layer, each body's for itself.
         let mut variables = Variables::of_body();

@@ -41,12 +41,12 @@ pub(super) fn prior_box(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let per_cell = layout.count().filter(|count| *count <= MAX_BOXES_OF_CELL);
     let per_cell = per_cell.with_context(|| {
         format!(
-            "the attributes make too many boxes of a cell, or none, but must make from 1 to {MAX_BOXES_OF_CELL}"
+            "the attributes make too many boxes for a cell, or none, but must make 1 to {MAX_BOXES_OF_CELL}"
         )
     })?;
     ensure!(
         layout.priors(1.).take(per_cell + 1).count() <= per_cell,
-        "the attributes make more boxes of a cell than the {per_cell} that the output has: look at min_size, max_size, \
+        "the attributes make more boxes for a cell than the {per_cell} that the output has: look at min_size, max_size, \
          aspect_ratio and density"
     );
     prior_boxes(ctx, Layout::PriorBox(layout), per_cell)
@@ -87,7 +87,7 @@ fn prior_boxes(
         let shape = ctx.shape(input)?;
         ensure!(
             *shape == [2.to_dim()],
-            "input {input} ({name}) has shape {shape}, but must be height and width",
+            "input {input} ({name}) has shape {shape}, but must have shape [2]: height and width",
             shape = listed(&shape)
         );
     }

@@ -28,7 +28,7 @@ pub(super) fn proposal(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let anchors = ratios.len().saturating_mul(scales.len());
     ensure!(
         anchors <= MAX_BOXES_OF_CELL,
-        "attributes ratio and scale make {anchors} anchors, but the most are {MAX_BOXES_OF_CELL}"
+        "attributes ratio and scale make {anchors} anchors, but must make {MAX_BOXES_OF_CELL} or fewer"
     );
     for (shape, factor) in [(probs.clone(), 2), (deltas, 4)] {
         let channels = (factor * anchors).to_dim();

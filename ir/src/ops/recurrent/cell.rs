@@ -149,7 +149,7 @@ impl Cell {
             Some(words) => {
                 ensure!(
                     words.len() == default.len(),
-                    "attribute activations has {} items, but must have {}",
+                    "attribute activations has length {}, but must have length {}",
                     words.len(),
                     default.len()
                 );

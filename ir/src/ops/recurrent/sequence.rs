@@ -50,7 +50,7 @@ pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<O
     };
     ensure!(
         *time != 0.to_dim(),
-        "input 0 (X) has shape {shape}, but must have a step or more",
+        "input 0 (X) has shape {shape}, but must have one step or more",
         shape = listed(&shape)
     );
     let leading = directions.len().to_dim();
