@@ -1,5 +1,6 @@
 //! Evaluation: from tract's tensors to the kernel, and from its errors to those of users.
 
+use crate::checks::{expect_inputs, listed};
 use crate::geometry::{self, BadIndex, Geometry, Indices};
 use crate::index::{IndexError, IndexPolicy};
 use crate::kernel::{self, Operands};
@@ -69,7 +70,7 @@ impl<'a> IntegerTensor<'a> {
             T::U32 => Indices::U32(plain.as_slice()?),
             T::U64 => Indices::U64(plain.as_slice()?),
             T::TDim => Indices::I64(&self.dims),
-            other => bail!("indices of type {other:?}, which is not an integer type"),
+            other => bail!("indices have element type {other:?}, but must have an integer type"),
         })
     }
 }
@@ -83,9 +84,9 @@ pub(crate) fn check_one_element<D: DimLike>(
 ) -> TractResult<()> {
     ensure!(
         shape.len() <= 1 && shape.iter().all(|dim| dim.compatible_with(&D::one())),
-        "{}: {input} has shape [{}], but must be a scalar or a 1-D tensor of one element",
+        "{}: {input} has shape {}, but must be a scalar or a 1-D tensor of one element",
         spec.name,
-        shape.iter().map(|dim| dim.to_string()).collect::<Vec<_>>().join(", ")
+        listed(shape)
     );
     Ok(())
 }
@@ -118,13 +119,13 @@ pub(crate) struct Evaluation<'a> {
     pub batch: &'a [usize],
     /// The dimensions of `data` between those and the gathered ones.
     pub outer: &'a [usize],
-    /// The dimensions of `indices` behind the batch; for GatherND, without the last one.
+    /// The dimensions of `indices` after the batch; for GatherND, without the last one.
     pub tuples: &'a [usize],
     /// The dimensions of `data` that the entries of a tuple index.
     pub gathered: &'a [usize],
-    /// GatherElements: the dimensions of `data` behind the gathered one. They are among `tuples` too.
+    /// GatherElements: the dimensions of `data` after the gathered one. They are among `tuples` too.
     pub columns: &'a [usize],
-    /// The dimensions of `data` behind all those.
+    /// The dimensions of `data` after all those.
     pub block: &'a [usize],
     pub output_shape: TVec<usize>,
 }
@@ -158,7 +159,6 @@ impl Evaluation<'_> {
             columns: self.columns.iter().product(),
             block: self.block.iter().product(),
         };
-        ensure_allocatable(self.spec, volume * dt.size_of())?;
         let output = match dt {
             DatumType::String => self.gather_values::<String>(geometry, data, entries),
             DatumType::TDim => self.gather_values::<TDim>(geometry, data, entries),
@@ -254,31 +254,6 @@ pub(crate) fn bytes_moved(output: &TypedFact) -> TractResult<TVec<(Cost, TDim)>>
     Ok(tvec!((Cost::Custom(false, "Bytes moved".into()), bytes)))
 }
 
-/// The inputs of a node, which must be those with these names.
-pub(crate) fn expect_inputs<T: Copy, const N: usize>(
-    spec: &Spec,
-    names: [&str; N],
-    inputs: &[T],
-) -> TractResult<[T; N]> {
-    check_number_of_inputs(spec, &names, inputs.len())?;
-    Ok(inputs.try_into().expect("the number has been checked"))
-}
-
-pub(crate) fn check_number_of_inputs(
-    spec: &Spec,
-    names: &[&str],
-    number: usize,
-) -> TractResult<()> {
-    ensure!(
-        number == names.len(),
-        "{}: the number of inputs is {number}, but must be {}: {}",
-        spec.name,
-        names.len(),
-        names.join(", ")
-    );
-    Ok(())
-}
-
 pub(crate) fn check_number_of_outputs(spec: &Spec, number: usize) -> TractResult<()> {
     ensure!(number == 1, "{}: the number of outputs is {number}, but must be 1", spec.name);
     Ok(())
@@ -289,7 +264,7 @@ pub(crate) fn data_and_indices<'a>(
     spec: &Spec,
     inputs: &[&'a TypedFact],
 ) -> TractResult<[&'a TypedFact; 2]> {
-    let [data, indices] = expect_inputs(spec, ["data", "indices"], inputs)?;
+    let [data, indices] = expect_inputs(spec.name, ["data", "indices"], inputs)?;
     ensure_plain(spec, "data", data.is_plain())?;
     ensure_plain(spec, "indices", indices.is_plain())?;
     ensure_integer(spec, "indices", indices.datum_type)?;
@@ -322,19 +297,4 @@ pub(crate) fn index_error(
         rest /= dim;
     }
     IndexError::new(spec.name, position, value, axis, size, policy).into()
-}
-
-/// Refuses an output that the allocator would refuse: tract would panic. Small outputs are not tried: a process
-/// without memory for one cannot go on anyway.
-pub(crate) fn ensure_allocatable(spec: &Spec, bytes: usize) -> TractResult<()> {
-    const SMALL: usize = 1 << 24;
-    if bytes > SMALL {
-        let mut attempt = Vec::<u8>::new();
-        attempt
-            .try_reserve_exact(bytes)
-            .with_context(|| format!("{}: no memory for an output of {bytes} bytes", spec.name))?;
-        // Otherwise the compiler may remove the attempt.
-        std::hint::black_box(attempt);
-    }
-    Ok(())
 }

@@ -15,9 +15,9 @@
 //! |---|---|---|---|
 //! | Gather | the size of the axis | the axes between the batch and the axis | 1 |
 //! | GatherND | one size for each entry of a tuple | 1 | 1 |
-//! | GatherElements | the size of the axis | 1 | the axes behind the axis |
+//! | GatherElements | the size of the axis | 1 | the axes after the axis |
 //!
-//! The tuples of GatherElements pick in the columns in turn, because `indices` has the axes behind the gathered
+//! The tuples of GatherElements pick in the columns in turn, because `indices` has the axes after the gathered
 //! one too.
 
 use crate::index::{IndexElement, IndexPolicy};

@@ -46,7 +46,7 @@
 //! * **Batch dimensions** of `data` and `indices` must be equal; a dimension of 1 is not broadcast. Two different
 //!   symbols are accepted and compared when the model runs; the output has the symbol of `data`.
 //! * **GatherND-5** fuses two or more batch dimensions into one axis of the output.
-//! * **Empty tensors**: no indices give an empty output. A tuple without entries picks everything behind the batch
+//! * **Empty tensors**: no indices give an empty output. A tuple without entries picks everything after the batch
 //!   dimensions. An axis of size 0 has no valid index, and an index out of range is an error even if the slices are
 //!   empty. (tract replaces a node whose output is known to be empty by a constant when it declutters a model. Its
 //!   indices are not checked then.)
@@ -82,6 +82,7 @@
 //! | `ops/` | the typed operators [`Gather`], [`GatherNd`], [`DynGather`], [`GatherElements`] and [`GatherTree`]: facts, axes and rewrites |
 //! | `revision.rs` | the revisions, as data |
 //! | `shape.rs` | axes, batch dimensions and output shapes, for inference, facts and evaluation |
+//! | `checks.rs` | checks that the reader of IR shares: numbers of inputs, memory |
 //! | `eval.rs` | evaluation: from tensors to slices of bytes and integers, and errors back |
 //! | `index.rs` | what an index means, and the error for one out of range |
 //! | `geometry.rs` | the common form of the operators for the kernel (GatherTree has its own loops) |
@@ -103,6 +104,7 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+mod checks;
 mod eval;
 mod geometry;
 mod index;
@@ -143,6 +145,9 @@ pub use tract_onnx;
 /// What a program needs to wire the operators, and to write operators of its own: this crate's names and those of
 /// tract.
 pub mod internal {
+    pub use crate::checks::{
+        check_input_count, ensure_allocatable, expect_input_count, expect_inputs, listed, volume,
+    };
     pub use crate::kernel::{fill_rows, threads_for};
     pub use crate::{
         DynGather, Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, GatherTree,

@@ -5,6 +5,7 @@
 //! builder for all others. A builder is a plain function, which cannot hold another. So the previous one stays in
 //! the register, under a key that is no op type.
 
+use crate::checks::check_named_inputs;
 use crate::eval;
 use crate::infer::{Axis, InferenceGather, InferenceGatherNd};
 use crate::operation::Operation;
@@ -310,7 +311,7 @@ fn batch_dims(spec: &Spec, node: &NodeProto) -> TractResult<i64> {
 /// All inputs are required. Inference cannot check that: tract drops an input that is left out, so that the
 /// others move up.
 fn check_inputs(spec: &Spec, node: &NodeProto, expected: &[&str]) -> TractResult<()> {
-    eval::check_number_of_inputs(spec, expected, node.input.len())?;
+    check_named_inputs(spec.name, expected, node.input.len())?;
     for (input, name) in node.input.iter().zip(expected) {
         ensure!(!input.is_empty(), "{}: input {name} is left out, but is required", spec.name);
     }

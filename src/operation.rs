@@ -1,3 +1,4 @@
+use crate::checks::expect_inputs;
 use crate::eval;
 use crate::ops::{DynGather, Gather, GatherNd};
 use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Origin, Revision, Spec};
@@ -103,7 +104,7 @@ impl Operation<GatherRevision> {
         known: &[Option<TDim>],
     ) -> TractResult<TVec<OutletId>> {
         let spec = self.spec();
-        let [data, indices, axis] = eval::expect_inputs(spec, ["data", "indices", "axis"], inputs)?;
+        let [data, indices, axis] = expect_inputs(spec.name, ["data", "indices", "axis"], inputs)?;
         if let Some(axis) = &model.outlet_fact(axis)?.konst
             && let Some(axis) = eval::axis_if_known(spec, axis)?
         {
@@ -129,7 +130,7 @@ impl Operation<GatherRevision> {
         inputs: &[OutletId],
         axis: i128,
     ) -> TractResult<TVec<OutletId>> {
-        let [data, indices] = eval::expect_inputs(self.spec(), ["data", "indices"], inputs)?;
+        let [data, indices] = expect_inputs(self.spec().name, ["data", "indices"], inputs)?;
         let ranks = [model.outlet_fact(data)?.rank(), model.outlet_fact(indices)?.rank()];
         model.wire_node(name, self.to_gather(axis, ranks)?, inputs)
     }

@@ -5,6 +5,7 @@
 
 use std::fmt::Display;
 
+use crate::checks::{self, MAX_AXES, ensure_allocatable, listed};
 use crate::revision::{BatchAxes, BatchDims, Spec};
 use tract_core::internal::*;
 
@@ -26,9 +27,8 @@ pub(crate) fn normalize_axis(spec: &Spec, axis: i128, data_rank: usize) -> Tract
 /// Refuses a number of axes that no tensor has: while the rank is unknown, nothing else keeps a model from
 /// asking for work on that many.
 pub(crate) fn check_axis_count(spec: &Spec, what: &str, axes: i64) -> TractResult<()> {
-    const RANK_LIMIT: u64 = 1024;
     ensure!(
-        axes.unsigned_abs() < RANK_LIMIT,
+        axes.unsigned_abs() <= MAX_AXES as u64,
         "{}: {what} is {axes}, but no tensor has that many axes",
         spec.name
     );
@@ -147,7 +147,7 @@ pub(crate) fn tuple_length(spec: &Spec, dim: i64) -> TractResult<usize> {
     Ok(dim as usize)
 }
 
-/// GatherND, "Detailed description": a tuple has at most one entry for each axis of `data` behind the batch.
+/// GatherND, "Detailed description": a tuple has at most one entry for each axis of `data` after the batch.
 pub(crate) fn check_tuple(
     spec: &Spec,
     tuple: usize,
@@ -283,25 +283,27 @@ pub(crate) fn product<D: DimLike>(spec: &Spec, dims: &[D]) -> TractResult<D> {
     let numbers = dims.iter().filter_map(|dim| dim.as_i64());
     let number = numbers.clone().try_fold(1i64, |product, dim| product.checked_mul(dim));
     let number = number.and_then(|number| usize::try_from(number).ok()).with_context(|| {
-        let dims = dims.iter().map(|dim| dim.to_string()).collect::<Vec<_>>().join(", ");
-        format!("{}: the product of the batch dimensions [{dims}] is too large", spec.name)
+        format!("{}: the product of the batch dimensions {} is too large", spec.name, listed(dims))
     })?;
     let symbols = dims.iter().filter(|dim| dim.as_i64().is_none()).cloned();
     Ok(symbols.fold(D::from(number), |product, dim| product * dim))
 }
 
-/// The number of elements of an output of this shape and type. Fails if its bytes exceed the address space.
-///
-/// tract multiplies in the same order, from the first dimension on, so it will not overflow there.
+/// The number of elements of an output of this shape and type: the one guard before it is allocated. Fails if there is
+/// no memory for it, or if its sizes above 0 overflow when they are multiplied: ndarray cannot look at such a tensor,
+/// although it may have no elements.
 pub(crate) fn volume(spec: &Spec, dt: DatumType, shape: &[usize]) -> TractResult<usize> {
-    let volume = shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
-    volume
-        .filter(|volume| {
-            volume.checked_mul(dt.size_of()).is_some_and(|bytes| bytes <= isize::MAX as usize)
-        })
+    let bytes = checks::volume(shape.iter().filter(|size| **size > 0))
+        .and_then(|volume| volume.checked_mul(dt.size_of()))
+        .filter(|bytes| *bytes <= isize::MAX as usize)
         .with_context(|| {
             format!("{}: the output of shape {shape:?} and type {dt:?} is too large", spec.name)
-        })
+        })?;
+    if shape.contains(&0) {
+        return Ok(0);
+    }
+    ensure_allocatable(spec.name, bytes)?;
+    Ok(shape.iter().product())
 }
 
 #[cfg(test)]
@@ -387,9 +389,9 @@ mod tests {
         let f32 = f32::datum_type();
         assert_eq!(volume(spec, f32, &[]).unwrap(), 1);
         assert_eq!(volume(spec, f32, &[2, 3]).unwrap(), 6);
-        assert_eq!(volume(spec, f32, &[0, usize::MAX, usize::MAX]).unwrap(), 0);
-        for shape in [&[usize::MAX, 2][..], &[1 << (usize::BITS - 3)], &[usize::MAX, usize::MAX, 0]]
-        {
+        assert_eq!(volume(spec, f32, &[0, 1 << 40]).unwrap(), 0);
+        let max = usize::MAX;
+        for shape in [&[max, 2][..], &[1 << (usize::BITS - 3)], &[max, max, 0], &[0, max, max]] {
             let error = volume(spec, f32, shape).unwrap_err().to_string();
             assert!(error.contains("is too large"), "{error}");
         }

@@ -189,7 +189,7 @@ fn random_tensor(
         let set = unknown.iter().map(|symbol| format!("--set {symbol}=8"));
         return Err(error_with_help(
             format!(
-                "input {:?} has shape {:?}: no random tensor without a value for {}",
+                "input {:?} has shape {:?}: a random tensor needs a value for {}",
                 input.name,
                 input.fact.shape,
                 unknown.join(", ")
@@ -228,7 +228,7 @@ fn random_tensor(
     } else if dt == DatumType::Bool {
         tensor(&mut |random| f64::from(u8::from(random.random_bool(0.5))))
     } else {
-        Err(format_err!("input {:?}: no random tensors of type {dt:?}", input.name))
+        Err(format_err!("input {:?}: random tensors of type {dt:?} are not supported", input.name))
     }
 }
 

@@ -15,7 +15,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{
 use tract_openvino::tract_onnx::{Onnx, WithOnnx, onnx};
 use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions, tract_nnef};
 use tract_openvino_ir::document::Document;
-use tract_openvino_ir::{Ir, WithOpenVinoIr, ir};
+use tract_openvino_ir::{Ir, Limits, WithOpenVinoIr, ir};
 
 use crate::panics::{catch, during};
 use crate::report::{error_with_help, list, note, printable, unknown_name};
@@ -183,12 +183,10 @@ impl ReadingOptions {
         if let Some(weights) = &self.weights {
             ir = ir.with_weights(weights);
         }
-        if let Some(limit) = self.constants_limit {
-            ir = ir.with_constants_limit(limit.saturating_mul(1 << 20));
-        }
-        if let Some(limit) = self.iterations_limit {
-            ir = ir.with_iterations_limit(limit);
-        }
+        let mut limits = Limits::default();
+        limits.constant_bytes = self.constants_limit.map(|limit| limit.saturating_mul(1 << 20));
+        limits.iterations = self.iterations_limit.unwrap_or(limits.iterations);
+        ir = ir.with_limits(limits);
         let shapes = self.shapes.iter().chain(shapes).cloned();
         shapes.fold(ir, |ir, (input, shape)| ir.with_input_shape(input, shape))
     }
@@ -338,7 +336,7 @@ fn set_input_shape(model: &mut InferenceModel, input: &str, shape: &str) -> Trac
     let known: Vec<Option<TDim>> = fact.shape.dims().map(|dim| dim.concretize()).collect();
     ensure!(
         fact.shape.is_open() || known.len() == fields.len(),
-        "input {input:?} has rank {}, but the shape {shape:?} has {} dimensions",
+        "input {input:?} has rank {}, but the shape {shape:?} has rank {}",
         known.len(),
         fields.len()
     );

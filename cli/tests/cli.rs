@@ -459,7 +459,7 @@ fn random_inputs_need_values_for_symbols() {
     let model = files.model("model.onnx", &gather());
     assert_eq!(
         fail(&["run", &model, "--random"]),
-        "error: input \"data\" has shape N,3: no random tensor without a value for N
+        "error: input \"data\" has shape N,3: a random tensor needs a value for N
 help: give it one: --set N=8
 "
     );
@@ -631,7 +631,7 @@ fn shapes_of_inputs_are_given_by_name() {
         "error: the model has no input \"dat\"\nhelp: did you mean \"data\"?\n"
     );
     for (shape, expected) in [
-        ("data=4", "input \"data\" has rank 2, but the shape \"4\" has 1 dimensions"),
+        ("data=4", "input \"data\" has rank 2, but the shape \"4\" has rank 1"),
         ("data=4,%", "\"%\" is none of ?, a size, a symbol like N, and a product like 32*h"),
         ("data", "it must be an input's name, = and a shape"),
     ] {
@@ -642,7 +642,7 @@ fn shapes_of_inputs_are_given_by_name() {
     assert!(text.contains("  input  x: N,3,4*h,4*w,F32\n"), "{text}");
     assert!(text.contains(": N,2,4*h,4*w,F32\n"), "{text}");
     for (shape, expected) in [
-        ("x=N,3,4*h", "a shape of 3 dimensions is given for input \"x\""),
+        ("x=N,3,4*h", "the shape given for input \"x\" has rank 3"),
         ("x=N,5,4*h,4*w", "dimension 1 of input \"x\" is given as 5, but the file declares 3"),
         ("y=N,3,4*h,4*w", "a shape is given for input \"y\", but the inputs are \"x\""),
     ] {

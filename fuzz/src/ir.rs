@@ -10,7 +10,7 @@ use arbitrary::{Result, Unstructured};
 use model_cases::{Stage, StagedModel, Tolerance, find};
 use tract_openvino::NegativeIndices;
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino_ir::{Ir, ir};
+use tract_openvino_ir::{Ir, Limits, ir};
 use xmltree::{Element, EmitterConfig, ParserConfig};
 
 use self::change::rarely;
@@ -85,10 +85,10 @@ fn change_bytes(u: &mut Unstructured, bytes: &mut Vec<u8>) -> Result<()> {
 
 fn reader(u: &mut Unstructured) -> Result<Ir> {
     let [as_specified, block_quantized, shape] = u.arbitrary()?;
-    let mut reader = ir()
-        .with_block_quantized_weights(block_quantized)
-        .with_constants_limit(MOST_CONSTANTS)
-        .with_iterations_limit(MOST_ITERATIONS);
+    let mut limits = Limits::default();
+    limits.constant_bytes = Some(MOST_CONSTANTS);
+    limits.iterations = MOST_ITERATIONS;
+    let mut reader = ir().with_block_quantized_weights(block_quantized).with_limits(limits);
     if as_specified {
         reader = reader.with_negative_indices(NegativeIndices::AsSpecified);
     }

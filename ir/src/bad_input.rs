@@ -119,7 +119,7 @@ fn layers_and_edges_that_do_not_hold_together() {
         (
             r#"<edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>"#,
             "",
-            "layer 3 \"result\" (Result, opset1) has 0 inputs that are connected, but must have one",
+            "layer 3 \"result\" (Result, opset1): the number of connected inputs is 0, but must be 1",
         ),
         (
             r#"from-layer="0" from-port="0" to-layer="2""#,
@@ -228,7 +228,7 @@ fn shapes_that_the_user_gives_are_checked() {
     assert!(given("x", "?,?").is_ok());
     for (input, shape, expected) in [
         ("y", "2,3", "the inputs are \"x\""),
-        ("x", "2", "a shape of 1 dimensions is given for input \"x\""),
+        ("x", "2", "the shape given for input \"x\" has rank 1"),
         ("x", "2,7", "dimension 1 of input \"x\" is given as 7, but the file declares 3..5"),
         ("x", "2,*", "\"*\" must be ?, a size"),
     ] {

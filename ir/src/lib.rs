@@ -36,10 +36,9 @@
 //! | file | what it decides |
 //! |---|---|
 //! | `reader.rs` | [`Ir`], the reader with its options, and [`IrProtoModel`], what the two files have in them |
+//! | `limits.rs` | [`Limits`], and the other limits of what a model may ask for |
 //! | `document/` | what the XML says: layers, edges, bodies, shapes and element types, checked, without tract |
 //! | `weights/` | the bytes of a constant, and the tensor that they make |
-//! | `volume.rs` | the number of elements of a shape |
-//! | `listed.rs` | dimensions as text, for errors |
 //! | `shortened.rs` | long errors, without their middle |
 //! | `unsupported.rs` | [`UnsupportedOperations`]: the error for operations that the reader does not have |
 //! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
@@ -69,7 +68,7 @@
 #[cfg(test)]
 mod bad_input;
 pub mod document;
-mod listed;
+mod limits;
 #[cfg(feature = "nnef")]
 mod nnef;
 mod operators;
@@ -79,9 +78,9 @@ mod registry;
 mod shortened;
 mod translate;
 mod unsupported;
-mod volume;
 mod weights;
 
+pub use limits::Limits;
 #[cfg(feature = "nnef")]
 pub use nnef::WithOpenVinoIr;
 pub use reader::{Ir, IrProtoModel, ir};

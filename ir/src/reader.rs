@@ -8,6 +8,7 @@ use tract_core::internal::*;
 use tract_openvino::NegativeIndices;
 
 use crate::document::Document;
+use crate::limits::Limits;
 use crate::registry::Registry;
 use crate::translate;
 use crate::weights::Weights;
@@ -36,8 +37,7 @@ pub struct Ir {
     pub(crate) shapes: Vec<ShapeOption>,
     pub(crate) negative_indices: NegativeIndices,
     pub(crate) block_quantized: bool,
-    pub(crate) constants_limit: Option<u64>,
-    pub(crate) iterations_limit: usize,
+    pub(crate) limits: Limits,
     weights: Option<PathBuf>,
 }
 
@@ -69,8 +69,7 @@ impl Default for Ir {
             shapes: vec![],
             negative_indices,
             block_quantized: false,
-            constants_limit: None,
-            iterations_limit: 1 << 24,
+            limits: Limits::default(),
             weights: None,
         }
     }
@@ -105,28 +104,10 @@ impl Ir {
         Ir { block_quantized, ..self }
     }
 
-    /// Sets the most memory, in bytes, that the constants of a model may take while it is loaded: those that are
-    /// read from the weights, and those that are computed from them. A constant that is not kept counts, too.
-    ///
-    /// A short file can ask for large constants: one layer is enough to repeat an element as often as a shape
-    /// says, and many may read the same weights. So there is a limit. It is 256 MiB and 32 bytes for each byte of
-    /// the weights, unless this says otherwise.
-    ///
-    /// # Errors
-    ///
-    /// Loading fails if the constants take more.
-    pub fn with_constants_limit(self, bytes: u64) -> Ir {
-        Ir { constants_limit: Some(bytes), ..self }
-    }
-
-    /// Sets the most iterations of a loop, together with those of the loops within it: 2²⁴ unless this says
-    /// otherwise.
-    ///
-    /// # Errors
-    ///
-    /// A run fails if a loop has more, because its condition stays true or its number of iterations is large.
-    pub fn with_iterations_limit(self, iterations: usize) -> Ir {
-        Ir { iterations_limit: iterations, ..self }
+    /// Sets what a model may take: memory of constants while it is loaded, and iterations of loops when it runs.
+    /// Raise a limit for a file that you trust and that meets it; the error names the limit.
+    pub fn with_limits(self, limits: Limits) -> Ir {
+        Ir { limits, ..self }
     }
 
     /// Reads the weights from this file instead of the one beside the XML.

@@ -228,7 +228,7 @@ ROIAlignRotated, StringTensorPack, StringTensorUnpack.
         assert_eq!(
             text,
             document(),
-            "write it anew: BLESS=1 cargo test --package tract-openvino-ir"
+            "write it again: BLESS=1 cargo test --package tract-openvino-ir"
         );
     }
 

@@ -4,8 +4,7 @@ use std::fmt::Display;
 
 use tract_core::internal::*;
 
-/// The most bytes of a text. An error is a few of them, one in front of the other.
-const MOST: usize = 4096;
+use crate::limits::MAX_ERROR_BYTES;
 
 /// Room for the note that bytes were left out.
 const NOTE: usize = 64;
@@ -26,11 +25,11 @@ pub(crate) fn shortened(error: TractError) -> TractError {
 /// A text without its middle if it is long. Shortened once more, it stays as it is.
 pub(crate) fn shortened_text(text: &dyn Display) -> String {
     let text = text.to_string();
-    if text.len() <= MOST {
+    if text.len() <= MAX_ERROR_BYTES {
         return text;
     }
-    let start = text.floor_char_boundary(MOST * 3 / 4 - NOTE);
-    let end = text.ceil_char_boundary(text.len() - MOST / 4);
+    let start = text.floor_char_boundary(MAX_ERROR_BYTES * 3 / 4 - NOTE);
+    let end = text.ceil_char_boundary(text.len() - MAX_ERROR_BYTES / 4);
     format!("{} [{} bytes left out] {}", &text[..start], end - start, &text[end..])
 }
 

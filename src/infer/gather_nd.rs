@@ -70,8 +70,8 @@ impl Expansion for InferenceGatherNd {
                     let rank = rank as usize;
                     shape::check_tuple(spec, tuple, batch_dims, rank)?;
                     for i in batch_dims + tuple..rank {
-                        let behind = i - batch_dims - tuple;
-                        s.equals(&output.shape[leading + behind], &data.shape[i])?;
+                        let after = i - batch_dims - tuple;
+                        s.equals(&output.shape[leading + after], &data.shape[i])?;
                     }
                     Ok(())
                 })?;

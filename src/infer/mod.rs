@@ -9,6 +9,7 @@ mod gather_nd;
 pub(crate) use gather::{Axis, InferenceGather};
 pub(crate) use gather_nd::InferenceGatherNd;
 
+use crate::checks::check_named_inputs;
 use crate::eval;
 use crate::revision::Spec;
 use crate::shape;
@@ -78,6 +79,6 @@ fn check_arity(
     inputs: &[TensorProxy],
     outputs: &[TensorProxy],
 ) -> TractResult<()> {
-    eval::check_number_of_inputs(spec, expected, inputs.len())?;
+    check_named_inputs(spec.name, expected, inputs.len())?;
     eval::check_number_of_outputs(spec, outputs.len())
 }

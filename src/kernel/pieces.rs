@@ -15,7 +15,7 @@ pub(super) struct Piece<'a, N> {
     pub numbers: BlockNumbers<'a, N>,
     pub tables: Range<usize>,
     /// Where the blocks from the first table go: the number of the first one in the range of the output. Those from
-    /// the next table are `tuples_per_table` blocks behind.
+    /// the next table are `tuples_per_table` blocks further on.
     pub first_block: usize,
 }
 

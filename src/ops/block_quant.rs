@@ -76,8 +76,7 @@ pub(super) fn eval(
         spec.name
     );
     let shape = gather.compute_output_shape(data.shape(), indices.shape())?;
-    let volume = shape::volume(spec, data.datum_type(), &shape)?;
-    eval::ensure_allocatable(spec, volume * data.datum_type().size_of())?;
+    shape::volume(spec, data.datum_type(), &shape)?;
     let integers = IntegerTensor::new(spec, "indices", &indices, ctx.symbols)?;
     let entries = integers.entries()?;
     geometry::check(entries, &[size], policy).map_err(|BadIndex(number)| {

@@ -249,7 +249,7 @@ pub(super) fn gather_nd(
     rewrite(&rewrites, op, model, node, positions)
 }
 
-/// Tuples of one entry: that is Gather on the first axis behind the batch.
+/// Tuples of one entry: that is Gather on the first axis after the batch.
 fn single_entries_to_gather(
     op: &GatherNd,
     model: &TypedModel,

@@ -1,4 +1,5 @@
 use super::held_symbols::are_held;
+use crate::checks::{expect_inputs, listed};
 use crate::eval;
 use crate::operation::Operation;
 use crate::revision::{GatherRevision, NegativeIndices, Spec};
@@ -125,10 +126,10 @@ impl EvalOp for DynGather {
             stated.eval(ctx.symbols).to_usize().map_or(true, |stated| stated == *dim)
         };
         if shape.len() != self.shape.len() || !shape.iter().zip(&self.shape).all(fits) {
-            let stated = self.shape.iter().map(TDim::to_string).collect::<Vec<_>>().join(", ");
             bail!(
-                "{}: with axis {axis} the output has shape {shape:?}, but the model states [{stated}]",
-                self.spec().name
+                "{}: with axis {axis} the output has shape {shape:?}, but the model states {}",
+                self.spec().name,
+                listed(&self.shape)
             );
         }
         Ok(outputs)
@@ -138,7 +139,7 @@ impl EvalOp for DynGather {
 impl TypedOp for DynGather {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let spec = self.spec();
-        let [data, indices, axis] = eval::expect_inputs(spec, ["data", "indices", "axis"], inputs)?;
+        let [data, indices, axis] = expect_inputs(spec.name, ["data", "indices", "axis"], inputs)?;
         let [data, indices] = eval::data_and_indices(spec, &[data, indices])?;
         eval::ensure_integer(spec, "axis", axis.datum_type)?;
         eval::check_one_element(spec, "axis", &axis.shape)?;
@@ -166,7 +167,7 @@ impl TypedOp for DynGather {
         let [data, indices, axis] = *model.node_input_facts(node.id)? else { return Ok(None) };
         rule_if_some!(axis = &axis.konst);
         rule_if_some!(axis = eval::axis_if_known(self.spec(), axis)?);
-        // tract derives facts anew. But constants and operators may hold symbols that would get no value
+        // tract derives facts again. But constants and operators may hold symbols that would get no value
         // any more.
         rule_if!(!are_held(&self.minted_symbols(model, node)?, model));
         let gather = self.operation.to_gather(axis, [data.rank(), indices.rank()])?;

@@ -110,7 +110,7 @@ impl EvalOp for GatherElements {
     op_out_of_plan!();
 
     /// It is a Gather whose batch dimensions are the axes before `axis`. Its tuples pick single elements, in turn
-    /// from the columns that the axes behind `axis` form.
+    /// from the columns that the axes after `axis` form.
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, indices) = args_2!(inputs);
         let (data_shape, indices_shape) = (data.shape(), indices.shape());

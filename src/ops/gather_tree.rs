@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 
+use crate::checks::expect_inputs;
 use crate::eval::{self, IntegerTensor};
 use crate::geometry::Indices;
 use crate::revision::{GATHER_TREE_1, Spec};
@@ -19,7 +20,7 @@ use tract_core::internal::*;
 /// `parent_idx` and `max_seq_len` are integers, `TDim` included, or floats, which are truncated.
 ///
 /// The output has the type and shape of `step_ids`. In each sequence it is `end_token` from the first `end_token`
-/// on, and behind `max_seq_len`.
+/// on, and after `max_seq_len`.
 ///
 /// # Errors
 ///
@@ -208,7 +209,7 @@ impl EvalOp for GatherTree {
         check_types(inputs.map(Tensor::datum_type))?;
         let shape = output_shape(inputs.map(Tensor::shape))?;
         let dt = steps.datum_type();
-        eval::ensure_allocatable(SPEC, steps.len() * dt.size_of())?;
+        shape::volume(SPEC, dt, &shape)?;
         let (parents, lengths) = (as_integers(&parents)?, as_integers(&lengths)?);
         let parents = IntegerTensor::new(SPEC, NAMES[1], &parents, ctx.symbols)?;
         let lengths = IntegerTensor::new(SPEC, NAMES[2], &lengths, ctx.symbols)?;
@@ -221,7 +222,7 @@ impl EvalOp for GatherTree {
 
 impl TypedOp for GatherTree {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let inputs: [&TypedFact; 4] = eval::expect_inputs(SPEC, NAMES, inputs)?;
+        let inputs: [&TypedFact; 4] = expect_inputs(SPEC.name, NAMES, inputs)?;
         for (name, input) in NAMES.iter().zip(inputs) {
             eval::ensure_plain(SPEC, name, input.is_plain())?;
         }

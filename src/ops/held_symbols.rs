@@ -1,6 +1,6 @@
 //! Whether a model needs the values of symbols that a [`DynGather`] gives them.
 //!
-//! tract derives the shapes in facts anew when a node is replaced, but not the symbols in constants and operators.
+//! tract derives the shapes in facts again when a node is replaced, but not the symbols in constants and operators.
 //! It cannot list an operator's symbols, so they are searched in its debug text. A symbol found there by mistake
 //! only keeps a node from being replaced.
 

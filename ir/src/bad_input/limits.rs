@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::WEIGHTS;
 use crate::prelude::*;
-use crate::{Ir, ir};
+use crate::{Ir, Limits, ir};
 
 /// A network of layers whose output ports have the id 99. The edges lead from a layer to an input of a layer.
 fn net(layers: &[String], edges: &[(usize, usize, usize)]) -> String {
@@ -45,6 +45,11 @@ fn fails(reader: &Ir, xml: &str, weights: &[u8], expected: &str) {
     assert!(error.len() < 10_000, "the error has {} bytes", error.len());
 }
 
+/// A reader with a limit of the memory of constants, in bytes.
+fn limited(bytes: u64) -> Ir {
+    ir().with_limits(Limits { constant_bytes: Some(bytes), ..Limits::default() })
+}
+
 /// A constant that so many layers repeat, one after the other, as often as it says itself.
 fn tiles(count: usize) -> String {
     let mut layers = vec![constant(0, "1", 8)];
@@ -61,7 +66,6 @@ fn tiles(count: usize) -> String {
 #[test]
 fn constants_that_grow() {
     let (four, many) = (4i64.to_le_bytes(), (1i64 << 26).to_le_bytes());
-    let limited = |limit: u64| ir().with_constants_limit(limit);
     // 8 * 4^6 bytes.
     load(&limited(100_000), &tiles(6), &four).unwrap();
     let expected = "with a constant of type I64 and shape [4, 64], all constants \
@@ -82,8 +86,8 @@ fn constants_that_share_their_bytes() {
         edges.push((id, id + 1, 0));
     }
     let xml = net(&layers, &edges);
-    load(&ir().with_constants_limit(160), &xml, &WEIGHTS).unwrap();
-    fails(&ir().with_constants_limit(159), &xml, &WEIGHTS, "more than 159 bytes");
+    load(&limited(160), &xml, &WEIGHTS).unwrap();
+    fails(&limited(159), &xml, &WEIGHTS, "more than 159 bytes");
 }
 
 #[test]
@@ -97,8 +101,8 @@ fn codes_that_become_floats() {
         layer(4, "result", "Result", "", 1),
     ];
     let xml = net(&layers, &[(1, 2, 0), (0, 3, 0), (2, 3, 1), (3, 4, 0)]);
-    load(&ir().with_constants_limit(1000), &xml, &WEIGHTS).unwrap();
-    fails(&ir().with_constants_limit(100), &xml, &WEIGHTS, "type F32 and shape [32]");
+    load(&limited(1000), &xml, &WEIGHTS).unwrap();
+    fails(&limited(100), &xml, &WEIGHTS, "type F32 and shape [32]");
 }
 
 #[test]

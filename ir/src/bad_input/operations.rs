@@ -112,7 +112,7 @@ fn windows_that_do_not_fit_into_open_sizes() {
         convolution,
         vec![image(), filters()],
         &[zeros(&[1, 1, 3])],
-        "has 3 elements, but must have 4 or more",
+        "has size 3, but must have size 4 or more",
     );
     let model = load(convolution, vec![image(), filters()]).unwrap();
     assert_eq!(run(model, &[zeros(&[1, 1, 4])]).unwrap().shape(), [1, 1, 1]);
@@ -128,7 +128,7 @@ fn windows_that_do_not_fit_into_open_sizes() {
             true => vec![image(), filters()],
             false => vec![image()],
         };
-        let expected = format!("has {size} elements, but must have {least} or more");
+        let expected = format!("has size {size}, but must have size {least} or more");
         fails_to_run(layer, inputs, &[zeros(&[1, 1, size])], &expected);
     }
 }
@@ -138,7 +138,7 @@ fn kernels_that_are_too_large() {
     fails_to_load(
         r#"MaxPool opset1 kernel="2,1275134207" strides="2,2" auto_pad="same_upper""#,
         vec![Fed("f32", "?,2,?,?")],
-        "the kernel has shape [2, 1275134207], but must have 16777216 elements or less",
+        "the kernel has shape [2, 1275134207], but must have 16777216 elements or fewer",
     );
 }
 
@@ -158,12 +158,12 @@ fn transposed_convolutions_that_leave_nothing() {
         r#"ConvolutionBackpropData opset1 strides="2" pads_begin="3" pads_end="3""#,
         vec![image(), filters()],
         &[zeros(&[1, 1, 2])],
-        "has 2 elements, but must have 3 or more",
+        "has size 2, but must have size 3 or more",
     );
     fails_to_load(
         r#"ConvolutionBackpropData opset1 strides="2""#,
         vec![image(), filters(), Constant(tensor1(&[i64::MIN]))],
-        "but must have sizes, 0 or more",
+        "but sizes must be 0 or more",
     );
 }
 
@@ -176,7 +176,7 @@ fn axes_without_elements() {
         "DFT opset7",
         vec![Fed("f32", "1,?,2"), Constant(tensor1(&[1i64]))],
         &[zeros(&[1, 0, 2])],
-        "has 0 elements, but must have 1 or more",
+        "has size 0, but must have size 1 or more",
     );
     // The axis that is transformed has elements, and another has none.
     let signal = || Constant(tensor1(&[1i64]));
@@ -184,7 +184,7 @@ fn axes_without_elements() {
         "RDFT opset9",
         vec![Fed("f32", "?,4"), signal()],
         &[zeros(&[0, 4])],
-        "has 0 elements, but must have 1 or more",
+        "has size 0, but must have size 1 or more",
     );
     let model = load("RDFT opset9", vec![Fed("f32", "0,4"), signal()]).unwrap();
     assert_eq!(run(model, &[zeros(&[0, 4])]).unwrap().shape(), [0, 3, 2]);
@@ -276,7 +276,7 @@ fn windows_that_are_longer_than_an_open_signal() {
     let mut inputs = vec![Fed("f32", "?"), Fed("f32", "5")];
     inputs.extend(frame);
     let stft = r#"STFT opset15 transpose_frames="true""#;
-    fails_to_run(stft, inputs, &[zeros(&[2]), zeros(&[5])], "but must have 90000 or more");
+    fails_to_run(stft, inputs, &[zeros(&[2]), zeros(&[5])], "but must have size 90000 or more");
 }
 
 /// Every operation, with too few inputs and too many, of ranks and types that it may not have.

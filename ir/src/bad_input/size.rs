@@ -82,7 +82,7 @@ fn around_loops(depth: usize) -> String {
 fn loops_within_loops() {
     let net = |depth| format!(r#"<net name="net" version="11">{}</net>"#, around_loops(depth));
     load(&ir(), &net(3)).unwrap();
-    // Each of them is translated anew when its body has changed a size.
-    fails(&net(16), "bodies within bodies are translated more than");
-    fails(&net(17), "there are bodies within bodies, more than 16 deep");
+    // Each of them is translated again when its body has changed a size.
+    fails(&net(16), "nested bodies would have to be translated more than");
+    fails(&net(17), "bodies are nested more than 16 deep");
 }

@@ -2,9 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-/// The most attributes of an element, and the most namespaces: the operations have up to 30 attributes, and IR files
-/// have no namespaces.
-const MOST: usize = 256;
+use crate::limits::MAX_XML_ATTRIBUTES;
 
 /// Checks the number of attributes of each element, and of namespaces. The parser compares each of them with all
 /// others.
@@ -33,8 +31,14 @@ fn element<'a>(text: &'a str, namespaces: &mut usize) -> Result<&'a str> {
             (None, b'=') => {
                 attributes += 1;
                 *namespaces += usize::from(text[name..].starts_with("xmlns"));
-                ensure!(attributes <= MOST, "an element has more than {MOST} attributes");
-                ensure!(*namespaces <= MOST, "the file has more than {MOST} namespaces");
+                ensure!(
+                    attributes <= MAX_XML_ATTRIBUTES,
+                    "an element has more than {MAX_XML_ATTRIBUTES} attributes"
+                );
+                ensure!(
+                    *namespaces <= MAX_XML_ATTRIBUTES,
+                    "the file has more than {MAX_XML_ATTRIBUTES} namespaces"
+                );
             }
             (None, b'>') => return Ok(&text[position + 1..]),
             (None, byte) if byte.is_ascii_whitespace() => name = position + 1,
@@ -50,7 +54,7 @@ mod tests {
 
     #[test]
     fn attributes_are_counted_where_they_are() {
-        let many = |text: &str| text.repeat(MOST + 1);
+        let many = |text: &str| text.repeat(MAX_XML_ATTRIBUTES + 1);
         for (text, expected) in [
             (many("<a b='c' d=\"e\"/>"), None),
             (format!("<a b='{}'/>", many("c=\"d\">")), None),

@@ -10,10 +10,8 @@ use super::{
     BackEdge, Body, BodyRole, Document, ElementType, Graph, Layer, Port, PortMap, Source, markup,
     order,
 };
+use crate::limits::MAX_BODY_DEPTH;
 use crate::shortened::shortened;
-
-/// Bodies within bodies, at most: networks have one or two.
-const MAX_DEPTH: usize = 16;
 
 impl Document {
     /// Reads the text of a `model.xml`.
@@ -43,7 +41,7 @@ impl Document {
             Ok(version @ (10 | 11)) => version,
             _ => bail!(
                 "this is OpenVINO IR of version {version:?}, but only versions 10 and 11 can be read: \
-                 write the model anew with OpenVINO 2020.1 or later"
+                 export the model again with OpenVINO 2020.1 or later"
             ),
         };
         // This cannot be skipped: it changes what the inputs mean.
@@ -65,7 +63,7 @@ impl Document {
 fn not_xml(error: roxmltree::Error) -> Error {
     match error {
         roxmltree::Error::DtdDetected => {
-            format_err!("the file has a DOCTYPE, which IR files never have: refused")
+            format_err!("the file has a DOCTYPE, which is refused: files of IR have none")
         }
         error => format_err!("this is not XML: {error}"),
     }
@@ -135,7 +133,7 @@ struct Ports {
 }
 
 fn graph(net: Node, depth: usize) -> Result<Graph> {
-    ensure!(depth <= MAX_DEPTH, "there are bodies within bodies, more than {MAX_DEPTH} deep");
+    ensure!(depth <= MAX_BODY_DEPTH, "bodies are nested more than {MAX_BODY_DEPTH} deep");
     let nodes = child(net, "layers").context("there is no <layers>")?;
     let mut layers = vec![];
     let mut ports = vec![];
@@ -215,7 +213,7 @@ fn edges(
         }
         ensure!(
             layer.operation != "Result" || connected == 1,
-            "{layer} has {connected} inputs that are connected, but must have one"
+            "{layer}: the number of connected inputs is {connected}, but must be 1"
         );
     }
     Ok(())

@@ -11,10 +11,10 @@ use super::convolution::{MaxPoolOfPlanes, PackedConvolution, trimmed};
 use super::fully_connected::FullyConnected;
 use super::product::activation::Activation;
 
-/// An operator of tract, in whose place one of ours comes when the model is optimised: a convolution with constant
+/// An operator of tract that is replaced by one of ours when the model is optimised: a convolution with constant
 /// weights, a product, or a pool, in single precision.
 ///
-/// Until then it is tract's: it is evaluated and saved as that one.
+/// Until then it is evaluated and saved as tract's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Accelerated {
     pub inner: Box<dyn TypedOp>,

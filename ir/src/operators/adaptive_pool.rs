@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_input_count;
 
 use super::{check_volume, set_symbols, substituted};
 
@@ -53,16 +54,18 @@ impl EvalOp for AdaptivePool {
         let (name, spatial) = (self.name(), self.sizes.len());
         ensure!(
             input.rank() == spatial + 2 && (1..=3).contains(&spatial),
-            "{name}: the data has shape {:?}, but the output has {spatial} spatial axes",
-            input.shape()
+            "{name}: the data has shape {:?}, but must have rank {}, of 3 to 5",
+            input.shape(),
+            spatial + 2
         );
         // Three spatial axes, of which the first ones have size 1.
         let mut dims = vec![1; 3 - spatial];
         let mut sizes = vec![1; 3 - spatial];
         let mut shape: TVec<usize> = input.shape()[..2].into();
         for (size, dim) in self.sizes.iter().zip(&input.shape()[2..]) {
-            let size = usize::try_from(size.eval(ctx.symbols).to_i64()?)
-                .with_context(|| format!("{name}: a size of the output is {size}"))?;
+            let size = usize::try_from(size.eval(ctx.symbols).to_i64()?).with_context(|| {
+                format!("{name}: a size of the output is {size}, but must be 0 or more")
+            })?;
             ensure!(*dim > 0 || size == 0, "{name}: the data has no elements in a spatial axis");
             shape.push(size);
             sizes.push(size);
@@ -126,10 +129,12 @@ fn each<'a>(z: &'a [Span], y: &'a [Span], x: &'a [Span]) -> impl Iterator<Item =
 impl TypedOp for AdaptivePool {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let rank = self.sizes.len() + 2;
+        expect_input_count(&self.name(), inputs.len(), 1..=1)?;
         ensure!(
-            inputs.len() == 1 && inputs[0].rank() == rank,
-            "{}: expects one input of rank {rank}",
-            self.name()
+            inputs[0].rank() == rank,
+            "{}: the input has rank {}, but must have rank {rank}",
+            self.name(),
+            inputs[0].rank()
         );
         let mut shape = inputs[0].shape.to_tvec();
         shape[2..].clone_from_slice(&self.sizes);

@@ -1,9 +1,8 @@
 //! The places in data that indices name.
 
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 use tract_openvino::{IndexError, IndexPolicy};
-
-use crate::listed::listed;
 
 /// How `indices` name places in `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

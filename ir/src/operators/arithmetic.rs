@@ -180,7 +180,7 @@ impl<const POSITION: usize> BinMiniOp for Of<POSITION> {
         if dt.is_integer() && Self::OPERATION.divides() {
             ensure!(
                 c.len() == 0 || !has_zero(b)?,
-                "{}: a divisor is 0, but integers have no quotient by 0",
+                "{}: a divisor is 0: integers cannot be divided by 0",
                 self.name()
             );
         }

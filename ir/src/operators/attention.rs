@@ -2,6 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
+use tract_openvino::internal::expect_input_count;
 
 use super::check_volume;
 use super::contraction::{BatchAxis, Contraction, Strides, offset, strides};
@@ -236,7 +237,7 @@ fn mask_strides(mask: &[usize], scores: &[usize]) -> TractResult<TVec<usize>> {
 
 impl TypedOp for Attention {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() >= 3, "Attention: got {} inputs, expected three", inputs.len());
+        expect_input_count("Attention", inputs.len(), 3..=usize::MAX)?;
         let (queries, keys) = (inputs[self.scores.left], inputs[self.scores.right]);
         let scores = self.scores.shape(&queries.shape, &keys.shape)?;
         Ok(tvec!(f32::fact(self.values.shape(&scores, &inputs[2].shape)?)))

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use tract_core::internal::*;
 use tract_core::ops::array::Slice;
+use tract_openvino::internal::expect_input_count;
 
 /// Gives its first input, after the nodes that its other inputs come from have run.
 ///
@@ -32,7 +33,7 @@ impl EvalOp for Bound {
 
 impl TypedOp for Bound {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(!inputs.is_empty(), "Bound: the number of inputs is 0, but must be 1 or more");
+        expect_input_count("Bound", inputs.len(), 1..=usize::MAX)?;
         Ok(tvec!(inputs[0].without_value()))
     }
 

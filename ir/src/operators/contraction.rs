@@ -4,12 +4,11 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
-use tract_openvino::internal::{fill_rows, threads_for};
+use tract_openvino::internal::{expect_inputs, fill_rows, threads_for, volume};
 
 use super::check_volume;
 use super::product::activation::Activation;
 use super::product::{Columns, Output, Rows, SHARES, Tile, Vectors, WORK, Whole};
-use crate::volume::volume;
 
 /// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
 /// of the result has its columns. The factor that has this axis is the right one, and may be the first input.
@@ -21,8 +20,8 @@ pub(crate) struct Contraction {
     pub rows: [usize; 2],
     /// An axis of the right factor.
     columns: usize,
-    /// The axes that are summed over, in the inputs' order. Behind that of the left factor, and behind either that of
-    /// the right one or the columns', there are only axes of one element.
+    /// The axes that are summed over, in the inputs' order. The one of the left factor is followed by axes of one
+    /// element only, and so is that of the right factor, or its columns.
     summed: [usize; 2],
     pub batch: TVec<BatchAxis>,
 }
@@ -126,7 +125,7 @@ impl Contraction {
         let summed = self.summed[self.right];
         ensure!(
             right[summed] == depth,
-            "the product sums over {depth} elements of one factor and {} of the other",
+            "the axis that is summed has size {depth} in one factor and {} in the other",
             right[summed]
         );
         let shape = self.shape(left, right)?;
@@ -315,7 +314,7 @@ impl EvalOp for Contraction {
 
 impl TypedOp for Contraction {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 2, "MatMul: got {} inputs, expected two", inputs.len());
+        let [_, _] = expect_inputs("MatMul", ["A", "B"], inputs)?;
         let shape = self.shape(&inputs[self.left].shape, &inputs[self.right].shape)?;
         Ok(tvec!(f32::fact(shape)))
     }

@@ -5,7 +5,7 @@ use super::{check_volume, floats};
 /// The most probable class of each step, without repeated ones and blanks: OpenVINO's CTCGreedyDecoderSeqLen.
 ///
 /// Inputs are the probabilities, `[batch, steps, classes]`, and the number of steps of each sequence; or a mask,
-/// `[batch, steps]`, with a zero behind the last step. Outputs are classes of type `i64`, with -1 behind the last
+/// `[batch, steps]`, with a zero after the last step. Outputs are classes of type `i64`, with -1 after the last
 /// one, and how many there are.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct CtcGreedyDecoder {
@@ -62,7 +62,7 @@ fn lengths_of(lengths: &Tensor, batch: usize, steps: usize) -> TractResult<Vec<u
         let known = usize::try_from(*length).ok().filter(|length| *length <= steps);
         known.with_context(|| {
             format!(
-                "CTCGreedyDecoder: sequence {row} has {length} steps, but must have [0, {steps}]"
+                "CTCGreedyDecoder: the length of sequence {row} is {length}, but must be in [0, {steps}]"
             )
         })
     };
@@ -79,7 +79,7 @@ impl EvalOp for CtcGreedyDecoder {
         };
         ensure!(classes > 0, "CTCGreedyDecoder: there are no classes");
         // Without steps there may be any number of sequences.
-        check_volume("CTCGreedyDecoder", DatumType::I64, &[batch])?;
+        check_volume("CTCGreedyDecoder", DatumType::I64, &[batch, steps.max(1)])?;
         let lengths = lengths_of(&lengths, batch, steps)?;
         let data = floats(&data)?;
         let mut decoded = vec![-1; batch * steps];
@@ -98,7 +98,9 @@ impl EvalOp for CtcGreedyDecoder {
 impl TypedOp for CtcGreedyDecoder {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let shape = inputs[0].shape.to_tvec();
-        let [batch, steps, _] = &*shape else { bail!("the data has rank {}", shape.len()) };
+        let [batch, steps, _] = &*shape else {
+            bail!("CTCGreedyDecoder: the data has rank {}, but must have rank 3", shape.len())
+        };
         Ok(tvec!(i64::fact([batch, steps]), i64::fact([batch])))
     }
 
@@ -125,8 +127,8 @@ mod tests {
         let lengths = |lengths: Tensor| lengths_of(&lengths, 2, 3);
         assert_eq!(lengths(tensor1(&[3, 0])).unwrap(), [3, 0]);
         assert_eq!(lengths(tensor2(&[[1f32, 0.5, 0.], [0., 1., 1.]])).unwrap(), [2, 0]);
-        fails(lengths(tensor1(&[4, 0])), "sequence 0 has 4 steps, but must have [0, 3]");
-        fails(lengths(tensor1(&[-1, 0])), "sequence 0 has -1 steps, but must have [0, 3]");
+        fails(lengths(tensor1(&[4, 0])), "the length of sequence 0 is 4, but must be in [0, 3]");
+        fails(lengths(tensor1(&[-1, 0])), "the length of sequence 0 is -1, but must be in [0, 3]");
         fails(lengths(tensor1(&[1, 1, 1])), "have shape [3], but must have [2] or [2, 3]");
     }
 }

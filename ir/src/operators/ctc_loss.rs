@@ -28,7 +28,7 @@ impl Op for CtcLoss {
 
 impl CtcLoss {
     fn loss(&self, steps: &[f32], classes: usize, blank: usize, labels: &[usize]) -> f64 {
-        // A state between labels, and in front and behind, is a blank.
+        // A state between labels, and before and after all of them, is a blank.
         let states = 2 * labels.len() + 1;
         let is_blank = |state: usize| state.is_multiple_of(2);
         let class = |state: usize| if is_blank(state) { blank } else { labels[state / 2] };
@@ -100,9 +100,10 @@ impl EvalOp for CtcLoss {
             )
         };
         let blank = self.blank.unwrap_or(classes as i64 - 1);
-        let blank = usize::try_from(blank).ok().filter(|blank| *blank < classes);
-        let blank = blank
-            .with_context(|| format!("CTCLoss: the blank must be one of the {classes} classes"))?;
+        let blank =
+            usize::try_from(blank).ok().filter(|blank| *blank < classes).with_context(|| {
+                format!("CTCLoss: the blank is {blank}, but must be in [0, {classes})")
+            })?;
         ensure!(
             rows == batch && lengths.len() == batch && counts.len() == batch,
             "CTCLoss: there are logits for {batch} sequences, but labels and lengths for {rows}, {} and {}",
@@ -133,7 +134,10 @@ impl EvalOp for CtcLoss {
 
 impl TypedOp for CtcLoss {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let batch = inputs[0].shape.first().context("the logits have rank 0")?;
+        let batch = inputs[0]
+            .shape
+            .first()
+            .context("CTCLoss: the logits have rank 0, but must have rank 3")?;
         Ok(tvec!(f32::fact([batch])))
     }
 

@@ -1,6 +1,5 @@
 use tract_core::internal::*;
-
-use crate::listed::listed;
+use tract_openvino::internal::listed;
 
 use super::check_volume;
 
@@ -130,8 +129,8 @@ impl EvalOp for DeformableWindows {
                     mask.shape() == [batch, self.groups * self.elements(), rows, columns]
                 })
                 && channels % self.groups == 0,
-            "DeformableWindows: offsets or factors are not those of {batch} times {rows} times {columns} windows, \
-             or {channels} channels are no {} groups",
+            "DeformableWindows: the offsets or factors do not fit {batch} x {rows} x {columns} windows, or \
+             {channels} channels cannot be divided into {} groups",
             self.groups
         );
         let len = check_volume("DeformableWindows", DatumType::F32, &shape)?;

@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_input_count;
 
 use super::{check_volume, set_symbols, substituted};
 
@@ -82,9 +83,11 @@ impl EvalOp for EqualShape {
 
 impl TypedOp for EqualShape {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("EqualShape", inputs.len(), 1..=1)?;
         ensure!(
-            inputs.len() == 1 && inputs[0].rank() == self.shape.len(),
-            "EqualShape: the input must have rank {}",
+            inputs[0].rank() == self.shape.len(),
+            "EqualShape: the input has rank {}, but must have rank {}",
+            inputs[0].rank(),
             self.shape.len()
         );
         Ok(tvec!(inputs[0].datum_type.fact(&self.shape)))

@@ -1,6 +1,7 @@
 use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
 use tract_ndarray::Zip;
+use tract_openvino::internal::expect_inputs;
 
 use super::check_volume;
 
@@ -76,14 +77,14 @@ impl EvalOp for FakeQuantize {
 
 impl TypedOp for FakeQuantize {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(
-            inputs.len() == 5,
-            "FakeQuantize: the number of inputs is {}, but must be 5",
-            inputs.len()
-        );
+        let [data, ..] = expect_inputs(
+            "FakeQuantize",
+            ["data", "input_low", "input_high", "output_low", "output_high"],
+            inputs,
+        )?;
         for input in inputs {
             ensure!(
-                input.datum_type == f32::datum_type() && input.rank() == inputs[0].rank(),
+                input.datum_type == f32::datum_type() && input.rank() == data.rank(),
                 "FakeQuantize: an input is {input:?}, but all must be of type F32 and of one rank"
             );
         }

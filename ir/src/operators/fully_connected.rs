@@ -5,7 +5,7 @@ use std::sync::Weak;
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
-use tract_openvino::internal::{fill_rows, threads_for};
+use tract_openvino::internal::{expect_input_count, fill_rows, threads_for};
 
 use super::product::activation::Activation;
 use super::product::{
@@ -228,9 +228,10 @@ impl EvalOp for FullyConnected {
 
 impl TypedOp for FullyConnected {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("FullyConnected", inputs.len(), 1..=1)?;
         ensure!(
-            inputs.len() == 1 && inputs[0].rank() > 0,
-            "FullyConnected: expected one input of rank 1 or more"
+            inputs[0].rank() > 0,
+            "FullyConnected: the data has rank 0, but must have rank 1 or more"
         );
         let mut fact = inputs[0].without_value();
         fact.shape.set(fact.rank() - 1, self.columns.to_dim());

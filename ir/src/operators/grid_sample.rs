@@ -1,7 +1,7 @@
 use tract_core::internal::*;
+use tract_openvino::internal::{ensure_allocatable, expect_inputs, listed};
 
-use super::{check_volume, ensure_allocatable};
-use crate::listed::listed;
+use super::check_volume;
 
 /// GridSample-9: elements of an image at the coordinates of a grid.
 ///
@@ -93,8 +93,8 @@ fn check_shapes<D: DimLike>(data: &[D], grid: &[D]) -> TractResult<TVec<D>> {
     };
     ensure!(
         batch == grid_batch && *two == D::from(2),
-        "GridSample: data and grid have shapes {data} and {grid}: batches must be equal, and the last \
-         dimension of grid 2",
+        "GridSample: data and grid have shapes {data} and {grid}: the batches must be equal, and the last \
+             dimension of grid must be 2",
         data = listed(data),
         grid = listed(grid)
     );
@@ -160,9 +160,9 @@ impl EvalOp for GridSample {
 
 impl TypedOp for GridSample {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 2, "GridSample: got {} inputs, expected 2", inputs.len());
-        let shape = check_shapes(&inputs[0].shape.to_tvec(), &inputs[1].shape.to_tvec())?;
-        Ok(tvec!(inputs[0].datum_type.fact(&shape)))
+        let [data, grid] = expect_inputs("GridSample", ["data", "grid"], inputs)?;
+        let shape = check_shapes(&data.shape.to_tvec(), &grid.shape.to_tvec())?;
+        Ok(tvec!(data.datum_type.fact(&shape)))
     }
 
     as_op!();

@@ -2,8 +2,9 @@ mod coordinates;
 mod table;
 
 use tract_core::internal::*;
+use tract_openvino::internal::{ensure_allocatable, expect_input_count};
 
-use super::{check_volume, ensure_allocatable, set_symbols};
+use super::{check_volume, set_symbols};
 pub(crate) use coordinates::{Coordinates, Nearest};
 pub(super) use table::cubic;
 use table::{Table, clamped, normalized, pillow, triangle};
@@ -124,12 +125,23 @@ impl EvalOp for Interpolate {
         let mut sizes = vec![];
         let mut downsample = false;
         for axis in &self.axes {
-            let size = *shape.get(axis.axis).context("Interpolate: the data lacks an axis")?;
-            let output = usize::try_from(axis.size.eval(ctx.symbols).to_i64()?)
-                .with_context(|| format!("Interpolate: the size of an axis is {}", axis.size))?;
+            let size = *shape.get(axis.axis).with_context(|| {
+                format!(
+                    "Interpolate: the data has no axis {}: its rank is {}",
+                    axis.axis,
+                    shape.len()
+                )
+            })?;
+            let output =
+                usize::try_from(axis.size.eval(ctx.symbols).to_i64()?).with_context(|| {
+                    format!(
+                        "Interpolate: a size of the output is {}, but must be 0 or more",
+                        axis.size
+                    )
+                })?;
             ensure!(
                 size > 0 || output == 0,
-                "Interpolate: axis {} has no elements, but must get {output}",
+                "Interpolate: axis {} has size 0, but the output would have size {output}",
                 axis.axis
             );
             downsample |= axis.scale.unwrap_or(output as f32 / size as f32) < 1.;
@@ -190,7 +202,7 @@ impl EvalOp for Interpolate {
 
 impl TypedOp for Interpolate {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 1, "Interpolate: got {} inputs, expected one", inputs.len());
+        expect_input_count("Interpolate", inputs.len(), 1..=1)?;
         let mut fact = inputs[0].without_value();
         for Axis { axis, size, .. } in &self.axes {
             ensure!(*axis < fact.rank(), "Interpolate: the data has no axis {axis}");
@@ -315,6 +327,9 @@ mod tests {
         let op = Interpolate { axes, mode, coordinates, antialias: false };
         let empty = tvec!(tensor1::<f32>(&[]).into_tvalue());
         let error = op.eval(&EvalContext::out_of_plan(), empty).unwrap_err();
-        assert!(error.to_string().contains("axis 0 has no elements"), "{error}");
+        assert!(
+            error.to_string().contains("axis 0 has size 0, but the output would have size 2"),
+            "{error}"
+        );
     }
 }

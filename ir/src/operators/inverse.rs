@@ -1,6 +1,6 @@
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
-use crate::listed::listed;
 use tract_core::num_traits::Float;
 
 /// The inverses of the matrices in the last two axes, or of their transposes.
@@ -24,7 +24,7 @@ fn size<D: DimLike>(shape: &[D]) -> TractResult<D> {
     match shape {
         [.., rows, columns] if rows == columns => Ok(rows.clone()),
         _ => bail!(
-            "Inverse: the data has shape {shape}, but must be square matrices",
+            "Inverse: the data has shape {shape}, but must have square matrices in its last two axes",
             shape = listed(shape)
         ),
     }

@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_input_count;
 
 /// Gives its input, some of whose axes must have a number of elements at least, which is checked when the model
 /// runs.
@@ -16,7 +17,7 @@ impl LeastSizes {
         let wrong = self.least.iter().find(|(axis, _)| *axis >= rank);
         match wrong {
             Some((axis, _)) => {
-                bail!("LeastSizes: an axis is {axis}, but must be less than {rank}, the rank")
+                bail!("LeastSizes: an axis is {axis}, but must be in [0, {rank})")
             }
             None => Ok(()),
         }
@@ -39,17 +40,13 @@ impl EvalOp for LeastSizes {
     op_out_of_plan!();
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        ensure!(
-            inputs.len() == 1,
-            "LeastSizes: the number of inputs is {}, but must be 1",
-            inputs.len()
-        );
+        expect_input_count("LeastSizes", inputs.len(), 1..=1)?;
         self.check(inputs[0].rank())?;
         for (axis, least) in &self.least {
             let size = inputs[0].shape()[*axis];
             ensure!(
                 size >= *least,
-                "axis {axis} of the data has {size} elements, but must have {least} or more"
+                "axis {axis} of the data has size {size}, but must have size {least} or more"
             );
         }
         Ok(inputs)
@@ -58,11 +55,7 @@ impl EvalOp for LeastSizes {
 
 impl TypedOp for LeastSizes {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(
-            inputs.len() == 1,
-            "LeastSizes: the number of inputs is {}, but must be 1",
-            inputs.len()
-        );
+        expect_input_count("LeastSizes", inputs.len(), 1..=1)?;
         self.check(inputs[0].rank())?;
         Ok(tvec!(inputs[0].without_value()))
     }
@@ -125,7 +118,7 @@ mod tests {
         };
         run(&[0, 3]).unwrap();
         let error = format!("{:#}", run(&[4, 2]).unwrap_err());
-        assert!(error.contains("has 2 elements, but must have 3 or more"), "{error}");
+        assert!(error.contains("has size 2, but must have size 3 or more"), "{error}");
         run(&[3]).unwrap_err();
     }
 

@@ -43,9 +43,9 @@ mod number;
 mod product;
 
 use tract_core::internal::*;
-use tract_openvino::internal::fill_rows;
+use tract_openvino::internal::{ensure_allocatable, fill_rows, volume};
 
-use crate::volume::volume;
+use crate::limits::MAX_OUTPUT_ELEMENTS;
 
 /// The integers of a tensor. A `u64` that is too large becomes the largest `i64`, which is out of every
 /// range, too.
@@ -97,31 +97,12 @@ pub(crate) fn has_zero(dt: DatumType) -> bool {
     dt.is_number() || dt == DatumType::Bool
 }
 
-/// The most elements of an output. Sizes may be computed from what is in a file.
-const MOST_ELEMENTS: usize = 1 << 32;
-
 /// The number of elements of an operator's output, which is checked before there is memory for them.
 pub(crate) fn check_volume(operator: &str, dt: DatumType, shape: &[usize]) -> TractResult<usize> {
     let volume = checked_volume(operator, shape)?;
     ensure_allocatable(operator, volume.saturating_mul(dt.size_of()))
-        .with_context(|| format!("{operator}: in an output of shape {shape:?}"))?;
+        .with_context(|| format!("the output has shape {shape:?}"))?;
     Ok(volume)
-}
-
-/// Refuses what the allocator would refuse: outputs, and other memory whose size is not that of some input. Where it
-/// is allocated, that would be a panic, or the end of the process. A little memory is not tried: a process without it
-/// cannot go on anyway.
-pub(crate) fn ensure_allocatable(operator: &str, bytes: usize) -> TractResult<()> {
-    const LITTLE: usize = 1 << 24;
-    if bytes > LITTLE {
-        let mut attempt = Vec::<u8>::new();
-        attempt
-            .try_reserve_exact(bytes)
-            .with_context(|| format!("{operator}: no memory for {bytes} bytes"))?;
-        // Otherwise the compiler may remove the attempt.
-        std::hint::black_box(attempt);
-    }
-    Ok(())
 }
 
 /// The number of elements of an operator's output, if it is not too large.
@@ -132,9 +113,11 @@ pub(crate) fn checked_volume(operator: &str, shape: &[usize]) -> TractResult<usi
         others.is_some_and(|volume| isize::try_from(volume).is_ok()),
         "{operator}: the sizes of an output of shape {shape:?} cannot be multiplied"
     );
-    let volume = volume(shape).filter(|volume| *volume <= MOST_ELEMENTS);
+    let volume = volume(shape).filter(|volume| *volume <= MAX_OUTPUT_ELEMENTS);
     volume.with_context(|| {
-        format!("{operator}: an output of shape {shape:?} has more than {MOST_ELEMENTS} elements")
+        format!(
+            "{operator}: an output of shape {shape:?} has more than {MAX_OUTPUT_ELEMENTS} elements"
+        )
     })
 }
 
@@ -221,13 +204,5 @@ mod tests {
         checked_volume("Take", &[usize::MAX, usize::MAX, 0]).unwrap_err();
         checked_volume("Take", &[1 << 16, 1 << 16, 2]).unwrap_err();
         checked_volume("Take", &[1 << 32, 1 << 32]).unwrap_err();
-    }
-
-    #[test]
-    fn memory_that_is_not_there() {
-        ensure_allocatable("Take", 1 << 25).unwrap();
-        for bytes in [isize::MAX as usize, usize::MAX] {
-            fails(ensure_allocatable("Take", bytes), "Take: no memory");
-        }
     }
 }

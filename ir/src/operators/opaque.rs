@@ -1,6 +1,7 @@
 //! Operators that give their input as it is, so that tract does not see what it is.
 
 use tract_core::internal::*;
+use tract_openvino::internal::expect_input_count;
 
 /// What both operators have in common: data and changes of axes pass through them.
 macro_rules! passes_data {
@@ -15,12 +16,7 @@ macro_rules! passes_data {
 
         impl TypedOp for $op {
             fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-                ensure!(
-                    inputs.len() == 1,
-                    "{}: the number of inputs is {}, but must be 1",
-                    $name,
-                    inputs.len()
-                );
+                expect_input_count($name, inputs.len(), 1..=1)?;
                 Ok(tvec!(inputs[0].without_value()))
             }
 

@@ -14,7 +14,7 @@ pub(crate) struct Axis<D> {
     pub rate: usize,
     /// How far in front of the image the first window begins.
     pub before: usize,
-    /// How far behind the image a window may end.
+    /// How far beyond the image a window may end.
     pub after: usize,
     /// The number of elements of the image.
     pub dim: D,
@@ -71,8 +71,8 @@ impl EvalOp for OverlapAdd {
         let elements = axes[0].size.checked_mul(axes[1].size).filter(|elements| *elements > 0);
         let elements = elements.filter(|elements| channels % elements == 0).with_context(|| {
             format!(
-                "OverlapAdd: the input has {channels} channels, but must have a multiple of {} by {}, the size of a \
-                 window",
+                "OverlapAdd: the number of channels is {channels}, but must be a multiple of {} x {}, the \
+             size of a window",
                 axes[0].size,
                 axes[1].size
             )
@@ -82,7 +82,7 @@ impl EvalOp for OverlapAdd {
         let fit = fit.filter(|(down, right)| down.checked_mul(*right) == Some(count));
         let (down, right) = fit.with_context(|| {
             let [down, right] = windows.map(|count| count.unwrap_or(0));
-            format!("OverlapAdd: the input has {count} windows, but must have {down} by {right}, as the image")
+            format!("OverlapAdd: the number of windows is {count}, but must be {down} x {right}, those of the image")
         })?;
         let shape = [batch, channels / elements, axes[0].dim, axes[1].dim];
         check_volume("OverlapAdd", input.datum_type(), &shape)?;
@@ -184,14 +184,14 @@ mod tests {
     fn windows_that_do_not_fit() {
         let axes = [axis(2, 1, 0, 2), axis(1, 1, 0, 1)];
         for (shape, expected) in [
-            ([1, 3, 1], "the input has 3 channels, but must have a multiple of 2 by 1"),
-            ([1, 2, 2], "the input has 2 windows, but must have 1 by 1"),
+            ([1, 3, 1], "the number of channels is 3, but must be a multiple of 2 x 1"),
+            ([1, 2, 2], "the number of windows is 2, but must be 1 x 1"),
         ] {
             fails(run(axes.clone(), &Tensor::zero::<f32>(&shape).unwrap()), expected);
         }
         let empty = Tensor::zero::<f32>(&[0, 2, 1]).unwrap();
         assert_eq!(run(axes, &empty).unwrap().shape(), [0, 1, 2, 1]);
-        let expected = "the input has 2 channels, but must have a multiple of 3 by 1";
+        let expected = "the number of channels is 2, but must be a multiple of 3 x 1";
         fails(run([axis(3, 1, 0, 2), axis(1, 1, 0, 1)], &empty), expected);
     }
 }

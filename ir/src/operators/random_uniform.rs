@@ -2,6 +2,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use tract_core::internal::*;
 use tract_core::num_traits::Float;
+use tract_openvino::internal::expect_inputs;
 
 use super::{check_volume, one_element, set_symbols, substituted};
 
@@ -166,9 +167,7 @@ fn modulo<T: Datum + Copy + Into<i64> + TryFrom<i128>>(
 
 impl TypedOp for RandomUniform {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let [low, high] = *inputs else {
-            bail!("RandomUniform: the number of inputs is {}, but must be 2", inputs.len())
-        };
+        let [low, high] = expect_inputs("RandomUniform", ["min_val", "max_val"], inputs)?;
         ensure!(
             low.datum_type == high.datum_type,
             "RandomUniform: the bounds are of types {:?} and {:?}, but must be of one type",

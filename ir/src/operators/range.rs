@@ -1,6 +1,8 @@
 use tract_core::internal::*;
+use tract_openvino::internal::{expect_input_count, expect_inputs};
 
-use super::{integers, set_symbols};
+use super::{check_volume, integers, set_symbols};
+use crate::limits::MAX_STATED_ELEMENTS;
 
 /// Range-1 and Range-4: numbers in steps, whose ends may only be known when the model runs.
 ///
@@ -15,9 +17,6 @@ pub(crate) struct Range {
     dt: DatumType,
     len: TDim,
 }
-
-/// The most elements of a range. Its ends come from tensors, which may have any numbers.
-const MOST: usize = 1 << 28;
 
 impl Range {
     /// `len` is the length, or a symbol that stands for it.
@@ -55,9 +54,7 @@ impl Range {
 fn numbers<N: Datum + Copy, T: std::ops::Deref<Target = Tensor>>(
     ends: &[T],
 ) -> TractResult<[N; 3]> {
-    let [start, stop, step] = ends else {
-        bail!("Range: the number of inputs is {}, but must be 3", ends.len())
-    };
+    expect_input_count("Range", ends.len(), 3..=3)?;
     let number = |end: &T| -> TractResult<N> {
         ensure!(
             end.len() == 1,
@@ -66,15 +63,15 @@ fn numbers<N: Datum + Copy, T: std::ops::Deref<Target = Tensor>>(
         );
         end.cast_to_scalar()
     };
-    Ok([number(start)?, number(stop)?, number(step)?])
+    Ok([number(&ends[0])?, number(&ends[1])?, number(&ends[2])?])
 }
 
 fn len(distance: f64, step: f64) -> TractResult<usize> {
     ensure!(step != 0. && !step.is_nan(), "Range: step is {step}, but must not be 0");
     let len = (distance / step).ceil();
     ensure!(
-        !len.is_nan() && len <= MOST as f64,
-        "Range: the output has {len} elements, but must have {MOST} or less"
+        !len.is_nan() && len <= MAX_STATED_ELEMENTS as f64,
+        "Range: the output has {len} elements, but must have {MAX_STATED_ELEMENTS} or fewer"
     );
     Ok(len.max(0.) as usize)
 }
@@ -103,6 +100,7 @@ impl EvalOp for Range {
         };
         let inputs = inputs.iter().map(number).collect::<TractResult<TVec<TValue>>>()?;
         let len = Range::count(self.dt, &inputs)?;
+        check_volume("Range", DatumType::I64, &[len])?;
         let output = if self.dt.is_float() {
             let [start, _, step] = numbers::<f64, TValue>(&inputs)?;
             let numbers = (0..len).map(|i| start + i as f64 * step);
@@ -119,11 +117,7 @@ impl EvalOp for Range {
 
 impl TypedOp for Range {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(
-            inputs.len() == 3,
-            "Range: the number of inputs is {}, but must be 3: start, stop, step",
-            inputs.len()
-        );
+        let [_, _, _] = expect_inputs("Range", ["start", "stop", "step"], inputs)?;
         Ok(tvec!(self.dt.fact([self.len.clone()])))
     }
 

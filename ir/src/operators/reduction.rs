@@ -1,6 +1,7 @@
 use tract_core::internal::*;
 use tract_core::ops::nn::Reduce;
 use tract_ndarray::Axis;
+use tract_openvino::internal::expect_input_count;
 
 use super::check_volume;
 
@@ -172,7 +173,7 @@ impl EvalOp for Reduction {
             DatumType::F32 => self.reduce::<f32>(&input),
             DatumType::F64 => self.reduce::<f64>(&input),
             DatumType::TDim => self.reduce::<TDim>(&input),
-            dt => bail!("Reduction: elements are of type {dt:?}, expected numbers"),
+            dt => bail!("Reduction: the elements are of type {dt:?}, but must be numbers"),
         };
         Ok(tvec!(output?.into_tvalue()))
     }
@@ -187,13 +188,14 @@ impl Reduction {
 
 impl TypedOp for Reduction {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 1, "Reduction: got {} inputs, expected 1", inputs.len());
+        expect_input_count("Reduction", inputs.len(), 1..=1)?;
         let mut shape = inputs[0].shape.to_tvec();
         for axis in &self.axes {
             let rank = inputs[0].rank();
             let dim = shape.get_mut(*axis);
-            *dim.with_context(|| format!("Reduction: axis {axis} is not below rank {rank}"))? =
-                1.to_dim();
+            *dim.with_context(|| {
+                format!("Reduction: axis is {axis}, but must be in [0, {rank})")
+            })? = 1.to_dim();
         }
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }

@@ -31,7 +31,7 @@ impl EvalOp for ReverseSequence {
         let (batch, size) = (data.shape()[self.batch_axis], data.shape()[self.seq_axis]);
         ensure!(
             lengths.len() == batch,
-            "there are {} lengths, but axis {} of data has size {batch}",
+            "ReverseSequence: the number of seq_lengths is {}, but must be {batch}, the size of axis {} of data",
             lengths.len(),
             self.batch_axis
         );
@@ -39,7 +39,7 @@ impl EvalOp for ReverseSequence {
         for (number, length) in lengths.into_iter().enumerate() {
             let length =
                 usize::try_from(length).ok().filter(|length| *length <= size).with_context(
-                    || format!("seq_lengths[{number}] is {length}, but must be in [0, {size}]"),
+                    || format!("ReverseSequence: seq_lengths[{number}] is {length}, but must be in [0, {size}]"),
                 )?;
             if length < 2 || data.len() == 0 {
                 continue;
@@ -59,7 +59,12 @@ impl EvalOp for ReverseSequence {
 impl TypedOp for ReverseSequence {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let rank = inputs[0].rank();
-        ensure!(self.batch_axis < rank && self.seq_axis < rank, "data has rank {rank}");
+        ensure!(
+            self.batch_axis < rank && self.seq_axis < rank,
+            "ReverseSequence: the axes are {} and {}, but must be in [0, {rank})",
+            self.batch_axis,
+            self.seq_axis
+        );
         Ok(tvec!(inputs[0].without_value()))
     }
 

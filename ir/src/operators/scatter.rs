@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_inputs;
 
 use super::addressing::{Addressing, Places};
 use super::number::Number;
@@ -152,7 +153,8 @@ fn reduce<T: Number>(
 
 impl TypedOp for Scatter {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let [data, indices, updates] = *inputs else { bail!("there are {} inputs", inputs.len()) };
+        let [data, indices, updates] =
+            expect_inputs("Scatter", ["data", "indices", "updates"], inputs)?;
         let shape =
             self.addressing.updates_shape(&data.shape.to_tvec(), &indices.shape.to_tvec())?;
         ensure!(

@@ -1,8 +1,7 @@
 use tract_core::internal::*;
+use tract_openvino::internal::{expect_inputs, listed};
 
-use crate::listed::listed;
-
-use super::dispatch_number;
+use super::{check_volume, dispatch_number};
 
 /// Where each element would have to be put into a sorted sequence: OpenVINO's SearchSorted and Bucketize.
 ///
@@ -10,7 +9,7 @@ use super::dispatch_number;
 /// or one for each line of values. The output has the shape of `values`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SearchSorted {
-    /// Whether behind equal elements, and not in front of them.
+    /// Whether after equal elements, and not before them.
     pub right: bool,
 }
 
@@ -67,6 +66,7 @@ fn search<T: Datum + PartialOrd>(
         1 => values.len(),
         _ => values.shape().last().copied().unwrap_or(1),
     };
+    check_volume("SearchSorted", DatumType::I64, values.shape())?;
     let mut output = Tensor::zero::<i64>(values.shape())?;
     if values.len() > 0 {
         let (sorted, values) = (sorted.try_as_plain_ram()?, values.try_as_plain_ram()?);
@@ -87,7 +87,8 @@ fn search<T: Datum + PartialOrd>(
 
 impl TypedOp for SearchSorted {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let [sorted, values] = *inputs else { bail!("there are {} inputs", inputs.len()) };
+        let [sorted, values] =
+            expect_inputs("SearchSorted", ["sorted_sequence", "values"], inputs)?;
         check_shapes(&sorted.shape.to_tvec(), &values.shape.to_tvec())?;
         Ok(tvec!(DatumType::I64.fact(values.shape.to_tvec())))
     }

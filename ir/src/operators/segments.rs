@@ -4,9 +4,7 @@ use tract_core::internal::*;
 
 use super::number::Number;
 use super::{check_volume, dispatch_number, integers, set_symbols};
-
-/// The most segments that a file may state, or the number of the last one.
-pub(crate) const MOST_SEGMENTS: i64 = 1 << 28;
+use crate::limits::MAX_STATED_ELEMENTS;
 
 /// How the rows of a segment become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,7 +55,7 @@ impl Segments {
         };
         ensure!(
             numbers.len() == expected,
-            "Segments: there are {} {name}, but must be {expected}",
+            "Segments: the number of {name} is {}, but must be {expected}",
             numbers.len()
         );
         let mut least = 0;
@@ -118,12 +116,12 @@ impl EvalOp for Segments {
             false => self.count.eval_to_i64(ctx.symbols)?,
         };
         ensure!(
-            (0..=MOST_SEGMENTS).contains(&count),
-            "Segments: there would be {count} segments, but must be [0, {MOST_SEGMENTS}]"
+            (0..=MAX_STATED_ELEMENTS as i64).contains(&count),
+            "Segments: the number of segments is {count}, but must be in [0, {MAX_STATED_ELEMENTS}]"
         );
         let count = usize::try_from(count)?;
         let mut shape: TVec<usize> = rows.shape().into();
-        ensure!(!shape.is_empty(), "Segments: the rows have rank 0");
+        ensure!(!shape.is_empty(), "Segments: the rows have rank 0, but must have rank 1 or more");
         shape[0] = count;
         check_volume("Segments", rows.datum_type(), &shape)?;
         self.check(&numbers, rows.shape()[0], count)?;
@@ -142,7 +140,8 @@ fn reduce<T: Number>(
     output: &mut Tensor,
 ) -> TractResult<()> {
     let len: usize = output.shape()[1..].iter().product();
-    if len == 0 {
+    // Without segments a row may be of any size.
+    if output.len() == 0 {
         return Ok(());
     }
     let count = rows.shape()[0];
@@ -158,7 +157,7 @@ fn reduce<T: Number>(
     };
     ensure!(
         filled.len() == len,
-        "Segments: the row for empty segments has {} elements, but must have {len}",
+        "Segments: the row for empty segments has size {}, but must have size {len}",
         filled.len()
     );
     let mut output = output.try_as_plain_ram_mut()?;
@@ -191,7 +190,7 @@ fn reduce<T: Number>(
 impl TypedOp for Segments {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let mut shape = inputs[0].shape.to_tvec();
-        ensure!(!shape.is_empty(), "the rows have rank 0");
+        ensure!(!shape.is_empty(), "Segments: the rows have rank 0, but must have rank 1 or more");
         shape[0] = self.count.clone();
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }
@@ -236,10 +235,27 @@ mod tests {
             count: 0.to_dim(),
             count_is_last: true,
         };
-        for last in [MOST_SEGMENTS, i64::MAX] {
+        for last in [MAX_STATED_ELEMENTS as i64, i64::MAX] {
             let inputs = tvec!(tensor1(&[1u8]).into_tvalue(), tensor1(&[last]).into_tvalue());
-            fails(op.eval(&EvalContext::out_of_plan(), inputs), "segments, but must be [0, ");
+            let expected = "but must be in [0, 268435456]";
+            fails(op.eval(&EvalContext::out_of_plan(), inputs), expected);
         }
+    }
+
+    /// There is no memory for one of the rows, but there are none.
+    #[test]
+    fn rows_that_are_not_there_may_be_large() {
+        let op = Segments {
+            reduction: Reduction::Sum,
+            bounds: Bounds::Ids,
+            empty: Empty::Zero,
+            count: 0.to_dim(),
+            count_is_last: false,
+        };
+        let rows = Tensor::zero::<i64>(&[0, 1 << 50]).unwrap().into_tvalue();
+        let inputs = tvec!(rows, tensor1::<i64>(&[]).into_tvalue());
+        let output = op.eval(&EvalContext::out_of_plan(), inputs).unwrap();
+        assert_eq!(output[0].shape(), [0, 1 << 50]);
     }
 
     #[test]
@@ -248,7 +264,7 @@ mod tests {
             (Bounds::Offsets, &[0, 2, 1][..], "offsets[2] is 1, but must be in [2, 3]"),
             (Bounds::Offsets, &[-1, 2], "offsets[0] is -1, but must be in [0, 3]"),
             (Bounds::Offsets, &[0, 4], "offsets[1] is 4, but must be in [0, 3]"),
-            (Bounds::Ids, &[0, 2], "there are 2 segment_ids, but must be 3"),
+            (Bounds::Ids, &[0, 2], "the number of segment_ids is 2, but must be 3"),
             (Bounds::Ids, &[1, 0, 2], "segment_ids[1] is 0, but must be 1 or more"),
             (Bounds::Ids, &[-1, 0, 2], "segment_ids[0] is -1"),
         ] {

@@ -88,7 +88,10 @@ impl EvalOp for SliceScatter {
 impl TypedOp for SliceScatter {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let rank = inputs[0].rank();
-        ensure!(self.slices.iter().all(|(axis, _)| *axis < rank), "an axis is not below {rank}");
+        ensure!(
+            self.slices.iter().all(|(axis, _)| *axis < rank),
+            "SliceScatter: an axis is not in [0, {rank}), the axes of data"
+        );
         Ok(tvec!(inputs[0].without_value()))
     }
 

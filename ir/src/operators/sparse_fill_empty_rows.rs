@@ -2,7 +2,8 @@ use std::collections::HashSet;
 
 use tract_core::internal::*;
 
-use super::{dispatch_number, set_symbols};
+use super::{check_volume, dispatch_number, set_symbols};
+use crate::limits::MAX_FILLED_ROWS;
 
 /// OpenVINO's SparseFillEmptyRows: gives each row of a sparse matrix that has no value a default in its first
 /// column.
@@ -42,9 +43,14 @@ impl EvalOp for SparseFillEmptyRows {
         );
         let rows = self.rows.eval(ctx.symbols).to_usize()?;
         ensure!(
-            rows <= MOST_ROWS,
-            "SparseFillEmptyRows: there are {rows} rows, but may be {MOST_ROWS} at most"
+            rows <= MAX_FILLED_ROWS,
+            "SparseFillEmptyRows: the number of rows is {rows}, but must be {MAX_FILLED_ROWS} or less"
         );
+        check_volume(
+            "SparseFillEmptyRows",
+            DatumType::I64,
+            &[rows.saturating_add(values.len()), 2],
+        )?;
         let cells = cells(&coordinates, rows)?;
         let flat: Vec<i64> = cells.iter().flat_map(|cell| [cell.row, cell.column]).collect();
         let filled = tensor1(&flat).into_shape(&[cells.len(), 2])?;
@@ -56,9 +62,6 @@ impl EvalOp for SparseFillEmptyRows {
         Ok(tvec!(filled.into_tvalue(), values.into_tvalue(), tensor1(&empty).into_tvalue()))
     }
 }
-
-/// The most rows. A file may state any number, and each takes a place in the output.
-const MOST_ROWS: usize = 1 << 24;
 
 /// An element of the output.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -119,7 +122,7 @@ mod tests {
 
     #[test]
     fn rows_have_a_limit() {
-        let op = SparseFillEmptyRows { rows: (MOST_ROWS + 1).to_dim(), count: 1.to_dim() };
+        let op = SparseFillEmptyRows { rows: (MAX_FILLED_ROWS + 1).to_dim(), count: 1.to_dim() };
         let inputs = [tensor1(&[5]), tensor2(&[[0, 0i64]]), tensor0(7)];
         let inputs = inputs.into_iter().map(|input| input.into_tvalue()).collect();
         op.eval(&EvalContext::out_of_plan(), inputs).unwrap_err();

@@ -9,7 +9,7 @@ use super::{check_volume, integers, set_symbols};
 pub(crate) enum Positions {
     /// `first`, `first + step` and so on: `len` of them.
     Stride { first: TDim, step: i64, len: TDim },
-    /// All, with `before` more in front and `after` more behind. Negative numbers take some away.
+    /// All, with `before` more before and `after` more after. Negative numbers take some away.
     Pad { mode: PadMode, before: TDim, after: TDim },
 }
 
@@ -80,8 +80,9 @@ impl Positions {
         symbols: &SymbolValues,
     ) -> TractResult<impl ExactSizeIterator<Item = TractResult<usize>> + use<>> {
         let len = self.len(&dim.to_dim()).eval_to_i64(symbols)?;
-        let len = usize::try_from(len)
-            .with_context(|| format!("{len} elements of an axis of size {dim}"))?;
+        let len = usize::try_from(len).with_context(|| {
+            format!("Take: of an axis of size {dim} the output has {len}, but must have 0 or more")
+        })?;
         let (first, step, mode) = match self {
             Positions::Stride { first, step, .. } => (first.eval_to_i64(symbols)?, *step, None),
             Positions::Pad { mode, before, .. } => (-before.eval_to_i64(symbols)?, 1, Some(*mode)),
@@ -171,7 +172,12 @@ impl EvalOp for Take {
 impl TypedOp for Take {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let mut shape = inputs[0].shape.to_tvec();
-        ensure!(self.axis < shape.len(), "there is no axis {}", self.axis);
+        ensure!(
+            self.axis < shape.len(),
+            "Take: axis is {}, but must be in [0, {})",
+            self.axis,
+            shape.len()
+        );
         shape[self.axis] = self.positions.len(&shape[self.axis]);
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }
@@ -255,7 +261,12 @@ impl EvalOp for DynSlice {
 impl TypedOp for DynSlice {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let mut shape = inputs[0].shape.to_tvec();
-        ensure!(self.axis < shape.len(), "there is no axis {}", self.axis);
+        ensure!(
+            self.axis < shape.len(),
+            "Take: axis is {}, but must be in [0, {})",
+            self.axis,
+            shape.len()
+        );
         shape[self.axis] = self.len.clone();
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }
@@ -311,9 +322,15 @@ mod tests {
         fails(padded(PadMode::Symmetric, 0, 4, 3), "must be 3 or less with pad_mode symmetric");
         fails(padded(PadMode::Edge, 1, 0, 0), "whose border would be repeated");
         fails(padded(PadMode::Wrap, 1, 0, 0), "no element -1 of an axis of size 0");
-        fails(padded(PadMode::Edge, -3, -3, 4), "-2 elements of an axis of size 4");
+        fails(
+            padded(PadMode::Edge, -3, -3, 4),
+            "of an axis of size 4 the output has -2, but must have 0 or more",
+        );
         let negative = Positions::Stride { first: 0.to_dim(), step: 0, len: (-3).to_dim() };
-        fails(negative.on_axis(1, &SymbolValues::default()), "-3 elements of an axis of size 1");
+        fails(
+            negative.on_axis(1, &SymbolValues::default()),
+            "of an axis of size 1 the output has -3, but must have 0 or more",
+        );
     }
 
     #[test]

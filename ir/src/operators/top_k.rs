@@ -2,7 +2,7 @@ use std::cmp::Ordering;
 
 use tract_core::internal::*;
 
-use super::{dispatch_number, integers, set_symbols};
+use super::{check_volume, dispatch_number, integers, set_symbols};
 
 /// The `k` greatest or least elements along an axis, and their positions of type `i64`.
 ///
@@ -47,7 +47,10 @@ impl EvalOp for TopK {
         let data = &inputs[0];
         let size = data.shape()[self.axis];
         let k = usize::try_from(k).ok().filter(|k| *k <= size).with_context(|| {
-            format!("k is {k}, but must be in [0, {size}], as axis {} has that size", self.axis)
+            format!(
+                "TopK: k is {k}, but must be in [0, {size}], as axis {} has that size",
+                self.axis
+            )
         })?;
         let (values, positions) = dispatch_number!(top_k(data.datum_type())(self, data, k))?;
         Ok(tvec!(values.into_tvalue(), positions.into_tvalue()))
@@ -63,7 +66,7 @@ fn top_k<T: Datum + Copy + PartialOrd + Default>(
     let inner: usize = data.shape()[op.axis + 1..].iter().product();
     let mut shape: TVec<usize> = data.shape().into();
     shape[op.axis] = k;
-    let volume: usize = shape.iter().product();
+    let volume = check_volume("TopK", DatumType::I64, &shape)?;
     let (mut values, mut positions) = (vec![T::default(); volume], vec![0i64; volume]);
     let data = data.try_as_plain_ram()?;
     let data = data.as_slice::<T>()?;
@@ -107,11 +110,16 @@ pub(super) fn compare<T: PartialOrd>(a: &T, b: &T) -> Ordering {
 impl TypedOp for TopK {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let mut shape = inputs[0].shape.to_tvec();
-        ensure!(self.axis < shape.len(), "there is no axis {}", self.axis);
+        ensure!(
+            self.axis < shape.len(),
+            "TopK: axis is {}, but must be in [0, {})",
+            self.axis,
+            shape.len()
+        );
         if let (Some(k), Some(size)) = (self.k.as_i64(), shape[self.axis].as_i64()) {
             ensure!(
                 (0..=size).contains(&k),
-                "k is {k}, but must be in [0, {size}]: axis {} is no longer",
+                "TopK: k is {k}, but must be in [0, {size}], as axis {} has that size",
                 self.axis
             );
         }

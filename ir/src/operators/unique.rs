@@ -2,10 +2,11 @@ use std::cmp::Ordering;
 
 use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
+use tract_openvino::internal::ensure_allocatable;
 
 use super::take::take;
 use super::top_k::compare;
-use super::{check_volume, dispatch_number, ensure_allocatable, set_symbols};
+use super::{check_volume, dispatch_number, set_symbols};
 
 /// OpenVINO's Unique: the elements of a tensor, or its slices along an axis, each once.
 ///
@@ -116,7 +117,11 @@ impl TypedOp for Unique {
         let (unique, slices) = match self.axis {
             None => (tvec![self.count.clone()], inputs[0].shape.volume()),
             Some(axis) => {
-                ensure!(axis < shape.len(), "there is no axis {axis}");
+                ensure!(
+                    axis < shape.len(),
+                    "Unique: axis is {axis}, but must be in [0, {})",
+                    shape.len()
+                );
                 let slices = shape[axis].clone();
                 let mut unique = shape;
                 unique[axis] = self.count.clone();

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_core::internal::*;
+use tract_openvino::internal::expect_input_count;
 
 use super::{check_volume, set_symbols, substituted};
 
@@ -95,7 +96,7 @@ impl TypedOp for ReadValue {
     as_op!();
 
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() <= 1, "ReadValue takes one input at most, not {}", inputs.len());
+        expect_input_count("ReadValue", inputs.len(), 0..=1)?;
         let datum_type = inputs.first().map_or(self.datum_type, |initial| initial.datum_type);
         Ok(tvec!(datum_type.fact(self.shape.clone())))
     }
@@ -197,7 +198,10 @@ impl Assign {
     /// The position of the first input that passes through.
     fn first_output(&self, inputs: usize) -> TractResult<usize> {
         let first = inputs.checked_sub(self.outputs).filter(|it| *it >= self.variables.len());
-        first.with_context(|| format!("Assign has too few inputs: {inputs}"))
+        first.with_context(|| {
+            let least = self.variables.len() + self.outputs;
+            format!("Assign: the number of inputs is {inputs}, but must be {least} or more")
+        })
     }
 }
 

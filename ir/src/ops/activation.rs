@@ -4,9 +4,9 @@ use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::{logic, math, nn};
+use tract_openvino::internal::listed;
 
 use super::elementwise::{elementwise, number_type, rounded, unannotated, unary};
-use crate::listed::listed;
 use crate::operators::activation::{gelu_tanh, mish, soft_plus};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -104,8 +104,8 @@ fn prelu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let open = channels.as_i64().is_none() || len.as_i64().is_none();
         if channels == len || (open && !len.is_one()) {
             ctx.require_equal(channels, len, "has a slope for each channel")?;
-            let behind = std::iter::repeat_n(AxisOp::Add(1), shape.len() - 2);
-            slope = ctx.change_axes("slope", slope, behind)?;
+            let after = std::iter::repeat_n(AxisOp::Add(1), shape.len() - 2);
+            slope = ctx.change_axes("slope", slope, after)?;
         }
     }
     // The output has the shape of the data.

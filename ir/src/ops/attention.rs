@@ -5,10 +5,10 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::logic::{Iff, comp_lte};
 use tract_core::ops::math::{add, mul, rsqrt};
 use tract_core::ops::nn::SoftmaxKind;
+use tract_openvino::internal::listed;
 
 use super::matmul::{product, unseen_positions};
 use super::softmax::softmax;
-use crate::listed::listed;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -1,13 +1,13 @@
 //! Blocks of elements that move between axes.
 
 use tract_core::internal::*;
+use tract_openvino::internal::volume;
 
 use super::chain::Chain;
 use super::common::FAR;
 use super::pad::pad_with_value;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
-use crate::volume::volume;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ShuffleChannels", 1, shuffle_channels);

@@ -5,10 +5,10 @@ use tract_core::ops::array::{MultiBroadcastTo, TypedConcat};
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::{max, min, round, sub};
+use tract_openvino::internal::listed;
 
 use super::blocks::divide;
 use super::chain::Chain;
-use crate::listed::listed;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

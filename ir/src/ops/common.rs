@@ -3,8 +3,8 @@
 use tract_core::internal::*;
 use tract_core::ops::array::{MultiBroadcastTo, Range};
 use tract_core::ops::change_axes::AxisOp;
+use tract_openvino::internal::listed;
 
-use crate::listed::listed;
 use crate::operators::checked_volume;
 use crate::operators::equal_shape::EqualShape;
 use crate::operators::least_sizes::LeastSizes;
@@ -114,7 +114,7 @@ impl LayerContext<'_, '_> {
         let sizes = self.dims(input, name)?;
         let negative = sizes.iter().find(|size| size.as_i64().is_some_and(|size| size < 0));
         if let Some(size) = negative {
-            bail!("input {input} ({name}) has {size}, but must have sizes, 0 or more")
+            bail!("input {input} ({name}) has the size {size}, but sizes must be 0 or more")
         }
         Ok(sizes)
     }

@@ -3,9 +3,9 @@
 use tract_core::internal::*;
 use tract_core::num_traits::Zero;
 use tract_core::ops::array::{MultiBroadcastTo, Slice, TypedConcat};
+use tract_openvino::internal::listed;
 
 use super::common::FAR;
-use crate::listed::listed;
 use crate::operators::has_zero;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -16,13 +16,14 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("VariadicSplit", 1, variadic_split);
 }
 
-/// **Concat-1**: inputs one behind the other along `axis`. Their other dimensions are equal.
+/// **Concat-1**: inputs one after another along `axis`. Their other dimensions are equal.
 fn concat(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=usize::MAX)?;
     let inputs = ctx.all_inputs()?;
     let inputs = ctx.unify(&inputs)?;
     let shapes =
         inputs.iter().map(|input| ctx.shape_of(*input)).collect::<TractResult<Vec<_>>>()?;
-    let first = shapes.first().context("the number of inputs is 0, but must be 1 or more")?;
+    let first = &shapes[0];
     let axis = ctx.axis("axis", ctx.attribute("axis")?, first.len())?;
     let mut agreed = tvec!(inputs[0]);
     for (input, shape) in inputs.iter().zip(&shapes).skip(1) {
@@ -84,7 +85,7 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         match length.as_i64() {
             Some(-1) => ensure!(
                 rest.replace(number).is_none(),
-                "split_lengths is {lengths}, but may have one -1 only",
+                "split_lengths is {lengths}, but may have only one -1",
                 lengths = listed(&lengths)
             ),
             Some(length) if !(0..=FAR).contains(&length) => {
@@ -123,7 +124,7 @@ fn variadic_split(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 
 /// The parts of input 0 along an axis, each from one position to another.
 ///
-/// If `wrong` is not 0 when the model runs, the parts are behind the end of the axis, so that each of them
+/// If `wrong` is not 0 when the model runs, the parts are beyond the end of the axis, so that each of them
 /// fails, whichever are used.
 fn parts(
     ctx: &mut LayerContext,

@@ -4,12 +4,13 @@ use tract_core::internal::*;
 use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode, Slice};
 use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
+use tract_openvino::internal::volume;
 
 use super::pooling;
+use crate::limits::{MAX_KERNEL_ELEMENTS, MAX_WINDOW_EXTENT};
 use crate::operators::accelerated::Accelerated;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
-use crate::volume::volume;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Convolution", 1, convolution_1).without("weights of a shape that is not known");
@@ -47,12 +48,6 @@ pub(super) struct Window {
     pub auto_pad: AutoPad,
 }
 
-/// The most that a stride, a dilation or a pad may be, so that sums of them do not overflow.
-const MOST: i64 = i32::MAX as i64;
-
-/// The most elements of a kernel. tract makes a list of where they are in the data.
-const MOST_IN_KERNEL: usize = 1 << 24;
-
 impl Window {
     /// Reads the attributes of a layer. Without them, strides and dilations are 1, and pads 0.
     pub fn new(ctx: &LayerContext, kernel: &[usize]) -> TractResult<Window> {
@@ -68,10 +63,15 @@ impl Window {
         )?;
         let rank = kernel.len();
         let steps = |name| -> TractResult<TVec<usize>> {
-            Ok(spatial(ctx, name, rank, 1, 1..=MOST)?.iter().map(|step| *step as usize).collect())
+            Ok(spatial(ctx, name, rank, 1, 1..=MAX_WINDOW_EXTENT)?
+                .iter()
+                .map(|step| *step as usize)
+                .collect())
         };
         let pads = |name| match auto_pad {
-            AutoPad::Explicit => spatial(ctx, name, rank, 0, -MOST..=MOST),
+            AutoPad::Explicit => {
+                spatial(ctx, name, rank, 0, -MAX_WINDOW_EXTENT..=MAX_WINDOW_EXTENT)
+            }
             _ => Ok(tvec![0; rank]),
         };
         let window = Window {
@@ -83,14 +83,14 @@ impl Window {
             auto_pad,
         };
         ensure!(
-            volume(kernel).is_some_and(|volume| volume <= MOST_IN_KERNEL),
-            "the kernel has shape {kernel:?}, but must have {MOST_IN_KERNEL} elements or less"
+            volume(kernel).is_some_and(|volume| volume <= MAX_KERNEL_ELEMENTS),
+            "the kernel has shape {kernel:?}, but must have {MAX_KERNEL_ELEMENTS} elements or fewer"
         );
         for axis in 0..rank {
             let extent = window.extent(axis).ok();
             ensure!(
-                extent.is_some_and(|extent| (1..=MOST).contains(&extent)),
-                "the kernel has shape {kernel:?}, but must have from 1 to {MOST} elements in each axis, \
+                extent.is_some_and(|extent| (1..=MAX_WINDOW_EXTENT).contains(&extent)),
+                "the kernel has shape {kernel:?}, but must have from 1 to {MAX_WINDOW_EXTENT} elements in each axis, \
                  dilations included"
             );
         }
@@ -113,8 +113,8 @@ impl Window {
             let extent = self.extent(axis)?;
             ensure!(
                 extent <= padded,
-                "the kernel has {extent} elements in spatial axis {axis}, dilations included, but the data \
-                 has {padded} with its pads"
+                "the kernel has size {extent} in spatial axis {axis}, dilations included, but the data has \
+                 size {padded}, pads included"
             );
         }
         Ok(())
@@ -175,7 +175,7 @@ fn spatial(
     }
     ensure!(
         numbers.len() == rank,
-        "attribute {name} has {} numbers, but there are {rank} spatial axes",
+        "attribute {name} has length {}, but must have length {rank}, a number for each spatial axis",
         numbers.len()
     );
     let wrong = numbers.iter().find(|number| !range.contains(number));
@@ -405,8 +405,8 @@ fn deconvolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outl
 fn full_size(window: &Window, axis: usize, size: &TDim) -> TractResult<TDim> {
     let steps = size.clone() - 1;
     ensure!(
-        steps.as_i64().is_none_or(|steps| steps <= MOST),
-        "spatial axis {axis} has size {size}, but must have {MOST} elements at most"
+        steps.as_i64().is_none_or(|steps| steps <= MAX_WINDOW_EXTENT),
+        "spatial axis {axis} has size {size}, but must have {MAX_WINDOW_EXTENT} elements at most"
     );
     Ok(steps * window.strides[axis] as i64 + window.extent(axis)?)
 }
@@ -423,7 +423,7 @@ impl Crops {
     /// same_lower, those at the beginning do too; same_upper has the larger half at the beginning.
     fn new(ctx: &LayerContext, window: &Window, sizes: &[TDim]) -> TractResult<Crops> {
         let rank = sizes.len();
-        let output_padding = spatial(ctx, "output_padding", rank, 0, 0..=MOST)?;
+        let output_padding = spatial(ctx, "output_padding", rank, 0, 0..=MAX_WINDOW_EXTENT)?;
         let mut begin = window.pads_begin.clone();
         let mut end: TVec<i64> =
             window.pads_end.iter().zip(&output_padding).map(|(pad, more)| pad - more).collect();
@@ -433,7 +433,7 @@ impl Crops {
         let wanted = ctx.sizes(2, "output_shape")?;
         ensure!(
             wanted.len() == rank,
-            "output_shape has {} elements, but there are {rank} spatial axes",
+            "output_shape has length {}, but must have length {rank}, a size for each spatial axis",
             wanted.len()
         );
         for axis in 0..rank {
@@ -447,7 +447,7 @@ impl Crops {
                 )
             })?;
             ensure!(
-                surplus.abs() <= MOST,
+                surplus.abs() <= MAX_WINDOW_EXTENT,
                 "output_shape has {} for spatial axis {axis} of size {}, which would need pads that \
                  are too large",
                 wanted[axis],

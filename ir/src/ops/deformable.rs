@@ -3,11 +3,11 @@
 use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::einsum::EinSum;
+use tract_openvino::internal::listed;
 
 use super::chain::Chain;
 use super::common::FAR;
 use super::convolution::{AutoPad, Window};
-use crate::listed::listed;
 use crate::operators::deformable::{Axis, DeformableWindows, Pad};
 use crate::registry::Registry;
 use crate::translate::LayerContext;

@@ -17,6 +17,7 @@ pub(super) fn register(registry: &mut Registry) {
 /// one. A letter that comes twice in one input takes the diagonal. Without `->` the output has the letters
 /// that come once, in alphabetical order.
 fn einsum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=usize::MAX)?;
     let equation: String = ctx.attribute("equation")?;
     let ranks: Vec<usize> =
         (0..ctx.input_count()).map(|input| ctx.rank(input)).collect::<TractResult<_>>()?;
@@ -29,7 +30,7 @@ fn einsum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     agree(ctx, &operands, &equation)?;
     let mut operands = operands.into_iter();
-    let mut result = operands.next().context("the number of inputs is 0, but must be 1 or more")?;
+    let mut result = operands.next().context("there are no inputs")?;
     while let Some(operand) = operands.next() {
         let rest = operands.as_slice();
         let needed = |label: char| {
@@ -99,7 +100,7 @@ fn parse_equation(equation: &str, ranks: &[usize]) -> TractResult<(Vec<Vec<char>
         ensure!(occurrences(*label) > 0, "the output has {label:?}, but no input has it");
         ensure!(
             !output[..axis].contains(label),
-            "the output has {label:?} twice, but may have it once"
+            "the output has {label:?} twice, but may have it only once"
         );
     }
     Ok((inputs, output))

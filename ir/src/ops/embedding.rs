@@ -7,7 +7,8 @@ use tract_openvino::GatherRevision;
 
 use super::indexing::gather;
 use super::reduce;
-use crate::operators::segments::{Bounds, Empty, MOST_SEGMENTS, Reduction, Segments};
+use crate::limits::MAX_STATED_ELEMENTS;
+use crate::operators::segments::{Bounds, Empty, Reduction, Segments};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -147,8 +148,8 @@ fn segments(
             ctx.expect_one_element(input, "num_segments")?;
             let count = ctx.sizes(input, "num_segments")?[0].clone();
             ensure!(
-                count.as_i64().is_none_or(|count| count <= MOST_SEGMENTS),
-                "input {input} (num_segments) is {count}, but must be in [0, {MOST_SEGMENTS}]"
+                count.as_i64().is_none_or(|count| count <= MAX_STATED_ELEMENTS as i64),
+                "input {input} (num_segments) is {count}, but must be in [0, {MAX_STATED_ELEMENTS}]"
             );
             count
         }

@@ -5,10 +5,11 @@ use tract_core::num_traits::Zero;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::fft::Fft;
 use tract_core::ops::math::{div, mul};
+use tract_openvino::internal::listed;
 
 use super::chain::Chain;
 use super::pad::pad_with_value;
-use crate::listed::listed;
+use crate::limits::MAX_SIGNAL;
 use crate::operators::check_volume;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -74,9 +75,6 @@ fn irdft(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(output))
 }
 
-/// The most elements that may be transformed.
-pub(super) const MOST_SIGNAL: i64 = 1 << 24;
-
 /// An axis, and how many elements of it are transformed.
 pub(super) struct Signal {
     pub axis: usize,
@@ -111,15 +109,15 @@ fn signals(ctx: &LayerContext, rank: usize) -> TractResult<Vec<Signal>> {
     };
     ensure!(
         sizes.len() == axes.len(),
-        "signal_size has {} elements, but must have as many as axes: {}",
+        "signal_size has length {}, but must have length {}, as axes",
         sizes.len(),
         axes.len()
     );
     let signal = |(axis, size): (&i64, &i64)| {
         let axis = ctx.axis("axes", *axis, rank)?;
         ensure!(
-            *size == -1 || (1..=MOST_SIGNAL).contains(size),
-            "signal_size has {size}, but must have -1 or sizes in [1, {MOST_SIGNAL}]"
+            *size == -1 || (1..=MAX_SIGNAL).contains(size),
+            "signal_size has {size}, but must have -1 or sizes in [1, {MAX_SIGNAL}]"
         );
         let is_given = *size != -1;
         let size = if is_given { size.to_dim() } else { shape[axis].clone() };
@@ -233,11 +231,11 @@ pub(super) fn real_inverse(
 ) -> TractResult<OutletId> {
     let Signal { axis, size, .. } = signal;
     let size = size.to_usize().with_context(|| {
-        format!("the output has size {size} on axis {axis}, but that must be a number: give the inputs sizes")
+        format!("the size of the output on axis {axis} is {size}, but must be a number: give the inputs sizes")
     })?;
     ensure!(
-        (1..=MOST_SIGNAL).contains(&(size as i64)),
-        "the output would have size {size} on axis {axis}, but must have one in [1, {MOST_SIGNAL}]"
+        (1..=MAX_SIGNAL).contains(&(size as i64)),
+        "the size of the output on axis {axis} would be {size}, but must be in [1, {MAX_SIGNAL}]"
     );
     let half = size / 2 + 1;
     let data = with_size(ctx, "half", data, *axis, &half.to_dim())?;

@@ -6,14 +6,14 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::comp_eq;
 use tract_core::ops::math::{add, exp, ln, mul, neg, sub};
+use tract_openvino::internal::{listed, volume};
 
-use crate::listed::listed;
+use crate::limits::MAX_STATED_ELEMENTS;
 use crate::operators::random_uniform::RandomUniform;
 use crate::operators::search_sorted::SearchSorted;
 use crate::operators::top_k::TopK;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
-use crate::volume::volume;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Eye", 9, eye);
@@ -23,15 +23,12 @@ pub(super) fn register(registry: &mut Registry) {
         .without("the numbers of OpenVINO's library for a seed: it gives others");
 }
 
-/// The most elements of what is generated.
-const MOST_GENERATED: usize = 1 << 28;
-
 /// Checks the number of elements of what is generated.
 fn check_elements(shape: &[TDim]) -> TractResult<()> {
     let known: TVec<usize> = shape.iter().filter_map(|dim| dim.to_usize().ok()).collect();
     ensure!(
-        known.contains(&0) || volume(&known).is_some_and(|volume| volume <= MOST_GENERATED),
-        "the output would have shape {}, but must have {MOST_GENERATED} elements or less",
+        known.contains(&0) || volume(&known).is_some_and(|volume| volume <= MAX_STATED_ELEMENTS),
+        "the output would have shape {}, but must have {MAX_STATED_ELEMENTS} elements or fewer",
         listed(shape)
     );
     Ok(())

@@ -11,6 +11,7 @@ use tract_openvino::{
 };
 
 use super::elementwise::aligned;
+use crate::limits::MAX_STATED_ELEMENTS;
 use crate::operators::top_k::TopK;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -31,9 +32,6 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("OneHot", 1, one_hot);
     registry.add("OneHot", 16, one_hot);
 }
-
-/// The greatest depth of a OneHot.
-const MOST_DEPTH: i64 = 1 << 28;
 
 /// A Gather without batch dimensions. The user chose what its negative indices mean.
 pub(super) fn gather(ctx: &LayerContext, revision: GatherRevision, axis: usize) -> Gather {
@@ -192,8 +190,8 @@ fn one_hot(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let rank = ctx.rank(0)?;
     let depth = ctx.integer(1, "depth")?;
     ensure!(
-        (0..=MOST_DEPTH).contains(&depth),
-        "input 1 (depth) is {depth}, but must be in [0, {MOST_DEPTH}]"
+        (0..=MAX_STATED_ELEMENTS as i64).contains(&depth),
+        "input 1 (depth) is {depth}, but must be in [0, {MAX_STATED_ELEMENTS}]"
     );
     let axis = ctx.axis("axis", ctx.attribute_or("axis", -1)?, rank + 1)?;
     let modes = [("ignore_negative", false), ("ignore-negative", false), ("normalize", true)];

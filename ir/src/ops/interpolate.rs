@@ -24,7 +24,7 @@ fn padded_data(ctx: &mut LayerContext) -> TractResult<OutletId> {
         let mut pads: Vec<usize> = ctx.attribute_or(name, vec![])?;
         ensure!(
             pads.iter().skip(rank).all(|pad| *pad == 0),
-            "attribute {name} has {} numbers, but the data has rank {rank}",
+            "attribute {name} has length {}, but must have length {rank} or less, the rank of the data",
             pads.len()
         );
         pads.resize(rank, 0);
@@ -199,7 +199,7 @@ fn positions(
 ) -> TractResult<TVec<usize>> {
     ensure!(
         numbers == axes.len(),
-        "there are {numbers} {name}, but must be one for each of the {} axes {axes:?}",
+        "the number of {name} is {numbers}, but must be {}, one for each of the axes {axes:?}",
         axes.len()
     );
     let rank = ctx.shape_of(data)?.len();

@@ -8,9 +8,9 @@ use tract_core::ops::cast::Cast;
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::add;
+use tract_openvino::internal::listed;
 
 use super::reduce::sum;
-use crate::listed::listed;
 use crate::operators::accelerated::Accelerated;
 use crate::operators::opaque::Opaque;
 use crate::operators::range::Range;
@@ -197,7 +197,7 @@ fn is_broadcast(model: &TypedModel, outlet: OutletId) -> bool {
         if op.is::<MultiBroadcastTo>() || op.is::<Tile>() {
             return true;
         }
-        // What is concatenated tract multiplies part by part, with a reshape behind it or not.
+        // What is concatenated tract multiplies part by part, with or without a reshape after it.
         let is_concat = |input: &OutletId| model.node(input.node).op.is::<TypedConcat>();
         let moves =
             |op: &AxisOp| !matches!(op, AxisOp::Reshape(..)) || node.inputs.iter().any(is_concat);

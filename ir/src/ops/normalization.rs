@@ -6,11 +6,12 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec, SumPool};
 use tract_core::ops::logic::{comp_eq, not};
 use tract_core::ops::math::{add, div, max, mul, pow, rsqrt, sqrt, square, sub};
 use tract_core::ops::nn::DataFormat;
+use tract_openvino::internal::volume;
 
 use super::reduce::{axes_input, mean, sum};
+use crate::limits::MAX_LRN_WINDOW;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
-use crate::volume::volume;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("MVN", 2, mvn_1);
@@ -184,9 +185,6 @@ fn divided_by_norm(
     ctx.wire(suffix, mul(), &[input, factor])
 }
 
-/// The most elements of the window of an LRN.
-const MOST_WINDOW: usize = 1 << 16;
-
 /// **LRN-1**: `x / (bias + alpha * s / size^axes)^beta`, where `s` is the sum of the squares in a window.
 /// Along each axis, the window reaches `(size - 1) / 2` elements to both sides. There are zeros outside of
 /// the input.
@@ -208,8 +206,8 @@ fn lrn(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         kernel.push(2 * side + 1);
     }
     ensure!(
-        volume(&kernel).is_some_and(|window| window <= MOST_WINDOW),
-        "attribute size is {size}, but windows must have {MOST_WINDOW} elements or less"
+        volume(&kernel).is_some_and(|window| window <= MAX_LRN_WINDOW),
+        "attribute size is {size}, but windows must have {MAX_LRN_WINDOW} elements or fewer"
     );
     let input = ctx.input(0)?;
     let output = ctx.in_single("", input, |ctx, suffix, input| {

@@ -3,9 +3,10 @@
 use tract_core::internal::*;
 use tract_core::num_traits::Zero;
 use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode as CorePadMode, TypedConcat};
+use tract_openvino::internal::listed;
 
 use super::chain::Chain;
-use crate::listed::listed;
+use crate::limits::MAX_PAD;
 use crate::operators::take::{PadMode, Positions, Take};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -14,9 +15,6 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Pad", 1, pad);
     registry.add("Pad", 12, pad);
 }
-
-/// The most elements that are added at one end of an axis, or taken away. There would be no memory for many more.
-const MOST_PAD: i64 = 1 << 24;
 
 /// **Pad-1**, **Pad-12**: adds elements at both ends of each axis. `pad_mode` says which. Pads may be
 /// negative in revision 12, and take elements away; the modes mirror the elements as they are before that.
@@ -27,15 +25,15 @@ fn pad(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     for (name, pads) in [("pads_begin", &begin), ("pads_end", &end)] {
         ensure!(
             pads.len() == shape.len(),
-            "{name} has {} elements, but the data has rank {}",
+            "{name} has length {}, but must have length {}, the rank of the data",
             pads.len(),
             shape.len()
         );
-        let least = if ctx.since() >= 12 { -MOST_PAD } else { 0 };
+        let least = if ctx.since() >= 12 { -MAX_PAD } else { 0 };
         for pad in pads.iter().filter_map(|pad| pad.as_i64()) {
             ensure!(
-                (least..=MOST_PAD).contains(&pad),
-                "{name} has {pad}, but must be in [{least}, {MOST_PAD}]"
+                (least..=MAX_PAD).contains(&pad),
+                "{name} has {pad}, but must be in [{least}, {MAX_PAD}]"
             );
         }
     }

@@ -54,7 +54,7 @@ impl Pool {
         let kernel: Vec<usize> = ctx.attribute("kernel")?;
         ensure!(
             kernel.len() == spatial,
-            "attribute kernel has {} numbers, but there are {spatial} spatial axes",
+            "attribute kernel has length {}, but must have length {spatial}, a number for each spatial axis",
             kernel.len()
         );
         let mut window = Window::new(ctx, &kernel)?;
@@ -100,7 +100,7 @@ impl Pool {
                     Rounding::CeilTorch => {
                         ensure!(
                             pad <= last,
-                            "a pad at the end is {pad}, but must be less than the kernel, which has {} elements",
+                            "a pad at the end is {pad}, but must be less than the size of the kernel, {}",
                             last + 1
                         );
                         ceil.min(last)
@@ -325,7 +325,7 @@ fn adaptive_pool(ctx: &mut LayerContext, reducer: Reducer) -> TractResult<TVec<O
     let spatial = spatial_axes(ctx)?;
     ensure!(
         sizes.len() == spatial,
-        "output_shape has {} elements, but there are {spatial} spatial axes",
+        "output_shape has length {}, but must have length {spatial}, a size for each spatial axis",
         sizes.len()
     );
     let dt = ctx.expect_floats(0, "data")?;

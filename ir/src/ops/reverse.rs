@@ -72,7 +72,7 @@ fn roll(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let (shifts, axes) = (ctx.integers(1, "shift")?, ctx.integers(2, "axes")?);
     ensure!(
         shifts.len() == axes.len() || shifts.len() == 1,
-        "shift has {} elements, but must have one, or as many as axes, which has {}",
+        "shift has length {}, but must have length 1, or {} as axes",
         shifts.len(),
         axes.len()
     );

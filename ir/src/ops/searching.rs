@@ -35,7 +35,7 @@ fn unique(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 }
 
 /// **Bucketize-3**: the number of the bucket of each element. The second input has the bounds between them. With
-/// `with_right_bound` a bound belongs to the bucket in front of it, and otherwise to that behind it.
+/// `with_right_bound` a bound belongs to the bucket before it, and otherwise to the one after it.
 fn bucketize(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     ctx.shape_of_rank(1, "buckets", 1)?;
@@ -44,7 +44,7 @@ fn bucketize(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 }
 
 /// **SearchSorted-15**: where each element of the second input would have to be put into a sorted sequence: in
-/// front of equal elements, or with `right_mode` behind them. The sequences are the lines of the last axis of
+/// front of equal elements, or with `right_mode` after them. The sequences are the lines of the last axis of
 /// the first input. If it has rank 1, there is one for all.
 fn search_sorted(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;

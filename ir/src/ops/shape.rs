@@ -2,9 +2,9 @@
 
 use tract_core::internal::*;
 use tract_core::ops::change_axes::{AxisOp, perm_to_ops, to_axis_ops_with_onnx_rules};
+use tract_openvino::internal::listed;
 
 use super::blocks::multiply;
-use crate::listed::listed;
 use crate::operators::range::Range;
 use crate::registry::Registry;
 use crate::translate::{LayerContext, is_size};
@@ -120,8 +120,7 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             match left.maybe_div(&wanted) {
                 Ok((dim, 1)) => dim.simplify(),
                 _ => bail!(
-                    "{from} cannot be reshaped to {target}: the -1 would be ({left})/({wanted}), which \
-                     is no size{}",
+                    "{from} cannot be reshaped to {target}: the -1 would be ({left})/({wanted}), which is not a size{}",
                     if left.as_i64().is_some() && wanted.as_i64().is_some() {
                         ""
                     } else {
@@ -270,7 +269,7 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let rank = target.len().max(data.len());
         ensure!(
             mode == BroadcastMode::Bidirectional || data.len() <= target.len(),
-            "the data has rank {}, but must not have more than target_shape has elements, {}",
+            "the data has rank {}, but must have rank {} or less, the number of elements of target_shape",
             data.len(),
             target.len()
         );

@@ -4,9 +4,9 @@ mod strided;
 mod window;
 
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
 use super::chain::Chain;
-use crate::listed::listed;
 use crate::operators::slice_scatter::SliceScatter;
 use crate::operators::take::{DynSlice, Positions};
 use crate::registry::Registry;

@@ -20,7 +20,7 @@ fn sparse_fill_empty_rows(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
     let index_type = ctx.expect_integers(2, "indices")?;
     ctx.expect_one_element(3, "default_value")?;
     let sizes = ctx.sizes(1, "dense_shape")?;
-    ensure!(sizes.len() == 2, "dense_shape has {} elements, but must have 2", sizes.len());
+    ensure!(sizes.len() == 2, "dense_shape has length {}, but must have length 2", sizes.len());
     let (values, indices) = (ctx.shape_of_rank(0, "values", 1)?, ctx.shape(2)?);
     let pairs = [values[0].clone(), 2.to_dim()];
     ctx.equal_shapes(&pairs, &indices, None, "has a row and a column for each value")?;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
 use crate::document::{Dimension, PartialShape};
-use crate::listed::listed;
 use crate::operators::variable::{Assign, ReadValue, Variable};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -51,7 +51,7 @@ impl Variables {
         self.entries.keys()
     }
 
-    /// Forgets nodes, because the translation starts anew.
+    /// Forgets nodes, because the translation starts again.
     pub fn start(&mut self) {
         for entry in self.entries.values_mut() {
             entry.reads.clear();
@@ -175,7 +175,7 @@ fn changing_dimension(
 }
 
 fn refuse_change(id: &str, is_body: bool) -> TractResult<()> {
-    ensure!(!is_body, "variable {id:?} changes its size, but must not, as it is in a body");
+    ensure!(!is_body, "variable {id:?} changes its size: a variable in a body must keep it");
     Ok(())
 }
 
@@ -205,7 +205,7 @@ fn assign(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// # Errors
 ///
 /// A value does not have the type or the shape of its variable. Or a dimension that was assumed to stay the
-/// same changes: then the translation starts anew.
+/// same changes: then the translation starts again.
 pub(crate) fn wire_assignments(
     model: &mut TypedModel,
     outlets: &mut [OutletId],

@@ -7,13 +7,14 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::{Iff, comp_eq};
 use tract_core::ops::math::{div, mul};
+use tract_openvino::internal::listed;
 
 use super::blocks::multiply;
 use super::chain::Chain;
-use super::fourier::{MOST_SIGNAL, Signal, divided, real_inverse, real_transformed, with_size};
+use super::fourier::{Signal, divided, real_inverse, real_transformed, with_size};
 use super::pad::pad_with_value;
 use super::windows::Slide;
-use crate::listed::listed;
+use crate::limits::{MAX_SIGNAL, MAX_STATED_ELEMENTS};
 use crate::operators::overlap_add::{Axis, OverlapAdd};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -35,8 +36,8 @@ fn frames(ctx: &mut LayerContext) -> TractResult<(Slide, OutletId)> {
     let positive = |input: usize, name: &str| -> TractResult<usize> {
         let number = ctx.integer(input, name)?;
         ensure!(
-            (1..=MOST_SIGNAL).contains(&number),
-            "{name} is {number}, but must be in [1, {MOST_SIGNAL}]"
+            (1..=MAX_SIGNAL).contains(&number),
+            "{name} is {number}, but must be in [1, {MAX_SIGNAL}]"
         );
         Ok(number as usize)
     };
@@ -83,9 +84,6 @@ fn stft(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(output))
 }
 
-/// The most elements of a signal.
-const MOST_LENGTH: i64 = 1 << 28;
-
 /// **ISTFT-16**: the inverse of STFT-15 with transposed frames. Frames are multiplied by the window again and
 /// added, and the sum is divided by that of the squares of the windows. With `center` half a frame is cut off
 /// at both ends. With `signal_length` the output is cut or padded with zeros at its end.
@@ -106,7 +104,7 @@ fn istft(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let frames = &shape[rank - 2];
     ensure!(
         !frames.is_zero(),
-        "the data has shape {shape}, but must have a frame or more",
+        "the data has shape {shape}, but must have one frame or more",
         shape = listed(&shape)
     );
     let between = multiply(&(frames.clone() - 1), &slide.step.to_dim())?;
@@ -117,8 +115,8 @@ fn istft(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         ctx.expect_one_element(4, "signal_length")?;
         length = ctx.sizes(4, "signal_length")?[0].clone();
         ensure!(
-            length.as_i64().is_none_or(|length| length <= MOST_LENGTH),
-            "signal_length is {length}, but must be in [0, {MOST_LENGTH}]"
+            length.as_i64().is_none_or(|length| length <= MAX_STATED_ELEMENTS as i64),
+            "signal_length is {length}, but must be in [0, {MAX_STATED_ELEMENTS}]"
         );
     }
     let data = ctx.input(0)?;

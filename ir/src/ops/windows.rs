@@ -4,13 +4,13 @@ use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::math::{add, mul};
 use tract_openvino::GatherRevision;
+use tract_openvino::internal::listed;
 
 use super::chain::Chain;
 use super::common::FAR;
 use super::indexing::gather;
 use super::matmul::unseen_positions;
 use super::pad::pad_with_value;
-use crate::listed::listed;
 use crate::operators::overlap_add::{Axis, OverlapAdd};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
@@ -46,7 +46,7 @@ impl Slide {
         let last = dim.clone() - self.extent()?;
         ensure!(
             last.as_i64().is_none_or(|last| last >= 0),
-            "a window has {} elements, but must have at most {dim}, the size of the axis",
+            "a window has size {}, but must have size {dim} or less, that of the axis",
             self.extent()?
         );
         Ok((last / self.step + 1).simplify())
@@ -124,7 +124,7 @@ fn extract_image_patches(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     Ok(tvec!(chain.wire(ctx, data)?))
 }
 
-/// The zeros in front and behind an axis, so that a window begins at each step of it.
+/// The zeros before and after an axis, so that a window begins at each step of it.
 fn same_pads(dim: &TDim, slide: &Slide, lower: bool) -> TractResult<[TDim; 2]> {
     let last = (dim.clone().div_ceil(slide.step as u64) - 1) * slide.step;
     let missing = (last + slide.extent()? - dim).simplify();

@@ -5,15 +5,9 @@ use std::collections::HashSet;
 
 use tract_core::internal::*;
 use tract_core::ops::konst::Const;
+use tract_openvino::internal::{ensure_allocatable, volume};
 
-use crate::volume::volume;
-
-/// What the constants of any model may take, in bytes: some are computed from nothing but a shape.
-const BASE: u64 = 1 << 28;
-
-/// What they may take for each byte of the weights. Elements of one bit become bytes, those of two or four
-/// become floats, and some layers compute them in several steps.
-const PER_BYTE: u64 = 32;
+use crate::limits::BYTES_OF_CONSTANTS;
 
 /// What the constants of a model have taken, in bytes, and what they may take: those that are read, and those
 /// that are computed from them. A constant that was dropped still counts, so that time has a limit, too.
@@ -26,7 +20,7 @@ pub(crate) struct Budget {
 impl Default for Budget {
     /// The budget of a layer that is translated when the model runs.
     fn default() -> Budget {
-        Budget::new(BASE)
+        Budget::new(BYTES_OF_CONSTANTS)
     }
 }
 
@@ -35,13 +29,8 @@ impl Budget {
         Budget { limit, taken: Cell::new(0) }
     }
 
-    /// What the constants of a model with these bytes of weights may take, unless the user says more.
-    pub fn limit_for(weights: u64) -> u64 {
-        BASE.saturating_add(weights.saturating_mul(PER_BYTE))
-    }
-
     /// The same budget, with nothing taken.
-    pub fn anew(&self) -> Budget {
+    pub fn restarted(&self) -> Budget {
         Budget::new(self.limit)
     }
 
@@ -58,11 +47,11 @@ impl Budget {
             format!(
                 "with a constant of type {dt:?} and shape {shape:?}, all constants would take more than \
                  {limit} bytes while the model is loaded. If you trust the file, raise this limit: \
-                 Ir::with_constants_limit, or --constants-limit of the command-line tool"
+                 Limits::constant_bytes, or --constants-limit of the command-line tool"
             )
         })?;
         self.taken.set(taken);
-        Ok(())
+        ensure_allocatable("a constant", bytes.unwrap_or(0))
     }
 
     /// Takes what a tensor takes that is there already.
@@ -114,7 +103,14 @@ mod tests {
             let error = budget.take(DatumType::F32, shape).unwrap_err().to_string();
             assert!(error.contains("more than 100 bytes") && error.contains("raise"), "{error}");
         }
-        budget.anew().take(DatumType::F32, &[25]).unwrap();
+        budget.restarted().take(DatumType::F32, &[25]).unwrap();
+    }
+
+    /// The file of the weights may be as large, without taking as much of the disk.
+    #[test]
+    fn constants_that_there_is_no_memory_for() {
+        let error = Budget::new(u64::MAX).take(DatumType::F64, &[1 << 60]).unwrap_err().to_string();
+        assert_eq!(error, "a constant: no memory for 9223372036854775808 bytes");
     }
 
     /// tract knows no value of the first node, but computes both of them when it optimises the model.

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
 use super::dimensions::Dimensions;
 use super::folded::Computations;
 use super::{LayerContext, Translation, Value};
 use crate::document::{Graph, Layer};
-use crate::listed::listed;
 use crate::operators::bound::bind_symbols;
 use crate::operators::{check_volume, set_symbols, substituted_facts};
 use crate::ops::state::Variables;
@@ -256,7 +256,7 @@ impl EvalOp for Deferred {
             self.what.eval(&inputs, &self.known).with_context(|| format!("in {layer}"))?;
         ensure!(
             outputs.len() >= self.outputs.len(),
-            "{layer} has {} outputs, but the file has {}",
+            "{layer}: the number of outputs is {}, but must be {}, as the file says",
             outputs.len(),
             self.outputs.len()
         );

@@ -3,7 +3,7 @@
 //! IR files have no names for open dimensions: each `?` is a symbol of its own at first. tract compares
 //! dimensions by their structure, so that two symbols that must be equal have to be one before anything is
 //! wired. Operations know what must be equal, and say so when they are translated ([`Dimensions::require_equal`]). If
-//! that is new, it is remembered, and the translation starts anew ([`Learnt`]). Inputs and variables have few
+//! that is new, it is remembered, and the translation starts again ([`Learnt`]). Inputs and variables have few
 //! open dimensions, and each start removes one of them.
 
 mod equations;
@@ -43,7 +43,7 @@ struct OpenDimension {
     place: Option<(usize, usize)>,
 }
 
-/// The error that starts the translation anew: something was learnt.
+/// The error that starts the translation again: something was learnt.
 #[derive(Debug)]
 pub(crate) struct Learnt;
 
@@ -86,7 +86,7 @@ impl Dimensions {
             let given = given.unwrap_or_else(|| vec![None; rank]);
             ensure!(
                 given.len() == rank,
-                "a shape of {} dimensions is given for input {name:?}, but the file declares {declared}",
+                "the shape given for input {name:?} has rank {}, but the file declares {declared}",
                 given.len()
             );
             let mut shape = tvec!();
@@ -181,7 +181,7 @@ impl Dimensions {
         !self.open.is_empty()
     }
 
-    /// How many more times the translation can start anew.
+    /// How many more times the translation can start again.
     pub fn most_starts(&self) -> usize {
         self.open.len() + 1
     }
@@ -209,7 +209,7 @@ impl Dimensions {
     /// # Errors
     ///
     /// They are not equal, or only for some sizes of the inputs; then the error says what to give. Or
-    /// [`Learnt`]: the translation must start anew.
+    /// [`Learnt`]: the translation must start again.
     pub fn require_equal(
         &mut self,
         a: &TDim,

@@ -1,4 +1,4 @@
-//! What layers with constant inputs computed: kept when the translation starts anew, but no longer than it may
+//! What layers with constant inputs computed: kept when the translation starts again, but no longer than it may
 //! be needed.
 
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ pub(crate) enum Identity {
 }
 
 impl Value {
-    /// The identity, if the value is the same when the translation starts anew.
+    /// The identity, if the value is the same when the translation starts again.
     fn identity(&self) -> Option<Identity> {
         match self {
             Value::Weights(blob) => Some(Identity::Weights(blob.clone())),
@@ -52,7 +52,7 @@ impl Value {
     }
 }
 
-/// The error that starts the translation anew without what it has computed: something of it was dropped, but
+/// The error that starts the translation again without what it has computed: something of it was dropped, but
 /// is needed after all.
 #[derive(Debug)]
 pub(crate) struct Dropped;
@@ -87,13 +87,13 @@ impl Computations {
     }
 
     /// Nothing is computed.
-    pub fn anew(&self) -> Computations {
-        Computations::new(self.budget.anew())
+    pub fn restarted(&self) -> Computations {
+        Computations::new(self.budget.restarted())
     }
 
-    /// The translation starts anew: constants are put into another model.
+    /// The translation starts again: constants are put into another model.
     pub fn start(&mut self) {
-        self.budget = self.budget.anew();
+        self.budget = self.budget.restarted();
     }
 
     /// The results of a layer, if they were computed from the same inputs.

@@ -10,6 +10,7 @@ mod values;
 use std::sync::Arc;
 
 use tract_core::internal::*;
+use tract_openvino::internal::check_input_count;
 
 use super::{Translation, Value};
 use crate::document::{Body, Layer};
@@ -115,21 +116,13 @@ impl<'a, 't> LayerContext<'a, 't> {
         self.inputs.len()
     }
 
-    /// Checks the number of inputs.
+    /// Checks the number of inputs. An end of `usize::MAX` allows any number from the start on.
     ///
     /// # Errors
     ///
     /// There are fewer or more.
     pub fn expect_inputs(&self, range: std::ops::RangeInclusive<usize>) -> TractResult<()> {
-        let (least, most) = (range.start(), range.end());
-        let expected =
-            if least == most { format!("{least}") } else { format!("{least} to {most}") };
-        ensure!(
-            range.contains(&self.inputs.len()),
-            "the number of inputs is {}, but must be {expected}",
-            self.inputs.len()
-        );
-        Ok(())
+        check_input_count(self.inputs.len(), range)
     }
 
     /// Whether the value of an input is known.
@@ -144,7 +137,7 @@ impl<'a, 't> LayerContext<'a, 't> {
 
     fn value(&self, input: usize) -> TractResult<&Value> {
         self.inputs.get(input).with_context(|| {
-            format!("input {input} is missing: there are {} inputs", self.inputs.len())
+            format!("input {input} is missing: the number of inputs is {}", self.inputs.len())
         })
     }
 

@@ -56,8 +56,7 @@ fn translate_graph(ir: &Ir, proto: &IrProtoModel, template: TypedModel) -> Tract
     let parameter = |layer: &usize| parameter_shape(&graph.layers[*layer]);
     let declared = graph.parameters.iter().map(parameter).collect::<TractResult<Vec<_>>>()?;
     let mut dimensions = Dimensions::new(template.symbols.clone(), graph, &ir.shapes, &declared)?;
-    let limit =
-        ir.constants_limit.unwrap_or_else(|| Budget::limit_for(proto.weights.len().unwrap_or(0)));
+    let limit = ir.limits.constant_bytes(proto.weights.len().unwrap_or(0));
     let mut computations = Computations::new(Budget::new(limit));
     let mut variables = Variables::default();
     let mut starts = 0;
@@ -81,14 +80,16 @@ fn translate_graph(ir: &Ir, proto: &IrProtoModel, template: TypedModel) -> Tract
             _ if dimensions.count_learnt() > known => (),
             Ok(()) => return Ok(model),
             Err(error) if error.is::<Learnt>() => (),
-            Err(error) if error.is::<Dropped>() => computations = computations.anew(),
+            Err(error) if error.is::<Dropped>() => computations = computations.restarted(),
             Err(error) => return Err(error),
         }
     }
-    bail!("the graph says more and more about the open dimensions of the inputs: give their sizes")
+    bail!(
+        "the open dimensions did not converge: set them with Ir::with_input_shape, or --shape of the command-line tool"
+    )
 }
 
-/// Translates a layer, once more whenever it learns something of open dimensions. The whole translation starts anew
+/// Translates a layer, once more whenever it learns something of open dimensions. The whole translation starts again
 /// then, but only after the layers that follow, which may say more of them.
 fn translate_layer(layer: &mut LayerContext) -> TractResult<Vec<Value>> {
     loop {
@@ -122,7 +123,7 @@ pub(crate) struct Translation<'a> {
     pub ir: &'a Ir,
     weights: &'a Weights,
     pub dimensions: &'a mut Dimensions,
-    /// The results of layers with constant inputs. They are kept when the translation starts anew.
+    /// The results of layers with constant inputs. They are kept when the translation starts again.
     computations: &'a mut Computations,
     /// The variables of `ReadValue` and `Assign`. What was learnt of them is kept, too.
     pub variables: &'a mut Variables,
@@ -241,7 +242,7 @@ impl Translation<'_> {
                     }
                     ensure!(
                         outputs.len() >= layer.outputs.len(),
-                        "{layer} has {} outputs, but its operation has {}",
+                        "{layer}: the number of outputs is {}, but its operation has {}",
                         layer.outputs.len(),
                         outputs.len()
                     );

@@ -1,9 +1,10 @@
 //! Inputs and constants: what their layers say of them.
 
 use tract_core::internal::*;
+use tract_openvino::internal::volume;
 
 use crate::document::{ElementType, Layer, PartialShape};
-use crate::volume::volume;
+use crate::limits::{MAX_AXES, MAX_DECLARED_ELEMENTS};
 use crate::weights::{Blob, datum_type};
 
 /// The shape that a `Parameter` declares.
@@ -15,12 +16,9 @@ pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
     Ok(shape)
 }
 
-/// The most axes of a tensor: NumPy has as many. Some operations make a node for each.
-const MOST_AXES: usize = 64;
-
 /// Checks the number of axes of a tensor.
 pub(super) fn check_rank(rank: usize) -> TractResult<()> {
-    ensure!(rank <= MOST_AXES, "a tensor would have {rank} axes, but may have {MOST_AXES} at most");
+    ensure!(rank <= MAX_AXES, "a tensor would have {rank} axes, but may have {MAX_AXES} at most");
     Ok(())
 }
 
@@ -30,14 +28,11 @@ fn check_sizes(shape: &PartialShape) -> TractResult<()> {
     check_rank(shape.0.len())?;
     let sizes: Vec<usize> = shape.0.iter().filter_map(|dim| Some(dim.size()?.max(1))).collect();
     ensure!(
-        volume(&sizes).is_some_and(|volume| volume <= MOST_ELEMENTS),
-        "shape {shape} has more than {MOST_ELEMENTS} elements"
+        volume(&sizes).is_some_and(|volume| volume <= MAX_DECLARED_ELEMENTS),
+        "shape {shape} has more than {MAX_DECLARED_ELEMENTS} elements"
     );
     Ok(())
 }
-
-/// The most elements that a tensor may have: sizes are multiplied and added in what follows.
-const MOST_ELEMENTS: usize = 1 << 40;
 
 /// The element type that a `Parameter` declares, which must be one that tract has.
 pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::tract_data::half::f16;
 use tract_core::tract_data::half::slice::HalfFloatSliceExt;
+use tract_openvino::internal::volume;
 
 use crate::document::ElementType;
-use crate::volume::volume;
 use strings::strings;
 
 /// The bytes of a model's constants: where they are.
@@ -233,7 +233,7 @@ impl Blob {
         const PART: usize = 1 << 15;
         ensure!(
             self.element_type == ElementType::F16,
-            "{} is no half precision",
+            "the type is {}, but must be f16",
             self.element_type
         );
         self.needed(weights)?;

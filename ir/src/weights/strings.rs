@@ -14,7 +14,7 @@ pub(super) fn strings(bytes: &[u8], shape: &[usize], volume: usize) -> TractResu
     let count = number(0)?;
     ensure!(
         count == volume,
-        "there are {count} strings, but shape {shape:?} has {volume} elements"
+        "the number of strings is {count}, but shape {shape:?} has {volume} elements"
     );
     let content = count
         .checked_add(2)
@@ -53,7 +53,7 @@ mod tests {
         let good = load(ElementType::String, &[2], &bytes(&[2, 0, 1, 3], "abc")).unwrap();
         assert_eq!(good, tensor1(&["a".to_string(), "bc".to_string()]));
         for (numbers, text, expected) in [
-            (vec![3, 0, 1, 3], "abc", "3 strings"),
+            (vec![3, 0, 1, 3], "abc", "the number of strings is 3, but shape [2] has 2 elements"),
             (vec![2, 0, 1, 9], "abc", "bytes 1..9"),
             (vec![2, 0, 3, 1], "abc", "bytes 3..1"),
             (vec![2, 0], "", "cut short"),

@@ -1,6 +1,8 @@
 use tract_core::internal::*;
 
-use crate::operators::{MOST_ELEMENTS, ensure_allocatable};
+use tract_openvino::internal::ensure_allocatable;
+
+use crate::limits::MAX_OUTPUT_ELEMENTS;
 
 /// The most values that are kept one by one: each takes more memory than its elements.
 const MOST_VALUES: usize = 256;
@@ -24,8 +26,8 @@ impl Collected {
     pub fn push(&mut self, value: TValue) -> TractResult<()> {
         self.elements = self.elements.saturating_add(value.len());
         ensure!(
-            self.elements <= MOST_ELEMENTS,
-            "an output of a loop has more than {MOST_ELEMENTS} elements"
+            self.elements <= MAX_OUTPUT_ELEMENTS,
+            "an output of a loop has more than {MAX_OUTPUT_ELEMENTS} elements"
         );
         self.values.push(value);
         if self.values.len() == MOST_VALUES {

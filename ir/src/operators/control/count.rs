@@ -28,8 +28,8 @@ impl Count {
         let before = ITERATIONS.get().unwrap_or(0);
         ensure!(
             before < most,
-            "a loop has had {most} iterations, with those of the loops within it, and may not have more: \
-             Ir::with_iterations_limit, or --iterations-limit of the command-line tool, sets how many"
+            "a loop has reached {most} iterations, including those of the loops within it: Limits::iterations, or \
+             --iterations-limit of the command-line tool, sets this limit"
         );
         ITERATIONS.set(Some(before + 1));
         Ok(())

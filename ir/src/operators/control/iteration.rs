@@ -42,7 +42,7 @@ pub(crate) enum LoopInput {
 pub(crate) enum LoopOutput {
     /// An output of the last iteration.
     Last(usize),
-    /// The outputs of all iterations, one behind the other along an axis, or one before the other.
+    /// The outputs of all iterations, one after another along an axis, or one before the other.
     All { output: usize, axis: usize, backwards: bool },
 }
 
@@ -70,14 +70,14 @@ impl Loop {
             let whole = inputs[input].shape()[axis];
             ensure!(
                 whole.is_multiple_of(size),
-                "axis {axis} of a loop's input has size {whole}, which has no parts of size {size}"
+                "axis {axis} of a loop's input has size {whole}, but must be a multiple of the size of its parts, {size}"
             );
             let parts = whole / size;
             match limit {
                 // A condition may end the loop earlier.
                 Some(limit) => ensure!(
                     limit == parts || (limit < parts && self.trip_count.is_some()),
-                    "a loop has {limit} iterations, but an input with {parts} parts"
+                    "a loop has {limit} iterations, but an input is cut into {parts} parts"
                 ),
                 None => limit = Some(parts),
             }

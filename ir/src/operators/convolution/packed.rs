@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_core::ops::cnn::{Conv, PaddingSpec, PoolSpec};
+use tract_openvino::internal::expect_input_count;
 
 use super::layouts::Layouts;
 use super::patches::Window;
@@ -125,16 +126,16 @@ impl EvalOp for PackedConvolution {
         let sizes = input.shape();
         ensure!(
             sizes.len() == self.spec.rank() + 2 && sizes[1] == self.spec.input_channels,
-            "Convolution: the data has shape {sizes:?}, but must have {} channels",
+            "Convolution: the data has shape {sizes:?}, but must have rank {} and size {} on axis 1",
+            self.spec.rank() + 2,
             self.spec.input_channels
         );
         let mut shape: TVec<usize> = tvec!(sizes[0], self.spec.output_channels);
         let rows = self.spec.output_channels / self.group;
-        let Some(layout) = self.layouts.of(&self.spec, sizes, rows, &mut shape)? else {
-            return Ok(tvec!(Tensor::zero::<f32>(&shape)?.into_tvalue()));
-        };
+        let layout = self.layouts.of(&self.spec, sizes, rows, &mut shape)?;
         check_volume("Convolution", DatumType::F32, &shape)?;
         let mut output = Tensor::zero::<f32>(&shape)?;
+        let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
         match &*self.filters {
@@ -160,7 +161,7 @@ impl EvalOp for PackedConvolution {
 
 impl TypedOp for PackedConvolution {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 1, "Convolution: got {} inputs, expected one", inputs.len());
+        expect_input_count("Convolution", inputs.len(), 1..=1)?;
         self.spec.output_facts(inputs)
     }
 

@@ -69,7 +69,7 @@ impl Window {
 /// How channels are laid out for a window: padded, and split by the strides into parts, so that pixels of the
 /// output that are neighbours meet neighbours, whatever the element of the kernel.
 ///
-/// A position is where the first element of the kernel is for a pixel. Element `k` then is `offsets[k]` behind it.
+/// A position is where the first element of the kernel is for a pixel. Element `k` is then `offsets[k]` further on.
 /// Rows are longer than those of the output if the kernel is wider than the stride. If they are not much longer, a
 /// product is computed for all positions, which are one run, and what has no pixel is dropped.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ struct Phase {
     first: usize,
     /// Where that one is in its row.
     at: usize,
-    /// Where the part is, behind the first one for this row.
+    /// Where the part is, after the first one for this row.
     part: usize,
 }
 
@@ -223,7 +223,7 @@ impl Layout {
             for row in &self.rows {
                 let elements = &image[row.from + phase.first..];
                 let to = row.to + phase.part;
-                // The places behind a row are padding, or of later rows.
+                // The places after a row are padding, or of later rows.
                 let places = &mut laid_out[to + phase.at..row.end + phase.part];
                 match stride {
                     1 => copy_row(simd, elements, places, count, Some(rest)),
@@ -358,7 +358,7 @@ impl WithSimd for LayOut<'_> {
     }
 }
 
-/// Copies the first elements of a slice, in whole vectors if both slices have room. What is behind them in `places` then
+/// Copies the first elements of a slice, in whole vectors if both slices have room. What follows them in `places` then
 /// is spoiled: it gets the padding of `rest`, or what follows in `elements`. The caller writes it again.
 ///
 /// Most rows are short: a call of `memcpy`, or a part of a vector, takes longer.
@@ -387,7 +387,7 @@ fn copy_row<S: Simd>(
     }
 }
 
-/// What the last vector of a row has behind the elements.
+/// What the last vector of a row has after the elements.
 #[derive(Clone, Copy)]
 struct Rest<S: Simd> {
     is_element: S::m32s,
@@ -504,8 +504,8 @@ impl WithSimd for PackColumns<'_> {
         for first in self.range.clone().step_by(tile.columns) {
             let width = (self.range.end - first).min(tile.columns);
             let padded = width.next_multiple_of(tile.lanes);
-            let (panel, behind) = rest.split_at_mut(self.steps.len() * padded);
-            rest = behind;
+            let (panel, others) = rest.split_at_mut(self.steps.len() * padded);
+            rest = others;
             let runs = self.layout.runs(first..first + width);
             let mut steps = Steps::from(self.layout, self.steps.start);
             // Most panels are whole, and one run.
@@ -541,8 +541,8 @@ impl WithSimd for PackRows<'_> {
         self.rows.depth = self.steps.len();
         let mut rest = &mut self.rows.elements[..];
         for (first, width) in row_panels(0..self.rows.rows, tile.rows) {
-            let (panel, behind) = rest.split_at_mut(self.steps.len() * width);
-            rest = behind;
+            let (panel, others) = rest.split_at_mut(self.steps.len() * width);
+            rest = others;
             let runs = self.layout.pixel_runs(first..first + width);
             let steps = Steps::from(self.layout, self.steps.start);
             pack_runs(simd, self.channels, &runs, steps, panel, width);

@@ -1,7 +1,7 @@
 use pulp::{Simd, WithSimd, as_arrays};
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
-use tract_openvino::internal::fill_rows;
+use tract_openvino::internal::{expect_input_count, fill_rows};
 
 use super::layouts::Layouts;
 use super::patches::Layout;
@@ -67,7 +67,7 @@ impl WithSimd for Channels<'_> {
             Kind::Max => f32::MIN,
         };
         let most = VECTORS * S::F32_LANES;
-        // What is computed beyond the positions, in whole vectors, meets what is behind the channel.
+        // What is computed beyond the positions, in whole vectors, meets what follows the channel.
         let mut plane = vec![padding; layout.channel() + most];
         let computed = layout.positions.next_multiple_of(S::F32_LANES);
         let mut gaps = vec![0.; if computed > pixels { computed } else { 0 }];
@@ -115,7 +115,7 @@ struct Plane<'a> {
 const VECTORS: usize = 4;
 
 impl Plane<'_> {
-    /// The results for all positions, and for some behind them so that vectors are whole.
+    /// The results for all positions, and for some after them so that vectors are whole.
     #[inline(always)]
     fn results<S: Simd>(&self, simd: S, results: &mut [f32]) {
         let most = VECTORS * S::F32_LANES;
@@ -197,13 +197,16 @@ impl EvalOp for MaxPoolOfPlanes {
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
         let sizes = input.shape();
-        ensure!(sizes.len() == self.spec.rank() + 2, "MaxPool: the data has shape {sizes:?}");
+        ensure!(
+            sizes.len() == self.spec.rank() + 2,
+            "MaxPool: the data has shape {sizes:?}, but must have rank {}",
+            self.spec.rank() + 2
+        );
         let mut shape: TVec<usize> = sizes[..2].into();
-        let Some(layout) = self.layouts.of(&self.spec, sizes, 1, &mut shape)? else {
-            return Ok(tvec!(Tensor::zero::<f32>(&shape)?.into_tvalue()));
-        };
+        let layout = self.layouts.of(&self.spec, sizes, 1, &mut shape)?;
         check_volume("MaxPool", DatumType::F32, &shape)?;
         let mut output = Tensor::zero::<f32>(&shape)?;
+        let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let planes = Planes { layout: &layout, kind: Kind::Max, activation: Activation::Identity };
         let data = input.try_as_plain_ram()?;
         let mut view = output.try_as_plain_ram_mut()?;
@@ -214,7 +217,7 @@ impl EvalOp for MaxPoolOfPlanes {
 
 impl TypedOp for MaxPoolOfPlanes {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 1, "MaxPool: got {} inputs, expected one", inputs.len());
+        expect_input_count("MaxPool", inputs.len(), 1..=1)?;
         self.spec.output_facts(inputs)
     }
 

@@ -1,6 +1,7 @@
 mod sizes;
 
 use tract_core::internal::*;
+use tract_openvino::internal::expect_input_count;
 
 use super::boxes::{Corners, Extent, descending, suppress};
 use super::{check_boxes, floats, in_type_of, set_symbols};
@@ -11,7 +12,7 @@ use sizes::Sizes;
 /// Inputs: box logits `[N, priors * location classes * 4]`, class predictions `[N, priors * classes]`, prior
 /// boxes `[1 or N, 1 or 2, priors * 4 or 5]` (with their variances); and, both or none, additional class
 /// predictions `[N, priors * 2]` and box logits like the first ones. Output: `[1, 1, rows, 7]` of image, class,
-/// score and box. The row behind the last one has -1 for the image.
+/// score and box. The row after the last one has -1 for the image.
 ///
 /// Of equal scores the first prior comes first, and of one prior the first class.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +31,7 @@ pub(crate) struct DetectionOutput {
     pub clip_after_nms: bool,
     pub decrease_label_id: bool,
     /// Width and height that priors are divided by, unless they are normalized. They begin with the number of
-    /// an image then, which is -1 behind the last prior.
+    /// an image then, which is -1 after the last prior.
     pub image: Option<[f32; 2]>,
     pub objectness_score: f32,
     /// The number of rows of the output.
@@ -260,11 +261,7 @@ impl EvalOp for DetectionOutput {
 
 impl TypedOp for DetectionOutput {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(
-            [3, 5].contains(&inputs.len()),
-            "DetectionOutput: got {} inputs, expected 3 or 5",
-            inputs.len()
-        );
+        expect_input_count("DetectionOutput", inputs.len(), 3..=5)?;
         let shape = [1.to_dim(), 1.to_dim(), self.rows.clone(), 7.to_dim()];
         Ok(tvec!(inputs[0].datum_type.fact(&shape)))
     }

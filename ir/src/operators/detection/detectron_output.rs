@@ -1,6 +1,5 @@
 use tract_core::internal::*;
-
-use crate::listed::listed;
+use tract_openvino::internal::{expect_inputs, listed};
 
 use super::boxes::{Corners, Extent, corners, descending, suppress};
 use super::{check_volume, floats};
@@ -140,14 +139,10 @@ impl EvalOp for DetectronOutput {
 
 impl TypedOp for DetectronOutput {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let shapes: Vec<_> = inputs.iter().map(|input| input.shape.to_tvec()).collect();
-        let [regions, deltas, scores] = &shapes[..] else {
-            bail!(
-                "DetectronDetectionOutput: the number of inputs is {}, but must be 3",
-                inputs.len()
-            )
-        };
-        check_shapes(self, regions, deltas, scores)?;
+        let names = ["input_rois", "input_deltas", "input_scores"];
+        let inputs: [&TypedFact; 3] = expect_inputs("DetectronDetectionOutput", names, inputs)?;
+        let [regions, deltas, scores] = inputs.map(|input| input.shape.to_tvec());
+        check_shapes(self, &regions, &deltas, &scores)?;
         let most = self.max_detections_per_image;
         Ok(tvec!(f32::fact([most, 4]), i32::fact([most]), f32::fact([most])))
     }

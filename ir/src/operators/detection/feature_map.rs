@@ -32,7 +32,7 @@ impl FeatureMap {
     pub fn image(&self, operator: &str, number: f32) -> TractResult<usize> {
         ensure!(
             number >= 0. && number < self.batch as f32,
-            "{operator}: a region is of image {number}, but must be in [0, {})",
+            "{operator}: the image of a region is {number}, but must be in [0, {})",
             self.batch
         );
         Ok(number as usize)

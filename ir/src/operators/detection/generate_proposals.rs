@@ -1,6 +1,5 @@
 use tract_core::internal::*;
-
-use crate::listed::listed;
+use tract_openvino::internal::{expect_inputs, listed};
 
 use super::boxes::{Corners, Extent, corners, descending, suppress};
 use super::{check_boxes, floats, set_symbols};
@@ -184,9 +183,10 @@ impl EvalOp for GenerateProposals {
 
 impl TypedOp for GenerateProposals {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 4, "GenerateProposals: got {} inputs, expected 4", inputs.len());
-        let shapes: Vec<_> = inputs.iter().map(|input| input.shape.to_tvec()).collect();
-        let images = check_shapes([&shapes[0], &shapes[1], &shapes[2], &shapes[3]])?;
+        let inputs: [&TypedFact; 4] =
+            expect_inputs("GenerateProposals", ["im_info", "anchors", "deltas", "scores"], inputs)?;
+        let [info, anchors, deltas, scores] = inputs.map(|input| input.shape.to_tvec());
+        let images = check_shapes([&info, &anchors, &deltas, &scores])?;
         let count = match &self.output {
             Output::Found(symbol) => symbol.to_dim(),
             Output::Padded(count) => count.clone(),

@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_inputs;
 
 use super::boxes::{Corners, Extent, corners};
 use super::floats;
@@ -114,9 +115,9 @@ impl EvalOp for MatrixNms {
 
 impl TypedOp for MatrixNms {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 2, "MatrixNms: got {} inputs, expected 2", inputs.len());
-        check_shapes("MatrixNms", &inputs[0].shape.to_tvec(), &inputs[1].shape.to_tvec(), 4)?;
-        Ok(facts(&self.count, inputs[0].shape[0].clone()))
+        let [boxes, scores] = expect_inputs("MatrixNms", ["boxes", "scores"], inputs)?;
+        check_shapes("MatrixNms", &boxes.shape.to_tvec(), &scores.shape.to_tvec(), 4)?;
+        Ok(facts(&self.count, boxes.shape[0].clone()))
     }
 
     as_op!();

@@ -23,19 +23,17 @@ mod feature_map;
 mod rotated;
 
 use tract_core::internal::*;
+use tract_openvino::internal::{ensure_allocatable, volume};
 
-use super::{check_volume, ensure_allocatable, floats, integers, set_symbols};
-use crate::volume::volume;
-
-/// The most boxes that a file may ask for.
-pub(crate) const MOST_BOXES: usize = 1 << 24;
+use super::{check_volume, floats, integers, set_symbols};
+use crate::limits::MAX_BOXES;
 
 /// The number of boxes of an output that may be large although the inputs are small.
 fn check_boxes(operator: &str, sizes: &[usize]) -> TractResult<usize> {
     let boxes = if sizes.contains(&0) { Some(0) } else { volume(sizes) };
-    let boxes = boxes.filter(|boxes| *boxes <= MOST_BOXES).with_context(|| {
+    let boxes = boxes.filter(|boxes| *boxes <= MAX_BOXES).with_context(|| {
         format!(
-            "{operator}: the output would have {} boxes, but must have {MOST_BOXES} or less",
+            "{operator}: the output would have {} boxes, but must have {MAX_BOXES} or fewer",
             sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(" x ")
         )
     })?;

@@ -1,6 +1,5 @@
 use tract_core::internal::*;
-
-use crate::listed::listed;
+use tract_openvino::internal::{expect_input_count, listed};
 
 use super::boxes::{Corners, Extent, corners};
 use super::non_max_suppression::check_shapes;
@@ -119,7 +118,8 @@ impl MulticlassNms {
             let end = start.checked_add(size).filter(|end| *end <= count);
             let end = end.with_context(|| {
                 format!(
-                    "MulticlassNms: roisnum[{image}] is {boxes_of_image}, but there are {} boxes left of {count}",
+                    "MulticlassNms: roisnum[{image}] is {boxes_of_image}, but must be in [0, {}]: all images \
+                     together have {count} boxes",
                     count - start
                 )
             })?;
@@ -179,11 +179,7 @@ impl EvalOp for MulticlassNms {
 
 impl TypedOp for MulticlassNms {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(
-            [2, 3].contains(&inputs.len()),
-            "MulticlassNms: got {} inputs, expected 2 or 3",
-            inputs.len()
-        );
+        expect_input_count("MulticlassNms", inputs.len(), 2..=3)?;
         let (boxes, scores) = (inputs[0].shape.to_tvec(), inputs[1].shape.to_tvec());
         if inputs.len() == 3 && scores.len() == 2 {
             check_apart(&boxes, &scores)?;
@@ -223,7 +219,10 @@ mod tests {
         assert_eq!(op.apart(&boxes, &scores, &[-1, 2]).unwrap()[0].shape(), [2, 6]);
         for counts in [[1, 2], [1, i64::MAX]] {
             let error = op.apart(&boxes, &scores, &counts).unwrap_err().to_string();
-            let expected = format!("roisnum[1] is {}, but there are 1 boxes left of 2", counts[1]);
+            let expected = format!(
+                "roisnum[1] is {}, but must be in [0, 1]: all images together have 2 boxes",
+                counts[1]
+            );
             assert!(error.contains(&expected), "{error}");
         }
     }

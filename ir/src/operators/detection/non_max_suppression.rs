@@ -1,9 +1,9 @@
 use std::cmp::Ordering;
 
-use crate::listed::listed;
 use std::collections::BinaryHeap;
 
 use tract_core::internal::*;
+use tract_openvino::internal::{expect_input_count, listed};
 
 use super::boxes::{Corners, Extent, descending, suppress};
 use super::rotated::Rotated;
@@ -251,11 +251,7 @@ impl EvalOp for NonMaxSuppression {
 
 impl TypedOp for NonMaxSuppression {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(
-            (2..=6).contains(&inputs.len()),
-            "NonMaxSuppression: got {} inputs, expected 2 to 6",
-            inputs.len()
-        );
+        expect_input_count("NonMaxSuppression", inputs.len(), 2..=6)?;
         let (boxes, scores) = (inputs[0].shape.to_tvec(), inputs[1].shape.to_tvec());
         check_shapes("NonMaxSuppression", &boxes, &scores, self.encoding.coordinates())?;
         let shape = [self.count.to_dim(), 3.to_dim()];

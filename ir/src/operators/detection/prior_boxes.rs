@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_inputs;
 
 use super::prior_box::PriorBox;
 use super::prior_box_clustered::PriorBoxClustered;
@@ -148,7 +149,7 @@ impl EvalOp for PriorBoxes {
 
 impl TypedOp for PriorBoxes {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 2, "{}: got {} inputs, expected 2", self.name(), inputs.len());
+        let [_, _] = expect_inputs("PriorBox", ["output_size", "image_size"], inputs)?;
         Ok(tvec!(f32::fact([2.to_dim(), self.length.clone()])))
     }
 
@@ -190,7 +191,7 @@ mod tests {
             assert_eq!(run(size).unwrap().shape(), [2, 0]);
         }
         for (size, expected) in [
-            ([i64::MAX, i64::MAX], "boxes, but must have 16777216 or less"),
+            ([i64::MAX, i64::MAX], "boxes, but must have 16777216 or fewer"),
             ([1 << 12, 1 << 13], "the output would have 4096 x 8192 x 1 boxes"),
             ([-1, 1], "height and width are -1 and 1, but must be 0 or more"),
         ] {

@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::{expect_inputs, listed};
 
 use super::{check_boxes, floats, in_type_of, set_symbols};
 use crate::operators::substituted;
@@ -68,13 +69,15 @@ impl EvalOp for PriorGrid {
 
 impl TypedOp for PriorGrid {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let [boxes] = expect_inputs("PriorGridGenerator", ["priors"], inputs)?;
         ensure!(
-            inputs.len() == 1 && inputs[0].rank() == 2 && inputs[0].shape[1] == 4.to_dim(),
-            "PriorGridGenerator: expects boxes of shape [boxes, 4]"
+            boxes.rank() == 2 && boxes.shape[1] == 4.to_dim(),
+            "PriorGridGenerator: priors have shape {}, but must be [priors, 4]",
+            listed(&boxes.shape)
         );
         let [rows, columns, ..] = &self.sizes[..] else { bail!("there are four sizes") };
-        let shape = [rows.clone(), columns.clone(), inputs[0].shape[0].clone(), 4.to_dim()];
-        Ok(tvec!(inputs[0].datum_type.fact(&shape)))
+        let shape = [rows.clone(), columns.clone(), boxes.shape[0].clone(), 4.to_dim()];
+        Ok(tvec!(boxes.datum_type.fact(&shape)))
     }
 
     set_symbols!(|op, values| PriorGrid { sizes: substituted(&op.sizes, values)?, ..op.clone() });

@@ -1,6 +1,5 @@
 use tract_core::internal::*;
-
-use crate::listed::listed;
+use tract_openvino::internal::{expect_inputs, listed};
 
 use super::boxes::{Corners, Extent, descending, suppress};
 use super::{check_boxes, floats, in_type_of, set_symbols};
@@ -258,9 +257,10 @@ impl EvalOp for Proposal {
 
 impl TypedOp for Proposal {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 3, "Proposal: got {} inputs, expected 3", inputs.len());
-        check_shapes(self, &inputs[0].shape.to_tvec(), &inputs[1].shape.to_tvec())?;
-        let dt = inputs[0].datum_type;
+        let [probs, deltas, _] =
+            expect_inputs("Proposal", ["class_probs", "bbox_deltas", "image_shape"], inputs)?;
+        check_shapes(self, &probs.shape.to_tvec(), &deltas.shape.to_tvec())?;
+        let dt = probs.datum_type;
         Ok(tvec!(dt.fact([self.regions.clone(), 5.to_dim()]), dt.fact([self.regions.clone()])))
     }
 

@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_inputs;
 
 use super::feature_map::{Between, FeatureMap, pooled, pooled_shape, regions};
 
@@ -130,7 +131,7 @@ impl EvalOp for PsroiPooling {
         let map = FeatureMap::new("PSROIPooling", &data)?;
         ensure!(
             self.channels() == Some(map.channels),
-            "PSROIPooling: the data has {} channels, but must have {} by {} by {}",
+            "PSROIPooling: the number of channels is {}, but must be {} x {} x {}",
             map.channels,
             self.output_dim,
             self.group_size,
@@ -159,9 +160,9 @@ impl EvalOp for PsroiPooling {
 
 impl TypedOp for PsroiPooling {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 2, "PSROIPooling: got {} inputs, expected 2", inputs.len());
+        let [data, regions] = expect_inputs("PSROIPooling", ["data", "regions"], inputs)?;
         let of_region = [self.output_dim, self.group_size, self.group_size];
-        pooled_shape("PSROIPooling", inputs[0], inputs[1], of_region.map(|size| size.to_dim()))
+        pooled_shape("PSROIPooling", data, regions, of_region.map(|size| size.to_dim()))
     }
 
     as_op!();

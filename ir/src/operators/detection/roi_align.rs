@@ -1,8 +1,9 @@
 use tract_core::internal::*;
+use tract_openvino::internal::{expect_inputs, volume};
 
 use super::feature_map::{Between, Channel, FeatureMap, pooled, pooled_shape};
 use super::{floats, integers};
-use crate::volume::volume;
+use crate::limits::{MAX_SAMPLES, MAX_STATED_SAMPLES};
 
 /// ROIAlign-3 and -9: regions of a feature map in one size, of samples between its elements.
 ///
@@ -32,12 +33,6 @@ pub(crate) enum Aligned {
     HalfPixelOfOne,
 }
 
-/// The most samples of a region along an axis.
-const MOST_SAMPLES: usize = 1 << 16;
-
-/// The most samples of all, if a file states how many a part has.
-const MOST_STATED_SAMPLES: usize = 1 << 36;
-
 /// The samples of the parts of an axis of a region.
 struct Samples {
     /// Those in the data, of each part.
@@ -65,9 +60,9 @@ impl RoiAlign {
         let of_part =
             if self.sampling_ratio == 0 { part.ceil() } else { self.sampling_ratio as f32 };
         ensure!(
-            of_part * parts as f32 <= MOST_SAMPLES as f32,
-            "ROIAlign: a region from {start} to {end} has {of_part} samples in each of {parts} parts, but the \
-             most of all are {MOST_SAMPLES}"
+            of_part * parts as f32 <= MAX_SAMPLES as f32,
+            "ROIAlign: a region from {start} to {end} has {of_part} samples in each of its {parts} parts, but must have \
+             {MAX_SAMPLES} or fewer in all"
         );
         let step = part / of_part;
         let count = of_part.max(0.) as usize;
@@ -86,9 +81,9 @@ impl RoiAlign {
         let of_part = [self.sampling_ratio; 2];
         let samples = volume(&[&shape[..], &of_part].concat());
         ensure!(
-            shape.contains(&0) || samples.is_some_and(|samples| samples <= MOST_STATED_SAMPLES),
-            "ROIAlign: an output of shape {shape:?} would be made of {of_part:?} samples for each element: \
-             these are more than {MOST_STATED_SAMPLES}"
+            shape.contains(&0) || samples.is_some_and(|samples| samples <= MAX_STATED_SAMPLES),
+            "ROIAlign: an output of shape {shape:?} with {of_part:?} samples for each element needs more than \
+             {MAX_STATED_SAMPLES} samples"
         );
         Ok(())
     }
@@ -168,10 +163,11 @@ impl EvalOp for RoiAlign {
 
 impl TypedOp for RoiAlign {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 3, "ROIAlign: got {} inputs, expected 3", inputs.len());
+        let [data, regions, _] =
+            expect_inputs("ROIAlign", ["data", "rois", "batch_indices"], inputs)?;
         let [height, width] = self.pooled.map(|size| size.to_dim());
-        let of_region = [inputs[0].shape[1].clone(), height, width];
-        pooled_shape("ROIAlign", inputs[0], inputs[1], of_region)
+        let of_region = [data.shape[1].clone(), height, width];
+        pooled_shape("ROIAlign", data, regions, of_region)
     }
 
     as_op!();

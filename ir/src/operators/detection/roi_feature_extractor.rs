@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_input_count;
 
 use super::feature_map::{FeatureMap, pooled, pooled_shape};
 use super::floats;
@@ -58,7 +59,7 @@ impl EvalOp for RoiFeatureExtractor {
         };
         ensure!(
             maps.iter().all(|map| map.channels == channels && map.batch == 1),
-            "{name}: the feature maps must be of one image, and have as many channels"
+            "{name}: the feature maps must be of one image, and have the same number of channels"
         );
         let regions = floats(&inputs[0])?;
         let shape = [count, channels, self.align.pooled[0], self.align.pooled[1]];
@@ -81,12 +82,9 @@ impl EvalOp for RoiFeatureExtractor {
 
 impl TypedOp for RoiFeatureExtractor {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let levels = self.pyramid_scales.len();
-        ensure!(
-            levels > 0 && inputs.len() == levels + 1,
-            "ROIFeatureExtractor: got {} inputs, expected regions and {levels} feature maps",
-            inputs.len()
-        );
+        // The regions, and a feature map for each level.
+        let count = 1 + self.pyramid_scales.len().max(1);
+        expect_input_count("ROIFeatureExtractor", inputs.len(), count..=count)?;
         let [height, width] = self.align.pooled.map(|size| size.to_dim());
         let of_region = [inputs[1].shape[1].clone(), height, width];
         pooled_shape("ROIFeatureExtractor", inputs[1], inputs[0], of_region)

@@ -1,4 +1,5 @@
 use tract_core::internal::*;
+use tract_openvino::internal::expect_inputs;
 
 use super::feature_map::{Between, Channel, FeatureMap, pooled, pooled_shape, regions};
 
@@ -136,10 +137,10 @@ impl EvalOp for RoiPooling {
 
 impl TypedOp for RoiPooling {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 2, "ROIPooling: got {} inputs, expected 2", inputs.len());
+        let [data, regions] = expect_inputs("ROIPooling", ["data", "regions"], inputs)?;
         let [height, width] = self.output_roi.map(|size| size.to_dim());
-        let of_region = [inputs[0].shape[1].clone(), height, width];
-        pooled_shape("ROIPooling", inputs[0], inputs[1], of_region)
+        let of_region = [data.shape[1].clone(), height, width];
+        pooled_shape("ROIPooling", data, regions, of_region)
     }
 
     as_op!();

@@ -1,6 +1,5 @@
 use tract_core::internal::*;
-
-use crate::listed::listed;
+use tract_openvino::internal::{expect_inputs, listed};
 
 use super::boxes::descending;
 use super::{check_volume, floats, in_type_of};
@@ -58,9 +57,9 @@ impl EvalOp for TopKRois {
 
 impl TypedOp for TopKRois {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        ensure!(inputs.len() == 2, "TopKROIs: got {} inputs, expected 2", inputs.len());
-        check_shapes(&inputs[0].shape.to_tvec(), &inputs[1].shape.to_tvec())?;
-        Ok(tvec!(inputs[0].datum_type.fact([self.max_rois, 4])))
+        let [data, scores] = expect_inputs("TopKROIs", ["data", "scores"], inputs)?;
+        check_shapes(&data.shape.to_tvec(), &scores.shape.to_tvec())?;
+        Ok(tvec!(data.datum_type.fact([self.max_rois, 4])))
     }
 
     as_op!();

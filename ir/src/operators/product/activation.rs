@@ -85,7 +85,7 @@ impl Activation {
 pub(crate) fn exp<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let splat = |number: f32| simd.splat_f32s(number);
     let x = simd.min_f32s(simd.max_f32s(x, splat(-87.3)), splat(88.3));
-    // A number of this size has no bits behind the point: the sum is rounded, and `n` is in its lowest bits.
+    // A number of this size has no bits after the point: the sum is rounded, and `n` is in its lowest bits.
     const ROUNDER: f32 = 12582912.;
     let shifted = simd.mul_add_e_f32s(x, splat(std::f32::consts::LOG2_E), splat(ROUNDER));
     let n = simd.sub_f32s(shifted, splat(ROUNDER));

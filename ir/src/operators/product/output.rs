@@ -81,9 +81,9 @@ impl<'a> Share<'a> {
         for mut row in matrix.chunks_exact_mut(columns) {
             let mut first = 0;
             for (part, end) in parts.iter_mut().zip(ends) {
-                let (elements, behind) = row.split_at_mut(end - first);
+                let (elements, others) = row.split_at_mut(end - first);
                 part.push(elements);
-                (row, first) = (behind, *end);
+                (row, first) = (others, *end);
             }
         }
         parts.into_iter().map(Share::Columns).collect()

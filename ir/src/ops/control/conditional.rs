@@ -1,10 +1,10 @@
 //! If.
 
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
-use crate::listed::listed;
 use crate::operators::{control, one_element};
 use crate::translate::LayerContext;
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
-use crate::listed::listed;
 use crate::operators::control::{self, LoopInput, LoopOutput};
 use crate::operators::one_element;
 use crate::ops::blocks::multiply;
@@ -14,9 +14,9 @@ use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
 
 /// **TensorIterator-1**, **Loop-5**: runs a body again and again. An input of the layer is cut into a part
 /// for each iteration, or is the same in all, or is the first value of a state that each iteration hands to
-/// the next. An output is that of the last iteration, or those of all, one behind the other along an axis.
+/// the next. An output is that of the last iteration, or those of all, one after another along an axis.
 ///
-/// The first two inputs of Loop are the most iterations (no limit if negative, but that of [`Ir::with_iterations_limit`](crate::Ir::with_iterations_limit)), and whether there is an
+/// The first two inputs of Loop are the most iterations (no limit if negative, but that of [`Limits::iterations`](crate::Limits::iterations)), and whether there is an
 /// iteration at all. A result of its body says whether there is another.
 pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let body = body(ctx, BodyRole::Iteration, "body")?;
@@ -36,11 +36,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let mut node_inputs = tvec![];
     let (mut trip_count, mut condition) = (None, None);
     if is_loop {
-        ensure!(
-            ctx.input_count() >= 2,
-            "the number of inputs is {}, but must be 2 or more",
-            ctx.input_count()
-        );
+        ctx.expect_inputs(2..=usize::MAX)?;
         for (input, name) in [(0, "trip_count"), (1, "execution_condition")] {
             ctx.expect_one_element(input, name)?;
         }
@@ -158,7 +154,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         body: control::Body::new(model),
         inputs: kinds.into_iter().flatten().collect(),
         outputs,
-        most_iterations: ctx.ir().iterations_limit,
+        most_iterations: ctx.ir().limits.iterations,
         trip_count,
         condition,
         goes_on,
@@ -317,13 +313,14 @@ fn loop_count(
         Some(_) => ctx.dims(0, "trip_count")?.first().cloned(),
         None => None,
     };
-    let most = ctx.ir().iterations_limit;
+    let most = ctx.ir().limits.iterations;
     if let Some(trips) = limit.as_ref().and_then(TDim::as_i64)
         && later == Some(true)
     {
         ensure!(
             usize::try_from(trips).is_ok_and(|trips| trips <= most) || trips < 0,
-            "the loop has {trips} iterations, but may have {most} at most"
+            "the loop has {trips} iterations, but must have {most} or fewer: Limits::iterations, or \
+         --iterations-limit of the command-line tool, sets this limit"
         );
     }
     let endless = limit.as_ref().and_then(TDim::as_i64).is_some_and(|limit| limit < 0);

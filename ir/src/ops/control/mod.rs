@@ -9,6 +9,7 @@ use tract_core::internal::*;
 
 use super::state::{Variables, wire_assignments};
 use crate::document::{Body, BodyRole};
+use crate::limits::MAX_BODY_TRANSLATIONS;
 use crate::operators::bound::bind_symbols;
 use crate::registry::Registry;
 use crate::translate::{LayerContext, Value};
@@ -30,10 +31,6 @@ fn body<'a>(ctx: &LayerContext<'a, '_>, role: BodyRole, name: &str) -> TractResu
     let found = ctx.layer().bodies.iter().find(|body| body.role == role);
     found.with_context(|| format!("there is no <{name}>"))
 }
-
-/// How often bodies are translated at most. Those within the body of a loop are translated again whenever
-/// something is learnt of the sizes that the loop changes.
-const MOST_BODIES: usize = 1 << 12;
 
 /// An input, if it is a constant: each run of the body sees all of it.
 fn whole_constant(ctx: &LayerContext, input: usize) -> TractResult<Option<Value>> {
@@ -78,8 +75,8 @@ impl BodyModel {
         ctx.translation().bodies += 1;
         let count = ctx.translation().bodies;
         ensure!(
-            count <= MOST_BODIES,
-            "bodies within bodies are translated more than {MOST_BODIES} times"
+            count <= MAX_BODY_TRANSLATIONS,
+            "nested bodies would have to be translated more than {MAX_BODY_TRANSLATIONS} times"
         );
         // They are kept in the state of the layer, each body's for itself.
         let mut variables = Variables::of_body();

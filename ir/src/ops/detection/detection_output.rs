@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 
-use super::MOST_BOXES;
+use crate::limits::MAX_BOXES;
 use crate::operators::detection::detection_output::DetectionOutput;
 use crate::ops::blocks::multiply;
 use crate::translate::LayerContext;
@@ -43,8 +43,8 @@ pub(super) fn detection_output(ctx: &mut LayerContext) -> TractResult<TVec<Outle
     };
     op.rows = rows(ctx, &op)?;
     ensure!(
-        op.rows.as_i64().is_none_or(|rows| rows <= MOST_BOXES as i64),
-        "the output would have {} rows, but must have {MOST_BOXES} or less",
+        op.rows.as_i64().is_none_or(|rows| rows <= MAX_BOXES as i64),
+        "the output would have {} rows, but must have {MAX_BOXES} or fewer",
         op.rows
     );
     let inputs = ctx.all_inputs()?;
@@ -88,7 +88,7 @@ fn classes(ctx: &LayerContext, scores: &TDim, priors: &TDim) -> TractResult<TDim
     let classes = classes.filter(|(_, rest)| *rest == 1).map(|(classes, _)| classes);
     classes.with_context(|| {
         format!(
-            "class_preds have {scores} scores of {priors} prior boxes, but must have as many of each: if \
+            "class_preds have {scores} scores of {priors} prior boxes, but must have the same number for each: if \
              these follow from open dimensions, give the sizes of the inputs"
         )
     })

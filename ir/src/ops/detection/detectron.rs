@@ -41,7 +41,7 @@ pub(super) fn prior_grid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
         let stated: usize = ctx.attribute_or(name, 0)?;
         ensure!(
             stated == 0 || *size == stated.to_dim(),
-            "attribute {name} is {stated}, but must be 0 or that size of the feature map, {size}"
+            "attribute {name} is {stated}, but must be 0 or {size}, the size of the feature map"
         );
     }
     let op = PriorGrid {

@@ -10,7 +10,7 @@ mod yolo;
 
 use tract_core::internal::*;
 
-use crate::operators::detection::MOST_BOXES;
+use crate::limits::MAX_BOXES;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -56,7 +56,7 @@ pub(super) fn register(registry: &mut Registry) {
 /// An attribute that says how many boxes an output has.
 fn count_of_boxes(ctx: &LayerContext, name: &str) -> TractResult<usize> {
     let count = ctx.attribute(name)?;
-    ensure!(count <= MOST_BOXES, "attribute {name} is {count}, but must be in [0, {MOST_BOXES}]");
+    ensure!(count <= MAX_BOXES, "attribute {name} is {count}, but must be in [0, {MAX_BOXES}]");
     Ok(count)
 }
 
@@ -78,13 +78,13 @@ mod tests {
                 "prior_box/densities",
                 "density=\"2, 1\"",
                 "density=\"99999, 1\"",
-                "must make from 1 to 65536",
+                "must make 1 to 65536",
             ),
             (
                 "prior_box/sizes_of_the_image",
                 "max_size=\"\"",
                 "max_size=\"0.5\"",
-                "more boxes of a cell than the 6 that the output has",
+                "more boxes for a cell than the 6 that the output has",
             ),
             (
                 "prior_box_clustered/steps",
@@ -102,13 +102,13 @@ mod tests {
                 "region_yolo/sigmoid",
                 "mask=\"2, 4\"",
                 "mask=\"2\"",
-                "there are 16 channels, but must be coords + classes + 1",
+                "the number of channels is 16, but must be regions * (coords + classes + 1)",
             ),
             (
                 "reorg_yolo/strides",
                 "stride=\"2\"",
                 "stride=\"3\"",
-                "there are 8 channels, but must be a multiple of 9",
+                "the number of channels is 8, but must be a multiple of 9",
             ),
             ("reorg_yolo/strides", "stride=\"2\"", "stride=\"0\"", "must be one number, 1 or more"),
             ("roi_align/max", "pooled_h=\"2\"", "pooled_h=\"0\"", "must be from 1 to 65535"),
@@ -124,7 +124,7 @@ mod tests {
                 "experimental_detectron/prior_grid_generator",
                 "h=\"0\"",
                 "h=\"7\"",
-                "h is 7, but must be 0 or that size of the feature map, 2",
+                "h is 7, but must be 0 or 2, the size of the feature map",
             ),
             (
                 "experimental_detectron/detection_output",
@@ -142,7 +142,7 @@ mod tests {
                 "detection_output/variance_in_target",
                 "keep_top_k=\"4\"",
                 "keep_top_k=\"99999999\"",
-                "rows, but must have 16777216 or less",
+                "rows, but must have 16777216 or fewer",
             ),
             (
                 "detection_output/variance_in_target",

@@ -1,16 +1,14 @@
 //! Boxes around the cells of a feature map.
 
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
-use crate::listed::listed;
+use crate::limits::MAX_BOXES_OF_CELL;
 use crate::operators::detection::prior_box::{PriorBox, aspect_ratios};
 use crate::operators::detection::prior_box_clustered::PriorBoxClustered;
 use crate::operators::detection::prior_boxes::{Layout, PriorBoxes};
 use crate::ops::blocks::multiply;
 use crate::translate::LayerContext;
-
-/// The most boxes of a cell. Networks have some ten.
-const MOST_PER_CELL: usize = 1 << 16;
 
 /// **PriorBox-1**, **PriorBox-8**: boxes of some sizes and aspect ratios around each cell of a feature map.
 /// Revision 8 adds `min_max_aspect_ratios_order`, which is true before.
@@ -40,15 +38,15 @@ pub(super) fn prior_box(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         layout.density,
         layout.fixed_size.len()
     );
-    let per_cell = layout.count().filter(|count| *count <= MOST_PER_CELL);
+    let per_cell = layout.count().filter(|count| *count <= MAX_BOXES_OF_CELL);
     let per_cell = per_cell.with_context(|| {
         format!(
-            "the attributes make too many boxes of a cell, or none, but must make from 1 to {MOST_PER_CELL}"
+            "the attributes make too many boxes for a cell, or none, but must make 1 to {MAX_BOXES_OF_CELL}"
         )
     })?;
     ensure!(
         layout.priors(1.).take(per_cell + 1).count() <= per_cell,
-        "the attributes make more boxes of a cell than the {per_cell} that the output has: look at min_size, max_size, \
+        "the attributes make more boxes for a cell than the {per_cell} that the output has: look at min_size, max_size, \
          aspect_ratio and density"
     );
     prior_boxes(ctx, Layout::PriorBox(layout), per_cell)
@@ -60,8 +58,8 @@ pub(super) fn prior_box_clustered(ctx: &mut LayerContext) -> TractResult<TVec<Ou
     let widths: Vec<f32> = ctx.attribute("width")?;
     let heights: Vec<f32> = ctx.attribute("height")?;
     ensure!(
-        widths.len() == heights.len() && widths.len() <= MOST_PER_CELL,
-        "attributes width and height have {} and {} numbers, but must have the same number, up to {MOST_PER_CELL}",
+        widths.len() == heights.len() && widths.len() <= MAX_BOXES_OF_CELL,
+        "attributes width and height have {} and {} numbers, but must have the same number, up to {MAX_BOXES_OF_CELL}",
         widths.len(),
         heights.len()
     );
@@ -89,7 +87,7 @@ fn prior_boxes(
         let shape = ctx.shape(input)?;
         ensure!(
             *shape == [2.to_dim()],
-            "input {input} ({name}) has shape {shape}, but must be height and width",
+            "input {input} ({name}) has shape {shape}, but must have shape [2]: height and width",
             shape = listed(&shape)
         );
     }

@@ -3,12 +3,10 @@
 use tract_core::internal::*;
 
 use super::count_of_boxes;
+use crate::limits::MAX_BOXES_OF_CELL;
 use crate::operators::detection::proposal::{Framework, Proposal};
 use crate::ops::blocks::multiply;
 use crate::translate::LayerContext;
-
-/// The most anchors of a cell. Networks have some ten.
-const MOST_ANCHORS: usize = 1 << 16;
 
 /// **Proposal-1**, **Proposal-4**: regions of a feature map by their scores, without those that overlap.
 /// Revision 4 adds a second output: the scores.
@@ -29,8 +27,8 @@ pub(super) fn proposal(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let (ratios, scales): (Vec<f32>, Vec<f32>) = (ctx.attribute("ratio")?, ctx.attribute("scale")?);
     let anchors = ratios.len().saturating_mul(scales.len());
     ensure!(
-        anchors <= MOST_ANCHORS,
-        "attributes ratio and scale make {anchors} anchors, but the most are {MOST_ANCHORS}"
+        anchors <= MAX_BOXES_OF_CELL,
+        "attributes ratio and scale make {anchors} anchors, but must make {MAX_BOXES_OF_CELL} or fewer"
     );
     for (shape, factor) in [(probs.clone(), 2), (deltas, 4)] {
         let channels = (factor * anchors).to_dim();

@@ -38,7 +38,7 @@ pub(super) fn non_max_suppression(ctx: &mut LayerContext) -> TractResult<TVec<Ou
     Ok(outputs)
 }
 
-/// **NMSRotated-13**: as NonMaxSuppression, of boxes that have an angle behind center, width and height.
+/// **NMSRotated-13**: as NonMaxSuppression, of boxes that have an angle after center, width and height.
 pub(super) fn nms_rotated(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(5..=5)?;
     equal_boxes(ctx, 5)?;

@@ -40,8 +40,8 @@ pub(super) fn region_yolo(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
     let expected = of_region.and_then(|of_region| of_region.checked_mul(regions));
     ensure!(
         expected == Some(channels) && coords >= 2 && channels > 0,
-        "there are {channels} channels, but must be coords + classes + 1, which are {coords} (2 or more), \
-         {classes} and 1, of each of {regions} regions"
+        "the number of channels is {channels}, but must be regions * (coords + classes + 1): regions is {regions}, \
+             coords is {coords} (2 or more) and classes is {classes}"
     );
     let data = ctx.input(0)?;
     let split = tvec![regions.to_dim(), (channels / regions).to_dim()];
@@ -85,7 +85,7 @@ pub(super) fn reorg_yolo(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     let block = stride * stride;
     ensure!(
         channels > 0 && channels % block == 0,
-        "there are {channels} channels, but must be a multiple of {block}, the square of the stride"
+        "the number of channels is {channels}, but must be a multiple of {block}, the square of the stride"
     );
     let (height, width) = (&shape[2], &shape[3]);
     let divided = |size: &TDim, name: &str| {

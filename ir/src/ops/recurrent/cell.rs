@@ -8,9 +8,9 @@ use tract_core::ops::konst::Const;
 use tract_core::ops::lstm_cell::LstmEpilogue;
 use tract_core::ops::math;
 use tract_core::ops::nn::sigmoid;
+use tract_openvino::internal::listed;
 
 use super::{expect_operand, operand, refuse_peepholes};
-use crate::listed::listed;
 use crate::operators::check_volume;
 use crate::translate::LayerContext;
 
@@ -149,7 +149,7 @@ impl Cell {
             Some(words) => {
                 ensure!(
                     words.len() == default.len(),
-                    "attribute activations has {} items, but must have {}",
+                    "attribute activations has length {}, but must have length {}",
                     words.len(),
                     default.len()
                 );

@@ -4,8 +4,8 @@ mod cell;
 mod sequence;
 
 use tract_core::internal::*;
+use tract_openvino::internal::listed;
 
-use crate::listed::listed;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 use cell::Kind;

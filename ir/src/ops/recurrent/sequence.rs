@@ -7,10 +7,10 @@ use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::gru_seq::GruSeq;
 use tract_core::ops::logic::{Iff, comp_lt};
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
+use tract_openvino::internal::listed;
 
 use super::cell::{Cell, Kind};
 use super::{expect_operand, expect_shape, operand, refuse_peepholes};
-use crate::listed::listed;
 use crate::operators::equal_shape::EqualShape;
 use crate::operators::opaque::Separate;
 use crate::translate::LayerContext;
@@ -50,7 +50,7 @@ pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<O
     };
     ensure!(
         *time != 0.to_dim(),
-        "input 0 (X) has shape {shape}, but must have a step or more",
+        "input 0 (X) has shape {shape}, but must have one step or more",
         shape = listed(&shape)
     );
     let leading = directions.len().to_dim();

@@ -124,7 +124,7 @@ fn entries(
     shrink: &[bool],
 ) -> TractResult<Vec<Entry>> {
     let ellipses = ellipsis.iter().filter(|bit| **bit).count();
-    ensure!(ellipses <= 1, "ellipsis_mask has {ellipses} ones, but may have one only");
+    ensure!(ellipses <= 1, "ellipsis_mask has {ellipses} ones, but may have only one");
     let named =
         ellipsis.iter().zip(new_axis).filter(|(ellipsis, new)| !**ellipsis && !**new).count();
     ensure!(

@@ -103,7 +103,7 @@ impl Edge {
         }
     }
 
-    /// What moves a slice behind the end of its axis, so that it fails, where the size that is counted from the
+    /// What moves a slice beyond the end of its axis, so that it fails, where the size that is counted from the
     /// back is 0: then the bound is 0 and means the front.
     fn beyond(&self) -> TDim {
         match self {

@@ -4,12 +4,12 @@
 use std::sync::{Arc, OnceLock};
 
 use tract_core::internal::*;
+use tract_openvino::internal::volume;
 
 use super::LayerContext;
 use super::table::Table;
 use crate::document::ElementType;
 use crate::translate::Value;
-use crate::volume::volume;
 use crate::weights::{Blob, Weights, datum_type};
 
 /// Weights that are `(code - zero_point) * scale`, in single precision.

@@ -217,7 +217,7 @@ fn computed(op: &dyn TypedOp, facts: &[TypedFact]) -> Option<TVec<TValue>> {
     op.eval_out_of_plan(small).ok()?
 }
 
-/// A suffix behind another one, which may be empty.
+/// A suffix after another one, which may be empty.
 fn joined(suffix: &str, last: &str) -> String {
     if suffix.is_empty() { last.into() } else { format!("{suffix}.{last}") }
 }

@@ -2,9 +2,9 @@
 
 use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
+use tract_openvino::internal::listed;
 
 use super::LayerContext;
-use crate::listed::listed;
 use crate::operators::equal_shape::EqualShape;
 
 impl LayerContext<'_, '_> {
