@@ -1,8 +1,5 @@
 //! The command line as people use it: spawned, with the text that they see.
 
-#[path = "cli/bad_files.rs"]
-mod bad_files;
-
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -583,6 +580,62 @@ help: left_0 is 3 by input \"left\"
     assert!(error.contains("layer 2 \"add\" (Add, opset1)"), "{error}");
 }
 
+/// One file cannot be read, and one cannot be run.
+#[test]
+fn every_command_says_what_is_wrong_with_a_file_of_ir() {
+    let files = Files::new();
+    let folder = files.path("model");
+    let data_set = format!("{folder}/test_data_set_0");
+    fs::create_dir_all(&data_set).unwrap();
+    let zeros = Tensor::zero::<i32>(&[3, 2]).unwrap();
+    for name in ["input_0", "input_1", "output_0"] {
+        save_tensor_file(format!("{data_set}/{name}.pb"), name, &zeros).unwrap();
+    }
+    let archive = files.path("model.nnef.tgz");
+    let commands: [&[&str]; 5] = [
+        &["facts", &folder],
+        &["convert", &folder, &archive],
+        &["run", &folder],
+        &["bench", &folder, "--warm-up", "0", "--time", "0"],
+        &["check", &folder],
+    ];
+    let quotient = ir_sum("3,2", "3,2").replace("Add", "Divide");
+    for (xml, failing, causes) in [
+        (
+            ir_sum("3,2", "4,2"),
+            &commands[..],
+            [
+                &*format!("in {folder}/model.xml"),
+                "in layer 2 \"add\" (Add, opset1)",
+                "dimensions 3 and 4 must be equal: layer 2 \"add\" (Add, opset1) broadcasts shapes [3, 2] and [4, 2]",
+            ],
+        ),
+        (
+            quotient.replace("f32", "i32").replace("FP32", "I32"),
+            &commands[2..],
+            [
+                "running the model",
+                "Evaluating #2 \"add\" OpenVinoFloorDivide",
+                "OpenVinoFloorDivide: a divisor is 0, but integers have no quotient by 0",
+            ],
+        ),
+    ] {
+        files.text("model/model.xml", &xml);
+        for arguments in failing {
+            if arguments[0] != "check" {
+                assert_eq!(fail(arguments), format!("error: {}\n", causes.join("\n  ")));
+                continue;
+            }
+            let ran = run(arguments);
+            assert_eq!(ran.status, Some(1));
+            let (cause, line) = (causes[1..].join(": "), format!("FAIL {folder}"));
+            let mut failures = ran.stdout.lines().filter(|it| it.starts_with(&line)).peekable();
+            assert!(failures.peek().is_some(), "{}", ran.stdout);
+            assert!(failures.all(|it| it.ends_with(&cause)), "{}", ran.stdout);
+        }
+    }
+}
+
 #[test]
 fn constants_have_a_limit() {
     let model = "ir/models/gather/revision_7";
@@ -598,7 +651,12 @@ fn weights_from_another_file() {
     let (bin, other) = (format!("{folder}/model.bin"), files.path("other.weights"));
     fs::rename(bin, &other).unwrap();
     let error = fail(&["run", &folder]);
-    assert!(error.contains("model.bin"), "{error}");
+    let expected = "the .bin must be beside the .xml, or its path must be given";
+    assert!(
+        error.contains(&format!("there are no weights: opening the weights {folder}/model.bin: ")),
+        "{error}"
+    );
+    assert!(error.contains(expected), "{error}");
     assert!(succeed(&["run", &folder, "--weights", &other]).contains("matches output_0.pb"));
 }
 

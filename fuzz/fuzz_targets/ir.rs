@@ -1,5 +1,10 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    tract_openvino_fuzz::ir::run(bytes);
-});
+use tract_openvino_fuzz::{Target, ir};
+
+libfuzzer_sys::fuzz_target!(
+    init: Target::of_name("ir").unwrap().write_seeds(),
+    |bytes: &[u8]| {
+        ir::run(bytes);
+    }
+);

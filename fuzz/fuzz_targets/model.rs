@@ -1,5 +1,10 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    tract_openvino_fuzz::model::run(bytes);
-});
+use tract_openvino_fuzz::{Target, model};
+
+libfuzzer_sys::fuzz_target!(
+    init: Target::of_name("model").unwrap().write_seeds(),
+    |bytes: &[u8]| {
+        model::run(bytes);
+    }
+);

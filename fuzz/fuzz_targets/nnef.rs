@@ -1,5 +1,10 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    tract_openvino_fuzz::nnef::run(bytes);
-});
+use tract_openvino_fuzz::{Target, nnef};
+
+libfuzzer_sys::fuzz_target!(
+    init: Target::of_name("nnef").unwrap().write_seeds(),
+    |bytes: &[u8]| {
+        nnef::run(bytes);
+    }
+);

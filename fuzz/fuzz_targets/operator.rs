@@ -1,5 +1,10 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    tract_openvino_fuzz::operator::run(bytes);
-});
+use tract_openvino_fuzz::{Target, operator};
+
+libfuzzer_sys::fuzz_target!(
+    init: Target::of_name("operator").unwrap().write_seeds(),
+    |bytes: &[u8]| {
+        operator::run(bytes);
+    }
+);

@@ -13,9 +13,8 @@ use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino_ir::{Ir, Limits, ir};
 use xmltree::{Element, EmitterConfig, ParserConfig};
 
-use self::change::rarely;
-use crate::panics;
 use crate::stages::{self, Expected};
+use crate::{number, panics, rarely};
 
 /// Larger files are not changed: few would be taken in a second.
 const MOST_BYTES: u64 = 1 << 15;
@@ -35,13 +34,13 @@ const MOST_TAME: f64 = 1000.;
 const RANDOM: [&str; 2] = ["RandomUniform", "Multinomial"];
 
 /// The two files of a model.
-struct Seed {
+pub struct Seed {
     net: Element,
     weights: Vec<u8>,
 }
 
 /// The committed models, by name.
-fn seeds() -> &'static [Seed] {
+pub fn seeds() -> &'static [Seed] {
     static SEEDS: OnceLock<Vec<Seed>> = OnceLock::new();
     SEEDS.get_or_init(|| {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/models");
@@ -152,7 +151,7 @@ fn has_large_sizes(tensor: &Tensor) -> bool {
 
 fn case(u: &mut Unstructured) -> Result<bool> {
     let seeds = seeds();
-    let Seed { net, weights } = &seeds[u.choose_index(seeds.len())?];
+    let Seed { net, weights } = &seeds[number(u, seeds.len())?];
     let (mut net, mut weights) = (net.clone(), weights.clone());
     for _ in 0..u.int_in_range(0..=4u8)? {
         match u.int_in_range(0..=9u8)? {
@@ -165,7 +164,7 @@ fn case(u: &mut Unstructured) -> Result<bool> {
     if rarely(u, 16)? {
         change_bytes(u, &mut xml)?;
     }
-    // So that one sees what a file of the corpus stands for.
+    // So that one sees what the bytes stand for.
     if let Some(folder) = std::env::var_os("MODEL_FOLDER").map(PathBuf::from) {
         std::fs::write(folder.join("model.xml"), &xml).expect("the folder can be written to");
         std::fs::write(folder.join("model.bin"), &weights).expect("the folder can be written to");
@@ -193,7 +192,6 @@ fn case(u: &mut Unstructured) -> Result<bool> {
     Ok(stages::compare_stages(&tensors, expected, &Stage::OF_TYPED, at))
 }
 
-/// Says what came of the bytes, for those who count: whether they were a case, and it had an output.
 pub fn run(bytes: &[u8]) -> Option<bool> {
     case(&mut Unstructured::new(bytes)).ok()
 }

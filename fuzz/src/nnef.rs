@@ -11,9 +11,9 @@ use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::{OpenVinoOptions, WithOpenVino, WithOpenVinoOptions, tract_nnef, tract_onnx};
 
 use crate::stages::{self, Expected};
-use crate::{model, panics};
+use crate::{model, number, panics, rarely};
 
-type Entries = Vec<(String, Vec<u8>)>;
+pub type Entries = Vec<(String, Vec<u8>)>;
 
 fn framework() -> &'static Nnef {
     static FRAMEWORK: OnceLock<Nnef> = OnceLock::new();
@@ -22,7 +22,7 @@ fn framework() -> &'static Nnef {
 
 /// The archives of the committed models that tract can write. Not that with a matrix product: at some changes
 /// of it tract's optimiser does not come to an end.
-fn archives() -> &'static [Entries] {
+pub fn archives() -> &'static [Entries] {
     static ARCHIVES: OnceLock<Vec<Entries>> = OnceLock::new();
     ARCHIVES.get_or_init(|| {
         let write = |model: &ModelProto| -> TractResult<Entries> {
@@ -116,7 +116,8 @@ fn change_text(u: &mut Unstructured, text: &str) -> Result<String> {
 }
 
 fn case(u: &mut Unstructured) -> Result<bool> {
-    let mut entries = u.choose(archives())?.clone();
+    let archives = archives();
+    let mut entries = archives[number(u, archives.len())?].clone();
     for _ in 0..u.int_in_range(0..=3u8)? {
         if entries.is_empty() {
             break;
@@ -147,7 +148,7 @@ fn case(u: &mut Unstructured) -> Result<bool> {
         archive.append_data(&mut header, path, &**bytes).unwrap();
     }
     let mut archive = archive.into_inner().unwrap();
-    if u.ratio(1, 16)? {
+    if rarely(u, 16)? {
         let at = u.choose_index(archive.len())?;
         archive[at] = u.arbitrary()?;
     }
@@ -166,7 +167,6 @@ fn case(u: &mut Unstructured) -> Result<bool> {
     Ok(stages::compare_stages(&tensors, expected, &Stage::OF_TYPED, at))
 }
 
-/// Says what came of the bytes, for those who count: whether they were a case, and it had an output.
 pub fn run(bytes: &[u8]) -> Option<bool> {
     case(&mut Unstructured::new(bytes)).ok()
 }

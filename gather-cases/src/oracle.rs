@@ -27,7 +27,7 @@ impl Operator {
         Operator::GatherNd(GatherNdRevision::V8),
     ];
 
-    /// All. New ones at the end, or the corpus of the fuzz target means others.
+    /// All.
     pub const ALL: [Operator; 6] = {
         let [a, b, c, d, e] = Operator::OF_ONNX;
         [a, b, c, d, e, Operator::GatherElements]

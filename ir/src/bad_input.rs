@@ -1,6 +1,7 @@
 //! Every way in which a file can be malformed, with its message.
 
 pub(crate) mod changed_models;
+mod kinds;
 mod limits;
 mod operations;
 mod size;
@@ -159,6 +160,11 @@ fn parameters_and_constants() {
         ),
         (r#"offset="0""#, r#"offset="8""#, "reach beyond the weights, which have 16 bytes"),
         (r#"offset="0""#, r#"offset="-8""#, "offset is \"-8\", but must be a whole number"),
+        (
+            r#"offset="0""#,
+            r#"offset="18446744073709551608""#,
+            "offset 18446744073709551608 and size 16 reach beyond the weights, which have 16 bytes",
+        ),
         (r#"size="16""#, r#"size="9223372036854775807""#, "reach beyond the weights"),
         (
             r#"shape="2" offset"#,

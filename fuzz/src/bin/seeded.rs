@@ -1,18 +1,16 @@
-//! A target on stable Rust, without coverage: on its corpus, and on so many byte strings of a generator
+//! A target on stable Rust, without coverage: on each model as it is, and on so many byte strings of a generator
 //! with a seed.
 //!
 //! ```text
 //! cargo run --release --bin seeded -- TARGET EXECUTIONS [SEED]
 //! ```
 
-use std::path::Path;
-
-use tract_openvino_fuzz::{TARGETS, panics};
+use tract_openvino_fuzz::{Target, panics};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let name = arguments.next().expect("the name of a target");
-    let (_, target) = TARGETS.into_iter().find(|it| it.0 == name).expect("a target of that name");
+    let target = Target::of_name(&name).expect("a target of that name");
     let mut numbers = arguments.map(|it| it.parse::<u64>().expect("a number"));
     let executions = numbers.next().expect("the number of executions");
     let mut state = numbers.next().unwrap_or(1);
@@ -21,25 +19,18 @@ fn main() {
         (state >> 32) as u32
     };
 
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(&name);
-    let mut files = 0;
-    for file in std::fs::read_dir(&corpus).into_iter().flatten() {
-        let file = file.expect("the folder can be read").path();
-        target(&std::fs::read(&file).expect("the file can be read"));
-        files += 1;
-    }
+    let seeds: Vec<_> = target.seeds().map(|seed| (target.run)(&seed)).collect();
+    let run = seeds.iter().filter(|it| **it == Some(true)).count();
+    println!("{name}: {} seeds, of which {run} had an output", seeds.len());
     let (mut cases, mut outputs) = (0u64, 0u64);
     for _ in 0..executions {
         let length = random() as usize % 600;
         let bytes: Vec<u8> = (0..length).map(|_| random() as u8).collect();
-        let result = target(&bytes);
+        let result = (target.run)(&bytes);
         cases += result.is_some() as u64;
         outputs += (result == Some(true)) as u64;
     }
-    println!(
-        "{name}: {files} files, and {executions} generated, of which {cases} were cases and \
-         {outputs} had an output"
-    );
+    println!("{executions} generated, of which {cases} were cases and {outputs} had an output");
     for (place, times) in panics::of_tract() {
         println!("tract panicked {times} times at {place}");
     }

@@ -4,6 +4,7 @@ use arbitrary::{Result, Unstructured};
 use xmltree::{Element, XMLNode};
 
 use super::Seed;
+use crate::rarely;
 
 /// Where an element is: among the children of the root, among its children, and so on.
 type Path = Vec<usize>;
@@ -69,11 +70,6 @@ pub fn number(u: &mut Unstructured) -> Result<i64> {
         14 => *u.choose(&[i64::MIN, i64::MAX, 1 << 31, 1 << 32, -(1 << 31), 1 << 62, 1 << 20])?,
         small => i64::from(small) - 4,
     })
-}
-
-/// Once in so many times, and not when the bytes have come to their end.
-pub fn rarely(u: &mut Unstructured, times: u8) -> Result<bool> {
-    Ok(u.int_in_range(1..=times)? == times)
 }
 
 fn numbers(u: &mut Unstructured) -> Result<String> {

@@ -3,7 +3,8 @@
 use arbitrary::{Result, Unstructured};
 use xmltree::Element;
 
-use super::change::{elements, number, rarely};
+use super::change::{elements, number};
+use crate::rarely;
 
 /// Writes a number into a constant, in its element type, or cuts the weights or makes them longer.
 pub fn change(u: &mut Unstructured, net: &Element, weights: &mut Vec<u8>) -> Result<()> {

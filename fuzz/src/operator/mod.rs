@@ -139,11 +139,14 @@ fn compare(
     }
 }
 
-/// Says what came of the bytes, for those who count: whether they were a case, and it had an output.
+/// The operators of `gather`, and GatherTree behind them.
+pub fn count() -> usize {
+    Operator::ALL.len() + 1
+}
+
 pub fn run(bytes: &[u8]) -> Option<bool> {
     let mut u = Unstructured::new(bytes);
-    // GatherTree comes after the operators of `gather`.
-    let case = match u.int_in_range(0..=Operator::ALL.len()).ok()? {
+    let case = match crate::number(&mut u, count()).ok()? {
         number if number < Operator::ALL.len() => {
             gather::case(Operator::ALL[number], &mut u).map(gather::run)
         }

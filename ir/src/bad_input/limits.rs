@@ -9,7 +9,7 @@ use crate::prelude::*;
 use crate::{Ir, Limits, ir};
 
 /// A network of layers whose output ports have the id 99. The edges lead from a layer to an input of a layer.
-fn net(layers: &[String], edges: &[(usize, usize, usize)]) -> String {
+pub(super) fn net(layers: &[String], edges: &[(usize, usize, usize)]) -> String {
     let edge = |(from, to, port): &(usize, usize, usize)| {
         format!(r#"<edge from-layer="{from}" from-port="99" to-layer="{to}" to-port="{port}"/>"#)
     };
@@ -17,14 +17,14 @@ fn net(layers: &[String], edges: &[(usize, usize, usize)]) -> String {
     format!(r#"<net name="net" version="11"><layers>{layers}</layers><edges>{edges}</edges></net>"#)
 }
 
-fn layer(id: usize, name: &str, operation: &str, data: &str, inputs: usize) -> String {
+pub(super) fn layer(id: usize, name: &str, operation: &str, data: &str, inputs: usize) -> String {
     let inputs: String = (0..inputs).map(|port| format!(r#"<port id="{port}"/>"#)).collect();
     format!(
         r#"<layer id="{id}" name="{name}" type="{operation}" version="opset1"><data {data}/><input>{inputs}</input><output><port id="99"/></output></layer>"#
     )
 }
 
-fn parameter(id: usize, shape: &str) -> String {
+pub(super) fn parameter(id: usize, shape: &str) -> String {
     layer(id, "x", "Parameter", &format!(r#"shape="{shape}" element_type="f32""#), 0)
 }
 

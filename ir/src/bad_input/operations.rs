@@ -5,7 +5,7 @@ use crate::ir;
 use crate::prelude::*;
 
 /// An input of a layer.
-enum Input {
+pub(super) enum Input {
     /// It is fed: its element type and its shape.
     Fed(&'static str, &'static str),
     /// A constant.
@@ -15,13 +15,19 @@ use Input::{Constant, Fed};
 
 /// A layer of an operation, version and attributes like `Roll opset7 axis="1"`, with one output.
 fn load(layer: &str, inputs: Vec<Input>) -> TractResult<TypedModel> {
+    let (xml, weights) = net(layer, inputs);
+    ir().model_for_bytes(xml.as_bytes(), weights)
+}
+
+/// The XML and the weights of such a layer.
+pub(super) fn net(layer: &str, inputs: Vec<Input>) -> (String, Vec<u8>) {
     let (mut layers, mut edges, mut ports) = (String::new(), String::new(), String::new());
     let mut weights = vec![];
     for (id, input) in inputs.into_iter().enumerate() {
         let (operation, data) = match input {
             Fed(dt, shape) => ("Parameter", format!(r#"shape="{shape}" element_type="{dt}""#)),
             Constant(tensor) => {
-                let plain = tensor.try_as_plain_ram()?;
+                let plain = tensor.try_as_plain_ram().unwrap();
                 let bytes = plain.as_bytes();
                 let shape = tensor.shape().iter().map(|size| size.to_string());
                 let (shape, dt) = (shape.collect::<Vec<_>>().join(","), tensor.datum_type());
@@ -49,7 +55,7 @@ fn load(layer: &str, inputs: Vec<Input>) -> TractResult<TypedModel> {
         <layer id="91" name="result" type="Result" version="opset1"><input><port id="0"/></input></layer>
         </layers><edges>{edges}<edge from-layer="90" from-port="80" to-layer="91" to-port="0"/></edges></net>"#
     );
-    ir().model_for_bytes(xml.as_bytes(), weights)
+    (xml, weights)
 }
 
 #[track_caller]
@@ -59,7 +65,7 @@ fn fails_to_load(layer: &str, inputs: Vec<Input>, expected: &str) {
 }
 
 /// What a model gives as it is loaded, and optimised, which must be the same.
-fn run(model: TypedModel, inputs: &[Tensor]) -> Result<Tensor, String> {
+pub(super) fn run(model: TypedModel, inputs: &[Tensor]) -> Result<Tensor, String> {
     let run = |model: TypedModel| -> TractResult<Tensor> {
         let inputs = inputs.iter().cloned().map(TValue::from).collect();
         Ok(model.into_runnable()?.run(inputs)?.remove(0).into_tensor())
