@@ -18,7 +18,6 @@ import tempfile
 
 import numpy as np
 import openvino as ov
-from onnx import numpy_helper
 from openvino import opset13 as ops
 
 SIZE, GROUP, PRODUCTS = 2048, 128, 24
@@ -43,10 +42,8 @@ def write_model(path):
 
 def measure(program, kind, folder, rows, seconds):
     """Milliseconds until the model is ready and of a run, and the peak of memory in MiB."""
-    inputs = folder / "test_data_set_0"
-    inputs.mkdir(exist_ok=True)
     data = np.random.default_rng(2).standard_normal((rows, SIZE), np.float32)
-    (inputs / "input_0.pb").write_bytes(numpy_helper.from_array(data).SerializeToString())
+    np.savez(folder / "test_data_set_0.npz", input_0=data)
     commands = f"run {seconds}\nmemory\n"
     process = subprocess.run([program, kind, folder, "1"], input=commands, stdout=subprocess.PIPE, text=True, check=True)
     (_, ready, _), times, (memory, _) = map(json.loads, process.stdout.splitlines())
