@@ -195,14 +195,15 @@ impl WritableElement for Half {
 #[derive(Clone)]
 struct Text(String);
 
-/// How many code points each string has, and how one is read.
-fn text_width(descriptor: &Value) -> Option<(u32, fn([u8; 4]) -> u32)> {
+/// How one code point is read.
+type FromBytes = fn([u8; 4]) -> u32;
+
+/// How many code points each string has, and how they are read.
+fn text_width(descriptor: &Value) -> Option<(u32, FromBytes)> {
+    let orders = [("<U", u32::from_le_bytes as FromBytes), (">U", u32::from_be_bytes)];
     let descriptor = descriptor.as_string()?;
-    let little = descriptor.strip_prefix("<U").map(|it| (it, u32::from_le_bytes as fn(_) -> _));
-    let big = descriptor.strip_prefix(">U").map(|it| (it, u32::from_be_bytes as fn(_) -> _));
-    let (width, from_bytes) = little.or(big)?;
-    let width = width.parse().ok().filter(|width| *width > 0)?;
-    Some((width, from_bytes))
+    let width = |start| descriptor.strip_prefix(start)?.parse().ok().filter(|it| *it > 0);
+    orders.into_iter().find_map(|(start, from_bytes)| Some((width(start)?, from_bytes)))
 }
 
 impl ReadableElement for Text {
