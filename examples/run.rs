@@ -16,7 +16,7 @@ use tract_openvino::tract_onnx::prelude::*;
 /// Runs an ONNX model with OpenVINO's gather operators on tract.
 #[derive(Parser)]
 struct Arguments {
-    /// A folder with a model.onnx and test_data_set_N folders, or a .onnx file
+    /// A folder with a model.onnx and data sets, or a .onnx file
     model: PathBuf,
     /// For a .onnx file: the inputs, as serialised TensorProtos, in the order of the graph
     inputs: Vec<PathBuf>,
@@ -51,9 +51,9 @@ fn run(arguments: &Arguments) -> TractResult<bool> {
         let outputs = show_outputs(&model, data_set.inputs.clone())?;
         for (k, (expected, got)) in data_set.outputs.iter().zip(&outputs).enumerate() {
             match compare(expected, got) {
-                Ok(()) => println!("  matches output_{k}.pb"),
+                Ok(()) => println!("  matches output_{k}"),
                 Err(difference) => {
-                    println!("  DOES NOT MATCH output_{k}.pb: {difference}");
+                    println!("  DOES NOT MATCH output_{k}: {difference}");
                     all_match = false;
                 }
             }

@@ -24,7 +24,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, checker, helper, numpy_helper
 
-from shared import data_set_files, f32, i32, i64, offsets, stale_files, write_files
+from shared import f32, i32, i64, offsets, pb_files, stale_files, write_files
 
 DOMAIN = "org.openvinotoolkit"
 HERE = Path(__file__).parent
@@ -453,7 +453,7 @@ def files_of(case):
     graph = case.model.graph
     names = [[it.name for it in graph.input], [it.name for it in graph.output]]
     for number, arrays in enumerate(case.data_sets):
-        files |= data_set_files(number, *arrays, names)
+        files |= pb_files(number, *arrays, names)
     return files
 
 

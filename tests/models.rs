@@ -12,7 +12,7 @@ use std::path::Path;
 
 use gather_cases::layers::LAYERS;
 use libtest_mimic::{Arguments, Failed, Trial};
-use model_cases::{Case, DataSet, Failure, Stage, StagedModel, Tolerance};
+use model_cases::{Case, DataSet, Failure, Stage, StagedModel, Tolerance, tensor_proto};
 #[cfg(feature = "nnef")]
 use tract_openvino::WithOpenVino;
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto, tensor_shape_proto, type_proto};
@@ -147,9 +147,8 @@ fn with_constants(
     let graph = model.graph.as_mut().expect("the model has a graph");
     let is_constant = |number: &usize| constants.contains(number);
     for &number in constants {
-        let mut tensor = data_set.input_protos[number].clone();
-        tensor.name = graph.input[number].name.clone();
-        graph.initializer.push(tensor);
+        let tensor = tensor_proto(&graph.input[number].name, &data_set.inputs[number]);
+        graph.initializer.push(tensor.expect("ONNX has the type"));
     }
     let inputs = std::mem::take(&mut graph.input).into_iter().enumerate();
     graph.input =

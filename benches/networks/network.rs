@@ -4,8 +4,7 @@
 //! network ir|ir-packed|onnx FOLDER THREADS
 //! ```
 //!
-//! The folder is in the layout of the ONNX backend tests, with a `model.xml`, a `model.onnx` or both; the inputs of
-//! its first data set are fed. With `ir-packed`, 4-bit weights stay packed.
+//! The folder has a `model.xml`, a `model.onnx` or both, and data sets; the inputs of the first one are fed. With `ir-packed`, 4-bit weights stay packed.
 //!
 //! Each line of standard input is a command, and each answer is a line of JSON:
 //!
@@ -22,7 +21,7 @@ use std::io::BufRead;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use model_cases::load_tensor_file;
+use model_cases::DataSet;
 use tract_openvino::tract_onnx::prelude::multithread::{Executor, set_default_executor};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::plan::eval;
@@ -38,11 +37,8 @@ fn main() -> TractResult<()> {
         set_default_executor(Executor::multithread(threads));
     }
     let folder = Path::new(folder);
-    let inputs: TVec<TValue> = (0..)
-        .map(|number| folder.join(format!("test_data_set_0/input_{number}.pb")))
-        .take_while(|path| path.is_file())
-        .map(|path| Ok(load_tensor_file(path)?.into()))
-        .collect::<TractResult<_>>()?;
+    let data_set = DataSet::load(folder, 0)?.context("the folder has no test_data_set_0")?;
+    let inputs: TVec<TValue> = data_set.inputs.into_iter().map(TValue::from).collect();
 
     let [_, own] = peak_memory()?;
     let started = Instant::now();

@@ -259,10 +259,9 @@ impl Check {
             for (data_set, output) in blessed {
                 let graph = case.model.onnx().and_then(|model| model.graph.as_ref());
                 let name = graph.and_then(|graph| graph.output.get(output));
-                case.save_output(data_set, output, name.map_or("", |output| &output.name))?;
-                let path =
-                    format!("{}/test_data_set_{data_set}/output_{output}.pb", folder.display());
-                say(progress, &format!("{GOOD}BLESSED{GOOD:#} {NAME}{path}{NAME:#}"))?;
+                let name = name.map_or("", |output| &output.name);
+                let place = case.save_output(data_set, output, name)?;
+                say(progress, &format!("{GOOD}BLESSED{GOOD:#} {NAME}{place}{NAME:#}"))?;
             }
         }
         Ok(outcomes)

@@ -65,8 +65,9 @@ enum Command {
     Facts(facts::Facts),
     /// Check that models compute what their folders expect, at every stage of tract
     ///
-    /// A model folder has the layout of the ONNX backend tests: model.onnx (or model.xml), and
-    /// test_data_set_N/input_K.pb and output_K.pb. The exit status is 1 if a check fails.
+    /// A model folder has a model.onnx or a model.xml, and data sets: test_data_set_N/input_K.pb and output_K.pb, as
+    /// the ONNX backend tests have them, or test_data_set_N.npz with the arrays input_K and output_K. The exit status
+    /// is 1 if a check fails.
     #[command(after_help = "Examples:
   tract-openvino check models
   tract-openvino check models --atol 1e-5 --rtol 1e-3 --junit report.xml")]

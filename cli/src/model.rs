@@ -128,8 +128,8 @@ impl Kind {
 }
 
 /// What errors say a model folder is.
-pub const MODEL_FOLDER: &str =
-    "a model folder has a model.onnx, or a model.xml and a model.bin, and test_data_set_N folders";
+pub const MODEL_FOLDER: &str = "a model folder has a model.onnx, or a model.xml and a model.bin, and data sets: \
+     test_data_set_N folders or test_data_set_N.npz files";
 
 /// The file of a model: this one, or the one in this model folder.
 pub fn model_file(path: &Path) -> TractResult<PathBuf> {

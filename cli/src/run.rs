@@ -114,9 +114,9 @@ impl Run {
             show(&mut out, &outputs)?;
             for (k, (expected, (_, got))) in data_set.outputs.iter().zip(&outputs).enumerate() {
                 match compare_within(expected, got, self.tolerance.tolerance()) {
-                    Ok(()) => writeln!(out, "  {GOOD}matches{GOOD:#} output_{k}.pb")?,
+                    Ok(()) => writeln!(out, "  {GOOD}matches{GOOD:#} output_{k}")?,
                     Err(difference) => {
-                        let what = format!("{BAD}DOES NOT MATCH{BAD:#} output_{k}.pb");
+                        let what = format!("{BAD}DOES NOT MATCH{BAD:#} output_{k}");
                         writeln!(out, "  {what}: {difference}")?;
                         differences.push(difference);
                     }

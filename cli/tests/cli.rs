@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use gather_cases::onnx_model::{self, Dim, input, node, output};
-use model_cases::{load_tensor_file, save_tensor_file};
+use model_cases::{DataSet, Npz, load_tensor_file, save_tensor_file};
 use ndarray_npy::{NpzReader, NpzWriter, read_npy, write_npy};
 use prost::Message;
 use tempfile::TempDir;
@@ -193,10 +193,10 @@ fn run_compares_a_model_folder_with_its_data_sets() {
         "models/token_picker
 test_data_set_0
   scores 3,4,F32 27, 16, -2, 8, 22, 3, -23, -21, 3, 0, -10, 8
-  matches output_0.pb
+  matches output_0
 test_data_set_1
   scores 2,4,F32 -7, 6, -2, 4, -5, 4, -8, -6
-  matches output_0.pb
+  matches output_0
 "
     );
 }
@@ -215,7 +215,7 @@ fn run_says_where_an_output_differs() {
             "{folder}
 test_data_set_0
   output 3,I32 4, 0, 0
-  DOES NOT MATCH output_0.pb: I32 7 expected at [2], got I32 0
+  DOES NOT MATCH output_0: I32 7 expected at [2], got I32 0
 "
         )
     );
@@ -326,22 +326,18 @@ fn run_keeps_element_types() {
 }
 
 #[test]
-fn strings_go_to_pb_files_only() {
+fn run_keeps_strings() {
     let files = Files::new();
     let identity = node("", "Identity", &["data"], "output");
-    let model = standard(identity, vec![input("data", DatumType::String, [1usize])]);
+    let model = standard(identity, vec![input("data", DatumType::String, [2usize])]);
     let model = files.model("model.onnx", &model);
-    let pb = files.path("in.pb");
-    save_tensor_file(&pb, "data", &tensor1(&["text".to_string()])).unwrap();
-    let (data, folder) = (format!("data={pb}"), files.path("out"));
-    let arguments = ["run", &model, "-i", &data, "-o", &folder];
-    let error = fail(&arguments);
-    assert!(error.contains("NumPy's files cannot hold elements of type String"), "{error}");
-    succeed(&[&arguments[..], &["--format", "pb"]].concat());
-    assert_eq!(
-        load_tensor_file(format!("{folder}/output_0.pb")).unwrap(),
-        tensor1(&["text".to_string()])
-    );
+    let expected = tensor1(&["text".to_string(), "ä".into()]);
+    let (pb, folder) = (files.path("in.pb"), files.path("out"));
+    save_tensor_file(&pb, "data", &expected).unwrap();
+    succeed(&["run", &model, "-i", &format!("data={pb}"), "-o", &folder]);
+    let data = format!("data={folder}/output.npy");
+    succeed(&["run", &model, "-i", &data, "-o", &folder, "--format", "pb"]);
+    assert_eq!(load_tensor_file(format!("{folder}/output_0.pb")).unwrap(), expected);
 }
 
 #[test]
@@ -518,11 +514,10 @@ const UNET: &str = "ir/models/networks/unet";
 fn run_compares_a_folder_of_ir_with_its_data_sets() {
     let folder = "ir/models/gather/embedding";
     let text = succeed(&["run", folder]);
-    for expected in ["test_data_set_0\n  output_0 ", "test_data_set_1\n", "  matches output_0.pb\n"]
-    {
+    for expected in ["test_data_set_0\n  output_0 ", "test_data_set_1\n", "  matches output_0\n"] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
-    assert_eq!(text.matches("matches output_0.pb").count(), 2, "{text}");
+    assert_eq!(text.matches("matches output_0").count(), 2, "{text}");
     // The file itself is no folder.
     let error = fail(&["run", &format!("{folder}/model.xml")]);
     assert!(error.starts_with("error: nothing to feed to input input_0 ("), "{error}");
@@ -657,7 +652,7 @@ fn weights_from_another_file() {
         "{error}"
     );
     assert!(error.contains(expected), "{error}");
-    assert!(succeed(&["run", &folder, "--weights", &other]).contains("matches output_0.pb"));
+    assert!(succeed(&["run", &folder, "--weights", &other]).contains("matches output_0"));
 }
 
 #[test]
@@ -749,7 +744,7 @@ fn sizes_are_those_of_the_tensors_where_symbols_do_not_do() {
     // Each data set may have sizes of its own.
     let ran = run(&["run", UNET, "--atol", "1e-4", "--rtol", "1e-3"]);
     assert_eq!(ran.status, Some(0), "{}{}", ran.stdout, ran.stderr);
-    assert_eq!(ran.stdout.matches("  matches output_0.pb").count(), 2, "{}", ran.stdout);
+    assert_eq!(ran.stdout.matches("  matches output_0").count(), 2, "{}", ran.stdout);
 }
 
 // facts
@@ -901,6 +896,26 @@ fn check_blesses_outputs_on_request() {
 }
 
 #[test]
+fn check_blesses_outputs_in_npz_files() {
+    let files = Files::new();
+    let folder = files.copy("../ir/models/gather/embedding", "case");
+    let load = || DataSet::load(&folder, 1).unwrap().unwrap();
+    let right = load();
+    let wrong = DataSet { outputs: vec![tensor1(&[1f32])], ..right.clone() };
+    wrong.save(&folder, 1).unwrap();
+    let text = succeed(&["check", &folder, "--bless"]);
+    assert!(
+        text.starts_with(&format!("BLESSED {folder}/test_data_set_1.npz:output_0\n")),
+        "{text}"
+    );
+    let found = load();
+    assert_eq!((found.inputs, found.outputs), (right.inputs, right.outputs));
+    // Now there is nothing to bless.
+    let text = succeed(&["check", &folder, "--bless"]);
+    assert!(text.starts_with("1 model"), "{text}");
+}
+
+#[test]
 fn check_goes_on_after_a_model_that_cannot_be_read() {
     let files = Files::new();
     files.copy("gather_8_example_7", "good");
@@ -956,8 +971,8 @@ fn check_says_that_all_failures_are_small() {
 fn check_with_nothing_to_check() {
     let files = Files::new();
     let folder = files.path("");
-    let help = "help: a model folder has a model.onnx, or a model.xml and a model.bin, and test_data_set_N \
-                folders\n";
+    let help = "help: a model folder has a model.onnx, or a model.xml and a model.bin, and data sets: \
+                test_data_set_N folders or test_data_set_N.npz files\n";
     assert_eq!(
         fail(&["check", &folder]),
         format!("error: there is no model folder at or below {folder}\n{help}")
@@ -1072,11 +1087,11 @@ fn convert_of_ir() {
     // Operators of our own, and sizes that are known when the model runs.
     succeed(&["convert", "ir/models/range/inputs", &archive]);
     let data_set =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/models/range/inputs/test_data_set_0");
-    let inputs = [0, 1, 2].map(|k| format!("input_{k}={data_set}/input_{k}.pb"));
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../ir/models/range/inputs/test_data_set_0.npz");
+    let inputs = [0, 1, 2].map(|k| format!("input_{k}={data_set}"));
     let [start, stop, step] = &inputs;
     let text = succeed(&["run", &archive, "-i", start, "-i", stop, "-i", step]);
-    let expected = load_tensor_file(format!("{data_set}/output_0.pb")).unwrap();
+    let expected = Npz::open(data_set).unwrap().read("output_0").unwrap();
     let text = text.lines().last().unwrap();
     assert!(text.starts_with(&format!("  output_0 {},I64 ", expected.len())), "{text}");
     // One that NNEF has not.
@@ -1287,7 +1302,9 @@ fn names_that_are_hostile() {
 fn an_output_that_no_file_expects() {
     let files = Files::new();
     let folder = files.copy("../ir/models/activation/hard", "model");
-    fs::remove_file(format!("{folder}/test_data_set_0/output_1.pb")).unwrap();
+    let mut data_set = DataSet::load(&folder, 0).unwrap().unwrap();
+    data_set.outputs.pop();
+    data_set.save(&folder, 0).unwrap();
     for ran in [run(&["run", &folder]), run(&["check", &folder])] {
         assert_ne!(ran.status, Some(0));
         let text = ran.stdout + &ran.stderr;
@@ -1298,6 +1315,12 @@ fn an_output_that_no_file_expects() {
 #[test]
 fn data_sets_that_would_be_passed_over() {
     let files = Files::new();
+    let folder = files.copy("../ir/models/gather/embedding", "ir");
+    fs::rename(format!("{folder}/test_data_set_1.npz"), format!("{folder}/test_data_set_2.npz"))
+        .unwrap();
+    let ran = run(&["check", &folder]);
+    assert_eq!(ran.status, Some(1));
+    assert!(ran.stdout.contains("2 data sets, but only 1 without a gap"), "{}", ran.stdout);
     let folder = files.copy("gather_7_example_2", "model");
     fs::create_dir(Path::new(&folder).join("test_data_set_3")).unwrap();
     let ran = run(&["check", &folder]);

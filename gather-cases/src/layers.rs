@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use model_cases::{Case, DataSet, Model, tensor_proto};
+use model_cases::{Case, DataSet, Model};
 use tract_openvino::IndexPolicy;
 use tract_openvino::tract_onnx::pb::ModelProto;
 use tract_openvino::tract_onnx::prelude::*;
@@ -100,14 +100,11 @@ impl Layer {
             elements::own_offsets(DatumType::U8, self.data),
             elements::integers(DatumType::I32, &indices),
         ];
-        let protos = ["data", "indices"].into_iter().zip(&inputs);
-        let protos = protos.map(|(name, tensor)| tensor_proto(name, tensor).expect("ONNX has it"));
-        let data_set = DataSet { input_protos: protos.collect(), inputs, outputs };
         Case {
             folder: PathBuf::from(self.name),
             name: self.name.into(),
             model: Model::Onnx(Box::new(self.model())),
-            data_sets: vec![data_set],
+            data_sets: vec![DataSet { inputs, outputs }],
         }
     }
 }

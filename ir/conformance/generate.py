@@ -7,8 +7,8 @@
 
 There are three kinds: FOLDER/onnx/TEST are ONNX's backend tests, as OpenVINO reads and saves them;
 FOLDER/opsets/OPERATION are those of `opsets.py`; FOLDER/random/OPERATION/SEED-NUMBER those of
-`random_models.py`. Each has `model.xml`, `model.bin` and `test_data_set_N/`, as the folders of `ir/models/`,
-whose `requirements.txt` says what is needed here, too.
+`random_models.py`. Each has the files of the folders of `ir/models/`, whose `requirements.txt` says what is
+needed here, too.
 
 The outputs are those that OpenVINO computes on the CPU in f32 from the file that it saved. If these are not
 what ONNX expects, but those of OpenVINO's reference implementations are, they are the latter; without
@@ -42,9 +42,9 @@ from onnx.backend.test.loader import load_model_tests
 
 import opsets
 import rules
-from framework import Runner, data_sets_of, saved, xml_and_weights
+from framework import Runner, data_sets_of, model_files, saved, xml_and_weights
 from random_models import RandomTest
-from shared import compare, data_set_files, write_files
+from shared import compare, npz_file, write_files
 
 # Of one test. None takes more than a few seconds.
 TIME_LIMIT = 60
@@ -191,7 +191,7 @@ def generate(test, folder, runner, asks_reference=True):
     data_sets = list(test.data_sets(model))
     is_random = isinstance(test, RandomTest)
     compute = computed_once if is_random else computed
-    files, differences = {"model.xml": xml, "model.bin": weights}, []
+    files, differences = model_files(xml, weights), []
     for number, outputs in enumerate(compute(runner, model, data_sets)):
         inputs, expected = data_sets[number]
         if is_random and test.is_as_stated and not is_as_stated(model, outputs):
@@ -208,7 +208,7 @@ def generate(test, folder, runner, asks_reference=True):
         else:
             outputs, difference = judged(outputs, expected, evaluate)
             differences += [difference] if difference else []
-        files |= data_set_files(number, inputs, outputs)
+        files |= npz_file(number, inputs, outputs)
     write_files(folder, files)
     if is_random and (rule := rules.reader_rule(test.drawn)):
         return "differs", f"{rule.text}: {rule.evidence}"

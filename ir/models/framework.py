@@ -318,6 +318,12 @@ def xml_and_weights(case):
     return edited(case, xml.decode()).encode(), weights
 
 
+def model_files(xml, weights):
+    """The files of a model. There is no `model.bin` where it would be empty and nothing is read from it."""
+    has_none = not weights and b'type="Const"' not in xml
+    return {"model.xml": xml} if has_none else {"model.xml": xml, "model.bin": weights}
+
+
 # --- outputs --------------------------------------------------------------------------------------
 
 

@@ -5,9 +5,9 @@
     python generate.py shape indexing   writes those of some families
     python generate.py --check          compares the committed files with what would be written
 
-Each folder OPERATION/CASE has `model.xml` and `model.bin`, as OpenVINO's own writer makes them, and
-`test_data_set_N/` with `input_K.pb` and `output_K.pb` (ONNX's TensorProto), in the order of the file's
-Parameters and Results. The cases are in `cases/`, one module for each family of operations.
+Each folder OPERATION/CASE has `model.xml` and, if there are constants, `model.bin`, as OpenVINO's own
+writer makes them; and for each data set `test_data_set_N.npz` with the arrays `input_K` and `output_K`, in
+the order of the file's Parameters and Results. The cases are in `cases/`, one module for each family of operations.
 
 The expected outputs are OpenVINO's, on the CPU in f32. Where a case has a formula (`reference`) they
 must be equal to its outputs. Where the CPU plugin is wrong, refuses a model or leaves a result open, the
@@ -26,8 +26,8 @@ sys.dont_write_bytecode = True
 import openvino as ov
 
 import framework
-from framework import Runner, data_sets_of, formula_outputs, xml_and_weights
-from shared import compare, data_set_files, stale_files, write_files
+from framework import Runner, data_sets_of, formula_outputs, model_files, xml_and_weights
+from shared import compare, npz_file, stale_files, write_files
 
 HERE = Path(__file__).parent
 FAMILIES = [
@@ -90,10 +90,10 @@ def outputs_of(case, runner, xml, weights):
 
 def files_of(case, runner):
     xml, weights = xml_and_weights(case)
-    files = {"model.xml": xml, "model.bin": weights}
+    files = model_files(xml, weights)
     outputs = outputs_of(case, runner, xml, weights)
     for number, arrays in enumerate(zip(data_sets_of(case), outputs)):
-        files |= data_set_files(number, *arrays)
+        files |= npz_file(number, *arrays)
     return files
 
 

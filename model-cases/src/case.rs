@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use tract_onnx::Onnx;
-use tract_onnx::pb::{ModelProto, TensorProto};
+use tract_onnx::pb::ModelProto;
 use tract_onnx::prelude::*;
 use tract_onnx::tract_hir::internal::{TractErrorContext, ensure};
 
 use crate::compare::{Tolerance, compare, compare_within};
+use crate::data_set::DataSet;
 use crate::stage::{Stage, StagedModel};
-use crate::tensor_file::{read_proto, save_tensor_file, tensor};
 
 /// A model folder.
 #[derive(Debug, Clone)]
@@ -46,17 +46,6 @@ impl Model {
     }
 }
 
-/// A `test_data_set_N` folder.
-#[derive(Debug, Clone, Default)]
-pub struct DataSet {
-    /// The graph's inputs, as they stand in the files.
-    pub input_protos: Vec<TensorProto>,
-    /// The graph's inputs.
-    pub inputs: Vec<Tensor>,
-    /// The outputs that the model ought to compute.
-    pub outputs: Vec<Tensor>,
-}
-
 /// Something that a case does not do as expected.
 #[derive(Debug)]
 pub struct Failure {
@@ -88,12 +77,8 @@ impl Case {
             false => Model::Onnx(Onnx::default().proto_model_for_path(onnx)?.into()),
         };
         let mut data_sets = vec![];
-        loop {
-            let data_set = data_set_folder(folder, data_sets.len());
-            if !data_set.is_dir() {
-                break;
-            }
-            data_sets.push(DataSet::load(&data_set)?);
+        while let Some(data_set) = DataSet::load(folder, data_sets.len())? {
+            data_sets.push(data_set);
         }
         ensure!(!data_sets.is_empty(), "{} has no test_data_set_0", folder.display());
         let mut entries = list(folder)?;
@@ -192,36 +177,13 @@ impl Case {
         Ok(changed)
     }
 
-    /// Writes an expected output to its file.
-    pub fn save_output(&self, data_set: usize, output: usize, name: &str) -> TractResult<()> {
-        let path = data_set_folder(&self.folder, data_set).join(format!("output_{output}.pb"));
-        let tensor = &self.data_sets[data_set].outputs[output];
-        save_tensor_file(path, name, tensor)
+    /// Writes an expected output to the files of the folder, and says where it is. `name` is what the graph calls it.
+    pub fn save_output(&self, data_set: usize, output: usize, name: &str) -> TractResult<String> {
+        self.data_sets[data_set].save_output(&self.folder, data_set, output, name)
     }
-}
-
-fn data_set_folder(folder: &Path, number: usize) -> PathBuf {
-    folder.join(format!("test_data_set_{number}"))
 }
 
 impl DataSet {
-    fn load(folder: &Path) -> TractResult<DataSet> {
-        let protos = |kind: &str| -> TractResult<Vec<TensorProto>> {
-            (0..)
-                .map(|k| folder.join(format!("{kind}_{k}.pb")))
-                .take_while(|path| path.exists())
-                .map(|path| read_proto(&path))
-                .collect()
-        };
-        let tensors =
-            |protos: &[TensorProto]| protos.iter().map(tensor).collect::<TractResult<Vec<_>>>();
-        let input_protos = protos("input")?;
-        let place = || format!("in {}", folder.display());
-        let inputs = tensors(&input_protos).with_context(place)?;
-        let outputs = tensors(&protos("output")?).with_context(place)?;
-        Ok(DataSet { input_protos, inputs, outputs })
-    }
-
     fn check(&self, model: &mut StagedModel, tolerance: Tolerance) -> TractResult<()> {
         let outputs = model.run_as_onnx(&self.inputs)?;
         let (expected, got) = (self.outputs.len(), outputs.len());

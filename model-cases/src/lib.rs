@@ -1,20 +1,27 @@
-//! Model folders in the layout of the ONNX backend tests, for tract.
+//! Model folders, for tract: in the layout of the ONNX backend tests, or with one file for each data set.
 //!
 //! ```text
 //! <folder>/model.onnx, or model.xml and model.bin
 //! <folder>/test_data_set_0/input_0.pb  input_1.pb ...  output_0.pb ...
 //! <folder>/test_data_set_1/...
+//!
+//! <folder>/model.onnx, or model.xml and model.bin
+//! <folder>/test_data_set_0.npz  test_data_set_1.npz ...
 //! ```
 //!
-//! Each `.pb` file is a serialised `TensorProto`, one for each input and output of the graph, in
-//! the graph's order.
+//! There is a tensor for each input and output of the graph, in the graph's order. Each `.pb` file is a serialised
+//! `TensorProto`; each `.npz` file has NumPy's arrays `input_0`, `input_1` ..., `output_0` ...
 
 mod case;
 mod compare;
+mod data_set;
+mod numpy;
 mod stage;
 mod tensor_file;
 
-pub use case::{Case, DataSet, Failure, Model, find};
+pub use case::{Case, Failure, Model, find};
 pub use compare::{Difference, Tolerance, compare, compare_within};
+pub use data_set::DataSet;
+pub use numpy::{Npz, save_npz, tensor_of_npy, write_npy};
 pub use stage::{Stage, StagedModel};
 pub use tensor_file::{load_tensor_file, save_tensor_file, tensor_proto};

@@ -10,12 +10,12 @@ use tract_onnx::prelude::*;
 use tract_onnx::tensor::{load_tensor, proto_from_reader};
 use tract_onnx::tract_hir::internal::{TractErrorContext, bail};
 
-pub(crate) fn read_proto(path: &Path) -> TractResult<TensorProto> {
+fn read_proto(path: &Path) -> TractResult<TensorProto> {
     let file = std::fs::File::open(path).with_context(|| format!("opening {}", path.display()))?;
     proto_from_reader(file).with_context(|| format!("reading {}", path.display()))
 }
 
-pub(crate) fn tensor(proto: &TensorProto) -> TractResult<Tensor> {
+fn tensor(proto: &TensorProto) -> TractResult<Tensor> {
     let dt = match DataType::try_from(proto.data_type) {
         Ok(DataType::Uint32) => DatumType::U32,
         Ok(DataType::Uint64) => DatumType::U64,

@@ -5,7 +5,7 @@ use std::path::Path;
 use gather_cases::elements;
 use gather_cases::onnx_model::{Dim, gather, gather_nd, input, read};
 use gather_cases::oracle::{self, Integers};
-use model_cases::load_tensor_file;
+use model_cases::DataSet;
 use tract_openvino::internal::fill_rows;
 use tract_openvino::tract_onnx::prelude::multithread::{
     Executor, multithread_tract_scope, set_threading_element_threshold,
@@ -173,11 +173,8 @@ fn networks_of_ir_give_what_they_give_on_one_thread() -> TractResult<()> {
     let folder = |name: &str| Path::new("ir/models/networks").join(name);
     for name in ["modernbert", "ocr_cls", "t5_encoder", "text_recognition"] {
         let folder = folder(name);
-        let inputs: TVec<TValue> = (0..)
-            .map(|number| folder.join(format!("test_data_set_0/input_{number}.pb")))
-            .take_while(|path| path.is_file())
-            .map(|path| Ok(load_tensor_file(path)?.into()))
-            .collect::<TractResult<_>>()?;
+        let data_set = DataSet::load(&folder, 0)?.expect("there is one");
+        let inputs: TVec<TValue> = data_set.inputs.into_iter().map(TValue::from).collect();
         let model = tract_openvino_ir::ir().model_for_path(folder.join("model.xml"))?;
         let plan = model.into_optimized()?.into_runnable()?;
         let expected = plan.run(inputs.clone())?;

@@ -1,1 +1,0 @@
-Boutput_0JPV…AúiÃ@

@@ -1,1 +1,0 @@
-Boutput_5Ji¡›[ˆˆ‚z jd’mmg_?vp1

@@ -1,1 +1,0 @@
-B	output_11JrQ3A
