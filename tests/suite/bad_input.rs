@@ -374,14 +374,18 @@ fn batch_dimensions_that_differ_at_run_time() {
         ("Gather-7", gather(7, 1, tensor0(1i64), data(), indices())),
         ("GatherND-8", gather_nd(8, 1, data(), indices())),
     ] {
-        let values = elements::own_offsets(F32, &[2, 5]);
-        run(&model, &[values.clone(), tensor2(&[[0i32], [1]])]).unwrap();
-        let error = error(&model, &[values, tensor2(&[[0i32], [1], [2]])]);
-        let message = format!(
-            "{operator}: batch dimension 0 is 2 in data and 3 in indices, but must be the same in \
-             both"
-        );
-        assert!(format!("{error:#}").contains(&message), "{error:#}");
+        let values = |batches: usize| elements::own_offsets(F32, &[batches, 5]);
+        let indices = |batches: usize| Tensor::zero::<i32>(&[batches, 1]).unwrap();
+        run(&model, &[values(2), indices(2)]).unwrap();
+        // A batch is not repeated, and none is an error, too.
+        for (of_data, of_indices) in [(2, 3), (3, 2), (1, 3), (2, 0), (0, 2)] {
+            let error = error(&model, &[values(of_data), indices(of_indices)]);
+            let message = format!(
+                "{operator}: batch dimension 0 is {of_data} in data and {of_indices} in indices, but must be the \
+                 same in both"
+            );
+            assert!(format!("{error:#}").contains(&message), "{error:#}");
+        }
     }
 }
 
