@@ -18,18 +18,6 @@ from shared import i64
 for module in pkgutil.iter_modules(draws.__path__, "draws."):
     importlib.import_module(module.name)
 
-# The reference implementations of these write where they must not.
-WITHOUT_REFERENCE = ("PriorBox", "PriorBoxClustered")
-
-# OpenVINO takes these with known sizes only.
-CLOSED = ("PSROIPooling",)
-
-# These have a state, so that the reader must know all sizes when it loads them.
-WITH_STATE = ("RandomUniform", "Multinomial", "ReadValue", "Assign")
-
-# OpenVINO states a size of the outputs of these, which are smaller.
-ALONE = ("NonMaxSuppression-1", "NonMaxSuppression-3", "NonMaxSuppression-4")
-
 
 class RandomTest:
     """The model of a seed and a number."""
@@ -40,22 +28,22 @@ class RandomTest:
         self.kind = kinds[index]
         self.seed = f"{seed}-{number:05}"
         self.name = f"random/{self.kind}/{self.seed}"
-        self.is_as_stated = self.kind not in ALONE
-        self.has_reference = self.kind.rsplit("-", 1)[0] not in WITHOUT_REFERENCE
 
     def files(self, core):
         # The operation comes first, so that its inputs do not depend on what is drawn around it.
-        drawn = draw = Draw(self.seed, self.turn)
-        inputs, build = OPERATIONS[self.kind](draw, self.kind)
+        drawn = Draw(self.seed, self.turn)
+        inputs, build = OPERATIONS[self.kind](drawn, self.kind)
+        self.is_as_stated, self.has_reference = not drawn.is_alone, drawn.has_reference
         arrays = [it.values if isinstance(it, Const) else np.asarray(it) for it in inputs]
         draw = Draw(f"{self.seed} around it")
-        parameters, build = with_preludes(draw, self.kind, inputs, build)
+        parameters, build = with_preludes(draw, drawn, self.kind, inputs, build)
         alone = build
-        if self.is_as_stated:
-            build = with_chain(draw, build) if draw.flag() else build
+        if not drawn.is_alone:
+            is_empty = any(it.size == 0 for it in arrays)
+            build = with_chain(draw, build, is_empty) if draw.flag() else build
             if parameters and not self.kind.startswith(("ReadValue", "Assign")) and draw.flag(0.1):
                 build = in_body(draw, build)
-        shapes = declared_shapes(draw, self.kind, parameters)
+        shapes = declared_shapes(draw, drawn, parameters)
         xml, weights = xml_and_weights(Case("random", self.kind, "model", parameters, build, shapes=shapes))
         xml = without_attributes(xml, self.kind, drawn.left_out)
         for name, value in drawn.rewritten.items():
@@ -81,10 +69,9 @@ def without_attributes(xml, kind, names):
     return xml
 
 
-def declared_shapes(draw, kind, parameters):
+def declared_shapes(draw, drawn, parameters):
     """Shapes of the Parameters, in which no, the first, some or all dimensions are open."""
-    openness = draw.choice("none", "first", "some", "all")
-    openness = "none" if kind.rsplit("-", 1)[0] in CLOSED else openness
+    openness = "none" if drawn.is_closed else draw.choice("none", "first", "some", "all")
 
     def shape(array):
         # If nobody knows how many axes there are, mostly nobody knows the rank of the output.
@@ -155,8 +142,9 @@ def selected(draw, array):
     return [given, mask], build
 
 
-def with_preludes(draw, kind, inputs, build):
+def with_preludes(draw, drawn, kind, inputs, build):
     """The Parameters, and what builds the outputs from them."""
+    is_selectable = not (drawn.is_alone or drawn.is_closed or drawn.has_state)
     parameters, preludes = [], []
     type_ = kind.rsplit("-", 1)[0]
     for it in inputs:
@@ -167,7 +155,7 @@ def with_preludes(draw, kind, inputs, build):
         options = [reshaped] if type_ != "Reshape" else []
         if it.dtype.kind in "fiu" and type_ not in ("Add", "Multiply", "Subtract"):
             options.append(added_to_nothing)
-        if it.ndim and kind not in ALONE and type_ not in ("Gather", "NonZero", "Squeeze", *WITH_STATE, *CLOSED):
+        if it.ndim and is_selectable and type_ not in ("Gather", "NonZero", "Squeeze"):
             options.append(selected)
         if it.dtype.kind in "fiub" and options and draw.flag(0.12):
             given, prelude = draw.choice(*options)(draw, it)
@@ -272,21 +260,27 @@ def softmax(draw, x):
     return make("Softmax-8", x, axis=draw.axis(rank(x)))
 
 
-def chains(x):
-    """What may follow an output."""
+def chains(x, is_empty):
+    """What may follow an output, which may have no elements: nothing says what -1 means to a Reshape of none, nor what
+    the greatest one is."""
     yield to_one_dimension
     is_number = type_name(x) not in ("boolean", "string")
     if is_number:
         yield from (relu, maximum_or_sum)
     if rank(x):
-        yield from (broadcast_by_size, range_to_size, tile_by_size, reshape_by_size, reshape_by_pieces)
+        yield from (broadcast_by_size, range_to_size, tile_by_size, reshape_by_pieces)
+        if not is_empty:
+            yield reshape_by_size
         yield from (transpose, slice_, concat_itself)
         # Sums and powers of numbers in half precision multiply their errors.
         if is_number and type_name(x) != "f16":
-            yield from (reduce, softmax) if type_name(x).startswith("f") else (reduce,)
+            if type_name(x).startswith("f"):
+                yield from (reduce, softmax)
+            elif not is_empty:
+                yield reduce
 
 
-def with_chain(draw, build):
+def with_chain(draw, build, is_empty):
     seed = draw.random.getrandbits(64)
 
     def outer(*nodes):
@@ -297,9 +291,9 @@ def with_chain(draw, build):
         if not outputs:
             return built
         number = draw.choice(*outputs)
-        after = draw.choice(*chains(built[number]))(draw, built[number])
+        after = draw.choice(*chains(built[number], is_empty))(draw, built[number])
         if draw.flag(0.3):
-            after = draw.choice(*chains(after.output(0)))(draw, after.output(0))
+            after = draw.choice(*chains(after.output(0), is_empty))(draw, after.output(0))
         # Where the operation's output is one of the model's, too, the two may not become one.
         return [*built, after] if draw.flag() else [*built[:number], after, *built[number + 1 :]]
 

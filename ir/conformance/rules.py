@@ -1,7 +1,7 @@
 """What is known of random models whose outputs are not simply those that OpenVINO's CPU plugin computes."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
 import numpy as np
@@ -21,6 +21,8 @@ class Drawn:
     shapes: list
     # The types of all layers.
     layers: list
+    # The values of the model's outputs, once they are known.
+    outputs: list = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ class Rule:
     text: str
     # How one knows.
     evidence: str
-    # "plugin" or "reference": whose outputs are right, the CPU plugin's or those of OpenVINO's reference
-    # implementations. A function of the inputs: its list of outputs is right. "differs": this project's reader
-    # gives something else.
+    # "plugin", "sizes" or "reference": whose outputs are right, the CPU plugin's, the same where it knows the sizes of
+    # the inputs, or those of OpenVINO's reference implementations. A function of the inputs: its list of outputs is
+    # right. "differs": this project's reader gives something else.
     verdict: object
 
     def is_about(self, drawn):
@@ -80,11 +82,42 @@ def strides_backwards_from_before(drawn):
     return bool(strides) and any(a < -max(x.shape) and by < 0 for a, by in zip(begin, strides[0]))
 
 
-# Their integers of 8 bits go through floats in the CPU plugin.
-EIGHT_BITS = ("Divide-1", "SquaredDifference-1")
+def listed(drawn, name):
+    """An attribute that is a list of integers."""
+    return [int(it) for it in drawn.attributes.get(name, "").split(",") if it.strip()]
 
-def has_no_elements(drawn):
-    return any(0 in it.shape for it in drawn.inputs)
+
+def is_padded(drawn):
+    return any(listed(drawn, "pads_begin") + listed(drawn, "pads_end"))
+
+
+def resizes_batch_or_channels(drawn):
+    """Whether one of the first two axes of more than two is resized."""
+    x, *more = drawn.inputs
+    # Revision 4 has sizes and scales in front of the axes, revision 11 one of them.
+    axes = more[2 if drawn.kind == "Interpolate-4" else 1 :]
+    axes = axes[0] if axes else range(x.ndim)
+    return x.ndim > 2 and any(axis % x.ndim < 2 for axis in axes)
+
+
+def is_product_of_channels(drawn):
+    """Whether the kernel of a transposed convolution has one element, and its output the sizes of the input."""
+    x, weights, *sizes = drawn.inputs
+    spatial = x.shape[2:]
+    return (
+        weights.shape[-len(spatial) :] == (1,) * len(spatial)
+        and set(listed(drawn, "strides")) == {1}
+        and bool(sizes)
+        and tuple(sizes[0]) == spatial
+    )
+
+
+# Their integers of 8 bits go through floats in the CPU plugin.
+EIGHT_BITS = ("Clamp-1", "Divide-1", "SquaredDifference-1")
+
+
+def has_no_elements(arrays):
+    return any(0 in it.shape for it in arrays)
 
 
 RULES = [
@@ -183,10 +216,32 @@ RULES = [
     *(
         Rule(
             operation,
+            lambda it: is_padded(it) and resizes_batch_or_channels(it),
+            "pads, and one of the first two axes is resized",
+            "the CPU plugin takes the second axis as the last one, and pads other axes than the reference does",
+            "reference",
+        )
+        for operation in ("Interpolate-4", "Interpolate-11")
+    ),
+    *(
+        Rule(
+            operation,
+            lambda it: it.attributes.get("auto_pad", "explicit") == "explicit"
+            and any(listed(it, "pads_begin"))
+            and is_product_of_channels(it),
+            "a kernel of one element with pads, and an output as large as the input",
+            "the CPU plugin has no pads then; with other kernels and sizes the output begins where they say",
+            "differs",
+        )
+        for operation in ("ConvolutionBackpropData-1", "GroupConvolutionBackpropData-1")
+    ),
+    *(
+        Rule(
+            operation,
             lambda it: it.attributes.get("auto_pad", "").startswith("same") and "?" in str(it.shapes),
             "auto_pad is same_upper or same_lower, and sizes are open",
-            "with dilations the CPU plugin has no padding then; with known sizes it gives what the reader gives",
-            "differs",
+            "with dilations the CPU plugin has no padding then",
+            "sizes",
         )
         for operation in ("MaxPool-8", "MaxPool-14")
     ),
@@ -236,29 +291,15 @@ RULES = [
         "differs",
     ),
     Rule(
-        "GridSample-9",
-        lambda it: it.inputs[0].dtype.kind in "iu" and it.attributes.get("mode") != "nearest",
-        "means of integers",
-        "the specification does not say how they are rounded",
-        "differs",
-    ),
-    Rule(
-        "MaxPool",
-        lambda it: it.inputs[0].dtype in (np.uint8, np.uint64) and not np.all(it.inputs[0]),
-        "windows of zeros of u8 and u64",
-        "of u8 OpenVINO, and of u64 the reader give them index 0, which need not be in the window",
-        "differs",
-    ),
-    Rule(
         "*",
-        lambda it: not it.is_alone and has_no_elements(it) and "Reshape" in it.layers,
+        lambda it: not it.is_alone and has_no_elements(it.outputs) and "Reshape" in it.layers,
         "a tensor without elements is reshaped by sizes of which one is computed and one is -1",
         "the specification does not say what the -1 is; here it is 1 if another size is 0",
         "differs",
     ),
     Rule(
         "*",
-        lambda it: not it.is_alone and has_no_elements(it) and "Slice" in it.layers,
+        lambda it: not it.is_alone and has_no_elements(it.inputs) and "Slice" in it.layers,
         "an open axis turns out to be without elements, and is sliced from its second one on",
         "here such a slice is an error: the size of its result would be less than 0",
         "differs",

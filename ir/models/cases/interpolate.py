@@ -521,7 +521,7 @@ case(
 
 
 def revision_1(mode, sizes, which=(2, 3), align=False, antialias=False, pads=(0,), rank=4):
-    is_half = mode == "linear" and (rank, which) != (4, (2, 3))
+    is_half = mode == "linear" and (rank, which) != (4, (2, 3)) and not any(pads)
     coordinates = "align_corners" if align else "half_pixel" if is_half else "asymmetric"
     return (
         lambda x: make(
@@ -541,6 +541,8 @@ def revision_1(mode, sizes, which=(2, 3), align=False, antialias=False, pads=(0,
             which,
             coordinate_transformation_mode=coordinates,
             nearest_mode="simple",
+            pads_begin=list(pads),
+            pads_end=list(pads),
         )[1],
     )
 
@@ -566,7 +568,11 @@ several(
     "interpolate",
     "revision_1_linear_rank_3",
     [spread(1, 2, 5)],
-    [revision_1("linear", (8,), (2,), rank=3), revision_1("nearest", (8,), (2,), rank=3)],
+    [
+        revision_1("linear", (8,), (2,), rank=3),
+        revision_1("nearest", (8,), (2,), rank=3),
+        revision_1("linear", (8,), (2,), rank=3, pads=(0, 0, 1)),
+    ],
     tolerance=1e-4,
 )
 several(

@@ -47,7 +47,7 @@ fn padded_data(ctx: &mut LayerContext) -> TractResult<OutletId> {
 /// revisions call simple.
 ///
 /// Coordinates align corners if `align_corners` is true. Otherwise the specification leaves them open. As in OpenVINO,
-/// they are asymmetric, but half_pixel in mode linear, unless the axes are the last two of four.
+/// they are asymmetric, but half_pixel in mode linear, unless there are pads, or the axes are the last two of four.
 fn interpolate_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let modes = [
@@ -61,13 +61,15 @@ fn interpolate_1(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         mode = Mode::Linear;
     }
     let axes: Vec<i64> = ctx.attribute("axes")?;
-    let is_linear = matches!(mode, Mode::Linear | Mode::LinearOnnx);
+    let data = padded_data(ctx)?;
+    let is_half = matches!(mode, Mode::Linear | Mode::LinearOnnx)
+        && data == ctx.input(0)?
+        && (ctx.rank(0)?, &*axes) != (4, &[2, 3]);
     let coordinates = match ctx.attribute_or("align_corners", true)? {
         true => Coordinates::AlignCorners,
-        false if is_linear && (ctx.rank(0)?, &*axes) != (4, &[2, 3]) => Coordinates::HalfPixel,
+        false if is_half => Coordinates::HalfPixel,
         false => Coordinates::Asymmetric,
     };
-    let data = padded_data(ctx)?;
     let sizes = sizes(ctx, 1, "target_spatial_shape", data, &axes)?;
     wire(ctx, data, sizes, mode, coordinates, antialias)
 }
