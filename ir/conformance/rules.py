@@ -82,6 +82,30 @@ def strides_backwards_from_before(drawn):
     return bool(strides) and any(a < -max(x.shape) and by < 0 for a, by in zip(begin, strides[0]))
 
 
+def cut_real_dft(x, axes, sizes):
+    """What an IRDFT reads of each axis but that of the complex numbers, in the order of its axes, and the sizes."""
+    counts = [x.shape[:-1][axis] for axis in axes]
+    whole = [*counts[:-1], 2 * (counts[-1] - 1)]
+    sizes = [int(size) if size >= 0 else most for size, most in zip(sizes, whole)]
+    return counts, [*sizes[:-1], sizes[-1] // 2 + 1], sizes
+
+
+def cuts_several_axes(drawn):
+    if len(drawn.inputs) < 3 or len(drawn.inputs[1]) < 2:
+        return False
+    counts, read, _ = cut_real_dft(*drawn.inputs)
+    return any(some < count for some, count in zip(read, counts))
+
+
+def inverse_real_dft(x, axes, sizes):
+    _, _, sizes = cut_real_dft(x, axes, sizes)
+    axes = [axis % (x.ndim - 1) for axis in axes]
+    numbers = x[..., 0].astype(np.float64) + 1j * x[..., 1]
+    for axis, size in zip(axes[:-1], sizes[:-1]):
+        numbers = np.fft.ifft(numbers, size, axis)
+    return [np.fft.irfft(numbers, sizes[-1], axes[-1]).astype(x.dtype)]
+
+
 def listed(drawn, name):
     """An attribute that is a list of integers."""
     return [int(it) for it in drawn.attributes.get(name, "").split(",") if it.strip()]
@@ -188,6 +212,13 @@ RULES = [
         lambda x, axes: [(x != 0).astype(x.dtype)],
     ),
     Rule(
+        "IRDFT-9",
+        cuts_several_axes,
+        "of several axes, one is cut",
+        "the CPU plugin reads where nothing was written",
+        inverse_real_dft,
+    ),
+    Rule(
         "BitwiseNot-13",
         lambda it: it.inputs[0].dtype.kind == "u",
         "the numbers have no sign",
@@ -268,6 +299,13 @@ RULES = [
             "differs",
         )
         for operation in ("LogicalAnd-1", "LogicalOr-1", "Multiply-1")
+    ),
+    Rule(
+        "CumSum-3",
+        lambda it: "NonZero" in it.layers and it.attributes.get("exclusive") == "true",
+        "sums of nothing, because the axis has size 1, and sizes are known at run time only",
+        "the reader's model is right, but tract's optimiser leaves out what gives the size its value",
+        "differs",
     ),
     Rule(
         "Loop-5",
