@@ -3,7 +3,7 @@
 
     .ci/documents.py README.md cli/README.md
 
-Each line of a block of sh is run as it stands there, once. A block of text directly behind it (but for prose) shows what it
+Each line of a block of sh is run as it stands there, once. A block of text directly after it (but for prose) shows what it
 prints to standard output; floats may differ by rounding.
 """
 

@@ -4,7 +4,7 @@
     benches/networks/run compare                   times, as a table
     benches/networks/run profile resnet50          where the time goes, beside OpenVINO
     benches/networks/run kinds --processor intel-cascade-lake       keeps where it goes in all networks
-    benches/networks/run compare --processor intel-cascade-lake     keeps the table, and draws the chart anew
+    benches/networks/run compare --processor intel-cascade-lake     keeps the table, and draws the chart again
 
 Each runtime has a process of its own with the network, which waits while another one runs. They run in turns, in an
 order of their own each time, so that all meet the same machine. Figures are medians.

@@ -63,9 +63,9 @@ fn tokens(text: &str) -> Vec<&str> {
         } else {
             first.len_utf8()
         };
-        let (token, behind) = rest.split_at(length);
+        let (token, after) = rest.split_at(length);
         tokens.push(token);
-        rest = behind;
+        rest = after;
     }
     tokens
 }

@@ -69,13 +69,13 @@ impl Layer {
         Integers { shape: self.indices.to_vec(), entries: (0..length).map(entry).collect() }
     }
 
-    /// What the layer ought to give. The axes behind those that are picked from are walked as one.
+    /// What the layer ought to give. The axes after those that are picked from are walked as one.
     fn output(&self, indices: &Integers) -> Tensor {
         let picked = match self.picked {
             Picked::Axis(axis) => axis + 1,
             Picked::Tuple => indices.shape[indices.shape.len() - 1],
         };
-        let (before, behind) = self.data.split_at(picked);
+        let (before, after) = self.data.split_at(picked);
         let blocks = match self.picked {
             Picked::Axis(axis) => {
                 oracle::gather(before, indices, axis, 0, IndexPolicy::NonNegative)
@@ -83,13 +83,13 @@ impl Layer {
             Picked::Tuple => oracle::gather_nd(before, indices, 0, IndexPolicy::NonNegative, false),
         };
         let Output { shape, offsets } = blocks.expect("all indices are in range");
-        let block = behind.iter().product::<usize>();
+        let block = after.iter().product::<usize>();
         let elements = |number: Option<usize>| {
             let first = number.expect("there are no zeros") * block;
             (first..first + block).map(Some)
         };
         let offsets = offsets.into_iter().flat_map(elements);
-        elements::elements(DatumType::U8, &[&shape, behind].concat(), offsets)
+        elements::elements(DatumType::U8, &[&shape, after].concat(), offsets)
     }
 
     /// The model with a data set: the elements of `data` are their own offsets, as far as a byte says them.

@@ -153,10 +153,10 @@ pub fn gather(
     for output in coordinates(&shape) {
         let before = &output[..axis];
         let i = &output[axis..axis + m - b];
-        let behind = &output[axis + m - b..];
+        let after = &output[axis + m - b..];
         let index = indices.entries[offset(&indices.shape, &[&before[..b], i].concat())];
         offsets.push(match pick(index, data[axis], policy) {
-            Picked::Position(p) => Some(offset(data, &[before, &[p], behind].concat())),
+            Picked::Position(p) => Some(offset(data, &[before, &[p], after].concat())),
             _ => None,
         });
     }
@@ -188,7 +188,7 @@ pub fn gather_nd(
     let mut shape = [&indices.shape[..k - 1], &data[b + tuple..]].concat();
     let mut offsets = vec![];
     for output in coordinates(&shape) {
-        let (i, behind) = output.split_at(k - 1);
+        let (i, after) = output.split_at(k - 1);
         let mut from = i[..b].to_vec();
         for component in 0..tuple {
             let index = indices.entries[offset(&indices.shape, &[i, &[component]].concat())];
@@ -197,7 +197,7 @@ pub fn gather_nd(
                 _ => unreachable!("GatherND has no zeros"),
             }
         }
-        from.extend(behind);
+        from.extend(after);
         offsets.push(Some(offset(data, &from)));
     }
     if fused && b > 1 {
@@ -239,7 +239,7 @@ pub fn gather_elements(
 /// parent = parent_ids[level, batch, parent];
 /// ```
 ///
-/// from `min(max_seq_len[batch], steps) - 1` down to 0, and then `end_token` behind the first one.
+/// from `min(max_seq_len[batch], steps) - 1` down to 0, and then `end_token` after the first one.
 pub fn gather_tree<T: Copy + Into<i128>>(
     shape: [usize; 3],
     steps: &[T],

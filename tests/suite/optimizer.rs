@@ -256,7 +256,7 @@ fn indices_into_one_part_of_a_concat_pick_from_that_part() {
     assert_eq!(ops(sizes(), 1, tensor1(&[1i64, 0])), ["Concat", "Gather-7"]);
 }
 
-/// A transposition that is undone behind the node vanishes, and so do axes that come and go.
+/// A transposition that is undone after the node vanishes, and so do axes that come and go.
 #[test]
 fn changes_of_axes_pass_through() {
     let around = |before: &[AxisOp], op: Gather, indices: &[usize], after: &[AxisOp]| {
@@ -402,31 +402,31 @@ fn a_constant_axis_makes_it_gather() {
 /// Two nodes have symbols of one family, `gather` and `gather_0`; and each has its own to tell.
 #[test]
 fn a_constant_axis_makes_both_of_two_gather() {
-    let two = |behind: bool| {
+    let two = |after: bool| {
         let (mut model, inputs) = sources(&["N", "3", "4"], &["N", "5"]);
         let more = model.add_source("more", i64::fact([2])).unwrap();
         let first = wire(&mut model, "first", 1, &inputs);
         let [data, indices, axis] = inputs;
-        let second = match behind {
+        let second = match after {
             true => wire(&mut model, "second", 1, &[first, indices, axis]),
             false => wire(&mut model, "second", 0, &[data, more, axis]),
         };
         model.select_output_outlets(&[first, second]).unwrap();
         with_constant_axis(model, -1)
     };
-    for behind in [false, true] {
-        assert_eq!(decluttered_ops(&two(behind)), ["Gather-7", "Gather-7"], "{behind}");
+    for after in [false, true] {
+        assert_eq!(decluttered_ops(&two(after)), ["Gather-7", "Gather-7"], "{after}");
     }
 }
 
 /// Where an operator or a constant has a symbol of its own to be told, the node does that.
 #[test]
 fn a_constant_axis_does_not_take_a_symbol_that_is_held() {
-    let model = |behind: &dyn Fn(&mut TypedModel, OutletId, TVec<TDim>) -> OutletId| {
+    let model = |after: &dyn Fn(&mut TypedModel, OutletId, TVec<TDim>) -> OutletId| {
         let mut model = with_axis(&["2", "4"], &["3"], 0);
         let output = model.output_outlets().unwrap()[0];
         let dims = model.outlet_fact(output).unwrap().shape.to_tvec();
-        let output = behind(&mut model, output, dims);
+        let output = after(&mut model, output, dims);
         model.select_output_outlets(&[output]).unwrap();
         with_constant_axis(model, -1).into_decluttered().unwrap()
     };

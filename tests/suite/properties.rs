@@ -443,7 +443,7 @@ proptest! {
             && node.batch_dims > 1
             && axis == 0;
         let model = model.into_decluttered().unwrap();
-        let behind = model.nodes().iter().filter(|node| node.op_is::<Slice>()).any(|slice| {
+        let after = model.nodes().iter().filter(|node| node.op_is::<Slice>()).any(|slice| {
             let before = model.node(slice.inputs[0].node);
             before.op_is::<Gather>() || before.op_is::<GatherNd>() || before.op_is::<GatherElements>()
         });
@@ -452,7 +452,7 @@ proptest! {
             _ => axis < node.batch_dims,
         };
         let two_names = node.symbolic && is_shared;
-        prop_assert!(!behind || fused || two_names, "{}", model);
+        prop_assert!(!after || fused || two_names, "{}", model);
     }
 
     /// The translation of a model to 16-bit floats leaves the operators as they are.

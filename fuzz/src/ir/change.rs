@@ -249,7 +249,7 @@ fn change_operation(u: &mut Unstructured, net: &mut Element, seeds: &[Seed]) -> 
     Ok(())
 }
 
-/// A layer more, behind or in front of those that are there: an edge may find it.
+/// A layer more, after or in front of those that are there: an edge may find it.
 fn add_layer(u: &mut Unstructured, net: &mut Element, seeds: &[Seed]) -> Result<()> {
     let mut layer = foreign_layer(u, seeds)?;
     layer.attributes.insert("id".into(), u.int_in_range(0..=40u8)?.to_string());

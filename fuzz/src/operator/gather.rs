@@ -159,8 +159,8 @@ impl Case {
                     return None;
                 }
                 let axis = self.axis as usize;
-                let behind = axis + 1..;
-                let fits = share(axis) && data[behind.clone()] == indices.shape[behind];
+                let after = axis + 1..;
+                let fits = share(axis) && data[after.clone()] == indices.shape[after];
                 fits.then_some((axis, 0))
             }
         }

@@ -139,7 +139,7 @@ fn compare(
     }
 }
 
-/// The operators of `gather`, and GatherTree behind them.
+/// The operators of `gather`, and GatherTree after them.
 pub fn count() -> usize {
     Operator::ALL.len() + 1
 }

@@ -6,9 +6,9 @@ use super::{NET, WEIGHTS, changed, limits};
 use crate::ir;
 use crate::prelude::*;
 
-/// Layers with their inputs, and behind each its error without the layer's place. An input has a type and a shape, and
-/// values if they are not zeros. Behind `->` are the shapes that the file declares for outputs. `run:` is in front
-/// of the error of a model that loads, and `gives` in front of the output of one that only looks bad.
+/// Layers with their inputs, and after each its error without the layer's place. An input has a type and a shape, and
+/// values if they are not zeros. After `->` are the shapes that the file declares for outputs. `run:` stands before
+/// the error of a model that loads, and `gives` before the output of one that only looks bad.
 const LAYERS: &str = r#"
 MatMul opset1 | f32[2,3]
     the number of inputs is 1, but must be 2
@@ -34,7 +34,7 @@ Pad opset1 pad_mode="reflect" | f32[3] | const i64[1] 3 | const i64[1] 0
 Convolution opset1 strides="0,0" | f32[1,2,5,5] | const f32[3,2,3,3]
     attribute strides is [0, 0], but each must be in [1, 2147483647]
 Convolution opset1 strides="1,1,1" | f32[1,2,5,5] | const f32[3,2,3,3]
-    attribute strides has 3 numbers, but there are 2 spatial axes
+    attribute strides has length 3, but must have length 2, a number for each spatial axis
 Convolution opset1 strides="1,1" dilations="-1,-1" | f32[1,2,5,5] | const f32[3,2,3,3]
     attribute dilations is [-1, -1], but each must be in [1, 2147483647]
 Convolution opset1 strides="1,1" pads_begin="9223372036854775807,0" pads_end="0,0" | f32[1,2,5,5] | const f32[3,2,3,3]
@@ -42,7 +42,7 @@ Convolution opset1 strides="1,1" pads_begin="9223372036854775807,0" pads_end="0,
 Convolution opset1 strides="1,1" pads_begin="-9,-9" pads_end="0,0" | f32[1,2,5,5] | const f32[3,2,3,3]
     negative pads leave nothing of spatial axis 0, whose size is 5
 Convolution opset1 strides="1,1" | f32[1,2,2,2] | const f32[3,2,3,3]
-    the kernel has 3 elements in spatial axis 0, dilations included, but the data has 2 with its pads
+    the kernel has size 3 in spatial axis 0, dilations included, but the data has size 2, pads included
 Convolution opset1 strides="1,1" | f32[1,2,5,5] | const f32[3,3,3,3]
     dimensions 2 and 3 must be equal: layer 90 "tested" (Convolution, opset1) has weights for these channels of its data
 GroupConvolution opset1 strides="1,1" | f32[1,3,5,5] | const f32[2,1,2,3,3]
@@ -50,16 +50,16 @@ GroupConvolution opset1 strides="1,1" | f32[1,3,5,5] | const f32[2,1,2,3,3]
 MaxPool opset1 kernel="0,0" strides="1,1" | f32[1,1,4,4]
     the kernel has shape [0, 0], but must have from 1 to 2147483647 elements in each axis, dilations included
 MaxPool opset1 kernel="9,9" strides="1,1" pads_begin="0,0" pads_end="0,0" | f32[1,1,4,4]
-    the kernel has 9 elements in spatial axis 0, dilations included, but the data has 4 with its pads
+    the kernel has size 9 in spatial axis 0, dilations included, but the data has size 4, pads included
 MaxPool opset1 kernel="9223372036854775808,1" strides="1,1" | f32[1,1,4,4]
     attribute kernel is "9223372036854775808,1", but must be a list separated by commas, each item a whole number from 0 to 2^63 - 1
 Interpolate opset4 mode="nearest" shape_calculation_mode="sizes" | f32[1,1,4,4] | const i64[2] -1,-1 | const f32[2] 1,1 | const i64[2] 2,3
-    input 1 (sizes) has -1, but must have sizes, 0 or more
+    input 1 (sizes) has the size -1, but sizes must be 0 or more
 Interpolate opset4 mode="nearest" shape_calculation_mode="sizes" | f32[1,1,4,4] | const i64[2] 1073741824,1073741824 | const f32[2] 1,1 | const i64[2] 2,3
     Interpolate: an output of shape [1, 1, 1073741824, 1073741824] has more than 4294967296 elements
 
 Broadcast opset3 mode="numpy" | const f32[1] | const i64[1] 1099511627776
-    with a constant of type F32 and shape [1099511627776], all constants would take more than 268435840 bytes while the model is loaded. If you trust the file, raise this limit: Ir::with_constants_limit, or --constants-limit of the command-line tool
+    with a constant of type F32 and shape [1099511627776], all constants would take more than 268435840 bytes while the model is loaded. If you trust the file, raise this limit: Limits::constant_bytes, or --constants-limit of the command-line tool
 Broadcast opset3 mode="numpy" | f32[1] | const i64[1] 1099511627776
     Broadcast: an output of shape [1099511627776] has more than 4294967296 elements
 Broadcast opset3 mode="numpy" | f32[1] | i64[1] 1099511627776 -> ?
@@ -67,7 +67,7 @@ Broadcast opset3 mode="numpy" | f32[1] | i64[1] 1099511627776 -> ?
 Tile opset1 | f32[2,2] | const i64[2] 4294967296,4294967296
     Tile: the sizes of an output of shape [4294967296, 2, 4294967296, 2] cannot be multiplied
 Range opset4 output_type="i64" | const i64[] 0 | const i64[] 1099511627776 | const i64[] 1
-    Range: the output has 1099511627776 elements, but must have 268435456 or less
+    Range: the output has 1099511627776 elements, but must have 268435456 or fewer
 Range opset4 output_type="i64" | const i64[] 0 | const i64[] 5 | const i64[] 0
     Range: step is 0, but must not be 0
 OneHot opset1 axis="1" | const i64[1] 0 | const i64[] 1099511627776 | const f32[] 1 | const f32[] 0
@@ -75,7 +75,7 @@ OneHot opset1 axis="1" | const i64[1] 0 | const i64[] 1099511627776 | const f32[
 OneHot opset1 axis="1" | i64[1] 0 | const i64[] -1 | const f32[] 1 | const f32[] 0
     input 1 (depth) is -1, but must be in [0, 268435456]
 Eye opset9 output_type="f32" | i64[] 1048576 | i64[] 1048576 | const i64[] 0 -> ?,?
-    run: the output would have shape [1048576, 1048576], but must have 268435456 elements or less
+    run: the output would have shape [1048576, 1048576], but must have 268435456 elements or fewer
 
 Reshape opset1 special_zero="false" | f32[2,3] | const i64[2] 4,2
     dimensions 3 and 4 must be equal: layer 90 "tested" (Reshape, opset1) reshapes [2, 3] to [4, 2]
@@ -98,7 +98,7 @@ Add opset1 auto_broadcast="numpy" | f32[2] | f32[3]
 MatMul opset1 | f32[2,3] | f32[2,3]
     dimensions 3 and 2 must be equal: layer 90 "tested" (MatMul, opset1) multiplies [2, 3] by [2, 3]
 TopK opset3 axis="0" mode="max" sort="value" | f32[3] | const i64[] 5
-    in node "tested": k is 5, but must be in [0, 3]: axis 0 is no longer
+    in node "tested": TopK: k is 5, but must be in [0, 3], as axis 0 has that size
 
 Gather opset7 | f32[3,2] | const i64[1] 3 | const i64[] 0
     in output_facts invocation for tested: Gather-7: Gather-7: indices[0] is 3, but must be in [-3, 2], as axis 0 of data has size 3
@@ -121,15 +121,15 @@ EmbeddingBagOffsetsSum opset3 | f32[3,2] | i32[3] 0,99,2 | i32[2] 0,1
 EmbeddingSegmentsSum opset3 | f32[3,2] | i32[2] 0,1 | i32[2] 1,0 | const i32[] 2
     run: Segments: segment_ids[1] is 0, but must be 1 or more, in ascending order
 ReverseSequence opset1 batch_axis="0" seq_axis="1" | f32[2,3] | i32[2] 9,1
-    run: seq_lengths[0] is 9, but must be in [0, 3]
+    run: ReverseSequence: seq_lengths[0] is 9, but must be in [0, 3]
 ROIAlign opset9 pooled_h="2" pooled_w="2" sampling_ratio="2" spatial_scale="1" mode="avg" | f32[1,1,4,4] | f32[1,4] 0,0,2,2 | i32[1] 7
-    run: ROIAlign: a region is of image 7, but must be in [0, 1)
+    run: ROIAlign: the image of a region is 7, but must be in [0, 1)
 Divide opset1 auto_broadcast="numpy" m_pythondiv="true" | const i32[1] 7 | const i32[1] 0
-    run: running pass PropConst(0): Eager eval #2 "tested" OpenVinoFloorDivide during optimisation: OpenVinoFloorDivide: a divisor is 0, but integers have no quotient by 0
+    run: running pass PropConst(0): Eager eval #2 "tested" OpenVinoFloorDivide during optimisation: OpenVinoFloorDivide: a divisor is 0: integers cannot be divided by 0
 Divide opset1 auto_broadcast="numpy" m_pythondiv="true" | i32[1] 7 | i32[1] 0
-    run: OpenVinoFloorDivide: a divisor is 0, but integers have no quotient by 0
+    run: OpenVinoFloorDivide: a divisor is 0: integers cannot be divided by 0
 FloorMod opset1 auto_broadcast="numpy" | i64[1] 7 | i64[1] 0
-    run: OpenVinoFloorMod: a divisor is 0, but integers have no quotient by 0
+    run: OpenVinoFloorMod: a divisor is 0: integers cannot be divided by 0
 
 Interpolate opset4 mode="nearest" shape_calculation_mode="sizes" | f32[1,1,4,4] | const i64[2] 0,0 | const f32[2] 1,1 | const i64[2] 2,3
     gives [1, 1, 0, 0] []
@@ -323,7 +323,13 @@ fn bodies() {
             r#"internal_layer_id="9""#,
             "in <body>: <output internal_layer_id=\"9\"> must be a Result of the body, of [2, 4] (line 10)",
         ),
-        (LOOP, "", "", "the loop has 1099511627776 iterations, but may have 16777216 at most"),
+        (
+            LOOP,
+            "",
+            "",
+            "the loop has 1099511627776 iterations, but must have 16777216 or fewer: Limits::iterations, or \
+             --iterations-limit of the command-line tool, sets this limit",
+        ),
         (
             IF,
             r#"internal_layer_id="2""#,
