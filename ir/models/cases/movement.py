@@ -79,6 +79,18 @@ case(
     lambda x: make("Split-1", x, scalar(1), num_splits=3).output(1),
     lambda x: x[:, 2:4],
 )
+# tract's optimiser forgets the last one.
+case(
+    "split",
+    "equal_outputs",
+    [offsets(2, 6)],
+    lambda x: [
+        make("Split-1", x, scalar(1), num_splits=3).output(1),
+        make("Relu-1", make("Split-1", x, scalar(1), num_splits=3).output(1)),
+        make("Split-1", x, scalar(1), num_splits=3).output(1),
+    ],
+    lambda x: [x[:, 2:4], np.maximum(x[:, 2:4], 0), x[:, 2:4]],
+)
 case(
     "variadic_split",
     "lengths",
@@ -1047,7 +1059,7 @@ case(
 # --- cases that share a model ----------------------------------------------------------------------
 
 join("concat", "axes", "axes", "negative_axis")
-join("split", "axes", "axes", "one_output_used")
+join("split", "axes", "axes", "one_output_used", "equal_outputs")
 join("variadic_split", "zero_length", "zero_length", "minus_one_is_nothing")
 join("slice", "bounds", "bounds", "without_axes", "types")
 join("strided_slice", "bounds", "bounds", "negative_strides")

@@ -91,11 +91,32 @@ impl LayerContext<'_, '_> {
         });
         let op = empty.map_or(op, |empty| empty.into());
         let count = outputs.len();
+        let outlets = |node| (0..count).map(|slot| OutletId::new(node, slot)).collect();
+        if let Some(node) = self.equal_node(&*op, inputs) {
+            return Ok(outlets(node));
+        }
         let node = self.model.add_node(name, op, outputs)?;
         for (slot, input) in inputs.iter().enumerate() {
             self.model.add_edge(*input, InletId::new(node, slot))?;
         }
-        Ok((0..count).map(|slot| OutletId::new(node, slot)).collect())
+        Ok(outlets(node))
+    }
+
+    /// The node that the model already has for this operator and these inputs.
+    ///
+    /// tract's optimiser would make them one, too. But of three such nodes of which the first and the last are outputs
+    /// of the model, the last one gets its value from the second one, which is no longer there.
+    fn equal_node(&self, op: &dyn TypedOp, inputs: &[OutletId]) -> Option<usize> {
+        let successors =
+            |outlet: &OutletId| &self.model.node(outlet.node).outputs[outlet.slot].successors;
+        let input = inputs.iter().min_by_key(|input| successors(input).len())?;
+        // Each layer could look at all that came before it.
+        let last = successors(input).iter().rev().take(MOST_COMPARED);
+        let is_equal = |node: &usize| {
+            let node = self.model.node(*node);
+            node.inputs == inputs && node.op().dyn_eq(op)
+        };
+        last.map(|inlet| inlet.node).find(is_equal).filter(|_| !has_state(self.layer))
     }
 
     /// Adds the node whose outputs are those of the layer, and which has its name.
@@ -205,6 +226,9 @@ impl LayerContext<'_, '_> {
 
 /// The most elements of the inputs of a node that is computed when it is wired.
 const SMALL_INPUT: usize = 16;
+
+/// How many nodes a new one is compared with.
+const MOST_COMPARED: usize = 64;
 
 /// What an operator gives for inputs that are small constants.
 fn computed(op: &dyn TypedOp, facts: &[TypedFact]) -> Option<TVec<TValue>> {
