@@ -421,6 +421,9 @@ struct Crops {
 impl Crops {
     /// If there is an output shape, the crops at the end follow from it. With `auto_pad` same_upper or
     /// same_lower, those at the beginning do too; same_upper has the larger half at the beginning.
+    ///
+    /// The specification ignores `pads_begin` then, and has a half at the beginning in all modes. As in OpenVINO, the pads
+    /// are those of the file in mode explicit, and 0 in mode valid.
     fn new(ctx: &LayerContext, window: &Window, sizes: &[TDim]) -> TractResult<Crops> {
         let rank = sizes.len();
         let output_padding = spatial(ctx, "output_padding", rank, 0, 0..=MOST)?;
