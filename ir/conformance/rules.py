@@ -80,6 +80,36 @@ def strides_backwards_from_before(drawn):
     return bool(strides) and any(a < -max(x.shape) and by < 0 for a, by in zip(begin, strides[0]))
 
 
+def listed(drawn, name):
+    """An attribute that is a list of integers."""
+    return [int(it) for it in drawn.attributes.get(name, "").split(",") if it.strip()]
+
+
+def is_padded(drawn):
+    return any(listed(drawn, "pads_begin") + listed(drawn, "pads_end"))
+
+
+def resizes_batch_or_channels(drawn):
+    """Whether one of the first two axes of more than two is resized."""
+    x, *more = drawn.inputs
+    # Revision 4 has sizes and scales in front of the axes, revision 11 one of them.
+    axes = more[2 if drawn.kind == "Interpolate-4" else 1 :]
+    axes = axes[0] if axes else range(x.ndim)
+    return x.ndim > 2 and any(axis % x.ndim < 2 for axis in axes)
+
+
+def is_product_of_channels(drawn):
+    """Whether the kernel of a transposed convolution has one element, and its output the sizes of the input."""
+    x, weights, *sizes = drawn.inputs
+    spatial = x.shape[2:]
+    return (
+        weights.shape[-len(spatial) :] == (1,) * len(spatial)
+        and set(listed(drawn, "strides")) == {1}
+        and bool(sizes)
+        and tuple(sizes[0]) == spatial
+    )
+
+
 # Their integers of 8 bits go through floats in the CPU plugin.
 EIGHT_BITS = ("Divide-1", "SquaredDifference-1")
 
@@ -179,6 +209,28 @@ RULES = [
             "reference",
         )
         for operation in ("Interpolate-4", "Interpolate-11")
+    ),
+    *(
+        Rule(
+            operation,
+            lambda it: is_padded(it) and resizes_batch_or_channels(it),
+            "pads, and one of the first two axes is resized",
+            "the CPU plugin takes the second axis as the last one, and pads other axes than the reference does",
+            "reference",
+        )
+        for operation in ("Interpolate-4", "Interpolate-11")
+    ),
+    *(
+        Rule(
+            operation,
+            lambda it: it.attributes.get("auto_pad", "explicit") == "explicit"
+            and any(listed(it, "pads_begin"))
+            and is_product_of_channels(it),
+            "a kernel of one element with pads, and an output as large as the input",
+            "the CPU plugin has no pads then; with other kernels and sizes the output begins where they say",
+            "differs",
+        )
+        for operation in ("ConvolutionBackpropData-1", "GroupConvolutionBackpropData-1")
     ),
     *(
         Rule(
