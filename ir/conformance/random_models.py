@@ -18,18 +18,6 @@ from shared import i64
 for module in pkgutil.iter_modules(draws.__path__, "draws."):
     importlib.import_module(module.name)
 
-# The reference implementations of these write where they must not.
-WITHOUT_REFERENCE = ("PriorBox", "PriorBoxClustered")
-
-# OpenVINO takes these with known sizes only.
-CLOSED = ("PSROIPooling",)
-
-# These have a state, so that the reader must know all sizes when it loads them.
-WITH_STATE = ("RandomUniform", "Multinomial", "ReadValue", "Assign")
-
-# OpenVINO states a size of the outputs of these, which are smaller.
-ALONE = ("NonMaxSuppression-1", "NonMaxSuppression-3", "NonMaxSuppression-4")
-
 
 class RandomTest:
     """The model of a seed and a number."""
@@ -40,22 +28,21 @@ class RandomTest:
         self.kind = kinds[index]
         self.seed = f"{seed}-{number:05}"
         self.name = f"random/{self.kind}/{self.seed}"
-        self.is_as_stated = self.kind not in ALONE
-        self.has_reference = self.kind.rsplit("-", 1)[0] not in WITHOUT_REFERENCE
 
     def files(self, core):
         # The operation comes first, so that its inputs do not depend on what is drawn around it.
-        drawn = draw = Draw(self.seed, self.turn)
-        inputs, build = OPERATIONS[self.kind](draw, self.kind)
+        drawn = Draw(self.seed, self.turn)
+        inputs, build = OPERATIONS[self.kind](drawn, self.kind)
+        self.is_as_stated, self.has_reference = not drawn.is_alone, drawn.has_reference
         arrays = [it.values if isinstance(it, Const) else np.asarray(it) for it in inputs]
         draw = Draw(f"{self.seed} around it")
-        parameters, build = with_preludes(draw, self.kind, inputs, build)
+        parameters, build = with_preludes(draw, drawn, self.kind, inputs, build)
         alone = build
-        if self.is_as_stated:
+        if not drawn.is_alone:
             build = with_chain(draw, build) if draw.flag() else build
             if parameters and not self.kind.startswith(("ReadValue", "Assign")) and draw.flag(0.1):
                 build = in_body(draw, build)
-        shapes = declared_shapes(draw, self.kind, parameters)
+        shapes = declared_shapes(draw, drawn, parameters)
         xml, weights = xml_and_weights(Case("random", self.kind, "model", parameters, build, shapes=shapes))
         xml = without_attributes(xml, self.kind, drawn.left_out)
         for name, value in drawn.rewritten.items():
@@ -81,10 +68,9 @@ def without_attributes(xml, kind, names):
     return xml
 
 
-def declared_shapes(draw, kind, parameters):
+def declared_shapes(draw, drawn, parameters):
     """Shapes of the Parameters, in which no, the first, some or all dimensions are open."""
-    openness = draw.choice("none", "first", "some", "all")
-    openness = "none" if kind.rsplit("-", 1)[0] in CLOSED else openness
+    openness = "none" if drawn.is_closed else draw.choice("none", "first", "some", "all")
 
     def shape(array):
         # If nobody knows how many axes there are, mostly nobody knows the rank of the output.
@@ -155,8 +141,9 @@ def selected(draw, array):
     return [given, mask], build
 
 
-def with_preludes(draw, kind, inputs, build):
+def with_preludes(draw, drawn, kind, inputs, build):
     """The Parameters, and what builds the outputs from them."""
+    is_selectable = not (drawn.is_alone or drawn.is_closed or drawn.has_state)
     parameters, preludes = [], []
     type_ = kind.rsplit("-", 1)[0]
     for it in inputs:
@@ -167,7 +154,7 @@ def with_preludes(draw, kind, inputs, build):
         options = [reshaped] if type_ != "Reshape" else []
         if it.dtype.kind in "fiu" and type_ not in ("Add", "Multiply", "Subtract"):
             options.append(added_to_nothing)
-        if it.ndim and kind not in ALONE and type_ not in ("Gather", "NonZero", "Squeeze", *WITH_STATE, *CLOSED):
+        if it.ndim and is_selectable and type_ not in ("Gather", "NonZero", "Squeeze"):
             options.append(selected)
         if it.dtype.kind in "fiub" and options and draw.flag(0.12):
             given, prelude = draw.choice(*options)(draw, it)

@@ -75,6 +75,7 @@ def sizes(draw):
 @operation("NonMaxSuppression-1 NonMaxSuppression-3 NonMaxSuppression-4 NonMaxSuppression-5 NonMaxSuppression-9")
 def non_max_suppression(draw, kind):
     revision, type_ = int(kind.rsplit("-", 1)[1]), draw.type(FLOATS)
+    draw.is_alone = revision < 5
     images, count, classes = sizes(draw)
     shapes = ((), (1,)) if revision >= 5 else ((),)
     more = [
@@ -145,6 +146,12 @@ def matrix_nms(draw, kind):
 @operation("MulticlassNms-8 MulticlassNms-9")
 def multiclass_nms(draw, kind):
     images, count, classes = sizes(draw)
+
+    # OpenVINO's reference, and with nms_eta its CPU plugin, compare a box whose score is the threshold with the last one
+    # that was taken only. So no score is 0, which is the default.
+    def positive(scores):
+        return scores + scores.dtype.type(1 / 64)
+
     attributes = of_classes(draw, count, classes) | {
         "iou_threshold": threshold(draw),
         "nms_eta": draw.choice(1.0, 1.0, 0.75, 0.5),
@@ -154,9 +161,9 @@ def multiclass_nms(draw, kind):
         numbers = draw.indices(0, 4, images)
         numbers[0] = max(numbers[0], 1)
         count = int(numbers.sum())
-        inputs = [boxes(draw, "f32", classes, count), scores(draw, "f32", classes, count), numbers]
+        inputs = [boxes(draw, "f32", classes, count), positive(scores(draw, "f32", classes, count)), numbers]
     else:
-        inputs = [boxes(draw, "f32", images, count), scores(draw, "f32", images, classes, count)]
+        inputs = [boxes(draw, "f32", images, count), positive(scores(draw, "f32", images, classes, count))]
     return inputs, selection(kind, **draw.optional(attributes, 0.8))
 
 
@@ -221,6 +228,7 @@ def detection_output(draw, kind):
 
 def of_sizes(draw, kind, **attributes):
     """The sizes of a feature map and of an image are constants, or fed, or those of two inputs."""
+    draw.has_reference = False
     sizes = [(draw.integer(1, high), draw.integer(1, high)) for high in (4, 40)]
     type_ = draw.choice("i32", "i64")
     if draw.flag():

@@ -167,7 +167,8 @@ def top_k(draw, kind):
 @operation("CumSum-3")
 def cum_sum(draw, kind):
     x = draw.numbers(draw.type(NUMBERS), *draw.shape(draw.integer(1, 4)))
-    attributes = draw.default("exclusive", draw.flag(), False) | draw.default("reverse", draw.flag(), False)
+    attributes = draw.default("exclusive", draw.turn % 2 > 0, False)
+    attributes |= draw.default("reverse", draw.turn // 2 % 2 > 0, False)
     axis = draw.axis(x.ndim)
     return [x, number(draw, axis)], op(kind, **attributes)
 

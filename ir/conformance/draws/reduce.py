@@ -46,15 +46,14 @@ def mat_mul(draw, kind):
     rows, inner, columns = (draw.size() for _ in range(3))
     batch = draw.shape(draw.choice(0, 0, 1, 2))
     shapes, attributes = [], {}
-    for name, matrix in [("transpose_a", (rows, inner)), ("transpose_b", (inner, columns))]:
+    transposed = draw.turn % 2 > 0, draw.turn // 2 % 2 > 0
+    for name, matrix, is_transposed in zip("ab", [(rows, inner), (inner, columns)], transposed):
+        attributes |= draw.default(f"transpose_{name}", is_transposed, False)
         if draw.flag(0.2):
             # A vector. It stays as it is.
-            attributes |= draw.default(name, draw.flag(), False)
             shapes.append((inner,))
-            continue
-        is_transposed = draw.flag()
-        attributes |= draw.default(name, is_transposed, False)
-        shapes.append((*draw.broadcastable(batch), *(matrix[::-1] if is_transposed else matrix)))
+        else:
+            shapes.append((*draw.broadcastable(batch), *(matrix[::-1] if is_transposed else matrix)))
     x, y = (draw.numbers(type_, *shape) for shape in shapes)
     at = draw.integer(0, 3)
     return [Const(x) if at == 0 else x, Const(y) if at == 1 else y], op(kind, **attributes)

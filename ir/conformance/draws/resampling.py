@@ -167,6 +167,7 @@ def roi_pooling(draw, kind):
 
 @operation("PSROIPooling-1")
 def psroi_pooling(draw, kind):
+    draw.is_closed = True
     type_ = draw.type(FLOATS)
     outputs, group = draw.integer(1, 3), draw.integer(1, 3)
     bins = {"spatial_bins_x": draw.integer(1, 3), "spatial_bins_y": draw.integer(1, 3)}

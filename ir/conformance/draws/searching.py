@@ -93,6 +93,7 @@ def range_(draw, kind):
 @operation("RandomUniform-8")
 def random_uniform(draw, kind):
     """The greatest integers up to random numbers from one integer to the next are that integer."""
+    draw.has_state = True
     type_ = draw.type(["f16", "f32", "f64", "i32", "i64"])
     is_float = DTYPES[type_].kind == "f"
     low = draw.integer(-1, 0) if is_float else draw.integer(-9, 9)
@@ -112,6 +113,7 @@ def random_uniform(draw, kind):
 @operation("Multinomial-13")
 def multinomial(draw, kind):
     """All classes but one have the probability 0."""
+    draw.has_state = True
     rows, classes = draw.integer(1, 4), draw.integer(1, 4)
     logarithms, again = draw.flag(), draw.flag(0.7)
     probs = np.full((rows, classes), -np.inf if logarithms else 0, DTYPES[draw.type(FLOATS)])

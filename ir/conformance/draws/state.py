@@ -9,6 +9,7 @@ from .control import BINARY, UNARY
 @operation("ReadValue-3 ReadValue-6 Assign-3 Assign-6")
 def variable(draw, kind):
     revision = int(kind[-1])
+    draw.has_state = True
     type_, shape = draw.type(["f16", "f32", "i32", "i64"]), list(draw.shape(least=1))
     rank, value = len(shape), draw.numbers(type_, *shape)
     unary, binary = draw.choice(*UNARY), draw.choice(*BINARY)
