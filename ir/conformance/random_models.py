@@ -39,7 +39,8 @@ class RandomTest:
         parameters, build = with_preludes(draw, drawn, self.kind, inputs, build)
         alone = build
         if not drawn.is_alone:
-            build = with_chain(draw, build) if draw.flag() else build
+            is_empty = any(it.size == 0 for it in arrays)
+            build = with_chain(draw, build, is_empty) if draw.flag() else build
             if parameters and not self.kind.startswith(("ReadValue", "Assign")) and draw.flag(0.1):
                 build = in_body(draw, build)
         shapes = declared_shapes(draw, drawn, parameters)
@@ -259,21 +260,27 @@ def softmax(draw, x):
     return make("Softmax-8", x, axis=draw.axis(rank(x)))
 
 
-def chains(x):
-    """What may follow an output."""
+def chains(x, is_empty):
+    """What may follow an output, which may have no elements: nothing says what -1 means to a Reshape of none, nor what
+    the greatest one is."""
     yield to_one_dimension
     is_number = type_name(x) not in ("boolean", "string")
     if is_number:
         yield from (relu, maximum_or_sum)
     if rank(x):
-        yield from (broadcast_by_size, range_to_size, tile_by_size, reshape_by_size, reshape_by_pieces)
+        yield from (broadcast_by_size, range_to_size, tile_by_size, reshape_by_pieces)
+        if not is_empty:
+            yield reshape_by_size
         yield from (transpose, slice_, concat_itself)
         # Sums and powers of numbers in half precision multiply their errors.
         if is_number and type_name(x) != "f16":
-            yield from (reduce, softmax) if type_name(x).startswith("f") else (reduce,)
+            if type_name(x).startswith("f"):
+                yield from (reduce, softmax)
+            elif not is_empty:
+                yield reduce
 
 
-def with_chain(draw, build):
+def with_chain(draw, build, is_empty):
     seed = draw.random.getrandbits(64)
 
     def outer(*nodes):
@@ -284,9 +291,9 @@ def with_chain(draw, build):
         if not outputs:
             return built
         number = draw.choice(*outputs)
-        after = draw.choice(*chains(built[number]))(draw, built[number])
+        after = draw.choice(*chains(built[number], is_empty))(draw, built[number])
         if draw.flag(0.3):
-            after = draw.choice(*chains(after.output(0)))(draw, after.output(0))
+            after = draw.choice(*chains(after.output(0), is_empty))(draw, after.output(0))
         # Where the operation's output is one of the model's, too, the two may not become one.
         return [*built, after] if draw.flag() else [*built[:number], after, *built[number + 1 :]]
 

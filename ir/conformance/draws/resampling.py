@@ -89,10 +89,15 @@ def grid_sample(draw, kind):
     grid = draw.numbers(draw.type(FLOATS), len(x), draw.size(), draw.size(1), 2, low=-most, high=most)
     attributes = {
         "align_corners": draw.flag(),
-        "mode": draw.choice("bilinear", "bicubic", "nearest"),
         "padding_mode": draw.choice("zeros", "border", "reflection"),
     }
-    return [x, draw.fed(grid, 0.2)], op(kind, **draw.optional(attributes, 0.8))
+    attributes = draw.optional(attributes, 0.8)
+    if x.dtype.kind in "iu":
+        # Nothing says how means of integers are rounded.
+        attributes["mode"] = "nearest"
+    else:
+        attributes |= draw.optional({"mode": draw.choice("bilinear", "bicubic", "nearest")}, 0.8)
+    return [x, draw.fed(grid, 0.2)], op(kind, **attributes)
 
 
 @operation("NV12toRGB-8 NV12toBGR-8 I420toRGB-8 I420toBGR-8")

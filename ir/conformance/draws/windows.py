@@ -146,7 +146,10 @@ def pool(draw, dilated, rounding_types):
         pass
     # Few different numbers are often equal.
     most = draw.choice(1, 4, 100)
-    x = draw.numbers(draw.type(NUMBERS), draw.size(), draw.size(), *windows.sizes, low=-most, high=most)
+    type_ = draw.type(NUMBERS)
+    # In windows of the least number of a type OpenVINO may not find the index of any.
+    low = 1 if type_[0] == "u" else -most
+    x = draw.numbers(type_, draw.size(), draw.size(), *windows.sizes, low=low, high=most)
     return x, {"kernel": windows.kernel, **windows.attributes(draw), **rounding_type}, windows
 
 
