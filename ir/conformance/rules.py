@@ -270,6 +270,13 @@ RULES = [
         for operation in ("LogicalAnd-1", "LogicalOr-1", "Multiply-1")
     ),
     Rule(
+        "CumSum-3",
+        lambda it: "NonZero" in it.layers and it.attributes.get("exclusive") == "true",
+        "sums of nothing, because the axis has size 1, and sizes are known at run time only",
+        "the reader's model is right, but tract's optimiser leaves out what gives the size its value",
+        "differs",
+    ),
+    Rule(
         "Loop-5",
         lambda it: any(each.size == 1 and not each.any() for each in it.inputs),
         "a loop may have no iteration",

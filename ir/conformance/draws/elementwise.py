@@ -116,7 +116,10 @@ def broadcast(draw, kind):
         return attributes, [shape, shape]
     if mode == "pdpd":
         # OpenVINO's Python checks the shapes for the first axis, which must fit, too.
-        axis = 0 if draw.turn % len(modes) == 1 else draw.choice(1, -1)
+        axis = 0
+        if draw.turn % len(modes) != 1:
+            # The condition of a Select has all axes, so that it cannot begin at the second one.
+            axis = -1 if kind == "Select-1" else draw.choice(1, -1)
         draw.rewritten["auto_broadcast.auto_broadcast_axis"] = str(axis)
         rows = draw.size()
         return attributes, [(rows, rows, rows if axis < 0 else draw.size()), (rows,)]
