@@ -82,6 +82,30 @@ def strides_backwards_from_before(drawn):
     return bool(strides) and any(a < -max(x.shape) and by < 0 for a, by in zip(begin, strides[0]))
 
 
+def cut_real_dft(x, axes, sizes):
+    """What an IRDFT reads of each axis but that of the complex numbers, in the order of its axes, and the sizes."""
+    counts = [x.shape[:-1][axis] for axis in axes]
+    whole = [*counts[:-1], 2 * (counts[-1] - 1)]
+    sizes = [int(size) if size >= 0 else most for size, most in zip(sizes, whole)]
+    return counts, [*sizes[:-1], sizes[-1] // 2 + 1], sizes
+
+
+def cuts_several_axes(drawn):
+    if len(drawn.inputs) < 3 or len(drawn.inputs[1]) < 2:
+        return False
+    counts, read, _ = cut_real_dft(*drawn.inputs)
+    return any(some < count for some, count in zip(read, counts))
+
+
+def inverse_real_dft(x, axes, sizes):
+    _, _, sizes = cut_real_dft(x, axes, sizes)
+    axes = [axis % (x.ndim - 1) for axis in axes]
+    numbers = x[..., 0].astype(np.float64) + 1j * x[..., 1]
+    for axis, size in zip(axes[:-1], sizes[:-1]):
+        numbers = np.fft.ifft(numbers, size, axis)
+    return [np.fft.irfft(numbers, sizes[-1], axes[-1]).astype(x.dtype)]
+
+
 def listed(drawn, name):
     """An attribute that is a list of integers."""
     return [int(it) for it in drawn.attributes.get(name, "").split(",") if it.strip()]
@@ -186,6 +210,13 @@ RULES = [
         "there are no axes",
         "the specification says that each element is divided by itself; OpenVINO adds eps, too",
         lambda x, axes: [(x != 0).astype(x.dtype)],
+    ),
+    Rule(
+        "IRDFT-9",
+        cuts_several_axes,
+        "of several axes, one is cut",
+        "the CPU plugin reads where nothing was written",
+        inverse_real_dft,
     ),
     Rule(
         "BitwiseNot-13",
