@@ -301,6 +301,13 @@ RULES = [
         for operation in ("LogicalAnd-1", "LogicalOr-1", "Multiply-1")
     ),
     Rule(
+        "MatMul-1",
+        lambda it: "NonZero" in it.layers and any(1 in each.shape[:-2] for each in it.inputs),
+        "a size of the batch that is known at run time only is 1",
+        "it could be broadcast, but the reader says that open sizes must be equal",
+        "differs",
+    ),
+    Rule(
         "CumSum-3",
         lambda it: "NonZero" in it.layers and it.attributes.get("exclusive") == "true",
         "sums of nothing, because the axis has size 1, and sizes are known at run time only",
