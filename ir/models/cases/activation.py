@@ -59,9 +59,7 @@ several(
     [f32([-2.5, -1.5, -0.5, -0.2, 0.5, 1.5, 2.5, 2.4999998, 8388609, -np.inf])],
     [unary("Floor-1", np.floor), unary("Ceiling-1", lambda x: np.ceil(x))],
 )
-several(
-    "unary", "rounding_i32", [i32([-3, 0, 7])], [(op("Floor-1"), lambda x: x), (op("Ceiling-1"), lambda x: x)]
-)
+several("unary", "rounding_i32", [i32([-3, 0, 7])], [(op("Floor-1"), lambda x: x), (op("Ceiling-1"), lambda x: x)])
 
 
 def away_from_zero(x):
@@ -73,10 +71,7 @@ several(
     "round",
     "modes",
     [ROUND],
-    [
-        unary("Round-5", np.rint, mode="half_to_even"),
-        unary("Round-5", away_from_zero, mode="half_away_from_zero"),
-    ],
+    [unary("Round-5", np.rint, mode="half_to_even"), unary("Round-5", away_from_zero, mode="half_away_from_zero")],
 )
 several(
     "round",
@@ -107,12 +102,7 @@ several(
     [X],
     [unary("Sin-1", np.sin), unary("Cos-1", np.cos), unary("Tan-1", np.tan), unary("Atan-1", np.arctan)],
 )
-several(
-    "unary",
-    "inverses",
-    [f32([-1, -0.5, 0.25, 0.99])],
-    [unary("Asin-1", np.arcsin), unary("Acos-1", np.arccos)],
-)
+several("unary", "inverses", [f32([-1, -0.5, 0.25, 0.99])], [unary("Asin-1", np.arcsin), unary("Acos-1", np.arccos)])
 several("unary", "atanh", [f32([-0.9, -0.5, 0.25, 0.99])], [unary("Atanh-4", np.arctanh)])
 several("unary", "acosh", [f32([1, 1.5, 20])], [unary("Acosh-4", np.arccosh)])
 several(
@@ -191,11 +181,7 @@ several(
     "unary",
     "inverses_i32",
     [i32([-1, 0, 1])],
-    [
-        of_integers("Asin-1", np.arcsin),
-        of_integers("Acos-1", np.arccos),
-        of_integers("Sigmoid-1", sigmoid),
-    ],
+    [of_integers("Asin-1", np.arcsin), of_integers("Acos-1", np.arccos), of_integers("Sigmoid-1", sigmoid)],
 )
 # The names that OpenVINO's writer gives to some types, and the classes' own.
 several(
@@ -435,17 +421,9 @@ several(
 )
 # Of integers min is rounded up and max down.
 several(
-    "clamp",
-    "integers",
-    [i32([-5, -1, 0, 1, 2, 9])],
-    [(op("Clamp-1", min=-1.5, max=1.5), lambda x: np.clip(x, -1, 1))],
+    "clamp", "integers", [i32([-5, -1, 0, 1, 2, 9])], [(op("Clamp-1", min=-1.5, max=1.5), lambda x: np.clip(x, -1, 1))]
 )
-several(
-    "clamp",
-    "i64",
-    [i64([-5, -1, 0, 1, 2, 9])],
-    [(op("Clamp-1", min=-1.0, max=6.0), lambda x: np.clip(x, -1, 6))],
-)
+several("clamp", "i64", [i64([-5, -1, 0, 1, 2, 9])], [(op("Clamp-1", min=-1.0, max=6.0), lambda x: np.clip(x, -1, 6))])
 several(
     "clamp",
     "one_bound",

@@ -45,9 +45,7 @@ case(
 
 def empty_past(x):
     batch = make("Gather-8", make("ShapeOf-3", x, output_type="i64"), axes(0), scalar(0))
-    return make(
-        "Broadcast-3", scalar(0, np.float32), make("Concat-1", batch, axes(0, 3), axis=0), mode="numpy"
-    )
+    return make("Broadcast-3", scalar(0, np.float32), make("Concat-1", batch, axes(0, 3), axis=0), mode="numpy")
 
 
 def cache(x, initial, beams=None):
@@ -198,9 +196,7 @@ case(
     lambda c, x: if_(
         c,
         [c, x],
-        lambda c, x: if_(
-            const(boolean(False)), [x], lambda x: make("Relu-1", x), lambda x: make("Negative-1", x)
-        ),
+        lambda c, x: if_(const(boolean(False)), [x], lambda x: make("Relu-1", x), lambda x: make("Negative-1", x)),
         lambda c, x: make("Abs-1", x),
     ),
     lambda c, x: -x if c else np.abs(x),
@@ -212,10 +208,7 @@ case(
     "constant_other_shapes",
     [f32([[1, 2, 3]])],
     lambda x: if_(
-        const(boolean(True)),
-        [x],
-        lambda x: make("Squeeze-1", x, axes(0)),
-        lambda x: make("Concat-1", x, x, axis=0),
+        const(boolean(True)), [x], lambda x: make("Squeeze-1", x, axes(0)), lambda x: make("Concat-1", x, x, axis=0)
     ),
     lambda x: x[0],
 )
@@ -303,9 +296,7 @@ def invariant(x, h, w):
         "body",
         [(ov.Type.f32, [1, 3]), (ov.Type.f32, [1, 3]), (ov.Type.f32, [3, 3])],
         lambda x, h, w: [
-            new := make(
-                "Tanh-1", make("MatMul-1", make("Add-1", x, h), w, transpose_a=False, transpose_b=False)
-            )
+            new := make("Tanh-1", make("MatMul-1", make("Add-1", x, h), w, transpose_a=False, transpose_b=False))
         ],
     )
     node = opset15.tensor_iterator()
@@ -382,11 +373,7 @@ def counted(x, h, count, with_iteration):
 
 L = [f32([[1, 2, 3]]), f32([[0.5, 0, -1]])]
 case(
-    "loop",
-    "trip_count",
-    L,
-    loop(3, True, lambda _: const(boolean(True)), False),
-    lambda x, h: counted(x, h, 3, False),
+    "loop", "trip_count", L, loop(3, True, lambda _: const(boolean(True)), False), lambda x, h: counted(x, h, 3, False)
 )
 case(
     "loop",
@@ -399,12 +386,7 @@ case(
     "loop",
     "until_condition",
     L,
-    loop(
-        -1,
-        True,
-        lambda h: make("Less-1", make("ReduceMax-1", h, axes(0, 1), keep_dims=False), const(f32(7))),
-        False,
-    ),
+    loop(-1, True, lambda h: make("Less-1", make("ReduceMax-1", h, axes(0, 1), keep_dims=False), const(f32(7))), False),
     lambda x, h: counted(x, h, 3, False),
 )
 
@@ -451,11 +433,7 @@ def run_time(trip_type=ov.Type.i64):
             "body",
             [(ov.Type.f32, [1, 3]), (trip_type, [])],
             lambda h, i: [
-                h := make(
-                    "Add-1",
-                    make("Multiply-1", h, const(f32(2))),
-                    make("Convert-1", i, destination_type="f32"),
-                ),
+                h := make("Add-1", make("Multiply-1", h, const(f32(2))), make("Convert-1", i, destination_type="f32")),
                 make("Less-1", make("ReduceMax-1", h, axes(0, 1), keep_dims=False), const(f32(50))),
             ],
         )
@@ -613,14 +591,7 @@ def accumulating(x):
     return node.get_concatenated_slices(result.output(0), 0, 1, 1, -1, 0)
 
 
-case(
-    "tensor_iterator",
-    "variable_in_body",
-    [offsets(2, 3)],
-    accumulating,
-    lambda x: [None],
-    more=[[offsets(2, 3) + 5]],
-)
+case("tensor_iterator", "variable_in_body", [offsets(2, 3)], accumulating, lambda x: [None], more=[[offsets(2, 3) + 5]])
 
 # --- cases that share a model ----------------------------------------------------------------------
 

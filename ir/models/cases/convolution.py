@@ -12,9 +12,7 @@ def convolve(x, w, strides, dilations, begin, end, groups=1):
     """x [N, C, ...], w [O, C / groups, ...]; negative pads crop."""
     x = x[(..., *(slice(max(-b, 0), n - max(-e, 0)) for b, e, n in zip(begin, end, x.shape[2:])))]
     x = np.pad(x, [(0, 0), (0, 0), *((max(b, 0), max(e, 0)) for b, e in zip(begin, end))]).astype(np.float64)
-    sizes = [
-        (n - ((f - 1) * d + 1)) // s + 1 for n, f, s, d in zip(x.shape[2:], w.shape[2:], strides, dilations)
-    ]
+    sizes = [(n - ((f - 1) * d + 1)) // s + 1 for n, f, s, d in zip(x.shape[2:], w.shape[2:], strides, dilations)]
     output = np.zeros((len(x), len(w), *sizes))
     per, width = len(w) // groups, w.shape[1]
     for g in range(groups):
@@ -30,8 +28,7 @@ def convolve(x, w, strides, dilations, begin, end, groups=1):
 
 def same_pads(sizes, kernel, strides, dilations, upper):
     totals = [
-        max((-(-n // s) - 1) * s + (f - 1) * d + 1 - n, 0)
-        for n, f, s, d in zip(sizes, kernel, strides, dilations)
+        max((-(-n // s) - 1) * s + (f - 1) * d + 1 - n, 0) for n, f, s, d in zip(sizes, kernel, strides, dilations)
     ]
     small, large = [it // 2 for it in totals], [it - it // 2 for it in totals]
     return (small, large) if upper else (large, small)
@@ -59,8 +56,7 @@ def deconvolve(x, w, strides, dilations, begin, end, output_padding, groups=1):
         channels = slice(g * width, (g + 1) * width)
         for tap in product(*map(range, w.shape[2:])):
             where = tuple(
-                slice(t * d, t * d + (n - 1) * s + 1, s)
-                for t, d, s, n in zip(tap, dilations, strides, x.shape[2:])
+                slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in zip(tap, dilations, strides, x.shape[2:])
             )
             output[(slice(None), slice(g * per, (g + 1) * per), *where)] += np.einsum(
                 "nc...,co->no...",
@@ -74,9 +70,7 @@ def deconvolve(x, w, strides, dilations, begin, end, output_padding, groups=1):
 # --- Convolution ----------------------------------------------------------------------------------
 
 
-def convolution(
-    w, strides=None, dilations=None, begin=None, end=None, auto_pad="explicit", kind="Convolution-1"
-):
+def convolution(w, strides=None, dilations=None, begin=None, end=None, auto_pad="explicit", kind="Convolution-1"):
     w = np.asarray(w)
     grouped = kind.startswith("Group")
     flat = w.reshape(-1, *w.shape[2:]) if grouped else w
@@ -122,12 +116,7 @@ several(
         convolution(spread(3, 2, 1, 1, seed=2)),
     ],
 )
-several(
-    "convolution",
-    "rank_5",
-    [X3],
-    [convolution(W3), convolution(W3, [1, 2, 1], [1, 1, 2], [1, 0, 1], [0, 1, 1])],
-)
+several("convolution", "rank_5", [X3], [convolution(W3), convolution(W3, [1, 2, 1], [1, 1, 2], [1, 0, 1], [0, 1, 1])])
 several(
     "convolution",
     "auto_pad",
@@ -167,7 +156,7 @@ several(
     [convolution(W2, begin=[-1, 1], end=[1, -1])],
     formula="the CPU plugin refuses it",
 )
-several("convolution", "weights_are_input", [X2, W2], [(convolution(W2, [2, 1], begin=[1, 1], end=[0, 1]))])
+several("convolution", "weights_are_input", [X2, W2], [convolution(W2, [2, 1], begin=[1, 1], end=[0, 1])])
 several(
     "convolution",
     "open_dimensions",
@@ -206,9 +195,7 @@ several(
     [X2],
     [
         (
-            lambda x: make(
-                "Relu-1", make("Add-1", convolution(W2)[0](x), const(f32([1, -2, 3]).reshape(1, 3, 1, 1)))
-            ),
+            lambda x: make("Relu-1", make("Add-1", convolution(W2)[0](x), const(f32([1, -2, 3]).reshape(1, 3, 1, 1)))),
             lambda x: np.maximum(convolution(W2)[1](x) + f32([1, -2, 3]).reshape(1, 3, 1, 1), 0),
         )
     ],
@@ -238,12 +225,7 @@ several(
     [spread(2, 4, 6)],
     [group_convolution(spread(2, 1, 2, 3, seed=1), [2], [1], [1], [1])],
 )
-several(
-    "group_convolution",
-    "rank_5",
-    [spread(1, 2, 3, 3, 3)],
-    [group_convolution(spread(2, 1, 1, 2, 2, 2, seed=1))],
-)
+several("group_convolution", "rank_5", [spread(1, 2, 3, 3, 3)], [group_convolution(spread(2, 1, 1, 2, 2, 2, seed=1))])
 several(
     "group_convolution",
     "open_dimensions",
@@ -347,11 +329,7 @@ several(
     "convolution_backprop_data",
     "rank_4",
     [Y2],
-    [
-        backprop(V2),
-        backprop(V2, [2, 3], [1, 1], [1, 0], [0, 1]),
-        backprop(V2, [2, 1], [1, 2], [1, 1], [1, 1]),
-    ],
+    [backprop(V2), backprop(V2, [2, 3], [1, 1], [1, 0], [0, 1]), backprop(V2, [2, 1], [1, 2], [1, 1], [1, 1])],
 )
 several(
     "convolution_backprop_data",
@@ -363,10 +341,7 @@ several(
     "convolution_backprop_data",
     "output_padding",
     [Y2],
-    [
-        backprop(V2, [2, 3], output_padding=[1, 2]),
-        backprop(V2, [2, 2], [1, 1], [1, 0], [1, 1], output_padding=[1, 0]),
-    ],
+    [backprop(V2, [2, 3], output_padding=[1, 2]), backprop(V2, [2, 2], [1, 1], [1, 0], [1, 1], output_padding=[1, 0])],
 )
 several(
     "convolution_backprop_data",
@@ -433,10 +408,7 @@ several(
     formula="the CPU plugin refuses groups",
 )
 several(
-    "group_convolution_backprop_data",
-    "rank_3",
-    [spread(1, 4, 3)],
-    [group_backprop(spread(2, 2, 1, 3, seed=1), [2])],
+    "group_convolution_backprop_data", "rank_3", [spread(1, 4, 3)], [group_backprop(spread(2, 2, 1, 3, seed=1), [2])]
 )
 
 # --- pooling --------------------------------------------------------------------------------------
@@ -493,12 +465,7 @@ def pool(
     strides, dilations = strides or [1] * k, dilations or [1] * k
     begin, end = begin or [0] * k, end or [0] * k
     attributes = dict(
-        kernel=kernel,
-        strides=strides,
-        pads_begin=begin,
-        pads_end=end,
-        rounding_type=rounding,
-        auto_pad=auto_pad,
+        kernel=kernel, strides=strides, pads_begin=begin, pads_end=end, rounding_type=rounding, auto_pad=auto_pad
     )
     if kind in ("MaxPool-8", "MaxPool-14"):
         attributes.update(dilations=dilations, axis=axis, index_element_type=index)
@@ -512,9 +479,7 @@ def pool(
         if kind.startswith("Max"):
             values, indices = max_pool(x, kernel, strides, dilations, b, e, rounding, axis)
             return (
-                [values]
-                if kind == "MaxPool-1"
-                else [values, indices.astype({"i64": np.int64, "i32": np.int32}[index])]
+                [values] if kind == "MaxPool-1" else [values, indices.astype({"i64": np.int64, "i32": np.int32}[index])]
             )
         every = windows(x, kernel, strides, dilations, b, e, rounding)
         output = np.zeros((*x.shape[:2], *map(len, every)))
@@ -584,10 +549,7 @@ several(
     [pool("MaxPool-14", [2, 2], [3, 3], [1, 1], [1, 1], rounding="ceil_torch", axis=2)],
 )
 several(
-    "max_pool",
-    "indices",
-    [spread(2, 2, 4, 4)],
-    [pool("MaxPool-8", [2, 2], [2, 2], axis=axis) for axis in (0, 1, 2)],
+    "max_pool", "indices", [spread(2, 2, 4, 4)], [pool("MaxPool-8", [2, 2], [2, 2], axis=axis) for axis in (0, 1, 2)]
 )
 several("max_pool", "ties", [f32([[[[1, 1, 0], [1, 1, 0], [0, 0, 0]]]])], [pool("MaxPool-8", [2, 2], axis=2)])
 # Windows of the least number of their type.
@@ -603,10 +565,7 @@ several(
     "max_pool",
     "all_negative_with_pads",
     [-np.abs(spread(1, 1, 4, 4)) - 1],
-    [
-        pool("MaxPool-1", [3, 3], [1, 1], [1, 1], [1, 1]),
-        pool("MaxPool-14", [3, 3], [2, 2], [1, 1], [1, 1], axis=2),
-    ],
+    [pool("MaxPool-1", [3, 3], [1, 1], [1, 1], [1, 1]), pool("MaxPool-14", [3, 3], [2, 2], [1, 1], [1, 1], axis=2)],
 )
 several(
     "max_pool",
@@ -737,10 +696,7 @@ several(
     "avg_pool",
     "rank_3",
     [spread(1, 2, 7)],
-    [
-        pool("AvgPool-1", [3], [2], [1], [1], exclude=True),
-        pool("AvgPool-1", [3], [2], [1], [1], exclude=False),
-    ],
+    [pool("AvgPool-1", [3], [2], [1], [1], exclude=True), pool("AvgPool-1", [3], [2], [1], [1], exclude=False)],
 )
 several(
     "avg_pool",
@@ -773,9 +729,7 @@ def adaptive(*sizes):
     def formula(x):
         output = np.zeros((*x.shape[:2], *sizes))
         for where in np.ndindex(*sizes):
-            window = tuple(
-                slice(i * n // o, -(-(i + 1) * n // o)) for i, n, o in zip(where, x.shape[2:], sizes)
-            )
+            window = tuple(slice(i * n // o, -(-(i + 1) * n // o)) for i, n, o in zip(where, x.shape[2:], sizes))
             output[(slice(None), slice(None), *where)] = x[(slice(None), slice(None), *window)].mean(
                 axis=tuple(range(2, x.ndim)), dtype=np.float64
             )

@@ -59,12 +59,7 @@ several(
     + [
         (
             lambda x, n: make(
-                "CTCGreedyDecoderSeqLen-6",
-                x,
-                n,
-                const(i32([1])),
-                classes_index_type="i64",
-                sequence_length_type="i64",
+                "CTCGreedyDecoderSeqLen-6", x, n, const(i32([1])), classes_index_type="i64", sequence_length_type="i64"
             ),
             lambda x, n: [it.astype(np.int64) for it in decoded(x, n, True, 1)],
         )

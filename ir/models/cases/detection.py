@@ -55,20 +55,10 @@ case(
         suppression(9, *LIMITS, number(0.1), sort_result_descending=False),
     ),
 )
-case(
-    "non_max_suppression",
-    "center",
-    [BOXES, SCORES],
-    suppression(9, *LIMITS, box_encoding="center"),
-)
+case("non_max_suppression", "center", [BOXES, SCORES], suppression(9, *LIMITS, box_encoding="center"))
 # The corners of some boxes are in another order.
 FLIPPED = BOXES[:, :, [2, 1, 0, 3]]
-case(
-    "non_max_suppression",
-    "corners_in_any_order",
-    [FLIPPED, SCORES],
-    suppression(9, *LIMITS),
-)
+case("non_max_suppression", "corners_in_any_order", [FLIPPED, SCORES], suppression(9, *LIMITS))
 # The overlap of two boxes is the threshold; one box is empty; scores are equal, none, or infinite.
 case(
     "non_max_suppression",
@@ -114,12 +104,7 @@ case(
     lambda b, s: make(
         "GatherND-8",
         b,
-        make(
-            "Gather-8",
-            make("NonMaxSuppression-9", b, s, *LIMITS).output(0),
-            axes(0, 2),
-            scalar(1),
-        ),
+        make("Gather-8", make("NonMaxSuppression-9", b, s, *LIMITS).output(0), axes(0, 2), scalar(1)),
         batch_dims=0,
     ),
 )
@@ -171,7 +156,7 @@ def around(cells, image, step, offset, sizes, variance, clip=False, in_image=Fal
     y, x = np.mgrid[: cells[0], : cells[1]].reshape(2, -1, 1)
     x, y = (x + offset) * step[1], (y + offset) * step[0]
     dx, dy, width, height = np.array(sizes, float).T
-    (rows, columns) = image
+    rows, columns = image
     corners = [
         (x + dx - width / 2) / columns,
         (y + dy - height / 2) / rows,
@@ -247,11 +232,7 @@ prior_boxes_case("step", dict(step=8.0, variance=[]), dict(step=5.0, offset=0.25
 OF_IMAGE = dict(scale_all_sizes=False, min_size=[0.4, 0.5], max_size=[])
 prior_boxes_case("sizes_of_the_image", OF_IMAGE, {**OF_IMAGE, "step": 0.25}, {**OF_IMAGE, "step": -1.0})
 FIXED = dict(min_size=[], max_size=[], fixed_size=[7.5, 5.0], density=[2.0, 1.0])
-prior_boxes_case(
-    "densities",
-    {**FIXED, "aspect_ratio": [2.0]},
-    {**FIXED, "aspect_ratio": [], "fixed_ratio": [0.5]},
-)
+prior_boxes_case("densities", {**FIXED, "aspect_ratio": [2.0]}, {**FIXED, "aspect_ratio": [], "fixed_ratio": [0.5]})
 
 
 def of_shapes(*nodes):
@@ -271,12 +252,7 @@ def of_shapes(*nodes):
 IN_ORDER = {"min_max_aspect_ratios_order": True}
 NOT_IN_ORDER = {"min_max_aspect_ratios_order": False}
 IMAGES_OF_SIZES = [spread(1, 1, 2, 3), spread(1, 1, 16, 20)]
-case(
-    "prior_box",
-    "revision_8",
-    IMAGES_OF_SIZES,
-    *of_shapes(prior_boxes(IN_ORDER, 8), prior_boxes(NOT_IN_ORDER, 8)),
-)
+case("prior_box", "revision_8", IMAGES_OF_SIZES, *of_shapes(prior_boxes(IN_ORDER, 8), prior_boxes(NOT_IN_ORDER, 8)))
 case(
     "prior_box",
     "open_dimensions",
@@ -391,9 +367,7 @@ case(
     [LOGITS, PREDICTIONS, priors(variances=False)],
     lambda *inputs: [
         detections(*inputs, variance_encoded_in_target=True),
-        detections(
-            *inputs, variance_encoded_in_target=True, code_type="caffe.PriorBoxParameter.CORNER"
-        ),
+        detections(*inputs, variance_encoded_in_target=True, code_type="caffe.PriorBoxParameter.CORNER"),
     ],
 )
 ENDED = priors(normalized=False)
@@ -402,9 +376,7 @@ case(
     "detection_output",
     "pixels",
     [LOGITS, PREDICTIONS, priors(normalized=False), ENDED],
-    lambda logits, predictions, *priors: [
-        detections(logits, predictions, it, normalized=False) for it in priors
-    ],
+    lambda logits, predictions, *priors: [detections(logits, predictions, it, normalized=False) for it in priors],
 )
 case(
     "detection_output",
@@ -412,12 +384,7 @@ case(
     [LOGITS, PREDICTIONS, priors(batches=2), scores(2, COUNT * 2, seed=4), spread(2, COUNT * 4, seed=6) / 4],
     lambda *inputs: [detections(*inputs), detections(*inputs, objectness_score=0.9, keep_top_k=[-1])],
 )
-case(
-    "detection_output",
-    "f16",
-    [it.astype(np.float16) for it in (LOGITS, PREDICTIONS, priors())],
-    detections,
-)
+case("detection_output", "f16", [it.astype(np.float16) for it in (LOGITS, PREDICTIONS, priors())], detections)
 case(
     "detection_output",
     "open_dimensions",
@@ -477,17 +444,9 @@ case(
     "roi_align",
     "revision_3",
     [MAP, CORNERS, IMAGES],
-    ops(
-        align(3, sampling_ratio=2, mode="avg"),
-        align(3, sampling_ratio=0, mode="avg", spatial_scale=0.5),
-    ),
+    ops(align(3, sampling_ratio=2, mode="avg"), align(3, sampling_ratio=0, mode="avg", spatial_scale=0.5)),
 )
-case(
-    "roi_align",
-    "max",
-    [MAP + 5, CORNERS, IMAGES],
-    align(3, sampling_ratio=2, mode="max"),
-)
+case("roi_align", "max", [MAP + 5, CORNERS, IMAGES], align(3, sampling_ratio=2, mode="max"))
 case(
     "roi_align",
     "aligned_modes",
@@ -555,7 +514,15 @@ case(
     "psroi_pooling",
     "average",
     [spread(2, 12, 5, 6), REGIONS[[0, 1, 3]]],
-    op("PSROIPooling-1", output_dim=3, group_size=2, spatial_scale=0.5, mode="average", spatial_bins_x=1, spatial_bins_y=1),
+    op(
+        "PSROIPooling-1",
+        output_dim=3,
+        group_size=2,
+        spatial_scale=0.5,
+        mode="average",
+        spatial_bins_x=1,
+        spatial_bins_y=1,
+    ),
 )
 case(
     "psroi_pooling",
@@ -621,12 +588,7 @@ case(
         proposal(4, box_size_scale=2.0, box_coordinate_scale=4.0, pre_nms_topn=8),
     ),
 )
-case(
-    "proposal",
-    "tensorflow",
-    [*proposals(1, 3, 3), f32([12, 12, 1])],
-    proposal(4, framework="tensorflow"),
-)
+case("proposal", "tensorflow", [*proposals(1, 3, 3), f32([12, 12, 1])], proposal(4, framework="tensorflow"))
 case(
     "proposal",
     "fewer_than_wanted",
@@ -713,10 +675,7 @@ case(
     ),
 )
 case(
-    "matrix_nms",
-    "pixels",
-    [boxes(8, batches=2, size=8.0), SCORES],
-    matrix(sort_result_type="score", normalized=False),
+    "matrix_nms", "pixels", [boxes(8, batches=2, size=8.0), SCORES], matrix(sort_result_type="score", normalized=False)
 )
 case(
     "matrix_nms",

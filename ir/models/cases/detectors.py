@@ -192,12 +192,7 @@ def yolo_v3(image):
 
 case("networks", "yolo_v2", [spread(1, 3, 32, 32)], yolo_v2)
 case(
-    "networks",
-    "yolo_v3",
-    [spread(1, 3, 32, 32)],
-    yolo_v3,
-    shapes=["?,3,32,32"],
-    more=[[spread(2, 3, 32, 32, seed=1)]],
+    "networks", "yolo_v3", [spread(1, 3, 32, 32)], yolo_v3, shapes=["?,3,32,32"], more=[[spread(2, 3, 32, 32, seed=1)]]
 )
 
 
@@ -358,12 +353,7 @@ def text_recognition(image):
     return [probabilities, decoded.output(0), decoded.output(1)]
 
 
-case(
-    "networks",
-    "text_detection",
-    [spread(1, 3, 32, 40)],
-    text_detection,
-)
+case("networks", "text_detection", [spread(1, 3, 32, 40)], text_detection)
 case(
     "networks",
     "text_recognition",

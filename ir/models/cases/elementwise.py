@@ -79,12 +79,7 @@ several(
     [f32([-2, -8, -1])],
     [(lambda x: make("Power-1", x, const(f32(0.5))), lambda x: np.power(x, f32(0.5)))],
 )
-several(
-    "arithmetic",
-    "f16",
-    [f16([[1, 2.5, 3], [0.5, 7, 4]]), f16([[2, 1.5, 2], [0.25, 3, 4]])],
-    nodes(ARITHMETIC),
-)
+several("arithmetic", "f16", [f16([[1, 2.5, 3], [0.5, 7, 4]]), f16([[2, 1.5, 2], [0.25, 3, 4]])], nodes(ARITHMETIC))
 # Signs of the remainders, floor of the quotients.
 several(
     "arithmetic",
@@ -106,12 +101,7 @@ several(
     formula="the CPU plugin computes 64-bit integers in 32 bits",
 )
 several("arithmetic", "power_i32", [i32([2, -3, 0, 5]), i32([10, 3, 0, 1])], nodes(["Power"]))
-several(
-    "arithmetic",
-    "u8",
-    [u8([7, 200, 100, 9]), u8([2, 3, 50, 9])],
-    nodes(["Add", "Subtract", "Maximum", "Minimum"]),
-)
+several("arithmetic", "u8", [u8([7, 200, 100, 9]), u8([2, 3, 50, 9])], nodes(["Add", "Subtract", "Maximum", "Minimum"]))
 several(
     "arithmetic",
     "u8_wraps",
@@ -189,20 +179,14 @@ several(
     ],
     formula=PYTHON,
 )
-several(
-    "divide", "u8", [u8([7, 200, 9]), u8([2, 3, 10])], [(op("Divide-1", m_pythondiv=True), np.floor_divide)]
-)
+several("divide", "u8", [u8([7, 200, 9]), u8([2, 3, 10])], [(op("Divide-1", m_pythondiv=True), np.floor_divide)])
 
 # --- auto_broadcast -------------------------------------------------------------------------------
 
-several(
-    "auto_broadcast", "numpy", [spread(2, 1, 3), spread(4, 1, seed=1)], nodes(["Add", "Multiply", "Less"])
-)
+several("auto_broadcast", "numpy", [spread(2, 1, 3), spread(4, 1, seed=1)], nodes(["Add", "Multiply", "Less"]))
 several("auto_broadcast", "rank_0", [spread(2, 3), f32(2)], nodes(["Add", "Subtract", "Greater"]))
 several("auto_broadcast", "both_rank_0", [f32(5), f32(2)], nodes(["Subtract", "FloorMod", "Equal"]))
-several(
-    "auto_broadcast", "lower_rank_first", [spread(3), spread(2, 2, 3, seed=1)], nodes(["Subtract", "Divide"])
-)
+several("auto_broadcast", "lower_rank_first", [spread(3), spread(2, 2, 3, seed=1)], nodes(["Subtract", "Divide"]))
 several(
     "auto_broadcast",
     "none",
@@ -303,16 +287,10 @@ several(
     "logical",
     "table",
     TABLE,
-    [
-        *nodes(["LogicalAnd", "LogicalOr", "LogicalXor"]),
-        (lambda x, y: make("LogicalNot-1", x), lambda x, y: ~x),
-    ],
+    [*nodes(["LogicalAnd", "LogicalOr", "LogicalXor"]), (lambda x, y: make("LogicalNot-1", x), lambda x, y: ~x)],
 )
 several(
-    "logical",
-    "broadcast",
-    [boolean([[1], [0]]), boolean([1, 0, 1])],
-    nodes(["LogicalAnd", "LogicalOr", "LogicalXor"]),
+    "logical", "broadcast", [boolean([[1], [0]]), boolean([1, 0, 1])], nodes(["LogicalAnd", "LogicalOr", "LogicalXor"])
 )
 several(
     "logical",
@@ -328,9 +306,7 @@ for name, x, y in [
     ("u8", u8([6, 255, 0, 170]), u8([3, 15, 7, 85])),
     ("boolean", *TABLE),
 ]:
-    several(
-        "bitwise", name, [x, y], [*nodes(BITS, 13), (lambda x, y: make("BitwiseNot-13", x), lambda x, y: ~x)]
-    )
+    several("bitwise", name, [x, y], [*nodes(BITS, 13), (lambda x, y: make("BitwiseNot-13", x), lambda x, y: ~x)])
 several(
     "bitwise",
     "shifts_i32",

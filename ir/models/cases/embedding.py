@@ -24,10 +24,7 @@ several(
     "revisions",
     [TABLE, INDICES, OFFSETS, WEIGHTS],
     [
-        (
-            lambda t, i, o, w: make("EmbeddingBagOffsetsSum-3", t, i, o),
-            lambda t, i, o, w: bags(t, i, offsets_of(o)),
-        ),
+        (lambda t, i, o, w: make("EmbeddingBagOffsetsSum-3", t, i, o), lambda t, i, o, w: bags(t, i, offsets_of(o))),
         (
             lambda t, i, o, w: make("EmbeddingBagOffsetsSum-3", t, i, o, const(i32(1)), w),
             lambda t, i, o, w: bags(t, i, offsets_of(o), 1, w),
@@ -57,18 +54,12 @@ several(
     "revisions",
     [TABLE, PACKED, PACKED_WEIGHTS],
     [
-        (
-            lambda t, i, w: make("EmbeddingBagPackedSum-3", t, i),
-            lambda t, i, w: t[i].sum(1),
-        ),
+        (lambda t, i, w: make("EmbeddingBagPackedSum-3", t, i), lambda t, i, w: t[i].sum(1)),
         (
             lambda t, i, w: make("EmbeddingBagPacked-15", t, i, w, reduction="sum"),
             lambda t, i, w: (t[i] * w[..., None]).sum(1),
         ),
-        (
-            lambda t, i, w: make("EmbeddingBagPacked-15", t, i, reduction="mean"),
-            lambda t, i, w: t[i].mean(1),
-        ),
+        (lambda t, i, w: make("EmbeddingBagPacked-15", t, i, reduction="mean"), lambda t, i, w: t[i].mean(1)),
     ],
 )
 SEGMENTS = i32([0, 0, 2, 2])
@@ -119,10 +110,7 @@ several(
             lambda x, s: make("SegmentMax-16", x, s, const(i32(2)), fill_mode="LOWEST"),
             lambda x, s: segment_max(x, s, 2, LOWEST),
         ),
-        (
-            lambda x, s: make("SegmentMax-16", x, s, fill_mode="LOWEST"),
-            lambda x, s: segment_max(x, s, 3, LOWEST),
-        ),
+        (lambda x, s: make("SegmentMax-16", x, s, fill_mode="LOWEST"), lambda x, s: segment_max(x, s, 3, LOWEST)),
     ],
 )
 case(

@@ -49,10 +49,7 @@ case(
     "gather",
     "revision_8_batch_dims",
     [X, i32([[-1, 0], [1, -4], [2, 3]])],
-    lambda x, i: [
-        make("Gather-8", x, i, scalar(1), batch_dims=1),
-        make("Gather-8", x, i, scalar(2), batch_dims=-1),
-    ],
+    lambda x, i: [make("Gather-8", x, i, scalar(1), batch_dims=1), make("Gather-8", x, i, scalar(2), batch_dims=-1)],
     lambda x, i: [batched(x, i, 1), batched(x, i, 2)],
 )
 case(
@@ -120,9 +117,7 @@ case(
     "gather_nd",
     "tuples",
     [X, i32([[0, 1], [2, 3]]), i64([[[0], [2]]]), i32([[[1, 2, 3]]])],
-    lambda x, i, j, k: [
-        make(kind, x, it, batch_dims=0) for kind in ("GatherND-5", "GatherND-8") for it in (i, j, k)
-    ],
+    lambda x, i, j, k: [make(kind, x, it, batch_dims=0) for kind in ("GatherND-5", "GatherND-8") for it in (i, j, k)],
     lambda x, i, j, k: [x[[0, 2], [1, 3]], x[[[0, 2]]], f32([[x[1, 2, 3]]])] * 2,
 )
 case(
@@ -322,9 +317,7 @@ several(
     [i32([[1, 2, 3], [4, 5, 6]]), i64([[1, 1, 0], [2, 2, 2]]), i32([[10, -20, 5], [7, -9, 8]])],
     [
         (
-            lambda x, i, u, r=r: make(
-                "ScatterElementsUpdate-12", x, i, u, scalar(-1), reduction=r, use_init_val=True
-            ),
+            lambda x, i, u, r=r: make("ScatterElementsUpdate-12", x, i, u, scalar(-1), reduction=r, use_init_val=True),
             lambda x, i, u, r=r: scatter_elements(x, i, u, 1, r),
         )
         for r in ("sum", "prod", "min", "max")
@@ -416,25 +409,13 @@ case(
 case(
     "scatter_nd_update",
     "types",
-    [
-        boolean([1, 1, 0]),
-        i64([[1], [2]]),
-        boolean([0, 1]),
-        i64([5, 6, 7]),
-        i64([-1, -2]),
-        f16([1, 2, 3]),
-        f16([4, 5]),
-    ],
+    [boolean([1, 1, 0]), i64([[1], [2]]), boolean([0, 1]), i64([5, 6, 7]), i64([-1, -2]), f16([1, 2, 3]), f16([4, 5])],
     lambda x, i, u, *more: [
         make("ScatterNDUpdate-4", x, i, u),
         make("ScatterNDUpdate-4", more[0], i, more[1]),
         make("ScatterNDUpdate-4", more[2], i, more[3]),
     ],
-    lambda x, i, u, *more: [
-        scatter_nd(x, i, u),
-        scatter_nd(more[0], i, more[1]),
-        scatter_nd(more[2], i, more[3]),
-    ],
+    lambda x, i, u, *more: [scatter_nd(x, i, u), scatter_nd(more[0], i, more[1]), scatter_nd(more[2], i, more[3])],
 )
 case(
     "scatter_nd_update",
@@ -455,11 +436,5 @@ join("gather_elements", "axes", "axes", "negative_indices", "axis_between")
 join("scatter_update", "axes", "axes", "indices_2d", "indices_2d_axis_1")
 join("scatter_elements_update", "revision_3", "revision_3", "revision_3_axis_1d", "negative_indices")
 join("scatter_nd_update", "elements_and_slices", "elements_and_slices", "indices_3d", "types")
-join(
-    "scatter_nd_update",
-    "reductions",
-    "reductions",
-    "reductions_of_slices",
-    "differences_of_booleans",
-)
+join("scatter_nd_update", "reductions", "reductions", "reductions_of_slices", "differences_of_booleans")
 join("scatter_elements_update", "reductions", "reductions", "integers")

@@ -75,9 +75,7 @@ def interpolate(
             continue
         rows = []
         for i in range(size):
-            where = taps(
-                mode, coordinate(coordinates, np.float32(i), scale, n, size), n, scale, nearest_mode, a
-            )
+            where = taps(mode, coordinate(coordinates, np.float32(i), scale, n, size), n, scale, nearest_mode, a)
             rows.append(sum(y.take(at, axis) * w for at, w in where))
         y = np.stack(rows, axis)
     return y.astype(x.dtype)
@@ -100,19 +98,11 @@ def by_sizes(mode, sizes, which=(2, 3), kind=4, formula=True, **attributes):
     def build(x):
         inputs = [axes(*sizes), const(f32([1.0] * len(sizes)))][: 2 if kind == 4 else 1]
         return make(
-            f"Interpolate-{kind}",
-            x,
-            *inputs,
-            axes(*which),
-            mode=mode,
-            shape_calculation_mode="sizes",
-            **attributes,
+            f"Interpolate-{kind}", x, *inputs, axes(*which), mode=mode, shape_calculation_mode="sizes", **attributes
         )
 
     def reference(x):
-        begin, end = (
-            (*it, *[0] * (x.ndim - len(it))) for it in (attributes["pads_begin"], attributes["pads_end"])
-        )
+        begin, end = ((*it, *[0] * (x.ndim - len(it))) for it in (attributes["pads_begin"], attributes["pads_end"]))
         dims = [x.shape[axis] + begin[axis] + end[axis] for axis in which]
         return interpolate(
             x,
@@ -145,22 +135,13 @@ def by_scales(mode, scales, which=(2, 3), kind=4, formula=True, **attributes):
         # The sizes are not used.
         inputs = [axes(*[9] * len(scales)), const(f32(scales))][0 if kind == 4 else 1 :]
         return make(
-            f"Interpolate-{kind}",
-            x,
-            *inputs,
-            axes(*which),
-            mode=mode,
-            shape_calculation_mode="scales",
-            **attributes,
+            f"Interpolate-{kind}", x, *inputs, axes(*which), mode=mode, shape_calculation_mode="scales", **attributes
         )
 
     def reference(x):
-        begin, end = (
-            (*it, *[0] * (x.ndim - len(it))) for it in (attributes["pads_begin"], attributes["pads_end"])
-        )
+        begin, end = ((*it, *[0] * (x.ndim - len(it))) for it in (attributes["pads_begin"], attributes["pads_end"]))
         sizes = [
-            floor((x.shape[axis] + begin[axis] + end[axis]) * (np.float32(s) + 1e-6))
-            for axis, s in zip(which, scales)
+            floor((x.shape[axis] + begin[axis] + end[axis]) * (np.float32(s) + 1e-6)) for axis, s in zip(which, scales)
         ]
         return interpolate(
             x,
@@ -209,11 +190,7 @@ several(
     "interpolate",
     "linear",
     [X],
-    [
-        by_sizes("linear", sizes, coordinate_transformation_mode=it)
-        for it in COORDINATES
-        for sizes in ((8, 10), (6, 7))
-    ],
+    [by_sizes("linear", sizes, coordinate_transformation_mode=it) for it in COORDINATES for sizes in ((8, 10), (6, 7))],
     tolerance=1e-4,
 )
 several(
@@ -242,10 +219,7 @@ several(
     "interpolate",
     "linear_antialias",
     [X],
-    [
-        (by_sizes("linear", it, antialias=True)[0], lambda x, it=it: antialiased(x, it))
-        for it in ((2, 3), (1, 4))
-    ],
+    [(by_sizes("linear", it, antialias=True)[0], lambda x, it=it: antialiased(x, it)) for it in ((2, 3), (1, 4))],
     formula="the CPU plugin takes no notice of antialias",
 )
 several(
@@ -262,11 +236,7 @@ several(
     [
         by_scales(mode, scales, coordinate_transformation_mode=it)
         for mode in ("nearest", "linear_onnx", "cubic")
-        for it, scales in [
-            ("half_pixel", (2.0, 1.5)),
-            ("asymmetric", (0.5, 2.3)),
-            ("align_corners", (1.3, 0.7)),
-        ]
+        for it, scales in [("half_pixel", (2.0, 1.5)), ("asymmetric", (0.5, 2.3)), ("align_corners", (1.3, 0.7))]
     ],
     tolerance=1e-4,
 )
@@ -433,9 +403,7 @@ several(
     ],
     tolerance=1e-4,
 )
-several(
-    "interpolate", "same_size", [X], [by_sizes(mode, (4, 5)) for mode in ("nearest", "linear_onnx", "cubic")]
-)
+several("interpolate", "same_size", [X], [by_sizes(mode, (4, 5)) for mode in ("nearest", "linear_onnx", "cubic")])
 several("interpolate", "u8", [spread_ints(0, 255, 1, 1, 3, 3, dtype=np.uint8)], [by_sizes("nearest", (6, 6))])
 several("interpolate", "f16", [f16(X)], [by_sizes("nearest", (8, 10)), by_sizes("linear_onnx", (7, 9))])
 several(
@@ -507,13 +475,7 @@ case(
         nearest_mode="floor",
     ),
     lambda x, y: interpolate(
-        x,
-        y.shape[2:],
-        [o / n for n, o in zip(x.shape[2:], y.shape[2:])],
-        (2, 3),
-        "nearest",
-        "asymmetric",
-        "floor",
+        x, y.shape[2:], [o / n for n, o in zip(x.shape[2:], y.shape[2:])], (2, 3), "nearest", "asymmetric", "floor"
     ),
     shapes=["?,2,?,?", "?,2,?,?"],
     more=[[spread(1, 2, 3, 3), spread(1, 2, 6, 6)]],
@@ -547,9 +509,7 @@ def revision_1(mode, sizes, which=(2, 3), align=False, antialias=False, pads=(0,
     )
 
 
-several(
-    "interpolate", "revision_1_nearest", [X], [revision_1("nearest", (8, 10)), revision_1("nearest", (3, 7))]
-)
+several("interpolate", "revision_1_nearest", [X], [revision_1("nearest", (8, 10)), revision_1("nearest", (3, 7))])
 several(
     "interpolate",
     "revision_1_linear",
@@ -590,11 +550,5 @@ join("interpolate", "axes", "axes", "axes_in_another_order")
 join("interpolate", "same_size_and_u8", "same_size", "u8", "cubic_of_integers")
 join("interpolate", "antialias_and_pillow", "linear_antialias", "cube_coeff_of_pillow")
 join("interpolate", "scales", "scales", "scales_that_keep_a_size")
-join(
-    "interpolate",
-    "revision_1_linear",
-    "revision_1_linear",
-    "revision_1_linear_axes",
-    "revision_1_linear_rank_3",
-)
+join("interpolate", "revision_1_linear", "revision_1_linear", "revision_1_linear_axes", "revision_1_linear_rank_3")
 join("interpolate", "linear", "linear", "linear_down")

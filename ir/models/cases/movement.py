@@ -9,11 +9,7 @@ case(
     "concat",
     "axes",
     [offsets(2, 3), spread(2, 1)],
-    lambda x, y: [
-        make("Concat-1", x, y, axis=1),
-        make("Concat-1", y, x, x, axis=-1),
-        make("Concat-1", x, axis=0),
-    ],
+    lambda x, y: [make("Concat-1", x, y, axis=1), make("Concat-1", y, x, x, axis=-1), make("Concat-1", x, axis=0)],
     lambda x, y: [np.concatenate([x, y], 1), np.concatenate([y, x, x], 1), x],
 )
 case(
@@ -122,10 +118,7 @@ case(
     "variadic_split",
     "open_dimensions",
     [offsets(5, 2)],
-    lambda x: [
-        make("VariadicSplit-1", x, scalar(0), axes(2, -1)),
-        make("VariadicSplit-1", x, scalar(1), axes(1, 1)),
-    ],
+    lambda x: [make("VariadicSplit-1", x, scalar(0), axes(2, -1)), make("VariadicSplit-1", x, scalar(1), axes(1, 1))],
     lambda x: [x[:2], x[2:], x[:, :1], x[:, 1:]],
     shapes=["?,2"],
     more=[[offsets(3, 2)]],
@@ -251,9 +244,7 @@ def strided_slice(begin, end, strides, formula, begin_mask=(), end_mask=(), **ma
     bounds = [const(i64(it)) for it in (begin, end, strides) if it is not None]
     masks = {key: list(value) for key, value in masks.items()}
     return (
-        lambda x: make(
-            "StridedSlice-1", x, *bounds, begin_mask=list(begin_mask), end_mask=list(end_mask), **masks
-        ),
+        lambda x: make("StridedSlice-1", x, *bounds, begin_mask=list(begin_mask), end_mask=list(end_mask), **masks),
         formula,
     )
 
@@ -279,9 +270,7 @@ several(
     [X],
     [
         strided_slice([1, 2, 3], [-9, 0, 0], [-1, -1, -2], lambda x: x[::-1, 2:0:-1, 3:0:-2], NO, NO),
-        strided_slice(
-            [0, 1, 1], [0, 1, 2], [-1, -1, -1], lambda x: x[::-1, 1::-1, :2:-1], [1, 0, 1], [1, 1, 0]
-        ),
+        strided_slice([0, 1, 1], [0, 1, 2], [-1, -1, -1], lambda x: x[::-1, 1::-1, :2:-1], [1, 0, 1], [1, 1, 0]),
     ],
 )
 several(
@@ -289,22 +278,12 @@ several(
     "shrink_axis",
     [X],
     [
+        strided_slice([0, 1, 1], [2, 2, 4], [1, 1, 1], lambda x: x[0:2, 1, 1:4], NO, NO, shrink_axis_mask=[0, 1, 0]),
         strided_slice(
-            [0, 1, 1], [2, 2, 4], [1, 1, 1], lambda x: x[0:2, 1, 1:4], NO, NO, shrink_axis_mask=[0, 1, 0]
-        ),
-        strided_slice(
-            [-1, 0, -2],
-            [0, 0, 0],
-            [1, 1, 1],
-            lambda x: x[-1, :, -2],
-            [0, 1, 0],
-            [0, 1, 0],
-            shrink_axis_mask=[1, 0, 1],
+            [-1, 0, -2], [0, 0, 0], [1, 1, 1], lambda x: x[-1, :, -2], [0, 1, 0], [0, 1, 0], shrink_axis_mask=[1, 0, 1]
         ),
         strided_slice([1, 0], [2, 3], [1, 1], lambda x: x[1], NONE, [1, 1], shrink_axis_mask=[1, 0]),
-        strided_slice(
-            [1, 2, 3], [2, 3, 4], [1, 1, 1], lambda x: x[1, 2, 3], NO, NO, shrink_axis_mask=[1, 1, 1]
-        ),
+        strided_slice([1, 2, 3], [2, 3, 4], [1, 1, 1], lambda x: x[1, 2, 3], NO, NO, shrink_axis_mask=[1, 1, 1]),
     ],
 )
 several(
@@ -312,9 +291,7 @@ several(
     "new_axis",
     [X],
     [
-        strided_slice(
-            [0, 1, 0], [1, 2, 3], [1, 1, 1], lambda x: x[None, 1:2, 0:3], NO, NO, new_axis_mask=[1, 0, 0]
-        ),
+        strided_slice([0, 1, 0], [1, 2, 3], [1, 1, 1], lambda x: x[None, 1:2, 0:3], NO, NO, new_axis_mask=[1, 0, 0]),
         strided_slice(
             [0] * 4,
             [0, 0, 0, 2],
@@ -324,19 +301,10 @@ several(
             [1, 1, 1, 0],
             new_axis_mask=[0, 1, 0, 0],
         ),
-        strided_slice(
-            [0] * 4, [0] * 4, [1] * 4, lambda x: x[..., None], [1] * 4, [1] * 4, new_axis_mask=[0, 0, 0, 1]
-        ),
+        strided_slice([0] * 4, [0] * 4, [1] * 4, lambda x: x[..., None], [1] * 4, [1] * 4, new_axis_mask=[0, 0, 0, 1]),
         # Of both masks the new axis wins.
         strided_slice(
-            [0, 0],
-            [1, 1],
-            [1, 1],
-            lambda x: x[None, 0:1],
-            NONE,
-            NONE,
-            new_axis_mask=[1, 0],
-            shrink_axis_mask=[1, 0],
+            [0, 0], [1, 1], [1, 1], lambda x: x[None, 0:1], NONE, NONE, new_axis_mask=[1, 0], shrink_axis_mask=[1, 0]
         ),
     ],
 )
@@ -346,9 +314,7 @@ several(
     [X],
     [
         strided_slice([0, 1], [0, 3], [1, 1], lambda x: x[..., 1:3], NONE, NONE, ellipsis_mask=[1, 0]),
-        strided_slice(
-            [1, 0, 1], [2, 0, 4], [1, 1, 2], lambda x: x[1:2, ..., 1:4:2], NO, NO, ellipsis_mask=[0, 1, 0]
-        ),
+        strided_slice([1, 0, 1], [2, 0, 4], [1, 1, 2], lambda x: x[1:2, ..., 1:4:2], NO, NO, ellipsis_mask=[0, 1, 0]),
         strided_slice(
             [1, 0, 1, 2],
             [2, 0, 3, 4],
@@ -369,14 +335,7 @@ several(
             new_axis_mask=[0, 1, 0],
         ),
         strided_slice(
-            [0, -1],
-            [0, 0],
-            [1, 1],
-            lambda x: x[..., -1],
-            NONE,
-            NONE,
-            ellipsis_mask=[1, 0],
-            shrink_axis_mask=[0, 1],
+            [0, -1], [0, 0], [1, 1], lambda x: x[..., -1], NONE, NONE, ellipsis_mask=[1, 0], shrink_axis_mask=[0, 1]
         ),
     ],
 )
@@ -393,13 +352,7 @@ several(
     [X],
     [
         strided_slice(
-            [1, 1, 1],
-            [1, 2, 2],
-            [1, 1, 1],
-            lambda x: x[:, 1:, 0],
-            [1, 0, 1],
-            [1, 1, 0],
-            shrink_axis_mask=[0, 0, 1],
+            [1, 1, 1], [1, 2, 2], [1, 1, 1], lambda x: x[:, 1:, 0], [1, 0, 1], [1, 1, 0], shrink_axis_mask=[0, 0, 1]
         )
     ],
     edit=[
@@ -413,9 +366,7 @@ several(
     "open_dimensions",
     [X],
     [
-        strided_slice(
-            [0, -2, 0], [0, 2**31 - 1, -1], [1, 1, 1], lambda x: x[:, -2:, :-1], [1, 0, 1], [1, 0, 0]
-        ),
+        strided_slice([0, -2, 0], [0, 2**31 - 1, -1], [1, 1, 1], lambda x: x[:, -2:, :-1], [1, 0, 1], [1, 0, 0]),
         strided_slice([0, -1], [0, 0], [1, 1], lambda x: x[:, -1], [1, 0], [1, 0], shrink_axis_mask=[0, 1]),
         strided_slice([0, 0, 0], [0, 0, 0], [1, 1, -1], lambda x: x[..., ::-1], [1, 1, 1], [1, 1, 1]),
     ],
@@ -437,23 +388,9 @@ several(
     "constant",
     [P],
     [
-        pad(
-            "Pad-1",
-            [1, 0],
-            [0, 2],
-            "constant",
-            lambda x: np.pad(x, [(1, 0), (0, 2)], constant_values=-7),
-            f32(-7),
-        ),
+        pad("Pad-1", [1, 0], [0, 2], "constant", lambda x: np.pad(x, [(1, 0), (0, 2)], constant_values=-7), f32(-7)),
         pad("Pad-1", [0, 1], [1, 0], "constant", lambda x: np.pad(x, [(0, 1), (1, 0)])),
-        pad(
-            "Pad-12",
-            [0, 1],
-            [0, 1],
-            "constant",
-            lambda x: np.pad(x, [(0, 0), (1, 1)], constant_values=9),
-            f32(9),
-        ),
+        pad("Pad-12", [0, 1], [0, 1], "constant", lambda x: np.pad(x, [(0, 0), (1, 1)], constant_values=9), f32(9)),
         pad(
             "Pad-12",
             [0, 1],
@@ -464,11 +401,7 @@ several(
         ),
     ],
 )
-for mode, begin, end in [
-    ("edge", [2, 1], [1, 2]),
-    ("reflect", [1, 2], [1, 2]),
-    ("symmetric", [2, 3], [1, 2]),
-]:
+for mode, begin, end in [("edge", [2, 1], [1, 2]), ("reflect", [1, 2], [1, 2]), ("symmetric", [2, 3], [1, 2])]:
     several(
         "pad",
         mode,
@@ -476,14 +409,7 @@ for mode, begin, end in [
         [
             pad("Pad-1", begin, end, mode, lambda x, a=(begin, end), m=mode: np.pad(x, [*zip(*a)], m)),
             # The value is not used.
-            pad(
-                "Pad-12",
-                begin,
-                [0, 0],
-                mode,
-                lambda x, b=begin, m=mode: np.pad(x, [(b[0], 0), (b[1], 0)], m),
-                f32(9),
-            ),
+            pad("Pad-12", begin, [0, 0], mode, lambda x, b=begin, m=mode: np.pad(x, [(b[0], 0), (b[1], 0)], m), f32(9)),
             pad("Pad-12", [0, 0], [0, 0], mode, lambda x: x),
         ],
     )
@@ -581,11 +507,7 @@ case(
         make("Roll-7", x, axes(-7, 9), axes(0, 1)),
         make("Reshape-1", make("Roll-7", x, axes(-7, 9), axes(0, 1)), axes(-1), special_zero=False),
     ],
-    lambda x: [
-        np.roll(x, (1, -2), (0, 1)),
-        np.roll(x, (-7, 9), (0, 1)),
-        np.roll(x, (-7, 9), (0, 1)).reshape(-1),
-    ],
+    lambda x: [np.roll(x, (1, -2), (0, 1)), np.roll(x, (-7, 9), (0, 1)), np.roll(x, (-7, 9), (0, 1)).reshape(-1)],
     shapes=["?,?"],
     more=[[offsets(1, 5)], [offsets(2, 0)]],
     formula="the CPU plugin refuses an axis without elements",
@@ -727,26 +649,17 @@ several(
     [top_k("TopK-3", 3, 1, "max", "index"), top_k("TopK-11", 2, 1, "min", "index", "i64")],
 )
 several(
-    "top_k",
-    "revision_1",
-    [DISTINCT],
-    [top_k("TopK-1", 2, 1, "max", "value"), top_k("TopK-1", 1, 0, "min", "value")],
+    "top_k", "revision_1", [DISTINCT], [top_k("TopK-1", 2, 1, "max", "value"), top_k("TopK-1", 1, 0, "min", "value")]
 )
 several("top_k", "revision_1_by_index", [DISTINCT], [top_k("TopK-1", 2, 1, "min", "index")])
 several(
-    "top_k",
-    "not_sorted",
-    [DISTINCT],
-    [top_k("TopK-3", 1, 1, "max", "none"), top_k("TopK-11", 1, 0, "min", "none")],
+    "top_k", "not_sorted", [DISTINCT], [top_k("TopK-3", 1, 1, "max", "none"), top_k("TopK-11", 1, 0, "min", "none")]
 )
 several(
     "top_k",
     "ties_stable",
     [TIES],
-    [
-        top_k("TopK-11", 4, 1, "max", "value", stable=True),
-        top_k("TopK-11", 4, 1, "min", "value", "i64", stable=True),
-    ],
+    [top_k("TopK-11", 4, 1, "max", "value", stable=True), top_k("TopK-11", 4, 1, "min", "value", "i64", stable=True)],
 )
 several(
     "top_k",
@@ -764,12 +677,7 @@ several(
 )
 several("top_k", "i64", [i64([5, -2, 9])], [top_k("TopK-11", 2, 0, "min", "value", "i64")])
 several("top_k", "f16", [f16([5, -2, 9, 0.5])], [top_k("TopK-3", 2, 0, "max", "value")])
-several(
-    "top_k",
-    "infinities",
-    [f32([1, -np.inf, np.inf, 0])],
-    [top_k("TopK-11", 3, 0, "max", "value", stable=True)],
-)
+several("top_k", "infinities", [f32([1, -np.inf, np.inf, 0])], [top_k("TopK-11", 3, 0, "max", "value", stable=True)])
 case(
     "top_k",
     "k_is_input",
@@ -825,9 +733,7 @@ def cum_sum(x, axis, exclusive, reverse):
     return np.flip(sums, axis) if reverse else sums
 
 
-VARIANTS = [
-    (axis, exclusive, reverse) for axis in (0, -1) for exclusive in (False, True) for reverse in (False, True)
-]
+VARIANTS = [(axis, exclusive, reverse) for axis in (0, -1) for exclusive in (False, True) for reverse in (False, True)]
 case(
     "cum_sum",
     "variants",

@@ -15,9 +15,7 @@ def fake_quantize(x, il, ih, ol, oh, levels):
 def quantized(il, ih, ol, oh, levels, auto_broadcast="numpy"):
     limits = [f32(it) for it in (il, ih, ol, oh)]
     return (
-        lambda x: make(
-            "FakeQuantize-1", x, *map(const, limits), levels=levels, auto_broadcast=auto_broadcast
-        ),
+        lambda x: make("FakeQuantize-1", x, *map(const, limits), levels=levels, auto_broadcast=auto_broadcast),
         lambda x: fake_quantize(x, *limits, levels),
     )
 
@@ -59,12 +57,7 @@ several(
     ],
 )
 # Halves go to the even level.
-several(
-    "fake_quantize",
-    "halves",
-    [f32([-0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7, 7.5])],
-    [quantized(0, 7, 0, 7, 8)],
-)
+several("fake_quantize", "halves", [f32([-0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7, 7.5])], [quantized(0, 7, 0, 7, 8)])
 # Equal input limits: two values, with no division by zero.
 several(
     "fake_quantize",
@@ -91,13 +84,7 @@ several(
     [quantized(-2, 2, -2, 2, 16)],
     edit=[attribute("auto_broadcast", "numpy", None)],
 )
-several(
-    "fake_quantize",
-    "later_opset",
-    [X],
-    [quantized(-2, 2, -2, 2, 16)],
-    edit=[opset("FakeQuantize", 1, "opset13")],
-)
+several("fake_quantize", "later_opset", [X], [quantized(-2, 2, -2, 2, 16)], edit=[opset("FakeQuantize", 1, "opset13")])
 several(
     "fake_quantize",
     "open_dimensions",
@@ -157,9 +144,7 @@ def decompressed(values, type_, scale, zero_point=None, shape=None, half=True, z
     float_type, dtype = ("f16", np.float16) if half else ("f32", np.float32)
     weights = make("Convert-1", const(values, type_), destination_type=float_type)
     if zero_point is not None:
-        zero_point = make(
-            "Convert-1", const(zero_point, zero_point_type or type_), destination_type=float_type
-        )
+        zero_point = make("Convert-1", const(zero_point, zero_point_type or type_), destination_type=float_type)
         weights = make("Subtract-1", weights, zero_point)
     weights = make("Multiply-1", weights, const(np.array(scale, dtype)))
     if shape:
@@ -208,14 +193,7 @@ linear("i4_groups", NIBBLES.reshape(4, 2, 4) - 8, "i4", GROUP_SCALES, shape=(4, 
 linear("u4_groups_scalar_zero_point", NIBBLES.reshape(4, 2, 4), "u4", GROUP_SCALES, np.array(8), (4, 8))
 WIDE = spread_ints(0, 15, 3, 2, 32, seed=2)
 linear("i4_groups_of_32", WIDE - 8, "i4", f16(spread(3, 2, 1, seed=4) / 8), shape=(3, 64))
-linear(
-    "u4_groups_of_32",
-    WIDE,
-    "u4",
-    f16(spread(3, 2, 1, seed=4) / 8),
-    spread_ints(0, 15, 3, 2, 1, seed=1),
-    (3, 64),
-)
+linear("u4_groups_of_32", WIDE, "u4", f16(spread(3, 2, 1, seed=4) / 8), spread_ints(0, 15, 3, 2, 1, seed=1), (3, 64))
 # As tables that can stay packed: symmetric, in groups of a multiple of 32.
 GROUPS = spread_ints(0, 15, 3, 2, 64, seed=5)
 linear("i4_per_channel", spread_ints(-8, 7, 4, 64, seed=4), "i4", SCALES / 4)
@@ -239,8 +217,7 @@ case(
     tied,
     lambda i: [
         dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i],
-        dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i]
-        @ dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64)).T,
+        dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i] @ dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64)).T,
     ],
     shapes=["?,?"],
     more=[[i64([[1]])]],
@@ -262,10 +239,7 @@ case(
     [spread(2, 4, 3, 16) / 4],
     heads,
     lambda x: (
-        (
-            x.transpose(0, 2, 1, 3).reshape(2, 3, 64)
-            @ dequantized(TABLE[:4] - 8, TABLE_SCALES[:4], shape=(4, 64)).T
-        )
+        (x.transpose(0, 2, 1, 3).reshape(2, 3, 64) @ dequantized(TABLE[:4] - 8, TABLE_SCALES[:4], shape=(4, 64)).T)
         .reshape(2, 3, 2, 2)
         .transpose(0, 2, 1, 3)
     ),
@@ -339,9 +313,7 @@ case(
     "compressed_weights",
     "u8_embedding",
     [i64([[2, 0, 3]])],
-    lambda i: make(
-        "Gather-8", decompressed(BYTES, "u8", SCALES / 64, u8([[128], [120], [3], [255]])), i, scalar(0)
-    ),
+    lambda i: make("Gather-8", decompressed(BYTES, "u8", SCALES / 64, u8([[128], [120], [3], [255]])), i, scalar(0)),
     lambda i: dequantized(BYTES, SCALES / 64, [[128], [120], [3], [255]])[i],
     shapes=["?,?"],
     more=[[i64([[1]])]],

@@ -60,9 +60,7 @@ def sequence(cell, direction, x, *states_lengths_weights, states, **attributes):
                 # The specification does not say what is last.
                 state = tuple(np.zeros_like(it) for it in state)
             for t in reversed(steps) if backward else steps:
-                state = cell(
-                    x[n : n + 1, t].astype(np.float64), *state, *(it[d] for it in weights), **attributes
-                )
+                state = cell(x[n : n + 1, t].astype(np.float64), *state, *(it[d] for it in weights), **attributes)
                 y[n, d, t] = state[0]
             for it, value in zip(last, state):
                 it[n, d] = value
@@ -138,11 +136,7 @@ def cell(name, kind, opset, edit=(), formula=None, **attributes):
     case(
         f"{kind.lower()}_cell",
         name,
-        [
-            X[:, 0],
-            *(it[:, 0] for it in states(number)),
-            *(const(it.values[0]) for it in weights(kind, 1, bias_gates)),
-        ],
+        [X[:, 0], *(it[:, 0] for it in states(number)), *(const(it.values[0]) for it in weights(kind, 1, bias_gates))],
         op(
             f"{kind}Cell-{opset}",
             hidden_size=HIDDEN,
@@ -201,14 +195,7 @@ case(
         activations=[*DEFAULT["LSTM"]],
     ),
     lambda x, h, c: sequence(
-        lstm_cell,
-        "forward",
-        x,
-        h,
-        c,
-        [x.shape[1]] * len(x),
-        *(it.values for it in weights("LSTM", 1)),
-        states=2,
+        lstm_cell, "forward", x, h, c, [x.shape[1]] * len(x), *(it.values for it in weights("LSTM", 1)), states=2
     ),
     shapes=["?,?,3", "?,1,2", "?,1,2"],
     more=[[spread(count, 6, 3), *(it[:count] for it in states(2))] for count in (1, 0)],
@@ -272,7 +259,12 @@ KINDS = [("LSTM", "bidirectional"), ("GRU", "reverse"), ("RNN", "forward")]
 def of_expressions(x):
     """With a product as their batch, and with a half."""
     product = make("Reshape-1", x, axes(-1, TIME, INPUT), special_zero=False)
-    half = make("Split-1", make("Squeeze-1", make("Slice-8", x, axes(0), axes(1), axes(1), axes(1)), axes(1)), scalar(0), num_splits=2)
+    half = make(
+        "Split-1",
+        make("Squeeze-1", make("Slice-8", x, axes(0), axes(1), axes(1), axes(1)), axes(1)),
+        scalar(0),
+        num_splits=2,
+    )
     outputs = [it for kind in KINDS for it in from_zeros(*kind, product).outputs()]
     return [*outputs, *from_zeros("RNN", "forward", half.output(1)).outputs()]
 

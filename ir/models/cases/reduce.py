@@ -42,10 +42,7 @@ for kind in REDUCE:
         "reduce",
         snake(kind[:-2]),
         [X],
-        [
-            reduction(kind, it, keep)
-            for it, keep in zip(LISTS, [False, True, True, False, False, True, False])
-        ],
+        [reduction(kind, it, keep) for it, keep in zip(LISTS, [False, True, True, False, False, True, False])],
     )
 several(
     "reduce",
@@ -75,19 +72,13 @@ several(
     "reduce",
     "i32",
     [spread_ints(-5, 9, 2, 3, 2)],
-    [
-        reduction(kind, axes(1), False)
-        for kind in ("ReduceSum-1", "ReduceMax-1", "ReduceMin-1", "ReduceProd-1")
-    ],
+    [reduction(kind, axes(1), False) for kind in ("ReduceSum-1", "ReduceMax-1", "ReduceMin-1", "ReduceProd-1")],
 )
 several(
     "reduce",
     "i64",
     [spread_ints(-5, 9, 2, 3, 2, dtype=np.int64)],
-    [
-        reduction(kind, axes(0, 1), True)
-        for kind in ("ReduceSum-1", "ReduceMax-1", "ReduceMin-1", "ReduceProd-1")
-    ],
+    [reduction(kind, axes(0, 1), True) for kind in ("ReduceSum-1", "ReduceMax-1", "ReduceMin-1", "ReduceProd-1")],
 )
 several(
     "reduce",
@@ -163,10 +154,7 @@ several(
     "softmax",
     "axes",
     [X],
-    [
-        *(softmax_at("Softmax-1", it) for it in (0, 1, 2)),
-        *(softmax_at("Softmax-8", it) for it in (0, -1, -2)),
-    ],
+    [*(softmax_at("Softmax-1", it) for it in (0, 1, 2)), *(softmax_at("Softmax-8", it) for it in (0, -1, -2))],
 )
 several(
     "softmax",
@@ -174,13 +162,9 @@ several(
     [f32([[1000, 1001, 999], [-1000, -1000, -1001]])],
     [softmax_at("Softmax-8", -1), softmax_at("LogSoftmax-5", -1)],
 )
-several(
-    "softmax", "minus_infinity", [f32([[1, -np.inf, 2], [-np.inf, 0, -np.inf]])], [softmax_at("Softmax-8", 1)]
-)
+several("softmax", "minus_infinity", [f32([[1, -np.inf, 2], [-np.inf, 0, -np.inf]])], [softmax_at("Softmax-8", 1)])
 several("softmax", "rank_1", [f32([1, 2, 3])], [softmax_at("Softmax-8", 0), softmax_at("LogSoftmax-5", 0)])
-several(
-    "softmax", "type_name", [X], [softmax_at("Softmax-8", -1)], edit=[('type="SoftMax"', 'type="Softmax"')]
-)
+several("softmax", "type_name", [X], [softmax_at("Softmax-8", -1)], edit=[('type="SoftMax"', 'type="Softmax"')])
 several(
     "softmax",
     "open_dimensions",
@@ -278,12 +262,7 @@ several(
     "mvn",
     "revision_1_of_opset1",
     [X4],
-    [
-        (
-            op("MVN-2", across_channels=False, normalize_variance=True, eps=1e-3),
-            lambda x: mvn(x, (2, 3), True, 1e-3),
-        )
-    ],
+    [(op("MVN-2", across_channels=False, normalize_variance=True, eps=1e-3), lambda x: mvn(x, (2, 3), True, 1e-3))],
     edit=[opset("MVN", 2, "opset1")],
     tolerance=1e-4,
 )
@@ -313,9 +292,7 @@ several(
         normalize_l2(1, 2, 3, mode="max", eps=100.0),
     ],
 )
-several(
-    "normalize_l2", "rank_2", [spread(2, 3) / 4], [normalize_l2(1), normalize_l2(1, mode="max", eps=1e-6)]
-)
+several("normalize_l2", "rank_2", [spread(2, 3) / 4], [normalize_l2(1), normalize_l2(1, mode="max", eps=1e-6)])
 several("normalize_l2", "no_axes", [spread(2, 3, 2, 2) / 4], [normalize_l2()])
 several(
     "normalize_l2",
@@ -342,9 +319,7 @@ def lrn(*which, alpha=0.5, beta=0.75, bias=1.0, size=3):
 
 
 several("lrn", "channels", [spread(1, 5, 2, 2)], [lrn(1), lrn(1, size=5, alpha=1e-2)])
-several(
-    "lrn", "bias", [spread(1, 5, 2, 2)], [lrn(1, bias=1.5)], formula="the CPU plugin takes 1 for each bias"
-)
+several("lrn", "bias", [spread(1, 5, 2, 2)], [lrn(1, bias=1.5)], formula="the CPU plugin takes 1 for each bias")
 several("lrn", "space", [spread(1, 2, 3, 4)], [lrn(2, 3)])
 
 # --- BatchNormInference, GroupNormalization -------------------------------------------------------
@@ -373,25 +348,13 @@ for name, x, more in [
         [
             (
                 lambda x: make(
-                    "BatchNormInference-5",
-                    x,
-                    const(GAMMA),
-                    const(BETA),
-                    const(MEAN),
-                    const(VARIANCE),
-                    epsilon=1e-3,
+                    "BatchNormInference-5", x, const(GAMMA), const(BETA), const(MEAN), const(VARIANCE), epsilon=1e-3
                 ),
                 lambda x: batch_norm(x, 1e-3),
             ),
             (
                 lambda x: make(
-                    "BatchNormInference-1",
-                    const(GAMMA),
-                    const(BETA),
-                    x,
-                    const(MEAN),
-                    const(VARIANCE),
-                    epsilon=0.5,
+                    "BatchNormInference-1", const(GAMMA), const(BETA), x, const(MEAN), const(VARIANCE), epsilon=0.5
                 ),
                 lambda x: batch_norm(x, 0.5),
             ),
@@ -407,9 +370,10 @@ def group_norm(groups, eps):
         y = mvn(x.reshape(len(x), groups, -1), 2, True, eps).reshape(x.shape)
         return y * per_channel(scale, x) + per_channel(bias, x)
 
-    return lambda x: make(
-        "GroupNormalization-12", x, const(scale), const(bias), num_groups=groups, epsilon=eps
-    ), formula
+    return (
+        lambda x: make("GroupNormalization-12", x, const(scale), const(bias), num_groups=groups, epsilon=eps),
+        formula,
+    )
 
 
 several(

@@ -112,7 +112,9 @@ def size_of_zeros(tensor, axis):
     return size(zeros(tensor, axis), axis)
 
 
-UNCOMPUTED = "the CPU plugin does not compute a tensor of which only the shape is needed, and gives what was there before"
+UNCOMPUTED = (
+    "the CPU plugin does not compute a tensor of which only the shape is needed, and gives what was there before"
+)
 SIZES = [EACH, np.array(2, np.int64), np.array(2, np.int64), i64([2, 1]), i64([3, 4])]
 OTHER_SIZES = [EACH[:, ::-1] * 2, np.array(1, np.int64), np.array(3, np.int64), i64([1, 2]), i64([2, 6])]
 
@@ -137,9 +139,7 @@ sizes("size_of_zeros", size_of_zeros, np.int64)
 # A layer that is translated when it runs, of such a size.
 def tiles_of_size(x, repeats):
     tensor = make("NonZero-3", x, output_type="i64").output(0)
-    return [
-        make("Tile-1", make("ShapeOf-3", tensor, output_type=type_), repeats) for type_ in ("i64", "i32")
-    ]
+    return [make("Tile-1", make("ShapeOf-3", tensor, output_type=type_), repeats) for type_ in ("i64", "i32")]
 
 
 case(
@@ -147,9 +147,7 @@ case(
     "tile_of_size",
     [EACH, i64([2])],
     tiles_of_size,
-    lambda x, repeats: [
-        np.tile(np.array([2, np.count_nonzero(x)], dtype), repeats) for dtype in (np.int64, np.int32)
-    ],
+    lambda x, repeats: [np.tile(np.array([2, np.count_nonzero(x)], dtype), repeats) for dtype in (np.int64, np.int32)],
     more=[[EACH[:, ::-1] - 1, i64([3])]],
     formula=UNCOMPUTED,
 )
@@ -222,12 +220,4 @@ def in_loop_formula(*inputs):
     return np.int64([*found, *(sum(range(it)) for it in found)] * 2)
 
 
-case(
-    "values_at_run_time",
-    "sizes_in_loop",
-    SIZES,
-    in_loop,
-    in_loop_formula,
-    more=[OTHER_SIZES],
-    formula=UNCOMPUTED,
-)
+case("values_at_run_time", "sizes_in_loop", SIZES, in_loop, in_loop_formula, more=[OTHER_SIZES], formula=UNCOMPUTED)

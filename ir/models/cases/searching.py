@@ -6,9 +6,7 @@ from framework import *
 
 
 def unique(x, axis=None, sorted=True):
-    values, first, inverse, counts = np.unique(
-        x, return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
+    values, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     inverse = inverse.ravel()
     if not sorted:
         order = np.argsort(first)
@@ -62,10 +60,7 @@ case(
         make("Bucketize-3", x, b, with_right_bound=True, output_type="i64"),
         make("Bucketize-3", x, b, with_right_bound=False, output_type="i32"),
     ],
-    lambda x, b: [
-        np.searchsorted(b, x, "left").astype(np.int64),
-        np.searchsorted(b, x, "right").astype(np.int32),
-    ],
+    lambda x, b: [np.searchsorted(b, x, "left").astype(np.int64), np.searchsorted(b, x, "right").astype(np.int32)],
 )
 
 

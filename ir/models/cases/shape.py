@@ -281,13 +281,7 @@ case(
         make("Broadcast-3", y, axes(1, 4), mode="bidirectional"),
         make("Broadcast-3", y, axes(5, 1, 1, 1), mode="bidirectional"),
     ],
-    lambda x, y: [
-        np.broadcast_to(x, (3, 4)),
-        np.broadcast_to(x, (2, 3, 1)),
-        x,
-        y,
-        np.broadcast_to(y, (5, 2, 3, 4)),
-    ],
+    lambda x, y: [np.broadcast_to(x, (3, 4)), np.broadcast_to(x, (2, 3, 1)), x, y, np.broadcast_to(y, (5, 2, 3, 4))],
 )
 case(
     "broadcast",
@@ -407,11 +401,7 @@ case(
     "range",
     "empty",
     [f32([0])],
-    lambda x: [
-        make("Relu-1", x),
-        range_of(5, 5, 1, "i64", np.int64)(x),
-        range_of(5, 2, 1, "i32", np.int32)(x),
-    ],
+    lambda x: [make("Relu-1", x), range_of(5, 5, 1, "i64", np.int64)(x), range_of(5, 2, 1, "i32", np.int32)(x)],
     lambda x: [x, i64([]), i32([])],
     formula="the CPU plugin is not sure of empty tensors",
 )
@@ -596,8 +586,7 @@ case(
         make(
             "Convert-1",
             make(
-                "Floor-1",
-                make("Multiply-1", make("Convert-1", dim(x, 1), destination_type="f32"), const(f32([0.5]))),
+                "Floor-1", make("Multiply-1", make("Convert-1", dim(x, 1), destination_type="f32"), const(f32([0.5])))
             ),
             destination_type="i64",
         ),
@@ -637,7 +626,9 @@ case(
         "Pad-12",
         x,
         axes(0, 0, 0),
-        concat(axes(0), make("Mod-1", make("Subtract-1", axes(8), make("Mod-1", dim(x, 1), axes(8))), axes(8)), axes(0)),
+        concat(
+            axes(0), make("Mod-1", make("Subtract-1", axes(8), make("Mod-1", dim(x, 1), axes(8))), axes(8)), axes(0)
+        ),
         scalar(0, np.float32),
         pad_mode="constant",
     ),
@@ -662,10 +653,7 @@ case(
     "i32",
     [offsets(2, 3, 4)],
     lambda x: make(
-        "Reshape-1",
-        x,
-        make("Concat-1", dim(x, 0, output_type="i32"), const(i32([-1])), axis=0),
-        special_zero=False,
+        "Reshape-1", x, make("Concat-1", dim(x, 0, output_type="i32"), const(i32([-1])), axis=0), special_zero=False
     ),
     lambda x: x.reshape(len(x), -1),
     shapes=["?,3,4"],

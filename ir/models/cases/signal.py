@@ -35,29 +35,15 @@ case(
     "dft",
     "signal_size",
     [Z],
-    lambda x: [
-        make("DFT-7", x, axes(2, 0), axes(7, 2)),
-        make("IDFT-7", x, axes(1, 2), axes(6, -1)),
-    ],
-    lambda x: [
-        parts(np.fft.fftn(complex_(x), (7, 2), (2, 0))),
-        parts(np.fft.ifftn(complex_(x), (6, 5), (1, 2))),
-    ],
+    lambda x: [make("DFT-7", x, axes(2, 0), axes(7, 2)), make("IDFT-7", x, axes(1, 2), axes(6, -1))],
+    lambda x: [parts(np.fft.fftn(complex_(x), (7, 2), (2, 0))), parts(np.fft.ifftn(complex_(x), (6, 5), (1, 2)))],
 )
 case(
     "dft",
     "open_dimensions",
     [spread(2, 3, 2)],
-    lambda x: [
-        make("DFT-7", x, axes(1)),
-        make("IDFT-7", x, axes(1)),
-        make("DFT-7", x, axes(1), axes(4)),
-    ],
-    lambda x: [
-        parts(np.fft.fft(complex_(x))),
-        parts(np.fft.ifft(complex_(x))),
-        parts(np.fft.fft(complex_(x), 4)),
-    ],
+    lambda x: [make("DFT-7", x, axes(1)), make("IDFT-7", x, axes(1)), make("DFT-7", x, axes(1), axes(4))],
+    lambda x: [parts(np.fft.fft(complex_(x))), parts(np.fft.ifft(complex_(x))), parts(np.fft.fft(complex_(x), 4))],
     shapes=["?,?,2"],
     more=[[spread(1, 5, 2)]],
 )
@@ -68,16 +54,8 @@ case(
     "rdft",
     "axes",
     [spread(4, 5)],
-    lambda x: [
-        make("RDFT-9", x, axes(-1)),
-        make("RDFT-9", x, axes(1, 0)),
-        make("RDFT-9", x, axes(0, 1), axes(3, 4)),
-    ],
-    lambda x: [
-        parts(np.fft.rfft(x)),
-        parts(np.fft.rfftn(x, axes=(1, 0))),
-        parts(np.fft.rfftn(x, (3, 4), (0, 1))),
-    ],
+    lambda x: [make("RDFT-9", x, axes(-1)), make("RDFT-9", x, axes(1, 0)), make("RDFT-9", x, axes(0, 1), axes(3, 4))],
+    lambda x: [parts(np.fft.rfft(x)), parts(np.fft.rfftn(x, axes=(1, 0))), parts(np.fft.rfftn(x, (3, 4), (0, 1)))],
 )
 case(
     "rdft",
@@ -257,9 +235,7 @@ def col2im(x, image, kernel, strides=(1, 1), dilations=(1, 1), pads_begin=(0, 0)
     if x.ndim == 2:
         return col2im(x[None], image, kernel, strides, dilations, pads_begin, pads_end)[0]
     whole = [a + b + c for a, b, c in zip(image, pads_begin, pads_end)]
-    counts = [
-        (dim - d * (k - 1) - 1) // s + 1 for dim, d, k, s in zip(whole, dilations, kernel, strides)
-    ]
+    counts = [(dim - d * (k - 1) - 1) // s + 1 for dim, d, k, s in zip(whole, dilations, kernel, strides)]
     x = x.reshape(x.shape[0], -1, *kernel, *counts)
     output = np.zeros((*x.shape[:2], *whole), x.dtype)
     for i, j, y, z in np.ndindex(*kernel, *counts):

@@ -77,9 +77,7 @@ case(
     [f32(np.ones((3, 5)))],
     lambda x: [
         make(
-            "Multiply-1",
-            x,
-            make("Convert-1", const([np.inf, -np.inf, np.nan, -0.0, 1], type_), destination_type="f32"),
+            "Multiply-1", x, make("Convert-1", const([np.inf, -np.inf, np.nan, -0.0, 1], type_), destination_type="f32")
         )
         for type_ in ("f32", "f16", "bf16")
     ],
@@ -90,13 +88,9 @@ case(
     "f8_special",
     [f32(np.ones(4))],
     lambda x: [
+        make("Multiply-1", x, make("Convert-1", const([np.nan, -0.0, 1, -2], "f8e4m3"), destination_type="f32")),
         make(
-            "Multiply-1", x, make("Convert-1", const([np.nan, -0.0, 1, -2], "f8e4m3"), destination_type="f32")
-        ),
-        make(
-            "Multiply-1",
-            x,
-            make("Convert-1", const([np.nan, -0.0, np.inf, -np.inf], "f8e5m2"), destination_type="f32"),
+            "Multiply-1", x, make("Convert-1", const([np.nan, -0.0, np.inf, -np.inf], "f8e5m2"), destination_type="f32")
         ),
     ],
     lambda x: [x * f32([np.nan, -0.0, 1, -2]), x * f32([np.nan, -0.0, np.inf, -np.inf])],
@@ -107,21 +101,9 @@ case(
     "packed_rows",
     [f32(np.zeros((3, 3)))],
     lambda x: [
-        make(
-            "Add-1",
-            x,
-            make("Convert-1", const([[1, 2, 3], [4, 5, 6], [7, 8, 9]], "u4"), destination_type="f32"),
-        ),
-        make(
-            "Add-1",
-            x,
-            make("Convert-1", const([[-1, 2, -3], [4, -5, 6], [-7, 0, 1]], "i4"), destination_type="f32"),
-        ),
-        make(
-            "Add-1",
-            x,
-            make("Convert-1", const([[1, 0, 0], [0, 1, 1], [1, 0, 1]], "u1"), destination_type="f32"),
-        ),
+        make("Add-1", x, make("Convert-1", const([[1, 2, 3], [4, 5, 6], [7, 8, 9]], "u4"), destination_type="f32")),
+        make("Add-1", x, make("Convert-1", const([[-1, 2, -3], [4, -5, 6], [-7, 0, 1]], "i4"), destination_type="f32")),
+        make("Add-1", x, make("Convert-1", const([[1, 0, 0], [0, 1, 1], [1, 0, 1]], "u1"), destination_type="f32")),
     ],
     lambda x: [
         f32([[1, 2, 3], [4, 5, 6], [7, 8, 9]]),
@@ -239,9 +221,7 @@ case(
     edit=[attribute("shape", "?,3", "[-1, 3]"), attribute("shape", "2..7,?", " 2..7 , -1 ")],
     more=[[offsets(4, 3), offsets(4, 3), f32(-1)]],
 )
-case(
-    "parameter", "straight_to_result", [f32([1, 2]), i32([3])], lambda a, b: [b, a, b], lambda a, b: [b, a, b]
-)
+case("parameter", "straight_to_result", [f32([1, 2]), i32([3])], lambda a, b: [b, a, b], lambda a, b: [b, a, b])
 case(
     "result",
     "same_output_twice",
@@ -274,10 +254,7 @@ case(
         (' version="11"', ' version="10"'),
         (' names="input_0"', ""),
         (re.compile(' (output_)?names="output_0"'), ""),
-        (
-            "<rt_info />",
-            '<meta_data><cli_parameters><unset unset_cli_parameters="" /></cli_parameters></meta_data>',
-        ),
+        ("<rt_info />", '<meta_data><cli_parameters><unset unset_cli_parameters="" /></cli_parameters></meta_data>'),
     ],
 )
 
@@ -309,9 +286,7 @@ case(
     "from_integers",
     [i64([0, -1, 300, 40000]), i32([0, -1, 200, 100]), u8([0, 1, 200, 255]), boolean([0, 1, 1, 0])],
     lambda *inputs: [
-        make("Convert-1", it, destination_type=type_)
-        for it in inputs
-        for type_ in ("f32", "i32", "i64", "f16")
+        make("Convert-1", it, destination_type=type_) for it in inputs for type_ in ("f32", "i32", "i64", "f16")
     ],
     lambda *inputs: [it.astype(type_) for it in inputs for type_ in ("float32", "int32", "int64", "float16")],
 )
@@ -397,9 +372,7 @@ def revisions(x):
         make("Pad-1", x, axes(0, 1), axes(0, 0), pad_mode="edge"),
         make("TopK-3", x, scalar(1), axis=1, mode="max", sort="value", index_element_type="i64"),
         make("GatherND-5", x, const(i64([[1], [0]])), batch_dims=1),
-        make(
-            "OneHot-1", const(i64([1, 0])), scalar(2), scalar(1, np.float32), scalar(0, np.float32), axis=-1
-        ),
+        make("OneHot-1", const(i64([1, 0])), scalar(2), scalar(1, np.float32), scalar(0, np.float32), axis=-1),
         make("Squeeze-1", make("Unsqueeze-1", x, axes(0)), axes(0)),
         make("ScatterNDUpdate-4", x, const(i64([[0, 1]])), const(f32([9]))),
         make("ShapeOf-1", x),
@@ -515,7 +488,9 @@ several(
     [u8([1, 255]), i32([-1]), f16([2.5]), i64([3])],
     [
         (
-            lambda a, b, c, d, x=x, y=y: make("ConvertPromoteTypes-14", [a, b, c, d][x], [a, b, c, d][y], promote_unsafe=True),
+            lambda a, b, c, d, x=x, y=y: make(
+                "ConvertPromoteTypes-14", [a, b, c, d][x], [a, b, c, d][y], promote_unsafe=True
+            ),
             lambda a, b, c, d, x=x, y=y, t=t: [[a, b, c, d][x].astype(t), [a, b, c, d][y].astype(t)],
         )
         for x, y, t in [(0, 1, np.int32), (2, 3, np.float16), (3, 0, np.int64)]
