@@ -22,8 +22,7 @@ from shared import f32, i32, i64, offsets
 
 # The element types that NumPy has, by OpenVINO's names.
 DTYPES = {
-    name: getattr(ov.Type, name).to_dtype()
-    for name in "f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 boolean".split()
+    name: getattr(ov.Type, name).to_dtype() for name in "f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 boolean".split()
 }
 
 
@@ -144,13 +143,14 @@ class Case:
 CASES = []
 
 
-def case(operation, name, inputs, build, reference=None, **more):
+def case(folder, inputs, build, reference=None, **more):
+    """Adds a case. Its folder is OPERATION/NAME."""
     callers = (inspect.getmodule(it.frame).__name__ for it in inspect.stack())
     family = next(it for it in callers if it.startswith("cases.")).removeprefix("cases.")
-    CASES.append(Case(family, operation, name, inputs, build, reference, **more))
+    CASES.append(Case(family, *folder.split("/"), inputs, build, reference, **more))
 
 
-def several(operation, name, inputs, nodes, **more):
+def several(folder, inputs, nodes, **more):
     """A case of several nodes on the same inputs: of each what builds it and its formula."""
 
     def reference(*arrays):
@@ -160,11 +160,12 @@ def several(operation, name, inputs, nodes, **more):
             outputs += output if isinstance(output, (list, tuple)) else [output]
         return outputs
 
-    case(operation, name, inputs, ops(*(build for build, _ in nodes)), reference, **more)
+    case(folder, inputs, ops(*(build for build, _ in nodes)), reference, **more)
 
 
-def join(operation, name, *names):
+def join(folder, *names):
     """Makes one model of several cases of an operation, side by side, to keep the number of files down."""
+    operation, name = folder.split("/")
     parts = {it.name: it for it in CASES if it.operation == operation and it.name in names}
     parts = [parts[it] for it in names]
     assert all(not it.edit and len(it.more) == len(parts[0].more) for it in parts), name
@@ -180,11 +181,7 @@ def join(operation, name, *names):
             it
             for some in outputs
             for it in (
-                some
-                if isinstance(some, (list, tuple))
-                else some.outputs()
-                if isinstance(some, ov.Node)
-                else [some]
+                some if isinstance(some, (list, tuple)) else some.outputs() if isinstance(some, ov.Node) else [some]
             )
         ]
 

@@ -11,8 +11,7 @@ from framework import *
 
 # The data sets of a model run one after the other on one state.
 case(
-    "read_value",
-    "accumulates",
+    "read_value/accumulates",
     [f32([[1, 2, 3]])],
     lambda x: [
         total := make(
@@ -31,8 +30,7 @@ case(
     more=[[f32([[4, 5, 6]])]],
 )
 case(
-    "read_value",
-    "revision_3",
+    "read_value/revision_3",
     [f32([[1, 2, 3]])],
     lambda x: [
         total := make("Add-1", x, read := make("ReadValue-3", const(f32([[7, 8, 9]])), variable_id="total")),
@@ -57,8 +55,7 @@ def cache(x, initial, beams=None):
 
 
 case(
-    "read_value",
-    "cache",
+    "read_value/cache",
     [offsets(1, 2, 3)],
     lambda x: cache(x, const(f32(np.zeros((1, 0, 3)))).node()),
     lambda x: [None],
@@ -67,8 +64,7 @@ case(
 )
 UNABLE = "the CPU plugin fails where the batch is open"
 case(
-    "read_value",
-    "cache_of_open_batch",
+    "read_value/cache_of_open_batch",
     [offsets(1, 2, 3)],
     lambda x: cache(x, empty_past(x)),
     lambda x: x,
@@ -76,8 +72,7 @@ case(
     formula=UNABLE,
 )
 case(
-    "read_value",
-    "cache_with_beams",
+    "read_value/cache_with_beams",
     [offsets(2, 2, 3), i32([1, 0])],
     lambda x, beams: cache(x, empty_past(x), beams),
     lambda x, beams: x,
@@ -85,8 +80,7 @@ case(
     formula=UNABLE,
 )
 case(
-    "read_value",
-    "initial_value_of_input",
+    "read_value/initial_value_of_input",
     [f32([[1, 2, 3]]), f32([[-1, -2, -3]])],
     lambda x, y: [
         kept := opset6.read_value(y, "kept", ov.Type.f32, ov.PartialShape([1, 3])),
@@ -107,8 +101,7 @@ def assign(value, id):
 
 # What is read second is assigned first, and each variable gets what the other had.
 case(
-    "read_value",
-    "exchanged",
+    "read_value/exchanged",
     [f32([[1, 2, 3]])],
     lambda x: [
         a := variable("a", [1, 1, 1]),
@@ -121,8 +114,7 @@ case(
 )
 # Both see the value of the run before, which is 3 less.
 case(
-    "read_value",
-    "read_twice",
+    "read_value/read_twice",
     [f32([[1, 2, 3]])],
     lambda x: [
         make("Add-1", x, variable("last", [-2, -1, 0])),
@@ -134,8 +126,7 @@ case(
     formula="the CPU plugin reads memory that nothing has written",
 )
 case(
-    "read_value",
-    "without_initial_value",
+    "read_value/without_initial_value",
     [f32([[1, 2, 3]])],
     lambda x: [total := make("Add-1", x, variable("total", [1, 1, 1])), assign(total, "total")],
     lambda x: [None],
@@ -163,8 +154,7 @@ def if_(condition, inputs, then, else_):
 
 for value in (True, False):
     case(
-        "if",
-        f"constant_{str(value).lower()}",
+        f"if/constant_{str(value).lower()}",
         [f32([1, 2]), f32([3, 4])],
         lambda x, y, value=value: if_(
             const(boolean(value)),
@@ -175,23 +165,20 @@ for value in (True, False):
         lambda x, y, value=value: [x + y, -x] if value else [x - y, y * 2],
     )
 case(
-    "if",
-    "condition_is_input",
+    "if/condition_is_input",
     [boolean(True), f32([1, 2]), f32([3, 4])],
     lambda c, x, y: if_(c, [x, y], lambda x, y: make("Add-1", x, y), lambda x, y: make("Subtract-1", x, y)),
     lambda c, x, y: x + y if c else x - y,
     more=[[boolean(False), f32([1, 2]), f32([3, 4])]],
 )
 case(
-    "if",
-    "condition_of_rank_1",
+    "if/condition_of_rank_1",
     [f32([[1, 2]])],
     lambda x: if_(const(boolean([True])), [x], lambda x: make("Relu-1", x), lambda x: make("Negative-1", x)),
     lambda x: np.maximum(x, 0),
 )
 case(
-    "if",
-    "nested",
+    "if/nested",
     [boolean(True), f32([1, -2])],
     lambda c, x: if_(
         c,
@@ -204,8 +191,7 @@ case(
 )
 # The branches' outputs have other shapes.
 case(
-    "if",
-    "constant_other_shapes",
+    "if/constant_other_shapes",
     [f32([[1, 2, 3]])],
     lambda x: if_(
         const(boolean(True)), [x], lambda x: make("Squeeze-1", x, axes(0)), lambda x: make("Concat-1", x, x, axis=0)
@@ -215,8 +201,7 @@ case(
 
 # The sizes of the outputs depend on the condition.
 case(
-    "if",
-    "other_sizes",
+    "if/other_sizes",
     [boolean(True), f32([[1, 2, 3]])],
     lambda c, x: if_(
         c, [x], lambda x: make("Relu-1", x), lambda x: make("Concat-1", x, const(f32([[4, 5, 6]])), axis=0)
@@ -226,8 +211,7 @@ case(
 )
 # The body of one branch uses a constant, an input and nothing else; the other two inputs.
 case(
-    "if",
-    "inputs_of_one_branch",
+    "if/inputs_of_one_branch",
     [boolean(True), f32([1, 2]), f32([3, 4])],
     lambda c, x, y: if_(
         c,
@@ -288,7 +272,7 @@ def cumulative(start, end, stride, part=1):
 T = [spread(2, 4, 3), spread(2, 1, 3, seed=1)]
 for name, arguments in [("forward", (0, -1, 1)), ("reverse", (-1, 0, -1)), ("parts_of_2", (0, -1, 2, 2))]:
     build, formula = cumulative(*arguments)
-    case("tensor_iterator", name, T, build, formula)
+    case(f"tensor_iterator/{name}", T, build, formula)
 
 
 def invariant(x, h, w):
@@ -319,16 +303,14 @@ def invariant_formula(x, h, w):
 
 
 case(
-    "tensor_iterator",
-    "invariant_input",
+    "tensor_iterator/invariant_input",
     [spread(4, 3) / 4, spread(1, 3, seed=1), spread(3, 3, seed=2) / 4],
     invariant,
     invariant_formula,
     tolerance=1e-4,
 )
 case(
-    "tensor_iterator",
-    "open_dimensions",
+    "tensor_iterator/open_dimensions",
     [spread(4, 3) / 4, spread(1, 3, seed=1), spread(3, 3, seed=2) / 4],
     invariant,
     invariant_formula,
@@ -372,19 +354,15 @@ def counted(x, h, count, with_iteration):
 
 
 L = [f32([[1, 2, 3]]), f32([[0.5, 0, -1]])]
+case("loop/trip_count", L, loop(3, True, lambda _: const(boolean(True)), False), lambda x, h: counted(x, h, 3, False))
 case(
-    "loop", "trip_count", L, loop(3, True, lambda _: const(boolean(True)), False), lambda x, h: counted(x, h, 3, False)
-)
-case(
-    "loop",
-    "current_iteration",
+    "loop/current_iteration",
     L,
     loop(4, True, lambda _: const(boolean(True)), True),
     lambda x, h: counted(x, h, 4, True),
 )
 case(
-    "loop",
-    "until_condition",
+    "loop/until_condition",
     L,
     loop(-1, True, lambda h: make("Less-1", make("ReduceMax-1", h, axes(0, 1), keep_dims=False), const(f32(7))), False),
     lambda x, h: counted(x, h, 3, False),
@@ -417,8 +395,7 @@ def reversed_parts(x):
 
 
 case(
-    "tensor_iterator",
-    "parts_backwards",
+    "tensor_iterator/parts_backwards",
     [spread(2, 6)],
     reversed_parts,
     lambda x: [x * 2, x.reshape(2, 3, 2).sum(2)[:, ::-1]],
@@ -460,8 +437,7 @@ def run_time(trip_type=ov.Type.i64):
 build, formula = run_time()
 ONE = f32([[1, 2, 3]])
 case(
-    "loop",
-    "count_and_condition_at_run_time",
+    "loop/count_and_condition_at_run_time",
     [i64(2), boolean(True), ONE],
     build,
     formula,
@@ -474,8 +450,7 @@ case(
     formula="the CPU plugin gives the outputs of another run where there are no iterations",
 )
 case(
-    "loop",
-    "no_trips",
+    "loop/no_trips",
     L,
     loop(0, True, lambda _: const(boolean(True)), False),
     lambda x, h: [h, f32(np.zeros((0, 3)))],
@@ -497,7 +472,7 @@ def growing(x):
     return node.get_iter_value(results[0].output(0), -1)
 
 
-case("loop", "growing_state", [ONE], growing, lambda x: np.concatenate([x, *[f32([[7, 8, 9]])] * 3]))
+case("loop/growing_state", [ONE], growing, lambda x: np.concatenate([x, *[f32([[7, 8, 9]])] * 3]))
 
 
 def nested(x, k):
@@ -546,7 +521,7 @@ def nested_formula(x, k):
     return [h, np.concatenate(rows[::-1])]
 
 
-case("tensor_iterator", "nested", [spread(3, 3), const(f32([[0.5, 1, -1]]))], nested, nested_formula)
+case("tensor_iterator/nested", [spread(3, 3), const(f32([[0.5, 1, -1]]))], nested, nested_formula)
 
 
 def choosing(x):
@@ -571,7 +546,7 @@ def choosing(x):
     return node.get_iter_value(results[0].output(0), -1)
 
 
-case("loop", "with_if", [ONE], choosing, lambda x: (x * 3 + ONE) * 3 + ONE)
+case("loop/with_if", [ONE], choosing, lambda x: (x * 3 + ONE) * 3 + ONE)
 
 
 def accumulating(x):
@@ -591,8 +566,8 @@ def accumulating(x):
     return node.get_concatenated_slices(result.output(0), 0, 1, 1, -1, 0)
 
 
-case("tensor_iterator", "variable_in_body", [offsets(2, 3)], accumulating, lambda x: [None], more=[[offsets(2, 3) + 5]])
+case("tensor_iterator/variable_in_body", [offsets(2, 3)], accumulating, lambda x: [None], more=[[offsets(2, 3) + 5]])
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("if", "constant", "constant_true", "constant_false")
+join("if/constant", "constant_true", "constant_false")

@@ -30,15 +30,13 @@ def ctc(x, mask, merge):
 
 
 case(
-    "ctc_greedy_decoder",
-    "merge_repeated",
+    "ctc_greedy_decoder/merge_repeated",
     [STEPS.swapaxes(0, 1), MASK.T],
     lambda x, m: [make("CTCGreedyDecoder-1", x, m, ctc_merge_repeated=it) for it in (True, False)],
     lambda x, m: [ctc(x, m, it) for it in (True, False)],
 )
 case(
-    "ctc_greedy_decoder",
-    "open_dimensions",
+    "ctc_greedy_decoder/open_dimensions",
     [STEPS.swapaxes(0, 1), MASK.T],
     lambda x, m: make("CTCGreedyDecoder-1", x, m, ctc_merge_repeated=True),
     lambda x, m: ctc(x, m, True),
@@ -46,8 +44,7 @@ case(
     more=[[STEPS[:1, :3].swapaxes(0, 1), f32([[1], [1], [1]])]],
 )
 several(
-    "ctc_greedy_decoder_seq_len",
-    "attributes",
+    "ctc_greedy_decoder_seq_len/attributes",
     [STEPS, i32([5, 7])],
     [
         (
@@ -87,15 +84,13 @@ TREE = [
     [[[0, 0, 0], [0, 0, 0]], [[0, 1, 1], [2, 1, 0]], [[2, 1, 2], [1, 0, 0]], [[0, 1, 2], [2, 2, 1]]],
 ]
 case(
-    "gather_tree",
-    "types",
+    "gather_tree/types",
     [*map(i32, TREE), i32([4, 3]), i32(9), *map(f32, TREE), f32([2, 4]), f32(7)],
     lambda *inputs: [make("GatherTree-1", *inputs[:4]), make("GatherTree-1", *inputs[4:])],
     lambda *inputs: [gather_tree(*inputs[:4]), gather_tree(*inputs[4:])],
 )
 case(
-    "gather_tree",
-    "open_dimensions",
+    "gather_tree/open_dimensions",
     [*map(i32, TREE), i32([4, 3])],
     lambda s, p, n: make("GatherTree-1", s, p, n, const(i32(9))),
     lambda s, p, n: gather_tree(s, p, n, 9),
@@ -114,8 +109,7 @@ def put(x, updates, *where):
 
 ALL = slice(None)
 several(
-    "slice_scatter",
-    "slices",
+    "slice_scatter/slices",
     [offsets(3, 5), -spread(3, 2), -spread(3, 3), -spread(1, 2)],
     [
         (
@@ -137,8 +131,7 @@ several(
     ],
 )
 case(
-    "slice_scatter",
-    "open_dimensions",
+    "slice_scatter/open_dimensions",
     [offsets(3, 5), -spread(3, 4)],
     lambda x, u: make("SliceScatter-15", x, u, axes(1), axes(2**31 - 1), axes(1), axes(1)),
     lambda x, u: put(x, u, ALL, slice(1, None)),
@@ -150,15 +143,13 @@ case(
 
 MATRICES = f32([[[2, 1, 0], [1, 3, 1], [0, 1, 4]], [[0, 2, 1], [1, 0, 0], [4, 1, 0]]])
 case(
-    "inverse",
-    "adjoint",
+    "inverse/adjoint",
     [MATRICES],
     lambda x: [make("Inverse-14", x, adjoint=False), make("Inverse-14", x, adjoint=True)],
     lambda x: [np.linalg.inv(x), np.linalg.inv(x.swapaxes(1, 2))],
 )
 case(
-    "inverse",
-    "open_dimensions",
+    "inverse/open_dimensions",
     [MATRICES],
     lambda x: make("Inverse-14", x, adjoint=False),
     lambda x: np.linalg.inv(x),
@@ -188,8 +179,7 @@ def ctc_loss(logits, lengths, labels, counts, collapse=False, merge=True, unique
 
 
 several(
-    "ctc_loss",
-    "attributes",
+    "ctc_loss/attributes",
     [spread(2, 5, 4), i32([5, 4]), i32([[0, 0, 1, 0, 0], [2, 1, 1, 0, 0]]), i32([3, 2])],
     [
         (

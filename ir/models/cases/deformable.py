@@ -61,8 +61,7 @@ def small(*shape, seed=0):
 
 
 case(
-    "deformable_convolution",
-    "revision_1",
+    "deformable_convolution/revision_1",
     [spread(2, 2, 4, 5), small(2, 12, 2, 4, seed=1), const(spread(3, 2, 3, 2, seed=2))],
     lambda x, o, w: make_deformable("DeformableConvolution-1", x, o, w),
     lambda x, o, w: deformable(x, o, w),
@@ -77,8 +76,7 @@ INPUTS = [
 # Two models: the CPU plugin takes the second of two such nodes for the first.
 for name, zeros_around in [("groups_and_factors", False), ("bilinear_interpolation_pad", True)]:
     case(
-        "deformable_convolution",
-        name,
+        f"deformable_convolution/{name}",
         INPUTS,
         lambda *inputs, it=zeros_around: make_deformable(
             "DeformableConvolution-8", *inputs, **GROUPS, zeros_around=it
@@ -86,8 +84,7 @@ for name, zeros_around in [("groups_and_factors", False), ("bilinear_interpolati
         lambda *inputs, it=zeros_around: deformable(*inputs, **GROUPS, zeros_around=it),
     )
 case(
-    "deformable_convolution",
-    "open_dimensions",
+    "deformable_convolution/open_dimensions",
     [spread(1, 1, 4, 4), small(1, 8, 4, 4, seed=1)],
     lambda x, o: make_deformable(
         "DeformableConvolution-8", x, o, const(spread(1, 1, 2, 2)), auto_pad="same_lower", zeros_around=True

@@ -33,8 +33,7 @@ def suppression(revision, *limits, **attributes):
 
 LIMITS = [scalar(3), number(0.3), number(0.1)]
 case(
-    "non_max_suppression",
-    "revisions",
+    "non_max_suppression/revisions",
     [BOXES, SCORES],
     ops(
         suppression(1, *LIMITS),
@@ -47,22 +46,20 @@ case(
     shapes=["2,?,4", "2,3,?"],
 )
 case(
-    "non_max_suppression",
-    "soft",
+    "non_max_suppression/soft",
     [BOXES, SCORES],
     ops(
         suppression(5, *LIMITS, number(0.5), output_type="i32"),
         suppression(9, *LIMITS, number(0.1), sort_result_descending=False),
     ),
 )
-case("non_max_suppression", "center", [BOXES, SCORES], suppression(9, *LIMITS, box_encoding="center"))
+case("non_max_suppression/center", [BOXES, SCORES], suppression(9, *LIMITS, box_encoding="center"))
 # The corners of some boxes are in another order.
 FLIPPED = BOXES[:, :, [2, 1, 0, 3]]
-case("non_max_suppression", "corners_in_any_order", [FLIPPED, SCORES], suppression(9, *LIMITS))
+case("non_max_suppression/corners_in_any_order", [FLIPPED, SCORES], suppression(9, *LIMITS))
 # The overlap of two boxes is the threshold; one box is empty; scores are equal, none, or infinite.
 case(
-    "non_max_suppression",
-    "edges",
+    "non_max_suppression/edges",
     [
         f32([[[0, 0, 1, 1], [0, 0, 1, 0.5], [2, 0, 3, 1], [0, 0, 1, 0.25], [5, 5, 5, 5], [7, 7, 8, 8]]]),
         f32([[[0.5, 0.5, 0.5, 0.5, np.inf, np.nan], [0.1, 0.2, 0.2, 0.5, 0.1, 0.6]]]),
@@ -75,31 +72,27 @@ case(
     ),
 )
 case(
-    "non_max_suppression",
-    "without_optional_inputs",
+    "non_max_suppression/without_optional_inputs",
     [BOXES, SCORES],
     suppression(9),
     lambda b, s: [np.zeros((0, 3), np.int64), np.zeros((0, 3), np.float32), i64([0])],
     formula="OpenVINO writes no count of no boxes",
 )
 case(
-    "non_max_suppression",
-    "open_dimensions",
+    "non_max_suppression/open_dimensions",
     [BOXES, SCORES, i64(2), f32(0.5)],
     lambda b, s, most, threshold: make("NonMaxSuppression-9", b, s, most, threshold, number(0.2)),
     shapes=["?,?,4", "?,3,?", "", ""],
     more=[[boxes(3, 1), scores(1, 3, 3, seed=1), i64(1), f32(0.1)]],
 )
 case(
-    "non_max_suppression",
-    "f16",
+    "non_max_suppression/f16",
     [BOXES.astype(np.float16), SCORES.astype(np.float16)],
     suppression(9, scalar(3), const(f16(0.3)), const(f16(0.1)), output_type="i32"),
 )
 # What is found is gathered.
 case(
-    "non_max_suppression",
-    "gathered",
+    "non_max_suppression/gathered",
     [boxes(8), scores(1, 2, 8)],
     lambda b, s: make(
         "GatherND-8",
@@ -111,8 +104,7 @@ case(
 
 TURNED = np.concatenate([spread(2, 8, 2), np.abs(spread(2, 8, 2, seed=1)) + 1, spread(2, 8, 1, seed=2)], -1)
 case(
-    "nms_rotated",
-    "thresholds",
+    "nms_rotated/thresholds",
     [TURNED, SCORES],
     lambda b, s: [
         make(
@@ -224,7 +216,7 @@ def prior_boxes(attributes, revision=1):
 
 
 def prior_boxes_case(name, *attributes):
-    several("prior_box", name, SIZES, [prior_boxes(it) for it in attributes])
+    several(f"prior_box/{name}", SIZES, [prior_boxes(it) for it in attributes])
 
 
 prior_boxes_case("sizes_and_ratios", {}, dict(clip=True, flip=False))
@@ -252,10 +244,9 @@ def of_shapes(*nodes):
 IN_ORDER = {"min_max_aspect_ratios_order": True}
 NOT_IN_ORDER = {"min_max_aspect_ratios_order": False}
 IMAGES_OF_SIZES = [spread(1, 1, 2, 3), spread(1, 1, 16, 20)]
-case("prior_box", "revision_8", IMAGES_OF_SIZES, *of_shapes(prior_boxes(IN_ORDER, 8), prior_boxes(NOT_IN_ORDER, 8)))
+case("prior_box/revision_8", IMAGES_OF_SIZES, *of_shapes(prior_boxes(IN_ORDER, 8), prior_boxes(NOT_IN_ORDER, 8)))
 case(
-    "prior_box",
-    "open_dimensions",
+    "prior_box/open_dimensions",
     IMAGES_OF_SIZES,
     *of_shapes(prior_boxes({})),
     shapes=["1,1,?,?", "1,1,?,?"],
@@ -277,8 +268,7 @@ def clustered(step, step_h, step_w, clip, variance):
 
 
 several(
-    "prior_box_clustered",
-    "steps",
+    "prior_box_clustered/steps",
     SIZES,
     [
         clustered(0.0, 0.0, 0.0, False, [0.1, 0.1, 0.2, 0.2]),
@@ -332,8 +322,7 @@ def detections(*inputs, revision=8, **attributes):
 
 LOGITS, PREDICTIONS = spread(2, COUNT * 4, seed=1) / 4, scores(2, COUNT * CLASSES)
 case(
-    "detection_output",
-    "caffe",
+    "detection_output/caffe",
     [LOGITS, PREDICTIONS, priors()],
     lambda *inputs: [
         detections(*inputs),
@@ -344,8 +333,7 @@ case(
     ],
 )
 case(
-    "detection_output",
-    "mxnet",
+    "detection_output/mxnet",
     [LOGITS, PREDICTIONS, priors()],
     lambda *inputs: [
         detections(*inputs, decrease_label_id=True),
@@ -353,8 +341,7 @@ case(
     ],
 )
 case(
-    "detection_output",
-    "location_of_each_class",
+    "detection_output/location_of_each_class",
     [spread(2, COUNT * CLASSES * 4, seed=2) / 4, PREDICTIONS, priors(batches=2)],
     lambda *inputs: [
         detections(*inputs, share_location=False),
@@ -362,8 +349,7 @@ case(
     ],
 )
 case(
-    "detection_output",
-    "variance_in_target",
+    "detection_output/variance_in_target",
     [LOGITS, PREDICTIONS, priors(variances=False)],
     lambda *inputs: [
         detections(*inputs, variance_encoded_in_target=True),
@@ -373,21 +359,18 @@ case(
 ENDED = priors(normalized=False)
 ENDED[0, 0, 20] = -1
 case(
-    "detection_output",
-    "pixels",
+    "detection_output/pixels",
     [LOGITS, PREDICTIONS, priors(normalized=False), ENDED],
     lambda logits, predictions, *priors: [detections(logits, predictions, it, normalized=False) for it in priors],
 )
 case(
-    "detection_output",
-    "additional_inputs",
+    "detection_output/additional_inputs",
     [LOGITS, PREDICTIONS, priors(batches=2), scores(2, COUNT * 2, seed=4), spread(2, COUNT * 4, seed=6) / 4],
     lambda *inputs: [detections(*inputs), detections(*inputs, objectness_score=0.9, keep_top_k=[-1])],
 )
-case("detection_output", "f16", [it.astype(np.float16) for it in (LOGITS, PREDICTIONS, priors())], detections)
+case("detection_output/f16", [it.astype(np.float16) for it in (LOGITS, PREDICTIONS, priors())], detections)
 case(
-    "detection_output",
-    "open_dimensions",
+    "detection_output/open_dimensions",
     [LOGITS, PREDICTIONS, priors()],
     detections,
     shapes=["?,?", "?,?", "1,2,?"],
@@ -399,8 +382,7 @@ case(
 ANCHORS = [1.0, 2.0, 3.0, 4.0]
 REGION = dict(coords=4, classes=3, num=2, anchors=ANCHORS)
 case(
-    "region_yolo",
-    "softmax",
+    "region_yolo/softmax",
     [spread(2, 16, 2, 3)],
     ops(
         op("RegionYolo-1", **REGION, do_softmax=True, mask=[], axis=1, end_axis=3),
@@ -408,22 +390,19 @@ case(
     ),
 )
 case(
-    "region_yolo",
-    "sigmoid",
+    "region_yolo/sigmoid",
     [spread(2, 16, 2, 3)],
     op("RegionYolo-1", **{**REGION, "num": 6}, do_softmax=False, mask=[2, 4], axis=1, end_axis=3),
 )
 case(
-    "region_yolo",
-    "open_dimensions",
+    "region_yolo/open_dimensions",
     [spread(1, 16, 2, 3)],
     op("RegionYolo-1", **REGION, do_softmax=False, mask=[0, 1], axis=1, end_axis=3),
     shapes=["?,16,?,?"],
     more=[[spread(2, 16, 1, 1)]],
 )
 case(
-    "reorg_yolo",
-    "strides",
+    "reorg_yolo/strides",
     [offsets(2, 8, 4, 6), offsets(1, 9, 3, 6)],
     lambda a, b: [make("ReorgYolo-2", a, stride=[2]), make("ReorgYolo-2", b, stride=[3])],
 )
@@ -441,15 +420,13 @@ def align(revision, **attributes):
 
 
 case(
-    "roi_align",
-    "revision_3",
+    "roi_align/revision_3",
     [MAP, CORNERS, IMAGES],
     ops(align(3, sampling_ratio=2, mode="avg"), align(3, sampling_ratio=0, mode="avg", spatial_scale=0.5)),
 )
-case("roi_align", "max", [MAP + 5, CORNERS, IMAGES], align(3, sampling_ratio=2, mode="max"))
+case("roi_align/max", [MAP + 5, CORNERS, IMAGES], align(3, sampling_ratio=2, mode="max"))
 case(
-    "roi_align",
-    "aligned_modes",
+    "roi_align/aligned_modes",
     [MAP, CORNERS, IMAGES],
     ops(
         *(
@@ -460,8 +437,7 @@ case(
     ),
 )
 case(
-    "roi_align",
-    "samples_of_the_size",
+    "roi_align/samples_of_the_size",
     [MAP, CORNERS[:3], IMAGES[:3]],
     ops(
         *(
@@ -471,24 +447,21 @@ case(
     ),
 )
 case(
-    "roi_align",
-    "open_dimensions",
+    "roi_align/open_dimensions",
     [MAP, CORNERS, IMAGES],
     align(9, sampling_ratio=2, mode="avg", aligned_mode="half_pixel"),
     shapes=["?,?,?,?", "?,4", "?"],
     more=[[spread(1, 1, 3, 3), CORNERS[:1], i32([0])]],
 )
 case(
-    "roi_align",
-    "f16",
+    "roi_align/f16",
     [MAP.astype(np.float16), CORNERS.astype(np.float16), IMAGES],
     align(9, sampling_ratio=2, mode="avg", aligned_mode="half_pixel"),
 )
 REGIONS = f32([[0, 0, 0, 2, 2], [1, 1, 1, 9, 9], [1, 4, 3, 1, 1], [0, 1.5, 0.5, 3.5, 2.5], [0, -4, -4, 0, -1]])
 UNIT = f32([[0, 0, 0, 1, 1], [1, 0.25, 0.125, 0.75, 0.5], [0, -0.25, 0.5, 0.5, 1.25], [1, 0.5, 0.5, 0.5, 0.5]])
 case(
-    "roi_pooling",
-    "max",
+    "roi_pooling/max",
     [MAP, REGIONS],
     ops(
         op("ROIPooling-2", output_roi=[2, 3], method="max", spatial_scale=1.0),
@@ -496,8 +469,7 @@ case(
     ),
 )
 case(
-    "roi_pooling",
-    "bilinear",
+    "roi_pooling/bilinear",
     [MAP, UNIT],
     ops(
         op("ROIPooling-2", output_roi=[2, 3], method="bilinear", spatial_scale=1.0),
@@ -505,14 +477,12 @@ case(
     ),
 )
 case(
-    "roi_pooling",
-    "end_of_regions",
+    "roi_pooling/end_of_regions",
     [MAP, f32([[0, 0, 0, 2, 2], [-1, 0, 0, 0, 0], [0, 0, 0, 3, 3]])],
     op("ROIPooling-2", output_roi=[2, 2], method="max", spatial_scale=1.0),
 )
 case(
-    "psroi_pooling",
-    "average",
+    "psroi_pooling/average",
     [spread(2, 12, 5, 6), REGIONS[[0, 1, 3]]],
     op(
         "PSROIPooling-1",
@@ -525,8 +495,7 @@ case(
     ),
 )
 case(
-    "psroi_pooling",
-    "bilinear",
+    "psroi_pooling/bilinear",
     [spread(2, 12, 5, 6), UNIT[:2]],
     lambda x, regions: [
         make(
@@ -574,31 +543,27 @@ def proposal(revision=4, **attributes):
 
 
 case(
-    "proposal",
-    "revisions",
+    "proposal/revisions",
     [*proposals(1, 3, 4), f32([12, 16, 1])],
     ops(proposal(1), proposal(4), proposal(4, clip_before_nms=False, clip_after_nms=True)),
 )
 case(
-    "proposal",
-    "scales",
+    "proposal/scales",
     [*proposals(1, 3, 4), f32([12, 16, 1.5, 2])],
     ops(
         proposal(4, normalize=True, nms_thresh=0.9),
         proposal(4, box_size_scale=2.0, box_coordinate_scale=4.0, pre_nms_topn=8),
     ),
 )
-case("proposal", "tensorflow", [*proposals(1, 3, 3), f32([12, 12, 1])], proposal(4, framework="tensorflow"))
+case("proposal/tensorflow", [*proposals(1, 3, 3), f32([12, 12, 1])], proposal(4, framework="tensorflow"))
 case(
-    "proposal",
-    "fewer_than_wanted",
+    "proposal/fewer_than_wanted",
     [*proposals(2, 1, 2), f32([4, 8, 1])],
     # OpenVINO writes no scores behind the last region.
     proposal(1, nms_thresh=0.1),
 )
 case(
-    "proposal",
-    "open_dimensions",
+    "proposal/open_dimensions",
     [*proposals(1, 3, 4), f32([12, 16, 1])],
     proposal(4),
     shapes=["?,8,?,?", "?,16,?,?", "3"],
@@ -633,11 +598,10 @@ def matrix(**attributes):
     return op("MatrixNms-8", **{**NMS, **at, **attributes})
 
 
-case("multiclass_nms", "orders", [BOXES, SCORES], ops(*(multiclass(**it) for it in ORDERS)))
+case("multiclass_nms/orders", [BOXES, SCORES], ops(*(multiclass(**it) for it in ORDERS)))
 LIMITED = dict(sort_result_type="score", nms_top_k=4, keep_top_k=5, background_class=1)
 case(
-    "multiclass_nms",
-    "limits",
+    "multiclass_nms/limits",
     [BOXES, SCORES],
     ops(
         multiclass(8, **LIMITED, output_type="i32"),
@@ -645,41 +609,34 @@ case(
     ),
 )
 case(
-    "multiclass_nms",
-    "pixels",
+    "multiclass_nms/pixels",
     [boxes(8, batches=2, size=8.0), SCORES],
     multiclass(sort_result_type="score", normalized=False),
 )
 case(
-    "multiclass_nms",
-    "boxes_of_each_class",
+    "multiclass_nms/boxes_of_each_class",
     [boxes(8, batches=3), SCORES[0], i64([3, 0, 5])],
     ops(multiclass(sort_result_type="score"), multiclass(sort_result_type="classid", keep_top_k=3)),
 )
 case(
-    "multiclass_nms",
-    "open_dimensions",
+    "multiclass_nms/open_dimensions",
     [BOXES, SCORES],
     multiclass(sort_result_type="classid"),
     shapes=["?,?,4", "?,?,?"],
     more=[[boxes(5), scores(1, 2, 5, seed=2)]],
 )
-case("matrix_nms", "orders", [BOXES, SCORES], ops(*(matrix(**it) for it in ORDERS)))
+case("matrix_nms/orders", [BOXES, SCORES], ops(*(matrix(**it) for it in ORDERS)))
 case(
-    "matrix_nms",
-    "decay",
+    "matrix_nms/decay",
     [BOXES, SCORES],
     ops(
         matrix(sort_result_type="score", decay_function="gaussian"),
         matrix(**LIMITED, output_type="i32", post_threshold=0.2),
     ),
 )
+case("matrix_nms/pixels", [boxes(8, batches=2, size=8.0), SCORES], matrix(sort_result_type="score", normalized=False))
 case(
-    "matrix_nms", "pixels", [boxes(8, batches=2, size=8.0), SCORES], matrix(sort_result_type="score", normalized=False)
-)
-case(
-    "matrix_nms",
-    "open_dimensions",
+    "matrix_nms/open_dimensions",
     [BOXES, SCORES],
     matrix(sort_result_type="classid"),
     shapes=["?,?,4", "?,?,?"],
@@ -704,8 +661,7 @@ def generated(batches, height, width, seed=0):
 
 
 case(
-    "generate_proposals",
-    "two_images",
+    "generate_proposals/two_images",
     [f32([[12, 16, 1], [10, 14, 1.5]]), *generated(2, 3, 4)],
     lambda *inputs: [
         make(
@@ -720,8 +676,7 @@ case(
     ],
 )
 case(
-    "generate_proposals",
-    "open_dimensions",
+    "generate_proposals/open_dimensions",
     [f32([[12, 16, 1, 2]]), *generated(1, 3, 4)],
     op("GenerateProposals-9", **GENERATE, normalized=True, nms_eta=1.0, roi_num_type="i64"),
     shapes=["?,4", "?,?,2,4", "?,8,?,?", "?,2,?,?"],
@@ -737,10 +692,9 @@ def single_image(count):
 
 
 for name, count in (("single_image", 3), ("fewer_than_wanted", 30)):
-    case("experimental_detectron", name, *single_image(count))
+    case(f"experimental_detectron/{name}", *single_image(count))
 case(
-    "experimental_detectron",
-    "prior_grid_generator",
+    "experimental_detectron/prior_grid_generator",
     [f32([[-2, -2, 2, 2], [-4, -5, 4, 6]]), spread(1, 1, 2, 3), spread(1, 3, 12, 16)],
     lambda *inputs: [
         make(
@@ -756,15 +710,13 @@ case(
     ],
 )
 case(
-    "experimental_detectron",
-    "top_k_rois",
+    "experimental_detectron/top_k_rois",
     [spread(5, 4), scores(5)],
     ops(*(op("ExperimentalDetectronTopKROIs-6", max_rois=count) for count in (3, 5))),
 )
 ROIS = f32([[0, 0, 20, 20], [3, 5, 250, 260], [2, 2, 2, 9], [10, 20, 90, 180], [-9, -9, 5.5, 3.25]])
 case(
-    "experimental_detectron",
-    "roi_feature_extractor",
+    "experimental_detectron/roi_feature_extractor",
     [ROIS, spread(1, 2, 8, 9), spread(1, 2, 5, 4, seed=1), spread(1, 2, 3, 3, seed=2)],
     lambda *inputs: [
         make(
@@ -795,8 +747,7 @@ def detectron_output(**attributes):
 
 
 case(
-    "experimental_detectron",
-    "detection_output",
+    "experimental_detectron/detection_output",
     [boxes(8, size=20.0)[0], spread(8, 12) / 4, scores(8, 3), f32([[20, 24, 1]])],
     ops(detectron_output(), detectron_output(max_detections_per_image=3, nms_threshold=0.9)),
 )

@@ -130,8 +130,7 @@ def ssd(image):
 
 
 case(
-    "networks",
-    "ssd",
+    "networks/ssd",
     [spread(1, 3, 32, 32)],
     ssd,
     without_reference=CRASHES,
@@ -190,10 +189,8 @@ def yolo_v3(image):
     ]
 
 
-case("networks", "yolo_v2", [spread(1, 3, 32, 32)], yolo_v2)
-case(
-    "networks", "yolo_v3", [spread(1, 3, 32, 32)], yolo_v3, shapes=["?,3,32,32"], more=[[spread(2, 3, 32, 32, seed=1)]]
-)
+case("networks/yolo_v2", [spread(1, 3, 32, 32)], yolo_v2)
+case("networks/yolo_v3", [spread(1, 3, 32, 32)], yolo_v3, shapes=["?,3,32,32"], more=[[spread(2, 3, 32, 32, seed=1)]])
 
 
 def yolo_with_suppression(image):
@@ -219,7 +216,7 @@ def yolo_with_suppression(image):
     return [found.output(0), found.output(1), make("GatherND-8", boxes, indices, batch_dims=0)]
 
 
-case("networks", "yolo_with_suppression", [spread(1, 3, 32, 32)], yolo_with_suppression)
+case("networks/yolo_with_suppression", [spread(1, 3, 32, 32)], yolo_with_suppression)
 
 # --- Faster R-CNN, R-FCN --------------------------------------------------------------------------
 
@@ -281,8 +278,8 @@ def rfcn(image, info):
 
 
 PICTURE = [spread(1, 3, 32, 32), f32([[32, 32, 1]])]
-case("networks", "faster_rcnn", PICTURE, faster_rcnn)
-case("networks", "rfcn", PICTURE, rfcn)
+case("networks/faster_rcnn", PICTURE, faster_rcnn)
+case("networks/rfcn", PICTURE, rfcn)
 
 # --- text -----------------------------------------------------------------------------------------
 
@@ -353,10 +350,9 @@ def text_recognition(image):
     return [probabilities, decoded.output(0), decoded.output(1)]
 
 
-case("networks", "text_detection", [spread(1, 3, 32, 40)], text_detection)
+case("networks/text_detection", [spread(1, 3, 32, 40)], text_detection)
 case(
-    "networks",
-    "text_recognition",
+    "networks/text_recognition",
     [spread(1, 1, 16, 32)],
     text_recognition,
     shapes=["?,1,16,32"],

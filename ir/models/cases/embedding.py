@@ -20,8 +20,7 @@ def offsets_of(bounds, count=4):
 
 OFFSETS = i32([0, 2, 2])
 several(
-    "embedding_bag_offsets",
-    "revisions",
+    "embedding_bag_offsets/revisions",
     [TABLE, INDICES, OFFSETS, WEIGHTS],
     [
         (lambda t, i, o, w: make("EmbeddingBagOffsetsSum-3", t, i, o), lambda t, i, o, w: bags(t, i, offsets_of(o))),
@@ -40,8 +39,7 @@ several(
     ],
 )
 case(
-    "embedding_bag_offsets",
-    "open_dimensions",
+    "embedding_bag_offsets/open_dimensions",
     [INDICES, OFFSETS],
     lambda i, o: make("EmbeddingBagOffsetsSum-3", const(TABLE), i, o),
     lambda i, o: bags(TABLE, i, offsets_of(o, len(i))),
@@ -50,8 +48,7 @@ case(
 )
 PACKED, PACKED_WEIGHTS = i32([[0, 2], [1, 2], [3, 4]]), f32([[0.5, 1], [2, 1], [1, -1]])
 several(
-    "embedding_bag_packed",
-    "revisions",
+    "embedding_bag_packed/revisions",
     [TABLE, PACKED, PACKED_WEIGHTS],
     [
         (lambda t, i, w: make("EmbeddingBagPackedSum-3", t, i), lambda t, i, w: t[i].sum(1)),
@@ -70,8 +67,7 @@ def ranges_of(segments, count):
 
 
 several(
-    "embedding_segments_sum",
-    "inputs",
+    "embedding_segments_sum/inputs",
     [TABLE, INDICES, SEGMENTS, WEIGHTS],
     [
         (
@@ -98,8 +94,7 @@ def segment_max(x, segments, count, empty):
 
 LOWEST = np.finfo(np.float32).min
 several(
-    "segment_max",
-    "fill_modes",
+    "segment_max/fill_modes",
     [f32([[1, 5], [3, 2], [-9, -8], [-4, -4]]), SEGMENTS],
     [
         (
@@ -114,8 +109,7 @@ several(
     ],
 )
 case(
-    "sparse_fill_empty_rows",
-    "unsorted",
+    "sparse_fill_empty_rows/unsorted",
     [f32([1, 2, 3]), i64([[2, 1], [0, 0], [2, 0]])],
     lambda v, i: make("SparseFillEmptyRows-16", v, axes(4, 6), i, scalar(9, np.float32)),
     lambda v, i: [

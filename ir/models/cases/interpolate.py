@@ -165,8 +165,7 @@ X = spread(1, 2, 4, 5)
 
 for mode in NEAREST:
     several(
-        "interpolate",
-        f"nearest_{mode}",
+        f"interpolate/nearest_{mode}",
         [X],
         [
             by_sizes("nearest", sizes, coordinate_transformation_mode=it, nearest_mode=mode)
@@ -176,8 +175,7 @@ for mode in NEAREST:
     )
 for mode in ("linear_onnx", "cubic"):
     several(
-        "interpolate",
-        mode,
+        f"interpolate/{mode}",
         [X],
         [
             by_sizes(mode, sizes, coordinate_transformation_mode=it)
@@ -187,15 +185,13 @@ for mode in ("linear_onnx", "cubic"):
         tolerance=1e-4,
     )
 several(
-    "interpolate",
-    "linear",
+    "interpolate/linear",
     [X],
     [by_sizes("linear", sizes, coordinate_transformation_mode=it) for it in COORDINATES for sizes in ((8, 10), (6, 7))],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "linear_down",
+    "interpolate/linear_down",
     [X],
     [by_sizes("linear", (2, 3), coordinate_transformation_mode=it) for it in COORDINATES],
     tolerance=1e-4,
@@ -216,22 +212,19 @@ def antialiased(x, sizes):
 
 
 several(
-    "interpolate",
-    "linear_antialias",
+    "interpolate/linear_antialias",
     [X],
     [(by_sizes("linear", it, antialias=True)[0], lambda x, it=it: antialiased(x, it)) for it in ((2, 3), (1, 4))],
     formula="the CPU plugin takes no notice of antialias",
 )
 several(
-    "interpolate",
-    "antialias_of_other_modes",
+    "interpolate/antialias_of_other_modes",
     [X],
     [by_sizes(mode, (2, 3), antialias=True) for mode in ("nearest", "linear_onnx", "cubic")],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "scales",
+    "interpolate/scales",
     [X],
     [
         by_scales(mode, scales, coordinate_transformation_mode=it)
@@ -241,8 +234,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "scales_that_keep_a_size",
+    "interpolate/scales_that_keep_a_size",
     [spread(1, 1, 3, 3)],
     [
         by_scales(mode, (2.0, 1.25), kind=kind, coordinate_transformation_mode=it)
@@ -252,16 +244,14 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "revision_11",
+    "interpolate/revision_11",
     [X],
     [by_sizes(mode, (6, 7), kind=11) for mode in ("nearest", "linear_onnx", "cubic")]
     + [by_scales(mode, (1.5, 2.5), kind=11) for mode in ("nearest", "linear_onnx", "cubic")],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "pillow",
+    "interpolate/pillow",
     [X],
     [
         by_sizes(mode, sizes, kind=11, formula=False, cube_coeff=-0.5)
@@ -294,8 +284,7 @@ def bicubic_pillow(x, sizes, a):
 
 
 several(
-    "interpolate",
-    "cube_coeff_of_pillow",
+    "interpolate/cube_coeff_of_pillow",
     [X],
     [
         (
@@ -308,8 +297,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "cubic_of_integers",
+    "interpolate/cubic_of_integers",
     [spread_ints(60, 180, 1, 1, 3, 3, dtype=np.uint8)],
     [
         (
@@ -320,15 +308,13 @@ several(
     ],
 )
 several(
-    "interpolate",
-    "cube_coeff",
+    "interpolate/cube_coeff",
     [X],
     [by_sizes("cubic", (7, 8), cube_coeff=-0.5), by_scales("cubic", (2.0, 2.0), cube_coeff=-0.6)],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "axes",
+    "interpolate/axes",
     [X],
     [
         by_sizes("nearest", (3,), (2,)),
@@ -340,8 +326,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "without_axes",
+    "interpolate/without_axes",
     [X],
     [
         (
@@ -371,31 +356,27 @@ several(
         ),
     ],
 )
-several("interpolate", "axes_in_another_order", [X], [by_sizes("nearest", (10, 8), (3, 2))])
+several("interpolate/axes_in_another_order", [X], [by_sizes("nearest", (10, 8), (3, 2))])
 several(
-    "interpolate",
-    "rank_3",
+    "interpolate/rank_3",
     [spread(1, 2, 5)],
     [by_sizes("nearest", (8,), (2,)), by_sizes("linear_onnx", (8,), (2,)), by_sizes("linear", (8,), (2,))],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "rank_5",
+    "interpolate/rank_5",
     [spread(1, 1, 2, 3, 2)],
     [by_sizes("nearest", (4, 5, 3), (2, 3, 4)), by_sizes("linear_onnx", (4, 5, 3), (2, 3, 4))],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "channels_last",
+    "interpolate/channels_last",
     [spread(1, 4, 5, 2)],
     [by_sizes("nearest", (8, 10), (1, 2)), by_sizes("linear_onnx", (6, 7), (1, 2))],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "pads",
+    "interpolate/pads",
     [X],
     [
         by_sizes("nearest", (8, 10), pads_begin=[0, 0, 1, 0], pads_end=[0, 0, 0, 2]),
@@ -403,12 +384,11 @@ several(
     ],
     tolerance=1e-4,
 )
-several("interpolate", "same_size", [X], [by_sizes(mode, (4, 5)) for mode in ("nearest", "linear_onnx", "cubic")])
-several("interpolate", "u8", [spread_ints(0, 255, 1, 1, 3, 3, dtype=np.uint8)], [by_sizes("nearest", (6, 6))])
-several("interpolate", "f16", [f16(X)], [by_sizes("nearest", (8, 10)), by_sizes("linear_onnx", (7, 9))])
+several("interpolate/same_size", [X], [by_sizes(mode, (4, 5)) for mode in ("nearest", "linear_onnx", "cubic")])
+several("interpolate/u8", [spread_ints(0, 255, 1, 1, 3, 3, dtype=np.uint8)], [by_sizes("nearest", (6, 6))])
+several("interpolate/f16", [f16(X)], [by_sizes("nearest", (8, 10)), by_sizes("linear_onnx", (7, 9))])
 several(
-    "interpolate",
-    "upper_case",
+    "interpolate/upper_case",
     [X],
     [by_sizes("linear_onnx", (8, 10), coordinate_transformation_mode="align_corners")],
     edit=[
@@ -420,8 +400,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "without_optional_attributes",
+    "interpolate/without_optional_attributes",
     [X],
     [by_sizes("cubic", (8, 10))],
     edit=[
@@ -435,8 +414,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "open_dimensions_scales",
+    "interpolate/open_dimensions_scales",
     [X],
     [
         by_scales("nearest", (2.0, 2.0)),
@@ -449,8 +427,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "open_dimensions_sizes",
+    "interpolate/open_dimensions_sizes",
     [X],
     [by_sizes("nearest", (7, 8)), by_sizes("linear_onnx", (7, 8))],
     shapes=["?,2,?,?"],
@@ -458,8 +435,7 @@ several(
     tolerance=1e-4,
 )
 case(
-    "interpolate",
-    "to_the_size_of_another",
+    "interpolate/to_the_size_of_another",
     [X, spread(1, 2, 8, 10)],
     lambda x, y: make(
         "Interpolate-4",
@@ -509,24 +485,21 @@ def revision_1(mode, sizes, which=(2, 3), align=False, antialias=False, pads=(0,
     )
 
 
-several("interpolate", "revision_1_nearest", [X], [revision_1("nearest", (8, 10)), revision_1("nearest", (3, 7))])
+several("interpolate/revision_1_nearest", [X], [revision_1("nearest", (8, 10)), revision_1("nearest", (3, 7))])
 several(
-    "interpolate",
-    "revision_1_linear",
+    "interpolate/revision_1_linear",
     [X],
     [revision_1("linear", (8, 10)), revision_1("linear", (7, 7), align=True), revision_1("linear", (2, 3))],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "revision_1_linear_axes",
+    "interpolate/revision_1_linear_axes",
     [X],
     [revision_1("linear", (7,), (2,)), revision_1("linear", (3, 7), (1, 3), align=True)],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "revision_1_linear_rank_3",
+    "interpolate/revision_1_linear_rank_3",
     [spread(1, 2, 5)],
     [
         revision_1("linear", (8,), (2,), rank=3),
@@ -536,8 +509,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "revision_1_cubic",
+    "interpolate/revision_1_cubic",
     [X],
     [revision_1("cubic", (8, 10)), revision_1("cubic", (7, 7), align=True)],
     tolerance=1e-4,
@@ -545,10 +517,10 @@ several(
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("interpolate", "ranks", "rank_3", "rank_5", "channels_last")
-join("interpolate", "axes", "axes", "axes_in_another_order")
-join("interpolate", "same_size_and_u8", "same_size", "u8", "cubic_of_integers")
-join("interpolate", "antialias_and_pillow", "linear_antialias", "cube_coeff_of_pillow")
-join("interpolate", "scales", "scales", "scales_that_keep_a_size")
-join("interpolate", "revision_1_linear", "revision_1_linear", "revision_1_linear_axes", "revision_1_linear_rank_3")
-join("interpolate", "linear", "linear", "linear_down")
+join("interpolate/ranks", "rank_3", "rank_5", "channels_last")
+join("interpolate/axes", "axes", "axes_in_another_order")
+join("interpolate/same_size_and_u8", "same_size", "u8", "cubic_of_integers")
+join("interpolate/antialias_and_pillow", "linear_antialias", "cube_coeff_of_pillow")
+join("interpolate/scales", "scales", "scales_that_keep_a_size")
+join("interpolate/revision_1_linear", "revision_1_linear", "revision_1_linear_axes", "revision_1_linear_rank_3")
+join("interpolate/linear", "linear", "linear_down")

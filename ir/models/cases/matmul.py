@@ -14,7 +14,7 @@ def product(a=False, b=False):
 
 
 def matmul(name, x, y, *flags, **more):
-    several("matmul", name, [x, y], [product(*it) for it in flags or [(False, False)]], **more)
+    several(f"matmul/{name}", [x, y], [product(*it) for it in flags or [(False, False)]], **more)
 
 
 matmul("rank_2", spread(2, 3), spread(3, 4, seed=1))
@@ -58,8 +58,7 @@ matmul(
 )
 W = spread(4, 3, seed=2)
 several(
-    "matmul",
-    "linear",
+    "matmul/linear",
     [spread(2, 5, 3)],
     [
         (
@@ -94,8 +93,7 @@ matmul(
 
 def einsum(name, equation, *inputs, **more):
     case(
-        "einsum",
-        name,
+        f"einsum/{name}",
         list(inputs),
         op("Einsum-7", equation=equation),
         lambda *inputs: np.einsum(equation, *inputs),
@@ -141,8 +139,7 @@ def attention(q, k, v, mask=None, scale=None, causal=False):
 
 def sdpa(name, *inputs, causal=False, **more):
     case(
-        "scaled_dot_product_attention",
-        name,
+        f"scaled_dot_product_attention/{name}",
         list(inputs),
         op("ScaledDotProductAttention-13", causal=causal),
         lambda *inputs: attention(*inputs, causal=causal),
@@ -167,8 +164,7 @@ sdpa("masked_row_boolean", Q, K, V, MASK & boolean([[1], [0], [1]]))
 sdpa("masked_row_infinity", Q, K, V, np.where(MASK & boolean([[1], [0], [1]]), f32(0), f32(-np.inf)))
 # The mask is not used where causal is true.
 case(
-    "scaled_dot_product_attention",
-    "causal_ignores_the_mask",
+    "scaled_dot_product_attention/causal_ignores_the_mask",
     [Q, K, V, ADDED],
     op("ScaledDotProductAttention-13", causal=True),
     lambda q, k, v, mask: attention(q, k, v, causal=True),
@@ -211,20 +207,19 @@ sdpa(
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("matmul", "rank_2", "rank_2", "rank_2_transposes", "transpose_a", "transpose_b", "transpose_both", "inner_1")
-join("matmul", "rank_1", "rank_1_by_1", "rank_1_by_2", "rank_2_by_1", "rank_1_by_3", "rank_3_by_1")
-join("matmul", "batches", "rank_3_by_2", "rank_2_by_3", "rank_4_broadcast", "rank_4_by_3_transposes")
-join("einsum", "equations", "matmul", "attention", "outer", "dot", "transpose", "sum", "implicit", "capitals", "three")
-join("scaled_dot_product_attention", "plain", "plain", "value_of_other_width")
+join("matmul/rank_2", "rank_2", "rank_2_transposes", "transpose_a", "transpose_b", "transpose_both", "inner_1")
+join("matmul/rank_1", "rank_1_by_1", "rank_1_by_2", "rank_2_by_1", "rank_1_by_3", "rank_3_by_1")
+join("matmul/batches", "rank_3_by_2", "rank_2_by_3", "rank_4_broadcast", "rank_4_by_3_transposes")
+join("einsum/equations", "matmul", "attention", "outer", "dot", "transpose", "sum", "implicit", "capitals", "three")
+join("scaled_dot_product_attention/plain", "plain", "value_of_other_width")
 join(
-    "scaled_dot_product_attention",
-    "boolean_mask",
+    "scaled_dot_product_attention/boolean_mask",
     "boolean_mask",
     "boolean_mask_rank_2",
     "boolean_mask_of_keys",
     "batches",
 )
-join("scaled_dot_product_attention", "added_mask", "added_mask", "added_mask_rank_2", "added_infinity", "rank_3")
-join("scaled_dot_product_attention", "masked_row", "masked_row_boolean", "masked_row_infinity")
-join("scaled_dot_product_attention", "causal", "causal", "causal_tall", "causal_ignores_the_mask", "causal_with_scale")
-join("scaled_dot_product_attention", "scale", "scale", "scale_rank_1", "scalar_mask_and_scale")
+join("scaled_dot_product_attention/added_mask", "added_mask", "added_mask_rank_2", "added_infinity", "rank_3")
+join("scaled_dot_product_attention/masked_row", "masked_row_boolean", "masked_row_infinity")
+join("scaled_dot_product_attention/causal", "causal", "causal_tall", "causal_ignores_the_mask", "causal_with_scale")
+join("scaled_dot_product_attention/scale", "scale", "scale_rank_1", "scalar_mask_and_scale")

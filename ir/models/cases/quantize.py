@@ -26,8 +26,7 @@ def channels(*values):
 
 X = spread(1, 3, 4, 5)
 several(
-    "fake_quantize",
-    "levels",
+    "fake_quantize/levels",
     [X],
     [
         quantized(-4, 4, -4, 4, 256),
@@ -38,8 +37,7 @@ several(
     ],
 )
 several(
-    "fake_quantize",
-    "per_channel",
+    "fake_quantize/per_channel",
     [X],
     [
         quantized(channels(-1, -2, -4), channels(1, 2, 4), channels(-1, -2, -4), channels(1, 2, 4), 16),
@@ -47,8 +45,7 @@ several(
     ],
 )
 several(
-    "fake_quantize",
-    "other_broadcasts",
+    "fake_quantize/other_broadcasts",
     [X],
     [
         quantized(np.linspace(-3, -1, 5), np.linspace(1, 3, 5), -1, 1, 8),
@@ -57,11 +54,10 @@ several(
     ],
 )
 # Halves go to the even level.
-several("fake_quantize", "halves", [f32([-0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7, 7.5])], [quantized(0, 7, 0, 7, 8)])
+several("fake_quantize/halves", [f32([-0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7, 7.5])], [quantized(0, 7, 0, 7, 8)])
 # Equal input limits: two values, with no division by zero.
 several(
-    "fake_quantize",
-    "binary",
+    "fake_quantize/binary",
     [X],
     [
         quantized(0, 0, -1, 1, 2),
@@ -69,33 +65,27 @@ several(
     ],
     formula="the CPU plugin divides by zero",
 )
-several("fake_quantize", "reversed_outputs", [X], [quantized(-2, 2, 2, -2, 16)])
-several("fake_quantize", "infinities", [f32([-np.inf, np.inf, 0, 1])], [quantized(-1, 1, -1, 1, 5)])
+several("fake_quantize/reversed_outputs", [X], [quantized(-2, 2, 2, -2, 16)])
+several("fake_quantize/infinities", [f32([-np.inf, np.inf, 0, 1])], [quantized(-1, 1, -1, 1, 5)])
 several(
-    "fake_quantize",
-    "rank_2",
-    [spread(2, 5)],
-    [quantized(-1, 1, -1, 1, 5), quantized([[-1], [-2]], [[1], [2]], -1, 1, 5)],
+    "fake_quantize/rank_2", [spread(2, 5)], [quantized(-1, 1, -1, 1, 5), quantized([[-1], [-2]], [[1], [2]], -1, 1, 5)]
 )
 several(
-    "fake_quantize",
-    "without_auto_broadcast",
+    "fake_quantize/without_auto_broadcast",
     [X],
     [quantized(-2, 2, -2, 2, 16)],
     edit=[attribute("auto_broadcast", "numpy", None)],
 )
-several("fake_quantize", "later_opset", [X], [quantized(-2, 2, -2, 2, 16)], edit=[opset("FakeQuantize", 1, "opset13")])
+several("fake_quantize/later_opset", [X], [quantized(-2, 2, -2, 2, 16)], edit=[opset("FakeQuantize", 1, "opset13")])
 several(
-    "fake_quantize",
-    "open_dimensions",
+    "fake_quantize/open_dimensions",
     [X],
     [quantized(channels(-1, -2, -4), channels(1, 2, 4), -1, 1, 16)],
     shapes=["?,3,?,?"],
     more=[[spread(2, 3, 2, 3)]],
 )
 several(
-    "fake_quantize",
-    "convolution",
+    "fake_quantize/convolution",
     [spread(1, 3, 4, 5)],
     [
         (
@@ -161,8 +151,7 @@ def dequantized(values, scale, zero_point=0, shape=None, half=True):
 def linear(name, values, type_, scale, zero_point=None, shape=None, half=True, zero_point_type=None, **more):
     width = shape[-1] if shape else np.shape(values)[-1]
     case(
-        "compressed_weights",
-        name,
+        f"compressed_weights/{name}",
         [spread(2, width) / 4],
         lambda x: make(
             "MatMul-1",
@@ -211,8 +200,7 @@ def tied(i):
 
 
 case(
-    "compressed_weights",
-    "embedding_and_product",
+    "compressed_weights/embedding_and_product",
     [i64([[2, 0, -1]])],
     tied,
     lambda i: [
@@ -234,8 +222,7 @@ def heads(x):
 
 
 case(
-    "compressed_weights",
-    "heads",
+    "compressed_weights/heads",
     [spread(2, 4, 3, 16) / 4],
     heads,
     lambda x: (
@@ -258,8 +245,7 @@ def codebook(x):
 
 
 case(
-    "compressed_weights",
-    "codebook",
+    "compressed_weights/codebook",
     [spread(2, 8) / 4],
     codebook,
     lambda x: x @ dequantized(CODEBOOK[NIBBLES % 8], SCALES).T,
@@ -279,8 +265,7 @@ def small_floats(x):
 
 
 case(
-    "compressed_weights",
-    "f4e2m1",
+    "compressed_weights/f4e2m1",
     [spread(2, 64) / 4],
     lambda x: small_floats(x)[0],
     lambda x: x @ small_floats(const(x).node())[1].T,
@@ -310,8 +295,7 @@ NF4 = f32(
 linear("nf4", NF4[NIBBLES], "nf4", SCALES)
 linear("f8e4m3", np.array([-448, -1.5, -0.5, 0, 0.25, 1, 3.5, 240])[NIBBLES % 8], "f8e4m3", SCALES / 64)
 case(
-    "compressed_weights",
-    "u8_embedding",
+    "compressed_weights/u8_embedding",
     [i64([[2, 0, 3]])],
     lambda i: make("Gather-8", decompressed(BYTES, "u8", SCALES / 64, u8([[128], [120], [3], [255]])), i, scalar(0)),
     lambda i: dequantized(BYTES, SCALES / 64, [[128], [120], [3], [255]])[i],
@@ -320,8 +304,7 @@ case(
     tolerance=2e-3,
 )
 case(
-    "compressed_weights",
-    "i8_convolution",
+    "compressed_weights/i8_convolution",
     [spread(1, 3, 4, 4)],
     lambda x: make(
         "Convolution-1",
@@ -337,8 +320,7 @@ case(
     tolerance=2e-3,
 )
 case(
-    "compressed_weights",
-    "f16",
+    "compressed_weights/f16",
     [spread(2, 3)],
     lambda x: make(
         "MatMul-1",
@@ -352,15 +334,14 @@ case(
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("fake_quantize", "levels", "levels", "reversed_outputs", "rank_2", "infinities")
-join("fake_quantize", "broadcasts", "per_channel", "other_broadcasts")
-join("compressed_weights", "u8", "u8_zero_point", "u8_scalar_zero_point")
-join("compressed_weights", "i8", "i8_symmetric", "i8_f32_scale", "i8_zero_point")
-join("compressed_weights", "nibbles", "u4_zero_point", "i4_symmetric")
-join("compressed_weights", "groups", "u4_groups", "i4_groups", "u4_groups_scalar_zero_point")
+join("fake_quantize/levels", "levels", "reversed_outputs", "rank_2", "infinities")
+join("fake_quantize/broadcasts", "per_channel", "other_broadcasts")
+join("compressed_weights/u8", "u8_zero_point", "u8_scalar_zero_point")
+join("compressed_weights/i8", "i8_symmetric", "i8_f32_scale", "i8_zero_point")
+join("compressed_weights/nibbles", "u4_zero_point", "i4_symmetric")
+join("compressed_weights/groups", "u4_groups", "i4_groups", "u4_groups_scalar_zero_point")
 join(
-    "compressed_weights",
-    "groups_of_32",
+    "compressed_weights/groups_of_32",
     "i4_groups_of_32",
     "u4_groups_of_32",
     "i4_per_channel",

@@ -111,8 +111,7 @@ def recurrent(
     bias_gates = 4 if attributes.get("linear_before_reset") else None
     lengths = const(i32(lengths)) if lengths_constant else i32(lengths)
     case(
-        f"{kind.lower()}_sequence",
-        name,
+        f"{kind.lower()}_sequence/{name}",
         [x, *states(number, directions), lengths, *weights(kind, directions, bias_gates)],
         op(
             f"{kind}Sequence-{opset}",
@@ -134,8 +133,7 @@ def cell(name, kind, opset, edit=(), formula=None, **attributes):
     number = 2 if kind == "LSTM" else 1
     bias_gates = 4 if attributes.get("linear_before_reset") else None
     case(
-        f"{kind.lower()}_cell",
-        name,
+        f"{kind.lower()}_cell/{name}",
         [X[:, 0], *(it[:, 0] for it in states(number)), *(const(it.values[0]) for it in weights(kind, 1, bias_gates))],
         op(
             f"{kind}Cell-{opset}",
@@ -175,8 +173,7 @@ recurrent(
     formula="the defaults are the text's; without activations OpenVINO refuses the file",
 )
 case(
-    "lstm_sequence",
-    "open_dimensions",
+    "lstm_sequence/open_dimensions",
     [X, *states(2)],
     lambda x, h, c: make(
         "LSTMSequence-5",
@@ -212,8 +209,7 @@ def of_mask(x, mask, state):
 
 
 case(
-    "rnn_sequence",
-    "features_of_a_mask",
+    "rnn_sequence/features_of_a_mask",
     [X, boolean([False, True, False]), np.zeros((BATCH, 1, 1), np.float32)],
     of_mask,
     lambda x, mask, state: sequence(
@@ -278,8 +274,7 @@ def of_expressions_formula(x):
 EXPRESSION = [spread(2, 3, TIME, INPUT) / 2]
 MORE_EXPRESSIONS = [[spread(4, 1, TIME, INPUT, seed=1) / 2]]
 case(
-    "lstm_sequence",
-    "batch_is_an_expression",
+    "lstm_sequence/batch_is_an_expression",
     EXPRESSION,
     of_expressions,
     of_expressions_formula,
@@ -299,8 +294,7 @@ def in_loop(x):
 
 
 case(
-    "lstm_sequence",
-    "batch_is_an_expression_in_loop",
+    "lstm_sequence/batch_is_an_expression_in_loop",
     EXPRESSION,
     in_loop,
     of_expressions_formula,
@@ -332,8 +326,7 @@ def sums():
         return [f16(y[:, None]), f16(y[:, None, -1])]
 
     case(
-        "rnn_sequence",
-        "half",
+        "rnn_sequence/half",
         inputs,
         op("RNNSequence-5", hidden_size=2, direction="forward", activations=["relu"]),
         formula,
@@ -345,12 +338,12 @@ sums()
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("lstm_sequence", "directions", "forward", "reverse", "bidirectional")
-join("gru_sequence", "directions", "forward", "reverse", "bidirectional")
-join("rnn_sequence", "directions", "forward", "reverse", "bidirectional")
-join("lstm_sequence", "short_lengths", "short_lengths", "short_lengths_bidirectional")
-join("lstm_sequence", "clip_and_activations", "clip", "activations")
-join("gru_sequence", "linear_before_reset", "linear_before_reset", "linear_before_reset_bidirectional")
-join("lstm_cell", "revisions", "plain", "revision_1", "clip_and_activations")
-join("gru_cell", "plain", "plain", "linear_before_reset", "clip")
-join("rnn_cell", "plain", "plain", "relu_and_clip")
+join("lstm_sequence/directions", "forward", "reverse", "bidirectional")
+join("gru_sequence/directions", "forward", "reverse", "bidirectional")
+join("rnn_sequence/directions", "forward", "reverse", "bidirectional")
+join("lstm_sequence/short_lengths", "short_lengths", "short_lengths_bidirectional")
+join("lstm_sequence/clip_and_activations", "clip", "activations")
+join("gru_sequence/linear_before_reset", "linear_before_reset", "linear_before_reset_bidirectional")
+join("lstm_cell/revisions", "plain", "revision_1", "clip_and_activations")
+join("gru_cell/plain", "plain", "linear_before_reset", "clip")
+join("rnn_cell/plain", "plain", "relu_and_clip")

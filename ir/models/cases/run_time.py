@@ -8,7 +8,7 @@ X = spread(2, 3, 4)
 
 
 def run_time(name, inputs, nodes, *more):
-    several("values_at_run_time", name, inputs, nodes, more=more)
+    several(f"values_at_run_time/{name}", inputs, nodes, more=more)
 
 
 # Another axis in each run. What is subtracted has size 1 there.
@@ -121,8 +121,7 @@ OTHER_SIZES = [EACH[:, ::-1] * 2, np.array(1, np.int64), np.array(3, np.int64), 
 
 def sizes(name, build, formula):
     case(
-        "values_at_run_time",
-        name,
+        f"values_at_run_time/{name}",
         SIZES,
         lambda *inputs: [build(*each) for each in unknown_sizes(*inputs).values()],
         lambda *inputs: [formula(each) for each in known_sizes(*inputs)],
@@ -143,8 +142,7 @@ def tiles_of_size(x, repeats):
 
 
 case(
-    "values_at_run_time",
-    "tile_of_size",
+    "values_at_run_time/tile_of_size",
     [EACH, i64([2])],
     tiles_of_size,
     lambda x, repeats: [np.tile(np.array([2, np.count_nonzero(x)], dtype), repeats) for dtype in (np.int64, np.int32)],
@@ -171,8 +169,7 @@ def of_selected_formula(x, mask):
 
 
 case(
-    "values_at_run_time",
-    "selected_channels_and_batches",
+    "values_at_run_time/selected_channels_and_batches",
     [offsets(8, 8, 1, 2), boolean([1, 0, 1, 1, 0, 1, 0, 0])],
     of_selected,
     of_selected_formula,
@@ -184,8 +181,7 @@ case(
 
 # One axis of a product is 1, and the other one is what a mask leaves.
 case(
-    "values_at_run_time",
-    "product_with_a_mask",
+    "values_at_run_time/product_with_a_mask",
     [spread(2, 3, 1), f32([2, 3]), boolean([False, True])],
     lambda x, y, mask: make(
         "MatMul-1",
@@ -220,4 +216,4 @@ def in_loop_formula(*inputs):
     return np.int64([*found, *(sum(range(it)) for it in found)] * 2)
 
 
-case("values_at_run_time", "sizes_in_loop", SIZES, in_loop, in_loop_formula, more=[OTHER_SIZES], formula=UNCOMPUTED)
+case("values_at_run_time/sizes_in_loop", SIZES, in_loop, in_loop_formula, more=[OTHER_SIZES], formula=UNCOMPUTED)

@@ -17,8 +17,7 @@ def unique(x, axis=None, sorted=True):
 
 M = i32([[2, 1, 2, 2], [1, 1, 1, 1], [2, 1, 2, 2], [0, 5, 0, 2]])
 several(
-    "unique",
-    "elements_and_slices",
+    "unique/elements_and_slices",
     [M],
     [
         (
@@ -32,16 +31,14 @@ several(
     ],
 )
 case(
-    "unique",
-    "sorted_slices",
+    "unique/sorted_slices",
     [M],
     lambda x: make("Unique-10", x, const(i64([-1])), sorted=True),
     lambda x: unique(x, 1),
     formula="the CPU plugin does not put the slices along the axis",
 )
 case(
-    "unique",
-    "types",
+    "unique/types",
     [f32([[1.5, -2], [1.5, 3]])],
     lambda x: make("Unique-10", x, index_element_type="i32", count_element_type="i32"),
     lambda x: [a.astype(t) for a, t in zip(unique(x), ("f4", "i4", "i4", "i4"))],
@@ -53,8 +50,7 @@ case(
 
 BOUNDS, VALUES = f32([1, 2, 2, 4]), f32([[0, 1, 1.5, 2], [3, 4, 5, -np.inf]])
 case(
-    "bucketize",
-    "bounds",
+    "bucketize/bounds",
     [VALUES, BOUNDS],
     lambda x, b: [
         make("Bucketize-3", x, b, with_right_bound=True, output_type="i64"),
@@ -70,8 +66,7 @@ def search_rows(sorted, values, side):
 
 SORTED = i32([[1, 3, 3], [2, 5, 9]])
 case(
-    "search_sorted",
-    "modes",
+    "search_sorted/modes",
     [BOUNDS, VALUES, SORTED, i32([[3, 0, 4, 1], [1, 9, 5, 2]])],
     lambda b, x, s, v: [
         make("SearchSorted-15", b, x, right_mode=False),
@@ -87,8 +82,7 @@ case(
     ],
 )
 case(
-    "search_sorted",
-    "open_dimensions",
+    "search_sorted/open_dimensions",
     [SORTED, i32([[3, 0, 4, 1], [1, 9, 5, 2]])],
     lambda s, v: make("SearchSorted-15", s, v, right_mode=True),
     lambda s, v: search_rows(s, v, "right"),
@@ -99,8 +93,7 @@ case(
 # --- Eye, RandomUniform ---------------------------------------------------------------------------
 
 case(
-    "eye",
-    "diagonals",
+    "eye/diagonals",
     [i64(0), i32([-1])],
     lambda d, e: [
         make("Eye-9", scalar(2), scalar(3), d, axes(2, 1), output_type="f32"),
@@ -121,8 +114,7 @@ def eye_like(x):
 
 
 case(
-    "eye",
-    "open_dimensions",
+    "eye/open_dimensions",
     [offsets(3, 2)],
     eye_like,
     lambda x: np.eye(x.shape[0], dtype=np.float32),
@@ -131,8 +123,7 @@ case(
 )
 # Another run goes on with the sequence.
 case(
-    "random_uniform",
-    "seeds",
+    "random_uniform/seeds",
     [f32(-1), i32([50])],
     lambda low, least: [
         make("RandomUniform-8", axes(3, 3), low, scalar(2, np.float32), output_type="f32", global_seed=150, op_seed=10),
@@ -142,8 +133,7 @@ case(
 )
 # Where only one class can come.
 case(
-    "multinomial",
-    "certain",
+    "multinomial/certain",
     [f32([[0, 2, 0], [0, 0, 0.5]])],
     lambda x: [
         make("Multinomial-13", x, const(i32(3)), convert_type="i32", with_replacement=True, log_probs=False),
@@ -153,8 +143,7 @@ case(
     shapes=["?,3"],
 )
 case(
-    "multinomial",
-    "logarithms",
+    "multinomial/logarithms",
     [f32([[-np.inf, 3, -np.inf]])],
     lambda x: [
         make("Multinomial-13", x, const(i32(2)), convert_type="i32", with_replacement=True, log_probs=True),

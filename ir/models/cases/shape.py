@@ -5,8 +5,7 @@ from framework import *
 # --- ShapeOf --------------------------------------------------------------------------------------
 
 case(
-    "shape_of",
-    "types",
+    "shape_of/types",
     [offsets(2, 3, 4), f32(1)],
     lambda x, y: [
         make("ShapeOf-1", x),
@@ -17,8 +16,7 @@ case(
     lambda x, y: [i64([2, 3, 4]), i64([2, 3, 4]), i32([2, 3, 4]), i64([])],
 )
 case(
-    "shape_of",
-    "open_dimensions",
+    "shape_of/open_dimensions",
     [offsets(2, 3, 4)],
     ops(op("ShapeOf-1"), op("ShapeOf-3", output_type="i32")),
     lambda x: [i64(x.shape), i32(x.shape)],
@@ -27,8 +25,7 @@ case(
 )
 # Under a later operator set without revisions of its own it is the newest of the earlier ones.
 case(
-    "shape_of",
-    "later_opset",
+    "shape_of/later_opset",
     [offsets(2, 3)],
     op("ShapeOf-3", output_type="i32"),
     lambda x: i32(x.shape),
@@ -40,8 +37,7 @@ case(
 
 def reshape(name, data, target, special_zero, shape, **more):
     case(
-        "reshape",
-        name,
+        f"reshape/{name}",
         [data, target],
         op("Reshape-1", special_zero=special_zero),
         lambda x, _: x.reshape(shape),
@@ -67,8 +63,7 @@ reshape(
     edit=[attribute("special_zero", "true", "1")],
 )
 case(
-    "reshape",
-    "open_dimensions",
+    "reshape/open_dimensions",
     [offsets(2, 3, 4)],
     ops(
         lambda x: make("Reshape-1", x, axes(0, 3, -1, 2), special_zero=True),
@@ -80,8 +75,7 @@ case(
     more=[[offsets(5, 3, 4)]],
 )
 case(
-    "reshape",
-    "two_open_dimensions",
+    "reshape/two_open_dimensions",
     [offsets(2, 3, 8)],
     lambda x: make("Reshape-1", x, axes(0, 0, 2, 4), special_zero=True),
     lambda x: x.reshape(*x.shape[:2], 2, 4),
@@ -89,8 +83,7 @@ case(
     more=[[offsets(1, 5, 8)]],
 )
 case(
-    "reshape",
-    "types",
+    "reshape/types",
     [offsets(2, 3, dtype=np.float16), offsets(2, 3, dtype=np.int64), boolean([[1, 0, 1], [0, 0, 1]])],
     lambda *inputs: [make("Reshape-1", it, axes(3, 2), special_zero=False) for it in inputs],
     lambda *inputs: [it.reshape(3, 2) for it in inputs],
@@ -99,8 +92,7 @@ case(
 # --- Squeeze, Unsqueeze ---------------------------------------------------------------------------
 
 case(
-    "squeeze",
-    "axes",
+    "squeeze/axes",
     [offsets(1, 3, 1, 2, 1)],
     lambda x: [
         make("Squeeze-1", x, axes(0)),
@@ -113,15 +105,13 @@ case(
     lambda x: [x[0], x[0, :, 0], x[..., 0], x[:, :, 0], x.reshape(3, 2), x.reshape(3, 2)],
 )
 case(
-    "squeeze",
-    "to_rank_0",
+    "squeeze/to_rank_0",
     [f32([[5]])],
     ops(lambda x: make("Squeeze-1", x, axes(0, 1)), lambda x: make("Squeeze-1", x)),
     lambda x: [f32(5)] * 2,
 )
 case(
-    "squeeze",
-    "revision_15",
+    "squeeze/revision_15",
     [offsets(1, 3, 1)],
     lambda x: [
         make("Squeeze-15", x, axes(0), allow_axis_skip=False),
@@ -131,8 +121,7 @@ case(
     lambda x: [x[0], x[..., 0], x.reshape(3)],
 )
 case(
-    "squeeze",
-    "open_dimensions",
+    "squeeze/open_dimensions",
     [offsets(2, 1, 3)],
     lambda x: [make("Squeeze-1", x, axes(1)), make("Squeeze-15", x, axes(-2))],
     lambda x: [x[:, 0]] * 2,
@@ -141,8 +130,7 @@ case(
 )
 # An axis whose dimension is not 1 is left alone since OpenVINO 2024.3.
 case(
-    "squeeze",
-    "not_1",
+    "squeeze/not_1",
     [offsets(1, 3)],
     lambda x: [
         make("Squeeze-1", x, axes(1)),
@@ -152,8 +140,7 @@ case(
     lambda x: [x, x[0], x],
 )
 case(
-    "unsqueeze",
-    "axes",
+    "unsqueeze/axes",
     [offsets(3, 2)],
     lambda x: [
         make("Unsqueeze-1", x, axes(0)),
@@ -175,15 +162,13 @@ case(
     ],
 )
 case(
-    "unsqueeze",
-    "from_rank_0",
+    "unsqueeze/from_rank_0",
     [f32(5)],
     lambda x: [make("Unsqueeze-1", x, axes(0)), make("Unsqueeze-1", x, axes(0, 1))],
     lambda x: [f32([5]), f32([[5]])],
 )
 case(
-    "unsqueeze",
-    "open_dimensions",
+    "unsqueeze/open_dimensions",
     [i64([1, 2])],
     lambda x: [make("Unsqueeze-1", x, axes(1)), make("Unsqueeze-1", x, axes(0, -1))],
     lambda x: [x[:, None], x[None, :, None]],
@@ -194,8 +179,7 @@ case(
 # --- Transpose ------------------------------------------------------------------------------------
 
 case(
-    "transpose",
-    "orders",
+    "transpose/orders",
     [offsets(2, 3, 4)],
     lambda x: [
         make("Transpose-1", x, axes(2, 0, 1)),
@@ -206,8 +190,7 @@ case(
     lambda x: [x.transpose(2, 0, 1), x.transpose(0, 2, 1), x, x.transpose()],
 )
 case(
-    "transpose",
-    "open_dimensions",
+    "transpose/open_dimensions",
     [offsets(2, 3, 4)],
     lambda x: [make("Transpose-1", x, axes(1, 2, 0)), make("Transpose-1", x, axes())],
     lambda x: [x.transpose(1, 2, 0), x.transpose()],
@@ -215,8 +198,7 @@ case(
     more=[[offsets(1, 3, 2)]],
 )
 case(
-    "transpose",
-    "types",
+    "transpose/types",
     [offsets(2, 3, dtype=np.int64), boolean([[1, 0, 1], [0, 0, 1]]), f32(np.zeros((0, 3)))],
     lambda *inputs: [make("Transpose-1", it, axes(1, 0)) for it in inputs],
     lambda *inputs: [it.T for it in inputs],
@@ -226,8 +208,7 @@ case(
 # --- Broadcast ------------------------------------------------------------------------------------
 
 case(
-    "broadcast",
-    "numpy",
+    "broadcast/numpy",
     [offsets(3, 1), f32(5), offsets(4)],
     lambda x, y, z: [
         make("Broadcast-3", x, axes(2, 3, 4), mode="numpy"),
@@ -247,8 +228,7 @@ case(
     ],
 )
 case(
-    "broadcast",
-    "explicit",
+    "broadcast/explicit",
     [offsets(3), offsets(2, 4), f32(7)],
     lambda x, y, z: [
         make("Broadcast-3", x, axes(2, 3, 4), axes(1), mode="explicit"),
@@ -264,15 +244,13 @@ case(
     ],
 )
 case(
-    "broadcast",
-    "explicit_ones",
+    "broadcast/explicit_ones",
     [offsets(1, 3)],
     lambda x: make("Broadcast-3", x, axes(2, 3, 4), axes(0, 1), mode="explicit"),
     lambda x: np.broadcast_to(x[:, :, None], (2, 3, 4)),
 )
 case(
-    "broadcast",
-    "bidirectional",
+    "broadcast/bidirectional",
     [offsets(3, 1), offsets(2, 3, 4)],
     lambda x, y: [
         make("Broadcast-3", x, axes(1, 4), mode="bidirectional"),
@@ -284,16 +262,14 @@ case(
     lambda x, y: [np.broadcast_to(x, (3, 4)), np.broadcast_to(x, (2, 3, 1)), x, y, np.broadcast_to(y, (5, 2, 3, 4))],
 )
 case(
-    "broadcast",
-    "types_and_spelling",
+    "broadcast/types_and_spelling",
     [i64([[1], [2]]), boolean([True, False])],
     lambda x, y: [make("Broadcast-3", it, axes(2, 2), mode="numpy") for it in (x, y)],
     lambda x, y: [np.broadcast_to(it, (2, 2)) for it in (x, y)],
     edit=[attribute("mode", "numpy", "NUMPY")],
 )
 case(
-    "broadcast",
-    "to_the_shape_of_another",
+    "broadcast/to_the_shape_of_another",
     [f32([[1], [2]]), offsets(3, 2, 4)],
     lambda x, y: [
         make("Broadcast-3", x, make("ShapeOf-3", y, output_type="i64"), mode="numpy"),
@@ -304,8 +280,7 @@ case(
     more=[[f32([[1], [2]]), offsets(1, 2, 3)]],
 )
 case(
-    "broadcast",
-    "to_empty",
+    "broadcast/to_empty",
     [f32([[1, 2, 3]])],
     lambda x: make("Broadcast-3", x, axes(0, 3), mode="numpy"),
     lambda x: f32(np.zeros((0, 3))),
@@ -315,8 +290,7 @@ case(
 # --- Tile -----------------------------------------------------------------------------------------
 
 case(
-    "tile",
-    "repeats",
+    "tile/repeats",
     [offsets(2, 3)],
     lambda x: [
         make("Tile-1", x, axes(1, 2)),
@@ -329,23 +303,20 @@ case(
     lambda x: [np.tile(x, it) for it in [(1, 2), (2, 1), (2, 2), (2, 1, 2), (2,), (1, 1)]],
 )
 case(
-    "tile",
-    "rank_0",
+    "tile/rank_0",
     [f32(5), i64([1, 2])],
     lambda x, y: [make("Tile-1", x, axes(3)), make("Tile-1", y, axes(2, 2))],
     lambda x, y: [f32([5, 5, 5]), np.tile(y, (2, 2))],
 )
 case(
-    "tile",
-    "zero_repeats",
+    "tile/zero_repeats",
     [offsets(2, 3)],
     lambda x: make("Tile-1", x, axes(0, 2)),
     lambda x: f32(np.zeros((0, 6))),
     formula="the CPU plugin is not sure of empty tensors",
 )
 case(
-    "tile",
-    "open_dimensions",
+    "tile/open_dimensions",
     [offsets(2, 3)],
     lambda x: make("Tile-1", x, axes(2, 1, 2)),
     lambda x: np.tile(x, (2, 1, 2)),
@@ -353,8 +324,7 @@ case(
     more=[[offsets(1, 4)]],
 )
 case(
-    "tile",
-    "empty_and_open",
+    "tile/empty_and_open",
     [offsets(2, 0), offsets(2, 3)],
     lambda x, y: [make("Tile-1", x, axes(1, 3)), make("Tile-1", x, axes(2, 3)), make("Tile-1", y, axes(0, 2))],
     lambda x, y: [np.tile(x, (1, 3)), np.tile(x, (2, 3)), np.tile(y, (0, 2))],
@@ -382,8 +352,7 @@ RANGES = [
 ]
 # Float bounds of an integer range are truncated first.
 case(
-    "range",
-    "constants",
+    "range/constants",
     [f32([0])],
     lambda x: [make("Relu-1", x), *(range_of(*it)(x) for it in RANGES)],
     lambda x: [
@@ -398,16 +367,14 @@ case(
     ],
 )
 case(
-    "range",
-    "empty",
+    "range/empty",
     [f32([0])],
     lambda x: [make("Relu-1", x), range_of(5, 5, 1, "i64", np.int64)(x), range_of(5, 2, 1, "i32", np.int32)(x)],
     lambda x: [x, i64([]), i32([])],
     formula="the CPU plugin is not sure of empty tensors",
 )
 case(
-    "range",
-    "revision_1",
+    "range/revision_1",
     [f32([0])],
     lambda x: [
         make("Relu-1", x),
@@ -417,16 +384,14 @@ case(
     lambda x: [x, i64([1, 4, 7]), f32([2, 1.5, 1, 0.5])],
 )
 case(
-    "range",
-    "inputs",
+    "range/inputs",
     [i64(2), i64(11), i64(3)],
     lambda *inputs: make("Range-4", *inputs, output_type="i64"),
     lambda start, stop, step: np.arange(start, stop, step),
     more=[[i64(5), i64(0), i64(-2)], [i64(0), i64(1), i64(1)]],
 )
 case(
-    "range",
-    "to_an_open_dimension",
+    "range/to_an_open_dimension",
     [offsets(2, 3)],
     lambda x: make(
         "Range-4",
@@ -440,8 +405,7 @@ case(
     more=[[offsets(1, 7)]],
 )
 case(
-    "range",
-    "past_and_present",
+    "range/past_and_present",
     [offsets(2, 3), offsets(2, 5)],
     lambda x, past: make(
         "Range-4",
@@ -467,8 +431,7 @@ def concat(*parts):
 
 
 case(
-    "shape_graphs",
-    "split_heads",
+    "shape_graphs/split_heads",
     [offsets(2, 3, 8)],
     lambda x: make(
         "Transpose-1",
@@ -480,8 +443,7 @@ case(
     more=[[offsets(1, 5, 8)]],
 )
 case(
-    "shape_graphs",
-    "flatten",
+    "shape_graphs/flatten",
     [offsets(2, 3, 4)],
     lambda x: make(
         "Reshape-1",
@@ -494,8 +456,7 @@ case(
     more=[[offsets(3, 1, 4)]],
 )
 case(
-    "shape_graphs",
-    "scalar_dimensions",
+    "shape_graphs/scalar_dimensions",
     [offsets(2, 3, 4)],
     lambda x: make(
         "Reshape-1",
@@ -515,8 +476,7 @@ case(
     more=[[offsets(5, 2, 4)]],
 )
 case(
-    "shape_graphs",
-    "half_by_strided_slice",
+    "shape_graphs/half_by_strided_slice",
     [offsets(2, 6)],
     lambda x: make(
         "Reshape-1",
@@ -541,8 +501,7 @@ case(
     more=[[offsets(5, 6)]],
 )
 case(
-    "shape_graphs",
-    "mask_of_lengths",
+    "shape_graphs/mask_of_lengths",
     [i64([2, 4, 0]), offsets(3, 5)],
     lambda lengths, x: make(
         "Less-1",
@@ -554,8 +513,7 @@ case(
     more=[[i64([1, 3]), offsets(2, 3)]],
 )
 case(
-    "shape_graphs",
-    "causal_mask",
+    "shape_graphs/causal_mask",
     [i64([[1, 1, 1], [1, 1, 0]])],
     lambda mask: make(
         "LogicalAnd-1",
@@ -576,8 +534,7 @@ case(
 )
 # The arithmetic of sizes in floats that exporters write before a resize.
 case(
-    "shape_graphs",
-    "size_in_floats",
+    "shape_graphs/size_in_floats",
     [offsets(1, 5, 4)],
     lambda x: make(
         "Slice-8",
@@ -598,8 +555,7 @@ case(
     more=[[offsets(2, 8, 4)]],
 )
 case(
-    "shape_graphs",
-    "pad_to_a_multiple",
+    "shape_graphs/pad_to_a_multiple",
     [offsets(1, 5, 2)],
     lambda x: make(
         "Pad-12",
@@ -619,8 +575,7 @@ case(
 )
 # The dividend of the second Mod is negative for no size, but a part of it may be.
 case(
-    "shape_graphs",
-    "pad_with_mod",
+    "shape_graphs/pad_with_mod",
     [offsets(1, 2, 2)],
     lambda x: make(
         "Pad-12",
@@ -637,8 +592,7 @@ case(
     more=[[offsets(2, 8, 2)], [offsets(1, 9, 2)]],
 )
 case(
-    "shape_graphs",
-    "truncated_quotients",
+    "shape_graphs/truncated_quotients",
     [offsets(2)],
     lambda x: [
         make("Mod-1", make("Subtract-1", dim(x, 0), axes(4)), axes(3)),
@@ -649,8 +603,7 @@ case(
     more=[[offsets(1)], [offsets(3)], [offsets(8)], [offsets(9)], [offsets(12)]],
 )
 case(
-    "shape_graphs",
-    "i32",
+    "shape_graphs/i32",
     [offsets(2, 3, 4)],
     lambda x: make(
         "Reshape-1", x, make("Concat-1", dim(x, 0, output_type="i32"), const(i32([-1])), axis=0), special_zero=False
@@ -660,8 +613,7 @@ case(
     more=[[offsets(4, 3, 4)]],
 )
 case(
-    "shape_graphs",
-    "expand_and_add",
+    "shape_graphs/expand_and_add",
     [offsets(2, 3), offsets(1, 3)],
     lambda x, y: make(
         "Add-1", x, make("Broadcast-3", y, make("ShapeOf-3", x, output_type="i64"), mode="bidirectional")
@@ -673,8 +625,7 @@ case(
 
 # OpenVINO's writer calls this mode of Broadcast-1 "none".
 case(
-    "broadcast",
-    "revision_1_explicit_spelled",
+    "broadcast/revision_1_explicit_spelled",
     [offsets(3)],
     lambda x: make("Broadcast-1", x, axes(3, 2), axes(0), mode="explicit"),
     lambda x: np.broadcast_to(x[:, None], (3, 2)),
@@ -684,8 +635,7 @@ case(
 # --- cases that share a model ----------------------------------------------------------------------
 
 join(
-    "reshape",
-    "targets",
+    "reshape/targets",
     "plain",
     "minus_one",
     "zero_copies",
@@ -694,9 +644,9 @@ join(
     "to_rank_0",
     "from_rank_0",
 )
-join("reshape", "empty", "empty_literal_zero", "empty_copied_zero", "empty_minus_one")
-join("squeeze", "axes", "axes", "to_rank_0", "revision_15")
-join("unsqueeze", "axes", "axes", "from_rank_0")
-join("broadcast", "explicit", "explicit", "explicit_ones")
-join("tile", "repeats", "repeats", "rank_0")
-join("range", "constants", "constants", "revision_1")
+join("reshape/empty", "empty_literal_zero", "empty_copied_zero", "empty_minus_one")
+join("squeeze/axes", "axes", "to_rank_0", "revision_15")
+join("unsqueeze/axes", "axes", "from_rank_0")
+join("broadcast/explicit", "explicit", "explicit_ones")
+join("tile/repeats", "repeats", "rank_0")
+join("range/constants", "constants", "revision_1")

@@ -35,8 +35,7 @@ for name, constants in {
     "f8e5m2": [("f8e5m2", [0, 0.0000152587890625, -0.5, 1.25, 57344, -57344])],
 }.items():
     case(
-        "const",
-        name,
+        f"const/{name}",
         [f32(np.zeros(len(constants[0][1])))],
         lambda x, constants=constants: [
             make("Add-1", x, make("Convert-1", const(values, type_), destination_type="f32"))
@@ -65,15 +64,13 @@ NF4 = [
     1.0,
 ]
 case(
-    "const",
-    "nf4",
+    "const/nf4",
     [f32(np.zeros(17))],
     lambda x: make("Add-1", x, make("Convert-1", const([*NF4, -1.0], "nf4"), destination_type="f32")),
     lambda x: f32([*NF4, -1.0]),
 )
 case(
-    "const",
-    "special_floats",
+    "const/special_floats",
     [f32(np.ones((3, 5)))],
     lambda x: [
         make(
@@ -84,8 +81,7 @@ case(
     lambda x: [x * f32([np.inf, -np.inf, np.nan, -0.0, 1])] * 3,
 )
 case(
-    "const",
-    "f8_special",
+    "const/f8_special",
     [f32(np.ones(4))],
     lambda x: [
         make("Multiply-1", x, make("Convert-1", const([np.nan, -0.0, 1, -2], "f8e4m3"), destination_type="f32")),
@@ -97,8 +93,7 @@ case(
 )
 # Rows of packed types are not aligned to bytes.
 case(
-    "const",
-    "packed_rows",
+    "const/packed_rows",
     [f32(np.zeros((3, 3)))],
     lambda x: [
         make("Add-1", x, make("Convert-1", const([[1, 2, 3], [4, 5, 6], [7, 8, 9]], "u4"), destination_type="f32")),
@@ -113,8 +108,7 @@ case(
 )
 # Blobs at offsets that are no multiples of the element's size.
 case(
-    "const",
-    "unaligned_offsets",
+    "const/unaligned_offsets",
     [f32([1, 2])],
     lambda x: [
         make("Add-1", x, make("Convert-1", const(u8([3, 4])), destination_type="f32")),
@@ -126,8 +120,7 @@ case(
 )
 # Two constants with the same bytes are one range of the file.
 case(
-    "const",
-    "shared_bytes",
+    "const/shared_bytes",
     [f32([[1, 2], [3, 4]])],
     lambda x: [
         make("Add-1", x, const(f32([[1, 2], [3, 4]]))),
@@ -137,15 +130,13 @@ case(
     lambda x: [x + x, x * x, x + x],
 )
 case(
-    "const",
-    "rank_0_and_empty",
+    "const/rank_0_and_empty",
     [f32([1, 2])],
     lambda x: [make("Add-1", x, const(f32(3))), make("Concat-1", x, const(f32([])), axis=0)],
     lambda x: [x + 3, x],
 )
 case(
-    "const",
-    "result_of_constant",
+    "const/result_of_constant",
     [f32([1, 2])],
     lambda x: [make("Relu-1", x), const(i64([5, -6])).node(), const(f32(0.5)).node()],
     lambda x: [x, i64([5, -6]), f32(0.5)],
@@ -153,8 +144,7 @@ case(
 
 STRINGS = np.array([["ab", "", "über"], ["x", "y z", "q"]])
 case(
-    "const",
-    "strings",
+    "const/strings",
     [i64([1, 0])],
     lambda i: [make("Gather-8", const(STRINGS), i, scalar(0)), const(STRINGS[:, 2]).node()],
     lambda i: [STRINGS[i], STRINGS[:, 2]],
@@ -163,8 +153,7 @@ case(
 # --- Parameter, Result ----------------------------------------------------------------------------
 
 case(
-    "parameter",
-    "types",
+    "parameter/types",
     [
         np.array([[0, 1, 2], [3, 100, 127]]).astype(it)
         for it in ("bool", "uint8", "int8", "int32", "int64", "float16", "float32")
@@ -173,29 +162,25 @@ case(
     lambda *inputs: [np.concatenate([it, it]) for it in inputs],
 )
 case(
-    "parameter",
-    "wide_types",
+    "parameter/wide_types",
     [np.array([0, 1, 40000], it) for it in ("uint16", "uint32", "uint64", "float64")],
     lambda *inputs: [make("Reshape-1", it, axes(3, 1), special_zero=False) for it in inputs],
     lambda *inputs: [it.reshape(3, 1) for it in inputs],
 )
 case(
-    "parameter",
-    "rank_0",
+    "parameter/rank_0",
     [f32(2.5), i64(-3), boolean(True)],
     lambda *inputs: [make("Unsqueeze-1", it, axes(0)) for it in inputs],
     lambda *inputs: [it.reshape(1) for it in inputs],
 )
 case(
-    "parameter",
-    "unused",
+    "parameter/unused",
     [f32([1, 2]), f32([3, 4, 5]), f32([6, 7])],
     lambda a, b, c: make("Subtract-1", c, a),
     lambda a, b, c: c - a,
 )
 case(
-    "parameter",
-    "open_dimensions",
+    "parameter/open_dimensions",
     [f32([[1, 2, 3]]), f32([[1, 1, 1]])],
     lambda a, b: make("Concat-1", a, b, axis=0),
     lambda a, b: np.concatenate([a, b]),
@@ -203,8 +188,7 @@ case(
     more=[[offsets(4, 3), offsets(2, 3)], [offsets(2, 3), offsets(4, 3)]],
 )
 case(
-    "parameter",
-    "bounds",
+    "parameter/bounds",
     [f32([[1, 2, 3]])],
     op("Relu-1"),
     lambda a: np.maximum(a, 0),
@@ -212,8 +196,7 @@ case(
     more=[[spread(5, 2)], [spread(3, 7)]],
 )
 case(
-    "parameter",
-    "spellings_of_shapes",
+    "parameter/spellings_of_shapes",
     [offsets(2, 3), offsets(2, 3), f32(1)],
     lambda a, b, c: make("Add-1", make("Add-1", a, b), c),
     lambda a, b, c: a + b + c,
@@ -221,18 +204,16 @@ case(
     edit=[attribute("shape", "?,3", "[-1, 3]"), attribute("shape", "2..7,?", " 2..7 , -1 ")],
     more=[[offsets(4, 3), offsets(4, 3), f32(-1)]],
 )
-case("parameter", "straight_to_result", [f32([1, 2]), i32([3])], lambda a, b: [b, a, b], lambda a, b: [b, a, b])
+case("parameter/straight_to_result", [f32([1, 2]), i32([3])], lambda a, b: [b, a, b], lambda a, b: [b, a, b])
 case(
-    "result",
-    "same_output_twice",
+    "result/same_output_twice",
     [f32([-1, 2])],
     lambda a: [it := make("Relu-1", a), it],
     lambda a: [np.maximum(a, 0)] * 2,
 )
 # Several names of one tensor, one of them with a comma and one with an entity, and no output_names.
 case(
-    "result",
-    "names",
+    "result/names",
     [f32([-1, 2]), f32([3, 4])],
     lambda a, b: [make("Add-1", a, b), make("Subtract-1", a, b)],
     lambda a, b: [a + b, a - b],
@@ -245,8 +226,7 @@ case(
 )
 # A file of version 10: names of layers are names of tensors.
 case(
-    "result",
-    "version_10",
+    "result/version_10",
     [f32([-1, 2])],
     lambda a: make("Relu-1", a),
     lambda a: np.maximum(a, 0),
@@ -261,29 +241,25 @@ case(
 # --- Convert, ConvertLike -------------------------------------------------------------------------
 
 case(
-    "convert",
-    "from_f32",
+    "convert/from_f32",
     [f32([-1.5, -0.4, -0.0, 0.5, 1.5, 2.9, 100])],
     lambda x: [make("Convert-1", x, destination_type=it) for it in ("i32", "i64", "i8", "f16", "f32")],
     lambda x: [i32(x), i64(x), np.array(x, np.int8), f16(x), x],
 )
 case(
-    "convert",
-    "to_unsigned",
+    "convert/to_unsigned",
     [f32([0, 0.4, 0.5, 1.5, 2.9, 100, 255])],
     lambda x: [make("Convert-1", x, destination_type=it) for it in ("u8", "u16", "u32", "u64")],
     lambda x: [np.array(x, it) for it in ("uint8", "uint16", "uint32", "uint64")],
 )
 case(
-    "convert",
-    "to_boolean",
+    "convert/to_boolean",
     [f32([-1.5, -0.4, -0.0, 0, 0.5, -np.inf, np.inf]), i32([0, -1, 256, 2, 1, 65536, 0])],
     lambda x, y: [make("Convert-1", it, destination_type="boolean") for it in (x, y)],
     lambda x, y: [x != 0, y != 0],
 )
 case(
-    "convert",
-    "from_integers",
+    "convert/from_integers",
     [i64([0, -1, 300, 40000]), i32([0, -1, 200, 100]), u8([0, 1, 200, 255]), boolean([0, 1, 1, 0])],
     lambda *inputs: [
         make("Convert-1", it, destination_type=type_) for it in inputs for type_ in ("f32", "i32", "i64", "f16")
@@ -291,8 +267,7 @@ case(
     lambda *inputs: [it.astype(type_) for it in inputs for type_ in ("float32", "int32", "int64", "float16")],
 )
 case(
-    "convert",
-    "integers_wrap",
+    "convert/integers_wrap",
     [i32([0, -1, 255, 256, 300, -129, 128, 65536])],
     lambda x: [make("Convert-1", x, destination_type=it) for it in ("u8", "i8")],
     lambda x: [x.astype(np.uint8), x.astype(np.int8)],
@@ -300,38 +275,33 @@ case(
     "and its CPU plugin saturates",
 )
 case(
-    "convert",
-    "wide_integers",
+    "convert/wide_integers",
     [i64([2**40 + 3, -(2**40), 2**31, 2**53])],
     lambda x: [make("Convert-1", x, destination_type="i64"), make("Convert-1", x, destination_type="f32")],
     lambda x: [x, x.astype(np.float32)],
     formula="the CPU plugin computes 64-bit integers in 32 bits",
 )
 case(
-    "convert",
-    "f16",
+    "convert/f16",
     [f16([-1.5, 0.333, 65504, np.inf, np.nan, 6e-8])],
     lambda x: make("Convert-1", x, destination_type="f32"),
     lambda x: x.astype(np.float32),
 )
 case(
-    "convert",
-    "to_f16_rounds_to_even",
+    "convert/to_f16_rounds_to_even",
     [f32([2049, 2051, 2050.999, 1e-8, -0.0, 65519])],
     lambda x: make("Convert-1", x, destination_type="f16"),
     lambda x: x.astype(np.float16),
 )
 case(
-    "convert",
-    "rank_0_and_empty",
+    "convert/rank_0_and_empty",
     [f32(1.5), f32(np.zeros((0, 3)))],
     lambda *inputs: [make("Convert-1", it, destination_type="i32") for it in inputs],
     lambda *inputs: [it.astype(np.int32) for it in inputs],
     shapes=["", "?,3"],
 )
 case(
-    "convert",
-    "upper_case_type",
+    "convert/upper_case_type",
     [f32([1.5, 2])],
     op("Convert-1", destination_type="i32"),
     lambda x: i32(x),
@@ -340,8 +310,7 @@ case(
 # A half-precision constant and what OpenVINO's writer makes of it: Convert with the mark of
 # decompression.
 case(
-    "convert",
-    "decompression",
+    "convert/decompression",
     [f32([1, 2])],
     lambda x: make("Multiply-1", x, make("Convert-1", const(f16([0.1, 3])), destination_type="f32")),
     lambda x: x * f16([0.1, 3]).astype(np.float32),
@@ -353,8 +322,7 @@ case(
     ],
 )
 case(
-    "convert_like",
-    "types",
+    "convert_like/types",
     [f32([1.5, -2.5, 0]), i32([1]), u8([[1, 2]]), boolean(False), f16([])],
     lambda x, *likes: [make("ConvertLike-1", x, like) for like in likes[:1] + likes[2:]],
     lambda x, *likes: [x.astype(like.dtype) for like in likes[:1] + likes[2:]],
@@ -408,8 +376,7 @@ def revisions_formula(x):
 # The revision of an operation is the newest that is not newer than the operator set: the last operator
 # set before that of the next revision.
 case(
-    "opset",
-    "older_revisions",
+    "opset/older_revisions",
     [f32([[0.5, 2], [3, -1]])],
     revisions,
     revisions_formula,
@@ -431,8 +398,7 @@ case(
     ],
 )
 case(
-    "opset",
-    "newest",
+    "opset/newest",
     [f32([[0.5, 2], [3, -1]])],
     lambda x: [
         make("Add-1", x, const(f32([1, 2]))),
@@ -443,11 +409,10 @@ case(
     lambda x: [x + f32([1, 2]), x[[-1]], (e := np.exp(x)) / e.sum(-1, keepdims=True), np.maximum(x, 0)],
     edit=[(re.compile('version="opset[0-9]+"'), 'version="opset16"')],
 )
-case("opset", "identity", [f32([[0.5, 2], [3, -1]])], op("Identity-16"), lambda x: x)
+case("opset/identity", [f32([[0.5, 2], [3, -1]])], op("Identity-16"), lambda x: x)
 # Integers written as floats, as old files have them.
 case(
-    "opset",
-    "integers_as_floats",
+    "opset/integers_as_floats",
     [offsets(1, 1, 4, 4)],
     lambda x: [
         make(
@@ -475,16 +440,15 @@ case(
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("const", "floats", "f16", "f32", "bf16", "f64")
-join("const", "packed_2026", "u2", "u3", "u6")
-join("const", "packed", "u4", "i4", "u1", "packed_rows")
-join("const", "f8", "f8e4m3", "f8e5m2", "f8_special")
-join("convert", "types", "from_f32", "to_unsigned", "to_boolean", "from_integers")
-join("convert", "half", "f16", "to_f16_rounds_to_even")
-join("parameter", "types", "types", "wide_types", "rank_0")
+join("const/floats", "f16", "f32", "bf16", "f64")
+join("const/packed_2026", "u2", "u3", "u6")
+join("const/packed", "u4", "i4", "u1", "packed_rows")
+join("const/f8", "f8e4m3", "f8e5m2", "f8_special")
+join("convert/types", "from_f32", "to_unsigned", "to_boolean", "from_integers")
+join("convert/half", "f16", "to_f16_rounds_to_even")
+join("parameter/types", "types", "wide_types", "rank_0")
 several(
-    "convert_promote_types",
-    "types",
+    "convert_promote_types/types",
     [u8([1, 255]), i32([-1]), f16([2.5]), i64([3])],
     [
         (
