@@ -98,9 +98,9 @@ def make(kind, *inputs, **attributes):
     return factory(int(opset)).create(type_, outputs, attributes)
 
 
-def op(kind, **attributes):
-    """What builds the graph of one node."""
-    return lambda *inputs: make(kind, *inputs, **attributes)
+def op(kind, *constants, **attributes):
+    """What builds the graph of one node. Its last inputs may be constants."""
+    return lambda *inputs: make(kind, *inputs, *constants, **attributes)
 
 
 def ops(*builders):

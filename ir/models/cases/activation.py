@@ -184,7 +184,7 @@ several(
     [unary("Elu-1", lambda x, a=a: np.where(x > 0, x, a * np.expm1(x)), alpha=a) for a in (1.0, 0.5)],
 )
 SELU = (
-    lambda x: make("Selu-1", x, const(f32([1.5])), const(f32([0.8]))),
+    op("Selu-1", const(f32([1.5])), const(f32([0.8]))),
     of_f32(lambda x: np.float64(f32(0.8)) * np.where(x > 0, x, 1.5 * np.expm1(x))),
 )
 several("activation/selu", [X], [SELU])
@@ -194,7 +194,7 @@ several(
     [X],
     [
         (
-            lambda x, a=a, b=b: make("HardSigmoid-1", x, scalar(a, np.float32), scalar(b, np.float32)),
+            op("HardSigmoid-1", scalar(a, np.float32), scalar(b, np.float32)),
             of_f32(lambda x, a=a, b=b: np.clip(a * x + b, 0, 1)),
         )
         for a, b in [(0.2, 0.5), (-0.5, 0.25)]
@@ -213,8 +213,8 @@ several(
     [X],
     [
         unary("Swish-4", lambda x: x * sigmoid(x)),
-        (lambda x: make("Swish-4", x, scalar(1, np.float32)), of_f32(lambda x: x * sigmoid(x))),
-        (lambda x: make("Swish-4", x, scalar(0.5, np.float32)), of_f32(lambda x: x * sigmoid(x / 2))),
+        (op("Swish-4", scalar(1, np.float32)), of_f32(lambda x: x * sigmoid(x))),
+        (op("Swish-4", scalar(0.5, np.float32)), of_f32(lambda x: x * sigmoid(x / 2))),
     ],
 )
 several(
@@ -280,18 +280,18 @@ several(
     [
         unary("Elu-1", lambda x: np.where(x < 0, np.expm1(x) / 2, x), alpha=0.5),
         (
-            lambda x: make("Selu-1", x, const(f32([1.5])), const(f32([0.8]))),
+            op("Selu-1", const(f32([1.5])), const(f32([0.8]))),
             of_f32(lambda x: np.float64(f32(0.8)) * np.where(x < 0, 1.5 * np.expm1(x), x)),
         ),
-        (lambda x: make("PRelu-1", x, const(f32([0.5]))), lambda x: np.where(x < 0, x / 2, x)),
+        (op("PRelu-1", const(f32([0.5]))), lambda x: np.where(x < 0, x / 2, x)),
         (
-            lambda x: make("PRelu-1", x, const(f32([0.5, 0.5, -1, 2, 2, 2]))),
+            op("PRelu-1", const(f32([0.5, 0.5, -1, 2, 2, 2]))),
             lambda x: np.where(x < 0, x * f32([0.5, 0.5, -1, 2, 2, 2]), x),
         ),
         unary("Relu-1", lambda x: np.fmax(x, 0)),
         unary("Clamp-1", lambda x: np.fmin(np.fmax(x, -1), 2), min=-1.0, max=2.0),
         (
-            lambda x: make("HardSigmoid-1", x, scalar(0.2, np.float32), scalar(0.5, np.float32)),
+            op("HardSigmoid-1", scalar(0.2, np.float32), scalar(0.5, np.float32)),
             of_f32(lambda x: np.fmax(np.fmin(0.2 * x + 0.5, 1), 0)),
         ),
     ],
@@ -307,11 +307,11 @@ several(
 case(
     "prelu/channels",
     [spread(2, 3, 2, 2)],
-    lambda x: [
-        make("PRelu-1", x, const(f32([0.5, -1, 2]))),
-        make("PRelu-1", x, const(f32([0.25]))),
-        make("PRelu-1", x, const(f32([[[0.5]], [[-1]], [[2]]]))),
-    ],
+    ops(
+        op("PRelu-1", const(f32([0.5, -1, 2]))),
+        op("PRelu-1", const(f32([0.25]))),
+        op("PRelu-1", const(f32([[[0.5]], [[-1]], [[2]]]))),
+    ),
     lambda x: [
         np.where(x < 0, x * s, x)
         for s in (f32([0.5, -1, 2])[:, None, None], f32(0.25), f32([0.5, -1, 2])[:, None, None])
@@ -320,7 +320,7 @@ case(
 case(
     "prelu/rank_2",
     [spread(2, 3)],
-    lambda x: [make("PRelu-1", x, const(f32([0.5, -1, 2]))), make("PRelu-1", x, scalar(0.25, np.float32))],
+    ops(op("PRelu-1", const(f32([0.5, -1, 2]))), op("PRelu-1", scalar(0.25, np.float32))),
     lambda x: [np.where(x < 0, x * f32([0.5, -1, 2]), x), np.where(x < 0, x / 4, x)],
 )
 case(
@@ -334,14 +334,14 @@ case(
 case(
     "prelu/axis_1_before_the_last",
     [spread(1, 3, 2, 3)],
-    lambda x: make("PRelu-1", x, const(f32([0.5, -1, 2]))),
+    op("PRelu-1", const(f32([0.5, -1, 2]))),
     lambda x: np.where(x < 0, x * f32([0.5, -1, 2])[:, None, None], x),
 )
 # The length of the slope is that of the last axis, too, and axis 1 is open.
 case(
     "prelu/open_channels",
     [spread(1, 3, 2, 3)],
-    lambda x: make("PRelu-1", x, const(f32([0.5, -1, 2]))),
+    op("PRelu-1", const(f32([0.5, -1, 2]))),
     lambda x: np.where(x < 0, x * f32([0.5, -1, 2])[:, None, None], x),
     shapes=["?,?,?,3"],
     more=[[spread(2, 3, 4, 3)]],
@@ -349,7 +349,7 @@ case(
 case(
     "prelu/last_axis",
     [spread(1, 2, 2, 3)],
-    lambda x: make("PRelu-1", x, const(f32([0.5, -1, 2]))),
+    op("PRelu-1", const(f32([0.5, -1, 2]))),
     lambda x: np.where(x < 0, x * f32([0.5, -1, 2]), x),
 )
 case(
@@ -361,7 +361,7 @@ case(
 case(
     "prelu/type_name",
     [spread(2, 3)],
-    lambda x: make("PRelu-1", x, const(f32([0.5, -1, 2]))),
+    op("PRelu-1", const(f32([0.5, -1, 2]))),
     lambda x: np.where(x < 0, x * f32([0.5, -1, 2]), x),
     edit=[('type="PReLU"', 'type="PRelu"')],
 )

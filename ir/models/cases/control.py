@@ -167,14 +167,14 @@ for value in (True, False):
 case(
     "if/condition_is_input",
     [boolean(True), f32([1, 2]), f32([3, 4])],
-    lambda c, x, y: if_(c, [x, y], lambda x, y: make("Add-1", x, y), lambda x, y: make("Subtract-1", x, y)),
+    lambda c, x, y: if_(c, [x, y], op("Add-1"), op("Subtract-1")),
     lambda c, x, y: x + y if c else x - y,
     more=[[boolean(False), f32([1, 2]), f32([3, 4])]],
 )
 case(
     "if/condition_of_rank_1",
     [f32([[1, 2]])],
-    lambda x: if_(const(boolean([True])), [x], lambda x: make("Relu-1", x), lambda x: make("Negative-1", x)),
+    lambda x: if_(const(boolean([True])), [x], op("Relu-1"), op("Negative-1")),
     lambda x: np.maximum(x, 0),
 )
 case(
@@ -183,7 +183,7 @@ case(
     lambda c, x: if_(
         c,
         [c, x],
-        lambda c, x: if_(const(boolean(False)), [x], lambda x: make("Relu-1", x), lambda x: make("Negative-1", x)),
+        lambda c, x: if_(const(boolean(False)), [x], op("Relu-1"), op("Negative-1")),
         lambda c, x: make("Abs-1", x),
     ),
     lambda c, x: -x if c else np.abs(x),
@@ -193,9 +193,7 @@ case(
 case(
     "if/constant_other_shapes",
     [f32([[1, 2, 3]])],
-    lambda x: if_(
-        const(boolean(True)), [x], lambda x: make("Squeeze-1", x, axes(0)), lambda x: make("Concat-1", x, x, axis=0)
-    ),
+    lambda x: if_(const(boolean(True)), [x], op("Squeeze-1", axes(0)), lambda x: make("Concat-1", x, x, axis=0)),
     lambda x: x[0],
 )
 
@@ -203,9 +201,7 @@ case(
 case(
     "if/other_sizes",
     [boolean(True), f32([[1, 2, 3]])],
-    lambda c, x: if_(
-        c, [x], lambda x: make("Relu-1", x), lambda x: make("Concat-1", x, const(f32([[4, 5, 6]])), axis=0)
-    ),
+    lambda c, x: if_(c, [x], op("Relu-1"), op("Concat-1", const(f32([[4, 5, 6]])), axis=0)),
     lambda c, x: x if c else np.concatenate([x, f32([[4, 5, 6]])]),
     more=[[boolean(False), f32([[1, 2, 3]])]],
 )
@@ -389,7 +385,7 @@ def reversed_parts(x):
     return for_each(
         x,
         connect,
-        lambda x: [make("Multiply-1", x, const(f32(2))), make("ReduceSum-1", x, axes(1), keep_dims=True)],
+        ops(op("Multiply-1", const(f32(2))), op("ReduceSum-1", axes(1), keep_dims=True)),
         [(ov.Type.f32, [2, 2])],
     )
 
@@ -533,8 +529,8 @@ def choosing(x):
             *if_(
                 make("Equal-1", make("FloorMod-1", i, scalar(2)), scalar(0)).output(0),
                 [h],
-                lambda h: make("Multiply-1", h, const(f32(3))),
-                lambda h: make("Add-1", h, const(f32([[1, 2, 3]]))),
+                op("Multiply-1", const(f32(3))),
+                op("Add-1", const(f32([[1, 2, 3]]))),
             ),
             const(boolean(True)),
         ],

@@ -166,9 +166,8 @@ several(
     [f16(X2)],
     [
         (
-            lambda x: make(
+            op(
                 "Convolution-1",
-                x,
                 const(f16(W2)),
                 strides=[1, 1],
                 dilations=[1, 1],
@@ -680,7 +679,7 @@ def adaptive(*sizes):
             )
         return f32(output)
 
-    return lambda x: make("AdaptiveAvgPool-8", x, axes(*sizes)), formula
+    return op("AdaptiveAvgPool-8", axes(*sizes)), formula
 
 
 several(

@@ -28,7 +28,7 @@ BOXES, SCORES = boxes(8, batches=2), scores(2, 3, 8)
 
 
 def suppression(revision, *limits, **attributes):
-    return lambda b, s: make(f"NonMaxSuppression-{revision}", b, s, *limits, **attributes)
+    return op(f"NonMaxSuppression-{revision}", *limits, **attributes)
 
 
 LIMITS = [scalar(3), number(0.3), number(0.1)]
@@ -81,7 +81,7 @@ case(
 case(
     "non_max_suppression/open_dimensions",
     [BOXES, SCORES, i64(2), f32(0.5)],
-    lambda b, s, most, threshold: make("NonMaxSuppression-9", b, s, most, threshold, number(0.2)),
+    op("NonMaxSuppression-9", number(0.2)),
     shapes=["?,?,4", "?,3,?", "", ""],
     more=[[boxes(3, 1), scores(1, 3, 3, seed=1), i64(1), f32(0.1)]],
 )

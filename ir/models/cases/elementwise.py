@@ -74,7 +74,7 @@ several(
 several(
     "arithmetic/power_of_negative",
     [f32([-2, -8, -1])],
-    [(lambda x: make("Power-1", x, const(f32(0.5))), lambda x: np.power(x, f32(0.5)))],
+    [(op("Power-1", const(f32(0.5))), lambda x: np.power(x, f32(0.5)))],
 )
 several("arithmetic/f16", [f16([[1, 2.5, 3], [0.5, 7, 4]]), f16([[2, 1.5, 2], [0.25, 3, 4]])], nodes(ARITHMETIC))
 # Signs of the remainders, floor of the quotients.
@@ -159,8 +159,8 @@ several(
     "divide/constant_divisor",
     [i64([7, -7, 8])],
     [
-        (lambda x: make("Divide-1", x, const(i64(2)), m_pythondiv=True), lambda x: x // 2),
-        (lambda x: make("Divide-1", x, const(i64([-2])), m_pythondiv=True), lambda x: x // -2),
+        (op("Divide-1", const(i64(2)), m_pythondiv=True), lambda x: x // 2),
+        (op("Divide-1", const(i64([-2])), m_pythondiv=True), lambda x: x // -2),
     ],
     formula=PYTHON,
 )
@@ -191,10 +191,7 @@ several(
     "auto_broadcast/pdpd",
     [spread(2, 3, 4), f32([[1, np.nan, -2], [np.nan, 0, 3]])],
     [
-        (
-            lambda x, y, it=it: make(f"{it}-1", x, y, auto_broadcast="pdpd"),
-            lambda x, y, it=it: floats(it)(x, y[..., None]),
-        )
+        (op(f"{it}-1", auto_broadcast="pdpd"), lambda x, y, it=it: floats(it)(x, y[..., None]))
         for it in ("Add", "Multiply", "Less")
     ]
     + [
@@ -208,7 +205,7 @@ several(
 several(
     "auto_broadcast/pdpd_same_shape",
     [spread(2, 3), spread(2, 3, seed=1)],
-    [(lambda x, y: make("Add-1", x, y, auto_broadcast="pdpd"), lambda x, y: x + y)],
+    [(op("Add-1", auto_broadcast="pdpd"), lambda x, y: x + y)],
 )
 several(
     "auto_broadcast/empty",

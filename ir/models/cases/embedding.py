@@ -52,10 +52,7 @@ several(
     [TABLE, PACKED, PACKED_WEIGHTS],
     [
         (lambda t, i, w: make("EmbeddingBagPackedSum-3", t, i), lambda t, i, w: t[i].sum(1)),
-        (
-            lambda t, i, w: make("EmbeddingBagPacked-15", t, i, w, reduction="sum"),
-            lambda t, i, w: (t[i] * w[..., None]).sum(1),
-        ),
+        (op("EmbeddingBagPacked-15", reduction="sum"), lambda t, i, w: (t[i] * w[..., None]).sum(1)),
         (lambda t, i, w: make("EmbeddingBagPacked-15", t, i, reduction="mean"), lambda t, i, w: t[i].mean(1)),
     ],
 )
@@ -97,15 +94,9 @@ several(
     "segment_max/fill_modes",
     [f32([[1, 5], [3, 2], [-9, -8], [-4, -4]]), SEGMENTS],
     [
-        (
-            lambda x, s: make("SegmentMax-16", x, s, const(i32(4)), fill_mode="ZERO"),
-            lambda x, s: segment_max(x, s, 4, 0),
-        ),
-        (
-            lambda x, s: make("SegmentMax-16", x, s, const(i32(2)), fill_mode="LOWEST"),
-            lambda x, s: segment_max(x, s, 2, LOWEST),
-        ),
-        (lambda x, s: make("SegmentMax-16", x, s, fill_mode="LOWEST"), lambda x, s: segment_max(x, s, 3, LOWEST)),
+        (op("SegmentMax-16", const(i32(4)), fill_mode="ZERO"), lambda x, s: segment_max(x, s, 4, 0)),
+        (op("SegmentMax-16", const(i32(2)), fill_mode="LOWEST"), lambda x, s: segment_max(x, s, 2, LOWEST)),
+        (op("SegmentMax-16", fill_mode="LOWEST"), lambda x, s: segment_max(x, s, 3, LOWEST)),
     ],
 )
 case(

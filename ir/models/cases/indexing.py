@@ -14,7 +14,7 @@ case(
 case(
     "gather/revision_1_scalar_index",
     [X, i64(1)],
-    lambda x, i: [make("Gather-1", x, i, scalar(1)), make("Gather-1", x, i, const(i32([2])))],
+    ops(op("Gather-1", scalar(1)), op("Gather-1", const(i32([2])))),
     lambda x, i: [x[:, 1], x[..., 1]],
 )
 
@@ -27,12 +27,12 @@ def batched(x, indices, axis):
 case(
     "gather/revision_7",
     [X, i64([[3, 0], [1, 1], [2, 3]])],
-    lambda x, i: [
-        make("Gather-7", x, i, scalar(1), batch_dims=1),
-        make("Gather-7", x, i, scalar(-1), batch_dims=-1),
-        make("Gather-7", x, i, scalar(1), batch_dims=0),
-        make("Gather-7", x, i, scalar(2), batch_dims=1),
-    ],
+    ops(
+        op("Gather-7", scalar(1), batch_dims=1),
+        op("Gather-7", scalar(-1), batch_dims=-1),
+        op("Gather-7", scalar(1), batch_dims=0),
+        op("Gather-7", scalar(2), batch_dims=1),
+    ),
     lambda x, i: [batched(x, i, 1), batched(x, i, 2), np.take(x, i, 1), batched(x, i, 2)],
 )
 case(
@@ -44,20 +44,20 @@ case(
 case(
     "gather/revision_8_batch_dims",
     [X, i32([[-1, 0], [1, -4], [2, 3]])],
-    lambda x, i: [make("Gather-8", x, i, scalar(1), batch_dims=1), make("Gather-8", x, i, scalar(2), batch_dims=-1)],
+    ops(op("Gather-8", scalar(1), batch_dims=1), op("Gather-8", scalar(2), batch_dims=-1)),
     lambda x, i: [batched(x, i, 1), batched(x, i, 2)],
 )
 case(
     "gather/revision_8_out_of_range",
     [offsets(3, 4) + 1, i32([0, 3, -4, 100, -1])],
-    lambda x, i: make("Gather-8", x, i, scalar(0), batch_dims=0),
+    op("Gather-8", scalar(0), batch_dims=0),
     lambda x, i: np.stack([x[it] if -3 <= it < 3 else np.zeros(4, np.float32) for it in i]),
     formula="OpenVINO may read outside the buffer where an index is out of range",
 )
 case(
     "gather/without_batch_dims",
     [X, i32([1, 0])],
-    lambda x, i: make("Gather-8", x, i, scalar(1), batch_dims=0),
+    op("Gather-8", scalar(1), batch_dims=0),
     lambda x, i: x[:, i],
     edit=[attribute("batch_dims", "0", None)],
 )
@@ -65,14 +65,14 @@ case(
 case(
     "gather/opset4",
     [X, i32([2, 0])],
-    lambda x, i: make("Gather-1", x, i, scalar(1)),
+    op("Gather-1", scalar(1)),
     lambda x, i: x[:, i],
     edit=[opset("Gather", 1, "opset4")],
 )
 case(
     "gather/opset10",
     [X, i32([-1, 0])],
-    lambda x, i: make("Gather-8", x, i, scalar(1), batch_dims=0),
+    op("Gather-8", scalar(1), batch_dims=0),
     lambda x, i: x[:, i],
     edit=[opset("Gather", 8, "opset10")],
 )
@@ -93,7 +93,7 @@ case(
 case(
     "gather/open_dimensions",
     [offsets(2, 3), i64([[2, 0], [1, 1]])],
-    lambda x, i: make("Gather-8", x, i, scalar(1), batch_dims=1),
+    op("Gather-8", scalar(1), batch_dims=1),
     lambda x, i: np.take_along_axis(x, i, 1),
     shapes=["?,?", "?,2"],
     more=[[offsets(1, 5), i64([[4, -1]])]],
@@ -192,26 +192,26 @@ case(
 case(
     "scatter_update/indices_2d",
     [offsets(4, 3), i64([[3, 0], [1, 2]]), -spread(2, 2, 3)],
-    lambda x, i, u: make("ScatterUpdate-3", x, i, u, scalar(0)),
+    op("ScatterUpdate-3", scalar(0)),
     lambda x, i, u: scatter_update(x, i, u, 0),
 )
 case(
     "scatter_update/indices_2d_axis_1",
     [offsets(2, 4), i64([[3, 0], [1, 2]]), -spread(2, 2, 2)],
-    lambda x, i, u: make("ScatterUpdate-3", x, i, u, scalar(1)),
+    op("ScatterUpdate-3", scalar(1)),
     lambda x, i, u: scatter_update(x, i, u, 1),
 )
 case(
     "scatter_update/scalar_index",
     [offsets(3, 4), i64(1), f32([-1, -2, -3])],
-    lambda x, i, u: make("ScatterUpdate-3", x, i, u, scalar(1)),
+    op("ScatterUpdate-3", scalar(1)),
     lambda x, i, u: scatter_update(x, i, u, 1),
     formula="the CPU plugin refuses it",
 )
 case(
     "scatter_update/open_dimensions",
     [offsets(3, 4), i32([2, 0]), -spread(3, 2)],
-    lambda x, i, u: make("ScatterUpdate-3", x, i, u, scalar(1)),
+    op("ScatterUpdate-3", scalar(1)),
     lambda x, i, u: scatter_update(x, i, u, 1),
     shapes=["?,?", "?", "?,?"],
     more=[[offsets(1, 5), i32([4, 1, 0]), -spread(1, 3)]],
@@ -252,13 +252,13 @@ case(
 case(
     "scatter_elements_update/revision_3_axis_1d",
     E,
-    lambda x, i, u: make("ScatterElementsUpdate-3", x, i, u, const(i32([1]))),
+    op("ScatterElementsUpdate-3", const(i32([1]))),
     lambda x, i, u: scatter_elements(x, i, u, 1),
 )
 case(
     "scatter_elements_update/negative_indices",
     [offsets(3, 4), i32([[-1, 0], [0, -3], [1, 2]]), -spread(3, 2)],
-    lambda x, i, u: make("ScatterElementsUpdate-12", x, i, u, scalar(1), reduction="none", use_init_val=True),
+    op("ScatterElementsUpdate-12", scalar(1), reduction="none", use_init_val=True),
     lambda x, i, u: scatter_elements(x, i, u, 1),
 )
 D = [f32([[1, 2, 3], [4, 5, 6]]), i64([[1, 1, 0], [2, 2, 2]]), f32([[10, -20, 0.5], [7, -9, 8]])]
@@ -273,9 +273,7 @@ for name, reductions, init in [
         D,
         [
             (
-                lambda x, i, u, r=r, init=init: make(
-                    "ScatterElementsUpdate-12", x, i, u, scalar(1), reduction=r, use_init_val=init
-                ),
+                op("ScatterElementsUpdate-12", scalar(1), reduction=r, use_init_val=init),
                 lambda x, i, u, r=r, init=init: scatter_elements(x, i, u, 1, r, init),
             )
             for r in reductions
@@ -286,7 +284,7 @@ several(
     [i32([[1, 2, 3], [4, 5, 6]]), i64([[1, 1, 0], [2, 2, 2]]), i32([[10, -20, 5], [7, -9, 8]])],
     [
         (
-            lambda x, i, u, r=r: make("ScatterElementsUpdate-12", x, i, u, scalar(-1), reduction=r, use_init_val=True),
+            op("ScatterElementsUpdate-12", scalar(-1), reduction=r, use_init_val=True),
             lambda x, i, u, r=r: scatter_elements(x, i, u, 1, r),
         )
         for r in ("sum", "prod", "min", "max")
@@ -295,14 +293,14 @@ several(
 case(
     "scatter_elements_update/without_attributes",
     E,
-    lambda x, i, u: make("ScatterElementsUpdate-12", x, i, u, scalar(1), reduction="none", use_init_val=True),
+    op("ScatterElementsUpdate-12", scalar(1), reduction="none", use_init_val=True),
     lambda x, i, u: scatter_elements(x, i, u, 1),
     edit=[attribute("reduction", "none", None), attribute("use_init_val", "true", None)],
 )
 case(
     "scatter_elements_update/open_dimensions",
     E,
-    lambda x, i, u: make("ScatterElementsUpdate-12", x, i, u, scalar(1), reduction="sum", use_init_val=True),
+    op("ScatterElementsUpdate-12", scalar(1), reduction="sum", use_init_val=True),
     lambda x, i, u: scatter_elements(x, i, u, 1, "sum"),
     shapes=["?,?", "?,?", "?,?"],
     more=[[offsets(1, 2), i32([[1, 1, 0]]), f32([[4, 5, 6]])]],

@@ -330,9 +330,8 @@ several(
     [X],
     [
         (
-            lambda x: make(
+            op(
                 "Interpolate-4",
-                x,
                 axes(1, 2, 8, 10),
                 const(f32([1, 1, 2, 2])),
                 mode="nearest",
@@ -343,9 +342,8 @@ several(
             by_sizes("nearest", (1, 2, 8, 10), (0, 1, 2, 3))[1],
         ),
         (
-            lambda x: make(
+            op(
                 "Interpolate-11",
-                x,
                 const(f32([1, 1, 2, 2])),
                 mode="nearest",
                 shape_calculation_mode="scales",
@@ -462,9 +460,8 @@ def revision_1(mode, sizes, which=(2, 3), align=False, antialias=False, pads=(0,
     is_half = mode == "linear" and (rank, which) != (4, (2, 3)) and not any(pads)
     coordinates = "align_corners" if align else "half_pixel" if is_half else "asymmetric"
     return (
-        lambda x: make(
+        op(
             "Interpolate-1",
-            x,
             axes(*sizes),
             axes=list(which),
             mode=mode,

@@ -38,17 +38,17 @@ case(
 case(
     "split/axes",
     [offsets(2, 6)],
-    lambda x: [
-        make("Split-1", x, scalar(1), num_splits=3),
-        make("Split-1", x, scalar(-2, np.int32), num_splits=2),
-        make("Split-1", x, scalar(-1), num_splits=1),
-    ],
+    ops(
+        op("Split-1", scalar(1), num_splits=3),
+        op("Split-1", scalar(-2, np.int32), num_splits=2),
+        op("Split-1", scalar(-1), num_splits=1),
+    ),
     lambda x: [*np.split(x, 3, 1), *np.split(x, 2), x],
 )
 case(
     "split/open_dimensions",
     [offsets(2, 6)],
-    lambda x: make("Split-1", x, scalar(1), num_splits=2),
+    op("Split-1", scalar(1), num_splits=2),
     lambda x: np.split(x, 2, 1),
     shapes=["?,6"],
     more=[[offsets(3, 6)]],
@@ -56,7 +56,7 @@ case(
 case(
     "split/open_axis",
     [offsets(2, 6)],
-    lambda x: make("Split-1", x, scalar(1), num_splits=2),
+    op("Split-1", scalar(1), num_splits=2),
     lambda x: np.split(x, 2, 1),
     shapes=["2,?"],
     more=[[offsets(2, 8)]],
@@ -81,31 +81,31 @@ case(
 case(
     "variadic_split/lengths",
     [offsets(6, 2)],
-    lambda x: [
-        make("VariadicSplit-1", x, scalar(0), axes(1, 2, 3)),
-        make("VariadicSplit-1", x, axes(-2), const(i32([2, -1, 1]))),
-        make("VariadicSplit-1", x, scalar(1), axes(2)),
-    ],
+    ops(
+        op("VariadicSplit-1", scalar(0), axes(1, 2, 3)),
+        op("VariadicSplit-1", axes(-2), const(i32([2, -1, 1]))),
+        op("VariadicSplit-1", scalar(1), axes(2)),
+    ),
     lambda x: [x[:1], x[1:3], x[3:], x[:2], x[2:5], x[5:], x],
 )
 case(
     "variadic_split/zero_length",
     [offsets(4, 2)],
-    lambda x: make("VariadicSplit-1", x, scalar(0), axes(1, 0, -1)),
+    op("VariadicSplit-1", scalar(0), axes(1, 0, -1)),
     lambda x: [x[:1], x[1:1], x[1:]],
     formula="the CPU plugin is not sure of empty tensors",
 )
 case(
     "variadic_split/minus_one_is_nothing",
     [offsets(4, 2)],
-    lambda x: make("VariadicSplit-1", x, scalar(0), axes(3, -1, 1)),
+    op("VariadicSplit-1", scalar(0), axes(3, -1, 1)),
     lambda x: [x[:3], x[3:3], x[3:]],
     formula="the CPU plugin is not sure of empty tensors",
 )
 case(
     "variadic_split/open_dimensions",
     [offsets(5, 2)],
-    lambda x: [make("VariadicSplit-1", x, scalar(0), axes(2, -1)), make("VariadicSplit-1", x, scalar(1), axes(1, 1))],
+    ops(op("VariadicSplit-1", scalar(0), axes(2, -1)), op("VariadicSplit-1", scalar(1), axes(1, 1))),
     lambda x: [x[:2], x[2:], x[:, :1], x[:, 1:]],
     shapes=["?,2"],
     more=[[offsets(3, 2)]],
@@ -144,21 +144,21 @@ case(
 case(
     "slice/without_axes",
     [offsets(3, 4, 2)],
-    lambda x: [
-        make("Slice-8", x, axes(1), axes(3), axes(1)),
-        make("Slice-8", x, const(i32([0, -1])), const(i32([2, -5])), const(i32([1, -2]))),
-    ],
+    ops(
+        op("Slice-8", axes(1), axes(3), axes(1)),
+        op("Slice-8", const(i32([0, -1])), const(i32([2, -5])), const(i32([1, -2]))),
+    ),
     lambda x: [x[1:3], x[:2, ::-2]],
 )
 case(
     "slice/empty",
     [offsets(3, 4)],
-    lambda x: [
-        make("Slice-8", x, axes(2), axes(1), axes(1), axes(1)),
-        make("Slice-8", x, axes(1), axes(1), axes(1), axes(0)),
-        make("Slice-8", x, axes(7), axes(9), axes(1), axes(0)),
-        make("Slice-8", x, axes(0), axes(2), axes(-1), axes(0)),
-    ],
+    ops(
+        op("Slice-8", axes(2), axes(1), axes(1), axes(1)),
+        op("Slice-8", axes(1), axes(1), axes(1), axes(0)),
+        op("Slice-8", axes(7), axes(9), axes(1), axes(0)),
+        op("Slice-8", axes(0), axes(2), axes(-1), axes(0)),
+    ),
     lambda x: [x[:, :0], x[:0], x[:0], x[:0]],
     formula="the CPU plugin is not sure of empty tensors",
 )
@@ -183,12 +183,12 @@ case(
 case(
     "slice/open_dimensions",
     [offsets(3, 6)],
-    lambda x: [
-        make("Slice-8", x, axes(-2), axes(2**31 - 1), axes(1), axes(0)),
-        make("Slice-8", x, axes(0), axes(-1), axes(1), axes(1)),
-        make("Slice-8", x, axes(1), axes(4), axes(2), axes(1)),
-        make("Slice-8", x, axes(-1), axes(-(2**31)), axes(-1), axes(1)),
-    ],
+    ops(
+        op("Slice-8", axes(-2), axes(2**31 - 1), axes(1), axes(0)),
+        op("Slice-8", axes(0), axes(-1), axes(1), axes(1)),
+        op("Slice-8", axes(1), axes(4), axes(2), axes(1)),
+        op("Slice-8", axes(-1), axes(-(2**31)), axes(-1), axes(1)),
+    ),
     lambda x: [x[-2:], x[:, :-1], x[:, 1:4:2], x[:, ::-1]],
     shapes=["?,?"],
     more=[[offsets(1, 3)], [offsets(5, 4)]],
@@ -196,7 +196,7 @@ case(
 case(
     "slice/bounds_are_inputs",
     [offsets(3, 6), i64([1]), i64([5])],
-    lambda x, start, stop: make("Slice-8", x, start, stop, axes(1), axes(1)),
+    op("Slice-8", axes(1), axes(1)),
     lambda x, start, stop: x[:, start[0] : stop[0]],
     more=[[offsets(3, 6), i64([-3]), i64([100])]],
 )
@@ -222,10 +222,7 @@ case(
 def strided_slice(begin, end, strides, formula, begin_mask=(), end_mask=(), **masks):
     bounds = [const(i64(it)) for it in (begin, end, strides) if it is not None]
     masks = {key: list(value) for key, value in masks.items()}
-    return (
-        lambda x: make("StridedSlice-1", x, *bounds, begin_mask=list(begin_mask), end_mask=list(end_mask), **masks),
-        formula,
-    )
+    return op("StridedSlice-1", *bounds, begin_mask=list(begin_mask), end_mask=list(end_mask), **masks), formula
 
 
 X, NO, NONE = offsets(2, 3, 4), [0] * 3, [0] * 2
@@ -350,7 +347,7 @@ several(
 
 def pad(kind, begin, end, mode, formula, value=None):
     inputs = [const(i64(begin)), const(i64(end)), *([] if value is None else [const(value)])]
-    return lambda x: make(kind, x, *inputs, pad_mode=mode), formula
+    return op(kind, *inputs, pad_mode=mode), formula
 
 
 P = f32([[1, 2, 3], [4, 5, 6]])
@@ -453,7 +450,7 @@ case(
 case(
     "roll/scalar_shift_of_two_axes",
     [offsets(3, 4)],
-    lambda x: make("Roll-7", x, scalar(2, np.int32), const(i32([0, 1]))),
+    op("Roll-7", scalar(2, np.int32), const(i32([0, 1]))),
     lambda x: np.roll(x, (2, 2), (0, 1)),
     formula="the CPU plugin refuses it",
 )
@@ -474,13 +471,13 @@ case(
 case(
     "reverse/index",
     [offsets(2, 3, 2)],
-    lambda x: [make("Reverse-1", x, axes(1), mode="index"), make("Reverse-1", x, axes(0, 2), mode="index")],
+    ops(op("Reverse-1", axes(1), mode="index"), op("Reverse-1", axes(0, 2), mode="index")),
     lambda x: [x[:, ::-1], x[::-1, :, ::-1]],
 )
 case(
     "reverse/mask",
     [offsets(2, 3, 2)],
-    lambda x: make("Reverse-1", x, const([False, True, True]), mode="mask"),
+    op("Reverse-1", const([False, True, True]), mode="mask"),
     lambda x: x[:, ::-1, ::-1],
 )
 case(
@@ -547,7 +544,7 @@ case(
 case(
     "select/open_dimensions",
     [CONDITION, spread(2, 3)],
-    lambda c, x: make("Select-1", c, x, const(f32(-np.inf)), auto_broadcast="numpy"),
+    op("Select-1", const(f32(-np.inf)), auto_broadcast="numpy"),
     lambda c, x: np.where(c, x, f32(-np.inf)),
     shapes=["?,?", "?,?"],
     more=[[boolean([[1, 0]]), spread(1, 2)]],
@@ -574,7 +571,7 @@ def top_k(kind, k, axis, mode, sort, type_="i32", **attributes):
         values, indices = topk(x, k, axis, mode, sort)
         return values.astype(x.dtype), indices.astype(index_type)
 
-    return lambda x: make(kind, x, scalar(k), axis=axis, mode=mode, sort=sort, **attributes), formula
+    return op(kind, scalar(k), axis=axis, mode=mode, sort=sort, **attributes), formula
 
 
 DISTINCT = f32([[3, 1, -4, 15, 9], [2, 6, 5, -3.5, 8]])
@@ -683,7 +680,7 @@ case(
 case(
     "cum_sum/open_dimensions",
     [i64([[1, 1, 0], [1, 0, 0]])],
-    lambda x: make("CumSum-3", x, scalar(1), exclusive=True, reverse=False),
+    op("CumSum-3", scalar(1), exclusive=True, reverse=False),
     lambda x: cum_sum(x, 1, True, False),
     shapes=["?,?"],
     more=[[i64([[1, 1, 1, 1]])]],
@@ -752,15 +749,14 @@ case(
 case(
     "one_hot/rank_0",
     [i64(2)],
-    lambda x: make("OneHot-1", x, scalar(4), scalar(1, np.float32), scalar(0, np.float32), axis=0),
+    op("OneHot-1", scalar(4), scalar(1, np.float32), scalar(0, np.float32), axis=0),
     lambda x: one_hot(x, 4, f32(1), f32(0), 0),
 )
 case(
     "one_hot/revision_16_ignore",
     [INDICES],
-    lambda x: make(
+    op(
         "OneHot-16",
-        x,
         scalar(4),
         scalar(1, np.float32),
         scalar(0, np.float32),
@@ -772,21 +768,15 @@ case(
 case(
     "one_hot/revision_16_normalize",
     [INDICES],
-    lambda x: make(
-        "OneHot-16",
-        x,
-        scalar(4),
-        scalar(1, np.float32),
-        scalar(0, np.float32),
-        axis=-1,
-        negative_indices_mode="normalize",
+    op(
+        "OneHot-16", scalar(4), scalar(1, np.float32), scalar(0, np.float32), axis=-1, negative_indices_mode="normalize"
     ),
     lambda x: one_hot(x, 4, f32(1), f32(0), -1, normalize=True),
 )
 case(
     "one_hot/open_dimensions",
     [i64([0, 2])],
-    lambda x: make("OneHot-1", x, scalar(3), scalar(1, np.float32), scalar(0, np.float32), axis=1),
+    op("OneHot-1", scalar(3), scalar(1, np.float32), scalar(0, np.float32), axis=1),
     lambda x: one_hot(x, 3, f32(1), f32(0), 1),
     shapes=["?"],
     more=[[i64([1, 1, 0])]],
@@ -862,13 +852,13 @@ for axis, group in [(1, 2), (-1, 3), (0, 1)]:
 case(
     "batch_to_space/crops",
     [offsets(4, 1, 3, 2)],
-    lambda x: make("BatchToSpace-2", x, axes(1, 1, 2, 2), axes(0, 0, 1, 0), axes(0, 0, 0, 1)),
+    op("BatchToSpace-2", axes(1, 1, 2, 2), axes(0, 0, 1, 0), axes(0, 0, 0, 1)),
     lambda x: x.reshape(2, 2, 1, 1, 3, 2).transpose(2, 3, 4, 0, 5, 1).reshape(1, 1, 6, 4)[:, :, 1:, :3],
 )
 case(
     "space_to_batch/pads",
     [offsets(1, 1, 3, 3)],
-    lambda x: make("SpaceToBatch-2", x, axes(1, 1, 2, 2), axes(0, 0, 1, 0), axes(0, 0, 0, 1)),
+    op("SpaceToBatch-2", axes(1, 1, 2, 2), axes(0, 0, 1, 0), axes(0, 0, 0, 1)),
     lambda x: (
         np.pad(x, [(0, 0), (0, 0), (1, 0), (0, 1)])
         .reshape(1, 1, 2, 2, 2, 2)

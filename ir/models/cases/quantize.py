@@ -15,7 +15,7 @@ def fake_quantize(x, il, ih, ol, oh, levels):
 def quantized(il, ih, ol, oh, levels, auto_broadcast="numpy"):
     limits = [f32(it) for it in (il, ih, ol, oh)]
     return (
-        lambda x: make("FakeQuantize-1", x, *map(const, limits), levels=levels, auto_broadcast=auto_broadcast),
+        op("FakeQuantize-1", *map(const, limits), levels=levels, auto_broadcast=auto_broadcast),
         lambda x: fake_quantize(x, *limits, levels),
     )
 
@@ -153,9 +153,8 @@ def linear(name, values, type_, scale, zero_point=None, shape=None, half=True, z
     case(
         f"compressed_weights/{name}",
         [spread(2, width) / 4],
-        lambda x: make(
+        op(
             "MatMul-1",
-            x,
             decompressed(values, type_, scale, zero_point, shape, half, zero_point_type),
             transpose_a=False,
             transpose_b=True,
@@ -306,9 +305,8 @@ case(
 case(
     "compressed_weights/i8_convolution",
     [spread(1, 3, 4, 4)],
-    lambda x: make(
+    op(
         "Convolution-1",
-        x,
         decompressed(spread_ints(-127, 127, 2, 3, 1, 1), "i8", f16([[[[0.01]]], [[[0.02]]]])),
         strides=[1, 1],
         dilations=[1, 1],

@@ -30,7 +30,7 @@ def reduction(kind, which, keep_dims, **attributes):
             return np.abs(x) if "L1" in kind or "L2" in kind else x
         return np.asarray(REDUCE[kind](x, axis, keepdims=keep_dims)).astype(x.dtype)
 
-    return lambda x: make(kind, x, which, keep_dims=keep_dims, **attributes), formula
+    return op(kind, which, keep_dims=keep_dims, **attributes), formula
 
 
 X = spread(2, 3, 4)
@@ -77,7 +77,7 @@ several(
 several(
     "reduce/mean_of_integers",
     [i32([[1, 2, 4], [-1, -2, -4], [3, 3, 3]])],
-    [(lambda x: make("ReduceMean-1", x, axes(1), keep_dims=False), lambda x: i32([2, -2, 3]))],
+    [(op("ReduceMean-1", axes(1), keep_dims=False), lambda x: i32([2, -2, 3]))],
 )
 several(
     "reduce/f16",
@@ -97,7 +97,7 @@ several(
 several(
     "reduce/empty",
     [f32(np.zeros((2, 0)))],
-    [(lambda x: make("ReduceSum-1", x, axes(1), keep_dims=False), lambda x: x.sum(1))],
+    [(op("ReduceSum-1", axes(1), keep_dims=False), lambda x: x.sum(1))],
     shapes=["2,?"],
     more=[[spread(2, 3)]],
 )
@@ -175,7 +175,7 @@ def mvn_6(which, normalize=True, eps=1e-5, mode="INSIDE_SQRT"):
     which = which if isinstance(which, Const) else axes(*which)
     axis = tuple(int(it) for it in which.values.ravel())
     return (
-        lambda x: make("MVN-6", x, which, normalize_variance=normalize, eps=eps, eps_mode=mode),
+        op("MVN-6", which, normalize_variance=normalize, eps=eps, eps_mode=mode),
         lambda x: mvn(x, axis, normalize, eps, mode == "INSIDE_SQRT"),
     )
 
@@ -217,7 +217,7 @@ several(
     [X4],
     [
         (
-            lambda x, a=a, n=n: make("MVN-2", x, across_channels=a, normalize_variance=n, eps=1e-5),
+            op("MVN-2", across_channels=a, normalize_variance=n, eps=1e-5),
             lambda x, a=a, n=n: mvn(x, (1, 2, 3) if a else (2, 3), n, 1e-5),
         )
         for a in (False, True)
@@ -229,10 +229,7 @@ several(
     "mvn/revision_1_without_axes",
     [spread(2, 3)],
     [
-        (
-            lambda x, n=n: make("MVN-2", x, across_channels=False, normalize_variance=n, eps=1e-5),
-            lambda x, n=n: mvn(x, (), n, 1e-5),
-        )
+        (op("MVN-2", across_channels=False, normalize_variance=n, eps=1e-5), lambda x, n=n: mvn(x, (), n, 1e-5))
         for n in (False, True)
     ],
 )
@@ -256,7 +253,7 @@ def normalize_l2(*which, mode="add", eps=0.5):
         squares = np.sum(x * x, which, keepdims=True)
         return x / np.sqrt(squares + f32(eps) if mode == "add" else np.maximum(squares, f32(eps)))
 
-    return lambda x: make("NormalizeL2-1", x, axes(*which), eps=eps, eps_mode=mode), formula
+    return op("NormalizeL2-1", axes(*which), eps=eps, eps_mode=mode), formula
 
 
 several(
@@ -291,7 +288,7 @@ def lrn(*which, alpha=0.5, beta=0.75, bias=1.0, size=3):
             sums = np.stack(window, axis)
         return f32(x / (bias + alpha * sums / size ** len(which)) ** beta)
 
-    return lambda x: make("LRN-1", x, axes(*which), alpha=alpha, beta=beta, bias=bias, size=size), formula
+    return op("LRN-1", axes(*which), alpha=alpha, beta=beta, bias=bias, size=size), formula
 
 
 several("lrn/channels", [spread(1, 5, 2, 2)], [lrn(1), lrn(1, size=5, alpha=1e-2)])
@@ -322,9 +319,7 @@ for name, x, more in [
         [x],
         [
             (
-                lambda x: make(
-                    "BatchNormInference-5", x, const(GAMMA), const(BETA), const(MEAN), const(VARIANCE), epsilon=1e-3
-                ),
+                op("BatchNormInference-5", const(GAMMA), const(BETA), const(MEAN), const(VARIANCE), epsilon=1e-3),
                 lambda x: batch_norm(x, 1e-3),
             ),
             (
@@ -345,10 +340,7 @@ def group_norm(groups, eps):
         y = mvn(x.reshape(len(x), groups, -1), 2, True, eps).reshape(x.shape)
         return y * per_channel(scale, x) + per_channel(bias, x)
 
-    return (
-        lambda x: make("GroupNormalization-12", x, const(scale), const(bias), num_groups=groups, epsilon=eps),
-        formula,
-    )
+    return op("GroupNormalization-12", const(scale), const(bias), num_groups=groups, epsilon=eps), formula
 
 
 several(

@@ -42,12 +42,7 @@ run_time(
 run_time(
     "pads",
     [X, i64([0, 1, 2])],
-    [
-        (
-            lambda x, pads: make("Pad-1", x, pads, axes(0, 0, 0), pad_mode="edge"),
-            lambda x, pads: np.pad(x, [(int(it), 0) for it in pads], "edge"),
-        )
-    ],
+    [(op("Pad-1", axes(0, 0, 0), pad_mode="edge"), lambda x, pads: np.pad(x, [(int(it), 0) for it in pads], "edge"))],
     [X, i64([1, 0, 0])],
 )
 

@@ -21,9 +21,7 @@ several(
     [M],
     [
         (
-            lambda x, axis=axis, sorted=sorted: make(
-                "Unique-10", x, *([] if axis is None else [scalar(axis)]), sorted=sorted
-            ),
+            op("Unique-10", *([] if axis is None else [scalar(axis)]), sorted=sorted),
             lambda x, axis=axis, sorted=sorted: unique(x, axis, sorted),
         )
         # The CPU plugin puts the slices along a last axis into the wrong places if they are sorted.
@@ -33,14 +31,14 @@ several(
 case(
     "unique/sorted_slices",
     [M],
-    lambda x: make("Unique-10", x, const(i64([-1])), sorted=True),
+    op("Unique-10", const(i64([-1])), sorted=True),
     lambda x: unique(x, 1),
     formula="the CPU plugin does not put the slices along the axis",
 )
 case(
     "unique/types",
     [f32([[1.5, -2], [1.5, 3]])],
-    lambda x: make("Unique-10", x, index_element_type="i32", count_element_type="i32"),
+    op("Unique-10", index_element_type="i32", count_element_type="i32"),
     lambda x: [a.astype(t) for a, t in zip(unique(x), ("f4", "i4", "i4", "i4"))],
     shapes=["?,?"],
     more=[[f32([[7]])]],
@@ -52,10 +50,10 @@ BOUNDS, VALUES = f32([1, 2, 2, 4]), f32([[0, 1, 1.5, 2], [3, 4, 5, -np.inf]])
 case(
     "bucketize/bounds",
     [VALUES, BOUNDS],
-    lambda x, b: [
-        make("Bucketize-3", x, b, with_right_bound=True, output_type="i64"),
-        make("Bucketize-3", x, b, with_right_bound=False, output_type="i32"),
-    ],
+    ops(
+        op("Bucketize-3", with_right_bound=True, output_type="i64"),
+        op("Bucketize-3", with_right_bound=False, output_type="i32"),
+    ),
     lambda x, b: [np.searchsorted(b, x, "left").astype(np.int64), np.searchsorted(b, x, "right").astype(np.int32)],
 )
 
@@ -84,7 +82,7 @@ case(
 case(
     "search_sorted/open_dimensions",
     [SORTED, i32([[3, 0, 4, 1], [1, 9, 5, 2]])],
-    lambda s, v: make("SearchSorted-15", s, v, right_mode=True),
+    op("SearchSorted-15", right_mode=True),
     lambda s, v: search_rows(s, v, "right"),
     shapes=["?,?", "?,?"],
     more=[[i32([[1, 2]]), i32([[1], [3]])[:1]]],
@@ -135,19 +133,19 @@ case(
 case(
     "multinomial/certain",
     [f32([[0, 2, 0], [0, 0, 0.5]])],
-    lambda x: [
-        make("Multinomial-13", x, const(i32(3)), convert_type="i32", with_replacement=True, log_probs=False),
-        make("Multinomial-13", x, const(i64([1])), convert_type="i64", with_replacement=False, log_probs=False),
-    ],
+    ops(
+        op("Multinomial-13", const(i32(3)), convert_type="i32", with_replacement=True, log_probs=False),
+        op("Multinomial-13", const(i64([1])), convert_type="i64", with_replacement=False, log_probs=False),
+    ),
     lambda x: [i32([[1, 1, 1], [2, 2, 2]]), i64([[1], [2]])],
     shapes=["?,3"],
 )
 case(
     "multinomial/logarithms",
     [f32([[-np.inf, 3, -np.inf]])],
-    lambda x: [
-        make("Multinomial-13", x, const(i32(2)), convert_type="i32", with_replacement=True, log_probs=True),
-        make("Multinomial-13", x, const(i32(1)), convert_type="i32", with_replacement=False, log_probs=True),
-    ],
+    ops(
+        op("Multinomial-13", const(i32(2)), convert_type="i32", with_replacement=True, log_probs=True),
+        op("Multinomial-13", const(i32(1)), convert_type="i32", with_replacement=False, log_probs=True),
+    ),
     lambda x: [i32([[1, 1]]), i32([[1]])],
 )

@@ -66,9 +66,9 @@ case(
     "reshape/open_dimensions",
     [offsets(2, 3, 4)],
     ops(
-        lambda x: make("Reshape-1", x, axes(0, 3, -1, 2), special_zero=True),
-        lambda x: make("Reshape-1", x, axes(-1, 4), special_zero=False),
-        lambda x: make("Reshape-1", x, axes(0, -1), special_zero=True),
+        op("Reshape-1", axes(0, 3, -1, 2), special_zero=True),
+        op("Reshape-1", axes(-1, 4), special_zero=False),
+        op("Reshape-1", axes(0, -1), special_zero=True),
     ),
     lambda x: [x.reshape(len(x), 3, 2, 2), x.reshape(-1, 4), x.reshape(len(x), 12)],
     shapes=["?,3,4"],
@@ -77,7 +77,7 @@ case(
 case(
     "reshape/two_open_dimensions",
     [offsets(2, 3, 8)],
-    lambda x: make("Reshape-1", x, axes(0, 0, 2, 4), special_zero=True),
+    op("Reshape-1", axes(0, 0, 2, 4), special_zero=True),
     lambda x: x.reshape(*x.shape[:2], 2, 4),
     shapes=["?,?,8"],
     more=[[offsets(1, 5, 8)]],
@@ -94,36 +94,31 @@ case(
 case(
     "squeeze/axes",
     [offsets(1, 3, 1, 2, 1)],
-    lambda x: [
-        make("Squeeze-1", x, axes(0)),
-        make("Squeeze-1", x, axes(2, 0)),
-        make("Squeeze-1", x, axes(-1)),
-        make("Squeeze-1", x, scalar(2)),
-        make("Squeeze-1", x, const(i32([0, -3, 4]))),
-        make("Squeeze-1", x),
-    ],
+    ops(
+        op("Squeeze-1", axes(0)),
+        op("Squeeze-1", axes(2, 0)),
+        op("Squeeze-1", axes(-1)),
+        op("Squeeze-1", scalar(2)),
+        op("Squeeze-1", const(i32([0, -3, 4]))),
+        op("Squeeze-1"),
+    ),
     lambda x: [x[0], x[0, :, 0], x[..., 0], x[:, :, 0], x.reshape(3, 2), x.reshape(3, 2)],
 )
-case(
-    "squeeze/to_rank_0",
-    [f32([[5]])],
-    ops(lambda x: make("Squeeze-1", x, axes(0, 1)), lambda x: make("Squeeze-1", x)),
-    lambda x: [f32(5)] * 2,
-)
+case("squeeze/to_rank_0", [f32([[5]])], ops(op("Squeeze-1", axes(0, 1)), op("Squeeze-1")), lambda x: [f32(5)] * 2)
 case(
     "squeeze/revision_15",
     [offsets(1, 3, 1)],
-    lambda x: [
-        make("Squeeze-15", x, axes(0), allow_axis_skip=False),
-        make("Squeeze-15", x, axes(-1), allow_axis_skip=False),
-        make("Squeeze-15", x, allow_axis_skip=False),
-    ],
+    ops(
+        op("Squeeze-15", axes(0), allow_axis_skip=False),
+        op("Squeeze-15", axes(-1), allow_axis_skip=False),
+        op("Squeeze-15", allow_axis_skip=False),
+    ),
     lambda x: [x[0], x[..., 0], x.reshape(3)],
 )
 case(
     "squeeze/open_dimensions",
     [offsets(2, 1, 3)],
-    lambda x: [make("Squeeze-1", x, axes(1)), make("Squeeze-15", x, axes(-2))],
+    ops(op("Squeeze-1", axes(1)), op("Squeeze-15", axes(-2))),
     lambda x: [x[:, 0]] * 2,
     shapes=["?,1,?"],
     more=[[offsets(3, 1, 5)]],
@@ -132,25 +127,21 @@ case(
 case(
     "squeeze/not_1",
     [offsets(1, 3)],
-    lambda x: [
-        make("Squeeze-1", x, axes(1)),
-        make("Squeeze-1", x, axes(0, 1)),
-        make("Squeeze-15", x, axes(1), allow_axis_skip=True),
-    ],
+    ops(op("Squeeze-1", axes(1)), op("Squeeze-1", axes(0, 1)), op("Squeeze-15", axes(1), allow_axis_skip=True)),
     lambda x: [x, x[0], x],
 )
 case(
     "unsqueeze/axes",
     [offsets(3, 2)],
-    lambda x: [
-        make("Unsqueeze-1", x, axes(0)),
-        make("Unsqueeze-1", x, axes(-1)),
-        make("Unsqueeze-1", x, axes(0, 3)),
-        make("Unsqueeze-1", x, axes(3, 0)),
-        make("Unsqueeze-1", x, axes(-4, 2)),
-        make("Unsqueeze-1", x, scalar(1)),
-        make("Unsqueeze-1", x, const(i32([1, -1]))),
-    ],
+    ops(
+        op("Unsqueeze-1", axes(0)),
+        op("Unsqueeze-1", axes(-1)),
+        op("Unsqueeze-1", axes(0, 3)),
+        op("Unsqueeze-1", axes(3, 0)),
+        op("Unsqueeze-1", axes(-4, 2)),
+        op("Unsqueeze-1", scalar(1)),
+        op("Unsqueeze-1", const(i32([1, -1]))),
+    ),
     lambda x: [
         x[None],
         x[..., None],
@@ -164,13 +155,13 @@ case(
 case(
     "unsqueeze/from_rank_0",
     [f32(5)],
-    lambda x: [make("Unsqueeze-1", x, axes(0)), make("Unsqueeze-1", x, axes(0, 1))],
+    ops(op("Unsqueeze-1", axes(0)), op("Unsqueeze-1", axes(0, 1))),
     lambda x: [f32([5]), f32([[5]])],
 )
 case(
     "unsqueeze/open_dimensions",
     [i64([1, 2])],
-    lambda x: [make("Unsqueeze-1", x, axes(1)), make("Unsqueeze-1", x, axes(0, -1))],
+    ops(op("Unsqueeze-1", axes(1)), op("Unsqueeze-1", axes(0, -1))),
     lambda x: [x[:, None], x[None, :, None]],
     shapes=["?"],
     more=[[i64([1, 2, 3])]],
@@ -181,18 +172,18 @@ case(
 case(
     "transpose/orders",
     [offsets(2, 3, 4)],
-    lambda x: [
-        make("Transpose-1", x, axes(2, 0, 1)),
-        make("Transpose-1", x, const(i32([0, 2, 1]))),
-        make("Transpose-1", x, axes(0, 1, 2)),
-        make("Transpose-1", x, axes()),
-    ],
+    ops(
+        op("Transpose-1", axes(2, 0, 1)),
+        op("Transpose-1", const(i32([0, 2, 1]))),
+        op("Transpose-1", axes(0, 1, 2)),
+        op("Transpose-1", axes()),
+    ),
     lambda x: [x.transpose(2, 0, 1), x.transpose(0, 2, 1), x, x.transpose()],
 )
 case(
     "transpose/open_dimensions",
     [offsets(2, 3, 4)],
-    lambda x: [make("Transpose-1", x, axes(1, 2, 0)), make("Transpose-1", x, axes())],
+    ops(op("Transpose-1", axes(1, 2, 0)), op("Transpose-1", axes())),
     lambda x: [x.transpose(1, 2, 0), x.transpose()],
     shapes=["?,3,?"],
     more=[[offsets(1, 3, 2)]],
@@ -246,7 +237,7 @@ case(
 case(
     "broadcast/explicit_ones",
     [offsets(1, 3)],
-    lambda x: make("Broadcast-3", x, axes(2, 3, 4), axes(0, 1), mode="explicit"),
+    op("Broadcast-3", axes(2, 3, 4), axes(0, 1), mode="explicit"),
     lambda x: np.broadcast_to(x[:, :, None], (2, 3, 4)),
 )
 case(
@@ -282,7 +273,7 @@ case(
 case(
     "broadcast/to_empty",
     [f32([[1, 2, 3]])],
-    lambda x: make("Broadcast-3", x, axes(0, 3), mode="numpy"),
+    op("Broadcast-3", axes(0, 3), mode="numpy"),
     lambda x: f32(np.zeros((0, 3))),
     formula="the CPU plugin is not sure of empty tensors",
 )
@@ -292,14 +283,14 @@ case(
 case(
     "tile/repeats",
     [offsets(2, 3)],
-    lambda x: [
-        make("Tile-1", x, axes(1, 2)),
-        make("Tile-1", x, axes(2, 1)),
-        make("Tile-1", x, const(i32([2, 2]))),
-        make("Tile-1", x, axes(2, 1, 2)),
-        make("Tile-1", x, axes(2)),
-        make("Tile-1", x, axes(1, 1)),
-    ],
+    ops(
+        op("Tile-1", axes(1, 2)),
+        op("Tile-1", axes(2, 1)),
+        op("Tile-1", const(i32([2, 2]))),
+        op("Tile-1", axes(2, 1, 2)),
+        op("Tile-1", axes(2)),
+        op("Tile-1", axes(1, 1)),
+    ),
     lambda x: [np.tile(x, it) for it in [(1, 2), (2, 1), (2, 2), (2, 1, 2), (2,), (1, 1)]],
 )
 case(
@@ -311,14 +302,14 @@ case(
 case(
     "tile/zero_repeats",
     [offsets(2, 3)],
-    lambda x: make("Tile-1", x, axes(0, 2)),
+    op("Tile-1", axes(0, 2)),
     lambda x: f32(np.zeros((0, 6))),
     formula="the CPU plugin is not sure of empty tensors",
 )
 case(
     "tile/open_dimensions",
     [offsets(2, 3)],
-    lambda x: make("Tile-1", x, axes(2, 1, 2)),
+    op("Tile-1", axes(2, 1, 2)),
     lambda x: np.tile(x, (2, 1, 2)),
     shapes=["?,?"],
     more=[[offsets(1, 4)]],
@@ -386,7 +377,7 @@ case(
 case(
     "range/inputs",
     [i64(2), i64(11), i64(3)],
-    lambda *inputs: make("Range-4", *inputs, output_type="i64"),
+    op("Range-4", output_type="i64"),
     lambda start, stop, step: np.arange(start, stop, step),
     more=[[i64(5), i64(0), i64(-2)], [i64(0), i64(1), i64(1)]],
 )
@@ -627,7 +618,7 @@ case(
 case(
     "broadcast/revision_1_explicit_spelled",
     [offsets(3)],
-    lambda x: make("Broadcast-1", x, axes(3, 2), axes(0), mode="explicit"),
+    op("Broadcast-1", axes(3, 2), axes(0), mode="explicit"),
     lambda x: np.broadcast_to(x[:, None], (3, 2)),
     edit=[attribute("mode", "none", "explicit")],
 )

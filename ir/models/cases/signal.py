@@ -17,12 +17,9 @@ Z = spread(3, 4, 5, 2)
 case(
     "dft/axes",
     [Z],
-    lambda x: [
-        make("DFT-7", x, axes(1)),
-        make("DFT-7", x, axes(-1, 0)),
-        make("IDFT-7", x, axes(0, 2)),
-        make("IDFT-7", x, const(i32([-3, -2, -1]))),
-    ],
+    ops(
+        op("DFT-7", axes(1)), op("DFT-7", axes(-1, 0)), op("IDFT-7", axes(0, 2)), op("IDFT-7", const(i32([-3, -2, -1])))
+    ),
     lambda x: [
         parts(np.fft.fft(complex_(x), axis=1)),
         parts(np.fft.fftn(complex_(x), axes=(2, 0))),
@@ -33,13 +30,13 @@ case(
 case(
     "dft/signal_size",
     [Z],
-    lambda x: [make("DFT-7", x, axes(2, 0), axes(7, 2)), make("IDFT-7", x, axes(1, 2), axes(6, -1))],
+    ops(op("DFT-7", axes(2, 0), axes(7, 2)), op("IDFT-7", axes(1, 2), axes(6, -1))),
     lambda x: [parts(np.fft.fftn(complex_(x), (7, 2), (2, 0))), parts(np.fft.ifftn(complex_(x), (6, 5), (1, 2)))],
 )
 case(
     "dft/open_dimensions",
     [spread(2, 3, 2)],
-    lambda x: [make("DFT-7", x, axes(1)), make("IDFT-7", x, axes(1)), make("DFT-7", x, axes(1), axes(4))],
+    ops(op("DFT-7", axes(1)), op("IDFT-7", axes(1)), op("DFT-7", axes(1), axes(4))),
     lambda x: [parts(np.fft.fft(complex_(x))), parts(np.fft.ifft(complex_(x))), parts(np.fft.fft(complex_(x), 4))],
     shapes=["?,?,2"],
     more=[[spread(1, 5, 2)]],
@@ -50,20 +47,20 @@ case(
 case(
     "rdft/axes",
     [spread(4, 5)],
-    lambda x: [make("RDFT-9", x, axes(-1)), make("RDFT-9", x, axes(1, 0)), make("RDFT-9", x, axes(0, 1), axes(3, 4))],
+    ops(op("RDFT-9", axes(-1)), op("RDFT-9", axes(1, 0)), op("RDFT-9", axes(0, 1), axes(3, 4))),
     lambda x: [parts(np.fft.rfft(x)), parts(np.fft.rfftn(x, axes=(1, 0))), parts(np.fft.rfftn(x, (3, 4), (0, 1)))],
 )
 case(
     "rdft/padded",
     [spread(4, 5)],
-    lambda x: make("RDFT-9", x, axes(0, 1), axes(6, 8)),
+    op("RDFT-9", axes(0, 1), axes(6, 8)),
     lambda x: parts(np.fft.rfftn(x, (6, 8), (0, 1))),
     formula="the CPU plugin reads outside the buffer",
 )
 case(
     "rdft/open_dimensions",
     [spread(2, 4)],
-    lambda x: make("RDFT-9", x, axes(1)),
+    op("RDFT-9", axes(1)),
     lambda x: parts(np.fft.rfft(x)),
     shapes=["?,?"],
     more=[[spread(3, 5)]],
@@ -71,12 +68,12 @@ case(
 case(
     "irdft/axes",
     [spread(4, 3, 2)],
-    lambda x: [
-        make("IRDFT-9", x, axes(-1)),
-        make("IRDFT-9", x, axes(1, 0)),
-        make("IRDFT-9", x, axes(1), axes(5)),
-        make("IRDFT-9", x, axes(0, 1), axes(4, 3)),
-    ],
+    ops(
+        op("IRDFT-9", axes(-1)),
+        op("IRDFT-9", axes(1, 0)),
+        op("IRDFT-9", axes(1), axes(5)),
+        op("IRDFT-9", axes(0, 1), axes(4, 3)),
+    ),
     lambda x: [
         np.fft.irfft(complex_(x)).astype(np.float32),
         np.fft.irfftn(complex_(x), axes=(1, 0)).astype(np.float32),
@@ -87,7 +84,7 @@ case(
 case(
     "irdft/padded",
     [spread(4, 3, 2)],
-    lambda x: make("IRDFT-9", x, axes(1), axes(7)),
+    op("IRDFT-9", axes(1), axes(7)),
     lambda x: np.fft.irfft(complex_(x), 7).astype(np.float32),
     formula="the CPU plugin does not pad with zeros",
 )
@@ -120,7 +117,7 @@ case(
 case(
     "stft/open_dimensions",
     [spread(16), WINDOW],
-    lambda x, w: make("STFT-15", x, w, scalar(6), scalar(4), transpose_frames=True),
+    op("STFT-15", scalar(6), scalar(4), transpose_frames=True),
     lambda x, w: stft(x, w, 6, 4, True),
     shapes=["?", None],
     more=[[spread(23), WINDOW]],

@@ -132,7 +132,7 @@ case(
 case(
     "const/rank_0_and_empty",
     [f32([1, 2])],
-    lambda x: [make("Add-1", x, const(f32(3))), make("Concat-1", x, const(f32([])), axis=0)],
+    ops(op("Add-1", const(f32(3))), op("Concat-1", const(f32([])), axis=0)),
     lambda x: [x + 3, x],
 )
 case(
@@ -182,7 +182,7 @@ case(
 case(
     "parameter/open_dimensions",
     [f32([[1, 2, 3]]), f32([[1, 1, 1]])],
-    lambda a, b: make("Concat-1", a, b, axis=0),
+    op("Concat-1", axis=0),
     lambda a, b: np.concatenate([a, b]),
     shapes=["?,3", "1..4,3"],
     more=[[offsets(4, 3), offsets(2, 3)], [offsets(2, 3), offsets(4, 3)]],
@@ -215,7 +215,7 @@ case(
 case(
     "result/names",
     [f32([-1, 2]), f32([3, 4])],
-    lambda a, b: [make("Add-1", a, b), make("Subtract-1", a, b)],
+    ops(op("Add-1"), op("Subtract-1")),
     lambda a, b: [a + b, a - b],
     edit=[
         ('names="input_0"', 'names="data,data:0,x&lt;0&gt;"'),
@@ -228,7 +228,7 @@ case(
 case(
     "result/version_10",
     [f32([-1, 2])],
-    lambda a: make("Relu-1", a),
+    op("Relu-1"),
     lambda a: np.maximum(a, 0),
     edit=[
         (' version="11"', ' version="10"'),
@@ -277,20 +277,20 @@ case(
 case(
     "convert/wide_integers",
     [i64([2**40 + 3, -(2**40), 2**31, 2**53])],
-    lambda x: [make("Convert-1", x, destination_type="i64"), make("Convert-1", x, destination_type="f32")],
+    ops(op("Convert-1", destination_type="i64"), op("Convert-1", destination_type="f32")),
     lambda x: [x, x.astype(np.float32)],
     formula="the CPU plugin computes 64-bit integers in 32 bits",
 )
 case(
     "convert/f16",
     [f16([-1.5, 0.333, 65504, np.inf, np.nan, 6e-8])],
-    lambda x: make("Convert-1", x, destination_type="f32"),
+    op("Convert-1", destination_type="f32"),
     lambda x: x.astype(np.float32),
 )
 case(
     "convert/to_f16_rounds_to_even",
     [f32([2049, 2051, 2050.999, 1e-8, -0.0, 65519])],
-    lambda x: make("Convert-1", x, destination_type="f16"),
+    op("Convert-1", destination_type="f16"),
     lambda x: x.astype(np.float16),
 )
 case(
@@ -400,12 +400,12 @@ case(
 case(
     "opset/newest",
     [f32([[0.5, 2], [3, -1]])],
-    lambda x: [
-        make("Add-1", x, const(f32([1, 2]))),
-        make("Gather-8", x, const(i64([-1])), scalar(0)),
-        make("Softmax-8", x, axis=-1),
-        make("Relu-1", x),
-    ],
+    ops(
+        op("Add-1", const(f32([1, 2]))),
+        op("Gather-8", const(i64([-1])), scalar(0)),
+        op("Softmax-8", axis=-1),
+        op("Relu-1"),
+    ),
     lambda x: [x + f32([1, 2]), x[[-1]], (e := np.exp(x)) / e.sum(-1, keepdims=True), np.maximum(x, 0)],
     edit=[(re.compile('version="opset[0-9]+"'), 'version="opset16"')],
 )
