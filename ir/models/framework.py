@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import openvino as ov
+import openvino.opset15 as opset15
 from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float8_e8m0fnu
 from openvino.utils.node_factory import NodeFactory
 
@@ -84,6 +85,20 @@ def scalar(value, dtype=np.int64):
     return const(np.array(value, dtype))
 
 
+def real(value):
+    """A constant of rank 0 in f32."""
+    return scalar(value, np.float32)
+
+
+# The sixteen values of nf4.
+NF4 = f32([
+    -1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
+    -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0,
+    0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1,
+])  # fmt: skip
+
+
 @cache
 def factory(opset):
     return NodeFactory(f"opset{opset}")
@@ -96,6 +111,15 @@ def make(kind, *inputs, **attributes):
     outputs = [it.node().output(0) if isinstance(it, Const) else it for it in inputs]
     outputs = [it.output(0) if isinstance(it, ov.Node) else it for it in outputs]
     return factory(int(opset)).create(type_, outputs, attributes)
+
+
+def shape_of(x):
+    return make("ShapeOf-3", x, output_type="i64")
+
+
+def dims(x, *indices):
+    """Some sizes of a tensor, as a list."""
+    return make("Gather-8", shape_of(x), axes(*indices), scalar(0))
 
 
 def op(kind, *constants, **attributes):
@@ -284,6 +308,20 @@ def body(prefix, inputs, build):
     model = ov.Model(results, parameters, prefix)
     rename(model, f"{prefix}_")
     return parameters, results, model
+
+
+def loop(model, ports, count, condition=Const(np.array(True))):
+    """A Loop without its inputs and outputs. `ports` are those of the iteration and the condition in the body."""
+    node = opset15.loop(*(it.node() if isinstance(it, Const) else it for it in (count, condition)))
+    node.set_function(model)
+    node.set_special_body_ports(ports)
+    return node
+
+
+def last_and_all(node, result):
+    """What a loop gives of an output of its body: the last value, and all of them along axis 0."""
+    result = result.output(0)
+    return [node.get_iter_value(result, -1), node.get_concatenated_slices(result, 0, 1, 1, -1, 0)]
 
 
 def snake(type_):

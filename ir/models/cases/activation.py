@@ -193,10 +193,7 @@ several(
     "activation/hard_sigmoid",
     [X],
     [
-        (
-            op("HardSigmoid-1", scalar(a, np.float32), scalar(b, np.float32)),
-            of_f32(lambda x, a=a, b=b: np.clip(a * x + b, 0, 1)),
-        )
+        (op("HardSigmoid-1", real(a), real(b)), of_f32(lambda x, a=a, b=b: np.clip(a * x + b, 0, 1)))
         for a, b in [(0.2, 0.5), (-0.5, 0.25)]
     ],
 )
@@ -213,8 +210,8 @@ several(
     [X],
     [
         unary("Swish-4", lambda x: x * sigmoid(x)),
-        (op("Swish-4", scalar(1, np.float32)), of_f32(lambda x: x * sigmoid(x))),
-        (op("Swish-4", scalar(0.5, np.float32)), of_f32(lambda x: x * sigmoid(x / 2))),
+        (op("Swish-4", real(1)), of_f32(lambda x: x * sigmoid(x))),
+        (op("Swish-4", real(0.5)), of_f32(lambda x: x * sigmoid(x / 2))),
     ],
 )
 several(
@@ -290,10 +287,7 @@ several(
         ),
         unary("Relu-1", lambda x: np.fmax(x, 0)),
         unary("Clamp-1", lambda x: np.fmin(np.fmax(x, -1), 2), min=-1.0, max=2.0),
-        (
-            op("HardSigmoid-1", scalar(0.2, np.float32), scalar(0.5, np.float32)),
-            of_f32(lambda x: np.fmax(np.fmin(0.2 * x + 0.5, 1), 0)),
-        ),
+        (op("HardSigmoid-1", real(0.2), real(0.5)), of_f32(lambda x: np.fmax(np.fmin(0.2 * x + 0.5, 1), 0))),
     ],
 )
 several(
@@ -320,7 +314,7 @@ case(
 case(
     "prelu/rank_2",
     [spread(2, 3)],
-    ops(op("PRelu-1", const(f32([0.5, -1, 2]))), op("PRelu-1", scalar(0.25, np.float32))),
+    ops(op("PRelu-1", const(f32([0.5, -1, 2]))), op("PRelu-1", real(0.25))),
     lambda x: [np.where(x < 0, x * f32([0.5, -1, 2]), x), np.where(x < 0, x / 4, x)],
 )
 case(

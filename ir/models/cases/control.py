@@ -18,10 +18,7 @@ case(
             "Add-1",
             x,
             opset6.read_value(
-                make("Broadcast-3", scalar(0.5, np.float32), axes(1, 3), mode="numpy"),
-                "total",
-                ov.Type.f32,
-                ov.PartialShape([1, 3]),
+                make("Broadcast-3", real(0.5), axes(1, 3), mode="numpy"), "total", ov.Type.f32, ov.PartialShape([1, 3])
             ),
         ),
         opset6.assign(total, "total"),
@@ -42,8 +39,8 @@ case(
 
 
 def empty_past(x):
-    batch = make("Gather-8", make("ShapeOf-3", x, output_type="i64"), axes(0), scalar(0))
-    return make("Broadcast-3", scalar(0, np.float32), make("Concat-1", batch, axes(0, 3), axis=0), mode="numpy")
+    batch = dims(x, 0)
+    return make("Broadcast-3", real(0), make("Concat-1", batch, axes(0, 3), axis=0), mode="numpy")
 
 
 def cache(x, initial, beams=None):

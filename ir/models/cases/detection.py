@@ -4,11 +4,6 @@ ROIPooling, PSROIPooling, Proposal, MulticlassNms, MatrixNms, GenerateProposals,
 from framework import *
 
 
-def number(value):
-    """A constant threshold."""
-    return scalar(value, np.float32)
-
-
 def boxes(count, seed=0, batches=1, size=1.0):
     """Boxes as two corners, of which some overlap: `[batches, count, 4]`."""
     corner = (spread(batches, count, 2, seed=seed) + 4) / 8 * size
@@ -31,7 +26,7 @@ def suppression(revision, *limits, **attributes):
     return op(f"NonMaxSuppression-{revision}", *limits, **attributes)
 
 
-LIMITS = [scalar(3), number(0.3), number(0.1)]
+LIMITS = [scalar(3), real(0.3), real(0.1)]
 case(
     "non_max_suppression/revisions",
     [BOXES, SCORES],
@@ -49,8 +44,8 @@ case(
     "non_max_suppression/soft",
     [BOXES, SCORES],
     ops(
-        suppression(5, *LIMITS, number(0.5), output_type="i32"),
-        suppression(9, *LIMITS, number(0.1), sort_result_descending=False),
+        suppression(5, *LIMITS, real(0.5), output_type="i32"),
+        suppression(9, *LIMITS, real(0.1), sort_result_descending=False),
     ),
 )
 case("non_max_suppression/center", [BOXES, SCORES], suppression(9, *LIMITS, box_encoding="center"))
@@ -65,10 +60,10 @@ case(
         f32([[[0.5, 0.5, 0.5, 0.5, np.inf, np.nan], [0.1, 0.2, 0.2, 0.5, 0.1, 0.6]]]),
     ],
     ops(
-        suppression(9, scalar(9), number(0.5), number(0.1)),
-        suppression(9, scalar(9), number(1), number(-1)),
-        suppression(9, scalar(9), number(0.25)),
-        suppression(9, scalar(9), number(0.5), number(2), sort_result_descending=False),
+        suppression(9, scalar(9), real(0.5), real(0.1)),
+        suppression(9, scalar(9), real(1), real(-1)),
+        suppression(9, scalar(9), real(0.25)),
+        suppression(9, scalar(9), real(0.5), real(2), sort_result_descending=False),
     ),
 )
 case(
@@ -81,7 +76,7 @@ case(
 case(
     "non_max_suppression/open_dimensions",
     [BOXES, SCORES, i64(2), f32(0.5)],
-    op("NonMaxSuppression-9", number(0.2)),
+    op("NonMaxSuppression-9", real(0.2)),
     shapes=["?,?,4", "?,3,?", "", ""],
     more=[[boxes(3, 1), scores(1, 3, 3, seed=1), i64(1), f32(0.1)]],
 )
@@ -112,8 +107,8 @@ case(
             b,
             s,
             scalar(6),
-            number(threshold),
-            number(0.1),
+            real(threshold),
+            real(0.1),
             sort_result_descending=clockwise,
             output_type="i64" if clockwise else "i32",
             clockwise=clockwise,
@@ -231,8 +226,7 @@ def of_shapes(*nodes):
     """Prior boxes of the sizes of two images."""
 
     def build(*images):
-        shapes = [make("ShapeOf-3", it, output_type="i64") for it in images]
-        sizes = [make("Gather-8", it, axes(2, 3), scalar(0), batch_dims=0) for it in shapes]
+        sizes = [dims(it, 2, 3) for it in images]
         return [build(*sizes) for build, _ in nodes]
 
     def reference(*images):

@@ -52,8 +52,7 @@ def flattened(x, *shape):
 
 def sizes_of(x):
     """Height and width, as Model Optimizer writes them."""
-    shape = make("ShapeOf-3", x, output_type="i64")
-    return make("StridedSlice-1", shape, axes(2), axes(4), axes(1), begin_mask=[0], end_mask=[0])
+    return make("StridedSlice-1", shape_of(x), axes(2), axes(4), axes(1), begin_mask=[0], end_mask=[0])
 
 
 # --- SSD ------------------------------------------------------------------------------------------
@@ -206,8 +205,8 @@ def yolo_with_suppression(image):
         boxes,
         scores,
         scalar(6),
-        scalar(0.5, np.float32),
-        scalar(0.4, np.float32),
+        real(0.5),
+        real(0.4),
         box_encoding="center",
         sort_result_descending=True,
         output_type="i64",
@@ -310,9 +309,7 @@ def text_detection(image):
         return x
 
     links = make("Transpose-1", merged(16), axes(0, 2, 3, 1))
-    shape = make("ShapeOf-3", links, output_type="i64")
-    places = make("Gather-8", shape, axes(0, 1, 2), scalar(0), batch_dims=0)
-    links = make("Reshape-1", links, make("Concat-1", places, axes(8, 2), axis=0), special_zero=False)
+    links = make("Reshape-1", links, make("Concat-1", dims(links, 0, 1, 2), axes(8, 2), axis=0), special_zero=False)
     return [make("Softmax-1", merged(2), axis=1), make("Softmax-1", links, axis=4)]
 
 
@@ -323,9 +320,8 @@ def text_recognition(image):
     # [N, 6, 4, 8] is a sequence of 8.
     x = flattened(make("Transpose-1", x, axes(0, 3, 1, 2)), 0, 0, -1)
     for inputs in (24, 2 * hidden):
-        shape = make("ShapeOf-3", x, output_type="i64")
-        batch = make("Gather-8", shape, axes(0), scalar(0), batch_dims=0)
-        zeros = make("Broadcast-3", scalar(0, np.float32), make("Concat-1", batch, axes(2, hidden), axis=0))
+        batch = dims(x, 0)
+        zeros = make("Broadcast-3", real(0), make("Concat-1", batch, axes(2, hidden), axis=0))
         lengths = make("Broadcast-3", scalar(8), batch)
         sequence = make(
             "LSTMSequence-5",

@@ -102,7 +102,7 @@ several(
 case(
     "sparse_fill_empty_rows/unsorted",
     [f32([1, 2, 3]), i64([[2, 1], [0, 0], [2, 0]])],
-    lambda v, i: make("SparseFillEmptyRows-16", v, axes(4, 6), i, scalar(9, np.float32)),
+    lambda v, i: make("SparseFillEmptyRows-16", v, axes(4, 6), i, real(9)),
     lambda v, i: [
         i64([[0, 0], [1, 0], [2, 0], [2, 1], [3, 0]]),
         f32([2, 9, 3, 1, 9]),

@@ -438,7 +438,7 @@ case(
     lambda x, y: make(
         "Interpolate-4",
         x,
-        make("Slice-8", make("ShapeOf-3", y, output_type="i64"), axes(2), axes(4), axes(1)),
+        make("Slice-8", shape_of(y), axes(2), axes(4), axes(1)),
         const(f32([1, 1])),
         axes(2, 3),
         mode="nearest",

@@ -1,7 +1,5 @@
 """Recurrent cells and sequences."""
 
-import openvino.opset15 as opset15
-
 from framework import *
 
 # --- formulas -------------------------------------------------------------------------------------
@@ -180,12 +178,7 @@ case(
         x,
         h,
         c,
-        make(
-            "Broadcast-3",
-            make("Gather-8", make("ShapeOf-3", x, output_type="i64"), axes(1), scalar(0)),
-            make("Gather-8", make("ShapeOf-3", x, output_type="i64"), axes(0), scalar(0)),
-            mode="numpy",
-        ),
+        make("Broadcast-3", dims(x, 1), dims(x, 0), mode="numpy"),
         *weights("LSTM", 1),
         hidden_size=HIDDEN,
         direction="forward",
@@ -231,10 +224,10 @@ case(
 
 def from_zeros(kind, direction, x):
     """A sequence whose initial states are zeros, made from the batch of X, and whose lengths are all of time."""
-    shape = make("ShapeOf-3", x, output_type="i64")
+    shape = shape_of(x)
     batch, time = (make("Gather-8", shape, axes(axis), scalar(0)) for axis in (0, 1))
     directions = 2 if direction == "bidirectional" else 1
-    start = make("Broadcast-3", scalar(0, np.float32), make("Concat-1", batch, axes(directions, HIDDEN), axis=0))
+    start = make("Broadcast-3", real(0), make("Concat-1", batch, axes(directions, HIDDEN), axis=0))
     lengths = make("Broadcast-3", make("Squeeze-1", time, axes(0)), batch, mode="numpy")
     states = [start] * (2 if kind == "LSTM" else 1)
     attributes = {"hidden_size": HIDDEN, "direction": direction, "activations": [*DEFAULT[kind]]}
@@ -286,9 +279,7 @@ case(
 
 def in_loop(x):
     parameters, results, model = body("body", [x], lambda x: [*of_expressions(x), const(boolean(True))])
-    node = opset15.loop(scalar(2).node(), const(boolean(True)).node())
-    node.set_function(model)
-    node.set_special_body_ports([-1, len(results) - 1])
+    node = loop(model, [-1, len(results) - 1], scalar(2))
     node.set_invariant_input(parameters[0], x)
     return [node.get_iter_value(it.output(0), -1) for it in results[:-1]]
 

@@ -1,7 +1,5 @@
 """Inputs that operations mostly have as constants, and that are only known when the model runs."""
 
-import openvino.opset15 as opset15
-
 from framework import *
 
 X = spread(2, 3, 4)
@@ -57,7 +55,7 @@ EACH = f32([[3, 0, 1, 0], [3, 0, 1, 0], [0, 5, 6, 0]])
 
 def unknown_sizes(x, end, k, repeats, shape):
     """Tensors of two or three axes, and the axis whose size only a run knows."""
-    boxes = make("NonMaxSuppression-9", const(BOXES), const(SCORES), end, scalar(0.5, np.float32))
+    boxes = make("NonMaxSuppression-9", const(BOXES), const(SCORES), end, real(0.5))
     return {
         "boxes": (boxes, 0),
         "non_zero": (make("NonZero-3", x, output_type="i64"), 1),
@@ -87,10 +85,6 @@ def known_sizes(x, end, k, repeats, shape):
     ]
 
 
-def shape_of(tensor):
-    return make("ShapeOf-3", tensor.output(0), output_type="i64")
-
-
 def size(tensor, axis):
     return make("Gather-8", shape_of(tensor), scalar(axis), scalar(0))
 
@@ -100,7 +94,7 @@ def count(tensor, axis):
 
 
 def zeros(tensor, axis):
-    return make("Broadcast-3", scalar(0, np.float32), shape_of(tensor), mode="numpy")
+    return make("Broadcast-3", real(0), shape_of(tensor), mode="numpy")
 
 
 def size_of_zeros(tensor, axis):
@@ -198,9 +192,7 @@ def in_loop(*inputs):
         return [make("Concat-1", *found, axis=0), const(boolean(True))]
 
     parameters, results, model = body("body", inputs, step)
-    node = opset15.loop(scalar(2).node(), const(boolean(True)).node())
-    node.set_function(model)
-    node.set_special_body_ports([-1, 1])
+    node = loop(model, [-1, 1], scalar(2))
     for parameter, value in zip(parameters, inputs):
         node.set_invariant_input(parameter, value)
     return node.get_concatenated_slices(results[0].output(0), 0, 1, 1, -1, 0)

@@ -107,7 +107,7 @@ case(
 
 
 def eye_like(x):
-    rows = make("Gather-8", make("ShapeOf-3", x, output_type="i64"), scalar(0), scalar(0), batch_dims=0)
+    rows = make("Gather-8", shape_of(x), scalar(0), scalar(0), batch_dims=0)
     return make("Eye-9", rows, rows, const(i64(0)), output_type="f32")
 
 
@@ -124,9 +124,9 @@ case(
     "random_uniform/seeds",
     [f32(-1), i32([50])],
     lambda low, least: [
-        make("RandomUniform-8", axes(3, 3), low, scalar(2, np.float32), output_type="f32", global_seed=150, op_seed=10),
+        make("RandomUniform-8", axes(3, 3), low, real(2), output_type="f32", global_seed=150, op_seed=10),
         make("RandomUniform-8", axes(2, 3), least, const(i32([100])), output_type="i32", global_seed=80, op_seed=100),
-        make("RandomUniform-8", axes(0, 3), low, scalar(2, np.float32), output_type="f32", global_seed=1, op_seed=0),
+        make("RandomUniform-8", axes(0, 3), low, real(2), output_type="f32", global_seed=1, op_seed=0),
     ],
 )
 # Where only one class can come.

@@ -7,12 +7,7 @@ from framework import *
 case(
     "shape_of/types",
     [offsets(2, 3, 4), f32(1)],
-    lambda x, y: [
-        make("ShapeOf-1", x),
-        make("ShapeOf-3", x, output_type="i64"),
-        make("ShapeOf-3", x, output_type="i32"),
-        make("ShapeOf-3", y, output_type="i64"),
-    ],
+    lambda x, y: [make("ShapeOf-1", x), shape_of(x), make("ShapeOf-3", x, output_type="i32"), shape_of(y)],
     lambda x, y: [i64([2, 3, 4]), i64([2, 3, 4]), i32([2, 3, 4]), i64([])],
 )
 case(
@@ -263,8 +258,8 @@ case(
     "broadcast/to_the_shape_of_another",
     [f32([[1], [2]]), offsets(3, 2, 4)],
     lambda x, y: [
-        make("Broadcast-3", x, make("ShapeOf-3", y, output_type="i64"), mode="numpy"),
-        make("Broadcast-3", scalar(0, np.float32), make("ShapeOf-3", y, output_type="i32"), mode="numpy"),
+        make("Broadcast-3", x, shape_of(y), mode="numpy"),
+        make("Broadcast-3", real(0), make("ShapeOf-3", y, output_type="i32"), mode="numpy"),
     ],
     lambda x, y: [np.broadcast_to(x, y.shape), np.zeros_like(y)],
     shapes=[None, "?,2,?"],
@@ -370,7 +365,7 @@ case(
     lambda x: [
         make("Relu-1", x),
         make("Range-1", scalar(1), scalar(8), scalar(3)),
-        make("Range-1", scalar(2, np.float32), scalar(0, np.float32), scalar(-0.5, np.float32)),
+        make("Range-1", real(2), real(0), real(-0.5)),
     ],
     lambda x: [x, i64([1, 4, 7]), f32([2, 1.5, 1, 0.5])],
 )
@@ -385,11 +380,7 @@ case(
     "range/to_an_open_dimension",
     [offsets(2, 3)],
     lambda x: make(
-        "Range-4",
-        scalar(0),
-        make("Gather-8", make("ShapeOf-3", x, output_type="i64"), scalar(1), scalar(0)),
-        scalar(1),
-        output_type="i64",
+        "Range-4", scalar(0), make("Gather-8", shape_of(x), scalar(1), scalar(0)), scalar(1), output_type="i64"
     ),
     lambda x: np.arange(x.shape[1]),
     shapes=["?,?"],
@@ -400,8 +391,8 @@ case(
     [offsets(2, 3), offsets(2, 5)],
     lambda x, past: make(
         "Range-4",
-        start := make("Gather-8", make("ShapeOf-3", past, output_type="i64"), scalar(1), scalar(0)),
-        make("Add-1", start, make("Gather-8", make("ShapeOf-3", x, output_type="i64"), scalar(1), scalar(0))),
+        start := make("Gather-8", shape_of(past), scalar(1), scalar(0)),
+        make("Add-1", start, make("Gather-8", shape_of(x), scalar(1), scalar(0))),
         scalar(1),
         output_type="f32",
     ),
@@ -413,22 +404,18 @@ case(
 # --- graphs of shapes -----------------------------------------------------------------------------
 
 
-def dim(x, *indices, output_type="i64"):
-    return make("Gather-8", make("ShapeOf-3", x, output_type=output_type), axes(*indices), scalar(0))
-
-
 def concat(*parts):
     return make("Concat-1", *parts, axis=0)
+
+
+def reshaped(x, *parts):
+    return make("Reshape-1", x, concat(*parts), special_zero=False)
 
 
 case(
     "shape_graphs/split_heads",
     [offsets(2, 3, 8)],
-    lambda x: make(
-        "Transpose-1",
-        make("Reshape-1", x, concat(dim(x, 0), dim(x, 1), axes(2), axes(4)), special_zero=False),
-        axes(0, 2, 1, 3),
-    ),
+    lambda x: make("Transpose-1", reshaped(x, dims(x, 0), dims(x, 1), axes(2), axes(4)), axes(0, 2, 1, 3)),
     lambda x: x.reshape(*x.shape[:2], 2, 4).transpose(0, 2, 1, 3),
     shapes=["?,?,8"],
     more=[[offsets(1, 5, 8)]],
@@ -436,31 +423,24 @@ case(
 case(
     "shape_graphs/flatten",
     [offsets(2, 3, 4)],
-    lambda x: make(
-        "Reshape-1",
-        x,
-        concat(dim(x, 0), make("ReduceProd-1", dim(x, 1, 2), axes(0), keep_dims=True)),
-        special_zero=False,
-    ),
+    lambda x: reshaped(x, dims(x, 0), make("ReduceProd-1", dims(x, 1, 2), axes(0), keep_dims=True)),
     lambda x: x.reshape(len(x), -1),
     shapes=["?,?,4"],
     more=[[offsets(3, 1, 4)]],
 )
+
+
+def scalar_dim(x, axis):
+    return make("Gather-1", make("ShapeOf-1", x), scalar(axis), scalar(0))
+
+
 case(
     "shape_graphs/scalar_dimensions",
     [offsets(2, 3, 4)],
-    lambda x: make(
-        "Reshape-1",
+    lambda x: reshaped(
         x,
-        concat(
-            make("Unsqueeze-1", make("Gather-1", make("ShapeOf-1", x), scalar(0), scalar(0)), scalar(0)),
-            make(
-                "Unsqueeze-1",
-                make("Multiply-1", make("Gather-1", make("ShapeOf-1", x), scalar(1), scalar(0)), scalar(4)),
-                scalar(0),
-            ),
-        ),
-        special_zero=False,
+        make("Unsqueeze-1", scalar_dim(x, 0), scalar(0)),
+        make("Unsqueeze-1", make("Multiply-1", scalar_dim(x, 1), scalar(4)), scalar(0)),
     ),
     lambda x: x.reshape(len(x), -1),
     shapes=["?,?,4"],
@@ -469,36 +449,27 @@ case(
 case(
     "shape_graphs/half_by_strided_slice",
     [offsets(2, 6)],
-    lambda x: make(
-        "Reshape-1",
+    lambda x: reshaped(
         x,
-        concat(
-            make(
-                "StridedSlice-1",
-                make("ShapeOf-3", x, output_type="i64"),
-                axes(0),
-                axes(1),
-                axes(1),
-                begin_mask=[0],
-                end_mask=[0],
-            ),
-            axes(2),
-            axes(-1),
-        ),
-        special_zero=False,
+        make("StridedSlice-1", shape_of(x), axes(0), axes(1), axes(1), begin_mask=[0], end_mask=[0]),
+        axes(2),
+        axes(-1),
     ),
     lambda x: x.reshape(len(x), 2, -1),
     shapes=["?,6"],
     more=[[offsets(5, 6)]],
 )
+
+
+def positions(x, *axis):
+    """Of axis 1 of a tensor. Without `axis` the one of a list is squeezed."""
+    return make("Range-4", scalar(0), make("Squeeze-1", dims(x, 1), *axis), scalar(1), output_type="i64")
+
+
 case(
     "shape_graphs/mask_of_lengths",
     [i64([2, 4, 0]), offsets(3, 5)],
-    lambda lengths, x: make(
-        "Less-1",
-        make("Range-4", scalar(0), make("Squeeze-1", dim(x, 1), axes(0)), scalar(1), output_type="i64"),
-        make("Unsqueeze-1", lengths, axes(1)),
-    ),
+    lambda lengths, x: make("Less-1", positions(x, axes(0)), make("Unsqueeze-1", lengths, axes(1))),
     lambda lengths, x: np.arange(x.shape[1]) < lengths[:, None],
     shapes=["?", "?,?"],
     more=[[i64([1, 3]), offsets(2, 3)]],
@@ -508,58 +479,41 @@ case(
     [i64([[1, 1, 1], [1, 1, 0]])],
     lambda mask: make(
         "LogicalAnd-1",
-        make(
-            "LessEqual-1",
-            make("Range-4", scalar(0), make("Squeeze-1", dim(mask, 1)), scalar(1), output_type="i64"),
-            make(
-                "Unsqueeze-1",
-                make("Range-4", scalar(0), make("Squeeze-1", dim(mask, 1)), scalar(1), output_type="i64"),
-                axes(1),
-            ),
-        ),
+        make("LessEqual-1", positions(mask), make("Unsqueeze-1", positions(mask), axes(1))),
         make("Unsqueeze-1", make("Convert-1", mask, destination_type="boolean"), axes(1)),
     ),
     lambda mask: np.tril(np.ones((mask.shape[1],) * 2, bool)) & (mask != 0)[:, None],
     shapes=["?,?"],
     more=[[i64([[1, 1, 1, 0, 1]])]],
 )
+
+
+def half(size):
+    size = make("Multiply-1", make("Convert-1", size, destination_type="f32"), const(f32([0.5])))
+    return make("Convert-1", make("Floor-1", size), destination_type="i64")
+
+
 # The arithmetic of sizes in floats that exporters write before a resize.
 case(
     "shape_graphs/size_in_floats",
     [offsets(1, 5, 4)],
-    lambda x: make(
-        "Slice-8",
-        x,
-        axes(0),
-        make(
-            "Convert-1",
-            make(
-                "Floor-1", make("Multiply-1", make("Convert-1", dim(x, 1), destination_type="f32"), const(f32([0.5])))
-            ),
-            destination_type="i64",
-        ),
-        axes(1),
-        axes(1),
-    ),
+    lambda x: make("Slice-8", x, axes(0), half(dims(x, 1)), axes(1), axes(1)),
     lambda x: x[:, : x.shape[1] // 2],
     shapes=["?,?,4"],
     more=[[offsets(2, 8, 4)]],
 )
+
+
+def to_a_multiple(x, kind, of):
+    """Pads axis 1 with the remainder of what is missing."""
+    missing = make(kind, make("Subtract-1", axes(of), make(kind, dims(x, 1), axes(of))), axes(of))
+    return make("Pad-12", x, axes(0, 0, 0), concat(axes(0), missing, axes(0)), real(0), pad_mode="constant")
+
+
 case(
     "shape_graphs/pad_to_a_multiple",
     [offsets(1, 5, 2)],
-    lambda x: make(
-        "Pad-12",
-        x,
-        axes(0, 0, 0),
-        concat(
-            axes(0),
-            make("FloorMod-1", make("Subtract-1", axes(4), make("FloorMod-1", dim(x, 1), axes(4))), axes(4)),
-            axes(0),
-        ),
-        scalar(0, np.float32),
-        pad_mode="constant",
-    ),
+    lambda x: to_a_multiple(x, "FloorMod-1", 4),
     lambda x: np.pad(x, [(0, 0), (0, -x.shape[1] % 4), (0, 0)]),
     shapes=["?,?,2"],
     more=[[offsets(2, 8, 2)]],
@@ -568,16 +522,7 @@ case(
 case(
     "shape_graphs/pad_with_mod",
     [offsets(1, 2, 2)],
-    lambda x: make(
-        "Pad-12",
-        x,
-        axes(0, 0, 0),
-        concat(
-            axes(0), make("Mod-1", make("Subtract-1", axes(8), make("Mod-1", dim(x, 1), axes(8))), axes(8)), axes(0)
-        ),
-        scalar(0, np.float32),
-        pad_mode="constant",
-    ),
+    lambda x: to_a_multiple(x, "Mod-1", 8),
     lambda x: np.pad(x, [(0, 0), (0, -x.shape[1] % 8), (0, 0)]),
     shapes=["?,?,2"],
     more=[[offsets(2, 8, 2)], [offsets(1, 9, 2)]],
@@ -586,8 +531,8 @@ case(
     "shape_graphs/truncated_quotients",
     [offsets(2)],
     lambda x: [
-        make("Mod-1", make("Subtract-1", dim(x, 0), axes(4)), axes(3)),
-        make("Divide-1", make("Subtract-1", dim(x, 0), axes(4)), axes(3), m_pythondiv=False),
+        make("Mod-1", make("Subtract-1", dims(x, 0), axes(4)), axes(3)),
+        make("Divide-1", make("Subtract-1", dims(x, 0), axes(4)), axes(3), m_pythondiv=False),
     ],
     lambda x: [np.fmod(i64([len(x) - 4]), 3), i64([np.trunc((len(x) - 4) / 3)])],
     shapes=["?"],
@@ -596,8 +541,8 @@ case(
 case(
     "shape_graphs/i32",
     [offsets(2, 3, 4)],
-    lambda x: make(
-        "Reshape-1", x, make("Concat-1", dim(x, 0, output_type="i32"), const(i32([-1])), axis=0), special_zero=False
+    lambda x: reshaped(
+        x, make("Gather-8", make("ShapeOf-3", x, output_type="i32"), axes(0), scalar(0)), const(i32([-1]))
     ),
     lambda x: x.reshape(len(x), -1),
     shapes=["?,3,4"],
@@ -606,9 +551,7 @@ case(
 case(
     "shape_graphs/expand_and_add",
     [offsets(2, 3), offsets(1, 3)],
-    lambda x, y: make(
-        "Add-1", x, make("Broadcast-3", y, make("ShapeOf-3", x, output_type="i64"), mode="bidirectional")
-    ),
+    lambda x, y: make("Add-1", x, make("Broadcast-3", y, shape_of(x), mode="bidirectional")),
     lambda x, y: x + y,
     shapes=["?,?", "1,?"],
     more=[[offsets(4, 2), offsets(1, 2)]],

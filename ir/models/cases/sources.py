@@ -6,7 +6,13 @@ from framework import *
 
 # --- Const ----------------------------------------------------------------------------------------
 
-# Each constant is added to a Parameter of zeros, so that the model has an input.
+
+def with_constant(x, values, type_=None, kind="Add-1"):
+    """An input and a constant of any type, in f32."""
+    return make(kind, x, make("Convert-1", const(values, type_), destination_type="f32"))
+
+
+# Each constant is added to a Parameter of zeros.
 for name, constants in {
     "unsigned": [
         ("u8", [0, 1, 127, 128, 255]),
@@ -37,45 +43,16 @@ for name, constants in {
     case(
         f"const/{name}",
         [f32(np.zeros(len(constants[0][1])))],
-        lambda x, constants=constants: [
-            make("Add-1", x, make("Convert-1", const(values, type_), destination_type="f32"))
-            for type_, values in constants
-        ],
+        lambda x, constants=constants: [with_constant(x, values, type_) for type_, values in constants],
         lambda x, constants=constants: [f32(values) for _, values in constants],
     )
 
-# The sixteen values of nf4.
-NF4 = [
-    -1.0,
-    -0.6961928009986877,
-    -0.5250730514526367,
-    -0.39491748809814453,
-    -0.28444138169288635,
-    -0.18477343022823334,
-    -0.09105003625154495,
-    0.0,
-    0.07958029955625534,
-    0.16093020141124725,
-    0.24611230194568634,
-    0.33791524171829224,
-    0.44070982933044434,
-    0.5626170039176941,
-    0.7229568362236023,
-    1.0,
-]
-case(
-    "const/nf4",
-    [f32(np.zeros(17))],
-    lambda x: make("Add-1", x, make("Convert-1", const([*NF4, -1.0], "nf4"), destination_type="f32")),
-    lambda x: f32([*NF4, -1.0]),
-)
+case("const/nf4", [f32(np.zeros(17))], lambda x: with_constant(x, [*NF4, -1], "nf4"), lambda x: f32([*NF4, -1]))
 case(
     "const/special_floats",
     [f32(np.ones((3, 5)))],
     lambda x: [
-        make(
-            "Multiply-1", x, make("Convert-1", const([np.inf, -np.inf, np.nan, -0.0, 1], type_), destination_type="f32")
-        )
+        with_constant(x, [np.inf, -np.inf, np.nan, -0.0, 1], type_, kind="Multiply-1")
         for type_ in ("f32", "f16", "bf16")
     ],
     lambda x: [x * f32([np.inf, -np.inf, np.nan, -0.0, 1])] * 3,
@@ -84,10 +61,8 @@ case(
     "const/f8_special",
     [f32(np.ones(4))],
     lambda x: [
-        make("Multiply-1", x, make("Convert-1", const([np.nan, -0.0, 1, -2], "f8e4m3"), destination_type="f32")),
-        make(
-            "Multiply-1", x, make("Convert-1", const([np.nan, -0.0, np.inf, -np.inf], "f8e5m2"), destination_type="f32")
-        ),
+        with_constant(x, [np.nan, -0.0, 1, -2], "f8e4m3", kind="Multiply-1"),
+        with_constant(x, [np.nan, -0.0, np.inf, -np.inf], "f8e5m2", kind="Multiply-1"),
     ],
     lambda x: [x * f32([np.nan, -0.0, 1, -2]), x * f32([np.nan, -0.0, np.inf, -np.inf])],
 )
@@ -96,9 +71,9 @@ case(
     "const/packed_rows",
     [f32(np.zeros((3, 3)))],
     lambda x: [
-        make("Add-1", x, make("Convert-1", const([[1, 2, 3], [4, 5, 6], [7, 8, 9]], "u4"), destination_type="f32")),
-        make("Add-1", x, make("Convert-1", const([[-1, 2, -3], [4, -5, 6], [-7, 0, 1]], "i4"), destination_type="f32")),
-        make("Add-1", x, make("Convert-1", const([[1, 0, 0], [0, 1, 1], [1, 0, 1]], "u1"), destination_type="f32")),
+        with_constant(x, [[1, 2, 3], [4, 5, 6], [7, 8, 9]], "u4"),
+        with_constant(x, [[-1, 2, -3], [4, -5, 6], [-7, 0, 1]], "i4"),
+        with_constant(x, [[1, 0, 0], [0, 1, 1], [1, 0, 1]], "u1"),
     ],
     lambda x: [
         f32([[1, 2, 3], [4, 5, 6], [7, 8, 9]]),
@@ -111,8 +86,8 @@ case(
     "const/unaligned_offsets",
     [f32([1, 2])],
     lambda x: [
-        make("Add-1", x, make("Convert-1", const(u8([3, 4])), destination_type="f32")),
-        make("Add-1", x, make("Convert-1", const(u8([7])), destination_type="f32")),
+        with_constant(x, u8([3, 4])),
+        with_constant(x, u8([7])),
         make("Add-1", x, const(f32([0.5, 0.25]))),
         make("Add-1", make("Convert-1", x, destination_type="i64"), const(i64([100, -1]))),
     ],
@@ -312,7 +287,7 @@ case(
 case(
     "convert/decompression",
     [f32([1, 2])],
-    lambda x: make("Multiply-1", x, make("Convert-1", const(f16([0.1, 3])), destination_type="f32")),
+    lambda x: with_constant(x, f16([0.1, 3]), kind="Multiply-1"),
     lambda x: x * f16([0.1, 3]).astype(np.float32),
     edit=[
         (
@@ -340,7 +315,7 @@ def revisions(x):
         make("Pad-1", x, axes(0, 1), axes(0, 0), pad_mode="edge"),
         make("TopK-3", x, scalar(1), axis=1, mode="max", sort="value", index_element_type="i64"),
         make("GatherND-5", x, const(i64([[1], [0]])), batch_dims=1),
-        make("OneHot-1", const(i64([1, 0])), scalar(2), scalar(1, np.float32), scalar(0, np.float32), axis=-1),
+        make("OneHot-1", const(i64([1, 0])), scalar(2), real(1), real(0), axis=-1),
         make("Squeeze-1", make("Unsqueeze-1", x, axes(0)), axes(0)),
         make("ScatterNDUpdate-4", x, const(i64([[0, 1]])), const(f32([9]))),
         make("ShapeOf-1", x),
