@@ -39,8 +39,7 @@ case(
 
 
 def empty_past(x):
-    batch = dims(x, 0)
-    return make("Broadcast-3", real(0), make("Concat-1", batch, axes(0, 3), axis=0), mode="numpy")
+    return make("Broadcast-3", real(0), make("Concat-1", dims(x, 0), axes(0, 3), axis=0), mode="numpy")
 
 
 def cache(x, initial, beams=None):
@@ -218,10 +217,9 @@ case(
 
 # --- TensorIterator, Loop -------------------------------------------------------------------------
 
-
-def iterate(node, parameters, results, model, connect):
-    (getattr(node, "set_body", None) or node.set_function)(model)
-    return connect(node, parameters, results)
+# Type and shape of what many bodies take.
+ROW, INDEX = (ov.Type.f32, [1, 3]), (ov.Type.i64, [])
+TRUE = const(boolean(True))
 
 
 def cumulative(start, end, stride, part=1):
@@ -271,10 +269,8 @@ for name, arguments in [("forward", (0, -1, 1)), ("reverse", (-1, 0, -1)), ("par
 def invariant(x, h, w):
     parameters, results, model = body(
         "body",
-        [(ov.Type.f32, [1, 3]), (ov.Type.f32, [1, 3]), (ov.Type.f32, [3, 3])],
-        lambda x, h, w: [
-            new := make("Tanh-1", make("MatMul-1", make("Add-1", x, h), w, transpose_a=False, transpose_b=False))
-        ],
+        [ROW, ROW, (ov.Type.f32, [3, 3])],
+        lambda x, h, w: make("Tanh-1", make("MatMul-1", make("Add-1", x, h), w, transpose_a=False, transpose_b=False)),
     )
     node = opset15.tensor_iterator()
     node.set_body(model)
@@ -295,50 +291,43 @@ def invariant_formula(x, h, w):
     return [np.concatenate(rows), h]
 
 
-case(
-    "tensor_iterator/invariant_input",
-    [spread(4, 3) / 4, spread(1, 3, seed=1), spread(3, 3, seed=2) / 4],
-    invariant,
-    invariant_formula,
-    tolerance=1e-4,
-)
-case(
-    "tensor_iterator/open_dimensions",
-    [spread(4, 3) / 4, spread(1, 3, seed=1), spread(3, 3, seed=2) / 4],
-    invariant,
-    invariant_formula,
-    shapes=["?,3", None, None],
-    more=[[spread(2, 3) / 4, spread(1, 3, seed=1), spread(3, 3, seed=2) / 4]],
-    tolerance=1e-4,
-)
+H, W = spread(1, 3, seed=1), spread(3, 3, seed=2) / 4
+for name, open_ in [
+    ("invariant_input", {}),
+    ("open_dimensions", dict(shapes=["?,3", None, None], more=[[spread(2, 3) / 4, H, W]])),
+]:
+    inputs = [spread(4, 3) / 4, H, W]
+    case(f"tensor_iterator/{name}", inputs, invariant, invariant_formula, tolerance=1e-4, **open_)
 
 
-def loop(trip_count, condition, go_on, with_iteration):
+def always(h):
+    return TRUE
+
+
+def below(limit):
+    return lambda h: make("Less-1", make("ReduceMax-1", h, axes(0, 1), keep_dims=False), const(f32(limit)))
+
+
+def adding(count, with_iteration=False, go_on=always):
+    """A loop that adds an input, and the number of the iteration, to its state."""
+
+    def step(x, h, i=None):
+        added = make("Add-1", h, x)
+        if i is not None:
+            added = make("Add-1", added, make("Convert-1", i, destination_type="f32"))
+        return [added, go_on(added)]
+
     def build(x, h):
-        inputs = [(ov.Type.f32, [1, 3]), (ov.Type.f32, [1, 3])]
-        inputs += [(ov.Type.i64, [])] if with_iteration else []
-
-        def step(x, h, i=None):
-            added = make("Add-1", h, x)
-            if i is not None:
-                added = make("Add-1", added, make("Convert-1", i, destination_type="f32"))
-            return [added, go_on(added)]
-
-        parameters, results, model = body("body", inputs, step)
-        node = opset15.loop(scalar(trip_count).node(), const(boolean(condition)).node())
-        node.set_function(model)
-        node.set_special_body_ports([2 if with_iteration else -1, 1])
+        parameters, results, model = body("body", [ROW, ROW, INDEX] if with_iteration else [ROW, ROW], step)
+        node = loop(model, [2 if with_iteration else -1, 1], scalar(count))
         node.set_invariant_input(parameters[0], x)
         node.set_merged_input(parameters[1], h, results[0].output(0))
-        return [
-            node.get_iter_value(results[0].output(0), -1),
-            node.get_concatenated_slices(results[0].output(0), 0, 1, 1, -1, 0),
-        ]
+        return last_and_all(node, results[0])
 
     return build
 
 
-def counted(x, h, count, with_iteration):
+def counted(x, h, count, with_iteration=False):
     rows = []
     for i in range(count):
         h = h + x + (i if with_iteration else 0)
@@ -347,44 +336,22 @@ def counted(x, h, count, with_iteration):
 
 
 L = [f32([[1, 2, 3]]), f32([[0.5, 0, -1]])]
-case("loop/trip_count", L, loop(3, True, lambda _: const(boolean(True)), False), lambda x, h: counted(x, h, 3, False))
-case(
-    "loop/current_iteration",
-    L,
-    loop(4, True, lambda _: const(boolean(True)), True),
-    lambda x, h: counted(x, h, 4, True),
-)
-case(
-    "loop/until_condition",
-    L,
-    loop(-1, True, lambda h: make("Less-1", make("ReduceMax-1", h, axes(0, 1), keep_dims=False), const(f32(7))), False),
-    lambda x, h: counted(x, h, 3, False),
-)
-
-
-def for_each(x, connect, build, parameters, make_node=opset15.tensor_iterator):
-    """The node of a body, and what `connect` says of it."""
-    parameters, results, model = body("body", parameters, build)
-    node = make_node()
-    (getattr(node, "set_body", None) or node.set_function)(model)
-    return connect(node, parameters, results)
+case("loop/trip_count", L, adding(3), lambda x, h: counted(x, h, 3))
+case("loop/current_iteration", L, adding(4, True), lambda x, h: counted(x, h, 4, True))
+case("loop/until_condition", L, adding(-1, go_on=below(7)), lambda x, h: counted(x, h, 3))
 
 
 def reversed_parts(x):
     # Parts of 2 from the end, and what comes of each from the end or from the front.
-    def connect(node, parameters, results):
-        node.set_sliced_input(parameters[0], x, -1, -2, 2, 0, 1)
-        return [
-            node.get_concatenated_slices(results[0].output(0), -1, -2, 2, 0, 1),
-            node.get_concatenated_slices(results[1].output(0), 0, 1, 1, -1, 1),
-        ]
-
-    return for_each(
-        x,
-        connect,
-        ops(op("Multiply-1", const(f32(2))), op("ReduceSum-1", axes(1), keep_dims=True)),
-        [(ov.Type.f32, [2, 2])],
-    )
+    doubles_and_sums = ops(op("Multiply-1", const(f32(2))), op("ReduceSum-1", axes(1), keep_dims=True))
+    parameters, results, model = body("body", [(ov.Type.f32, [2, 2])], doubles_and_sums)
+    node = opset15.tensor_iterator()
+    node.set_body(model)
+    node.set_sliced_input(parameters[0], x, -1, -2, 2, 0, 1)
+    return [
+        node.get_concatenated_slices(results[0].output(0), -1, -2, 2, 0, 1),
+        node.get_concatenated_slices(results[1].output(0), 0, 1, 1, -1, 1),
+    ]
 
 
 case(
@@ -395,72 +362,48 @@ case(
 )
 
 
-def run_time(trip_type=ov.Type.i64):
-    """A loop whose count and condition are inputs, with a state, all its values, and a part of an input."""
-
-    def build(count, condition, x):
-        parameters, results, model = body(
-            "body",
-            [(ov.Type.f32, [1, 3]), (trip_type, [])],
-            lambda h, i: [
-                h := make("Add-1", make("Multiply-1", h, const(f32(2))), make("Convert-1", i, destination_type="f32")),
-                make("Less-1", make("ReduceMax-1", h, axes(0, 1), keep_dims=False), const(f32(50))),
-            ],
-        )
-        node = opset15.loop(count, condition)
-        node.set_function(model)
-        node.set_special_body_ports([1, 1])
-        node.set_merged_input(parameters[0], x, results[0].output(0))
-        return [
-            node.get_iter_value(results[0].output(0), -1),
-            node.get_concatenated_slices(results[0].output(0), 0, 1, 1, -1, 0),
-        ]
-
-    def formula(count, condition, x):
-        rows, goes_on, i = [], bool(condition), 0
-        while goes_on and (count < 0 or i < count):
-            x = x * 2 + i
-            rows.append(x)
-            goes_on, i = x.max() < 50, i + 1
-        return [x, np.concatenate([f32(np.zeros((0, 3))), *rows])]
-
-    return build, formula
+def run_time(count, condition, x):
+    """A loop whose count and condition are inputs, with a state and all its values."""
+    parameters, results, model = body(
+        "body",
+        [ROW, INDEX],
+        lambda h, i: [
+            h := make("Add-1", make("Multiply-1", h, const(f32(2))), make("Convert-1", i, destination_type="f32")),
+            below(50)(h),
+        ],
+    )
+    node = loop(model, [1, 1], count, condition)
+    node.set_merged_input(parameters[0], x, results[0].output(0))
+    return last_and_all(node, results[0])
 
 
-build, formula = run_time()
+def run_time_formula(count, condition, x):
+    rows, goes_on, i = [], bool(condition), 0
+    while goes_on and (count < 0 or i < count):
+        x = x * 2 + i
+        rows.append(x)
+        goes_on, i = x.max() < 50, i + 1
+    return [x, np.concatenate([f32(np.zeros((0, 3))), *rows])]
+
+
 ONE = f32([[1, 2, 3]])
 case(
     "loop/count_and_condition_at_run_time",
     [i64(2), boolean(True), ONE],
-    build,
-    formula,
-    more=[
-        [i64(-1), boolean(True), ONE],
-        [i64(9), boolean(True), ONE],
-        [i64(0), boolean(True), ONE],
-        [i64(3), boolean(False), ONE],
-    ],
+    run_time,
+    run_time_formula,
+    more=[[i64(count), boolean(goes_on), ONE] for count, goes_on in [(-1, 1), (9, 1), (0, 1), (3, 0)]],
     formula="the CPU plugin gives the outputs of another run where there are no iterations",
 )
-case(
-    "loop/no_trips",
-    L,
-    loop(0, True, lambda _: const(boolean(True)), False),
-    lambda x, h: [h, f32(np.zeros((0, 3)))],
-    formula="the CPU plugin divides by zero",
-)
+case("loop/no_trips", L, adding(0), lambda x, h: [h, f32(np.zeros((0, 3)))], formula="the CPU plugin divides by zero")
 
 
 def growing(x):
     # The state is longer after each iteration.
     parameters, results, model = body(
-        "body",
-        [(ov.Type.f32, "?,3")],
-        lambda h: [make("Concat-1", h, const(f32([[7, 8, 9]])), axis=0), const(boolean(True))],
+        "body", [(ov.Type.f32, "?,3")], lambda h: [make("Concat-1", h, const(f32([[7, 8, 9]])), axis=0), TRUE]
     )
-    node = opset15.loop(scalar(3).node(), const(boolean(True)).node())
-    node.set_function(model)
-    node.set_special_body_ports([-1, 1])
+    node = loop(model, [-1, 1], scalar(3))
     node.set_merged_input(parameters[0], x, results[0].output(0))
     return node.get_iter_value(results[0].output(0), -1)
 
@@ -470,39 +413,28 @@ case("loop/growing_state", [ONE], growing, lambda x: np.concatenate([x, *[f32([[
 
 def nested(x, k):
     # In the inner loop, a constant of the outer body, and an input that is a constant.
+    def step(h, row, i, k):
+        row = make("Multiply-1", row, make("Convert-1", i, destination_type="f32"))
+        return [make("Add-1", make("Multiply-1", h, k), row), TRUE]
+
     def inner(h, row, k):
-        def connect(node, parameters, results):
-            node.set_function(model)
-            node.set_special_body_ports([2, 1])
-            node.set_merged_input(parameters[0], h, results[0].output(0))
-            node.set_invariant_input(parameters[1], make("Multiply-1", row, const(f32(0.5))).output(0))
-            node.set_invariant_input(parameters[3], k)
-            return node.get_iter_value(results[0].output(0), -1)
+        parameters, results, model = body("inner", [ROW, ROW, INDEX, ROW], step)
+        node = loop(model, [2, 1], scalar(2))
+        node.set_merged_input(parameters[0], h, results[0].output(0))
+        node.set_invariant_input(parameters[1], make("Multiply-1", row, const(f32(0.5))).output(0))
+        node.set_invariant_input(parameters[3], k)
+        return node.get_iter_value(results[0].output(0), -1)
 
-        parameters, results, model = body(
-            "inner",
-            [(ov.Type.f32, [1, 3]), (ov.Type.f32, [1, 3]), (ov.Type.i64, []), (ov.Type.f32, [1, 3])],
-            lambda h, row, i, k: [
-                make(
-                    "Add-1",
-                    make("Multiply-1", h, k),
-                    make("Multiply-1", row, make("Convert-1", i, destination_type="f32")),
-                ),
-                const(boolean(True)),
-            ],
-        )
-        return connect(opset15.loop(scalar(2).node(), const(boolean(True)).node()), parameters, results)
-
-    def connect(node, parameters, results):
-        node.set_sliced_input(parameters[1], x, 0, 1, 1, -1, 0)
-        node.set_merged_input(parameters[0], const(f32([[0, 0, 0]])).node().output(0), results[0].output(0))
-        node.set_invariant_input(parameters[2], k)
-        return [
-            node.get_iter_value(results[0].output(0), -1),
-            node.get_concatenated_slices(results[0].output(0), -1, -1, 1, 0, 0),
-        ]
-
-    return for_each(x, connect, lambda h, row, k: [inner(h, row, k)], [(ov.Type.f32, [1, 3])] * 3)
+    parameters, results, model = body("body", [ROW] * 3, inner)
+    node = opset15.tensor_iterator()
+    node.set_body(model)
+    node.set_sliced_input(parameters[1], x, 0, 1, 1, -1, 0)
+    node.set_merged_input(parameters[0], const(f32([[0, 0, 0]])).node().output(0), results[0].output(0))
+    node.set_invariant_input(parameters[2], k)
+    return [
+        node.get_iter_value(results[0].output(0), -1),
+        node.get_concatenated_slices(results[0].output(0), -1, -1, 1, 0, 0),
+    ]
 
 
 def nested_formula(x, k):
@@ -521,7 +453,7 @@ def choosing(x):
     # An If in the body of a loop, whose condition is another one in each iteration.
     parameters, results, model = body(
         "body",
-        [(ov.Type.f32, [1, 3]), (ov.Type.i64, [])],
+        [ROW, INDEX],
         lambda h, i: [
             *if_(
                 make("Equal-1", make("FloorMod-1", i, scalar(2)), scalar(0)).output(0),
@@ -529,12 +461,10 @@ def choosing(x):
                 op("Multiply-1", const(f32(3))),
                 op("Add-1", const(f32([[1, 2, 3]]))),
             ),
-            const(boolean(True)),
+            TRUE,
         ],
     )
-    node = opset15.loop(scalar(4).node(), const(boolean(True)).node())
-    node.set_function(model)
-    node.set_special_body_ports([1, 1])
+    node = loop(model, [1, 1], scalar(4))
     node.set_merged_input(parameters[0], x, results[0].output(0))
     return node.get_iter_value(results[0].output(0), -1)
 

@@ -52,18 +52,7 @@ def taps(mode, x, n, scale, nearest_mode, a):
     return [(base, 1 - (x - base)), (min(base + 1, n - 1), x - base)]
 
 
-def interpolate(
-    x,
-    sizes,
-    scales,
-    which,
-    mode,
-    coordinates="half_pixel",
-    nearest_mode="round_prefer_floor",
-    a=-0.75,
-    begin=(),
-    end=(),
-):
+def interpolate(x, sizes, scales, which, mode, coordinates, nearest_mode, a=-0.75, begin=(), end=()):
     """Without antialias all modes are separable."""
     if any(begin) or any(end):
         x = np.pad(x, [*zip(begin, end)])
@@ -84,79 +73,53 @@ def interpolate(
 # --- cases ----------------------------------------------------------------------------------------
 
 
-def by_sizes(mode, sizes, which=(2, 3), kind=4, formula=True, **attributes):
-    attributes = {
-        "antialias": False,
-        "pads_begin": [0],
-        "pads_end": [0],
-        "nearest_mode": "round_prefer_floor",
-        "coordinate_transformation_mode": "half_pixel",
-        "cube_coeff": -0.75,
-        **attributes,
-    }
+DEFAULTS = dict(
+    antialias=False,
+    pads_begin=[0],
+    pads_end=[0],
+    nearest_mode="round_prefer_floor",
+    coordinate_transformation_mode="half_pixel",
+    cube_coeff=-0.75,
+)
+
+
+def resize(mode, which, kind, sizes, scales, attributes):
+    """An Interpolate with either sizes or scales, and its formula."""
+    at = {**DEFAULTS, **attributes}
 
     def build(x):
-        inputs = [axes(*sizes), const(f32([1.0] * len(sizes)))][: 2 if kind == 4 else 1]
+        # Of these, one is not used, and not there in later revisions.
+        inputs = [axes(*(sizes or [9] * len(scales))), const(f32(scales or [1.0] * len(sizes)))]
+        inputs = inputs if kind == 4 else inputs[:1] if sizes else inputs[1:]
+        calculation = "sizes" if sizes else "scales"
         return make(
-            f"Interpolate-{kind}", x, *inputs, axes(*which), mode=mode, shape_calculation_mode="sizes", **attributes
+            f"Interpolate-{kind}", x, *inputs, axes(*which), mode=mode, shape_calculation_mode=calculation, **at
         )
 
     def reference(x):
-        begin, end = ((*it, *[0] * (x.ndim - len(it))) for it in (attributes["pads_begin"], attributes["pads_end"]))
-        dims = [x.shape[axis] + begin[axis] + end[axis] for axis in which]
+        pads = [(*it, *[0] * (x.ndim - len(it))) for it in (at["pads_begin"], at["pads_end"])]
+        padded = [x.shape[axis] + pads[0][axis] + pads[1][axis] for axis in which]
         return interpolate(
             x,
-            sizes,
-            [s / n for s, n in zip(sizes, dims)],
+            sizes or [floor(n * (np.float32(s) + 1e-6)) for n, s in zip(padded, scales)],
+            scales or [s / n for s, n in zip(sizes, padded)],
             which,
             mode,
-            attributes["coordinate_transformation_mode"],
-            attributes["nearest_mode"],
-            attributes["cube_coeff"],
-            begin,
-            end,
+            at["coordinate_transformation_mode"],
+            at["nearest_mode"],
+            at["cube_coeff"],
+            *pads,
         )
 
-    return build, reference if formula else lambda x: None
+    return build, reference
 
 
-def by_scales(mode, scales, which=(2, 3), kind=4, formula=True, **attributes):
-    attributes = {
-        "antialias": False,
-        "pads_begin": [0],
-        "pads_end": [0],
-        "nearest_mode": "round_prefer_floor",
-        "coordinate_transformation_mode": "half_pixel",
-        "cube_coeff": -0.75,
-        **attributes,
-    }
+def by_sizes(mode, sizes, which=(2, 3), kind=4, **attributes):
+    return resize(mode, which, kind, sizes, None, attributes)
 
-    def build(x):
-        # The sizes are not used.
-        inputs = [axes(*[9] * len(scales)), const(f32(scales))][0 if kind == 4 else 1 :]
-        return make(
-            f"Interpolate-{kind}", x, *inputs, axes(*which), mode=mode, shape_calculation_mode="scales", **attributes
-        )
 
-    def reference(x):
-        begin, end = ((*it, *[0] * (x.ndim - len(it))) for it in (attributes["pads_begin"], attributes["pads_end"]))
-        sizes = [
-            floor((x.shape[axis] + begin[axis] + end[axis]) * (np.float32(s) + 1e-6)) for axis, s in zip(which, scales)
-        ]
-        return interpolate(
-            x,
-            sizes,
-            scales,
-            which,
-            mode,
-            attributes["coordinate_transformation_mode"],
-            attributes["nearest_mode"],
-            attributes["cube_coeff"],
-            begin,
-            end,
-        )
-
-    return build, reference if formula else lambda x: None
+def by_scales(mode, scales, which=(2, 3), kind=4, **attributes):
+    return resize(mode, which, kind, None, scales, attributes)
 
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
@@ -254,7 +217,7 @@ several(
     "interpolate/pillow",
     [X],
     [
-        by_sizes(mode, sizes, kind=11, formula=False, cube_coeff=-0.5)
+        (by_sizes(mode, sizes, kind=11, cube_coeff=-0.5)[0], lambda x: None)
         for mode in ("bilinear_pillow", "bicubic_pillow")
         for sizes in ((8, 10), (2, 3))
     ],
