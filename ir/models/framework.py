@@ -122,6 +122,10 @@ def dims(x, *indices):
     return make("Gather-8", shape_of(x), axes(*indices), scalar(0))
 
 
+# The attributes of a convolution of images that has no others.
+PLAIN = dict(strides=[1, 1], dilations=[1, 1], pads_begin=[0, 0], pads_end=[0, 0], auto_pad="explicit")
+
+
 def op(kind, *constants, **attributes):
     """What builds the graph of one node. Its last inputs may be constants."""
     return lambda *inputs: make(kind, *inputs, *constants, **attributes)

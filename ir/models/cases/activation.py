@@ -29,26 +29,10 @@ several(
     [unary("Abs-1", np.abs), unary("Negative-1", np.negative), unary("Relu-1", lambda x: np.maximum(x, 0))],
 )
 several("unary/sign_f32", [f32([-2.5, 0, 3, -np.inf, np.inf, 1e-30])], [unary("Sign-1", np.sign)])
-several(
-    "unary/signs_i32",
-    [i32([-2, 0, 3])],
-    [
-        (op("Abs-1"), np.abs),
-        (op("Negative-1"), np.negative),
-        (op("Sign-1"), np.sign),
-        (op("Relu-1"), lambda x: np.maximum(x, 0)),
-    ],
-)
-several(
-    "unary/signs_i64",
-    [i64([-2, 0, 3])],
-    [(op("Abs-1"), np.abs), (op("Negative-1"), np.negative), (op("Sign-1"), np.sign)],
-)
-several(
-    "unary/signs_f16",
-    [f16([-2, 0, 3.5])],
-    [(op("Abs-1"), np.abs), (op("Negative-1"), np.negative), (op("Sign-1"), np.sign)],
-)
+SIGNS = [(op("Abs-1"), np.abs), (op("Negative-1"), np.negative), (op("Sign-1"), np.sign)]
+several("unary/signs_i32", [i32([-2, 0, 3])], [*SIGNS, (op("Relu-1"), lambda x: np.maximum(x, 0))])
+several("unary/signs_i64", [i64([-2, 0, 3])], SIGNS)
+several("unary/signs_f16", [f16([-2, 0, 3.5])], SIGNS)
 several(
     "unary/rounding",
     [f32([-2.5, -1.5, -0.5, -0.2, 0.5, 1.5, 2.5, 2.4999998, 8388609, -np.inf])],
@@ -240,37 +224,14 @@ def gelu_tanh(x):
     return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
-several(
-    "activation/gelu",
-    [X],
-    [
-        unary("Gelu-2", gelu),
-        unary("Gelu-7", gelu, approximation_mode="ERF"),
-        unary("Gelu-7", gelu_tanh, approximation_mode="TANH"),
-    ],
-    tolerance=1e-4,
-)
-several(
-    "activation/gelu_spelling",
-    [X],
-    [unary("Gelu-7", gelu_tanh, approximation_mode="TANH")],
-    edit=[attribute("approximation_mode", "TANH", "tanh")],
-    tolerance=1e-4,
-)
-several(
-    "activation/gelu_without_mode",
-    [X],
-    [unary("Gelu-7", gelu, approximation_mode="ERF")],
-    edit=[attribute("approximation_mode", "ERF", None)],
-    tolerance=1e-4,
-)
-several(
-    "activation/gelu_opset8",
-    [X],
-    [unary("Gelu-7", gelu_tanh, approximation_mode="TANH")],
-    edit=[opset("Gelu", 7, "opset8")],
-    tolerance=1e-4,
-)
+ERF, TANH = (unary("Gelu-7", f, approximation_mode=m) for f, m in [(gelu, "ERF"), (gelu_tanh, "TANH")])
+several("activation/gelu", [X], [unary("Gelu-2", gelu), ERF, TANH], tolerance=1e-4)
+for name, node, edit in [
+    ("spelling", TANH, attribute("approximation_mode", "TANH", "tanh")),
+    ("without_mode", ERF, attribute("approximation_mode", "ERF", None)),
+    ("opset8", TANH, opset("Gelu", 7, "opset8")),
+]:
+    several(f"activation/gelu_{name}", [X], [node], edit=[edit], tolerance=1e-4)
 several(
     "activation/nan",
     [f32([np.nan, -np.inf, -2, 0, 2, np.inf])],
@@ -293,7 +254,7 @@ several(
 several(
     "activation/gelu_large",
     [f32([-1e10, -1000, -100, -30, -10, 10, 100, 1e10])],
-    [unary("Gelu-7", gelu, approximation_mode="ERF"), unary("Gelu-7", gelu_tanh, approximation_mode="TANH")],
+    [ERF, TANH],
     formula="the CPU plugin gives 0 or -0, by the processor",
 )
 

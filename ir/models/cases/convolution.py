@@ -23,7 +23,7 @@ def convolve(x, w, strides, dilations, begin, end, groups=1):
             part = x[(slice(None), slice(g * width, (g + 1) * width), *where)]
             weights = w[(slice(g * per, (g + 1) * per), slice(None), *tap)].astype(np.float64)
             output[:, g * per : (g + 1) * per] += np.einsum("nc...,oc->no...", part, weights)
-    return f32(output)
+    return output.astype(w.dtype)
 
 
 def same_pads(sizes, kernel, strides, dilations, upper):
@@ -161,24 +161,7 @@ several(
     shapes=["?,2,?,?"],
     more=[[spread(2, 2, 4, 7)]],
 )
-several(
-    "convolution/f16",
-    [f16(X2)],
-    [
-        (
-            op(
-                "Convolution-1",
-                const(f16(W2)),
-                strides=[1, 1],
-                dilations=[1, 1],
-                pads_begin=[1, 0],
-                pads_end=[0, 1],
-                auto_pad="explicit",
-            ),
-            lambda x: f16(convolve(x, f16(W2), [1, 1], [1, 1], [1, 0], [0, 1])),
-        )
-    ],
-)
+several("convolution/f16", [f16(X2)], [convolution(f16(W2), begin=[1, 0], end=[0, 1])])
 several(
     "convolution/bias_and_relu",
     [X2],
@@ -227,11 +210,7 @@ several(
                 "GroupConvolution-1",
                 x,
                 make("Reshape-1", const(spread(4, 1, 3, 3, seed=2)), axes(4, 1, 1, 3, 3), special_zero=False),
-                strides=[1, 1],
-                dilations=[1, 1],
-                pads_begin=[0, 0],
-                pads_end=[0, 0],
-                auto_pad="explicit",
+                **PLAIN,
             ),
             group_convolution(spread(4, 1, 1, 3, 3, seed=2))[1],
         )
@@ -446,9 +425,7 @@ def pool(
         b, e = pads(x, kernel, strides, dilations, begin, end, auto_pad)
         if kind.startswith("Max"):
             values, indices = max_pool(x, kernel, strides, dilations, b, e, rounding, axis)
-            return (
-                [values] if kind == "MaxPool-1" else [values, indices.astype({"i64": np.int64, "i32": np.int32}[index])]
-            )
+            return [values] if kind == "MaxPool-1" else [values, indices.astype(DTYPES[index])]
         every = windows(x, kernel, strides, dilations, b, e, rounding)
         output = np.zeros((*x.shape[:2], *map(len, every)))
         # Without padding, elements beyond the data do not count.
@@ -493,12 +470,7 @@ several(
     [spread(1, 1, 5, 5)],
     [
         pool(kind, [2, 2], [2, 2], begin, end, rounding=rounding, axis=2)
-        for kind, rounding in [
-            ("MaxPool-8", "ceil"),
-            ("MaxPool-14", "ceil"),
-            ("MaxPool-14", "ceil_torch"),
-            ("MaxPool-14", "floor"),
-        ]
+        for kind, rounding in [("MaxPool-8", "ceil"), *(("MaxPool-14", it) for it in ("ceil", "ceil_torch", "floor"))]
         for begin, end in [([0, 0], [0, 0]), ([1, 1], [0, 0])]
     ]
     + [

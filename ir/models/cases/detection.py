@@ -98,25 +98,22 @@ case(
 )
 
 TURNED = np.concatenate([spread(2, 8, 2), np.abs(spread(2, 8, 2, seed=1)) + 1, spread(2, 8, 1, seed=2)], -1)
-case(
-    "nms_rotated/thresholds",
-    [TURNED, SCORES],
-    lambda b, s: [
-        make(
-            "NMSRotated-13",
-            b,
-            s,
-            scalar(6),
-            real(threshold),
-            real(0.1),
-            sort_result_descending=clockwise,
-            output_type="i64" if clockwise else "i32",
-            clockwise=clockwise,
-        )
-        for threshold in (0.1, 0.3, 0.5)
-        for clockwise in (True, False)
-    ],
-)
+
+
+def rotated(threshold, clockwise):
+    return op(
+        "NMSRotated-13",
+        scalar(6),
+        real(threshold),
+        real(0.1),
+        sort_result_descending=clockwise,
+        output_type="i64" if clockwise else "i32",
+        clockwise=clockwise,
+    )
+
+
+THRESHOLDS = [(threshold, clockwise) for threshold in (0.1, 0.3, 0.5) for clockwise in (True, False)]
+case("nms_rotated/thresholds", [TURNED, SCORES], ops(*(rotated(*it) for it in THRESHOLDS)))
 
 # --- PriorBox, PriorBoxClustered ------------------------------------------------------------------
 
@@ -406,6 +403,7 @@ case(
 MAP = spread(2, 2, 5, 6)
 CORNERS = f32([[0, 0, 2, 2], [-3, -2, 9, 9], [1.25, 0.5, 3.75, 3.5], [3, 3, 1, 1], [5.5, 4.5, 5.75, 4.75]])
 IMAGES = i32([0, 1, 1, 0, 0])
+ALIGNED_MODES = ("asymmetric", "half_pixel_for_nn", "half_pixel")
 ALIGN = dict(pooled_h=2, pooled_w=3, spatial_scale=1.0)
 
 
@@ -426,19 +424,14 @@ case(
         *(
             align(9, sampling_ratio=2, mode=mode, aligned_mode=aligned_mode)
             for mode in ("avg", "max")
-            for aligned_mode in ("asymmetric", "half_pixel_for_nn", "half_pixel")
+            for aligned_mode in ALIGNED_MODES
         )
     ),
 )
 case(
     "roi_align/samples_of_the_size",
     [MAP, CORNERS[:3], IMAGES[:3]],
-    ops(
-        *(
-            align(9, sampling_ratio=0, mode="avg", aligned_mode=aligned_mode)
-            for aligned_mode in ("asymmetric", "half_pixel_for_nn", "half_pixel")
-        )
-    ),
+    ops(*(align(9, sampling_ratio=0, mode="avg", aligned_mode=aligned_mode) for aligned_mode in ALIGNED_MODES)),
 )
 case(
     "roi_align/open_dimensions",
@@ -475,36 +468,17 @@ case(
     [MAP, f32([[0, 0, 0, 2, 2], [-1, 0, 0, 0, 0], [0, 0, 0, 3, 3]])],
     op("ROIPooling-2", output_roi=[2, 2], method="max", spatial_scale=1.0),
 )
+AVERAGE = dict(mode="average", spatial_bins_x=1, spatial_bins_y=1)
 case(
     "psroi_pooling/average",
     [spread(2, 12, 5, 6), REGIONS[[0, 1, 3]]],
-    op(
-        "PSROIPooling-1",
-        output_dim=3,
-        group_size=2,
-        spatial_scale=0.5,
-        mode="average",
-        spatial_bins_x=1,
-        spatial_bins_y=1,
-    ),
+    op("PSROIPooling-1", **AVERAGE, output_dim=3, group_size=2, spatial_scale=0.5),
 )
+BILINEAR = dict(output_dim=2, spatial_scale=0.75, mode="bilinear", spatial_bins_x=3, spatial_bins_y=2)
 case(
     "psroi_pooling/bilinear",
     [spread(2, 12, 5, 6), UNIT[:2]],
-    lambda x, regions: [
-        make(
-            "PSROIPooling-1",
-            x,
-            regions,
-            output_dim=2,
-            group_size=group_size,
-            spatial_scale=0.75,
-            mode="bilinear",
-            spatial_bins_x=3,
-            spatial_bins_y=2,
-        )
-        for group_size in (2, 1)
-    ],
+    ops(*(op("PSROIPooling-1", **BILINEAR, group_size=group_size) for group_size in (2, 1))),
 )
 
 # --- Proposal -------------------------------------------------------------------------------------

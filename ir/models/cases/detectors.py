@@ -28,11 +28,7 @@ class Network:
                 "Convolution-1",
                 x,
                 self.weights(channels, inputs, kernel, kernel),
-                strides=[stride] * 2,
-                pads_begin=[pad] * 2,
-                pads_end=[pad] * 2,
-                dilations=[1, 1],
-                auto_pad="explicit",
+                **{**PLAIN, "strides": [stride] * 2, "pads_begin": [pad] * 2, "pads_end": [pad] * 2},
             ).output(0),
             channels,
         ).output(0)

@@ -84,44 +84,14 @@ several(
     shapes=["?,3,?,?"],
     more=[[spread(2, 3, 2, 3)]],
 )
-several(
+ACTIVATIONS = quantized(-4, 3.96875, -4, 3.96875, 256)
+WEIGHTS = quantized(*(np.reshape(it, (2, 1, 1, 1)) for it in ([-4, -2], [4, 2], [-4, -2], [4, 2])), 255)
+KERNEL = spread(2, 3, 1, 1, seed=1)
+case(
     "fake_quantize/convolution",
     [spread(1, 3, 4, 5)],
-    [
-        (
-            lambda x: make(
-                "Convolution-1",
-                make(
-                    "FakeQuantize-1",
-                    x,
-                    *(const(f32(it)) for it in (-4, 3.96875, -4, 3.96875)),
-                    levels=256,
-                    auto_broadcast="numpy",
-                ),
-                make(
-                    "FakeQuantize-1",
-                    const(spread(2, 3, 1, 1, seed=1)),
-                    *(const(f32(it).reshape(-1, 1, 1, 1)) for it in ([-4, -2], [4, 2], [-4, -2], [4, 2])),
-                    levels=255,
-                    auto_broadcast="numpy",
-                ),
-                strides=[1, 1],
-                dilations=[1, 1],
-                pads_begin=[0, 0],
-                pads_end=[0, 0],
-                auto_pad="explicit",
-            ),
-            lambda x: np.einsum(
-                "nchw,oc->nohw",
-                fake_quantize(x, f32(-4), f32(3.96875), f32(-4), f32(3.96875), 256),
-                fake_quantize(
-                    spread(2, 3, 1, 1, seed=1),
-                    *(f32(it).reshape(-1, 1, 1, 1) for it in ([-4, -2], [4, 2], [-4, -2], [4, 2])),
-                    255,
-                )[:, :, 0, 0],
-            ),
-        )
-    ],
+    lambda x: make("Convolution-1", ACTIVATIONS[0](x), WEIGHTS[0](const(KERNEL)), **PLAIN),
+    lambda x: np.einsum("nchw,oc->nohw", ACTIVATIONS[1](x), WEIGHTS[1](KERNEL)[:, :, 0, 0]),
     tolerance=1e-4,
     formula="the CPU plugin's sums of integers saturate on processors without VNNI",
 )
@@ -146,6 +116,10 @@ def dequantized(values, scale, zero_point=0, shape=None, half=True):
     scale = np.array(scale, np.float16 if half else np.float32).astype(np.float32)
     weights = (np.asarray(values, np.float32) - np.asarray(zero_point, np.float32)) * scale
     return weights.reshape(shape) if shape else weights
+
+
+def product(x, weights):
+    return make("MatMul-1", x, weights, transpose_a=False, transpose_b=True)
 
 
 def linear(name, values, type_, scale, zero_point=None, shape=None, half=True, zero_point_type=None, **more):
@@ -195,17 +169,14 @@ def tied(i):
     """Rows of a table, and their products with all of its rows."""
     table = decompressed(TABLE - 8, "i4", TABLE_SCALES, shape=(5, 64))
     rows = make("Gather-8", table, i, scalar(0))
-    return [rows, make("MatMul-1", rows, table, transpose_a=False, transpose_b=True)]
+    return [rows, product(rows, table)]
 
 
 case(
     "compressed_weights/embedding_and_product",
     [i64([[2, 0, -1]])],
     tied,
-    lambda i: [
-        dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i],
-        dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i] @ dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64)).T,
-    ],
+    lambda i: [(table := dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64)))[i], table[i] @ table.T],
     shapes=["?,?"],
     more=[[i64([[1]])]],
     tolerance=2e-3,
@@ -216,7 +187,7 @@ def heads(x):
     """Attention's heads become rows, and what the rows become is heads again."""
     table = decompressed(TABLE[:4] - 8, "i4", TABLE_SCALES[:4], shape=(4, 64))
     rows = make("Reshape-1", make("Transpose-1", x, axes(0, 2, 1, 3)), axes(0, 0, -1), special_zero=True)
-    rows = make("MatMul-1", rows, table, transpose_a=False, transpose_b=True)
+    rows = product(rows, table)
     return make("Transpose-1", make("Reshape-1", rows, axes(0, 0, 2, 2), special_zero=True), axes(0, 2, 1, 3))
 
 
@@ -240,7 +211,7 @@ def codebook(x):
     values = make("Convert-1", const(CODEBOOK.astype(np.float32), "f8e4m3"), destination_type="f16")
     weights = make("Gather-8", values, indices, scalar(0))
     weights = make("Convert-1", make("Multiply-1", weights, const(SCALES)), destination_type="f32")
-    return make("MatMul-1", x, weights, transpose_a=False, transpose_b=True)
+    return product(x, weights)
 
 
 case(
@@ -260,7 +231,7 @@ def small_floats(x):
     weights = make("Multiply-1", weights, make("Convert-1", const(scales, "f8e8m0"), destination_type="f16"))
     weights = make("Reshape-1", weights, axes(3, 64), special_zero=False)
     weights = make("Convert-1", weights, destination_type="f32")
-    return make("MatMul-1", x, weights, transpose_a=False, transpose_b=True), (values * scales).reshape(3, 64)
+    return product(x, weights), (values * scales).reshape(3, 64)
 
 
 case(
@@ -285,14 +256,11 @@ case(
 case(
     "compressed_weights/i8_convolution",
     [spread(1, 3, 4, 4)],
-    op(
+    lambda x: make(
         "Convolution-1",
+        x,
         decompressed(spread_ints(-127, 127, 2, 3, 1, 1), "i8", f16([[[[0.01]]], [[[0.02]]]])),
-        strides=[1, 1],
-        dilations=[1, 1],
-        pads_begin=[0, 0],
-        pads_end=[0, 0],
-        auto_pad="explicit",
+        **PLAIN,
     ),
     lambda x: np.einsum("nchw,oc->nohw", x, dequantized(spread_ints(-127, 127, 2, 3), f16([[0.01], [0.02]]))),
     tolerance=2e-3,
@@ -300,13 +268,7 @@ case(
 case(
     "compressed_weights/f16",
     [spread(2, 3)],
-    lambda x: make(
-        "MatMul-1",
-        x,
-        make("Convert-1", const(f16(spread(4, 3, seed=1) / 3)), destination_type="f32"),
-        transpose_a=False,
-        transpose_b=True,
-    ),
+    lambda x: product(x, make("Convert-1", const(f16(spread(4, 3, seed=1) / 3)), destination_type="f32")),
     lambda x: x @ f16(spread(4, 3, seed=1) / 3).astype(np.float32).T,
 )
 
