@@ -258,25 +258,25 @@ several(
     formula="the CPU plugin gives 0 or -0, by the processor",
 )
 
-# PReLU: a slope of rank 1 and of the channels' length belongs to axis 1.
+
+def prelu(x, slope):
+    return np.where(x < 0, x * slope, x)
+
+
+# A slope of rank 1 and of the channels' length belongs to axis 1.
+SLOPE = f32([0.5, -1, 2])
+OF_CHANNELS = SLOPE[:, None, None]
 case(
     "prelu/channels",
     [spread(2, 3, 2, 2)],
-    ops(
-        op("PRelu-1", const(f32([0.5, -1, 2]))),
-        op("PRelu-1", const(f32([0.25]))),
-        op("PRelu-1", const(f32([[[0.5]], [[-1]], [[2]]]))),
-    ),
-    lambda x: [
-        np.where(x < 0, x * s, x)
-        for s in (f32([0.5, -1, 2])[:, None, None], f32(0.25), f32([0.5, -1, 2])[:, None, None])
-    ],
+    ops(*(op("PRelu-1", const(it)) for it in (SLOPE, f32([0.25]), OF_CHANNELS))),
+    lambda x: [prelu(x, it) for it in (OF_CHANNELS, f32(0.25), OF_CHANNELS)],
 )
 case(
     "prelu/rank_2",
     [spread(2, 3)],
-    ops(op("PRelu-1", const(f32([0.5, -1, 2]))), op("PRelu-1", real(0.25))),
-    lambda x: [np.where(x < 0, x * f32([0.5, -1, 2]), x), np.where(x < 0, x / 4, x)],
+    ops(op("PRelu-1", const(SLOPE)), op("PRelu-1", real(0.25))),
+    lambda x: [prelu(x, SLOPE), prelu(x, 0.25)],
 )
 case(
     "prelu/of_a_scalar",
@@ -286,38 +286,28 @@ case(
     shapes=["", "?"],
 )
 # The length of the slope is that of axis 1 and of the last one.
-case(
-    "prelu/axis_1_before_the_last",
-    [spread(1, 3, 2, 3)],
-    op("PRelu-1", const(f32([0.5, -1, 2]))),
-    lambda x: np.where(x < 0, x * f32([0.5, -1, 2])[:, None, None], x),
-)
+case("prelu/axis_1_before_the_last", [spread(1, 3, 2, 3)], op("PRelu-1", const(SLOPE)), lambda x: prelu(x, OF_CHANNELS))
 # The length of the slope is that of the last axis, too, and axis 1 is open.
 case(
     "prelu/open_channels",
     [spread(1, 3, 2, 3)],
-    op("PRelu-1", const(f32([0.5, -1, 2]))),
-    lambda x: np.where(x < 0, x * f32([0.5, -1, 2])[:, None, None], x),
+    op("PRelu-1", const(SLOPE)),
+    lambda x: prelu(x, OF_CHANNELS),
     shapes=["?,?,?,3"],
     more=[[spread(2, 3, 4, 3)]],
 )
-case(
-    "prelu/last_axis",
-    [spread(1, 2, 2, 3)],
-    op("PRelu-1", const(f32([0.5, -1, 2]))),
-    lambda x: np.where(x < 0, x * f32([0.5, -1, 2]), x),
-)
+case("prelu/last_axis", [spread(1, 2, 2, 3)], op("PRelu-1", const(SLOPE)), lambda x: prelu(x, SLOPE))
 case(
     "prelu/slope_is_input",
-    [spread(2, 3, 2), f32([0.5, -1, 2]), spread(2, 3, 2, seed=1)],
+    [spread(2, 3, 2), SLOPE, spread(2, 3, 2, seed=1)],
     lambda x, s, t: [make("PRelu-1", x, s), make("PRelu-1", x, t)],
-    lambda x, s, t: [np.where(x < 0, x * s[:, None], x), np.where(x < 0, x * t, x)],
+    lambda x, s, t: [prelu(x, s[:, None]), prelu(x, t)],
 )
 case(
     "prelu/type_name",
     [spread(2, 3)],
-    op("PRelu-1", const(f32([0.5, -1, 2]))),
-    lambda x: np.where(x < 0, x * f32([0.5, -1, 2]), x),
+    op("PRelu-1", const(SLOPE)),
+    lambda x: prelu(x, SLOPE),
     edit=[('type="PReLU"', 'type="PRelu"')],
 )
 

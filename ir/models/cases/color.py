@@ -5,9 +5,8 @@ from framework import *
 
 def rgb(y, u, v, blue_first=False):
     """Brightness of shape `[N, H, W, 1]`, colors of `[N, H/2, W/2, 1]`."""
-    c, (d, e) = y.astype(np.float64)[..., 0] - 16, (
-        it[..., 0].astype(np.float64).repeat(2, 1).repeat(2, 2) - 128 for it in (u, v)
-    )
+    c = y.astype(np.float64)[..., 0] - 16
+    d, e = (it[..., 0].astype(np.float64).repeat(2, 1).repeat(2, 2) - 128 for it in (u, v))
     colors = [1.164 * c + 1.596 * e, 1.164 * c - 0.391 * d - 0.813 * e, 1.164 * c + 2.018 * d]
     output = np.clip(np.stack(colors[::-1] if blue_first else colors, -1), 0, 255)
     return (output if y.dtype.kind == "f" else np.round(output)).astype(y.dtype)

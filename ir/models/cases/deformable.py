@@ -20,8 +20,11 @@ def sample(image, y, x, zeros_around):
     return rows[0] * (1 - down) + rows[1] * down
 
 
-def deformable(x, offsets, weights, mask=None, strides=(1, 1), pads=(0, 0), dilations=(1, 1), group=1,
-               deformable_group=1, zeros_around=False):
+PARTS = dict(strides=[1, 1], pads=[0, 0], dilations=[1, 1], group=1, deformable_group=1)
+
+
+def deformable(x, offsets, weights, mask=None, zeros_around=False, **attributes):
+    strides, pads, dilations, group, deformable_group = {**PARTS, **attributes}.values()
     outputs, per_group, *kernel = weights.shape
     batch, _, rows, columns = offsets.shape
     output = np.zeros((batch, outputs, rows, columns))
@@ -39,21 +42,11 @@ def deformable(x, offsets, weights, mask=None, strides=(1, 1), pads=(0, 0), dila
     return output.astype(np.float32)
 
 
-def make_deformable(kind, *inputs, strides=(1, 1), pads=(0, 0), dilations=(1, 1), group=1,
-                    deformable_group=1, auto_pad="explicit", zeros_around=None):
+def make_deformable(kind, *inputs, auto_pad="explicit", zeros_around=None, **attributes):
+    at = {**PARTS, **attributes}
+    pads = at.pop("pads")
     more = {} if zeros_around is None else {"bilinear_interpolation_pad": zeros_around}
-    return make(
-        kind,
-        *inputs,
-        strides=list(strides),
-        pads_begin=list(pads),
-        pads_end=list(pads),
-        dilations=list(dilations),
-        auto_pad=auto_pad,
-        group=group,
-        deformable_group=deformable_group,
-        **more,
-    )
+    return make(kind, *inputs, pads_begin=pads, pads_end=pads, auto_pad=auto_pad, **at, **more)
 
 
 def small(*shape, seed=0):
@@ -66,7 +59,7 @@ case(
     lambda x, o, w: make_deformable("DeformableConvolution-1", x, o, w),
     lambda x, o, w: deformable(x, o, w),
 )
-GROUPS = dict(strides=(2, 1), pads=(1, 1), dilations=(1, 2), group=2, deformable_group=2)
+GROUPS = dict(strides=[2, 1], pads=[1, 1], dilations=[1, 2], group=2, deformable_group=2)
 INPUTS = [
     spread(1, 4, 4, 5),
     small(1, 24, 2, 5, seed=1),
@@ -78,9 +71,7 @@ for name, zeros_around in [("groups_and_factors", False), ("bilinear_interpolati
     case(
         f"deformable_convolution/{name}",
         INPUTS,
-        lambda *inputs, it=zeros_around: make_deformable(
-            "DeformableConvolution-8", *inputs, **GROUPS, zeros_around=it
-        ),
+        lambda *inputs, it=zeros_around: make_deformable("DeformableConvolution-8", *inputs, **GROUPS, zeros_around=it),
         lambda *inputs, it=zeros_around: deformable(*inputs, **GROUPS, zeros_around=it),
     )
 case(
@@ -89,7 +80,7 @@ case(
     lambda x, o: make_deformable(
         "DeformableConvolution-8", x, o, const(spread(1, 1, 2, 2)), auto_pad="same_lower", zeros_around=True
     ),
-    lambda x, o: deformable(x, o, spread(1, 1, 2, 2), pads=(1, 1), zeros_around=True),
+    lambda x, o: deformable(x, o, spread(1, 1, 2, 2), pads=[1, 1], zeros_around=True),
     shapes=["?,1,?,?", "?,8,?,?"],
     more=[[spread(2, 1, 3, 5), small(2, 8, 3, 5, seed=1)]],
 )

@@ -2,48 +2,21 @@
 
 from framework import *
 
-ARITHMETIC = [
-    "Add",
-    "Subtract",
-    "Multiply",
-    "Divide",
-    "Power",
-    "Mod",
-    "FloorMod",
-    "Maximum",
-    "Minimum",
-    "SquaredDifference",
-]
-COMPARISONS = ["Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"]
+ARITHMETIC = "Add Subtract Multiply Divide Power Mod FloorMod Maximum Minimum SquaredDifference".split()
+COMPARISONS = "Equal NotEqual Less LessEqual Greater GreaterEqual".split()
+LOGIC, BITS = ([f"{kind}{it}" for it in ("And", "Or", "Xor")] for kind in ("Logical", "Bitwise"))
+FORMULAS = {
+    "Mod": np.fmod,
+    "FloorMod": lambda x, y: x - y * np.floor(x / y),
+    "SquaredDifference": lambda x, y: (x - y) ** 2,
+    "BitwiseLeftShift": np.left_shift,
+    "BitwiseRightShift": np.right_shift,
+}
 
 
 def floats(type_):
-    return {
-        "Add": np.add,
-        "Subtract": np.subtract,
-        "Multiply": np.multiply,
-        "Divide": np.divide,
-        "Power": np.power,
-        "Mod": np.fmod,
-        "FloorMod": lambda x, y: x - y * np.floor(x / y),
-        "Maximum": np.maximum,
-        "Minimum": np.minimum,
-        "SquaredDifference": lambda x, y: (x - y) ** 2,
-        "Equal": np.equal,
-        "NotEqual": np.not_equal,
-        "Less": np.less,
-        "LessEqual": np.less_equal,
-        "Greater": np.greater,
-        "GreaterEqual": np.greater_equal,
-        "LogicalAnd": np.logical_and,
-        "LogicalOr": np.logical_or,
-        "LogicalXor": np.logical_xor,
-        "BitwiseAnd": np.bitwise_and,
-        "BitwiseOr": np.bitwise_or,
-        "BitwiseXor": np.bitwise_xor,
-        "BitwiseLeftShift": np.left_shift,
-        "BitwiseRightShift": np.right_shift,
-    }[type_]
+    # NumPy calls most of them as OpenVINO does.
+    return FORMULAS.get(type_) or getattr(np, snake(type_))
 
 
 def integers(type_):
@@ -78,16 +51,13 @@ several(
 )
 several("arithmetic/f16", [f16([[1, 2.5, 3], [0.5, 7, 4]]), f16([[2, 1.5, 2], [0.25, 3, 4]])], nodes(ARITHMETIC))
 # Signs of the remainders, floor of the quotients.
-several(
-    "arithmetic/i32",
-    [i32([7, -7, 7, -7, 6, -6, 0, -1]), i32([2, 2, -2, -2, 3, 3, 5, 5])],
-    nodes((it for it in ARITHMETIC if it not in ("Power", "Divide")), formula=integers),
-)
-several(
-    "arithmetic/i64",
-    [i64([7, -7, 7, -7, 6, -6, 0, -1]), i64([2, 2, -2, -2, 3, 3, 5, 5])],
-    nodes((it for it in ARITHMETIC if it not in ("Power", "Divide")), formula=integers),
-)
+N, D = [7, -7, 7, -7, 6, -6, 0, -1], [2, 2, -2, -2, 3, 3, 5, 5]
+for name, dtype in [("i32", np.int32), ("i64", np.int64)]:
+    several(
+        f"arithmetic/{name}",
+        [np.array(N, dtype), np.array(D, dtype)],
+        nodes((it for it in ARITHMETIC if it not in ("Power", "Divide")), formula=integers),
+    )
 several(
     "arithmetic/wide_i64",
     [i64([2**40 + 1, -(2**40), 2**33 + 7]), i64([3, 5, 2**33])],
@@ -129,7 +99,6 @@ several(
 # --- Divide of integers ---------------------------------------------------------------------------
 
 PYTHON = "the CPU plugin truncates in spite of m_pythondiv; OpenVINO's reference implementation floors"
-N, D = [7, -7, 7, -7, 6, -6, 0, -1], [2, 2, -2, -2, 3, 3, 5, 5]
 
 
 def truncated(x, y):
@@ -253,21 +222,14 @@ several(
 # --- logic and bits -------------------------------------------------------------------------------
 
 TABLE = [boolean([1, 1, 0, 0]), boolean([1, 0, 1, 0])]
-several(
-    "logical/table",
-    TABLE,
-    [*nodes(["LogicalAnd", "LogicalOr", "LogicalXor"]), (lambda x, y: make("LogicalNot-1", x), lambda x, y: ~x)],
-)
-several(
-    "logical/broadcast", [boolean([[1], [0]]), boolean([1, 0, 1])], nodes(["LogicalAnd", "LogicalOr", "LogicalXor"])
-)
+several("logical/table", TABLE, [*nodes(LOGIC), (lambda x, y: make("LogicalNot-1", x), lambda x, y: ~x)])
+several("logical/broadcast", [boolean([[1], [0]]), boolean([1, 0, 1])], nodes(LOGIC))
 several(
     "logical/type_name_xor",
     [boolean([1, 0, 1]), boolean([1, 1, 0])],
     nodes(["LogicalXor"]),
     edit=[('type="LogicalXor"', 'type="logicalxor"')],
 )
-BITS = ["BitwiseAnd", "BitwiseOr", "BitwiseXor"]
 for name, x, y in [
     ("i32", i32([6, -1, 0, 12345]), i32([3, 255, -7, -54321])),
     ("i64", i64([6, -1, 0, 12345]), i64([3, 255, -7, -54321])),

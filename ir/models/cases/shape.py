@@ -129,13 +129,10 @@ case(
     "unsqueeze/axes",
     [offsets(3, 2)],
     ops(
-        op("Unsqueeze-1", axes(0)),
-        op("Unsqueeze-1", axes(-1)),
-        op("Unsqueeze-1", axes(0, 3)),
-        op("Unsqueeze-1", axes(3, 0)),
-        op("Unsqueeze-1", axes(-4, 2)),
-        op("Unsqueeze-1", scalar(1)),
-        op("Unsqueeze-1", const(i32([1, -1]))),
+        *(
+            op("Unsqueeze-1", it)
+            for it in (axes(0), axes(-1), axes(0, 3), axes(3, 0), axes(-4, 2), scalar(1), const(i32([1, -1])))
+        )
     ),
     lambda x: [
         x[None],
@@ -167,12 +164,7 @@ case(
 case(
     "transpose/orders",
     [offsets(2, 3, 4)],
-    ops(
-        op("Transpose-1", axes(2, 0, 1)),
-        op("Transpose-1", const(i32([0, 2, 1]))),
-        op("Transpose-1", axes(0, 1, 2)),
-        op("Transpose-1", axes()),
-    ),
+    ops(*(op("Transpose-1", it) for it in (axes(2, 0, 1), const(i32([0, 2, 1])), axes(0, 1, 2), axes()))),
     lambda x: [x.transpose(2, 0, 1), x.transpose(0, 2, 1), x, x.transpose()],
 )
 case(
@@ -278,14 +270,7 @@ case(
 case(
     "tile/repeats",
     [offsets(2, 3)],
-    ops(
-        op("Tile-1", axes(1, 2)),
-        op("Tile-1", axes(2, 1)),
-        op("Tile-1", const(i32([2, 2]))),
-        op("Tile-1", axes(2, 1, 2)),
-        op("Tile-1", axes(2)),
-        op("Tile-1", axes(1, 1)),
-    ),
+    ops(*(op("Tile-1", it) for it in (axes(1, 2), axes(2, 1), const(i32([2, 2])), axes(2, 1, 2), axes(2), axes(1, 1)))),
     lambda x: [np.tile(x, it) for it in [(1, 2), (2, 1), (2, 2), (2, 1, 2), (2,), (1, 1)]],
 )
 case(
