@@ -137,6 +137,11 @@ case(
 
 # --- GatherElements -------------------------------------------------------------------------------
 
+
+def elements(axis):
+    return op("GatherElements-6", axis=axis), lambda x, i: np.take_along_axis(x, i, axis)
+
+
 case(
     "gather_elements/axes",
     [offsets(3, 4), i32([[2, 0, 1, 1], [0, 2, 2, 0]]), i64([[3, 3], [0, 1], [2, 0]])],
@@ -147,23 +152,12 @@ case(
     ],
     lambda x, i, j: [np.take_along_axis(x, i, 0), *[np.take_along_axis(x, j, 1)] * 2],
 )
-case(
-    "gather_elements/negative_indices",
-    [offsets(3, 4), i64([[-1, 3], [-4, 1], [2, -2]])],
-    op("GatherElements-6", axis=1),
-    lambda x, i: np.take_along_axis(x, i, 1),
-)
-case(
-    "gather_elements/axis_between",
-    [offsets(2, 3, 4), spread_ints(-3, 2, 2, 5, 4)],
-    op("GatherElements-6", axis=1),
-    lambda x, i: np.take_along_axis(x, i, 1),
-)
+case("gather_elements/negative_indices", [offsets(3, 4), i64([[-1, 3], [-4, 1], [2, -2]])], *elements(1))
+case("gather_elements/axis_between", [offsets(2, 3, 4), spread_ints(-3, 2, 2, 5, 4)], *elements(1))
 case(
     "gather_elements/open_dimensions",
     [offsets(3, 4), i64([[3, 3], [0, 1], [2, 0]])],
-    op("GatherElements-6", axis=1),
-    lambda x, i: np.take_along_axis(x, i, 1),
+    *elements(1),
     shapes=["?,?", "?,?"],
     more=[[offsets(1, 2), i64([[1, 0, 1]])]],
 )
@@ -179,6 +173,10 @@ def scatter_update(x, indices, updates, axis):
     return output
 
 
+def update(axis):
+    return op("ScatterUpdate-3", scalar(axis)), lambda x, i, u: scatter_update(x, i, u, axis)
+
+
 case(
     "scatter_update/axes",
     [offsets(3, 4), i32([2, 0]), -spread(2, 4), -spread(3, 2)],
@@ -189,30 +187,18 @@ case(
     ],
     lambda x, i, u, v: [scatter_update(x, i, u, 0), *[scatter_update(x, i, v, 1)] * 2],
 )
-case(
-    "scatter_update/indices_2d",
-    [offsets(4, 3), i64([[3, 0], [1, 2]]), -spread(2, 2, 3)],
-    op("ScatterUpdate-3", scalar(0)),
-    lambda x, i, u: scatter_update(x, i, u, 0),
-)
-case(
-    "scatter_update/indices_2d_axis_1",
-    [offsets(2, 4), i64([[3, 0], [1, 2]]), -spread(2, 2, 2)],
-    op("ScatterUpdate-3", scalar(1)),
-    lambda x, i, u: scatter_update(x, i, u, 1),
-)
+case("scatter_update/indices_2d", [offsets(4, 3), i64([[3, 0], [1, 2]]), -spread(2, 2, 3)], *update(0))
+case("scatter_update/indices_2d_axis_1", [offsets(2, 4), i64([[3, 0], [1, 2]]), -spread(2, 2, 2)], *update(1))
 case(
     "scatter_update/scalar_index",
     [offsets(3, 4), i64(1), f32([-1, -2, -3])],
-    op("ScatterUpdate-3", scalar(1)),
-    lambda x, i, u: scatter_update(x, i, u, 1),
+    *update(1),
     formula="the CPU plugin refuses it",
 )
 case(
     "scatter_update/open_dimensions",
     [offsets(3, 4), i32([2, 0]), -spread(3, 2)],
-    op("ScatterUpdate-3", scalar(1)),
-    lambda x, i, u: scatter_update(x, i, u, 1),
+    *update(1),
     shapes=["?,?", "?", "?,?"],
     more=[[offsets(1, 5), i32([4, 1, 0]), -spread(1, 3)]],
 )
@@ -242,6 +228,13 @@ def scatter_elements(x, indices, updates, axis, reduction="none", use_init_val=T
     return output
 
 
+def update_elements(axis, reduction="none", use_init_val=True):
+    return (
+        op("ScatterElementsUpdate-12", scalar(axis), reduction=reduction, use_init_val=use_init_val),
+        lambda x, i, u: scatter_elements(x, i, u, axis, reduction, use_init_val),
+    )
+
+
 E = [offsets(3, 4), i32([[2, 0], [0, 2], [1, 1]]), -spread(3, 2)]
 case(
     "scatter_elements_update/revision_3",
@@ -258,8 +251,7 @@ case(
 case(
     "scatter_elements_update/negative_indices",
     [offsets(3, 4), i32([[-1, 0], [0, -3], [1, 2]]), -spread(3, 2)],
-    op("ScatterElementsUpdate-12", scalar(1), reduction="none", use_init_val=True),
-    lambda x, i, u: scatter_elements(x, i, u, 1),
+    *update_elements(1),
 )
 D = [f32([[1, 2, 3], [4, 5, 6]]), i64([[1, 1, 0], [2, 2, 2]]), f32([[10, -20, 0.5], [7, -9, 8]])]
 for name, reductions, init in [
@@ -268,40 +260,22 @@ for name, reductions, init in [
     ("mean", ("mean",), True),
     ("mean_without_initial_values", ("mean",), False),
 ]:
-    several(
-        f"scatter_elements_update/{name}",
-        D,
-        [
-            (
-                op("ScatterElementsUpdate-12", scalar(1), reduction=r, use_init_val=init),
-                lambda x, i, u, r=r, init=init: scatter_elements(x, i, u, 1, r, init),
-            )
-            for r in reductions
-        ],
-    )
+    several(f"scatter_elements_update/{name}", D, [update_elements(1, it, init) for it in reductions])
 several(
     "scatter_elements_update/integers",
     [i32([[1, 2, 3], [4, 5, 6]]), i64([[1, 1, 0], [2, 2, 2]]), i32([[10, -20, 5], [7, -9, 8]])],
-    [
-        (
-            op("ScatterElementsUpdate-12", scalar(-1), reduction=r, use_init_val=True),
-            lambda x, i, u, r=r: scatter_elements(x, i, u, 1, r),
-        )
-        for r in ("sum", "prod", "min", "max")
-    ],
+    [update_elements(-1, it) for it in ("sum", "prod", "min", "max")],
 )
 case(
     "scatter_elements_update/without_attributes",
     E,
-    op("ScatterElementsUpdate-12", scalar(1), reduction="none", use_init_val=True),
-    lambda x, i, u: scatter_elements(x, i, u, 1),
+    *update_elements(1),
     edit=[attribute("reduction", "none", None), attribute("use_init_val", "true", None)],
 )
 case(
     "scatter_elements_update/open_dimensions",
     E,
-    op("ScatterElementsUpdate-12", scalar(1), reduction="sum", use_init_val=True),
-    lambda x, i, u: scatter_elements(x, i, u, 1, "sum"),
+    *update_elements(1, "sum"),
     shapes=["?,?", "?,?", "?,?"],
     more=[[offsets(1, 2), i32([[1, 1, 0]]), f32([[4, 5, 6]])]],
 )
@@ -335,21 +309,19 @@ case(
     ops(op("ScatterNDUpdate-4"), op("ScatterNDUpdate-15", reduction="none")),
     lambda x, i, u: [scatter_nd(x, i, u)] * 2,
 )
+REDUCTIONS = [
+    (op("ScatterNDUpdate-15", reduction=r), lambda x, i, u, r=r: scatter_nd(x, i, u, r))
+    for r in ("sum", "sub", "prod", "min", "max")
+]
 several(
     "scatter_nd_update/reductions",
     [f32([1, 2, 3, 4, 5]), i64([[1], [3], [1], [0]]), f32([10, -20, 0.5, 7])],
-    [
-        (op("ScatterNDUpdate-15", reduction=r), lambda x, i, u, r=r: scatter_nd(x, i, u, r))
-        for r in ("sum", "sub", "prod", "min", "max")
-    ],
+    REDUCTIONS,
 )
 several(
     "scatter_nd_update/reductions_of_slices",
     [i32([[1, 2], [3, 4], [5, 6]]), i64([[1], [1], [-1]]), i32([[10, -20], [5, 7], [1, 1]])],
-    [
-        (op("ScatterNDUpdate-15", reduction=r), lambda x, i, u, r=r: scatter_nd(x, i, u, r))
-        for r in ("sum", "sub", "prod", "min", "max")
-    ],
+    REDUCTIONS,
 )
 case(
     "scatter_nd_update/differences_of_booleans",

@@ -432,52 +432,29 @@ case(
 
 # --- Select ---------------------------------------------------------------------------------------
 
+select = op("Select-1", auto_broadcast="numpy")
 CONDITION = boolean([[1, 0, 1], [0, 0, 1]])
 case(
     "select/numpy",
     [CONDITION, spread(2, 3), spread(3), f32(7)],
-    lambda c, x, y, z: [
-        make("Select-1", c, x, y, auto_broadcast="numpy"),
-        make("Select-1", c, z, x, auto_broadcast="numpy"),
-        make("Select-1", c, z, z, auto_broadcast="numpy"),
-        make("Select-1", c, y, z, auto_broadcast="numpy"),
-    ],
+    lambda c, x, y, z: [select(c, x, y), select(c, z, x), select(c, z, z), select(c, y, z)],
     lambda c, x, y, z: [np.where(c, x, y), np.where(c, z, x), np.where(c, z, z), np.where(c, y, z)],
 )
-case(
-    "select/condition_broadcasts",
-    [boolean([[1], [0]]), spread(2, 3), f32(np.full((4, 1, 3), -1))],
-    op("Select-1", auto_broadcast="numpy"),
-    np.where,
-)
+case("select/condition_broadcasts", [boolean([[1], [0]]), spread(2, 3), f32(np.full((4, 1, 3), -1))], select, np.where)
 case(
     "select/none",
     [CONDITION, i64([[1, 2, 3], [4, 5, 6]]), i64([[-1, -2, -3], [-4, -5, -6]])],
     op("Select-1", auto_broadcast="none"),
     np.where,
 )
+OTHERS = [f16(-1), i32(-1), u8(1)]
 case(
     "select/types",
     [CONDITION, boolean([1, 0, 0]), boolean([0, 1, 1]), f16([1.5, 2, 3]), i32([4]), u8([5])],
-    lambda c, x, y, h, i, u: [
-        make("Select-1", c, x, y, auto_broadcast="numpy"),
-        make("Select-1", c, h, const(f16(-1)), auto_broadcast="numpy"),
-        make("Select-1", c, i, const(i32(-1)), auto_broadcast="numpy"),
-        make("Select-1", c, u, const(u8(1)), auto_broadcast="numpy"),
-    ],
-    lambda c, x, y, h, i, u: [
-        np.where(c, x, y),
-        np.where(c, h, f16(-1)),
-        np.where(c, i, i32(-1)),
-        np.where(c, u, u8(1)),
-    ],
+    lambda c, x, y, *numbers: [select(c, x, y), *(select(c, it, const(other)) for it, other in zip(numbers, OTHERS))],
+    lambda c, x, y, *numbers: [np.where(c, x, y), *(np.where(c, it, other) for it, other in zip(numbers, OTHERS))],
 )
-case(
-    "select/nan_is_not_spread",
-    [CONDITION, f32([np.nan, 1, np.inf]), f32([0, np.nan, -np.inf])],
-    op("Select-1", auto_broadcast="numpy"),
-    np.where,
-)
+case("select/nan_is_not_spread", [CONDITION, f32([np.nan, 1, np.inf]), f32([0, np.nan, -np.inf])], select, np.where)
 case(
     "select/open_dimensions",
     [CONDITION, spread(2, 3)],
@@ -502,11 +479,10 @@ def topk(x, k, axis, mode, sort):
 def top_k(kind, k, axis, mode, sort, type_="i32", **attributes):
     if kind != "TopK-1":
         attributes["index_element_type"] = type_
-    index_type = {"i32": np.int32, "i64": np.int64}[type_]
 
     def formula(x, *_):
         values, indices = topk(x, k, axis, mode, sort)
-        return values.astype(x.dtype), indices.astype(index_type)
+        return values.astype(x.dtype), indices.astype(DTYPES[type_])
 
     return op(kind, scalar(k), axis=axis, mode=mode, sort=sort, **attributes), formula
 
