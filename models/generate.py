@@ -42,9 +42,7 @@ def gather(data, indices, axis, batch_dims=0, from_end=False, zeros=False):
         batch_dims += indices.ndim
     size = data.shape[axis]
     assert data.shape[:batch_dims] == indices.shape[:batch_dims]
-    output = np.zeros(
-        data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis + 1 :], data.dtype
-    )
+    output = np.zeros(data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis + 1 :], data.dtype)
     for p in np.ndindex(data.shape[:axis]):
         for i in np.ndindex(indices.shape[batch_dims:]):
             index = int(indices[p[:batch_dims] + i])
@@ -57,19 +55,15 @@ def gather(data, indices, axis, batch_dims=0, from_end=False, zeros=False):
     return output
 
 
-def gather_nd(data, indices, batch_dims=0, fused=False):
+def gather_nd(data, indices, batch_dims=0):
     """output[i_0, ..., i_{K-2}, :, ..., :] = data[indices[i_0, ..., i_{K-2}], :, ..., :]"""
     data, indices = np.asarray(data), np.asarray(indices)
     assert data.shape[:batch_dims] == indices.shape[:batch_dims]
-    output = np.zeros(
-        indices.shape[:-1] + data.shape[batch_dims + indices.shape[-1] :], data.dtype
-    )
+    output = np.zeros(indices.shape[:-1] + data.shape[batch_dims + indices.shape[-1] :], data.dtype)
     for i in np.ndindex(indices.shape[:-1]):
         tuple_ = tuple(int(index) for index in indices[i])
         assert all(0 <= x < s for x, s in zip(tuple_, data.shape[batch_dims:]))
         output[i] = data[i[:batch_dims] + tuple_]
-    if fused and batch_dims > 1:
-        output = output.reshape((-1,) + output.shape[batch_dims:])
     return output
 
 
@@ -103,10 +97,8 @@ class Case:
 CASES = []
 
 
-def value_info(name, array, shape=None):
-    return helper.make_tensor_value_info(
-        name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape if shape is None else shape
-    )
+def value_info(name, array):
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
 def make_model(name, doc_string, nodes, inputs, outputs, initializers, opset):
@@ -127,18 +119,9 @@ def add(op_type, opset, name, doc_string, data, indices, output, axis=None, shap
     if axis is not None:
         inputs.append("axis")
         initializers.append(numpy_helper.from_array(np.asarray(axis), "axis"))
-    node = helper.make_node(
-        op_type, inputs, ["output"], name="gather", domain=DOMAIN, **attributes
-    )
-    model = make_model(
-        name,
-        doc_string,
-        [node],
-        [value_info("data", data), value_info("indices", indices)],
-        [value_info("output", output)],
-        initializers,
-        opset,
-    )
+    node = helper.make_node(op_type, inputs, ["output"], name="gather", domain=DOMAIN, **attributes)
+    fed, found = [value_info("data", data), value_info("indices", indices)], [value_info("output", output)]
+    model = make_model(name, doc_string, [node], fed, found, initializers, opset)
     unfair = {} if unfair is None else {0: unfair}
     CASES.append(Case(name, model, [([data, indices], [output])], unfair, without_files))
 
@@ -283,9 +266,7 @@ def gather_nd_8():
         (3, 3, offsets_u8(1, 64, 64, 320), [320], (1, 64, 64, 1, 1), (1, 64, 64, 1)),
     ]
     for number, batch_dims, data, sizes, indices_shape, shape in layers:
-        indices = np.stack(
-            [spread(size, *indices_shape[:-1]) for size in sizes], axis=-1
-        )
+        indices = np.stack([spread(size, *indices_shape[:-1]) for size in sizes], axis=-1)
         assert indices.shape == indices_shape
         add(
             "GatherND", 8, f"gather_nd_8_layer_{number}",
@@ -322,19 +303,18 @@ def token_picker():
     weights = offsets(width, hidden) % 7 - 3
 
     nodes = [
-        helper.make_node("Gather", ["table", "token_ids", "axis_0"], ["tokens"],
-                         name="embedding", domain=DOMAIN),
-        helper.make_node("Gather", ["languages", "language_ids"], ["language"],
-                         name="language_embedding", axis=0),
-        helper.make_node("Unsqueeze", ["language", "axes_1"], ["language_of_sequence"],
-                         name="per_sequence"),
-        helper.make_node("Add", ["tokens", "language_of_sequence"], ["embedded"], name="add"),
-        helper.make_node("MatMul", ["embedded", "weights"], ["projected"], name="project"),
-        helper.make_node("Gather", ["projected", "positions", "axis_1"], ["picked"],
-                         name="pick", domain=DOMAIN, batch_dims=1, version="opset7"),
-        helper.make_node("Cast", ["points"], ["point_indices"], name="cast", to=TensorProto.INT64),
-        helper.make_node("GatherND", ["picked", "point_indices"], ["scores"],
-                         name="look_up", domain=DOMAIN),
+        helper.make_node(kind, inputs, [output], name=name, **attributes)
+        for kind, inputs, output, name, attributes in [
+            ("Gather", ["table", "token_ids", "axis_0"], "tokens", "embedding", dict(domain=DOMAIN)),
+            ("Gather", ["languages", "language_ids"], "language", "language_embedding", dict(axis=0)),
+            ("Unsqueeze", ["language", "axes_1"], "language_of_sequence", "per_sequence", {}),
+            ("Add", ["tokens", "language_of_sequence"], "embedded", "add", {}),
+            ("MatMul", ["embedded", "weights"], "projected", "project", {}),
+            ("Gather", ["projected", "positions", "axis_1"], "picked", "pick",
+             dict(domain=DOMAIN, batch_dims=1, version="opset7")),
+            ("Cast", ["points"], "point_indices", "cast", dict(to=TensorProto.INT64)),
+            ("GatherND", ["picked", "point_indices"], "scores", "look_up", dict(domain=DOMAIN)),
+        ]
     ]
     initializers = [
         numpy_helper.from_array(array, name)
@@ -372,14 +352,8 @@ def token_picker():
         (i64([[1, 32, 3], [4, 5, 6], [31, 1000, -33]]), i32([0, 1, 2]), i32([[1], [0], [2]]),
          f32([[0, 0], [2, 0]])),
     ]
-    CASES.append(
-        Case(
-            "token_picker",
-            model,
-            [([*batch], [run(*batch)]) for batch in batches],
-            {1: "OpenVINO may read outside the buffer where an index is out of range"},
-        )
-    )
+    unfair = {1: "OpenVINO may read outside the buffer where an index is out of range"}
+    CASES.append(Case("token_picker", model, [([*batch], [run(*batch)]) for batch in batches], unfair))
 
 
 def standard_gather():

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import openvino as ov
+import openvino.opset15 as opset15
 from ml_dtypes import bfloat16, float8_e4m3fn, float8_e5m2, float8_e8m0fnu
 from openvino.utils.node_factory import NodeFactory
 
@@ -22,8 +23,7 @@ from shared import f32, i32, i64, offsets
 
 # The element types that NumPy has, by OpenVINO's names.
 DTYPES = {
-    name: getattr(ov.Type, name).to_dtype()
-    for name in "f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 boolean".split()
+    name: getattr(ov.Type, name).to_dtype() for name in "f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 boolean".split()
 }
 
 
@@ -85,6 +85,20 @@ def scalar(value, dtype=np.int64):
     return const(np.array(value, dtype))
 
 
+def real(value):
+    """A constant of rank 0 in f32."""
+    return scalar(value, np.float32)
+
+
+# The sixteen values of nf4.
+NF4 = f32([
+    -1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
+    -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0,
+    0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1,
+])  # fmt: skip
+
+
 @cache
 def factory(opset):
     return NodeFactory(f"opset{opset}")
@@ -99,9 +113,22 @@ def make(kind, *inputs, **attributes):
     return factory(int(opset)).create(type_, outputs, attributes)
 
 
-def op(kind, **attributes):
-    """What builds the graph of one node."""
-    return lambda *inputs: make(kind, *inputs, **attributes)
+def shape_of(x):
+    return make("ShapeOf-3", x, output_type="i64")
+
+
+def dims(x, *indices):
+    """Some sizes of a tensor, as a list."""
+    return make("Gather-8", shape_of(x), axes(*indices), scalar(0))
+
+
+# The attributes of a convolution of images that has no others.
+PLAIN = dict(strides=[1, 1], dilations=[1, 1], pads_begin=[0, 0], pads_end=[0, 0], auto_pad="explicit")
+
+
+def op(kind, *constants, **attributes):
+    """What builds the graph of one node. Its last inputs may be constants."""
+    return lambda *inputs: make(kind, *inputs, *constants, **attributes)
 
 
 def ops(*builders):
@@ -144,13 +171,14 @@ class Case:
 CASES = []
 
 
-def case(operation, name, inputs, build, reference=None, **more):
+def case(folder, inputs, build, reference=None, **more):
+    """Adds a case. Its folder is OPERATION/NAME."""
     callers = (inspect.getmodule(it.frame).__name__ for it in inspect.stack())
     family = next(it for it in callers if it.startswith("cases.")).removeprefix("cases.")
-    CASES.append(Case(family, operation, name, inputs, build, reference, **more))
+    CASES.append(Case(family, *folder.split("/"), inputs, build, reference, **more))
 
 
-def several(operation, name, inputs, nodes, **more):
+def several(folder, inputs, nodes, **more):
     """A case of several nodes on the same inputs: of each what builds it and its formula."""
 
     def reference(*arrays):
@@ -160,11 +188,12 @@ def several(operation, name, inputs, nodes, **more):
             outputs += output if isinstance(output, (list, tuple)) else [output]
         return outputs
 
-    case(operation, name, inputs, ops(*(build for build, _ in nodes)), reference, **more)
+    case(folder, inputs, ops(*(build for build, _ in nodes)), reference, **more)
 
 
-def join(operation, name, *names):
+def join(folder, *names):
     """Makes one model of several cases of an operation, side by side, to keep the number of files down."""
+    operation, name = folder.split("/")
     parts = {it.name: it for it in CASES if it.operation == operation and it.name in names}
     parts = [parts[it] for it in names]
     assert all(not it.edit and len(it.more) == len(parts[0].more) for it in parts), name
@@ -180,11 +209,7 @@ def join(operation, name, *names):
             it
             for some in outputs
             for it in (
-                some
-                if isinstance(some, (list, tuple))
-                else some.outputs()
-                if isinstance(some, ov.Node)
-                else [some]
+                some if isinstance(some, (list, tuple)) else some.outputs() if isinstance(some, ov.Node) else [some]
             )
         ]
 
@@ -287,6 +312,20 @@ def body(prefix, inputs, build):
     model = ov.Model(results, parameters, prefix)
     rename(model, f"{prefix}_")
     return parameters, results, model
+
+
+def loop(model, ports, count, condition=Const(np.array(True))):
+    """A Loop without its inputs and outputs. `ports` are those of the iteration and the condition in the body."""
+    node = opset15.loop(*(it.node() if isinstance(it, Const) else it for it in (count, condition)))
+    node.set_function(model)
+    node.set_special_body_ports(ports)
+    return node
+
+
+def last_and_all(node, result):
+    """What a loop gives of an output of its body: the last value, and all of them along axis 0."""
+    result = result.output(0)
+    return [node.get_iter_value(result, -1), node.get_concatenated_slices(result, 0, 1, 1, -1, 0)]
 
 
 def snake(type_):

@@ -30,30 +30,10 @@ from framework import Runner, data_sets_of, formula_outputs, model_files, xml_an
 from shared import compare, npz_file, stale_files, write_files
 
 HERE = Path(__file__).parent
-FAMILIES = [
-    "sources",
-    "shape",
-    "movement",
-    "indexing",
-    "elementwise",
-    "activation",
-    "matmul",
-    "reduce",
-    "convolution",
-    "interpolate",
-    "recurrent",
-    "control",
-    "quantize",
-    "run_time",
-    "signal",
-    "searching",
-    "embedding",
-    "decoding",
-    "deformable",
-    "color",
-    "detection",
-    "detectors",
-]
+FAMILIES = (
+    "sources shape movement indexing elementwise activation matmul reduce convolution interpolate recurrent control "
+    "quantize run_time signal searching embedding decoding deformable color detection detectors"
+).split()
 
 
 class Mismatch(Exception):

@@ -5,7 +5,8 @@ from framework import *
 
 def rgb(y, u, v, blue_first=False):
     """Brightness of shape `[N, H, W, 1]`, colors of `[N, H/2, W/2, 1]`."""
-    c, (d, e) = y.astype(np.float64)[..., 0] - 16, (it[..., 0].astype(np.float64).repeat(2, 1).repeat(2, 2) - 128 for it in (u, v))
+    c = y.astype(np.float64)[..., 0] - 16
+    d, e = (it[..., 0].astype(np.float64).repeat(2, 1).repeat(2, 2) - 128 for it in (u, v))
     colors = [1.164 * c + 1.596 * e, 1.164 * c - 0.391 * d - 0.813 * e, 1.164 * c + 2.018 * d]
     output = np.clip(np.stack(colors[::-1] if blue_first else colors, -1), 0, 255)
     return (output if y.dtype.kind == "f" else np.round(output)).astype(y.dtype)
@@ -27,8 +28,7 @@ IMAGE = spread_ints(0, 255, 1, 6, 4, 1, dtype=np.uint8)
 Y, U, V = (spread_ints(0, 255, 1, *it, 1, seed=1, dtype=np.uint8) for it in [(4, 6), (2, 3), (2, 3)])
 V = V[:, ::-1].copy()
 several(
-    "color_formats",
-    "one_plane",
+    "color_formats/one_plane",
     [IMAGE],
     [
         (op("NV12toRGB-8"), nv12),
@@ -38,18 +38,11 @@ several(
     ],
 )
 several(
-    "color_formats",
-    "several_planes",
+    "color_formats/several_planes",
     [Y, np.concatenate([U, V], -1), U, V],
     [
         (lambda y, uv, u, v: make("NV12toRGB-8", y, uv), lambda y, uv, u, v: rgb(y, u, v)),
         (lambda y, uv, u, v: make("I420toBGR-8", y, u, v), lambda y, uv, u, v: rgb(y, u, v, True)),
     ],
 )
-case(
-    "color_formats",
-    "floats",
-    [IMAGE.astype(np.float32)],
-    op("NV12toRGB-8"),
-    nv12,
-)
+case("color_formats/floats", [IMAGE.astype(np.float32)], op("NV12toRGB-8"), nv12)

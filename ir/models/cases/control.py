@@ -11,18 +11,14 @@ from framework import *
 
 # The data sets of a model run one after the other on one state.
 case(
-    "read_value",
-    "accumulates",
+    "read_value/accumulates",
     [f32([[1, 2, 3]])],
     lambda x: [
         total := make(
             "Add-1",
             x,
             opset6.read_value(
-                make("Broadcast-3", scalar(0.5, np.float32), axes(1, 3), mode="numpy"),
-                "total",
-                ov.Type.f32,
-                ov.PartialShape([1, 3]),
+                make("Broadcast-3", real(0.5), axes(1, 3), mode="numpy"), "total", ov.Type.f32, ov.PartialShape([1, 3])
             ),
         ),
         opset6.assign(total, "total"),
@@ -31,8 +27,7 @@ case(
     more=[[f32([[4, 5, 6]])]],
 )
 case(
-    "read_value",
-    "revision_3",
+    "read_value/revision_3",
     [f32([[1, 2, 3]])],
     lambda x: [
         total := make("Add-1", x, read := make("ReadValue-3", const(f32([[7, 8, 9]])), variable_id="total")),
@@ -44,10 +39,7 @@ case(
 
 
 def empty_past(x):
-    batch = make("Gather-8", make("ShapeOf-3", x, output_type="i64"), axes(0), scalar(0))
-    return make(
-        "Broadcast-3", scalar(0, np.float32), make("Concat-1", batch, axes(0, 3), axis=0), mode="numpy"
-    )
+    return make("Broadcast-3", real(0), make("Concat-1", dims(x, 0), axes(0, 3), axis=0), mode="numpy")
 
 
 def cache(x, initial, beams=None):
@@ -59,8 +51,7 @@ def cache(x, initial, beams=None):
 
 
 case(
-    "read_value",
-    "cache",
+    "read_value/cache",
     [offsets(1, 2, 3)],
     lambda x: cache(x, const(f32(np.zeros((1, 0, 3)))).node()),
     lambda x: [None],
@@ -69,8 +60,7 @@ case(
 )
 UNABLE = "the CPU plugin fails where the batch is open"
 case(
-    "read_value",
-    "cache_of_open_batch",
+    "read_value/cache_of_open_batch",
     [offsets(1, 2, 3)],
     lambda x: cache(x, empty_past(x)),
     lambda x: x,
@@ -78,8 +68,7 @@ case(
     formula=UNABLE,
 )
 case(
-    "read_value",
-    "cache_with_beams",
+    "read_value/cache_with_beams",
     [offsets(2, 2, 3), i32([1, 0])],
     lambda x, beams: cache(x, empty_past(x), beams),
     lambda x, beams: x,
@@ -87,8 +76,7 @@ case(
     formula=UNABLE,
 )
 case(
-    "read_value",
-    "initial_value_of_input",
+    "read_value/initial_value_of_input",
     [f32([[1, 2, 3]]), f32([[-1, -2, -3]])],
     lambda x, y: [
         kept := opset6.read_value(y, "kept", ov.Type.f32, ov.PartialShape([1, 3])),
@@ -109,8 +97,7 @@ def assign(value, id):
 
 # What is read second is assigned first, and each variable gets what the other had.
 case(
-    "read_value",
-    "exchanged",
+    "read_value/exchanged",
     [f32([[1, 2, 3]])],
     lambda x: [
         a := variable("a", [1, 1, 1]),
@@ -123,8 +110,7 @@ case(
 )
 # Both see the value of the run before, which is 3 less.
 case(
-    "read_value",
-    "read_twice",
+    "read_value/read_twice",
     [f32([[1, 2, 3]])],
     lambda x: [
         make("Add-1", x, variable("last", [-2, -1, 0])),
@@ -136,8 +122,7 @@ case(
     formula="the CPU plugin reads memory that nothing has written",
 )
 case(
-    "read_value",
-    "without_initial_value",
+    "read_value/without_initial_value",
     [f32([[1, 2, 3]])],
     lambda x: [total := make("Add-1", x, variable("total", [1, 1, 1])), assign(total, "total")],
     lambda x: [None],
@@ -165,8 +150,7 @@ def if_(condition, inputs, then, else_):
 
 for value in (True, False):
     case(
-        "if",
-        f"constant_{str(value).lower()}",
+        f"if/constant_{str(value).lower()}",
         [f32([1, 2]), f32([3, 4])],
         lambda x, y, value=value: if_(
             const(boolean(value)),
@@ -177,30 +161,25 @@ for value in (True, False):
         lambda x, y, value=value: [x + y, -x] if value else [x - y, y * 2],
     )
 case(
-    "if",
-    "condition_is_input",
+    "if/condition_is_input",
     [boolean(True), f32([1, 2]), f32([3, 4])],
-    lambda c, x, y: if_(c, [x, y], lambda x, y: make("Add-1", x, y), lambda x, y: make("Subtract-1", x, y)),
+    lambda c, x, y: if_(c, [x, y], op("Add-1"), op("Subtract-1")),
     lambda c, x, y: x + y if c else x - y,
     more=[[boolean(False), f32([1, 2]), f32([3, 4])]],
 )
 case(
-    "if",
-    "condition_of_rank_1",
+    "if/condition_of_rank_1",
     [f32([[1, 2]])],
-    lambda x: if_(const(boolean([True])), [x], lambda x: make("Relu-1", x), lambda x: make("Negative-1", x)),
+    lambda x: if_(const(boolean([True])), [x], op("Relu-1"), op("Negative-1")),
     lambda x: np.maximum(x, 0),
 )
 case(
-    "if",
-    "nested",
+    "if/nested",
     [boolean(True), f32([1, -2])],
     lambda c, x: if_(
         c,
         [c, x],
-        lambda c, x: if_(
-            const(boolean(False)), [x], lambda x: make("Relu-1", x), lambda x: make("Negative-1", x)
-        ),
+        lambda c, x: if_(const(boolean(False)), [x], op("Relu-1"), op("Negative-1")),
         lambda c, x: make("Abs-1", x),
     ),
     lambda c, x: -x if c else np.abs(x),
@@ -208,33 +187,23 @@ case(
 )
 # The branches' outputs have other shapes.
 case(
-    "if",
-    "constant_other_shapes",
+    "if/constant_other_shapes",
     [f32([[1, 2, 3]])],
-    lambda x: if_(
-        const(boolean(True)),
-        [x],
-        lambda x: make("Squeeze-1", x, axes(0)),
-        lambda x: make("Concat-1", x, x, axis=0),
-    ),
+    lambda x: if_(const(boolean(True)), [x], op("Squeeze-1", axes(0)), lambda x: make("Concat-1", x, x, axis=0)),
     lambda x: x[0],
 )
 
 # The sizes of the outputs depend on the condition.
 case(
-    "if",
-    "other_sizes",
+    "if/other_sizes",
     [boolean(True), f32([[1, 2, 3]])],
-    lambda c, x: if_(
-        c, [x], lambda x: make("Relu-1", x), lambda x: make("Concat-1", x, const(f32([[4, 5, 6]])), axis=0)
-    ),
+    lambda c, x: if_(c, [x], op("Relu-1"), op("Concat-1", const(f32([[4, 5, 6]])), axis=0)),
     lambda c, x: x if c else np.concatenate([x, f32([[4, 5, 6]])]),
     more=[[boolean(False), f32([[1, 2, 3]])]],
 )
 # The body of one branch uses a constant, an input and nothing else; the other two inputs.
 case(
-    "if",
-    "inputs_of_one_branch",
+    "if/inputs_of_one_branch",
     [boolean(True), f32([1, 2]), f32([3, 4])],
     lambda c, x, y: if_(
         c,
@@ -248,10 +217,9 @@ case(
 
 # --- TensorIterator, Loop -------------------------------------------------------------------------
 
-
-def iterate(node, parameters, results, model, connect):
-    (getattr(node, "set_body", None) or node.set_function)(model)
-    return connect(node, parameters, results)
+# Type and shape of what many bodies take.
+ROW, INDEX = (ov.Type.f32, [1, 3]), (ov.Type.i64, [])
+TRUE = const(boolean(True))
 
 
 def cumulative(start, end, stride, part=1):
@@ -295,18 +263,14 @@ def cumulative(start, end, stride, part=1):
 T = [spread(2, 4, 3), spread(2, 1, 3, seed=1)]
 for name, arguments in [("forward", (0, -1, 1)), ("reverse", (-1, 0, -1)), ("parts_of_2", (0, -1, 2, 2))]:
     build, formula = cumulative(*arguments)
-    case("tensor_iterator", name, T, build, formula)
+    case(f"tensor_iterator/{name}", T, build, formula)
 
 
 def invariant(x, h, w):
     parameters, results, model = body(
         "body",
-        [(ov.Type.f32, [1, 3]), (ov.Type.f32, [1, 3]), (ov.Type.f32, [3, 3])],
-        lambda x, h, w: [
-            new := make(
-                "Tanh-1", make("MatMul-1", make("Add-1", x, h), w, transpose_a=False, transpose_b=False)
-            )
-        ],
+        [ROW, ROW, (ov.Type.f32, [3, 3])],
+        lambda x, h, w: make("Tanh-1", make("MatMul-1", make("Add-1", x, h), w, transpose_a=False, transpose_b=False)),
     )
     node = opset15.tensor_iterator()
     node.set_body(model)
@@ -327,52 +291,43 @@ def invariant_formula(x, h, w):
     return [np.concatenate(rows), h]
 
 
-case(
-    "tensor_iterator",
-    "invariant_input",
-    [spread(4, 3) / 4, spread(1, 3, seed=1), spread(3, 3, seed=2) / 4],
-    invariant,
-    invariant_formula,
-    tolerance=1e-4,
-)
-case(
-    "tensor_iterator",
-    "open_dimensions",
-    [spread(4, 3) / 4, spread(1, 3, seed=1), spread(3, 3, seed=2) / 4],
-    invariant,
-    invariant_formula,
-    shapes=["?,3", None, None],
-    more=[[spread(2, 3) / 4, spread(1, 3, seed=1), spread(3, 3, seed=2) / 4]],
-    tolerance=1e-4,
-)
+H, W = spread(1, 3, seed=1), spread(3, 3, seed=2) / 4
+for name, open_ in [
+    ("invariant_input", {}),
+    ("open_dimensions", dict(shapes=["?,3", None, None], more=[[spread(2, 3) / 4, H, W]])),
+]:
+    inputs = [spread(4, 3) / 4, H, W]
+    case(f"tensor_iterator/{name}", inputs, invariant, invariant_formula, tolerance=1e-4, **open_)
 
 
-def loop(trip_count, condition, go_on, with_iteration):
+def always(h):
+    return TRUE
+
+
+def below(limit):
+    return lambda h: make("Less-1", make("ReduceMax-1", h, axes(0, 1), keep_dims=False), const(f32(limit)))
+
+
+def adding(count, with_iteration=False, go_on=always):
+    """A loop that adds an input, and the number of the iteration, to its state."""
+
+    def step(x, h, i=None):
+        added = make("Add-1", h, x)
+        if i is not None:
+            added = make("Add-1", added, make("Convert-1", i, destination_type="f32"))
+        return [added, go_on(added)]
+
     def build(x, h):
-        inputs = [(ov.Type.f32, [1, 3]), (ov.Type.f32, [1, 3])]
-        inputs += [(ov.Type.i64, [])] if with_iteration else []
-
-        def step(x, h, i=None):
-            added = make("Add-1", h, x)
-            if i is not None:
-                added = make("Add-1", added, make("Convert-1", i, destination_type="f32"))
-            return [added, go_on(added)]
-
-        parameters, results, model = body("body", inputs, step)
-        node = opset15.loop(scalar(trip_count).node(), const(boolean(condition)).node())
-        node.set_function(model)
-        node.set_special_body_ports([2 if with_iteration else -1, 1])
+        parameters, results, model = body("body", [ROW, ROW, INDEX] if with_iteration else [ROW, ROW], step)
+        node = loop(model, [2 if with_iteration else -1, 1], scalar(count))
         node.set_invariant_input(parameters[0], x)
         node.set_merged_input(parameters[1], h, results[0].output(0))
-        return [
-            node.get_iter_value(results[0].output(0), -1),
-            node.get_concatenated_slices(results[0].output(0), 0, 1, 1, -1, 0),
-        ]
+        return last_and_all(node, results[0])
 
     return build
 
 
-def counted(x, h, count, with_iteration):
+def counted(x, h, count, with_iteration=False):
     rows = []
     for i in range(count):
         h = h + x + (i if with_iteration else 0)
@@ -381,182 +336,105 @@ def counted(x, h, count, with_iteration):
 
 
 L = [f32([[1, 2, 3]]), f32([[0.5, 0, -1]])]
-case(
-    "loop",
-    "trip_count",
-    L,
-    loop(3, True, lambda _: const(boolean(True)), False),
-    lambda x, h: counted(x, h, 3, False),
-)
-case(
-    "loop",
-    "current_iteration",
-    L,
-    loop(4, True, lambda _: const(boolean(True)), True),
-    lambda x, h: counted(x, h, 4, True),
-)
-case(
-    "loop",
-    "until_condition",
-    L,
-    loop(
-        -1,
-        True,
-        lambda h: make("Less-1", make("ReduceMax-1", h, axes(0, 1), keep_dims=False), const(f32(7))),
-        False,
-    ),
-    lambda x, h: counted(x, h, 3, False),
-)
-
-
-def for_each(x, connect, build, parameters, make_node=opset15.tensor_iterator):
-    """The node of a body, and what `connect` says of it."""
-    parameters, results, model = body("body", parameters, build)
-    node = make_node()
-    (getattr(node, "set_body", None) or node.set_function)(model)
-    return connect(node, parameters, results)
+case("loop/trip_count", L, adding(3), lambda x, h: counted(x, h, 3))
+case("loop/current_iteration", L, adding(4, True), lambda x, h: counted(x, h, 4, True))
+case("loop/until_condition", L, adding(-1, go_on=below(7)), lambda x, h: counted(x, h, 3))
 
 
 def reversed_parts(x):
     # Parts of 2 from the end, and what comes of each from the end or from the front.
-    def connect(node, parameters, results):
-        node.set_sliced_input(parameters[0], x, -1, -2, 2, 0, 1)
-        return [
-            node.get_concatenated_slices(results[0].output(0), -1, -2, 2, 0, 1),
-            node.get_concatenated_slices(results[1].output(0), 0, 1, 1, -1, 1),
-        ]
-
-    return for_each(
-        x,
-        connect,
-        lambda x: [make("Multiply-1", x, const(f32(2))), make("ReduceSum-1", x, axes(1), keep_dims=True)],
-        [(ov.Type.f32, [2, 2])],
-    )
+    doubles_and_sums = ops(op("Multiply-1", const(f32(2))), op("ReduceSum-1", axes(1), keep_dims=True))
+    parameters, results, model = body("body", [(ov.Type.f32, [2, 2])], doubles_and_sums)
+    node = opset15.tensor_iterator()
+    node.set_body(model)
+    node.set_sliced_input(parameters[0], x, -1, -2, 2, 0, 1)
+    return [
+        node.get_concatenated_slices(results[0].output(0), -1, -2, 2, 0, 1),
+        node.get_concatenated_slices(results[1].output(0), 0, 1, 1, -1, 1),
+    ]
 
 
 case(
-    "tensor_iterator",
-    "parts_backwards",
+    "tensor_iterator/parts_backwards",
     [spread(2, 6)],
     reversed_parts,
     lambda x: [x * 2, x.reshape(2, 3, 2).sum(2)[:, ::-1]],
 )
 
 
-def run_time(trip_type=ov.Type.i64):
-    """A loop whose count and condition are inputs, with a state, all its values, and a part of an input."""
-
-    def build(count, condition, x):
-        parameters, results, model = body(
-            "body",
-            [(ov.Type.f32, [1, 3]), (trip_type, [])],
-            lambda h, i: [
-                h := make(
-                    "Add-1",
-                    make("Multiply-1", h, const(f32(2))),
-                    make("Convert-1", i, destination_type="f32"),
-                ),
-                make("Less-1", make("ReduceMax-1", h, axes(0, 1), keep_dims=False), const(f32(50))),
-            ],
-        )
-        node = opset15.loop(count, condition)
-        node.set_function(model)
-        node.set_special_body_ports([1, 1])
-        node.set_merged_input(parameters[0], x, results[0].output(0))
-        return [
-            node.get_iter_value(results[0].output(0), -1),
-            node.get_concatenated_slices(results[0].output(0), 0, 1, 1, -1, 0),
-        ]
-
-    def formula(count, condition, x):
-        rows, goes_on, i = [], bool(condition), 0
-        while goes_on and (count < 0 or i < count):
-            x = x * 2 + i
-            rows.append(x)
-            goes_on, i = x.max() < 50, i + 1
-        return [x, np.concatenate([f32(np.zeros((0, 3))), *rows])]
-
-    return build, formula
+def run_time(count, condition, x):
+    """A loop whose count and condition are inputs, with a state and all its values."""
+    parameters, results, model = body(
+        "body",
+        [ROW, INDEX],
+        lambda h, i: [
+            h := make("Add-1", make("Multiply-1", h, const(f32(2))), make("Convert-1", i, destination_type="f32")),
+            below(50)(h),
+        ],
+    )
+    node = loop(model, [1, 1], count, condition)
+    node.set_merged_input(parameters[0], x, results[0].output(0))
+    return last_and_all(node, results[0])
 
 
-build, formula = run_time()
+def run_time_formula(count, condition, x):
+    rows, goes_on, i = [], bool(condition), 0
+    while goes_on and (count < 0 or i < count):
+        x = x * 2 + i
+        rows.append(x)
+        goes_on, i = x.max() < 50, i + 1
+    return [x, np.concatenate([f32(np.zeros((0, 3))), *rows])]
+
+
 ONE = f32([[1, 2, 3]])
 case(
-    "loop",
-    "count_and_condition_at_run_time",
+    "loop/count_and_condition_at_run_time",
     [i64(2), boolean(True), ONE],
-    build,
-    formula,
-    more=[
-        [i64(-1), boolean(True), ONE],
-        [i64(9), boolean(True), ONE],
-        [i64(0), boolean(True), ONE],
-        [i64(3), boolean(False), ONE],
-    ],
+    run_time,
+    run_time_formula,
+    more=[[i64(count), boolean(goes_on), ONE] for count, goes_on in [(-1, 1), (9, 1), (0, 1), (3, 0)]],
     formula="the CPU plugin gives the outputs of another run where there are no iterations",
 )
-case(
-    "loop",
-    "no_trips",
-    L,
-    loop(0, True, lambda _: const(boolean(True)), False),
-    lambda x, h: [h, f32(np.zeros((0, 3)))],
-    formula="the CPU plugin divides by zero",
-)
+case("loop/no_trips", L, adding(0), lambda x, h: [h, f32(np.zeros((0, 3)))], formula="the CPU plugin divides by zero")
 
 
 def growing(x):
     # The state is longer after each iteration.
     parameters, results, model = body(
-        "body",
-        [(ov.Type.f32, "?,3")],
-        lambda h: [make("Concat-1", h, const(f32([[7, 8, 9]])), axis=0), const(boolean(True))],
+        "body", [(ov.Type.f32, "?,3")], lambda h: [make("Concat-1", h, const(f32([[7, 8, 9]])), axis=0), TRUE]
     )
-    node = opset15.loop(scalar(3).node(), const(boolean(True)).node())
-    node.set_function(model)
-    node.set_special_body_ports([-1, 1])
+    node = loop(model, [-1, 1], scalar(3))
     node.set_merged_input(parameters[0], x, results[0].output(0))
     return node.get_iter_value(results[0].output(0), -1)
 
 
-case("loop", "growing_state", [ONE], growing, lambda x: np.concatenate([x, *[f32([[7, 8, 9]])] * 3]))
+case("loop/growing_state", [ONE], growing, lambda x: np.concatenate([x, *[f32([[7, 8, 9]])] * 3]))
 
 
 def nested(x, k):
     # In the inner loop, a constant of the outer body, and an input that is a constant.
+    def step(h, row, i, k):
+        row = make("Multiply-1", row, make("Convert-1", i, destination_type="f32"))
+        return [make("Add-1", make("Multiply-1", h, k), row), TRUE]
+
     def inner(h, row, k):
-        def connect(node, parameters, results):
-            node.set_function(model)
-            node.set_special_body_ports([2, 1])
-            node.set_merged_input(parameters[0], h, results[0].output(0))
-            node.set_invariant_input(parameters[1], make("Multiply-1", row, const(f32(0.5))).output(0))
-            node.set_invariant_input(parameters[3], k)
-            return node.get_iter_value(results[0].output(0), -1)
+        parameters, results, model = body("inner", [ROW, ROW, INDEX, ROW], step)
+        node = loop(model, [2, 1], scalar(2))
+        node.set_merged_input(parameters[0], h, results[0].output(0))
+        node.set_invariant_input(parameters[1], make("Multiply-1", row, const(f32(0.5))).output(0))
+        node.set_invariant_input(parameters[3], k)
+        return node.get_iter_value(results[0].output(0), -1)
 
-        parameters, results, model = body(
-            "inner",
-            [(ov.Type.f32, [1, 3]), (ov.Type.f32, [1, 3]), (ov.Type.i64, []), (ov.Type.f32, [1, 3])],
-            lambda h, row, i, k: [
-                make(
-                    "Add-1",
-                    make("Multiply-1", h, k),
-                    make("Multiply-1", row, make("Convert-1", i, destination_type="f32")),
-                ),
-                const(boolean(True)),
-            ],
-        )
-        return connect(opset15.loop(scalar(2).node(), const(boolean(True)).node()), parameters, results)
-
-    def connect(node, parameters, results):
-        node.set_sliced_input(parameters[1], x, 0, 1, 1, -1, 0)
-        node.set_merged_input(parameters[0], const(f32([[0, 0, 0]])).node().output(0), results[0].output(0))
-        node.set_invariant_input(parameters[2], k)
-        return [
-            node.get_iter_value(results[0].output(0), -1),
-            node.get_concatenated_slices(results[0].output(0), -1, -1, 1, 0, 0),
-        ]
-
-    return for_each(x, connect, lambda h, row, k: [inner(h, row, k)], [(ov.Type.f32, [1, 3])] * 3)
+    parameters, results, model = body("body", [ROW] * 3, inner)
+    node = opset15.tensor_iterator()
+    node.set_body(model)
+    node.set_sliced_input(parameters[1], x, 0, 1, 1, -1, 0)
+    node.set_merged_input(parameters[0], const(f32([[0, 0, 0]])).node().output(0), results[0].output(0))
+    node.set_invariant_input(parameters[2], k)
+    return [
+        node.get_iter_value(results[0].output(0), -1),
+        node.get_concatenated_slices(results[0].output(0), -1, -1, 1, 0, 0),
+    ]
 
 
 def nested_formula(x, k):
@@ -568,32 +446,30 @@ def nested_formula(x, k):
     return [h, np.concatenate(rows[::-1])]
 
 
-case("tensor_iterator", "nested", [spread(3, 3), const(f32([[0.5, 1, -1]]))], nested, nested_formula)
+case("tensor_iterator/nested", [spread(3, 3), const(f32([[0.5, 1, -1]]))], nested, nested_formula)
 
 
 def choosing(x):
     # An If in the body of a loop, whose condition is another one in each iteration.
     parameters, results, model = body(
         "body",
-        [(ov.Type.f32, [1, 3]), (ov.Type.i64, [])],
+        [ROW, INDEX],
         lambda h, i: [
             *if_(
                 make("Equal-1", make("FloorMod-1", i, scalar(2)), scalar(0)).output(0),
                 [h],
-                lambda h: make("Multiply-1", h, const(f32(3))),
-                lambda h: make("Add-1", h, const(f32([[1, 2, 3]]))),
+                op("Multiply-1", const(f32(3))),
+                op("Add-1", const(f32([[1, 2, 3]]))),
             ),
-            const(boolean(True)),
+            TRUE,
         ],
     )
-    node = opset15.loop(scalar(4).node(), const(boolean(True)).node())
-    node.set_function(model)
-    node.set_special_body_ports([1, 1])
+    node = loop(model, [1, 1], scalar(4))
     node.set_merged_input(parameters[0], x, results[0].output(0))
     return node.get_iter_value(results[0].output(0), -1)
 
 
-case("loop", "with_if", [ONE], choosing, lambda x: (x * 3 + ONE) * 3 + ONE)
+case("loop/with_if", [ONE], choosing, lambda x: (x * 3 + ONE) * 3 + ONE)
 
 
 def accumulating(x):
@@ -613,15 +489,8 @@ def accumulating(x):
     return node.get_concatenated_slices(result.output(0), 0, 1, 1, -1, 0)
 
 
-case(
-    "tensor_iterator",
-    "variable_in_body",
-    [offsets(2, 3)],
-    accumulating,
-    lambda x: [None],
-    more=[[offsets(2, 3) + 5]],
-)
+case("tensor_iterator/variable_in_body", [offsets(2, 3)], accumulating, lambda x: [None], more=[[offsets(2, 3) + 5]])
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("if", "constant", "constant_true", "constant_false")
+join("if/constant", "constant_true", "constant_false")

@@ -12,9 +12,7 @@ def convolve(x, w, strides, dilations, begin, end, groups=1):
     """x [N, C, ...], w [O, C / groups, ...]; negative pads crop."""
     x = x[(..., *(slice(max(-b, 0), n - max(-e, 0)) for b, e, n in zip(begin, end, x.shape[2:])))]
     x = np.pad(x, [(0, 0), (0, 0), *((max(b, 0), max(e, 0)) for b, e in zip(begin, end))]).astype(np.float64)
-    sizes = [
-        (n - ((f - 1) * d + 1)) // s + 1 for n, f, s, d in zip(x.shape[2:], w.shape[2:], strides, dilations)
-    ]
+    sizes = [(n - ((f - 1) * d + 1)) // s + 1 for n, f, s, d in zip(x.shape[2:], w.shape[2:], strides, dilations)]
     output = np.zeros((len(x), len(w), *sizes))
     per, width = len(w) // groups, w.shape[1]
     for g in range(groups):
@@ -25,13 +23,12 @@ def convolve(x, w, strides, dilations, begin, end, groups=1):
             part = x[(slice(None), slice(g * width, (g + 1) * width), *where)]
             weights = w[(slice(g * per, (g + 1) * per), slice(None), *tap)].astype(np.float64)
             output[:, g * per : (g + 1) * per] += np.einsum("nc...,oc->no...", part, weights)
-    return f32(output)
+    return output.astype(w.dtype)
 
 
 def same_pads(sizes, kernel, strides, dilations, upper):
     totals = [
-        max((-(-n // s) - 1) * s + (f - 1) * d + 1 - n, 0)
-        for n, f, s, d in zip(sizes, kernel, strides, dilations)
+        max((-(-n // s) - 1) * s + (f - 1) * d + 1 - n, 0) for n, f, s, d in zip(sizes, kernel, strides, dilations)
     ]
     small, large = [it // 2 for it in totals], [it - it // 2 for it in totals]
     return (small, large) if upper else (large, small)
@@ -59,8 +56,7 @@ def deconvolve(x, w, strides, dilations, begin, end, output_padding, groups=1):
         channels = slice(g * width, (g + 1) * width)
         for tap in product(*map(range, w.shape[2:])):
             where = tuple(
-                slice(t * d, t * d + (n - 1) * s + 1, s)
-                for t, d, s, n in zip(tap, dilations, strides, x.shape[2:])
+                slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in zip(tap, dilations, strides, x.shape[2:])
             )
             output[(slice(None), slice(g * per, (g + 1) * per), *where)] += np.einsum(
                 "nc...,co->no...",
@@ -74,9 +70,7 @@ def deconvolve(x, w, strides, dilations, begin, end, output_padding, groups=1):
 # --- Convolution ----------------------------------------------------------------------------------
 
 
-def convolution(
-    w, strides=None, dilations=None, begin=None, end=None, auto_pad="explicit", kind="Convolution-1"
-):
+def convolution(w, strides=None, dilations=None, begin=None, end=None, auto_pad="explicit", kind="Convolution-1"):
     w = np.asarray(w)
     grouped = kind.startswith("Group")
     flat = w.reshape(-1, *w.shape[2:]) if grouped else w
@@ -106,14 +100,12 @@ def convolution(
 X1, X2, X3 = spread(2, 2, 7), spread(1, 2, 5, 6), spread(1, 2, 3, 4, 3)
 W1, W2, W3 = spread(3, 2, 3, seed=1), spread(3, 2, 3, 2, seed=1), spread(2, 2, 2, 2, 2, seed=1)
 several(
-    "convolution",
-    "rank_3",
+    "convolution/rank_3",
     [X1],
     [convolution(W1), convolution(W1, [2], [1], [1], [2]), convolution(W1, [1], [2], [2], [0])],
 )
 several(
-    "convolution",
-    "rank_4",
+    "convolution/rank_4",
     [X2],
     [
         convolution(W2),
@@ -122,15 +114,9 @@ several(
         convolution(spread(3, 2, 1, 1, seed=2)),
     ],
 )
+several("convolution/rank_5", [X3], [convolution(W3), convolution(W3, [1, 2, 1], [1, 1, 2], [1, 0, 1], [0, 1, 1])])
 several(
-    "convolution",
-    "rank_5",
-    [X3],
-    [convolution(W3), convolution(W3, [1, 2, 1], [1, 1, 2], [1, 0, 1], [0, 1, 1])],
-)
-several(
-    "convolution",
-    "auto_pad",
+    "convolution/auto_pad",
     [X2],
     [
         convolution(W2, strides, dilations, auto_pad=auto_pad)
@@ -140,37 +126,32 @@ several(
 )
 # Pads of the file are not used where auto_pad says otherwise.
 several(
-    "convolution",
-    "auto_pad_with_pads",
+    "convolution/auto_pad_with_pads",
     [X2],
     [convolution(W2, begin=[5, 5], end=[5, 5], auto_pad="same_upper")],
     edit=[(re.compile('pads_begin="[0-9, ]*" pads_end="[0-9, ]*"'), 'pads_begin="5, 5" pads_end="5,5"')],
 )
 several(
-    "convolution",
-    "upper_case",
+    "convolution/upper_case",
     [X2],
     [convolution(W2, auto_pad="same_lower")],
     edit=[attribute("auto_pad", "same_lower", "SAME_LOWER")],
 )
 several(
-    "convolution",
-    "without_auto_pad",
+    "convolution/without_auto_pad",
     [X2],
     [convolution(W2, begin=[1, 1], end=[0, 1])],
     edit=[attribute("auto_pad", "explicit", None)],
 )
 several(
-    "convolution",
-    "negative_pads",
+    "convolution/negative_pads",
     [X2],
     [convolution(W2, begin=[-1, 1], end=[1, -1])],
     formula="the CPU plugin refuses it",
 )
-several("convolution", "weights_are_input", [X2, W2], [(convolution(W2, [2, 1], begin=[1, 1], end=[0, 1]))])
+several("convolution/weights_are_input", [X2, W2], [convolution(W2, [2, 1], begin=[1, 1], end=[0, 1])])
 several(
-    "convolution",
-    "open_dimensions",
+    "convolution/open_dimensions",
     [X2],
     [
         convolution(W2, begin=[1, 1], end=[1, 0]),
@@ -180,35 +161,13 @@ several(
     shapes=["?,2,?,?"],
     more=[[spread(2, 2, 4, 7)]],
 )
+several("convolution/f16", [f16(X2)], [convolution(f16(W2), begin=[1, 0], end=[0, 1])])
 several(
-    "convolution",
-    "f16",
-    [f16(X2)],
-    [
-        (
-            lambda x: make(
-                "Convolution-1",
-                x,
-                const(f16(W2)),
-                strides=[1, 1],
-                dilations=[1, 1],
-                pads_begin=[1, 0],
-                pads_end=[0, 1],
-                auto_pad="explicit",
-            ),
-            lambda x: f16(convolve(x, f16(W2), [1, 1], [1, 1], [1, 0], [0, 1])),
-        )
-    ],
-)
-several(
-    "convolution",
-    "bias_and_relu",
+    "convolution/bias_and_relu",
     [X2],
     [
         (
-            lambda x: make(
-                "Relu-1", make("Add-1", convolution(W2)[0](x), const(f32([1, -2, 3]).reshape(1, 3, 1, 1)))
-            ),
+            lambda x: make("Relu-1", make("Add-1", convolution(W2)[0](x), const(f32([1, -2, 3]).reshape(1, 3, 1, 1)))),
             lambda x: np.maximum(convolution(W2)[1](x) + f32([1, -2, 3]).reshape(1, 3, 1, 1), 0),
         )
     ],
@@ -222,8 +181,7 @@ def group_convolution(*arguments, **more):
 
 
 several(
-    "group_convolution",
-    "groups",
+    "group_convolution/groups",
     [spread(1, 4, 5, 5)],
     [
         group_convolution(spread(2, 3, 2, 3, 3, seed=1), [2, 1], [1, 1], [1, 1], [1, 0]),
@@ -233,28 +191,18 @@ several(
     ],
 )
 several(
-    "group_convolution",
-    "rank_3",
-    [spread(2, 4, 6)],
-    [group_convolution(spread(2, 1, 2, 3, seed=1), [2], [1], [1], [1])],
+    "group_convolution/rank_3", [spread(2, 4, 6)], [group_convolution(spread(2, 1, 2, 3, seed=1), [2], [1], [1], [1])]
 )
+several("group_convolution/rank_5", [spread(1, 2, 3, 3, 3)], [group_convolution(spread(2, 1, 1, 2, 2, 2, seed=1))])
 several(
-    "group_convolution",
-    "rank_5",
-    [spread(1, 2, 3, 3, 3)],
-    [group_convolution(spread(2, 1, 1, 2, 2, 2, seed=1))],
-)
-several(
-    "group_convolution",
-    "open_dimensions",
+    "group_convolution/open_dimensions",
     [spread(1, 4, 5, 5)],
     [group_convolution(spread(4, 1, 1, 3, 3, seed=2), [2, 2], begin=[1, 1], end=[1, 1])],
     shapes=["?,4,?,?"],
     more=[[spread(2, 4, 4, 6)]],
 )
 several(
-    "group_convolution",
-    "weights_reshaped",
+    "group_convolution/weights_reshaped",
     [spread(1, 4, 5, 5)],
     [
         (
@@ -262,11 +210,7 @@ several(
                 "GroupConvolution-1",
                 x,
                 make("Reshape-1", const(spread(4, 1, 3, 3, seed=2)), axes(4, 1, 1, 3, 3), special_zero=False),
-                strides=[1, 1],
-                dilations=[1, 1],
-                pads_begin=[0, 0],
-                pads_end=[0, 0],
-                auto_pad="explicit",
+                **PLAIN,
             ),
             group_convolution(spread(4, 1, 1, 3, 3, seed=2))[1],
         )
@@ -332,45 +276,30 @@ def backprop(
 Y1, Y2, Y3 = spread(2, 3, 4), spread(1, 3, 3, 4), spread(1, 2, 2, 3, 2)
 V1, V2, V3 = spread(3, 2, 3, seed=1), spread(3, 2, 3, 2, seed=1), spread(2, 1, 2, 2, 2, seed=1)
 several(
-    "convolution_backprop_data",
-    "rank_3",
+    "convolution_backprop_data/rank_3",
     [Y1],
     [backprop(V1), backprop(V1, [2], [1], [1], [0]), backprop(V1, [2], [2], [1], [2])],
 )
 several(
-    "convolution_backprop_data",
-    "integers",
+    "convolution_backprop_data/integers",
     [i32([[[1, -2, 3], [0, 4, -1]]])],
     [backprop(i32([[[1, 2], [3, 4]], [[-1, 0], [2, 1]]]), [2])],
 )
 several(
-    "convolution_backprop_data",
-    "rank_4",
+    "convolution_backprop_data/rank_4",
     [Y2],
-    [
-        backprop(V2),
-        backprop(V2, [2, 3], [1, 1], [1, 0], [0, 1]),
-        backprop(V2, [2, 1], [1, 2], [1, 1], [1, 1]),
-    ],
+    [backprop(V2), backprop(V2, [2, 3], [1, 1], [1, 0], [0, 1]), backprop(V2, [2, 1], [1, 2], [1, 1], [1, 1])],
 )
 several(
-    "convolution_backprop_data",
-    "rank_5",
-    [Y3],
-    [backprop(V3), backprop(V3, [2, 1, 2], [1, 1, 1], [1, 0, 0], [0, 0, 1])],
+    "convolution_backprop_data/rank_5", [Y3], [backprop(V3), backprop(V3, [2, 1, 2], [1, 1, 1], [1, 0, 0], [0, 0, 1])]
 )
 several(
-    "convolution_backprop_data",
-    "output_padding",
+    "convolution_backprop_data/output_padding",
     [Y2],
-    [
-        backprop(V2, [2, 3], output_padding=[1, 2]),
-        backprop(V2, [2, 2], [1, 1], [1, 0], [1, 1], output_padding=[1, 0]),
-    ],
+    [backprop(V2, [2, 3], output_padding=[1, 2]), backprop(V2, [2, 2], [1, 1], [1, 0], [1, 1], output_padding=[1, 0])],
 )
 several(
-    "convolution_backprop_data",
-    "output_shape",
+    "convolution_backprop_data/output_shape",
     [Y2],
     [
         backprop(V2, [2, 2], output_shape=[6, 7], auto_pad="same_upper"),
@@ -381,18 +310,16 @@ several(
         backprop(V2, [2, 2], begin=[2, 0], output_shape=[5, 7], auto_pad="valid"),
     ],
 )
-several("convolution_backprop_data", "auto_pad_valid", [Y2], [backprop(V2, [2, 2], auto_pad="valid")])
+several("convolution_backprop_data/auto_pad_valid", [Y2], [backprop(V2, [2, 2], auto_pad="valid")])
 several(
-    "convolution_backprop_data",
-    "open_dimensions",
+    "convolution_backprop_data/open_dimensions",
     [Y2],
     [backprop(V2, [2, 2], [1, 1], [1, 0], [0, 1])],
     shapes=["?,3,?,?"],
     more=[[spread(2, 3, 2, 5)]],
 )
 several(
-    "convolution_backprop_data",
-    "without_output_padding",
+    "convolution_backprop_data/without_output_padding",
     [Y2],
     [backprop(V2, [2, 2])],
     edit=[attribute("output_padding", "0, 0", None)],
@@ -404,8 +331,7 @@ def group_backprop(*arguments, **more):
 
 
 several(
-    "group_convolution_backprop_data",
-    "groups",
+    "group_convolution_backprop_data/groups",
     [spread(1, 4, 3, 4)],
     [
         group_backprop(spread(2, 2, 3, 3, 2, seed=1), [2, 1], [1, 1], [1, 0], [0, 1]),
@@ -414,8 +340,7 @@ several(
     ],
 )
 several(
-    "group_convolution_backprop_data",
-    "output_shape",
+    "group_convolution_backprop_data/output_shape",
     [spread(1, 4, 3, 4)],
     [
         group_backprop(spread(2, 2, 3, 3, 3, seed=1), [2, 2], output_shape=[6, 8], auto_pad="same_upper"),
@@ -423,8 +348,7 @@ several(
     ],
 )
 several(
-    "group_convolution_backprop_data",
-    "nothing_left",
+    "group_convolution_backprop_data/nothing_left",
     [spread(1, 4, 3, 4)],
     [
         backprop(spread(4, 3, 3, 3), begin=[0, 3], end=[1, 3]),
@@ -432,12 +356,7 @@ several(
     ],
     formula="the CPU plugin refuses groups",
 )
-several(
-    "group_convolution_backprop_data",
-    "rank_3",
-    [spread(1, 4, 3)],
-    [group_backprop(spread(2, 2, 1, 3, seed=1), [2])],
-)
+several("group_convolution_backprop_data/rank_3", [spread(1, 4, 3)], [group_backprop(spread(2, 2, 1, 3, seed=1), [2])])
 
 # --- pooling --------------------------------------------------------------------------------------
 
@@ -493,12 +412,7 @@ def pool(
     strides, dilations = strides or [1] * k, dilations or [1] * k
     begin, end = begin or [0] * k, end or [0] * k
     attributes = dict(
-        kernel=kernel,
-        strides=strides,
-        pads_begin=begin,
-        pads_end=end,
-        rounding_type=rounding,
-        auto_pad=auto_pad,
+        kernel=kernel, strides=strides, pads_begin=begin, pads_end=end, rounding_type=rounding, auto_pad=auto_pad
     )
     if kind in ("MaxPool-8", "MaxPool-14"):
         attributes.update(dilations=dilations, axis=axis, index_element_type=index)
@@ -511,11 +425,7 @@ def pool(
         b, e = pads(x, kernel, strides, dilations, begin, end, auto_pad)
         if kind.startswith("Max"):
             values, indices = max_pool(x, kernel, strides, dilations, b, e, rounding, axis)
-            return (
-                [values]
-                if kind == "MaxPool-1"
-                else [values, indices.astype({"i64": np.int64, "i32": np.int32}[index])]
-            )
+            return [values] if kind == "MaxPool-1" else [values, indices.astype(DTYPES[index])]
         every = windows(x, kernel, strides, dilations, b, e, rounding)
         output = np.zeros((*x.shape[:2], *map(len, every)))
         # Without padding, elements beyond the data do not count.
@@ -534,8 +444,7 @@ def pool(
 
 P2 = spread(1, 2, 5, 6)
 several(
-    "max_pool",
-    "revision_1",
+    "max_pool/revision_1",
     [P2],
     [
         pool("MaxPool-1", [2, 3]),
@@ -547,8 +456,7 @@ several(
     ],
 )
 several(
-    "max_pool",
-    "revision_8",
+    "max_pool/revision_8",
     [P2],
     [
         pool("MaxPool-8", [2, 3], axis=2),
@@ -558,17 +466,11 @@ several(
     ],
 )
 several(
-    "max_pool",
-    "ceil",
+    "max_pool/ceil",
     [spread(1, 1, 5, 5)],
     [
         pool(kind, [2, 2], [2, 2], begin, end, rounding=rounding, axis=2)
-        for kind, rounding in [
-            ("MaxPool-8", "ceil"),
-            ("MaxPool-14", "ceil"),
-            ("MaxPool-14", "ceil_torch"),
-            ("MaxPool-14", "floor"),
-        ]
+        for kind, rounding in [("MaxPool-8", "ceil"), *(("MaxPool-14", it) for it in ("ceil", "ceil_torch", "floor"))]
         for begin, end in [([0, 0], [0, 0]), ([1, 1], [0, 0])]
     ]
     + [
@@ -578,51 +480,37 @@ several(
 )
 # The last window would begin in the padding.
 several(
-    "max_pool",
-    "ceil_torch_drops_a_window",
+    "max_pool/ceil_torch_drops_a_window",
     [spread(1, 1, 4, 4)],
     [pool("MaxPool-14", [2, 2], [3, 3], [1, 1], [1, 1], rounding="ceil_torch", axis=2)],
 )
-several(
-    "max_pool",
-    "indices",
-    [spread(2, 2, 4, 4)],
-    [pool("MaxPool-8", [2, 2], [2, 2], axis=axis) for axis in (0, 1, 2)],
-)
-several("max_pool", "ties", [f32([[[[1, 1, 0], [1, 1, 0], [0, 0, 0]]]])], [pool("MaxPool-8", [2, 2], axis=2)])
+several("max_pool/indices", [spread(2, 2, 4, 4)], [pool("MaxPool-8", [2, 2], [2, 2], axis=axis) for axis in (0, 1, 2)])
+several("max_pool/ties", [f32([[[[1, 1, 0], [1, 1, 0], [0, 0, 0]]]])], [pool("MaxPool-8", [2, 2], axis=2)])
 # Windows of the least number of their type.
 several(
-    "max_pool",
-    "of_zeros",
+    "max_pool/of_zeros",
     [u8([[[0, 1, 0, 0, 0]]])],
     [pool("MaxPool-14", [2], [1])],
     formula="OpenVINO gives them an index that is not in the window",
     without_reference="so do they",
 )
 several(
-    "max_pool",
-    "all_negative_with_pads",
+    "max_pool/all_negative_with_pads",
     [-np.abs(spread(1, 1, 4, 4)) - 1],
-    [
-        pool("MaxPool-1", [3, 3], [1, 1], [1, 1], [1, 1]),
-        pool("MaxPool-14", [3, 3], [2, 2], [1, 1], [1, 1], axis=2),
-    ],
+    [pool("MaxPool-1", [3, 3], [1, 1], [1, 1], [1, 1]), pool("MaxPool-14", [3, 3], [2, 2], [1, 1], [1, 1], axis=2)],
 )
 several(
-    "max_pool",
-    "rank_3",
+    "max_pool/rank_3",
     [spread(1, 2, 7)],
     [pool("MaxPool-1", [3], [2], [1], [1]), pool("MaxPool-8", [3], [2], [1], [1], axis=2)],
 )
 several(
-    "max_pool",
-    "rank_5",
+    "max_pool/rank_5",
     [spread(1, 1, 3, 4, 3)],
     [pool("MaxPool-1", [2, 2, 2]), pool("MaxPool-8", [2, 2, 2], [1, 2, 1], [1, 0, 0], [0, 0, 1], axis=2)],
 )
 several(
-    "max_pool",
-    "spelling",
+    "max_pool/spelling",
     [P2],
     [pool("MaxPool-1", [2, 2], [2, 2], rounding="ceil", auto_pad="valid")],
     edit=[
@@ -632,8 +520,7 @@ several(
     ],
 )
 several(
-    "max_pool",
-    "without_optional_attributes",
+    "max_pool/without_optional_attributes",
     [P2],
     [pool("MaxPool-8", [2, 3])],
     edit=[
@@ -644,8 +531,7 @@ several(
     ],
 )
 several(
-    "max_pool",
-    "open_dimensions",
+    "max_pool/open_dimensions",
     [P2],
     [
         pool("MaxPool-1", [3, 3], [2, 2], [1, 1], [1, 1]),
@@ -656,8 +542,7 @@ several(
     more=[[spread(2, 2, 4, 7)]],
 )
 several(
-    "max_pool",
-    "open_dimensions_ceil",
+    "max_pool/open_dimensions_ceil",
     [P2],
     [
         pool("MaxPool-1", [2, 2], [2, 2], rounding="ceil"),
@@ -669,8 +554,7 @@ several(
 
 for name, exclude in [("exclude_pad", True), ("include_pad", False)]:
     several(
-        "avg_pool",
-        name,
+        f"avg_pool/{name}",
         [P2],
         [
             pool("AvgPool-1", [2, 3], exclude=exclude),
@@ -682,8 +566,7 @@ for name, exclude in [("exclude_pad", True), ("include_pad", False)]:
         ],
     )
     several(
-        "avg_pool",
-        f"ceil_{name}",
+        f"avg_pool/ceil_{name}",
         [spread(1, 1, 6, 6)],
         [
             pool("AvgPool-1", [3, 3], [2, 2], rounding="ceil", exclude=exclude),
@@ -692,8 +575,7 @@ for name, exclude in [("exclude_pad", True), ("include_pad", False)]:
         ],
     )
     several(
-        "avg_pool",
-        f"ceil_with_pads_{name}",
+        f"avg_pool/ceil_with_pads_{name}",
         [spread(1, 1, 5, 5)],
         [
             pool("AvgPool-14", [2, 2], [2, 2], [1, 1], [1, 1], rounding="ceil_torch", exclude=exclude),
@@ -702,8 +584,7 @@ for name, exclude in [("exclude_pad", True), ("include_pad", False)]:
         ],
     )
 several(
-    "avg_pool",
-    "windows_outside",
+    "avg_pool/windows_outside",
     [spread(1, 1, 5, 6)],
     [
         pool("AvgPool-1", [2, 2], [2, 3], rounding="ceil", exclude=exclude, auto_pad=auto_pad)
@@ -718,39 +599,31 @@ several(
     formula="the CPU plugin divides nothing by nothing",
 )
 several(
-    "avg_pool",
-    "ceil_torch_drops_a_window",
+    "avg_pool/ceil_torch_drops_a_window",
     [spread(1, 1, 4, 4)],
     [pool("AvgPool-14", [2, 2], [3, 3], [1, 1], [1, 1], rounding="ceil_torch", exclude=False)],
 )
 several(
-    "avg_pool",
-    "revision_16",
+    "avg_pool/revision_16",
     [P2],
     [
         pool("AvgPool-16", [2, 2], [1, 2], exclude=True),
         pool("AvgPool-16", [2, 2], begin=[1, 1], end=[0, 1], exclude=False),
     ],
 )
-several("avg_pool", "dilations", [P2], [pool("AvgPool-16", [2, 2], dilations=[2, 3], exclude=True)])
+several("avg_pool/dilations", [P2], [pool("AvgPool-16", [2, 2], dilations=[2, 3], exclude=True)])
 several(
-    "avg_pool",
-    "rank_3",
+    "avg_pool/rank_3",
     [spread(1, 2, 7)],
-    [
-        pool("AvgPool-1", [3], [2], [1], [1], exclude=True),
-        pool("AvgPool-1", [3], [2], [1], [1], exclude=False),
-    ],
+    [pool("AvgPool-1", [3], [2], [1], [1], exclude=True), pool("AvgPool-1", [3], [2], [1], [1], exclude=False)],
 )
 several(
-    "avg_pool",
-    "rank_5",
+    "avg_pool/rank_5",
     [spread(1, 1, 3, 4, 3)],
     [pool("AvgPool-1", [2, 2, 2], [1, 2, 1], [1, 0, 0], [0, 0, 1], exclude=True)],
 )
 several(
-    "avg_pool",
-    "open_dimensions",
+    "avg_pool/open_dimensions",
     [P2],
     [
         pool("AvgPool-1", [3, 3], [2, 2], [1, 1], [1, 1], exclude=True),
@@ -761,8 +634,7 @@ several(
     more=[[spread(2, 2, 4, 7)]],
 )
 several(
-    "avg_pool",
-    "spelling",
+    "avg_pool/spelling",
     [P2],
     [pool("AvgPool-1", [3, 3], [2, 2], [1, 1], [1, 1], exclude=True)],
     edit=[attribute("exclude-pad", "true", "True")],
@@ -773,28 +645,24 @@ def adaptive(*sizes):
     def formula(x):
         output = np.zeros((*x.shape[:2], *sizes))
         for where in np.ndindex(*sizes):
-            window = tuple(
-                slice(i * n // o, -(-(i + 1) * n // o)) for i, n, o in zip(where, x.shape[2:], sizes)
-            )
+            window = tuple(slice(i * n // o, -(-(i + 1) * n // o)) for i, n, o in zip(where, x.shape[2:], sizes))
             output[(slice(None), slice(None), *where)] = x[(slice(None), slice(None), *window)].mean(
                 axis=tuple(range(2, x.ndim)), dtype=np.float64
             )
         return f32(output)
 
-    return lambda x: make("AdaptiveAvgPool-8", x, axes(*sizes)), formula
+    return op("AdaptiveAvgPool-8", axes(*sizes)), formula
 
 
 several(
-    "adaptive_avg_pool",
-    "sizes",
+    "adaptive_avg_pool/sizes",
     [spread(1, 2, 5, 7)],
     [adaptive(1, 1), adaptive(2, 3), adaptive(5, 7), adaptive(3, 1), adaptive(4, 4)],
 )
-several("adaptive_avg_pool", "rank_3", [spread(2, 2, 7)], [adaptive(3), adaptive(1)])
-several("adaptive_avg_pool", "rank_5", [spread(1, 1, 3, 4, 3)], [adaptive(2, 3, 1)])
+several("adaptive_avg_pool/rank_3", [spread(2, 2, 7)], [adaptive(3), adaptive(1)])
+several("adaptive_avg_pool/rank_5", [spread(1, 1, 3, 4, 3)], [adaptive(2, 3, 1)])
 several(
-    "adaptive_avg_pool",
-    "open_dimensions_to_1",
+    "adaptive_avg_pool/open_dimensions_to_1",
     [spread(1, 2, 5, 7)],
     [adaptive(1, 1)],
     shapes=["?,2,?,?"],
@@ -803,12 +671,12 @@ several(
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("group_convolution", "groups", "groups", "rank_3", "rank_5")
-join("convolution_backprop_data", "ranks", "rank_3", "rank_4", "rank_5")
-join("group_convolution_backprop_data", "groups", "groups", "output_shape", "rank_3")
-join("max_pool", "rank_3_and_5", "rank_3", "rank_5")
-join("max_pool", "values_and_indices", "indices", "ties", "all_negative_with_pads")
-join("avg_pool", "rank_3_and_5", "rank_3", "rank_5")
-join("avg_pool", "ceil", "ceil_exclude_pad", "ceil_include_pad")
-join("avg_pool", "ceil_with_pads", "ceil_with_pads_exclude_pad", "ceil_with_pads_include_pad")
-join("adaptive_avg_pool", "sizes", "sizes", "rank_3", "rank_5")
+join("group_convolution/groups", "groups", "rank_3", "rank_5")
+join("convolution_backprop_data/ranks", "rank_3", "rank_4", "rank_5")
+join("group_convolution_backprop_data/groups", "groups", "output_shape", "rank_3")
+join("max_pool/rank_3_and_5", "rank_3", "rank_5")
+join("max_pool/values_and_indices", "indices", "ties", "all_negative_with_pads")
+join("avg_pool/rank_3_and_5", "rank_3", "rank_5")
+join("avg_pool/ceil", "ceil_exclude_pad", "ceil_include_pad")
+join("avg_pool/ceil_with_pads", "ceil_with_pads_exclude_pad", "ceil_with_pads_include_pad")
+join("adaptive_avg_pool/sizes", "sizes", "rank_3", "rank_5")

@@ -30,42 +30,32 @@ def ctc(x, mask, merge):
 
 
 case(
-    "ctc_greedy_decoder",
-    "merge_repeated",
+    "ctc_greedy_decoder/merge_repeated",
     [STEPS.swapaxes(0, 1), MASK.T],
     lambda x, m: [make("CTCGreedyDecoder-1", x, m, ctc_merge_repeated=it) for it in (True, False)],
     lambda x, m: [ctc(x, m, it) for it in (True, False)],
 )
 case(
-    "ctc_greedy_decoder",
-    "open_dimensions",
+    "ctc_greedy_decoder/open_dimensions",
     [STEPS.swapaxes(0, 1), MASK.T],
-    lambda x, m: make("CTCGreedyDecoder-1", x, m, ctc_merge_repeated=True),
+    op("CTCGreedyDecoder-1", ctc_merge_repeated=True),
     lambda x, m: ctc(x, m, True),
     shapes=["?,?,4", "?,?"],
     more=[[STEPS[:1, :3].swapaxes(0, 1), f32([[1], [1], [1]])]],
 )
 several(
-    "ctc_greedy_decoder_seq_len",
-    "attributes",
+    "ctc_greedy_decoder_seq_len/attributes",
     [STEPS, i32([5, 7])],
     [
         (
-            lambda x, n, merge=merge: make("CTCGreedyDecoderSeqLen-6", x, n, merge_repeated=merge),
+            op("CTCGreedyDecoderSeqLen-6", merge_repeated=merge),
             lambda x, n, merge=merge: [it.astype(np.int32) for it in decoded(x, n, merge)],
         )
         for merge in (True, False)
     ]
     + [
         (
-            lambda x, n: make(
-                "CTCGreedyDecoderSeqLen-6",
-                x,
-                n,
-                const(i32([1])),
-                classes_index_type="i64",
-                sequence_length_type="i64",
-            ),
+            op("CTCGreedyDecoderSeqLen-6", const(i32([1])), classes_index_type="i64", sequence_length_type="i64"),
             lambda x, n: [it.astype(np.int64) for it in decoded(x, n, True, 1)],
         )
     ],
@@ -92,17 +82,15 @@ TREE = [
     [[[0, 0, 0], [0, 0, 0]], [[0, 1, 1], [2, 1, 0]], [[2, 1, 2], [1, 0, 0]], [[0, 1, 2], [2, 2, 1]]],
 ]
 case(
-    "gather_tree",
-    "types",
+    "gather_tree/types",
     [*map(i32, TREE), i32([4, 3]), i32(9), *map(f32, TREE), f32([2, 4]), f32(7)],
     lambda *inputs: [make("GatherTree-1", *inputs[:4]), make("GatherTree-1", *inputs[4:])],
     lambda *inputs: [gather_tree(*inputs[:4]), gather_tree(*inputs[4:])],
 )
 case(
-    "gather_tree",
-    "open_dimensions",
+    "gather_tree/open_dimensions",
     [*map(i32, TREE), i32([4, 3])],
-    lambda s, p, n: make("GatherTree-1", s, p, n, const(i32(9))),
+    op("GatherTree-1", const(i32(9))),
     lambda s, p, n: gather_tree(s, p, n, 9),
     shapes=["?,?,?", "?,?,?", "?"],
     more=[[i32(TREE[0])[:2, :1], i32(TREE[1])[:2, :1], i32([2])]],
@@ -119,8 +107,7 @@ def put(x, updates, *where):
 
 ALL = slice(None)
 several(
-    "slice_scatter",
-    "slices",
+    "slice_scatter/slices",
     [offsets(3, 5), -spread(3, 2), -spread(3, 3), -spread(1, 2)],
     [
         (
@@ -142,10 +129,9 @@ several(
     ],
 )
 case(
-    "slice_scatter",
-    "open_dimensions",
+    "slice_scatter/open_dimensions",
     [offsets(3, 5), -spread(3, 4)],
-    lambda x, u: make("SliceScatter-15", x, u, axes(1), axes(2**31 - 1), axes(1), axes(1)),
+    op("SliceScatter-15", axes(1), axes(2**31 - 1), axes(1), axes(1)),
     lambda x, u: put(x, u, ALL, slice(1, None)),
     shapes=["?,?", "?,?"],
     more=[[offsets(1, 3), -spread(1, 2)]],
@@ -155,17 +141,15 @@ case(
 
 MATRICES = f32([[[2, 1, 0], [1, 3, 1], [0, 1, 4]], [[0, 2, 1], [1, 0, 0], [4, 1, 0]]])
 case(
-    "inverse",
-    "adjoint",
+    "inverse/adjoint",
     [MATRICES],
-    lambda x: [make("Inverse-14", x, adjoint=False), make("Inverse-14", x, adjoint=True)],
+    ops(op("Inverse-14", adjoint=False), op("Inverse-14", adjoint=True)),
     lambda x: [np.linalg.inv(x), np.linalg.inv(x.swapaxes(1, 2))],
 )
 case(
-    "inverse",
-    "open_dimensions",
+    "inverse/open_dimensions",
     [MATRICES],
-    lambda x: make("Inverse-14", x, adjoint=False),
+    op("Inverse-14", adjoint=False),
     lambda x: np.linalg.inv(x),
     shapes=["?,?,?"],
     more=[[f32([[[0.5]]])]],
@@ -193,14 +177,11 @@ def ctc_loss(logits, lengths, labels, counts, collapse=False, merge=True, unique
 
 
 several(
-    "ctc_loss",
-    "attributes",
+    "ctc_loss/attributes",
     [spread(2, 5, 4), i32([5, 4]), i32([[0, 0, 1, 0, 0], [2, 1, 1, 0, 0]]), i32([3, 2])],
     [
         (
-            lambda *inputs, it=it: make(
-                "CTCLoss-4", *inputs, preprocess_collapse_repeated=it[0], ctc_merge_repeated=it[1], unique=it[2]
-            ),
+            op("CTCLoss-4", preprocess_collapse_repeated=it[0], ctc_merge_repeated=it[1], unique=it[2]),
             lambda *inputs, it=it: ctc_loss(*inputs, *it),
         )
         for it in [(False, True, False), (False, False, False), (True, True, False), (False, False, True)]

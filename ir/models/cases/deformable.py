@@ -20,8 +20,11 @@ def sample(image, y, x, zeros_around):
     return rows[0] * (1 - down) + rows[1] * down
 
 
-def deformable(x, offsets, weights, mask=None, strides=(1, 1), pads=(0, 0), dilations=(1, 1), group=1,
-               deformable_group=1, zeros_around=False):
+PARTS = dict(strides=[1, 1], pads=[0, 0], dilations=[1, 1], group=1, deformable_group=1)
+
+
+def deformable(x, offsets, weights, mask=None, zeros_around=False, **attributes):
+    strides, pads, dilations, group, deformable_group = {**PARTS, **attributes}.values()
     outputs, per_group, *kernel = weights.shape
     batch, _, rows, columns = offsets.shape
     output = np.zeros((batch, outputs, rows, columns))
@@ -39,21 +42,11 @@ def deformable(x, offsets, weights, mask=None, strides=(1, 1), pads=(0, 0), dila
     return output.astype(np.float32)
 
 
-def make_deformable(kind, *inputs, strides=(1, 1), pads=(0, 0), dilations=(1, 1), group=1,
-                    deformable_group=1, auto_pad="explicit", zeros_around=None):
+def make_deformable(kind, *inputs, auto_pad="explicit", zeros_around=None, **attributes):
+    at = {**PARTS, **attributes}
+    pads = at.pop("pads")
     more = {} if zeros_around is None else {"bilinear_interpolation_pad": zeros_around}
-    return make(
-        kind,
-        *inputs,
-        strides=list(strides),
-        pads_begin=list(pads),
-        pads_end=list(pads),
-        dilations=list(dilations),
-        auto_pad=auto_pad,
-        group=group,
-        deformable_group=deformable_group,
-        **more,
-    )
+    return make(kind, *inputs, pads_begin=pads, pads_end=pads, auto_pad=auto_pad, **at, **more)
 
 
 def small(*shape, seed=0):
@@ -61,13 +54,12 @@ def small(*shape, seed=0):
 
 
 case(
-    "deformable_convolution",
-    "revision_1",
+    "deformable_convolution/revision_1",
     [spread(2, 2, 4, 5), small(2, 12, 2, 4, seed=1), const(spread(3, 2, 3, 2, seed=2))],
     lambda x, o, w: make_deformable("DeformableConvolution-1", x, o, w),
     lambda x, o, w: deformable(x, o, w),
 )
-GROUPS = dict(strides=(2, 1), pads=(1, 1), dilations=(1, 2), group=2, deformable_group=2)
+GROUPS = dict(strides=[2, 1], pads=[1, 1], dilations=[1, 2], group=2, deformable_group=2)
 INPUTS = [
     spread(1, 4, 4, 5),
     small(1, 24, 2, 5, seed=1),
@@ -77,22 +69,18 @@ INPUTS = [
 # Two models: the CPU plugin takes the second of two such nodes for the first.
 for name, zeros_around in [("groups_and_factors", False), ("bilinear_interpolation_pad", True)]:
     case(
-        "deformable_convolution",
-        name,
+        f"deformable_convolution/{name}",
         INPUTS,
-        lambda *inputs, it=zeros_around: make_deformable(
-            "DeformableConvolution-8", *inputs, **GROUPS, zeros_around=it
-        ),
+        lambda *inputs, it=zeros_around: make_deformable("DeformableConvolution-8", *inputs, **GROUPS, zeros_around=it),
         lambda *inputs, it=zeros_around: deformable(*inputs, **GROUPS, zeros_around=it),
     )
 case(
-    "deformable_convolution",
-    "open_dimensions",
+    "deformable_convolution/open_dimensions",
     [spread(1, 1, 4, 4), small(1, 8, 4, 4, seed=1)],
     lambda x, o: make_deformable(
         "DeformableConvolution-8", x, o, const(spread(1, 1, 2, 2)), auto_pad="same_lower", zeros_around=True
     ),
-    lambda x, o: deformable(x, o, spread(1, 1, 2, 2), pads=(1, 1), zeros_around=True),
+    lambda x, o: deformable(x, o, spread(1, 1, 2, 2), pads=[1, 1], zeros_around=True),
     shapes=["?,1,?,?", "?,8,?,?"],
     more=[[spread(2, 1, 3, 5), small(2, 8, 3, 5, seed=1)]],
 )

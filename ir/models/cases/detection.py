@@ -4,11 +4,6 @@ ROIPooling, PSROIPooling, Proposal, MulticlassNms, MatrixNms, GenerateProposals,
 from framework import *
 
 
-def number(value):
-    """A constant threshold."""
-    return scalar(value, np.float32)
-
-
 def boxes(count, seed=0, batches=1, size=1.0):
     """Boxes as two corners, of which some overlap: `[batches, count, 4]`."""
     corner = (spread(batches, count, 2, seed=seed) + 4) / 8 * size
@@ -28,13 +23,12 @@ BOXES, SCORES = boxes(8, batches=2), scores(2, 3, 8)
 
 
 def suppression(revision, *limits, **attributes):
-    return lambda b, s: make(f"NonMaxSuppression-{revision}", b, s, *limits, **attributes)
+    return op(f"NonMaxSuppression-{revision}", *limits, **attributes)
 
 
-LIMITS = [scalar(3), number(0.3), number(0.1)]
+LIMITS = [scalar(3), real(0.3), real(0.1)]
 case(
-    "non_max_suppression",
-    "revisions",
+    "non_max_suppression/revisions",
     [BOXES, SCORES],
     ops(
         suppression(1, *LIMITS),
@@ -47,104 +41,79 @@ case(
     shapes=["2,?,4", "2,3,?"],
 )
 case(
-    "non_max_suppression",
-    "soft",
+    "non_max_suppression/soft",
     [BOXES, SCORES],
     ops(
-        suppression(5, *LIMITS, number(0.5), output_type="i32"),
-        suppression(9, *LIMITS, number(0.1), sort_result_descending=False),
+        suppression(5, *LIMITS, real(0.5), output_type="i32"),
+        suppression(9, *LIMITS, real(0.1), sort_result_descending=False),
     ),
 )
-case(
-    "non_max_suppression",
-    "center",
-    [BOXES, SCORES],
-    suppression(9, *LIMITS, box_encoding="center"),
-)
+case("non_max_suppression/center", [BOXES, SCORES], suppression(9, *LIMITS, box_encoding="center"))
 # The corners of some boxes are in another order.
 FLIPPED = BOXES[:, :, [2, 1, 0, 3]]
-case(
-    "non_max_suppression",
-    "corners_in_any_order",
-    [FLIPPED, SCORES],
-    suppression(9, *LIMITS),
-)
+case("non_max_suppression/corners_in_any_order", [FLIPPED, SCORES], suppression(9, *LIMITS))
 # The overlap of two boxes is the threshold; one box is empty; scores are equal, none, or infinite.
 case(
-    "non_max_suppression",
-    "edges",
+    "non_max_suppression/edges",
     [
         f32([[[0, 0, 1, 1], [0, 0, 1, 0.5], [2, 0, 3, 1], [0, 0, 1, 0.25], [5, 5, 5, 5], [7, 7, 8, 8]]]),
         f32([[[0.5, 0.5, 0.5, 0.5, np.inf, np.nan], [0.1, 0.2, 0.2, 0.5, 0.1, 0.6]]]),
     ],
     ops(
-        suppression(9, scalar(9), number(0.5), number(0.1)),
-        suppression(9, scalar(9), number(1), number(-1)),
-        suppression(9, scalar(9), number(0.25)),
-        suppression(9, scalar(9), number(0.5), number(2), sort_result_descending=False),
+        suppression(9, scalar(9), real(0.5), real(0.1)),
+        suppression(9, scalar(9), real(1), real(-1)),
+        suppression(9, scalar(9), real(0.25)),
+        suppression(9, scalar(9), real(0.5), real(2), sort_result_descending=False),
     ),
 )
 case(
-    "non_max_suppression",
-    "without_optional_inputs",
+    "non_max_suppression/without_optional_inputs",
     [BOXES, SCORES],
     suppression(9),
     lambda b, s: [np.zeros((0, 3), np.int64), np.zeros((0, 3), np.float32), i64([0])],
     formula="OpenVINO writes no count of no boxes",
 )
 case(
-    "non_max_suppression",
-    "open_dimensions",
+    "non_max_suppression/open_dimensions",
     [BOXES, SCORES, i64(2), f32(0.5)],
-    lambda b, s, most, threshold: make("NonMaxSuppression-9", b, s, most, threshold, number(0.2)),
+    op("NonMaxSuppression-9", real(0.2)),
     shapes=["?,?,4", "?,3,?", "", ""],
     more=[[boxes(3, 1), scores(1, 3, 3, seed=1), i64(1), f32(0.1)]],
 )
 case(
-    "non_max_suppression",
-    "f16",
+    "non_max_suppression/f16",
     [BOXES.astype(np.float16), SCORES.astype(np.float16)],
     suppression(9, scalar(3), const(f16(0.3)), const(f16(0.1)), output_type="i32"),
 )
 # What is found is gathered.
 case(
-    "non_max_suppression",
-    "gathered",
+    "non_max_suppression/gathered",
     [boxes(8), scores(1, 2, 8)],
     lambda b, s: make(
         "GatherND-8",
         b,
-        make(
-            "Gather-8",
-            make("NonMaxSuppression-9", b, s, *LIMITS).output(0),
-            axes(0, 2),
-            scalar(1),
-        ),
+        make("Gather-8", make("NonMaxSuppression-9", b, s, *LIMITS).output(0), axes(0, 2), scalar(1)),
         batch_dims=0,
     ),
 )
 
 TURNED = np.concatenate([spread(2, 8, 2), np.abs(spread(2, 8, 2, seed=1)) + 1, spread(2, 8, 1, seed=2)], -1)
-case(
-    "nms_rotated",
-    "thresholds",
-    [TURNED, SCORES],
-    lambda b, s: [
-        make(
-            "NMSRotated-13",
-            b,
-            s,
-            scalar(6),
-            number(threshold),
-            number(0.1),
-            sort_result_descending=clockwise,
-            output_type="i64" if clockwise else "i32",
-            clockwise=clockwise,
-        )
-        for threshold in (0.1, 0.3, 0.5)
-        for clockwise in (True, False)
-    ],
-)
+
+
+def rotated(threshold, clockwise):
+    return op(
+        "NMSRotated-13",
+        scalar(6),
+        real(threshold),
+        real(0.1),
+        sort_result_descending=clockwise,
+        output_type="i64" if clockwise else "i32",
+        clockwise=clockwise,
+    )
+
+
+THRESHOLDS = [(threshold, clockwise) for threshold in (0.1, 0.3, 0.5) for clockwise in (True, False)]
+case("nms_rotated/thresholds", [TURNED, SCORES], ops(*(rotated(*it) for it in THRESHOLDS)))
 
 # --- PriorBox, PriorBoxClustered ------------------------------------------------------------------
 
@@ -171,7 +140,7 @@ def around(cells, image, step, offset, sizes, variance, clip=False, in_image=Fal
     y, x = np.mgrid[: cells[0], : cells[1]].reshape(2, -1, 1)
     x, y = (x + offset) * step[1], (y + offset) * step[0]
     dx, dy, width, height = np.array(sizes, float).T
-    (rows, columns) = image
+    rows, columns = image
     corners = [
         (x + dx - width / 2) / columns,
         (y + dy - height / 2) / rows,
@@ -239,7 +208,7 @@ def prior_boxes(attributes, revision=1):
 
 
 def prior_boxes_case(name, *attributes):
-    several("prior_box", name, SIZES, [prior_boxes(it) for it in attributes])
+    several(f"prior_box/{name}", SIZES, [prior_boxes(it) for it in attributes])
 
 
 prior_boxes_case("sizes_and_ratios", {}, dict(clip=True, flip=False))
@@ -247,19 +216,14 @@ prior_boxes_case("step", dict(step=8.0, variance=[]), dict(step=5.0, offset=0.25
 OF_IMAGE = dict(scale_all_sizes=False, min_size=[0.4, 0.5], max_size=[])
 prior_boxes_case("sizes_of_the_image", OF_IMAGE, {**OF_IMAGE, "step": 0.25}, {**OF_IMAGE, "step": -1.0})
 FIXED = dict(min_size=[], max_size=[], fixed_size=[7.5, 5.0], density=[2.0, 1.0])
-prior_boxes_case(
-    "densities",
-    {**FIXED, "aspect_ratio": [2.0]},
-    {**FIXED, "aspect_ratio": [], "fixed_ratio": [0.5]},
-)
+prior_boxes_case("densities", {**FIXED, "aspect_ratio": [2.0]}, {**FIXED, "aspect_ratio": [], "fixed_ratio": [0.5]})
 
 
 def of_shapes(*nodes):
     """Prior boxes of the sizes of two images."""
 
     def build(*images):
-        shapes = [make("ShapeOf-3", it, output_type="i64") for it in images]
-        sizes = [make("Gather-8", it, axes(2, 3), scalar(0), batch_dims=0) for it in shapes]
+        sizes = [dims(it, 2, 3) for it in images]
         return [build(*sizes) for build, _ in nodes]
 
     def reference(*images):
@@ -271,15 +235,9 @@ def of_shapes(*nodes):
 IN_ORDER = {"min_max_aspect_ratios_order": True}
 NOT_IN_ORDER = {"min_max_aspect_ratios_order": False}
 IMAGES_OF_SIZES = [spread(1, 1, 2, 3), spread(1, 1, 16, 20)]
+case("prior_box/revision_8", IMAGES_OF_SIZES, *of_shapes(prior_boxes(IN_ORDER, 8), prior_boxes(NOT_IN_ORDER, 8)))
 case(
-    "prior_box",
-    "revision_8",
-    IMAGES_OF_SIZES,
-    *of_shapes(prior_boxes(IN_ORDER, 8), prior_boxes(NOT_IN_ORDER, 8)),
-)
-case(
-    "prior_box",
-    "open_dimensions",
+    "prior_box/open_dimensions",
     IMAGES_OF_SIZES,
     *of_shapes(prior_boxes({})),
     shapes=["1,1,?,?", "1,1,?,?"],
@@ -301,8 +259,7 @@ def clustered(step, step_h, step_w, clip, variance):
 
 
 several(
-    "prior_box_clustered",
-    "steps",
+    "prior_box_clustered/steps",
     SIZES,
     [
         clustered(0.0, 0.0, 0.0, False, [0.1, 0.1, 0.2, 0.2]),
@@ -356,8 +313,7 @@ def detections(*inputs, revision=8, **attributes):
 
 LOGITS, PREDICTIONS = spread(2, COUNT * 4, seed=1) / 4, scores(2, COUNT * CLASSES)
 case(
-    "detection_output",
-    "caffe",
+    "detection_output/caffe",
     [LOGITS, PREDICTIONS, priors()],
     lambda *inputs: [
         detections(*inputs),
@@ -368,8 +324,7 @@ case(
     ],
 )
 case(
-    "detection_output",
-    "mxnet",
+    "detection_output/mxnet",
     [LOGITS, PREDICTIONS, priors()],
     lambda *inputs: [
         detections(*inputs, decrease_label_id=True),
@@ -377,8 +332,7 @@ case(
     ],
 )
 case(
-    "detection_output",
-    "location_of_each_class",
+    "detection_output/location_of_each_class",
     [spread(2, COUNT * CLASSES * 4, seed=2) / 4, PREDICTIONS, priors(batches=2)],
     lambda *inputs: [
         detections(*inputs, share_location=False),
@@ -386,41 +340,28 @@ case(
     ],
 )
 case(
-    "detection_output",
-    "variance_in_target",
+    "detection_output/variance_in_target",
     [LOGITS, PREDICTIONS, priors(variances=False)],
     lambda *inputs: [
         detections(*inputs, variance_encoded_in_target=True),
-        detections(
-            *inputs, variance_encoded_in_target=True, code_type="caffe.PriorBoxParameter.CORNER"
-        ),
+        detections(*inputs, variance_encoded_in_target=True, code_type="caffe.PriorBoxParameter.CORNER"),
     ],
 )
 ENDED = priors(normalized=False)
 ENDED[0, 0, 20] = -1
 case(
-    "detection_output",
-    "pixels",
+    "detection_output/pixels",
     [LOGITS, PREDICTIONS, priors(normalized=False), ENDED],
-    lambda logits, predictions, *priors: [
-        detections(logits, predictions, it, normalized=False) for it in priors
-    ],
+    lambda logits, predictions, *priors: [detections(logits, predictions, it, normalized=False) for it in priors],
 )
 case(
-    "detection_output",
-    "additional_inputs",
+    "detection_output/additional_inputs",
     [LOGITS, PREDICTIONS, priors(batches=2), scores(2, COUNT * 2, seed=4), spread(2, COUNT * 4, seed=6) / 4],
     lambda *inputs: [detections(*inputs), detections(*inputs, objectness_score=0.9, keep_top_k=[-1])],
 )
+case("detection_output/f16", [it.astype(np.float16) for it in (LOGITS, PREDICTIONS, priors())], detections)
 case(
-    "detection_output",
-    "f16",
-    [it.astype(np.float16) for it in (LOGITS, PREDICTIONS, priors())],
-    detections,
-)
-case(
-    "detection_output",
-    "open_dimensions",
+    "detection_output/open_dimensions",
     [LOGITS, PREDICTIONS, priors()],
     detections,
     shapes=["?,?", "?,?", "1,2,?"],
@@ -432,8 +373,7 @@ case(
 ANCHORS = [1.0, 2.0, 3.0, 4.0]
 REGION = dict(coords=4, classes=3, num=2, anchors=ANCHORS)
 case(
-    "region_yolo",
-    "softmax",
+    "region_yolo/softmax",
     [spread(2, 16, 2, 3)],
     ops(
         op("RegionYolo-1", **REGION, do_softmax=True, mask=[], axis=1, end_axis=3),
@@ -441,22 +381,19 @@ case(
     ),
 )
 case(
-    "region_yolo",
-    "sigmoid",
+    "region_yolo/sigmoid",
     [spread(2, 16, 2, 3)],
     op("RegionYolo-1", **{**REGION, "num": 6}, do_softmax=False, mask=[2, 4], axis=1, end_axis=3),
 )
 case(
-    "region_yolo",
-    "open_dimensions",
+    "region_yolo/open_dimensions",
     [spread(1, 16, 2, 3)],
     op("RegionYolo-1", **REGION, do_softmax=False, mask=[0, 1], axis=1, end_axis=3),
     shapes=["?,16,?,?"],
     more=[[spread(2, 16, 1, 1)]],
 )
 case(
-    "reorg_yolo",
-    "strides",
+    "reorg_yolo/strides",
     [offsets(2, 8, 4, 6), offsets(1, 9, 3, 6)],
     lambda a, b: [make("ReorgYolo-2", a, stride=[2]), make("ReorgYolo-2", b, stride=[3])],
 )
@@ -466,6 +403,7 @@ case(
 MAP = spread(2, 2, 5, 6)
 CORNERS = f32([[0, 0, 2, 2], [-3, -2, 9, 9], [1.25, 0.5, 3.75, 3.5], [3, 3, 1, 1], [5.5, 4.5, 5.75, 4.75]])
 IMAGES = i32([0, 1, 1, 0, 0])
+ALIGNED_MODES = ("asymmetric", "half_pixel_for_nn", "half_pixel")
 ALIGN = dict(pooled_h=2, pooled_w=3, spatial_scale=1.0)
 
 
@@ -474,62 +412,43 @@ def align(revision, **attributes):
 
 
 case(
-    "roi_align",
-    "revision_3",
+    "roi_align/revision_3",
     [MAP, CORNERS, IMAGES],
-    ops(
-        align(3, sampling_ratio=2, mode="avg"),
-        align(3, sampling_ratio=0, mode="avg", spatial_scale=0.5),
-    ),
+    ops(align(3, sampling_ratio=2, mode="avg"), align(3, sampling_ratio=0, mode="avg", spatial_scale=0.5)),
 )
+case("roi_align/max", [MAP + 5, CORNERS, IMAGES], align(3, sampling_ratio=2, mode="max"))
 case(
-    "roi_align",
-    "max",
-    [MAP + 5, CORNERS, IMAGES],
-    align(3, sampling_ratio=2, mode="max"),
-)
-case(
-    "roi_align",
-    "aligned_modes",
+    "roi_align/aligned_modes",
     [MAP, CORNERS, IMAGES],
     ops(
         *(
             align(9, sampling_ratio=2, mode=mode, aligned_mode=aligned_mode)
             for mode in ("avg", "max")
-            for aligned_mode in ("asymmetric", "half_pixel_for_nn", "half_pixel")
+            for aligned_mode in ALIGNED_MODES
         )
     ),
 )
 case(
-    "roi_align",
-    "samples_of_the_size",
+    "roi_align/samples_of_the_size",
     [MAP, CORNERS[:3], IMAGES[:3]],
-    ops(
-        *(
-            align(9, sampling_ratio=0, mode="avg", aligned_mode=aligned_mode)
-            for aligned_mode in ("asymmetric", "half_pixel_for_nn", "half_pixel")
-        )
-    ),
+    ops(*(align(9, sampling_ratio=0, mode="avg", aligned_mode=aligned_mode) for aligned_mode in ALIGNED_MODES)),
 )
 case(
-    "roi_align",
-    "open_dimensions",
+    "roi_align/open_dimensions",
     [MAP, CORNERS, IMAGES],
     align(9, sampling_ratio=2, mode="avg", aligned_mode="half_pixel"),
     shapes=["?,?,?,?", "?,4", "?"],
     more=[[spread(1, 1, 3, 3), CORNERS[:1], i32([0])]],
 )
 case(
-    "roi_align",
-    "f16",
+    "roi_align/f16",
     [MAP.astype(np.float16), CORNERS.astype(np.float16), IMAGES],
     align(9, sampling_ratio=2, mode="avg", aligned_mode="half_pixel"),
 )
 REGIONS = f32([[0, 0, 0, 2, 2], [1, 1, 1, 9, 9], [1, 4, 3, 1, 1], [0, 1.5, 0.5, 3.5, 2.5], [0, -4, -4, 0, -1]])
 UNIT = f32([[0, 0, 0, 1, 1], [1, 0.25, 0.125, 0.75, 0.5], [0, -0.25, 0.5, 0.5, 1.25], [1, 0.5, 0.5, 0.5, 0.5]])
 case(
-    "roi_pooling",
-    "max",
+    "roi_pooling/max",
     [MAP, REGIONS],
     ops(
         op("ROIPooling-2", output_roi=[2, 3], method="max", spatial_scale=1.0),
@@ -537,8 +456,7 @@ case(
     ),
 )
 case(
-    "roi_pooling",
-    "bilinear",
+    "roi_pooling/bilinear",
     [MAP, UNIT],
     ops(
         op("ROIPooling-2", output_roi=[2, 3], method="bilinear", spatial_scale=1.0),
@@ -546,35 +464,21 @@ case(
     ),
 )
 case(
-    "roi_pooling",
-    "end_of_regions",
+    "roi_pooling/end_of_regions",
     [MAP, f32([[0, 0, 0, 2, 2], [-1, 0, 0, 0, 0], [0, 0, 0, 3, 3]])],
     op("ROIPooling-2", output_roi=[2, 2], method="max", spatial_scale=1.0),
 )
+AVERAGE = dict(mode="average", spatial_bins_x=1, spatial_bins_y=1)
 case(
-    "psroi_pooling",
-    "average",
+    "psroi_pooling/average",
     [spread(2, 12, 5, 6), REGIONS[[0, 1, 3]]],
-    op("PSROIPooling-1", output_dim=3, group_size=2, spatial_scale=0.5, mode="average", spatial_bins_x=1, spatial_bins_y=1),
+    op("PSROIPooling-1", **AVERAGE, output_dim=3, group_size=2, spatial_scale=0.5),
 )
+BILINEAR = dict(output_dim=2, spatial_scale=0.75, mode="bilinear", spatial_bins_x=3, spatial_bins_y=2)
 case(
-    "psroi_pooling",
-    "bilinear",
+    "psroi_pooling/bilinear",
     [spread(2, 12, 5, 6), UNIT[:2]],
-    lambda x, regions: [
-        make(
-            "PSROIPooling-1",
-            x,
-            regions,
-            output_dim=2,
-            group_size=group_size,
-            spatial_scale=0.75,
-            mode="bilinear",
-            spatial_bins_x=3,
-            spatial_bins_y=2,
-        )
-        for group_size in (2, 1)
-    ],
+    ops(*(op("PSROIPooling-1", **BILINEAR, group_size=group_size) for group_size in (2, 1))),
 )
 
 # --- Proposal -------------------------------------------------------------------------------------
@@ -607,36 +511,27 @@ def proposal(revision=4, **attributes):
 
 
 case(
-    "proposal",
-    "revisions",
+    "proposal/revisions",
     [*proposals(1, 3, 4), f32([12, 16, 1])],
     ops(proposal(1), proposal(4), proposal(4, clip_before_nms=False, clip_after_nms=True)),
 )
 case(
-    "proposal",
-    "scales",
+    "proposal/scales",
     [*proposals(1, 3, 4), f32([12, 16, 1.5, 2])],
     ops(
         proposal(4, normalize=True, nms_thresh=0.9),
         proposal(4, box_size_scale=2.0, box_coordinate_scale=4.0, pre_nms_topn=8),
     ),
 )
+case("proposal/tensorflow", [*proposals(1, 3, 3), f32([12, 12, 1])], proposal(4, framework="tensorflow"))
 case(
-    "proposal",
-    "tensorflow",
-    [*proposals(1, 3, 3), f32([12, 12, 1])],
-    proposal(4, framework="tensorflow"),
-)
-case(
-    "proposal",
-    "fewer_than_wanted",
+    "proposal/fewer_than_wanted",
     [*proposals(2, 1, 2), f32([4, 8, 1])],
     # OpenVINO writes no scores behind the last region.
     proposal(1, nms_thresh=0.1),
 )
 case(
-    "proposal",
-    "open_dimensions",
+    "proposal/open_dimensions",
     [*proposals(1, 3, 4), f32([12, 16, 1])],
     proposal(4),
     shapes=["?,8,?,?", "?,16,?,?", "3"],
@@ -671,11 +566,10 @@ def matrix(**attributes):
     return op("MatrixNms-8", **{**NMS, **at, **attributes})
 
 
-case("multiclass_nms", "orders", [BOXES, SCORES], ops(*(multiclass(**it) for it in ORDERS)))
+case("multiclass_nms/orders", [BOXES, SCORES], ops(*(multiclass(**it) for it in ORDERS)))
 LIMITED = dict(sort_result_type="score", nms_top_k=4, keep_top_k=5, background_class=1)
 case(
-    "multiclass_nms",
-    "limits",
+    "multiclass_nms/limits",
     [BOXES, SCORES],
     ops(
         multiclass(8, **LIMITED, output_type="i32"),
@@ -683,44 +577,34 @@ case(
     ),
 )
 case(
-    "multiclass_nms",
-    "pixels",
+    "multiclass_nms/pixels",
     [boxes(8, batches=2, size=8.0), SCORES],
     multiclass(sort_result_type="score", normalized=False),
 )
 case(
-    "multiclass_nms",
-    "boxes_of_each_class",
+    "multiclass_nms/boxes_of_each_class",
     [boxes(8, batches=3), SCORES[0], i64([3, 0, 5])],
     ops(multiclass(sort_result_type="score"), multiclass(sort_result_type="classid", keep_top_k=3)),
 )
 case(
-    "multiclass_nms",
-    "open_dimensions",
+    "multiclass_nms/open_dimensions",
     [BOXES, SCORES],
     multiclass(sort_result_type="classid"),
     shapes=["?,?,4", "?,?,?"],
     more=[[boxes(5), scores(1, 2, 5, seed=2)]],
 )
-case("matrix_nms", "orders", [BOXES, SCORES], ops(*(matrix(**it) for it in ORDERS)))
+case("matrix_nms/orders", [BOXES, SCORES], ops(*(matrix(**it) for it in ORDERS)))
 case(
-    "matrix_nms",
-    "decay",
+    "matrix_nms/decay",
     [BOXES, SCORES],
     ops(
         matrix(sort_result_type="score", decay_function="gaussian"),
         matrix(**LIMITED, output_type="i32", post_threshold=0.2),
     ),
 )
+case("matrix_nms/pixels", [boxes(8, batches=2, size=8.0), SCORES], matrix(sort_result_type="score", normalized=False))
 case(
-    "matrix_nms",
-    "pixels",
-    [boxes(8, batches=2, size=8.0), SCORES],
-    matrix(sort_result_type="score", normalized=False),
-)
-case(
-    "matrix_nms",
-    "open_dimensions",
+    "matrix_nms/open_dimensions",
     [BOXES, SCORES],
     matrix(sort_result_type="classid"),
     shapes=["?,?,4", "?,?,?"],
@@ -745,8 +629,7 @@ def generated(batches, height, width, seed=0):
 
 
 case(
-    "generate_proposals",
-    "two_images",
+    "generate_proposals/two_images",
     [f32([[12, 16, 1], [10, 14, 1.5]]), *generated(2, 3, 4)],
     lambda *inputs: [
         make(
@@ -761,8 +644,7 @@ case(
     ],
 )
 case(
-    "generate_proposals",
-    "open_dimensions",
+    "generate_proposals/open_dimensions",
     [f32([[12, 16, 1, 2]]), *generated(1, 3, 4)],
     op("GenerateProposals-9", **GENERATE, normalized=True, nms_eta=1.0, roi_num_type="i64"),
     shapes=["?,4", "?,?,2,4", "?,8,?,?", "?,2,?,?"],
@@ -778,10 +660,9 @@ def single_image(count):
 
 
 for name, count in (("single_image", 3), ("fewer_than_wanted", 30)):
-    case("experimental_detectron", name, *single_image(count))
+    case(f"experimental_detectron/{name}", *single_image(count))
 case(
-    "experimental_detectron",
-    "prior_grid_generator",
+    "experimental_detectron/prior_grid_generator",
     [f32([[-2, -2, 2, 2], [-4, -5, 4, 6]]), spread(1, 1, 2, 3), spread(1, 3, 12, 16)],
     lambda *inputs: [
         make(
@@ -797,15 +678,13 @@ case(
     ],
 )
 case(
-    "experimental_detectron",
-    "top_k_rois",
+    "experimental_detectron/top_k_rois",
     [spread(5, 4), scores(5)],
     ops(*(op("ExperimentalDetectronTopKROIs-6", max_rois=count) for count in (3, 5))),
 )
 ROIS = f32([[0, 0, 20, 20], [3, 5, 250, 260], [2, 2, 2, 9], [10, 20, 90, 180], [-9, -9, 5.5, 3.25]])
 case(
-    "experimental_detectron",
-    "roi_feature_extractor",
+    "experimental_detectron/roi_feature_extractor",
     [ROIS, spread(1, 2, 8, 9), spread(1, 2, 5, 4, seed=1), spread(1, 2, 3, 3, seed=2)],
     lambda *inputs: [
         make(
@@ -836,8 +715,7 @@ def detectron_output(**attributes):
 
 
 case(
-    "experimental_detectron",
-    "detection_output",
+    "experimental_detectron/detection_output",
     [boxes(8, size=20.0)[0], spread(8, 12) / 4, scores(8, 3), f32([[20, 24, 1]])],
     ops(detectron_output(), detectron_output(max_detections_per_image=3, nms_threshold=0.9)),
 )

@@ -28,11 +28,7 @@ class Network:
                 "Convolution-1",
                 x,
                 self.weights(channels, inputs, kernel, kernel),
-                strides=[stride] * 2,
-                pads_begin=[pad] * 2,
-                pads_end=[pad] * 2,
-                dilations=[1, 1],
-                auto_pad="explicit",
+                **{**PLAIN, "strides": [stride] * 2, "pads_begin": [pad] * 2, "pads_end": [pad] * 2},
             ).output(0),
             channels,
         ).output(0)
@@ -52,8 +48,7 @@ def flattened(x, *shape):
 
 def sizes_of(x):
     """Height and width, as Model Optimizer writes them."""
-    shape = make("ShapeOf-3", x, output_type="i64")
-    return make("StridedSlice-1", shape, axes(2), axes(4), axes(1), begin_mask=[0], end_mask=[0])
+    return make("StridedSlice-1", shape_of(x), axes(2), axes(4), axes(1), begin_mask=[0], end_mask=[0])
 
 
 # --- SSD ------------------------------------------------------------------------------------------
@@ -130,8 +125,7 @@ def ssd(image):
 
 
 case(
-    "networks",
-    "ssd",
+    "networks/ssd",
     [spread(1, 3, 32, 32)],
     ssd,
     without_reference=CRASHES,
@@ -190,15 +184,8 @@ def yolo_v3(image):
     ]
 
 
-case("networks", "yolo_v2", [spread(1, 3, 32, 32)], yolo_v2)
-case(
-    "networks",
-    "yolo_v3",
-    [spread(1, 3, 32, 32)],
-    yolo_v3,
-    shapes=["?,3,32,32"],
-    more=[[spread(2, 3, 32, 32, seed=1)]],
-)
+case("networks/yolo_v2", [spread(1, 3, 32, 32)], yolo_v2)
+case("networks/yolo_v3", [spread(1, 3, 32, 32)], yolo_v3, shapes=["?,3,32,32"], more=[[spread(2, 3, 32, 32, seed=1)]])
 
 
 def yolo_with_suppression(image):
@@ -214,8 +201,8 @@ def yolo_with_suppression(image):
         boxes,
         scores,
         scalar(6),
-        scalar(0.5, np.float32),
-        scalar(0.4, np.float32),
+        real(0.5),
+        real(0.4),
         box_encoding="center",
         sort_result_descending=True,
         output_type="i64",
@@ -224,7 +211,7 @@ def yolo_with_suppression(image):
     return [found.output(0), found.output(1), make("GatherND-8", boxes, indices, batch_dims=0)]
 
 
-case("networks", "yolo_with_suppression", [spread(1, 3, 32, 32)], yolo_with_suppression)
+case("networks/yolo_with_suppression", [spread(1, 3, 32, 32)], yolo_with_suppression)
 
 # --- Faster R-CNN, R-FCN --------------------------------------------------------------------------
 
@@ -286,8 +273,8 @@ def rfcn(image, info):
 
 
 PICTURE = [spread(1, 3, 32, 32), f32([[32, 32, 1]])]
-case("networks", "faster_rcnn", PICTURE, faster_rcnn)
-case("networks", "rfcn", PICTURE, rfcn)
+case("networks/faster_rcnn", PICTURE, faster_rcnn)
+case("networks/rfcn", PICTURE, rfcn)
 
 # --- text -----------------------------------------------------------------------------------------
 
@@ -318,9 +305,7 @@ def text_detection(image):
         return x
 
     links = make("Transpose-1", merged(16), axes(0, 2, 3, 1))
-    shape = make("ShapeOf-3", links, output_type="i64")
-    places = make("Gather-8", shape, axes(0, 1, 2), scalar(0), batch_dims=0)
-    links = make("Reshape-1", links, make("Concat-1", places, axes(8, 2), axis=0), special_zero=False)
+    links = make("Reshape-1", links, make("Concat-1", dims(links, 0, 1, 2), axes(8, 2), axis=0), special_zero=False)
     return [make("Softmax-1", merged(2), axis=1), make("Softmax-1", links, axis=4)]
 
 
@@ -331,9 +316,8 @@ def text_recognition(image):
     # [N, 6, 4, 8] is a sequence of 8.
     x = flattened(make("Transpose-1", x, axes(0, 3, 1, 2)), 0, 0, -1)
     for inputs in (24, 2 * hidden):
-        shape = make("ShapeOf-3", x, output_type="i64")
-        batch = make("Gather-8", shape, axes(0), scalar(0), batch_dims=0)
-        zeros = make("Broadcast-3", scalar(0, np.float32), make("Concat-1", batch, axes(2, hidden), axis=0))
+        batch = dims(x, 0)
+        zeros = make("Broadcast-3", real(0), make("Concat-1", batch, axes(2, hidden), axis=0))
         lengths = make("Broadcast-3", scalar(8), batch)
         sequence = make(
             "LSTMSequence-5",
@@ -358,15 +342,9 @@ def text_recognition(image):
     return [probabilities, decoded.output(0), decoded.output(1)]
 
 
+case("networks/text_detection", [spread(1, 3, 32, 40)], text_detection)
 case(
-    "networks",
-    "text_detection",
-    [spread(1, 3, 32, 40)],
-    text_detection,
-)
-case(
-    "networks",
-    "text_recognition",
+    "networks/text_recognition",
     [spread(1, 1, 16, 32)],
     text_recognition,
     shapes=["?,1,16,32"],

@@ -20,14 +20,10 @@ def offsets_of(bounds, count=4):
 
 OFFSETS = i32([0, 2, 2])
 several(
-    "embedding_bag_offsets",
-    "revisions",
+    "embedding_bag_offsets/revisions",
     [TABLE, INDICES, OFFSETS, WEIGHTS],
     [
-        (
-            lambda t, i, o, w: make("EmbeddingBagOffsetsSum-3", t, i, o),
-            lambda t, i, o, w: bags(t, i, offsets_of(o)),
-        ),
+        (lambda t, i, o, w: make("EmbeddingBagOffsetsSum-3", t, i, o), lambda t, i, o, w: bags(t, i, offsets_of(o))),
         (
             lambda t, i, o, w: make("EmbeddingBagOffsetsSum-3", t, i, o, const(i32(1)), w),
             lambda t, i, o, w: bags(t, i, offsets_of(o), 1, w),
@@ -43,8 +39,7 @@ several(
     ],
 )
 case(
-    "embedding_bag_offsets",
-    "open_dimensions",
+    "embedding_bag_offsets/open_dimensions",
     [INDICES, OFFSETS],
     lambda i, o: make("EmbeddingBagOffsetsSum-3", const(TABLE), i, o),
     lambda i, o: bags(TABLE, i, offsets_of(o, len(i))),
@@ -53,22 +48,12 @@ case(
 )
 PACKED, PACKED_WEIGHTS = i32([[0, 2], [1, 2], [3, 4]]), f32([[0.5, 1], [2, 1], [1, -1]])
 several(
-    "embedding_bag_packed",
-    "revisions",
+    "embedding_bag_packed/revisions",
     [TABLE, PACKED, PACKED_WEIGHTS],
     [
-        (
-            lambda t, i, w: make("EmbeddingBagPackedSum-3", t, i),
-            lambda t, i, w: t[i].sum(1),
-        ),
-        (
-            lambda t, i, w: make("EmbeddingBagPacked-15", t, i, w, reduction="sum"),
-            lambda t, i, w: (t[i] * w[..., None]).sum(1),
-        ),
-        (
-            lambda t, i, w: make("EmbeddingBagPacked-15", t, i, reduction="mean"),
-            lambda t, i, w: t[i].mean(1),
-        ),
+        (lambda t, i, w: make("EmbeddingBagPackedSum-3", t, i), lambda t, i, w: t[i].sum(1)),
+        (op("EmbeddingBagPacked-15", reduction="sum"), lambda t, i, w: (t[i] * w[..., None]).sum(1)),
+        (lambda t, i, w: make("EmbeddingBagPacked-15", t, i, reduction="mean"), lambda t, i, w: t[i].mean(1)),
     ],
 )
 SEGMENTS = i32([0, 0, 2, 2])
@@ -79,8 +64,7 @@ def ranges_of(segments, count):
 
 
 several(
-    "embedding_segments_sum",
-    "inputs",
+    "embedding_segments_sum/inputs",
     [TABLE, INDICES, SEGMENTS, WEIGHTS],
     [
         (
@@ -107,29 +91,18 @@ def segment_max(x, segments, count, empty):
 
 LOWEST = np.finfo(np.float32).min
 several(
-    "segment_max",
-    "fill_modes",
+    "segment_max/fill_modes",
     [f32([[1, 5], [3, 2], [-9, -8], [-4, -4]]), SEGMENTS],
     [
-        (
-            lambda x, s: make("SegmentMax-16", x, s, const(i32(4)), fill_mode="ZERO"),
-            lambda x, s: segment_max(x, s, 4, 0),
-        ),
-        (
-            lambda x, s: make("SegmentMax-16", x, s, const(i32(2)), fill_mode="LOWEST"),
-            lambda x, s: segment_max(x, s, 2, LOWEST),
-        ),
-        (
-            lambda x, s: make("SegmentMax-16", x, s, fill_mode="LOWEST"),
-            lambda x, s: segment_max(x, s, 3, LOWEST),
-        ),
+        (op("SegmentMax-16", const(i32(4)), fill_mode="ZERO"), lambda x, s: segment_max(x, s, 4, 0)),
+        (op("SegmentMax-16", const(i32(2)), fill_mode="LOWEST"), lambda x, s: segment_max(x, s, 2, LOWEST)),
+        (op("SegmentMax-16", fill_mode="LOWEST"), lambda x, s: segment_max(x, s, 3, LOWEST)),
     ],
 )
 case(
-    "sparse_fill_empty_rows",
-    "unsorted",
+    "sparse_fill_empty_rows/unsorted",
     [f32([1, 2, 3]), i64([[2, 1], [0, 0], [2, 0]])],
-    lambda v, i: make("SparseFillEmptyRows-16", v, axes(4, 6), i, scalar(9, np.float32)),
+    lambda v, i: make("SparseFillEmptyRows-16", v, axes(4, 6), i, real(9)),
     lambda v, i: [
         i64([[0, 0], [1, 0], [2, 0], [2, 1], [3, 0]]),
         f32([2, 9, 3, 1, 9]),

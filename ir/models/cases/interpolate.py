@@ -52,18 +52,7 @@ def taps(mode, x, n, scale, nearest_mode, a):
     return [(base, 1 - (x - base)), (min(base + 1, n - 1), x - base)]
 
 
-def interpolate(
-    x,
-    sizes,
-    scales,
-    which,
-    mode,
-    coordinates="half_pixel",
-    nearest_mode="round_prefer_floor",
-    a=-0.75,
-    begin=(),
-    end=(),
-):
+def interpolate(x, sizes, scales, which, mode, coordinates, nearest_mode, a=-0.75, begin=(), end=()):
     """Without antialias all modes are separable."""
     if any(begin) or any(end):
         x = np.pad(x, [*zip(begin, end)])
@@ -75,9 +64,7 @@ def interpolate(
             continue
         rows = []
         for i in range(size):
-            where = taps(
-                mode, coordinate(coordinates, np.float32(i), scale, n, size), n, scale, nearest_mode, a
-            )
+            where = taps(mode, coordinate(coordinates, np.float32(i), scale, n, size), n, scale, nearest_mode, a)
             rows.append(sum(y.take(at, axis) * w for at, w in where))
         y = np.stack(rows, axis)
     return y.astype(x.dtype)
@@ -86,96 +73,53 @@ def interpolate(
 # --- cases ----------------------------------------------------------------------------------------
 
 
-def by_sizes(mode, sizes, which=(2, 3), kind=4, formula=True, **attributes):
-    attributes = {
-        "antialias": False,
-        "pads_begin": [0],
-        "pads_end": [0],
-        "nearest_mode": "round_prefer_floor",
-        "coordinate_transformation_mode": "half_pixel",
-        "cube_coeff": -0.75,
-        **attributes,
-    }
+DEFAULTS = dict(
+    antialias=False,
+    pads_begin=[0],
+    pads_end=[0],
+    nearest_mode="round_prefer_floor",
+    coordinate_transformation_mode="half_pixel",
+    cube_coeff=-0.75,
+)
+
+
+def resize(mode, which, kind, sizes, scales, attributes):
+    """An Interpolate with either sizes or scales, and its formula."""
+    at = {**DEFAULTS, **attributes}
 
     def build(x):
-        inputs = [axes(*sizes), const(f32([1.0] * len(sizes)))][: 2 if kind == 4 else 1]
+        # Of these, one is not used, and not there in later revisions.
+        inputs = [axes(*(sizes or [9] * len(scales))), const(f32(scales or [1.0] * len(sizes)))]
+        inputs = inputs if kind == 4 else inputs[:1] if sizes else inputs[1:]
+        calculation = "sizes" if sizes else "scales"
         return make(
-            f"Interpolate-{kind}",
-            x,
-            *inputs,
-            axes(*which),
-            mode=mode,
-            shape_calculation_mode="sizes",
-            **attributes,
+            f"Interpolate-{kind}", x, *inputs, axes(*which), mode=mode, shape_calculation_mode=calculation, **at
         )
 
     def reference(x):
-        begin, end = (
-            (*it, *[0] * (x.ndim - len(it))) for it in (attributes["pads_begin"], attributes["pads_end"])
-        )
-        dims = [x.shape[axis] + begin[axis] + end[axis] for axis in which]
+        pads = [(*it, *[0] * (x.ndim - len(it))) for it in (at["pads_begin"], at["pads_end"])]
+        padded = [x.shape[axis] + pads[0][axis] + pads[1][axis] for axis in which]
         return interpolate(
             x,
-            sizes,
-            [s / n for s, n in zip(sizes, dims)],
+            sizes or [floor(n * (np.float32(s) + 1e-6)) for n, s in zip(padded, scales)],
+            scales or [s / n for s, n in zip(sizes, padded)],
             which,
             mode,
-            attributes["coordinate_transformation_mode"],
-            attributes["nearest_mode"],
-            attributes["cube_coeff"],
-            begin,
-            end,
+            at["coordinate_transformation_mode"],
+            at["nearest_mode"],
+            at["cube_coeff"],
+            *pads,
         )
 
-    return build, reference if formula else lambda x: None
+    return build, reference
 
 
-def by_scales(mode, scales, which=(2, 3), kind=4, formula=True, **attributes):
-    attributes = {
-        "antialias": False,
-        "pads_begin": [0],
-        "pads_end": [0],
-        "nearest_mode": "round_prefer_floor",
-        "coordinate_transformation_mode": "half_pixel",
-        "cube_coeff": -0.75,
-        **attributes,
-    }
+def by_sizes(mode, sizes, which=(2, 3), kind=4, **attributes):
+    return resize(mode, which, kind, sizes, None, attributes)
 
-    def build(x):
-        # The sizes are not used.
-        inputs = [axes(*[9] * len(scales)), const(f32(scales))][0 if kind == 4 else 1 :]
-        return make(
-            f"Interpolate-{kind}",
-            x,
-            *inputs,
-            axes(*which),
-            mode=mode,
-            shape_calculation_mode="scales",
-            **attributes,
-        )
 
-    def reference(x):
-        begin, end = (
-            (*it, *[0] * (x.ndim - len(it))) for it in (attributes["pads_begin"], attributes["pads_end"])
-        )
-        sizes = [
-            floor((x.shape[axis] + begin[axis] + end[axis]) * (np.float32(s) + 1e-6))
-            for axis, s in zip(which, scales)
-        ]
-        return interpolate(
-            x,
-            sizes,
-            scales,
-            which,
-            mode,
-            attributes["coordinate_transformation_mode"],
-            attributes["nearest_mode"],
-            attributes["cube_coeff"],
-            begin,
-            end,
-        )
-
-    return build, reference if formula else lambda x: None
+def by_scales(mode, scales, which=(2, 3), kind=4, **attributes):
+    return resize(mode, which, kind, None, scales, attributes)
 
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
@@ -184,8 +128,7 @@ X = spread(1, 2, 4, 5)
 
 for mode in NEAREST:
     several(
-        "interpolate",
-        f"nearest_{mode}",
+        f"interpolate/nearest_{mode}",
         [X],
         [
             by_sizes("nearest", sizes, coordinate_transformation_mode=it, nearest_mode=mode)
@@ -195,8 +138,7 @@ for mode in NEAREST:
     )
 for mode in ("linear_onnx", "cubic"):
     several(
-        "interpolate",
-        mode,
+        f"interpolate/{mode}",
         [X],
         [
             by_sizes(mode, sizes, coordinate_transformation_mode=it)
@@ -206,19 +148,13 @@ for mode in ("linear_onnx", "cubic"):
         tolerance=1e-4,
     )
 several(
-    "interpolate",
-    "linear",
+    "interpolate/linear",
     [X],
-    [
-        by_sizes("linear", sizes, coordinate_transformation_mode=it)
-        for it in COORDINATES
-        for sizes in ((8, 10), (6, 7))
-    ],
+    [by_sizes("linear", sizes, coordinate_transformation_mode=it) for it in COORDINATES for sizes in ((8, 10), (6, 7))],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "linear_down",
+    "interpolate/linear_down",
     [X],
     [by_sizes("linear", (2, 3), coordinate_transformation_mode=it) for it in COORDINATES],
     tolerance=1e-4,
@@ -239,40 +175,29 @@ def antialiased(x, sizes):
 
 
 several(
-    "interpolate",
-    "linear_antialias",
+    "interpolate/linear_antialias",
     [X],
-    [
-        (by_sizes("linear", it, antialias=True)[0], lambda x, it=it: antialiased(x, it))
-        for it in ((2, 3), (1, 4))
-    ],
+    [(by_sizes("linear", it, antialias=True)[0], lambda x, it=it: antialiased(x, it)) for it in ((2, 3), (1, 4))],
     formula="the CPU plugin takes no notice of antialias",
 )
 several(
-    "interpolate",
-    "antialias_of_other_modes",
+    "interpolate/antialias_of_other_modes",
     [X],
     [by_sizes(mode, (2, 3), antialias=True) for mode in ("nearest", "linear_onnx", "cubic")],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "scales",
+    "interpolate/scales",
     [X],
     [
         by_scales(mode, scales, coordinate_transformation_mode=it)
         for mode in ("nearest", "linear_onnx", "cubic")
-        for it, scales in [
-            ("half_pixel", (2.0, 1.5)),
-            ("asymmetric", (0.5, 2.3)),
-            ("align_corners", (1.3, 0.7)),
-        ]
+        for it, scales in [("half_pixel", (2.0, 1.5)), ("asymmetric", (0.5, 2.3)), ("align_corners", (1.3, 0.7))]
     ],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "scales_that_keep_a_size",
+    "interpolate/scales_that_keep_a_size",
     [spread(1, 1, 3, 3)],
     [
         by_scales(mode, (2.0, 1.25), kind=kind, coordinate_transformation_mode=it)
@@ -282,19 +207,17 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "revision_11",
+    "interpolate/revision_11",
     [X],
     [by_sizes(mode, (6, 7), kind=11) for mode in ("nearest", "linear_onnx", "cubic")]
     + [by_scales(mode, (1.5, 2.5), kind=11) for mode in ("nearest", "linear_onnx", "cubic")],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "pillow",
+    "interpolate/pillow",
     [X],
     [
-        by_sizes(mode, sizes, kind=11, formula=False, cube_coeff=-0.5)
+        (by_sizes(mode, sizes, kind=11, cube_coeff=-0.5)[0], lambda x: None)
         for mode in ("bilinear_pillow", "bicubic_pillow")
         for sizes in ((8, 10), (2, 3))
     ],
@@ -324,8 +247,7 @@ def bicubic_pillow(x, sizes, a):
 
 
 several(
-    "interpolate",
-    "cube_coeff_of_pillow",
+    "interpolate/cube_coeff_of_pillow",
     [X],
     [
         (
@@ -338,8 +260,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "cubic_of_integers",
+    "interpolate/cubic_of_integers",
     [spread_ints(60, 180, 1, 1, 3, 3, dtype=np.uint8)],
     [
         (
@@ -350,15 +271,13 @@ several(
     ],
 )
 several(
-    "interpolate",
-    "cube_coeff",
+    "interpolate/cube_coeff",
     [X],
     [by_sizes("cubic", (7, 8), cube_coeff=-0.5), by_scales("cubic", (2.0, 2.0), cube_coeff=-0.6)],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "axes",
+    "interpolate/axes",
     [X],
     [
         by_sizes("nearest", (3,), (2,)),
@@ -370,14 +289,12 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "without_axes",
+    "interpolate/without_axes",
     [X],
     [
         (
-            lambda x: make(
+            op(
                 "Interpolate-4",
-                x,
                 axes(1, 2, 8, 10),
                 const(f32([1, 1, 2, 2])),
                 mode="nearest",
@@ -388,9 +305,8 @@ several(
             by_sizes("nearest", (1, 2, 8, 10), (0, 1, 2, 3))[1],
         ),
         (
-            lambda x: make(
+            op(
                 "Interpolate-11",
-                x,
                 const(f32([1, 1, 2, 2])),
                 mode="nearest",
                 shape_calculation_mode="scales",
@@ -401,31 +317,27 @@ several(
         ),
     ],
 )
-several("interpolate", "axes_in_another_order", [X], [by_sizes("nearest", (10, 8), (3, 2))])
+several("interpolate/axes_in_another_order", [X], [by_sizes("nearest", (10, 8), (3, 2))])
 several(
-    "interpolate",
-    "rank_3",
+    "interpolate/rank_3",
     [spread(1, 2, 5)],
     [by_sizes("nearest", (8,), (2,)), by_sizes("linear_onnx", (8,), (2,)), by_sizes("linear", (8,), (2,))],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "rank_5",
+    "interpolate/rank_5",
     [spread(1, 1, 2, 3, 2)],
     [by_sizes("nearest", (4, 5, 3), (2, 3, 4)), by_sizes("linear_onnx", (4, 5, 3), (2, 3, 4))],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "channels_last",
+    "interpolate/channels_last",
     [spread(1, 4, 5, 2)],
     [by_sizes("nearest", (8, 10), (1, 2)), by_sizes("linear_onnx", (6, 7), (1, 2))],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "pads",
+    "interpolate/pads",
     [X],
     [
         by_sizes("nearest", (8, 10), pads_begin=[0, 0, 1, 0], pads_end=[0, 0, 0, 2]),
@@ -433,14 +345,11 @@ several(
     ],
     tolerance=1e-4,
 )
+several("interpolate/same_size", [X], [by_sizes(mode, (4, 5)) for mode in ("nearest", "linear_onnx", "cubic")])
+several("interpolate/u8", [spread_ints(0, 255, 1, 1, 3, 3, dtype=np.uint8)], [by_sizes("nearest", (6, 6))])
+several("interpolate/f16", [f16(X)], [by_sizes("nearest", (8, 10)), by_sizes("linear_onnx", (7, 9))])
 several(
-    "interpolate", "same_size", [X], [by_sizes(mode, (4, 5)) for mode in ("nearest", "linear_onnx", "cubic")]
-)
-several("interpolate", "u8", [spread_ints(0, 255, 1, 1, 3, 3, dtype=np.uint8)], [by_sizes("nearest", (6, 6))])
-several("interpolate", "f16", [f16(X)], [by_sizes("nearest", (8, 10)), by_sizes("linear_onnx", (7, 9))])
-several(
-    "interpolate",
-    "upper_case",
+    "interpolate/upper_case",
     [X],
     [by_sizes("linear_onnx", (8, 10), coordinate_transformation_mode="align_corners")],
     edit=[
@@ -452,8 +361,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "without_optional_attributes",
+    "interpolate/without_optional_attributes",
     [X],
     [by_sizes("cubic", (8, 10))],
     edit=[
@@ -467,8 +375,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "open_dimensions_scales",
+    "interpolate/open_dimensions_scales",
     [X],
     [
         by_scales("nearest", (2.0, 2.0)),
@@ -481,8 +388,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "open_dimensions_sizes",
+    "interpolate/open_dimensions_sizes",
     [X],
     [by_sizes("nearest", (7, 8)), by_sizes("linear_onnx", (7, 8))],
     shapes=["?,2,?,?"],
@@ -490,13 +396,12 @@ several(
     tolerance=1e-4,
 )
 case(
-    "interpolate",
-    "to_the_size_of_another",
+    "interpolate/to_the_size_of_another",
     [X, spread(1, 2, 8, 10)],
     lambda x, y: make(
         "Interpolate-4",
         x,
-        make("Slice-8", make("ShapeOf-3", y, output_type="i64"), axes(2), axes(4), axes(1)),
+        make("Slice-8", shape_of(y), axes(2), axes(4), axes(1)),
         const(f32([1, 1])),
         axes(2, 3),
         mode="nearest",
@@ -507,13 +412,7 @@ case(
         nearest_mode="floor",
     ),
     lambda x, y: interpolate(
-        x,
-        y.shape[2:],
-        [o / n for n, o in zip(x.shape[2:], y.shape[2:])],
-        (2, 3),
-        "nearest",
-        "asymmetric",
-        "floor",
+        x, y.shape[2:], [o / n for n, o in zip(x.shape[2:], y.shape[2:])], (2, 3), "nearest", "asymmetric", "floor"
     ),
     shapes=["?,2,?,?", "?,2,?,?"],
     more=[[spread(1, 2, 3, 3), spread(1, 2, 6, 6)]],
@@ -524,9 +423,8 @@ def revision_1(mode, sizes, which=(2, 3), align=False, antialias=False, pads=(0,
     is_half = mode == "linear" and (rank, which) != (4, (2, 3)) and not any(pads)
     coordinates = "align_corners" if align else "half_pixel" if is_half else "asymmetric"
     return (
-        lambda x: make(
+        op(
             "Interpolate-1",
-            x,
             axes(*sizes),
             axes=list(which),
             mode=mode,
@@ -547,26 +445,21 @@ def revision_1(mode, sizes, which=(2, 3), align=False, antialias=False, pads=(0,
     )
 
 
+several("interpolate/revision_1_nearest", [X], [revision_1("nearest", (8, 10)), revision_1("nearest", (3, 7))])
 several(
-    "interpolate", "revision_1_nearest", [X], [revision_1("nearest", (8, 10)), revision_1("nearest", (3, 7))]
-)
-several(
-    "interpolate",
-    "revision_1_linear",
+    "interpolate/revision_1_linear",
     [X],
     [revision_1("linear", (8, 10)), revision_1("linear", (7, 7), align=True), revision_1("linear", (2, 3))],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "revision_1_linear_axes",
+    "interpolate/revision_1_linear_axes",
     [X],
     [revision_1("linear", (7,), (2,)), revision_1("linear", (3, 7), (1, 3), align=True)],
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "revision_1_linear_rank_3",
+    "interpolate/revision_1_linear_rank_3",
     [spread(1, 2, 5)],
     [
         revision_1("linear", (8,), (2,), rank=3),
@@ -576,8 +469,7 @@ several(
     tolerance=1e-4,
 )
 several(
-    "interpolate",
-    "revision_1_cubic",
+    "interpolate/revision_1_cubic",
     [X],
     [revision_1("cubic", (8, 10)), revision_1("cubic", (7, 7), align=True)],
     tolerance=1e-4,
@@ -585,16 +477,10 @@ several(
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("interpolate", "ranks", "rank_3", "rank_5", "channels_last")
-join("interpolate", "axes", "axes", "axes_in_another_order")
-join("interpolate", "same_size_and_u8", "same_size", "u8", "cubic_of_integers")
-join("interpolate", "antialias_and_pillow", "linear_antialias", "cube_coeff_of_pillow")
-join("interpolate", "scales", "scales", "scales_that_keep_a_size")
-join(
-    "interpolate",
-    "revision_1_linear",
-    "revision_1_linear",
-    "revision_1_linear_axes",
-    "revision_1_linear_rank_3",
-)
-join("interpolate", "linear", "linear", "linear_down")
+join("interpolate/ranks", "rank_3", "rank_5", "channels_last")
+join("interpolate/axes", "axes", "axes_in_another_order")
+join("interpolate/same_size_and_u8", "same_size", "u8", "cubic_of_integers")
+join("interpolate/antialias_and_pillow", "linear_antialias", "cube_coeff_of_pillow")
+join("interpolate/scales", "scales", "scales_that_keep_a_size")
+join("interpolate/revision_1_linear", "revision_1_linear", "revision_1_linear_axes", "revision_1_linear_rank_3")
+join("interpolate/linear", "linear", "linear_down")

@@ -10,22 +10,15 @@ def t(x):
 
 
 def product(a=False, b=False):
-    return op("MatMul-1", transpose_a=a, transpose_b=b), lambda x, y: np.matmul(
-        t(x) if a else x, t(y) if b else y
-    )
+    return op("MatMul-1", transpose_a=a, transpose_b=b), lambda x, y: np.matmul(t(x) if a else x, t(y) if b else y)
 
 
 def matmul(name, x, y, *flags, **more):
-    several("matmul", name, [x, y], [product(*it) for it in flags or [(False, False)]], **more)
+    several(f"matmul/{name}", [x, y], [product(*it) for it in flags or [(False, False)]], **more)
 
 
 matmul("rank_2", spread(2, 3), spread(3, 4, seed=1))
-matmul(
-    "rank_2_transposes",
-    spread(3, 3),
-    spread(3, 3, seed=1),
-    *((a, b) for a in (False, True) for b in (False, True)),
-)
+matmul("rank_2_transposes", spread(3, 3), spread(3, 3, seed=1), *((a, b) for a in (False, True) for b in (False, True)))
 matmul("transpose_a", spread(3, 2), spread(3, 4, seed=1), (True, False))
 matmul("transpose_b", spread(2, 3), spread(4, 3, seed=1), (False, True))
 matmul("transpose_both", spread(3, 2), spread(4, 3, seed=1), (True, True))
@@ -65,8 +58,7 @@ matmul(
 )
 W = spread(4, 3, seed=2)
 several(
-    "matmul",
-    "linear",
+    "matmul/linear",
     [spread(2, 5, 3)],
     [
         (
@@ -77,10 +69,7 @@ several(
             ),
             lambda x: x @ W.T + f32([1, 2, 3, 4]),
         ),
-        (
-            lambda x: make("MatMul-1", const(W), x, transpose_a=False, transpose_b=True),
-            lambda x: W @ x.swapaxes(1, 2),
-        ),
+        (lambda x: make("MatMul-1", const(W), x, transpose_a=False, transpose_b=True), lambda x: W @ x.swapaxes(1, 2)),
     ],
     shapes=["?,?,3"],
     more=[[spread(1, 2, 3)]],
@@ -104,8 +93,7 @@ matmul(
 
 def einsum(name, equation, *inputs, **more):
     case(
-        "einsum",
-        name,
+        f"einsum/{name}",
         list(inputs),
         op("Einsum-7", equation=equation),
         lambda *inputs: np.einsum(equation, *inputs),
@@ -151,8 +139,7 @@ def attention(q, k, v, mask=None, scale=None, causal=False):
 
 def sdpa(name, *inputs, causal=False, **more):
     case(
-        "scaled_dot_product_attention",
-        name,
+        f"scaled_dot_product_attention/{name}",
         list(inputs),
         op("ScaledDotProductAttention-13", causal=causal),
         lambda *inputs: attention(*inputs, causal=causal),
@@ -165,13 +152,7 @@ MASK = boolean([[1, 1, 0, 1, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
 ADDED = np.where(MASK, f32(0.5), f32(-1e4)) + spread(3, 5, seed=4) / 8
 sdpa("plain", Q, K, V)
 sdpa("causal", Q, K, V, causal=True)
-sdpa(
-    "causal_tall",
-    spread(1, 2, 5, 4) / 4,
-    spread(1, 2, 3, 4, seed=1) / 4,
-    spread(1, 2, 3, 4, seed=2),
-    causal=True,
-)
+sdpa("causal_tall", spread(1, 2, 5, 4) / 4, spread(1, 2, 3, 4, seed=1) / 4, spread(1, 2, 3, 4, seed=2), causal=True)
 sdpa("boolean_mask", Q, K, V, MASK[None, None])
 sdpa("boolean_mask_rank_2", Q, K, V, MASK)
 sdpa("boolean_mask_of_keys", Q, K, V, MASK[:1][None, None])
@@ -183,8 +164,7 @@ sdpa("masked_row_boolean", Q, K, V, MASK & boolean([[1], [0], [1]]))
 sdpa("masked_row_infinity", Q, K, V, np.where(MASK & boolean([[1], [0], [1]]), f32(0), f32(-np.inf)))
 # The mask is not used where causal is true.
 case(
-    "scaled_dot_product_attention",
-    "causal_ignores_the_mask",
+    "scaled_dot_product_attention/causal_ignores_the_mask",
     [Q, K, V, ADDED],
     op("ScaledDotProductAttention-13", causal=True),
     lambda q, k, v, mask: attention(q, k, v, causal=True),
@@ -213,9 +193,7 @@ sdpa(
     V,
     ADDED[None, None],
     shapes=["?,2,?,4", "?,2,?,4", "?,2,?,4", "?,1,?,?"],
-    more=[
-        [spread(2, 2, 1, 4), spread(2, 2, 3, 4), spread(2, 2, 3, 4), f32([[[[0, -1e4, 0]]], [[[0, 1, 0]]]])]
-    ],
+    more=[[spread(2, 2, 1, 4), spread(2, 2, 3, 4), spread(2, 2, 3, 4), f32([[[[0, -1e4, 0]]], [[[0, 1, 0]]]])]],
 )
 sdpa(
     "causal_open_dimensions",
@@ -229,55 +207,19 @@ sdpa(
 
 # --- cases that share a model ----------------------------------------------------------------------
 
+join("matmul/rank_2", "rank_2", "rank_2_transposes", "transpose_a", "transpose_b", "transpose_both", "inner_1")
+join("matmul/rank_1", "rank_1_by_1", "rank_1_by_2", "rank_2_by_1", "rank_1_by_3", "rank_3_by_1")
+join("matmul/batches", "rank_3_by_2", "rank_2_by_3", "rank_4_broadcast", "rank_4_by_3_transposes")
+join("einsum/equations", "matmul", "attention", "outer", "dot", "transpose", "sum", "implicit", "capitals", "three")
+join("scaled_dot_product_attention/plain", "plain", "value_of_other_width")
 join(
-    "matmul",
-    "rank_2",
-    "rank_2",
-    "rank_2_transposes",
-    "transpose_a",
-    "transpose_b",
-    "transpose_both",
-    "inner_1",
-)
-join("matmul", "rank_1", "rank_1_by_1", "rank_1_by_2", "rank_2_by_1", "rank_1_by_3", "rank_3_by_1")
-join("matmul", "batches", "rank_3_by_2", "rank_2_by_3", "rank_4_broadcast", "rank_4_by_3_transposes")
-join(
-    "einsum",
-    "equations",
-    "matmul",
-    "attention",
-    "outer",
-    "dot",
-    "transpose",
-    "sum",
-    "implicit",
-    "capitals",
-    "three",
-)
-join("scaled_dot_product_attention", "plain", "plain", "value_of_other_width")
-join(
-    "scaled_dot_product_attention",
-    "boolean_mask",
+    "scaled_dot_product_attention/boolean_mask",
     "boolean_mask",
     "boolean_mask_rank_2",
     "boolean_mask_of_keys",
     "batches",
 )
-join(
-    "scaled_dot_product_attention",
-    "added_mask",
-    "added_mask",
-    "added_mask_rank_2",
-    "added_infinity",
-    "rank_3",
-)
-join("scaled_dot_product_attention", "masked_row", "masked_row_boolean", "masked_row_infinity")
-join(
-    "scaled_dot_product_attention",
-    "causal",
-    "causal",
-    "causal_tall",
-    "causal_ignores_the_mask",
-    "causal_with_scale",
-)
-join("scaled_dot_product_attention", "scale", "scale", "scale_rank_1", "scalar_mask_and_scale")
+join("scaled_dot_product_attention/added_mask", "added_mask", "added_mask_rank_2", "added_infinity", "rank_3")
+join("scaled_dot_product_attention/masked_row", "masked_row_boolean", "masked_row_infinity")
+join("scaled_dot_product_attention/causal", "causal", "causal_tall", "causal_ignores_the_mask", "causal_with_scale")
+join("scaled_dot_product_attention/scale", "scale", "scale_rank_1", "scalar_mask_and_scale")

@@ -6,26 +6,19 @@ from framework import *
 # --- Concat ---------------------------------------------------------------------------------------
 
 case(
-    "concat",
-    "axes",
+    "concat/axes",
     [offsets(2, 3), spread(2, 1)],
-    lambda x, y: [
-        make("Concat-1", x, y, axis=1),
-        make("Concat-1", y, x, x, axis=-1),
-        make("Concat-1", x, axis=0),
-    ],
+    lambda x, y: [make("Concat-1", x, y, axis=1), make("Concat-1", y, x, x, axis=-1), make("Concat-1", x, axis=0)],
     lambda x, y: [np.concatenate([x, y], 1), np.concatenate([y, x, x], 1), x],
 )
 case(
-    "concat",
-    "negative_axis",
+    "concat/negative_axis",
     [offsets(2, 3, 4), spread(1, 3, 4)],
     op("Concat-1", axis=-3),
     lambda x, y: np.concatenate([x, y]),
 )
 case(
-    "concat",
-    "empty_past",
+    "concat/empty_past",
     [f32(np.zeros((1, 2, 0, 4))), offsets(1, 2, 3, 4)],
     op("Concat-1", axis=2),
     lambda x, y: np.concatenate([x, y], 2),
@@ -33,8 +26,7 @@ case(
     more=[[spread(2, 2, 3, 4), offsets(2, 2, 1, 4)]],
 )
 case(
-    "concat",
-    "types",
+    "concat/types",
     [boolean([True]), u8([1, 2]), i64([2**40])],
     lambda x, y, z: [make("Concat-1", it, it, axis=0) for it in (x, y, z)],
     lambda x, y, z: [np.concatenate([it, it]) for it in (x, y, z)],
@@ -44,45 +36,40 @@ case(
 # --- Split, VariadicSplit -------------------------------------------------------------------------
 
 case(
-    "split",
-    "axes",
+    "split/axes",
     [offsets(2, 6)],
-    lambda x: [
-        make("Split-1", x, scalar(1), num_splits=3),
-        make("Split-1", x, scalar(-2, np.int32), num_splits=2),
-        make("Split-1", x, scalar(-1), num_splits=1),
-    ],
+    ops(
+        op("Split-1", scalar(1), num_splits=3),
+        op("Split-1", scalar(-2, np.int32), num_splits=2),
+        op("Split-1", scalar(-1), num_splits=1),
+    ),
     lambda x: [*np.split(x, 3, 1), *np.split(x, 2), x],
 )
 case(
-    "split",
-    "open_dimensions",
+    "split/open_dimensions",
     [offsets(2, 6)],
-    lambda x: make("Split-1", x, scalar(1), num_splits=2),
+    op("Split-1", scalar(1), num_splits=2),
     lambda x: np.split(x, 2, 1),
     shapes=["?,6"],
     more=[[offsets(3, 6)]],
 )
 case(
-    "split",
-    "open_axis",
+    "split/open_axis",
     [offsets(2, 6)],
-    lambda x: make("Split-1", x, scalar(1), num_splits=2),
+    op("Split-1", scalar(1), num_splits=2),
     lambda x: np.split(x, 2, 1),
     shapes=["2,?"],
     more=[[offsets(2, 8)]],
 )
 case(
-    "split",
-    "one_output_used",
+    "split/one_output_used",
     [offsets(2, 6)],
     lambda x: make("Split-1", x, scalar(1), num_splits=3).output(1),
     lambda x: x[:, 2:4],
 )
 # tract's optimiser forgets the last one.
 case(
-    "split",
-    "equal_outputs",
+    "split/equal_outputs",
     [offsets(2, 6)],
     lambda x: [
         make("Split-1", x, scalar(1), num_splits=3).output(1),
@@ -92,40 +79,33 @@ case(
     lambda x: [x[:, 2:4], np.maximum(x[:, 2:4], 0), x[:, 2:4]],
 )
 case(
-    "variadic_split",
-    "lengths",
+    "variadic_split/lengths",
     [offsets(6, 2)],
-    lambda x: [
-        make("VariadicSplit-1", x, scalar(0), axes(1, 2, 3)),
-        make("VariadicSplit-1", x, axes(-2), const(i32([2, -1, 1]))),
-        make("VariadicSplit-1", x, scalar(1), axes(2)),
-    ],
+    ops(
+        op("VariadicSplit-1", scalar(0), axes(1, 2, 3)),
+        op("VariadicSplit-1", axes(-2), const(i32([2, -1, 1]))),
+        op("VariadicSplit-1", scalar(1), axes(2)),
+    ),
     lambda x: [x[:1], x[1:3], x[3:], x[:2], x[2:5], x[5:], x],
 )
 case(
-    "variadic_split",
-    "zero_length",
+    "variadic_split/zero_length",
     [offsets(4, 2)],
-    lambda x: make("VariadicSplit-1", x, scalar(0), axes(1, 0, -1)),
+    op("VariadicSplit-1", scalar(0), axes(1, 0, -1)),
     lambda x: [x[:1], x[1:1], x[1:]],
     formula="the CPU plugin is not sure of empty tensors",
 )
 case(
-    "variadic_split",
-    "minus_one_is_nothing",
+    "variadic_split/minus_one_is_nothing",
     [offsets(4, 2)],
-    lambda x: make("VariadicSplit-1", x, scalar(0), axes(3, -1, 1)),
+    op("VariadicSplit-1", scalar(0), axes(3, -1, 1)),
     lambda x: [x[:3], x[3:3], x[3:]],
     formula="the CPU plugin is not sure of empty tensors",
 )
 case(
-    "variadic_split",
-    "open_dimensions",
+    "variadic_split/open_dimensions",
     [offsets(5, 2)],
-    lambda x: [
-        make("VariadicSplit-1", x, scalar(0), axes(2, -1)),
-        make("VariadicSplit-1", x, scalar(1), axes(1, 1)),
-    ],
+    ops(op("VariadicSplit-1", scalar(0), axes(2, -1)), op("VariadicSplit-1", scalar(1), axes(1, 1))),
     lambda x: [x[:2], x[2:], x[:, :1], x[:, 1:]],
     shapes=["?,2"],
     more=[[offsets(3, 2)]],
@@ -156,39 +136,35 @@ def sliced(x, start, stop, step, axes=None):
 
 
 case(
-    "slice",
-    "bounds",
+    "slice/bounds",
     [offsets(3, 4)],
     lambda x: [make("Slice-8", x, *(axes(*it) for it in bounds)) for bounds in SLICES],
     lambda x: [sliced(x, *it) for it in SLICES],
 )
 case(
-    "slice",
-    "without_axes",
+    "slice/without_axes",
     [offsets(3, 4, 2)],
-    lambda x: [
-        make("Slice-8", x, axes(1), axes(3), axes(1)),
-        make("Slice-8", x, const(i32([0, -1])), const(i32([2, -5])), const(i32([1, -2]))),
-    ],
+    ops(
+        op("Slice-8", axes(1), axes(3), axes(1)),
+        op("Slice-8", const(i32([0, -1])), const(i32([2, -5])), const(i32([1, -2]))),
+    ),
     lambda x: [x[1:3], x[:2, ::-2]],
 )
 case(
-    "slice",
-    "empty",
+    "slice/empty",
     [offsets(3, 4)],
-    lambda x: [
-        make("Slice-8", x, axes(2), axes(1), axes(1), axes(1)),
-        make("Slice-8", x, axes(1), axes(1), axes(1), axes(0)),
-        make("Slice-8", x, axes(7), axes(9), axes(1), axes(0)),
-        make("Slice-8", x, axes(0), axes(2), axes(-1), axes(0)),
-    ],
+    ops(
+        op("Slice-8", axes(2), axes(1), axes(1), axes(1)),
+        op("Slice-8", axes(1), axes(1), axes(1), axes(0)),
+        op("Slice-8", axes(7), axes(9), axes(1), axes(0)),
+        op("Slice-8", axes(0), axes(2), axes(-1), axes(0)),
+    ),
     lambda x: [x[:, :0], x[:0], x[:0], x[:0]],
     formula="the CPU plugin is not sure of empty tensors",
 )
 # tract moves slices before such operations.
 case(
-    "slice",
-    "empty_after_others",
+    "slice/empty_after_others",
     [offsets(1, 4)],
     lambda x: [
         make("Slice-8", make("IsNaN-10", x), axes(0), axes(0), axes(1), axes(0)),
@@ -199,46 +175,35 @@ case(
     formula="the CPU plugin is not sure of empty tensors",
 )
 case(
-    "slice",
-    "types",
+    "slice/types",
     [boolean([[1, 0, 1], [0, 0, 1]]), offsets(2, 3, dtype=np.int64), offsets(2, 3, dtype=np.float16)],
     lambda *inputs: [make("Slice-8", it, axes(1), axes(3), axes(1), axes(1)) for it in inputs],
     lambda *inputs: [it[:, 1:] for it in inputs],
 )
 case(
-    "slice",
-    "open_dimensions",
+    "slice/open_dimensions",
     [offsets(3, 6)],
-    lambda x: [
-        make("Slice-8", x, axes(-2), axes(2**31 - 1), axes(1), axes(0)),
-        make("Slice-8", x, axes(0), axes(-1), axes(1), axes(1)),
-        make("Slice-8", x, axes(1), axes(4), axes(2), axes(1)),
-        make("Slice-8", x, axes(-1), axes(-(2**31)), axes(-1), axes(1)),
-    ],
+    ops(
+        op("Slice-8", axes(-2), axes(2**31 - 1), axes(1), axes(0)),
+        op("Slice-8", axes(0), axes(-1), axes(1), axes(1)),
+        op("Slice-8", axes(1), axes(4), axes(2), axes(1)),
+        op("Slice-8", axes(-1), axes(-(2**31)), axes(-1), axes(1)),
+    ),
     lambda x: [x[-2:], x[:, :-1], x[:, 1:4:2], x[:, ::-1]],
     shapes=["?,?"],
     more=[[offsets(1, 3)], [offsets(5, 4)]],
 )
 case(
-    "slice",
-    "bounds_are_inputs",
+    "slice/bounds_are_inputs",
     [offsets(3, 6), i64([1]), i64([5])],
-    lambda x, start, stop: make("Slice-8", x, start, stop, axes(1), axes(1)),
+    op("Slice-8", axes(1), axes(1)),
     lambda x, start, stop: x[:, start[0] : stop[0]],
     more=[[offsets(3, 6), i64([-3]), i64([100])]],
 )
 case(
-    "slice",
-    "to_a_shape",
+    "slice/to_a_shape",
     [offsets(3, 6), offsets(2, 2)],
-    lambda x, y: make(
-        "Slice-8",
-        x,
-        axes(0),
-        make("Gather-8", make("ShapeOf-3", y, output_type="i64"), axes(1), scalar(0)),
-        axes(1),
-        axes(1),
-    ),
+    lambda x, y: make("Slice-8", x, axes(0), dims(y, 1), axes(1), axes(1)),
     lambda x, y: x[:, : y.shape[1]],
     shapes=["3,6", "?,?"],
     more=[[offsets(3, 6), offsets(1, 4)]],
@@ -247,161 +212,93 @@ case(
 # --- StridedSlice ---------------------------------------------------------------------------------
 
 
-def strided_slice(begin, end, strides, formula, begin_mask=(), end_mask=(), **masks):
+def strided_slice(begin, end, strides, formula, begin_mask="", end_mask="", **masks):
     bounds = [const(i64(it)) for it in (begin, end, strides) if it is not None]
-    masks = {key: list(value) for key, value in masks.items()}
-    return (
-        lambda x: make(
-            "StridedSlice-1", x, *bounds, begin_mask=list(begin_mask), end_mask=list(end_mask), **masks
-        ),
-        formula,
-    )
+    masks = dict(begin_mask=begin_mask, end_mask=end_mask, **masks)
+    return op("StridedSlice-1", *bounds, **{key: [int(it) for it in mask] for key, mask in masks.items()}), formula
 
 
-X, NO, NONE = offsets(2, 3, 4), [0] * 3, [0] * 2
+X = offsets(2, 3, 4)
 several(
-    "strided_slice",
-    "bounds",
+    "strided_slice/bounds",
     [X],
     [
-        strided_slice([0, 1, 1], [2, 3, 4], [1, 1, 2], lambda x: x[0:2, 1:3, 1:4:2], NO, NO),
-        strided_slice([1, 0], [2, 2], None, lambda x: x[1:2, 0:2], NONE, NONE),
-        strided_slice([1, 1, 1], [1, 2, 2], [1, 1, 1], lambda x: x[:, 1:, :2], [1, 0, 1], [1, 1, 0]),
-        strided_slice([-1, -2, -3], [2, -1, -1], [1, 1, 1], lambda x: x[-1:2, -2:-1, -3:-1], NO, NO),
-        strided_slice([-9, 0, 2], [9, 9, 9], [1, 2, 1], lambda x: x[:, ::2, 2:], NO, NO),
+        strided_slice([0, 1, 1], [2, 3, 4], [1, 1, 2], lambda x: x[0:2, 1:3, 1:4:2], "000", "000"),
+        strided_slice([1, 0], [2, 2], None, lambda x: x[1:2, 0:2], "00", "00"),
+        strided_slice([1, 1, 1], [1, 2, 2], [1, 1, 1], lambda x: x[:, 1:, :2], "101", "110"),
+        strided_slice([-1, -2, -3], [2, -1, -1], [1, 1, 1], lambda x: x[-1:2, -2:-1, -3:-1], "000", "000"),
+        strided_slice([-9, 0, 2], [9, 9, 9], [1, 2, 1], lambda x: x[:, ::2, 2:], "000", "000"),
         # Masks that are too short are filled with zeros.
-        strided_slice([0, 1, 1], [2, 3, 3], [1, 1, 1], lambda x: x[:, 1:3, 1:3], [1], []),
+        strided_slice([0, 1, 1], [2, 3, 3], [1, 1, 1], lambda x: x[:, 1:3, 1:3], "1", ""),
     ],
 )
 several(
-    "strided_slice",
-    "negative_strides",
+    "strided_slice/negative_strides",
     [X],
     [
-        strided_slice([1, 2, 3], [-9, 0, 0], [-1, -1, -2], lambda x: x[::-1, 2:0:-1, 3:0:-2], NO, NO),
-        strided_slice(
-            [0, 1, 1], [0, 1, 2], [-1, -1, -1], lambda x: x[::-1, 1::-1, :2:-1], [1, 0, 1], [1, 1, 0]
-        ),
+        strided_slice([1, 2, 3], [-9, 0, 0], [-1, -1, -2], lambda x: x[::-1, 2:0:-1, 3:0:-2], "000", "000"),
+        strided_slice([0, 1, 1], [0, 1, 2], [-1, -1, -1], lambda x: x[::-1, 1::-1, :2:-1], "101", "110"),
     ],
 )
 several(
-    "strided_slice",
-    "shrink_axis",
+    "strided_slice/shrink_axis",
     [X],
     [
-        strided_slice(
-            [0, 1, 1], [2, 2, 4], [1, 1, 1], lambda x: x[0:2, 1, 1:4], NO, NO, shrink_axis_mask=[0, 1, 0]
-        ),
-        strided_slice(
-            [-1, 0, -2],
-            [0, 0, 0],
-            [1, 1, 1],
-            lambda x: x[-1, :, -2],
-            [0, 1, 0],
-            [0, 1, 0],
-            shrink_axis_mask=[1, 0, 1],
-        ),
-        strided_slice([1, 0], [2, 3], [1, 1], lambda x: x[1], NONE, [1, 1], shrink_axis_mask=[1, 0]),
-        strided_slice(
-            [1, 2, 3], [2, 3, 4], [1, 1, 1], lambda x: x[1, 2, 3], NO, NO, shrink_axis_mask=[1, 1, 1]
-        ),
+        strided_slice([0, 1, 1], [2, 2, 4], [1, 1, 1], lambda x: x[0:2, 1, 1:4], "000", "000", shrink_axis_mask="010"),
+        strided_slice([-1, 0, -2], [0, 0, 0], [1, 1, 1], lambda x: x[-1, :, -2], "010", "010", shrink_axis_mask="101"),
+        strided_slice([1, 0], [2, 3], [1, 1], lambda x: x[1], "00", "11", shrink_axis_mask="10"),
+        strided_slice([1, 2, 3], [2, 3, 4], [1, 1, 1], lambda x: x[1, 2, 3], "000", "000", shrink_axis_mask="111"),
     ],
 )
 several(
-    "strided_slice",
-    "new_axis",
+    "strided_slice/new_axis",
     [X],
     [
+        strided_slice([0, 1, 0], [1, 2, 3], [1, 1, 1], lambda x: x[None, 1:2, 0:3], "000", "000", new_axis_mask="100"),
         strided_slice(
-            [0, 1, 0], [1, 2, 3], [1, 1, 1], lambda x: x[None, 1:2, 0:3], NO, NO, new_axis_mask=[1, 0, 0]
+            [0] * 4, [0, 0, 0, 2], [1] * 4, lambda x: x[:, None, :, :2], "1111", "1110", new_axis_mask="0100"
         ),
-        strided_slice(
-            [0] * 4,
-            [0, 0, 0, 2],
-            [1] * 4,
-            lambda x: x[:, None, :, :2],
-            [1] * 4,
-            [1, 1, 1, 0],
-            new_axis_mask=[0, 1, 0, 0],
-        ),
-        strided_slice(
-            [0] * 4, [0] * 4, [1] * 4, lambda x: x[..., None], [1] * 4, [1] * 4, new_axis_mask=[0, 0, 0, 1]
-        ),
+        strided_slice([0] * 4, [0] * 4, [1] * 4, lambda x: x[..., None], "1111", "1111", new_axis_mask="0001"),
         # Of both masks the new axis wins.
         strided_slice(
-            [0, 0],
-            [1, 1],
-            [1, 1],
-            lambda x: x[None, 0:1],
-            NONE,
-            NONE,
-            new_axis_mask=[1, 0],
-            shrink_axis_mask=[1, 0],
+            [0, 0], [1, 1], [1, 1], lambda x: x[None, 0:1], "00", "00", new_axis_mask="10", shrink_axis_mask="10"
         ),
     ],
 )
 several(
-    "strided_slice",
-    "ellipsis",
+    "strided_slice/ellipsis",
     [X],
     [
-        strided_slice([0, 1], [0, 3], [1, 1], lambda x: x[..., 1:3], NONE, NONE, ellipsis_mask=[1, 0]),
+        strided_slice([0, 1], [0, 3], [1, 1], lambda x: x[..., 1:3], "00", "00", ellipsis_mask="10"),
+        strided_slice([1, 0, 1], [2, 0, 4], [1, 1, 2], lambda x: x[1:2, ..., 1:4:2], "000", "000", ellipsis_mask="010"),
         strided_slice(
-            [1, 0, 1], [2, 0, 4], [1, 1, 2], lambda x: x[1:2, ..., 1:4:2], NO, NO, ellipsis_mask=[0, 1, 0]
-        ),
-        strided_slice(
-            [1, 0, 1, 2],
-            [2, 0, 3, 4],
-            [1] * 4,
-            lambda x: x[1:2, ..., 1:3, 2:4],
-            [0] * 4,
-            [0] * 4,
-            ellipsis_mask=[0, 1, 0, 0],
+            [1, 0, 1, 2], [2, 0, 3, 4], [1] * 4, lambda x: x[1:2, ..., 1:3, 2:4], "0000", "0000", ellipsis_mask="0100"
         ),
         strided_slice(
             [0, 0, 0],
             [0, 0, 1],
             [1, 1, 1],
             lambda x: x[..., None, :1],
-            NO,
-            NO,
-            ellipsis_mask=[1, 0, 0],
-            new_axis_mask=[0, 1, 0],
+            "000",
+            "000",
+            ellipsis_mask="100",
+            new_axis_mask="010",
         ),
         strided_slice(
-            [0, -1],
-            [0, 0],
-            [1, 1],
-            lambda x: x[..., -1],
-            NONE,
-            NONE,
-            ellipsis_mask=[1, 0],
-            shrink_axis_mask=[0, 1],
+            [0, -1], [0, 0], [1, 1], lambda x: x[..., -1], "00", "00", ellipsis_mask="10", shrink_axis_mask="01"
         ),
     ],
 )
 several(
-    "strided_slice",
-    "begin_is_end",
+    "strided_slice/begin_is_end",
     [X],
-    [strided_slice([1], [1], [1], lambda x: x[1:1], [0], [0])],
+    [strided_slice([1], [1], [1], lambda x: x[1:1], "0", "0")],
     formula="the text says one element, OpenVINO's shapes say none; the CPU plugin is not sure of empty tensors",
 )
 several(
-    "strided_slice",
-    "spelling_of_masks",
+    "strided_slice/spelling_of_masks",
     [X],
-    [
-        strided_slice(
-            [1, 1, 1],
-            [1, 2, 2],
-            [1, 1, 1],
-            lambda x: x[:, 1:, 0],
-            [1, 0, 1],
-            [1, 1, 0],
-            shrink_axis_mask=[0, 0, 1],
-        )
-    ],
+    [strided_slice([1, 1, 1], [1, 2, 2], [1, 1, 1], lambda x: x[:, 1:, 0], "101", "110", shrink_axis_mask="001")],
     edit=[
         attribute("begin_mask", "1, 0, 1", "1,0,1"),
         attribute("new_axis_mask", "", None),
@@ -409,15 +306,12 @@ several(
     ],
 )
 several(
-    "strided_slice",
-    "open_dimensions",
+    "strided_slice/open_dimensions",
     [X],
     [
-        strided_slice(
-            [0, -2, 0], [0, 2**31 - 1, -1], [1, 1, 1], lambda x: x[:, -2:, :-1], [1, 0, 1], [1, 0, 0]
-        ),
-        strided_slice([0, -1], [0, 0], [1, 1], lambda x: x[:, -1], [1, 0], [1, 0], shrink_axis_mask=[0, 1]),
-        strided_slice([0, 0, 0], [0, 0, 0], [1, 1, -1], lambda x: x[..., ::-1], [1, 1, 1], [1, 1, 1]),
+        strided_slice([0, -2, 0], [0, 2**31 - 1, -1], [1, 1, 1], lambda x: x[:, -2:, :-1], "101", "100"),
+        strided_slice([0, -1], [0, 0], [1, 1], lambda x: x[:, -1], "10", "10", shrink_axis_mask="01"),
+        strided_slice([0, 0, 0], [0, 0, 0], [1, 1, -1], lambda x: x[..., ::-1], "111", "111"),
     ],
     shapes=["?,?,?"],
     more=[[offsets(1, 5, 2)]],
@@ -426,104 +320,42 @@ several(
 # --- Pad ------------------------------------------------------------------------------------------
 
 
-def pad(kind, begin, end, mode, formula, value=None):
-    inputs = [const(i64(begin)), const(i64(end)), *([] if value is None else [const(value)])]
-    return lambda x: make(kind, x, *inputs, pad_mode=mode), formula
+def padded(x, begin, end, mode, value):
+    widths = [(max(b, 0), max(e, 0)) for b, e in zip(begin, end)]
+    x = np.pad(x, widths, mode, **({"constant_values": value} if mode == "constant" else {}))
+    return x[tuple(slice(max(-b, 0), n - max(-e, 0)) for b, e, n in zip(begin, end, x.shape))]
+
+
+def pad(kind, begin, end, mode="constant", value=None):
+    inputs = [const(i64(begin)), const(i64(end)), *([] if value is None else [const(f32(value))])]
+    return op(kind, *inputs, pad_mode=mode), lambda x: padded(x, begin, end, mode, value or 0)
 
 
 P = f32([[1, 2, 3], [4, 5, 6]])
 several(
-    "pad",
-    "constant",
+    "pad/constant",
     [P],
     [
-        pad(
-            "Pad-1",
-            [1, 0],
-            [0, 2],
-            "constant",
-            lambda x: np.pad(x, [(1, 0), (0, 2)], constant_values=-7),
-            f32(-7),
-        ),
-        pad("Pad-1", [0, 1], [1, 0], "constant", lambda x: np.pad(x, [(0, 1), (1, 0)])),
-        pad(
-            "Pad-12",
-            [0, 1],
-            [0, 1],
-            "constant",
-            lambda x: np.pad(x, [(0, 0), (1, 1)], constant_values=9),
-            f32(9),
-        ),
-        pad(
-            "Pad-12",
-            [0, 1],
-            [0, 0],
-            "constant",
-            lambda x: np.pad(x, [(0, 0), (1, 0)], constant_values=-np.inf),
-            f32(-np.inf),
-        ),
+        pad("Pad-1", [1, 0], [0, 2], value=-7),
+        pad("Pad-1", [0, 1], [1, 0]),
+        pad("Pad-12", [0, 1], [0, 1], value=9),
+        pad("Pad-12", [0, 1], [0, 0], value=-np.inf),
     ],
 )
-for mode, begin, end in [
-    ("edge", [2, 1], [1, 2]),
-    ("reflect", [1, 2], [1, 2]),
-    ("symmetric", [2, 3], [1, 2]),
-]:
+for mode, begin, end in [("edge", [2, 1], [1, 2]), ("reflect", [1, 2], [1, 2]), ("symmetric", [2, 3], [1, 2])]:
     several(
-        "pad",
-        mode,
+        f"pad/{mode}",
         [P],
-        [
-            pad("Pad-1", begin, end, mode, lambda x, a=(begin, end), m=mode: np.pad(x, [*zip(*a)], m)),
-            # The value is not used.
-            pad(
-                "Pad-12",
-                begin,
-                [0, 0],
-                mode,
-                lambda x, b=begin, m=mode: np.pad(x, [(b[0], 0), (b[1], 0)], m),
-                f32(9),
-            ),
-            pad("Pad-12", [0, 0], [0, 0], mode, lambda x: x),
-        ],
+        # The value is not used.
+        [pad("Pad-1", begin, end, mode), pad("Pad-12", begin, [0, 0], mode, 9), pad("Pad-12", [0, 0], [0, 0], mode)],
     )
-several(
-    "pad",
-    "negative",
-    [offsets(4, 4)],
-    [
-        pad(
-            "Pad-12",
-            [-1, 2],
-            [1, -1],
-            "constant",
-            lambda x: np.pad(x[1:, :3], [(0, 1), (2, 0)], constant_values=-5),
-            f32(-5),
-        ),
-        pad("Pad-12", [-1, -2], [-1, -1], "constant", lambda x: x[1:3, 2:3], f32(1)),
-    ],
-)
-several(
-    "pad",
-    "negative_edge",
-    [offsets(4, 4)],
-    [pad("Pad-12", [-1, 0], [2, -1], "edge", lambda x: np.pad(x[1:, :3], [(0, 2), (0, 0)], "edge"))],
-)
-several(
-    "pad",
-    "negative_reflect",
-    [offsets(4, 4)],
-    [pad("Pad-12", [-1, 0], [2, 0], "reflect", lambda x: np.pad(x, [(0, 2), (0, 0)], "reflect")[1:])],
-)
-several(
-    "pad",
-    "negative_symmetric",
-    [offsets(4, 4)],
-    [pad("Pad-12", [0, 3], [0, -1], "symmetric", lambda x: np.pad(x, [(0, 0), (3, 0)], "symmetric")[:, :-1])],
-)
+X = offsets(4, 4)
+several("pad/negative", [X], [pad("Pad-12", [-1, 2], [1, -1], value=-5), pad("Pad-12", [-1, -2], [-1, -1], value=1)])
+several("pad/negative_edge", [X], [pad("Pad-12", [-1, 0], [2, -1], "edge")])
+several("pad/negative_reflect", [X], [pad("Pad-12", [-1, 0], [2, 0], "reflect")])
+several("pad/negative_symmetric", [X], [pad("Pad-12", [0, 3], [0, -1], "symmetric")])
 case(
-    "pad",
-    "types",
+    "pad/types",
     [i32([[1, 2]]), i64([[1, 2]]), u8([[1, 2]]), f16([[1, 2]])],
     lambda *inputs: [
         make("Pad-12", it, axes(0, 1), axes(1, 0), const(np.array(3, dtype)), pad_mode="constant")
@@ -531,21 +363,11 @@ case(
     ],
     lambda *inputs: [np.pad(it, [(0, 1), (1, 0)], constant_values=3) for it in inputs],
 )
+several("pad/upper_case", [P], [pad("Pad-12", [0, 1], [0, 1], "edge")], edit=[attribute("pad_mode", "edge", "EDGE")])
 several(
-    "pad",
-    "upper_case",
+    "pad/open_dimensions",
     [P],
-    [pad("Pad-12", [0, 1], [0, 1], "edge", lambda x: np.pad(x, [(0, 0), (1, 1)], "edge"))],
-    edit=[attribute("pad_mode", "edge", "EDGE")],
-)
-several(
-    "pad",
-    "open_dimensions",
-    [P],
-    [
-        pad("Pad-12", [0, 2], [1, 1], mode, lambda x, mode=mode: np.pad(x, [(0, 1), (2, 1)], mode))
-        for mode in ("constant", "edge", "reflect", "symmetric")
-    ],
+    [pad("Pad-12", [0, 2], [1, 1], mode) for mode in ("constant", "edge", "reflect", "symmetric")],
     shapes=["?,?"],
     more=[[offsets(3, 4)]],
 )
@@ -554,8 +376,7 @@ several(
 
 ROLLS = [([1], [0]), ([-1, 2], [1, 0]), ([5], [-1]), ([1, 1], [1, 1]), ([0], [0]), ([-7, 7], [-2, -1])]
 case(
-    "roll",
-    "axes",
+    "roll/axes",
     [offsets(3, 4)],
     lambda x: [
         *(make("Roll-7", x, axes(*shift), axes(*axis)) for shift, axis in ROLLS),
@@ -564,16 +385,14 @@ case(
     lambda x: [*(np.roll(x, shift, axis) for shift, axis in ROLLS), np.roll(x, -1, 1)],
 )
 case(
-    "roll",
-    "scalar_shift_of_two_axes",
+    "roll/scalar_shift_of_two_axes",
     [offsets(3, 4)],
-    lambda x: make("Roll-7", x, scalar(2, np.int32), const(i32([0, 1]))),
+    op("Roll-7", scalar(2, np.int32), const(i32([0, 1]))),
     lambda x: np.roll(x, (2, 2), (0, 1)),
     formula="the CPU plugin refuses it",
 )
 case(
-    "roll",
-    "open_dimensions",
+    "roll/open_dimensions",
     [offsets(3, 4)],
     # By more than the size, too, and of an axis without elements.
     lambda x: [
@@ -581,39 +400,31 @@ case(
         make("Roll-7", x, axes(-7, 9), axes(0, 1)),
         make("Reshape-1", make("Roll-7", x, axes(-7, 9), axes(0, 1)), axes(-1), special_zero=False),
     ],
-    lambda x: [
-        np.roll(x, (1, -2), (0, 1)),
-        np.roll(x, (-7, 9), (0, 1)),
-        np.roll(x, (-7, 9), (0, 1)).reshape(-1),
-    ],
+    lambda x: [np.roll(x, (1, -2), (0, 1)), np.roll(x, (-7, 9), (0, 1)), np.roll(x, (-7, 9), (0, 1)).reshape(-1)],
     shapes=["?,?"],
     more=[[offsets(1, 5)], [offsets(2, 0)]],
     formula="the CPU plugin refuses an axis without elements",
 )
 case(
-    "reverse",
-    "index",
+    "reverse/index",
     [offsets(2, 3, 2)],
-    lambda x: [make("Reverse-1", x, axes(1), mode="index"), make("Reverse-1", x, axes(0, 2), mode="index")],
+    ops(op("Reverse-1", axes(1), mode="index"), op("Reverse-1", axes(0, 2), mode="index")),
     lambda x: [x[:, ::-1], x[::-1, :, ::-1]],
 )
 case(
-    "reverse",
-    "mask",
+    "reverse/mask",
     [offsets(2, 3, 2)],
-    lambda x: make("Reverse-1", x, const([False, True, True]), mode="mask"),
+    op("Reverse-1", const([False, True, True]), mode="mask"),
     lambda x: x[:, ::-1, ::-1],
 )
 case(
-    "reverse_sequence",
-    "lengths",
+    "reverse_sequence/lengths",
     [offsets(3, 4, 2), i32([1, 4, 3])],
     op("ReverseSequence-1", batch_axis=0, seq_axis=1),
     lambda x, lengths: np.stack([np.concatenate([row[:n][::-1], row[n:]]) for row, n in zip(x, lengths)]),
 )
 case(
-    "reverse_sequence",
-    "constant_lengths",
+    "reverse_sequence/constant_lengths",
     [offsets(4, 3), const(i64([4, 4, 4]))],
     op("ReverseSequence-1", batch_axis=1, seq_axis=0),
     lambda x, lengths: x[::-1],
@@ -621,62 +432,33 @@ case(
 
 # --- Select ---------------------------------------------------------------------------------------
 
+select = op("Select-1", auto_broadcast="numpy")
 CONDITION = boolean([[1, 0, 1], [0, 0, 1]])
 case(
-    "select",
-    "numpy",
+    "select/numpy",
     [CONDITION, spread(2, 3), spread(3), f32(7)],
-    lambda c, x, y, z: [
-        make("Select-1", c, x, y, auto_broadcast="numpy"),
-        make("Select-1", c, z, x, auto_broadcast="numpy"),
-        make("Select-1", c, z, z, auto_broadcast="numpy"),
-        make("Select-1", c, y, z, auto_broadcast="numpy"),
-    ],
+    lambda c, x, y, z: [select(c, x, y), select(c, z, x), select(c, z, z), select(c, y, z)],
     lambda c, x, y, z: [np.where(c, x, y), np.where(c, z, x), np.where(c, z, z), np.where(c, y, z)],
 )
+case("select/condition_broadcasts", [boolean([[1], [0]]), spread(2, 3), f32(np.full((4, 1, 3), -1))], select, np.where)
 case(
-    "select",
-    "condition_broadcasts",
-    [boolean([[1], [0]]), spread(2, 3), f32(np.full((4, 1, 3), -1))],
-    op("Select-1", auto_broadcast="numpy"),
-    np.where,
-)
-case(
-    "select",
-    "none",
+    "select/none",
     [CONDITION, i64([[1, 2, 3], [4, 5, 6]]), i64([[-1, -2, -3], [-4, -5, -6]])],
     op("Select-1", auto_broadcast="none"),
     np.where,
 )
+OTHERS = [f16(-1), i32(-1), u8(1)]
 case(
-    "select",
-    "types",
+    "select/types",
     [CONDITION, boolean([1, 0, 0]), boolean([0, 1, 1]), f16([1.5, 2, 3]), i32([4]), u8([5])],
-    lambda c, x, y, h, i, u: [
-        make("Select-1", c, x, y, auto_broadcast="numpy"),
-        make("Select-1", c, h, const(f16(-1)), auto_broadcast="numpy"),
-        make("Select-1", c, i, const(i32(-1)), auto_broadcast="numpy"),
-        make("Select-1", c, u, const(u8(1)), auto_broadcast="numpy"),
-    ],
-    lambda c, x, y, h, i, u: [
-        np.where(c, x, y),
-        np.where(c, h, f16(-1)),
-        np.where(c, i, i32(-1)),
-        np.where(c, u, u8(1)),
-    ],
+    lambda c, x, y, *numbers: [select(c, x, y), *(select(c, it, const(other)) for it, other in zip(numbers, OTHERS))],
+    lambda c, x, y, *numbers: [np.where(c, x, y), *(np.where(c, it, other) for it, other in zip(numbers, OTHERS))],
 )
+case("select/nan_is_not_spread", [CONDITION, f32([np.nan, 1, np.inf]), f32([0, np.nan, -np.inf])], select, np.where)
 case(
-    "select",
-    "nan_is_not_spread",
-    [CONDITION, f32([np.nan, 1, np.inf]), f32([0, np.nan, -np.inf])],
-    op("Select-1", auto_broadcast="numpy"),
-    np.where,
-)
-case(
-    "select",
-    "open_dimensions",
+    "select/open_dimensions",
     [CONDITION, spread(2, 3)],
-    lambda c, x: make("Select-1", c, x, const(f32(-np.inf)), auto_broadcast="numpy"),
+    op("Select-1", const(f32(-np.inf)), auto_broadcast="numpy"),
     lambda c, x: np.where(c, x, f32(-np.inf)),
     shapes=["?,?", "?,?"],
     more=[[boolean([[1, 0]]), spread(1, 2)]],
@@ -697,20 +479,18 @@ def topk(x, k, axis, mode, sort):
 def top_k(kind, k, axis, mode, sort, type_="i32", **attributes):
     if kind != "TopK-1":
         attributes["index_element_type"] = type_
-    index_type = {"i32": np.int32, "i64": np.int64}[type_]
 
     def formula(x, *_):
         values, indices = topk(x, k, axis, mode, sort)
-        return values.astype(x.dtype), indices.astype(index_type)
+        return values.astype(x.dtype), indices.astype(DTYPES[type_])
 
-    return lambda x: make(kind, x, scalar(k), axis=axis, mode=mode, sort=sort, **attributes), formula
+    return op(kind, scalar(k), axis=axis, mode=mode, sort=sort, **attributes), formula
 
 
 DISTINCT = f32([[3, 1, -4, 15, 9], [2, 6, 5, -3.5, 8]])
 TIES = f32([[1, 3, 3, 1, 3], [2, 2, 2, 2, 2], [0, 1, 0, 1, 0]])
 several(
-    "top_k",
-    "by_value",
+    "top_k/by_value",
     [DISTINCT],
     [
         top_k("TopK-3", 3, 1, "max", "value"),
@@ -721,74 +501,47 @@ several(
     ],
 )
 several(
-    "top_k",
-    "by_index",
-    [DISTINCT],
-    [top_k("TopK-3", 3, 1, "max", "index"), top_k("TopK-11", 2, 1, "min", "index", "i64")],
+    "top_k/by_index", [DISTINCT], [top_k("TopK-3", 3, 1, "max", "index"), top_k("TopK-11", 2, 1, "min", "index", "i64")]
 )
+several("top_k/revision_1", [DISTINCT], [top_k("TopK-1", 2, 1, "max", "value"), top_k("TopK-1", 1, 0, "min", "value")])
+several("top_k/revision_1_by_index", [DISTINCT], [top_k("TopK-1", 2, 1, "min", "index")])
+several("top_k/not_sorted", [DISTINCT], [top_k("TopK-3", 1, 1, "max", "none"), top_k("TopK-11", 1, 0, "min", "none")])
 several(
-    "top_k",
-    "revision_1",
-    [DISTINCT],
-    [top_k("TopK-1", 2, 1, "max", "value"), top_k("TopK-1", 1, 0, "min", "value")],
-)
-several("top_k", "revision_1_by_index", [DISTINCT], [top_k("TopK-1", 2, 1, "min", "index")])
-several(
-    "top_k",
-    "not_sorted",
-    [DISTINCT],
-    [top_k("TopK-3", 1, 1, "max", "none"), top_k("TopK-11", 1, 0, "min", "none")],
-)
-several(
-    "top_k",
-    "ties_stable",
+    "top_k/ties_stable",
     [TIES],
-    [
-        top_k("TopK-11", 4, 1, "max", "value", stable=True),
-        top_k("TopK-11", 4, 1, "min", "value", "i64", stable=True),
-    ],
+    [top_k("TopK-11", 4, 1, "max", "value", stable=True), top_k("TopK-11", 4, 1, "min", "value", "i64", stable=True)],
 )
 several(
-    "top_k",
-    "ties",
+    "top_k/ties",
     [TIES],
     [top_k("TopK-3", 3, 1, "max", "value"), top_k("TopK-3", 3, 1, "min", "value")],
     formula="which of equal values are taken is not specified; OpenVINO's reference takes the first",
 )
-several("top_k", "ties_by_index", [TIES], [top_k("TopK-3", 3, 1, "max", "index")], formula="as above")
+several("top_k/ties_by_index", [TIES], [top_k("TopK-3", 3, 1, "max", "index")], formula="as above")
 several(
-    "top_k",
-    "i32",
+    "top_k/i32",
     [i32([[5, -2, 9], [0, 7, -7]])],
     [top_k("TopK-3", 2, 1, "max", "value"), top_k("TopK-11", 1, 0, "min", "value", stable=True)],
 )
-several("top_k", "i64", [i64([5, -2, 9])], [top_k("TopK-11", 2, 0, "min", "value", "i64")])
-several("top_k", "f16", [f16([5, -2, 9, 0.5])], [top_k("TopK-3", 2, 0, "max", "value")])
-several(
-    "top_k",
-    "infinities",
-    [f32([1, -np.inf, np.inf, 0])],
-    [top_k("TopK-11", 3, 0, "max", "value", stable=True)],
-)
+several("top_k/i64", [i64([5, -2, 9])], [top_k("TopK-11", 2, 0, "min", "value", "i64")])
+several("top_k/f16", [f16([5, -2, 9, 0.5])], [top_k("TopK-3", 2, 0, "max", "value")])
+several("top_k/infinities", [f32([1, -np.inf, np.inf, 0])], [top_k("TopK-11", 3, 0, "max", "value", stable=True)])
 case(
-    "top_k",
-    "k_is_input",
+    "top_k/k_is_input",
     [DISTINCT, i64(2)],
     op("TopK-3", axis=1, mode="max", sort="value", index_element_type="i64"),
     lambda x, k: topk(x, k, 1, "max", "value"),
     more=[[DISTINCT[::-1], i64(4)]],
 )
 several(
-    "top_k",
-    "open_dimensions",
+    "top_k/open_dimensions",
     [DISTINCT],
     [top_k("TopK-11", 2, -1, "max", "value", "i64", stable=True)],
     shapes=["?,?"],
     more=[[f32([[1, 2, 3]])]],
 )
 several(
-    "top_k",
-    "upper_case",
+    "top_k/upper_case",
     [DISTINCT],
     [top_k("TopK-3", 2, 1, "max", "value")],
     edit=[
@@ -798,15 +551,13 @@ several(
     ],
 )
 several(
-    "top_k",
-    "without_index_element_type",
+    "top_k/without_index_element_type",
     [DISTINCT],
     [top_k("TopK-3", 2, 1, "max", "value")],
     edit=[attribute("index_element_type", "i32", None)],
 )
 case(
-    "top_k",
-    "one_output_used",
+    "top_k/one_output_used",
     [DISTINCT],
     lambda x: [
         make("TopK-3", x, scalar(1), axis=1, mode="max", sort="value", index_element_type="i64").output(1),
@@ -825,29 +576,24 @@ def cum_sum(x, axis, exclusive, reverse):
     return np.flip(sums, axis) if reverse else sums
 
 
-VARIANTS = [
-    (axis, exclusive, reverse) for axis in (0, -1) for exclusive in (False, True) for reverse in (False, True)
-]
+VARIANTS = [(axis, exclusive, reverse) for axis in (0, -1) for exclusive in (False, True) for reverse in (False, True)]
 case(
-    "cum_sum",
-    "variants",
+    "cum_sum/variants",
     [spread(2, 3)],
     lambda x: [make("CumSum-3", x, scalar(axis), exclusive=e, reverse=r) for axis, e, r in VARIANTS],
     lambda x: [cum_sum(x, *it) for it in VARIANTS],
 )
 case(
-    "cum_sum",
-    "without_attributes",
+    "cum_sum/without_attributes",
     [i64([[1, 2, 3]]), scalar(1)],
     op("CumSum-3", exclusive=False, reverse=False),
     lambda x, _: np.cumsum(x, 1),
     edit=[attribute("exclusive", "false", None), attribute("reverse", "false", None)],
 )
 case(
-    "cum_sum",
-    "open_dimensions",
+    "cum_sum/open_dimensions",
     [i64([[1, 1, 0], [1, 0, 0]])],
-    lambda x: make("CumSum-3", x, scalar(1), exclusive=True, reverse=False),
+    op("CumSum-3", scalar(1), exclusive=True, reverse=False),
     lambda x: cum_sum(x, 1, True, False),
     shapes=["?,?"],
     more=[[i64([[1, 1, 1, 1]])]],
@@ -856,8 +602,7 @@ case(
 # --- NonZero, OneHot ------------------------------------------------------------------------------
 
 case(
-    "non_zero",
-    "types",
+    "non_zero/types",
     [f32([[0, -0.0, 2], [np.inf, 0, -1]]), i32([0, 3, 0, 1]), boolean([[0, 1], [1, 0]]), f32(-2)],
     lambda x, y, z, scalar: [
         make("NonZero-3", x, output_type="i64"),
@@ -868,16 +613,14 @@ case(
     lambda x, y, z, scalar: [i64(np.nonzero(x)), i32(np.nonzero(y)), i64(np.nonzero(z)), i64([[0]])],
 )
 case(
-    "non_zero",
-    "none",
+    "non_zero/none",
     [f32([[0, 0]])],
     op("NonZero-3", output_type="i64"),
     lambda x: i64(np.nonzero(x)),
     more=[[f32([[1, 2]])]],
 )
 case(
-    "non_zero",
-    "open_dimensions",
+    "non_zero/open_dimensions",
     [i64([[0, 5], [6, 0]])],
     op("NonZero-3", output_type="i64"),
     lambda x: i64(np.nonzero(x)),
@@ -894,18 +637,13 @@ def one_hot(indices, depth, on, off, axis, normalize=False):
 
 INDICES = i64([[0, 2], [1, 5], [-1, 3]])
 case(
-    "one_hot",
-    "axes",
+    "one_hot/axes",
     [INDICES],
-    lambda x: [
-        make("OneHot-1", x, scalar(4), scalar(5, np.float32), scalar(-1, np.float32), axis=axis)
-        for axis in (-1, 0, 1, 2, -3)
-    ],
+    lambda x: [make("OneHot-1", x, scalar(4), real(5), real(-1), axis=axis) for axis in (-1, 0, 1, 2, -3)],
     lambda x: [one_hot(x, 4, f32(5), f32(-1), axis) for axis in (-1, 0, 1, 2, -3)],
 )
 case(
-    "one_hot",
-    "types",
+    "one_hot/types",
     [i32([2, 0])],
     lambda x: [
         make("OneHot-1", x, scalar(3, np.int32), const(np.array(on)), const(np.array(off)), axis=-1)
@@ -919,47 +657,22 @@ case(
     lambda x: [one_hot(x, 3, it(1), it(0), -1) for it in (np.int64, np.bool_, np.float16, np.uint8)],
 )
 case(
-    "one_hot",
-    "rank_0",
+    "one_hot/rank_0",
     [i64(2)],
-    lambda x: make("OneHot-1", x, scalar(4), scalar(1, np.float32), scalar(0, np.float32), axis=0),
+    op("OneHot-1", scalar(4), real(1), real(0), axis=0),
     lambda x: one_hot(x, 4, f32(1), f32(0), 0),
 )
+for mode in ("ignore_negative", "normalize"):
+    case(
+        f"one_hot/{mode}",
+        [INDICES],
+        op("OneHot-16", scalar(4), real(1), real(0), axis=-1, negative_indices_mode=mode),
+        lambda x, mode=mode: one_hot(x, 4, f32(1), f32(0), -1, mode == "normalize"),
+    )
 case(
-    "one_hot",
-    "revision_16_ignore",
-    [INDICES],
-    lambda x: make(
-        "OneHot-16",
-        x,
-        scalar(4),
-        scalar(1, np.float32),
-        scalar(0, np.float32),
-        axis=-1,
-        negative_indices_mode="ignore_negative",
-    ),
-    lambda x: one_hot(x, 4, f32(1), f32(0), -1),
-)
-case(
-    "one_hot",
-    "revision_16_normalize",
-    [INDICES],
-    lambda x: make(
-        "OneHot-16",
-        x,
-        scalar(4),
-        scalar(1, np.float32),
-        scalar(0, np.float32),
-        axis=-1,
-        negative_indices_mode="normalize",
-    ),
-    lambda x: one_hot(x, 4, f32(1), f32(0), -1, normalize=True),
-)
-case(
-    "one_hot",
-    "open_dimensions",
+    "one_hot/open_dimensions",
     [i64([0, 2])],
-    lambda x: make("OneHot-1", x, scalar(3), scalar(1, np.float32), scalar(0, np.float32), axis=1),
+    op("OneHot-1", scalar(3), real(1), real(0), axis=1),
     lambda x: one_hot(x, 3, f32(1), f32(0), 1),
     shapes=["?"],
     more=[[i64([1, 1, 0])]],
@@ -991,22 +704,19 @@ def space_to_depth(x, block, mode):
 
 for mode in ("blocks_first", "depth_first"):
     case(
-        "depth_to_space",
-        mode,
+        f"depth_to_space/{mode}",
         [offsets(1, 8, 2, 3), offsets(2, 4, 3)],
         lambda x, y, mode=mode: [make("DepthToSpace-1", it, mode=mode, block_size=2) for it in (x, y)],
         lambda x, y, mode=mode: [depth_to_space(it, 2, mode) for it in (x, y)],
     )
     case(
-        "space_to_depth",
-        mode,
+        f"space_to_depth/{mode}",
         [offsets(1, 2, 4, 6), offsets(2, 3, 4)],
         lambda x, y, mode=mode: [make("SpaceToDepth-1", it, mode=mode, block_size=2) for it in (x, y)],
         lambda x, y, mode=mode: [space_to_depth(it, 2, mode) for it in (x, y)],
     )
 case(
-    "depth_to_space",
-    "open_dimensions",
+    "depth_to_space/open_dimensions",
     [offsets(1, 4, 2, 3)],
     op("DepthToSpace-1", mode="depth_first", block_size=2),
     lambda x: depth_to_space(x, 2, "depth_first"),
@@ -1014,40 +724,37 @@ case(
     more=[[offsets(2, 4, 1, 2)]],
 )
 case(
-    "space_to_depth",
-    "upper_case",
+    "space_to_depth/upper_case",
     [offsets(1, 1, 4, 6)],
     op("SpaceToDepth-1", mode="depth_first", block_size=2),
     lambda x: space_to_depth(x, 2, "depth_first"),
     edit=[attribute("mode", "depth_first", "DEPTH_FIRST")],
 )
+
+
+def shuffle_channels(x, axis, group):
+    x = np.moveaxis(x, axis, 0)
+    shuffled = x.reshape(group, len(x) // group, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
+    return np.moveaxis(shuffled, 0, axis)
+
+
 for axis, group in [(1, 2), (-1, 3), (0, 1)]:
     case(
-        "shuffle_channels",
-        f"axis_{axis}".replace("-", "minus_"),
+        f"shuffle_channels/axis_{axis}",
         [offsets(2, 4, 6)],
         op("ShuffleChannels-1", axis=axis, group=group),
-        lambda x, axis=axis, group=group: np.moveaxis(
-            (m := np.moveaxis(x, axis, 0))
-            .reshape(group, len(m) // group, *m.shape[1:])
-            .swapaxes(0, 1)
-            .reshape(m.shape),
-            0,
-            axis,
-        ),
+        lambda x, axis=axis, group=group: shuffle_channels(x, axis, group),
     )
 case(
-    "batch_to_space",
-    "crops",
+    "batch_to_space/crops",
     [offsets(4, 1, 3, 2)],
-    lambda x: make("BatchToSpace-2", x, axes(1, 1, 2, 2), axes(0, 0, 1, 0), axes(0, 0, 0, 1)),
+    op("BatchToSpace-2", axes(1, 1, 2, 2), axes(0, 0, 1, 0), axes(0, 0, 0, 1)),
     lambda x: x.reshape(2, 2, 1, 1, 3, 2).transpose(2, 3, 4, 0, 5, 1).reshape(1, 1, 6, 4)[:, :, 1:, :3],
 )
 case(
-    "space_to_batch",
-    "pads",
+    "space_to_batch/pads",
     [offsets(1, 1, 3, 3)],
-    lambda x: make("SpaceToBatch-2", x, axes(1, 1, 2, 2), axes(0, 0, 1, 0), axes(0, 0, 0, 1)),
+    op("SpaceToBatch-2", axes(1, 1, 2, 2), axes(0, 0, 1, 0), axes(0, 0, 0, 1)),
     lambda x: (
         np.pad(x, [(0, 0), (0, 0), (1, 0), (0, 1)])
         .reshape(1, 1, 2, 2, 2, 2)
@@ -1058,22 +765,22 @@ case(
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("concat", "axes", "axes", "negative_axis")
-join("split", "axes", "axes", "one_output_used", "equal_outputs")
-join("variadic_split", "zero_length", "zero_length", "minus_one_is_nothing")
-join("slice", "bounds", "bounds", "without_axes", "types")
-join("strided_slice", "bounds", "bounds", "negative_strides")
-join("pad", "negative_other_modes", "negative_edge", "negative_reflect", "negative_symmetric")
-join("top_k", "by_value", "by_value", "revision_1")
-join("top_k", "by_index", "by_index", "revision_1_by_index")
-join("top_k", "types", "i32", "i64", "f16", "infinities")
-join("top_k", "ties", "ties", "ties_by_index")
-join("select", "broadcasts", "numpy", "condition_broadcasts", "none")
-join("select", "types", "types", "nan_is_not_spread")
-join("one_hot", "axes", "axes", "types", "rank_0")
-join("one_hot", "revision_16", "revision_16_ignore", "revision_16_normalize")
-join("depth_to_space", "modes", "blocks_first", "depth_first")
-join("space_to_depth", "modes", "blocks_first", "depth_first")
-join("shuffle_channels", "axes", "axis_1", "axis_minus_1", "axis_0")
-join("reverse_sequence", "lengths", "lengths", "constant_lengths")
-join("reverse", "modes", "index", "mask")
+join("concat/axes", "axes", "negative_axis")
+join("split/axes", "axes", "one_output_used", "equal_outputs")
+join("variadic_split/zero_length", "zero_length", "minus_one_is_nothing")
+join("slice/bounds", "bounds", "without_axes", "types")
+join("strided_slice/bounds", "bounds", "negative_strides")
+join("pad/negative_other_modes", "negative_edge", "negative_reflect", "negative_symmetric")
+join("top_k/by_value", "by_value", "revision_1")
+join("top_k/by_index", "by_index", "revision_1_by_index")
+join("top_k/types", "i32", "i64", "f16", "infinities")
+join("top_k/ties", "ties", "ties_by_index")
+join("select/broadcasts", "numpy", "condition_broadcasts", "none")
+join("select/types", "types", "nan_is_not_spread")
+join("one_hot/axes", "axes", "types", "rank_0")
+join("one_hot/revision_16", "ignore_negative", "normalize")
+join("depth_to_space/modes", "blocks_first", "depth_first")
+join("space_to_depth/modes", "blocks_first", "depth_first")
+join("shuffle_channels/axes", "axis_1", "axis_-1", "axis_0")
+join("reverse_sequence/lengths", "lengths", "constant_lengths")
+join("reverse/modes", "index", "mask")

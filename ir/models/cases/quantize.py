@@ -15,9 +15,7 @@ def fake_quantize(x, il, ih, ol, oh, levels):
 def quantized(il, ih, ol, oh, levels, auto_broadcast="numpy"):
     limits = [f32(it) for it in (il, ih, ol, oh)]
     return (
-        lambda x: make(
-            "FakeQuantize-1", x, *map(const, limits), levels=levels, auto_broadcast=auto_broadcast
-        ),
+        op("FakeQuantize-1", *map(const, limits), levels=levels, auto_broadcast=auto_broadcast),
         lambda x: fake_quantize(x, *limits, levels),
     )
 
@@ -28,8 +26,7 @@ def channels(*values):
 
 X = spread(1, 3, 4, 5)
 several(
-    "fake_quantize",
-    "levels",
+    "fake_quantize/levels",
     [X],
     [
         quantized(-4, 4, -4, 4, 256),
@@ -40,8 +37,7 @@ several(
     ],
 )
 several(
-    "fake_quantize",
-    "per_channel",
+    "fake_quantize/per_channel",
     [X],
     [
         quantized(channels(-1, -2, -4), channels(1, 2, 4), channels(-1, -2, -4), channels(1, 2, 4), 16),
@@ -49,8 +45,7 @@ several(
     ],
 )
 several(
-    "fake_quantize",
-    "other_broadcasts",
+    "fake_quantize/other_broadcasts",
     [X],
     [
         quantized(np.linspace(-3, -1, 5), np.linspace(1, 3, 5), -1, 1, 8),
@@ -59,16 +54,10 @@ several(
     ],
 )
 # Halves go to the even level.
-several(
-    "fake_quantize",
-    "halves",
-    [f32([-0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7, 7.5])],
-    [quantized(0, 7, 0, 7, 8)],
-)
+several("fake_quantize/halves", [f32([-0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7, 7.5])], [quantized(0, 7, 0, 7, 8)])
 # Equal input limits: two values, with no division by zero.
 several(
-    "fake_quantize",
-    "binary",
+    "fake_quantize/binary",
     [X],
     [
         quantized(0, 0, -1, 1, 2),
@@ -76,75 +65,33 @@ several(
     ],
     formula="the CPU plugin divides by zero",
 )
-several("fake_quantize", "reversed_outputs", [X], [quantized(-2, 2, 2, -2, 16)])
-several("fake_quantize", "infinities", [f32([-np.inf, np.inf, 0, 1])], [quantized(-1, 1, -1, 1, 5)])
+several("fake_quantize/reversed_outputs", [X], [quantized(-2, 2, 2, -2, 16)])
+several("fake_quantize/infinities", [f32([-np.inf, np.inf, 0, 1])], [quantized(-1, 1, -1, 1, 5)])
 several(
-    "fake_quantize",
-    "rank_2",
-    [spread(2, 5)],
-    [quantized(-1, 1, -1, 1, 5), quantized([[-1], [-2]], [[1], [2]], -1, 1, 5)],
+    "fake_quantize/rank_2", [spread(2, 5)], [quantized(-1, 1, -1, 1, 5), quantized([[-1], [-2]], [[1], [2]], -1, 1, 5)]
 )
 several(
-    "fake_quantize",
-    "without_auto_broadcast",
+    "fake_quantize/without_auto_broadcast",
     [X],
     [quantized(-2, 2, -2, 2, 16)],
     edit=[attribute("auto_broadcast", "numpy", None)],
 )
+several("fake_quantize/later_opset", [X], [quantized(-2, 2, -2, 2, 16)], edit=[opset("FakeQuantize", 1, "opset13")])
 several(
-    "fake_quantize",
-    "later_opset",
-    [X],
-    [quantized(-2, 2, -2, 2, 16)],
-    edit=[opset("FakeQuantize", 1, "opset13")],
-)
-several(
-    "fake_quantize",
-    "open_dimensions",
+    "fake_quantize/open_dimensions",
     [X],
     [quantized(channels(-1, -2, -4), channels(1, 2, 4), -1, 1, 16)],
     shapes=["?,3,?,?"],
     more=[[spread(2, 3, 2, 3)]],
 )
-several(
-    "fake_quantize",
-    "convolution",
+ACTIVATIONS = quantized(-4, 3.96875, -4, 3.96875, 256)
+WEIGHTS = quantized(*(np.reshape(it, (2, 1, 1, 1)) for it in ([-4, -2], [4, 2], [-4, -2], [4, 2])), 255)
+KERNEL = spread(2, 3, 1, 1, seed=1)
+case(
+    "fake_quantize/convolution",
     [spread(1, 3, 4, 5)],
-    [
-        (
-            lambda x: make(
-                "Convolution-1",
-                make(
-                    "FakeQuantize-1",
-                    x,
-                    *(const(f32(it)) for it in (-4, 3.96875, -4, 3.96875)),
-                    levels=256,
-                    auto_broadcast="numpy",
-                ),
-                make(
-                    "FakeQuantize-1",
-                    const(spread(2, 3, 1, 1, seed=1)),
-                    *(const(f32(it).reshape(-1, 1, 1, 1)) for it in ([-4, -2], [4, 2], [-4, -2], [4, 2])),
-                    levels=255,
-                    auto_broadcast="numpy",
-                ),
-                strides=[1, 1],
-                dilations=[1, 1],
-                pads_begin=[0, 0],
-                pads_end=[0, 0],
-                auto_pad="explicit",
-            ),
-            lambda x: np.einsum(
-                "nchw,oc->nohw",
-                fake_quantize(x, f32(-4), f32(3.96875), f32(-4), f32(3.96875), 256),
-                fake_quantize(
-                    spread(2, 3, 1, 1, seed=1),
-                    *(f32(it).reshape(-1, 1, 1, 1) for it in ([-4, -2], [4, 2], [-4, -2], [4, 2])),
-                    255,
-                )[:, :, 0, 0],
-            ),
-        )
-    ],
+    lambda x: make("Convolution-1", ACTIVATIONS[0](x), WEIGHTS[0](const(KERNEL)), **PLAIN),
+    lambda x: np.einsum("nchw,oc->nohw", ACTIVATIONS[1](x), WEIGHTS[1](KERNEL)[:, :, 0, 0]),
     tolerance=1e-4,
     formula="the CPU plugin's sums of integers saturate on processors without VNNI",
 )
@@ -157,9 +104,7 @@ def decompressed(values, type_, scale, zero_point=None, shape=None, half=True, z
     float_type, dtype = ("f16", np.float16) if half else ("f32", np.float32)
     weights = make("Convert-1", const(values, type_), destination_type=float_type)
     if zero_point is not None:
-        zero_point = make(
-            "Convert-1", const(zero_point, zero_point_type or type_), destination_type=float_type
-        )
+        zero_point = make("Convert-1", const(zero_point, zero_point_type or type_), destination_type=float_type)
         weights = make("Subtract-1", weights, zero_point)
     weights = make("Multiply-1", weights, const(np.array(scale, dtype)))
     if shape:
@@ -173,15 +118,17 @@ def dequantized(values, scale, zero_point=0, shape=None, half=True):
     return weights.reshape(shape) if shape else weights
 
 
+def product(x, weights):
+    return make("MatMul-1", x, weights, transpose_a=False, transpose_b=True)
+
+
 def linear(name, values, type_, scale, zero_point=None, shape=None, half=True, zero_point_type=None, **more):
     width = shape[-1] if shape else np.shape(values)[-1]
     case(
-        "compressed_weights",
-        name,
+        f"compressed_weights/{name}",
         [spread(2, width) / 4],
-        lambda x: make(
+        op(
             "MatMul-1",
-            x,
             decompressed(values, type_, scale, zero_point, shape, half, zero_point_type),
             transpose_a=False,
             transpose_b=True,
@@ -208,14 +155,7 @@ linear("i4_groups", NIBBLES.reshape(4, 2, 4) - 8, "i4", GROUP_SCALES, shape=(4, 
 linear("u4_groups_scalar_zero_point", NIBBLES.reshape(4, 2, 4), "u4", GROUP_SCALES, np.array(8), (4, 8))
 WIDE = spread_ints(0, 15, 3, 2, 32, seed=2)
 linear("i4_groups_of_32", WIDE - 8, "i4", f16(spread(3, 2, 1, seed=4) / 8), shape=(3, 64))
-linear(
-    "u4_groups_of_32",
-    WIDE,
-    "u4",
-    f16(spread(3, 2, 1, seed=4) / 8),
-    spread_ints(0, 15, 3, 2, 1, seed=1),
-    (3, 64),
-)
+linear("u4_groups_of_32", WIDE, "u4", f16(spread(3, 2, 1, seed=4) / 8), spread_ints(0, 15, 3, 2, 1, seed=1), (3, 64))
 # As tables that can stay packed: symmetric, in groups of a multiple of 32.
 GROUPS = spread_ints(0, 15, 3, 2, 64, seed=5)
 linear("i4_per_channel", spread_ints(-8, 7, 4, 64, seed=4), "i4", SCALES / 4)
@@ -229,19 +169,14 @@ def tied(i):
     """Rows of a table, and their products with all of its rows."""
     table = decompressed(TABLE - 8, "i4", TABLE_SCALES, shape=(5, 64))
     rows = make("Gather-8", table, i, scalar(0))
-    return [rows, make("MatMul-1", rows, table, transpose_a=False, transpose_b=True)]
+    return [rows, product(rows, table)]
 
 
 case(
-    "compressed_weights",
-    "embedding_and_product",
+    "compressed_weights/embedding_and_product",
     [i64([[2, 0, -1]])],
     tied,
-    lambda i: [
-        dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i],
-        dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64))[i]
-        @ dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64)).T,
-    ],
+    lambda i: [(table := dequantized(TABLE - 8, TABLE_SCALES, shape=(5, 64)))[i], table[i] @ table.T],
     shapes=["?,?"],
     more=[[i64([[1]])]],
     tolerance=2e-3,
@@ -252,20 +187,16 @@ def heads(x):
     """Attention's heads become rows, and what the rows become is heads again."""
     table = decompressed(TABLE[:4] - 8, "i4", TABLE_SCALES[:4], shape=(4, 64))
     rows = make("Reshape-1", make("Transpose-1", x, axes(0, 2, 1, 3)), axes(0, 0, -1), special_zero=True)
-    rows = make("MatMul-1", rows, table, transpose_a=False, transpose_b=True)
+    rows = product(rows, table)
     return make("Transpose-1", make("Reshape-1", rows, axes(0, 0, 2, 2), special_zero=True), axes(0, 2, 1, 3))
 
 
 case(
-    "compressed_weights",
-    "heads",
+    "compressed_weights/heads",
     [spread(2, 4, 3, 16) / 4],
     heads,
     lambda x: (
-        (
-            x.transpose(0, 2, 1, 3).reshape(2, 3, 64)
-            @ dequantized(TABLE[:4] - 8, TABLE_SCALES[:4], shape=(4, 64)).T
-        )
+        (x.transpose(0, 2, 1, 3).reshape(2, 3, 64) @ dequantized(TABLE[:4] - 8, TABLE_SCALES[:4], shape=(4, 64)).T)
         .reshape(2, 3, 2, 2)
         .transpose(0, 2, 1, 3)
     ),
@@ -280,12 +211,11 @@ def codebook(x):
     values = make("Convert-1", const(CODEBOOK.astype(np.float32), "f8e4m3"), destination_type="f16")
     weights = make("Gather-8", values, indices, scalar(0))
     weights = make("Convert-1", make("Multiply-1", weights, const(SCALES)), destination_type="f32")
-    return make("MatMul-1", x, weights, transpose_a=False, transpose_b=True)
+    return product(x, weights)
 
 
 case(
-    "compressed_weights",
-    "codebook",
+    "compressed_weights/codebook",
     [spread(2, 8) / 4],
     codebook,
     lambda x: x @ dequantized(CODEBOOK[NIBBLES % 8], SCALES).T,
@@ -301,94 +231,57 @@ def small_floats(x):
     weights = make("Multiply-1", weights, make("Convert-1", const(scales, "f8e8m0"), destination_type="f16"))
     weights = make("Reshape-1", weights, axes(3, 64), special_zero=False)
     weights = make("Convert-1", weights, destination_type="f32")
-    return make("MatMul-1", x, weights, transpose_a=False, transpose_b=True), (values * scales).reshape(3, 64)
+    return product(x, weights), (values * scales).reshape(3, 64)
 
 
 case(
-    "compressed_weights",
-    "f4e2m1",
+    "compressed_weights/f4e2m1",
     [spread(2, 64) / 4],
     lambda x: small_floats(x)[0],
     lambda x: x @ small_floats(const(x).node())[1].T,
     tolerance=2e-3,
 )
 linear("u2", NIBBLES % 4, "u2", SCALES, np.array(1), zero_point_type="i8")
-NF4 = f32(
-    [
-        -1.0,
-        -0.6961928009986877,
-        -0.5250730514526367,
-        -0.39491748809814453,
-        -0.28444138169288635,
-        -0.18477343022823334,
-        -0.09105003625154495,
-        0.0,
-        0.07958029955625534,
-        0.16093020141124725,
-        0.24611230194568634,
-        0.33791524171829224,
-        0.44070982933044434,
-        0.5626170039176941,
-        0.7229568362236023,
-        1.0,
-    ]
-)
 linear("nf4", NF4[NIBBLES], "nf4", SCALES)
 linear("f8e4m3", np.array([-448, -1.5, -0.5, 0, 0.25, 1, 3.5, 240])[NIBBLES % 8], "f8e4m3", SCALES / 64)
 case(
-    "compressed_weights",
-    "u8_embedding",
+    "compressed_weights/u8_embedding",
     [i64([[2, 0, 3]])],
-    lambda i: make(
-        "Gather-8", decompressed(BYTES, "u8", SCALES / 64, u8([[128], [120], [3], [255]])), i, scalar(0)
-    ),
+    lambda i: make("Gather-8", decompressed(BYTES, "u8", SCALES / 64, u8([[128], [120], [3], [255]])), i, scalar(0)),
     lambda i: dequantized(BYTES, SCALES / 64, [[128], [120], [3], [255]])[i],
     shapes=["?,?"],
     more=[[i64([[1]])]],
     tolerance=2e-3,
 )
 case(
-    "compressed_weights",
-    "i8_convolution",
+    "compressed_weights/i8_convolution",
     [spread(1, 3, 4, 4)],
     lambda x: make(
         "Convolution-1",
         x,
         decompressed(spread_ints(-127, 127, 2, 3, 1, 1), "i8", f16([[[[0.01]]], [[[0.02]]]])),
-        strides=[1, 1],
-        dilations=[1, 1],
-        pads_begin=[0, 0],
-        pads_end=[0, 0],
-        auto_pad="explicit",
+        **PLAIN,
     ),
     lambda x: np.einsum("nchw,oc->nohw", x, dequantized(spread_ints(-127, 127, 2, 3), f16([[0.01], [0.02]]))),
     tolerance=2e-3,
 )
 case(
-    "compressed_weights",
-    "f16",
+    "compressed_weights/f16",
     [spread(2, 3)],
-    lambda x: make(
-        "MatMul-1",
-        x,
-        make("Convert-1", const(f16(spread(4, 3, seed=1) / 3)), destination_type="f32"),
-        transpose_a=False,
-        transpose_b=True,
-    ),
+    lambda x: product(x, make("Convert-1", const(f16(spread(4, 3, seed=1) / 3)), destination_type="f32")),
     lambda x: x @ f16(spread(4, 3, seed=1) / 3).astype(np.float32).T,
 )
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("fake_quantize", "levels", "levels", "reversed_outputs", "rank_2", "infinities")
-join("fake_quantize", "broadcasts", "per_channel", "other_broadcasts")
-join("compressed_weights", "u8", "u8_zero_point", "u8_scalar_zero_point")
-join("compressed_weights", "i8", "i8_symmetric", "i8_f32_scale", "i8_zero_point")
-join("compressed_weights", "nibbles", "u4_zero_point", "i4_symmetric")
-join("compressed_weights", "groups", "u4_groups", "i4_groups", "u4_groups_scalar_zero_point")
+join("fake_quantize/levels", "levels", "reversed_outputs", "rank_2", "infinities")
+join("fake_quantize/broadcasts", "per_channel", "other_broadcasts")
+join("compressed_weights/u8", "u8_zero_point", "u8_scalar_zero_point")
+join("compressed_weights/i8", "i8_symmetric", "i8_f32_scale", "i8_zero_point")
+join("compressed_weights/nibbles", "u4_zero_point", "i4_symmetric")
+join("compressed_weights/groups", "u4_groups", "i4_groups", "u4_groups_scalar_zero_point")
 join(
-    "compressed_weights",
-    "groups_of_32",
+    "compressed_weights/groups_of_32",
     "i4_groups_of_32",
     "u4_groups_of_32",
     "i4_per_channel",

@@ -1,7 +1,5 @@
 """Recurrent cells and sequences."""
 
-import openvino.opset15 as opset15
-
 from framework import *
 
 # --- formulas -------------------------------------------------------------------------------------
@@ -60,9 +58,7 @@ def sequence(cell, direction, x, *states_lengths_weights, states, **attributes):
                 # The specification does not say what is last.
                 state = tuple(np.zeros_like(it) for it in state)
             for t in reversed(steps) if backward else steps:
-                state = cell(
-                    x[n : n + 1, t].astype(np.float64), *state, *(it[d] for it in weights), **attributes
-                )
+                state = cell(x[n : n + 1, t].astype(np.float64), *state, *(it[d] for it in weights), **attributes)
                 y[n, d, t] = state[0]
             for it, value in zip(last, state):
                 it[n, d] = value
@@ -113,8 +109,7 @@ def recurrent(
     bias_gates = 4 if attributes.get("linear_before_reset") else None
     lengths = const(i32(lengths)) if lengths_constant else i32(lengths)
     case(
-        f"{kind.lower()}_sequence",
-        name,
+        f"{kind.lower()}_sequence/{name}",
         [x, *states(number, directions), lengths, *weights(kind, directions, bias_gates)],
         op(
             f"{kind}Sequence-{opset}",
@@ -136,13 +131,8 @@ def cell(name, kind, opset, edit=(), formula=None, **attributes):
     number = 2 if kind == "LSTM" else 1
     bias_gates = 4 if attributes.get("linear_before_reset") else None
     case(
-        f"{kind.lower()}_cell",
-        name,
-        [
-            X[:, 0],
-            *(it[:, 0] for it in states(number)),
-            *(const(it.values[0]) for it in weights(kind, 1, bias_gates)),
-        ],
+        f"{kind.lower()}_cell/{name}",
+        [X[:, 0], *(it[:, 0] for it in states(number)), *(const(it.values[0]) for it in weights(kind, 1, bias_gates))],
         op(
             f"{kind}Cell-{opset}",
             hidden_size=HIDDEN,
@@ -181,34 +171,21 @@ recurrent(
     formula="the defaults are the text's; without activations OpenVINO refuses the file",
 )
 case(
-    "lstm_sequence",
-    "open_dimensions",
+    "lstm_sequence/open_dimensions",
     [X, *states(2)],
     lambda x, h, c: make(
         "LSTMSequence-5",
         x,
         h,
         c,
-        make(
-            "Broadcast-3",
-            make("Gather-8", make("ShapeOf-3", x, output_type="i64"), axes(1), scalar(0)),
-            make("Gather-8", make("ShapeOf-3", x, output_type="i64"), axes(0), scalar(0)),
-            mode="numpy",
-        ),
+        make("Broadcast-3", dims(x, 1), dims(x, 0), mode="numpy"),
         *weights("LSTM", 1),
         hidden_size=HIDDEN,
         direction="forward",
         activations=[*DEFAULT["LSTM"]],
     ),
     lambda x, h, c: sequence(
-        lstm_cell,
-        "forward",
-        x,
-        h,
-        c,
-        [x.shape[1]] * len(x),
-        *(it.values for it in weights("LSTM", 1)),
-        states=2,
+        lstm_cell, "forward", x, h, c, [x.shape[1]] * len(x), *(it.values for it in weights("LSTM", 1)), states=2
     ),
     shapes=["?,?,3", "?,1,2", "?,1,2"],
     more=[[spread(count, 6, 3), *(it[:count] for it in states(2))] for count in (1, 0)],
@@ -225,8 +202,7 @@ def of_mask(x, mask, state):
 
 
 case(
-    "rnn_sequence",
-    "features_of_a_mask",
+    "rnn_sequence/features_of_a_mask",
     [X, boolean([False, True, False]), np.zeros((BATCH, 1, 1), np.float32)],
     of_mask,
     lambda x, mask, state: sequence(
@@ -248,10 +224,10 @@ case(
 
 def from_zeros(kind, direction, x):
     """A sequence whose initial states are zeros, made from the batch of X, and whose lengths are all of time."""
-    shape = make("ShapeOf-3", x, output_type="i64")
+    shape = shape_of(x)
     batch, time = (make("Gather-8", shape, axes(axis), scalar(0)) for axis in (0, 1))
     directions = 2 if direction == "bidirectional" else 1
-    start = make("Broadcast-3", scalar(0, np.float32), make("Concat-1", batch, axes(directions, HIDDEN), axis=0))
+    start = make("Broadcast-3", real(0), make("Concat-1", batch, axes(directions, HIDDEN), axis=0))
     lengths = make("Broadcast-3", make("Squeeze-1", time, axes(0)), batch, mode="numpy")
     states = [start] * (2 if kind == "LSTM" else 1)
     attributes = {"hidden_size": HIDDEN, "direction": direction, "activations": [*DEFAULT[kind]]}
@@ -272,7 +248,12 @@ KINDS = [("LSTM", "bidirectional"), ("GRU", "reverse"), ("RNN", "forward")]
 def of_expressions(x):
     """With a product as their batch, and with a half."""
     product = make("Reshape-1", x, axes(-1, TIME, INPUT), special_zero=False)
-    half = make("Split-1", make("Squeeze-1", make("Slice-8", x, axes(0), axes(1), axes(1), axes(1)), axes(1)), scalar(0), num_splits=2)
+    half = make(
+        "Split-1",
+        make("Squeeze-1", make("Slice-8", x, axes(0), axes(1), axes(1), axes(1)), axes(1)),
+        scalar(0),
+        num_splits=2,
+    )
     outputs = [it for kind in KINDS for it in from_zeros(*kind, product).outputs()]
     return [*outputs, *from_zeros("RNN", "forward", half.output(1)).outputs()]
 
@@ -286,8 +267,7 @@ def of_expressions_formula(x):
 EXPRESSION = [spread(2, 3, TIME, INPUT) / 2]
 MORE_EXPRESSIONS = [[spread(4, 1, TIME, INPUT, seed=1) / 2]]
 case(
-    "lstm_sequence",
-    "batch_is_an_expression",
+    "lstm_sequence/batch_is_an_expression",
     EXPRESSION,
     of_expressions,
     of_expressions_formula,
@@ -299,16 +279,13 @@ case(
 
 def in_loop(x):
     parameters, results, model = body("body", [x], lambda x: [*of_expressions(x), const(boolean(True))])
-    node = opset15.loop(scalar(2).node(), const(boolean(True)).node())
-    node.set_function(model)
-    node.set_special_body_ports([-1, len(results) - 1])
+    node = loop(model, [-1, len(results) - 1], scalar(2))
     node.set_invariant_input(parameters[0], x)
     return [node.get_iter_value(it.output(0), -1) for it in results[:-1]]
 
 
 case(
-    "lstm_sequence",
-    "batch_is_an_expression_in_loop",
+    "lstm_sequence/batch_is_an_expression_in_loop",
     EXPRESSION,
     in_loop,
     of_expressions_formula,
@@ -340,8 +317,7 @@ def sums():
         return [f16(y[:, None]), f16(y[:, None, -1])]
 
     case(
-        "rnn_sequence",
-        "half",
+        "rnn_sequence/half",
         inputs,
         op("RNNSequence-5", hidden_size=2, direction="forward", activations=["relu"]),
         formula,
@@ -353,12 +329,12 @@ sums()
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("lstm_sequence", "directions", "forward", "reverse", "bidirectional")
-join("gru_sequence", "directions", "forward", "reverse", "bidirectional")
-join("rnn_sequence", "directions", "forward", "reverse", "bidirectional")
-join("lstm_sequence", "short_lengths", "short_lengths", "short_lengths_bidirectional")
-join("lstm_sequence", "clip_and_activations", "clip", "activations")
-join("gru_sequence", "linear_before_reset", "linear_before_reset", "linear_before_reset_bidirectional")
-join("lstm_cell", "revisions", "plain", "revision_1", "clip_and_activations")
-join("gru_cell", "plain", "plain", "linear_before_reset", "clip")
-join("rnn_cell", "plain", "plain", "relu_and_clip")
+join("lstm_sequence/directions", "forward", "reverse", "bidirectional")
+join("gru_sequence/directions", "forward", "reverse", "bidirectional")
+join("rnn_sequence/directions", "forward", "reverse", "bidirectional")
+join("lstm_sequence/short_lengths", "short_lengths", "short_lengths_bidirectional")
+join("lstm_sequence/clip_and_activations", "clip", "activations")
+join("gru_sequence/linear_before_reset", "linear_before_reset", "linear_before_reset_bidirectional")
+join("lstm_cell/revisions", "plain", "revision_1", "clip_and_activations")
+join("gru_cell/plain", "plain", "linear_before_reset", "clip")
+join("rnn_cell/plain", "plain", "relu_and_clip")

@@ -30,7 +30,7 @@ def reduction(kind, which, keep_dims, **attributes):
             return np.abs(x) if "L1" in kind or "L2" in kind else x
         return np.asarray(REDUCE[kind](x, axis, keepdims=keep_dims)).astype(x.dtype)
 
-    return lambda x: make(kind, x, which, keep_dims=keep_dims, **attributes), formula
+    return op(kind, which, keep_dims=keep_dims, **attributes), formula
 
 
 X = spread(2, 3, 4)
@@ -39,17 +39,12 @@ for kind in REDUCE:
     if "Logical" in kind:
         continue
     several(
-        "reduce",
-        snake(kind[:-2]),
+        f"reduce/{snake(kind[:-2])}",
         [X],
-        [
-            reduction(kind, it, keep)
-            for it, keep in zip(LISTS, [False, True, True, False, False, True, False])
-        ],
+        [reduction(kind, it, keep) for it, keep in zip(LISTS, [False, True, True, False, False, True, False])],
     )
 several(
-    "reduce",
-    "logical",
+    "reduce/logical",
     [boolean(spread_ints(0, 5, 2, 3, 4) > 0)],
     [
         reduction(kind, it, keep)
@@ -57,80 +52,63 @@ several(
         for it, keep in [(axes(1), False), (axes(0, -1), True), (scalar(2), False)]
     ],
 )
-several("reduce", "no_axes", [X], [reduction(kind, axes(), True) for kind in REDUCE if "Logical" not in kind])
+several("reduce/no_axes", [X], [reduction(kind, axes(), True) for kind in REDUCE if "Logical" not in kind])
 several(
-    "reduce",
-    "no_axes_not_kept",
+    "reduce/no_axes_not_kept",
     [X],
     [reduction(kind, axes(), False) for kind in ("ReduceSum-1", "ReduceMean-1", "ReduceL1-4")],
     formula="the CPU plugin refuses it",
 )
 several(
-    "reduce",
-    "no_axes_logical",
+    "reduce/no_axes_logical",
     [boolean([[1, 0], [1, 1]])],
     [reduction(kind, axes(), True) for kind in ("ReduceLogicalAnd-1", "ReduceLogicalOr-1")],
 )
 several(
-    "reduce",
-    "i32",
+    "reduce/i32",
     [spread_ints(-5, 9, 2, 3, 2)],
-    [
-        reduction(kind, axes(1), False)
-        for kind in ("ReduceSum-1", "ReduceMax-1", "ReduceMin-1", "ReduceProd-1")
-    ],
+    [reduction(kind, axes(1), False) for kind in ("ReduceSum-1", "ReduceMax-1", "ReduceMin-1", "ReduceProd-1")],
 )
 several(
-    "reduce",
-    "i64",
+    "reduce/i64",
     [spread_ints(-5, 9, 2, 3, 2, dtype=np.int64)],
-    [
-        reduction(kind, axes(0, 1), True)
-        for kind in ("ReduceSum-1", "ReduceMax-1", "ReduceMin-1", "ReduceProd-1")
-    ],
+    [reduction(kind, axes(0, 1), True) for kind in ("ReduceSum-1", "ReduceMax-1", "ReduceMin-1", "ReduceProd-1")],
 )
 several(
-    "reduce",
-    "mean_of_integers",
+    "reduce/mean_of_integers",
     [i32([[1, 2, 4], [-1, -2, -4], [3, 3, 3]])],
-    [(lambda x: make("ReduceMean-1", x, axes(1), keep_dims=False), lambda x: i32([2, -2, 3]))],
+    [(op("ReduceMean-1", axes(1), keep_dims=False), lambda x: i32([2, -2, 3]))],
 )
 several(
-    "reduce",
-    "f16",
+    "reduce/f16",
     [f16(spread(2, 4))],
     [reduction(kind, axes(1), False) for kind in ("ReduceSum-1", "ReduceMean-1", "ReduceMax-1")],
 )
 several(
-    "reduce",
-    "infinities",
+    "reduce/infinities",
     [f32([[np.inf, 1], [-np.inf, 2], [np.inf, -np.inf]])],
     [reduction(kind, axes(1), False) for kind in ("ReduceSum-1", "ReduceMax-1", "ReduceMin-1")],
 )
 several(
-    "reduce",
-    "axis_of_size_1",
+    "reduce/axis_of_size_1",
     [spread(2, 1, 3)],
     [reduction(kind, axes(1), False) for kind in ("ReduceSum-1", "ReduceMax-1", "ReduceL2-4")],
 )
 several(
-    "reduce",
-    "empty",
+    "reduce/empty",
     [f32(np.zeros((2, 0)))],
-    [(lambda x: make("ReduceSum-1", x, axes(1), keep_dims=False), lambda x: x.sum(1))],
+    [(op("ReduceSum-1", axes(1), keep_dims=False), lambda x: x.sum(1))],
     shapes=["2,?"],
     more=[[spread(2, 3)]],
 )
 several(
-    "reduce",
-    "without_keep_dims",
+    "reduce/without_keep_dims",
     [X],
     [reduction("ReduceSum-1", axes(1), False), reduction("ReduceMax-1", axes(-1), False)],
     edit=[attribute("keep_dims", "false", None)],
 )
 several(
-    "reduce",
-    "open_dimensions",
+    "reduce/open_dimensions",
     [X],
     [
         reduction(kind, axes(-1, 1), keep)
@@ -160,36 +138,26 @@ def softmax_at(kind, axis):
 
 
 several(
-    "softmax",
-    "axes",
+    "softmax/axes",
     [X],
-    [
-        *(softmax_at("Softmax-1", it) for it in (0, 1, 2)),
-        *(softmax_at("Softmax-8", it) for it in (0, -1, -2)),
-    ],
+    [*(softmax_at("Softmax-1", it) for it in (0, 1, 2)), *(softmax_at("Softmax-8", it) for it in (0, -1, -2))],
 )
 several(
-    "softmax",
-    "large",
+    "softmax/large",
     [f32([[1000, 1001, 999], [-1000, -1000, -1001]])],
     [softmax_at("Softmax-8", -1), softmax_at("LogSoftmax-5", -1)],
 )
+several("softmax/minus_infinity", [f32([[1, -np.inf, 2], [-np.inf, 0, -np.inf]])], [softmax_at("Softmax-8", 1)])
+several("softmax/rank_1", [f32([1, 2, 3])], [softmax_at("Softmax-8", 0), softmax_at("LogSoftmax-5", 0)])
+several("softmax/type_name", [X], [softmax_at("Softmax-8", -1)], edit=[('type="SoftMax"', 'type="Softmax"')])
 several(
-    "softmax", "minus_infinity", [f32([[1, -np.inf, 2], [-np.inf, 0, -np.inf]])], [softmax_at("Softmax-8", 1)]
-)
-several("softmax", "rank_1", [f32([1, 2, 3])], [softmax_at("Softmax-8", 0), softmax_at("LogSoftmax-5", 0)])
-several(
-    "softmax", "type_name", [X], [softmax_at("Softmax-8", -1)], edit=[('type="SoftMax"', 'type="Softmax"')]
-)
-several(
-    "softmax",
-    "open_dimensions",
+    "softmax/open_dimensions",
     [X],
     [softmax_at("Softmax-8", -1), softmax_at("Softmax-1", 1), softmax_at("LogSoftmax-5", -1)],
     shapes=["?,?,?"],
     more=[[spread(1, 2, 5)]],
 )
-several("log_softmax", "axes", [X], [softmax_at("LogSoftmax-5", it) for it in (0, 1, -1)])
+several("log_softmax/axes", [X], [softmax_at("LogSoftmax-5", it) for it in (0, 1, -1)])
 
 # --- MVN ------------------------------------------------------------------------------------------
 
@@ -207,15 +175,14 @@ def mvn_6(which, normalize=True, eps=1e-5, mode="INSIDE_SQRT"):
     which = which if isinstance(which, Const) else axes(*which)
     axis = tuple(int(it) for it in which.values.ravel())
     return (
-        lambda x: make("MVN-6", x, which, normalize_variance=normalize, eps=eps, eps_mode=mode),
+        op("MVN-6", which, normalize_variance=normalize, eps=eps, eps_mode=mode),
         lambda x: mvn(x, axis, normalize, eps, mode == "INSIDE_SQRT"),
     )
 
 
 X4 = spread(2, 3, 2, 2)
 several(
-    "mvn",
-    "revision_6",
+    "mvn/revision_6",
     [X4],
     [
         mvn_6((2, 3)),
@@ -229,31 +196,28 @@ several(
     tolerance=1e-4,
 )
 several(
-    "mvn",
-    "layer_norm",
+    "mvn/layer_norm",
     [spread(2, 3, 4)],
     [mvn_6((2,), eps=9.999999747378752e-06)],
     tolerance=1e-4,
     shapes=["?,?,4"],
     more=[[spread(1, 5, 4)]],
 )
-several("mvn", "constant_data", [f32([[3, 3, 3], [0, 0, 0]])], [mvn_6((1,), eps=1e-3)])
-several("mvn", "axes_0_and_2", [X4], [mvn_6((0, 2))], tolerance=1e-4)
+several("mvn/constant_data", [f32([[3, 3, 3], [0, 0, 0]])], [mvn_6((1,), eps=1e-3)])
+several("mvn/axes_0_and_2", [X4], [mvn_6((0, 2))], tolerance=1e-4)
 several(
-    "mvn",
-    "lower_case_mode",
+    "mvn/lower_case_mode",
     [X4],
     [mvn_6((2, 3), eps=0.5, mode="OUTSIDE_SQRT")],
     edit=[attribute("eps_mode", "OUTSIDE_SQRT", "outside_sqrt")],
     tolerance=1e-4,
 )
 several(
-    "mvn",
-    "revision_1",
+    "mvn/revision_1",
     [X4],
     [
         (
-            lambda x, a=a, n=n: make("MVN-2", x, across_channels=a, normalize_variance=n, eps=1e-5),
+            op("MVN-2", across_channels=a, normalize_variance=n, eps=1e-5),
             lambda x, a=a, n=n: mvn(x, (1, 2, 3) if a else (2, 3), n, 1e-5),
         )
         for a in (False, True)
@@ -262,28 +226,18 @@ several(
     tolerance=1e-4,
 )
 several(
-    "mvn",
-    "revision_1_without_axes",
+    "mvn/revision_1_without_axes",
     [spread(2, 3)],
     [
-        (
-            lambda x, n=n: make("MVN-2", x, across_channels=False, normalize_variance=n, eps=1e-5),
-            lambda x, n=n: mvn(x, (), n, 1e-5),
-        )
+        (op("MVN-2", across_channels=False, normalize_variance=n, eps=1e-5), lambda x, n=n: mvn(x, (), n, 1e-5))
         for n in (False, True)
     ],
 )
 # Under opset1, where the text has it, although the class is of opset2.
 several(
-    "mvn",
-    "revision_1_of_opset1",
+    "mvn/revision_1_of_opset1",
     [X4],
-    [
-        (
-            op("MVN-2", across_channels=False, normalize_variance=True, eps=1e-3),
-            lambda x: mvn(x, (2, 3), True, 1e-3),
-        )
-    ],
+    [(op("MVN-2", across_channels=False, normalize_variance=True, eps=1e-3), lambda x: mvn(x, (2, 3), True, 1e-3))],
     edit=[opset("MVN", 2, "opset1")],
     tolerance=1e-4,
 )
@@ -299,12 +253,11 @@ def normalize_l2(*which, mode="add", eps=0.5):
         squares = np.sum(x * x, which, keepdims=True)
         return x / np.sqrt(squares + f32(eps) if mode == "add" else np.maximum(squares, f32(eps)))
 
-    return lambda x: make("NormalizeL2-1", x, axes(*which), eps=eps, eps_mode=mode), formula
+    return op("NormalizeL2-1", axes(*which), eps=eps, eps_mode=mode), formula
 
 
 several(
-    "normalize_l2",
-    "axes",
+    "normalize_l2/axes",
     [spread(2, 3, 2, 2) / 4],
     [
         normalize_l2(1),
@@ -313,13 +266,10 @@ several(
         normalize_l2(1, 2, 3, mode="max", eps=100.0),
     ],
 )
+several("normalize_l2/rank_2", [spread(2, 3) / 4], [normalize_l2(1), normalize_l2(1, mode="max", eps=1e-6)])
+several("normalize_l2/no_axes", [spread(2, 3, 2, 2) / 4], [normalize_l2()])
 several(
-    "normalize_l2", "rank_2", [spread(2, 3) / 4], [normalize_l2(1), normalize_l2(1, mode="max", eps=1e-6)]
-)
-several("normalize_l2", "no_axes", [spread(2, 3, 2, 2) / 4], [normalize_l2()])
-several(
-    "normalize_l2",
-    "upper_case",
+    "normalize_l2/upper_case",
     [spread(2, 3) / 4],
     [normalize_l2(1, mode="max", eps=2.0)],
     edit=[attribute("eps_mode", "max", "MAX")],
@@ -338,14 +288,12 @@ def lrn(*which, alpha=0.5, beta=0.75, bias=1.0, size=3):
             sums = np.stack(window, axis)
         return f32(x / (bias + alpha * sums / size ** len(which)) ** beta)
 
-    return lambda x: make("LRN-1", x, axes(*which), alpha=alpha, beta=beta, bias=bias, size=size), formula
+    return op("LRN-1", axes(*which), alpha=alpha, beta=beta, bias=bias, size=size), formula
 
 
-several("lrn", "channels", [spread(1, 5, 2, 2)], [lrn(1), lrn(1, size=5, alpha=1e-2)])
-several(
-    "lrn", "bias", [spread(1, 5, 2, 2)], [lrn(1, bias=1.5)], formula="the CPU plugin takes 1 for each bias"
-)
-several("lrn", "space", [spread(1, 2, 3, 4)], [lrn(2, 3)])
+several("lrn/channels", [spread(1, 5, 2, 2)], [lrn(1), lrn(1, size=5, alpha=1e-2)])
+several("lrn/bias", [spread(1, 5, 2, 2)], [lrn(1, bias=1.5)], formula="the CPU plugin takes 1 for each bias")
+several("lrn/space", [spread(1, 2, 3, 4)], [lrn(2, 3)])
 
 # --- BatchNormInference, GroupNormalization -------------------------------------------------------
 
@@ -367,31 +315,16 @@ for name, x, more in [
     ("open_dimensions", spread(2, 3, 2), {"shapes": ["?,3,?"], "more": [[spread(1, 3, 4)]]}),
 ]:
     several(
-        "batch_norm_inference",
-        name,
+        f"batch_norm_inference/{name}",
         [x],
         [
             (
-                lambda x: make(
-                    "BatchNormInference-5",
-                    x,
-                    const(GAMMA),
-                    const(BETA),
-                    const(MEAN),
-                    const(VARIANCE),
-                    epsilon=1e-3,
-                ),
+                op("BatchNormInference-5", const(GAMMA), const(BETA), const(MEAN), const(VARIANCE), epsilon=1e-3),
                 lambda x: batch_norm(x, 1e-3),
             ),
             (
                 lambda x: make(
-                    "BatchNormInference-1",
-                    const(GAMMA),
-                    const(BETA),
-                    x,
-                    const(MEAN),
-                    const(VARIANCE),
-                    epsilon=0.5,
+                    "BatchNormInference-1", const(GAMMA), const(BETA), x, const(MEAN), const(VARIANCE), epsilon=0.5
                 ),
                 lambda x: batch_norm(x, 0.5),
             ),
@@ -407,21 +340,17 @@ def group_norm(groups, eps):
         y = mvn(x.reshape(len(x), groups, -1), 2, True, eps).reshape(x.shape)
         return y * per_channel(scale, x) + per_channel(bias, x)
 
-    return lambda x: make(
-        "GroupNormalization-12", x, const(scale), const(bias), num_groups=groups, epsilon=eps
-    ), formula
+    return op("GroupNormalization-12", const(scale), const(bias), num_groups=groups, epsilon=eps), formula
 
 
 several(
-    "group_normalization",
-    "groups",
+    "group_normalization/groups",
     [spread(2, 4, 3, 2)],
     [group_norm(2, 1e-3), group_norm(4, 0.5), group_norm(1, 1e-5)],
     tolerance=1e-4,
 )
 several(
-    "group_normalization",
-    "rank_3",
+    "group_normalization/rank_3",
     [spread(2, 4, 3)],
     [group_norm(2, 1e-3)],
     tolerance=1e-4,
@@ -431,15 +360,15 @@ several(
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("reduce", "sum_and_mean", "reduce_sum", "reduce_mean")
-join("reduce", "max_and_min", "reduce_max", "reduce_min")
-join("reduce", "l1_and_l2", "reduce_l1", "reduce_l2")
-join("reduce", "integers", "i32", "i64")
-join("reduce", "no_axes", "no_axes", "no_axes_logical")
-join("reduce", "f16_and_infinities", "f16", "infinities", "axis_of_size_1")
-join("softmax", "extremes", "large", "minus_infinity", "rank_1")
-join("mvn", "revision_6", "revision_6", "constant_data", "axes_0_and_2")
-join("mvn", "revision_1", "revision_1", "revision_1_without_axes")
-join("batch_norm_inference", "ranks", "rank_4", "rank_2")
-join("normalize_l2", "axes", "axes", "rank_2")
-join("lrn", "axes", "channels", "space")
+join("reduce/sum_and_mean", "reduce_sum", "reduce_mean")
+join("reduce/max_and_min", "reduce_max", "reduce_min")
+join("reduce/l1_and_l2", "reduce_l1", "reduce_l2")
+join("reduce/integers", "i32", "i64")
+join("reduce/no_axes", "no_axes", "no_axes_logical")
+join("reduce/f16_and_infinities", "f16", "infinities", "axis_of_size_1")
+join("softmax/extremes", "large", "minus_infinity", "rank_1")
+join("mvn/revision_6", "revision_6", "constant_data", "axes_0_and_2")
+join("mvn/revision_1", "revision_1", "revision_1_without_axes")
+join("batch_norm_inference/ranks", "rank_4", "rank_2")
+join("normalize_l2/axes", "axes", "rank_2")
+join("lrn/axes", "channels", "space")

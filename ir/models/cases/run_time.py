@@ -1,14 +1,12 @@
 """Inputs that operations mostly have as constants, and that are only known when the model runs."""
 
-import openvino.opset15 as opset15
-
 from framework import *
 
 X = spread(2, 3, 4)
 
 
 def run_time(name, inputs, nodes, *more):
-    several("values_at_run_time", name, inputs, nodes, more=more)
+    several(f"values_at_run_time/{name}", inputs, nodes, more=more)
 
 
 # Another axis in each run. What is subtracted has size 1 there.
@@ -42,12 +40,7 @@ run_time(
 run_time(
     "pads",
     [X, i64([0, 1, 2])],
-    [
-        (
-            lambda x, pads: make("Pad-1", x, pads, axes(0, 0, 0), pad_mode="edge"),
-            lambda x, pads: np.pad(x, [(int(it), 0) for it in pads], "edge"),
-        )
-    ],
+    [(op("Pad-1", axes(0, 0, 0), pad_mode="edge"), lambda x, pads: np.pad(x, [(int(it), 0) for it in pads], "edge"))],
     [X, i64([1, 0, 0])],
 )
 
@@ -62,7 +55,7 @@ EACH = f32([[3, 0, 1, 0], [3, 0, 1, 0], [0, 5, 6, 0]])
 
 def unknown_sizes(x, end, k, repeats, shape):
     """Tensors of two or three axes, and the axis whose size only a run knows."""
-    boxes = make("NonMaxSuppression-9", const(BOXES), const(SCORES), end, scalar(0.5, np.float32))
+    boxes = make("NonMaxSuppression-9", const(BOXES), const(SCORES), end, real(0.5))
     return {
         "boxes": (boxes, 0),
         "non_zero": (make("NonZero-3", x, output_type="i64"), 1),
@@ -92,10 +85,6 @@ def known_sizes(x, end, k, repeats, shape):
     ]
 
 
-def shape_of(tensor):
-    return make("ShapeOf-3", tensor.output(0), output_type="i64")
-
-
 def size(tensor, axis):
     return make("Gather-8", shape_of(tensor), scalar(axis), scalar(0))
 
@@ -105,22 +94,23 @@ def count(tensor, axis):
 
 
 def zeros(tensor, axis):
-    return make("Broadcast-3", scalar(0, np.float32), shape_of(tensor), mode="numpy")
+    return make("Broadcast-3", real(0), shape_of(tensor), mode="numpy")
 
 
 def size_of_zeros(tensor, axis):
     return size(zeros(tensor, axis), axis)
 
 
-UNCOMPUTED = "the CPU plugin does not compute a tensor of which only the shape is needed, and gives what was there before"
+UNCOMPUTED = (
+    "the CPU plugin does not compute a tensor of which only the shape is needed, and gives what was there before"
+)
 SIZES = [EACH, np.array(2, np.int64), np.array(2, np.int64), i64([2, 1]), i64([3, 4])]
 OTHER_SIZES = [EACH[:, ::-1] * 2, np.array(1, np.int64), np.array(3, np.int64), i64([1, 2]), i64([2, 6])]
 
 
 def sizes(name, build, formula):
     case(
-        "values_at_run_time",
-        name,
+        f"values_at_run_time/{name}",
         SIZES,
         lambda *inputs: [build(*each) for each in unknown_sizes(*inputs).values()],
         lambda *inputs: [formula(each) for each in known_sizes(*inputs)],
@@ -137,19 +127,14 @@ sizes("size_of_zeros", size_of_zeros, np.int64)
 # A layer that is translated when it runs, of such a size.
 def tiles_of_size(x, repeats):
     tensor = make("NonZero-3", x, output_type="i64").output(0)
-    return [
-        make("Tile-1", make("ShapeOf-3", tensor, output_type=type_), repeats) for type_ in ("i64", "i32")
-    ]
+    return [make("Tile-1", make("ShapeOf-3", tensor, output_type=type_), repeats) for type_ in ("i64", "i32")]
 
 
 case(
-    "values_at_run_time",
-    "tile_of_size",
+    "values_at_run_time/tile_of_size",
     [EACH, i64([2])],
     tiles_of_size,
-    lambda x, repeats: [
-        np.tile(np.array([2, np.count_nonzero(x)], dtype), repeats) for dtype in (np.int64, np.int32)
-    ],
+    lambda x, repeats: [np.tile(np.array([2, np.count_nonzero(x)], dtype), repeats) for dtype in (np.int64, np.int32)],
     more=[[EACH[:, ::-1] - 1, i64([3])]],
     formula=UNCOMPUTED,
 )
@@ -173,8 +158,7 @@ def of_selected_formula(x, mask):
 
 
 case(
-    "values_at_run_time",
-    "selected_channels_and_batches",
+    "values_at_run_time/selected_channels_and_batches",
     [offsets(8, 8, 1, 2), boolean([1, 0, 1, 1, 0, 1, 0, 0])],
     of_selected,
     of_selected_formula,
@@ -186,8 +170,7 @@ case(
 
 # One axis of a product is 1, and the other one is what a mask leaves.
 case(
-    "values_at_run_time",
-    "product_with_a_mask",
+    "values_at_run_time/product_with_a_mask",
     [spread(2, 3, 1), f32([2, 3]), boolean([False, True])],
     lambda x, y, mask: make(
         "MatMul-1",
@@ -209,9 +192,7 @@ def in_loop(*inputs):
         return [make("Concat-1", *found, axis=0), const(boolean(True))]
 
     parameters, results, model = body("body", inputs, step)
-    node = opset15.loop(scalar(2).node(), const(boolean(True)).node())
-    node.set_function(model)
-    node.set_special_body_ports([-1, 1])
+    node = loop(model, [-1, 1], scalar(2))
     for parameter, value in zip(parameters, inputs):
         node.set_invariant_input(parameter, value)
     return node.get_concatenated_slices(results[0].output(0), 0, 1, 1, -1, 0)
@@ -222,12 +203,4 @@ def in_loop_formula(*inputs):
     return np.int64([*found, *(sum(range(it)) for it in found)] * 2)
 
 
-case(
-    "values_at_run_time",
-    "sizes_in_loop",
-    SIZES,
-    in_loop,
-    in_loop_formula,
-    more=[OTHER_SIZES],
-    formula=UNCOMPUTED,
-)
+case("values_at_run_time/sizes_in_loop", SIZES, in_loop, in_loop_formula, more=[OTHER_SIZES], formula=UNCOMPUTED)

@@ -6,9 +6,7 @@ from framework import *
 
 
 def unique(x, axis=None, sorted=True):
-    values, first, inverse, counts = np.unique(
-        x, return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
+    values, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     inverse = inverse.ravel()
     if not sorted:
         order = np.argsort(first)
@@ -19,14 +17,11 @@ def unique(x, axis=None, sorted=True):
 
 M = i32([[2, 1, 2, 2], [1, 1, 1, 1], [2, 1, 2, 2], [0, 5, 0, 2]])
 several(
-    "unique",
-    "elements_and_slices",
+    "unique/elements_and_slices",
     [M],
     [
         (
-            lambda x, axis=axis, sorted=sorted: make(
-                "Unique-10", x, *([] if axis is None else [scalar(axis)]), sorted=sorted
-            ),
+            op("Unique-10", *([] if axis is None else [scalar(axis)]), sorted=sorted),
             lambda x, axis=axis, sorted=sorted: unique(x, axis, sorted),
         )
         # The CPU plugin puts the slices along a last axis into the wrong places if they are sorted.
@@ -34,18 +29,16 @@ several(
     ],
 )
 case(
-    "unique",
-    "sorted_slices",
+    "unique/sorted_slices",
     [M],
-    lambda x: make("Unique-10", x, const(i64([-1])), sorted=True),
+    op("Unique-10", const(i64([-1])), sorted=True),
     lambda x: unique(x, 1),
     formula="the CPU plugin does not put the slices along the axis",
 )
 case(
-    "unique",
-    "types",
+    "unique/types",
     [f32([[1.5, -2], [1.5, 3]])],
-    lambda x: make("Unique-10", x, index_element_type="i32", count_element_type="i32"),
+    op("Unique-10", index_element_type="i32", count_element_type="i32"),
     lambda x: [a.astype(t) for a, t in zip(unique(x), ("f4", "i4", "i4", "i4"))],
     shapes=["?,?"],
     more=[[f32([[7]])]],
@@ -55,17 +48,13 @@ case(
 
 BOUNDS, VALUES = f32([1, 2, 2, 4]), f32([[0, 1, 1.5, 2], [3, 4, 5, -np.inf]])
 case(
-    "bucketize",
-    "bounds",
+    "bucketize/bounds",
     [VALUES, BOUNDS],
-    lambda x, b: [
-        make("Bucketize-3", x, b, with_right_bound=True, output_type="i64"),
-        make("Bucketize-3", x, b, with_right_bound=False, output_type="i32"),
-    ],
-    lambda x, b: [
-        np.searchsorted(b, x, "left").astype(np.int64),
-        np.searchsorted(b, x, "right").astype(np.int32),
-    ],
+    ops(
+        op("Bucketize-3", with_right_bound=True, output_type="i64"),
+        op("Bucketize-3", with_right_bound=False, output_type="i32"),
+    ),
+    lambda x, b: [np.searchsorted(b, x, "left").astype(np.int64), np.searchsorted(b, x, "right").astype(np.int32)],
 )
 
 
@@ -75,8 +64,7 @@ def search_rows(sorted, values, side):
 
 SORTED = i32([[1, 3, 3], [2, 5, 9]])
 case(
-    "search_sorted",
-    "modes",
+    "search_sorted/modes",
     [BOUNDS, VALUES, SORTED, i32([[3, 0, 4, 1], [1, 9, 5, 2]])],
     lambda b, x, s, v: [
         make("SearchSorted-15", b, x, right_mode=False),
@@ -92,10 +80,9 @@ case(
     ],
 )
 case(
-    "search_sorted",
-    "open_dimensions",
+    "search_sorted/open_dimensions",
     [SORTED, i32([[3, 0, 4, 1], [1, 9, 5, 2]])],
-    lambda s, v: make("SearchSorted-15", s, v, right_mode=True),
+    op("SearchSorted-15", right_mode=True),
     lambda s, v: search_rows(s, v, "right"),
     shapes=["?,?", "?,?"],
     more=[[i32([[1, 2]]), i32([[1], [3]])[:1]]],
@@ -104,8 +91,7 @@ case(
 # --- Eye, RandomUniform ---------------------------------------------------------------------------
 
 case(
-    "eye",
-    "diagonals",
+    "eye/diagonals",
     [i64(0), i32([-1])],
     lambda d, e: [
         make("Eye-9", scalar(2), scalar(3), d, axes(2, 1), output_type="f32"),
@@ -121,13 +107,12 @@ case(
 
 
 def eye_like(x):
-    rows = make("Gather-8", make("ShapeOf-3", x, output_type="i64"), scalar(0), scalar(0), batch_dims=0)
+    rows = make("Gather-8", shape_of(x), scalar(0), scalar(0), batch_dims=0)
     return make("Eye-9", rows, rows, const(i64(0)), output_type="f32")
 
 
 case(
-    "eye",
-    "open_dimensions",
+    "eye/open_dimensions",
     [offsets(3, 2)],
     eye_like,
     lambda x: np.eye(x.shape[0], dtype=np.float32),
@@ -136,34 +121,31 @@ case(
 )
 # Another run goes on with the sequence.
 case(
-    "random_uniform",
-    "seeds",
+    "random_uniform/seeds",
     [f32(-1), i32([50])],
     lambda low, least: [
-        make("RandomUniform-8", axes(3, 3), low, scalar(2, np.float32), output_type="f32", global_seed=150, op_seed=10),
+        make("RandomUniform-8", axes(3, 3), low, real(2), output_type="f32", global_seed=150, op_seed=10),
         make("RandomUniform-8", axes(2, 3), least, const(i32([100])), output_type="i32", global_seed=80, op_seed=100),
-        make("RandomUniform-8", axes(0, 3), low, scalar(2, np.float32), output_type="f32", global_seed=1, op_seed=0),
+        make("RandomUniform-8", axes(0, 3), low, real(2), output_type="f32", global_seed=1, op_seed=0),
     ],
 )
 # Where only one class can come.
 case(
-    "multinomial",
-    "certain",
+    "multinomial/certain",
     [f32([[0, 2, 0], [0, 0, 0.5]])],
-    lambda x: [
-        make("Multinomial-13", x, const(i32(3)), convert_type="i32", with_replacement=True, log_probs=False),
-        make("Multinomial-13", x, const(i64([1])), convert_type="i64", with_replacement=False, log_probs=False),
-    ],
+    ops(
+        op("Multinomial-13", const(i32(3)), convert_type="i32", with_replacement=True, log_probs=False),
+        op("Multinomial-13", const(i64([1])), convert_type="i64", with_replacement=False, log_probs=False),
+    ),
     lambda x: [i32([[1, 1, 1], [2, 2, 2]]), i64([[1], [2]])],
     shapes=["?,3"],
 )
 case(
-    "multinomial",
-    "logarithms",
+    "multinomial/logarithms",
     [f32([[-np.inf, 3, -np.inf]])],
-    lambda x: [
-        make("Multinomial-13", x, const(i32(2)), convert_type="i32", with_replacement=True, log_probs=True),
-        make("Multinomial-13", x, const(i32(1)), convert_type="i32", with_replacement=False, log_probs=True),
-    ],
+    ops(
+        op("Multinomial-13", const(i32(2)), convert_type="i32", with_replacement=True, log_probs=True),
+        op("Multinomial-13", const(i32(1)), convert_type="i32", with_replacement=False, log_probs=True),
+    ),
     lambda x: [i32([[1, 1]]), i32([[1]])],
 )

@@ -15,15 +15,11 @@ def complex_(x):
 
 Z = spread(3, 4, 5, 2)
 case(
-    "dft",
-    "axes",
+    "dft/axes",
     [Z],
-    lambda x: [
-        make("DFT-7", x, axes(1)),
-        make("DFT-7", x, axes(-1, 0)),
-        make("IDFT-7", x, axes(0, 2)),
-        make("IDFT-7", x, const(i32([-3, -2, -1]))),
-    ],
+    ops(
+        op("DFT-7", axes(1)), op("DFT-7", axes(-1, 0)), op("IDFT-7", axes(0, 2)), op("IDFT-7", const(i32([-3, -2, -1])))
+    ),
     lambda x: [
         parts(np.fft.fft(complex_(x), axis=1)),
         parts(np.fft.fftn(complex_(x), axes=(2, 0))),
@@ -32,32 +28,16 @@ case(
     ],
 )
 case(
-    "dft",
-    "signal_size",
+    "dft/signal_size",
     [Z],
-    lambda x: [
-        make("DFT-7", x, axes(2, 0), axes(7, 2)),
-        make("IDFT-7", x, axes(1, 2), axes(6, -1)),
-    ],
-    lambda x: [
-        parts(np.fft.fftn(complex_(x), (7, 2), (2, 0))),
-        parts(np.fft.ifftn(complex_(x), (6, 5), (1, 2))),
-    ],
+    ops(op("DFT-7", axes(2, 0), axes(7, 2)), op("IDFT-7", axes(1, 2), axes(6, -1))),
+    lambda x: [parts(np.fft.fftn(complex_(x), (7, 2), (2, 0))), parts(np.fft.ifftn(complex_(x), (6, 5), (1, 2)))],
 )
 case(
-    "dft",
-    "open_dimensions",
+    "dft/open_dimensions",
     [spread(2, 3, 2)],
-    lambda x: [
-        make("DFT-7", x, axes(1)),
-        make("IDFT-7", x, axes(1)),
-        make("DFT-7", x, axes(1), axes(4)),
-    ],
-    lambda x: [
-        parts(np.fft.fft(complex_(x))),
-        parts(np.fft.ifft(complex_(x))),
-        parts(np.fft.fft(complex_(x), 4)),
-    ],
+    ops(op("DFT-7", axes(1)), op("IDFT-7", axes(1)), op("DFT-7", axes(1), axes(4))),
+    lambda x: [parts(np.fft.fft(complex_(x))), parts(np.fft.ifft(complex_(x))), parts(np.fft.fft(complex_(x), 4))],
     shapes=["?,?,2"],
     more=[[spread(1, 5, 2)]],
 )
@@ -65,47 +45,35 @@ case(
 # --- RDFT, IRDFT ----------------------------------------------------------------------------------
 
 case(
-    "rdft",
-    "axes",
+    "rdft/axes",
     [spread(4, 5)],
-    lambda x: [
-        make("RDFT-9", x, axes(-1)),
-        make("RDFT-9", x, axes(1, 0)),
-        make("RDFT-9", x, axes(0, 1), axes(3, 4)),
-    ],
-    lambda x: [
-        parts(np.fft.rfft(x)),
-        parts(np.fft.rfftn(x, axes=(1, 0))),
-        parts(np.fft.rfftn(x, (3, 4), (0, 1))),
-    ],
+    ops(op("RDFT-9", axes(-1)), op("RDFT-9", axes(1, 0)), op("RDFT-9", axes(0, 1), axes(3, 4))),
+    lambda x: [parts(np.fft.rfft(x)), parts(np.fft.rfftn(x, axes=(1, 0))), parts(np.fft.rfftn(x, (3, 4), (0, 1)))],
 )
 case(
-    "rdft",
-    "padded",
+    "rdft/padded",
     [spread(4, 5)],
-    lambda x: make("RDFT-9", x, axes(0, 1), axes(6, 8)),
+    op("RDFT-9", axes(0, 1), axes(6, 8)),
     lambda x: parts(np.fft.rfftn(x, (6, 8), (0, 1))),
     formula="the CPU plugin reads outside the buffer",
 )
 case(
-    "rdft",
-    "open_dimensions",
+    "rdft/open_dimensions",
     [spread(2, 4)],
-    lambda x: make("RDFT-9", x, axes(1)),
+    op("RDFT-9", axes(1)),
     lambda x: parts(np.fft.rfft(x)),
     shapes=["?,?"],
     more=[[spread(3, 5)]],
 )
 case(
-    "irdft",
-    "axes",
+    "irdft/axes",
     [spread(4, 3, 2)],
-    lambda x: [
-        make("IRDFT-9", x, axes(-1)),
-        make("IRDFT-9", x, axes(1, 0)),
-        make("IRDFT-9", x, axes(1), axes(5)),
-        make("IRDFT-9", x, axes(0, 1), axes(4, 3)),
-    ],
+    ops(
+        op("IRDFT-9", axes(-1)),
+        op("IRDFT-9", axes(1, 0)),
+        op("IRDFT-9", axes(1), axes(5)),
+        op("IRDFT-9", axes(0, 1), axes(4, 3)),
+    ),
     lambda x: [
         np.fft.irfft(complex_(x)).astype(np.float32),
         np.fft.irfftn(complex_(x), axes=(1, 0)).astype(np.float32),
@@ -114,10 +82,9 @@ case(
     ],
 )
 case(
-    "irdft",
-    "padded",
+    "irdft/padded",
     [spread(4, 3, 2)],
-    lambda x: make("IRDFT-9", x, axes(1), axes(7)),
+    op("IRDFT-9", axes(1), axes(7)),
     lambda x: np.fft.irfft(complex_(x), 7).astype(np.float32),
     formula="the CPU plugin does not pad with zeros",
 )
@@ -139,8 +106,7 @@ def stft(x, window, size, step, transpose):
 
 
 case(
-    "stft",
-    "batch",
+    "stft/batch",
     [spread(2, 16), WINDOW],
     lambda x, w: [
         make("STFT-15", x, w, scalar(size), scalar(step), transpose_frames=transpose)
@@ -149,10 +115,9 @@ case(
     lambda x, w: [stft(x, w, 5, 2, False), stft(x, w, 8, 3, True)],
 )
 case(
-    "stft",
-    "open_dimensions",
+    "stft/open_dimensions",
     [spread(16), WINDOW],
-    lambda x, w: make("STFT-15", x, w, scalar(6), scalar(4), transpose_frames=True),
+    op("STFT-15", scalar(6), scalar(4), transpose_frames=True),
     lambda x, w: stft(x, w, 6, 4, True),
     shapes=["?", None],
     more=[[spread(23), WINDOW]],
@@ -189,15 +154,13 @@ def make_istft(x, w, size, step, length=None, center=False, normalized=False):
 
 
 case(
-    "istft",
-    "batch",
+    "istft/batch",
     [spread(2, 4, 4, 2), WINDOW],
     lambda x, w: [make_istft(x, w, **it) for it in ISTFT],
     lambda x, w: [istft(x, w, **it) for it in ISTFT],
 )
 case(
-    "istft",
-    "open_dimensions",
+    "istft/open_dimensions",
     [spread(4, 4, 2), WINDOW],
     lambda x, w: make_istft(x, w, 6, 4, center=True),
     lambda x, w: istft(x, w, 6, 4, center=True),
@@ -233,16 +196,14 @@ PATCHES = [
     dict(sizes=[2, 3], strides=[5, 2], rates=[1, 2], auto_pad="same_lower"),
 ]
 case(
-    "extract_image_patches",
-    "attributes",
+    "extract_image_patches/attributes",
     [offsets(2, 3, 6, 7)],
     ops(*(op("ExtractImagePatches-3", **it) for it in PATCHES)),
     lambda x: [patches(x, **it) for it in PATCHES],
 )
 OPEN = [PATCHES[0], dict(sizes=[3, 2], strides=[1, 1], rates=[1, 2], auto_pad="same_lower")]
 case(
-    "extract_image_patches",
-    "open_dimensions",
+    "extract_image_patches/open_dimensions",
     [offsets(2, 3, 6, 7)],
     ops(*(op("ExtractImagePatches-3", **it) for it in OPEN)),
     lambda x: [patches(x, **it) for it in OPEN],
@@ -257,9 +218,7 @@ def col2im(x, image, kernel, strides=(1, 1), dilations=(1, 1), pads_begin=(0, 0)
     if x.ndim == 2:
         return col2im(x[None], image, kernel, strides, dilations, pads_begin, pads_end)[0]
     whole = [a + b + c for a, b, c in zip(image, pads_begin, pads_end)]
-    counts = [
-        (dim - d * (k - 1) - 1) // s + 1 for dim, d, k, s in zip(whole, dilations, kernel, strides)
-    ]
+    counts = [(dim - d * (k - 1) - 1) // s + 1 for dim, d, k, s in zip(whole, dilations, kernel, strides)]
     x = x.reshape(x.shape[0], -1, *kernel, *counts)
     output = np.zeros((*x.shape[:2], *whole), x.dtype)
     for i, j, y, z in np.ndindex(*kernel, *counts):
@@ -282,15 +241,13 @@ def make_col2im(x, image, kernel, strides=(1, 1), dilations=(1, 1), pads_begin=(
 
 
 case(
-    "col2im",
-    "attributes",
+    "col2im/attributes",
     [spread(*shape) for shape, _ in COL2IM],
     lambda *inputs: [make_col2im(x, **it) for x, (_, it) in zip(inputs, COL2IM)],
     lambda *inputs: [col2im(x, **it) for x, (_, it) in zip(inputs, COL2IM)],
 )
 case(
-    "col2im",
-    "open_dimensions",
+    "col2im/open_dimensions",
     [spread(2, 8, 6)],
     lambda x: make_col2im(x, (3, 4), (2, 2)),
     lambda x: col2im(x, (3, 4), (2, 2)),

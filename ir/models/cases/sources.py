@@ -6,7 +6,13 @@ from framework import *
 
 # --- Const ----------------------------------------------------------------------------------------
 
-# Each constant is added to a Parameter of zeros, so that the model has an input.
+
+def with_constant(x, values, type_=None, kind="Add-1"):
+    """An input and a constant of any type, in f32."""
+    return make(kind, x, make("Convert-1", const(values, type_), destination_type="f32"))
+
+
+# Each constant is added to a Parameter of zeros.
 for name, constants in {
     "unsigned": [
         ("u8", [0, 1, 127, 128, 255]),
@@ -35,93 +41,39 @@ for name, constants in {
     "f8e5m2": [("f8e5m2", [0, 0.0000152587890625, -0.5, 1.25, 57344, -57344])],
 }.items():
     case(
-        "const",
-        name,
+        f"const/{name}",
         [f32(np.zeros(len(constants[0][1])))],
-        lambda x, constants=constants: [
-            make("Add-1", x, make("Convert-1", const(values, type_), destination_type="f32"))
-            for type_, values in constants
-        ],
+        lambda x, constants=constants: [with_constant(x, values, type_) for type_, values in constants],
         lambda x, constants=constants: [f32(values) for _, values in constants],
     )
 
-# The sixteen values of nf4.
-NF4 = [
-    -1.0,
-    -0.6961928009986877,
-    -0.5250730514526367,
-    -0.39491748809814453,
-    -0.28444138169288635,
-    -0.18477343022823334,
-    -0.09105003625154495,
-    0.0,
-    0.07958029955625534,
-    0.16093020141124725,
-    0.24611230194568634,
-    0.33791524171829224,
-    0.44070982933044434,
-    0.5626170039176941,
-    0.7229568362236023,
-    1.0,
-]
+case("const/nf4", [f32(np.zeros(17))], lambda x: with_constant(x, [*NF4, -1], "nf4"), lambda x: f32([*NF4, -1]))
 case(
-    "const",
-    "nf4",
-    [f32(np.zeros(17))],
-    lambda x: make("Add-1", x, make("Convert-1", const([*NF4, -1.0], "nf4"), destination_type="f32")),
-    lambda x: f32([*NF4, -1.0]),
-)
-case(
-    "const",
-    "special_floats",
+    "const/special_floats",
     [f32(np.ones((3, 5)))],
     lambda x: [
-        make(
-            "Multiply-1",
-            x,
-            make("Convert-1", const([np.inf, -np.inf, np.nan, -0.0, 1], type_), destination_type="f32"),
-        )
+        with_constant(x, [np.inf, -np.inf, np.nan, -0.0, 1], type_, kind="Multiply-1")
         for type_ in ("f32", "f16", "bf16")
     ],
     lambda x: [x * f32([np.inf, -np.inf, np.nan, -0.0, 1])] * 3,
 )
 case(
-    "const",
-    "f8_special",
+    "const/f8_special",
     [f32(np.ones(4))],
     lambda x: [
-        make(
-            "Multiply-1", x, make("Convert-1", const([np.nan, -0.0, 1, -2], "f8e4m3"), destination_type="f32")
-        ),
-        make(
-            "Multiply-1",
-            x,
-            make("Convert-1", const([np.nan, -0.0, np.inf, -np.inf], "f8e5m2"), destination_type="f32"),
-        ),
+        with_constant(x, [np.nan, -0.0, 1, -2], "f8e4m3", kind="Multiply-1"),
+        with_constant(x, [np.nan, -0.0, np.inf, -np.inf], "f8e5m2", kind="Multiply-1"),
     ],
     lambda x: [x * f32([np.nan, -0.0, 1, -2]), x * f32([np.nan, -0.0, np.inf, -np.inf])],
 )
 # Rows of packed types are not aligned to bytes.
 case(
-    "const",
-    "packed_rows",
+    "const/packed_rows",
     [f32(np.zeros((3, 3)))],
     lambda x: [
-        make(
-            "Add-1",
-            x,
-            make("Convert-1", const([[1, 2, 3], [4, 5, 6], [7, 8, 9]], "u4"), destination_type="f32"),
-        ),
-        make(
-            "Add-1",
-            x,
-            make("Convert-1", const([[-1, 2, -3], [4, -5, 6], [-7, 0, 1]], "i4"), destination_type="f32"),
-        ),
-        make(
-            "Add-1",
-            x,
-            make("Convert-1", const([[1, 0, 0], [0, 1, 1], [1, 0, 1]], "u1"), destination_type="f32"),
-        ),
+        with_constant(x, [[1, 2, 3], [4, 5, 6], [7, 8, 9]], "u4"),
+        with_constant(x, [[-1, 2, -3], [4, -5, 6], [-7, 0, 1]], "i4"),
+        with_constant(x, [[1, 0, 0], [0, 1, 1], [1, 0, 1]], "u1"),
     ],
     lambda x: [
         f32([[1, 2, 3], [4, 5, 6], [7, 8, 9]]),
@@ -131,12 +83,11 @@ case(
 )
 # Blobs at offsets that are no multiples of the element's size.
 case(
-    "const",
-    "unaligned_offsets",
+    "const/unaligned_offsets",
     [f32([1, 2])],
     lambda x: [
-        make("Add-1", x, make("Convert-1", const(u8([3, 4])), destination_type="f32")),
-        make("Add-1", x, make("Convert-1", const(u8([7])), destination_type="f32")),
+        with_constant(x, u8([3, 4])),
+        with_constant(x, u8([7])),
         make("Add-1", x, const(f32([0.5, 0.25]))),
         make("Add-1", make("Convert-1", x, destination_type="i64"), const(i64([100, -1]))),
     ],
@@ -144,8 +95,7 @@ case(
 )
 # Two constants with the same bytes are one range of the file.
 case(
-    "const",
-    "shared_bytes",
+    "const/shared_bytes",
     [f32([[1, 2], [3, 4]])],
     lambda x: [
         make("Add-1", x, const(f32([[1, 2], [3, 4]]))),
@@ -155,15 +105,13 @@ case(
     lambda x: [x + x, x * x, x + x],
 )
 case(
-    "const",
-    "rank_0_and_empty",
+    "const/rank_0_and_empty",
     [f32([1, 2])],
-    lambda x: [make("Add-1", x, const(f32(3))), make("Concat-1", x, const(f32([])), axis=0)],
+    ops(op("Add-1", const(f32(3))), op("Concat-1", const(f32([])), axis=0)),
     lambda x: [x + 3, x],
 )
 case(
-    "const",
-    "result_of_constant",
+    "const/result_of_constant",
     [f32([1, 2])],
     lambda x: [make("Relu-1", x), const(i64([5, -6])).node(), const(f32(0.5)).node()],
     lambda x: [x, i64([5, -6]), f32(0.5)],
@@ -171,8 +119,7 @@ case(
 
 STRINGS = np.array([["ab", "", "über"], ["x", "y z", "q"]])
 case(
-    "const",
-    "strings",
+    "const/strings",
     [i64([1, 0])],
     lambda i: [make("Gather-8", const(STRINGS), i, scalar(0)), const(STRINGS[:, 2]).node()],
     lambda i: [STRINGS[i], STRINGS[:, 2]],
@@ -181,8 +128,7 @@ case(
 # --- Parameter, Result ----------------------------------------------------------------------------
 
 case(
-    "parameter",
-    "types",
+    "parameter/types",
     [
         np.array([[0, 1, 2], [3, 100, 127]]).astype(it)
         for it in ("bool", "uint8", "int8", "int32", "int64", "float16", "float32")
@@ -191,38 +137,33 @@ case(
     lambda *inputs: [np.concatenate([it, it]) for it in inputs],
 )
 case(
-    "parameter",
-    "wide_types",
+    "parameter/wide_types",
     [np.array([0, 1, 40000], it) for it in ("uint16", "uint32", "uint64", "float64")],
     lambda *inputs: [make("Reshape-1", it, axes(3, 1), special_zero=False) for it in inputs],
     lambda *inputs: [it.reshape(3, 1) for it in inputs],
 )
 case(
-    "parameter",
-    "rank_0",
+    "parameter/rank_0",
     [f32(2.5), i64(-3), boolean(True)],
     lambda *inputs: [make("Unsqueeze-1", it, axes(0)) for it in inputs],
     lambda *inputs: [it.reshape(1) for it in inputs],
 )
 case(
-    "parameter",
-    "unused",
+    "parameter/unused",
     [f32([1, 2]), f32([3, 4, 5]), f32([6, 7])],
     lambda a, b, c: make("Subtract-1", c, a),
     lambda a, b, c: c - a,
 )
 case(
-    "parameter",
-    "open_dimensions",
+    "parameter/open_dimensions",
     [f32([[1, 2, 3]]), f32([[1, 1, 1]])],
-    lambda a, b: make("Concat-1", a, b, axis=0),
+    op("Concat-1", axis=0),
     lambda a, b: np.concatenate([a, b]),
     shapes=["?,3", "1..4,3"],
     more=[[offsets(4, 3), offsets(2, 3)], [offsets(2, 3), offsets(4, 3)]],
 )
 case(
-    "parameter",
-    "bounds",
+    "parameter/bounds",
     [f32([[1, 2, 3]])],
     op("Relu-1"),
     lambda a: np.maximum(a, 0),
@@ -230,8 +171,7 @@ case(
     more=[[spread(5, 2)], [spread(3, 7)]],
 )
 case(
-    "parameter",
-    "spellings_of_shapes",
+    "parameter/spellings_of_shapes",
     [offsets(2, 3), offsets(2, 3), f32(1)],
     lambda a, b, c: make("Add-1", make("Add-1", a, b), c),
     lambda a, b, c: a + b + c,
@@ -239,22 +179,18 @@ case(
     edit=[attribute("shape", "?,3", "[-1, 3]"), attribute("shape", "2..7,?", " 2..7 , -1 ")],
     more=[[offsets(4, 3), offsets(4, 3), f32(-1)]],
 )
+case("parameter/straight_to_result", [f32([1, 2]), i32([3])], lambda a, b: [b, a, b], lambda a, b: [b, a, b])
 case(
-    "parameter", "straight_to_result", [f32([1, 2]), i32([3])], lambda a, b: [b, a, b], lambda a, b: [b, a, b]
-)
-case(
-    "result",
-    "same_output_twice",
+    "result/same_output_twice",
     [f32([-1, 2])],
     lambda a: [it := make("Relu-1", a), it],
     lambda a: [np.maximum(a, 0)] * 2,
 )
 # Several names of one tensor, one of them with a comma and one with an entity, and no output_names.
 case(
-    "result",
-    "names",
+    "result/names",
     [f32([-1, 2]), f32([3, 4])],
-    lambda a, b: [make("Add-1", a, b), make("Subtract-1", a, b)],
+    ops(op("Add-1"), op("Subtract-1")),
     lambda a, b: [a + b, a - b],
     edit=[
         ('names="input_0"', 'names="data,data:0,x&lt;0&gt;"'),
@@ -265,59 +201,48 @@ case(
 )
 # A file of version 10: names of layers are names of tensors.
 case(
-    "result",
-    "version_10",
+    "result/version_10",
     [f32([-1, 2])],
-    lambda a: make("Relu-1", a),
+    op("Relu-1"),
     lambda a: np.maximum(a, 0),
     edit=[
         (' version="11"', ' version="10"'),
         (' names="input_0"', ""),
         (re.compile(' (output_)?names="output_0"'), ""),
-        (
-            "<rt_info />",
-            '<meta_data><cli_parameters><unset unset_cli_parameters="" /></cli_parameters></meta_data>',
-        ),
+        ("<rt_info />", '<meta_data><cli_parameters><unset unset_cli_parameters="" /></cli_parameters></meta_data>'),
     ],
 )
 
 # --- Convert, ConvertLike -------------------------------------------------------------------------
 
 case(
-    "convert",
-    "from_f32",
+    "convert/from_f32",
     [f32([-1.5, -0.4, -0.0, 0.5, 1.5, 2.9, 100])],
     lambda x: [make("Convert-1", x, destination_type=it) for it in ("i32", "i64", "i8", "f16", "f32")],
     lambda x: [i32(x), i64(x), np.array(x, np.int8), f16(x), x],
 )
 case(
-    "convert",
-    "to_unsigned",
+    "convert/to_unsigned",
     [f32([0, 0.4, 0.5, 1.5, 2.9, 100, 255])],
     lambda x: [make("Convert-1", x, destination_type=it) for it in ("u8", "u16", "u32", "u64")],
     lambda x: [np.array(x, it) for it in ("uint8", "uint16", "uint32", "uint64")],
 )
 case(
-    "convert",
-    "to_boolean",
+    "convert/to_boolean",
     [f32([-1.5, -0.4, -0.0, 0, 0.5, -np.inf, np.inf]), i32([0, -1, 256, 2, 1, 65536, 0])],
     lambda x, y: [make("Convert-1", it, destination_type="boolean") for it in (x, y)],
     lambda x, y: [x != 0, y != 0],
 )
 case(
-    "convert",
-    "from_integers",
+    "convert/from_integers",
     [i64([0, -1, 300, 40000]), i32([0, -1, 200, 100]), u8([0, 1, 200, 255]), boolean([0, 1, 1, 0])],
     lambda *inputs: [
-        make("Convert-1", it, destination_type=type_)
-        for it in inputs
-        for type_ in ("f32", "i32", "i64", "f16")
+        make("Convert-1", it, destination_type=type_) for it in inputs for type_ in ("f32", "i32", "i64", "f16")
     ],
     lambda *inputs: [it.astype(type_) for it in inputs for type_ in ("float32", "int32", "int64", "float16")],
 )
 case(
-    "convert",
-    "integers_wrap",
+    "convert/integers_wrap",
     [i32([0, -1, 255, 256, 300, -129, 128, 65536])],
     lambda x: [make("Convert-1", x, destination_type=it) for it in ("u8", "i8")],
     lambda x: [x.astype(np.uint8), x.astype(np.int8)],
@@ -325,38 +250,33 @@ case(
     "and its CPU plugin saturates",
 )
 case(
-    "convert",
-    "wide_integers",
+    "convert/wide_integers",
     [i64([2**40 + 3, -(2**40), 2**31, 2**53])],
-    lambda x: [make("Convert-1", x, destination_type="i64"), make("Convert-1", x, destination_type="f32")],
+    ops(op("Convert-1", destination_type="i64"), op("Convert-1", destination_type="f32")),
     lambda x: [x, x.astype(np.float32)],
     formula="the CPU plugin computes 64-bit integers in 32 bits",
 )
 case(
-    "convert",
-    "f16",
+    "convert/f16",
     [f16([-1.5, 0.333, 65504, np.inf, np.nan, 6e-8])],
-    lambda x: make("Convert-1", x, destination_type="f32"),
+    op("Convert-1", destination_type="f32"),
     lambda x: x.astype(np.float32),
 )
 case(
-    "convert",
-    "to_f16_rounds_to_even",
+    "convert/to_f16_rounds_to_even",
     [f32([2049, 2051, 2050.999, 1e-8, -0.0, 65519])],
-    lambda x: make("Convert-1", x, destination_type="f16"),
+    op("Convert-1", destination_type="f16"),
     lambda x: x.astype(np.float16),
 )
 case(
-    "convert",
-    "rank_0_and_empty",
+    "convert/rank_0_and_empty",
     [f32(1.5), f32(np.zeros((0, 3)))],
     lambda *inputs: [make("Convert-1", it, destination_type="i32") for it in inputs],
     lambda *inputs: [it.astype(np.int32) for it in inputs],
     shapes=["", "?,3"],
 )
 case(
-    "convert",
-    "upper_case_type",
+    "convert/upper_case_type",
     [f32([1.5, 2])],
     op("Convert-1", destination_type="i32"),
     lambda x: i32(x),
@@ -365,10 +285,9 @@ case(
 # A half-precision constant and what OpenVINO's writer makes of it: Convert with the mark of
 # decompression.
 case(
-    "convert",
-    "decompression",
+    "convert/decompression",
     [f32([1, 2])],
-    lambda x: make("Multiply-1", x, make("Convert-1", const(f16([0.1, 3])), destination_type="f32")),
+    lambda x: with_constant(x, f16([0.1, 3]), kind="Multiply-1"),
     lambda x: x * f16([0.1, 3]).astype(np.float32),
     edit=[
         (
@@ -378,8 +297,7 @@ case(
     ],
 )
 case(
-    "convert_like",
-    "types",
+    "convert_like/types",
     [f32([1.5, -2.5, 0]), i32([1]), u8([[1, 2]]), boolean(False), f16([])],
     lambda x, *likes: [make("ConvertLike-1", x, like) for like in likes[:1] + likes[2:]],
     lambda x, *likes: [x.astype(like.dtype) for like in likes[:1] + likes[2:]],
@@ -397,9 +315,7 @@ def revisions(x):
         make("Pad-1", x, axes(0, 1), axes(0, 0), pad_mode="edge"),
         make("TopK-3", x, scalar(1), axis=1, mode="max", sort="value", index_element_type="i64"),
         make("GatherND-5", x, const(i64([[1], [0]])), batch_dims=1),
-        make(
-            "OneHot-1", const(i64([1, 0])), scalar(2), scalar(1, np.float32), scalar(0, np.float32), axis=-1
-        ),
+        make("OneHot-1", const(i64([1, 0])), scalar(2), real(1), real(0), axis=-1),
         make("Squeeze-1", make("Unsqueeze-1", x, axes(0)), axes(0)),
         make("ScatterNDUpdate-4", x, const(i64([[0, 1]])), const(f32([9]))),
         make("ShapeOf-1", x),
@@ -435,8 +351,7 @@ def revisions_formula(x):
 # The revision of an operation is the newest that is not newer than the operator set: the last operator
 # set before that of the next revision.
 case(
-    "opset",
-    "older_revisions",
+    "opset/older_revisions",
     [f32([[0.5, 2], [3, -1]])],
     revisions,
     revisions_formula,
@@ -458,36 +373,30 @@ case(
     ],
 )
 case(
-    "opset",
-    "newest",
+    "opset/newest",
     [f32([[0.5, 2], [3, -1]])],
-    lambda x: [
-        make("Add-1", x, const(f32([1, 2]))),
-        make("Gather-8", x, const(i64([-1])), scalar(0)),
-        make("Softmax-8", x, axis=-1),
-        make("Relu-1", x),
-    ],
+    ops(
+        op("Add-1", const(f32([1, 2]))),
+        op("Gather-8", const(i64([-1])), scalar(0)),
+        op("Softmax-8", axis=-1),
+        op("Relu-1"),
+    ),
     lambda x: [x + f32([1, 2]), x[[-1]], (e := np.exp(x)) / e.sum(-1, keepdims=True), np.maximum(x, 0)],
     edit=[(re.compile('version="opset[0-9]+"'), 'version="opset16"')],
 )
-case("opset", "identity", [f32([[0.5, 2], [3, -1]])], op("Identity-16"), lambda x: x)
+case("opset/identity", [f32([[0.5, 2], [3, -1]])], op("Identity-16"), lambda x: x)
 # Integers written as floats, as old files have them.
 case(
-    "opset",
-    "integers_as_floats",
+    "opset/integers_as_floats",
     [offsets(1, 1, 4, 4)],
     lambda x: [
         make(
             "MaxPool-8",
             x,
+            **{**PLAIN, "strides": [2, 2]},
             kernel=[2, 2],
-            strides=[2, 2],
-            pads_begin=[0, 0],
-            pads_end=[0, 0],
-            dilations=[1, 1],
             axis=2,
             rounding_type="floor",
-            auto_pad="explicit",
             index_element_type="i64",
         ).output(0),
         make("Concat-1", x, x, axis=1),
@@ -502,20 +411,21 @@ case(
 
 # --- cases that share a model ----------------------------------------------------------------------
 
-join("const", "floats", "f16", "f32", "bf16", "f64")
-join("const", "packed_2026", "u2", "u3", "u6")
-join("const", "packed", "u4", "i4", "u1", "packed_rows")
-join("const", "f8", "f8e4m3", "f8e5m2", "f8_special")
-join("convert", "types", "from_f32", "to_unsigned", "to_boolean", "from_integers")
-join("convert", "half", "f16", "to_f16_rounds_to_even")
-join("parameter", "types", "types", "wide_types", "rank_0")
+join("const/floats", "f16", "f32", "bf16", "f64")
+join("const/packed_2026", "u2", "u3", "u6")
+join("const/packed", "u4", "i4", "u1", "packed_rows")
+join("const/f8", "f8e4m3", "f8e5m2", "f8_special")
+join("convert/types", "from_f32", "to_unsigned", "to_boolean", "from_integers")
+join("convert/half", "f16", "to_f16_rounds_to_even")
+join("parameter/types", "types", "wide_types", "rank_0")
 several(
-    "convert_promote_types",
-    "types",
+    "convert_promote_types/types",
     [u8([1, 255]), i32([-1]), f16([2.5]), i64([3])],
     [
         (
-            lambda a, b, c, d, x=x, y=y: make("ConvertPromoteTypes-14", [a, b, c, d][x], [a, b, c, d][y], promote_unsafe=True),
+            lambda a, b, c, d, x=x, y=y: make(
+                "ConvertPromoteTypes-14", [a, b, c, d][x], [a, b, c, d][y], promote_unsafe=True
+            ),
             lambda a, b, c, d, x=x, y=y, t=t: [[a, b, c, d][x].astype(t), [a, b, c, d][y].astype(t)],
         )
         for x, y, t in [(0, 1, np.int32), (2, 3, np.float16), (3, 0, np.int64)]
