@@ -916,6 +916,30 @@ fn check_blesses_outputs_in_npz_files() {
 }
 
 #[test]
+fn check_blesses_outputs_that_are_not_there_yet() {
+    let files = Files::new();
+    for (model, output) in [
+        ("../ir/models/gather/embedding", "test_data_set_0.npz:output_0"),
+        ("gather_8_example_7", "test_data_set_0/output_0.pb"),
+    ] {
+        let folder = files.copy(model, &model.replace(['.', '/'], "_"));
+        let load = || DataSet::load(&folder, 0).unwrap().unwrap();
+        let right = load();
+        match fs::remove_file(format!("{folder}/test_data_set_0/output_0.pb")) {
+            Ok(()) => (),
+            Err(_) => DataSet { outputs: vec![], ..right.clone() }.save(&folder, 0).unwrap(),
+        }
+        let ran = run(&["check", &folder]);
+        assert_eq!(ran.status, Some(1), "{}{}", ran.stdout, ran.stderr);
+        let expected = "the data set has 0 outputs, but the model has 1: check --bless";
+        assert!(ran.stdout.contains(expected), "{}", ran.stdout);
+        let text = succeed(&["check", &folder, "--bless"]);
+        assert!(text.starts_with(&format!("BLESSED {folder}/{output}\n")), "{text}");
+        assert_eq!(load().outputs, right.outputs);
+    }
+}
+
+#[test]
 fn check_goes_on_after_a_model_that_cannot_be_read() {
     let files = Files::new();
     files.copy("gather_8_example_7", "good");
