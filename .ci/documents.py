@@ -7,6 +7,7 @@ Each line of a block of sh is run as it stands there, once. A block of text dire
 prints to standard output; floats may differ by rounding.
 """
 
+import math
 import re
 import subprocess
 import sys
@@ -31,9 +32,16 @@ def run(command):
     return output
 
 
-def rounded(text):
-    lines = [line.rstrip() for line in text.strip("\n").splitlines()]
-    return re.sub(r"-?\d+\.\d+", lambda it: f"{float(it[0]):.3g}", "\n".join(lines))
+FLOAT = r"-?\d+\.\d+"
+
+
+def alike(shown, printed):
+    """Whether texts are the same but for the rounding of floats."""
+    texts = ["\n".join(line.rstrip() for line in text.strip("\n").splitlines()) for text in (shown, printed)]
+    rest, floats = [[function(FLOAT, text) for text in texts] for function in (re.split, re.findall)]
+    return rest[0] == rest[1] and all(
+        math.isclose(float(a), float(b), rel_tol=1e-3, abs_tol=1e-4) for a, b in zip(*floats)
+    )
 
 
 outputs = {}
@@ -47,5 +55,5 @@ for document in sys.argv[1:]:
                 if command not in outputs:
                     outputs[command] = run(command)
                 output += outputs[command]
-        elif language == "text" and rounded(block) != rounded(output):
+        elif language == "text" and not alike(block, output):
             sys.exit(f"{document} shows\n{block}\nbut this is printed:\n{output}")

@@ -4,7 +4,8 @@
 //! network ir|ir-packed|onnx FOLDER THREADS
 //! ```
 //!
-//! The folder has a `model.xml`, a `model.onnx` or both, and data sets; the inputs of the first one are fed. With `ir-packed`, 4-bit weights stay packed.
+//! The folder has a `model.xml`, a `model.onnx` or both, and data sets; the inputs of the first one are fed. With
+//! `ir-packed`, 4-bit weights stay packed.
 //!
 //! Each line of standard input is a command, and each answer is a line of JSON:
 //!

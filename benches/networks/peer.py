@@ -20,6 +20,8 @@ def main():
     inputs = []
     while (file := folder / f"test_data_set_0/input_{len(inputs)}.pb").is_file():
         inputs.append(numpy_helper.to_array(onnx.load_tensor(file)))
+    if not inputs:
+        sys.exit(f"{folder} has no test_data_set_0/input_0.pb")
     network = {"openvino": OpenVino, "onnxruntime": OnnxRuntime}[runtime](folder, int(threads), inputs)
     print(json.dumps([network.read, network.ready, network.own]), flush=True)
     for line in sys.stdin:

@@ -414,7 +414,8 @@ pub fn input_names(path: &Path) -> TractResult<Vec<String>> {
     }
 }
 
-/// The case of a model folder whose model is in this file. Its data sets have a tensor for each input and output.
+/// The case of a model folder whose model is in this file. Its data sets have a tensor for each input, and
+/// for each output or for none.
 pub fn load_case(folder: &Path, file: &Path) -> TractResult<Case> {
     // This checks the numbers of an ONNX model.
     let case = Case::load(folder)?;

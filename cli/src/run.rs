@@ -122,6 +122,9 @@ impl Run {
                     }
                 }
             }
+            if data_set.outputs.is_empty() {
+                writeln!(out, "  not compared: the data set has no outputs")?;
+            }
             let several = case.data_sets.len() > 1;
             self.save(&mut out, &outputs, several.then_some(number))?;
         }

@@ -189,8 +189,14 @@ impl DataSet {
     fn check(&self, model: &mut StagedModel, tolerance: Tolerance) -> TractResult<()> {
         let outputs = model.run_as_onnx(&self.inputs)?;
         let (expected, got) = (self.outputs.len(), outputs.len());
-        let help = if expected == 0 { ": check --bless of the command-line tool writes them" } else { "" };
-        ensure!(expected == got, "the data set has {expected} outputs, but the model has {got}{help}");
+        let help = match expected {
+            0 => ": check --bless of the command-line tool writes them",
+            _ => "",
+        };
+        ensure!(
+            expected == got,
+            "the data set has {expected} outputs, but the model has {got}{help}"
+        );
         for (number, (expected, got)) in self.outputs.iter().zip(&outputs).enumerate() {
             compare_within(expected, got, tolerance).with_context(|| format!("output {number}"))?;
         }

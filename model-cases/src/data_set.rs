@@ -93,8 +93,8 @@ impl DataSet {
         Ok(DataSet { inputs: tensors("input", inputs)?, outputs: tensors("output", outputs)? })
     }
 
-    /// Writes an output to where the data set of this number is, under the name that it has in the graph if the file has
-    /// that, and says where that is.
+    /// Writes an output to where the data set of this number is, and says where that is. A `.pb` file also has `name`,
+    /// which is what the graph calls the output.
     pub(crate) fn save_output(
         &self,
         folder: &Path,
@@ -122,9 +122,14 @@ impl DataSet {
         let name = format!("test_data_set_{number}.npz");
         // What is there has inputs that may be nowhere else, so it stays until all is written.
         let (unfinished, path) = (folder.join(format!(".{name}")), folder.join(name));
-        save_npz(&unfinished, self.named())
+        let saved = save_npz(&unfinished, self.named())
             .and_then(|()| Ok(std::fs::rename(&unfinished, &path)?))
-            .with_context(|| format!("writing {}", path.display()))
+            .with_context(|| format!("writing {}", path.display()));
+        if saved.is_err() {
+            // It may not be there at all.
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        saved
     }
 
     /// The tensors, with the names that they have in files.

@@ -18,6 +18,9 @@ use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 /// The most bytes that deflate makes of one.
 const MOST_OF_A_BYTE: u64 = 1032;
 
+/// The most arrays of a file: whether they overlap is found out by comparing each with all others.
+const MOST_ARRAYS: usize = 1 << 12;
+
 /// The longest header that NumPy reads, too, unless it is told to trust a file.
 const LONGEST_HEADER: usize = 10_000;
 
@@ -28,8 +31,6 @@ const MOST_BRACKETS: usize = 8;
 /// An open `.npz` file. Its errors do not say which file it is.
 pub struct Npz {
     archive: ZipArchive<BufReader<File>>,
-    /// The size of the file.
-    len: u64,
     /// The names of the arrays, in the order of the archive.
     names: Vec<String>,
 }
@@ -40,11 +41,16 @@ impl Npz {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
         let mut archive = ZipArchive::new(BufReader::new(file))?;
+        ensure!(archive.len() <= MOST_ARRAYS, "it has more than {MOST_ARRAYS} arrays");
+        for number in 0..archive.len() {
+            let packed = archive.by_index_raw(number)?.compressed_size();
+            ensure!(packed <= len, "it states {packed} bytes of an array, but has {len}");
+        }
         // Else each of many arrays could be large with the same few bytes.
         ensure!(!archive.has_overlapping_files()?, "two of its arrays have the same bytes");
         let name = |name: &str| name.strip_suffix(".npy").unwrap_or(name).into();
         let names = archive.file_names().map(name).collect();
-        Ok(Npz { archive, len, names })
+        Ok(Npz { archive, names })
     }
 
     /// The names of the arrays.
@@ -65,9 +71,8 @@ impl Npz {
         let mut entry = self.archive.by_index(number)?;
         let (packed, size) = (entry.compressed_size(), entry.size());
         ensure!(
-            packed <= self.len && size / MOST_OF_A_BYTE <= packed,
-            "the archive states {size} bytes, which cannot come of {packed} in a file of {}",
-            self.len
+            size / MOST_OF_A_BYTE <= packed,
+            "the archive states {size} bytes, which cannot come of {packed}"
         );
         let mut bytes = vec![];
         bytes.try_reserve_exact(usize::try_from(size)?)?;
@@ -116,12 +121,10 @@ fn check_header(bytes: &[u8]) -> TractResult<()> {
     };
     // What is wrong in another way is for the reader to say.
     let Some((start, length)) = header else { return Ok(()) };
+    ensure!(length <= LONGEST_HEADER, "its header is not that of an array");
     let Some(text) = bytes.get(start..).and_then(|it| it.get(..length)) else { return Ok(()) };
     let brackets = text.iter().filter(|byte| b"([{".contains(byte)).count();
-    ensure!(
-        length <= LONGEST_HEADER && brackets <= MOST_BRACKETS,
-        "its header is not that of an array"
-    );
+    ensure!(brackets <= MOST_BRACKETS, "its header is not that of an array");
     let Ok(text) = std::str::from_utf8(text) else { return Ok(()) };
     let Ok(header) = text.trim().parse::<Value>() else { return Ok(()) };
     let value = |name: &str| {
@@ -191,7 +194,7 @@ impl WritableElement for Half {
     }
 }
 
-/// NumPy's string, such as `<U5`: five code points in 32 bits each. Behind its end are zeros.
+/// NumPy's string, such as `<U5`: five code points in 32 bits each. After its end are zeros.
 #[derive(Clone)]
 struct Text(String);
 

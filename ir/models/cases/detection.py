@@ -527,7 +527,7 @@ case("proposal/tensorflow", [*proposals(1, 3, 3), f32([12, 12, 1])], proposal(4,
 case(
     "proposal/fewer_than_wanted",
     [*proposals(2, 1, 2), f32([4, 8, 1])],
-    # OpenVINO writes no scores behind the last region.
+    # OpenVINO writes no scores after the last region.
     proposal(1, nms_thresh=0.1),
 )
 case(

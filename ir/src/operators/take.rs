@@ -9,7 +9,7 @@ use super::{check_volume, integers, set_symbols};
 pub(crate) enum Positions {
     /// `first`, `first + step` and so on: `len` of them.
     Stride { first: TDim, step: i64, len: TDim },
-    /// All, with `before` more before and `after` more after. Negative numbers take some away.
+    /// All, with `before` more elements at the start and `after` at the end. Negative numbers take some away.
     Pad { mode: PadMode, before: TDim, after: TDim },
 }
 

@@ -16,8 +16,8 @@ use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
 /// for each iteration, or is the same in all, or is the first value of a state that each iteration hands to
 /// the next. An output is that of the last iteration, or those of all, one after another along an axis.
 ///
-/// The first two inputs of Loop are the most iterations (no limit if negative, but that of [`Limits::iterations`](crate::Limits::iterations)), and whether there is an
-/// iteration at all. A result of its body says whether there is another.
+/// The first two inputs of Loop are the most iterations (no limit if negative, but that of
+/// [`Limits::iterations`](crate::Limits::iterations)), and whether there is an iteration at all. A result of its body says whether there is another.
 pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let body = body(ctx, BodyRole::Iteration, "body")?;
     let is_loop = ctx.layer().operation == "Loop";

@@ -13,7 +13,8 @@ use crate::translate::add_const;
 use crate::translate::sources::check_rank;
 
 impl LayerContext<'_, '_> {
-    /// Adds a node with one output. It has the layer's name, with a suffix unless that is empty.
+    /// Adds a node with one output. It has the layer's name, with a suffix unless that is empty. If the model has an
+    /// equal node, it is that one instead.
     ///
     /// # Errors
     ///
@@ -119,7 +120,7 @@ impl LayerContext<'_, '_> {
         last.map(|inlet| inlet.node).find(is_equal).filter(|_| !has_state(self.layer))
     }
 
-    /// Adds the node whose outputs are those of the layer, and which has its name.
+    /// Adds the node whose outputs are those of the layer, and which has its name, unless the model has an equal node.
     ///
     /// # Errors
     ///
