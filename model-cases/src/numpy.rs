@@ -120,7 +120,9 @@ fn check_header(bytes: &[u8]) -> TractResult<()> {
             .map(|it| (12, u32::from_le_bytes([it[0], it[1], it[2], it[3]]) as usize)),
     };
     // What is wrong in another way is for the reader to say.
-    let Some((start, length)) = header else { return Ok(()) };
+    let Some((start, length)) = header.filter(|_| bytes.starts_with(b"\x93NUMPY")) else {
+        return Ok(());
+    };
     ensure!(length <= LONGEST_HEADER, "its header is not that of an array");
     let Some(text) = bytes.get(start..).and_then(|it| it.get(..length)) else { return Ok(()) };
     let brackets = text.iter().filter(|byte| b"([{".contains(byte)).count();
@@ -387,6 +389,7 @@ mod tests {
             (array("[('x', '<f4')]", "(1,)", &[0; 4]), "its elements are [('x', '<f4')]: only"),
             (npy(&"(".repeat(9000), &[]), "its header is not that of an array"),
             (npy(&" ".repeat(20_000), &[]), "its header is not that of an array"),
+            (b"\x93NUMPY\x02\x00\xff\xff\xff\xff".into(), "its header is not that of an array"),
             (npy(&("(".repeat(MOST_BRACKETS) + "\n"), &[]), "error parsing metadata dict"),
             (npy(&("[".repeat(MOST_BRACKETS) + "\n"), &[]), "error parsing metadata dict"),
             (npy(&("{".repeat(MOST_BRACKETS) + "\n"), &[]), "error parsing metadata dict"),
