@@ -72,7 +72,10 @@ fn what_is_not_ir() {
         ("<net>", "this is not XML"),
         ("<model/>", "its root element is <model>, but must be <net>"),
         ("<net name='n'/>", "of version \"\", but only versions 10 and 11"),
-        ("<net version='7'/>", "of version \"7\""),
+        (
+            "<net version='7'/>",
+            "of version \"7\", but only versions 10 and 11 can be read: export the model again with OpenVINO 2020.1",
+        ),
         ("<net version='12'/>", "of version \"12\""),
         ("<net version='11'/>", "there is no <layers>"),
         ("<!DOCTYPE net [<!ENTITY a 'a'>]><net version='11'/>", "has a DOCTYPE"),
