@@ -246,3 +246,61 @@ fn computed(op: &dyn TypedOp, facts: &[TypedFact]) -> Option<TVec<TValue>> {
 fn joined(suffix: &str, last: &str) -> String {
     if suffix.is_empty() { last.into() } else { format!("{suffix}.{last}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::prelude::*;
+
+    fn layer(id: usize, name: &str, operation: &str, data: &str, inputs: usize) -> String {
+        let inputs: String = (0..inputs).map(|port| format!(r#"<port id="{port}"/>"#)).collect();
+        format!(
+            r#"<layer id="{id}" name="{name}" type="{operation}" version="opset8"><data {data}/><input>{inputs}</input><output><port id="9"/></output></layer>"#
+        )
+    }
+
+    /// tract's optimiser makes equal nodes one, too, but not those with random numbers.
+    #[test]
+    fn equal_layers_are_one_node_but_for_random_numbers() {
+        let constant = |id, dt, shape, offset, size| {
+            let data =
+                format!(r#"element_type="{dt}" shape="{shape}" offset="{offset}" size="{size}""#);
+            layer(id, &format!("constant_{id}"), "Const", &data, 0)
+        };
+        let random = r#"output_type="f32" global_seed="0" op_seed="0""#;
+        let layers = [
+            layer(0, "x", "Parameter", r#"shape="4" element_type="f32""#, 0),
+            layer(1, "softmax_0", "Softmax", r#"axis="0""#, 1),
+            layer(2, "softmax_1", "Softmax", r#"axis="0""#, 1),
+            constant(3, "i64", "1", 0, 8),
+            constant(4, "f32", "", 8, 4),
+            constant(5, "f32", "", 12, 4),
+            layer(6, "random_0", "RandomUniform", random, 3),
+            layer(7, "random_1", "RandomUniform", random, 3),
+        ];
+        let results = [1, 2, 6, 7].map(|of| (of, 10 + of, 0));
+        let results_of = results.map(|(_, id, _)| layer(id, &format!("r{id}"), "Result", "", 1));
+        let inputs = [(0, 1, 0), (0, 2, 0)]
+            .into_iter()
+            .chain([6, 7].into_iter().flat_map(|to| [(3, to, 0), (4, to, 1), (5, to, 2)]));
+        let edges: String = inputs
+            .chain(results)
+            .map(|(from, to, port)| {
+                format!(
+                    r#"<edge from-layer="{from}" from-port="9" to-layer="{to}" to-port="{port}"/>"#
+                )
+            })
+            .collect();
+        let layers = [layers.concat(), results_of.concat()].concat();
+        let xml = format!(
+            r#"<net name="net" version="11"><layers>{layers}</layers><edges>{edges}</edges></net>"#
+        );
+        let weights = [&4i64.to_le_bytes()[..], &0f32.to_le_bytes(), &1f32.to_le_bytes()].concat();
+        let model = crate::ir().model_for_bytes(xml.as_bytes(), weights).unwrap();
+        let count = |op| model.nodes().iter().filter(|node| node.op().name() == op).count();
+        assert_eq!(["Softmax", "OpenVinoRandomUniform"].map(count), [1, 2]);
+        let model = model.into_optimized().unwrap().into_runnable().unwrap();
+        let outputs = model.run(tvec!(tensor1(&[1f32, -1., 2., -2.]).into())).unwrap();
+        assert_eq!(outputs[0], outputs[1]);
+        assert_ne!(outputs[2], outputs[3]);
+    }
+}
