@@ -94,7 +94,7 @@ fn check_shapes<D: DimLike>(data: &[D], grid: &[D]) -> TractResult<TVec<D>> {
     ensure!(
         batch == grid_batch && *two == D::from(2),
         "GridSample: data and grid have shapes {data} and {grid}: the batches must be equal, and the last \
-             dimension of grid must be 2",
+         dimension of grid must be 2",
         data = listed(data),
         grid = listed(grid)
     );

@@ -72,7 +72,7 @@ impl EvalOp for OverlapAdd {
         let elements = elements.filter(|elements| channels % elements == 0).with_context(|| {
             format!(
                 "OverlapAdd: the number of channels is {channels}, but must be a multiple of {} x {}, the \
-             size of a window",
+                 size of a window",
                 axes[0].size,
                 axes[1].size
             )

@@ -1,7 +1,6 @@
 mod sizes;
 
 use tract_core::internal::*;
-use tract_openvino::internal::expect_input_count;
 
 use super::boxes::{Corners, Extent, descending, suppress};
 use super::{check_boxes, floats, in_type_of, set_symbols};
@@ -261,7 +260,11 @@ impl EvalOp for DetectionOutput {
 
 impl TypedOp for DetectionOutput {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("DetectionOutput", inputs.len(), 3..=5)?;
+        ensure!(
+            [3, 5].contains(&inputs.len()),
+            "DetectionOutput: the number of inputs is {}, but must be 3 or 5",
+            inputs.len()
+        );
         let shape = [1.to_dim(), 1.to_dim(), self.rows.clone(), 7.to_dim()];
         Ok(tvec!(inputs[0].datum_type.fact(&shape)))
     }
