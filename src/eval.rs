@@ -1,6 +1,5 @@
 //! Evaluation: from tract's tensors to the kernel, and from its errors to those of users.
 
-use crate::checks::{expect_inputs, listed};
 use crate::geometry::{self, BadIndex, Geometry, Indices};
 use crate::index::{IndexError, IndexPolicy};
 use crate::kernel::{self, Operands};
@@ -8,6 +7,7 @@ use crate::revision::Spec;
 use crate::shape;
 use tract_core::internal::*;
 use tract_core::tract_data::TooEarly;
+use tract_openvino_kernels::checks::{expect_inputs, listed};
 
 /// Whether `indices` or `axis` may have this type: an integer, or `TDim`, which tract makes of dimensions.
 pub(crate) fn is_integer(dt: DatumType) -> bool {

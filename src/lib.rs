@@ -104,14 +104,15 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
-mod checks;
 mod eval;
 mod geometry;
 mod index;
+#[cfg(feature = "onnx")]
 mod infer;
 mod kernel;
 #[cfg(feature = "nnef")]
 mod nnef;
+#[cfg(feature = "onnx")]
 mod onnx;
 mod operation;
 mod ops;
@@ -119,18 +120,19 @@ mod revision;
 mod shape;
 
 pub use index::{IndexError, IndexPolicy};
+#[cfg(feature = "onnx")]
 pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions};
 pub use operation::Operation;
 pub use ops::{DynGather, Gather, GatherElements, GatherNd, GatherTree};
 pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revision};
 
 /// The examples of the README run as tests.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "onnx"))]
 #[doc = include_str!("../README.md")]
 mod readme {}
 
 /// Those of the document on ONNX, too.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "onnx"))]
 #[doc = include_str!("../docs/onnx.md")]
 mod onnx_models {}
 
@@ -139,16 +141,16 @@ mod onnx_models {}
 #[doc = include_str!("../docs/performance.md")]
 mod performance {}
 
-/// The tract that this crate extends.
+pub use tract_core;
+/// The ONNX reader of the tract that this crate extends.
+#[cfg(feature = "onnx")]
 pub use tract_onnx;
+/// Kernels for any model of that tract.
+pub use tract_openvino_kernels as kernels;
 
 /// What a program needs to wire the operators, and to write operators of its own: this crate's names and those of
 /// tract.
 pub mod internal {
-    pub use crate::checks::{
-        check_input_count, ensure_allocatable, expect_input_count, expect_inputs, listed, volume,
-    };
-    pub use crate::kernel::{fill_rows, threads_for};
     pub use crate::{
         DynGather, Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, GatherTree,
         IndexError, IndexPolicy, NegativeIndices, Operation, Revision,
@@ -156,6 +158,10 @@ pub mod internal {
     pub use tract_core;
     pub use tract_core::internal::*;
     pub use tract_core::ops;
+    pub use tract_openvino_kernels::checks::{
+        check_input_count, ensure_allocatable, expect_input_count, expect_inputs, listed, volume,
+    };
+    pub use tract_openvino_kernels::threads::{fill_rows, threads_for};
 }
 
 /// The NNEF of that tract, to save models and load them.

@@ -5,7 +5,6 @@
 //! builder for all others. A builder is a plain function, which cannot hold another. So the previous one stays in
 //! the register, under a key that is no op type.
 
-use crate::checks::check_named_inputs;
 use crate::eval;
 use crate::infer::{Axis, InferenceGather, InferenceGatherNd};
 use crate::operation::Operation;
@@ -17,6 +16,7 @@ use tract_hir::ops::unimpl::UnimplementedOp;
 use tract_onnx::Onnx;
 use tract_onnx::model::ParsingContext;
 use tract_onnx::pb::NodeProto;
+use tract_openvino_kernels::checks::check_named_inputs;
 
 /// The ONNX domain of OpenVINO's operators.
 pub const DOMAIN: &str = "org.openvinotoolkit";

@@ -1,9 +1,9 @@
-use crate::checks::expect_inputs;
 use crate::eval;
 use crate::ops::{DynGather, Gather, GatherNd};
 use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Origin, Revision, Spec};
 use crate::shape;
 use tract_core::internal::*;
+use tract_openvino_kernels::checks::expect_inputs;
 
 /// A Gather or GatherND as a model's file states it: a revision and attributes, which may depend on the ranks of
 /// the inputs.

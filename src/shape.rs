@@ -5,9 +5,14 @@
 
 use std::fmt::Display;
 
-use crate::checks::{self, MAX_AXES, ensure_allocatable, listed};
+use tract_openvino_kernels::checks::{self, ensure_allocatable, listed};
+
 use crate::revision::{BatchAxes, BatchDims, Spec};
 use tract_core::internal::*;
+
+/// The most axes of a gather. While a rank is unknown, nothing else keeps a model from asking for work on any number of
+/// them.
+const MAX_AXES: usize = 1023;
 
 /// The position that `axis` stands for: a negative one counts from `data.rank`.
 ///

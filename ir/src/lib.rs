@@ -54,7 +54,7 @@
 //! | `translate/budget.rs` | how much memory constants may take |
 //! | `translate/attribute.rs` | what the text of an attribute means |
 //! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |
-//! | `operators/` | operators that tract does not have, or has slower ones of |
+//! | `opl/` | operators that tract does not have, or has slower ones of |
 //! | `nnef.rs` | some of these operators in NNEF archives, with the feature `nnef` |
 //!
 //! # Features
@@ -71,7 +71,7 @@ pub mod document;
 mod limits;
 #[cfg(feature = "nnef")]
 mod nnef;
-mod operators;
+mod opl;
 mod ops;
 mod reader;
 mod registry;

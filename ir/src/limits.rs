@@ -78,9 +78,6 @@ pub(crate) const MAX_AXES: usize = 64;
 /// The most elements of the shape that an input or a constant declares: its sizes are multiplied and added later.
 pub(crate) const MAX_DECLARED_ELEMENTS: usize = 1 << 40;
 
-/// The most elements of an output. Its sizes may be computed from numbers in a file.
-pub(crate) const MAX_OUTPUT_ELEMENTS: usize = 1 << 32;
-
 /// The most elements of what is made of numbers and not of data: a range, a random tensor, the axis of a OneHot, the
 /// segments of a sum, the signal of an inverse transform. 2²⁸ floats take 1 GiB.
 pub(crate) const MAX_STATED_ELEMENTS: usize = 1 << 28;

@@ -5,6 +5,7 @@
 //! output = tract_openvino_ir_opaque(input);
 //! output = tract_openvino_ir_separate(input);
 //! output = tract_openvino_ir_least_sizes(input, axes = [2, 3], sizes = [3, 3]);
+//! output = tract_openvino_ir_non_zero(input, count = "N");
 //! output = tract_openvino_ir_gelu(input);  // and _gelu_tanh, _mish, _soft_plus
 //! output = tract_openvino_ir_add(a, b);    // and _subtract, _multiply, _divide and so on
 //! ```
@@ -18,12 +19,12 @@ use tract_openvino::tract_nnef::framework::Nnef;
 use tract_openvino::tract_nnef::internal::*;
 use tract_openvino::tract_nnef::ser::{datum_type, ints, tdim};
 
-use crate::operators::accelerated::Accelerated;
-use crate::operators::activation::{GeluTanh, Mish, SoftPlus};
-use crate::operators::arithmetic::Arithmetic;
-use crate::operators::least_sizes::LeastSizes;
-use crate::operators::opaque::{Opaque, Separate};
-use crate::operators::range::Range;
+use crate::opl::activation::{GeluTanh, Mish, SoftPlus};
+use crate::opl::arithmetic::Arithmetic;
+use crate::opl::least_sizes::LeastSizes;
+use crate::opl::non_zero::NonZero;
+use crate::opl::opaque::{Opaque, Separate};
+use crate::opl::range::Range;
 
 /// Adds this crate's operators to tract's reader and writer of NNEF archives, for models that were read from IR. Gather
 /// operators need [`WithOpenVino`](tract_openvino::WithOpenVino) too.
@@ -101,7 +102,10 @@ fn registry() -> Registry {
         registry.register_binary(format!("tract_openvino_ir_{name}"), &*operation.op().0);
     }
 
-    registry.register_dumper(dump_accelerated);
+    registry.register_dumper(dump_non_zero);
+    let parameters = [TypeName::Any.tensor().named("input"), TypeName::String.named("count")];
+    registry.register_primitive(NON_ZERO, &parameters, &results, load_non_zero);
+
     let input = [tensor("input")];
     registry.register_dumper(|ast, node, _: &Opaque| dump(ast, node, OPAQUE, &[]));
     registry.register_primitive(OPAQUE, &input, &results, |builder, invocation| {
@@ -119,6 +123,7 @@ fn registry() -> Registry {
 }
 
 const RANGE: &str = "tract_openvino_ir_range";
+const NON_ZERO: &str = "tract_openvino_ir_non_zero";
 const OPAQUE: &str = "tract_openvino_ir_opaque";
 const LEAST_SIZES: &str = "tract_openvino_ir_least_sizes";
 const SEPARATE: &str = "tract_openvino_ir_separate";
@@ -141,21 +146,6 @@ fn dump(ast: &mut IntoAst, node: &TypedNode, id: &str, named: &[(&str, RValue)])
     Ok(Some(invocation(id, &inputs, named)))
 }
 
-/// As the operator of tract that it still is.
-fn dump_accelerated(ast: &mut IntoAst, node: &TypedNode, op: &Accelerated) -> Dumped {
-    let node = TypedNode { op: op.inner.clone(), ..node.clone() };
-    let framework = ast.framework;
-    for registry in &framework.registries {
-        if let Some(dumped) = registry.serialize(ast, &node)? {
-            if !ast.registries.contains(&registry.id) {
-                ast.registries.push(registry.id.clone());
-            }
-            return Ok(Some(dumped));
-        }
-    }
-    Ok(None)
-}
-
 fn dump_range(ast: &mut IntoAst, node: &TypedNode, op: &Range) -> Dumped {
     let named = [("datum_type", datum_type(op.dt())), ("len", tdim(op.len()))];
     dump(ast, node, RANGE, &named)
@@ -170,6 +160,19 @@ fn load_range(builder: &mut ModelBuilder, invocation: &ResolvedInvocation) -> Tr
     let len: TDim =
         builder.allowing_new_symbols(|builder| invocation.named_arg_as(builder, "len"))?;
     builder.wire(Range::new(dt, len), &inputs)
+}
+
+fn dump_non_zero(ast: &mut IntoAst, node: &TypedNode, op: &NonZero) -> Dumped {
+    dump(ast, node, NON_ZERO, &[("count", string(op.count.to_string()))])
+}
+
+fn load_non_zero(
+    builder: &mut ModelBuilder,
+    invocation: &ResolvedInvocation,
+) -> TractResult<Value> {
+    let count: String = invocation.named_arg_as(builder, "count")?;
+    let count = builder.model.symbols.sym(&count);
+    load_with_input(builder, invocation, NonZero { count })
 }
 
 fn dump_least_sizes(ast: &mut IntoAst, node: &TypedNode, op: &LeastSizes) -> Dumped {

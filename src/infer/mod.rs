@@ -9,12 +9,12 @@ mod gather_nd;
 pub(crate) use gather::{Axis, InferenceGather};
 pub(crate) use gather_nd::InferenceGatherNd;
 
-use crate::checks::check_named_inputs;
 use crate::eval;
 use crate::revision::Spec;
 use crate::shape;
 use tract_hir::infer::rules::DimProxy;
 use tract_hir::internal::*;
+use tract_openvino_kernels::checks::check_named_inputs;
 
 /// Makes a batch dimension equal in the inputs and the output: [`shape::batch_dim`] decides between two that are
 /// known, and a known one fills in the others.

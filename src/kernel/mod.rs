@@ -4,7 +4,7 @@
 //! * `tuples.rs` resolves the tuples of a piece into block numbers, by the index policy;
 //! * `blocks.rs` copies those blocks;
 //! * `processor/` has instructions of certain processors;
-//! * `memory.rs` prepares the memory of large outputs, `threads.rs` shares the work.
+//! * `memory.rs` prepares the memory of large outputs.
 //!
 //! Resolving depends on the integer type and the policy, copying on the size of a block. As separate steps they
 //! need no code for each combination, and the outer positions of a batch share the block numbers. Those of one
@@ -22,15 +22,10 @@ mod pieces;
 mod processor;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "multithread-mm")]
-mod threads;
-#[cfg(not(feature = "multithread-mm"))]
-#[path = "one_thread.rs"]
-mod threads;
 mod tuples;
 
-pub use threads::{fill_rows, threads_for};
 use tract_core::prelude::{DatumType, Tensor, TractResult};
+use tract_openvino_kernels::threads::fill_rows;
 
 use crate::geometry::{BadIndex, Geometry, Indices, check, with_indices};
 use crate::index::IndexPolicy;
@@ -101,7 +96,7 @@ pub(crate) fn gather_values<T: Clone>(
     gathered.map_err(|AnyBadIndex| operands.first_bad_index())
 }
 
-/// Gathers plain bytes into a new tensor, on the executor that the user of tract selected: see [`threads`].
+/// Gathers plain bytes into a new tensor, on the executor that the user of tract selected: see [`fill_rows`].
 ///
 /// # Panics
 ///

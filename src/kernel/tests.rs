@@ -204,13 +204,6 @@ proptest! {
 }
 
 /// The loops for each vector unit and each width of numbers, against one index at a time.
-/// With threads and without.
-#[test]
-#[should_panic(expected = "row is 0, but must be 1 or more")]
-fn rows_have_elements() {
-    let _ = super::fill_rows(&mut [0], 0, 1, |_, _| Ok::<(), ()>(()));
-}
-
 #[test]
 fn resolving_many_at_a_time() {
     fn check<I: IndexElement>(indices: &[I]) {

@@ -1,10 +1,10 @@
 use super::held_symbols::are_held;
-use crate::checks::{expect_inputs, listed};
 use crate::eval;
 use crate::operation::Operation;
 use crate::revision::{GatherRevision, NegativeIndices, Spec};
 use crate::shape;
 use tract_core::internal::*;
+use tract_openvino_kernels::checks::{expect_inputs, listed};
 
 /// A [`Gather`](crate::Gather) whose axis is unknown until the model runs, like tract's `DynSlice`.
 /// [`Operation::wire`](Operation::<GatherRevision>::wire) adds one to a model.

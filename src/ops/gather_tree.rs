@@ -1,11 +1,11 @@
 use std::borrow::Cow;
 
-use crate::checks::expect_inputs;
 use crate::eval::{self, IntegerTensor};
 use crate::geometry::Indices;
 use crate::revision::{GATHER_TREE_1, Spec};
 use crate::shape;
 use tract_core::internal::*;
+use tract_openvino_kernels::checks::expect_inputs;
 
 /// OpenVINO's GatherTree-1: the token sequences of a beam search, walked from the last step to the first. The
 /// parent of a beam is the beam of the previous step that it continues.

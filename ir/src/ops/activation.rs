@@ -4,10 +4,10 @@ use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::{logic, math, nn};
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::elementwise::{elementwise, number_type, rounded, unannotated, unary};
-use crate::operators::activation::{gelu_tanh, mish, soft_plus};
+use crate::opl::activation::{gelu_tanh, mish, soft_plus};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

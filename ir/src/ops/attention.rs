@@ -5,7 +5,7 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::logic::{Iff, comp_lte};
 use tract_core::ops::math::{add, mul, rsqrt};
 use tract_core::ops::nn::SoftmaxKind;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::matmul::{product, unseen_positions};
 use super::softmax::softmax;

@@ -5,8 +5,6 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::Conv;
 use tract_core::ops::math::Add;
 
-use crate::operators::accelerated::Accelerated;
-
 /// Moves what is added to the channels of a convolution into its bias.
 ///
 /// tract does this too, for convolutions without groups. But when it then moves the axes of a model with a
@@ -21,8 +19,7 @@ pub(crate) fn move_biases(model: &mut TypedModel) -> TractResult<()> {
 }
 
 fn with_bias(model: &TypedModel, node: &TypedNode) -> TractResult<Option<TypedModelPatch>> {
-    let accelerated = node.op_as::<Accelerated>().map(|op| &*op.inner);
-    rule_if_some!(convolution = accelerated.unwrap_or(&*node.op).downcast_ref::<Conv>());
+    rule_if_some!(convolution = node.op_as::<Conv>());
     rule_if_let!([successor] = &*node.outputs[0].successors);
     rule_if!(convolution.q_params.is_none());
     rule_if!(!model.output_outlets()?.contains(&node.id.into()));

@@ -1,7 +1,7 @@
 //! Blocks of elements that move between axes.
 
 use tract_core::internal::*;
-use tract_openvino::internal::volume;
+use tract_openvino_kernels::checks::volume;
 
 use super::chain::Chain;
 use super::common::FAR;

@@ -5,7 +5,7 @@ use tract_core::ops::array::{MultiBroadcastTo, TypedConcat};
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::{max, min, round, sub};
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::blocks::divide;
 use super::chain::Chain;

@@ -3,11 +3,11 @@
 use tract_core::internal::*;
 use tract_core::ops::array::{MultiBroadcastTo, Range};
 use tract_core::ops::change_axes::AxisOp;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
-use crate::operators::checked_volume;
-use crate::operators::equal_shape::EqualShape;
-use crate::operators::least_sizes::LeastSizes;
+use crate::opl::checked_volume;
+use crate::opl::equal_shape::EqualShape;
+use crate::opl::least_sizes::LeastSizes;
 use crate::translate::LayerContext;
 
 /// From this number on, the bound of a slice means the end of an axis whose size is not known: files have 1e9

@@ -3,10 +3,10 @@
 use tract_core::internal::*;
 use tract_core::num_traits::Zero;
 use tract_core::ops::array::{MultiBroadcastTo, Slice, TypedConcat};
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::common::FAR;
-use crate::operators::has_zero;
+use crate::opl::has_zero;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -4,11 +4,10 @@ use tract_core::internal::*;
 use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode, Slice};
 use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
-use tract_openvino::internal::volume;
+use tract_openvino_kernels::checks::volume;
 
 use super::pooling;
 use crate::limits::{MAX_KERNEL_ELEMENTS, MAX_WINDOW_EXTENT};
-use crate::operators::accelerated::Accelerated;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -334,7 +333,6 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
     let bias = ctx.add_const("bias", bias)?;
     let convolution = Conv::new(spec, KernelFormat::OIHW, filters.group, None);
     let inputs = [data, weights, bias];
-    let convolution = Accelerated::or_inner(convolution, ctx.model, &inputs)?;
     let result = ctx.wire("", convolution, &inputs)?;
     Ok(tvec!(ctx.cast("type", result, ctx.datum_type(0)?)?))
 }

@@ -4,8 +4,8 @@ use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
 use tract_openvino::GatherTree;
 
-use crate::operators::ctc::CtcGreedyDecoder;
-use crate::operators::ctc_loss::CtcLoss;
+use crate::opl::ctc::CtcGreedyDecoder;
+use crate::opl::ctc_loss::CtcLoss;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -3,12 +3,12 @@
 use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::einsum::EinSum;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::chain::Chain;
 use super::common::FAR;
 use super::convolution::{AutoPad, Window};
-use crate::operators::deformable::{Axis, DeformableWindows, Pad};
+use crate::opl::deformable::{Axis, DeformableWindows, Pad};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -230,7 +230,7 @@ fn agree(ctx: &mut LayerContext, operands: &[Operand], equation: &str) -> TractR
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operators::fails;
+    use crate::opl::fails;
 
     fn parsed(equation: &str, ranks: &[usize]) -> (Vec<String>, String) {
         let (inputs, output) = parse_equation(equation, ranks).unwrap();

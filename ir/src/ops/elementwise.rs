@@ -5,11 +5,11 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::{logic, math};
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::sizes::{self, OfSizes, Relation, of_sizes};
-use crate::operators::arithmetic::Arithmetic;
-use crate::operators::opaque::Opaque;
+use crate::opl::arithmetic::Arithmetic;
+use crate::opl::opaque::Opaque;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -8,7 +8,7 @@ use tract_openvino::GatherRevision;
 use super::indexing::gather;
 use super::reduce;
 use crate::limits::MAX_STATED_ELEMENTS;
-use crate::operators::segments::{Bounds, Empty, Reduction, Segments};
+use crate::opl::segments::{Bounds, Empty, Reduction, Segments};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -5,12 +5,12 @@ use tract_core::num_traits::Zero;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::fft::Fft;
 use tract_core::ops::math::{div, mul};
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::chain::Chain;
 use super::pad::pad_with_value;
 use crate::limits::MAX_SIGNAL;
-use crate::operators::check_volume;
+use crate::opl::check_volume;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

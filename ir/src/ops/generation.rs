@@ -6,12 +6,12 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::comp_eq;
 use tract_core::ops::math::{add, exp, ln, mul, neg, sub};
-use tract_openvino::internal::{listed, volume};
+use tract_openvino_kernels::checks::{listed, volume};
 
 use crate::limits::MAX_STATED_ELEMENTS;
-use crate::operators::random_uniform::RandomUniform;
-use crate::operators::search_sorted::SearchSorted;
-use crate::operators::top_k::TopK;
+use crate::opl::random_uniform::RandomUniform;
+use crate::opl::search_sorted::SearchSorted;
+use crate::opl::top_k::TopK;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

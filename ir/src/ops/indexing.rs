@@ -5,14 +5,14 @@ use tract_core::ops::array::CumSum;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::{Iff, comp_eq};
-use tract_onnx_opl::non_zero::NonZero;
 use tract_openvino::{
     Gather, GatherElements, GatherNdRevision, GatherRevision, Operation, Revision,
 };
 
 use super::elementwise::aligned;
 use crate::limits::MAX_STATED_ELEMENTS;
-use crate::operators::top_k::TopK;
+use crate::opl::non_zero::NonZero;
+use crate::opl::top_k::TopK;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -3,8 +3,8 @@
 use tract_core::internal::*;
 use tract_core::ops::array::{Pad, PadMode};
 
-use crate::operators::grid_sample::{self, GridSample, Padding};
-use crate::operators::interpolate::{Axis, Coordinates, Interpolate, Mode, Nearest};
+use crate::opl::grid_sample::{self, GridSample, Padding};
+use crate::opl::interpolate::{Axis, Coordinates, Interpolate, Mode, Nearest};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -8,12 +8,11 @@ use tract_core::ops::cast::Cast;
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::add;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::reduce::sum;
-use crate::operators::accelerated::Accelerated;
-use crate::operators::opaque::Opaque;
-use crate::operators::range::Range;
+use crate::opl::opaque::Opaque;
+use crate::opl::range::Range;
 use crate::registry::Registry;
 use crate::translate::{LayerContext, Table};
 
@@ -179,7 +178,6 @@ pub(super) fn contract(
     }
     factors[1] = ctx.with_shape(factors[1], b)?;
     let op = EinSum::new(AxesMapping::from_strs(&labels, &[output])?, operating);
-    let op = Accelerated::or_inner(op, ctx.model, &factors)?;
     let product = ctx.wire(if operating == dt { suffix } else { "product" }, op, &factors)?;
     ctx.cast(suffix, product, dt)
 }

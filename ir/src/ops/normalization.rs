@@ -6,7 +6,7 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec, SumPool};
 use tract_core::ops::logic::{comp_eq, not};
 use tract_core::ops::math::{add, div, max, mul, pow, rsqrt, sqrt, square, sub};
 use tract_core::ops::nn::DataFormat;
-use tract_openvino::internal::volume;
+use tract_openvino_kernels::checks::volume;
 
 use super::reduce::{axes_input, mean, sum};
 use crate::limits::MAX_LRN_WINDOW;

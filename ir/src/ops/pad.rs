@@ -3,11 +3,11 @@
 use tract_core::internal::*;
 use tract_core::num_traits::Zero;
 use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode as CorePadMode, TypedConcat};
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::chain::Chain;
 use crate::limits::MAX_PAD;
-use crate::operators::take::{PadMode, Positions, Take};
+use crate::opl::take::{PadMode, Positions, Take};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

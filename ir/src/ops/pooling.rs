@@ -8,8 +8,7 @@ use tract_core::ops::math;
 use tract_core::ops::nn::{self, Reduce};
 
 use super::convolution::{AutoPad, Window, check_elements, positive, spatial_axes};
-use crate::operators::accelerated::Accelerated;
-use crate::operators::adaptive_pool::{AdaptivePool, Reducer};
+use crate::opl::adaptive_pool::{AdaptivePool, Reducer};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 
@@ -190,7 +189,7 @@ fn max_pool(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let pool = Pool::new(ctx)?;
     let spec = pool.window.spec(pool.padding(ctx)?, pool.channels, pool.channels);
     if ctx.since() < 8 {
-        let op = Accelerated::or_inner(MaxPool::new(spec, None), ctx.model, &[pool.data])?;
+        let op = MaxPool::new(spec, None);
         let values = ctx.wire(pool.suffix(), op, &[pool.data])?;
         return Ok(tvec!(pool.split(ctx, values)?));
     }
@@ -223,9 +222,8 @@ pub(crate) fn drop_unused_indices(model: &mut TypedModel) -> TractResult<()> {
             && !is_output
         {
             let pool = MaxPool { with_index_outputs: None, ..pool.clone() };
-            let op = Accelerated::or_inner(pool, model, &node.inputs)?;
             let node = model.node_mut(id);
-            node.op = op;
+            node.op = Box::new(pool);
             node.outputs.truncate(1);
         }
     }

@@ -4,7 +4,7 @@
 use tract_core::internal::*;
 
 use super::elementwise::aligned;
-use crate::operators::fake_quantize::FakeQuantize;
+use crate::opl::fake_quantize::FakeQuantize;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

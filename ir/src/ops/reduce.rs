@@ -5,7 +5,7 @@ use tract_core::ops::math::{abs, div, mul, sqrt, square};
 use tract_core::ops::nn::{self, Reduce};
 
 use super::sizes::are_sizes;
-use crate::operators::reduction::{Reducer, Reduction};
+use crate::opl::reduction::{Reducer, Reduction};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -5,8 +5,8 @@ use tract_core::ops::array::{Slice, TypedConcat};
 
 use super::chain::Chain;
 use super::common::FAR;
-use crate::operators::reverse_sequence::ReverseSequence;
-use crate::operators::take::{PadMode, Positions, Take};
+use crate::opl::reverse_sequence::ReverseSequence;
+use crate::opl::take::{PadMode, Positions, Take};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

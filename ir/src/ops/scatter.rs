@@ -3,8 +3,8 @@
 use tract_core::internal::*;
 use tract_core::ops::math;
 
-use crate::operators::addressing::Addressing;
-use crate::operators::scatter::{Reduction, Scatter};
+use crate::opl::addressing::Addressing;
+use crate::opl::scatter::{Reduction, Scatter};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -2,8 +2,8 @@
 
 use tract_core::internal::*;
 
-use crate::operators::search_sorted::SearchSorted;
-use crate::operators::unique::Unique;
+use crate::opl::search_sorted::SearchSorted;
+use crate::opl::unique::Unique;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -2,10 +2,10 @@
 
 use tract_core::internal::*;
 use tract_core::ops::change_axes::{AxisOp, perm_to_ops, to_axis_ops_with_onnx_rules};
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::blocks::multiply;
-use crate::operators::range::Range;
+use crate::opl::range::Range;
 use crate::registry::Registry;
 use crate::translate::{LayerContext, is_size};
 

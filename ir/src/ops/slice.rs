@@ -4,11 +4,11 @@ mod strided;
 mod window;
 
 use tract_core::internal::*;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::chain::Chain;
-use crate::operators::slice_scatter::SliceScatter;
-use crate::operators::take::{DynSlice, Positions};
+use crate::opl::slice_scatter::SliceScatter;
+use crate::opl::take::{DynSlice, Positions};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 use strided::strided_slice;

@@ -2,8 +2,8 @@
 
 use tract_core::internal::*;
 
-use crate::operators::inverse::Inverse;
-use crate::operators::sparse_fill_empty_rows::SparseFillEmptyRows;
+use crate::opl::inverse::Inverse;
+use crate::opl::sparse_fill_empty_rows::SparseFillEmptyRows;
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tract_core::internal::*;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use crate::document::{Dimension, PartialShape};
-use crate::operators::variable::{Assign, ReadValue, Variable};
+use crate::opl::variable::{Assign, ReadValue, Variable};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 use crate::translate::dimensions::{Dimensions, Learnt};

@@ -7,7 +7,7 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::logic::{Iff, comp_eq};
 use tract_core::ops::math::{div, mul};
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::blocks::multiply;
 use super::chain::Chain;
@@ -15,7 +15,7 @@ use super::fourier::{Signal, divided, real_inverse, real_transformed, with_size}
 use super::pad::pad_with_value;
 use super::windows::Slide;
 use crate::limits::{MAX_SIGNAL, MAX_STATED_ELEMENTS};
-use crate::operators::overlap_add::{Axis, OverlapAdd};
+use crate::opl::overlap_add::{Axis, OverlapAdd};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -4,14 +4,14 @@ use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::math::{add, mul};
 use tract_openvino::GatherRevision;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::chain::Chain;
 use super::common::FAR;
 use super::indexing::gather;
 use super::matmul::unseen_positions;
 use super::pad::pad_with_value;
-use crate::operators::overlap_add::{Axis, OverlapAdd};
+use crate::opl::overlap_add::{Axis, OverlapAdd};
 use crate::registry::Registry;
 use crate::translate::LayerContext;
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use tract_core::internal::*;
 use tract_core::ops::konst::Const;
-use tract_openvino::internal::{ensure_allocatable, volume};
+use tract_openvino_kernels::checks::{ensure_allocatable, volume};
 
 use crate::limits::BYTES_OF_CONSTANTS;
 

@@ -5,14 +5,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tract_core::internal::*;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::dimensions::Dimensions;
 use super::folded::Computations;
 use super::{LayerContext, Translation, Value};
 use crate::document::{Graph, Layer};
-use crate::operators::bound::bind_symbols;
-use crate::operators::{check_volume, set_symbols, substituted_facts};
+use crate::opl::bound::bind_symbols;
+use crate::opl::{check_volume, set_symbols, substituted_facts};
 use crate::ops::state::Variables;
 use crate::reader::Ir;
 use crate::weights::{Weights, datum_type};

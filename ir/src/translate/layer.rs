@@ -10,7 +10,7 @@ mod values;
 use std::sync::Arc;
 
 use tract_core::internal::*;
-use tract_openvino::internal::check_input_count;
+use tract_openvino_kernels::checks::check_input_count;
 
 use super::{Translation, Value};
 use crate::document::{Body, Layer};

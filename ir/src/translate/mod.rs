@@ -27,7 +27,7 @@ pub(crate) use layer::tdims;
 pub(crate) use sources::{parameter_shape, parameter_type};
 
 use crate::document::{ElementType, Graph};
-use crate::operators::bound::bind_symbols;
+use crate::opl::bound::bind_symbols;
 use crate::ops::bias::move_biases;
 use crate::ops::pooling::drop_unused_indices;
 use crate::ops::state::{Variables, wire_assignments};

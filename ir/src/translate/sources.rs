@@ -1,7 +1,7 @@
 //! Inputs and constants: what their layers say of them.
 
 use tract_core::internal::*;
-use tract_openvino::internal::volume;
+use tract_openvino_kernels::checks::volume;
 
 use crate::document::{ElementType, Layer, PartialShape};
 use crate::limits::{MAX_AXES, MAX_DECLARED_ELEMENTS};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::tract_data::half::f16;
 use tract_core::tract_data::half::slice::HalfFloatSliceExt;
-use tract_openvino::internal::volume;
+use tract_openvino_kernels::checks::volume;
 
 use crate::document::ElementType;
 use strings::strings;

@@ -1,11 +1,11 @@
 //! If.
 
 use tract_core::internal::*;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
-use crate::operators::{control, one_element};
+use crate::opl::{control, one_element};
 use crate::translate::LayerContext;
 
 /// **If-8**: one of two bodies. The first input is the condition that chooses. If it is a constant, the

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tract_core::internal::*;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
-use crate::operators::control::{self, LoopInput, LoopOutput};
-use crate::operators::one_element;
+use crate::opl::control::{self, LoopInput, LoopOutput};
+use crate::opl::one_element;
 use crate::ops::blocks::multiply;
 use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
 

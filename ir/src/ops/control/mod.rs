@@ -10,7 +10,7 @@ use tract_core::internal::*;
 use super::state::{Variables, wire_assignments};
 use crate::document::{Body, BodyRole};
 use crate::limits::MAX_BODY_TRANSLATIONS;
-use crate::operators::bound::bind_symbols;
+use crate::opl::bound::bind_symbols;
 use crate::registry::Registry;
 use crate::translate::{LayerContext, Value};
 

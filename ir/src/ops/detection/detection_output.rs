@@ -3,7 +3,7 @@
 use tract_core::internal::*;
 
 use crate::limits::MAX_BOXES;
-use crate::operators::detection::detection_output::DetectionOutput;
+use crate::opl::detection::detection_output::DetectionOutput;
 use crate::ops::blocks::multiply;
 use crate::translate::LayerContext;
 

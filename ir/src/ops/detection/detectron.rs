@@ -6,13 +6,13 @@ use tract_core::ops::identity::Identity;
 
 use super::count_of_boxes;
 use super::regions::check_pooled;
-use crate::operators::detection::boxes::Extent;
-use crate::operators::detection::detectron_output::DetectronOutput;
-use crate::operators::detection::generate_proposals::{GenerateProposals, Output};
-use crate::operators::detection::prior_grid::PriorGrid;
-use crate::operators::detection::roi_align::{Aligned, RoiAlign};
-use crate::operators::detection::roi_feature_extractor::RoiFeatureExtractor;
-use crate::operators::detection::top_k_rois::TopKRois;
+use crate::opl::detection::boxes::Extent;
+use crate::opl::detection::detectron_output::DetectronOutput;
+use crate::opl::detection::generate_proposals::{GenerateProposals, Output};
+use crate::opl::detection::prior_grid::PriorGrid;
+use crate::opl::detection::roi_align::{Aligned, RoiAlign};
+use crate::opl::detection::roi_feature_extractor::RoiFeatureExtractor;
+use crate::opl::detection::top_k_rois::TopKRois;
 use crate::ops::blocks::multiply;
 use crate::translate::LayerContext;
 

@@ -1,12 +1,12 @@
 //! Boxes around the cells of a feature map.
 
 use tract_core::internal::*;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use crate::limits::MAX_BOXES_OF_CELL;
-use crate::operators::detection::prior_box::{PriorBox, aspect_ratios};
-use crate::operators::detection::prior_box_clustered::PriorBoxClustered;
-use crate::operators::detection::prior_boxes::{Layout, PriorBoxes};
+use crate::opl::detection::prior_box::{PriorBox, aspect_ratios};
+use crate::opl::detection::prior_box_clustered::PriorBoxClustered;
+use crate::opl::detection::prior_boxes::{Layout, PriorBoxes};
 use crate::ops::blocks::multiply;
 use crate::translate::LayerContext;
 

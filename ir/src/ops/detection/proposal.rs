@@ -4,7 +4,7 @@ use tract_core::internal::*;
 
 use super::count_of_boxes;
 use crate::limits::MAX_BOXES_OF_CELL;
-use crate::operators::detection::proposal::{Framework, Proposal};
+use crate::opl::detection::proposal::{Framework, Proposal};
 use crate::ops::blocks::multiply;
 use crate::translate::LayerContext;
 

@@ -2,9 +2,9 @@
 
 use tract_core::internal::*;
 
-use crate::operators::detection::psroi_pooling::{self, PsroiPooling};
-use crate::operators::detection::roi_align::{Aligned, RoiAlign};
-use crate::operators::detection::roi_pooling::{Method, RoiPooling};
+use crate::opl::detection::psroi_pooling::{self, PsroiPooling};
+use crate::opl::detection::roi_align::{Aligned, RoiAlign};
+use crate::opl::detection::roi_pooling::{Method, RoiPooling};
 use crate::translate::LayerContext;
 
 /// Checks the inputs: data of rank 4, and regions of that many coordinates, both of floats.

@@ -2,11 +2,11 @@
 
 use tract_core::internal::*;
 
-use crate::operators::detection::boxes::Extent;
-use crate::operators::detection::matrix_nms::MatrixNms;
-use crate::operators::detection::multiclass_nms::MulticlassNms;
-use crate::operators::detection::non_max_suppression::{Encoding, NonMaxSuppression};
-use crate::operators::detection::selection::{By, Order};
+use crate::opl::detection::boxes::Extent;
+use crate::opl::detection::matrix_nms::MatrixNms;
+use crate::opl::detection::multiclass_nms::MulticlassNms;
+use crate::opl::detection::non_max_suppression::{Encoding, NonMaxSuppression};
+use crate::opl::detection::selection::{By, Order};
 use crate::translate::LayerContext;
 
 /// Notes that boxes and scores are of the same batches and boxes.

@@ -8,10 +8,10 @@ use tract_core::ops::konst::Const;
 use tract_core::ops::lstm_cell::LstmEpilogue;
 use tract_core::ops::math;
 use tract_core::ops::nn::sigmoid;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::{expect_operand, operand, refuse_peepholes};
-use crate::operators::check_volume;
+use crate::opl::check_volume;
 use crate::translate::LayerContext;
 
 /// **LSTMCell-1**, **LSTMCell-4**, **GRUCell-3**, **RNNCell-1**: one step. The inputs are X `[batch, input]`,

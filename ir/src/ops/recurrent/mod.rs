@@ -4,7 +4,7 @@ mod cell;
 mod sequence;
 
 use tract_core::internal::*;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use crate::registry::Registry;
 use crate::translate::LayerContext;

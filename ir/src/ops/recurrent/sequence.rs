@@ -7,12 +7,12 @@ use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::gru_seq::GruSeq;
 use tract_core::ops::logic::{Iff, comp_lt};
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::cell::{Cell, Kind};
 use super::{expect_operand, expect_shape, operand, refuse_peepholes};
-use crate::operators::equal_shape::EqualShape;
-use crate::operators::opaque::Separate;
+use crate::opl::equal_shape::EqualShape;
+use crate::opl::opaque::Separate;
 use crate::translate::LayerContext;
 
 /// **LSTMSequence-1**, **LSTMSequence-5**, **GRUSequence-5**, **RNNSequence-5**: a cell over time. The inputs

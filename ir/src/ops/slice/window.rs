@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 
-use crate::operators::take::numpy_slice;
+use crate::opl::take::numpy_slice;
 use crate::ops::common::FAR;
 use crate::translate::is_size;
 

@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use tract_core::internal::*;
-use tract_openvino::internal::volume;
+use tract_openvino_kernels::checks::volume;
 
 use super::LayerContext;
 use super::table::Table;

@@ -4,7 +4,7 @@ use tract_core::internal::*;
 
 use super::{LayerContext, concrete};
 use crate::document::Layer;
-use crate::operators::check_volume;
+use crate::opl::check_volume;
 use crate::registry::Translate;
 use crate::translate::deferred::NotKnown;
 use crate::translate::dimensions::Learnt;

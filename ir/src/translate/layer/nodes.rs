@@ -6,9 +6,9 @@ use tract_core::ops::change_axes::AxisOp;
 
 use super::fold::has_state;
 use super::{LayerContext, concrete, tdims};
-use crate::operators::empty::Empty;
-use crate::operators::opaque::Opaque;
-use crate::operators::{checked_volume, has_zero};
+use crate::opl::empty::Empty;
+use crate::opl::opaque::Opaque;
+use crate::opl::{checked_volume, has_zero};
 use crate::translate::add_const;
 use crate::translate::sources::check_rank;
 

@@ -2,10 +2,10 @@
 
 use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
-use tract_openvino::internal::listed;
+use tract_openvino_kernels::checks::listed;
 
 use super::LayerContext;
-use crate::operators::equal_shape::EqualShape;
+use crate::opl::equal_shape::EqualShape;
 
 impl LayerContext<'_, '_> {
     /// Notes that two dimensions are equal, because of what the layer does. `doing` says that, like `adds

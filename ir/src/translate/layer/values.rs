@@ -6,7 +6,7 @@ use tract_core::internal::*;
 use tract_core::ops::cast::Cast;
 
 use super::{LayerContext, tdims};
-use crate::operators::opaque::Opaque;
+use crate::opl::opaque::Opaque;
 use crate::translate::Value;
 use crate::translate::deferred::NotKnown;
 

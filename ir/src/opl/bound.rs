@@ -1,0 +1,139 @@
+//! Symbols that nodes give their values when the model runs.
+
+use std::collections::{BTreeSet, HashSet};
+
+use tract_core::internal::*;
+use tract_core::ops::array::Slice;
+use tract_openvino_kernels::checks::expect_input_count;
+
+/// Gives its first input, after the nodes that its other inputs come from have run.
+///
+/// What a size that is only known at run time is computed from may need no element of the tensor that has the size. Then
+/// nothing orders the two nodes but this one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Bound;
+
+impl Op for Bound {
+    fn name(&self) -> StaticName {
+        "OpenVinoBound".into()
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Bound {
+    // Outside of a plan no symbol has a value.
+    not_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, mut inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        inputs.truncate(1);
+        Ok(inputs)
+    }
+}
+
+impl TypedOp for Bound {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("Bound", inputs.len(), 1..=usize::MAX)?;
+        Ok(tvec!(inputs[0].without_value()))
+    }
+
+    as_op!();
+}
+
+/// Has each node of a model that needs the value of a symbol run after the node that gives it. A model's inputs give
+/// their symbols values, and so does the model around a body, whose symbols are `outer`.
+///
+/// tract orders the two nodes only if the outputs need both, and takes the first node that may give symbols values for the
+/// one that does. Nodes must be in the order in which they were wired: the first one with a symbol gives it its value.
+pub(crate) fn bind_symbols(model: &mut TypedModel, outer: &HashSet<Symbol>) -> TractResult<()> {
+    let mut givers: HashMap<Symbol, Option<usize>> =
+        outer.iter().map(|symbol| (symbol.clone(), None)).collect();
+    for node in model.nodes.iter().filter(|node| node.op.mints_runtime_symbols()) {
+        let giver = Some(node.id).filter(|_| !model.inputs.contains(&node.id.into()));
+        for symbol in node.outputs.iter().flat_map(|output| shape_symbols(&output.fact)) {
+            givers.entry(symbol).or_insert(giver);
+        }
+    }
+    if givers.values().all(Option::is_none) {
+        return Ok(());
+    }
+    // Of each node so far the symbols that it needs: it runs after the nodes that give them.
+    let mut needed: Vec<HashSet<Symbol>> = vec![];
+    for id in 0..model.nodes.len() {
+        let node = model.node(id);
+        // Constants are not run.
+        let symbols = match node.inputs.is_empty() {
+            true => HashSet::new(),
+            false => mentioned_symbols(model, node)?,
+        };
+        let missing: BTreeSet<usize> = symbols
+            .iter()
+            .filter_map(|symbol| Some((symbol, givers.get(symbol).copied()??)))
+            .filter(|(symbol, giver)| {
+                *giver < id && !runs_after(model, id, symbol, *giver, &needed)
+            })
+            .map(|(_, giver)| giver)
+            .collect();
+        needed.push(symbols);
+        if missing.is_empty() {
+            continue;
+        }
+        let (name, inputs) = (node.name.clone(), node.inputs.clone());
+        // A constant would not be one any more.
+        let is_computed =
+            |input: &OutletId| model.outlet_fact(*input).is_ok_and(|it| it.konst.is_none());
+        let slot = inputs.iter().position(is_computed).unwrap_or(0);
+        let givers = missing.into_iter().map(OutletId::from);
+        let bound: TVec<OutletId> = std::iter::once(inputs[slot]).chain(givers).collect();
+        let name = model.unique_name(format!("{name}.bound")).into_owned();
+        let bound = model.wire_node(name, Bound, &bound)?[0];
+        model.add_edge(bound, InletId::new(id, slot))?;
+    }
+    Ok(())
+}
+
+/// Whether a node runs after the one that gives a symbol its value, because it needs its output, or that of a node that
+/// runs after it.
+fn runs_after(
+    model: &TypedModel,
+    id: usize,
+    symbol: &Symbol,
+    giver: usize,
+    needed: &[HashSet<Symbol>],
+) -> bool {
+    let mut seen = HashSet::new();
+    let mut left: Vec<usize> = vec![id];
+    while let Some(node) = left.pop() {
+        for input in model.node(node).inputs.iter().map(|input| input.node) {
+            if input == giver || needed.get(input).is_some_and(|it| it.contains(symbol)) {
+                return true;
+            }
+            // Nodes before it do not need it.
+            if input > giver && seen.insert(input) {
+                left.push(input);
+            }
+        }
+    }
+    false
+}
+
+fn shape_symbols(fact: &TypedFact) -> impl Iterator<Item = Symbol> {
+    fact.shape.iter().flat_map(|dim| dim.symbols())
+}
+
+/// The symbols whose values a node may need: those of the shapes of its outputs, of the sizes among its inputs, and of its
+/// operator.
+pub(super) fn mentioned_symbols(
+    model: &TypedModel,
+    node: &TypedNode,
+) -> TractResult<HashSet<Symbol>> {
+    let inputs = model.node_input_facts(node.id)?;
+    let mut symbols: HashSet<Symbol> =
+        node.outputs.iter().flat_map(|output| shape_symbols(&output.fact)).collect();
+    symbols.extend(node.op.required_bound_symbols(&inputs));
+    // tract's operator does not say what its bounds are made of.
+    if let Some(slice) = node.op_as::<Slice>() {
+        symbols.extend([&slice.start, &slice.end].into_iter().flat_map(|bound| bound.symbols()));
+    }
+    Ok(symbols)
+}

@@ -1,0 +1,124 @@
+use tract_core::internal::*;
+use tract_openvino_kernels::checks::expect_inputs;
+
+use super::boxes::{Corners, Extent, corners};
+use super::floats;
+use super::non_max_suppression::check_shapes;
+use super::selection::{Order, Selected, candidates, facts, keep, nothing};
+
+/// MatrixNms-8: the score of a box becomes less for each box of a greater score that it overlaps.
+///
+/// Inputs: boxes `[N, boxes, 4]` and scores `[N, classes, boxes]`. Outputs: of each box that is selected class,
+/// score and corners `[count, 6]` of type f32; its number among the boxes of all images `[count, 1]`, and how
+/// many there are of each image `[N]`, both of type i64.
+///
+/// Of equal scores the first class and box comes first.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct MatrixNms {
+    pub order: Order,
+    pub score_threshold: f32,
+    pub post_threshold: f32,
+    /// The most candidates of a class.
+    pub nms_top_k: Option<usize>,
+    /// The most boxes of an image.
+    pub keep_top_k: Option<usize>,
+    pub background_class: Option<usize>,
+    pub extent: Extent,
+    /// With a sigma the decay is gaussian, and otherwise linear.
+    pub gaussian_sigma: Option<f32>,
+    /// The number of boxes that are selected. Only this node has the symbol.
+    pub count: Symbol,
+}
+
+// Its floats are compared with those of equal attributes.
+impl Eq for MatrixNms {}
+
+impl MatrixNms {
+    /// How much a score becomes less: `least` is the greatest overlap of the other box with those before it.
+    fn decay(&self, overlap: f32, least: f32) -> f32 {
+        match self.gaussian_sigma {
+            Some(sigma) => ((least * least - overlap * overlap) * sigma).exp(),
+            None => (1. - overlap) / (1. - least + 1e-10),
+        }
+    }
+
+    /// The boxes of a class with what their scores become.
+    fn select(&self, boxes: &[Corners], scores: &[f32]) -> Vec<(usize, f32)> {
+        let is_sure = |score| score > self.score_threshold;
+        let candidates = candidates(scores, self.nms_top_k, is_sure);
+        // Of each candidate the greatest overlap with those before it.
+        let mut greatest: Vec<f32> = Vec::with_capacity(candidates.len());
+        let mut selected = vec![];
+        for (number, index) in candidates.iter().enumerate() {
+            let mut decay = 1f32;
+            let mut most = 0f32;
+            for (earlier, least) in candidates[..number].iter().zip(&greatest) {
+                let (a, b) = (boxes[*index], boxes[*earlier]);
+                let overlap = if a.is_apart(&b) { 0. } else { a.overlap(&b, self.extent) };
+                most = most.max(overlap);
+                decay = decay.min(self.decay(overlap, *least));
+            }
+            greatest.push(most);
+            let score = scores[*index] * decay;
+            if score > self.post_threshold {
+                selected.push((*index, score));
+            }
+        }
+        selected
+    }
+}
+
+impl Op for MatrixNms {
+    fn name(&self) -> StaticName {
+        "OpenVinoMatrixNms".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("{self:?}")])
+    }
+
+    fn mints_runtime_symbols(&self) -> bool {
+        true
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for MatrixNms {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let (boxes, scores) = args_2!(inputs);
+        check_shapes("MatrixNms", boxes.shape(), scores.shape(), 4)?;
+        let [images, classes, count] = scores.shape()[..] else { bail!("scores have rank 3") };
+        if boxes.len() == 0 || scores.len() == 0 {
+            return nothing("MatrixNms", images);
+        }
+        let (boxes, scores) = (floats(&boxes)?, floats(&scores)?);
+        let boxes: Vec<Corners> = corners(&boxes).collect();
+        let mut selected = vec![];
+        for image in 0..images {
+            let boxes = &boxes[image * count..][..count];
+            let mut of_image = vec![];
+            for class in (0..classes).filter(|class| self.background_class != Some(*class)) {
+                let scores = &scores[(image * classes + class) * count..][..count];
+                of_image.extend(self.select(boxes, scores).into_iter().map(|(index, score)| {
+                    Selected { score, image, class, index, corners: boxes[index] }
+                }));
+            }
+            keep(&mut of_image, self.keep_top_k);
+            selected.extend(of_image);
+        }
+        self.order.outputs(selected, images, |it| it.image * count + it.index)
+    }
+}
+
+impl TypedOp for MatrixNms {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let [boxes, scores] = expect_inputs("MatrixNms", ["boxes", "scores"], inputs)?;
+        check_shapes("MatrixNms", &boxes.shape.to_tvec(), &scores.shape.to_tvec(), 4)?;
+        Ok(facts(&self.count, boxes.shape[0].clone()))
+    }
+
+    as_op!();
+}

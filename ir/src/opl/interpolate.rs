@@ -1,0 +1,335 @@
+mod coordinates;
+mod table;
+
+use tract_core::internal::*;
+use tract_openvino_kernels::checks::{ensure_allocatable, expect_input_count};
+
+use super::{check_volume, set_symbols};
+pub(crate) use coordinates::{Coordinates, Nearest};
+pub(super) use table::cubic;
+use table::{Table, clamped, normalized, pillow, triangle};
+
+/// Interpolate-1, -4 and -11, without their padding: some axes get other sizes.
+///
+/// All modes work axis by axis. An element of the output is a sum of a few elements of the input, each with a
+/// weight. The weights are computed once for each axis, and then applied to all of the data. An axis whose size stays
+/// the same is copied, whatever its scale, as in OpenVINO.
+///
+/// tract's own `Resize` does not have all modes, and needs known sizes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Interpolate {
+    pub axes: TVec<Axis>,
+    pub mode: Mode,
+    pub coordinates: Coordinates,
+    /// Mode linear widens its kernel, if an axis becomes smaller.
+    pub antialias: bool,
+}
+
+// Its floats are finite.
+impl Eq for Interpolate {}
+
+/// An axis that gets another size.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Axis {
+    pub axis: usize,
+    /// The size of the output.
+    pub size: TDim,
+    /// The scale of coordinates, if it is not the size of the output divided by that of the input.
+    pub scale: Option<f32>,
+}
+
+/// `mode`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Mode {
+    Nearest(Nearest),
+    Linear,
+    LinearOnnx,
+    Cubic { coefficient: f32 },
+    BilinearPillow,
+    BicubicPillow { coefficient: f32 },
+}
+
+impl Interpolate {
+    /// What the elements of an axis of `size` elements, at least one, are made of.
+    fn table(&self, axis: &Axis, size: usize, output: usize, antialias: bool) -> Table {
+        let scale = axis.scale.unwrap_or(output as f32 / size as f32);
+        let mut table = Table::default();
+        for at in 0..output {
+            let x = self.coordinates.of(at, scale, size, output);
+            match self.mode {
+                Mode::Nearest(nearest) => {
+                    table.push([(clamped(nearest.of(x, scale < 1.), size), 1.)])
+                }
+                Mode::LinearOnnx => {
+                    let x = x.clamp(0., (size - 1) as f32);
+                    let (low, high) = (clamped(x, size), clamped(x + 1., size));
+                    match x - low as f32 {
+                        0. => table.push([(low, 1.)]),
+                        part => table.push([(low, 1. - part), (high, part)]),
+                    }
+                }
+                Mode::Linear => {
+                    let a = if antialias { scale } else { 1. };
+                    table.push(normalized(x, 1. / a, size, |distance| triangle(a * distance)));
+                }
+                Mode::Cubic { coefficient } => {
+                    let base = x.floor();
+                    table.push([-1., 0., 1., 2.].into_iter().filter_map(|step| {
+                        let weight = cubic(x - base - step, coefficient);
+                        (weight != 0.).then(|| (clamped(base + step, size), weight))
+                    }))
+                }
+                Mode::BilinearPillow => table.push(pillow(at, size, output, 1., triangle)),
+                Mode::BicubicPillow { coefficient } => {
+                    table.push(pillow(at, size, output, 2., |x| cubic(x, coefficient)))
+                }
+            }
+        }
+        table
+    }
+
+    fn eval_t<T: Datum + Copy>(
+        &self,
+        mut data: Tensor,
+        tables: &[(usize, Table)],
+    ) -> TractResult<Tensor> {
+        for (axis, table) in tables {
+            data = table.pick::<T>(&data, *axis)?;
+        }
+        Ok(data)
+    }
+}
+
+impl Op for Interpolate {
+    fn name(&self) -> StaticName {
+        "OpenVinoInterpolate".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        let axes = self.axes.iter().map(|Axis { axis, size, .. }| format!("{axis}: {size}"));
+        Ok(vec![
+            format!("sizes by axis: {}", axes.collect::<Vec<_>>().join(", ")),
+            format!("{:?}, {:?}, antialias: {}", self.mode, self.coordinates, self.antialias),
+        ])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Interpolate {
+    op_out_of_plan!();
+
+    fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let input = args_1!(inputs);
+        let mut shape: TVec<usize> = input.shape().into();
+        let mut sizes = vec![];
+        let mut downsample = false;
+        for axis in &self.axes {
+            let size = *shape.get(axis.axis).with_context(|| {
+                format!(
+                    "Interpolate: the data has no axis {}: its rank is {}",
+                    axis.axis,
+                    shape.len()
+                )
+            })?;
+            let output =
+                usize::try_from(axis.size.eval(ctx.symbols).to_i64()?).with_context(|| {
+                    format!(
+                        "Interpolate: a size of the output is {}, but must be 0 or more",
+                        axis.size
+                    )
+                })?;
+            ensure!(
+                size > 0 || output == 0,
+                "Interpolate: axis {} has size 0, but the output would have size {output}",
+                axis.axis
+            );
+            downsample |= axis.scale.unwrap_or(output as f32 / size as f32) < 1.;
+            sizes.push((size, output));
+        }
+        let dt = input.datum_type();
+        // The innermost first: its elements are picked one by one, those of others row by row, and mostly
+        // there are fewer before they are resized.
+        let mut axes: TVec<_> = self.axes.iter().zip(sizes).collect();
+        axes.sort_by_key(|(axis, _)| std::cmp::Reverse(axis.axis));
+        let mut output_shape = shape.clone();
+        for (axis, (_, output)) in &axes {
+            output_shape[axis.axis] = *output;
+            check_volume(
+                "Interpolate",
+                if dt.size_of() < 4 { DatumType::F32 } else { dt },
+                &output_shape,
+            )?;
+        }
+        // Without elements the sizes may be whatever they are: the tables would be as long.
+        if output_shape.contains(&0) {
+            return Ok(tvec!(Tensor::zero_dt(dt, &output_shape)?.into_tvalue()));
+        }
+        let mut tables = vec![];
+        for (axis, (size, output)) in axes {
+            if size != output {
+                let elements = size.saturating_add(output);
+                ensure_allocatable(
+                    "Interpolate",
+                    elements.saturating_mul(table::BYTES_OF_ELEMENT),
+                )?;
+                let table = self.table(axis, size, output, self.antialias && downsample);
+                tables.push((axis.axis, table));
+            }
+        }
+        if tables.is_empty() {
+            return Ok(tvec!(input));
+        }
+        if let Mode::Nearest(_) = self.mode {
+            let input = input.into_tensor();
+            let output = dispatch_numbers!(Self::eval_t(dt)(self, input, &tables))?;
+            return Ok(tvec!(output.into_tvalue()));
+        }
+        let floats = input.cast_to::<f32>()?;
+        let mut data: Cow<[f32]> = Cow::Borrowed(floats.try_as_plain_ram()?.as_slice::<f32>()?);
+        for (axis, table) in tables {
+            data = Cow::Owned(table.apply(&data, &shape, axis));
+            shape[axis] = table.len();
+        }
+        // Integers are the nearest ones, as on OpenVINO's CPU. The specification does not say how they are rounded.
+        if dt.is_integer() {
+            data.to_mut().iter_mut().for_each(|number| *number = number.round_ties_even());
+        }
+        let output = Tensor::from_shape(&shape, &data)?;
+        Ok(tvec!(output.cast_to_dt(dt)?.into_owned().into_tvalue()))
+    }
+}
+
+impl TypedOp for Interpolate {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("Interpolate", inputs.len(), 1..=1)?;
+        let mut fact = inputs[0].without_value();
+        for Axis { axis, size, .. } in &self.axes {
+            ensure!(*axis < fact.rank(), "Interpolate: the data has no axis {axis}");
+            fact.shape.set(*axis, size.clone());
+        }
+        Ok(tvec!(fact))
+    }
+
+    fn axes_mapping(
+        &self,
+        inputs: &[&TypedFact],
+        outputs: &[&TypedFact],
+    ) -> TractResult<AxesMapping> {
+        let mut mapping = AxesMapping::disconnected(inputs, outputs)?;
+        for axis in 0..inputs[0].rank() {
+            if self.axes.iter().all(|resized| resized.axis != axis) {
+                mapping = mapping.linking((InOut::In(0), axis), (InOut::Out(0), axis))?;
+            }
+        }
+        Ok(mapping)
+    }
+
+    fn change_axes(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+        _io: InOut,
+        change: &AxisOp,
+    ) -> TractResult<Option<AxisChangeConsequence>> {
+        let mut axes = self.axes.clone();
+        for Axis { axis, .. } in &mut axes {
+            match change.transform_axis(*axis) {
+                Some(changed) => *axis = changed,
+                None => return Ok(None),
+            }
+        }
+        let op = Interpolate { axes, ..self.clone() };
+        Ok(Some(AxisChangeConsequence::new(model, node, Some(Box::new(op)), change)))
+    }
+
+    set_symbols!(|op, values| {
+        let resized =
+            |axis: &Axis| Ok(Axis { size: axis.size.substitute_all(values)?, ..axis.clone() });
+        let axes = op.axes.iter().map(resized).collect::<TractResult<_>>()?;
+        Interpolate { axes, ..op.clone() }
+    });
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opl::fails;
+
+    fn run(mode: Mode, coordinates: Coordinates, size: usize, data: &[f32]) -> Vec<f32> {
+        let axes = tvec![Axis { axis: 0, size: size.to_dim(), scale: None }];
+        let op = Interpolate { axes, mode, coordinates, antialias: false };
+        let data = tvec!(tensor1(data).into_tvalue());
+        let output = op.eval(&EvalContext::out_of_plan(), data).unwrap();
+        output[0].try_as_plain_ram().unwrap().as_slice::<f32>().unwrap().to_vec()
+    }
+
+    #[test]
+    fn nearest_modes_at_halves() {
+        use Nearest::*;
+        for (nearest, expected) in [
+            (RoundPreferFloor, [0., 1., 3.]),
+            (RoundPreferCeil, [1., 2., 3.]),
+            (Floor, [0., 1., 3.]),
+            (Ceil, [1., 2., 3.]),
+        ] {
+            assert_eq!([0.5, 1.5, 3.].map(|x| nearest.of(x, false)), expected, "{nearest:?}");
+        }
+        assert_eq!((Simple.of(1.2, true), Simple.of(1.2, false)), (2., 1.));
+    }
+
+    #[test]
+    fn linear_stops_at_the_ends() {
+        let data = [0., 4.];
+        let linear = run(Mode::LinearOnnx, Coordinates::HalfPixel, 4, &data);
+        assert_eq!(linear, [0., 1., 3., 4.]);
+        assert_eq!(run(Mode::Linear, Coordinates::HalfPixel, 4, &data), linear);
+        assert_eq!(run(Mode::BilinearPillow, Coordinates::HalfPixel, 4, &data), linear);
+    }
+
+    #[test]
+    fn an_element_of_two_in_pillow() {
+        let mode = Mode::BilinearPillow;
+        assert_eq!(run(mode, Coordinates::HalfPixel, 1, &[1., 3.]), [2.]);
+    }
+
+    #[test]
+    fn what_stays_as_it_is() {
+        let data = tvec!(tensor1(&[1f32, f32::INFINITY, 3.]).into_tvalue());
+        for mode in [Mode::Linear, Mode::Cubic { coefficient: -0.75 }] {
+            let axes = tvec![Axis { axis: 0, size: 3.to_dim(), scale: Some(1.25) }];
+            let coordinates = Coordinates::TfHalfPixelForNn;
+            let op = Interpolate { axes, mode, coordinates, antialias: false };
+            let output = op.eval(&EvalContext::out_of_plan(), data.clone()).unwrap();
+            assert_eq!(*output[0], *data[0]);
+        }
+    }
+
+    #[test]
+    fn large_outputs_on_the_way() {
+        let axis = |axis, size: i64| Axis { axis, size: size.to_dim(), scale: None };
+        let op = Interpolate {
+            axes: tvec![axis(0, 1), axis(1, 1 << 21)],
+            mode: Mode::Linear,
+            coordinates: Coordinates::HalfPixel,
+            antialias: false,
+        };
+        let data = tvec!(Tensor::zero::<f32>(&[1 << 21, 1]).unwrap().into_tvalue());
+        fails(op.eval(&EvalContext::out_of_plan(), data), "[2097152, 2097152] has more than");
+    }
+
+    #[test]
+    fn nothing_to_resize() {
+        let axes = tvec![Axis { axis: 0, size: 2.to_dim(), scale: None }];
+        let (mode, coordinates) = (Mode::LinearOnnx, Coordinates::HalfPixel);
+        let op = Interpolate { axes, mode, coordinates, antialias: false };
+        let empty = tvec!(tensor1::<f32>(&[]).into_tvalue());
+        let error = op.eval(&EvalContext::out_of_plan(), empty).unwrap_err();
+        assert!(
+            error.to_string().contains("axis 0 has size 0, but the output would have size 2"),
+            "{error}"
+        );
+    }
+}

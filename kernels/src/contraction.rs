@@ -1,0 +1,435 @@
+//! Products of two factors that are both computed when the model runs.
+
+use std::ops::Range;
+
+use crate::checks::{expect_inputs, volume};
+use crate::threads::{fill_rows, threads_for};
+use tract_core::internal::*;
+use tract_core::ops::einsum::EinSum;
+
+use super::product::activation::Activation;
+use super::product::{Columns, Output, Rows, SHARES, Tile, Vectors, WORK, Whole};
+use crate::checks::check_volume;
+
+/// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
+/// of the result has its columns. The factor that has this axis is the right one, and may be the first input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Contraction {
+    pub left: usize,
+    pub right: usize,
+    /// The axis of the rows, in the left factor and in the result.
+    pub rows: [usize; 2],
+    /// An axis of the right factor.
+    columns: usize,
+    /// The axes that are summed over, in the inputs' order. The one of the left factor is followed by axes of one
+    /// element only, and so is that of the right factor, or its columns.
+    summed: [usize; 2],
+    pub batch: TVec<BatchAxis>,
+}
+
+/// An axis of the result that is neither rows nor columns, and where the factors have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BatchAxis {
+    pub left: Option<usize>,
+    pub right: Option<usize>,
+    pub output: usize,
+}
+
+impl Contraction {
+    /// The contraction of two factors of these shapes, if it is one of these.
+    pub fn of(op: &EinSum, shapes: [&[TDim]; 2]) -> Option<Contraction> {
+        let axes = &op.axes;
+        if axes.input_count() != 2 || axes.output_count() != 1 || op.q_params.is_some() {
+            return None;
+        }
+        let last = axes.rank(InOut::Out(0)).checked_sub(1)?;
+        let has_one_element = |inputs: [Option<usize>; 2]| {
+            inputs
+                .iter()
+                .zip(shapes)
+                .all(|(axis, shape)| axis.is_none_or(|axis| shape[axis].is_one()))
+        };
+        let mut right = None;
+        let (mut summed, mut others) = (None, tvec!());
+        for axis in axes.iter_all_axes() {
+            let once = |places: &[usize]| (places.len() < 2).then(|| places.first().copied());
+            let inputs = [once(&axis.inputs[0])?, once(&axis.inputs[1])?];
+            match (inputs, once(&axis.outputs[0])?) {
+                ([Some(a), Some(b)], None)
+                    if summed.is_none() && !has_one_element([Some(a), Some(b)]) =>
+                {
+                    summed = Some([a, b]);
+                }
+                ([None, Some(columns)], Some(output)) if output == last => {
+                    right = Some((1, columns));
+                }
+                ([Some(columns), None], Some(output)) if output == last => {
+                    right = Some((0, columns));
+                }
+                (inputs, Some(output)) if output != last => others.push((inputs, output)),
+                // It has one element, which changes nothing.
+                (inputs, None) if has_one_element(inputs) => (),
+                _ => return None,
+            }
+        }
+        let ((right, columns), summed) = (right?, summed?);
+        let left = 1 - right;
+        let is_last = |slot: usize, axis: usize| shapes[slot][axis + 1..].iter().all(TDim::is_one);
+        let is_read_in_rows = is_last(left, summed[left])
+            && (is_last(right, columns) || is_last(right, summed[right]));
+        if !is_read_in_rows {
+            return None;
+        }
+        others.sort_by_key(|(_, output)| *output);
+        let is_row = |(inputs, _): &([Option<usize>; 2], usize)| {
+            inputs[left].is_some() && inputs[right].is_none()
+        };
+        let (inputs, output) = others.remove(others.iter().rposition(is_row)?);
+        let rows = [inputs[left]?, output];
+        let batch = others.into_iter().map(|(inputs, output)| BatchAxis {
+            left: inputs[left],
+            right: inputs[right],
+            output,
+        });
+        Some(Contraction { left, right, rows, columns, summed, batch: batch.collect() })
+    }
+
+    /// Whether factors of these shapes make a result of this one, as far as symbols tell. tract's own operator also sums
+    /// over one element of a factor and many of the other.
+    pub fn takes(&self, left: &[TDim], right: &[TDim], output: &[TDim]) -> bool {
+        left[self.summed[self.left]] == right[self.summed[self.right]]
+            && self.shape(left, right).is_ok_and(|shape| *shape == *output)
+    }
+
+    /// The shape of the result.
+    pub fn shape<D: DimLike>(&self, left: &[D], right: &[D]) -> TractResult<TVec<D>> {
+        let mut shape = tvec![D::one(); self.batch.len() + 2];
+        shape[self.rows[1]] = left[self.rows[0]].clone();
+        shape[self.batch.len() + 1] = right[self.columns].clone();
+        for axis in &self.batch {
+            let sizes = [axis.left.map(|it| &left[it]), axis.right.map(|it| &right[it])];
+            let mut sizes = sizes.into_iter().flatten().filter(|size| !size.is_one());
+            let Some(size) = sizes.next() else { continue };
+            ensure!(
+                sizes.all(|it| it == size),
+                "the factors have different sizes in axis {} of the product, one of which is {size}",
+                axis.output
+            );
+            shape[axis.output] = size.clone();
+        }
+        Ok(shape)
+    }
+
+    /// How the factors are read and the result is written.
+    pub fn sizes(&self, left: &[usize], right: &[usize]) -> TractResult<Sizes> {
+        let depth = left[self.summed[self.left]];
+        let summed = self.summed[self.right];
+        ensure!(
+            right[summed] == depth,
+            "the axis that is summed has size {depth} in one factor and {} in the other",
+            right[summed]
+        );
+        let shape = self.shape(left, right)?;
+        ensure!(
+            volume(&shape).is_some(),
+            "the product would have shape {shape:?}, which is too large"
+        );
+        let (in_left, in_right, in_output) = (strides(left), strides(right), strides(&shape));
+        let stride = |sizes: &[usize], strides: &[usize], axis: Option<usize>| match axis {
+            Some(axis) if sizes[axis] > 1 => strides[axis],
+            _ => 0,
+        };
+        let batch = self.batch.iter().map(|axis| Strides {
+            size: shape[axis.output],
+            left: stride(left, &in_left, axis.left),
+            right: stride(right, &in_right, axis.right),
+            output: in_output[axis.output],
+        });
+        Ok(Sizes {
+            rows: Strides {
+                size: shape[self.rows[1]],
+                left: in_left[self.rows[0]],
+                right: 0,
+                output: in_output[self.rows[1]],
+            },
+            columns: right[self.columns],
+            depth,
+            is_transposed: self.columns < summed,
+            right_stride: in_right[self.columns.min(summed)],
+            batch: batch.collect(),
+            shape,
+        })
+    }
+}
+
+/// The distances of neighbours along each axis of a tensor.
+pub(crate) fn strides(shape: &[usize]) -> TVec<usize> {
+    let mut strides = tvec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis];
+    }
+    strides
+}
+
+/// A contraction of known shapes.
+#[derive(Debug)]
+pub(crate) struct Sizes {
+    pub rows: Strides,
+    pub columns: usize,
+    pub depth: usize,
+    /// The distance of the rows of the right factor, which may be the transpose of a matrix.
+    pub right_stride: usize,
+    pub is_transposed: bool,
+    pub batch: TVec<Strides>,
+    pub shape: TVec<usize>,
+}
+
+/// The distances of neighbours along an axis. 0 where there is no such axis, or one element for all.
+#[derive(Debug)]
+pub(crate) struct Strides {
+    pub size: usize,
+    pub left: usize,
+    pub right: usize,
+    pub output: usize,
+}
+
+impl Sizes {
+    /// Calls a function with each product of two matrices: the index along the axes of the batch, the rows, and a part
+    /// of the output that begins with the first of these. Threads share the outermost axis of the output.
+    pub fn for_each(
+        &self,
+        output: &mut [f32],
+        product: impl Fn(&[usize], Range<usize>, &mut [f32]) -> TractResult<()> + Send + Sync,
+    ) -> TractResult<()> {
+        if output.is_empty() {
+            return Ok(());
+        }
+        let outermost = self.shape.iter().position(|size| *size > 1).unwrap_or(0);
+        let unit = match outermost + 1 < self.shape.len() {
+            true => self.shape[outermost + 1..].iter().product(),
+            false => output.len(),
+        };
+        let work = output.len().saturating_mul(self.depth) / WORK;
+        // Each part packs the right factor. So rows are not parted into too few.
+        const ROWS: usize = 64;
+        let rows = self.rows.size;
+        let together = match self.rows.output == unit {
+            true => rows.div_ceil(SHARES * threads_for(work)).max(ROWS).min(rows),
+            false => 1,
+        };
+        fill_rows(output, together * unit, work, |first, output| {
+            let first = first * together;
+            let part = first..first + output.len() / unit;
+            let range = |axis: &Strides| match axis.output == unit && axis.size > 1 {
+                true => part.clone(),
+                false => 0..axis.size,
+            };
+            let rows = range(&self.rows);
+            let batch: TVec<Range<usize>> = self.batch.iter().map(range).collect();
+            let mut index: TVec<usize> = batch.iter().map(|range| range.start).collect();
+            loop {
+                let place = offset(&index, &self.batch, |axis| axis.output);
+                let place = place + rows.start * self.rows.output - first * unit;
+                product(&index, rows.clone(), &mut output[place..])?;
+                // The next one: the last axis moves first.
+                let next = (0..index.len()).rev().find(|axis| {
+                    index[*axis] += 1;
+                    let moves = index[*axis] < batch[*axis].end;
+                    if !moves {
+                        index[*axis] = batch[*axis].start;
+                    }
+                    moves
+                });
+                if next.is_none() {
+                    return Ok(());
+                }
+            }
+        })
+    }
+}
+
+/// Where an index along the axes of a batch is.
+pub(crate) fn offset(
+    index: &[usize],
+    batch: &[Strides],
+    stride: impl Fn(&Strides) -> usize,
+) -> usize {
+    index.iter().zip(batch).map(|(index, axis)| index * stride(axis)).sum()
+}
+
+impl Op for Contraction {
+    fn name(&self) -> StaticName {
+        "Contraction".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("{self:?}")])
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::Rounding
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Contraction {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let (left, right) = (&inputs[self.left], &inputs[self.right]);
+        let sizes = self.sizes(left.shape(), right.shape())?;
+        check_volume("MatMul", DatumType::F32, &sizes.shape)?;
+        let mut output = Tensor::zero::<f32>(&sizes.shape)?;
+        let Sizes { depth, columns, .. } = sizes;
+        if depth == 0 {
+            return Ok(tvec!(output.into_tvalue()));
+        }
+        let (left, right) = (left.try_as_plain_ram()?, right.try_as_plain_ram()?);
+        let (left, right) = (left.as_slice::<f32>()?, right.as_slice::<f32>()?);
+        let mut view = output.try_as_plain_ram_mut()?;
+        let vectors = Vectors::detect();
+        let tile = Tile::of(vectors);
+        sizes.for_each(view.as_slice_mut()?, |index, rows, output| {
+            let first =
+                offset(index, &sizes.batch, |axis| axis.left) + rows.start * sizes.rows.left;
+            let mut packed = Rows::new(rows.len(), depth);
+            packed.fill(&left[first..], sizes.rows.left, tile);
+            let first = offset(index, &sizes.batch, |axis| axis.right);
+            let mut right_packed = Columns::new(depth, columns, tile);
+            right_packed.fill(&right[first..], sizes.right_stride, sizes.is_transposed, tile);
+            let product = Whole {
+                left: &packed,
+                right: &right_packed,
+                columns: 0..columns,
+                output: Output::matrix(output, sizes.rows.output),
+                bias: None,
+                activation: Activation::Identity,
+            };
+            product.run(vectors);
+            Ok(())
+        })?;
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for Contraction {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let [_, _] = expect_inputs("MatMul", ["A", "B"], inputs)?;
+        let shape = self.shape(&inputs[self.left].shape, &inputs[self.right].shape)?;
+        Ok(tvec!(f32::fact(shape)))
+    }
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::product::tests::{integers, with_all_vectors};
+
+    fn einsum(axes: &str) -> TractResult<EinSum> {
+        Ok(EinSum::new(axes.parse()?, DatumType::F32))
+    }
+
+    fn of(op: &EinSum, shapes: &[Vec<usize>]) -> Option<Contraction> {
+        let [left, right] = shapes else { panic!("two factors") };
+        let dims = |shape: &[usize]| shape.iter().map(ToDim::to_dim).collect::<TVec<TDim>>();
+        Contraction::of(op, [&dims(left), &dims(right)])
+    }
+
+    /// The shapes of the two factors, from the sizes of their axes.
+    fn shapes(op: &EinSum, sizes: &[(char, usize)]) -> Vec<Vec<usize>> {
+        let size = |label: char| sizes.iter().find(|it| it.0 == label).expect("it has a size").1;
+        let labels = |slot| op.axes.axes(InOut::In(slot)).map(|axis| size(axis.repr)).collect();
+        vec![labels(0), labels(1)]
+    }
+
+    #[test]
+    fn products_are_those_of_tract() -> TractResult<()> {
+        let sizes = [('a', 2), ('b', 3), ('m', 21), ('k', 13), ('n', 50), ('i', 1), ('j', 1)];
+        for axes in [
+            "mk,kn->mn",
+            "mk,nk->mn",
+            "kn,mk->mn",
+            "amk,akn->amn",
+            "ambk,anbk->abmn",
+            "bmk,kbn->mbn",
+            // One factor has an axis, or one element of it.
+            "abmk,kn->abmn",
+            "mk,abkn->abmn",
+            "amk,bnk->abmn",
+            "imbk,inbk->bmn",
+            "bmk,ikbn->imbn",
+            "mikj,kn->mn",
+        ] {
+            let op = einsum(axes)?;
+            let shapes = shapes(&op, &sizes);
+            let product = of(&op, &shapes).with_context(|| format!("{axes} is none of these"))?;
+            let factor = |shape: &[usize]| {
+                let elements = integers(shape.iter().product());
+                TractResult::Ok(Tensor::from_shape(shape, &elements)?.into_tvalue())
+            };
+            let factors = tvec!(factor(&shapes[0])?, factor(&shapes[1])?);
+            let context = EvalContext::out_of_plan();
+            let expected = op.eval(&context, factors.clone())?;
+            with_all_vectors(|| {
+                let found = product.eval(&context, factors.clone()).unwrap();
+                assert_eq!(found, expected, "{axes}");
+            });
+            let facts: TVec<TypedFact> = shapes.iter().map(|it| f32::fact(&**it)).collect();
+            let fact = &product.output_facts(&facts.iter().collect::<TVec<_>>())?[0];
+            assert_eq!(fact.shape.as_concrete(), Some(expected[0].shape()), "{axes}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn others_stay() -> TractResult<()> {
+        let sizes = [('b', 3), ('m', 4), ('k', 5), ('n', 6), ('j', 2)];
+        for axes in [
+            // Two sums; no rows; no columns; a factor whose rows are not together; a sum of one factor.
+            "mkj,kjn->mn",
+            "bk,bkn->bn",
+            "mk,k->m",
+            "km,kn->mn",
+            "mkj,kn->mn",
+        ] {
+            let op = einsum(axes)?;
+            assert_eq!(of(&op, &shapes(&op, &sizes)), None, "{axes}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_axis_of_one_element_is_repeated() -> TractResult<()> {
+        let op = einsum("amk,akn->amn")?;
+        let shapes = [vec![4, 3, 2], vec![1, 2, 5]];
+        let product = of(&op, &shapes).context("it is one of these")?;
+        let left = Tensor::from_shape(&shapes[0], &integers(24))?.into_tvalue();
+        let right = Tensor::from_shape(&shapes[1], &integers(10))?.into_tvalue();
+        let context = EvalContext::out_of_plan();
+        let found = product.eval(&context, tvec!(left.clone(), right.clone()))?;
+        assert_eq!(found, op.eval(&context, tvec!(left.clone(), right))?);
+        let other = Tensor::zero::<f32>(&[3, 2, 5])?.into_tvalue();
+        let error = product.eval(&context, tvec!(left, other)).unwrap_err().to_string();
+        assert!(error.contains("different sizes in axis 0"), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn nothing_gives_zeros() -> TractResult<()> {
+        let op = einsum("amk,akn->amn")?;
+        for (left, right) in
+            [([2, 3, 0], [2, 0, 4]), ([2, 0, 3], [2, 3, 4]), ([0, 2, 3], [0, 3, 4])]
+        {
+            let product = of(&op, &[left.into(), right.into()]).context("it is one of these")?;
+            let zeros =
+                |shape: [usize; 3]| TractResult::Ok(Tensor::zero::<f32>(&shape)?.into_tvalue());
+            let inputs = tvec!(zeros(left)?, zeros(right)?);
+            let found = product.eval(&EvalContext::out_of_plan(), inputs)?;
+            assert_eq!(*found[0], Tensor::zero::<f32>(&[left[0], left[1], right[2]])?);
+        }
+        Ok(())
+    }
+}

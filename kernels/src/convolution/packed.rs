@@ -1,0 +1,169 @@
+use std::sync::Arc;
+
+use crate::checks::expect_input_count;
+use tract_core::internal::*;
+use tract_core::ops::cnn::{Conv, PaddingSpec, PoolSpec};
+
+use super::layouts::Layouts;
+use super::patches::Window;
+use super::planes::{Kind, Planes};
+use super::products::{Factor, Products, prefers_rows};
+use crate::checks::check_volume;
+use crate::product::activation::Activation;
+
+/// A convolution whose weights are packed for this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PackedConvolution {
+    spec: PoolSpec,
+    group: usize,
+    activation: Activation,
+    filters: Arc<Filters>,
+    bias: Arc<Vec<f32>>,
+    layouts: Layouts,
+}
+
+// Nothing that reads a model compares weights that are NaN.
+impl Eq for PackedConvolution {}
+
+#[derive(Debug, PartialEq)]
+enum Filters {
+    /// Of each group, a factor of a product.
+    Products(Vec<Factor>),
+    /// A channel of the output is made of one of the input: the kernel for each.
+    Planes(Vec<f32>),
+}
+
+/// How many elements padding may add to a channel: it is copied with them.
+const MOST_PADDING: usize = 1 << 16;
+
+impl PackedConvolution {
+    /// Whether this operator is made for a convolution: not quantized, and with padding that is no more than the
+    /// kernel reaches.
+    pub fn takes(convolution: &Conv) -> bool {
+        convolution.q_params.is_none() && PackedConvolution::takes_window(&convolution.pool_spec)
+    }
+
+    /// The same, of a window.
+    pub fn takes_window(spec: &PoolSpec) -> bool {
+        let reach = |axis: usize| {
+            let reach =
+                (spec.kernel_shape[axis] - 1).checked_mul(spec.dilation(axis))?.checked_add(1)?;
+            let pads = match &spec.padding {
+                PaddingSpec::Explicit(begin, end) => begin[axis].max(end[axis]),
+                PaddingSpec::SameUpper | PaddingSpec::SameLower => 0,
+                _ => usize::MAX,
+            };
+            (pads <= reach && spec.stride(axis) <= MOST_PADDING).then_some(reach)
+        };
+        let padding = (0..spec.rank())
+            .try_fold(1usize, |padding, axis| reach(axis)?.checked_mul(2)?.checked_mul(padding));
+        spec.rank() <= 3 && padding.is_some_and(|padding| padding <= MOST_PADDING)
+    }
+
+    /// `weights` is `[output channels, input channels of a group, kernel]`, `bias` has one number or one for each
+    /// output channel. `sizes` are those of the data's spatial axes, if they are known.
+    pub fn new(
+        convolution: &Conv,
+        activation: Activation,
+        weights: &Tensor,
+        bias: &Tensor,
+        sizes: Option<&[usize]>,
+    ) -> TractResult<PackedConvolution> {
+        let (spec, group) = (convolution.pool_spec.clone(), convolution.group);
+        let (outputs, inputs) = (spec.output_channels / group, spec.input_channels / group);
+        let depth = inputs * spec.kernel_shape.iter().product::<usize>();
+        let weights = weights.try_as_plain_ram()?;
+        let weights = weights.as_slice::<f32>()?;
+        ensure!(weights.len() == group * outputs * depth, "the weights have another size");
+        let bias = bias.try_as_plain_ram()?;
+        let bias = match bias.as_slice::<f32>()? {
+            [one] => vec![*one; spec.output_channels],
+            many => many.to_vec(),
+        };
+        ensure!(bias.len() == spec.output_channels, "the bias has another size");
+        let filters = if inputs == 1 && spec.rank() <= 2 {
+            Filters::Planes(weights.to_vec())
+        } else {
+            let window = sizes.map(|sizes| Window::new(&spec, sizes)).transpose()?;
+            let are_columns = window.is_some_and(|window| prefers_rows(window, outputs, depth));
+            let pack = |group: &[f32]| Factor::pack(group, outputs, depth, are_columns);
+            Filters::Products(weights.chunks_exact(outputs * depth).map(pack).collect())
+        };
+        Ok(PackedConvolution {
+            spec,
+            group,
+            activation,
+            filters: filters.into(),
+            bias: bias.into(),
+            layouts: Layouts::default(),
+        })
+    }
+}
+
+impl Op for PackedConvolution {
+    fn name(&self) -> StaticName {
+        "PackedConvolution".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("{:?}, group: {}, {:?}", self.spec, self.group, self.activation)])
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::Rounding
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for PackedConvolution {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let input = args_1!(inputs);
+        let data = input.try_as_plain_ram()?;
+        let data = data.as_slice::<f32>()?;
+        let sizes = input.shape();
+        ensure!(
+            sizes.len() == self.spec.rank() + 2 && sizes[1] == self.spec.input_channels,
+            "Convolution: the data has shape {sizes:?}, but must have rank {} and size {} on axis 1",
+            self.spec.rank() + 2,
+            self.spec.input_channels
+        );
+        let mut shape: TVec<usize> = tvec!(sizes[0], self.spec.output_channels);
+        let rows = self.spec.output_channels / self.group;
+        let layout = self.layouts.of(&self.spec, sizes, rows, &mut shape)?;
+        check_volume("Convolution", DatumType::F32, &shape)?;
+        let mut output = Tensor::zero::<f32>(&shape)?;
+        let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
+        let mut view = output.try_as_plain_ram_mut()?;
+        let elements = view.as_slice_mut::<f32>()?;
+        match &*self.filters {
+            Filters::Products(groups) => {
+                let products = Products {
+                    layout: &layout,
+                    groups,
+                    bias: &self.bias,
+                    activation: self.activation,
+                };
+                products.run(data, self.spec.input_channels / self.group, elements)?;
+            }
+            Filters::Planes(kernels) => {
+                let kind = Kind::Sum { kernels, bias: &self.bias };
+                let planes = Planes { layout: &layout, kind, activation: self.activation };
+                let repeated = self.spec.output_channels / self.spec.input_channels;
+                planes.run(data, self.spec.input_channels, repeated, elements)?;
+            }
+        }
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for PackedConvolution {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("Convolution", inputs.len(), 1..=1)?;
+        self.spec.output_facts(inputs)
+    }
+
+    as_op!();
+}

@@ -1,0 +1,597 @@
+use std::ops::Range;
+
+use crate::threads::fill_rows;
+use pulp::{Simd, WithSimd, as_arrays, as_arrays_mut};
+use tract_core::internal::*;
+use tract_core::ops::cnn::PoolSpec;
+
+use crate::checks::check_volume;
+use crate::product::{Output, Rows, Tile, VECTORS, Vectors, load, row_panels, store};
+
+/// How a kernel moves over data of known size. There are three spatial axes; those that the data does not have
+/// are of size 1.
+#[derive(Debug, Clone)]
+pub(super) struct Window {
+    pub input: [usize; 3],
+    pub output: [usize; 3],
+    pub kernel: [usize; 3],
+    strides: [usize; 3],
+    dilations: [usize; 3],
+    /// How many elements are missing in front of the data.
+    begin: [usize; 3],
+}
+
+impl Window {
+    /// `sizes` are those of the data's spatial axes.
+    pub fn new(spec: &PoolSpec, sizes: &[usize]) -> TractResult<Window> {
+        let rank = sizes.len();
+        ensure!(rank == spec.rank() && rank <= 3, "the data has {rank} spatial axes");
+        let with_ones = |numbers: &[usize]| {
+            let mut all = [1; 3];
+            all[3 - rank..].copy_from_slice(numbers);
+            all
+        };
+        let padding = spec.computed_padding(sizes);
+        let output: TVec<usize> = padding.iter().map(|axis| axis.convoluted).collect();
+        let mut begin = [0; 3];
+        for (begin, axis) in begin[3 - rank..].iter_mut().zip(&padding) {
+            *begin = axis.pad_before;
+        }
+        // Of a single pixel the stride says nothing, whatever its size.
+        let mut strides = with_ones(&spec.strides());
+        let output = with_ones(&output);
+        for (stride, pixels) in strides.iter_mut().zip(output) {
+            if pixels == 1 {
+                *stride = 1;
+            }
+        }
+        Ok(Window {
+            input: with_ones(sizes),
+            output,
+            kernel: with_ones(&spec.kernel_shape),
+            strides,
+            dilations: with_ones(&spec.dilations()),
+            begin,
+        })
+    }
+
+    /// The elements of a channel of the data.
+    pub fn elements(&self) -> usize {
+        self.input.iter().product()
+    }
+
+    /// The pixels of a channel of the output.
+    pub fn pixels(&self) -> usize {
+        self.output.iter().product()
+    }
+}
+
+/// How channels are laid out for a window: padded, and split by the strides into parts, so that pixels of the
+/// output that are neighbours meet neighbours, whatever the element of the kernel.
+///
+/// A position is where the first element of the kernel is for a pixel. Element `k` is then `offsets[k]` further on.
+/// Rows are longer than those of the output if the kernel is wider than the stride. If they are not much longer, a
+/// product is computed for all positions, which are one run, and what has no pixel is dropped.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub window: Window,
+    /// The sizes of a part.
+    part: [usize; 3],
+    pub offsets: Vec<usize>,
+    /// The positions from the first to the last pixel.
+    pub positions: usize,
+    /// Whether products are computed for all of them.
+    pub with_gaps: bool,
+    /// The rows of a channel that the kernel meets.
+    rows: Vec<Row>,
+    phases: Vec<Phase>,
+    /// The first pixel of each row of positions that has some.
+    first_pixels: Vec<Option<usize>>,
+    /// The padding and the split change nothing.
+    is_plain: bool,
+}
+
+/// Where a row of a channel goes, in the first part that has elements of it.
+#[derive(Debug)]
+struct Row {
+    /// Its first element in the channel.
+    from: usize,
+    /// The place of its first element, padding included.
+    to: usize,
+    /// The end of the part.
+    end: usize,
+}
+
+/// The elements of a row that go to one part.
+#[derive(Debug)]
+struct Phase {
+    /// The first of them.
+    first: usize,
+    /// Where that one is in its row.
+    at: usize,
+    /// Where the part is, after the first one for this row.
+    part: usize,
+}
+
+impl Layout {
+    /// The output has pixels. The product has a row for each of some channels.
+    pub fn new(window: Window, channels: usize) -> TractResult<Layout> {
+        let Window { output, kernel, strides, dilations, .. } = window;
+        let extent = |axis: usize| {
+            (output[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1
+        };
+        let is_plain = strides == [1; 3]
+            && window.begin == [0; 3]
+            && (0..3).all(|axis| extent(axis) <= window.input[axis]);
+        let part = match is_plain {
+            true => window.input,
+            false => std::array::from_fn(|axis| extent(axis).div_ceil(strides[axis])),
+        };
+        // Of a channel.
+        let padded: [usize; 3] = std::array::from_fn(|axis| part[axis] * strides[axis]);
+        check_volume("padding", DatumType::F32, &padded)?;
+        let mut offsets = vec![];
+        for z in 0..kernel[0] {
+            for y in 0..kernel[1] {
+                for x in 0..kernel[2] {
+                    let element = [z * dilations[0], y * dilations[1], x * dilations[2]];
+                    offsets.push(place(element, strides, part));
+                }
+            }
+        }
+        let volume: usize = part.iter().product();
+        // Which parts the kernel meets, by the number of a part: rows first.
+        let mut met_rows = vec![false; strides[0] * strides[1]];
+        let mut met_phases = vec![false; strides[2]];
+        for number in offsets.iter().map(|offset| offset / volume) {
+            met_rows[number / strides[2]] = true;
+            met_phases[number % strides[2]] = true;
+        }
+        let mut rows = vec![];
+        for z in 0..window.input[0] {
+            for y in 0..window.input[1] {
+                let element = [z + window.begin[0], y + window.begin[1], 0];
+                let to = place(element, strides, part);
+                let is_within = (0..2).all(|axis| element[axis] / strides[axis] < part[axis]);
+                if is_within && met_rows[to / volume / strides[2]] {
+                    let from = (z * window.input[1] + y) * window.input[2];
+                    rows.push(Row { from, to, end: (to / volume + 1) * volume });
+                }
+            }
+        }
+        let begin = window.begin[2];
+        let phases = (0..strides[2]).filter(|phase| met_phases[*phase]).map(|phase| {
+            let first = (phase + strides[2] - begin % strides[2]) % strides[2];
+            Phase { first, at: (first + begin) / strides[2], part: phase * volume }
+        });
+        let has_elements = |it: &Phase| it.first < window.input[2] && it.at < part[2];
+        let phases = phases.filter(has_elements).collect();
+        let positions = ((output[0] - 1) * part[1] + output[1] - 1) * part[2] + output[2];
+        let pixels = window.pixels();
+        let with_gaps =
+            positions > pixels && gaps_pay(positions, pixels, channels, pixels / output[2]);
+        let first_pixels = (0..positions.div_ceil(part[2])).map(|row| {
+            let (z, y) = (row / part[1], row % part[1]);
+            (y < output[1]).then_some((z * output[1] + y) * output[2])
+        });
+        let first_pixels = first_pixels.collect();
+        Ok(Layout {
+            window,
+            part,
+            offsets,
+            positions,
+            with_gaps,
+            rows,
+            phases,
+            first_pixels,
+            is_plain,
+        })
+    }
+
+    /// The elements of a channel.
+    pub fn channel(&self) -> usize {
+        self.window.strides.iter().chain(&self.part).product()
+    }
+
+    /// Channels in this layout, padded with 0.
+    pub fn lay_out<'a>(
+        &self,
+        vectors: Vectors,
+        channels: usize,
+        image: &'a [f32],
+    ) -> TractResult<Cow<'a, [f32]>> {
+        if self.is_plain {
+            return Ok(image.into());
+        }
+        let mut laid_out =
+            vec![0.; check_volume("padding", DatumType::F32, &[channels, self.channel()])?];
+        let elements = self.window.elements();
+        fill_rows(&mut laid_out, self.channel(), image.len(), |first, laid_out| {
+            vectors.run(LayOut { layout: self, image: &image[first * elements..], laid_out });
+            TractResult::Ok(())
+        })?;
+        Ok(laid_out.into())
+    }
+
+    /// Writes a channel to its places among padding, which is there already. `image` begins with the channel.
+    #[inline(always)]
+    pub fn copy<S: Simd>(&self, simd: S, image: &[f32], laid_out: &mut [f32], padding: f32) {
+        let (width, stride) = (self.window.input[2], self.window.strides[2]);
+        for phase in &self.phases {
+            let count = (self.part[2] - phase.at).min((width - phase.first).div_ceil(stride));
+            let rest = Rest::of(simd, count, padding);
+            for row in &self.rows {
+                let elements = &image[row.from + phase.first..];
+                let to = row.to + phase.part;
+                // The places after a row are padding, or of later rows.
+                let places = &mut laid_out[to + phase.at..row.end + phase.part];
+                match stride {
+                    1 => copy_row(simd, elements, places, count, Some(rest)),
+                    2 => pick_every::<2>(elements, &mut places[..count]),
+                    _ => {
+                        let elements = elements.iter().step_by(stride);
+                        let places = places[..count].iter_mut();
+                        places.zip(elements).for_each(|(place, it)| *place = *it);
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many pixels there are before a position.
+    fn pixels_before(&self, position: usize) -> usize {
+        let (row, x) = (position / self.part[2], position % self.part[2]);
+        let width = self.window.output[2];
+        match self.first_pixels.get(row) {
+            Some(Some(first)) => first + x.min(width),
+            // The next row that has pixels begins with this one.
+            Some(None) => {
+                let next = self.first_pixels[row..].iter().flatten().next();
+                *next.expect("the last row has pixels")
+            }
+            None => self.window.pixels(),
+        }
+    }
+
+    /// Copies the pixels among results for these positions. The output begins with the first of them.
+    #[inline(always)]
+    pub fn pick<S: Simd>(
+        &self,
+        simd: S,
+        positions: Range<usize>,
+        results: &[f32],
+        output: &mut [f32],
+    ) {
+        let (part, width) = (self.part[2], self.window.output[2]);
+        let first_row = positions.start / part;
+        let rows = &self.first_pixels[first_row..=(positions.end - 1) / part];
+        let first_pixel = self.pixels_before(positions.start);
+        let mut from = first_row * part;
+        for pixel in rows {
+            let begin = positions.start.max(from);
+            let end = positions.end.min(from + width);
+            if let Some(pixel) = pixel
+                && begin < end
+            {
+                let results = &results[begin - positions.start..];
+                // Later pixels follow.
+                let output = &mut output[pixel + begin - from - first_pixel..];
+                copy_row(simd, results, output, end - begin, None);
+            }
+            from += part;
+        }
+    }
+
+    /// How many columns a product has: all positions, or the pixels alone.
+    pub fn columns(&self) -> usize {
+        match self.with_gaps {
+            true => self.positions,
+            false => self.window.pixels(),
+        }
+    }
+
+    /// How many pixels there are before a column of a product.
+    pub fn pixels_before_column(&self, column: usize) -> usize {
+        match self.with_gaps {
+            true => self.pixels_before(column),
+            false => column,
+        }
+    }
+
+    /// Whether each position has a pixel.
+    pub fn is_dense(&self) -> bool {
+        self.positions == self.window.pixels()
+    }
+
+    /// Columns whose positions are neighbours: how many, and the first position.
+    fn runs(&self, columns: Range<usize>) -> TVec<(usize, usize)> {
+        match self.with_gaps {
+            true => tvec!((columns.len(), columns.start)),
+            false => self.pixel_runs(columns),
+        }
+    }
+
+    /// Pixels whose positions are neighbours: how many, and the first position.
+    fn pixel_runs(&self, pixels: Range<usize>) -> TVec<(usize, usize)> {
+        if self.is_dense() {
+            return tvec!((pixels.len(), pixels.start));
+        }
+        let [_, height, width] = self.window.output;
+        let mut runs = tvec!();
+        let mut pixel = pixels.start;
+        while pixel < pixels.end {
+            let (row, x) = (pixel / width, pixel % width);
+            let count = (width - x).min(pixels.end - pixel);
+            let (z, y) = (row / height, row % height);
+            runs.push((count, (z * self.part[1] + y) * self.part[2] + x));
+            pixel += count;
+        }
+        runs
+    }
+}
+
+/// Whether computing results for all positions takes less time than packing each row of pixels on its own. In each step
+/// of the sum, a vector of results takes half a cycle for each channel, and to begin a row of pixels takes some cycles.
+fn gaps_pay(positions: usize, pixels: usize, channels: usize, rows: usize) -> bool {
+    const LANES: usize = 16;
+    let vectors = positions.div_ceil(LANES) - pixels.div_ceil(LANES);
+    vectors.saturating_mul(channels) / 2 <= 16 * rows
+}
+
+/// Channels, each to its places.
+struct LayOut<'a> {
+    layout: &'a Layout,
+    image: &'a [f32],
+    laid_out: &'a mut [f32],
+}
+
+impl WithSimd for LayOut<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let elements = self.layout.window.elements();
+        let channels = self.laid_out.chunks_exact_mut(self.layout.channel());
+        for (number, laid_out) in channels.enumerate() {
+            self.layout.copy(simd, &self.image[number * elements..], laid_out, 0.);
+        }
+    }
+}
+
+/// Copies the first elements of a slice, in whole vectors if both slices have room. What follows them in `places` then
+/// is spoiled: it gets the padding of `rest`, or what follows in `elements`. The caller writes it again.
+///
+/// Most rows are short: a call of `memcpy`, or a part of a vector, takes longer.
+#[inline(always)]
+fn copy_row<S: Simd>(
+    simd: S,
+    elements: &[f32],
+    places: &mut [f32],
+    count: usize,
+    rest: Option<Rest<S>>,
+) {
+    let lanes = S::F32_LANES;
+    let room = elements.len().min(places.len());
+    let from = S::as_simd_f32s(&elements[..count]).0;
+    let to = S::as_mut_simd_f32s(&mut places[..count]).0;
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+    let at = from.len() * lanes;
+    if at < count && at + lanes <= room {
+        let mut vector = load(simd, &elements[at..at + lanes]);
+        if let Some(rest) = rest {
+            vector = simd.select_f32s(rest.is_element, vector, rest.padding);
+        }
+        store(simd, &mut places[at..at + lanes], vector);
+    } else if at < count {
+        store(simd, &mut places[at..count], load(simd, &elements[at..count]));
+    }
+}
+
+/// What the last vector of a row has after the elements.
+#[derive(Clone, Copy)]
+struct Rest<S: Simd> {
+    is_element: S::m32s,
+    padding: S::f32s,
+}
+
+impl<S: Simd> Rest<S> {
+    /// Of a row of so many elements.
+    #[inline(always)]
+    fn of(simd: S, count: usize, padding: f32) -> Rest<S> {
+        let elements = (count % S::F32_LANES) as u32;
+        let is_element = simd.less_than_u32s(counting::<S>(), simd.splat_u32s(elements));
+        Rest { is_element, padding: simd.splat_f32s(padding) }
+    }
+}
+
+/// 0, 1, 2 and so on.
+#[inline(always)]
+fn counting<S: Simd>() -> S::u32s {
+    const NUMBERS: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+    match S::as_simd_u32s(&NUMBERS).0 {
+        [first, ..] => *first,
+        [] => unreachable!("vectors have at most 16 lanes"),
+    }
+}
+
+/// Every so many elements, from the first one on.
+#[inline(always)]
+fn pick_every<const STRIDE: usize>(elements: &[f32], places: &mut [f32]) {
+    let (whole, rest) = elements.as_chunks::<STRIDE>();
+    for (place, elements) in places.iter_mut().zip(whole) {
+        *place = elements[0];
+    }
+    if let (Some(place), Some(element)) = (places.get_mut(whole.len()), rest.first()) {
+        *place = *element;
+    }
+}
+
+/// Where an element of the padded data is.
+fn place(element: [usize; 3], strides: [usize; 3], part: [usize; 3]) -> usize {
+    let mut number = 0;
+    let mut within = 0;
+    for axis in 0..3 {
+        number = number * strides[axis] + element[axis] % strides[axis];
+        within = within * part[axis] + element[axis] / strides[axis];
+    }
+    number * part.iter().product::<usize>() + within
+}
+
+/// The first elements that the steps of a convolution's sum meet. A step is an element of the kernel in a channel.
+struct Steps<'a> {
+    layout: &'a Layout,
+    channel: usize,
+    element: usize,
+}
+
+impl<'a> Steps<'a> {
+    fn from(layout: &'a Layout, first: usize) -> Steps<'a> {
+        let kernel = layout.offsets.len();
+        Steps { layout, channel: first / kernel, element: first % kernel }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> usize {
+        let offsets = &self.layout.offsets;
+        let from = self.channel * self.layout.channel() + offsets[self.element];
+        self.element += 1;
+        if self.element == offsets.len() {
+            (self.channel, self.element) = (self.channel + 1, 0);
+        }
+        from
+    }
+}
+
+impl Layout {
+    /// Whether a product reads the channels as they are laid out, without packing them. For kernels of one element the
+    /// distance of the channels may be a power of two, and then few of them fit in the caches.
+    pub fn is_in_place(&self) -> bool {
+        self.offsets.len() > 1 && (self.with_gaps || self.is_dense())
+    }
+
+    /// Where these columns have each of the steps.
+    pub fn in_place<'a>(
+        &self,
+        channels: &'a [f32],
+        steps: Range<usize>,
+        columns: Range<usize>,
+    ) -> Vec<&'a [f32]> {
+        if columns.is_empty() {
+            return vec![];
+        }
+        let mut first = Steps::from(self, steps.start);
+        steps.map(|_| &channels[first.next() + columns.start..][..columns.len()]).collect()
+    }
+}
+
+/// Packs what some columns meet, for these steps of a convolution's sum: the right factor of a product, which
+/// is never whole in memory. A column is a pixel, or a position.
+pub(super) struct PackColumns<'a> {
+    pub layout: &'a Layout,
+    pub channels: &'a [f32],
+    pub range: Range<usize>,
+    pub steps: Range<usize>,
+    pub columns: &'a mut [f32],
+}
+
+impl WithSimd for PackColumns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let tile = Tile::of_simd::<S>();
+        let mut rest = self.columns;
+        for first in self.range.clone().step_by(tile.columns) {
+            let width = (self.range.end - first).min(tile.columns);
+            let padded = width.next_multiple_of(tile.lanes);
+            let (panel, others) = rest.split_at_mut(self.steps.len() * padded);
+            rest = others;
+            let runs = self.layout.runs(first..first + width);
+            let mut steps = Steps::from(self.layout, self.steps.start);
+            // Most panels are whole, and one run.
+            if let [(count, position)] = runs[..]
+                && count == tile.columns
+            {
+                let panel = as_arrays_mut::<VECTORS, S::f32s>(S::as_mut_simd_f32s(panel).0).0;
+                for columns in panel {
+                    let source = &self.channels[steps.next() + position..][..tile.columns];
+                    *columns = as_arrays::<VECTORS, S::f32s>(S::as_simd_f32s(source).0).0[0];
+                }
+                continue;
+            }
+            pack_runs(simd, self.channels, &runs, steps, panel, padded);
+        }
+    }
+}
+
+/// Packs what all pixels meet, for these steps: the left factor of a product.
+pub(super) struct PackRows<'a> {
+    pub layout: &'a Layout,
+    pub channels: &'a [f32],
+    pub steps: Range<usize>,
+    pub rows: &'a mut Rows,
+}
+
+impl WithSimd for PackRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let tile = Tile::of_simd::<S>();
+        self.rows.depth = self.steps.len();
+        let mut rest = &mut self.rows.elements[..];
+        for (first, width) in row_panels(0..self.rows.rows, tile.rows) {
+            let (panel, others) = rest.split_at_mut(self.steps.len() * width);
+            rest = others;
+            let runs = self.layout.pixel_runs(first..first + width);
+            let steps = Steps::from(self.layout, self.steps.start);
+            pack_runs(simd, self.channels, &runs, steps, panel, width);
+        }
+    }
+}
+
+/// Packs a panel, whose steps have a distance.
+#[inline(always)]
+fn pack_runs<S: Simd>(
+    simd: S,
+    channels: &[f32],
+    runs: &[(usize, usize)],
+    mut steps: Steps<'_>,
+    panel: &mut [f32],
+    distance: usize,
+) {
+    for first in (0..panel.len()).step_by(distance) {
+        let from = steps.next();
+        let mut at = first;
+        for (count, position) in runs {
+            // Later columns follow, or later steps.
+            let source = &channels[from + position..];
+            copy_row(simd, source, &mut panel[at..], *count, None);
+            at += count;
+        }
+    }
+}
+
+/// The pixels among the results of a product for these positions, a row for each channel. Rows of the output are read from
+/// the first pixel on.
+pub(super) struct Pick<'a, 'b> {
+    pub layout: &'a Layout,
+    pub positions: Range<usize>,
+    pub results: &'a [f32],
+    pub output: Output<'a, 'b>,
+}
+
+impl WithSimd for Pick<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let Range { start, end } = self.positions;
+        let count = self.layout.pixels_before(end) - self.layout.pixels_before(start);
+        let channels = self.results.chunks_exact(self.positions.len());
+        for (channel, results) in channels.enumerate() {
+            let output = &mut self.output.row(channel)[..count];
+            self.layout.pick(simd, self.positions.clone(), results, output);
+        }
+    }
+}

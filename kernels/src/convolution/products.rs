@@ -1,0 +1,295 @@
+use std::ops::Range;
+
+use crate::threads::{fill_rows, threads_for};
+use tract_core::internal::*;
+
+use super::patches::{Layout, PackColumns, PackRows, Pick, Window};
+use crate::product::activation::Activation;
+use crate::product::{
+    Addend, Columns, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
+    cycles, parts, shares,
+};
+use crate::threads::for_each_on_threads;
+
+/// The weights of a group, as a factor of a product. The other one is what the pixels meet.
+#[derive(Debug, PartialEq)]
+pub(super) enum Factor {
+    /// A row for each channel of the output: the other factor has a column for each pixel or position.
+    Rows(Rows),
+    /// A column for each channel of the output: the other factor has a row for each pixel. Then there are no gaps, and
+    /// few pixels need not fill vectors.
+    Columns(Columns),
+}
+
+impl Factor {
+    /// From a matrix with a row for each channel.
+    pub fn pack(weights: &[f32], channels: usize, depth: usize, are_columns: bool) -> Factor {
+        let tile = Tile::of(Vectors::detect());
+        match are_columns {
+            true => Factor::Columns(Columns::pack(weights, true, depth, channels, tile)),
+            false => Factor::Rows(Rows::pack(weights, channels, depth, tile)),
+        }
+    }
+
+    fn channels(&self) -> usize {
+        match self {
+            Factor::Rows(it) => it.rows,
+            Factor::Columns(it) => it.columns,
+        }
+    }
+
+    fn depth(&self) -> usize {
+        match self {
+            Factor::Rows(it) => it.depth,
+            Factor::Columns(it) => it.depth,
+        }
+    }
+}
+
+/// Rows of pixels are packed for all pixels at once, so they are few. Data of few elements has a small layout.
+const MOST_PIXELS: usize = 1024;
+const MOST_ELEMENTS: usize = 1 << 16;
+
+/// Whether rows of pixels take less time than columns, in a product with some channels and steps. The result of the
+/// former has to be transposed.
+pub(super) fn prefers_rows(window: Window, channels: usize, depth: usize) -> bool {
+    let pixels = window.pixels();
+    if pixels == 0 || pixels > MOST_PIXELS || window.elements() > MOST_ELEMENTS {
+        return false;
+    }
+    let Ok(layout) = Layout::new(window, channels) else { return false };
+    let tile = Tile::of(Vectors::detect());
+    let of_columns = cycles(channels, layout.columns(), tile).saturating_mul(depth);
+    let of_rows = cycles(pixels, channels, tile).saturating_mul(depth);
+    of_rows.saturating_add(pixels * channels) < of_columns / 20 * 19
+}
+
+/// How many panels of columns are packed, and multiplied by all rows, before the next ones: with [`STEPS`], they have
+/// 288 KiB.
+const PANELS: usize = 4;
+
+/// A convolution as products.
+pub(super) struct Products<'a> {
+    pub layout: &'a Layout,
+    pub groups: &'a [Factor],
+    pub bias: &'a [f32],
+    pub activation: Activation,
+}
+
+/// What a thread computes of a group: columns of the product.
+struct Part<'a> {
+    columns: Range<usize>,
+    output: Share<'a>,
+}
+
+/// What a part needs besides its output. The next one uses it again.
+#[derive(Default)]
+struct Memory {
+    /// The factor of what the pixels meet.
+    factor: Vec<f32>,
+    /// Results that are not the output yet.
+    results: Vec<f32>,
+}
+
+/// The first elements of some memory, which have old values. It grows if it must.
+fn first_elements(memory: &mut Vec<f32>, count: usize) -> &mut [f32] {
+    if memory.len() < count {
+        memory.resize(count, 0.);
+    }
+    &mut memory[..count]
+}
+
+impl Products<'_> {
+    /// `channels` are those of a group in the data.
+    pub fn run(&self, data: &[f32], channels: usize, output: &mut [f32]) -> TractResult<()> {
+        let window = &self.layout.window;
+        let (image, pixels) = (channels * window.elements(), window.pixels());
+        let work = output.len().saturating_mul(self.groups[0].depth()) / WORK;
+        let group = self.groups[0].channels() * pixels;
+        let mut groups: Vec<_> = output.chunks_mut(group).enumerate().collect();
+        // Threads share the groups, or each of them.
+        let count = groups.len();
+        let (of_all, of_each) =
+            if count >= threads_for(work) { (work, 0) } else { (0, work / count) };
+        fill_rows(&mut groups, 1, of_all, |_, groups| {
+            let mut memory = Memory::default();
+            for (number, output) in groups {
+                let data = &data[*number * image..][..image];
+                let laid_out = self.layout.lay_out(Vectors::detect(), channels, data)?;
+                let number = *number % self.groups.len();
+                let mut parts = self.parts(&self.groups[number], output, pixels, of_each);
+                match &mut parts[..] {
+                    [part] => self.part(number, &laid_out, part, &mut memory),
+                    parts => for_each_on_threads(parts, of_each, |part| {
+                        self.part(number, &laid_out, part, &mut Memory::default());
+                        Ok(())
+                    })?,
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn part(&self, group: usize, laid_out: &[f32], part: &mut Part, memory: &mut Memory) {
+        let weights = &self.groups[group];
+        let bias = &self.bias[group * weights.channels()..][..weights.channels()];
+        match weights {
+            Factor::Rows(rows) => self.columns_of_pixels(rows, bias, laid_out, part, memory),
+            Factor::Columns(it) => self.rows_of_pixels(it, bias, laid_out, part, memory),
+        }
+    }
+
+    fn parts<'a>(
+        &self,
+        weights: &Factor,
+        output: &'a mut [f32],
+        pixels: usize,
+        work: usize,
+    ) -> Vec<Part<'a>> {
+        let (columns, shares): (_, Vec<Share>) = match weights {
+            Factor::Rows(_) => {
+                let columns = shares(self.layout.columns(), work, SHARES);
+                let ends = columns.iter().map(|it| self.layout.pixels_before_column(it.end));
+                let ends: Vec<usize> = ends.collect();
+                (columns, Share::of_columns(output, pixels, &ends))
+            }
+            Factor::Columns(weights) => {
+                // Each packs what all pixels meet.
+                let columns = shares(weights.columns, work, 1);
+                let of_part = output.chunks_mut(columns[0].len() * pixels);
+                (columns, of_part.map(|it| Share::Rows(it, pixels)).collect())
+            }
+        };
+        let parts = columns.into_iter().zip(shares);
+        parts.map(|(columns, output)| Part { columns, output }).collect()
+    }
+
+    fn columns_of_pixels(
+        &self,
+        weights: &Rows,
+        bias: &[f32],
+        laid_out: &[f32],
+        part: &mut Part,
+        memory: &mut Memory,
+    ) {
+        let vectors = Vectors::detect();
+        let tile = Tile::of(vectors);
+        let layout = self.layout;
+        let block = (PANELS * tile.columns).min(part.columns.len());
+        let gaps = if layout.with_gaps { weights.rows * block } else { 0 };
+        let results = first_elements(&mut memory.results, gaps);
+        let steps = STEPS.min(weights.depth);
+        let columns =
+            first_elements(&mut memory.factor, steps * block.next_multiple_of(tile.lanes));
+        let first = part.columns.start;
+        for column in part.columns.clone().step_by(block) {
+            let width = (part.columns.end - column).min(block);
+            let mut output = part.output.output();
+            let mut output = output.skip_columns(
+                layout.pixels_before_column(column) - layout.pixels_before_column(first),
+            );
+            let whole = if layout.is_in_place() { width - width % tile.columns } else { 0 };
+            for steps in parts(weights.depth) {
+                let range = column + whole..column + width;
+                vectors.run(PackColumns {
+                    layout,
+                    channels: laid_out,
+                    range: range.clone(),
+                    steps: steps.clone(),
+                    columns,
+                });
+                let packed = Right::Packed { panels: columns, begin: 0, depth: steps.len() };
+                let in_place = layout.in_place(laid_out, steps.clone(), column..column + whole);
+                for (right, first, columns) in
+                    [(Right::InPlace(&in_place), 0, whole), (packed, whole, range.len())]
+                {
+                    if columns == 0 {
+                        continue;
+                    }
+                    vectors.run(Product {
+                        left: weights,
+                        left_begin: steps.start,
+                        right,
+                        rows: 0..weights.rows,
+                        columns,
+                        steps: steps.clone(),
+                        depth: weights.depth,
+                        output: match layout.with_gaps {
+                            true => Output::matrix(&mut results[first..], width),
+                            false => output.skip_columns(first),
+                        },
+                        addend: Addend::OfRows(bias),
+                        activation: self.activation,
+                    });
+                }
+            }
+            if layout.with_gaps {
+                let positions = column..column + width;
+                let results = &results[..weights.rows * width];
+                vectors.run(Pick { layout, positions, results, output });
+            }
+        }
+    }
+
+    fn rows_of_pixels(
+        &self,
+        weights: &Columns,
+        bias: &[f32],
+        laid_out: &[f32],
+        part: &mut Part,
+        memory: &mut Memory,
+    ) {
+        let vectors = Vectors::detect();
+        let tile = Tile::of(vectors);
+        let pixels = self.layout.window.pixels();
+        let Range { start, end } = part.columns;
+        let results = first_elements(&mut memory.results, pixels * (end - start));
+        first_elements(&mut memory.factor, pixels * STEPS.min(weights.depth));
+        let mut rows =
+            Rows { rows: pixels, depth: 0, elements: std::mem::take(&mut memory.factor) };
+        for steps in parts(weights.depth) {
+            vectors.run(PackRows {
+                layout: self.layout,
+                channels: laid_out,
+                steps: steps.clone(),
+                rows: &mut rows,
+            });
+            for column in (start..end).step_by(tile.columns) {
+                let columns = (end - column).min(tile.columns);
+                let elements = &mut results[column - start..];
+                vectors.run(Product {
+                    left: &rows,
+                    left_begin: 0,
+                    right: Right::Packed {
+                        panels: &weights.elements[column * weights.depth..],
+                        begin: steps.start,
+                        depth: weights.depth,
+                    },
+                    rows: 0..pixels,
+                    columns,
+                    steps: steps.clone(),
+                    depth: weights.depth,
+                    output: Output::matrix(elements, end - start),
+                    addend: Addend::OfColumns(&bias[column..column + columns]),
+                    activation: self.activation,
+                });
+            }
+        }
+        let mut output = part.output.output();
+        transpose(results, output.row(0), pixels);
+        memory.factor = rows.elements;
+    }
+}
+
+/// Transposes a matrix of so many rows. Columns that share a line of the cache are written together.
+fn transpose(matrix: &[f32], transposed: &mut [f32], rows: usize) {
+    const TOGETHER: usize = 16;
+    let columns = transposed.len() / rows;
+    for (number, transposed) in transposed.chunks_mut(TOGETHER * rows).enumerate() {
+        for (row, elements) in matrix.chunks_exact(columns).enumerate() {
+            let elements = &elements[number * TOGETHER..][..transposed.len() / rows];
+            let places = transposed[row..].iter_mut().step_by(rows);
+            places.zip(elements).for_each(|(place, element)| *place = *element);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Convolutions and pools against their definition.
+
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+use tract_core::internal::*;
+use tract_core::ops::cnn::{Conv, KernelFormat, PaddingSpec, PoolSpec};
+use tract_core::ops::nn::DataFormat;
+
+use super::patches::Window;
+use super::products::prefers_rows;
+use super::{MaxPoolOfPlanes, PackedConvolution, trimmed};
+use crate::product::activation::Activation;
+use crate::product::tests::{integers, with_all_vectors};
+
+#[derive(Debug, Clone)]
+struct Axis {
+    size: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    begin: usize,
+    end: usize,
+}
+
+fn axis() -> impl Strategy<Value = Axis> {
+    (1..20usize, 1..4usize, 1..4usize, prop_oneof![4 => 1..3usize, 1 => 3..10usize])
+        .prop_flat_map(|(more, kernel, stride, dilation)| {
+            let reach = (kernel - 1) * dilation + 1;
+            (Just((more, kernel, stride, dilation)), 0..reach, 0..reach)
+        })
+        .prop_map(|((more, kernel, stride, dilation), begin, end)| {
+            let reach = (kernel - 1) * dilation + 1;
+            let size = (more + reach).saturating_sub(begin + end).max(1);
+            Axis { size, kernel, stride, dilation, begin, end }
+        })
+        .prop_filter("the kernel fits", |axis| {
+            axis.size + axis.begin + axis.end > (axis.kernel - 1) * axis.dilation
+        })
+}
+
+fn spec(axes: &[Axis], inputs: usize, outputs: usize) -> PoolSpec {
+    let of = |number: fn(&Axis) -> usize| axes.iter().map(number).collect::<TVec<usize>>();
+    PoolSpec::new(
+        DataFormat::NCHW,
+        of(|axis| axis.kernel),
+        PaddingSpec::Explicit(of(|axis| axis.begin), of(|axis| axis.end)),
+        Some(of(|axis| axis.dilation)),
+        Some(of(|axis| axis.stride)),
+        inputs,
+        outputs,
+    )
+}
+
+/// The numbers of an array of some sizes, counted from 0.
+fn numbers(sizes: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
+    let sizes = sizes.to_vec();
+    (0..sizes.iter().product()).map(move |mut number| {
+        let mut index = vec![0; sizes.len()];
+        for (axis, size) in sizes.iter().enumerate().rev() {
+            (index[axis], number) = (number % size, number / size);
+        }
+        index
+    })
+}
+
+fn flat(index: &[usize], sizes: &[usize]) -> usize {
+    index.iter().zip(sizes).fold(0, |flat, (index, size)| flat * size + index)
+}
+
+/// What each element of the output is made of: for each element of the kernel, where it is in the image, if it is
+/// no padding.
+fn windows(axes: &[Axis]) -> (Vec<usize>, Vec<Vec<Option<usize>>>) {
+    let output: Vec<usize> = axes
+        .iter()
+        .map(|axis| {
+            (axis.size + axis.begin + axis.end - (axis.kernel - 1) * axis.dilation - 1)
+                / axis.stride
+                + 1
+        })
+        .collect();
+    let kernel: Vec<usize> = axes.iter().map(|axis| axis.kernel).collect();
+    let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
+    let at = |pixel: &[usize], element: &[usize]| {
+        let index = axes.iter().zip(pixel.iter().zip(element)).map(|(axis, (pixel, element))| {
+            let padded = pixel * axis.stride + element * axis.dilation;
+            padded.checked_sub(axis.begin).filter(|index| *index < axis.size)
+        });
+        Some(flat(&index.collect::<Option<Vec<usize>>>()?, &sizes))
+    };
+    let windows = numbers(&output)
+        .map(|pixel| numbers(&kernel).map(|element| at(&pixel, &element)).collect())
+        .collect();
+    (output, windows)
+}
+
+fn shape(leading: &[usize], spatial: &[usize]) -> TVec<usize> {
+    leading.iter().chain(spatial).copied().collect()
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 192, failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn convolutions(
+        axes in proptest::collection::vec(axis(), 1..=3),
+        batch in 1..3usize,
+        group in 1..4usize,
+        inputs in prop_oneof![9 => 1..4usize, 1 => 45..50usize],
+        outputs in prop_oneof![1..4usize, 7..20usize],
+    ) {
+        let (output, windows) = windows(&axes);
+        let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
+        let kernel: Vec<usize> = axes.iter().map(|axis| axis.kernel).collect();
+        let image: usize = sizes.iter().product();
+        let depth: usize = kernel.iter().product();
+        let data = integers(batch * group * inputs * image);
+        let weights = integers(group * outputs * inputs * depth);
+        let bias = integers(group * outputs);
+        let mut expected = vec![];
+        for part in 0..batch * group {
+            for channel in 0..outputs {
+                let channel = part % group * outputs + channel;
+                for window in &windows {
+                    let mut sum = bias[channel];
+                    for input in 0..inputs {
+                        for (element, at) in window.iter().enumerate() {
+                            let weight = weights[(channel * inputs + input) * depth + element];
+                            sum += at.map_or(0., |at| data[(part * inputs + input) * image + at]) * weight;
+                        }
+                    }
+                    expected.push(sum.max(-10.));
+                }
+            }
+        }
+        let conv = Conv::new(
+            spec(&axes, group * inputs, group * outputs), KernelFormat::OIHW, group, None,
+        );
+        prop_assert!(PackedConvolution::takes(&conv));
+        let data = Tensor::from_shape(&shape(&[batch, group * inputs], &sizes), &data).unwrap();
+        let weights = Tensor::from_shape(&shape(&[group * outputs, inputs], &kernel), &weights).unwrap();
+        let expected = Tensor::from_shape(&shape(&[batch, group * outputs], &output), &expected).unwrap();
+        let activation = Activation::Clamp { min: -10., max: f32::INFINITY };
+        let trimmed = trimmed(&conv, &weights, &sizes).unwrap();
+        for (conv, weights) in trimmed.iter().chain([&(conv, weights)]) {
+            with_all_vectors(|| {
+                for sizes in [Some(&sizes[..]), None] {
+                    let bias = tensor1(&bias);
+                    let op = PackedConvolution::new(conv, activation, weights, &bias, sizes).unwrap();
+                    let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
+                    assert_eq!(*found[0], expected);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn pools(axes in proptest::collection::vec(axis(), 1..=2), batch in 1..3usize, channels in 1..4usize) {
+        let (output, windows) = windows(&axes);
+        let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
+        let image: usize = sizes.iter().product();
+        let data = integers(batch * channels * image);
+        let expected: Vec<f32> = (0..batch * channels)
+            .flat_map(|channel| {
+                let image = &data[channel * image..][..image];
+                windows.iter().map(|window| {
+                    let elements = window.iter().flatten().map(|at| image[*at]);
+                    elements.fold(f32::MIN, f32::max)
+                })
+            })
+            .collect();
+        let data = Tensor::from_shape(&shape(&[batch, channels], &sizes), &data).unwrap();
+        let expected = Tensor::from_shape(&shape(&[batch, channels], &output), &expected).unwrap();
+        with_all_vectors(|| {
+            let op = MaxPoolOfPlanes::new(spec(&axes, channels, channels));
+            let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
+            assert_eq!(*found[0], expected);
+        });
+    }
+}
+
+/// A convolution of few pixels gives the same with either factor packed.
+#[test]
+fn few_pixels_are_rows() -> TractResult<()> {
+    let (inputs, outputs, depth) = (64, 100, 64 * 9);
+    let axis = Axis { size: 7, kernel: 3, stride: 1, dilation: 1, begin: 1, end: 1 };
+    for (batch, group) in [(1, 1), (2, 3)] {
+        let spec = spec(&[axis.clone(), axis.clone()], group * inputs, group * outputs);
+        let data = integers(batch * group * inputs * 49);
+        let data = Tensor::from_shape(&[batch, group * inputs, 7, 7], &data)?;
+        let weights = integers(group * outputs * depth);
+        let weights = Tensor::from_shape(&[group * outputs, inputs, 3, 3], &weights)?;
+        let bias = tensor1(&integers(group * outputs));
+        let conv = Conv::new(spec.clone(), KernelFormat::OIHW, group, None);
+        with_all_vectors(|| {
+            let window = Window::new(&spec, &[7, 7]).unwrap();
+            assert!(prefers_rows(window, outputs, depth));
+            let [known, unknown] = [Some(&[7, 7][..]), None].map(|sizes| {
+                let activation = Activation::Clamp { min: -10., max: 100. };
+                let op = PackedConvolution::new(&conv, activation, &weights, &bias, sizes).unwrap();
+                op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap()
+            });
+            assert_eq!(known, unknown);
+        });
+    }
+    Ok(())
+}
+
+/// Padding makes pixels of data without elements: they are the bias.
+#[test]
+fn data_without_elements() -> TractResult<()> {
+    let padded = |size| Axis { size, kernel: 2, stride: 1, dilation: 1, begin: 1, end: 1 };
+    for kernel_of_one in [false, true] {
+        let axes = [0, 3].map(|size| match kernel_of_one {
+            true => Axis { kernel: 1, ..padded(size) },
+            false => padded(size),
+        });
+        let spec = spec(&axes, 2, 3);
+        let kernel = spec.kernel_shape.clone();
+        let weights = Tensor::zero::<f32>(&shape(&[3, 2], &kernel))?;
+        let conv = Conv::new(spec, KernelFormat::OIHW, 1, None);
+        let bias = tensor1(&[1f32, 2., 3.]);
+        let op = PackedConvolution::new(&conv, Activation::Identity, &weights, &bias, None)?;
+        let data = Tensor::zero::<f32>(&[1, 2, 0, 3])?;
+        let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.into()))?;
+        let pixels = found[0].len() / 3;
+        assert_eq!(pixels, if kernel_of_one { 2 * 5 } else { 4 });
+        let found = found[0].try_as_plain_ram()?;
+        for (number, element) in found.as_slice::<f32>()?.iter().enumerate() {
+            assert_eq!(*element, (number / pixels + 1) as f32);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn wide_dilations_are_trimmed() -> TractResult<()> {
+    let axis =
+        |size, dilation, begin, end| Axis { size, kernel: 3, stride: 1, dilation, begin, end };
+    let kernel = |axis: Axis| -> TractResult<Option<(usize, PaddingSpec)>> {
+        let size = axis.size;
+        let conv = Conv::new(spec(&[axis], 1, 1), KernelFormat::OIHW, 1, None);
+        let trimmed = trimmed(&conv, &tensor3(&[[[1f32, 2., 3.]]]), &[size])?;
+        Ok(trimmed.map(|(conv, weights)| {
+            assert_eq!(weights.shape()[2..], *conv.pool_spec.kernel_shape);
+            (weights.len(), conv.pool_spec.padding)
+        }))
+    };
+    let explicit = |begin, end| PaddingSpec::Explicit(tvec![begin], tvec![end]);
+    assert_eq!(kernel(axis(20, 24, 24, 24))?, Some((1, explicit(0, 0))));
+    // The last element alone is met by none.
+    assert_eq!(kernel(axis(20, 10, 0, 20))?, Some((2, explicit(0, 10))));
+    assert_eq!(kernel(axis(20, 19, 19, 19))?, None);
+    Ok(())
+}

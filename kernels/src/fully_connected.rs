@@ -1,0 +1,328 @@
+//! Products with a matrix that is a constant.
+
+use std::ops::Range;
+use std::sync::Weak;
+
+use crate::checks::expect_input_count;
+use crate::threads::{fill_rows, threads_for};
+use tract_core::internal::*;
+use tract_core::ops::einsum::EinSum;
+
+use super::product::activation::Activation;
+use super::product::{
+    Columns, Dots, Output, Rows, SHARES, Share, Tile, Vectors, WORK, Whole, shares,
+};
+use crate::checks::check_volume;
+use crate::threads::for_each_on_threads;
+
+/// The product of the rows of its input, which are its last axis, and a constant matrix.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FullyConnected {
+    weights: Weights,
+    depth: usize,
+    columns: usize,
+    /// A number for each column.
+    bias: Arc<Vec<f32>>,
+    activation: Activation,
+}
+
+#[derive(Debug, Clone)]
+enum Weights {
+    /// Packed for this machine.
+    Packed(Arc<Columns>, Origin),
+    /// As they are in the model, a row for each column of the result. For one row of data, reading them is all that
+    /// takes time, so packing them gains nothing.
+    Transposed(Arc<Tensor>),
+}
+
+/// What was packed, which may be gone: layers that share their weights share them packed, too.
+#[derive(Debug, Clone)]
+struct Origin {
+    tensor: Weak<Tensor>,
+    transposed: bool,
+}
+
+/// Equal weights are equal wherever they come from. tract compares operators with each change of a model.
+impl PartialEq for Weights {
+    fn eq(&self, other: &Weights) -> bool {
+        match (self, other) {
+            (Weights::Packed(a, _), Weights::Packed(b, _)) => Arc::ptr_eq(a, b) || a == b,
+            (Weights::Transposed(a), Weights::Transposed(b)) => Arc::ptr_eq(a, b) || a == b,
+            _ => false,
+        }
+    }
+}
+
+// Nothing that reads a model compares weights that are NaN.
+impl Eq for FullyConnected {}
+
+impl FullyConnected {
+    /// Whether a contraction is one of these, and if it is, whether the matrix is transposed: it has an axis for
+    /// the columns of the result first then.
+    pub fn takes(contraction: &EinSum) -> Option<bool> {
+        let rank = contraction.axes.rank(InOut::In(0));
+        if contraction.axes.input_count() != 2
+            || contraction.axes.output_count() != 1
+            || contraction.q_params.is_some()
+            || contraction.axes.rank(InOut::In(1)) != 2
+            || contraction.axes.rank(InOut::Out(0)) != rank
+            || rank == 0
+        {
+            return None;
+        }
+        let labels =
+            |slot| contraction.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
+        let (data, weights, output) =
+            (labels(InOut::In(0)), labels(InOut::In(1)), labels(InOut::Out(0)));
+        let (summed, column) = (*data.last()?, *output.last()?);
+        let is_plain = data[..rank - 1] == output[..rank - 1]
+            && !data[..rank - 1].contains(&summed)
+            && !data.contains(&column);
+        match weights[..] {
+            [first, second] if is_plain && first == summed && second == column => Some(false),
+            [first, second] if is_plain && first == column && second == summed => Some(true),
+            _ => None,
+        }
+    }
+
+    /// `weights` is `[steps, columns]`, or transposed. `rows` is how many rows the data has, if that is known, and
+    /// `others` are operators of the same model.
+    pub fn new<'a>(
+        weights: &Arc<Tensor>,
+        transposed: bool,
+        bias: Option<&Tensor>,
+        activation: Activation,
+        rows: Option<usize>,
+        mut others: impl Iterator<Item = &'a FullyConnected>,
+    ) -> TractResult<FullyConnected> {
+        let &[first, second] = weights.shape() else { bail!("the weights are no matrix") };
+        let (depth, columns) = if transposed { (second, first) } else { (first, second) };
+        let bias = match bias {
+            Some(bias) => bias.try_as_plain_ram()?.as_slice::<f32>()?.to_vec(),
+            None => vec![0.; columns],
+        };
+        ensure!(bias.len() == columns, "the bias has another size");
+        let weights = if transposed && rows == Some(1) {
+            Weights::Transposed(weights.clone())
+        } else if let Some(packed) = others.find_map(|other| other.packed(weights, transposed)) {
+            packed
+        } else {
+            let elements = weights.try_as_plain_ram()?;
+            let tile = Tile::of(Vectors::detect());
+            let packed = Columns::pack(elements.as_slice()?, transposed, depth, columns, tile);
+            Weights::Packed(packed.into(), Origin { tensor: Arc::downgrade(weights), transposed })
+        };
+        Ok(FullyConnected { weights, depth, columns, bias: bias.into(), activation })
+    }
+
+    /// The packed weights, if they are these.
+    fn packed(&self, tensor: &Arc<Tensor>, transposed: bool) -> Option<Weights> {
+        let Weights::Packed(_, origin) = &self.weights else { return None };
+        let is_same =
+            origin.tensor.as_ptr() == Arc::as_ptr(tensor) && origin.transposed == transposed;
+        is_same.then(|| self.weights.clone())
+    }
+
+    /// Some columns of the result for one row of data.
+    fn dots(&self, weights: &[f32], row: &[f32], first_column: usize, output: &mut [f32]) {
+        Vectors::detect().run(Dots {
+            row,
+            weights: &weights[first_column * self.depth..][..output.len() * self.depth],
+            bias: &self.bias[first_column..],
+            activation: self.activation,
+            output,
+        });
+    }
+}
+
+impl Op for FullyConnected {
+    fn name(&self) -> StaticName {
+        "FullyConnected".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("weights: {},{}, {:?}", self.depth, self.columns, self.activation)])
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::Rounding
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for FullyConnected {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let input = args_1!(inputs);
+        let FullyConnected { depth, columns, .. } = *self;
+        let mut shape: TVec<usize> = input.shape().into();
+        ensure!(
+            shape.pop() == Some(depth),
+            "FullyConnected: the data has shape {:?}, but its last axis must have size {depth}",
+            input.shape()
+        );
+        shape.push(columns);
+        let volume = check_volume("FullyConnected", DatumType::F32, &shape)?;
+        let mut output = Tensor::zero::<f32>(&shape)?;
+        if volume == 0 {
+            return Ok(tvec!(output.into_tvalue()));
+        }
+        let count = volume / columns;
+        let data = input.try_as_plain_ram()?;
+        let data = data.as_slice::<f32>()?;
+        let mut view = output.try_as_plain_ram_mut()?;
+        let elements = view.as_slice_mut::<f32>()?;
+        let work = volume.saturating_mul(depth) / WORK;
+        match &self.weights {
+            Weights::Packed(weights, _) => {
+                let vectors = Vectors::detect();
+                let tile = Tile::of(vectors);
+                let product = |rows: &Rows, columns: Range<usize>, output: Output| {
+                    let product = Whole {
+                        left: rows,
+                        right: weights,
+                        columns,
+                        output,
+                        bias: Some(&self.bias),
+                        activation: self.activation,
+                    };
+                    product.run(vectors);
+                    TractResult::Ok(())
+                };
+                let shares = shares(columns, work, SHARES);
+                if shares.len() < threads_for(work) {
+                    // Threads share the rows.
+                    fill_rows(elements, tile.rows * columns, work, |first, output| {
+                        let count = output.len() / columns;
+                        let data = &data[first * tile.rows * depth..][..count * depth];
+                        let rows = Rows::pack(data, count, depth, tile);
+                        product(&rows, 0..columns, Output::matrix(output, columns))
+                    })?;
+                } else {
+                    let rows = Rows::pack(data, count, depth, tile);
+                    let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
+                    let outputs = Share::of_columns(elements, columns, &ends);
+                    let mut shares: Vec<_> = shares.into_iter().zip(outputs).collect();
+                    for_each_on_threads(&mut shares, work, |(columns, share)| {
+                        product(&rows, columns.clone(), share.output())
+                    })?;
+                }
+            }
+            Weights::Transposed(weights) => {
+                let weights = weights.try_as_plain_ram()?;
+                let weights = weights.as_slice::<f32>()?;
+                fill_rows(elements, 1, work, |mut first, mut output| {
+                    while !output.is_empty() {
+                        let column = first % columns;
+                        let (part, rest) = output.split_at_mut(output.len().min(columns - column));
+                        self.dots(weights, &data[first / columns * depth..][..depth], column, part);
+                        (first, output) = (first + part.len(), rest);
+                    }
+                    TractResult::Ok(())
+                })?;
+            }
+        }
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for FullyConnected {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("FullyConnected", inputs.len(), 1..=1)?;
+        ensure!(
+            inputs[0].rank() > 0,
+            "FullyConnected: the data has rank 0, but must have rank 1 or more"
+        );
+        let mut fact = inputs[0].without_value();
+        fact.shape.set(fact.rank() - 1, self.columns.to_dim());
+        Ok(tvec!(fact))
+    }
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::product::tests::{integers, with_all_vectors};
+
+    fn matrix(shape: [usize; 2]) -> TractResult<Arc<Tensor>> {
+        Ok(Tensor::from_shape(&shape, &integers(shape[0] * shape[1]))?.into_arc_tensor())
+    }
+
+    #[test]
+    fn all_numbers_of_rows() -> TractResult<()> {
+        let activation = Activation::Clamp { min: -40., max: 50. };
+        let context = EvalContext::out_of_plan();
+        for (depth, columns) in [(1, 1), (5, 144), (3 * 8 * 16 + 21, 37), (64, 97)] {
+            let bias = tensor1(&integers(columns));
+            for rows in [1, 2, 3, 8, 11] {
+                let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth))?;
+                for (transposed, shape, axes) in
+                    [(false, [depth, columns], "mk,kn->mn"), (true, [columns, depth], "mk,nk->mn")]
+                {
+                    let weights = matrix(shape)?;
+                    let einsum = EinSum::new(axes.parse()?, DatumType::F32);
+                    let inputs = tvec!(data.clone().into(), weights.clone().into_tvalue());
+                    let mut expected = einsum.eval(&context, inputs)?[0].clone().into_tensor();
+                    let mut view = expected.try_as_plain_ram_mut()?;
+                    for (number, element) in view.as_slice_mut::<f32>()?.iter_mut().enumerate() {
+                        let bias = integers(columns)[number % columns];
+                        *element = (*element + bias).clamp(-40., 50.);
+                    }
+                    with_all_vectors(|| {
+                        for known in [Some(rows), None] {
+                            let op = FullyConnected::new(
+                                &weights,
+                                transposed,
+                                Some(&bias),
+                                activation,
+                                known,
+                                std::iter::empty(),
+                            );
+                            let found = op.unwrap().eval(&context, tvec!(data.clone().into()));
+                            let doing = format!("{rows} {depth} {columns} {axes} {known:?}");
+                            assert_eq!(*found.unwrap()[0], expected, "{doing}");
+                        }
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn shared_weights_are_packed_once() -> TractResult<()> {
+        let (weights, other) = (matrix([4, 4])?, matrix([4, 4])?);
+        let new = |weights: &Arc<Tensor>, transposed: bool, others: &[&FullyConnected]| {
+            let activation = Activation::Identity;
+            let others = others.iter().copied();
+            FullyConnected::new(weights, transposed, None, activation, None, others)
+        };
+        let packed = |op: &FullyConnected| match &op.weights {
+            Weights::Packed(packed, _) => Arc::as_ptr(packed),
+            Weights::Transposed(_) => panic!("they are packed"),
+        };
+        let first = new(&weights, false, &[])?;
+        assert_eq!(packed(&first), packed(&new(&weights, false, &[&first])?));
+        assert_ne!(packed(&first), packed(&new(&weights, true, &[&first])?));
+        assert_ne!(packed(&first), packed(&new(&other, false, &[&first])?));
+        Ok(())
+    }
+
+    #[test]
+    fn data_of_another_size_is_an_error() -> TractResult<()> {
+        let activation = Activation::Identity;
+        let op =
+            FullyConnected::new(&matrix([4, 5])?, false, None, activation, None, [].into_iter())?;
+        let context = EvalContext::out_of_plan();
+        let data = Tensor::zero::<f32>(&[2, 3])?;
+        let error = op.eval(&context, tvec!(data.into())).unwrap_err().to_string();
+        assert!(error.contains("shape [2, 3], but its last axis must have size 4"), "{error}");
+        let nothing = Tensor::zero::<f32>(&[0, 4])?;
+        assert_eq!(*op.eval(&context, tvec!(nothing.into()))?[0], Tensor::zero::<f32>(&[0, 5])?);
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! Products of matrices in single precision, `C = A B`: what convolutions, fully connected layers, products of computed
+//! factors and attention are made of.
+//!
+//! All three matrices are row-major. A vector of the processor holds neighbours of a row of `C`: a row of `B` is
+//! read in vectors, and is multiplied by one element of `A` at a time. Both factors are packed for that, into
+//! panels: `A` into some rows, and `B` into some vectors of columns. Within a panel the steps of the sum follow
+//! each other. A tile of `C`, the product of two panels, stays in registers.
+//!
+//! * `panels.rs` has the layout of packed factors;
+//! * `kernel.rs` multiplies them;
+//! * `output.rs` says where the product goes;
+//! * `dots.rs` has the product of one row and the transpose of a matrix, which is read as it is;
+//! * `activation.rs` has the functions that are applied to `C` while it is in registers.
+//!
+//! tract's own products are tiles of 16 by 8 or 12 without a limit on the steps, which on a processor with AVX-512
+//! and 32 KiB of first-level cache reach half of what it can do: see `docs/tract.md`.
+
+pub(super) mod activation;
+mod dots;
+mod kernel;
+mod output;
+mod panels;
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::ops::Range;
+
+use crate::threads::threads_for;
+use activation::Activation;
+
+/// How many steps of a sum are done at once, so that what is multiplied stays in the caches: a panel of 48 columns
+/// has 72 KiB of them.
+pub(super) const STEPS: usize = 384;
+
+/// How many products of two numbers a processor computes in a third of a nanosecond, the unit of work for [`threads_for`].
+pub(super) const WORK: usize = 32;
+
+/// The steps of a sum, some at a time.
+pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
+    let most = depth.div_ceil(depth.div_ceil(STEPS).max(1)).max(1);
+    (0..depth).step_by(most).map(move |first| first..(first + most).min(depth))
+}
+
+/// Columns of a product, for the threads that share this work: whole panels, and so many parts for each thread.
+pub(super) fn shares(columns: usize, work: usize, of_a_thread: usize) -> Vec<Range<usize>> {
+    let panel = Tile::of(Vectors::detect()).columns;
+    let most = match threads_for(work) {
+        1 => columns,
+        threads => columns.div_ceil(of_a_thread * threads).next_multiple_of(panel),
+    };
+    (0..columns).step_by(most.max(1)).map(|first| first..(first + most).min(columns)).collect()
+}
+
+/// Parts for each thread, if sharing costs nothing: a late thread then finds less to do.
+pub(super) const SHARES: usize = 4;
+
+pub(super) use dots::Dots;
+pub(super) use kernel::{Addend, Product, Right, load, store};
+pub(super) use output::{Output, Share};
+pub use panels::Vectors;
+pub(super) use panels::{Columns, Rows, Tile, VECTORS, cycles, row_panels};
+
+/// The product of whole factors, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
+///
+/// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. With four
+/// panels at a time a BERT took 1.03 times as long (AMD Zen 5).
+pub(super) struct Whole<'a, 'b> {
+    pub left: &'a Rows,
+    pub right: &'a Columns,
+    pub columns: Range<usize>,
+    /// Begins with the first of the columns.
+    pub output: Output<'a, 'b>,
+    /// A number for each column of the right factor.
+    pub bias: Option<&'a [f32]>,
+    pub activation: Activation,
+}
+
+impl Whole<'_, '_> {
+    pub fn run(mut self, vectors: Vectors) {
+        let block = Tile::of(vectors).columns;
+        let Columns { depth, elements, .. } = self.right;
+        for first in self.columns.clone().step_by(block) {
+            let columns = (self.columns.end - first).min(block);
+            for steps in parts(*depth) {
+                vectors.run(Product {
+                    left: self.left,
+                    left_begin: steps.start,
+                    right: Right::Packed {
+                        panels: &elements[first * depth..],
+                        begin: steps.start,
+                        depth: *depth,
+                    },
+                    rows: 0..self.left.rows,
+                    columns,
+                    depth: *depth,
+                    output: self.output.skip_columns(first - self.columns.start),
+                    addend: match self.bias {
+                        Some(bias) => Addend::OfColumns(&bias[first..first + columns]),
+                        None => Addend::Zero,
+                    },
+                    activation: self.activation,
+                    steps,
+                });
+            }
+        }
+    }
+}

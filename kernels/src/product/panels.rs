@@ -1,0 +1,217 @@
+use std::ops::Range;
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// The vector instructions of the machine, found once.
+#[derive(Debug, Clone, Copy)]
+pub struct Vectors(Arch);
+
+impl Vectors {
+    /// The widest that this machine has, but in tests that ask for others.
+    pub fn detect() -> Vectors {
+        #[cfg(test)]
+        if let Some(vectors) = super::tests::SELECTED.get() {
+            return vectors;
+        }
+        Vectors(Arch::new())
+    }
+
+    /// All that this machine has.
+    #[cfg(test)]
+    pub fn all() -> Vec<Vectors> {
+        #[cfg(target_arch = "x86_64")]
+        let more = [pulp::x86::V3::try_new().map(Arch::V3), pulp::x86::V4::try_new().map(Arch::V4)];
+        #[cfg(not(target_arch = "x86_64"))]
+        let more = [Some(Arch::new())];
+        [Some(Arch::Scalar)].into_iter().chain(more).flatten().map(Vectors).collect()
+    }
+
+    /// Runs what is compiled for each kind of vectors.
+    pub fn run<L: WithSimd>(self, body: L) -> L::Output {
+        self.0.dispatch(body)
+    }
+}
+
+/// How many vectors of columns a full panel has.
+pub(crate) const VECTORS: usize = 3;
+
+/// The size of a tile, in elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Tile {
+    pub rows: usize,
+    pub columns: usize,
+    /// The elements of a vector.
+    pub lanes: usize,
+}
+
+impl Tile {
+    /// What fits in the registers of this machine.
+    pub fn of(vectors: Vectors) -> Tile {
+        struct OfSimd;
+        impl WithSimd for OfSimd {
+            type Output = Tile;
+
+            #[inline(always)]
+            fn with_simd<S: Simd>(self, _simd: S) -> Tile {
+                Tile::of_simd::<S>()
+            }
+        }
+        vectors.run(OfSimd)
+    }
+
+    /// Each row has a register for each vector of columns, and a row of `B` needs as many as one more.
+    #[inline(always)]
+    pub fn of_simd<S: Simd>() -> Tile {
+        let rows = if S::REGISTER_COUNT >= 32 { 8 } else { 4 };
+        Tile { rows, columns: VECTORS * S::F32_LANES, lanes: S::F32_LANES }
+    }
+}
+
+/// The panels of some rows: as wide as a tile, and powers of two for those that are left. The range begins with a
+/// whole panel.
+#[inline(always)]
+pub(crate) fn row_panels(
+    rows: Range<usize>,
+    widest: usize,
+) -> impl Iterator<Item = (usize, usize)> {
+    let Range { mut start, end } = rows;
+    let mut width = widest;
+    std::iter::from_fn(move || {
+        while width > end - start {
+            width /= 2;
+        }
+        let first = start;
+        start += width;
+        (width > 0).then_some((first, width))
+    })
+}
+
+/// About how many cycles a step of all sums takes: half of one for each vector. A tile takes at least as long as a sum of
+/// one product.
+pub(crate) fn cycles(rows: usize, columns: usize, tile: Tile) -> usize {
+    const WAIT: usize = 5;
+    let of_tile = |rows: usize, vectors: usize| match rows * vectors {
+        0 => 0,
+        some => some.div_ceil(2).max(WAIT),
+    };
+    let vectors = (columns % tile.columns).div_ceil(tile.lanes);
+    row_panels(0..rows, tile.rows)
+        .map(|(_, rows)| columns / tile.columns * of_tile(rows, VECTORS) + of_tile(rows, vectors))
+        .sum()
+}
+
+/// The left factor, packed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rows {
+    pub rows: usize,
+    pub depth: usize,
+    pub elements: Vec<f32>,
+}
+
+impl Rows {
+    /// Memory for a factor of this size.
+    pub fn new(rows: usize, depth: usize) -> Rows {
+        Rows { rows, depth, elements: vec![0.; rows * depth] }
+    }
+
+    /// From a matrix of `rows` rows and `depth` columns.
+    pub fn pack(matrix: &[f32], rows: usize, depth: usize, tile: Tile) -> Rows {
+        assert_eq!(matrix.len(), rows * depth);
+        let mut packed = Rows::new(rows, depth);
+        packed.fill(matrix, depth, tile);
+        packed
+    }
+
+    /// From a matrix whose rows are in a distance.
+    pub fn fill(&mut self, matrix: &[f32], stride: usize, tile: Tile) {
+        let depth = self.depth;
+        for (first, width) in row_panels(0..self.rows, tile.rows) {
+            let panel = &mut self.elements[first * depth..][..width * depth];
+            let rows = &matrix[first * stride..];
+            match width {
+                8 => interleave::<8>(rows, stride, panel),
+                4 => interleave::<4>(rows, stride, panel),
+                2 => interleave::<2>(rows, stride, panel),
+                _ => panel.copy_from_slice(&rows[..depth]),
+            }
+        }
+    }
+}
+
+/// Puts the elements of a column next to each other.
+fn interleave<const N: usize>(rows: &[f32], stride: usize, panel: &mut [f32]) {
+    let panel = panel.as_chunks_mut::<N>().0;
+    let rows: [&[f32]; N] = std::array::from_fn(|row| &rows[row * stride..][..panel.len()]);
+    for (step, column) in panel.iter_mut().enumerate() {
+        for (element, row) in column.iter_mut().zip(rows) {
+            *element = row[step];
+        }
+    }
+}
+
+/// How many elements of a row are packed before those of the next one: a line of the cache.
+const TRANSPOSED_STEPS: usize = 16;
+
+/// The right factor, packed. Columns that are left make a panel of fewer vectors; what is missing of its last
+/// vector is 0.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Columns {
+    pub depth: usize,
+    pub columns: usize,
+    pub elements: Vec<f32>,
+}
+
+impl Columns {
+    /// Memory for a factor of this size.
+    pub fn new(depth: usize, columns: usize, tile: Tile) -> Columns {
+        let padded = columns.next_multiple_of(tile.lanes);
+        Columns { depth, columns, elements: vec![0.; depth * padded] }
+    }
+
+    /// From a matrix of `depth` rows and `columns` columns, or from its transpose.
+    pub fn pack(
+        matrix: &[f32],
+        transposed: bool,
+        depth: usize,
+        columns: usize,
+        tile: Tile,
+    ) -> Columns {
+        assert_eq!(matrix.len(), depth * columns);
+        let mut packed = Columns::new(depth, columns, tile);
+        packed.fill(matrix, if transposed { depth } else { columns }, transposed, tile);
+        packed
+    }
+
+    /// From a matrix whose rows are in a distance, or from its transpose.
+    pub fn fill(&mut self, matrix: &[f32], stride: usize, transposed: bool, tile: Tile) {
+        let Columns { depth, columns, .. } = *self;
+        for (first, panel) in self.panels(tile) {
+            let width = (columns - first).min(tile.columns);
+            let padded = width.next_multiple_of(tile.lanes);
+            if transposed {
+                // Some steps at a time, whose part of the panel stays in the first-level cache.
+                for (number, part) in panel.chunks_mut(TRANSPOSED_STEPS * padded).enumerate() {
+                    let steps = number * TRANSPOSED_STEPS;
+                    for column in 0..width {
+                        let row = &matrix[(first + column) * stride..][steps..depth];
+                        let places = part[column..].iter_mut().step_by(padded);
+                        places.zip(row).for_each(|(place, element)| *place = *element);
+                    }
+                }
+            } else {
+                for (step, row) in panel.chunks_exact_mut(padded).enumerate() {
+                    row[..width].copy_from_slice(&matrix[step * stride + first..][..width]);
+                }
+            }
+        }
+    }
+
+    /// Each panel, with its first column.
+    pub fn panels(&mut self, tile: Tile) -> impl Iterator<Item = (usize, &mut [f32])> {
+        let size = (tile.columns * self.depth).max(1);
+        self.elements
+            .chunks_mut(size)
+            .enumerate()
+            .map(move |(number, panel)| (number * tile.columns, panel))
+    }
+}
