@@ -68,6 +68,7 @@
 #[cfg(test)]
 mod bad_input;
 pub mod document;
+mod layer;
 mod limits;
 #[cfg(feature = "nnef")]
 mod nnef;
@@ -80,12 +81,12 @@ mod translate;
 mod unsupported;
 mod weights;
 
+pub use layer::{FromAttribute, LayerContext};
 pub use limits::Limits;
 #[cfg(feature = "nnef")]
 pub use nnef::WithOpenVinoIr;
 pub use reader::{Ir, IrProtoModel, ir};
 pub use registry::Registry;
-pub use translate::{FromAttribute, LayerContext};
 pub use unsupported::{UnsupportedOperation, UnsupportedOperations};
 pub use weights::Weights;
 

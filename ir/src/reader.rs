@@ -8,6 +8,7 @@ use tract_core::internal::*;
 use tract_openvino::NegativeIndices;
 
 use crate::document::Document;
+use crate::layer::{Options, ShapeOption};
 use crate::limits::Limits;
 use crate::registry::Registry;
 use crate::translate;
@@ -33,19 +34,9 @@ pub fn ir() -> Ir {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Ir {
-    pub(crate) registry: Registry,
-    pub(crate) shapes: Vec<ShapeOption>,
-    pub(crate) negative_indices: NegativeIndices,
-    pub(crate) block_quantized: bool,
-    pub(crate) limits: Limits,
+    registry: Registry,
+    options: Options,
     weights: Option<PathBuf>,
-}
-
-/// A shape that the user gives to an input.
-#[derive(Debug, Clone)]
-pub(crate) struct ShapeOption {
-    pub input: String,
-    pub shape: String,
 }
 
 /// What is in the two files of a model.
@@ -61,17 +52,7 @@ impl Default for Ir {
     fn default() -> Ir {
         let mut registry = Registry::default();
         crate::ops::register_all(&mut registry);
-        // OpenVINO's reference implementation lets them count from the end in all revisions, and so do the
-        // newer texts.
-        let negative_indices = NegativeIndices::Wrap;
-        Ir {
-            registry,
-            shapes: vec![],
-            negative_indices,
-            block_quantized: false,
-            limits: Limits::default(),
-            weights: None,
-        }
+        Ir { registry, options: Options::default(), weights: None }
     }
 }
 
@@ -83,14 +64,15 @@ impl Ir {
     ///
     /// Loading fails if there is no such input, or if the file does not allow the shape.
     pub fn with_input_shape(mut self, input: impl Into<String>, shape: impl Into<String>) -> Ir {
-        self.shapes.push(ShapeOption { input: input.into(), shape: shape.into() });
+        self.options.shapes.push(ShapeOption { input: input.into(), shape: shape.into() });
         self
     }
 
     /// Says what negative indices mean in the revisions of Gather, GatherND and GatherElements that do not
     /// define them. They count from the end unless this says otherwise, as they do in OpenVINO.
-    pub fn with_negative_indices(self, negative_indices: NegativeIndices) -> Ir {
-        Ir { negative_indices, ..self }
+    pub fn with_negative_indices(mut self, negative_indices: NegativeIndices) -> Ir {
+        self.options.negative_indices = negative_indices;
+        self
     }
 
     /// Keeps 4-bit weights packed as tables of tract's `Q4_0`, for a `MatMul` that multiplies by them or a `Gather`
@@ -100,14 +82,16 @@ impl Ir {
     /// is a multiple of 32. If zero points are not the middle of the type, `MatMul` adds a correction; `Gather` then
     /// decompresses the weights when the model is loaded. Packed weights are decompressed in each run: this costs time
     /// where many rows are multiplied, and saves some where few are.
-    pub fn with_block_quantized_weights(self, block_quantized: bool) -> Ir {
-        Ir { block_quantized, ..self }
+    pub fn with_block_quantized_weights(mut self, block_quantized: bool) -> Ir {
+        self.options.block_quantized = block_quantized;
+        self
     }
 
     /// Sets what a model may take: memory of constants while it is loaded, and iterations of loops when it runs.
     /// Raise a limit for a file that you trust and that meets it; the error names the limit.
-    pub fn with_limits(self, limits: Limits) -> Ir {
-        Ir { limits, ..self }
+    pub fn with_limits(mut self, limits: Limits) -> Ir {
+        self.options.limits = limits;
+        self
     }
 
     /// Reads the weights from this file instead of the one beside the XML.
@@ -196,6 +180,7 @@ impl Framework<IrProtoModel, TypedModel> for Ir {
         proto: &IrProtoModel,
         template: TypedModel,
     ) -> TractResult<TypedModel> {
-        translate::translate(self, proto, template)
+        let IrProtoModel { document, weights } = proto;
+        translate::translate(&self.registry, &self.options, &document.graph, weights, template)
     }
 }

@@ -6,10 +6,7 @@ use std::sync::Arc;
 use tract_core::internal::*;
 
 use crate::document::Layer;
-use crate::translate::LayerContext;
-
-/// A function that translates a layer: it wires nodes into the model, and returns the layer's outputs.
-pub(crate) type Translate = dyn Fn(&mut LayerContext) -> TractResult<TVec<OutletId>> + Send + Sync;
+use crate::layer::{LayerContext, Translate};
 
 /// The operations that the reader has, by type and revision.
 ///

@@ -7,9 +7,9 @@ use tract_core::ops::{logic, math, nn};
 use tract_openvino_kernels::checks::listed;
 
 use super::elementwise::{elementwise, number_type, rounded, unannotated, unary};
+use crate::layer::LayerContext;
 use crate::opl::activation::{gelu_tanh, mish, soft_plus};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     // tract's kernels of these two, and that of Swish, give a number for NaN.

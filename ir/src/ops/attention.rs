@@ -9,8 +9,8 @@ use tract_openvino_kernels::checks::listed;
 
 use super::matmul::{product, unseen_positions};
 use super::softmax::softmax;
+use crate::layer::LayerContext;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ScaledDotProductAttention", 13, scaled_dot_product_attention);

@@ -6,8 +6,8 @@ use tract_openvino_kernels::checks::volume;
 use super::chain::Chain;
 use super::common::FAR;
 use super::pad::pad_with_value;
+use crate::layer::LayerContext;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ShuffleChannels", 1, shuffle_channels);

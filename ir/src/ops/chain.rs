@@ -7,8 +7,8 @@ use tract_core::ops::change_axes::{AxisOp, perm_to_ops};
 use tract_openvino::GatherRevision;
 
 use super::indexing;
+use crate::layer::LayerContext;
 use crate::opl::take::{Positions, Take};
-use crate::translate::LayerContext;
 
 /// The most positions along an axis that are kept as a constant.
 const MOST_POSITIONS: usize = 1 << 20;

@@ -9,8 +9,8 @@ use tract_openvino_kernels::checks::listed;
 
 use super::blocks::divide;
 use super::chain::Chain;
+use crate::layer::LayerContext;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("NV12toRGB", 8, |ctx| convert(ctx, Planes::Interleaved, false));

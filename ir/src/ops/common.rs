@@ -5,10 +5,10 @@ use tract_core::ops::array::{MultiBroadcastTo, Range};
 use tract_core::ops::change_axes::AxisOp;
 use tract_openvino_kernels::checks::listed;
 
+use crate::layer::LayerContext;
 use crate::opl::checked_volume;
 use crate::opl::equal_shape::EqualShape;
 use crate::opl::least_sizes::LeastSizes;
-use crate::translate::LayerContext;
 
 /// From this number on, the bound of a slice means the end of an axis whose size is not known: files have 1e9
 /// there, or the largest number of 32 or 64 bits. Pads and blocks must be smaller.

@@ -6,9 +6,9 @@ use tract_core::ops::array::{MultiBroadcastTo, Slice, TypedConcat};
 use tract_openvino_kernels::checks::listed;
 
 use super::common::FAR;
+use crate::layer::LayerContext;
 use crate::opl::has_zero;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Concat", 1, concat);

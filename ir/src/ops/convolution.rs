@@ -7,9 +7,9 @@ use tract_core::ops::nn::DataFormat;
 use tract_openvino_kernels::checks::volume;
 
 use super::pooling;
+use crate::layer::LayerContext;
 use crate::limits::{MAX_KERNEL_ELEMENTS, MAX_WINDOW_EXTENT};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Convolution", 1, convolution_1).without("weights of a shape that is not known");

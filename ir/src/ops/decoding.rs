@@ -4,10 +4,10 @@ use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
 use tract_openvino::GatherTree;
 
+use crate::layer::LayerContext;
 use crate::opl::ctc::CtcGreedyDecoder;
 use crate::opl::ctc_loss::CtcLoss;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("CTCGreedyDecoder", 1, ctc_greedy_decoder);

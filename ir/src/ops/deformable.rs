@@ -8,9 +8,9 @@ use tract_openvino_kernels::checks::listed;
 use super::chain::Chain;
 use super::common::FAR;
 use super::convolution::{AutoPad, Window};
+use crate::layer::LayerContext;
 use crate::opl::deformable::{Axis, DeformableWindows, Pad};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("DeformableConvolution", 1, deformable_convolution);

@@ -6,8 +6,8 @@ use tract_core::ops::change_axes::perm_to_ops;
 
 use super::matmul::{contract, ellipsis, unseen_positions};
 use super::reduce::sum;
+use crate::layer::LayerContext;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Einsum", 7, einsum);

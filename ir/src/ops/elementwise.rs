@@ -8,10 +8,10 @@ use tract_core::ops::{logic, math};
 use tract_openvino_kernels::checks::listed;
 
 use super::sizes::{self, OfSizes, Relation, of_sizes};
+use crate::layer::LayerContext;
 use crate::opl::arithmetic::Arithmetic;
 use crate::opl::opaque::Opaque;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Add", 1, |ctx| sum_or_product(ctx, sizes::add, math::add(), Arithmetic::Add));

@@ -7,10 +7,10 @@ use tract_openvino::GatherRevision;
 
 use super::indexing::gather;
 use super::reduce;
+use crate::layer::LayerContext;
 use crate::limits::MAX_STATED_ELEMENTS;
 use crate::opl::segments::{Bounds, Empty, Reduction, Segments};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("EmbeddingBagOffsetsSum", 3, embedding_bag_offsets);

@@ -9,10 +9,10 @@ use tract_openvino_kernels::checks::listed;
 
 use super::chain::Chain;
 use super::pad::pad_with_value;
+use crate::layer::LayerContext;
 use crate::limits::MAX_SIGNAL;
 use crate::opl::check_volume;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("DFT", 7, |ctx| dft(ctx, false));

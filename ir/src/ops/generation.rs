@@ -8,12 +8,12 @@ use tract_core::ops::logic::comp_eq;
 use tract_core::ops::math::{add, exp, ln, mul, neg, sub};
 use tract_openvino_kernels::checks::{listed, volume};
 
+use crate::layer::LayerContext;
 use crate::limits::MAX_STATED_ELEMENTS;
 use crate::opl::random_uniform::RandomUniform;
 use crate::opl::search_sorted::SearchSorted;
 use crate::opl::top_k::TopK;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Eye", 9, eye);

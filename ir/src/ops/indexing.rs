@@ -10,11 +10,11 @@ use tract_openvino::{
 };
 
 use super::elementwise::aligned;
+use crate::layer::LayerContext;
 use crate::limits::MAX_STATED_ELEMENTS;
 use crate::opl::non_zero::NonZero;
 use crate::opl::top_k::TopK;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Gather", 1, gather_layer);
@@ -35,7 +35,7 @@ pub(super) fn register(registry: &mut Registry) {
 
 /// A Gather without batch dimensions. The user chose what its negative indices mean.
 pub(super) fn gather(ctx: &LayerContext, revision: GatherRevision, axis: usize) -> Gather {
-    Gather::new(revision, axis).with_negative_indices(ctx.ir().negative_indices)
+    Gather::new(revision, axis).with_negative_indices(ctx.options().negative_indices)
 }
 
 /// Notes that the batch dimensions of inputs 0 and 1 are equal.
@@ -75,7 +75,7 @@ fn gather_nd(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 
 /// The Gather or GatherND that the layer states.
 fn operation<R: Revision>(ctx: &mut LayerContext, revision: R) -> TractResult<Operation<R>> {
-    let operation = Operation::new(revision).with_negative_indices(ctx.ir().negative_indices);
+    let operation = Operation::new(revision).with_negative_indices(ctx.options().negative_indices);
     let Some(batch_dims) = ctx.attribute_opt::<i64>("batch_dims")? else { return Ok(operation) };
     let from_start = match batch_dims {
         0.. => batch_dims,
@@ -95,7 +95,7 @@ fn gather_elements(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let doing = format!("gathers elements along axis {axis}");
     ctx.equal_shapes(&data, &indices, Some(axis), &doing)?;
     let inputs = [ctx.input(0)?, ctx.input(1)?];
-    let op = GatherElements::new(axis).with_negative_indices(ctx.ir().negative_indices);
+    let op = GatherElements::new(axis).with_negative_indices(ctx.options().negative_indices);
     ctx.finish(op, &inputs)
 }
 

@@ -3,10 +3,10 @@
 use tract_core::internal::*;
 use tract_core::ops::array::{Pad, PadMode};
 
+use crate::layer::LayerContext;
 use crate::opl::grid_sample::{self, GridSample, Padding};
 use crate::opl::interpolate::{Axis, Coordinates, Interpolate, Mode, Nearest};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Interpolate", 1, interpolate_1);

@@ -11,10 +11,10 @@ use tract_core::ops::math::add;
 use tract_openvino_kernels::checks::listed;
 
 use super::reduce::sum;
+use crate::layer::{LayerContext, Table};
 use crate::opl::opaque::Opaque;
 use crate::opl::range::Range;
 use crate::registry::Registry;
-use crate::translate::{LayerContext, Table};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("MatMul", 1, mat_mul);

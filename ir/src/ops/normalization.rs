@@ -9,9 +9,9 @@ use tract_core::ops::nn::DataFormat;
 use tract_openvino_kernels::checks::volume;
 
 use super::reduce::{axes_input, mean, sum};
+use crate::layer::LayerContext;
 use crate::limits::MAX_LRN_WINDOW;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("MVN", 2, mvn_1);

@@ -6,10 +6,10 @@ use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode as CorePadMode, Type
 use tract_openvino_kernels::checks::listed;
 
 use super::chain::Chain;
+use crate::layer::LayerContext;
 use crate::limits::MAX_PAD;
 use crate::opl::take::{PadMode, Positions, Take};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Pad", 1, pad);

@@ -8,9 +8,9 @@ use tract_core::ops::math;
 use tract_core::ops::nn::{self, Reduce};
 
 use super::convolution::{AutoPad, Window, check_elements, positive, spatial_axes};
+use crate::layer::LayerContext;
 use crate::opl::adaptive_pool::{AdaptivePool, Reducer};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     let same = "`rounding_type` ceil with `auto_pad` same_upper or same_lower for open sizes, if a stride is longer than \

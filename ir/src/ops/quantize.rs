@@ -4,9 +4,9 @@
 use tract_core::internal::*;
 
 use super::elementwise::aligned;
+use crate::layer::LayerContext;
 use crate::opl::fake_quantize::FakeQuantize;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("FakeQuantize", 1, fake_quantize);

@@ -5,9 +5,9 @@ use tract_core::ops::math::{abs, div, mul, sqrt, square};
 use tract_core::ops::nn::{self, Reduce};
 
 use super::sizes::are_sizes;
+use crate::layer::LayerContext;
 use crate::opl::reduction::{Reducer, Reduction};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ReduceSum", 1, |ctx| reduce(ctx, Kind::Sum));

@@ -5,10 +5,10 @@ use tract_core::ops::array::{Slice, TypedConcat};
 
 use super::chain::Chain;
 use super::common::FAR;
+use crate::layer::LayerContext;
 use crate::opl::reverse_sequence::ReverseSequence;
 use crate::opl::take::{PadMode, Positions, Take};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Roll", 7, roll);

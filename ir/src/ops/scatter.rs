@@ -3,10 +3,10 @@
 use tract_core::internal::*;
 use tract_core::ops::math;
 
+use crate::layer::LayerContext;
 use crate::opl::addressing::Addressing;
 use crate::opl::scatter::{Reduction, Scatter};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ScatterUpdate", 3, scatter_update);

@@ -2,10 +2,10 @@
 
 use tract_core::internal::*;
 
+use crate::layer::LayerContext;
 use crate::opl::search_sorted::SearchSorted;
 use crate::opl::unique::Unique;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Unique", 10, unique);

@@ -5,9 +5,9 @@ use tract_core::ops::change_axes::{AxisOp, perm_to_ops, to_axis_ops_with_onnx_ru
 use tract_openvino_kernels::checks::listed;
 
 use super::blocks::multiply;
+use crate::layer::{LayerContext, is_size};
 use crate::opl::range::Range;
 use crate::registry::Registry;
-use crate::translate::{LayerContext, is_size};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ShapeOf", 1, shape_of);
@@ -380,5 +380,5 @@ fn whole_number(ctx: &LayerContext, input: usize) -> TractResult<Option<TDim>> {
         let whole = number.fract() == 0. && number.abs() < 9e15;
         return Ok(whole.then(|| (number as i64).to_dim()));
     }
-    Ok(crate::translate::tdims(&tensor)?.first().cloned())
+    Ok(crate::layer::tdims(&tensor)?.first().cloned())
 }

@@ -4,7 +4,7 @@ use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
 use tract_ndarray::ArrayD;
 
-use crate::translate::{LayerContext, is_size};
+use crate::layer::{LayerContext, is_size};
 
 /// Computes a constant element by element from two constants with symbols, if that is possible.
 pub(super) fn of_sizes<T: Datum>(

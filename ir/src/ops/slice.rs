@@ -7,10 +7,10 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::listed;
 
 use super::chain::Chain;
+use crate::layer::LayerContext;
 use crate::opl::slice_scatter::SliceScatter;
 use crate::opl::take::{DynSlice, Positions};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 use strided::strided_slice;
 use window::window;
 

@@ -5,8 +5,8 @@ use tract_core::ops::math::{div, exp, ln, sub};
 use tract_core::ops::nn::{Softmax, SoftmaxKind};
 
 use super::reduce::{Kind, reduced, sum};
+use crate::layer::LayerContext;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Softmax", 1, |ctx| softmax_over(ctx, SoftmaxKind::Softmax));

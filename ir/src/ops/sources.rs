@@ -3,8 +3,8 @@
 use tract_core::internal::*;
 
 use crate::document::ElementType;
+use crate::layer::LayerContext;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 use crate::weights::{datum_type, widened};
 
 pub(super) fn register(registry: &mut Registry) {

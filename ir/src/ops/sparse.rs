@@ -2,10 +2,10 @@
 
 use tract_core::internal::*;
 
+use crate::layer::LayerContext;
 use crate::opl::inverse::Inverse;
 use crate::opl::sparse_fill_empty_rows::SparseFillEmptyRows;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("SparseFillEmptyRows", 16, sparse_fill_empty_rows);

@@ -1,16 +1,14 @@
 //! Variables that a network keeps from run to run.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::listed;
 
 use crate::document::{Dimension, PartialShape};
-use crate::opl::variable::{Assign, ReadValue, Variable};
+use crate::layer::{Dimensions, LayerContext, Restart, Variables};
+use crate::opl::variable::{Assign, ReadValue};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
-use crate::translate::dimensions::{Dimensions, Learnt};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ReadValue", 3, read_value);
@@ -20,53 +18,6 @@ pub(super) fn register(registry: &mut Registry) {
     );
     registry.add("Assign", 3, assign);
     registry.add("Assign", 6, assign).without("as ReadValue; a variable that is assigned twice");
-}
-
-/// The variables of a network or of a body, by their ids.
-#[derive(Debug, Default)]
-pub(crate) struct Variables {
-    entries: BTreeMap<String, Entry>,
-    is_body: bool,
-}
-
-#[derive(Debug)]
-struct Entry {
-    variable: Arc<Variable>,
-    /// The symbols of the dimensions that change from run to run, by axis.
-    changing: BTreeMap<usize, Symbol>,
-    /// The nodes that read it, each with the open dimensions that were assumed to stay as they are at first,
-    /// by axis.
-    reads: Vec<(OutletId, BTreeMap<usize, Dimension>)>,
-    /// The layer that gives it a value, and the value.
-    assigned: Option<(String, OutletId)>,
-}
-
-impl Variables {
-    /// Those of a body of control flow, which are kept in the state of its layer.
-    pub fn of_body() -> Variables {
-        Variables { is_body: true, ..Variables::default() }
-    }
-
-    pub fn ids(&self) -> impl Iterator<Item = &String> {
-        self.entries.keys()
-    }
-
-    /// Forgets nodes, because the translation starts again.
-    pub fn start(&mut self) {
-        for entry in self.entries.values_mut() {
-            entry.reads.clear();
-            entry.assigned = None;
-        }
-    }
-
-    fn entry(&mut self, id: &str) -> &mut Entry {
-        self.entries.entry(id.into()).or_insert_with(|| Entry {
-            variable: Variable::new(id),
-            changing: BTreeMap::new(),
-            reads: vec![],
-            assigned: None,
-        })
-    }
 }
 
 /// **ReadValue-3**, **ReadValue-6**: the value of the variable `variable_id`. Before it is assigned one, that
@@ -254,7 +205,7 @@ pub(crate) fn wire_assignments(
         }
     }
     if learnt {
-        return Err(Learnt.into());
+        return Err(Restart::Learnt.into());
     }
     if assigned.is_empty() {
         return Ok(());

@@ -14,10 +14,10 @@ use super::chain::Chain;
 use super::fourier::{Signal, divided, real_inverse, real_transformed, with_size};
 use super::pad::pad_with_value;
 use super::windows::Slide;
+use crate::layer::LayerContext;
 use crate::limits::{MAX_SIGNAL, MAX_STATED_ELEMENTS};
 use crate::opl::overlap_add::{Axis, OverlapAdd};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("STFT", 15, stft);

@@ -11,9 +11,9 @@ use super::common::FAR;
 use super::indexing::gather;
 use super::matmul::unseen_positions;
 use super::pad::pad_with_value;
+use crate::layer::LayerContext;
 use crate::opl::overlap_add::{Axis, OverlapAdd};
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("ExtractImagePatches", 3, extract_image_patches)

@@ -1,36 +1,20 @@
 //! Layers that must know values or sizes that only a run knows: they are translated then.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::listed;
 
-use super::dimensions::Dimensions;
-use super::folded::Computations;
-use super::{LayerContext, Translation, Value};
+use super::translate_once;
 use crate::document::{Graph, Layer};
+use crate::layer::{
+    Computations, Dimensions, LayerContext, NotKnown, Options, Translation, Value, Variables,
+};
 use crate::opl::bound::bind_symbols;
 use crate::opl::{check_volume, set_symbols, substituted_facts};
-use crate::ops::state::Variables;
-use crate::reader::Ir;
+use crate::registry::Registry;
 use crate::weights::{Weights, datum_type};
-
-/// The error of a layer that must know the value of an input when it is translated.
-#[derive(Debug)]
-pub(crate) struct NotKnown {
-    pub input: usize,
-    pub message: String,
-}
-
-impl fmt::Display for NotKnown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for NotKnown {}
 
 /// A layer that is translated when it runs, with the values and the shapes that its inputs have then.
 ///
@@ -47,7 +31,8 @@ pub(crate) struct Deferred {
 #[derive(Debug)]
 struct Untranslated {
     layer: Layer,
-    ir: Ir,
+    registry: Registry,
+    options: Options,
     weights: Weights,
     /// The inputs that are constants of the model.
     constants: BTreeSet<usize>,
@@ -106,7 +91,11 @@ impl LayerContext<'_, '_> {
     /// Wires the layer as one node that translates it when the model runs. `missing` is an input whose value it asked
     /// for. `None` if too little is known of its outputs: the file must say their types and ranks. A tensor of unknown
     /// rank looks like a scalar there.
-    pub(super) fn defer(&mut self, missing: Option<usize>) -> TractResult<Option<Vec<Value>>> {
+    pub(super) fn defer(
+        &mut self,
+        registry: &Registry,
+        missing: Option<usize>,
+    ) -> TractResult<Option<Vec<Value>>> {
         let mut outputs = tvec!();
         for port in &self.layer().outputs {
             let Some(dt) = port.element_type.and_then(datum_type) else { return Ok(None) };
@@ -135,11 +124,12 @@ impl LayerContext<'_, '_> {
             }
             inputs.push(outlet);
         }
-        let Translation { ir, weights, .. } = self.translation();
-        let (ir, weights) = (Ir::clone(ir), Weights::clone(weights));
+        let Translation { options, weights, .. } = self.translation();
+        let (options, weights) = (Options::clone(options), Weights::clone(weights));
         let what = Arc::new(Untranslated {
             layer: self.layer().clone(),
-            ir,
+            registry: registry.clone(),
+            options,
             weights,
             constants,
             has_sizes,
@@ -157,7 +147,8 @@ impl Untranslated {
         let mut dimensions = Dimensions::new(model.symbols.clone(), &Graph::default(), &[], &[])?;
         let (mut computations, mut variables) = (Computations::default(), Variables::default());
         let mut translation = Translation::new(
-            &self.ir,
+            &self.registry,
+            &self.options,
             &self.weights,
             &mut dimensions,
             &mut computations,
@@ -176,7 +167,7 @@ impl Untranslated {
         }
         let mut context =
             LayerContext::new(&mut translation, &mut model, &self.layer, "", values, names);
-        let values = context.translate_once()?;
+        let values = translate_once(&self.registry, &mut context)?;
         let outlets: TVec<OutletId> =
             values.iter().map(|value| context.wired(value)).collect::<TractResult<_>>()?;
         model.select_output_outlets(&outlets)?;

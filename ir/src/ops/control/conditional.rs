@@ -5,8 +5,8 @@ use tract_openvino_kernels::checks::listed;
 
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
+use crate::layer::LayerContext;
 use crate::opl::{control, one_element};
-use crate::translate::LayerContext;
 
 /// **If-8**: one of two bodies. The first input is the condition that chooses. If it is a constant, the
 /// chosen body becomes a part of the model.

@@ -7,10 +7,10 @@ use tract_openvino_kernels::checks::listed;
 
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
+use crate::layer::{LayerContext, Value, parameter_shape, parameter_type};
 use crate::opl::control::{self, LoopInput, LoopOutput};
 use crate::opl::one_element;
 use crate::ops::blocks::multiply;
-use crate::translate::{LayerContext, Value, parameter_shape, parameter_type};
 
 /// **TensorIterator-1**, **Loop-5**: runs a body again and again. An input of the layer is cut into a part
 /// for each iteration, or is the same in all, or is the first value of a state that each iteration hands to
@@ -154,7 +154,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         body: control::Body::new(model),
         inputs: kinds.into_iter().flatten().collect(),
         outputs,
-        most_iterations: ctx.ir().limits.iterations,
+        most_iterations: ctx.options().limits.iterations,
         trip_count,
         condition,
         goes_on,
@@ -313,7 +313,7 @@ fn loop_count(
         Some(_) => ctx.dims(0, "trip_count")?.first().cloned(),
         None => None,
     };
-    let most = ctx.ir().limits.iterations;
+    let most = ctx.options().limits.iterations;
     if let Some(trips) = limit.as_ref().and_then(TDim::as_i64)
         && later == Some(true)
     {

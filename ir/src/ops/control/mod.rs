@@ -7,12 +7,12 @@ use std::collections::HashSet;
 
 use tract_core::internal::*;
 
-use super::state::{Variables, wire_assignments};
+use super::state::wire_assignments;
 use crate::document::{Body, BodyRole};
+use crate::layer::{LayerContext, Value, Variables};
 use crate::limits::MAX_BODY_TRANSLATIONS;
 use crate::opl::bound::bind_symbols;
 use crate::registry::Registry;
-use crate::translate::{LayerContext, Value};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("If", 8, conditional::if_8).without(

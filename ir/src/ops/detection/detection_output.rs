@@ -2,10 +2,10 @@
 
 use tract_core::internal::*;
 
+use crate::layer::LayerContext;
 use crate::limits::MAX_BOXES;
 use crate::opl::detection::detection_output::DetectionOutput;
 use crate::ops::blocks::multiply;
-use crate::translate::LayerContext;
 
 /// What the inputs are called.
 const INPUTS: [&str; 5] =

@@ -6,6 +6,7 @@ use tract_core::ops::identity::Identity;
 
 use super::count_of_boxes;
 use super::regions::check_pooled;
+use crate::layer::LayerContext;
 use crate::opl::detection::boxes::Extent;
 use crate::opl::detection::detectron_output::DetectronOutput;
 use crate::opl::detection::generate_proposals::{GenerateProposals, Output};
@@ -14,7 +15,6 @@ use crate::opl::detection::roi_align::{Aligned, RoiAlign};
 use crate::opl::detection::roi_feature_extractor::RoiFeatureExtractor;
 use crate::opl::detection::top_k_rois::TopKRois;
 use crate::ops::blocks::multiply;
-use crate::translate::LayerContext;
 
 /// Checks that inputs have floats, and shapes of these ranks.
 fn expect_ranks(ctx: &LayerContext, inputs: &[(&str, usize)]) -> TractResult<Vec<TVec<TDim>>> {

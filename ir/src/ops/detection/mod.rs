@@ -10,9 +10,9 @@ mod yolo;
 
 use tract_core::internal::*;
 
+use crate::layer::LayerContext;
 use crate::limits::MAX_BOXES;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("PriorBox", 1, priors::prior_box);

@@ -3,12 +3,12 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::listed;
 
+use crate::layer::LayerContext;
 use crate::limits::MAX_BOXES_OF_CELL;
 use crate::opl::detection::prior_box::{PriorBox, aspect_ratios};
 use crate::opl::detection::prior_box_clustered::PriorBoxClustered;
 use crate::opl::detection::prior_boxes::{Layout, PriorBoxes};
 use crate::ops::blocks::multiply;
-use crate::translate::LayerContext;
 
 /// **PriorBox-1**, **PriorBox-8**: boxes of some sizes and aspect ratios around each cell of a feature map.
 /// Revision 8 adds `min_max_aspect_ratios_order`, which is true before.

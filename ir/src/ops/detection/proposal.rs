@@ -3,10 +3,10 @@
 use tract_core::internal::*;
 
 use super::count_of_boxes;
+use crate::layer::LayerContext;
 use crate::limits::MAX_BOXES_OF_CELL;
 use crate::opl::detection::proposal::{Framework, Proposal};
 use crate::ops::blocks::multiply;
-use crate::translate::LayerContext;
 
 /// **Proposal-1**, **Proposal-4**: regions of a feature map by their scores, without those that overlap.
 /// Revision 4 adds a second output: the scores.

@@ -2,10 +2,10 @@
 
 use tract_core::internal::*;
 
+use crate::layer::LayerContext;
 use crate::opl::detection::psroi_pooling::{self, PsroiPooling};
 use crate::opl::detection::roi_align::{Aligned, RoiAlign};
 use crate::opl::detection::roi_pooling::{Method, RoiPooling};
-use crate::translate::LayerContext;
 
 /// Checks the inputs: data of rank 4, and regions of that many coordinates, both of floats.
 fn expect_regions(ctx: &mut LayerContext, coordinates: usize) -> TractResult<()> {

@@ -2,12 +2,12 @@
 
 use tract_core::internal::*;
 
+use crate::layer::LayerContext;
 use crate::opl::detection::boxes::Extent;
 use crate::opl::detection::matrix_nms::MatrixNms;
 use crate::opl::detection::multiclass_nms::MulticlassNms;
 use crate::opl::detection::non_max_suppression::{Encoding, NonMaxSuppression};
 use crate::opl::detection::selection::{By, Order};
-use crate::translate::LayerContext;
 
 /// Notes that boxes and scores are of the same batches and boxes.
 fn equal_boxes(ctx: &mut LayerContext, coordinates: usize) -> TractResult<()> {

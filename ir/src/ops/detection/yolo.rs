@@ -5,8 +5,8 @@ use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::nn::{SoftmaxKind, sigmoid};
 
+use crate::layer::LayerContext;
 use crate::ops::softmax::softmax;
-use crate::translate::LayerContext;
 
 /// The data `[N, C, H, W]`, and `C`, which must be known.
 fn image(ctx: &LayerContext) -> TractResult<(TVec<TDim>, usize)> {

@@ -11,8 +11,8 @@ use tract_core::ops::nn::sigmoid;
 use tract_openvino_kernels::checks::listed;
 
 use super::{expect_operand, operand, refuse_peepholes};
+use crate::layer::LayerContext;
 use crate::opl::check_volume;
-use crate::translate::LayerContext;
 
 /// **LSTMCell-1**, **LSTMCell-4**, **GRUCell-3**, **RNNCell-1**: one step. The inputs are X `[batch, input]`,
 /// the states `[batch, hidden_size]`, W, R and B. In LSTMCell-1 and RNNCell-1, B is optional. In LSTMCell-1, a last

@@ -6,8 +6,8 @@ mod sequence;
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::listed;
 
+use crate::layer::LayerContext;
 use crate::registry::Registry;
-use crate::translate::LayerContext;
 use cell::Kind;
 
 pub(super) fn register(registry: &mut Registry) {

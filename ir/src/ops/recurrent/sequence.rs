@@ -11,9 +11,9 @@ use tract_openvino_kernels::checks::listed;
 
 use super::cell::{Cell, Kind};
 use super::{expect_operand, expect_shape, operand, refuse_peepholes};
+use crate::layer::LayerContext;
 use crate::opl::equal_shape::EqualShape;
 use crate::opl::opaque::Separate;
-use crate::translate::LayerContext;
 
 /// **LSTMSequence-1**, **LSTMSequence-5**, **GRUSequence-5**, **RNNSequence-5**: a cell over time. The inputs
 /// are X `[batch, time, input]`, the states `[batch, directions, hidden_size]`, sequence_lengths `[batch]`,

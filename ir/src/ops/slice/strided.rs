@@ -6,10 +6,10 @@ use tract_core::ops::change_axes::AxisOp;
 use tract_openvino::GatherRevision;
 
 use super::Bounds;
+use crate::layer::LayerContext;
 use crate::ops::chain::Chain;
 use crate::ops::common::FAR;
 use crate::ops::indexing;
-use crate::translate::LayerContext;
 
 /// What an entry of the bounds of a StridedSlice is for.
 #[derive(Clone, Copy, PartialEq)]

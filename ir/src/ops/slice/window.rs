@@ -2,9 +2,9 @@
 
 use tract_core::internal::*;
 
+use crate::layer::is_size;
 use crate::opl::take::numpy_slice;
 use crate::ops::common::FAR;
-use crate::translate::is_size;
 
 /// Where a slice begins, and how many elements it has, on an axis of this size.
 ///

@@ -46,7 +46,7 @@ pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
 }
 
 /// **Const-1**: `element_type`, `shape`, and where the bytes are (`offset` and `size`).
-pub(super) fn constant(layer: &Layer) -> TractResult<Blob> {
+pub(crate) fn constant(layer: &Layer) -> TractResult<Blob> {
     let text = |name: &str| {
         let value = layer.attributes.get(name);
         value.with_context(|| format!("there is no attribute {name}"))

@@ -2,77 +2,39 @@
 
 use tract_core::internal::*;
 
-use super::{LayerContext, concrete};
+use super::folded::Folded;
+use super::{LayerContext, Value, concrete};
 use crate::document::Layer;
 use crate::opl::check_volume;
-use crate::registry::Translate;
-use crate::translate::deferred::NotKnown;
-use crate::translate::dimensions::Learnt;
-use crate::translate::folded::Dropped;
-use crate::translate::{Folded, Value};
 use crate::weights::datum_type;
+
+/// A function that translates a layer: it wires nodes into the model, and returns the layer's outputs.
+pub(crate) type Translate = dyn Fn(&mut LayerContext) -> TractResult<TVec<OutletId>> + Send + Sync;
 
 /// Operations whose results do not depend on their inputs alone.
 const WITH_STATE: [&str; 4] = ["ReadValue", "Assign", "RandomUniform", "Multinomial"];
 
 /// Whether what a layer computes, or one in its bodies, does not depend on its inputs alone.
-pub(super) fn has_state(layer: &Layer) -> bool {
+pub(crate) fn has_state(layer: &Layer) -> bool {
     let bodies = || layer.bodies.iter().flat_map(|body| &body.graph.layers);
     WITH_STATE.contains(&&*layer.operation) || bodies().any(has_state)
 }
 
 impl LayerContext<'_, '_> {
-    /// Translates the layer: computes its outputs if all its inputs are constants, and wires its nodes otherwise.
-    ///
-    /// If the layer needs a value or a size that only a run knows, it is translated when the model runs. There are two
-    /// exceptions, which are errors: the inputs of the model have open dimensions, because it may be known once the user
-    /// gives these; and the layer has a state, because that would be lost after each run.
-    pub(crate) fn translate(&mut self) -> TractResult<Vec<Value>> {
-        let error = match self.translate_once() {
-            Err(error) if !error.is::<Learnt>() && !error.is::<Dropped>() => error,
-            result => return result,
-        };
-        let missing = error.downcast_ref::<NotKnown>();
-        if missing.is_none() && !self.has_open_inputs() {
-            return Err(error);
-        }
-        if self.translation.dimensions.are_open() {
-            let says_what_to_do = format!("{error:#}").to_lowercase().contains("give");
-            return Err(match says_what_to_do {
-                true => error,
-                false => error
-                    .context("dimensions of its inputs are open, and may have to be given sizes"),
-            });
-        }
-        if !has_state(self.layer)
-            && let Some(values) = self.defer(missing.map(|missing| missing.input))?
-        {
-            return Ok(values);
-        }
-        Err(error)
-    }
-
-    /// Whether sizes of some inputs are not known yet.
-    fn has_open_inputs(&self) -> bool {
-        let is_open = |shape: TVec<TDim>| shape.iter().any(|dim| dim.as_i64().is_none());
-        (0..self.inputs.len()).any(|input| self.shape(input).is_ok_and(is_open))
-    }
-
-    /// Translates the layer, with what is known now.
-    pub(crate) fn translate_once(&mut self) -> TractResult<Vec<Value>> {
-        let (translate, since) = self
-            .translation
-            .ir
-            .registry
-            .find(self.layer)
-            .map_err(|reason| format_err!("{reason}"))?;
+    /// Translates the layer with the function of this revision, and what is known now: computes its outputs if all its
+    /// inputs are constants, and wires its nodes otherwise.
+    pub(crate) fn translate_with(
+        &mut self,
+        translate: &Translate,
+        since: u32,
+    ) -> TractResult<Vec<Value>> {
         self.since = since;
         if since > 0
             && let Some(weights) = self.decompressing()?
         {
             return Ok(vec![weights]);
         }
-        if let Some(results) = self.fold(&*translate)? {
+        if let Some(results) = self.fold(translate)? {
             return Ok(results.into_iter().map(Value::Folded).collect());
         }
         let outlets = translate(self)?;

@@ -1,20 +1,44 @@
 //! [`LayerContext`]: what a function that translates an operation works with.
 
-pub(super) mod compressed;
+mod attribute;
+mod budget;
+mod compressed;
+mod dimensions;
 mod fold;
+mod folded;
+mod names;
 mod nodes;
-pub(super) mod shapes;
-pub(crate) mod table;
+mod options;
+mod restart;
+mod shapes;
+mod sources;
+mod table;
+mod translation;
 mod values;
+mod variables;
 
 use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::check_input_count;
 
-use super::{Translation, Value};
+pub use attribute::FromAttribute;
+pub(crate) use budget::Budget;
+use compressed::Compressed;
+pub(crate) use dimensions::{Dimensions, is_size};
+pub(crate) use fold::{Translate, has_state};
+use folded::Folded;
+pub(crate) use folded::{Computations, Values};
+pub(crate) use options::{Options, ShapeOption};
+pub(crate) use restart::Restart;
+pub(crate) use sources::{constant, parameter_shape, parameter_type};
+pub(crate) use table::Table;
+pub(crate) use translation::{TranslateGraph, Translation};
+pub(crate) use values::NotKnown;
+pub(crate) use variables::Variables;
+
 use crate::document::{Body, Layer};
-use crate::weights::{datum_type, widened};
+use crate::weights::{Blob, datum_type, widened};
 
 /// A layer that is being translated: its attributes and inputs, and the model that its nodes go into.
 ///
@@ -81,8 +105,8 @@ impl<'a, 't> LayerContext<'a, 't> {
     }
 
     /// The reader's options.
-    pub(crate) fn ir(&self) -> &crate::reader::Ir {
-        self.translation.ir
+    pub(crate) fn options(&self) -> &Options {
+        self.translation.options
     }
 
     /// What the translation of all layers shares.
@@ -93,7 +117,8 @@ impl<'a, 't> LayerContext<'a, 't> {
     /// Translates a body of this layer into the same model, with these values of its parameters.
     pub(crate) fn body(&mut self, body: &Body, inputs: Vec<Value>) -> TractResult<Vec<Value>> {
         let prefix = format!("{}/", self.prefix);
-        self.translation.graph(self.model, &body.graph, &prefix, inputs)
+        let driver = self.translation.driver;
+        driver.translate_graph(self.translation, self.model, &body.graph, &prefix, inputs)
     }
 
     /// Translates a body of this layer into a model of its own.
@@ -104,7 +129,9 @@ impl<'a, 't> LayerContext<'a, 't> {
         inputs: Vec<Value>,
     ) -> TractResult<Vec<Value>> {
         let prefix = format!("{}/", self.prefix);
-        let values = self.translation.graph(model, &body.graph, &prefix, inputs)?;
+        let driver = self.translation.driver;
+        let values =
+            driver.translate_graph(self.translation, model, &body.graph, &prefix, inputs)?;
         self.translation.budget().take_computed(model)?;
         Ok(values)
     }
@@ -126,7 +153,7 @@ impl<'a, 't> LayerContext<'a, 't> {
     }
 
     /// Whether the value of an input is known.
-    pub(super) fn is_constant(&self, input: usize) -> bool {
+    pub(crate) fn is_constant(&self, input: usize) -> bool {
         self.inputs.get(input).is_some_and(|value| match value {
             Value::Outlet(outlet) => {
                 self.model.outlet_fact(*outlet).is_ok_and(|fact| fact.konst.is_some())
@@ -250,6 +277,21 @@ impl<'a, 't> LayerContext<'a, 't> {
     pub fn output_type(&self, output: usize) -> Option<DatumType> {
         self.layer.outputs.get(output)?.element_type.and_then(datum_type)
     }
+}
+
+/// What an output of a layer is, once the layer is translated.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    /// A node of the model computes it.
+    Outlet(OutletId),
+    /// A constant that is not in the model yet: it may not be needed there.
+    Constant(Arc<Tensor>),
+    /// A constant that a layer computed.
+    Folded(Folded),
+    /// A constant that was not read yet.
+    Weights(Arc<Blob>),
+    /// Weights that were not decompressed yet.
+    Compressed(Arc<Compressed>),
 }
 
 /// A tensor of sizes in another type, if none has symbols.

@@ -1,14 +1,28 @@
 //! The values of inputs that are constants.
 
+use std::fmt;
 use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_core::ops::cast::Cast;
 
-use super::{LayerContext, tdims};
+use super::{LayerContext, Value, tdims};
 use crate::opl::opaque::Opaque;
-use crate::translate::Value;
-use crate::translate::deferred::NotKnown;
+
+/// The error of a layer that must know the value of an input when it is translated.
+#[derive(Debug)]
+pub(crate) struct NotKnown {
+    pub input: usize,
+    pub message: String,
+}
+
+impl fmt::Display for NotKnown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for NotKnown {}
 
 impl LayerContext<'_, '_> {
     pub(super) fn tensor(&self, input: usize) -> TractResult<Arc<Tensor>> {

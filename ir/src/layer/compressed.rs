@@ -6,10 +6,9 @@ use std::sync::{Arc, OnceLock};
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::volume;
 
-use super::LayerContext;
 use super::table::Table;
+use super::{LayerContext, Value};
 use crate::document::ElementType;
-use crate::translate::Value;
 use crate::weights::{Blob, Weights, datum_type};
 
 /// Weights that are `(code - zero_point) * scale`, in single precision.

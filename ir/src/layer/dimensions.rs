@@ -3,19 +3,19 @@
 //! IR files have no names for open dimensions: each `?` is a symbol of its own at first. tract compares
 //! dimensions by their structure, so that two symbols that must be equal have to be one before anything is
 //! wired. Operations know what must be equal, and say so when they are translated ([`Dimensions::require_equal`]). If
-//! that is new, it is remembered, and the translation starts again ([`Learnt`]). Inputs and variables have few
+//! that is new, it is remembered, and the translation starts again ([`Restart::Learnt`]). Inputs and variables have few
 //! open dimensions, and each start removes one of them.
 
 mod equations;
 mod symbols;
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 
 use tract_core::internal::*;
 
+use super::options::ShapeOption;
+use super::restart::Restart;
 use crate::document::{Graph, PartialShape};
-use crate::reader::ShapeOption;
 pub(crate) use equations::is_size;
 use equations::{multiple, solved};
 use symbols::{given_shape, symbol_name};
@@ -42,18 +42,6 @@ struct OpenDimension {
     /// The input and the axis, unless it is one of a variable.
     place: Option<(usize, usize)>,
 }
-
-/// The error that starts the translation again: something was learnt.
-#[derive(Debug)]
-pub(crate) struct Learnt;
-
-impl fmt::Display for Learnt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("something was learnt about an open dimension")
-    }
-}
-
-impl std::error::Error for Learnt {}
 
 impl Dimensions {
     /// The inputs of a graph, with the shapes that the user gives to some of them.
@@ -209,7 +197,7 @@ impl Dimensions {
     /// # Errors
     ///
     /// They are not equal, or only for some sizes of the inputs; then the error says what to give. Or
-    /// [`Learnt`]: the translation must start again.
+    /// [`Restart::Learnt`]: the translation must start again.
     pub fn require_equal(
         &mut self,
         a: &TDim,
@@ -288,7 +276,7 @@ impl Dimensions {
             );
             let symbol = symbol.clone();
             self.learn(&symbol, is)?;
-            return Err(Learnt.into());
+            return Err(Restart::Learnt.into());
         }
         let inputs: Vec<&str> = self
             .open

@@ -5,12 +5,12 @@ use tract_core::ops::cast::cast;
 use tract_core::ops::change_axes::AxisOp;
 
 use super::fold::has_state;
+use super::sources::check_rank;
+use super::translation::add_const;
 use super::{LayerContext, concrete, tdims};
 use crate::opl::empty::Empty;
 use crate::opl::opaque::Opaque;
 use crate::opl::{checked_volume, has_zero};
-use crate::translate::add_const;
-use crate::translate::sources::check_rank;
 
 impl LayerContext<'_, '_> {
     /// Adds a node with one output. It has the layer's name, with a suffix unless that is empty. If the model has an

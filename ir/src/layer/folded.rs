@@ -2,14 +2,14 @@
 //! be needed.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use tract_core::internal::*;
 
 use super::Value;
 use super::budget::Budget;
-use super::layer::compressed::Compressed;
+use super::compressed::Compressed;
+use super::restart::Restart;
 use crate::document::{Graph, Layer};
 use crate::weights::Blob;
 
@@ -25,7 +25,7 @@ pub(crate) struct Folded {
 
 impl Folded {
     pub fn tensor(&self) -> TractResult<Arc<Tensor>> {
-        self.tensor.clone().ok_or_else(|| Dropped.into())
+        self.tensor.clone().ok_or_else(|| Restart::Dropped.into())
     }
 }
 
@@ -51,19 +51,6 @@ impl Value {
         }
     }
 }
-
-/// The error that starts the translation again without what it has computed: something of it was dropped, but
-/// is needed after all.
-#[derive(Debug)]
-pub(crate) struct Dropped;
-
-impl fmt::Display for Dropped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a constant was dropped before its last use")
-    }
-}
-
-impl std::error::Error for Dropped {}
 
 /// The results of layers whose inputs are all constants.
 #[derive(Debug, Default)]
@@ -153,7 +140,7 @@ impl Computations {
 }
 
 /// The values of the layers of a graph, each until its last use.
-pub(super) struct Values {
+pub(crate) struct Values {
     pub of: Vec<Vec<Value>>,
     /// How often each layer is an input of a layer that is not translated yet.
     uses: Vec<usize>,
@@ -223,7 +210,7 @@ mod tests {
         assert!(values.of[..3].iter().all(Vec::is_empty));
 
         let a = computations.find(&graph.layers[1], &[weights()]).unwrap();
-        assert!(a[0].tensor().unwrap_err().is::<Dropped>());
+        assert!(a[0].tensor().unwrap_err().is::<Restart>());
         let a: Vec<Value> = a.into_iter().map(Value::Folded).collect();
         let b = computations.find(&graph.layers[2], &a).unwrap();
         assert_eq!(*b[0].tensor().unwrap(), tensor0(2f32));

@@ -6,10 +6,9 @@ use tract_core::internal::*;
 use tract_core::ops::konst::Const;
 use tract_core::tract_linalg::block_quant::{BlockQuant, BlockQuantStorage, Q4_0};
 
-use super::LayerContext;
 use super::compressed::{Compressed, apply};
+use super::{LayerContext, Value};
 use crate::document::ElementType;
-use crate::translate::Value;
 use crate::weights::Weights;
 
 /// A matrix of compressed weights as a table of tract's `Q4_0`: blocks of 32 in a row, each with a scale in
@@ -92,7 +91,7 @@ impl LayerContext<'_, '_> {
     pub(crate) fn table(&self, input: usize) -> TractResult<Option<Table>> {
         match self.value(input)? {
             Value::Compressed(compressed)
-                if self.ir().block_quantized && compressed.datum_type == DatumType::F32 =>
+                if self.options().block_quantized && compressed.datum_type == DatumType::F32 =>
             {
                 self.translation.budget().take(DatumType::U8, &compressed.shape)?;
                 let table = compressed.table(self.translation.weights);
