@@ -135,7 +135,7 @@ impl LayerContext<'_, '_> {
             _ => None,
         };
         let computations = &mut self.translation.computations;
-        Ok(found.map(|found| Value::Compressed(computations.compressed(self.layer, found))))
+        Ok(found.map(|found| Value::Compressed(computations.compressed(&self.place, found))))
     }
 
     fn codes(&self, input: &Value) -> Option<Compressed> {

@@ -3,6 +3,7 @@
 use tract_core::internal::*;
 
 use super::folded::Folded;
+use super::names::Taken;
 use super::{LayerContext, Value, concrete};
 use crate::document::Layer;
 use crate::opl::check_volume;
@@ -83,7 +84,7 @@ impl LayerContext<'_, '_> {
         {
             return Ok(None);
         }
-        if let Some(known) = self.translation.computations.find(self.layer, &self.inputs) {
+        if let Some(known) = self.translation.computations.find(&self.place, &self.inputs) {
             for tensor in known.iter().flat_map(|folded| folded.tensor().ok()) {
                 self.translation.budget().take_tensor(&tensor)?;
             }
@@ -99,18 +100,21 @@ impl LayerContext<'_, '_> {
         }
         let mut scratch =
             TypedModel { symbols: self.model.symbols.clone(), ..TypedModel::default() };
+        let outer = self.translation.enter_model(Taken::default());
         let mut context = LayerContext {
             translation: &mut *self.translation,
             model: &mut scratch,
             layer: self.layer,
-            prefix: self.prefix.clone(),
+            place: self.place.clone(),
             inputs,
             names: self.names.clone(),
             since: self.since,
             folding: true,
             widened,
         };
-        let outlets = translate(&mut context)?;
+        let outlets = translate(&mut context);
+        self.translation.enter_model(outer);
+        let outlets = outlets?;
         let mut known = vec![];
         for outlet in &outlets {
             let fact = scratch.outlet_fact(*outlet)?;
@@ -141,7 +145,7 @@ impl LayerContext<'_, '_> {
         });
         let results: Vec<_> = results.collect();
         let computations = &mut self.translation.computations;
-        Ok(Some(computations.add(self.layer, &self.inputs, results.into_iter())))
+        Ok(Some(computations.add(&self.place, &self.inputs, results.into_iter())))
     }
 
     /// Takes what a node makes of its inputs from the budget of constants, if all of these are: tract computes it at

@@ -9,8 +9,9 @@ use tract_core::internal::*;
 use super::Value;
 use super::budget::Budget;
 use super::compressed::Compressed;
+use super::place::Place;
 use super::restart::Restart;
-use crate::document::{Graph, Layer};
+use crate::document::Graph;
 use crate::weights::Blob;
 
 /// A constant that a layer computed when the model was loaded.
@@ -56,16 +57,12 @@ impl Value {
 #[derive(Debug, Default)]
 pub(crate) struct Computations {
     /// By the layer: its inputs, and its results.
-    layers: HashMap<usize, (Vec<Identity>, Vec<Folded>)>,
+    layers: HashMap<Place, (Vec<Identity>, Vec<Folded>)>,
     /// By the layer that decompresses them.
-    compressed: HashMap<usize, Arc<Compressed>>,
+    compressed: HashMap<Place, Arc<Compressed>>,
     count: usize,
     /// What constants take.
     pub budget: Budget,
-}
-
-fn key(layer: &Layer) -> usize {
-    std::ptr::from_ref(layer).addr()
 }
 
 impl Computations {
@@ -84,8 +81,8 @@ impl Computations {
     }
 
     /// The results of a layer, if they were computed from the same inputs.
-    pub fn find(&self, layer: &Layer, inputs: &[Value]) -> Option<Vec<Folded>> {
-        let (known, results) = self.layers.get(&key(layer))?;
+    pub fn find(&self, layer: &Place, inputs: &[Value]) -> Option<Vec<Folded>> {
+        let (known, results) = self.layers.get(layer)?;
         let same = known.len() == inputs.len()
             && known
                 .iter()
@@ -97,7 +94,7 @@ impl Computations {
     /// Adds the results of a layer: each tensor with whether it is declared in half precision.
     pub fn add(
         &mut self,
-        layer: &Layer,
+        layer: &Place,
         inputs: &[Value],
         results: impl Iterator<Item = (Arc<Tensor>, bool)>,
     ) -> Vec<Folded> {
@@ -111,29 +108,28 @@ impl Computations {
         let results: Vec<Folded> = results.enumerate().map(folded).collect();
         let inputs: Option<Vec<Identity>> = inputs.iter().map(Value::identity).collect();
         match inputs {
-            Some(inputs) => self.layers.insert(key(layer), (inputs, results.clone())),
-            None => self.layers.remove(&key(layer)),
+            Some(inputs) => self.layers.insert(layer.clone(), (inputs, results.clone())),
+            None => self.layers.remove(layer),
         };
         results
     }
 
     /// The weights that a layer decompresses: always the same, so that they are decompressed once.
-    pub fn compressed(&mut self, layer: &Layer, weights: Compressed) -> Arc<Compressed> {
-        self.compressed.entry(key(layer)).or_insert_with(|| Arc::new(weights)).clone()
+    pub fn compressed(&mut self, layer: &Place, weights: Compressed) -> Arc<Compressed> {
+        self.compressed.entry(layer.clone()).or_insert_with(|| Arc::new(weights)).clone()
     }
 
     /// Whether these values are what is kept of a layer.
-    fn has(&self, layer: &Layer, values: &[Value]) -> bool {
-        let kept = self.layers.get(&key(layer));
+    fn has(&self, layer: &Place, values: &[Value]) -> bool {
+        let kept = self.layers.get(layer);
         kept.is_some_and(|(_, results)| {
             let kept = results.iter().map(|result| Some(result.identity.clone()));
             kept.eq(values.iter().map(Value::identity))
         })
     }
 
-    fn drop_tensors(&mut self, layer: &Layer) {
-        for result in self.layers.get_mut(&key(layer)).into_iter().flat_map(|(_, results)| results)
-        {
+    fn drop_tensors(&mut self, layer: &Place) {
+        for result in self.layers.get_mut(layer).into_iter().flat_map(|(_, results)| results) {
             result.tensor = None;
         }
     }
@@ -158,16 +154,22 @@ impl Values {
     }
 
     /// Drops what was used by this layer for the last time.
-    pub fn translated(&mut self, graph: &Graph, number: usize, computations: &mut Computations) {
-        let layer = &graph.layers[number];
-        let kept = computations.has(layer, &self.of[number]);
-        for source in layer.inputs.iter().map(|source| source.layer) {
+    pub fn translated(
+        &mut self,
+        graph: &Graph,
+        place: &Place,
+        number: usize,
+        computations: &mut Computations,
+    ) {
+        let place_of = |number: usize| place.layer(number, &graph.layers[number]);
+        let kept = computations.has(&place_of(number), &self.of[number]);
+        for source in graph.layers[number].inputs.iter().map(|source| source.layer) {
             self.uses[source] -= 1;
             self.used[source] |= !kept;
             if self.uses[source] == 0 {
                 self.of[source].clear();
                 if !self.used[source] {
-                    computations.drop_tensors(&graph.layers[source]);
+                    computations.drop_tensors(&place_of(source));
                 }
             }
         }
@@ -177,7 +179,7 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{ElementType, Source};
+    use crate::document::{ElementType, Layer, Source};
 
     /// `weights -> a -> b`: what `a` computed is dropped, and `b` still known by what it was computed from.
     #[test]
@@ -193,27 +195,29 @@ mod tests {
             let element_type = ElementType::U8;
             Value::Weights(Arc::new(Blob { element_type, shape: vec![1], offset: 0, size: 1 }))
         };
+        let place = Place::default();
+        let place_of = |number: usize| place.layer(number, &graph.layers[number]);
         let mut computations = Computations::default();
         let mut values = Values::new(&graph);
         values.of[0] = vec![weights()];
         for number in 1..3 {
             let inputs = values.of[number - 1].clone();
             let result = [(Arc::new(tensor0(number as f32)), false)].into_iter();
-            let results = computations.add(&graph.layers[number], &inputs, result);
+            let results = computations.add(&place_of(number), &inputs, result);
             values.of[number] = results.into_iter().map(Value::Folded).collect();
-            values.translated(&graph, number, &mut computations);
+            values.translated(&graph, &place, number, &mut computations);
         }
         // The last layer is not computed.
         values.of[3] = vec![Value::Outlet(OutletId::new(0, 0))];
         let last = values.of[2].clone();
-        values.translated(&graph, 3, &mut computations);
+        values.translated(&graph, &place, 3, &mut computations);
         assert!(values.of[..3].iter().all(Vec::is_empty));
 
-        let a = computations.find(&graph.layers[1], &[weights()]).unwrap();
+        let a = computations.find(&place_of(1), &[weights()]).unwrap();
         assert!(a[0].tensor().unwrap_err().is::<Restart>());
         let a: Vec<Value> = a.into_iter().map(Value::Folded).collect();
-        let b = computations.find(&graph.layers[2], &a).unwrap();
+        let b = computations.find(&place_of(2), &a).unwrap();
         assert_eq!(*b[0].tensor().unwrap(), tensor0(2f32));
-        assert!(computations.find(&graph.layers[2], &last).is_none());
+        assert!(computations.find(&place_of(2), &last).is_none());
     }
 }

@@ -9,6 +9,7 @@ mod folded;
 mod names;
 mod nodes;
 mod options;
+mod place;
 mod restart;
 mod shapes;
 mod sources;
@@ -29,7 +30,9 @@ pub(crate) use dimensions::{Dimensions, is_size};
 pub(crate) use fold::{Translate, has_state};
 use folded::Folded;
 pub(crate) use folded::{Computations, Values};
+pub(crate) use names::Taken;
 pub(crate) use options::{Options, ShapeOption};
+pub(crate) use place::Place;
 pub(crate) use restart::Restart;
 pub(crate) use sources::{constant, parameter_shape, parameter_type};
 pub(crate) use table::Table;
@@ -48,7 +51,7 @@ pub struct LayerContext<'a, 't> {
     /// The model that nodes are wired into.
     pub model: &'a mut TypedModel,
     layer: &'a Layer,
-    prefix: String,
+    place: Place,
     inputs: Vec<Value>,
     /// The names of the layers that the inputs come from, for those that are constants.
     names: Vec<String>,
@@ -62,16 +65,15 @@ impl<'a, 't> LayerContext<'a, 't> {
         translation: &'a mut Translation<'t>,
         model: &'a mut TypedModel,
         layer: &'a Layer,
-        prefix: &str,
+        place: Place,
         inputs: Vec<Value>,
         names: Vec<String>,
     ) -> LayerContext<'a, 't> {
-        let prefix = format!("{prefix}{}", layer.name);
         LayerContext {
             translation,
             model,
             layer,
-            prefix,
+            place,
             inputs,
             names,
             since: 0,
@@ -104,6 +106,11 @@ impl<'a, 't> LayerContext<'a, 't> {
         self.since
     }
 
+    /// Where the layer is in the document.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// The reader's options.
     pub(crate) fn options(&self) -> &Options {
         self.translation.options
@@ -116,9 +123,9 @@ impl<'a, 't> LayerContext<'a, 't> {
 
     /// Translates a body of this layer into the same model, with these values of its parameters.
     pub(crate) fn body(&mut self, body: &Body, inputs: Vec<Value>) -> TractResult<Vec<Value>> {
-        let prefix = format!("{}/", self.prefix);
+        let place = self.place.body(body);
         let driver = self.translation.driver;
-        driver.translate_graph(self.translation, self.model, &body.graph, &prefix, inputs)
+        driver.translate_graph(self.translation, self.model, &body.graph, &place, inputs)
     }
 
     /// Translates a body of this layer into a model of its own.
@@ -128,10 +135,10 @@ impl<'a, 't> LayerContext<'a, 't> {
         body: &Body,
         inputs: Vec<Value>,
     ) -> TractResult<Vec<Value>> {
-        let prefix = format!("{}/", self.prefix);
+        let place = self.place.body(body);
         let driver = self.translation.driver;
         let values =
-            driver.translate_graph(self.translation, model, &body.graph, &prefix, inputs)?;
+            driver.translate_graph(self.translation, model, &body.graph, &place, inputs)?;
         self.translation.budget().take_computed(model)?;
         Ok(values)
     }
@@ -191,7 +198,7 @@ impl<'a, 't> LayerContext<'a, 't> {
 
     /// A value in the model. A constant is put there now.
     pub(crate) fn wired(&mut self, value: &Value) -> TractResult<OutletId> {
-        let name = format!("{}.value", self.prefix);
+        let name = format!("{}.value", self.place.name);
         self.translation.wired(self.model, &name, value)
     }
 

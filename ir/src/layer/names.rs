@@ -5,43 +5,34 @@ use std::collections::{HashMap, HashSet};
 
 use tract_core::internal::*;
 
-/// The names that are taken, by the address of the model. There are some models at a time: bodies, and layers that
-/// are computed.
+/// The names that are taken in a model.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    models: HashMap<usize, Taken>,
-    /// How often each name was taken already when a node was to have it.
+    model: Taken,
+    /// How often each name was taken already when a node of any model was to have it.
     counts: HashMap<String, usize>,
 }
 
+/// The names of the nodes of a model, and how many of its nodes these are.
 #[derive(Debug, Default)]
-struct Taken {
+pub(crate) struct Taken {
     names: HashSet<String>,
-    /// The number of nodes whose names these are, and the last one. Another model may have got the address.
     nodes: usize,
-    last: String,
-}
-
-impl Taken {
-    fn update(&mut self, model: &TypedModel) {
-        let nodes = model.nodes();
-        let is_same =
-            self.nodes == 0 || nodes.get(self.nodes - 1).is_some_and(|last| last.name == self.last);
-        if !is_same {
-            *self = Taken::default();
-        }
-        self.names.extend(nodes[self.nodes..].iter().map(|node| node.name.clone()));
-        self.nodes = nodes.len();
-        self.last = nodes.last().map_or_else(String::new, |node| node.name.clone());
-    }
 }
 
 impl Names {
+    /// Goes on with another model, and gives the names of the one before.
+    pub fn go_on_with(&mut self, model: Taken) -> Taken {
+        std::mem::replace(&mut self.model, model)
+    }
+
     /// A name for a node that a model does not have yet. All layers may have one name: tract would count from 1 for
     /// each.
     pub fn unique(&mut self, model: &TypedModel, name: String) -> String {
-        let taken = self.models.entry(std::ptr::from_ref(model).addr()).or_default();
-        taken.update(model);
+        let taken = &mut self.model;
+        let added = model.nodes().iter().skip(taken.nodes);
+        taken.names.extend(added.map(|node| node.name.clone()));
+        taken.nodes = model.nodes().len();
         if !taken.names.contains(&name) {
             return name;
         }
@@ -72,7 +63,12 @@ mod tests {
         // Added without a look at the names.
         model.add_source("b", f32::fact([1]))?;
         assert_eq!(names.unique(&model, "b".into()), "b.1");
-        assert_eq!(names.unique(&TypedModel::default(), "a".into()), "a");
+        let outer = names.go_on_with(Taken::default());
+        let body = TypedModel::default();
+        assert_eq!(names.unique(&body, "a".into()), "a");
+        names.go_on_with(outer);
+        assert_eq!(names.unique(&model, "a".into()), "a.3");
+        names.go_on_with(Taken::default());
         model = TypedModel::default();
         assert_eq!(names.unique(&model, "a".into()), "a");
         Ok(())

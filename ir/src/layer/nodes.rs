@@ -136,8 +136,8 @@ impl LayerContext<'_, '_> {
     /// A name for a node of this layer that the model does not have yet.
     pub fn node_name(&mut self, suffix: &str) -> String {
         let name = match suffix {
-            "" => self.prefix.clone(),
-            suffix => format!("{}.{suffix}", self.prefix),
+            "" => self.place.name.clone(),
+            suffix => format!("{}.{suffix}", self.place.name),
         };
         self.translation.unique_name(self.model, name)
     }
@@ -148,7 +148,7 @@ impl LayerContext<'_, '_> {
     ///
     /// Constants take more than the reader's limit.
     pub fn add_const(&mut self, suffix: &str, tensor: impl IntoArcTensor) -> TractResult<OutletId> {
-        let name = format!("{}.{suffix}", self.prefix);
+        let name = format!("{}.{suffix}", self.place.name);
         let tensor = tensor.into_arc_tensor();
         self.translation.budget().take_tensor(&tensor)?;
         check_rank(tensor.rank())?;

@@ -12,22 +12,23 @@ use super::Value;
 use super::budget::Budget;
 use super::dimensions::Dimensions;
 use super::folded::Computations;
-use super::names::Names;
+use super::names::{Names, Taken};
 use super::options::Options;
+use super::place::Place;
 use super::variables::Variables;
 use crate::document::{ElementType, Graph};
 use crate::weights::{Weights, datum_type, widened};
 
 /// The driver, as layers with bodies see it.
 pub(crate) trait TranslateGraph {
-    /// Translates a graph whose parameters have these values, into nodes whose names start with `prefix`,
-    /// and gives the values of its results.
+    /// Translates a graph whose parameters have these values, into nodes whose names start with that of its
+    /// place, and gives the values of its results.
     fn translate_graph(
         &self,
         translation: &mut Translation,
         model: &mut TypedModel,
         graph: &Graph,
-        prefix: &str,
+        place: &Place,
         inputs: Vec<Value>,
     ) -> TractResult<Vec<Value>>;
 }
@@ -42,8 +43,8 @@ pub(crate) struct Translation<'a> {
     pub computations: &'a mut Computations,
     /// The variables of `ReadValue` and `Assign`. What was learnt of them is kept, too.
     pub variables: &'a mut Variables,
-    /// The graph that each variable is in, by its address.
-    pub variable_owners: HashMap<String, usize>,
+    /// The graph that each variable is in.
+    variable_owners: HashMap<String, Place>,
     /// How many bodies of control flow were translated.
     pub bodies: usize,
     names: RefCell<Names>,
@@ -81,10 +82,15 @@ impl Translation<'_> {
         self.names.borrow_mut().unique(model, name)
     }
 
+    /// Goes on to wire nodes into another model, and gives the names of the one before, to come back to it.
+    pub fn enter_model(&mut self, model: Taken) -> Taken {
+        self.names.get_mut().go_on_with(model)
+    }
+
     /// Notes that variables are in a graph, and checks that they are in no other: each has its own state.
-    pub fn own(&mut self, ids: impl IntoIterator<Item = String>, graph: usize) -> TractResult<()> {
+    pub fn own(&mut self, ids: impl IntoIterator<Item = String>, graph: &Place) -> TractResult<()> {
         for id in ids {
-            let owner = *self.variable_owners.entry(id.clone()).or_insert(graph);
+            let owner = self.variable_owners.entry(id.clone()).or_insert_with(|| graph.clone());
             ensure!(
                 owner == graph,
                 "variable {id:?} is in a body of control flow and elsewhere, which is not supported"

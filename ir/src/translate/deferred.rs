@@ -9,7 +9,7 @@ use tract_openvino_kernels::checks::listed;
 use super::translate_once;
 use crate::document::{Graph, Layer};
 use crate::layer::{
-    Computations, Dimensions, LayerContext, NotKnown, Options, Translation, Value, Variables,
+    Computations, Dimensions, LayerContext, NotKnown, Options, Place, Translation, Value, Variables,
 };
 use crate::opl::bound::bind_symbols;
 use crate::opl::{check_volume, set_symbols, substituted_facts};
@@ -165,8 +165,9 @@ impl Untranslated {
                 Value::Outlet(model.add_source(names[number].clone(), fact)?)
             });
         }
+        let place = Place::default().layer(0, &self.layer);
         let mut context =
-            LayerContext::new(&mut translation, &mut model, &self.layer, "", values, names);
+            LayerContext::new(&mut translation, &mut model, &self.layer, place, values, names);
         let values = translate_once(&self.registry, &mut context)?;
         let outlets: TVec<OutletId> =
             values.iter().map(|value| context.wired(value)).collect::<TractResult<_>>()?;

@@ -10,8 +10,9 @@ use tract_core::ops::identity::Identity;
 
 use crate::document::Graph;
 use crate::layer::{
-    Budget, Computations, Dimensions, LayerContext, NotKnown, Options, Restart, TranslateGraph,
-    Translation, Value, Values, Variables, constant, has_state, parameter_shape, parameter_type,
+    Budget, Computations, Dimensions, LayerContext, NotKnown, Options, Place, Restart,
+    TranslateGraph, Translation, Value, Values, Variables, constant, has_state, parameter_shape,
+    parameter_type,
 };
 use crate::opl::bound::bind_symbols;
 use crate::ops::bias::move_biases;
@@ -99,7 +100,8 @@ fn translate_network(
         }
         inputs.push(Value::Outlet(outlet));
     }
-    let outputs = translation.driver.translate_graph(translation, model, graph, "", inputs)?;
+    let outputs =
+        translation.driver.translate_graph(translation, model, graph, &Place::default(), inputs)?;
     let mut outlets = vec![];
     for (number, value) in outputs.iter().enumerate() {
         let names = graph.output_names(number);
@@ -118,7 +120,7 @@ fn translate_network(
     }
     wire_assignments(model, &mut outlets, translation.dimensions, translation.variables)?;
     let ids = translation.variables.ids().cloned().collect::<Vec<_>>();
-    translation.own(ids, std::ptr::from_ref(graph).addr())?;
+    translation.own(ids, &Place::default())?;
     model.select_output_outlets(&outlets)?;
     // The first of them, while nodes are in the order in which they were wired.
     bind_symbols(model, &HashSet::new())?;
@@ -133,7 +135,7 @@ impl TranslateGraph for Registry {
         translation: &mut Translation,
         model: &mut TypedModel,
         graph: &Graph,
-        prefix: &str,
+        place: &Place,
         inputs: Vec<Value>,
     ) -> TractResult<Vec<Value>> {
         let mut values = Values::new(graph);
@@ -163,7 +165,7 @@ impl TranslateGraph for Registry {
                         translation,
                         model,
                         layer,
-                        prefix,
+                        place.layer(number, layer),
                         inputs,
                         names.collect(),
                     );
@@ -183,7 +185,7 @@ impl TranslateGraph for Registry {
                     values.of[number] = outputs;
                 }
             }
-            values.translated(graph, number, translation.computations);
+            values.translated(graph, place, number, translation.computations);
         }
         graph
             .results

@@ -9,7 +9,7 @@ use tract_core::internal::*;
 
 use super::state::wire_assignments;
 use crate::document::{Body, BodyRole};
-use crate::layer::{LayerContext, Value, Variables};
+use crate::layer::{LayerContext, Taken, Value, Variables};
 use crate::limits::MAX_BODY_TRANSLATIONS;
 use crate::opl::bound::bind_symbols;
 use crate::registry::Registry;
@@ -81,12 +81,15 @@ impl BodyModel {
         // They are kept in the state of the layer, each body's for itself.
         let mut variables = Variables::of_body();
         std::mem::swap(ctx.translation().variables, &mut variables);
+        let outer = ctx.translation().enter_model(Taken::default());
         let outlets = self.results(ctx, body, values);
+        ctx.translation().enter_model(outer);
         std::mem::swap(ctx.translation().variables, &mut variables);
         let mut outlets = outlets?;
+        let place = ctx.place().body(body);
         let translation = ctx.translation();
         wire_assignments(&mut self.model, &mut outlets, translation.dimensions, &mut variables)?;
-        translation.own(variables.ids().cloned(), std::ptr::from_ref(body).addr())?;
+        translation.own(variables.ids().cloned(), &place)?;
         bind_symbols(&mut self.model, &self.outer)?;
         Ok(outlets)
     }
