@@ -78,8 +78,8 @@
 //! |---|---|
 //! | `onnx.rs` | ONNX nodes: domain, revision, attributes |
 //! | `infer/` | inference of types and shapes |
-//! | `operation.rs` | [`Operation`]: a node as a model's file states it, and the typed operator for it |
-//! | `ops/` | the typed operators [`Gather`], [`GatherNd`], [`DynGather`], [`GatherElements`] and [`GatherTree`]: facts, axes and rewrites |
+//! | `operation.rs` | [`Operation`]: a node as a model's file states it |
+//! | `ops/` | the typed operators [`Gather`], [`GatherNd`], [`DynGather`], [`GatherElements`] and [`GatherTree`]: facts, axes and rewrites, and which one an [`Operation`] becomes |
 //! | `revision.rs` | the revisions, as data |
 //! | `shape.rs` | axes, batch dimensions and output shapes, for inference, facts and evaluation |
 //! | `checks.rs` | checks that the reader of IR shares: numbers of inputs, memory |

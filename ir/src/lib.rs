@@ -31,31 +31,32 @@
 //!
 //! # How it is built
 //!
-//! A model passes through these files from top to bottom.
+//! A model passes through these files from top to bottom. A file or folder imports only from those below it:
+//! `.ci/imports.py` checks that. Only a layer with bodies has to go back up, to the translation of their graphs: by a trait
+//! that `layer/translation.rs` has and `translate/` implements.
 //!
 //! | file | what it decides |
 //! |---|---|
 //! | `reader.rs` | [`Ir`], the reader with its options, and [`IrProtoModel`], what the two files have in them |
-//! | `limits.rs` | [`Limits`], and the other limits of what a model may ask for |
-//! | `document/` | what the XML says: layers, edges, bodies, shapes and element types, checked, without tract |
-//! | `weights/` | the bytes of a constant, and the tensor that they make |
-//! | `shortened.rs` | long errors, without their middle |
-//! | `unsupported.rs` | [`UnsupportedOperations`]: the error for operations that the reader does not have |
-//! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
+//! | `nnef.rs` | some operators in NNEF archives, with the feature `nnef` |
 //! | `translate/mod.rs` | the translation: layer by layer, and once more when open dimensions turn out to be equal |
-//! | `translate/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
-//! | `translate/sources.rs` | the types and shapes that the layers of inputs and constants declare |
-//! | `translate/layer.rs` | [`LayerContext`]: the inputs of a layer, and, in `translate/layer/`, their values, the nodes that are wired, and the shapes that must fit |
-//! | `translate/layer/fold.rs` | which layers are computed when the model is loaded |
-//! | `translate/layer/compressed.rs` | compressed weights: decompressed in one go, or packed as tables of tract |
 //! | `translate/deferred.rs` | layers that need values that are only known when the model runs: they are translated then |
-//! | `translate/folded.rs` | the values that were computed when the model is loaded, and when they are dropped |
-//! | `translate/names.rs` | the names of nodes, each once in a model |
-//! | `translate/budget.rs` | how much memory constants may take |
-//! | `translate/attribute.rs` | what the text of an attribute means |
+//! | `unsupported.rs` | [`UnsupportedOperations`]: the error for operations that the reader does not have |
 //! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |
+//! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
+//! | `layer/mod.rs` | [`LayerContext`], what such a function sees: the inputs of a layer, and, in files beside it, its attributes, the values of constants, the nodes that are wired, and the shapes that must fit |
+//! | `layer/translation.rs` | what all layers share, and the constants that are put into the model |
+//! | `layer/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
+//! | `layer/sources.rs` | the types and shapes that the layers of inputs and constants declare |
+//! | `layer/fold.rs` | which layers are computed when the model is loaded; `folded.rs` has the results, and drops them |
+//! | `layer/compressed.rs` | compressed weights: decompressed in one go, or packed as tables of tract |
+//! | `layer/names.rs` | the names of nodes, each once in a model |
+//! | `layer/budget.rs` | how much memory constants may take |
 //! | `opl/` | operators that tract does not have, or has slower ones of |
-//! | `nnef.rs` | some of these operators in NNEF archives, with the feature `nnef` |
+//! | `weights/` | the bytes of a constant, and the tensor that they make |
+//! | `document/` | what the XML says: layers, edges, bodies, shapes and element types, checked, without tract |
+//! | `shortened.rs` | long errors, without their middle |
+//! | `limits.rs` | [`Limits`], and the other limits of what a model may ask for |
 //!
 //! # Features
 //!

@@ -9,6 +9,7 @@ mod gather_nd;
 mod gather_tree;
 mod held_symbols;
 mod layout;
+mod wire;
 
 pub use dyn_gather::DynGather;
 pub use gather::Gather;
