@@ -69,8 +69,9 @@ for crate, ordered in CRATES.items():
         wrong.append(f"{crate}: in a circle: {', '.join(places)}")
     if ordered:
         table = re.findall(r"^//! \| `(\w+)", (ROOT / crate / "lib.rs").read_text(), re.MULTILINE)
-        rows = list(dict.fromkeys(table))
-        wrong += [f"{crate}: {place} is not in the table of lib.rs" for place in sorted(arrows.keys() - set(rows))]
-        up = lambda place, other: place in rows and other in rows and rows.index(other) < rows.index(place)
-        wrong += [f"{crate}: {a} -> {b} runs up" for a in sorted(arrows) for b in sorted(arrows[a]) if up(a, b)]
+        rows = {place: row for row, place in reversed(list(enumerate(table)))}
+        wrong += [f"{crate}: {place} is not in the table of lib.rs" for place in arrows if place not in rows]
+        for place, other in sorted((place, other) for place in arrows for other in arrows[place]):
+            if rows.get(other, 0) < rows.get(place, 0):
+                wrong.append(f"{crate}: {place} -> {other} runs up")
 sys.exit("\n".join(wrong) or 0)

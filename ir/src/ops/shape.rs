@@ -49,19 +49,7 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let special_zero = ctx.attribute_or("special_zero", false)?;
     let from = ctx.shape(0)?;
     let target = ctx.dims(1, "shape")?;
-    let mut to = target.clone();
-    if special_zero {
-        for (axis, dim) in to.iter_mut().enumerate().filter(|(_, dim)| dim.as_i64() == Some(0)) {
-            let copied = from.get(axis).cloned();
-            *dim = copied.with_context(|| {
-                format!(
-                    "shape is {target}, which copies dimension {axis}, but the input has rank {}",
-                    from.len(),
-                    target = listed(&target)
-                )
-            })?;
-        }
-    }
+    let mut to = if special_zero { with_copies(&from, &target)? } else { target.clone() };
     let is_open = |dim: &TDim| dim.as_i64() == Some(-1);
     let wrong = to.iter().find(|dim| dim.as_i64().is_some_and(|dim| dim < -1));
     ensure!(
@@ -69,13 +57,51 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         "shape is {}, but each dimension must be -1 or a size, and only one -1",
         listed(&target)
     );
-    // Dimensions that both have need not be compared.
+    let open = to.iter().position(is_open);
+    let stated = to.iter().filter(|dim| !is_open(dim));
+    let (left, wanted) = without_common(&from, stated, special_zero);
+    let doing = format!("reshapes {} to {}", listed(&from), listed(&target));
+    require_alike_equal(ctx, &left, &wanted, open.is_some(), &doing)?;
+    let (left, wanted) = (volume(&left)?, volume(&wanted)?);
+    if let Some(open) = open {
+        to[open] = open_dim(&left, &wanted).map_err(|reason| {
+            format_err!("{} cannot be reshaped to {}{reason}", listed(&from), listed(&target))
+        })?;
+    } else if left != wanted {
+        ctx.require_equal(&left, &wanted, &doing)?;
+    }
+    wire_reshape(ctx, from, to)
+}
+
+/// A shape that copies the dimensions of another one where it is 0.
+fn with_copies(from: &[TDim], target: &[TDim]) -> TractResult<TVec<TDim>> {
+    let copied = |(axis, dim): (usize, &TDim)| {
+        if dim.as_i64() != Some(0) {
+            return Ok(dim.clone());
+        }
+        from.get(axis).cloned().with_context(|| {
+            format!(
+                "shape is {}, which copies dimension {axis}, but the input has rank {}",
+                listed(target),
+                from.len()
+            )
+        })
+    };
+    target.iter().enumerate().map(copied).collect()
+}
+
+/// The dimensions of two shapes without those that both have: they need not be compared. A size of 0 is only one of
+/// these if it was copied.
+fn without_common<'a>(
+    from: &[TDim],
+    to: impl Iterator<Item = &'a TDim>,
+    copies: bool,
+) -> (Vec<TDim>, Vec<TDim>) {
     let mut left: Vec<TDim> = from.iter().filter(|dim| !dim.is_one()).cloned().collect();
-    let mut wanted: Vec<TDim> =
-        to.iter().filter(|dim| !is_open(dim) && !dim.is_one()).cloned().collect();
+    let mut wanted: Vec<TDim> = to.filter(|dim| !dim.is_one()).cloned().collect();
     wanted.retain(|dim| {
-        let is_common = special_zero || dim.as_i64() != Some(0);
-        match left.iter().position(|other| is_common && other == dim) {
+        let may_be_common = copies || dim.as_i64() != Some(0);
+        match left.iter().position(|other| may_be_common && other == dim) {
             Some(common) => {
                 left.remove(common);
                 false
@@ -83,61 +109,61 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             None => true,
         }
     });
-    let open = to.iter().position(is_open);
-    // Exporters write the sizes of one input for a tensor that is made of another. So the sizes are equal.
+    (left, wanted)
+}
+
+/// Notes which symbols are equal: exporters write the sizes of one input for a tensor that is made of another.
+fn require_alike_equal(
+    ctx: &mut LayerContext,
+    left: &[TDim],
+    wanted: &[TDim],
+    has_open: bool,
+    doing: &str,
+) -> TractResult<()> {
     let numbers = |dims: &[TDim]| {
         volume(&dims.iter().filter(|dim| dim.as_i64().is_some()).cloned().collect::<Vec<_>>())
     };
     let symbols = |dims: &[TDim]| -> Vec<TDim> {
         dims.iter().filter(|dim| matches!(dim, TDim::Sym(_))).cloned().collect()
     };
-    let (known, named) = ([numbers(&left)?, numbers(&wanted)?], [symbols(&left), symbols(&wanted)]);
-    let pairs = match open {
-        None => known[0] == known[1] && named[0].len() == named[1].len(),
-        Some(_) => named[0].len() >= named[1].len(),
+    let same_numbers = numbers(left)? == numbers(wanted)?;
+    let (left, wanted) = (symbols(left), symbols(wanted));
+    let are_pairs = match has_open {
+        true => left.len() >= wanted.len(),
+        false => same_numbers && left.len() == wanted.len(),
     };
-    for (from_dim, to_dim) in named[0].iter().zip(&named[1]).filter(|_| pairs) {
-        if ctx.are_alike(from_dim, to_dim) {
-            ctx.require_equal(
-                from_dim,
-                to_dim,
-                &format!("reshapes {} to {}", listed(&from), listed(&target)),
-            )?;
+    for (from, to) in left.iter().zip(&wanted).filter(|_| are_pairs) {
+        if ctx.are_alike(from, to) {
+            ctx.require_equal(from, to, doing)?;
         }
     }
-    let (left, wanted) = (volume(&left)?, volume(&wanted)?);
-    if let Some(open) = open {
-        to[open] = if wanted.as_i64() == Some(0) {
-            ensure!(
-                left.as_i64() == Some(0),
-                "{from} cannot be reshaped to {target}",
-                target = listed(&target),
-                from = listed(&from)
-            );
-            // Any size would do.
-            1.to_dim()
-        } else {
-            match left.maybe_div(&wanted) {
-                Ok((dim, 1)) => dim.simplify(),
-                _ => bail!(
-                    "{from} cannot be reshaped to {target}: the -1 would be ({left})/({wanted}), which is not a size{}",
-                    if left.as_i64().is_some() && wanted.as_i64().is_some() {
-                        ""
-                    } else {
-                        " for all sizes of the inputs: give them, or multiples"
-                    },
-                    target = listed(&target),
-                    from = listed(&from)
-                ),
-            }
-        };
-    } else if left != wanted {
-        ctx.require_equal(
-            &left,
-            &wanted,
-            &format!("reshapes {} to {}", listed(&from), listed(&target)),
-        )?;
+    Ok(())
+}
+
+/// What the -1 of a shape is: what the other dimensions leave of the elements. The error is the end of a text.
+fn open_dim(left: &TDim, wanted: &TDim) -> Result<TDim, String> {
+    match (left.as_i64(), wanted.as_i64()) {
+        // Any size would do.
+        (Some(0), Some(0)) => return Ok(1.to_dim()),
+        (_, Some(0)) => return Err(String::new()),
+        _ => (),
     }
+    if let Ok((dim, 1)) = left.maybe_div(wanted) {
+        return Ok(dim.simplify());
+    }
+    let hint = match (left.as_i64(), wanted.as_i64()) {
+        (Some(_), Some(_)) => "",
+        _ => " for all sizes of the inputs: give them, or multiples",
+    };
+    Err(format!(": the -1 would be ({left})/({wanted}), which is not a size{hint}"))
+}
+
+/// Wires the change of the input's shape.
+fn wire_reshape(
+    ctx: &mut LayerContext,
+    from: TVec<TDim>,
+    to: TVec<TDim>,
+) -> TractResult<TVec<OutletId>> {
     // tract reshapes no tensor without elements.
     if let Ok(sizes) = to.iter().map(|dim| dim.to_usize()).collect::<Result<TVec<_>, _>>()
         && sizes.contains(&0)

@@ -22,6 +22,51 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let body = body(ctx, BodyRole::Iteration, "body")?;
     let is_loop = ctx.layer().operation == "Loop";
     let roles = roles(ctx, body)?;
+    let goes_on = execution_condition(body)?;
+    let before = symbols(ctx);
+    let mut node_inputs = if is_loop { trip_count_and_condition(ctx)? } else { tvec![] };
+    let (parameters, parts) = parameters(ctx, body, &roles, &mut node_inputs)?;
+    ensure!(
+        is_loop || parts.is_some(),
+        "the number of iterations is unknown, because no input is cut into parts"
+    );
+    let (mut model, results) = loop_body(ctx, body, &parameters, &before)?;
+    let count = match is_loop {
+        true => loop_count(ctx, goes_on.map(|result| model.outlet_fact(results[result])))?,
+        false => parts,
+    };
+    let mut outputs = vec![];
+    let mut facts = tvec![];
+    for output in 0..ctx.layer().outputs.len() {
+        let entry = body.outputs.iter().rev().find(|entry| entry.external == Some(output));
+        let entry =
+            entry.with_context(|| format!("output {output} has no entry in the port_map"))?;
+        let last = model.outlet_fact(results[entry.internal])?;
+        let initial = initial_state(&parameters, entry.internal);
+        let (output, fact) = loop_output(ctx, entry, last, initial, count.as_ref(), &before)?;
+        outputs.push(output);
+        facts.push(fact);
+    }
+    model.select_output_outlets(&results)?;
+    let inputs = parameters.into_iter().filter_map(|parameter| match parameter {
+        Parameter::Fed(input, _) => Some(input),
+        Parameter::Constant(_) => None,
+    });
+    let op = control::Loop {
+        body: control::Body::new(model),
+        inputs: inputs.collect(),
+        outputs,
+        most_iterations: ctx.options().limits.iterations,
+        trip_count: is_loop.then_some(0),
+        condition: is_loop.then_some(1),
+        goes_on,
+        facts,
+    };
+    ctx.finish(op, &node_inputs)
+}
+
+/// The result of a body that says whether there is another iteration.
+fn execution_condition(body: &Body) -> TractResult<Option<usize>> {
     let mut goes_on = None;
     for entry in body.outputs.iter().filter(|entry| entry.external.is_none()) {
         let purpose = entry.attributes.get("purpose").map_or("", |purpose| purpose);
@@ -31,146 +76,126 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         );
         goes_on = Some(entry.internal);
     }
-    let before = symbols(ctx);
+    Ok(goes_on)
+}
 
-    let mut node_inputs = tvec![];
-    let (mut trip_count, mut condition) = (None, None);
-    if is_loop {
-        ctx.expect_inputs(2..=usize::MAX)?;
-        for (input, name) in [(0, "trip_count"), (1, "execution_condition")] {
-            ctx.expect_one_element(input, name)?;
-        }
-        let count = ctx.input(0)?;
-        node_inputs.push(ctx.cast("trip_count", count, DatumType::I64)?);
-        node_inputs.push(ctx.input(1)?);
-        (trip_count, condition) = (Some(0), Some(1));
+/// The first two inputs of Loop.
+fn trip_count_and_condition(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=usize::MAX)?;
+    for (input, name) in [(0, "trip_count"), (1, "execution_condition")] {
+        ctx.expect_one_element(input, name)?;
     }
-    // Parameters that are constants have no input.
-    let mut kinds: Vec<Option<LoopInput>> = vec![];
-    let mut declared: Vec<Option<TypedFact>> = vec![];
-    let mut constants: Vec<Option<Value>> = vec![];
+    let count = ctx.input(0)?;
+    let count = ctx.cast("trip_count", count, DatumType::I64)?;
+    Ok(tvec![count, ctx.input(1)?])
+}
+
+/// What a parameter of a loop's body is given.
+enum Parameter {
+    /// An input of the body, and what is known of it in the first iteration.
+    Fed(LoopInput, TypedFact),
+    /// A constant, which the body has in it.
+    Constant(Value),
+}
+
+/// What each parameter of a loop's body is given, and how many parts inputs are cut into. The inputs of the node are
+/// added to `node_inputs`.
+fn parameters(
+    ctx: &mut LayerContext,
+    body: &Body,
+    roles: &[Role],
+    node_inputs: &mut TVec<OutletId>,
+) -> TractResult<(Vec<Parameter>, Option<TDim>)> {
+    let mut parameters = vec![];
     let mut count: Option<TDim> = None;
     for (parameter, role) in roles.iter().enumerate() {
         let layer = &body.graph.layers[body.graph.parameters[parameter]];
-        let (kind, fact, constant) = match *role {
+        let input = node_inputs.len();
+        parameters.push(match *role {
             Role::Iteration => {
                 let rank = parameter_shape(layer)?.0.len();
                 ensure!(rank <= 1, "{layer}, the number of the iteration, has rank {rank}");
                 let datum_type = parameter_type(layer)?;
                 let fact = datum_type.fact(&[1usize][..rank]);
-                (Some(LoopInput::Iteration { datum_type, rank }), Some(fact), None)
+                Parameter::Fed(LoopInput::Iteration { datum_type, rank }, fact)
             }
-            Role::Whole(input) => match whole_constant(ctx, input)? {
-                Some(constant) => (None, None, Some(constant)),
+            Role::Whole(whole) => match whole_constant(ctx, whole)? {
+                Some(constant) => Parameter::Constant(constant),
                 None => {
-                    node_inputs.push(ctx.input(input)?);
-                    let kind = LoopInput::Whole(node_inputs.len() - 1);
-                    (Some(kind), Some(ctx.fact(input)?.without_value()), None)
+                    node_inputs.push(ctx.input(whole)?);
+                    Parameter::Fed(LoopInput::Whole(input), ctx.fact(whole)?.without_value())
                 }
             },
-            Role::Part { input, parts } => {
-                let outlet = in_type(ctx, input, parameter_type(layer)?)?;
-                let shape = ctx.shape_of(outlet)?;
-                let axis = ctx.axis("axis of the port_map", parts.axis, shape.len())?;
-                let here = part_count(&shape[axis], parts.size, axis)?;
+            Role::Part { input: whole, parts: Parts { axis, size, backwards } } => {
+                let outlet = in_type(ctx, whole, parameter_type(layer)?)?;
+                let mut shape = ctx.shape_of(outlet)?;
+                let axis = ctx.axis("axis of the port_map", axis, shape.len())?;
+                let here = part_count(&shape[axis], size, axis)?;
                 count = Some(match count {
                     Some(count) => {
                         ctx.require_equal(&count, &here, "cuts inputs into as many parts")?
                     }
                     None => here,
                 });
-                let mut part = shape;
-                part[axis] = parts.size.to_dim();
+                shape[axis] = size.to_dim();
                 node_inputs.push(outlet);
-                let kind = LoopInput::Part {
-                    input: node_inputs.len() - 1,
-                    axis,
-                    size: parts.size,
-                    backwards: parts.backwards,
-                };
-                (Some(kind), Some(ctx.type_of(outlet)?.fact(part)), None)
+                let fact = ctx.type_of(outlet)?.fact(shape);
+                Parameter::Fed(LoopInput::Part { input, axis, size, backwards }, fact)
             }
-            Role::State { input, result } => {
-                let outlet = in_type(ctx, input, parameter_type(layer)?)?;
+            Role::State { input: first, result } => {
+                let outlet = in_type(ctx, first, parameter_type(layer)?)?;
                 node_inputs.push(outlet);
-                let kind = LoopInput::State { input: node_inputs.len() - 1, output: result };
                 let fact = ctx.model.outlet_fact(outlet)?.without_value();
-                (Some(kind), Some(fact), None)
+                Parameter::Fed(LoopInput::State { input, output: result }, fact)
             }
-        };
-        kinds.push(kind);
-        declared.push(fact);
-        constants.push(constant);
-    }
-    ensure!(
-        is_loop || count.is_some(),
-        "the number of iterations is unknown, because no input is cut into parts"
-    );
-
-    let (mut model, results) = loop_body(ctx, body, &roles, &declared, &constants, &before)?;
-    if is_loop {
-        count = loop_count(ctx, goes_on.map(|result| model.outlet_fact(results[result])))?;
-    }
-    let mut outputs = vec![];
-    let mut facts = tvec![];
-    for output in 0..ctx.layer().outputs.len() {
-        let entry = body.outputs.iter().rev().find(|entry| entry.external == Some(output));
-        let entry =
-            entry.with_context(|| format!("output {output} has no entry in the port_map"))?;
-        let fact = model.outlet_fact(results[entry.internal])?;
-        let mut shape = fact.shape.to_tvec();
-        let parts = parts(entry)?;
-        let axis = match parts {
-            Some(parts) => Some(ctx.axis("axis of the port_map", parts.axis, shape.len())?),
-            None => None,
-        };
-        let initial = initial_state(&roles, &declared, entry.internal);
-        let initial = initial.filter(|_| parts.is_none() && !is_positive(count.as_ref()));
-        for (number, dim) in shape.iter_mut().enumerate() {
-            let total = match &count {
-                // Without iterations a state is what it was at first.
-                _ if initial.is_some_and(|it| it.shape.get(number) != Some(dim)) => None,
-                // The size of all iterations together.
-                _ if Some(number) != axis => Some(dim.clone()),
-                Some(count) => Some(multiply(dim, count)?),
-                None => None,
-            };
-            *dim = match total.filter(|total| total.symbols().is_subset(&before)) {
-                Some(total) => total,
-                None => ctx.size_at_run_time("size")?.to_dim(),
-            };
-        }
-        let output = entry.internal;
-        outputs.push(match (parts, axis) {
-            (Some(Parts { backwards, .. }), Some(axis)) => {
-                LoopOutput::All { output, axis, backwards }
-            }
-            _ => LoopOutput::Last(output),
         });
-        facts.push(fact.datum_type.fact(shape));
     }
-    model.select_output_outlets(&results)?;
-    let op = control::Loop {
-        body: control::Body::new(model),
-        inputs: kinds.into_iter().flatten().collect(),
-        outputs,
-        most_iterations: ctx.options().limits.iterations,
-        trip_count,
-        condition,
-        goes_on,
-        facts,
+    Ok((parameters, count))
+}
+
+/// What an output of a loop is, and its fact. `last` is that of the result after an iteration, and `initial` that of the
+/// state before the first, if the result is one. Sizes may have the symbols of `outer`, and not those of the body.
+fn loop_output(
+    ctx: &LayerContext,
+    entry: &PortMap,
+    last: &TypedFact,
+    initial: Option<&TypedFact>,
+    count: Option<&TDim>,
+    outer: &HashSet<Symbol>,
+) -> TractResult<(LoopOutput, TypedFact)> {
+    let mut shape = last.shape.to_tvec();
+    let output = entry.internal;
+    let (kind, whole_axis) = match parts(entry)? {
+        Some(Parts { axis, backwards, .. }) => {
+            let axis = ctx.axis("axis of the port_map", axis, shape.len())?;
+            (LoopOutput::All { output, axis, backwards }, Some(axis))
+        }
+        None => (LoopOutput::Last(output), None),
     };
-    ctx.finish(op, &node_inputs)
+    // Without iterations a state is what it was at first.
+    let initial = initial.filter(|_| whole_axis.is_none() && !is_positive(count));
+    for (axis, dim) in shape.iter_mut().enumerate() {
+        let total = match count {
+            _ if initial.is_some_and(|it| it.shape.get(axis) != Some(dim)) => None,
+            // The size of all iterations together.
+            Some(count) if Some(axis) == whole_axis => Some(multiply(dim, count)?),
+            None if Some(axis) == whole_axis => None,
+            _ => Some(dim.clone()),
+        };
+        *dim = match total.filter(|total| total.symbols().is_subset(outer)) {
+            Some(total) => total,
+            None => ctx.size_at_run_time("size")?.to_dim(),
+        };
+    }
+    Ok((kind, last.datum_type.fact(shape)))
 }
 
 /// What the state is at first whose next value is this result of the body.
-fn initial_state<'a>(
-    roles: &[Role],
-    declared: &'a [Option<TypedFact>],
-    wanted: usize,
-) -> Option<&'a TypedFact> {
-    let is_wanted = |role: &Role| matches!(role, Role::State { result, .. } if *result == wanted);
-    declared[roles.iter().position(is_wanted)?].as_ref()
+fn initial_state(parameters: &[Parameter], wanted: usize) -> Option<&TypedFact> {
+    parameters.iter().find_map(|parameter| match parameter {
+        Parameter::Fed(LoopInput::State { output, .. }, fact) if *output == wanted => Some(fact),
+        _ => None,
+    })
 }
 
 /// Whether a loop has an iteration, whatever it is fed.
@@ -339,40 +364,37 @@ fn loop_count(
 fn loop_body(
     ctx: &mut LayerContext,
     body: &Body,
-    roles: &[Role],
-    declared: &[Option<TypedFact>],
-    constants: &[Option<Value>],
+    parameters: &[Parameter],
     outer: &HashSet<Symbol>,
 ) -> TractResult<(TypedModel, Vec<OutletId>)> {
     let mut changing: BTreeMap<(usize, usize), TDim> = BTreeMap::new();
     loop {
         let mut built = BodyModel::new(ctx);
         let mut values = vec![];
-        for (parameter, (fact, constant)) in declared.iter().zip(constants).enumerate() {
-            values.push(match (fact, constant) {
-                (Some(fact), _) => {
+        for (number, parameter) in parameters.iter().enumerate() {
+            values.push(match parameter {
+                Parameter::Fed(_, fact) => {
                     let mut shape = fact.shape.to_tvec();
                     for (axis, dim) in shape.iter_mut().enumerate() {
-                        if let Some(symbol) = changing.get(&(parameter, axis)) {
+                        if let Some(symbol) = changing.get(&(number, axis)) {
                             *dim = symbol.clone();
                         }
                     }
-                    built.source(body, parameter, fact.datum_type.fact(shape))?
+                    built.source(body, number, fact.datum_type.fact(shape))?
                 }
-                (None, Some(constant)) => constant.clone(),
-                (None, None) => bail!("parameter {parameter} of the body has no value"),
+                Parameter::Constant(constant) => constant.clone(),
             });
         }
         let results = built.translate(ctx, body, values)?;
         let known = changing.len();
-        for (parameter, role) in roles.iter().enumerate() {
-            let (Role::State { result, .. }, Some(before)) = (role, &declared[parameter]) else {
+        for (number, parameter) in parameters.iter().enumerate() {
+            let Parameter::Fed(LoopInput::State { output, .. }, before) = parameter else {
                 continue;
             };
-            let after = built.model.outlet_fact(results[*result])?;
+            let after = built.model.outlet_fact(results[*output])?;
             ensure!(
                 before.datum_type == after.datum_type && before.rank() == after.rank(),
-                "parameter {parameter} of the body is of type {:?} and shape {} at first, but of type \
+                "parameter {number} of the body is of type {:?} and shape {} at first, but of type \
                  {:?} and shape {} after an iteration: type and rank must be the same",
                 before.datum_type,
                 listed(&before.shape),
@@ -380,7 +402,7 @@ fn loop_body(
                 listed(&after.shape)
             );
             for (axis, (old, new)) in before.shape.iter().zip(after.shape.iter()).enumerate() {
-                if old == new || changing.contains_key(&(parameter, axis)) {
+                if old == new || changing.contains_key(&(number, axis)) {
                     continue;
                 }
                 // The two sizes are of inputs that go together, like a state and a tensor that is cut into
@@ -391,7 +413,7 @@ fn loop_body(
                     ctx.require_equal(old, new, "hands it from iteration to iteration")?;
                     continue;
                 }
-                changing.insert((parameter, axis), ctx.size_at_run_time("size")?.to_dim());
+                changing.insert((number, axis), ctx.size_at_run_time("size")?.to_dim());
             }
         }
         if changing.len() == known {
