@@ -93,7 +93,7 @@ fn trip_count_and_condition(ctx: &mut LayerContext) -> TractResult<TVec<OutletId
 /// What a parameter of a loop's body is given.
 enum Parameter {
     /// An input of the body, and what is known of it in the first iteration.
-    Fed(LoopInput, TypedFact),
+    Fed(LoopInput, Box<TypedFact>),
     /// A constant, which the body has in it.
     Constant(Value),
 }
@@ -117,13 +117,14 @@ fn parameters(
                 ensure!(rank <= 1, "{layer}, the number of the iteration, has rank {rank}");
                 let datum_type = parameter_type(layer)?;
                 let fact = datum_type.fact(&[1usize][..rank]);
-                Parameter::Fed(LoopInput::Iteration { datum_type, rank }, fact)
+                Parameter::Fed(LoopInput::Iteration { datum_type, rank }, fact.into())
             }
             Role::Whole(whole) => match whole_constant(ctx, whole)? {
                 Some(constant) => Parameter::Constant(constant),
                 None => {
                     node_inputs.push(ctx.input(whole)?);
-                    Parameter::Fed(LoopInput::Whole(input), ctx.fact(whole)?.without_value())
+                    let fact = ctx.fact(whole)?.without_value();
+                    Parameter::Fed(LoopInput::Whole(input), fact.into())
                 }
             },
             Role::Part { input: whole, parts: Parts { axis, size, backwards } } => {
@@ -140,13 +141,13 @@ fn parameters(
                 shape[axis] = size.to_dim();
                 node_inputs.push(outlet);
                 let fact = ctx.type_of(outlet)?.fact(shape);
-                Parameter::Fed(LoopInput::Part { input, axis, size, backwards }, fact)
+                Parameter::Fed(LoopInput::Part { input, axis, size, backwards }, fact.into())
             }
             Role::State { input: first, result } => {
                 let outlet = in_type(ctx, first, parameter_type(layer)?)?;
                 node_inputs.push(outlet);
                 let fact = ctx.model.outlet_fact(outlet)?.without_value();
-                Parameter::Fed(LoopInput::State { input, output: result }, fact)
+                Parameter::Fed(LoopInput::State { input, output: result }, fact.into())
             }
         });
     }
@@ -193,7 +194,7 @@ fn loop_output(
 /// What the state is at first whose next value is this result of the body.
 fn initial_state(parameters: &[Parameter], wanted: usize) -> Option<&TypedFact> {
     parameters.iter().find_map(|parameter| match parameter {
-        Parameter::Fed(LoopInput::State { output, .. }, fact) if *output == wanted => Some(fact),
+        Parameter::Fed(LoopInput::State { output, .. }, fact) if *output == wanted => Some(&**fact),
         _ => None,
     })
 }
