@@ -118,13 +118,17 @@ mod operation;
 mod ops;
 mod revision;
 mod shape;
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+mod with_openvino;
 
 pub use index::{IndexError, IndexPolicy};
 #[cfg(feature = "onnx")]
-pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions};
+pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVinoOptions};
 pub use operation::Operation;
 pub use ops::{DynGather, Gather, GatherElements, GatherNd, GatherTree};
 pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revision};
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+pub use with_openvino::WithOpenVino;
 
 /// The examples of the README run as tests.
 #[cfg(all(doctest, feature = "onnx"))]

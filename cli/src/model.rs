@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use model_cases::{Case, Stage, StagedModel};
+use tract_openvino::kernels::WithKernels;
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::infer::{Factoid, ShapeFactoid};
@@ -537,6 +538,27 @@ impl Model {
             Model::Loaded(model) => StagedModel::new(model, stage),
             Model::Typed(model) => StagedModel::from_typed(model, stage),
         })
+    }
+}
+
+/// Which operators a model runs on.
+#[derive(Debug, Args)]
+pub struct OperatorOptions {
+    /// Run on tract's own operators alone, without this project's kernels
+    #[arg(long)]
+    plain: bool,
+}
+
+impl OperatorOptions {
+    /// The stage that the model is taken to.
+    pub fn stage(&self) -> Stage {
+        if self.plain { Stage::Optimized } else { Stage::Kernels }
+    }
+
+    /// A model on these operators, optimised.
+    pub fn optimized(&self, model: TypedModel) -> TractResult<TypedModel> {
+        let model = if self.plain { model } else { model.with_kernels()? };
+        model.into_optimized()
     }
 }
 

@@ -7,10 +7,12 @@ mod collected;
 mod conditional;
 mod count;
 mod iteration;
+mod kernels;
 
 use std::collections::HashSet;
 
 use tract_core::internal::*;
+use tract_openvino_kernels::Session;
 
 use super::bound::mentioned_symbols;
 use super::substituted_facts;
@@ -52,6 +54,11 @@ impl Body {
             Stage::Optimized => model.into_optimized()?,
         };
         Ok(Body { model: Arc::new(model), stage })
+    }
+
+    /// On the kernels, as the model around it. It is decluttered then.
+    fn transformed(&self, session: &Session, node: &TypedNode) -> TractResult<Body> {
+        Ok(Body { model: Arc::new(session.body(node, &self.model)?), stage: Stage::Decluttered })
     }
 
     fn with_symbols(&self, values: &HashMap<Symbol, TDim>) -> TractResult<Body> {
@@ -103,6 +110,10 @@ macro_rules! op_with_bodies {
         impl $op {
             fn at(&self, stage: Stage) -> TractResult<$op> {
                 Ok($op { $($body: self.$body.at(stage)?,)* ..self.clone() })
+            }
+
+            pub(super) fn transformed(&self, session: &super::Session, node: &TypedNode) -> TractResult<$op> {
+                Ok($op { $($body: self.$body.transformed(session, node)?,)* ..self.clone() })
             }
 
             fn stage(&self) -> [Stage; [$(stringify!($body)),*].len()] {
