@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 
 use tract_core::internal::*;
+
+use super::impl_op;
 use tract_core::ops::array::Slice;
 use tract_openvino_kernels::checks::expect_input_count;
 
@@ -13,13 +15,7 @@ use tract_openvino_kernels::checks::expect_input_count;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Bound;
 
-impl Op for Bound {
-    fn name(&self) -> StaticName {
-        "OpenVinoBound".into()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(Bound, "OpenVinoBound");
 
 impl EvalOp for Bound {
     // Outside of a plan no symbol has a value.

@@ -1,4 +1,6 @@
 use tract_core::internal::*;
+
+use super::impl_op;
 use tract_openvino_kernels::checks::listed;
 
 use tract_core::num_traits::Float;
@@ -11,13 +13,7 @@ pub(crate) struct Inverse {
     pub transpose: bool,
 }
 
-impl Op for Inverse {
-    fn name(&self) -> StaticName {
-        "OpenVinoInverse".into()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(Inverse, "OpenVinoInverse");
 
 /// The size of square matrices.
 fn size<D: DimLike>(shape: &[D]) -> TractResult<D> {

@@ -1,4 +1,6 @@
 use tract_core::internal::*;
+
+use super::impl_op;
 use tract_openvino_kernels::checks::expect_inputs;
 
 use super::feature_map::{Between, FeatureMap, pooled, pooled_shape, regions};
@@ -111,17 +113,7 @@ impl PsroiPooling {
     }
 }
 
-impl Op for PsroiPooling {
-    fn name(&self) -> StaticName {
-        "OpenVinoPsroiPooling".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(PsroiPooling, "OpenVinoPsroiPooling", info = |op| vec![format!("{op:?}")]);
 
 impl EvalOp for PsroiPooling {
     op_out_of_plan!();
