@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashSet};
 
 use tract_core::internal::*;
-
-use super::impl_op;
 use tract_core::ops::array::Slice;
 use tract_openvino_kernels::checks::expect_input_count;
+
+use super::impl_op;
 
 /// Gives its first input, after the nodes that its other inputs come from have run.
 ///

@@ -1,9 +1,9 @@
 use tract_core::internal::*;
-
-use super::impl_op;
 use tract_openvino_kernels::checks::listed;
 
 use tract_core::num_traits::Float;
+
+use super::impl_op;
 
 /// The inverses of the matrices in the last two axes, or of their transposes.
 ///

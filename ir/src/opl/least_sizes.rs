@@ -1,7 +1,7 @@
 use tract_core::internal::*;
+use tract_openvino_kernels::checks::expect_input_count;
 
 use super::impl_op;
-use tract_openvino_kernels::checks::expect_input_count;
 
 /// Gives its input, some of whose axes must have a number of elements at least, which is checked when the model
 /// runs.

@@ -1,9 +1,9 @@
 //! Operators that give their input as it is, so that tract does not see what it is.
 
 use tract_core::internal::*;
+use tract_openvino_kernels::checks::expect_input_count;
 
 use super::impl_op;
-use tract_openvino_kernels::checks::expect_input_count;
 
 /// What both operators have in common: data and changes of axes pass through them.
 macro_rules! passes_data {

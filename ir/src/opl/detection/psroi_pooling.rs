@@ -1,9 +1,8 @@
 use tract_core::internal::*;
-
-use super::impl_op;
 use tract_openvino_kernels::checks::expect_inputs;
 
 use super::feature_map::{Between, FeatureMap, pooled, pooled_shape, regions};
+use super::impl_op;
 
 /// PSROIPooling-1: regions of a feature map in one size, of which each element comes from channels of its own.
 ///

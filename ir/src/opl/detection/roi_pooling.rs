@@ -1,9 +1,8 @@
 use tract_core::internal::*;
-
-use super::impl_op;
 use tract_openvino_kernels::checks::expect_inputs;
 
 use super::feature_map::{Between, Channel, FeatureMap, pooled, pooled_shape, regions};
+use super::impl_op;
 
 /// ROIPooling-1: regions of a feature map in one size.
 ///
