@@ -85,7 +85,7 @@ fn read_value(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let text: String = ctx.attribute("variable_shape")?;
         if !text.contains("...") {
             let shape = PartialShape::parse(&text);
-            declared = Some(shape.context("in attribute variable_shape")?.0);
+            declared = Some(shape.context("in attribute variable_shape")?.dims().to_vec());
         }
         let text: String = ctx.attribute("variable_type")?;
         if !["dynamic", "undefined"].contains(&text.trim()) {

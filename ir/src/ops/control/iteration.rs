@@ -54,7 +54,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let layer = &body.graph.layers[body.graph.parameters[parameter]];
         let (kind, fact, constant) = match *role {
             Role::Iteration => {
-                let rank = parameter_shape(layer)?.0.len();
+                let rank = parameter_shape(layer)?.dims().len();
                 ensure!(rank <= 1, "{layer}, the number of the iteration, has rank {rank}");
                 let datum_type = parameter_type(layer)?;
                 let fact = datum_type.fact(&[1usize][..rank]);
