@@ -208,7 +208,7 @@ impl GraphFacts {
     /// if a layer becomes several nodes.
     fn add_layers(&mut self, document: &Document) {
         let mut operations = HashMap::new();
-        let mut graphs = vec![(String::new(), &document.graph)];
+        let mut graphs = vec![(String::new(), document.graph())];
         while let Some((prefix, graph)) = graphs.pop() {
             for layer in &graph.layers {
                 let revision = registry_revision(layer);

@@ -380,7 +380,8 @@ impl Names {
 /// All names of each input of a model, in their order. The first one is the name that the tool uses.
 pub fn names_of_inputs(file: &Path, names: &Names) -> TractResult<Vec<Vec<String>>> {
     if Kind::of(file)? == Kind::Ir {
-        let graph = document(file)?.graph;
+        let document = document(file)?;
+        let graph = document.graph();
         let names = graph.parameters.iter().enumerate().map(|(input, layer)| {
             let mut names = graph.input_names(input);
             names.push(graph.layers[*layer].name.clone());
@@ -396,7 +397,8 @@ pub fn input_names(path: &Path) -> TractResult<Vec<String>> {
     let file = model_file(path)?;
     match Kind::of(&file)? {
         Kind::Ir => {
-            let graph = document(&file)?.graph;
+            let document = document(&file)?;
+            let graph = document.graph();
             Ok((0..graph.parameters.len())
                 .map(|input| graph.input_names(input).swap_remove(0))
                 .collect())
@@ -421,7 +423,8 @@ pub fn load_case(folder: &Path, file: &Path) -> TractResult<Case> {
     // This checks the numbers of an ONNX model.
     let case = Case::load(folder)?;
     if Kind::of(file)? == Kind::Ir {
-        let graph = document(file)?.graph;
+        let document = document(file)?;
+        let graph = document.graph();
         case.expect_counts(graph.parameters.len(), graph.results.len())?;
     }
     Ok(case)

@@ -83,7 +83,7 @@ mod weights;
 pub use limits::Limits;
 #[cfg(feature = "nnef")]
 pub use nnef::WithOpenVinoIr;
-pub use reader::{Ir, IrProtoModel, ir};
+pub use reader::{InputShape, Ir, IrProtoModel, ir};
 pub use registry::Registry;
 pub use translate::{FromAttribute, LayerContext};
 pub use unsupported::{UnsupportedOperation, UnsupportedOperations};

@@ -102,7 +102,7 @@ fn check_folder(
     let tolerance = if is_half { HALF } else { tolerance };
     let file: PathBuf = folder.join("model.xml");
     let proto = ir().proto_model_for_path(&file).map_err(error)?;
-    let graph = &proto.document.graph;
+    let graph = proto.document.graph();
     case.expect_counts(graph.parameters.len(), graph.results.len()).map_err(error)?;
     let load = |ir: Ir, stage| StagedModel::from_typed(ir.model_for_proto_model(&proto)?, stage);
     let mut failures = vec![];

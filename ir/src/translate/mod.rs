@@ -51,7 +51,7 @@ pub(crate) fn translate(
 }
 
 fn translate_graph(ir: &Ir, proto: &IrProtoModel, template: TypedModel) -> TractResult<TypedModel> {
-    let graph = &proto.document.graph;
+    let graph = proto.document.graph();
     UnsupportedOperations::refuse(&ir.registry, graph)?;
     let parameter = |layer: &usize| parameter_shape(&graph.layers[*layer]);
     let declared = graph.parameters.iter().map(parameter).collect::<TractResult<Vec<_>>>()?;

@@ -22,15 +22,7 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let body = body(ctx, BodyRole::Iteration, "body")?;
     let is_loop = ctx.layer().operation == "Loop";
     let roles = roles(ctx, body)?;
-    let mut goes_on = None;
-    for entry in body.outputs.iter().filter(|entry| entry.external.is_none()) {
-        let purpose = entry.attributes.get("purpose").map_or("", |purpose| purpose);
-        ensure!(
-            purpose == "execution_condition",
-            "a result of the body has the purpose {purpose:?}, but only execution_condition is known"
-        );
-        goes_on = Some(entry.internal);
-    }
+    let goes_on = goes_on(body)?;
     let before = symbols(ctx);
 
     let mut node_inputs = tvec![];
@@ -45,63 +37,8 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         node_inputs.push(ctx.input(1)?);
         (trip_count, condition) = (Some(0), Some(1));
     }
-    // Parameters that are constants have no input.
-    let mut kinds: Vec<Option<LoopInput>> = vec![];
-    let mut declared: Vec<Option<TypedFact>> = vec![];
-    let mut constants: Vec<Option<Value>> = vec![];
-    let mut count: Option<TDim> = None;
-    for (parameter, role) in roles.iter().enumerate() {
-        let layer = &body.graph.layers[body.graph.parameters[parameter]];
-        let (kind, fact, constant) = match *role {
-            Role::Iteration => {
-                let rank = parameter_shape(layer)?.0.len();
-                ensure!(rank <= 1, "{layer}, the number of the iteration, has rank {rank}");
-                let datum_type = parameter_type(layer)?;
-                let fact = datum_type.fact(&[1usize][..rank]);
-                (Some(LoopInput::Iteration { datum_type, rank }), Some(fact), None)
-            }
-            Role::Whole(input) => match whole_constant(ctx, input)? {
-                Some(constant) => (None, None, Some(constant)),
-                None => {
-                    node_inputs.push(ctx.input(input)?);
-                    let kind = LoopInput::Whole(node_inputs.len() - 1);
-                    (Some(kind), Some(ctx.fact(input)?.without_value()), None)
-                }
-            },
-            Role::Part { input, parts } => {
-                let outlet = in_type(ctx, input, parameter_type(layer)?)?;
-                let shape = ctx.shape_of(outlet)?;
-                let axis = ctx.axis("axis of the port_map", parts.axis, shape.len())?;
-                let here = part_count(&shape[axis], parts.size, axis)?;
-                count = Some(match count {
-                    Some(count) => {
-                        ctx.require_equal(&count, &here, "cuts inputs into as many parts")?
-                    }
-                    None => here,
-                });
-                let mut part = shape;
-                part[axis] = parts.size.to_dim();
-                node_inputs.push(outlet);
-                let kind = LoopInput::Part {
-                    input: node_inputs.len() - 1,
-                    axis,
-                    size: parts.size,
-                    backwards: parts.backwards,
-                };
-                (Some(kind), Some(ctx.type_of(outlet)?.fact(part)), None)
-            }
-            Role::State { input, result } => {
-                let outlet = in_type(ctx, input, parameter_type(layer)?)?;
-                node_inputs.push(outlet);
-                let kind = LoopInput::State { input: node_inputs.len() - 1, output: result };
-                let fact = ctx.model.outlet_fact(outlet)?.without_value();
-                (Some(kind), Some(fact), None)
-            }
-        };
-        kinds.push(kind);
-        declared.push(fact);
-        constants.push(constant);
-    }
+    let Parameters { kinds, declared, constants, mut count } =
+        parameters(ctx, body, &roles, &mut node_inputs)?;
     ensure!(
         is_loop || count.is_some(),
         "the number of iterations is unknown, because no input is cut into parts"
@@ -161,6 +98,94 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         facts,
     };
     ctx.finish(op, &node_inputs)
+}
+
+/// The result of the body that says whether there is another iteration.
+fn goes_on(body: &Body) -> TractResult<Option<usize>> {
+    let mut goes_on = None;
+    for entry in body.outputs.iter().filter(|entry| entry.external.is_none()) {
+        let purpose = entry.attributes.get("purpose").map_or("", |purpose| purpose);
+        ensure!(
+            purpose == "execution_condition",
+            "a result of the body has the purpose {purpose:?}, but only execution_condition is known"
+        );
+        goes_on = Some(entry.internal);
+    }
+    Ok(goes_on)
+}
+
+/// What the parameters of a loop's body get.
+#[derive(Default)]
+struct Parameters {
+    /// `None` for constants, which have no input.
+    kinds: Vec<Option<LoopInput>>,
+    declared: Vec<Option<TypedFact>>,
+    constants: Vec<Option<Value>>,
+    /// The number of iterations, if an input is cut into parts.
+    count: Option<TDim>,
+}
+
+/// Adds the inputs that the parameters get their values from.
+fn parameters(
+    ctx: &mut LayerContext,
+    body: &Body,
+    roles: &[Role],
+    node_inputs: &mut TVec<OutletId>,
+) -> TractResult<Parameters> {
+    let mut parameters = Parameters::default();
+    for (parameter, role) in roles.iter().enumerate() {
+        let layer = &body.graph.layers[body.graph.parameters[parameter]];
+        let (kind, fact, constant) = match *role {
+            Role::Iteration => {
+                let rank = parameter_shape(layer)?.dims().len();
+                ensure!(rank <= 1, "{layer}, the number of the iteration, has rank {rank}");
+                let datum_type = parameter_type(layer)?;
+                let fact = datum_type.fact(&[1usize][..rank]);
+                (Some(LoopInput::Iteration { datum_type, rank }), Some(fact), None)
+            }
+            Role::Whole(input) => match whole_constant(ctx, input)? {
+                Some(constant) => (None, None, Some(constant)),
+                None => {
+                    node_inputs.push(ctx.input(input)?);
+                    let kind = LoopInput::Whole(node_inputs.len() - 1);
+                    (Some(kind), Some(ctx.fact(input)?.without_value()), None)
+                }
+            },
+            Role::Part { input, parts } => {
+                let outlet = in_type(ctx, input, parameter_type(layer)?)?;
+                let shape = ctx.shape_of(outlet)?;
+                let axis = ctx.axis("axis of the port_map", parts.axis, shape.len())?;
+                let here = part_count(&shape[axis], parts.size, axis)?;
+                parameters.count = Some(match parameters.count {
+                    Some(count) => {
+                        ctx.require_equal(&count, &here, "cuts inputs into as many parts")?
+                    }
+                    None => here,
+                });
+                let mut part = shape;
+                part[axis] = parts.size.to_dim();
+                node_inputs.push(outlet);
+                let kind = LoopInput::Part {
+                    input: node_inputs.len() - 1,
+                    axis,
+                    size: parts.size,
+                    backwards: parts.backwards,
+                };
+                (Some(kind), Some(ctx.type_of(outlet)?.fact(part)), None)
+            }
+            Role::State { input, result } => {
+                let outlet = in_type(ctx, input, parameter_type(layer)?)?;
+                node_inputs.push(outlet);
+                let kind = LoopInput::State { input: node_inputs.len() - 1, output: result };
+                let fact = ctx.model.outlet_fact(outlet)?.without_value();
+                (Some(kind), Some(fact), None)
+            }
+        };
+        parameters.kinds.push(kind);
+        parameters.declared.push(fact);
+        parameters.constants.push(constant);
+    }
+    Ok(parameters)
 }
 
 /// What the state is at first whose next value is this result of the body.
