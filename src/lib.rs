@@ -149,8 +149,9 @@ pub use tract_core;
 /// The ONNX reader of the tract that this crate extends.
 #[cfg(feature = "onnx")]
 pub use tract_onnx;
-/// Kernels for any model of that tract.
+/// The crate of the kernels, for any model of that tract.
 pub use tract_openvino_kernels as kernels;
+pub use tract_openvino_kernels::WithKernels;
 
 /// What a program needs to wire the operators, and to write operators of its own: this crate's names and those of
 /// tract.

@@ -1,22 +1,19 @@
 //! Faster operators for any model of [tract](tract_core): convolutions, products of matrices, attention and max pools
 //! in single precision, on the vectors that the processor has.
 //!
+//! [`WithKernels`] puts them into a model:
+//!
 //! ```
-//! use tract_core::internal::*;
-//! use tract_core::ops::einsum::EinSum;
+//! use tract_core::prelude::*;
 //! use tract_openvino_kernels::WithKernels;
 //!
 //! # fn main() -> TractResult<()> {
 //! # let mut model = TypedModel::default();
 //! # let data = model.add_source("data", f32::fact([2, 3]))?;
-//! # let weights = model.add_const("weights", Tensor::zero::<f32>(&[3, 4])?)?;
-//! # let product = EinSum::new("mk,kn->mn".parse()?, f32::datum_type());
-//! # let output = model.wire_node("product", product, &[data, weights])?;
-//! # model.select_output_outlets(&output)?;
+//! # model.select_output_outlets(&[data])?;
 //! // A `TypedModel` of any reader: of ONNX, NNEF, TensorFlow Lite or OpenVINO IR.
 //! let runnable = model.into_runnable_with_kernels()?;
-//! let outputs = runnable.run(tvec!(tensor2(&[[1f32, 2., 3.], [4., 5., 6.]]).into()))?;
-//! # assert_eq!(outputs[0].shape(), [2, 4]);
+//! # runnable.run(tvec!(Tensor::zero::<f32>(&[2, 3])?.into()))?;
 //! # Ok(())
 //! # }
 //! ```
@@ -64,6 +61,11 @@ pub use transform::{
     Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredRule, Rewrite, Rule,
     Session,
 };
+
+/// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 /// What [`register_rule`] names.
 #[doc(hidden)]

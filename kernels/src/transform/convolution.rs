@@ -11,6 +11,7 @@ use super::chain::Chain;
 use super::layout::{channels_first, wire_channels_first};
 use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
 use crate::convolution::{PackedConvolution, trimmed};
+use crate::fully_connected::FullyConnected;
 
 /// A convolution, and what follows it: numbers that are added to or multiplied with its channels, and an activation.
 ///
@@ -199,6 +200,32 @@ impl Found {
     }
 }
 
+impl Found {
+    /// Few pixels, as rows that are multiplied with the weights.
+    fn as_rows(mut self, model: &TypedModel, node: &TypedNode) -> TractResult<TypedModelPatch> {
+        let mut chain = Chain::new(model, node);
+        self.take_arithmetic(&mut chain)?;
+        let activation = chain.activation()?;
+        let (outputs, inputs) = (self.spec.output_channels, self.spec.input_channels);
+        let weights = self.weights.into_shape(&[outputs, inputs])?.into_arc_tensor();
+        let fact = model.outlet_fact(self.data)?;
+        let axis = usize::from(self.spec.data_format.has_n());
+        let last = fact.rank() - 1;
+        let rows = fact.shape.iter().product::<TDim>().to_usize().ok();
+        let rows = rows.map(|elements| elements / inputs);
+        let others = std::iter::empty();
+        let op = FullyConnected::new(&weights, true, self.bias, activation, rows, others)?;
+        let name = &chain.last().name;
+        let mut patch = TypedModelPatch::default();
+        let data = patch.tap_model(model, self.data)?;
+        let moved = AxisOp::Move(axis, last);
+        let data = patch.wire_node(format!("{name}.rows"), moved, &[data])?;
+        let output = patch.wire_node(format!("{name}.product"), op, &data)?;
+        let output = patch.wire_node(name, AxisOp::Move(last, axis), &output)?[0];
+        chain.replace(patch, output)
+    }
+}
+
 impl Rule for Convolution {
     fn name(&self) -> &'static str {
         "convolution"
@@ -234,10 +261,11 @@ impl Rule for Convolution {
             fact.shape[format.h_axis()..][..found.spec.rank()].into()
         };
         let pixels = spatial(&node.outputs[0].fact).iter().product::<TDim>();
-        refuse_if!(
-            pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS),
-            "its output has {pixels} pixels, but must have {FEW_PIXELS} or more"
-        );
+        let are_few = pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS);
+        if are_few && node.op_is::<EinSum>() {
+            return Ok(Rewrite::Replaced(found.as_rows(model, node)?));
+        }
+        refuse_if!(are_few, "its output has {pixels} pixels, but must have {FEW_PIXELS} or more");
         refuse_if!(
             !PackedConvolution::takes(&found.spec),
             "it has {} spatial axes and padding {:?}, but must have 1 to 3 axes, and padding of at most what the kernel \

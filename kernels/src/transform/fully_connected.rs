@@ -18,7 +18,8 @@ impl Rule for FullyConnectedLayers {
     }
 
     fn phase(&self) -> Phase {
-        Phase::Decluttered
+        // tract would move axes into the product, which are few in front of a matrix.
+        Phase::BeforeAxisMoves
     }
 
     fn rewrite(

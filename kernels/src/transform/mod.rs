@@ -24,9 +24,9 @@ pub use rule::{Decision, Outcome, Phase, RegisteredRule, Rewrite, Rule, Session}
 const RULES: [&dyn Rule; 6] = [
     &convolution::Convolution,
     &max_pool::MaxPools,
-    // It takes two products, which are single ones for the next rules.
-    &attention::Attentions,
     &fully_connected::FullyConnectedLayers,
+    // It takes two products, which are single ones for the next rule.
+    &attention::Attentions,
     &contraction::Contractions,
     // What is in a body may leave it when the model is decluttered, so they are last.
     &bodies::Bodies,
