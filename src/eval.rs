@@ -254,6 +254,7 @@ pub(crate) fn bytes_moved(output: &TypedFact) -> TractResult<TVec<(Cost, TDim)>>
     Ok(tvec!((Cost::Custom(false, "Bytes moved".into()), bytes)))
 }
 
+#[cfg(feature = "onnx")]
 pub(crate) fn check_number_of_outputs(spec: &Spec, number: usize) -> TractResult<()> {
     ensure!(number == 1, "{}: the number of outputs is {number}, but must be 1", spec.name);
     Ok(())

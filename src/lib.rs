@@ -118,13 +118,17 @@ mod operation;
 mod ops;
 mod revision;
 mod shape;
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+mod with_openvino;
 
 pub use index::{IndexError, IndexPolicy};
 #[cfg(feature = "onnx")]
-pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions};
+pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVinoOptions};
 pub use operation::Operation;
 pub use ops::{DynGather, Gather, GatherElements, GatherNd, GatherTree};
 pub use revision::{GatherNdRevision, GatherRevision, NegativeIndices, Revision};
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+pub use with_openvino::WithOpenVino;
 
 /// The examples of the README run as tests.
 #[cfg(all(doctest, feature = "onnx"))]
@@ -145,8 +149,9 @@ pub use tract_core;
 /// The ONNX reader of the tract that this crate extends.
 #[cfg(feature = "onnx")]
 pub use tract_onnx;
-/// Kernels for any model of that tract.
+/// The crate of the kernels, for any model of that tract.
 pub use tract_openvino_kernels as kernels;
+pub use tract_openvino_kernels::WithKernels;
 
 /// What a program needs to wire the operators, and to write operators of its own: this crate's names and those of
 /// tract.

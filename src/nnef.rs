@@ -14,10 +14,10 @@
 use tract_nnef::internal::*;
 use tract_nnef::ser::tdims;
 
-use crate::onnx::WithOpenVino;
 use crate::operation::Operation;
 use crate::ops::{DynGather, Gather, GatherElements, GatherNd, GatherTree};
 use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Origin, Revision};
+use crate::with_openvino::WithOpenVino;
 
 /// For saving models to NNEF and loading them. There are no options: each node states its own.
 ///

@@ -44,6 +44,7 @@ impl<R: Revision> Operation<R> {
     }
 
     /// The operation of the standard ONNX domain. The revision is the one that comes closest.
+    #[cfg(any(feature = "nnef", feature = "onnx"))]
     pub(crate) fn onnx(revision: R) -> Operation<R> {
         Operation { origin: Origin::Onnx, ..Operation::new(revision) }
     }

@@ -205,6 +205,7 @@ impl Revision for GatherNdRevision {
 pub(crate) enum Origin {
     OpenVino,
     /// The standard ONNX domain.
+    #[cfg_attr(not(any(feature = "nnef", feature = "onnx")), expect(dead_code))]
     Onnx,
 }
 

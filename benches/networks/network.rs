@@ -1,10 +1,11 @@
 //! One network on tract, for `compare.py`: reads it, says how long that took, and runs it when it is told to.
 //!
 //! ```text
-//! network ir|ir-packed|onnx FOLDER THREADS
+//! network ir|ir-packed|onnx|onnx-kernels FOLDER THREADS
 //! ```
 //!
-//! The folder has a `model.xml`, a `model.onnx` or both, and data sets; the inputs of the first one are fed. With
+//! The folder has a `model.xml`, a `model.onnx` or both, and data sets; the inputs of the first one are fed. IR runs on the
+//! kernels of this project, `onnx` on tract's own operators, and `onnx-kernels` is the same model on the kernels. With
 //! `ir-packed`, 4-bit weights stay packed.
 //!
 //! Each line of standard input is a command, and each answer is a line of JSON:
@@ -23,6 +24,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model_cases::DataSet;
+use tract_openvino::kernels::WithKernels;
 use tract_openvino::tract_onnx::prelude::multithread::{Executor, set_default_executor};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::plan::eval;
@@ -31,7 +33,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail};
 fn main() -> TractResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [format, folder, threads] = &arguments[..] else {
-        bail!("usage: network ir|ir-packed|onnx FOLDER THREADS")
+        bail!("usage: network ir|ir-packed|onnx|onnx-kernels FOLDER THREADS")
     };
     let threads = threads.parse()?;
     if threads > 1 {
@@ -48,13 +50,18 @@ fn main() -> TractResult<()> {
         "ir" | "ir-packed" => tract_openvino_ir::ir()
             .with_block_quantized_weights(format == "ir-packed")
             .model_for_path(folder.join("model.xml"))?,
-        "onnx" => tract_openvino::tract_onnx::onnx()
+        "onnx" | "onnx-kernels" => tract_openvino::tract_onnx::onnx()
             .model_for_path(folder.join("model.onnx"))?
             .into_typed()?,
-        other => bail!("the format must be ir, ir-packed or onnx, but is {other}"),
+        other => {
+            bail!("the format must be ir, ir-packed, onnx or onnx-kernels, but is {other}")
+        }
     };
     let read = milliseconds();
-    let plan = model.into_optimized()?.into_runnable()?;
+    let plan = match &**format {
+        "onnx" => model.into_optimized()?.into_runnable()?,
+        _ => model.into_runnable_with_kernels()?,
+    };
     println!("[{read:.1}, {:.1}, {own:.1}]", milliseconds());
 
     let mut state = plan.spawn()?;

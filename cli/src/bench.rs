@@ -13,7 +13,7 @@ use tract_openvino::tract_onnx::tract_core::ops::source::TypedSource;
 use tract_openvino::tract_onnx::tract_core::plan::eval;
 
 use crate::inputs::{InputOptions, expect_fit};
-use crate::model::{Model, ReadingOptions, input_names, model_file, shapes_of};
+use crate::model::{Model, OperatorOptions, ReadingOptions, input_names, model_file, shapes_of};
 use crate::panics::during;
 use crate::report::{GOOD, output, print_table, printable, table};
 
@@ -36,6 +36,8 @@ pub struct Bench {
     inputs: InputOptions,
     #[command(flatten)]
     reading: ReadingOptions,
+    #[command(flatten)]
+    operators: OperatorOptions,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -88,7 +90,8 @@ impl Bench {
             (typed, inputs)
         };
         let inputs: TVec<TValue> = inputs.into_iter().map(TValue::from).collect();
-        let plan = during("optimizing the model", || typed.into_optimized()?.into_runnable())?;
+        let plan =
+            during("optimizing the model", || self.operators.optimized(typed)?.into_runnable())?;
         // Drawn once: a thread that keeps it moving would be measured, too.
         let waiting = ProgressBar::new_spinner().with_message("measuring");
         waiting.tick();

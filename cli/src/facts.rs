@@ -9,6 +9,7 @@ use clap::Args;
 use comfy_table::{Cell, Color, ColumnConstraint, Width};
 use model_cases::Stage;
 use serde_json::{Value, json};
+use tract_openvino::kernels::{Decision, KernelsTransform, Outcome};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::ops::konst::Const;
 use tract_openvino::tract_onnx::tract_hir::infer::Factoid;
@@ -73,6 +74,8 @@ struct GraphFacts {
     outputs: Vec<OutletFacts>,
     nodes: Vec<NodeFacts>,
     symbols: Vec<String>,
+    /// What the rules of the kernels made of nodes, and why others stay.
+    decisions: Vec<Decision>,
 }
 
 impl Facts {
@@ -104,20 +107,31 @@ fn graph_facts(model: Model, stage: Stage) -> TractResult<GraphFacts> {
             return GraphFacts::new(&model, &names, inference_fact);
         }
         (Model::Typed(_), Stage::Loaded) => {
-            let stages = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
-            let help = format!("stages that it has: {}", stages.map(Stage::name).join(", "));
+            let help =
+                format!("stages that it has: {}", Stage::OF_TYPED.map(Stage::name).join(", "));
             let message =
                 "only ONNX models have a stage loaded: others have types and shapes already";
             return Err(error_with_help(message, [help]));
         }
         (model, _) => model.into_typed()?,
     };
-    let model = during(&doing, || match stage {
-        Stage::Loaded | Stage::Typed => Ok(typed),
-        Stage::Decluttered => typed.into_decluttered(),
-        Stage::Optimized => typed.into_optimized(),
-    });
-    GraphFacts::new(&model?, &names, typed_fact)
+    let (model, decisions) = during(&doing, || {
+        let mut decisions = vec![];
+        let model = match stage {
+            Stage::Loaded | Stage::Typed => typed,
+            Stage::Decluttered => typed.into_decluttered()?,
+            Stage::Optimized => typed.into_optimized()?,
+            Stage::Kernels => {
+                let mut model = typed;
+                decisions = KernelsTransform::default().transform_with_decisions(&mut model)?;
+                model.into_optimized()?
+            }
+        };
+        Ok((model, decisions))
+    })?;
+    let mut facts = GraphFacts::new(&model, &names, typed_fact)?;
+    facts.decisions = decisions;
+    Ok(facts)
 }
 
 /// The number of the first operation set that has a layer's revision.
@@ -186,14 +200,15 @@ impl GraphFacts {
         for (fact, name) in facts.zip(names.inputs.iter().chain(&names.outputs)) {
             fact.name = name.clone();
         }
-        Ok(GraphFacts { inputs, outputs, nodes, symbols: symbols.into_iter().collect() })
+        let symbols = symbols.into_iter().collect();
+        Ok(GraphFacts { inputs, outputs, nodes, symbols, decisions: vec![] })
     }
 
     /// Sets the operation and revision that each node comes from. Nodes have the names of their layers, with a suffix
     /// if a layer becomes several nodes.
     fn add_layers(&mut self, document: &Document) {
         let mut operations = HashMap::new();
-        let mut graphs = vec![(String::new(), &document.graph)];
+        let mut graphs = vec![(String::new(), document.graph())];
         while let Some((prefix, graph)) = graphs.pop() {
             for layer in &graph.layers {
                 let revision = registry_revision(layer);
@@ -248,6 +263,19 @@ impl GraphFacts {
             ]);
         }
         print_table(out, &table)?;
+        if !self.decisions.is_empty() {
+            let mut table =
+                crate::report::table(&["node", "operator", "rule", "what became of it"]);
+            for decision in &self.decisions {
+                table.add_row([
+                    Cell::new(printable(&decision.node)).fg(Color::Cyan),
+                    Cell::new(&decision.op),
+                    Cell::new(decision.rule),
+                    Cell::new(outcome(decision)),
+                ]);
+            }
+            print_table(out, &table)?;
+        }
         if !self.symbols.is_empty() {
             writeln!(out, "symbols: {GOOD}{}{GOOD:#}", self.symbols.join(", "))?;
         }
@@ -267,6 +295,15 @@ impl GraphFacts {
                 "outputs": outlets(&node.outputs),
             })
         };
+        let decision = |decision: &Decision| {
+            json!({
+                "node": decision.node,
+                "operator": decision.op,
+                "rule": decision.rule,
+                "replaced": matches!(decision.outcome, Outcome::Replaced(_)),
+                "outcome": outcome(decision),
+            })
+        };
         json!({
             "model": model.to_string_lossy(),
             "stage": stage.name(),
@@ -274,7 +311,15 @@ impl GraphFacts {
             "inputs": outlets(&self.inputs),
             "outputs": outlets(&self.outputs),
             "nodes": self.nodes.iter().map(node).collect::<Value>(),
+            "decisions": self.decisions.iter().map(decision).collect::<Value>(),
         })
+    }
+}
+
+fn outcome(decision: &Decision) -> String {
+    match &decision.outcome {
+        Outcome::Replaced(by) => format!("replaced by {by}"),
+        Outcome::Refused(reason) => format!("stays: {reason}"),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use model_cases::{Case, Stage, StagedModel};
+use tract_openvino::kernels::WithKernels;
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::infer::{Factoid, ShapeFactoid};
@@ -379,7 +380,8 @@ impl Names {
 /// All names of each input of a model, in their order. The first one is the name that the tool uses.
 pub fn names_of_inputs(file: &Path, names: &Names) -> TractResult<Vec<Vec<String>>> {
     if Kind::of(file)? == Kind::Ir {
-        let graph = document(file)?.graph;
+        let document = document(file)?;
+        let graph = document.graph();
         let names = graph.parameters.iter().enumerate().map(|(input, layer)| {
             let mut names = graph.input_names(input);
             names.push(graph.layers[*layer].name.clone());
@@ -395,7 +397,8 @@ pub fn input_names(path: &Path) -> TractResult<Vec<String>> {
     let file = model_file(path)?;
     match Kind::of(&file)? {
         Kind::Ir => {
-            let graph = document(&file)?.graph;
+            let document = document(&file)?;
+            let graph = document.graph();
             Ok((0..graph.parameters.len())
                 .map(|input| graph.input_names(input).swap_remove(0))
                 .collect())
@@ -420,7 +423,8 @@ pub fn load_case(folder: &Path, file: &Path) -> TractResult<Case> {
     // This checks the numbers of an ONNX model.
     let case = Case::load(folder)?;
     if Kind::of(file)? == Kind::Ir {
-        let graph = document(file)?.graph;
+        let document = document(file)?;
+        let graph = document.graph();
         case.expect_counts(graph.parameters.len(), graph.results.len())?;
     }
     Ok(case)
@@ -537,6 +541,27 @@ impl Model {
             Model::Loaded(model) => StagedModel::new(model, stage),
             Model::Typed(model) => StagedModel::from_typed(model, stage),
         })
+    }
+}
+
+/// Which operators a model runs on.
+#[derive(Debug, Args)]
+pub struct OperatorOptions {
+    /// Run on tract's own operators alone, without this project's kernels
+    #[arg(long)]
+    plain: bool,
+}
+
+impl OperatorOptions {
+    /// The stage that the model is taken to.
+    pub fn stage(&self) -> Stage {
+        if self.plain { Stage::Optimized } else { Stage::Kernels }
+    }
+
+    /// A model on these operators, optimised.
+    pub fn optimized(&self, model: TypedModel) -> TractResult<TypedModel> {
+        let model = if self.plain { model } else { model.with_kernels()? };
+        model.into_optimized()
     }
 }
 

@@ -10,7 +10,8 @@ use tract_openvino::tract_onnx::prelude::*;
 use crate::check::{IS_CLOSE, ToleranceOptions};
 use crate::inputs::{InputOptions, expect_fit};
 use crate::model::{
-    InputShape, Model, Names, ReadingOptions, input_names, load_case, model_file, shapes_of,
+    InputShape, Model, Names, OperatorOptions, ReadingOptions, input_names, load_case, model_file,
+    shapes_of,
 };
 use crate::panics::during;
 use crate::report::{BAD, GOOD, NAME, error_with_help, note, output, shorten};
@@ -33,21 +34,23 @@ pub struct Run {
     tolerance: ToleranceOptions,
     #[command(flatten)]
     reading: ReadingOptions,
+    #[command(flatten)]
+    operators: OperatorOptions,
 }
 
 /// A model that can be run, and its names.
-pub struct Runnable {
+struct Runnable {
     names: Names,
-    pub typed: TypedModel,
-    pub optimized: StagedModel,
+    typed: TypedModel,
+    optimized: StagedModel,
 }
 
 impl Runnable {
-    /// Types and optimises a model.
-    pub fn new(model: Model) -> TractResult<Runnable> {
+    /// Types a model, and takes it to a stage.
+    fn new(model: Model, stage: Stage) -> TractResult<Runnable> {
         let names = model.names()?;
         let typed = model.into_typed()?;
-        let optimized = Model::Typed(typed.clone()).at(Stage::Optimized)?;
+        let optimized = Model::Typed(typed.clone()).at(stage)?;
         Ok(Runnable { names, typed, optimized })
     }
 
@@ -62,6 +65,7 @@ impl Runnable {
 struct Models<'a> {
     reading: &'a ReadingOptions,
     file: &'a Path,
+    stage: Stage,
     /// The names of the inputs.
     names: Vec<String>,
     /// The latest, and the sizes that it is for, unless it is for all.
@@ -69,8 +73,12 @@ struct Models<'a> {
 }
 
 impl Models<'_> {
-    fn new<'a>(reading: &'a ReadingOptions, file: &'a Path) -> TractResult<Models<'a>> {
-        Ok(Models { reading, file, names: input_names(file)?, latest: None })
+    fn new<'a>(
+        reading: &'a ReadingOptions,
+        file: &'a Path,
+        stage: Stage,
+    ) -> TractResult<Models<'a>> {
+        Ok(Models { reading, file, stage, names: input_names(file)?, latest: None })
     }
 
     /// The model for these inputs. Its variables keep their values as long as it is the same model.
@@ -78,7 +86,8 @@ impl Models<'_> {
         let shapes = shapes_of(self.names.iter().cloned(), inputs);
         let fits = |sizes: &Option<_>| sizes.as_ref().is_none_or(|sizes| *sizes == shapes);
         if !self.latest.as_ref().is_some_and(|(sizes, _)| fits(sizes)) {
-            let (model, sized) = self.reading.read_for(self.file, &shapes, Runnable::new)?;
+            let new = |model| Runnable::new(model, self.stage);
+            let (model, sized) = self.reading.read_for(self.file, &shapes, new)?;
             self.latest = Some((sized.then_some(shapes), model));
         }
         let (_, model) = self.latest.as_mut().expect("it was just set");
@@ -93,7 +102,8 @@ impl Run {
         let file = model_file(&self.model)?;
         if !self.model.is_dir() || self.inputs.are_given() {
             let shapes = self.inputs.shapes()?;
-            let (mut model, _) = self.reading.read_for(&file, &shapes, Runnable::new)?;
+            let new = |model| Runnable::new(model, self.operators.stage());
+            let (mut model, _) = self.reading.read_for(&file, &shapes, new)?;
             let inputs = self.inputs.tensors(&model.typed, &model.names, &file)?;
             let outputs = model.run(&inputs)?;
             writeln!(out, "{}", self.model.display())?;
@@ -105,7 +115,7 @@ impl Run {
         self.check_output(&case)?;
         writeln!(out, "{}", self.model.display())?;
         let mut differences = vec![];
-        let mut models = Models::new(&self.reading, &file)?;
+        let mut models = Models::new(&self.reading, &file, self.operators.stage())?;
         for (number, data_set) in case.data_sets.iter().enumerate() {
             writeln!(out, "test_data_set_{number}")?;
             let model = models.for_inputs(&data_set.inputs)?;

@@ -244,4 +244,11 @@ fn shapes_that_the_user_gives_are_checked() {
         let error = given(input, shape).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
+    let given = |shape: [usize; 2]| load(&ir().with_input_shape("x", shape), &open);
+    let model = given([2, 4]).unwrap();
+    assert_eq!(model.input_fact(0).unwrap().shape.as_concrete(), Some(&[2, 4][..]));
+    let error = given([2, 7]).unwrap_err();
+    assert!(error.contains("dimension 1 of input \"x\" is given as 7"), "{error}");
+    let error = load(&ir().with_input_shape("x", &[2][..]), &open).unwrap_err();
+    assert!(error.contains("the shape given for input \"x\" has rank 1"), "{error}");
 }

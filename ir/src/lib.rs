@@ -8,8 +8,7 @@
 //! # fn main() -> TractResult<()> {
 //! let model = ir()
 //!     .model_for_path("models/gather/revision_8_out_of_range/model.xml")?
-//!     .into_optimized()?
-//!     .into_runnable()?;
+//!     .into_runnable_with_kernels()?;
 //! let data = tensor2(&[[1f32, 2., 3., 4.], [5., 6., 7., 8.], [9., 10., 11., 12.]]);
 //! let indices = tensor1(&[2i32, 0, 3, -1, 1]);
 //! let outputs = model.run(tvec!(data.into(), indices.into()))?;
@@ -60,6 +59,7 @@
 //!
 //! # Features
 //!
+//! * `multithread-mm`: work is shared among the threads of the executor that the program gives to tract.
 //! * `nnef`: models are saved to NNEF archives and loaded again, as far as tract and this crate have text for their
 //!   operators. None is on by default.
 
@@ -86,7 +86,7 @@ pub use layer::{FromAttribute, LayerContext};
 pub use limits::Limits;
 #[cfg(feature = "nnef")]
 pub use nnef::WithOpenVinoIr;
-pub use reader::{Ir, IrProtoModel, ir};
+pub use reader::{InputShape, Ir, IrProtoModel, ir};
 pub use registry::Registry;
 pub use unsupported::{UnsupportedOperation, UnsupportedOperations};
 pub use weights::Weights;
@@ -103,6 +103,7 @@ mod readme {}
 pub mod prelude {
     pub use crate::ir;
     pub use tract_core::prelude::*;
+    pub use tract_openvino_kernels::WithKernels;
 }
 
 /// What a program needs to translate operations of its own ([`Registry::add_extension`]), and to write operators for

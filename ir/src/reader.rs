@@ -2,7 +2,6 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_openvino::NegativeIndices;
@@ -39,6 +38,41 @@ pub struct Ir {
     weights: Option<PathBuf>,
 }
 
+/// The shape of an input for [`Ir::with_input_shape`]: text, or sizes.
+#[derive(Debug, Clone)]
+pub struct InputShape(String);
+
+impl From<&str> for InputShape {
+    fn from(text: &str) -> InputShape {
+        InputShape(text.into())
+    }
+}
+
+impl From<String> for InputShape {
+    fn from(text: String) -> InputShape {
+        InputShape(text)
+    }
+}
+
+impl From<&String> for InputShape {
+    fn from(text: &String) -> InputShape {
+        InputShape(text.clone())
+    }
+}
+
+impl From<&[usize]> for InputShape {
+    fn from(sizes: &[usize]) -> InputShape {
+        let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+        InputShape(sizes.join(","))
+    }
+}
+
+impl<const RANK: usize> From<[usize; RANK]> for InputShape {
+    fn from(sizes: [usize; RANK]) -> InputShape {
+        sizes[..].into()
+    }
+}
+
 /// What is in the two files of a model.
 #[derive(Debug, Clone)]
 pub struct IrProtoModel {
@@ -57,14 +91,18 @@ impl Default for Ir {
 }
 
 impl Ir {
-    /// Gives an input sizes or symbols, like OpenVINO's `reshape`: `"1,3,224,224"` or `"N,3,32*h,32*w"`.
-    /// A `?` leaves a dimension as the file has it. The input goes by any of its names.
+    /// Gives an input sizes or symbols, like OpenVINO's `reshape`: `[1, 3, 224, 224]`, `"1,3,224,224"` or
+    /// `"N,3,32*h,32*w"`. A `?` leaves a dimension as the file has it. The input goes by any of its names.
     ///
     /// # Errors
     ///
     /// Loading fails if there is no such input, or if the file does not allow the shape.
-    pub fn with_input_shape(mut self, input: impl Into<String>, shape: impl Into<String>) -> Ir {
-        self.options.shapes.push(ShapeOption { input: input.into(), shape: shape.into() });
+    pub fn with_input_shape(
+        mut self,
+        input: impl Into<String>,
+        shape: impl Into<InputShape>,
+    ) -> Ir {
+        self.options.shapes.push(ShapeOption { input: input.into(), shape: shape.into().0 });
         self
     }
 
@@ -113,7 +151,7 @@ impl Ir {
         &self.registry
     }
 
-    /// Reads a model from the text of its XML and the bytes of its weights.
+    /// Reads a model from the text of its XML and the bytes of its weights, as [`Weights::from_bytes`] takes them.
     ///
     /// # Errors
     ///
@@ -122,10 +160,10 @@ impl Ir {
     pub fn model_for_bytes(
         &self,
         xml: &[u8],
-        weights: impl Into<Arc<[u8]>>,
+        weights: impl AsRef<[u8]> + Send + Sync + 'static,
     ) -> TractResult<TypedModel> {
         let proto =
-            IrProtoModel { document: document(xml)?, weights: Weights::Bytes(weights.into()) };
+            IrProtoModel { document: document(xml)?, weights: Weights::from_bytes(weights) };
         self.model_for_proto_model(&proto)
     }
 }
@@ -143,10 +181,9 @@ impl Framework<IrProtoModel, TypedModel> for Ir {
         reader.read_to_end(&mut xml)?;
         let weights = match &self.weights {
             Some(path) => Weights::open(path)?,
-            None => Weights::Absent(
+            None => Weights::absent(
                 "the XML was read from a stream, so that its .bin is not known: use model_for_path, \
-                 model_for_bytes or with_weights"
-                    .into(),
+                 model_for_bytes or with_weights",
             ),
         };
         Ok(IrProtoModel { document: document(&xml)?, weights })
@@ -161,7 +198,7 @@ impl Framework<IrProtoModel, TypedModel> for Ir {
             Some(weights) => Weights::open(weights)?,
             // A model without constants needs none.
             None => Weights::open(path.with_extension("bin")).unwrap_or_else(|error| {
-                Weights::Absent(format!(
+                Weights::absent(format!(
                     "{error:#}: the .bin must be beside the .xml, or its path must be given"
                 ))
             }),
@@ -181,6 +218,6 @@ impl Framework<IrProtoModel, TypedModel> for Ir {
         template: TypedModel,
     ) -> TractResult<TypedModel> {
         let IrProtoModel { document, weights } = proto;
-        translate::translate(&self.registry, &self.options, &document.graph, weights, template)
+        translate::translate(&self.registry, &self.options, document.graph(), weights, template)
     }
 }

@@ -14,8 +14,8 @@ fn tables(name: &str) -> usize {
     let reader = tract_openvino_ir::ir().with_block_quantized_weights(true);
     let case = Case::load(&folder).unwrap();
     let load = || reader.model_for_path(folder.join("model.xml"));
-    let stages = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
-    let failures = case.check(&stages, TOLERANCE, |stage| StagedModel::from_typed(load()?, stage));
+    let failures =
+        case.check(&Stage::OF_TYPED, TOLERANCE, |stage| StagedModel::from_typed(load()?, stage));
     let failures: Vec<String> =
         failures.iter().map(|it| format!("{}: {:#}", it.stage, it.error)).collect();
     assert!(failures.is_empty(), "{name}: {failures:?}");

@@ -61,8 +61,6 @@ fn main() {
     conclusion.exit()
 }
 
-const STAGES: [Stage; 3] = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
-
 /// The reader refuses such a layer if the file does not state the rank of its output, which may be 0.
 const ONLY_KNOWN_THEN: &str =
     "is only known when the model runs, but must be known when it is loaded";
@@ -104,7 +102,7 @@ fn check_folder(
     let tolerance = if is_half { HALF } else { tolerance };
     let file: PathBuf = folder.join("model.xml");
     let proto = ir().proto_model_for_path(&file).map_err(error)?;
-    let graph = &proto.document.graph;
+    let graph = proto.document.graph();
     case.expect_counts(graph.parameters.len(), graph.results.len()).map_err(error)?;
     let load = |ir: Ir, stage| StagedModel::from_typed(ir.model_for_proto_model(&proto)?, stage);
     let mut failures = vec![];
@@ -122,7 +120,7 @@ fn check_folder(
         }
         conformance::REFUSED.fetch_add(1, Ordering::Relaxed);
     } else {
-        failures.extend(case.check(&STAGES, tolerance, |stage| load(open.clone(), stage)));
+        failures.extend(case.check(&Stage::OF_TYPED, tolerance, |stage| load(open.clone(), stage)));
     }
     if may_refuse {
         // An open dimension that is taken as equal to another one may be 1, and broadcast.
@@ -153,7 +151,7 @@ fn check_folder(
             conformance::REFUSED.fetch_add(1, Ordering::Relaxed);
             continue;
         }
-        let found = case.check(&STAGES, tolerance, |stage| load(reader.clone(), stage));
+        let found = case.check(&Stage::OF_TYPED, tolerance, |stage| load(reader.clone(), stage));
         let found = found.into_iter().map(|failure| failure.from_data_set(first));
         failures.extend(found.map(|failure| Failure {
             error: failure.error.context("with the sizes of the data set"),

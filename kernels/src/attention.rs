@@ -253,7 +253,7 @@ mod tests {
     use tract_core::ops::nn::{Softmax, SoftmaxKind};
 
     use super::*;
-    use crate::accelerated::Accelerated;
+    use crate::WithKernels;
     use crate::product::tests::with_all_vectors;
 
     /// Two products with a scale, masks and a softmax in between, and the shapes of what is fed.
@@ -289,7 +289,6 @@ mod tests {
         inputs: [OutletId; 2],
     ) -> TractResult<OutletId> {
         let op = EinSum::new(axes.parse()?, DatumType::F32);
-        let op = Accelerated::or_inner(op, model, &inputs)?;
         Ok(model.wire_node(name, op, &inputs)?[0])
     }
 
@@ -379,7 +378,7 @@ mod tests {
                 }
                 let expected = model.clone().into_runnable()?.run(inputs.clone())?;
                 with_all_vectors(|| {
-                    let model = model.clone().into_optimized().unwrap();
+                    let model = model.clone().with_kernels().unwrap().into_optimized().unwrap();
                     let names: Vec<_> = model.nodes().iter().map(|node| node.op.name()).collect();
                     let ours = names.iter().filter(|name| *name == "Attention").count();
                     assert_eq!((ours, names.len()), (1, 4 + case.masks.len()), "{names:?}");
@@ -419,7 +418,7 @@ mod tests {
         let output = product(&mut model, "output", "bmk,bkn->bmn", [weights, outlets[2]])?;
         model.select_output_outlets(&[output])?;
         let as_it_is = model.clone().into_runnable()?;
-        let model = model.into_optimized()?;
+        let model = model.with_kernels()?.into_optimized()?;
         assert!(model.nodes().iter().any(|node| node.op.is::<Attention>()));
         let plan = model.into_runnable()?;
         for (queries, keys) in [(1, 1), (70, 3), (3, 2000), (0, 4), (4, 0)] {
@@ -437,7 +436,7 @@ mod tests {
     #[test]
     fn large_values_stay_finite() -> TractResult<()> {
         let case = &cases()[0];
-        let plan = model(case, false)?.into_optimized()?.into_runnable()?;
+        let plan = model(case, false)?.into_runnable_with_kernels()?;
         let values = Tensor::from_shape(
             &case.values_shape(),
             &vec![1e38f32; case.values_shape().iter().product()],
@@ -453,7 +452,7 @@ mod tests {
     #[test]
     fn other_chains_stay() -> TractResult<()> {
         let names = |model: TypedModel| -> TractResult<Vec<String>> {
-            let model = model.into_optimized()?;
+            let model = model.with_kernels()?.into_optimized()?;
             Ok(model.nodes().iter().map(|node| node.op.name().to_string()).collect())
         };
         let case = &cases()[0];

@@ -90,17 +90,13 @@ impl FullyConnected {
     pub fn new<'a>(
         weights: &Arc<Tensor>,
         transposed: bool,
-        bias: Option<&Tensor>,
+        bias: Vec<f32>,
         activation: Activation,
         rows: Option<usize>,
         mut others: impl Iterator<Item = &'a FullyConnected>,
     ) -> TractResult<FullyConnected> {
         let &[first, second] = weights.shape() else { bail!("the weights are no matrix") };
         let (depth, columns) = if transposed { (second, first) } else { (first, second) };
-        let bias = match bias {
-            Some(bias) => bias.try_as_plain_ram()?.as_slice::<f32>()?.to_vec(),
-            None => vec![0.; columns],
-        };
         ensure!(bias.len() == columns, "the bias has another size");
         let weights = if transposed && rows == Some(1) {
             Weights::Transposed(weights.clone())
@@ -257,7 +253,7 @@ mod tests {
         let activation = Activation::Clamp { min: -40., max: 50. };
         let context = EvalContext::out_of_plan();
         for (depth, columns) in [(1, 1), (5, 144), (3 * 8 * 16 + 21, 37), (64, 97)] {
-            let bias = tensor1(&integers(columns));
+            let bias = integers(columns);
             for rows in [1, 2, 3, 8, 11] {
                 let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth))?;
                 for (transposed, shape, axes) in
@@ -277,7 +273,7 @@ mod tests {
                             let op = FullyConnected::new(
                                 &weights,
                                 transposed,
-                                Some(&bias),
+                                bias.clone(),
                                 activation,
                                 known,
                                 std::iter::empty(),
@@ -299,7 +295,7 @@ mod tests {
         let new = |weights: &Arc<Tensor>, transposed: bool, others: &[&FullyConnected]| {
             let activation = Activation::Identity;
             let others = others.iter().copied();
-            FullyConnected::new(weights, transposed, None, activation, None, others)
+            FullyConnected::new(weights, transposed, vec![0.; 4], activation, None, others)
         };
         let packed = |op: &FullyConnected| match &op.weights {
             Weights::Packed(packed, _) => Arc::as_ptr(packed),
@@ -315,8 +311,14 @@ mod tests {
     #[test]
     fn data_of_another_size_is_an_error() -> TractResult<()> {
         let activation = Activation::Identity;
-        let op =
-            FullyConnected::new(&matrix([4, 5])?, false, None, activation, None, [].into_iter())?;
+        let op = FullyConnected::new(
+            &matrix([4, 5])?,
+            false,
+            vec![0.; 5],
+            activation,
+            None,
+            [].into_iter(),
+        )?;
         let context = EvalContext::out_of_plan();
         let data = Tensor::zero::<f32>(&[2, 3])?;
         let error = op.eval(&context, tvec!(data.into())).unwrap_err().to_string();

@@ -1,4 +1,47 @@
-//! Kernels.
+//! Faster operators for any model of [tract](tract_core): convolutions, products of matrices, attention and max pools
+//! in single precision, on the vectors that the processor has.
+//!
+//! [`WithKernels`] puts them into a model:
+//!
+//! ```
+//! use tract_core::prelude::*;
+//! use tract_openvino_kernels::WithKernels;
+//!
+//! # fn main() -> TractResult<()> {
+//! # let mut model = TypedModel::default();
+//! # let data = model.add_source("data", f32::fact([2, 3]))?;
+//! # model.select_output_outlets(&[data])?;
+//! // A `TypedModel` of any reader: of ONNX, NNEF, TensorFlow Lite or OpenVINO IR.
+//! let runnable = model.into_runnable_with_kernels()?;
+//! # runnable.run(tvec!(Tensor::zero::<f32>(&[2, 3])?.into()))?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! tract finds them by name, too: the transform `kernels_transform` ([`KernelsTransform`], with options) and the runtime
+//! `kernels` ([`KernelsRuntime`]).
+//!
+//! # How it is built
+//!
+//! A model passes through `transform/`, and what it puts there runs in the others.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `transform/mod.rs` | [`KernelsTransform`]: when tract simplifies the model, and when which rule is tried |
+//! | `transform/rule.rs` | [`Rule`]: what replaces a node, or why it stays; crates above [register](register_rule) their own |
+//! | `transform/chain.rs` | what follows a node, and is done by the same operator: biases, activations, a softmax |
+//! | `transform/convolution.rs`, … | the rules, a file for each operator |
+//! | `runtime.rs` | [`KernelsRuntime`] |
+//! | `convolution/`, `fully_connected.rs`, `contraction.rs`, `attention.rs` | the operators |
+//! | `product/` | products of packed matrices, of which they are made |
+//! | `threads/` | work that the threads of tract's executor share |
+//! | `checks.rs` | numbers of inputs, and sizes of outputs |
+//!
+//! # Features
+//!
+//! * `multithread-mm`: work is shared among the threads of the executor that the program gives to tract. It is off by
+//!   default.
+
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -8,6 +51,22 @@ mod contraction;
 mod convolution;
 mod fully_connected;
 mod product;
+mod runtime;
 pub mod threads;
+mod transform;
 
 pub use product::Vectors;
+pub use runtime::{KernelsRuntime, WithKernels};
+pub use transform::{
+    Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredRule, Rewrite, Rule,
+    Session,
+};
+
+/// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
+/// What [`register_rule`] names.
+#[doc(hidden)]
+pub use inventory;

@@ -1,9 +1,10 @@
-//! A model at the stages that tract takes it through.
+//! A model at the stages that tract takes it through, and on the kernels of this project.
 
 use std::fmt;
 
 use tract_onnx::prelude::*;
 use tract_onnx::tract_hir::internal::{Fact, Factoid, TDim, bail, ensure};
+use tract_openvino_kernels::WithKernels;
 
 /// How far tract takes a model before it runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,14 +17,18 @@ pub enum Stage {
     Decluttered,
     /// With the operators replaced by those that run fastest.
     Optimized,
+    /// On the kernels of this project, and optimised.
+    Kernels,
 }
 
 impl Stage {
     /// The stages, in the order in which a model goes through them.
-    pub const ALL: [Stage; 4] = [Stage::Loaded, Stage::Typed, Stage::Decluttered, Stage::Optimized];
+    pub const ALL: [Stage; 5] =
+        [Stage::Loaded, Stage::Typed, Stage::Decluttered, Stage::Optimized, Stage::Kernels];
 
     /// The stages of a model that is typed when it is read.
-    pub const OF_TYPED: [Stage; 3] = [Stage::Typed, Stage::Decluttered, Stage::Optimized];
+    pub const OF_TYPED: [Stage; 4] =
+        [Stage::Typed, Stage::Decluttered, Stage::Optimized, Stage::Kernels];
 
     /// Its name, in lower case.
     pub fn name(self) -> &'static str {
@@ -32,6 +37,7 @@ impl Stage {
             Stage::Typed => "typed",
             Stage::Decluttered => "decluttered",
             Stage::Optimized => "optimized",
+            Stage::Kernels => "kernels",
         }
     }
 }
@@ -82,6 +88,7 @@ impl StagedModel {
             Stage::Loaded | Stage::Typed => model,
             Stage::Decluttered => model.into_decluttered()?,
             Stage::Optimized => model.into_optimized()?,
+            Stage::Kernels => model.with_kernels()?.into_optimized()?,
         };
         let inputs = facts(&model, model.input_outlets()?)?;
         let inputs = inputs.iter().map(|fact| fact.shape.to_tvec());

@@ -176,7 +176,7 @@ fn outcome(xml: &str, weights: &[u8], fed: &[Tensor]) -> String {
             }
         })
     };
-    let model = match ir().model_for_bytes(xml.as_bytes(), weights) {
+    let model = match ir().model_for_bytes(xml.as_bytes(), weights.to_vec()) {
         Ok(model) => model,
         Err(error) => return rest(format!("{error:#}")),
     };

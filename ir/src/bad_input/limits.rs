@@ -34,7 +34,7 @@ fn constant(id: usize, shape: &str, size: usize) -> String {
 }
 
 fn load(reader: &Ir, xml: &str, weights: &[u8]) -> Result<TypedModel, String> {
-    let model = reader.model_for_bytes(xml.as_bytes(), weights);
+    let model = reader.model_for_bytes(xml.as_bytes(), weights.to_vec());
     model.map_err(|error| format!("{error:#}"))
 }
 

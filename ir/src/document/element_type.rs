@@ -3,6 +3,7 @@ use std::fmt;
 /// The element types of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum ElementType {
     Boolean,
     U1,

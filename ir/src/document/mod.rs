@@ -22,16 +22,31 @@ pub use partial_shape::{Dimension, PartialShape};
 /// A model file: `<net>`.
 #[derive(Debug, Clone)]
 pub struct Document {
+    name: String,
+    version: u32,
+    graph: Graph,
+}
+
+impl Document {
     /// The network's name, as the file has it.
-    pub name: String,
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The version of the format: 10 or 11.
-    pub version: u32,
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
     /// The layers.
-    pub graph: Graph,
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
 }
 
 /// Layers and the edges between them: a network, or a body of a layer of control flow.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Graph {
     /// The layers, each after those that it takes from. A layer is left out if no result and no variable
     /// depends on it, unless it is a parameter.
@@ -46,6 +61,7 @@ pub struct Graph {
 
 /// One layer.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Layer {
     /// Its id, which edges name.
     pub id: u64,
@@ -69,6 +85,7 @@ pub struct Layer {
 
 /// An output of a layer, as where an input comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Source {
     /// The position of the layer in [`Graph::layers`].
     pub layer: usize,
@@ -78,6 +95,7 @@ pub struct Source {
 
 /// An output port.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Port {
     /// Its id, unique in the layer.
     pub id: u64,
@@ -92,6 +110,7 @@ pub struct Port {
 
 /// A body of `If`, `Loop` or `TensorIterator`.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Body {
     /// Which of the layer's bodies it is.
     pub role: BodyRole,
@@ -107,6 +126,7 @@ pub struct Body {
 
 /// Which body of a layer it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BodyRole {
     /// What `Loop` and `TensorIterator` repeat.
     Iteration,
@@ -118,6 +138,7 @@ pub enum BodyRole {
 
 /// An entry of a `port_map`.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct PortMap {
     /// The position among the inputs or outputs of the layer; `None` where the body's parameter or result is
     /// for the iteration itself (`external_port_id="-1"`).
@@ -130,6 +151,7 @@ pub struct PortMap {
 
 /// An edge from an iteration to the next.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct BackEdge {
     /// The position among the results of the body.
     pub result: usize,

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// One dimension of a parameter: a size, or a range of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Dimension {
     /// The smallest size.
     pub min: usize,
@@ -29,7 +30,7 @@ impl Dimension {
 /// each `?` or `-1` (any size), a size, `a..b`, `a..` or `..b` (both ends are meant). No text at all is the
 /// shape of a scalar.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartialShape(pub Vec<Dimension>);
+pub struct PartialShape(Vec<Dimension>);
 
 impl PartialShape {
     /// The shape that a text states.
@@ -57,6 +58,11 @@ impl PartialShape {
             .collect::<Result<_>>()
             .map(PartialShape)
             .with_context(|| format!("in shape {text:?}"))
+    }
+
+    /// The dimensions.
+    pub fn dims(&self) -> &[Dimension] {
+        &self.0
     }
 }
 

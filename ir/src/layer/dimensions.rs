@@ -70,7 +70,7 @@ impl Dimensions {
         for (number, (declared, given)) in declared.iter().zip(shapes).enumerate() {
             let names = graph.input_names(number);
             let name = names.first().map_or("", |name| name);
-            let rank = declared.0.len();
+            let rank = declared.dims().len();
             let given = given.unwrap_or_else(|| vec![None; rank]);
             ensure!(
                 given.len() == rank,
@@ -78,7 +78,7 @@ impl Dimensions {
                 given.len()
             );
             let mut shape = tvec!();
-            for (axis, (declared, given)) in declared.0.iter().zip(given).enumerate() {
+            for (axis, (declared, given)) in declared.dims().iter().zip(given).enumerate() {
                 let dim = match (declared.size(), given) {
                     (size, Some(given)) => {
                         let wrong = given.as_i64().is_some_and(|given| {

@@ -25,8 +25,9 @@ pub(super) fn check_rank(rank: usize) -> TractResult<()> {
 /// Checks the number of axes, and the product of the sizes that are known. A size of 0 counts as 1: the other sizes
 /// may not be too large to multiply, although the tensor has no elements.
 fn check_sizes(shape: &PartialShape) -> TractResult<()> {
-    check_rank(shape.0.len())?;
-    let sizes: Vec<usize> = shape.0.iter().filter_map(|dim| Some(dim.size()?.max(1))).collect();
+    check_rank(shape.dims().len())?;
+    let sizes: Vec<usize> =
+        shape.dims().iter().filter_map(|dim| Some(dim.size()?.max(1))).collect();
     ensure!(
         volume(&sizes).is_some_and(|volume| volume <= MAX_DECLARED_ELEMENTS),
         "shape {shape} has more than {MAX_DECLARED_ELEMENTS} elements"
@@ -61,7 +62,7 @@ pub(crate) fn constant(layer: &Layer) -> TractResult<Blob> {
     let shape = text("shape")?;
     let sizes = PartialShape::parse(shape)?;
     check_sizes(&sizes)?;
-    let dims = sizes.0.into_iter().map(|dim| dim.size());
+    let dims = sizes.dims().iter().map(|dim| dim.size());
     let dims: Option<Vec<usize>> = dims.collect();
     Ok(Blob {
         element_type: ElementType::from_text(element_type).with_context(|| {

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
 
-use super::{check_volume, set_symbols, substituted};
+use super::{check_volume, set_symbols};
 
 /// AdaptiveAvgPool-8 and AdaptiveMaxPool-8: pools whose windows follow from the sizes of the output.
 ///
@@ -145,10 +145,7 @@ impl TypedOp for AdaptivePool {
         Ok(facts)
     }
 
-    set_symbols!(|op, values| AdaptivePool {
-        sizes: substituted(&op.sizes, values)?,
-        ..op.clone()
-    });
+    set_symbols!(sizes);
 
     as_op!();
 }

@@ -35,25 +35,26 @@ pub(crate) enum Arithmetic {
 
 use Arithmetic::*;
 
-impl Arithmetic {
-    pub const ALL: [Arithmetic; 10] =
-        [Add, Subtract, Multiply, Divide, FloorDivide, Mod, FloorMod, Power, ShiftLeft, ShiftRight];
+type Constructor = fn() -> Box<dyn BinMiniOp>;
 
+/// The operations in the order of their declaration, each with the name of its operator.
+const OPERATIONS: [(Arithmetic, &str, Constructor); 10] = [
+    (Add, "OpenVinoAdd", || Box::new(Of::<0>)),
+    (Subtract, "OpenVinoSubtract", || Box::new(Of::<1>)),
+    (Multiply, "OpenVinoMultiply", || Box::new(Of::<2>)),
+    (Divide, "OpenVinoDivide", || Box::new(Of::<3>)),
+    (FloorDivide, "OpenVinoFloorDivide", || Box::new(Of::<4>)),
+    (Mod, "OpenVinoMod", || Box::new(Of::<5>)),
+    (FloorMod, "OpenVinoFloorMod", || Box::new(Of::<6>)),
+    (Power, "OpenVinoPower", || Box::new(Of::<7>)),
+    (ShiftLeft, "OpenVinoShiftLeft", || Box::new(Of::<8>)),
+    (ShiftRight, "OpenVinoShiftRight", || Box::new(Of::<9>)),
+];
+
+impl Arithmetic {
     /// The operator of a node.
     pub fn op(self) -> TypedBinOp {
-        let op: Box<dyn BinMiniOp> = match self {
-            Add => Box::new(Of::<0>),
-            Subtract => Box::new(Of::<1>),
-            Multiply => Box::new(Of::<2>),
-            Divide => Box::new(Of::<3>),
-            FloorDivide => Box::new(Of::<4>),
-            Mod => Box::new(Of::<5>),
-            FloorMod => Box::new(Of::<6>),
-            Power => Box::new(Of::<7>),
-            ShiftLeft => Box::new(Of::<8>),
-            ShiftRight => Box::new(Of::<9>),
-        };
-        TypedBinOp(op, None)
+        TypedBinOp(OPERATIONS[self as usize].2(), None)
     }
 
     /// Computes integers of up to 64 bits in 128 bits. Only the lowest bits count, which are right even if a
@@ -130,29 +131,18 @@ fn has_zero(tensor: &Tensor) -> TractResult<bool> {
     Ok(tensor.cast_to::<bool>()?.try_as_plain_ram()?.as_slice::<bool>()?.contains(&false))
 }
 
-/// The operation at a position of [`Arithmetic::ALL`]. Each is a type of its own, because by its type tract
+/// The operation at a position of [`OPERATIONS`]. Each is a type of its own, because by its type tract
 /// finds an operator's name in NNEF archives.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Of<const POSITION: usize>;
 
 impl<const POSITION: usize> Of<POSITION> {
-    const OPERATION: Arithmetic = Arithmetic::ALL[POSITION];
+    const OPERATION: Arithmetic = OPERATIONS[POSITION].0;
 }
 
 impl<const POSITION: usize> BinMiniOp for Of<POSITION> {
     fn name(&self) -> &'static str {
-        match Self::OPERATION {
-            Add => "OpenVinoAdd",
-            Subtract => "OpenVinoSubtract",
-            Multiply => "OpenVinoMultiply",
-            Divide => "OpenVinoDivide",
-            FloorDivide => "OpenVinoFloorDivide",
-            Mod => "OpenVinoMod",
-            FloorMod => "OpenVinoFloorMod",
-            Power => "OpenVinoPower",
-            ShiftLeft => "OpenVinoShiftLeft",
-            ShiftRight => "OpenVinoShiftRight",
-        }
+        OPERATIONS[POSITION].1
     }
 
     fn result_datum_type(&self, a: DatumType, b: DatumType) -> TractResult<DatumType> {
@@ -239,7 +229,7 @@ mod tests {
 
     #[test]
     fn operators_are_those_of_their_operations() {
-        for operation in Arithmetic::ALL {
+        for (operation, ..) in OPERATIONS {
             assert_eq!(operation.op().0.name(), format!("OpenVino{operation:?}"));
         }
     }

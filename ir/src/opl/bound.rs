@@ -6,6 +6,8 @@ use tract_core::internal::*;
 use tract_core::ops::array::Slice;
 use tract_openvino_kernels::checks::expect_input_count;
 
+use super::impl_op;
+
 /// Gives its first input, after the nodes that its other inputs come from have run.
 ///
 /// What a size that is only known at run time is computed from may need no element of the tensor that has the size. Then
@@ -13,13 +15,7 @@ use tract_openvino_kernels::checks::expect_input_count;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Bound;
 
-impl Op for Bound {
-    fn name(&self) -> StaticName {
-        "OpenVinoBound".into()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(Bound, "OpenVinoBound");
 
 impl EvalOp for Bound {
     // Outside of a plan no symbol has a value.

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::{check_volume, floats};
+use super::{check_volume, floats, impl_op};
 
 /// The most probable class of each step, without repeated ones and blanks: OpenVINO's CTCGreedyDecoderSeqLen.
 ///
@@ -14,17 +14,11 @@ pub(crate) struct CtcGreedyDecoder {
     pub blank: Option<i64>,
 }
 
-impl Op for CtcGreedyDecoder {
-    fn name(&self) -> StaticName {
-        "OpenVinoCtcGreedyDecoder".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("merge_repeated: {}, blank: {:?}", self.merge_repeated, self.blank)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    CtcGreedyDecoder,
+    "OpenVinoCtcGreedyDecoder",
+    info = |op| vec![format!("merge_repeated: {}, blank: {:?}", op.merge_repeated, op.blank)]
+);
 
 impl CtcGreedyDecoder {
     /// The classes of one sequence.

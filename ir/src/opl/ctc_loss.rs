@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::integers;
+use super::{impl_op, integers};
 
 /// OpenVINO's CTCLoss: the negative logarithm of the probability of each sequence of labels.
 ///
@@ -18,13 +18,7 @@ pub(crate) struct CtcLoss {
     pub blank: Option<i64>,
 }
 
-impl Op for CtcLoss {
-    fn name(&self) -> StaticName {
-        "OpenVinoCtcLoss".into()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(CtcLoss, "OpenVinoCtcLoss");
 
 impl CtcLoss {
     fn loss(&self, steps: &[f32], classes: usize, blank: usize, labels: &[usize]) -> f64 {

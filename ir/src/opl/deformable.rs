@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::listed;
 
-use super::check_volume;
+use super::{check_volume, impl_op};
 
 /// The elements that the windows of a deformable convolution have: of each element of a window the data at its
 /// position, moved by an offset, by bilinear interpolation.
@@ -103,17 +103,11 @@ impl DeformableWindows {
     }
 }
 
-impl Op for DeformableWindows {
-    fn name(&self) -> StaticName {
-        "OpenVinoDeformableWindows".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{:?}, groups: {}", self.axes, self.groups)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    DeformableWindows,
+    "OpenVinoDeformableWindows",
+    info = |op| vec![format!("{:?}, groups: {}", op.axes, op.groups)]
+);
 
 impl EvalOp for DeformableWindows {
     op_out_of_plan!();

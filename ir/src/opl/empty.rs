@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::{checked_volume, set_symbols, substituted_facts};
+use super::{checked_volume, impl_op, set_symbols};
 
 /// Tensors without elements, in place of an operator whose outputs have none, whatever the open sizes are.
 ///
@@ -22,13 +22,7 @@ impl Empty {
     }
 }
 
-impl Op for Empty {
-    fn name(&self) -> StaticName {
-        "OpenVinoEmpty".into()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(Empty, "OpenVinoEmpty");
 
 impl EvalOp for Empty {
     // Its sizes are known in a plan only.
@@ -49,7 +43,7 @@ impl TypedOp for Empty {
         Ok(self.outputs.clone())
     }
 
-    set_symbols!(|op, values| Empty { outputs: substituted_facts(&op.outputs, values)? });
+    set_symbols!(outputs);
 
     as_op!();
 }

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
 
-use super::{check_volume, set_symbols, substituted};
+use super::{check_volume, impl_op, set_symbols};
 
 /// Gives its input, whose shape is checked when the model runs: its dimensions must be those of another tensor,
 /// which are only known then.
@@ -34,26 +34,16 @@ impl EqualShape {
     }
 }
 
-impl Op for EqualShape {
-    fn name(&self) -> StaticName {
-        "OpenVinoEqualShape".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        let dims: Vec<String> = self.shape.iter().map(|dim| dim.to_string()).collect();
-        Ok(vec![format!("shape: {}", dims.join(","))])
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        self.names
-    }
-
-    fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
-        self.shape.iter().flat_map(|dim| dim.symbols()).collect()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    EqualShape,
+    "OpenVinoEqualShape",
+    info = |op| {
+        let dims: Vec<String> = op.shape.iter().map(|dim| dim.to_string()).collect();
+        vec![format!("shape: {}", dims.join(","))]
+    },
+    mints_runtime_symbols = |op| op.names,
+    required_bound_symbols = |op| op.shape.iter().flat_map(|dim| dim.symbols()).collect()
+);
 
 impl EvalOp for EqualShape {
     op_out_of_plan!();
@@ -93,7 +83,7 @@ impl TypedOp for EqualShape {
         Ok(tvec!(inputs[0].datum_type.fact(&self.shape)))
     }
 
-    set_symbols!(|op, values| EqualShape { shape: substituted(&op.shape, values)?, ..*op });
+    set_symbols!(shape);
 
     as_op!();
 }

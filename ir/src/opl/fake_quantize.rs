@@ -3,7 +3,7 @@ use tract_core::internal::*;
 use tract_ndarray::Zip;
 use tract_openvino_kernels::checks::expect_inputs;
 
-use super::check_volume;
+use super::{check_volume, impl_op};
 
 /// FakeQuantize-1: rounds numbers between two limits to a number of levels, and maps these to other limits.
 ///
@@ -31,17 +31,7 @@ impl FakeQuantize {
     }
 }
 
-impl Op for FakeQuantize {
-    fn name(&self) -> StaticName {
-        "OpenVinoFakeQuantize".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{} levels", self.levels)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(FakeQuantize, "OpenVinoFakeQuantize", info = |op| vec![format!("{} levels", op.levels)]);
 
 impl EvalOp for FakeQuantize {
     op_out_of_plan!();

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{ensure_allocatable, expect_inputs, listed};
 
-use super::check_volume;
+use super::{check_volume, impl_op};
 
 /// GridSample-9: elements of an image at the coordinates of a grid.
 ///
@@ -101,18 +101,14 @@ fn check_shapes<D: DimLike>(data: &[D], grid: &[D]) -> TractResult<TVec<D>> {
     Ok(tvec![batch.clone(), channels.clone(), height.clone(), width.clone()])
 }
 
-impl Op for GridSample {
-    fn name(&self) -> StaticName {
-        "OpenVinoGridSample".into()
+impl_op!(
+    GridSample,
+    "OpenVinoGridSample",
+    info = |op| {
+        let GridSample { mode, padding, align_corners } = op;
+        vec![format!("{mode:?}, padding: {padding:?}, align_corners: {align_corners}")]
     }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        let GridSample { mode, padding, align_corners } = self;
-        Ok(vec![format!("{mode:?}, padding: {padding:?}, align_corners: {align_corners}")])
-    }
-
-    op_as_typed_op!();
-}
+);
 
 impl EvalOp for GridSample {
     op_out_of_plan!();

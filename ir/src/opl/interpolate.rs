@@ -4,7 +4,7 @@ mod table;
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{ensure_allocatable, expect_input_count};
 
-use super::{check_volume, set_symbols};
+use super::{SetSymbols, check_volume, impl_op, set_symbols};
 pub(crate) use coordinates::{Coordinates, Nearest};
 pub(super) use table::cubic;
 use table::{Table, clamped, normalized, pillow, triangle};
@@ -36,6 +36,12 @@ pub(crate) struct Axis {
     pub size: TDim,
     /// The scale of coordinates, if it is not the size of the output divided by that of the input.
     pub scale: Option<f32>,
+}
+
+impl SetSymbols for Axis {
+    fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()> {
+        self.size.set_symbols(values)
+    }
 }
 
 /// `mode`.
@@ -100,21 +106,17 @@ impl Interpolate {
     }
 }
 
-impl Op for Interpolate {
-    fn name(&self) -> StaticName {
-        "OpenVinoInterpolate".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        let axes = self.axes.iter().map(|Axis { axis, size, .. }| format!("{axis}: {size}"));
-        Ok(vec![
+impl_op!(
+    Interpolate,
+    "OpenVinoInterpolate",
+    info = |op| {
+        let axes = op.axes.iter().map(|Axis { axis, size, .. }| format!("{axis}: {size}"));
+        vec![
             format!("sizes by axis: {}", axes.collect::<Vec<_>>().join(", ")),
-            format!("{:?}, {:?}, antialias: {}", self.mode, self.coordinates, self.antialias),
-        ])
+            format!("{:?}, {:?}, antialias: {}", op.mode, op.coordinates, op.antialias),
+        ]
     }
-
-    op_as_typed_op!();
-}
+);
 
 impl EvalOp for Interpolate {
     op_out_of_plan!();
@@ -243,12 +245,7 @@ impl TypedOp for Interpolate {
         Ok(Some(AxisChangeConsequence::new(model, node, Some(Box::new(op)), change)))
     }
 
-    set_symbols!(|op, values| {
-        let resized =
-            |axis: &Axis| Ok(Axis { size: axis.size.substitute_all(values)?, ..axis.clone() });
-        let axes = op.axes.iter().map(resized).collect::<TractResult<_>>()?;
-        Interpolate { axes, ..op.clone() }
-    });
+    set_symbols!(axes);
 
     as_op!();
 }

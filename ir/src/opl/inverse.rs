@@ -3,6 +3,8 @@ use tract_openvino_kernels::checks::listed;
 
 use tract_core::num_traits::Float;
 
+use super::impl_op;
+
 /// The inverses of the matrices in the last two axes, or of their transposes.
 ///
 /// That of a matrix without an inverse has infinities or NaN.
@@ -11,13 +13,7 @@ pub(crate) struct Inverse {
     pub transpose: bool,
 }
 
-impl Op for Inverse {
-    fn name(&self) -> StaticName {
-        "OpenVinoInverse".into()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(Inverse, "OpenVinoInverse");
 
 /// The size of square matrices.
 fn size<D: DimLike>(shape: &[D]) -> TractResult<D> {

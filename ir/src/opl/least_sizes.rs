@@ -1,6 +1,8 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
 
+use super::impl_op;
+
 /// Gives its input, some of whose axes must have a number of elements at least, which is checked when the model
 /// runs.
 ///
@@ -24,17 +26,11 @@ impl LeastSizes {
     }
 }
 
-impl Op for LeastSizes {
-    fn name(&self) -> StaticName {
-        "OpenVinoLeastSizes".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("axes and sizes: {:?}", self.least)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    LeastSizes,
+    "OpenVinoLeastSizes",
+    info = |op| vec![format!("axes and sizes: {:?}", op.least)]
+);
 
 impl EvalOp for LeastSizes {
     op_out_of_plan!();

@@ -102,40 +102,101 @@ macro_rules! dispatch_number {
 }
 use dispatch_number;
 
-/// The method of [`TypedOp`] in which symbols get their values: `$substituted` is the operator with them.
+/// [`Op`] for a typed operator: its name, and what other methods of it give, as in `info = |op| vec![…]`.
+macro_rules! impl_op {
+    (@info($op:pat_param) $value:expr) => {
+        fn info(&self) -> TractResult<Vec<String>> {
+            let $op = self;
+            Ok($value)
+        }
+    };
+    (@mints_runtime_symbols($op:pat_param) $value:expr) => {
+        fn mints_runtime_symbols(&self) -> bool {
+            let $op = self;
+            $value
+        }
+    };
+    (@required_bound_symbols($op:pat_param) $value:expr) => {
+        fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
+            let $op = self;
+            $value
+        }
+    };
+    ($type:ident, $name:expr $(, $method:ident = |$op:pat_param| $value:expr)* $(,)?) => {
+        impl Op for $type {
+            fn name(&self) -> StaticName {
+                $name.into()
+            }
+
+            $($crate::opl::impl_op!(@$method($op) $value);)*
+
+            op_as_typed_op!();
+        }
+    };
+}
+pub(crate) use impl_op;
+
+/// [`TypedOp::set_symbols`] for an operator whose dimensions are in these fields.
 macro_rules! set_symbols {
-    (|$op:ident, $values:ident| $substituted:expr) => {
+    ($($field:ident),*) => {
         fn set_symbols(
             &self,
             _source: &TypedModel,
             node: &TypedNode,
             target: &mut TypedModel,
             mapping: &HashMap<OutletId, OutletId>,
-            $values: &HashMap<Symbol, TDim>,
+            values: &HashMap<Symbol, TDim>,
         ) -> TractResult<TVec<OutletId>> {
-            let $op = self;
+            use $crate::opl::SetSymbols as _;
+            let mut op = self.clone();
+            $(op.$field.set_symbols(values)?;)*
             let inputs: TVec<OutletId> = node.inputs.iter().map(|input| mapping[input]).collect();
-            target.wire_node(&node.name, $substituted, &inputs)
+            target.wire_node(&node.name, op, &inputs)
         }
     };
 }
 pub(crate) use set_symbols;
 
-/// Dimensions in which symbols have got their values.
-pub(crate) fn substituted<'a>(
-    dims: impl IntoIterator<Item = &'a TDim>,
-    values: &HashMap<Symbol, TDim>,
-) -> TractResult<TVec<TDim>> {
-    dims.into_iter().map(|dim| dim.substitute_all(values)).collect()
+/// The parts of operators that have dimensions: symbols in them get their values.
+pub(crate) trait SetSymbols {
+    fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()>;
 }
 
-/// What is known of outputs in which symbols have got their values.
-pub(crate) fn substituted_facts(
-    facts: &[TypedFact],
-    values: &HashMap<Symbol, TDim>,
-) -> TractResult<TVec<TypedFact>> {
-    let fact = |fact: &TypedFact| Ok(fact.datum_type.fact(substituted(fact.shape.iter(), values)?));
-    facts.iter().map(fact).collect()
+impl SetSymbols for TDim {
+    fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()> {
+        *self = self.substitute_all(values)?;
+        Ok(())
+    }
+}
+
+impl<T: SetSymbols> SetSymbols for [T] {
+    fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()> {
+        self.iter_mut().try_for_each(|it| it.set_symbols(values))
+    }
+}
+
+impl<T: SetSymbols> SetSymbols for (usize, T) {
+    fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()> {
+        self.1.set_symbols(values)
+    }
+}
+
+impl SetSymbols for ShapeFact {
+    fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()> {
+        let mut dims = self.to_tvec();
+        dims.set_symbols(values)?;
+        *self = dims.into();
+        Ok(())
+    }
+}
+
+impl SetSymbols for TypedFact {
+    fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()> {
+        let mut shape = self.shape.clone();
+        shape.set_symbols(values)?;
+        *self = self.datum_type.fact(shape);
+        Ok(())
+    }
 }
 
 /// Checks that a result is an error, with this in its text.

@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_core::tract_data::half::f16;
 use tract_openvino_kernels::checks::expect_inputs;
 
-use super::{check_volume, dispatch_number};
+use super::{check_volume, dispatch_number, impl_op};
 
 /// NonZero-3: the coordinates of the elements that are not zero, as `i64` of shape `[rank, count]`. A column has those of
 /// one element; columns are in the order of the elements.
@@ -24,17 +24,7 @@ fn places_of_numbers<T: Datum + PartialEq + Default>(input: &Tensor) -> TractRes
     places(input, T::default())
 }
 
-impl Op for NonZero {
-    fn name(&self) -> StaticName {
-        "NonZero".into()
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        true
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(NonZero, "NonZero", mints_runtime_symbols = |_| true);
 
 impl EvalOp for NonZero {
     op_out_of_plan!();

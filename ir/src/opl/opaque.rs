@@ -3,16 +3,12 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
 
+use super::impl_op;
+
 /// What both operators have in common: data and changes of axes pass through them.
 macro_rules! passes_data {
     ($op:ident, $name:literal) => {
-        impl Op for $op {
-            fn name(&self) -> StaticName {
-                $name.into()
-            }
-
-            op_as_typed_op!();
-        }
+        impl_op!($op, $name);
 
         impl TypedOp for $op {
             fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {

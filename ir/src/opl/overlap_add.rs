@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 
 use super::number::Number;
-use super::{check_volume, dispatch_number, set_symbols};
+use super::{SetSymbols, check_volume, dispatch_number, impl_op, set_symbols};
 
 /// How windows slide along an axis of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -18,6 +18,12 @@ pub(crate) struct Axis<D> {
     pub after: usize,
     /// The number of elements of the image.
     pub dim: D,
+}
+
+impl SetSymbols for Axis<TDim> {
+    fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()> {
+        self.dim.set_symbols(values)
+    }
 }
 
 impl Axis<TDim> {
@@ -46,17 +52,11 @@ pub(crate) struct OverlapAdd {
     pub axes: [Axis<TDim>; 2],
 }
 
-impl Op for OverlapAdd {
-    fn name(&self) -> StaticName {
-        "OpenVinoOverlapAdd".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(self.axes.iter().map(|axis| format!("{axis:?}")).collect())
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    OverlapAdd,
+    "OpenVinoOverlapAdd",
+    info = |op| op.axes.iter().map(|axis| format!("{axis:?}")).collect()
+);
 
 impl EvalOp for OverlapAdd {
     op_out_of_plan!();
@@ -146,13 +146,7 @@ impl TypedOp for OverlapAdd {
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }
 
-    set_symbols!(|op, values| {
-        let mut op = op.clone();
-        for axis in &mut op.axes {
-            axis.dim = axis.dim.substitute_all(values)?;
-        }
-        op
-    });
+    set_symbols!(axes);
 
     as_op!();
 }

@@ -4,7 +4,7 @@ use tract_core::internal::*;
 use tract_core::num_traits::Float;
 use tract_openvino_kernels::checks::expect_inputs;
 
-use super::{check_volume, one_element, set_symbols, substituted};
+use super::{check_volume, impl_op, one_element, set_symbols};
 
 /// OpenVINO's RandomUniform: the numbers of Philox4x32-10, in `[low, high)`.
 ///
@@ -17,17 +17,11 @@ pub(crate) struct RandomUniform {
     pub shape: TVec<TDim>,
 }
 
-impl Op for RandomUniform {
-    fn name(&self) -> StaticName {
-        "OpenVinoRandomUniform".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("seeds: {:?}", self.seeds)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    RandomUniform,
+    "OpenVinoRandomUniform",
+    info = |op| vec![format!("seeds: {:?}", op.seeds)]
+);
 
 impl EvalOp for RandomUniform {
     not_out_of_plan!();
@@ -177,10 +171,7 @@ impl TypedOp for RandomUniform {
         Ok(tvec!(low.datum_type.fact(&self.shape)))
     }
 
-    set_symbols!(|op, values| RandomUniform {
-        shape: substituted(&op.shape, values)?,
-        ..op.clone()
-    });
+    set_symbols!(shape);
 
     as_op!();
 }

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_input_count, expect_inputs};
 
-use super::{check_volume, integers, set_symbols};
+use super::{check_volume, impl_op, integers, set_symbols};
 use crate::limits::MAX_STATED_ELEMENTS;
 
 /// Range-1 and Range-4: numbers in steps, whose ends may only be known when the model runs.
@@ -76,17 +76,7 @@ fn len(distance: f64, step: f64) -> TractResult<usize> {
     Ok(len.max(0.) as usize)
 }
 
-impl Op for Range {
-    fn name(&self) -> StaticName {
-        "OpenVinoRange".into()
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        true
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(Range, "OpenVinoRange", mints_runtime_symbols = |_| true);
 
 impl EvalOp for Range {
     op_out_of_plan!();
@@ -121,7 +111,7 @@ impl TypedOp for Range {
         Ok(tvec!(self.dt.fact([self.len.clone()])))
     }
 
-    set_symbols!(|op, values| Range { len: op.len.substitute_all(values)?, ..op.clone() });
+    set_symbols!(len);
 
     as_op!();
 }

@@ -3,7 +3,7 @@ use tract_core::ops::nn::Reduce;
 use tract_ndarray::Axis;
 use tract_openvino_kernels::checks::expect_input_count;
 
-use super::check_volume;
+use super::{check_volume, impl_op};
 
 /// Reductions that differ from tract's: of integers, of sizes, and of rows that may be empty.
 ///
@@ -144,17 +144,11 @@ impl Reduction {
     }
 }
 
-impl Op for Reduction {
-    fn name(&self) -> StaticName {
-        "OpenVinoReduction".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{:?} over axes {:?}", self.reducer, self.axes)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    Reduction,
+    "OpenVinoReduction",
+    info = |op| vec![format!("{:?} over axes {:?}", op.reducer, op.axes)]
+);
 
 impl EvalOp for Reduction {
     op_out_of_plan!();

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::integers;
+use super::{impl_op, integers};
 
 /// ReverseSequence-1: reverses the first elements along an axis. The second input says how many, for each
 /// position on another axis.
@@ -10,17 +10,11 @@ pub(crate) struct ReverseSequence {
     pub seq_axis: usize,
 }
 
-impl Op for ReverseSequence {
-    fn name(&self) -> StaticName {
-        "OpenVinoReverseSequence".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("batch_axis: {}, seq_axis: {}", self.batch_axis, self.seq_axis)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    ReverseSequence,
+    "OpenVinoReverseSequence",
+    info = |op| vec![format!("batch_axis: {}, seq_axis: {}", op.batch_axis, op.seq_axis)]
+);
 
 impl EvalOp for ReverseSequence {
     op_out_of_plan!();

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
-use super::{check_volume, dispatch_number};
+use super::{check_volume, dispatch_number, impl_op};
 
 /// Where each element would have to be put into a sorted sequence: OpenVINO's SearchSorted and Bucketize.
 ///
@@ -13,17 +13,7 @@ pub(crate) struct SearchSorted {
     pub right: bool,
 }
 
-impl Op for SearchSorted {
-    fn name(&self) -> StaticName {
-        "OpenVinoSearchSorted".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("right: {}", self.right)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(SearchSorted, "OpenVinoSearchSorted", info = |op| vec![format!("right: {}", op.right)]);
 
 /// The shapes must be equal except for the last axis, if there is more than one sequence.
 fn check_shapes<D: DimLike>(sorted: &[D], values: &[D]) -> TractResult<()> {

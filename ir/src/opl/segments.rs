@@ -3,7 +3,7 @@ use std::ops::Range;
 use tract_core::internal::*;
 
 use super::number::Number;
-use super::{check_volume, dispatch_number, integers, set_symbols};
+use super::{check_volume, dispatch_number, impl_op, integers, set_symbols};
 use crate::limits::MAX_STATED_ELEMENTS;
 
 /// How the rows of a segment become one.
@@ -89,21 +89,12 @@ impl Segments {
     }
 }
 
-impl Op for Segments {
-    fn name(&self) -> StaticName {
-        "OpenVinoSegments".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{:?} of {:?}, empty: {:?}", self.reduction, self.bounds, self.empty)])
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        self.count_is_last
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    Segments,
+    "OpenVinoSegments",
+    info = |op| vec![format!("{:?} of {:?}, empty: {:?}", op.reduction, op.bounds, op.empty)],
+    mints_runtime_symbols = |op| op.count_is_last
+);
 
 impl EvalOp for Segments {
     op_out_of_plan!();
@@ -195,7 +186,7 @@ impl TypedOp for Segments {
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }
 
-    set_symbols!(|op, values| Segments { count: op.count.substitute_all(values)?, ..op.clone() });
+    set_symbols!(count);
 
     as_op!();
 }

@@ -2,8 +2,8 @@ use tract_core::internal::*;
 
 use super::addressing::Places;
 use super::scatter::overwrite;
-use super::set_symbols;
 use super::take::Positions;
+use super::{impl_op, set_symbols};
 
 /// OpenVINO's SliceScatter: `data` with `updates` in a slice.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -44,21 +44,13 @@ impl SliceScatter {
     }
 }
 
-impl Op for SliceScatter {
-    fn name(&self) -> StaticName {
-        "OpenVinoSliceScatter".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(self.slices.iter().map(|(axis, it)| format!("axis {axis}: {it:?}")).collect())
-    }
-
-    fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
-        self.slices.iter().flat_map(|(_, positions)| positions.symbols()).collect()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    SliceScatter,
+    "OpenVinoSliceScatter",
+    info = |op| op.slices.iter().map(|(axis, it)| format!("axis {axis}: {it:?}")).collect(),
+    required_bound_symbols =
+        |op| op.slices.iter().flat_map(|(_, positions)| positions.symbols()).collect()
+);
 
 impl EvalOp for SliceScatter {
     op_out_of_plan!();
@@ -95,13 +87,7 @@ impl TypedOp for SliceScatter {
         Ok(tvec!(inputs[0].without_value()))
     }
 
-    set_symbols!(|op, values| {
-        let mut op = op.clone();
-        for (_, positions) in &mut op.slices {
-            *positions = positions.with_symbols(values)?;
-        }
-        op
-    });
+    set_symbols!(slices);
 
     as_op!();
 }

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use tract_core::internal::*;
 
-use super::{check_volume, dispatch_number, set_symbols};
+use super::{check_volume, dispatch_number, impl_op, set_symbols};
 use crate::limits::MAX_FILLED_ROWS;
 
 /// OpenVINO's SparseFillEmptyRows: gives each row of a sparse matrix that has no value a default in its first
@@ -18,17 +18,7 @@ pub(crate) struct SparseFillEmptyRows {
     pub count: TDim,
 }
 
-impl Op for SparseFillEmptyRows {
-    fn name(&self) -> StaticName {
-        "OpenVinoSparseFillEmptyRows".into()
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        true
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(SparseFillEmptyRows, "OpenVinoSparseFillEmptyRows", mints_runtime_symbols = |_| true);
 
 impl EvalOp for SparseFillEmptyRows {
     op_out_of_plan!();
@@ -108,10 +98,7 @@ impl TypedOp for SparseFillEmptyRows {
         ])
     }
 
-    set_symbols!(|op, values| SparseFillEmptyRows {
-        rows: op.rows.substitute_all(values)?,
-        count: op.count.substitute_all(values)?,
-    });
+    set_symbols!(rows, count);
 
     as_op!();
 }

@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 
-use super::{check_volume, integers, set_symbols};
+use super::{SetSymbols, check_volume, impl_op, integers, set_symbols};
 
 /// Which elements of an axis, in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -39,6 +39,17 @@ impl PadMode {
     }
 }
 
+impl SetSymbols for Positions {
+    fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()> {
+        let (first, second) = match self {
+            Positions::Stride { first, len, .. } => (first, len),
+            Positions::Pad { before, after, .. } => (before, after),
+        };
+        first.set_symbols(values)?;
+        second.set_symbols(values)
+    }
+}
+
 impl Positions {
     /// The number of positions on an axis of this size.
     pub fn len(&self, dim: &TDim) -> TDim {
@@ -55,18 +66,6 @@ impl Positions {
             Positions::Pad { before, after, .. } => [before, after],
         };
         dims.into_iter().flat_map(|dim| dim.symbols()).collect()
-    }
-
-    pub(super) fn with_symbols(&self, values: &HashMap<Symbol, TDim>) -> TractResult<Positions> {
-        let value = |dim: &TDim| dim.substitute_all(values);
-        Ok(match self {
-            Positions::Stride { first, step, len } => {
-                Positions::Stride { first: value(first)?, step: *step, len: value(len)? }
-            }
-            Positions::Pad { mode, before, after } => {
-                Positions::Pad { mode: *mode, before: value(before)?, after: value(after)? }
-            }
-        })
     }
 
     /// The positions on an axis of this size, one after another.
@@ -143,21 +142,12 @@ pub(crate) struct Take {
     pub positions: Positions,
 }
 
-impl Op for Take {
-    fn name(&self) -> StaticName {
-        "OpenVinoTake".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("axis: {}, {:?}", self.axis, self.positions)])
-    }
-
-    fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
-        self.positions.symbols()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    Take,
+    "OpenVinoTake",
+    info = |op| vec![format!("axis: {}, {:?}", op.axis, op.positions)],
+    required_bound_symbols = |op| op.positions.symbols()
+);
 
 impl EvalOp for Take {
     op_out_of_plan!();
@@ -182,10 +172,7 @@ impl TypedOp for Take {
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }
 
-    set_symbols!(|op, values| Take {
-        axis: op.axis,
-        positions: op.positions.with_symbols(values)?
-    });
+    set_symbols!(positions);
 
     as_op!();
 }
@@ -217,21 +204,12 @@ pub(crate) struct DynSlice {
     pub len: TDim,
 }
 
-impl Op for DynSlice {
-    fn name(&self) -> StaticName {
-        "OpenVinoDynSlice".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("axis: {}, step: {}", self.axis, self.step)])
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        true
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    DynSlice,
+    "OpenVinoDynSlice",
+    info = |op| vec![format!("axis: {}, step: {}", op.axis, op.step)],
+    mints_runtime_symbols = |_| true
+);
 
 impl EvalOp for DynSlice {
     op_out_of_plan!();
@@ -271,7 +249,7 @@ impl TypedOp for DynSlice {
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
     }
 
-    set_symbols!(|op, values| DynSlice { len: op.len.substitute_all(values)?, ..op.clone() });
+    set_symbols!(len);
 
     as_op!();
 }

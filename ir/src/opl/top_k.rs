@@ -2,7 +2,7 @@ use std::cmp::Ordering;
 
 use tract_core::internal::*;
 
-use super::{check_volume, dispatch_number, integers, set_symbols};
+use super::{check_volume, dispatch_number, impl_op, integers, set_symbols};
 
 /// The `k` greatest or least elements along an axis, and their positions of type `i64`.
 ///
@@ -19,22 +19,15 @@ pub(crate) struct TopK {
     pub k_is_input: bool,
 }
 
-impl Op for TopK {
-    fn name(&self) -> StaticName {
-        "OpenVinoTopK".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        let which = if self.greatest { "greatest" } else { "least" };
-        Ok(vec![format!("axis: {}, the {} {which}", self.axis, self.k)])
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        self.k_is_input
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    TopK,
+    "OpenVinoTopK",
+    info = |op| {
+        let which = if op.greatest { "greatest" } else { "least" };
+        vec![format!("axis: {}, the {} {which}", op.axis, op.k)]
+    },
+    mints_runtime_symbols = |op| op.k_is_input
+);
 
 impl EvalOp for TopK {
     op_out_of_plan!();
@@ -127,7 +120,7 @@ impl TypedOp for TopK {
         Ok(tvec!(inputs[0].datum_type.fact(&shape), i64::fact(&shape)))
     }
 
-    set_symbols!(|op, values| TopK { k: op.k.substitute_all(values)?, ..op.clone() });
+    set_symbols!(k);
 
     as_op!();
 }

@@ -6,7 +6,7 @@ use tract_openvino_kernels::checks::ensure_allocatable;
 
 use super::take::take;
 use super::top_k::compare;
-use super::{check_volume, dispatch_number, set_symbols};
+use super::{check_volume, dispatch_number, impl_op, set_symbols};
 
 /// OpenVINO's Unique: the elements of a tensor, or its slices along an axis, each once.
 ///
@@ -22,21 +22,12 @@ pub(crate) struct Unique {
     pub count: TDim,
 }
 
-impl Op for Unique {
-    fn name(&self) -> StaticName {
-        "OpenVinoUnique".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("axis: {:?}, sorted: {}", self.axis, self.sorted)])
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        true
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    Unique,
+    "OpenVinoUnique",
+    info = |op| vec![format!("axis: {:?}, sorted: {}", op.axis, op.sorted)],
+    mints_runtime_symbols = |_| true
+);
 
 /// Which slices are equal.
 struct Groups {
@@ -137,7 +128,7 @@ impl TypedOp for Unique {
         ])
     }
 
-    set_symbols!(|op, values| Unique { count: op.count.substitute_all(values)?, ..op.clone() });
+    set_symbols!(count);
 
     as_op!();
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
 
-use super::{check_volume, set_symbols, substituted};
+use super::{check_volume, impl_op, set_symbols};
 
 /// A variable, with its value in each of the states that run.
 pub(crate) struct Variable {
@@ -63,21 +63,12 @@ impl PartialEq for ReadValue {
 
 impl Eq for ReadValue {}
 
-impl Op for ReadValue {
-    fn name(&self) -> StaticName {
-        "OpenVinoReadValue".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("variable {:?}", self.variable)])
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        true
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    ReadValue,
+    "OpenVinoReadValue",
+    info = |op| vec![format!("variable {:?}", op.variable)],
+    mints_runtime_symbols = |_| true
+);
 
 impl EvalOp for ReadValue {
     not_out_of_plan!();
@@ -101,10 +92,7 @@ impl TypedOp for ReadValue {
         Ok(tvec!(datum_type.fact(self.shape.clone())))
     }
 
-    set_symbols!(|op, values| ReadValue {
-        shape: substituted(op.shape.iter(), values)?.into(),
-        ..op.clone()
-    });
+    set_symbols!(shape);
 }
 
 #[derive(Debug)]
@@ -205,17 +193,7 @@ impl Assign {
     }
 }
 
-impl Op for Assign {
-    fn name(&self) -> StaticName {
-        "OpenVinoAssign".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("variables {:?}", self.variables)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(Assign, "OpenVinoAssign", info = |op| vec![format!("variables {:?}", op.variables)]);
 
 impl EvalOp for Assign {
     not_out_of_plan!();

@@ -20,6 +20,30 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Assign", 6, assign).without("as ReadValue; a variable that is assigned twice");
 }
 
+/// What the attributes of a ReadValue say of the variable, where they say it. Those of revision 3 do not.
+#[derive(Default)]
+struct Declared {
+    dims: Option<Vec<Dimension>>,
+    datum_type: Option<DatumType>,
+}
+
+fn declared(ctx: &LayerContext) -> TractResult<Declared> {
+    let mut declared = Declared::default();
+    if ctx.since() < 6 {
+        return Ok(declared);
+    }
+    let text: String = ctx.attribute("variable_shape")?;
+    if !text.contains("...") {
+        let shape = PartialShape::parse(&text).context("in attribute variable_shape")?;
+        declared.dims = Some(shape.dims().to_vec());
+    }
+    let text: String = ctx.attribute("variable_type")?;
+    if !["dynamic", "undefined"].contains(&text.trim()) {
+        declared.datum_type = Some(ctx.attribute("variable_type")?);
+    }
+    Ok(declared)
+}
+
 /// **ReadValue-3**, **ReadValue-6**: the value of the variable `variable_id`. Before it is assigned one, that
 /// is the input. In revision 6 the input is optional: without it, the variable starts with zeros of
 /// `variable_shape` and `variable_type`.
@@ -28,21 +52,8 @@ pub(super) fn register(registry: &mut Registry) {
 /// batch. Otherwise it is a symbol, which gets its value when the model runs.
 fn read_value(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let id: String = ctx.attribute("variable_id")?;
-    let (mut declared, mut declared_type) = (None, None);
-    if ctx.since() < 6 {
-        ctx.expect_inputs(1..=1)?;
-    } else {
-        ctx.expect_inputs(0..=1)?;
-        let text: String = ctx.attribute("variable_shape")?;
-        if !text.contains("...") {
-            let shape = PartialShape::parse(&text);
-            declared = Some(shape.context("in attribute variable_shape")?.0);
-        }
-        let text: String = ctx.attribute("variable_type")?;
-        if !["dynamic", "undefined"].contains(&text.trim()) {
-            declared_type = Some(ctx.attribute::<DatumType>("variable_type")?);
-        }
-    }
+    ctx.expect_inputs(if ctx.since() < 6 { 1..=1 } else { 0..=1 })?;
+    let Declared { dims: declared, datum_type: declared_type } = declared(ctx)?;
     let mut initial = None;
     if ctx.input_count() > 0 {
         let outlet = ctx.input(0)?;

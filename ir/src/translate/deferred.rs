@@ -12,7 +12,7 @@ use crate::layer::{
     Computations, Dimensions, LayerContext, NotKnown, Options, Place, Translation, Value, Variables,
 };
 use crate::opl::bound::bind_symbols;
-use crate::opl::{check_volume, set_symbols, substituted_facts};
+use crate::opl::{check_volume, impl_op, set_symbols};
 use crate::registry::Registry;
 use crate::weights::{Weights, datum_type};
 
@@ -222,21 +222,12 @@ impl Untranslated {
     }
 }
 
-impl Op for Deferred {
-    fn name(&self) -> StaticName {
-        "OpenVinoDeferred".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![self.what.layer.to_string()])
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        true
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    Deferred,
+    "OpenVinoDeferred",
+    info = |op| vec![op.what.layer.to_string()],
+    mints_runtime_symbols = |_| true
+);
 
 impl EvalOp for Deferred {
     // The symbols of the outputs get their values in a plan.
@@ -288,10 +279,7 @@ impl TypedOp for Deferred {
         Ok(self.outputs.clone())
     }
 
-    set_symbols!(|op, values| Deferred {
-        outputs: substituted_facts(&op.outputs, values)?,
-        ..op.clone()
-    });
+    set_symbols!(outputs);
 
     as_op!();
 }

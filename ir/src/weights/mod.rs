@@ -16,26 +16,36 @@ use tract_openvino_kernels::checks::volume;
 use crate::document::ElementType;
 use strings::strings;
 
-/// The bytes of a model's constants: where they are.
+/// The bytes of a model's constants: where they are. Clones share them.
 #[derive(Clone)]
-pub enum Weights {
-    /// Nowhere: a model without constants, or one whose weights are missing, and why.
+pub struct Weights(Place);
+
+#[derive(Clone)]
+enum Place {
+    /// Nowhere, and why.
     Absent(String),
-    /// In memory.
-    Bytes(Arc<[u8]>),
-    /// In a file, from which each constant is read on its own.
+    Bytes(Arc<dyn AsRef<[u8]> + Send + Sync>),
     File {
-        /// The open file.
         file: Arc<File>,
-        /// Its size in bytes.
         len: u64,
-        /// Where it is, for errors.
+        /// For errors.
         path: PathBuf,
     },
 }
 
 impl Weights {
-    /// Opens a weights file.
+    /// No bytes: the model has no constants, or its weights are missing. A constant is an error, which says the reason.
+    pub fn absent(reason: impl Into<String>) -> Weights {
+        Weights(Place::Absent(reason.into()))
+    }
+
+    /// Bytes in memory, which are not copied: a `Vec<u8>`, an array, a `&'static [u8]`, an `Arc<[u8]>`, or a file that
+    /// is mapped into memory.
+    pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Weights {
+        Weights(Place::Bytes(Arc::new(bytes)))
+    }
+
+    /// Opens a weights file, from which each constant is read on its own.
     ///
     /// # Errors
     ///
@@ -45,38 +55,39 @@ impl Weights {
         let open = || -> std::io::Result<Weights> {
             let file = File::open(path)?;
             let len = file.metadata()?.len();
-            Ok(Weights::File { file: file.into(), len, path: path.into() })
+            Ok(Weights(Place::File { file: file.into(), len, path: path.into() }))
         };
         open().with_context(|| format!("opening the weights {}", path.display()))
     }
 
     /// How many bytes there are.
     pub(crate) fn len(&self) -> TractResult<u64> {
-        match self {
-            Weights::Absent(reason) => Err(absent(reason)),
-            Weights::Bytes(bytes) => Ok(bytes.len() as u64),
-            Weights::File { len, .. } => Ok(*len),
+        match &self.0 {
+            Place::Absent(reason) => Err(no_weights(reason)),
+            Place::Bytes(bytes) => Ok((**bytes).as_ref().len() as u64),
+            Place::File { len, .. } => Ok(*len),
         }
     }
 
     /// Fills a buffer with the bytes from an offset on.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> TractResult<()> {
-        match self {
-            Weights::Absent(reason) => Err(absent(reason)),
-            Weights::Bytes(bytes) => {
+        match &self.0 {
+            Place::Absent(reason) => Err(no_weights(reason)),
+            Place::Bytes(bytes) => {
                 let from = usize::try_from(offset)?;
-                let found = bytes.get(from..).and_then(|rest| rest.get(..buffer.len()));
+                let found =
+                    (**bytes).as_ref().get(from..).and_then(|rest| rest.get(..buffer.len()));
                 buffer.copy_from_slice(found.context("beyond the weights")?);
                 Ok(())
             }
-            Weights::File { file, path, .. } => {
+            Place::File { file, path, .. } => {
                 read_at(file, offset, buffer).with_context(|| format!("reading {}", path.display()))
             }
         }
     }
 }
 
-fn absent(reason: &str) -> TractError {
+fn no_weights(reason: &str) -> TractError {
     format_err!("there are no weights: {reason}")
 }
 
@@ -113,10 +124,10 @@ fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> std::io::Result<(
 
 impl fmt::Debug for Weights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Weights::Absent(reason) => write!(f, "Absent({reason})"),
-            Weights::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
-            Weights::File { len, path, .. } => write!(f, "File({}, {len} bytes)", path.display()),
+        match &self.0 {
+            Place::Absent(reason) => write!(f, "Absent({reason})"),
+            Place::Bytes(bytes) => write!(f, "Bytes({} bytes)", (**bytes).as_ref().len()),
+            Place::File { len, path, .. } => write!(f, "File({}, {len} bytes)", path.display()),
         }
     }
 }
@@ -269,7 +280,7 @@ mod tests {
         let blob = Blob { element_type, shape: shape.into(), offset: 1, size: bytes.len() as u64 };
         // One byte in front: what is not aligned is common.
         let bytes: Vec<u8> = [0xee].iter().chain(bytes).copied().collect();
-        blob.load(&Weights::Bytes(bytes.into()))
+        blob.load(&Weights::from_bytes(bytes))
     }
 
     #[test]
@@ -318,6 +329,35 @@ mod tests {
     }
 
     #[test]
+    fn bytes_of_any_owner_are_not_copied() -> TractResult<()> {
+        /// An owner of a type that only its user knows, like a map of a file.
+        struct Owner(Arc<Vec<u8>>);
+        impl AsRef<[u8]> for Owner {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        static BYTES: [u8; 4] = [1, 2, 3, 4];
+        let owned = Arc::new(BYTES.to_vec());
+        for weights in [
+            Weights::from_bytes(Owner(owned.clone())),
+            Weights::from_bytes(BYTES.to_vec()),
+            Weights::from_bytes(BYTES),
+            Weights::from_bytes(&BYTES[..]),
+            Weights::from_bytes(Arc::<[u8]>::from(BYTES)),
+        ] {
+            let mut read = [0; 2];
+            weights.read(1, &mut read)?;
+            assert_eq!((weights.len()?, read), (4, [2, 3]));
+            assert!(weights.read(3, &mut read).is_err());
+            assert_eq!(format!("{:?}", weights.clone()), "Bytes(4 bytes)");
+        }
+        // The owner was dropped with the weights, and had no copy of the bytes.
+        assert_eq!(Arc::strong_count(&owned), 1);
+        Ok(())
+    }
+
+    #[test]
     fn half_precision_is_widened_in_parts() -> TractResult<()> {
         let halves: Vec<f16> = (0..100_000).map(|it| f16::from_f32(it as f32)).collect();
         let bytes: Vec<u8> =
@@ -326,7 +366,7 @@ mod tests {
             let size = 2 * halves.len() as u64;
             let blob =
                 Blob { element_type: ElementType::F16, shape: shape.into(), offset: 1, size };
-            blob.load_in_single(&Weights::Bytes(bytes.clone().into()))
+            blob.load_in_single(&Weights::from_bytes(bytes.clone()))
         };
         let expected: Vec<f32> = halves.iter().map(|it| it.to_f32()).collect();
         assert_eq!(blob(&[1000, 100])?, Tensor::from_shape(&[1000, 100], &expected)?);
@@ -337,7 +377,7 @@ mod tests {
 
     #[test]
     fn ranges_are_checked_before_memory_is_taken() {
-        let weights = Weights::Bytes(vec![0; 8].into());
+        let weights = Weights::from_bytes([0; 8]);
         let blob = |shape: &[usize], offset, size| {
             let blob = Blob { element_type: ElementType::F32, shape: shape.into(), offset, size };
             blob.load(&weights).map_err(|error| format!("{error:#}"))

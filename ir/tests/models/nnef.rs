@@ -7,11 +7,11 @@ use std::sync::Mutex;
 
 use model_cases::{Case, Failure, Stage, StagedModel, Tolerance};
 use tract_core::internal::*;
+use tract_onnx::WithOnnx;
 use tract_openvino_ir::WithOpenVinoIr;
 use tract_openvino_ir::tract_openvino::WithOpenVino;
 use tract_openvino_ir::tract_openvino::tract_nnef::internal::Nnef;
 use tract_openvino_ir::tract_openvino::tract_nnef::nnef;
-use tract_openvino_ir::tract_openvino::tract_onnx::WithOnnx;
 
 /// Operators that have no text in NNEF: of tract, and of this crate.
 const OPERATORS: &[&str] = &[

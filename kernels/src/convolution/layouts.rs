@@ -19,8 +19,8 @@ impl PartialEq for Layouts {
 impl Eq for Layouts {}
 
 impl Layouts {
-    /// For data of these sizes, and a product with some rows; none if the output has no elements. `shape`, which has the
-    /// first two sizes of the output, gets the others.
+    /// For data of these spatial sizes, and a product with some rows; none if the output has no elements. `shape`, which
+    /// has the sizes of the output up to its channels, gets the others.
     pub fn of(
         &self,
         spec: &PoolSpec,
@@ -30,12 +30,12 @@ impl Layouts {
     ) -> TractResult<Option<Arc<Layout>>> {
         let mut last = self.0.lock().map_err(|_| format_err!("a thread panicked"))?;
         if let Some(layout) = &*last
-            && layout.window.input[3 - spec.rank()..] == sizes[2..]
+            && layout.window.input[3 - spec.rank()..] == *sizes
         {
             shape.extend_from_slice(&layout.window.output[3 - spec.rank()..]);
             return Ok((!shape.contains(&0)).then(|| layout.clone()));
         }
-        let window = Window::new(spec, &sizes[2..])?;
+        let window = Window::new(spec, sizes)?;
         shape.extend_from_slice(&window.output[3 - spec.rank()..]);
         if shape.contains(&0) {
             return Ok(None);

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::checks::expect_input_count;
 use tract_core::internal::*;
-use tract_core::ops::cnn::{Conv, PaddingSpec, PoolSpec};
+use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
 use super::layouts::Layouts;
 use super::patches::Window;
@@ -37,14 +37,9 @@ enum Filters {
 const MOST_PADDING: usize = 1 << 16;
 
 impl PackedConvolution {
-    /// Whether this operator is made for a convolution: not quantized, and with padding that is no more than the
+    /// Whether this operator is made for a window: with one to three spatial axes, and padding that is no more than the
     /// kernel reaches.
-    pub fn takes(convolution: &Conv) -> bool {
-        convolution.q_params.is_none() && PackedConvolution::takes_window(&convolution.pool_spec)
-    }
-
-    /// The same, of a window.
-    pub fn takes_window(spec: &PoolSpec) -> bool {
+    pub fn takes(spec: &PoolSpec) -> bool {
         let reach = |axis: usize| {
             let reach =
                 (spec.kernel_shape[axis] - 1).checked_mul(spec.dilation(axis))?.checked_add(1)?;
@@ -57,29 +52,25 @@ impl PackedConvolution {
         };
         let padding = (0..spec.rank())
             .try_fold(1usize, |padding, axis| reach(axis)?.checked_mul(2)?.checked_mul(padding));
-        spec.rank() <= 3 && padding.is_some_and(|padding| padding <= MOST_PADDING)
+        (1..=3).contains(&spec.rank()) && padding.is_some_and(|padding| padding <= MOST_PADDING)
     }
 
-    /// `weights` is `[output channels, input channels of a group, kernel]`, `bias` has one number or one for each
-    /// output channel. `sizes` are those of the data's spatial axes, if they are known.
+    /// The data is `NCHW` or `CHW`. `weights` is `[output channels, input channels of a group, kernel]`, `bias` has a
+    /// number for each output channel. `sizes` are those of the data's spatial axes, if they are known.
     pub fn new(
-        convolution: &Conv,
+        spec: PoolSpec,
+        group: usize,
         activation: Activation,
         weights: &Tensor,
-        bias: &Tensor,
+        bias: Vec<f32>,
         sizes: Option<&[usize]>,
     ) -> TractResult<PackedConvolution> {
-        let (spec, group) = (convolution.pool_spec.clone(), convolution.group);
+        ensure!(!spec.data_format.c_is_last(), "the format of the data is {:?}", spec.data_format);
         let (outputs, inputs) = (spec.output_channels / group, spec.input_channels / group);
         let depth = inputs * spec.kernel_shape.iter().product::<usize>();
         let weights = weights.try_as_plain_ram()?;
         let weights = weights.as_slice::<f32>()?;
         ensure!(weights.len() == group * outputs * depth, "the weights have another size");
-        let bias = bias.try_as_plain_ram()?;
-        let bias = match bias.as_slice::<f32>()? {
-            [one] => vec![*one; spec.output_channels],
-            many => many.to_vec(),
-        };
         ensure!(bias.len() == spec.output_channels, "the bias has another size");
         let filters = if inputs == 1 && spec.rank() <= 2 {
             Filters::Planes(weights.to_vec())
@@ -124,15 +115,17 @@ impl EvalOp for PackedConvolution {
         let data = input.try_as_plain_ram()?;
         let data = data.as_slice::<f32>()?;
         let sizes = input.shape();
+        let axis = usize::from(self.spec.data_format.has_n());
+        let rank = self.spec.rank() + axis + 1;
         ensure!(
-            sizes.len() == self.spec.rank() + 2 && sizes[1] == self.spec.input_channels,
-            "Convolution: the data has shape {sizes:?}, but must have rank {} and size {} on axis 1",
-            self.spec.rank() + 2,
+            sizes.len() == rank && sizes[axis] == self.spec.input_channels,
+            "Convolution: the data has shape {sizes:?}, but must have rank {rank} and size {} on axis {axis}",
             self.spec.input_channels
         );
-        let mut shape: TVec<usize> = tvec!(sizes[0], self.spec.output_channels);
+        let mut shape: TVec<usize> = sizes[..axis].into();
+        shape.push(self.spec.output_channels);
         let rows = self.spec.output_channels / self.group;
-        let layout = self.layouts.of(&self.spec, sizes, rows, &mut shape)?;
+        let layout = self.layouts.of(&self.spec, &sizes[axis + 1..], rows, &mut shape)?;
         check_volume("Convolution", DatumType::F32, &shape)?;
         let mut output = Tensor::zero::<f32>(&shape)?;
         let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };

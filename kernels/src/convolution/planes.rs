@@ -167,7 +167,7 @@ impl Plane<'_> {
     }
 }
 
-/// MaxPool-1, of single precision.
+/// A max pool of single precision. The data is `NCHW` or `CHW`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MaxPoolOfPlanes {
     spec: PoolSpec,
@@ -198,20 +198,21 @@ impl EvalOp for MaxPoolOfPlanes {
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
         let sizes = input.shape();
+        let axis = usize::from(self.spec.data_format.has_n());
+        let rank = self.spec.rank() + axis + 1;
         ensure!(
-            sizes.len() == self.spec.rank() + 2,
-            "MaxPool: the data has shape {sizes:?}, but must have rank {}",
-            self.spec.rank() + 2
+            sizes.len() == rank,
+            "MaxPool: the data has shape {sizes:?}, but must have rank {rank}"
         );
-        let mut shape: TVec<usize> = sizes[..2].into();
-        let layout = self.layouts.of(&self.spec, sizes, 1, &mut shape)?;
+        let mut shape: TVec<usize> = sizes[..=axis].into();
+        let layout = self.layouts.of(&self.spec, &sizes[axis + 1..], 1, &mut shape)?;
         check_volume("MaxPool", DatumType::F32, &shape)?;
         let mut output = Tensor::zero::<f32>(&shape)?;
         let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let planes = Planes { layout: &layout, kind: Kind::Max, activation: Activation::Identity };
         let data = input.try_as_plain_ram()?;
         let mut view = output.try_as_plain_ram_mut()?;
-        planes.run(data.as_slice()?, sizes[1], 1, view.as_slice_mut()?)?;
+        planes.run(data.as_slice()?, sizes[axis], 1, view.as_slice_mut()?)?;
         Ok(tvec!(output.into_tvalue()))
     }
 }

@@ -1,16 +1,15 @@
 use tract_core::internal::*;
-use tract_core::ops::cnn::{Conv, PaddingSpec};
+use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
-/// A convolution without those rows and columns of its kernel that meet nothing but padding, and the rest of its
+/// The window of a convolution without those rows and columns of its kernel that meet nothing but padding, and the rest of its
 /// weights, for data of these spatial sizes. None if it has no such.
 ///
 /// Wide dilations have them: a kernel of 3 by 3 with dilations of 24, on data of 20 by 20, is one element.
 pub(crate) fn trimmed(
-    convolution: &Conv,
+    spec: &PoolSpec,
     weights: &Tensor,
     sizes: &[usize],
-) -> TractResult<Option<(Conv, Tensor)>> {
-    let spec = &convolution.pool_spec;
+) -> TractResult<Option<(PoolSpec, Tensor)>> {
     let mut kept = tvec![];
     let (mut begin, mut end) = (tvec![], tvec![]);
     for (axis, padding) in spec.computed_padding(sizes).iter().enumerate() {
@@ -45,8 +44,6 @@ pub(crate) fn trimmed(
     for (axis, elements) in kept.into_iter().enumerate() {
         trimmed = trimmed.slice(axis + 2, elements.start, elements.end)?;
     }
-    let mut convolution = convolution.clone();
-    convolution.pool_spec.kernel_shape = kernel;
-    convolution.pool_spec.padding = PaddingSpec::Explicit(begin, end);
-    Ok(Some((convolution, trimmed)))
+    let padding = PaddingSpec::Explicit(begin, end);
+    Ok(Some((PoolSpec { kernel_shape: kernel, padding, ..spec.clone() }, trimmed)))
 }

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 
-use super::{Body, Stage, op_with_bodies, run, substituted_facts};
-use crate::opl::{one_element, set_symbols};
+use super::{Body, Stage, op_with_bodies, run};
+use crate::opl::one_element;
 
 /// Runs one of two models. The first input says which.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,8 @@ use tract_core::internal::*;
 
 use super::collected::Collected;
 use super::count::Count;
-use super::{Body, Stage, op_with_bodies, run, substituted_facts};
-use crate::opl::{check_volume, one_element, set_symbols};
+use super::{Body, Stage, op_with_bodies, run};
+use crate::opl::{check_volume, one_element};
 
 /// Runs a model again and again.
 #[derive(Debug, Clone, PartialEq, Eq)]

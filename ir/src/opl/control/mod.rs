@@ -7,13 +7,15 @@ mod collected;
 mod conditional;
 mod count;
 mod iteration;
+mod kernels;
 
 use std::collections::HashSet;
 
 use tract_core::internal::*;
+use tract_openvino_kernels::Session;
 
+use super::SetSymbols;
 use super::bound::mentioned_symbols;
-use super::substituted_facts;
 pub(crate) use conditional::If;
 pub(crate) use iteration::{Loop, LoopInput, LoopOutput};
 
@@ -39,6 +41,13 @@ impl PartialEq for Body {
 
 impl Eq for Body {}
 
+impl SetSymbols for Body {
+    fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()> {
+        self.model = Arc::new(self.model.set_symbols(values)?);
+        Ok(())
+    }
+}
+
 impl Body {
     pub fn new(model: TypedModel) -> Body {
         Body { model: Arc::new(model), stage: Stage::Typed }
@@ -54,8 +63,9 @@ impl Body {
         Ok(Body { model: Arc::new(model), stage })
     }
 
-    fn with_symbols(&self, values: &HashMap<Symbol, TDim>) -> TractResult<Body> {
-        Ok(Body { model: Arc::new(self.model.set_symbols(values)?), ..*self })
+    /// On the kernels, as the model around it. It is decluttered then.
+    fn transformed(&self, session: &Session, node: &TypedNode) -> TractResult<Body> {
+        Ok(Body { model: Arc::new(session.body(node, &self.model)?), stage: Stage::Decluttered })
     }
 
     fn spawn(&self) -> TractResult<TypedSimpleState> {
@@ -83,26 +93,22 @@ fn run(
 /// What both operators have in common. `$body` are the fields that are bodies.
 macro_rules! op_with_bodies {
     ($op:ident, $name:literal, $($body:ident),*) => {
-        impl Op for $op {
-            fn name(&self) -> StaticName {
-                $name.into()
-            }
-
+        $crate::opl::impl_op!(
+            $op,
+            $name,
             // Sizes of results may only be known when the model runs.
-            fn mints_runtime_symbols(&self) -> bool {
-                true
-            }
-
-            fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
-                [$(&self.$body),*].into_iter().flat_map(Body::symbols).collect()
-            }
-
-            op_as_typed_op!();
-        }
+            mints_runtime_symbols = |_| true,
+            required_bound_symbols =
+                |op| [$(&op.$body),*].into_iter().flat_map(Body::symbols).collect(),
+        );
 
         impl $op {
             fn at(&self, stage: Stage) -> TractResult<$op> {
                 Ok($op { $($body: self.$body.at(stage)?,)* ..self.clone() })
+            }
+
+            pub(super) fn transformed(&self, session: &super::Session, node: &TypedNode) -> TractResult<$op> {
+                Ok($op { $($body: self.$body.transformed(session, node)?,)* ..self.clone() })
             }
 
             fn stage(&self) -> [Stage; [$(stringify!($body)),*].len()] {
@@ -117,11 +123,7 @@ macro_rules! op_with_bodies {
                 Ok(self.facts.clone())
             }
 
-            set_symbols!(|op, values| $op {
-                $($body: op.$body.with_symbols(values)?,)*
-                facts: substituted_facts(&op.facts, values)?,
-                ..op.clone()
-            });
+            $crate::opl::set_symbols!($($body,)* facts);
 
             fn declutter(
                 &self,

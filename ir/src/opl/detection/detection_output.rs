@@ -3,7 +3,7 @@ mod sizes;
 use tract_core::internal::*;
 
 use super::boxes::{Corners, Extent, descending, suppress};
-use super::{check_boxes, floats, in_type_of, set_symbols};
+use super::{check_boxes, floats, impl_op, in_type_of, set_symbols};
 use sizes::Sizes;
 
 /// DetectionOutput-1 and -8: the boxes of an SSD, from its predictions and prior boxes.
@@ -206,17 +206,7 @@ impl DetectionOutput {
     }
 }
 
-impl Op for DetectionOutput {
-    fn name(&self) -> StaticName {
-        "OpenVinoDetectionOutput".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(DetectionOutput, "OpenVinoDetectionOutput", info = |op| vec![format!("{op:?}")]);
 
 impl EvalOp for DetectionOutput {
     op_out_of_plan!();
@@ -269,10 +259,7 @@ impl TypedOp for DetectionOutput {
         Ok(tvec!(inputs[0].datum_type.fact(&shape)))
     }
 
-    set_symbols!(|op, values| DetectionOutput {
-        rows: op.rows.substitute_all(values)?,
-        ..op.clone()
-    });
+    set_symbols!(rows);
 
     as_op!();
 }

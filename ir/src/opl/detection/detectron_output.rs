@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
 use super::boxes::{Corners, Extent, corners, descending, suppress};
-use super::{check_volume, floats};
+use super::{check_volume, floats, impl_op};
 
 /// ExperimentalDetectronDetectionOutput-6: the boxes of regions, from what is predicted of each class.
 ///
@@ -94,17 +94,7 @@ fn check_shapes<D: DimLike>(
     Ok(())
 }
 
-impl Op for DetectronOutput {
-    fn name(&self) -> StaticName {
-        "OpenVinoDetectronOutput".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(DetectronOutput, "OpenVinoDetectronOutput", info = |op| vec![format!("{op:?}")]);
 
 impl EvalOp for DetectronOutput {
     op_out_of_plan!();

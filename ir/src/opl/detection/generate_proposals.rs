@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
 use super::boxes::{Corners, Extent, corners, descending, suppress};
-use super::{check_boxes, floats, set_symbols};
+use super::{SetSymbols, check_boxes, floats, impl_op, set_symbols};
 
 /// GenerateProposals-9 and ExperimentalDetectronGenerateProposalsSingleImage-6: the regions of a feature map in
 /// which there may be something.
@@ -31,6 +31,15 @@ pub(crate) enum Output {
     /// `post_nms_count` of each image, the last ones zeros. Regions of score 0 are none, the scale of an image
     /// has no effect, and overlaps are from corner to corner.
     Padded(TDim),
+}
+
+impl SetSymbols for Output {
+    fn set_symbols(&mut self, values: &HashMap<Symbol, TDim>) -> TractResult<()> {
+        match self {
+            Output::Found(_) => Ok(()),
+            Output::Padded(count) => count.set_symbols(values),
+        }
+    }
 }
 
 /// Logarithms of sizes are not greater.
@@ -124,21 +133,12 @@ fn check_shapes<D: DimLike>(shapes: [&[D]; 4]) -> TractResult<D> {
     Ok(shapes[0][0].clone())
 }
 
-impl Op for GenerateProposals {
-    fn name(&self) -> StaticName {
-        "OpenVinoGenerateProposals".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        !self.is_padded()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    GenerateProposals,
+    "OpenVinoGenerateProposals",
+    info = |op| vec![format!("{op:?}")],
+    mints_runtime_symbols = |op| !op.is_padded()
+);
 
 impl EvalOp for GenerateProposals {
     op_out_of_plan!();
@@ -194,13 +194,7 @@ impl TypedOp for GenerateProposals {
         Ok(tvec!(f32::fact([count.clone(), 4.to_dim()]), f32::fact([count]), i64::fact([images])))
     }
 
-    set_symbols!(|op, values| GenerateProposals {
-        output: match &op.output {
-            Output::Padded(count) => Output::Padded(count.substitute_all(values)?),
-            found => found.clone(),
-        },
-        ..op.clone()
-    });
+    set_symbols!(output);
 
     as_op!();
 }

@@ -2,9 +2,9 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_inputs;
 
 use super::boxes::{Corners, Extent, corners};
-use super::floats;
 use super::non_max_suppression::check_shapes;
 use super::selection::{Order, Selected, candidates, facts, keep, nothing};
+use super::{floats, impl_op};
 
 /// MatrixNms-8: the score of a box becomes less for each box of a greater score that it overlaps.
 ///
@@ -68,21 +68,12 @@ impl MatrixNms {
     }
 }
 
-impl Op for MatrixNms {
-    fn name(&self) -> StaticName {
-        "OpenVinoMatrixNms".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        true
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    MatrixNms,
+    "OpenVinoMatrixNms",
+    info = |op| vec![format!("{op:?}")],
+    mints_runtime_symbols = |_| true
+);
 
 impl EvalOp for MatrixNms {
     op_out_of_plan!();

@@ -4,7 +4,7 @@ use tract_openvino_kernels::checks::{expect_input_count, listed};
 use super::boxes::{Corners, Extent, corners};
 use super::non_max_suppression::check_shapes;
 use super::selection::{Order, Selected, candidates, facts, keep, nothing};
-use super::{floats, integers};
+use super::{floats, impl_op, integers};
 
 /// MulticlassNms-8 and -9: of boxes of a class that overlap, those with the greatest scores.
 ///
@@ -147,21 +147,12 @@ fn check_apart<D: DimLike>(boxes: &[D], scores: &[D]) -> TractResult<()> {
     Ok(())
 }
 
-impl Op for MulticlassNms {
-    fn name(&self) -> StaticName {
-        "OpenVinoMulticlassNms".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        true
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    MulticlassNms,
+    "OpenVinoMulticlassNms",
+    info = |op| vec![format!("{op:?}")],
+    mints_runtime_symbols = |_| true
+);
 
 impl EvalOp for MulticlassNms {
     op_out_of_plan!();

@@ -7,7 +7,7 @@ use tract_openvino_kernels::checks::{expect_input_count, listed};
 
 use super::boxes::{Corners, Extent, descending, suppress};
 use super::rotated::Rotated;
-use super::{float_or, floats, integers};
+use super::{float_or, floats, impl_op, integers};
 
 /// NonMaxSuppression-1 to -9, and NMSRotated-13: of boxes that overlap, those with the greatest scores.
 ///
@@ -193,17 +193,7 @@ pub(super) fn check_shapes<D: DimLike>(
     Ok(())
 }
 
-impl Op for NonMaxSuppression {
-    fn name(&self) -> StaticName {
-        "OpenVinoNonMaxSuppression".into()
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        true
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(NonMaxSuppression, "OpenVinoNonMaxSuppression", mints_runtime_symbols = |_| true);
 
 impl EvalOp for NonMaxSuppression {
     op_out_of_plan!();

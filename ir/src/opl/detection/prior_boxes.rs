@@ -153,10 +153,7 @@ impl TypedOp for PriorBoxes {
         Ok(tvec!(f32::fact([2.to_dim(), self.length.clone()])))
     }
 
-    set_symbols!(|op, values| PriorBoxes {
-        length: op.length.substitute_all(values)?,
-        ..op.clone()
-    });
+    set_symbols!(length);
 
     as_op!();
 }

@@ -1,8 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
-use super::{check_boxes, floats, in_type_of, set_symbols};
-use crate::opl::substituted;
+use super::{check_boxes, floats, impl_op, in_type_of, set_symbols};
 
 /// ExperimentalDetectronPriorGridGenerator-6: the same boxes around the center of each cell of a feature map.
 ///
@@ -18,21 +17,12 @@ pub(crate) struct PriorGrid {
 // Its floats are compared with those of equal attributes.
 impl Eq for PriorGrid {}
 
-impl Op for PriorGrid {
-    fn name(&self) -> StaticName {
-        "OpenVinoPriorGrid".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
-        self.sizes.iter().flat_map(|size| size.symbols()).collect()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    PriorGrid,
+    "OpenVinoPriorGrid",
+    info = |op| vec![format!("{op:?}")],
+    required_bound_symbols = |op| op.sizes.iter().flat_map(|size| size.symbols()).collect()
+);
 
 impl EvalOp for PriorGrid {
     op_out_of_plan!();
@@ -80,7 +70,7 @@ impl TypedOp for PriorGrid {
         Ok(tvec!(boxes.datum_type.fact(&shape)))
     }
 
-    set_symbols!(|op, values| PriorGrid { sizes: substituted(&op.sizes, values)?, ..op.clone() });
+    set_symbols!(sizes);
 
     as_op!();
 }

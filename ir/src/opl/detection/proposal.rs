@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
 use super::boxes::{Corners, Extent, descending, suppress};
-use super::{check_boxes, floats, in_type_of, set_symbols};
+use super::{check_boxes, floats, impl_op, in_type_of, set_symbols};
 
 /// Proposal-1 and -4: the regions of a feature map in which there may be something.
 ///
@@ -202,17 +202,11 @@ fn check_shapes<D: DimLike>(op: &Proposal, probs: &[D], deltas: &[D]) -> TractRe
     Ok(())
 }
 
-impl Op for Proposal {
-    fn name(&self) -> StaticName {
-        "OpenVinoProposal".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{} anchors, {} regions", self.anchors.len(), self.regions)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    Proposal,
+    "OpenVinoProposal",
+    info = |op| vec![format!("{} anchors, {} regions", op.anchors.len(), op.regions)]
+);
 
 impl EvalOp for Proposal {
     op_out_of_plan!();
@@ -264,10 +258,7 @@ impl TypedOp for Proposal {
         Ok(tvec!(dt.fact([self.regions.clone(), 5.to_dim()]), dt.fact([self.regions.clone()])))
     }
 
-    set_symbols!(|op, values| Proposal {
-        regions: op.regions.substitute_all(values)?,
-        ..op.clone()
-    });
+    set_symbols!(regions);
 
     as_op!();
 }

@@ -2,6 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_inputs;
 
 use super::feature_map::{Between, FeatureMap, pooled, pooled_shape, regions};
+use super::impl_op;
 
 /// PSROIPooling-1: regions of a feature map in one size, of which each element comes from channels of its own.
 ///
@@ -111,17 +112,7 @@ impl PsroiPooling {
     }
 }
 
-impl Op for PsroiPooling {
-    fn name(&self) -> StaticName {
-        "OpenVinoPsroiPooling".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(PsroiPooling, "OpenVinoPsroiPooling", info = |op| vec![format!("{op:?}")]);
 
 impl EvalOp for PsroiPooling {
     op_out_of_plan!();

@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, volume};
 
 use super::feature_map::{Between, Channel, FeatureMap, pooled, pooled_shape};
-use super::{floats, integers};
+use super::{floats, impl_op, integers};
 use crate::limits::{MAX_SAMPLES, MAX_STATED_SAMPLES};
 
 /// ROIAlign-3 and -9: regions of a feature map in one size, of samples between its elements.
@@ -122,17 +122,7 @@ impl RoiAlign {
     }
 }
 
-impl Op for RoiAlign {
-    fn name(&self) -> StaticName {
-        "OpenVinoRoiAlign".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(RoiAlign, "OpenVinoRoiAlign", info = |op| vec![format!("{op:?}")]);
 
 impl EvalOp for RoiAlign {
     op_out_of_plan!();

@@ -2,8 +2,8 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
 
 use super::feature_map::{FeatureMap, pooled, pooled_shape};
-use super::floats;
 use super::roi_align::RoiAlign;
+use super::{floats, impl_op};
 
 /// ExperimentalDetectronROIFeatureExtractor-6: regions in one size, each from one of some feature maps.
 ///
@@ -32,17 +32,7 @@ fn level(region: &[f32], levels: usize) -> Option<usize> {
     (area > 0.).then(|| (level as usize).min(levels - 1))
 }
 
-impl Op for RoiFeatureExtractor {
-    fn name(&self) -> StaticName {
-        "OpenVinoRoiFeatureExtractor".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(RoiFeatureExtractor, "OpenVinoRoiFeatureExtractor", info = |op| vec![format!("{op:?}")]);
 
 impl EvalOp for RoiFeatureExtractor {
     op_out_of_plan!();

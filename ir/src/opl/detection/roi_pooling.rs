@@ -2,6 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_inputs;
 
 use super::feature_map::{Between, Channel, FeatureMap, pooled, pooled_shape, regions};
+use super::impl_op;
 
 /// ROIPooling-1: regions of a feature map in one size.
 ///
@@ -96,17 +97,7 @@ fn pool(channel: &Channel, y: &Parts, x: &Parts, output: &mut Vec<f32>) {
     }
 }
 
-impl Op for RoiPooling {
-    fn name(&self) -> StaticName {
-        "OpenVinoRoiPooling".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(RoiPooling, "OpenVinoRoiPooling", info = |op| vec![format!("{op:?}")]);
 
 impl EvalOp for RoiPooling {
     op_out_of_plan!();

@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
 use super::boxes::descending;
-use super::{check_volume, floats, in_type_of};
+use super::{check_volume, floats, impl_op, in_type_of};
 
 /// ExperimentalDetectronTopKROIs-6: the regions with the greatest scores.
 ///
@@ -24,17 +24,7 @@ fn check_shapes<D: DimLike>(regions: &[D], scores: &[D]) -> TractResult<()> {
     Ok(())
 }
 
-impl Op for TopKRois {
-    fn name(&self) -> StaticName {
-        "OpenVinoTopKRois".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("the greatest {}", self.max_rois)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(TopKRois, "OpenVinoTopKRois", info = |op| vec![format!("the greatest {}", op.max_rois)]);
 
 impl EvalOp for TopKRois {
     op_out_of_plan!();

@@ -113,7 +113,7 @@ fn parameters(
         let input = node_inputs.len();
         parameters.push(match *role {
             Role::Iteration => {
-                let rank = parameter_shape(layer)?.0.len();
+                let rank = parameter_shape(layer)?.dims().len();
                 ensure!(rank <= 1, "{layer}, the number of the iteration, has rank {rank}");
                 let datum_type = parameter_type(layer)?;
                 let fact = datum_type.fact(&[1usize][..rank]);

@@ -84,6 +84,16 @@ enum Direction {
     Reverse,
 }
 
+impl Direction {
+    /// What names of nodes begin with, and the steps that tract's loop takes.
+    fn prefix_and_chunk(self) -> (&'static str, isize) {
+        match self {
+            Direction::Forward => ("forward.", 1),
+            Direction::Reverse => ("reverse.", -1),
+        }
+    }
+}
+
 /// Which steps are within their sequences: booleans `[batch, time, 1]`, or `None` if all steps are.
 fn steps_within(
     ctx: &mut LayerContext,
@@ -132,10 +142,7 @@ impl Sequence {
         first_weight: usize,
     ) -> TractResult<TVec<OutletId>> {
         let cell = &self.cell;
-        let (prefix, chunk) = match direction {
-            Direction::Forward => ("forward.", 1),
-            Direction::Reverse => ("reverse.", -1),
-        };
+        let (prefix, chunk) = direction.prefix_and_chunk();
         let mut wrb = [OutletId::new(0, 0); 3];
         for (offset, name) in ["w", "r", "b"].into_iter().enumerate() {
             let name = format!("{prefix}{name}.all");
@@ -155,27 +162,8 @@ impl Sequence {
             && ctx.constant_opt(first_weight + 1)?.is_some()
             && let Some(recurrent_bias) = weights.recurrent_bias
         {
-            let name = |suffix: &str| format!("{prefix}{suffix}");
-            let initial = operand(ctx, 1)?;
-            let slice = Slice::new(1, number, number + 1);
-            let initial = ctx.wire(&name("start"), slice, &[initial])?;
-            // The operator adds a number for each gate to the product with the state. In front of these are those that
-            // are in the product with the input already.
-            let zeros = Tensor::zero::<f32>(&[5 * cell.hidden])?;
-            let zeros = ctx.add_const(&name("zeros"), zeros)?;
-            let bias = ctx.wire(&name("b6"), TypedConcat::new(0), &[zeros, recurrent_bias])?;
-            let op = GruSeq {
-                hidden: cell.hidden,
-                has_bias: true,
-                chunk,
-                emit_y: true,
-                reset_every_turn: true,
-                projected: true,
-                packed_r: None,
-            };
-            let mut outlets = ctx.wire_all(&name("loop"), op, &[xw, weights.r, bias, initial])?;
-            outlets[0] = ctx.wire(&name("y"), AxisOp::Add(1), &[outlets[0]])?;
-            return Ok(outlets);
+            let inputs = [xw, weights.r, recurrent_bias];
+            return self.gru(ctx, number, direction, inputs);
         }
 
         // A step cannot tell the symbols of an expression from its value: there it is a symbol of its own. So is 0, as
@@ -200,19 +188,8 @@ impl Sequence {
         let mut states = tvec!();
         let mut matrices = tvec!();
         for (offset, name) in cell.kind.states().iter().enumerate() {
-            let initial = operand(ctx, 1 + offset)?;
-            let slice = Slice::new(1, number, number + 1);
-            let mut initial = ctx.wire(&format!("{prefix}{name}.start"), slice, &[initial])?;
             let shape = [batch.clone(), 1.to_dim(), cell.hidden.to_dim()];
-            initial = ctx.with_shape(initial, shape.as_slice().into())?;
-            if let Some(within) = self.within {
-                let first =
-                    ctx.wire(&format!("{prefix}{name}.first"), Slice::new(1, 0, 1), &[within])?;
-                let zero = tensor3(&[[[0f32]]]);
-                let zero = ctx.add_const(&format!("{prefix}{name}.zero"), zero)?;
-                let name = format!("{prefix}{name}.start_or_zero");
-                initial = ctx.wire(&name, Iff, &[first, initial, zero])?;
-            }
+            let mut initial = self.initial(ctx, prefix, number, offset, &shape)?;
             if offset > 0 {
                 initial = ctx.wire(&format!("{prefix}{name}.separate"), Separate, &[initial])?;
             }
@@ -271,6 +248,59 @@ impl Sequence {
             *outlet = ctx.with_shape(*outlet, shape)?;
         }
         outlets[0] = ctx.wire(&format!("{prefix}y"), AxisOp::Add(1), &[outlets[0]])?;
+        Ok(outlets)
+    }
+
+    /// The first value of a state in one direction: zeros where the sequence has no steps.
+    fn initial(
+        &self,
+        ctx: &mut LayerContext,
+        prefix: &str,
+        number: usize,
+        offset: usize,
+        shape: &[TDim],
+    ) -> TractResult<OutletId> {
+        let name = self.cell.kind.states()[offset];
+        let initial = operand(ctx, 1 + offset)?;
+        let slice = Slice::new(1, number, number + 1);
+        let initial = ctx.wire(&format!("{prefix}{name}.start"), slice, &[initial])?;
+        let initial = ctx.with_shape(initial, shape.into())?;
+        let Some(within) = self.within else { return Ok(initial) };
+        let first = ctx.wire(&format!("{prefix}{name}.first"), Slice::new(1, 0, 1), &[within])?;
+        let zero = ctx.add_const(&format!("{prefix}{name}.zero"), tensor3(&[[[0f32]]]))?;
+        ctx.wire(&format!("{prefix}{name}.start_or_zero"), Iff, &[first, initial, zero])
+    }
+
+    /// One direction of a GRU by tract's operator for it. The inputs are X · Wᵀ + B, R and the recurrent bias.
+    fn gru(
+        &self,
+        ctx: &mut LayerContext,
+        number: usize,
+        direction: Direction,
+        [xw, r, recurrent_bias]: [OutletId; 3],
+    ) -> TractResult<TVec<OutletId>> {
+        let hidden = self.cell.hidden;
+        let (prefix, chunk) = direction.prefix_and_chunk();
+        let name = |suffix: &str| format!("{prefix}{suffix}");
+        let initial = operand(ctx, 1)?;
+        let slice = Slice::new(1, number, number + 1);
+        let initial = ctx.wire(&name("start"), slice, &[initial])?;
+        // The operator adds a number for each gate to the product with the state. In front of these are those that
+        // are in the product with the input already.
+        let zeros = Tensor::zero::<f32>(&[5 * hidden])?;
+        let zeros = ctx.add_const(&name("zeros"), zeros)?;
+        let bias = ctx.wire(&name("b6"), TypedConcat::new(0), &[zeros, recurrent_bias])?;
+        let op = GruSeq {
+            hidden,
+            has_bias: true,
+            chunk,
+            emit_y: true,
+            reset_every_turn: true,
+            projected: true,
+            packed_r: None,
+        };
+        let mut outlets = ctx.wire_all(&name("loop"), op, &[xw, r, bias, initial])?;
+        outlets[0] = ctx.wire(&name("y"), AxisOp::Add(1), &[outlets[0]])?;
         Ok(outlets)
     }
 }

@@ -55,7 +55,7 @@ pub fn unvaried(files: &[PathBuf]) -> Vec<Attribute> {
     let mut values: BTreeMap<Attribute, BTreeSet<String>> = BTreeMap::new();
     for file in files {
         let proto = ir().proto_model_for_path(file).expect("it was read before");
-        each_layer(&proto.document.graph, &mut |layer| {
+        each_layer(proto.document.graph(), &mut |layer| {
             for (name, value) in &layer.attributes {
                 let attribute = (layer.operation.clone(), name.clone());
                 values.entry(attribute).or_default().insert(value.clone());

@@ -1,0 +1,293 @@
+//! Convolutions whose weights are constants.
+
+use tract_core::internal::*;
+use tract_core::ops::Downsample;
+use tract_core::ops::cnn::{Conv, PaddingSpec, PoolSpec};
+use tract_core::ops::einsum::EinSum;
+use tract_core::ops::math::{Add, Mul};
+use tract_core::ops::nn::DataFormat;
+
+use super::chain::Chain;
+use super::layout::{channels_first, wire_channels_first};
+use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
+use crate::convolution::{PackedConvolution, trimmed};
+use crate::fully_connected::FullyConnected;
+
+/// A convolution, and what follows it: numbers that are added to or multiplied with its channels, and an activation.
+///
+/// tract's declutter makes a product of a convolution of one pixel, and a `Downsample` in front of it of its stride. Both
+/// become a convolution again.
+#[derive(Debug)]
+pub(super) struct Convolution;
+
+/// With so few pixels most lanes of a vector are empty.
+const FEW_PIXELS: usize = 8;
+
+/// A convolution as it is in a model.
+#[derive(Debug)]
+struct Found {
+    spec: PoolSpec,
+    group: usize,
+    data: OutletId,
+    /// `[output channels, input channels of a group, kernel]`.
+    weights: Tensor,
+    /// One number for each channel of the output.
+    bias: Vec<f32>,
+}
+
+/// The numbers of a constant, if it is one of single precision that has elements.
+fn floats(model: &TypedModel, outlet: OutletId) -> TractResult<Option<&Arc<Tensor>>> {
+    let fact = model.outlet_fact(outlet)?;
+    let is_float = |konst: &&Arc<Tensor>| {
+        konst.datum_type() == DatumType::F32 && konst.is_plain() && konst.len() > 0
+    };
+    Ok(fact.konst.as_ref().filter(is_float))
+}
+
+impl Found {
+    fn of_conv(model: &TypedModel, node: &TypedNode, op: &Conv) -> TractResult<Option<Found>> {
+        rule_if!(op.q_params.is_none());
+        rule_if_some!(weights = floats(model, node.inputs[1])?);
+        rule_if_some!(bias = floats(model, node.inputs[2])?);
+        let mut weights = weights.clone().into_tensor();
+        for change in op.kernel_fmt.kernel_as_group_o_i_h_w_ops(weights.shape(), op.group) {
+            change.change_tensor(&mut weights, false)?;
+        }
+        let shape: TVec<usize> = weights.shape().into();
+        let merged: TVec<usize> =
+            std::iter::once(shape[0] * shape[1]).chain(shape[2..].iter().copied()).collect();
+        let channels = op.pool_spec.output_channels;
+        let bias = bias.try_as_plain_ram()?;
+        let bias = match bias.as_slice::<f32>()? {
+            [one] => vec![*one; channels],
+            many => many.to_vec(),
+        };
+        Ok(Some(Found {
+            spec: op.pool_spec.clone(),
+            group: op.group,
+            data: node.inputs[0],
+            weights: weights.into_shape(&merged)?,
+            bias,
+        }))
+    }
+
+    /// A product of the channels of each pixel and a matrix. Channels that are the last axis are rows of a matrix, for
+    /// which there is another operator.
+    fn of_product(model: &TypedModel, node: &TypedNode, op: &EinSum) -> TractResult<Option<Found>> {
+        rule_if!(op.axes.input_count() == 2 && op.q_params.is_none());
+        let labels = |slot| op.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
+        let output = labels(InOut::Out(0));
+        for slot in [1, 0] {
+            let (weights, data) = (labels(InOut::In(slot)), labels(InOut::In(1 - slot)));
+            let Some(matrix) = floats(model, node.inputs[slot])? else { continue };
+            let &[a, b] = &*weights else { continue };
+            for (summed, channel, is_transposed) in [(b, a, false), (a, b, true)] {
+                let Some(axis) = data.iter().position(|label| *label == summed) else { continue };
+                let mut expected = data.clone();
+                expected[axis] = channel;
+                let format = match axis {
+                    0 => DataFormat::CHW,
+                    1 => DataFormat::NCHW,
+                    _ => continue,
+                };
+                let is_one = output == expected
+                    && axis + 1 < data.len()
+                    && !data.contains(&channel)
+                    && data.iter().filter(|label| **label == summed).count() == 1;
+                if !is_one {
+                    continue;
+                }
+                let rank = data.len() - axis - 1;
+                let mut matrix = matrix.clone().into_tensor();
+                if is_transposed {
+                    matrix = matrix.permute_axes(&[1, 0])?;
+                }
+                let (outputs, inputs) = (matrix.shape()[0], matrix.shape()[1]);
+                let data = node.inputs[1 - slot];
+                // A sum over one element is broadcast by tract's operator.
+                rule_if!(model.outlet_fact(data)?.shape[axis] == inputs.to_dim());
+                let padding = PaddingSpec::Explicit(tvec![0; rank], tvec![0; rank]);
+                let shape: TVec<usize> =
+                    [outputs, inputs].into_iter().chain(vec![1; rank]).collect();
+                return Ok(Some(Found {
+                    spec: PoolSpec::new(
+                        format,
+                        tvec![1; rank],
+                        padding,
+                        None,
+                        None,
+                        inputs,
+                        outputs,
+                    ),
+                    group: 1,
+                    data,
+                    weights: matrix.into_shape(&shape)?,
+                    bias: vec![0.; outputs],
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes back strides that became operators in front: the window moves over all of the data again.
+    fn take_strides(&mut self, model: &TypedModel) {
+        let first = self.spec.data_format.h_axis();
+        loop {
+            let node = model.node(self.data.node);
+            let Some(op) = node.op_as::<Downsample>() else { return };
+            let (Some(axis), Ok(stride)) = (op.axis.checked_sub(first), usize::try_from(op.stride))
+            else {
+                return;
+            };
+            let is_unpadded = match &self.spec.padding {
+                PaddingSpec::Valid => true,
+                PaddingSpec::Explicit(begin, end) => {
+                    (begin.get(axis), end.get(axis)) == (Some(&0), Some(&0))
+                }
+                _ => false,
+            };
+            if !is_unpadded || op.modulo != 0 || axis >= self.spec.rank() {
+                return;
+            }
+            let (mut strides, mut dilations) =
+                (self.spec.strides().into_owned(), self.spec.dilations().into_owned());
+            let (Some(longer), Some(wider)) =
+                (strides[axis].checked_mul(stride), dilations[axis].checked_mul(stride))
+            else {
+                return;
+            };
+            strides[axis] = longer;
+            if self.spec.kernel_shape[axis] > 1 {
+                dilations[axis] = wider;
+            }
+            let (strides, dilations) = (Some(strides.into()), Some(dilations.into()));
+            let spec = PoolSpec { strides, dilations, ..self.spec.clone() };
+            if !PackedConvolution::takes(&spec) {
+                return;
+            }
+            (self.spec, self.data) = (spec, node.inputs[0]);
+        }
+    }
+
+    /// Takes over what is added to channels or multiplied with them, as far as weights stay finite.
+    fn take_arithmetic(&mut self, chain: &mut Chain) -> TractResult<()> {
+        let axis = match self.spec.data_format.c_is_last() {
+            true => chain.last().outputs[0].fact.rank() - 1,
+            false => usize::from(self.spec.data_format.has_n()),
+        };
+        let channels = self.bias.len();
+        loop {
+            if let Some(added) = chain.arithmetic::<Add>(axis, channels)? {
+                self.bias.iter_mut().zip(added).for_each(|(bias, added)| *bias += added);
+                continue;
+            }
+            let mut longer = chain.clone();
+            let Some(factors) = longer.arithmetic::<Mul>(axis, channels)? else { return Ok(()) };
+            let mut scaled = self.weights.clone();
+            let mut view = scaled.try_as_plain_ram_mut()?;
+            let weights = view.as_slice_mut::<f32>()?;
+            let each = weights.len() / channels;
+            for (weights, factor) in weights.chunks_exact_mut(each).zip(&factors) {
+                weights.iter_mut().for_each(|weight| *weight *= factor);
+            }
+            let bias: Vec<f32> =
+                self.bias.iter().zip(&factors).map(|(bias, factor)| bias * factor).collect();
+            if !weights.iter().chain(&bias).all(|number| number.is_finite()) {
+                return Ok(());
+            }
+            (self.weights, self.bias, *chain) = (scaled, bias, longer);
+        }
+    }
+}
+
+impl Found {
+    /// Few pixels, as rows that are multiplied with the weights.
+    fn as_rows(mut self, model: &TypedModel, node: &TypedNode) -> TractResult<TypedModelPatch> {
+        let mut chain = Chain::new(model, node);
+        self.take_arithmetic(&mut chain)?;
+        let activation = chain.activation()?;
+        let (outputs, inputs) = (self.spec.output_channels, self.spec.input_channels);
+        let weights = self.weights.into_shape(&[outputs, inputs])?.into_arc_tensor();
+        let fact = model.outlet_fact(self.data)?;
+        let axis = usize::from(self.spec.data_format.has_n());
+        let last = fact.rank() - 1;
+        let rows = fact.shape.iter().product::<TDim>().to_usize().ok();
+        let rows = rows.map(|elements| elements / inputs);
+        let others = std::iter::empty();
+        let op = FullyConnected::new(&weights, true, self.bias, activation, rows, others)?;
+        let name = &chain.last().name;
+        let mut patch = TypedModelPatch::default();
+        let data = patch.tap_model(model, self.data)?;
+        let moved = AxisOp::Move(axis, last);
+        let data = patch.wire_node(format!("{name}.rows"), moved, &[data])?;
+        let output = patch.wire_node(format!("{name}.product"), op, &data)?;
+        let output = patch.wire_node(name, AxisOp::Move(last, axis), &output)?[0];
+        chain.replace(patch, output)
+    }
+}
+
+impl Rule for Convolution {
+    fn name(&self) -> &'static str {
+        "convolution"
+    }
+
+    fn phase(&self) -> Phase {
+        Phase::BeforeAxisMoves
+    }
+
+    fn rewrite(
+        &self,
+        _session: &Session,
+        model: &TypedModel,
+        node: &TypedNode,
+    ) -> TractResult<Rewrite> {
+        let found = if let Some(op) = node.op_as::<Conv>() {
+            let dt = node.outputs[0].fact.datum_type;
+            refuse_if!(dt != DatumType::F32, "its type is {dt:?}, but must be F32");
+            let found = Found::of_conv(model, node, op)?;
+            refuse_if!(found.is_none(), "its weights and its bias must be constants of type F32");
+            found
+        } else if let Some(op) = node.op_as::<EinSum>() {
+            match node.outputs[0].fact.datum_type {
+                DatumType::F32 => Found::of_product(model, node, op)?,
+                _ => None,
+            }
+        } else {
+            None
+        };
+        let Some(mut found) = found else { return Ok(Rewrite::NotMine) };
+        let format = found.spec.data_format;
+        let spatial = |fact: &TypedFact| -> TVec<TDim> {
+            fact.shape[format.h_axis()..][..found.spec.rank()].into()
+        };
+        let pixels = spatial(&node.outputs[0].fact).iter().product::<TDim>();
+        let are_few = pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS);
+        if are_few && node.op_is::<EinSum>() {
+            return Ok(Rewrite::Replaced(found.as_rows(model, node)?));
+        }
+        refuse_if!(are_few, "its output has {pixels} pixels, but must have {FEW_PIXELS} or more");
+        refuse_if!(
+            !PackedConvolution::takes(&found.spec),
+            "it has {} spatial axes and padding {:?}, but must have 1 to 3 axes, and padding of at most what the kernel \
+             reaches",
+            found.spec.rank(),
+            found.spec.padding
+        );
+        found.take_strides(model);
+        let mut chain = Chain::new(model, node);
+        found.take_arithmetic(&mut chain)?;
+        let activation = chain.activation()?;
+        let sizes = model.outlet_fact(found.data)?;
+        let sizes = sizes.shape[format.h_axis()..][..found.spec.rank()].iter();
+        let sizes: Option<TVec<usize>> = sizes.map(|size| size.to_usize().ok()).collect();
+        let Found { mut spec, group, data, mut weights, bias } = found;
+        if let Some(sizes) = &sizes
+            && let Some(less) = trimmed(&spec, &weights, sizes)?
+        {
+            (spec, weights) = less;
+        }
+        spec.data_format = channels_first(format);
+        let op = PackedConvolution::new(spec, group, activation, &weights, bias, sizes.as_deref())?;
+        Ok(Rewrite::Replaced(wire_channels_first(&chain, data, format, op)?))
+    }
+}

@@ -1,0 +1,38 @@
+//! The order of axes that the operators of this crate work in: channels before the spatial axes.
+
+use tract_core::internal::*;
+use tract_core::ops::nn::DataFormat;
+
+use super::chain::Chain;
+
+/// The same format with the channels before the spatial axes.
+pub(super) fn channels_first(format: DataFormat) -> DataFormat {
+    match format {
+        DataFormat::NHWC => DataFormat::NCHW,
+        DataFormat::HWC => DataFormat::CHW,
+        format => format,
+    }
+}
+
+/// An operator that works with channels first, in place of a chain whose data has a format. Axes are moved in front of
+/// it and behind it if they must; tract then lets neighbours cancel each other.
+pub(super) fn wire_channels_first(
+    chain: &Chain,
+    data: OutletId,
+    format: DataFormat,
+    op: impl Into<Box<dyn TypedOp>>,
+) -> TractResult<TypedModelPatch> {
+    if !format.c_is_last() {
+        return chain.replaced_by(op, &[data]);
+    }
+    let name = &chain.last().name;
+    let last = chain.model.outlet_fact(data)?.rank() - 1;
+    let first = usize::from(format.has_n());
+    let mut patch = TypedModelPatch::default();
+    let data = patch.tap_model(chain.model, data)?;
+    let moved = AxisOp::Move(last, first);
+    let data = patch.wire_node(format!("{name}.channels_first"), moved, &[data])?;
+    let output = patch.wire_node(format!("{name}.packed"), op, &data)?;
+    let output = patch.wire_node(name, AxisOp::Move(first, last), &output)?[0];
+    chain.replace(patch, output)
+}

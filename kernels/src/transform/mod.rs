@@ -1,0 +1,172 @@
+//! From tract's operators to those of this crate.
+
+mod attention;
+mod bodies;
+mod chain;
+mod contraction;
+mod convolution;
+mod fully_connected;
+mod layout;
+mod max_pool;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Debug;
+
+use tract_core::internal::*;
+use tract_core::optim::Optimizer;
+use tract_core::transform::ModelTransform;
+
+pub use rule::{Decision, Outcome, Phase, RegisteredRule, Rewrite, Rule, Session};
+
+/// The rules of this crate, in the order in which they are tried.
+const RULES: [&dyn Rule; 6] = [
+    &convolution::Convolution,
+    &max_pool::MaxPools,
+    &fully_connected::FullyConnectedLayers,
+    // It takes two products, which are single ones for the next rule.
+    &attention::Attentions,
+    &contraction::Contractions,
+    // What is in a body may leave it when the model is decluttered, so they are last.
+    &bodies::Bodies,
+];
+
+/// Replaces operators of tract by those of this crate, which run faster. tract has it by the name `kernels_transform`.
+///
+/// It takes a model as its reader gives it, or one that is decluttered, and declutters it. It enters the bodies of loops
+/// and conditions. A model that is transformed can be run, decluttered and optimised, but not be saved.
+///
+/// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
+/// many, attention, and max pools. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which,
+/// and why others stay.
+#[derive(Debug)]
+pub struct KernelsTransform {
+    rules: Vec<&'static dyn Rule>,
+}
+
+/// The options of `kernels_transform`.
+///
+/// ```
+/// use tract_openvino_kernels::{KernelsConfig, KernelsTransform};
+///
+/// let mut config = KernelsConfig::default();
+/// config.without = vec!["attention".to_string()];
+/// KernelsTransform::new(config)?;
+/// # tract_core::prelude::TractResult::Ok(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct KernelsConfig {
+    /// The names of rules that are left out.
+    pub without: Vec<String>,
+}
+
+tract_core::register_model_transform!("kernels_transform", KernelsConfig, |config| Ok(Box::new(
+    KernelsTransform::new(config)?
+)));
+
+impl Default for KernelsTransform {
+    fn default() -> KernelsTransform {
+        let registered = inventory::iter::<RegisteredRule>().map(|rule| rule.0);
+        KernelsTransform { rules: RULES.into_iter().chain(registered).collect() }
+    }
+}
+
+impl KernelsTransform {
+    /// The transform with these options.
+    ///
+    /// # Errors
+    ///
+    /// There is no rule of a name that is left out.
+    pub fn new(config: KernelsConfig) -> TractResult<KernelsTransform> {
+        let mut rules = KernelsTransform::default().rules;
+        for name in &config.without {
+            let names: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
+            ensure!(
+                names.contains(&name.as_str()),
+                "there is no rule {name:?}, but {}",
+                names.join(", ")
+            );
+            rules.retain(|rule| rule.name() != name);
+        }
+        Ok(KernelsTransform { rules })
+    }
+
+    /// Transforms a model, and says what the rules decided. A node that no rule is for is not among them; one that several
+    /// rules looked at is there for each.
+    ///
+    /// # Errors
+    ///
+    /// tract cannot declutter the model.
+    pub fn transform_with_decisions(&self, model: &mut TypedModel) -> TractResult<Vec<Decision>> {
+        self.run(model, String::new())
+    }
+
+    fn run(&self, model: &mut TypedModel, prefix: String) -> TractResult<Vec<Decision>> {
+        let session = Session::new(self, prefix);
+        self.apply(&session, Phase::AsRead, model)?;
+        declutter_without_axis_moves().optimize(model)?;
+        self.apply(&session, Phase::BeforeAxisMoves, model)?;
+        model.declutter()?;
+        self.apply(&session, Phase::Decluttered, model)?;
+        Ok(session.into_decisions())
+    }
+
+    /// Tries the rules of a phase, one after the other, on each node.
+    fn apply(&self, session: &Session, phase: Phase, model: &mut TypedModel) -> TractResult<()> {
+        for rule in self.rules.iter().filter(|rule| rule.phase() == phase) {
+            let doing = |node: &TypedNode| format!("rule {}, {node}", rule.name());
+            let mut replaced = false;
+            for id in model.eval_order()? {
+                let node = model.node(id);
+                let rewrite = rule.rewrite(session, model, node).with_context(|| doing(node))?;
+                match rewrite {
+                    Rewrite::NotMine => (),
+                    Rewrite::Refused(reason) => {
+                        session.decide(*rule, node, Outcome::Refused(reason))
+                    }
+                    Rewrite::Replaced(patch) => {
+                        let is_new = |node: &&TypedNode| {
+                            !TypedModel::is_source(&node.op) && !node.op.is::<AxisOp>()
+                        };
+                        let by = patch.nodes().iter().find(is_new);
+                        let by = by.map_or_else(String::new, |node| node.op.name().to_string());
+                        // Of an operator with bodies, what is in them is of interest.
+                        if by != node.op.name() {
+                            session.decide(*rule, node, Outcome::Replaced(by));
+                        }
+                        let doing = doing(node);
+                        patch.apply(model).context(doing)?;
+                        replaced = true;
+                    }
+                }
+            }
+            if replaced {
+                model.compact()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// tract's declutter without its last pass, which moves axes through the model.
+///
+/// On some processors that pass would put the channels of convolutions last. And it fails for a convolution whose bias
+/// is not one constant yet, if the batch is 1: `Conv::change_axes` takes a change of the bias's axes for one of the data's.
+fn declutter_without_axis_moves() -> Optimizer {
+    let mut optimizer = Optimizer::declutter();
+    optimizer.passes.retain(|pass| !format!("{pass:?}").starts_with("ChangeAxes"));
+    optimizer
+}
+
+impl ModelTransform for KernelsTransform {
+    fn name(&self) -> StaticName {
+        "kernels_transform".into()
+    }
+
+    fn transform(&self, model: &mut TypedModel) -> TractResult<()> {
+        self.transform_with_decisions(model).map(drop)
+    }
+}

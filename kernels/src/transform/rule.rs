@@ -1,0 +1,188 @@
+//! What a rule is.
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+
+use tract_core::internal::*;
+
+use super::KernelsTransform;
+
+/// When a rule is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The model is as its reader gave it. Here is hidden what tract would compute at once, like weights that shall stay
+    /// compressed.
+    AsRead,
+    /// The model is decluttered, but tract has moved no axes yet: a convolution of a model that is read in `NCHW` still is
+    /// in this order, with the batch. So convolutions are replaced here.
+    BeforeAxisMoves,
+    /// The model is decluttered. Axes were moved into products, so these are replaced here.
+    Decluttered,
+}
+
+/// Replaces one kind of operator.
+///
+/// A rule looks at one node and at what is around it. It takes what tract's declutter leaves, in any order of axes, and
+/// what it gives stays when the model is decluttered and optimised again.
+pub trait Rule: Debug + Send + Sync {
+    /// Its name, in snake_case.
+    fn name(&self) -> &'static str;
+
+    /// When it is tried.
+    fn phase(&self) -> Phase;
+
+    /// What becomes of a node.
+    ///
+    /// # Errors
+    ///
+    /// The model contradicts itself. A node that the rule cannot replace is no error, but [`Rewrite::Refused`].
+    fn rewrite(
+        &self,
+        session: &Session,
+        model: &TypedModel,
+        node: &TypedNode,
+    ) -> TractResult<Rewrite>;
+}
+
+/// What a rule says of a node.
+#[derive(Debug)]
+pub enum Rewrite {
+    /// It is none of the nodes that the rule is for.
+    NotMine,
+    /// It is one of them, but it stays, for this reason: what is, and what must be.
+    Refused(String),
+    /// It is replaced.
+    Replaced(TypedModelPatch),
+}
+
+/// What a rule decided, for [`KernelsTransform::transform_with_decisions`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The name of the node. Of a node in a body, that of the node with the body is in front of it.
+    pub node: String,
+    /// The name of its operator.
+    pub op: String,
+    /// The name of the rule.
+    pub rule: &'static str,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is this operator now.
+    Replaced(String),
+    /// It stays, for this reason.
+    Refused(String),
+}
+
+/// A run of the transform, which rules for operators with bodies call for these.
+#[derive(Debug)]
+pub struct Session<'a> {
+    transform: &'a KernelsTransform,
+    /// The names of the nodes around this model.
+    prefix: String,
+    decisions: RefCell<Vec<Decision>>,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(transform: &'a KernelsTransform, prefix: String) -> Session<'a> {
+        Session { transform, prefix, decisions: RefCell::default() }
+    }
+
+    /// The body of a node, transformed. Its inputs and outputs stay what they are.
+    ///
+    /// # Errors
+    ///
+    /// As those of the transform.
+    pub fn body(&self, node: &TypedNode, body: &TypedModel) -> TractResult<TypedModel> {
+        let prefix = format!("{}{}/", self.prefix, node.name);
+        let mut body = body.clone();
+        let decisions = self.transform.run(&mut body, prefix)?;
+        self.decisions.borrow_mut().extend(decisions);
+        Ok(body)
+    }
+
+    pub(super) fn decide(&self, rule: &dyn Rule, node: &TypedNode, outcome: Outcome) {
+        let node_name = format!("{}{}", self.prefix, node.name);
+        match &outcome {
+            Outcome::Replaced(by) => {
+                log::debug!("{}: {node_name} is replaced by {by}", rule.name())
+            }
+            Outcome::Refused(reason) => {
+                log::debug!("{}: {node_name} stays: {reason}", rule.name())
+            }
+        }
+        self.decisions.borrow_mut().push(Decision {
+            node: node_name,
+            op: node.op.name().to_string(),
+            rule: rule.name(),
+            outcome,
+        });
+    }
+
+    pub(super) fn into_decisions(self) -> Vec<Decision> {
+        self.decisions.into_inner()
+    }
+}
+
+/// A rule of a crate above this one, which every [`KernelsTransform`] then has.
+#[derive(Debug)]
+pub struct RegisteredRule(pub &'static dyn Rule);
+
+inventory::collect!(RegisteredRule);
+
+/// Registers a rule, for every [`KernelsTransform`] of a program that links the crate. Registered rules are tried after
+/// those of this crate.
+///
+/// ```
+/// # use tract_core::internal::*;
+/// use tract_openvino_kernels::{Phase, Rewrite, Rule, Session, register_rule};
+///
+/// #[derive(Debug)]
+/// struct Mine;
+///
+/// impl Rule for Mine {
+///     fn name(&self) -> &'static str {
+///         "mine"
+///     }
+///
+///     fn phase(&self) -> Phase {
+///         Phase::Decluttered
+///     }
+///
+///     fn rewrite(&self, _: &Session, _: &TypedModel, node: &TypedNode) -> TractResult<Rewrite> {
+///         Ok(match &*node.op.name() {
+///             "EinSum" => Rewrite::Refused("it is only an example".into()),
+///             _ => Rewrite::NotMine,
+///         })
+///     }
+/// }
+///
+/// register_rule!(Mine);
+/// ```
+#[macro_export]
+macro_rules! register_rule {
+    ($rule:expr) => {
+        $crate::inventory::submit! { $crate::RegisteredRule(&$rule) }
+    };
+}
+
+/// Ends a rule: the node stays, for a reason.
+macro_rules! refuse {
+    ($($reason:tt)*) => {
+        return Ok(Rewrite::Refused(format!($($reason)*)))
+    };
+}
+pub(super) use refuse;
+
+/// Ends a rule, if something holds.
+macro_rules! refuse_if {
+    ($condition:expr, $($reason:tt)*) => {
+        if $condition {
+            return Ok(Rewrite::Refused(format!($($reason)*)));
+        }
+    };
+}
+pub(super) use refuse_if;

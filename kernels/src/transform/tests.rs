@@ -1,0 +1,433 @@
+//! Each rule: what it replaces, what it gives, and why it refuses.
+
+use tract_core::floats::FloatPrecisionTranslator;
+use tract_core::model::translator::Translate;
+use tract_core::ops::binary::TypedBinOp;
+use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
+use tract_core::ops::einsum::EinSum;
+use tract_core::ops::logic::{IfThenElse, comp_gt};
+use tract_core::ops::math::{add, max, mul};
+use tract_core::ops::nn::DataFormat;
+use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
+use tract_core::tract_data::half::f16;
+use tract_core::transform::{get_transform, get_transform_with_params};
+
+use super::*;
+use crate::WithKernels;
+
+/// Small integers, so that sums of products are exact.
+fn integers(shape: &[usize]) -> Tensor {
+    let count: usize = shape.iter().product();
+    let numbers: Vec<f32> = (0..count).map(|it| (it * 37 % 11) as f32 - 5.).collect();
+    Tensor::from_shape(shape, &numbers).unwrap()
+}
+
+fn inputs(model: &TypedModel) -> TractResult<TVec<TValue>> {
+    let facts = (0..model.input_outlets()?.len()).map(|number| model.input_fact(number));
+    facts.map(|fact| Ok(integers(fact?.shape.as_concrete().unwrap()).into_tvalue())).collect()
+}
+
+/// The operators of a model that are no sources and constants, by their names.
+fn names(model: &TypedModel) -> Vec<String> {
+    let order = model.eval_order().unwrap().into_iter().map(|id| model.node(id).op.name());
+    let names = order.map(|name| name.to_string());
+    names.filter(|name| !["Source", "Const"].contains(&&**name)).collect()
+}
+
+const OURS: [&str; 5] =
+    ["PackedConvolution", "MaxPoolOfPlanes", "FullyConnected", "Contraction", "Attention"];
+
+/// Transforms a model as it is, and as tract declutters it. What it computes stays, also if it is decluttered and
+/// optimised afterwards, and so do the operators. Those of the first one.
+fn transformed(model: &TypedModel) -> TractResult<Vec<String>> {
+    let inputs = inputs(model)?;
+    let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+    let mut found = None;
+    for model in [model.clone(), model.clone().into_decluttered()?] {
+        let model = model.with_kernels()?;
+        let operators = names(&model);
+        let ours = |names: &[String]| {
+            names.iter().filter(|name| OURS.contains(&&***name)).cloned().collect::<Vec<_>>()
+        };
+        for model in [
+            model.clone(),
+            model.clone().into_decluttered()?,
+            model.clone().into_optimized()?,
+            model.clone().with_kernels()?,
+        ] {
+            assert_eq!(ours(&names(&model)), ours(&operators));
+            let outputs = model.into_runnable()?.run(inputs.clone())?;
+            for (output, expected) in outputs.iter().zip(&expected) {
+                output.close_enough(expected, Approximation::Close)?;
+            }
+        }
+        found.get_or_insert(operators);
+    }
+    Ok(found.unwrap())
+}
+
+fn refusals(model: &TypedModel) -> TractResult<Vec<String>> {
+    let decisions = KernelsTransform::default().transform_with_decisions(&mut model.clone())?;
+    let reasons = decisions.into_iter().filter_map(|decision| match decision.outcome {
+        Outcome::Refused(reason) => Some(format!("{}: {reason}", decision.rule)),
+        Outcome::Replaced(_) => None,
+    });
+    Ok(reasons.collect())
+}
+
+/// A convolution of two spatial axes, in all that matters to the rule.
+#[derive(Debug, Clone)]
+struct Convolution {
+    format: DataFormat,
+    kernel_format: KernelFormat,
+    group: usize,
+    inputs: usize,
+    outputs: usize,
+    size: usize,
+    kernel: usize,
+    stride: usize,
+    padding: usize,
+}
+
+impl Default for Convolution {
+    fn default() -> Convolution {
+        Convolution {
+            format: DataFormat::NCHW,
+            kernel_format: KernelFormat::OIHW,
+            group: 1,
+            inputs: 4,
+            outputs: 6,
+            size: 8,
+            kernel: 3,
+            stride: 1,
+            padding: 1,
+        }
+    }
+}
+
+impl Convolution {
+    fn wire(&self, model: &mut TypedModel) -> TractResult<OutletId> {
+        let &Convolution { group, inputs, outputs, kernel, padding, stride, size, .. } = self;
+        let spec = PoolSpec::new(
+            self.format,
+            tvec![kernel; 2],
+            PaddingSpec::Explicit(tvec![padding; 2], tvec![padding; 2]),
+            None,
+            Some(tvec![stride; 2]),
+            inputs,
+            outputs,
+        );
+        let data = self.format.from_n_c_hw(1, inputs, [size; 2])?.shape;
+        let data = model.add_source("data", f32::fact(&data))?;
+        let weights = match self.kernel_format {
+            KernelFormat::OIHW => [outputs, inputs / group, kernel, kernel],
+            KernelFormat::HWIO => [kernel, kernel, inputs, outputs / group],
+            KernelFormat::OHWI => [outputs / group, kernel, kernel, inputs],
+        };
+        let weights = model.add_const("weights", integers(&weights))?;
+        let bias = model.add_const("bias", integers(&[outputs]))?;
+        let conv = Conv::new(spec, self.kernel_format, group, None);
+        Ok(model.wire_node("conv", conv, &[data, weights, bias])?[0])
+    }
+
+    /// With what follows: numbers for the channels, by these functions, and a Relu.
+    fn model(&self, functions: &[TypedBinOp]) -> TractResult<TypedModel> {
+        let mut model = TypedModel::default();
+        let mut output = self.wire(&mut model)?;
+        let shape = self.format.from_n_c_hw(1, self.outputs, [1; 2])?.shape;
+        for (number, function) in functions.iter().enumerate() {
+            let numbers = model.add_const(format!("numbers_{number}"), integers(&shape))?;
+            let name = format!("function_{number}");
+            output = model.wire_node(name, function.clone(), &[output, numbers])?[0];
+        }
+        let zero = Tensor::zero::<f32>(&vec![1; shape.len()])?;
+        let zero = model.add_const("zero", zero)?;
+        let relu = model.wire_node("relu", max(), &[output, zero])?;
+        model.select_output_outlets(&relu)?;
+        Ok(model)
+    }
+}
+
+const FORMATS: [DataFormat; 4] =
+    [DataFormat::NCHW, DataFormat::NHWC, DataFormat::CHW, DataFormat::HWC];
+
+#[test]
+fn convolutions_of_all_formats() -> TractResult<()> {
+    for format in FORMATS {
+        for kernel_format in [KernelFormat::OIHW, KernelFormat::HWIO, KernelFormat::OHWI] {
+            for (group, inputs, outputs) in [(1, 4, 6), (2, 4, 6), (32, 32, 32)] {
+                let of = Convolution {
+                    format,
+                    kernel_format,
+                    group,
+                    inputs,
+                    outputs,
+                    ..Convolution::default()
+                };
+                let found = transformed(&of.model(&[])?).with_context(|| format!("{of:?}"))?;
+                let expected: &[&str] = match format.c_is_last() {
+                    true => &["Move(2,0)", "PackedConvolution", "Move(0,2)"],
+                    false => &["PackedConvolution"],
+                };
+                assert_eq!(found.len(), expected.len(), "{of:?}: {found:?}");
+                assert!(found.contains(&"PackedConvolution".to_string()), "{of:?}: {found:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// tract makes a product and an addition of them, and operators of their strides.
+#[test]
+fn convolutions_of_one_pixel() -> TractResult<()> {
+    for format in [DataFormat::NCHW, DataFormat::CHW] {
+        for stride in [1, 2, 3] {
+            let of =
+                Convolution { format, stride, kernel: 1, padding: 0, ..Convolution::default() };
+            assert_eq!(transformed(&of.model(&[add()])?)?, ["PackedConvolution"], "{of:?}");
+        }
+    }
+    // These are products of rows.
+    for format in [DataFormat::NHWC, DataFormat::HWC] {
+        let of = Convolution { format, kernel: 1, padding: 0, ..Convolution::default() };
+        assert_eq!(transformed(&of.model(&[add()])?)?, ["FullyConnected"], "{of:?}");
+    }
+    Ok(())
+}
+
+/// The sum of the two takes the numbers that follow in, as after a normalisation of batches. tract does that for
+/// convolutions without groups alone, and then cannot move the axes of a model with a batch of one.
+#[test]
+fn numbers_for_channels() -> TractResult<()> {
+    for (group, inputs, outputs) in [(1, 4, 6), (2, 4, 6), (6, 6, 6)] {
+        for kernel in [1, 3] {
+            let padding = kernel / 2;
+            let of =
+                Convolution { group, inputs, outputs, kernel, padding, ..Convolution::default() };
+            for functions in [vec![add()], vec![mul(), add()], vec![add(), mul(), add()]] {
+                assert_eq!(transformed(&of.model(&functions)?)?, ["PackedConvolution"], "{of:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn numbers_that_are_too_large_stay() -> TractResult<()> {
+    let mut model = TypedModel::default();
+    let output = Convolution::default().wire(&mut model)?;
+    let large = model.add_const("large", Tensor::from_shape(&[1, 1, 1, 1], &[f32::MAX])?)?;
+    let output = model.wire_node("product", mul(), &[output, large])?;
+    model.select_output_outlets(&output)?;
+    let found = names(&model.with_kernels()?);
+    assert_eq!(found.len(), 2, "{found:?}");
+    Ok(())
+}
+
+#[test]
+fn few_pixels_stay() -> TractResult<()> {
+    let model = Convolution { size: 2, ..Convolution::default() }.model(&[])?;
+    assert!(!transformed(&model)?.contains(&"PackedConvolution".to_string()));
+    let expected = "convolution: its output has 4 pixels, but must have 8 or more";
+    assert!(refusals(&model)?.contains(&expected.to_string()), "{:?}", refusals(&model)?);
+    Ok(())
+}
+
+#[test]
+fn weights_that_are_computed_stay() -> TractResult<()> {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([1, 4, 8, 8]))?;
+    let weights = model.add_source("weights", f32::fact([6, 4, 3, 3]))?;
+    let bias = model.add_const("bias", integers(&[6]))?;
+    let spec = PoolSpec::new(DataFormat::NCHW, tvec![3, 3], PaddingSpec::Valid, None, None, 4, 6);
+    let conv = Conv::new(spec, KernelFormat::OIHW, 1, None);
+    let output = model.wire_node("conv", conv, &[data, weights, bias])?;
+    model.select_output_outlets(&output)?;
+    transformed(&model)?;
+    let expected = "convolution: its weights and its bias must be constants of type F32";
+    assert_eq!(refusals(&model)?, [expected]);
+    Ok(())
+}
+
+#[test]
+fn max_pools_of_all_formats() -> TractResult<()> {
+    for format in FORMATS {
+        let mut model = TypedModel::default();
+        let data = format.from_n_c_hw(1, 3, [7; 2])?.shape;
+        let data = model.add_source("data", f32::fact(&data))?;
+        let padding = PaddingSpec::Explicit(tvec![1; 2], tvec![1; 2]);
+        let strides = Some(tvec![2; 2]);
+        let spec = PoolSpec::new(format, tvec![3; 2], padding, None, strides, 3, 3);
+        let output = model.wire_node("pool", MaxPool::new(spec, None), &[data])?;
+        model.select_output_outlets(&output)?;
+        let found = transformed(&model)?;
+        assert!(found.contains(&"MaxPoolOfPlanes".to_string()), "{found:?}");
+    }
+    Ok(())
+}
+
+fn product(
+    model: &mut TypedModel,
+    name: &str,
+    axes: &str,
+    factors: [OutletId; 2],
+) -> TractResult<OutletId> {
+    let op = EinSum::new(axes.parse()?, DatumType::F32);
+    Ok(model.wire_node(name, op, &factors)?[0])
+}
+
+/// The product of what is fed, of this shape, and weights of that one.
+fn product_model(axes: &str, data: &[usize], weights: &[usize]) -> TractResult<TypedModel> {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact(data))?;
+    let weights = model.add_const("weights", integers(weights))?;
+    let output = product(&mut model, "product", axes, [data, weights])?;
+    model.select_output_outlets(&[output])?;
+    Ok(model)
+}
+
+#[test]
+fn a_product_takes_its_bias_and_its_activation() -> TractResult<()> {
+    for (axes, weights) in [("bmk,kn->bmn", [4, 3]), ("bmk,nk->bmn", [3, 4])] {
+        let mut model = product_model(axes, &[2, 5, 4], &weights)?;
+        let bias = model.add_const("bias", tensor3(&[[[1f32, -2., 3.]]]))?;
+        let product = model.output_outlets()?[0];
+        let sum = model.wire_node("sum", add(), &[product, bias])?[0];
+        let zero = model.add_const("zero", tensor3(&[[[0f32]]]))?;
+        let relu = model.wire_node("relu", max(), &[zero, sum])?;
+        model.select_output_outlets(&relu)?;
+        assert_eq!(transformed(&model)?, ["FullyConnected"], "{axes}");
+    }
+    Ok(())
+}
+
+/// A constant on the left is that of a convolution of one pixel, unless it is one.
+#[test]
+fn constants_on_both_sides() -> TractResult<()> {
+    let of = |axes, data: &[usize], weights: &[usize]| {
+        TractResult::Ok(transformed(&product_model(axes, data, weights)?)?.join(" "))
+    };
+    assert_eq!(of("bkn,mk->bmn", &[2, 4, 9], &[3, 4])?, "PackedConvolution");
+    assert_eq!(of("bkn,km->bmn", &[2, 4, 9], &[4, 3])?, "PackedConvolution");
+    assert_eq!(of("kn,mk->mn", &[4, 9], &[3, 4])?, "PackedConvolution");
+    assert!(!of("kn,mk->mn", &[4, 2], &[3, 4])?.contains("Contraction"));
+    // Weights for each of a batch.
+    assert_eq!(of("bmk,bkn->bmn", &[2, 4, 9], &[2, 9, 5])?, "Contraction");
+    Ok(())
+}
+
+#[test]
+fn half_precision_stays() -> TractResult<()> {
+    let model = product_model("mk,kn->mn", &[1, 2], &[2, 3])?;
+    let translator = FloatPrecisionTranslator::new(DatumType::F32, DatumType::F16);
+    let model = translator.translate_model(&model)?;
+    let expected = "fully_connected: its factors are of types F16 and F16, but must be F32";
+    assert!(refusals(&model)?.contains(&expected.to_string()), "{:?}", refusals(&model)?);
+    let data = tensor2(&[[-1f32, 1.]]).cast_to::<f16>()?.into_owned();
+    let output = model.into_runnable_with_kernels()?.run(tvec!(data.into_tvalue()))?;
+    assert_eq!(output[0].datum_type(), DatumType::F16);
+    Ok(())
+}
+
+/// A product, as a body.
+fn body(model: &TypedModel, factor: f32) -> TractResult<TypedModel> {
+    let mut body = TypedModel { symbols: model.symbols.clone(), ..TypedModel::default() };
+    let data = body.add_source("x", f32::fact([1, 4]))?;
+    let mut weights = integers(&[4, 4]);
+    let mut view = weights.try_as_plain_ram_mut()?;
+    view.as_slice_mut::<f32>()?.iter_mut().for_each(|it| *it *= factor);
+    let weights = body.add_const("w", weights)?;
+    let output = product(&mut body, "product", "mk,kn->mn", [data, weights])?;
+    body.select_output_outlets(&[output])?;
+    Ok(body)
+}
+
+#[test]
+fn products_in_a_scan() -> TractResult<()> {
+    let mut model = TypedModel::default();
+    let mut inner = TypedModel { symbols: model.symbols.clone(), ..TypedModel::default() };
+    let data = inner.add_source("x", f32::fact([1, 4]))?;
+    let state = inner.add_source("state", f32::fact([1, 4]))?;
+    // It needs the state, so that tract does not compute it once for all iterations.
+    let sum = inner.wire_node("sum", add(), &[data, state])?[0];
+    let weights = inner.add_const("w", integers(&[4, 4]))?;
+    let next = product(&mut inner, "product", "mk,kn->mn", [sum, weights])?;
+    inner.select_output_outlets(&[next])?;
+    let data = model.add_source("data", f32::fact([5, 4]))?;
+    let state = model.add_source("state", f32::fact([1, 4]))?;
+    let info = ScanInfo { axis: 0, chunk: 1 };
+    let output = OutputMapping {
+        scan: Some((0, info)),
+        full_dim_hint: None,
+        last_value_slot: None,
+        state: true,
+    };
+    let scan =
+        Scan::new(inner, vec![InputMapping::Scan(info), InputMapping::State], vec![output], 0)?;
+    let output = model.wire_node("scan", scan, &[data, state])?;
+    model.select_output_outlets(&output)?;
+    transformed(&model)?;
+    let mut model = model;
+    let decisions = KernelsTransform::default().transform_with_decisions(&mut model)?;
+    let of_product = decisions.iter().find(|it| it.node == "scan/product").unwrap();
+    assert_eq!(of_product.outcome, Outcome::Replaced("FullyConnected".into()));
+    let scan = model.nodes().iter().find_map(|node| node.op_as::<Scan>()).unwrap();
+    assert!(names(&scan.body).contains(&"FullyConnected".to_string()));
+    Ok(())
+}
+
+#[test]
+fn products_in_both_branches() -> TractResult<()> {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([1, 4]))?;
+    let zero = model.add_const("zero", tensor1(&[0f32]))?;
+    let first = model.add_source("first", f32::fact([1]))?;
+    let condition = model.wire_node("positive", TypedBinOp(comp_gt(), None), &[first, zero])?[0];
+    let op = IfThenElse {
+        then_body: body(&model, 1.)?,
+        then_input_mapping: vec![1],
+        else_body: body(&model, 2.)?,
+        else_input_mapping: vec![1],
+    };
+    let output = model.wire_node("if", op, &[condition, data])?;
+    model.select_output_outlets(&output)?;
+    transformed(&model)?;
+    let model = model.with_kernels()?;
+    let op = model.nodes().iter().find_map(|node| node.op_as::<IfThenElse>()).unwrap();
+    for body in [&op.then_body, &op.else_body] {
+        assert_eq!(names(body), ["FullyConnected"]);
+    }
+    Ok(())
+}
+
+/// tract finds the transform and the runtime by their names, and reads the options.
+#[test]
+fn by_name() -> TractResult<()> {
+    let model = product_model("mk,kn->mn", &[2, 4], &[4, 3])?;
+    let transform = get_transform("kernels_transform")?.unwrap();
+    assert_eq!(names(&transform.transform_into(model.clone())?), ["FullyConnected"]);
+    let with = |options: &str| {
+        let mut options = serde_json::Deserializer::from_str(options);
+        let mut options = <dyn erased_serde::Deserializer>::erase(&mut options);
+        get_transform_with_params("kernels_transform", &mut options)
+    };
+    let without = with(r#"{"without": ["fully_connected"]}"#)?.unwrap();
+    assert_eq!(names(&without.transform_into(model.clone())?), ["Contraction"]);
+    let error = with(r#"{"without": ["convolutions"]}"#).err().unwrap().to_string();
+    assert!(error.contains(r#"no rule "convolutions", but convolution, max_pool"#), "{error}");
+    with(r#"{"with": []}"#).err().unwrap();
+    let data = inputs(&model)?;
+    let expected = model.clone().into_runnable()?.run(data.clone())?;
+    let runtime = runtime_for_name("kernels")?.unwrap();
+    let runnable = runtime.prepare(model)?;
+    assert_eq!(names(runnable.typed_model().unwrap()), ["FullyConnected"]);
+    assert_eq!(runnable.run(data)?, expected);
+    Ok(())
+}
+
+/// What tract calls its last pass, which is left out where the convolutions are.
+#[test]
+fn one_pass_is_left_out() {
+    let all = Optimizer::declutter().passes.len();
+    assert_eq!(declutter_without_axis_moves().passes.len(), all - 1);
+}
