@@ -1,4 +1,5 @@
-"""Whole networks on this project's reader of IR, on tract's of ONNX, on OpenVINO and on ONNX Runtime.
+"""Whole networks on this project's reader of IR, on tract's of ONNX, with and without this project's kernels, on OpenVINO and
+on ONNX Runtime.
 
     benches/networks/run make                      the networks, once (some gigabytes)
     benches/networks/run compare                   times, as a table
@@ -24,7 +25,13 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 RESULTS = HERE.parent / "results" / "networks"
-OURS, ONNX, OPENVINO, ONNXRUNTIME = RUNTIMES = ["tract-openvino-ir", "tract (ONNX)", "OpenVINO", "ONNX Runtime"]
+OURS, ONNX, OPENVINO, ONNXRUNTIME, KERNELS = RUNTIMES = [
+    "tract-openvino-ir",
+    "tract (ONNX)",
+    "OpenVINO",
+    "ONNX Runtime",
+    "kernels (ONNX)",
+]
 # Memory is the peak of the process. Loading, and running too, take what it has beyond that before, without files that are
 # mapped: one of them is the program.
 COLUMNS = ["read_ms", "ready_ms", "first_ms", "median_ms", "memory_mib", "loading_mib", "running_mib"]
@@ -42,6 +49,7 @@ class Worker:
         command = {
             OURS: [program, "ir"],
             ONNX: [program, "onnx"],
+            KERNELS: [program, "onnx-kernels"],
             OPENVINO: [sys.executable, HERE / "peer.py", "openvino"],
             ONNXRUNTIME: [sys.executable, HERE / "peer.py", "onnxruntime"],
         }[runtime]
@@ -112,7 +120,7 @@ def geometric_mean(ratios):
     return math.exp(statistics.mean(map(math.log, ratios)))
 
 
-RATIOS = [*RUNTIMES[1:], "ready", "memory", "loading", "running"]
+RATIOS = [*RUNTIMES[1:4], "ready", "memory", "loading", "running", KERNELS]
 
 
 def cells(ratios):
@@ -126,7 +134,7 @@ def table(rows):
         by_network.setdefault((row["threads"], row["network"]), {})[row["runtime"]] = row
     lines = [
         "| network | ms | / tract (ONNX) | / OpenVINO | / ONNX Runtime "
-        "| ready / OpenVINO | memory / OpenVINO | loading / weights | running / weights |"
+        "| ready / OpenVINO | memory / OpenVINO | loading / weights | running / weights | / kernels (ONNX) |"
     ]
     lines += ["|---|---:" + "|---:" * len(RATIOS) + "|"]
     kept = {}
@@ -213,7 +221,7 @@ def kinds(arguments):
 
 def profile(arguments):
     for folder in arguments.folders:
-        for runtime in [OURS, ONNX, OPENVINO]:
+        for runtime in [OURS, ONNX, KERNELS, OPENVINO]:
             worker = start(runtime, folder, 1, arguments.program)
             if worker is None:
                 continue

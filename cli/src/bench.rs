@@ -90,8 +90,7 @@ impl Bench {
             (typed, inputs)
         };
         let inputs: TVec<TValue> = inputs.into_iter().map(TValue::from).collect();
-        let plan =
-            during("optimizing the model", || self.operators.optimized(typed)?.into_runnable())?;
+        let plan = during("optimizing the model", || self.operators.prepare(typed))?;
         // Drawn once: a thread that keeps it moving would be measured, too.
         let waiting = ProgressBar::new_spinner().with_message("measuring");
         waiting.tick();

@@ -124,7 +124,8 @@ fn graph_facts(model: Model, stage: Stage) -> TractResult<GraphFacts> {
             Stage::Kernels => {
                 let mut model = typed;
                 decisions = KernelsTransform::default().transform_with_decisions(&mut model)?;
-                model.into_optimized()?
+                model.optimize()?;
+                model
             }
         };
         Ok((model, decisions))

@@ -558,10 +558,12 @@ impl OperatorOptions {
         if self.plain { Stage::Optimized } else { Stage::Kernels }
     }
 
-    /// A model on these operators, optimised.
-    pub fn optimized(&self, model: TypedModel) -> TractResult<TypedModel> {
-        let model = if self.plain { model } else { model.with_kernels()? };
-        model.into_optimized()
+    /// A model on these operators, ready to run.
+    pub fn prepare(&self, model: TypedModel) -> TractResult<Arc<TypedRunnableModel>> {
+        match self.plain {
+            true => model.into_optimized()?.into_runnable(),
+            false => model.into_runnable_with_kernels(),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use gather_cases::elements;
 use gather_cases::onnx_model::{Dim, gather, gather_nd, input, read};
 use gather_cases::oracle::{self, Integers};
 use model_cases::DataSet;
+use tract_openvino::WithKernels;
 use tract_openvino::internal::fill_rows;
 use tract_openvino::tract_onnx::prelude::multithread::{
     Executor, multithread_tract_scope, set_threading_element_threshold,
@@ -176,7 +177,7 @@ fn networks_of_ir_give_what_they_give_on_one_thread() -> TractResult<()> {
         let data_set = DataSet::load(&folder, 0)?.expect("there is one");
         let inputs: TVec<TValue> = data_set.inputs.into_iter().map(TValue::from).collect();
         let model = tract_openvino_ir::ir().model_for_path(folder.join("model.xml"))?;
-        let plan = model.into_optimized()?.into_runnable()?;
+        let plan = model.into_runnable_with_kernels()?;
         let expected = plan.run(inputs.clone())?;
         for threads in [2, 3, 7] {
             let executor = Executor::multithread(threads);
@@ -186,80 +187,6 @@ fn networks_of_ir_give_what_they_give_on_one_thread() -> TractResult<()> {
                 let close = found.close_enough(expected, Approximation::Close);
                 close.with_context(|| format!("{name} on {threads} threads"))?;
             }
-        }
-    }
-    Ok(())
-}
-
-/// Threads share the groups of a convolution, its pixels, or its channels if there are few pixels.
-#[test]
-fn convolutions_give_what_they_give_on_one_thread() -> TractResult<()> {
-    set_threading_element_threshold(0);
-    let integers = |count: usize| (0..count).map(|number| (number * 37 % 11) as f32 - 5.);
-    for (groups, inputs, outputs, size, kernel, stride) in [
-        (1, 3, 20, 40, 3, 1),
-        (1, 3, 400, 40, 3, 1),
-        (1, 8, 20, 40, 1, 1),
-        (1, 3, 20, 41, 3, 2),
-        (1, 40, 330, 7, 3, 1),
-        (9, 2, 3, 20, 3, 1),
-    ] {
-        let (channels, weights) = (groups * outputs, groups * outputs * inputs * kernel * kernel);
-        let pixels = usize::div_ceil(size, stride);
-        let numbers = integers(weights + channels);
-        let weights_and_bias: Vec<u8> = numbers.flat_map(f32::to_le_bytes).collect();
-        let dims = |sizes: &[usize]| -> String {
-            sizes.iter().map(|size| format!("<dim>{size}</dim>")).collect()
-        };
-        let shape = [1, groups * inputs, size, size];
-        let network = format!(
-            r#"<net name="convolution" version="11"><layers>
-            <layer id="0" name="data" type="Parameter" version="opset1">
-                <data element_type="f32" shape="{shape}"/>
-                <output><port id="0" precision="FP32">{data}</port></output></layer>
-            <layer id="1" name="weights" type="Const" version="opset1">
-                <data element_type="f32" shape="{groups},{outputs},{inputs},{kernel},{kernel}" offset="0" size="{bytes}"/>
-                <output><port id="0" precision="FP32">{filters}</port></output></layer>
-            <layer id="2" name="sums" type="GroupConvolution" version="opset1">
-                <data strides="{stride},{stride}" pads_begin="{pad},{pad}" pads_end="{pad},{pad}" dilations="1,1"/>
-                <input><port id="0">{data}</port><port id="1">{filters}</port></input>
-                <output><port id="2" precision="FP32">{sums}</port></output></layer>
-            <layer id="3" name="bias" type="Const" version="opset1">
-                <data element_type="f32" shape="1,{channels},1,1" offset="{bytes}" size="{bias_bytes}"/>
-                <output><port id="0" precision="FP32">{bias}</port></output></layer>
-            <layer id="4" name="output" type="Add" version="opset1">
-                <data auto_broadcast="numpy"/>
-                <input><port id="0">{sums}</port><port id="1">{bias}</port></input>
-                <output><port id="2" precision="FP32">{sums}</port></output></layer>
-            <layer id="5" name="result" type="Result" version="opset1">
-                <input><port id="0">{sums}</port></input></layer></layers>
-            <edges><edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
-            <edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
-            <edge from-layer="2" from-port="2" to-layer="4" to-port="0"/>
-            <edge from-layer="3" from-port="0" to-layer="4" to-port="1"/>
-            <edge from-layer="4" from-port="2" to-layer="5" to-port="0"/></edges></net>"#,
-            shape = shape.map(|size| size.to_string()).join(","),
-            bytes = 4 * weights,
-            bias_bytes = 4 * channels,
-            bias = dims(&[1, channels, 1, 1]),
-            data = dims(&shape),
-            pad = kernel / 2,
-            filters = dims(&[groups, outputs, inputs, kernel, kernel]),
-            sums = dims(&[1, channels, pixels, pixels]),
-        );
-        let model =
-            tract_openvino_ir::ir().model_for_bytes(network.as_bytes(), weights_and_bias)?;
-        let model = model.into_optimized()?;
-        let operators: Vec<_> = model.nodes()[1..].iter().map(|node| node.op.name()).collect();
-        assert_eq!(operators, ["OpenVinoPackedConvolution"]);
-        let plan = model.into_runnable()?;
-        let data: Vec<f32> = integers(shape.iter().product()).collect();
-        let data = Tensor::from_shape(&shape, &data)?.into_tvalue();
-        let expected = plan.run(tvec!(data.clone()))?;
-        for threads in [2, 3, 7] {
-            let executor = Executor::multithread(threads);
-            let found = multithread_tract_scope(executor, || plan.run(tvec!(data.clone())))?;
-            assert_eq!(found, expected, "{channels} channels on {threads} threads");
         }
     }
     Ok(())

@@ -102,6 +102,6 @@ impl Rule for Attentions {
         let mut inputs: TVec<OutletId> = node.inputs.iter().copied().collect();
         inputs.push(values);
         inputs.extend(between.masks);
-        Ok(Rewrite::Replaced(chain.replaced_by(attention, &inputs)?))
+        Ok(chain.replaced_by(attention, &inputs)?.into())
     }
 }

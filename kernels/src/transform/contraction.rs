@@ -60,6 +60,6 @@ impl Rule for Contractions {
             left.konst.is_some() && columns.is_some_and(|columns| columns < FEW_COLUMNS),
             "its left factor is a constant, and there are fewer than {FEW_COLUMNS} columns"
         );
-        Ok(Rewrite::Replaced(Chain::new(model, node).replaced_by(product, &node.inputs)?))
+        Ok(Chain::new(model, node).replaced_by(product, &node.inputs)?.into())
     }
 }

@@ -202,7 +202,7 @@ impl Found {
 
 impl Found {
     /// Few pixels, as rows that are multiplied with the weights.
-    fn as_rows(mut self, model: &TypedModel, node: &TypedNode) -> TractResult<TypedModelPatch> {
+    fn into_rows(mut self, model: &TypedModel, node: &TypedNode) -> TractResult<TypedModelPatch> {
         let mut chain = Chain::new(model, node);
         self.take_arithmetic(&mut chain)?;
         let activation = chain.activation()?;
@@ -263,7 +263,7 @@ impl Rule for Convolution {
         let pixels = spatial(&node.outputs[0].fact).iter().product::<TDim>();
         let are_few = pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS);
         if are_few && node.op_is::<EinSum>() {
-            return Ok(Rewrite::Replaced(found.as_rows(model, node)?));
+            return Ok(found.into_rows(model, node)?.into());
         }
         refuse_if!(are_few, "its output has {pixels} pixels, but must have {FEW_PIXELS} or more");
         refuse_if!(
@@ -288,6 +288,6 @@ impl Rule for Convolution {
         }
         spec.data_format = channels_first(format);
         let op = PackedConvolution::new(spec, group, activation, &weights, bias, sizes.as_deref())?;
-        Ok(Rewrite::Replaced(wire_channels_first(&chain, data, format, op)?))
+        Ok(wire_channels_first(&chain, data, format, op)?.into())
     }
 }

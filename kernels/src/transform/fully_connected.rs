@@ -62,6 +62,6 @@ impl Rule for FullyConnectedLayers {
         let rows = facts[0].shape[..last].iter().product::<TDim>().to_usize().ok();
         let others = model.nodes().iter().filter_map(|node| node.op_as());
         let op = FullyConnected::new(weights, transposed, bias, activation, rows, others)?;
-        Ok(Rewrite::Replaced(chain.replaced_by(op, &node.inputs[..1])?))
+        Ok(chain.replaced_by(op, &node.inputs[..1])?.into())
     }
 }

@@ -42,6 +42,6 @@ impl Rule for MaxPools {
         spec.data_format = channels_first(format);
         let chain = Chain::new(model, node);
         let op = MaxPoolOfPlanes::new(spec);
-        Ok(Rewrite::Replaced(wire_channels_first(&chain, node.inputs[0], format, op)?))
+        Ok(wire_channels_first(&chain, node.inputs[0], format, op)?.into())
     }
 }

@@ -52,7 +52,13 @@ pub enum Rewrite {
     /// It is one of them, but it stays, for this reason: what is, and what must be.
     Refused(String),
     /// It is replaced.
-    Replaced(TypedModelPatch),
+    Replaced(Box<TypedModelPatch>),
+}
+
+impl From<TypedModelPatch> for Rewrite {
+    fn from(patch: TypedModelPatch) -> Rewrite {
+        Rewrite::Replaced(Box::new(patch))
+    }
 }
 
 /// What a rule decided, for [`KernelsTransform::transform_with_decisions`].

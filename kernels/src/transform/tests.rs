@@ -22,7 +22,7 @@ fn integers(shape: &[usize]) -> Tensor {
     Tensor::from_shape(shape, &numbers).unwrap()
 }
 
-fn inputs(model: &TypedModel) -> TractResult<TVec<TValue>> {
+fn inputs_of(model: &TypedModel) -> TractResult<TVec<TValue>> {
     let facts = (0..model.input_outlets()?.len()).map(|number| model.input_fact(number));
     facts.map(|fact| Ok(integers(fact?.shape.as_concrete().unwrap()).into_tvalue())).collect()
 }
@@ -40,7 +40,7 @@ const OURS: [&str; 5] =
 /// Transforms a model as it is, and as tract declutters it. What it computes stays, also if it is decluttered and
 /// optimised afterwards, and so do the operators. Those of the first one.
 fn transformed(model: &TypedModel) -> TractResult<Vec<String>> {
-    let inputs = inputs(model)?;
+    let inputs = inputs_of(model)?;
     let expected = model.clone().into_runnable()?.run(inputs.clone())?;
     let mut found = None;
     for model in [model.clone(), model.clone().into_decluttered()?] {
@@ -416,7 +416,7 @@ fn by_name() -> TractResult<()> {
     let error = with(r#"{"without": ["convolutions"]}"#).err().unwrap().to_string();
     assert!(error.contains(r#"no rule "convolutions", but convolution, max_pool"#), "{error}");
     with(r#"{"with": []}"#).err().unwrap();
-    let data = inputs(&model)?;
+    let data = inputs_of(&model)?;
     let expected = model.clone().into_runnable()?.run(data.clone())?;
     let runtime = runtime_for_name("kernels")?.unwrap();
     let runnable = runtime.prepare(model)?;
@@ -430,4 +430,45 @@ fn by_name() -> TractResult<()> {
 fn one_pass_is_left_out() {
     let all = Optimizer::declutter().passes.len();
     assert_eq!(declutter_without_axis_moves().passes.len(), all - 1);
+}
+
+/// Threads share the groups of a convolution, its pixels, or its channels if there are few pixels.
+#[test]
+#[cfg(feature = "multithread-mm")]
+fn convolutions_give_what_they_give_on_one_thread() -> TractResult<()> {
+    use tract_core::prelude::multithread::{
+        Executor, multithread_tract_scope, set_threading_element_threshold,
+    };
+    set_threading_element_threshold(0);
+    for (group, inputs, outputs, size, kernel, stride) in [
+        (1, 3, 20, 40, 3, 1),
+        (1, 3, 400, 40, 3, 1),
+        (1, 8, 20, 40, 1, 1),
+        (1, 3, 20, 41, 3, 2),
+        (1, 40, 330, 7, 3, 1),
+        (9, 18, 27, 20, 3, 1),
+    ] {
+        let padding = kernel / 2;
+        let of = Convolution {
+            group,
+            inputs,
+            outputs,
+            size,
+            kernel,
+            stride,
+            padding,
+            ..Convolution::default()
+        };
+        let model = of.model(&[])?;
+        let data = inputs_of(&model)?;
+        let plan = model.into_runnable_with_kernels()?;
+        assert_eq!(names(plan.model()), ["PackedConvolution"]);
+        let expected = plan.run(data.clone())?;
+        for threads in [2, 3, 7] {
+            let executor = Executor::multithread(threads);
+            let found = multithread_tract_scope(executor, || plan.run(data.clone()))?;
+            assert_eq!(found, expected, "{of:?} on {threads} threads");
+        }
+    }
+    Ok(())
 }

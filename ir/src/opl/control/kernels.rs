@@ -34,6 +34,6 @@ impl Rule for Bodies {
             return Ok(Rewrite::NotMine);
         };
         let patch = TypedModelPatch::replace_single_op(model, node, &node.inputs, op)?;
-        Ok(Rewrite::Replaced(patch))
+        Ok(patch.into())
     }
 }
