@@ -28,9 +28,6 @@ pub(super) fn contraction(
     Ok(Some(product))
 }
 
-/// tract packs a constant once. A constant that meets so few columns would be packed in each run for nothing.
-const FEW_COLUMNS: usize = 8;
-
 impl Rule for Contractions {
     fn name(&self) -> &'static str {
         "contraction"
@@ -54,11 +51,11 @@ impl Rule for Contractions {
                 "it must be a product of two matrices of type F32, or of many, whose rows are read in vectors"
             )
         };
-        let left = model.outlet_fact(node.inputs[product.left])?;
-        let columns = node.outputs[0].fact.shape.last().and_then(|size| size.to_usize().ok());
+        // tract packs it once, and this operator in each run.
+        let is_constant = |input| TractResult::Ok(model.outlet_fact(input)?.konst.is_some());
         refuse_if!(
-            left.konst.is_some() && columns.is_some_and(|columns| columns < FEW_COLUMNS),
-            "its left factor is a constant, and there are fewer than {FEW_COLUMNS} columns"
+            is_constant(node.inputs[0])? || is_constant(node.inputs[1])?,
+            "a factor is a constant, but is no matrix"
         );
         Ok(Chain::new(model, node).replaced_by(product, &node.inputs)?.into())
     }

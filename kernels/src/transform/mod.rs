@@ -107,7 +107,7 @@ impl KernelsTransform {
     fn run(&self, model: &mut TypedModel, prefix: String) -> TractResult<Vec<Decision>> {
         let session = Session::new(self, prefix);
         self.apply(&session, Phase::AsRead, model)?;
-        declutter_without_axis_moves().optimize(model)?;
+        first_declutter().optimize(model)?;
         self.apply(&session, Phase::BeforeAxisMoves, model)?;
         model.declutter()?;
         self.apply(&session, Phase::Decluttered, model)?;
@@ -151,13 +151,17 @@ impl KernelsTransform {
     }
 }
 
-/// tract's declutter without its last pass, which moves axes through the model.
+/// The passes of tract's declutter that wait until convolutions and products with constants are replaced.
 ///
-/// On some processors that pass would put the channels of convolutions last. And it fails for a convolution whose bias
-/// is not one constant yet, if the batch is 1: `Conv::change_axes` takes a change of the bias's axes for one of the data's.
-fn declutter_without_axis_moves() -> Optimizer {
+/// `ChangeAxes` moves axes through the model: on some processors it would put the channels of convolutions last. And it
+/// fails for a convolution whose bias is not one constant yet, if the batch is 1: `Conv::change_axes` takes a change of the
+/// bias's axes for one of the data's. `ConcatThenEinsum` makes a product of a concatenation a sum of products.
+const LATER_PASSES: [&str; 2] = ["ChangeAxes", "ConcatThenEinsum"];
+
+fn first_declutter() -> Optimizer {
     let mut optimizer = Optimizer::declutter();
-    optimizer.passes.retain(|pass| !format!("{pass:?}").starts_with("ChangeAxes"));
+    let is_later = |name: &str| LATER_PASSES.iter().any(|pass| name.starts_with(pass));
+    optimizer.passes.retain(|pass| !is_later(&format!("{pass:?}")));
     optimizer
 }
 
