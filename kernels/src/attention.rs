@@ -29,12 +29,20 @@ const SCORES: usize = 1 << 15;
 
 impl Attention {
     /// The two products as one operator, if the second one has the first one's rows, columns and batches in their
-    /// places.
-    pub fn new(scores: Contraction, scale: f32, values: Contraction) -> Option<Attention> {
+    /// places. An axis of the batch of which the scores, whose shape this is, have one may be missing.
+    pub fn new(
+        scores: Contraction,
+        scale: f32,
+        values: Contraction,
+        shape: &[TDim],
+    ) -> Option<Attention> {
         let has = |output: usize| values.batch.iter().any(|axis| axis.left == Some(output));
+        let is_known = |axis: &BatchAxis| {
+            axis.left.is_none_or(|left| scores.batch.iter().any(|it| it.output == left))
+        };
         let is_same = values.rows[0] == scores.rows[1]
-            && scores.batch.iter().all(|axis| has(axis.output))
-            && values.batch.iter().filter(|axis| axis.left.is_some()).count() == scores.batch.len();
+            && scores.batch.iter().all(|axis| has(axis.output) || shape[axis.output].is_one())
+            && values.batch.iter().all(is_known);
         is_same.then_some(Attention { scores, scale, values })
     }
 }
@@ -341,7 +349,15 @@ mod tests {
                 width: 3,
                 masks: vec![],
             },
-            // A batch of one that the scores do not have, as axes move in models.
+            // A batch of one that the result does not have, and one that the scores do not have, as axes move in models.
+            Case {
+                scores: "ambk,anbk->abmn",
+                values: "abmk,akbn->mbn",
+                queries: vec![1, 9, 2, 4],
+                keys: vec![1, 6, 2, 4],
+                width: 4,
+                masks: vec![vec![1, 1, 1, 6]],
+            },
             Case {
                 scores: "ambk,anbk->bmn",
                 values: "bmk,akbn->ambn",

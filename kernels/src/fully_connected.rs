@@ -6,7 +6,6 @@ use std::sync::Weak;
 use crate::checks::expect_input_count;
 use crate::threads::{fill_rows, threads_for};
 use tract_core::internal::*;
-use tract_core::ops::einsum::EinSum;
 
 use super::product::activation::Activation;
 use super::product::{
@@ -57,34 +56,6 @@ impl PartialEq for Weights {
 impl Eq for FullyConnected {}
 
 impl FullyConnected {
-    /// Whether a contraction is one of these, and if it is, whether the matrix is transposed: it has an axis for
-    /// the columns of the result first then.
-    pub fn takes(contraction: &EinSum) -> Option<bool> {
-        let rank = contraction.axes.rank(InOut::In(0));
-        if contraction.axes.input_count() != 2
-            || contraction.axes.output_count() != 1
-            || contraction.q_params.is_some()
-            || contraction.axes.rank(InOut::In(1)) != 2
-            || contraction.axes.rank(InOut::Out(0)) != rank
-            || rank == 0
-        {
-            return None;
-        }
-        let labels =
-            |slot| contraction.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
-        let (data, weights, output) =
-            (labels(InOut::In(0)), labels(InOut::In(1)), labels(InOut::Out(0)));
-        let (summed, column) = (*data.last()?, *output.last()?);
-        let is_plain = data[..rank - 1] == output[..rank - 1]
-            && !data[..rank - 1].contains(&summed)
-            && !data.contains(&column);
-        match weights[..] {
-            [first, second] if is_plain && first == summed && second == column => Some(false),
-            [first, second] if is_plain && first == column && second == summed => Some(true),
-            _ => None,
-        }
-    }
-
     /// `weights` is `[steps, columns]`, or transposed. `rows` is how many rows the data has, if that is known, and
     /// `others` are operators of the same model.
     pub fn new<'a>(
@@ -241,6 +212,8 @@ impl TypedOp for FullyConnected {
 
 #[cfg(test)]
 mod tests {
+    use tract_core::ops::einsum::EinSum;
+
     use super::*;
     use crate::product::tests::{integers, with_all_vectors};
 

@@ -44,9 +44,9 @@ impl PackedConvolution {
             let reach =
                 (spec.kernel_shape[axis] - 1).checked_mul(spec.dilation(axis))?.checked_add(1)?;
             let pads = match &spec.padding {
-                PaddingSpec::Explicit(begin, end) => begin[axis].max(end[axis]),
-                PaddingSpec::SameUpper | PaddingSpec::SameLower => 0,
-                _ => usize::MAX,
+                PaddingSpec::Explicit(begin, end)
+                | PaddingSpec::ExplicitOnnxPool(begin, end, _) => begin[axis].max(end[axis]),
+                PaddingSpec::Valid | PaddingSpec::SameUpper | PaddingSpec::SameLower => 0,
             };
             (pads <= reach && spec.stride(axis) <= MOST_PADDING).then_some(reach)
         };

@@ -7,9 +7,9 @@ use tract_core::ops::nn::{Softmax, SoftmaxKind};
 
 use super::chain::Chain;
 use super::contraction::contraction;
+use super::fully_connected::has_constant_matrix;
 use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
 use crate::attention::Attention;
-use crate::fully_connected::FullyConnected;
 
 /// A product, a scale, masks, a softmax and another product.
 #[derive(Debug)]
@@ -69,14 +69,12 @@ impl Rule for Attentions {
         model: &TypedModel,
         node: &TypedNode,
     ) -> TractResult<Rewrite> {
-        let Some(op) = node.op_as::<EinSum>() else { return Ok(Rewrite::NotMine) };
+        if !node.op_is::<EinSum>() {
+            return Ok(Rewrite::NotMine);
+        }
         let mut chain = Chain::new(model, node);
         let Some(between) = between(&mut chain)? else { return Ok(Rewrite::NotMine) };
-        let weights = model.outlet_fact(node.inputs[node.inputs.len() - 1])?;
-        refuse_if!(
-            weights.konst.is_some() && FullyConnected::takes(op).is_some(),
-            "its keys are a constant matrix"
-        );
+        refuse_if!(has_constant_matrix(model, node)?, "its keys are a constant matrix");
         let Some(scores) = contraction(model, node)? else {
             refuse!("its scores must be a product of matrices");
         };
@@ -95,7 +93,7 @@ impl Rule for Attentions {
             !product.takes(&shape, &fact.shape, &next.node.outputs[0].fact.shape),
             "the softmax and the values have shapes that are broadcast"
         );
-        let Some(attention) = Attention::new(scores, between.scale, product) else {
+        let Some(attention) = Attention::new(scores, between.scale, product, &shape) else {
             refuse!("the rows, the columns and the batches of both products must be the same");
         };
         chain.push(next.node);

@@ -1,7 +1,10 @@
 //! What follows a node, and can be done by the operator that replaces it.
 
+use std::ops::Range;
+
 use tract_core::internal::*;
 use tract_core::ops::binary::{BinMiniOp, TypedBinOp};
+use tract_core::ops::math::{Add, Div, Max, Min, Mul};
 
 use crate::product::activation::Activation;
 
@@ -25,6 +28,12 @@ impl Next<'_> {
     /// Whether the node combines the two by this function.
     pub fn is_binary<O: BinMiniOp>(&self) -> bool {
         self.node.op_as::<TypedBinOp>().is_some_and(|op| op.0.is::<O>() && op.1.is_none())
+    }
+
+    /// Whether the node takes a sixth, with this number.
+    fn is_sixth(&self, number: f32) -> bool {
+        let is_product = self.is_binary::<Mul>() && (number - 1. / 6.).abs() < 1e-6;
+        is_product || (self.is_binary::<Div>() && self.slot == 0 && number == 6.)
     }
 }
 
@@ -71,27 +80,33 @@ impl<'a> Chain<'a> {
     }
 
     /// Takes over the function of two numbers `O`, if the other one is a constant: one for all elements, or one for each
-    /// index along an axis, whose size is `count`.
+    /// index along some axes, whose sizes are known.
     pub fn arithmetic<O: BinMiniOp>(
         &mut self,
-        axis: usize,
-        count: usize,
+        axes: Range<usize>,
     ) -> TractResult<Option<Vec<f32>>> {
         rule_if_some!(next = self.next()?);
         rule_if!(next.is_binary::<O>());
         rule_if_some!(operand = self.constant(next.operand)?);
         rule_if!(operand.datum_type() == DatumType::F32 && operand.is_plain());
-        let rank = self.last().outputs[0].fact.rank();
-        let is_of_axis =
-            operand.rank() == rank && operand.len() == count && operand.shape()[axis] == count;
-        rule_if!(is_of_axis || operand.len() == 1);
+        let shape = &self.last().outputs[0].fact.shape;
+        let sizes = shape[axes.clone()].iter().map(|size| size.to_usize().ok());
+        rule_if_some!(sizes = sizes.collect::<Option<TVec<usize>>>());
+        let count = sizes.iter().product();
+        let is_of_axes = operand.rank() == shape.rank()
+            && operand.len() == count
+            && operand.shape()[axes] == *sizes;
+        rule_if!(is_of_axes || operand.len() == 1);
         let numbers = operand.try_as_plain_ram()?.as_slice::<f32>()?.to_vec();
         self.push(next.node);
-        Ok(Some(if is_of_axis { numbers } else { vec![numbers[0]; count] }))
+        Ok(Some(if is_of_axes { numbers } else { vec![numbers[0]; count] }))
     }
 
     /// Takes over functions of one number.
     pub fn activation(&mut self) -> TractResult<Activation> {
+        if self.hard_swish()?.is_some() {
+            return Ok(Activation::HardSwish);
+        }
         let mut activation = Activation::default();
         while let Some(next) = self.next()? {
             let constant = self.constant(next.operand)?;
@@ -104,6 +119,55 @@ impl<'a> Chain<'a> {
             self.push(next.node);
         }
         Ok(activation)
+    }
+
+    /// Takes over `x * min(max(x + 3, 0), 6) / 6`, which is divided before the product or after it.
+    fn hard_swish(&mut self) -> TractResult<Option<()>> {
+        let x = self.last();
+        rule_if!(x.outputs.len() == 1 && !self.model.output_outlets()?.contains(&x.id.into()));
+        rule_if_let!([one, other] = &*x.outputs[0].successors);
+        let nodes = [one, other].map(|successor| self.model.node(successor.node));
+        let is_sum =
+            |node: &&TypedNode| node.op_as::<TypedBinOp>().is_some_and(|op| op.0.is::<Add>());
+        rule_if_some!(first = nodes.into_iter().position(|node| is_sum(&node)));
+        let (sum, last) = (nodes[first], nodes[1 - first]);
+        rule_if!(sum.inputs.len() == 2 && sum.inputs[0] != sum.inputs[1]);
+        let operand = sum.inputs.iter().copied().find(|input| *input != x.id.into());
+        rule_if!(self.number(operand)? == Some(3.));
+        // What the sum becomes, up to the product.
+        let mut branch = Chain::new(self.model, sum);
+        let (mut least, mut most, mut is_scaled) = (f32::NEG_INFINITY, f32::INFINITY, false);
+        loop {
+            rule_if_some!(next = branch.next()?);
+            if next.node.id == last.id {
+                rule_if!(next.is_binary::<Mul>());
+                break;
+            }
+            rule_if_some!(number = self.number(next.operand)?);
+            match () {
+                () if next.is_binary::<Max>() => least = least.max(number),
+                () if next.is_binary::<Min>() => most = most.min(number),
+                () if !is_scaled && next.is_sixth(number) => is_scaled = true,
+                () => return Ok(None),
+            }
+            branch.push(next.node);
+        }
+        rule_if!((least, most) == (0., 6.));
+        branch.push(last);
+        if !is_scaled {
+            rule_if_some!(next = branch.next()?);
+            rule_if!(self.number(next.operand)?.is_some_and(|number| next.is_sixth(number)));
+            branch.push(next.node);
+        }
+        self.nodes.extend(branch.nodes);
+        Ok(Some(()))
+    }
+
+    /// The number that an operand is.
+    fn number(&self, operand: Option<OutletId>) -> TractResult<Option<f32>> {
+        rule_if_some!(constant = self.constant(operand)?);
+        rule_if!(constant.len() == 1 && constant.datum_type() == DatumType::F32);
+        Ok(Some(constant.cast_to_scalar()?))
     }
 
     /// An operator in place of the whole chain.

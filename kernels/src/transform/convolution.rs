@@ -177,12 +177,12 @@ impl Found {
         };
         let channels = self.bias.len();
         loop {
-            if let Some(added) = chain.arithmetic::<Add>(axis, channels)? {
+            if let Some(added) = chain.arithmetic::<Add>(axis..axis + 1)? {
                 self.bias.iter_mut().zip(added).for_each(|(bias, added)| *bias += added);
                 continue;
             }
             let mut longer = chain.clone();
-            let Some(factors) = longer.arithmetic::<Mul>(axis, channels)? else { return Ok(()) };
+            let Some(factors) = longer.arithmetic::<Mul>(axis..axis + 1)? else { return Ok(()) };
             let mut scaled = self.weights.clone();
             let mut view = scaled.try_as_plain_ram_mut()?;
             let weights = view.as_slice_mut::<f32>()?;

@@ -9,8 +9,69 @@ use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
 use crate::fully_connected::FullyConnected;
 
 /// The product of rows with a constant matrix, a bias that is added, and an activation.
+///
+/// The elements of a row may have several axes, which are the last ones, and so may those of a row of the result: tract takes
+/// a reshape in front of a product or behind it into the product.
 #[derive(Debug)]
 pub(super) struct FullyConnectedLayers;
+
+/// Which axes of a product are what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Axes {
+    /// The input that is the matrix.
+    matrix: usize,
+    /// The axes of the rows: the first ones of the data and of the result.
+    rows: usize,
+    /// The axes of the columns: the last ones of the result.
+    columns: usize,
+    /// Whether the matrix has the axes of the columns first.
+    transposed: bool,
+}
+
+impl Axes {
+    /// Those of a product with a matrix, if this input is one.
+    fn of(op: &EinSum, matrix: usize) -> Option<Axes> {
+        if op.axes.input_count() != 2 || op.axes.output_count() != 1 || op.q_params.is_some() {
+            return None;
+        }
+        let labels = |slot| op.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
+        let weights = labels(InOut::In(matrix));
+        let (data, output) = (labels(InOut::In(1 - matrix)), labels(InOut::Out(0)));
+        let is_row = |(a, b): &(&char, &char)| a == b && !weights.contains(a);
+        let rows = data.iter().zip(&output).take_while(is_row).count();
+        let (summed, columns) = (&data[rows..], &output[rows..]);
+        if summed.is_empty() || columns.is_empty() {
+            return None;
+        }
+        let transposed = match () {
+            () if weights == [summed, columns].concat() => false,
+            () if weights == [columns, summed].concat() => true,
+            () => return None,
+        };
+        let mut once = [&data[..rows], &weights].concat();
+        once.sort_unstable();
+        let has_each_once = once.windows(2).all(|pair| pair[0] != pair[1]);
+        let columns = columns.len();
+        has_each_once.then_some(Axes { matrix, rows, columns, transposed })
+    }
+}
+
+/// Whether a product is one of these.
+pub(super) fn has_constant_matrix(model: &TypedModel, node: &TypedNode) -> TractResult<bool> {
+    Ok(axes(model, node)?.is_some())
+}
+
+fn axes(model: &TypedModel, node: &TypedNode) -> TractResult<Option<Axes>> {
+    rule_if_some!(op = node.op_as::<EinSum>());
+    for matrix in [1, 0] {
+        if let Some(axes) = Axes::of(op, matrix)
+            && model.outlet_fact(node.inputs[matrix])?.konst.is_some()
+        {
+            return Ok(Some(axes));
+        }
+    }
+    Ok(None)
+}
 
 impl Rule for FullyConnectedLayers {
     fn name(&self) -> &'static str {
@@ -28,11 +89,13 @@ impl Rule for FullyConnectedLayers {
         model: &TypedModel,
         node: &TypedNode,
     ) -> TractResult<Rewrite> {
-        let Some(op) = node.op_as::<EinSum>() else { return Ok(Rewrite::NotMine) };
-        let Some(transposed) = FullyConnected::takes(op) else { return Ok(Rewrite::NotMine) };
-        let facts = model.node_input_facts(node.id)?;
-        let Some(weights) = &facts[1].konst else { return Ok(Rewrite::NotMine) };
-        let dts = [facts[0].datum_type, weights.datum_type()];
+        let Some(axes) = axes(model, node)? else { return Ok(Rewrite::NotMine) };
+        let data = node.inputs[1 - axes.matrix];
+        let fact = model.outlet_fact(data)?;
+        let Some(weights) = &model.outlet_fact(node.inputs[axes.matrix])?.konst else {
+            return Ok(Rewrite::NotMine);
+        };
+        let dts = [fact.datum_type, weights.datum_type()];
         refuse_if!(
             dts != [DatumType::F32; 2],
             "its factors are of types {:?} and {:?}, but must be F32",
@@ -43,25 +106,53 @@ impl Rule for FullyConnectedLayers {
             !weights.is_plain() || weights.len() == 0,
             "its weights must be plain, and have elements"
         );
-        let [steps, columns] =
-            [usize::from(transposed), usize::from(!transposed)].map(|axis| weights.shape()[axis]);
+        let shape = weights.shape();
+        let (columns, steps) = match axes.transposed {
+            true => shape.split_at(axes.columns),
+            false => {
+                let (steps, columns) = shape.split_at(shape.len() - axes.columns);
+                (columns, steps)
+            }
+        };
         // tract's operator broadcasts sums over one element.
-        let depth = facts[0].shape.last();
+        let row = &fact.shape[axes.rows..];
         refuse_if!(
-            depth != Some(&steps.to_dim()),
-            "its data has rows of {} elements, but must have {steps}, the rows of the weights",
-            depth.map_or_else(String::new, TDim::to_string)
+            row.iter().zip(steps).any(|(found, expected)| *found != expected.to_dim()),
+            "its data has rows of shape {row:?}, but must have {steps:?}, the rows of the weights"
         );
+        let (depth, width) = (steps.iter().product(), columns.iter().product());
         let mut chain = Chain::new(model, node);
-        let last = node.outputs[0].fact.rank() - 1;
-        let mut bias = vec![0.; columns];
-        while let Some(added) = chain.arithmetic::<Add>(last, columns)? {
+        let last = axes.rows..axes.rows + axes.columns;
+        let mut bias = vec![0.; width];
+        while let Some(added) = chain.arithmetic::<Add>(last.clone())? {
             bias.iter_mut().zip(added).for_each(|(bias, added)| *bias += added);
         }
         let activation = chain.activation()?;
-        let rows = facts[0].shape[..last].iter().product::<TDim>().to_usize().ok();
+        let rows = fact.shape[..axes.rows].iter().product::<TDim>().to_usize().ok();
+        let matrix = if axes.transposed { [width, depth] } else { [depth, width] };
+        // Layers that share their weights share them packed, too.
+        let weights = match shape.len() {
+            2 => weights.clone(),
+            _ => weights.clone().into_tensor().into_shape(&matrix)?.into_arc_tensor(),
+        };
         let others = model.nodes().iter().filter_map(|node| node.op_as());
-        let op = FullyConnected::new(weights, transposed, bias, activation, rows, others)?;
-        Ok(chain.replaced_by(op, &node.inputs[..1])?.into())
+        let op = FullyConnected::new(&weights, axes.transposed, bias, activation, rows, others)?;
+
+        let dims = |sizes: &[usize]| sizes.iter().map(|size| size.to_dim()).collect::<TVec<TDim>>();
+        let name = &chain.last().name;
+        let mut patch = TypedModelPatch::default();
+        let mut outlet = patch.tap_model(model, data)?;
+        if steps.len() > 1 {
+            let merge = AxisOp::Reshape(axes.rows, dims(steps), dims(&[depth]));
+            outlet = patch.wire_node(format!("{name}.merged"), merge, &[outlet])?[0];
+        }
+        if columns.len() > 1 {
+            outlet = patch.wire_node(format!("{name}.product"), op, &[outlet])?[0];
+            let split = AxisOp::Reshape(axes.rows, dims(&[width]), dims(columns));
+            outlet = patch.wire_node(name, split, &[outlet])?[0];
+        } else {
+            outlet = patch.wire_node(name, op, &[outlet])?[0];
+        }
+        Ok(chain.replace(patch, outlet)?.into())
     }
 }

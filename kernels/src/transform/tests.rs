@@ -6,7 +6,7 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::logic::{IfThenElse, comp_gt};
-use tract_core::ops::math::{add, max, mul};
+use tract_core::ops::math::{add, div, max, min, mul};
 use tract_core::ops::nn::DataFormat;
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
 use tract_core::tract_data::half::f16;
@@ -255,13 +255,21 @@ fn max_pools_of_all_formats() -> TractResult<()> {
         let mut model = TypedModel::default();
         let data = format.from_n_c_hw(1, 3, [7; 2])?.shape;
         let data = model.add_source("data", f32::fact(&data))?;
-        let padding = PaddingSpec::Explicit(tvec![1; 2], tvec![1; 2]);
-        let strides = Some(tvec![2; 2]);
-        let spec = PoolSpec::new(format, tvec![3; 2], padding, None, strides, 3, 3);
-        let output = model.wire_node("pool", MaxPool::new(spec, None), &[data])?;
-        model.select_output_outlets(&output)?;
-        let found = transformed(&model)?;
-        assert!(found.contains(&"MaxPoolOfPlanes".to_string()), "{found:?}");
+        for padding in [
+            PaddingSpec::Explicit(tvec![1; 2], tvec![1; 2]),
+            PaddingSpec::Valid,
+            PaddingSpec::SameUpper,
+            PaddingSpec::ExplicitOnnxPool(tvec![0, 1], tvec![1, 0], false),
+            PaddingSpec::ExplicitOnnxPool(tvec![0; 2], tvec![0; 2], true),
+        ] {
+            let mut model = model.clone();
+            let strides = Some(tvec![2; 2]);
+            let spec = PoolSpec::new(format, tvec![3; 2], padding.clone(), None, strides, 3, 3);
+            let output = model.wire_node("pool", MaxPool::new(spec, None), &[data])?;
+            model.select_output_outlets(&output)?;
+            let found = transformed(&model).with_context(|| format!("{format:?} {padding:?}"))?;
+            assert!(found.contains(&"MaxPoolOfPlanes".to_string()), "{padding:?}: {found:?}");
+        }
     }
     Ok(())
 }
@@ -297,6 +305,62 @@ fn a_product_takes_its_bias_and_its_activation() -> TractResult<()> {
         let relu = model.wire_node("relu", max(), &[zero, sum])?;
         model.select_output_outlets(&relu)?;
         assert_eq!(transformed(&model)?, ["FullyConnected"], "{axes}");
+    }
+    Ok(())
+}
+
+/// A reshape that tract takes into a product gives its matrix more axes.
+#[test]
+fn rows_and_columns_of_several_axes() -> TractResult<()> {
+    let of = |axes: &str, data: &[usize], weights: &[usize], bias: &[usize]| {
+        let mut model = product_model(axes, data, weights)?;
+        let bias = model.add_const("bias", integers(bias))?;
+        let product = model.output_outlets()?[0];
+        let sum = model.wire_node("sum", add(), &[product, bias])?;
+        model.select_output_outlets(&sum)?;
+        TractResult::Ok(transformed(&model)?.join(" "))
+    };
+    let merged = of("bqhd,hdo->bqo", &[2, 5, 3, 4], &[3, 4, 6], &[1, 1, 6])?;
+    assert!(merged.ends_with("FullyConnected"), "{merged}");
+    let split = of("bqk,hdk->bqhd", &[2, 5, 7], &[3, 4, 7], &[1, 1, 3, 4])?;
+    assert!(split.starts_with("FullyConnected"), "{split}");
+    // The matrix may be the first factor.
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([5, 4]))?;
+    let weights = model.add_const("weights", integers(&[4, 3]))?;
+    let output = product(&mut model, "product", "kn,mk->mn", [weights, data])?;
+    model.select_output_outlets(&[output])?;
+    assert_eq!(transformed(&model)?, ["FullyConnected"]);
+    // Heads that are not next to each other are no matrix.
+    let other = product_model("bhqd,hdo->bqo", &[2, 3, 5, 4], &[3, 4, 6])?;
+    assert!(!names(&other.with_kernels()?).contains(&"FullyConnected".to_string()));
+    Ok(())
+}
+
+/// As some programs export it: a sum, two limits, a product with the number itself, and a sixth of that.
+#[test]
+fn hard_swish_of_several_operators() -> TractResult<()> {
+    for (is_divided, is_scaled_first) in [(false, false), (true, false), (false, true)] {
+        let mut model = TypedModel::default();
+        let x = Convolution::default().wire(&mut model)?;
+        let mut number = |name: &str, number: f32| {
+            model.add_const(name, Tensor::from_shape(&[1; 4], &[number])?)
+        };
+        let (three, six, zero) = (number("3", 3.)?, number("6", 6.)?, number("0", 0.)?);
+        let sixth = number("sixth", if is_divided { 6. } else { 1. / 6. })?;
+        let scale = if is_divided { div() } else { mul() };
+        let moved = model.wire_node("moved", add(), &[x, three])?[0];
+        let least = model.wire_node("least", max(), &[moved, zero])?[0];
+        let mut part = model.wire_node("most", min(), &[least, six])?[0];
+        if is_scaled_first {
+            part = model.wire_node("scaled", scale.clone(), &[part, sixth])?[0];
+        }
+        let mut output = model.wire_node("output", mul(), &[x, part])?;
+        if !is_scaled_first {
+            output = model.wire_node("scaled", scale, &[output[0], sixth])?;
+        }
+        model.select_output_outlets(&output)?;
+        assert_eq!(transformed(&model)?, ["PackedConvolution"]);
     }
     Ok(())
 }
