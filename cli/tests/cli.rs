@@ -790,6 +790,22 @@ symbols: N
 }
 
 #[test]
+fn facts_of_the_kernels_say_what_the_rules_made() {
+    let model = "ir/models/networks/ocr_cls";
+    let text = succeed(&["facts", model, "--stage", "kernels"]);
+    assert!(text.contains("replaced by PackedConvolution"), "{text}");
+    let text = succeed(&["facts", model, "--stage", "kernels", "--json"]);
+    let facts: Value = serde_json::from_str(&text).unwrap();
+    let decisions = facts["decisions"].as_array().unwrap();
+    assert!(decisions.iter().any(|it| it["rule"] == "max_pool" && it["replaced"] == true));
+    // Without them there are tract's own operators.
+    let text = succeed(&["bench", "models/token_picker", "--plain", "--time", "0.01"]);
+    assert!(text.contains("1 thread"), "{text}");
+    let [plain, ours] = [&["run", model, "--plain"][..], &["run", model]].map(succeed);
+    assert!(plain.contains("matches output_0") && ours.contains("matches output_0"), "{plain}");
+}
+
+#[test]
 fn facts_of_a_loaded_model_has_constants_and_what_is_not_known() {
     let files = Files::new();
     let mut model = gather();
@@ -832,7 +848,7 @@ fn check_finds_all_models_below_a_folder() {
     files.copy("gather_7_example_1", "some/deep/one");
     files.copy("gather_8_example_7", "two");
     let text = succeed(&["check", &files.path("")]);
-    let expected = "2 models, 8 checks: 8 passed, 0 failed in ";
+    let expected = "2 models, 10 checks: 10 passed, 0 failed in ";
     assert!(text.starts_with(expected) && text.lines().count() == 1, "{text}");
     // Each once, however often it is named.
     let text = succeed(&["check", &files.path("two"), &files.path("two"), "--stage", "typed"]);
@@ -848,7 +864,9 @@ fn check_says_where_an_output_differs_at_each_stage() {
     let junit = files.path("report.xml");
     let ran = run(&["check", &folder, "--junit", &junit]);
     assert_eq!(ran.status, Some(1));
-    for (line, stage) in ran.stdout.lines().zip(["loaded", "typed", "decluttered", "optimized"]) {
+    for (line, stage) in
+        ran.stdout.lines().zip(["loaded", "typed", "decluttered", "optimized", "kernels"])
+    {
         assert_eq!(
             line,
             format!(
@@ -857,9 +875,9 @@ fn check_says_where_an_output_differs_at_each_stage() {
         );
     }
     let summary = ran.stdout.lines().last().unwrap();
-    assert!(summary.starts_with("1 model, 4 checks: 0 passed, 4 failed in "), "{summary}");
+    assert!(summary.starts_with("1 model, 5 checks: 0 passed, 5 failed in "), "{summary}");
     let report = fs::read_to_string(junit).unwrap();
-    assert!(report.contains("tests=\"4\"") && report.contains("failures=\"4\""), "{report}");
+    assert!(report.contains("tests=\"5\"") && report.contains("failures=\"5\""), "{report}");
     assert!(report.contains("I32 9 expected at [1], got I32 0"), "{report}");
     // Nothing was blessed.
     assert_eq!(load_tensor_file(path).unwrap(), tensor1(&[4i32, 9, 0]));
@@ -959,7 +977,7 @@ fn check_goes_on_after_a_model_that_cannot_be_read() {
     assert!(lines[1].starts_with(&format!("FAIL {empty}: ")), "{lines:?}");
     assert!(lines[1].ends_with("has no test_data_set_0"), "{lines:?}");
     assert!(lines[2].starts_with(&format!("FAIL {panic}: tract panicked while ")), "{lines:?}");
-    assert!(lines[3].starts_with("4 models, 7 checks: 4 passed, 3 failed"), "{lines:?}");
+    assert!(lines[3].starts_with("4 models, 8 checks: 5 passed, 3 failed"), "{lines:?}");
 }
 
 #[test]
@@ -1077,7 +1095,7 @@ fn convert_writes_archives_that_can_be_run() {
     assert_eq!(
         fail(&["facts", &archive, "--stage", "loaded"]),
         "error: only ONNX models have a stage loaded: others have types and shapes already
-help: stages that it has: typed, decluttered, optimized
+help: stages that it has: typed, decluttered, optimized, kernels
 "
     );
     let wrong = files.path("model.zip");
@@ -1615,7 +1633,7 @@ fn a_terminal_gets_colours_and_lines_that_fit() {
 #[test]
 fn a_terminal_shows_progress_and_a_pipe_does_not() {
     let (_, text) = in_terminal(&["check", "models/token_picker"], &[]);
-    assert!(text.contains("0/1") && text.contains("1 model, 4 checks"), "{text:?}");
+    assert!(text.contains("0/1") && text.contains("1 model, 5 checks"), "{text:?}");
     let ran = run(&["check", "models/token_picker"]);
     assert_eq!(ran.stderr, "");
 }

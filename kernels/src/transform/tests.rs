@@ -212,6 +212,26 @@ fn numbers_for_channels() -> TractResult<()> {
     Ok(())
 }
 
+/// What removes a batch of one moves up through a model. Where a bias is still being computed, `Conv::change_axes` takes a
+/// change of its axes for one of the data's.
+#[test]
+fn a_batch_of_one_that_is_removed() -> TractResult<()> {
+    for (group, inputs, outputs) in [(1, 4, 6), (2, 4, 6)] {
+        let of = Convolution { group, inputs, outputs, ..Convolution::default() };
+        let mut model = of.model(&[add()])?;
+        let output = model.output_outlets()?[0];
+        let output = model.wire_node("without_batch", AxisOp::Rm(0), &[output])?;
+        model.select_output_outlets(&output)?;
+        let inputs = inputs_of(&model)?;
+        let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+        let model = model.with_kernels()?;
+        assert!(names(&model).contains(&"PackedConvolution".to_string()));
+        let found = model.into_optimized()?.into_runnable()?.run(inputs)?;
+        found[0].close_enough(&expected[0], Approximation::Close)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn numbers_that_are_too_large_stay() -> TractResult<()> {
     let mut model = TypedModel::default();

@@ -157,8 +157,10 @@ use op_with_bodies;
 mod tests {
     use tract_core::ops::array::TypedConcat;
     use tract_core::ops::binary::TypedBinOp;
+    use tract_core::ops::einsum::EinSum;
     use tract_core::ops::logic::comp_lt;
     use tract_core::ops::math::add;
+    use tract_openvino_kernels::WithKernels;
 
     use super::*;
 
@@ -258,6 +260,66 @@ mod tests {
             let last = one(expected.last().copied().unwrap_or(1.));
             run_at_all_stages(totals()?, &inputs, &[last, tensor1(&expected)])?;
         }
+        Ok(())
+    }
+
+    /// A product with a constant matrix, in each body.
+    #[test]
+    fn bodies_get_the_kernels() -> TractResult<()> {
+        let mut model = TypedModel::default();
+        let body = |goes_on: bool| -> TractResult<Body> {
+            let mut body = TypedModel { symbols: model.symbols.clone(), ..TypedModel::default() };
+            let x = body.add_source("x", f32::fact([1, 2]))?;
+            let matrix = body.add_const("matrix", tensor2(&[[1f32, 2.], [3., 4.]]))?;
+            let product = EinSum::new("mk,kn->mn".parse()?, DatumType::F32);
+            let mut results = body.wire_node("product", product, &[x, matrix])?;
+            if goes_on {
+                results.push(body.add_const("goes_on", tensor0(true))?);
+            }
+            body.select_output_outlets(&results)?;
+            Ok(Body::new(body))
+        };
+        let choice = If {
+            then_body: body(false)?,
+            then_inputs: vec![1],
+            else_body: body(false)?,
+            else_inputs: vec![1],
+            facts: tvec![f32::fact([1, 2])],
+        };
+        let repeated = Loop {
+            body: body(true)?,
+            inputs: vec![LoopInput::State { input: 2, output: 0 }],
+            outputs: vec![LoopOutput::Last(0)],
+            most_iterations: 1 << 24,
+            trip_count: Some(0),
+            condition: Some(1),
+            goes_on: Some(1),
+            facts: tvec![f32::fact([1, 2])],
+        };
+        let count = model.add_source("count", i64::fact([0; 0]))?;
+        let condition = model.add_source("condition", bool::fact([0; 0]))?;
+        let x = model.add_source("x", f32::fact([1, 2]))?;
+        let chosen = model.wire_node("if", choice, &[condition, x])?[0];
+        let output = model.wire_node("loop", repeated, &[count, condition, chosen])?;
+        model.select_output_outlets(&output)?;
+        let inputs =
+            || tvec!(tensor0(2i64).into(), tensor0(true).into(), tensor2(&[[1f32, 2.]]).into());
+        let expected = model.clone().into_runnable()?.run(inputs())?;
+        let model = model.with_kernels()?;
+        let bodies = model.nodes().iter().flat_map(|node| -> Vec<&Body> {
+            match (node.op_as::<If>(), node.op_as::<Loop>()) {
+                (Some(op), _) => vec![&op.then_body, &op.else_body],
+                (_, Some(op)) => vec![&op.body],
+                _ => vec![],
+            }
+        });
+        let bodies: Vec<_> = bodies.collect();
+        assert_eq!(bodies.len(), 3);
+        for body in bodies {
+            let nodes = body.model.nodes().iter();
+            assert!(nodes.into_iter().any(|node| node.op.name() == "FullyConnected"));
+        }
+        assert_eq!(model.into_optimized()?.into_runnable()?.run(inputs())?, expected);
         Ok(())
     }
 }
