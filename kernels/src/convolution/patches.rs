@@ -1,12 +1,12 @@
 use std::ops::Range;
 
 use crate::threads::fill_rows;
-use pulp::{Simd, WithSimd, as_arrays, as_arrays_mut};
+use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use crate::checks::check_volume;
-use crate::product::{Output, Rows, Tile, VECTORS, Vectors, load, row_panels, store};
+use crate::product::{Output, Rows, Tile, Vectors, load, row_panels, store};
 
 /// How a kernel moves over data of known size. There are three spatial axes; those that the data does not have
 /// are of size 1.
@@ -512,10 +512,9 @@ impl WithSimd for PackColumns<'_> {
             if let [(count, position)] = runs[..]
                 && count == tile.columns
             {
-                let panel = as_arrays_mut::<VECTORS, S::f32s>(S::as_mut_simd_f32s(panel).0).0;
-                for columns in panel {
+                for columns in S::as_mut_simd_f32s(panel).0.chunks_exact_mut(tile.vectors()) {
                     let source = &self.channels[steps.next() + position..][..tile.columns];
-                    *columns = as_arrays::<VECTORS, S::f32s>(S::as_simd_f32s(source).0).0[0];
+                    columns.copy_from_slice(S::as_simd_f32s(source).0);
                 }
                 continue;
             }

@@ -4,7 +4,7 @@ use pulp::{Simd, WithSimd, as_arrays};
 
 use super::activation::Activation;
 use super::output::{Output, OutputRows};
-use super::panels::{Rows, Tile, VECTORS, row_panels};
+use super::panels::{Rows, Tile, row_panels};
 
 /// What a sum begins with.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +62,15 @@ impl WithSimd for Product<'_, '_> {
 impl Product<'_, '_> {
     #[inline(always)]
     fn all_tiles<S: Simd>(&self, simd: S, output: &mut impl OutputRows) {
+        match Tile::of_simd::<S>().vectors() {
+            3 => self.tiles_of_vectors::<S, 3>(simd, output),
+            _ => self.tiles_of_vectors::<S, 2>(simd, output),
+        }
+    }
+
+    /// Those of whole panels of so many vectors.
+    #[inline(always)]
+    fn tiles_of_vectors<S: Simd, const W: usize>(&self, simd: S, output: &mut impl OutputRows) {
         let tile = Tile::of_simd::<S>();
         // Each step of a whole panel in place, panel by panel.
         let mut in_place = vec![];
@@ -69,27 +78,28 @@ impl Product<'_, '_> {
             for first in (0..self.columns).step_by(tile.columns) {
                 in_place.extend(steps.iter().map(|step| {
                     let columns = &step[first..][..tile.columns];
-                    &as_arrays::<VECTORS, S::f32s>(S::as_simd_f32s(columns).0).0[0]
+                    &as_arrays::<W, S::f32s>(S::as_simd_f32s(columns).0).0[0]
                 }));
             }
         }
         for (first, width) in row_panels(self.rows.clone(), tile.rows) {
             match width {
-                8 => self.rows_of_tiles::<S, _, 8>(simd, first, &in_place, output),
-                4 => self.rows_of_tiles::<S, _, 4>(simd, first, &in_place, output),
-                2 => self.rows_of_tiles::<S, _, 2>(simd, first, &in_place, output),
-                _ => self.rows_of_tiles::<S, _, 1>(simd, first, &in_place, output),
+                8 => self.rows_of_tiles::<S, _, 8, W>(simd, first, &in_place, output),
+                6 => self.rows_of_tiles::<S, _, 6, W>(simd, first, &in_place, output),
+                4 => self.rows_of_tiles::<S, _, 4, W>(simd, first, &in_place, output),
+                2 => self.rows_of_tiles::<S, _, 2, W>(simd, first, &in_place, output),
+                _ => self.rows_of_tiles::<S, _, 1, W>(simd, first, &in_place, output),
             }
         }
     }
 
     /// All columns of a panel of rows.
     #[inline(always)]
-    fn rows_of_tiles<S: Simd, P: OutputRows, const N: usize>(
+    fn rows_of_tiles<S: Simd, P: OutputRows, const N: usize, const W: usize>(
         &self,
         simd: S,
         first_row: usize,
-        in_place: &[&[S::f32s; VECTORS]],
+        in_place: &[&[S::f32s; W]],
         output: &mut P,
     ) {
         let tile = Tile::of_simd::<S>();
@@ -100,15 +110,15 @@ impl Product<'_, '_> {
             let at = [first_row, first];
             let Right::Packed { panels, begin, depth } = self.right else {
                 let right = in_place[number * steps..][..steps].iter().copied();
-                self.tile::<S, P, N, VECTORS>(simd, at, left, right, output);
+                self.tile::<S, P, N, W>(simd, at, left, right, output);
                 continue;
             };
-            let vectors = (self.columns - first).div_ceil(tile.lanes).min(VECTORS);
+            let vectors = (self.columns - first).div_ceil(tile.lanes).min(W);
             let right = &panels[first * depth..][..vectors * tile.lanes * depth];
             let right = &right[begin * vectors * tile.lanes..][..steps * vectors * tile.lanes];
             let right = S::as_simd_f32s(right).0;
             match vectors {
-                3 => {
+                3 if W == 3 => {
                     let right = as_arrays::<3, S::f32s>(right).0.iter();
                     self.tile::<S, P, N, 3>(simd, at, left, right, output);
                 }
