@@ -153,7 +153,8 @@ def table(rows):
         for column in ["loading", "running"]:
             if f"{column}_mib" in ours:
                 ratio[column] = float(ours[f"{column}_mib"]) / float(ours["weights_mib"])
-        for column, value in ratio.items():
+        # A network of a few kilobytes may load into memory that is there already.
+        for column, value in ((column, value) for column, value in ratio.items() if value > 0):
             kept.setdefault(threads, {}).setdefault(column, []).append(value)
         lines.append(f"| {network}, {threads} | {float(ours['median_ms']):.2f} | {cells(ratio)} |")
     for threads, ratios in sorted(kept.items()):
