@@ -7,7 +7,7 @@
 /// revision, and a warning is logged.
 ///
 /// Operators of other domains keep their implementation, in subgraphs too, unless
-/// [`standard_gather`](OpenVinoOptions::standard_gather) is set. Any other operator of `org.openvinotoolkit` is an
+/// [`standard_gather`](crate::OpenVinoOptions::standard_gather) is set. Any other operator of `org.openvinotoolkit` is an
 /// error when the model is loaded, even if ONNX has an operator of that name. (If neither tract nor OpenVINO's
 /// reader knows any op type in the model, the error is tract's.)
 ///
