@@ -120,7 +120,7 @@ def geometric_mean(ratios):
     return math.exp(statistics.mean(map(math.log, ratios)))
 
 
-RATIOS = [*RUNTIMES[1:4], "ready", "memory", "loading", "running", KERNELS]
+RATIOS = [ONNX, OPENVINO, ONNXRUNTIME, "ready", "memory", "loading", "running", KERNELS]
 
 
 def cells(ratios):

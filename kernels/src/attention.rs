@@ -1,13 +1,12 @@
 //! Attention: two products with a softmax in between.
 
-use crate::checks::expect_input_count;
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use super::contraction::{BatchAxis, Contraction, Strides, offset, strides};
-use super::product::activation::{Activation, exp};
-use super::product::{Columns, Output, Rows, Tile, Vectors, Whole, load, store};
-use crate::checks::check_volume;
+use crate::checks::{check_volume, expect_input_count};
+use crate::contraction::{BatchAxis, Contraction, Strides, offset, strides};
+use crate::product::activation::{Activation, exp};
+use crate::product::{Columns, Output, Rows, Tile, Vectors, Whole, load, store};
 
 /// `Softmax(scale * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
 /// caches, where those of all would be the largest tensor of many a model.

@@ -2,14 +2,13 @@
 
 use std::ops::Range;
 
-use crate::checks::{expect_inputs, volume};
-use crate::threads::{fill_rows, threads_for};
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
 
-use super::product::activation::Activation;
-use super::product::{Columns, Output, Rows, SHARES, Tile, Vectors, WORK, Whole};
-use crate::checks::check_volume;
+use crate::checks::{check_volume, expect_inputs, volume};
+use crate::product::activation::Activation;
+use crate::product::{Columns, Output, Rows, SHARES, Tile, Vectors, WORK, Whole};
+use crate::threads::{fill_rows, threads_for};
 
 /// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
 /// of the result has its columns. The factor that has this axis is the right one, and may be the first input.

@@ -3,16 +3,14 @@
 use std::ops::Range;
 use std::sync::Weak;
 
-use crate::checks::expect_input_count;
-use crate::threads::{fill_rows, threads_for};
 use tract_core::internal::*;
 
-use super::product::activation::Activation;
-use super::product::{
+use crate::checks::{check_volume, expect_input_count};
+use crate::product::activation::Activation;
+use crate::product::{
     Columns, Dots, Output, Rows, SHARES, Share, Tile, Vectors, WORK, Whole, shares,
 };
-use crate::checks::check_volume;
-use crate::threads::for_each_on_threads;
+use crate::threads::{fill_rows, for_each_on_threads, threads_for};
 
 /// The product of the rows of its input, which are its last axis, and a constant matrix.
 #[derive(Debug, Clone, PartialEq)]

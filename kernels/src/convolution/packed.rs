@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use crate::checks::expect_input_count;
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
@@ -8,7 +7,7 @@ use super::layouts::Layouts;
 use super::patches::Window;
 use super::planes::{Kind, Planes};
 use super::products::{Factor, Products, prefers_rows};
-use crate::checks::check_volume;
+use crate::checks::{check_volume, expect_input_count};
 use crate::product::activation::Activation;
 
 /// A convolution whose weights are packed for this machine.

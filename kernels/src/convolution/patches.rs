@@ -1,12 +1,12 @@
 use std::ops::Range;
 
-use crate::threads::fill_rows;
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use crate::checks::check_volume;
 use crate::product::{Output, Rows, Tile, Vectors, load, row_panels, store};
+use crate::threads::fill_rows;
 
 /// How a kernel moves over data of known size. There are three spatial axes; those that the data does not have
 /// are of size 1.

@@ -1,14 +1,13 @@
-use crate::checks::expect_input_count;
-use crate::threads::fill_rows;
 use pulp::{Simd, WithSimd, as_arrays};
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use super::layouts::Layouts;
 use super::patches::Layout;
-use crate::checks::check_volume;
+use crate::checks::{check_volume, expect_input_count};
 use crate::product::Vectors;
 use crate::product::activation::Activation;
+use crate::threads::fill_rows;
 
 /// What is made of each channel on its own: a convolution of one channel, or a pool.
 pub(super) struct Planes<'a> {

@@ -1,6 +1,5 @@
 use std::ops::Range;
 
-use crate::threads::{fill_rows, threads_for};
 use tract_core::internal::*;
 
 use super::patches::{Layout, PackColumns, PackRows, Pick, Window};
@@ -9,7 +8,7 @@ use crate::product::{
     Addend, Columns, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
     cycles, parts, shares,
 };
-use crate::threads::for_each_on_threads;
+use crate::threads::{fill_rows, for_each_on_threads, threads_for};
 
 /// The weights of a group, as a factor of a product. The other one is what the pixels meet.
 #[derive(Debug, PartialEq)]

@@ -182,6 +182,29 @@ impl<'a> Chain<'a> {
         self.replace(patch, output)
     }
 
+    /// An operator of one input in place of the whole chain, whose data is moved or reshaped before it and after it.
+    pub fn replaced_between(
+        &self,
+        data: OutletId,
+        before: Option<AxisOp>,
+        op: impl Into<Box<dyn TypedOp>>,
+        after: Option<AxisOp>,
+    ) -> TractResult<TypedModelPatch> {
+        let name = &self.last().name;
+        let mut patch = TypedModelPatch::default();
+        let mut outlet = patch.tap_model(self.model, data)?;
+        if let Some(before) = before {
+            outlet = patch.wire_node(format!("{name}.before"), before, &[outlet])?[0];
+        }
+        // The last node has the name of what it replaces.
+        let op_name = if after.is_some() { format!("{name}.packed") } else { name.clone() };
+        outlet = patch.wire_node(op_name, op, &[outlet])?[0];
+        if let Some(after) = after {
+            outlet = patch.wire_node(name, after, &[outlet])?[0];
+        }
+        self.replace(patch, outlet)
+    }
+
     /// What a patch has wired, in place of the whole chain.
     pub fn replace(
         &self,

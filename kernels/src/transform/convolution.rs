@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 use tract_core::ops::Downsample;
-use tract_core::ops::cnn::{Conv, PaddingSpec, PoolSpec};
+use tract_core::ops::cnn::{Conv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::{Add, Mul};
 use tract_core::ops::nn::DataFormat;
@@ -29,8 +29,8 @@ struct Found {
     spec: PoolSpec,
     group: usize,
     data: OutletId,
-    /// `[output channels, input channels of a group, kernel]`.
-    weights: Tensor,
+    /// `[output channels, input channels of a group, kernel]`. Those of a product have no axes of the kernel.
+    weights: Arc<Tensor>,
     /// One number for each channel of the output.
     bias: Vec<f32>,
 }
@@ -49,13 +49,18 @@ impl Found {
         rule_if!(op.q_params.is_none());
         rule_if_some!(weights = floats(model, node.inputs[1])?);
         rule_if_some!(bias = floats(model, node.inputs[2])?);
-        let mut weights = weights.clone().into_tensor();
-        for change in op.kernel_fmt.kernel_as_group_o_i_h_w_ops(weights.shape(), op.group) {
-            change.change_tensor(&mut weights, false)?;
-        }
-        let shape: TVec<usize> = weights.shape().into();
-        let merged: TVec<usize> =
-            std::iter::once(shape[0] * shape[1]).chain(shape[2..].iter().copied()).collect();
+        let weights = match op.kernel_fmt {
+            KernelFormat::OIHW => weights.clone(),
+            format => {
+                let mut weights = weights.clone().into_tensor();
+                for change in format.kernel_as_group_o_i_h_w_ops(weights.shape(), op.group) {
+                    change.change_tensor(&mut weights, false)?;
+                }
+                let mut shape: TVec<usize> = weights.shape()[1..].into();
+                shape[0] = op.pool_spec.output_channels;
+                weights.into_shape(&shape)?.into_arc_tensor()
+            }
+        };
         let channels = op.pool_spec.output_channels;
         let bias = bias.try_as_plain_ram()?;
         let bias = match bias.as_slice::<f32>()? {
@@ -66,7 +71,7 @@ impl Found {
             spec: op.pool_spec.clone(),
             group: op.group,
             data: node.inputs[0],
-            weights: weights.into_shape(&merged)?,
+            weights,
             bias,
         }))
     }
@@ -98,17 +103,15 @@ impl Found {
                     continue;
                 }
                 let rank = data.len() - axis - 1;
-                let mut matrix = matrix.clone().into_tensor();
-                if is_transposed {
-                    matrix = matrix.permute_axes(&[1, 0])?;
-                }
-                let (outputs, inputs) = (matrix.shape()[0], matrix.shape()[1]);
+                let weights = match is_transposed {
+                    true => matrix.clone().into_tensor().permute_axes(&[1, 0])?.into_arc_tensor(),
+                    false => matrix.clone(),
+                };
+                let (outputs, inputs) = (weights.shape()[0], weights.shape()[1]);
                 let data = node.inputs[1 - slot];
                 // A sum over one element is broadcast by tract's operator.
                 rule_if!(model.outlet_fact(data)?.shape[axis] == inputs.to_dim());
                 let padding = PaddingSpec::Explicit(tvec![0; rank], tvec![0; rank]);
-                let shape: TVec<usize> =
-                    [outputs, inputs].into_iter().chain(vec![1; rank]).collect();
                 return Ok(Some(Found {
                     spec: PoolSpec::new(
                         format,
@@ -121,7 +124,7 @@ impl Found {
                     ),
                     group: 1,
                     data,
-                    weights: matrix.into_shape(&shape)?,
+                    weights,
                     bias: vec![0.; outputs],
                 }));
             }
@@ -183,7 +186,7 @@ impl Found {
             }
             let mut longer = chain.clone();
             let Some(factors) = longer.arithmetic::<Mul>(axis..axis + 1)? else { return Ok(()) };
-            let mut scaled = self.weights.clone();
+            let mut scaled = self.weights.clone().into_tensor();
             let mut view = scaled.try_as_plain_ram_mut()?;
             let weights = view.as_slice_mut::<f32>()?;
             let each = weights.len() / channels;
@@ -195,34 +198,29 @@ impl Found {
             if !weights.iter().chain(&bias).all(|number| number.is_finite()) {
                 return Ok(());
             }
-            (self.weights, self.bias, *chain) = (scaled, bias, longer);
+            (self.weights, self.bias, *chain) = (scaled.into_arc_tensor(), bias, longer);
         }
     }
-}
 
-impl Found {
+    /// The sizes of the spatial axes.
+    fn spatial<'a>(&self, fact: &'a TypedFact) -> &'a [TDim] {
+        &fact.shape[self.spec.data_format.h_axis()..][..self.spec.rank()]
+    }
+
     /// Few pixels, as rows that are multiplied with the weights.
     fn into_rows(mut self, model: &TypedModel, node: &TypedNode) -> TractResult<TypedModelPatch> {
         let mut chain = Chain::new(model, node);
         self.take_arithmetic(&mut chain)?;
         let activation = chain.activation()?;
-        let (outputs, inputs) = (self.spec.output_channels, self.spec.input_channels);
-        let weights = self.weights.into_shape(&[outputs, inputs])?.into_arc_tensor();
         let fact = model.outlet_fact(self.data)?;
         let axis = usize::from(self.spec.data_format.has_n());
         let last = fact.rank() - 1;
         let rows = fact.shape.iter().product::<TDim>().to_usize().ok();
-        let rows = rows.map(|elements| elements / inputs);
+        let rows = rows.map(|elements| elements / self.spec.input_channels);
         let others = std::iter::empty();
-        let op = FullyConnected::new(&weights, true, self.bias, activation, rows, others)?;
-        let name = &chain.last().name;
-        let mut patch = TypedModelPatch::default();
-        let data = patch.tap_model(model, self.data)?;
-        let moved = AxisOp::Move(axis, last);
-        let data = patch.wire_node(format!("{name}.rows"), moved, &[data])?;
-        let output = patch.wire_node(format!("{name}.product"), op, &data)?;
-        let output = patch.wire_node(name, AxisOp::Move(last, axis), &output)?[0];
-        chain.replace(patch, output)
+        let op = FullyConnected::new(&self.weights, true, self.bias, activation, rows, others)?;
+        let (before, after) = (AxisOp::Move(axis, last), AxisOp::Move(last, axis));
+        chain.replaced_between(self.data, Some(before), op, Some(after))
     }
 }
 
@@ -257,10 +255,7 @@ impl Rule for Convolution {
         };
         let Some(mut found) = found else { return Ok(Rewrite::NotMine) };
         let format = found.spec.data_format;
-        let spatial = |fact: &TypedFact| -> TVec<TDim> {
-            fact.shape[format.h_axis()..][..found.spec.rank()].into()
-        };
-        let pixels = spatial(&node.outputs[0].fact).iter().product::<TDim>();
+        let pixels = found.spatial(&node.outputs[0].fact).iter().product::<TDim>();
         let are_few = pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS);
         if are_few && node.op_is::<EinSum>() {
             return Ok(found.into_rows(model, node)?.into());
@@ -277,14 +272,13 @@ impl Rule for Convolution {
         let mut chain = Chain::new(model, node);
         found.take_arithmetic(&mut chain)?;
         let activation = chain.activation()?;
-        let sizes = model.outlet_fact(found.data)?;
-        let sizes = sizes.shape[format.h_axis()..][..found.spec.rank()].iter();
+        let sizes = found.spatial(model.outlet_fact(found.data)?).iter();
         let sizes: Option<TVec<usize>> = sizes.map(|size| size.to_usize().ok()).collect();
         let Found { mut spec, group, data, mut weights, bias } = found;
         if let Some(sizes) = &sizes
             && let Some(less) = trimmed(&spec, &weights, sizes)?
         {
-            (spec, weights) = less;
+            (spec, weights) = (less.0, less.1.into_arc_tensor());
         }
         spec.data_format = channels_first(format);
         let op = PackedConvolution::new(spec, group, activation, &weights, bias, sizes.as_deref())?;

@@ -58,16 +58,20 @@ impl Axes {
 
 /// Whether a product is one of these.
 pub(super) fn has_constant_matrix(model: &TypedModel, node: &TypedNode) -> TractResult<bool> {
-    Ok(axes(model, node)?.is_some())
+    Ok(constant_matrix(model, node)?.is_some())
 }
 
-fn axes(model: &TypedModel, node: &TypedNode) -> TractResult<Option<Axes>> {
+/// Which axes of a product with a constant matrix are what, and the matrix.
+fn constant_matrix<'a>(
+    model: &'a TypedModel,
+    node: &TypedNode,
+) -> TractResult<Option<(Axes, &'a Arc<Tensor>)>> {
     rule_if_some!(op = node.op_as::<EinSum>());
     for matrix in [1, 0] {
         if let Some(axes) = Axes::of(op, matrix)
-            && model.outlet_fact(node.inputs[matrix])?.konst.is_some()
+            && let Some(weights) = &model.outlet_fact(node.inputs[matrix])?.konst
         {
-            return Ok(Some(axes));
+            return Ok(Some((axes, weights)));
         }
     }
     Ok(None)
@@ -89,12 +93,11 @@ impl Rule for FullyConnectedLayers {
         model: &TypedModel,
         node: &TypedNode,
     ) -> TractResult<Rewrite> {
-        let Some(axes) = axes(model, node)? else { return Ok(Rewrite::NotMine) };
-        let data = node.inputs[1 - axes.matrix];
-        let fact = model.outlet_fact(data)?;
-        let Some(weights) = &model.outlet_fact(node.inputs[axes.matrix])?.konst else {
+        let Some((axes, weights)) = constant_matrix(model, node)? else {
             return Ok(Rewrite::NotMine);
         };
+        let data = node.inputs[1 - axes.matrix];
+        let fact = model.outlet_fact(data)?;
         let dts = [fact.datum_type, weights.datum_type()];
         refuse_if!(
             dts != [DatumType::F32; 2],
@@ -139,20 +142,10 @@ impl Rule for FullyConnectedLayers {
         let op = FullyConnected::new(&weights, axes.transposed, bias, activation, rows, others)?;
 
         let dims = |sizes: &[usize]| sizes.iter().map(|size| size.to_dim()).collect::<TVec<TDim>>();
-        let name = &chain.last().name;
-        let mut patch = TypedModelPatch::default();
-        let mut outlet = patch.tap_model(model, data)?;
-        if steps.len() > 1 {
-            let merge = AxisOp::Reshape(axes.rows, dims(steps), dims(&[depth]));
-            outlet = patch.wire_node(format!("{name}.merged"), merge, &[outlet])?[0];
-        }
-        if columns.len() > 1 {
-            outlet = patch.wire_node(format!("{name}.product"), op, &[outlet])?[0];
-            let split = AxisOp::Reshape(axes.rows, dims(&[width]), dims(columns));
-            outlet = patch.wire_node(name, split, &[outlet])?[0];
-        } else {
-            outlet = patch.wire_node(name, op, &[outlet])?[0];
-        }
-        Ok(chain.replace(patch, outlet)?.into())
+        let merge =
+            (steps.len() > 1).then(|| AxisOp::Reshape(axes.rows, dims(steps), dims(&[depth])));
+        let split =
+            (columns.len() > 1).then(|| AxisOp::Reshape(axes.rows, dims(&[width]), dims(columns)));
+        Ok(chain.replaced_between(data, merge, op, split)?.into())
     }
 }

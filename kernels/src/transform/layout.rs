@@ -25,14 +25,8 @@ pub(super) fn wire_channels_first(
     if !format.c_is_last() {
         return chain.replaced_by(op, &[data]);
     }
-    let name = &chain.last().name;
     let last = chain.model.outlet_fact(data)?.rank() - 1;
     let first = usize::from(format.has_n());
-    let mut patch = TypedModelPatch::default();
-    let data = patch.tap_model(chain.model, data)?;
-    let moved = AxisOp::Move(last, first);
-    let data = patch.wire_node(format!("{name}.channels_first"), moved, &[data])?;
-    let output = patch.wire_node(format!("{name}.packed"), op, &data)?;
-    let output = patch.wire_node(name, AxisOp::Move(first, last), &output)?[0];
-    chain.replace(patch, output)
+    let (before, after) = (AxisOp::Move(last, first), AxisOp::Move(first, last));
+    chain.replaced_between(data, Some(before), op, Some(after))
 }
