@@ -439,24 +439,27 @@ fn place(element: [usize; 3], strides: [usize; 3], part: [usize; 3]) -> usize {
 
 /// The first elements that the steps of a convolution's sum meet. A step is an element of the kernel in a channel.
 struct Steps<'a> {
-    layout: &'a Layout,
+    offsets: &'a [usize],
+    /// The distance of two channels.
     channel: usize,
+    /// Where the channel of the next step begins, and which element of the kernel it is.
+    begin: usize,
     element: usize,
 }
 
 impl<'a> Steps<'a> {
     fn from(layout: &'a Layout, first: usize) -> Steps<'a> {
-        let kernel = layout.offsets.len();
-        Steps { layout, channel: first / kernel, element: first % kernel }
+        let (offsets, channel) = (&layout.offsets[..], layout.channel());
+        let (number, element) = (first / offsets.len(), first % offsets.len());
+        Steps { offsets, channel, begin: number * channel, element }
     }
 
     #[inline(always)]
     fn next(&mut self) -> usize {
-        let offsets = &self.layout.offsets;
-        let from = self.channel * self.layout.channel() + offsets[self.element];
+        let from = self.begin + self.offsets[self.element];
         self.element += 1;
-        if self.element == offsets.len() {
-            (self.channel, self.element) = (self.channel + 1, 0);
+        if self.element == self.offsets.len() {
+            (self.begin, self.element) = (self.begin + self.channel, 0);
         }
         from
     }
@@ -469,18 +472,10 @@ impl Layout {
         self.offsets.len() > 1 && (self.with_gaps || self.is_dense())
     }
 
-    /// Where these columns have each of the steps.
-    pub fn in_place<'a>(
-        &self,
-        channels: &'a [f32],
-        steps: Range<usize>,
-        columns: Range<usize>,
-    ) -> Vec<&'a [f32]> {
-        if columns.is_empty() {
-            return vec![];
-        }
-        let mut first = Steps::from(self, steps.start);
-        steps.map(|_| &channels[first.next() + columns.start..][..columns.len()]).collect()
+    /// Where the first column has each of so many steps.
+    pub fn steps(&self, depth: usize) -> Vec<usize> {
+        let mut steps = Steps::from(self, 0);
+        (0..depth).map(|_| steps.next()).collect()
     }
 }
 

@@ -49,6 +49,9 @@ impl Factor {
 const MOST_PIXELS: usize = 1024;
 const MOST_ELEMENTS: usize = 1 << 16;
 
+/// About how many cycles it takes to copy neighbours into a panel.
+const PACKING: usize = 5;
+
 /// Whether rows of pixels take less time than columns, in a product with some channels and steps. The result of the
 /// former has to be transposed.
 pub(super) fn prefers_rows(window: Window, channels: usize, depth: usize) -> bool {
@@ -58,9 +61,16 @@ pub(super) fn prefers_rows(window: Window, channels: usize, depth: usize) -> boo
     }
     let Ok(layout) = Layout::new(window, channels) else { return false };
     let tile = Tile::of(Vectors::detect());
-    let of_columns = cycles(channels, layout.columns(), tile).saturating_mul(depth);
-    let of_rows = cycles(pixels, channels, tile).saturating_mul(depth);
-    of_rows.saturating_add(pixels * channels) < of_columns / 20 * 19
+    // Pixels that are neighbours in a row of the output are packed together.
+    let rows = pixels / layout.window.output[2];
+    let packing = |pixels: usize, panel: usize| PACKING * (pixels.div_ceil(panel) + rows);
+    let of_rows = cycles(pixels, channels, tile) + packing(pixels, tile.rows);
+    let mut of_columns = cycles(channels, layout.columns(), tile);
+    if !layout.is_in_place() {
+        of_columns += packing(pixels, tile.columns);
+    }
+    let of_rows = of_rows.saturating_mul(depth).saturating_add(pixels * channels);
+    of_rows < of_columns.saturating_mul(depth) / 20 * 19
 }
 
 /// How many panels of columns are packed, and multiplied by all rows, before the next ones: with [`STEPS`], they have
@@ -180,6 +190,7 @@ impl Products<'_> {
         let steps = STEPS.min(weights.depth);
         let columns =
             first_elements(&mut memory.factor, steps * block.next_multiple_of(tile.lanes));
+        let offsets = if layout.is_in_place() { layout.steps(weights.depth) } else { vec![] };
         let first = part.columns.start;
         for column in part.columns.clone().step_by(block) {
             let width = (part.columns.end - column).min(block);
@@ -198,10 +209,12 @@ impl Products<'_> {
                     columns,
                 });
                 let packed = Right::Packed { panels: columns, begin: 0, depth: steps.len() };
-                let in_place = layout.in_place(laid_out, steps.clone(), column..column + whole);
-                for (right, first, columns) in
-                    [(Right::InPlace(&in_place), 0, whole), (packed, whole, range.len())]
-                {
+                let mut sides = tvec!((packed, whole, range.len()));
+                if whole > 0 {
+                    let (elements, offsets) = (&laid_out[column..], &offsets[steps.clone()]);
+                    sides.push((Right::InPlace { elements, offsets }, 0, whole));
+                }
+                for (right, first, columns) in sides {
                     if columns == 0 {
                         continue;
                     }

@@ -21,8 +21,8 @@ pub(crate) enum Addend<'a> {
 pub(crate) enum Right<'a> {
     /// Panels of columns with `depth` steps. Those of the part begin with step `begin` of them.
     Packed { panels: &'a [f32], begin: usize, depth: usize },
-    /// Where the columns have each of the steps. The columns are whole panels.
-    InPlace(&'a [&'a [f32]]),
+    /// Where the first column has each of the steps. The other ones follow it. The columns are whole panels.
+    InPlace { elements: &'a [f32], offsets: &'a [usize] },
 }
 
 /// A part of a product: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
@@ -71,24 +71,13 @@ impl Product<'_, '_> {
     /// Those of whole panels of so many vectors.
     #[inline(always)]
     fn tiles_of_vectors<S: Simd, const W: usize>(&self, simd: S, output: &mut impl OutputRows) {
-        let tile = Tile::of_simd::<S>();
-        // Each step of a whole panel in place, panel by panel.
-        let mut in_place = vec![];
-        if let Right::InPlace(steps) = self.right {
-            for first in (0..self.columns).step_by(tile.columns) {
-                in_place.extend(steps.iter().map(|step| {
-                    let columns = &step[first..][..tile.columns];
-                    &as_arrays::<W, S::f32s>(S::as_simd_f32s(columns).0).0[0]
-                }));
-            }
-        }
-        for (first, width) in row_panels(self.rows.clone(), tile.rows) {
+        for (first, width) in row_panels(self.rows.clone(), Tile::of_simd::<S>().rows) {
             match width {
-                8 => self.rows_of_tiles::<S, _, 8, W>(simd, first, &in_place, output),
-                6 => self.rows_of_tiles::<S, _, 6, W>(simd, first, &in_place, output),
-                4 => self.rows_of_tiles::<S, _, 4, W>(simd, first, &in_place, output),
-                2 => self.rows_of_tiles::<S, _, 2, W>(simd, first, &in_place, output),
-                _ => self.rows_of_tiles::<S, _, 1, W>(simd, first, &in_place, output),
+                8 => self.rows_of_tiles::<S, _, 8, W>(simd, first, output),
+                6 => self.rows_of_tiles::<S, _, 6, W>(simd, first, output),
+                4 => self.rows_of_tiles::<S, _, 4, W>(simd, first, output),
+                2 => self.rows_of_tiles::<S, _, 2, W>(simd, first, output),
+                _ => self.rows_of_tiles::<S, _, 1, W>(simd, first, output),
             }
         }
     }
@@ -99,19 +88,24 @@ impl Product<'_, '_> {
         &self,
         simd: S,
         first_row: usize,
-        in_place: &[&[S::f32s; W]],
         output: &mut P,
     ) {
         let tile = Tile::of_simd::<S>();
         let steps = self.steps.len();
         let panel = &self.left.elements[first_row * self.left.depth..][..N * self.left.depth];
         let left = &as_arrays::<N, f32>(panel).0[self.left_begin..][..steps];
-        for (number, first) in (0..self.columns).step_by(tile.columns).enumerate() {
+        for first in (0..self.columns).step_by(tile.columns) {
             let at = [first_row, first];
-            let Right::Packed { panels, begin, depth } = self.right else {
-                let right = in_place[number * steps..][..steps].iter().copied();
-                self.tile::<S, P, N, W>(simd, at, left, right, output);
-                continue;
+            let (panels, begin, depth) = match self.right {
+                Right::Packed { panels, begin, depth } => (panels, begin, depth),
+                Right::InPlace { elements, offsets } => {
+                    let right = offsets[..steps].iter().map(|offset| {
+                        let columns = &elements[offset + first..][..W * S::F32_LANES];
+                        &as_arrays::<W, S::f32s>(S::as_simd_f32s(columns).0).0[0]
+                    });
+                    self.tile::<S, P, N, W>(simd, at, left, right, output);
+                    continue;
+                }
             };
             let vectors = (self.columns - first).div_ceil(tile.lanes).min(W);
             let right = &panels[first * depth..][..vectors * tile.lanes * depth];
