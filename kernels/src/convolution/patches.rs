@@ -80,6 +80,8 @@ pub(super) struct Layout {
     pub offsets: Vec<usize>,
     /// The positions from the first to the last pixel.
     pub positions: usize,
+    /// The rows of a product: the channels of a group of the output.
+    rows_of_product: usize,
     /// Whether products are computed for all of them.
     pub with_gaps: bool,
     /// The rows of a channel that the kernel meets.
@@ -180,6 +182,7 @@ impl Layout {
             part,
             offsets,
             positions,
+            rows_of_product: channels,
             with_gaps,
             rows,
             phases,
@@ -188,9 +191,15 @@ impl Layout {
         })
     }
 
-    /// The elements of a channel.
+    /// The distance of two channels. Where they are copied it is an odd number of lines of the cache: channels in a
+    /// distance of a power of two would have few places there.
     pub fn channel(&self) -> usize {
-        self.window.strides.iter().chain(&self.part).product()
+        const LINE: usize = 16;
+        let elements: usize = self.window.strides.iter().chain(&self.part).product();
+        match self.is_plain {
+            true => elements,
+            false => (elements.div_ceil(LINE) | 1) * LINE,
+        }
     }
 
     /// Channels in this layout, padded with 0.
@@ -466,10 +475,14 @@ impl<'a> Steps<'a> {
 }
 
 impl Layout {
-    /// Whether a product reads the channels as they are laid out, without packing them. For kernels of one element the
-    /// distance of the channels may be a power of two, and then few of them fit in the caches.
+    /// Whether a product reads the channels as they are laid out, without packing them.
+    ///
+    /// Kernels of one element read each number once for each panel of rows. With many of these, packing takes less time
+    /// than reading channels in a distance, which may be a power of two: then few of them fit in the caches.
     pub fn is_in_place(&self) -> bool {
-        self.offsets.len() > 1 && (self.with_gaps || self.is_dense())
+        const FEW_ROWS: usize = 48;
+        (self.offsets.len() > 1 || self.rows_of_product <= FEW_ROWS)
+            && (self.with_gaps || self.is_dense())
     }
 
     /// Where the first column has each of so many steps.
