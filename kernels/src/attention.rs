@@ -5,6 +5,7 @@ use tract_core::internal::*;
 
 use crate::checks::{check_volume, expect_input_count};
 use crate::contraction::{BatchAxis, Contraction, Strides, offset, strides};
+use crate::memory::{Scratch, unwritten_output};
 use crate::product::activation::{Activation, exp};
 use crate::product::{Columns, Output, Rows, Tile, Vectors, Whole, load, store};
 
@@ -22,6 +23,9 @@ pub(crate) struct Attention {
 
 // The scale is a normal number.
 impl Eq for Attention {}
+
+/// As OpenVINO and PyTorch name it.
+const OPERATOR: &str = "ScaledDotProductAttention";
 
 /// How many scores are computed before their product with the values.
 const SCORES: usize = 1 << 15;
@@ -132,11 +136,13 @@ impl EvalOp for Attention {
         let (queries, keys) = (&inputs[self.scores.left], &inputs[self.scores.right]);
         let scores = self.scores.sizes(queries.shape(), keys.shape())?;
         let sizes = self.values.sizes(&scores.shape, inputs[2].shape())?;
-        check_volume("ScaledDotProductAttention", DatumType::F32, &sizes.shape)?;
-        let mut output = Tensor::zero::<f32>(&sizes.shape)?;
-        if scores.shape.contains(&0) || output.len() == 0 {
-            return Ok(tvec!(output.into_tvalue()));
+        if scores.shape.contains(&0) || sizes.shape.contains(&0) {
+            check_volume(OPERATOR, DatumType::F32, &sizes.shape)?;
+            return Ok(tvec!(Tensor::zero::<f32>(&sizes.shape)?.into_tvalue()));
         }
+        // SAFETY: all columns of all rows of each matrix are written: there are keys.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { unwritten_output(OPERATOR, &sizes.shape)? };
         let plain =
             inputs.iter().map(|it| it.try_as_plain_ram()).collect::<TractResult<TVec<_>>>()?;
         let elements =
@@ -171,10 +177,10 @@ impl EvalOp for Attention {
                     .sum()
             };
             let queries = &queries[place(&|_, axis| axis.left)..];
-            let mut packed_keys = Columns::new(depth, count, tile);
+            let mut packed_keys = Columns::scratch(depth, count, tile);
             let keys = &keys[place(&|_, axis| axis.right)..];
             packed_keys.fill(keys, scores.right_stride, scores.is_transposed, tile);
-            let mut packed_values = Columns::new(count, sizes.columns, tile);
+            let mut packed_values = Columns::scratch(count, sizes.columns, tile);
             let values = &elements[2][offset(index, &sizes.batch, |axis| axis.right)..];
             packed_values.fill(values, sizes.right_stride, sizes.is_transposed, tile);
             let of_batch: TVec<(&[f32], usize)> = masks
@@ -183,18 +189,18 @@ impl EvalOp for Attention {
                     (&mask[place(&|axis, _| strides[axis])..], strides[self.values.rows[0]])
                 })
                 .collect();
-            let mut part = vec![0.; block.min(rows.len()) * stride];
+            let mut part = Scratch::new(block.min(rows.len()) * stride);
             for first in rows.clone().step_by(block) {
                 let count_rows = block.min(rows.end - first);
                 if depth == 0 {
                     // A sum of nothing writes nothing.
                     part.fill(0.);
                 }
-                let mut left = Rows::new(count_rows, depth);
+                let mut left = Rows::scratch(count_rows, depth);
                 left.fill(&queries[first * scores.rows.left..], scores.rows.left, tile);
                 let product = Whole {
-                    left: &left,
-                    right: &packed_keys,
+                    left: left.view(),
+                    right: packed_keys.view(),
                     columns: 0..count,
                     output: Output::matrix(&mut part, stride),
                     bias: None,
@@ -212,12 +218,12 @@ impl EvalOp for Attention {
                     scale: self.scale,
                     masks: &of_rows,
                 });
-                let mut weights = Rows::new(count_rows, count);
+                let mut weights = Rows::scratch(count_rows, count);
                 weights.fill(&part, stride, tile);
                 let output = &mut output[(first - rows.start) * sizes.rows.output..];
                 let product = Whole {
-                    left: &weights,
-                    right: &packed_values,
+                    left: weights.view(),
+                    right: packed_values.view(),
                     columns: 0..sizes.columns,
                     output: Output::matrix(output, sizes.rows.output),
                     bias: None,

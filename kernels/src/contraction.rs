@@ -6,6 +6,7 @@ use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
 
 use crate::checks::{check_volume, expect_inputs, volume};
+use crate::memory::unwritten_output;
 use crate::product::activation::Activation;
 use crate::product::{Columns, Output, Rows, SHARES, Tile, Vectors, WORK, Whole};
 use crate::threads::{fill_rows, threads_for};
@@ -278,12 +279,14 @@ impl EvalOp for Contraction {
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (left, right) = (&inputs[self.left], &inputs[self.right]);
         let sizes = self.sizes(left.shape(), right.shape())?;
-        check_volume("MatMul", DatumType::F32, &sizes.shape)?;
-        let mut output = Tensor::zero::<f32>(&sizes.shape)?;
         let Sizes { depth, columns, .. } = sizes;
         if depth == 0 {
-            return Ok(tvec!(output.into_tvalue()));
+            check_volume("MatMul", DatumType::F32, &sizes.shape)?;
+            return Ok(tvec!(Tensor::zero::<f32>(&sizes.shape)?.into_tvalue()));
         }
+        // SAFETY: all columns of all rows of each matrix are written: the depth is not 0.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { unwritten_output("MatMul", &sizes.shape)? };
         let (left, right) = (left.try_as_plain_ram()?, right.try_as_plain_ram()?);
         let (left, right) = (left.as_slice::<f32>()?, right.as_slice::<f32>()?);
         let mut view = output.try_as_plain_ram_mut()?;
@@ -292,14 +295,14 @@ impl EvalOp for Contraction {
         sizes.for_each(view.as_slice_mut()?, |index, rows, output| {
             let first =
                 offset(index, &sizes.batch, |axis| axis.left) + rows.start * sizes.rows.left;
-            let mut packed = Rows::new(rows.len(), depth);
+            let mut packed = Rows::scratch(rows.len(), depth);
             packed.fill(&left[first..], sizes.rows.left, tile);
             let first = offset(index, &sizes.batch, |axis| axis.right);
-            let mut right_packed = Columns::new(depth, columns, tile);
+            let mut right_packed = Columns::scratch(depth, columns, tile);
             right_packed.fill(&right[first..], sizes.right_stride, sizes.is_transposed, tile);
             let product = Whole {
-                left: &packed,
-                right: &right_packed,
+                left: packed.view(),
+                right: right_packed.view(),
                 columns: 0..columns,
                 output: Output::matrix(output, sizes.rows.output),
                 bias: None,

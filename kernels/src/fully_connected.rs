@@ -5,7 +5,8 @@ use std::sync::Weak;
 
 use tract_core::internal::*;
 
-use crate::checks::{check_volume, expect_input_count};
+use crate::checks::expect_input_count;
+use crate::memory::{Scratch, unwritten_output};
 use crate::product::activation::Activation;
 use crate::product::{
     Columns, Dots, Output, Rows, SHARES, Share, Tile, Vectors, WORK, Whole, shares,
@@ -66,6 +67,7 @@ impl FullyConnected {
     ) -> TractResult<FullyConnected> {
         let &[first, second] = weights.shape() else { bail!("the weights are no matrix") };
         let (depth, columns) = if transposed { (second, first) } else { (first, second) };
+        ensure!(depth > 0 && columns > 0, "the weights have no elements");
         ensure!(bias.len() == columns, "the bias has another size");
         let weights = if transposed && rows == Some(1) {
             Weights::Transposed(weights.clone())
@@ -129,8 +131,10 @@ impl EvalOp for FullyConnected {
             input.shape()
         );
         shape.push(columns);
-        let volume = check_volume("FullyConnected", DatumType::F32, &shape)?;
-        let mut output = Tensor::zero::<f32>(&shape)?;
+        // SAFETY: each row has all its columns written: the depth is not 0.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { unwritten_output("FullyConnected", &shape)? };
+        let volume = output.len();
         if volume == 0 {
             return Ok(tvec!(output.into_tvalue()));
         }
@@ -144,10 +148,10 @@ impl EvalOp for FullyConnected {
             Weights::Packed(weights, _) => {
                 let vectors = Vectors::detect();
                 let tile = Tile::of(vectors);
-                let product = |rows: &Rows, columns: Range<usize>, output: Output| {
+                let product = |rows: &Rows<Scratch>, columns: Range<usize>, output: Output| {
                     let product = Whole {
-                        left: rows,
-                        right: weights,
+                        left: rows.view(),
+                        right: weights.view(),
                         columns,
                         output,
                         bias: Some(&self.bias),
@@ -162,11 +166,13 @@ impl EvalOp for FullyConnected {
                     fill_rows(elements, tile.rows * columns, work, |first, output| {
                         let count = output.len() / columns;
                         let data = &data[first * tile.rows * depth..][..count * depth];
-                        let rows = Rows::pack(data, count, depth, tile);
+                        let mut rows = Rows::scratch(count, depth);
+                        rows.fill(data, depth, tile);
                         product(&rows, 0..columns, Output::matrix(output, columns))
                     })?;
                 } else {
-                    let rows = Rows::pack(data, count, depth, tile);
+                    let mut rows = Rows::scratch(count, depth);
+                    rows.fill(data, depth, tile);
                     let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
                     let outputs = Share::of_columns(elements, columns, &ends);
                     let mut shares: Vec<_> = shares.into_iter().zip(outputs).collect();

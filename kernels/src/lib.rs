@@ -35,6 +35,7 @@
 //! | `convolution/`, `fully_connected.rs`, `contraction.rs`, `attention.rs` | the operators |
 //! | `product/` | products of packed matrices, of which they are made |
 //! | `threads/` | work that the threads of tract's executor share |
+//! | `memory.rs` | outputs, and what a thread uses again |
 //! | `checks.rs` | numbers of inputs, and sizes of outputs |
 //!
 //! # Features
@@ -50,6 +51,7 @@ pub mod checks;
 mod contraction;
 mod convolution;
 mod fully_connected;
+mod memory;
 mod product;
 mod runtime;
 pub mod threads;

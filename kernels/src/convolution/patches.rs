@@ -5,6 +5,7 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use crate::checks::check_volume;
+use crate::memory::Scratch;
 use crate::product::{Output, Rows, Tile, Vectors, load, row_panels, store};
 use crate::threads::fill_rows;
 
@@ -202,24 +203,22 @@ impl Layout {
         }
     }
 
-    /// Channels in this layout, padded with 0.
-    pub fn lay_out<'a>(
+    /// Channels in this layout, padded with 0; none if they are in it already.
+    pub fn lay_out(
         &self,
         vectors: Vectors,
         channels: usize,
-        image: &'a [f32],
-    ) -> TractResult<Cow<'a, [f32]>> {
-        if self.is_plain {
-            return Ok(image.into());
-        }
-        let mut laid_out =
-            vec![0.; check_volume("padding", DatumType::F32, &[channels, self.channel()])?];
+        image: &[f32],
+    ) -> TractResult<Option<Scratch>> {
+        rule_if!(!self.is_plain);
+        let count = check_volume("padding", DatumType::F32, &[channels, self.channel()])?;
+        let mut laid_out = Scratch::new(count);
         let elements = self.window.elements();
         fill_rows(&mut laid_out, self.channel(), image.len(), |first, laid_out| {
             vectors.run(LayOut { layout: self, image: &image[first * elements..], laid_out });
             TractResult::Ok(())
         })?;
-        Ok(laid_out.into())
+        Ok(Some(laid_out))
     }
 
     /// Writes a channel to its places among padding, which is there already. `image` begins with the channel.
@@ -362,6 +361,7 @@ impl WithSimd for LayOut<'_> {
         let elements = self.layout.window.elements();
         let channels = self.laid_out.chunks_exact_mut(self.layout.channel());
         for (number, laid_out) in channels.enumerate() {
+            laid_out.fill(0.);
             self.layout.copy(simd, &self.image[number * elements..], laid_out, 0.);
         }
     }
@@ -536,7 +536,7 @@ pub(super) struct PackRows<'a> {
     pub layout: &'a Layout,
     pub channels: &'a [f32],
     pub steps: Range<usize>,
-    pub rows: &'a mut Rows,
+    pub rows: &'a mut Rows<Scratch>,
 }
 
 impl WithSimd for PackRows<'_> {

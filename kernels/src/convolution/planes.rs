@@ -4,7 +4,8 @@ use tract_core::ops::cnn::PoolSpec;
 
 use super::layouts::Layouts;
 use super::patches::Layout;
-use crate::checks::{check_volume, expect_input_count};
+use crate::checks::expect_input_count;
+use crate::memory::{Scratch, unwritten_output};
 use crate::product::Vectors;
 use crate::product::activation::Activation;
 use crate::threads::fill_rows;
@@ -68,9 +69,10 @@ impl WithSimd for Channels<'_> {
         };
         let most = VECTORS * S::F32_LANES;
         // What is computed beyond the positions, in whole vectors, meets what follows the channel.
-        let mut plane = vec![padding; layout.channel() + most];
+        let mut plane = Scratch::new(layout.channel() + most);
+        plane.fill(padding);
         let computed = layout.positions.next_multiple_of(S::F32_LANES);
-        let mut gaps = vec![0.; if computed > pixels { computed } else { 0 }];
+        let mut gaps = Scratch::new(if computed > pixels { computed } else { 0 });
         for (number, outputs) in self.output.chunks_mut(repeated * pixels).enumerate() {
             let channel = self.first + number;
             layout.copy(simd, &self.data[channel * image..], &mut plane, padding);
@@ -205,8 +207,9 @@ impl EvalOp for MaxPoolOfPlanes {
         );
         let mut shape: TVec<usize> = sizes[..=axis].into();
         let layout = self.layouts.of(&self.spec, &sizes[axis + 1..], 1, &mut shape)?;
-        check_volume("MaxPool", DatumType::F32, &shape)?;
-        let mut output = Tensor::zero::<f32>(&shape)?;
+        // SAFETY: each pixel of each channel is written.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { unwritten_output("MaxPool", &shape)? };
         let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let planes = Planes { layout: &layout, kind: Kind::Max, activation: Activation::Identity };
         let data = input.try_as_plain_ram()?;

@@ -3,6 +3,7 @@ use std::ops::Range;
 use tract_core::internal::*;
 
 use super::patches::{Layout, PackColumns, PackRows, Pick, Window};
+use crate::memory::Scratch;
 use crate::product::activation::Activation;
 use crate::product::{
     Addend, Columns, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
@@ -91,23 +92,6 @@ struct Part<'a> {
     output: Share<'a>,
 }
 
-/// What a part needs besides its output. The next one uses it again.
-#[derive(Default)]
-struct Memory {
-    /// The factor of what the pixels meet.
-    factor: Vec<f32>,
-    /// Results that are not the output yet.
-    results: Vec<f32>,
-}
-
-/// The first elements of some memory, which have old values. It grows if it must.
-fn first_elements(memory: &mut Vec<f32>, count: usize) -> &mut [f32] {
-    if memory.len() < count {
-        memory.resize(count, 0.);
-    }
-    &mut memory[..count]
-}
-
 impl Products<'_> {
     /// `channels` are those of a group in the data.
     pub fn run(&self, data: &[f32], channels: usize, output: &mut [f32]) -> TractResult<()> {
@@ -121,16 +105,16 @@ impl Products<'_> {
         let (of_all, of_each) =
             if count >= threads_for(work) { (work, 0) } else { (0, work / count) };
         fill_rows(&mut groups, 1, of_all, |_, groups| {
-            let mut memory = Memory::default();
             for (number, output) in groups {
                 let data = &data[*number * image..][..image];
                 let laid_out = self.layout.lay_out(Vectors::detect(), channels, data)?;
+                let laid_out = laid_out.as_deref().unwrap_or(data);
                 let number = *number % self.groups.len();
                 let mut parts = self.parts(&self.groups[number], output, pixels, of_each);
                 match &mut parts[..] {
-                    [part] => self.part(number, &laid_out, part, &mut memory),
+                    [part] => self.part(number, laid_out, part),
                     parts => for_each_on_threads(parts, of_each, |part| {
-                        self.part(number, &laid_out, part, &mut Memory::default());
+                        self.part(number, laid_out, part);
                         Ok(())
                     })?,
                 }
@@ -139,12 +123,12 @@ impl Products<'_> {
         })
     }
 
-    fn part(&self, group: usize, laid_out: &[f32], part: &mut Part, memory: &mut Memory) {
+    fn part(&self, group: usize, laid_out: &[f32], part: &mut Part) {
         let weights = &self.groups[group];
         let bias = &self.bias[group * weights.channels()..][..weights.channels()];
         match weights {
-            Factor::Rows(rows) => self.columns_of_pixels(rows, bias, laid_out, part, memory),
-            Factor::Columns(it) => self.rows_of_pixels(it, bias, laid_out, part, memory),
+            Factor::Rows(rows) => self.columns_of_pixels(rows, bias, laid_out, part),
+            Factor::Columns(it) => self.rows_of_pixels(it, bias, laid_out, part),
         }
     }
 
@@ -173,23 +157,15 @@ impl Products<'_> {
         parts.map(|(columns, output)| Part { columns, output }).collect()
     }
 
-    fn columns_of_pixels(
-        &self,
-        weights: &Rows,
-        bias: &[f32],
-        laid_out: &[f32],
-        part: &mut Part,
-        memory: &mut Memory,
-    ) {
+    fn columns_of_pixels(&self, weights: &Rows, bias: &[f32], laid_out: &[f32], part: &mut Part) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         let layout = self.layout;
         let block = (PANELS * tile.columns).min(part.columns.len());
         let gaps = if layout.with_gaps { weights.rows * block } else { 0 };
-        let results = first_elements(&mut memory.results, gaps);
+        let mut results = Scratch::new(gaps);
         let steps = STEPS.min(weights.depth);
-        let columns =
-            first_elements(&mut memory.factor, steps * block.next_multiple_of(tile.lanes));
+        let mut columns = Scratch::new(steps * block.next_multiple_of(tile.lanes));
         let offsets = if layout.is_in_place() { layout.steps(weights.depth) } else { vec![] };
         let first = part.columns.start;
         for column in part.columns.clone().step_by(block) {
@@ -206,9 +182,9 @@ impl Products<'_> {
                     channels: laid_out,
                     range: range.clone(),
                     steps: steps.clone(),
-                    columns,
+                    columns: &mut columns,
                 });
-                let packed = Right::Packed { panels: columns, begin: 0, depth: steps.len() };
+                let packed = Right::Packed { panels: &columns, begin: 0, depth: steps.len() };
                 let mut sides = tvec!((packed, whole, range.len()));
                 if whole > 0 {
                     let (elements, offsets) = (&laid_out[column..], &offsets[steps.clone()]);
@@ -219,7 +195,7 @@ impl Products<'_> {
                         continue;
                     }
                     vectors.run(Product {
-                        left: weights,
+                        left: weights.view(),
                         left_begin: steps.start,
                         right,
                         rows: 0..weights.rows,
@@ -243,22 +219,13 @@ impl Products<'_> {
         }
     }
 
-    fn rows_of_pixels(
-        &self,
-        weights: &Columns,
-        bias: &[f32],
-        laid_out: &[f32],
-        part: &mut Part,
-        memory: &mut Memory,
-    ) {
+    fn rows_of_pixels(&self, weights: &Columns, bias: &[f32], laid_out: &[f32], part: &mut Part) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         let pixels = self.layout.window.pixels();
         let Range { start, end } = part.columns;
-        let results = first_elements(&mut memory.results, pixels * (end - start));
-        first_elements(&mut memory.factor, pixels * STEPS.min(weights.depth));
-        let mut rows =
-            Rows { rows: pixels, depth: 0, elements: std::mem::take(&mut memory.factor) };
+        let mut results = Scratch::new(pixels * (end - start));
+        let mut rows = Rows::scratch(pixels, STEPS.min(weights.depth));
         for steps in parts(weights.depth) {
             vectors.run(PackRows {
                 layout: self.layout,
@@ -270,7 +237,7 @@ impl Products<'_> {
                 let columns = (end - column).min(tile.columns);
                 let elements = &mut results[column - start..];
                 vectors.run(Product {
-                    left: &rows,
+                    left: rows.view(),
                     left_begin: 0,
                     right: Right::Packed {
                         panels: &weights.elements[column * weights.depth..],
@@ -288,8 +255,7 @@ impl Products<'_> {
             }
         }
         let mut output = part.output.output();
-        transpose(results, output.row(0), pixels);
-        memory.factor = rows.elements;
+        transpose(&results, output.row(0), pixels);
     }
 }
 

@@ -192,9 +192,9 @@ proptest! {
 /// A convolution of few pixels gives the same with either factor packed.
 #[test]
 fn few_pixels_are_rows() -> TractResult<()> {
-    let (inputs, outputs, depth) = (64, 100, 64 * 9);
+    let (inputs, outputs, depth) = (32, 512, 32 * 9);
     let axis = Axis { size: 7, kernel: 3, stride: 1, dilation: 1, begin: 1, end: 1 };
-    for (batch, group) in [(1, 1), (2, 3)] {
+    for (batch, group) in [(1, 1), (2, 2)] {
         let spec = spec(&[axis.clone(), axis.clone()], group * inputs, group * outputs);
         let data = integers(batch * group * inputs * 49);
         let data = Tensor::from_shape(&[batch, group * inputs, 7, 7], &data)?;

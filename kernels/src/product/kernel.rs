@@ -30,7 +30,7 @@ pub(crate) enum Right<'a> {
 #[derive(Debug)]
 pub(crate) struct Product<'a, 'b> {
     /// The steps of the part begin with step `left_begin` of these.
-    pub left: &'a Rows,
+    pub left: Rows<&'a [f32]>,
     pub left_begin: usize,
     pub right: Right<'a>,
     /// Begins with a whole panel.

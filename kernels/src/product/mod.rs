@@ -65,8 +65,8 @@ pub(super) use panels::{Columns, Rows, Tile, cycles, row_panels};
 /// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. With four
 /// panels at a time a BERT took 1.03 times as long (AMD Zen 5).
 pub(super) struct Whole<'a, 'b> {
-    pub left: &'a Rows,
-    pub right: &'a Columns,
+    pub left: Rows<&'a [f32]>,
+    pub right: Columns<&'a [f32]>,
     pub columns: Range<usize>,
     /// Begins with the first of the columns.
     pub output: Output<'a, 'b>,
@@ -81,18 +81,18 @@ impl Whole<'_, '_> {
         let Columns { depth, elements, .. } = self.right;
         for first in self.columns.clone().step_by(block) {
             let columns = (self.columns.end - first).min(block);
-            for steps in parts(*depth) {
+            for steps in parts(depth) {
                 vectors.run(Product {
                     left: self.left,
                     left_begin: steps.start,
                     right: Right::Packed {
                         panels: &elements[first * depth..],
                         begin: steps.start,
-                        depth: *depth,
+                        depth,
                     },
                     rows: 0..self.left.rows,
                     columns,
-                    depth: *depth,
+                    depth,
                     output: self.output.skip_columns(first - self.columns.start),
                     addend: match self.bias {
                         Some(bias) => Addend::OfColumns(&bias[first..first + columns]),

@@ -1,6 +1,8 @@
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 
 use pulp::{Arch, Simd, WithSimd};
+
+use crate::memory::Scratch;
 
 /// The vector instructions of the machine, found once.
 #[derive(Debug, Clone, Copy)]
@@ -108,27 +110,37 @@ pub(crate) fn cycles(rows: usize, columns: usize, tile: Tile) -> usize {
 }
 
 /// The left factor, packed.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Rows {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rows<E = Vec<f32>> {
     pub rows: usize,
     pub depth: usize,
-    pub elements: Vec<f32>,
+    pub elements: E,
+}
+
+impl Rows<Scratch> {
+    /// Memory for a factor of this size.
+    pub fn scratch(rows: usize, depth: usize) -> Rows<Scratch> {
+        Rows { rows, depth, elements: Scratch::new(rows * depth) }
+    }
+}
+
+impl<E: Deref<Target = [f32]>> Rows<E> {
+    pub fn view(&self) -> Rows<&[f32]> {
+        Rows { rows: self.rows, depth: self.depth, elements: &self.elements }
+    }
 }
 
 impl Rows {
-    /// Memory for a factor of this size.
-    pub fn new(rows: usize, depth: usize) -> Rows {
-        Rows { rows, depth, elements: vec![0.; rows * depth] }
-    }
-
     /// From a matrix of `rows` rows and `depth` columns.
     pub fn pack(matrix: &[f32], rows: usize, depth: usize, tile: Tile) -> Rows {
         assert_eq!(matrix.len(), rows * depth);
-        let mut packed = Rows::new(rows, depth);
+        let mut packed = Rows { rows, depth, elements: vec![0.; rows * depth] };
         packed.fill(matrix, depth, tile);
         packed
     }
+}
 
+impl<E: DerefMut<Target = [f32]>> Rows<E> {
     /// From a matrix whose rows are in a distance.
     pub fn fill(&mut self, matrix: &[f32], stride: usize, tile: Tile) {
         let depth = self.depth;
@@ -162,20 +174,28 @@ const TRANSPOSED_STEPS: usize = 16;
 
 /// The right factor, packed. Columns that are left make a panel of fewer vectors; what is missing of its last
 /// vector is 0.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Columns {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Columns<E = Vec<f32>> {
     pub depth: usize,
     pub columns: usize,
-    pub elements: Vec<f32>,
+    pub elements: E,
+}
+
+impl Columns<Scratch> {
+    /// Memory for a factor of this size.
+    pub fn scratch(depth: usize, columns: usize, tile: Tile) -> Columns<Scratch> {
+        let elements = Scratch::new(depth * columns.next_multiple_of(tile.lanes));
+        Columns { depth, columns, elements }
+    }
+}
+
+impl<E: Deref<Target = [f32]>> Columns<E> {
+    pub fn view(&self) -> Columns<&[f32]> {
+        Columns { depth: self.depth, columns: self.columns, elements: &self.elements }
+    }
 }
 
 impl Columns {
-    /// Memory for a factor of this size.
-    pub fn new(depth: usize, columns: usize, tile: Tile) -> Columns {
-        let padded = columns.next_multiple_of(tile.lanes);
-        Columns { depth, columns, elements: vec![0.; depth * padded] }
-    }
-
     /// From a matrix of `depth` rows and `columns` columns, or from its transpose.
     pub fn pack(
         matrix: &[f32],
@@ -185,17 +205,23 @@ impl Columns {
         tile: Tile,
     ) -> Columns {
         assert_eq!(matrix.len(), depth * columns);
-        let mut packed = Columns::new(depth, columns, tile);
+        let elements = vec![0.; depth * columns.next_multiple_of(tile.lanes)];
+        let mut packed = Columns { depth, columns, elements };
         packed.fill(matrix, if transposed { depth } else { columns }, transposed, tile);
         packed
     }
+}
 
+impl<E: DerefMut<Target = [f32]>> Columns<E> {
     /// From a matrix whose rows are in a distance, or from its transpose.
     pub fn fill(&mut self, matrix: &[f32], stride: usize, transposed: bool, tile: Tile) {
         let Columns { depth, columns, .. } = *self;
         for (first, panel) in self.panels(tile) {
             let width = (columns - first).min(tile.columns);
             let padded = width.next_multiple_of(tile.lanes);
+            if width < padded {
+                panel.chunks_exact_mut(padded).for_each(|row| row[width..].fill(0.));
+            }
             if transposed {
                 // Some steps at a time, whose part of the panel stays in the first-level cache.
                 for (number, part) in panel.chunks_mut(TRANSPOSED_STEPS * padded).enumerate() {

@@ -51,7 +51,7 @@ fn products() {
                 let mut output = vec![f32::NAN; rows * columns];
                 for steps in [0..depth / 2, depth / 2..depth] {
                     vectors.run(Product {
-                        left: &left,
+                        left: left.view(),
                         left_begin: steps.start,
                         right: Right::Packed { panels: &right.elements, begin: steps.start, depth },
                         rows: 0..rows,

@@ -1,0 +1,105 @@
+//! Memory that is not filled with zeros before it is written: outputs, and what a thread uses again.
+
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+
+use tract_core::internal::*;
+
+use crate::checks::check_volume;
+
+thread_local! {
+    /// What this thread may use again.
+    static KEPT: RefCell<Vec<Vec<f32>>> = const { RefCell::new(vec![]) };
+}
+
+/// Numbers that are needed for a while. They have old values.
+///
+/// The thread keeps the memory: new memory would be filled with zeros, by the system or by the program.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    memory: Vec<f32>,
+    count: usize,
+}
+
+impl Scratch {
+    /// So many numbers.
+    pub fn new(count: usize) -> Scratch {
+        let mut memory = KEPT.with_borrow_mut(|kept| {
+            // The smallest that is large enough, or the largest, which grows.
+            let lack_and_size = |it: &Vec<f32>| (it.len() < count, it.len().abs_diff(count));
+            let best = (0..kept.len()).min_by_key(|number| lack_and_size(&kept[*number]));
+            best.map_or_else(Vec::new, |number| kept.swap_remove(number))
+        });
+        if memory.len() < count {
+            memory.resize(count, 0.);
+        }
+        if cfg!(debug_assertions) {
+            // Whoever reads what he has not written notices.
+            memory[..count].fill(f32::NAN);
+        }
+        Scratch { memory, count }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        /// More, in elements, is rarely needed, and then seldom.
+        const MOST: usize = 1 << 24;
+        let memory = std::mem::take(&mut self.memory);
+        if (1..=MOST).contains(&memory.len()) {
+            // At the end of a thread there may be nothing to keep it in.
+            let _ = KEPT.try_with(|kept| kept.borrow_mut().push(memory));
+        }
+    }
+}
+
+impl Deref for Scratch {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.memory[..self.count]
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.memory[..self.count]
+    }
+}
+
+/// An output of an operator in single precision, whose elements have no values yet. In debug builds they are NaN.
+///
+/// With outputs of zeros, MobileNetV2 took 1.07 times as long, and UNet 1.03 times (AMD EPYC, family 25 model 1).
+///
+/// # Safety
+///
+/// The caller writes each element before he reads it, and before anybody else gets the output.
+///
+/// # Errors
+///
+/// Those of [`check_volume`].
+#[allow(unsafe_code)]
+pub(crate) unsafe fn unwritten_output(operator: &str, shape: &[usize]) -> TractResult<Tensor> {
+    check_volume(operator, DatumType::F32, shape)?;
+    // SAFETY: any bits are a number, and the caller gives them a value.
+    unsafe { Tensor::uninitialized::<f32>(shape) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_uses_its_memory_again() {
+        let places = || {
+            let (large, small) = (Scratch::new(1000), Scratch::new(10));
+            assert_eq!((large.len(), small.len()), (1000, 10));
+            [large.as_ptr(), small.as_ptr()]
+        };
+        let first = places();
+        assert_eq!(places(), first);
+        // The large one is taken only where the small one is not enough.
+        let (small, large) = (Scratch::new(9), Scratch::new(11));
+        assert_eq!([large.as_ptr(), small.as_ptr()], first);
+    }
+}
