@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use pulp::{Simd, WithSimd, as_arrays};
+use pulp::{Simd, WithSimd, as_arrays, as_arrays_mut};
 
 use super::activation::Activation;
 use super::output::{Output, OutputRows};
@@ -101,7 +101,7 @@ impl Product<'_, '_> {
                 Right::InPlace { elements, offsets } => {
                     let right = offsets[..steps].iter().map(|offset| {
                         let columns = &elements[offset + first..][..W * S::F32_LANES];
-                        &as_arrays::<W, S::f32s>(S::as_simd_f32s(columns).0).0[0]
+                        whole_vectors::<S, W>(columns)
                     });
                     self.tile::<S, P, N, W>(simd, at, left, right, output);
                     continue;
@@ -152,6 +152,10 @@ impl Product<'_, '_> {
         let activation = if is_last { self.activation } else { Activation::Identity };
         let lanes = S::F32_LANES;
         let width = (self.columns - first_column).min(V * lanes);
+        if width == V * lanes {
+            self.store_whole(simd, [first_row, first_column], sums, activation, output);
+            return;
+        }
         for row in 0..N {
             let output = output.row(first_row + row - self.rows.start);
             let output = &mut output[first_column..][..width];
@@ -172,6 +176,74 @@ impl Product<'_, '_> {
             }
         }
     }
+
+    /// Adds the addend, applies the activation and writes a tile of whole vectors. What is done to all sums is decided once,
+    /// so that they stay in registers.
+    #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+    fn store_whole<S: Simd, P: OutputRows, const N: usize, const V: usize>(
+        &self,
+        simd: S,
+        [first_row, first_column]: [usize; 2],
+        mut sums: [[S::f32s; V]; N],
+        activation: Activation,
+        output: &mut P,
+    ) {
+        let columns = first_column..first_column + V * S::F32_LANES;
+        let first = first_row - self.rows.start;
+        match self.addend {
+            _ if self.steps.start > 0 => {
+                for row in 0..N {
+                    let before = whole_vectors::<S, V>(&output.row(first + row)[columns.clone()]);
+                    sums[row] = added(simd, sums[row], *before);
+                }
+            }
+            Addend::Zero => (),
+            Addend::OfRows(numbers) => {
+                let numbers = &numbers[first_row..][..N];
+                for row in 0..N {
+                    sums[row] = added(simd, sums[row], [simd.splat_f32s(numbers[row]); V]);
+                }
+            }
+            Addend::OfColumns(numbers) => {
+                let numbers = *whole_vectors::<S, V>(&numbers[columns.clone()]);
+                for row in 0..N {
+                    sums[row] = added(simd, sums[row], numbers);
+                }
+            }
+        }
+        if let Activation::Clamp { .. } = activation {
+            for row in 0..N {
+                for vector in 0..V {
+                    sums[row][vector] = activation.apply(simd, sums[row][vector]);
+                }
+            }
+        }
+        for row in 0..N {
+            let places = &mut output.row(first + row)[columns.clone()];
+            as_arrays_mut::<V, S::f32s>(S::as_mut_simd_f32s(places).0).0[0] = sums[row];
+        }
+        // These take so many instructions that the sums would not stay in registers.
+        if let Activation::HardSwish | Activation::Swish = activation {
+            for row in 0..N {
+                let places = &mut output.row(first + row)[columns.clone()];
+                for place in S::as_mut_simd_f32s(places).0 {
+                    *place = activation.apply(simd, *place);
+                }
+            }
+        }
+    }
+}
+
+/// A slice of so many vectors.
+#[inline(always)]
+fn whole_vectors<S: Simd, const V: usize>(numbers: &[f32]) -> &[S::f32s; V] {
+    &as_arrays::<V, S::f32s>(S::as_simd_f32s(numbers).0).0[0]
+}
+
+#[inline(always)]
+fn added<S: Simd, const V: usize>(simd: S, a: [S::f32s; V], b: [S::f32s; V]) -> [S::f32s; V] {
+    std::array::from_fn(|vector| simd.add_f32s(a[vector], b[vector]))
 }
 
 /// The numbers of a slice, of at most as many as there are lanes.
