@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use pulp::{Simd, WithSimd, as_arrays, as_arrays_mut};
+use pulp::{NullaryFnOnce, Simd, WithSimd, as_arrays, as_arrays_mut};
 
 use super::activation::Activation;
 use super::output::{Output, OutputRows};
@@ -73,11 +73,11 @@ impl Product<'_, '_> {
     fn tiles_of_vectors<S: Simd, const W: usize>(&self, simd: S, output: &mut impl OutputRows) {
         for (first, width) in row_panels(self.rows.clone(), Tile::of_simd::<S>().rows) {
             match width {
-                8 => self.rows_of_tiles::<S, _, 8, W>(simd, first, output),
-                6 => self.rows_of_tiles::<S, _, 6, W>(simd, first, output),
-                4 => self.rows_of_tiles::<S, _, 4, W>(simd, first, output),
-                2 => self.rows_of_tiles::<S, _, 2, W>(simd, first, output),
-                _ => self.rows_of_tiles::<S, _, 1, W>(simd, first, output),
+                8 => simd.vectorize(RowsOfTiles::<_, _, 8, W>(simd, self, first, output)),
+                6 => simd.vectorize(RowsOfTiles::<_, _, 6, W>(simd, self, first, output)),
+                4 => simd.vectorize(RowsOfTiles::<_, _, 4, W>(simd, self, first, output)),
+                2 => simd.vectorize(RowsOfTiles::<_, _, 2, W>(simd, self, first, output)),
+                _ => simd.vectorize(RowsOfTiles::<_, _, 1, W>(simd, self, first, output)),
             }
         }
     }
@@ -232,6 +232,27 @@ impl Product<'_, '_> {
                 }
             }
         }
+    }
+}
+
+/// All columns of a panel of rows, from a row on. Each width is a function of its own: together they would need so much of
+/// the stack that threads of debug builds have too little.
+struct RowsOfTiles<'p, 'a, 'b, S, P, const N: usize, const W: usize>(
+    S,
+    &'p Product<'a, 'b>,
+    usize,
+    &'p mut P,
+);
+
+impl<S: Simd, P: OutputRows, const N: usize, const W: usize> NullaryFnOnce
+    for RowsOfTiles<'_, '_, '_, S, P, N, W>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let RowsOfTiles(simd, product, first_row, output) = self;
+        product.rows_of_tiles::<S, P, N, W>(simd, first_row, output);
     }
 }
 
