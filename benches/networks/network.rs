@@ -58,9 +58,9 @@ fn main() -> TractResult<()> {
         }
     };
     let read = milliseconds();
-    let plan = match &**format {
-        "onnx" => model.into_optimized()?.into_runnable()?,
-        _ => model.into_runnable_with_kernels()?,
+    let plan: Box<dyn Runnable> = match &**format {
+        "onnx" => Box::new(model.into_optimized()?.into_runnable()?),
+        _ => Box::new(model.into_runnable_with_kernels()?),
     };
     println!("[{read:.1}, {:.1}, {own:.1}]", milliseconds());
 
@@ -81,6 +81,7 @@ fn main() -> TractResult<()> {
             }
             ("profile", seconds) => {
                 let mut operators = BTreeMap::<String, Duration>::new();
+                let mut state = plan.typed_plan().context("tract has a plan")?.spawn()?;
                 let runs = repeat(seconds, || {
                     let run = state.run_plan_with_eval(
                         inputs.clone(),

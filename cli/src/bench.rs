@@ -11,6 +11,7 @@ use model_cases::Case;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::ops::source::TypedSource;
 use tract_openvino::tract_onnx::tract_core::plan::eval;
+use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
 
 use crate::inputs::{InputOptions, expect_fit};
 use crate::model::{Model, OperatorOptions, ReadingOptions, input_names, model_file, shapes_of};
@@ -91,21 +92,23 @@ impl Bench {
         };
         let inputs: TVec<TValue> = inputs.into_iter().map(TValue::from).collect();
         let plan = during("optimizing the model", || self.operators.prepare(typed))?;
+        // The same plan, of which each operator can be measured.
+        let nodes = plan.typed_plan().context("a model that runs on this machine has a plan")?;
         // Drawn once: a thread that keeps it moving would be measured, too.
         let waiting = ProgressBar::new_spinner().with_message("measuring");
         waiting.tick();
         let measured = during("running the model", || {
-            Ok((self.measure(&plan, &inputs)?, self.profile(&plan, &inputs)?))
+            Ok((self.measure(&*plan, &inputs)?, self.profile(nodes, &inputs)?))
         });
         waiting.finish_and_clear();
         let (times, profile) = measured?;
         let mut out = output();
         self.print_times(&mut out, &times)?;
-        profile.print(&mut out, plan.model())?;
+        profile.print(&mut out, nodes.model())?;
         Ok(true)
     }
 
-    fn measure(&self, plan: &Arc<TypedRunnableModel>, inputs: &TVec<TValue>) -> TractResult<Times> {
+    fn measure(&self, plan: &dyn Runnable, inputs: &TVec<TValue>) -> TractResult<Times> {
         let mut state = plan.spawn()?;
         repeat(self.warm_up, || state.run(inputs.clone()).map(drop))?;
         let mut times = vec![];

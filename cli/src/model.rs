@@ -559,11 +559,11 @@ impl OperatorOptions {
     }
 
     /// A model on these operators, ready to run.
-    pub fn prepare(&self, model: TypedModel) -> TractResult<Arc<TypedRunnableModel>> {
-        match self.plain {
-            true => model.into_optimized()?.into_runnable(),
-            false => model.into_runnable_with_kernels(),
-        }
+    pub fn prepare(&self, model: TypedModel) -> TractResult<Box<dyn Runnable>> {
+        Ok(match self.plain {
+            true => Box::new(model.into_optimized()?.into_runnable()?),
+            false => Box::new(model.into_runnable_with_kernels()?),
+        })
     }
 }
 

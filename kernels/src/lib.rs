@@ -58,7 +58,7 @@ pub mod threads;
 mod transform;
 
 pub use product::Vectors;
-pub use runtime::{KernelsRuntime, WithKernels};
+pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
 pub use transform::{
     Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredRule, Rewrite, Rule,
     Session,

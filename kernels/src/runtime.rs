@@ -1,7 +1,11 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tract_core::internal::*;
+use tract_core::prelude::multithread::Executor;
 use tract_core::transform::ModelTransform;
 
 use crate::KernelsTransform;
+use crate::threads::{notes_sharing, within_pool};
 
 /// Runs models on this crate's operators. tract has it by the name `kernels`:
 ///
@@ -34,7 +38,8 @@ impl Runtime for KernelsRuntime {
         options: &RunOptions,
     ) -> TractResult<Box<dyn Runnable>> {
         let plan = TypedSimplePlan::new_with_options(optimized(model)?, options)?;
-        Ok(Box::new(plan))
+        let executor = options.executor.clone();
+        Ok(Box::new(KernelsRunnable { plan, executor, shares_work: Arc::default() }))
     }
 
     fn check(&self) -> TractResult<()> {
@@ -49,6 +54,109 @@ fn optimized(model: TypedModel) -> TractResult<TypedModel> {
     let mut model = model.with_kernels()?;
     model.optimize()?;
     Ok(model)
+}
+
+/// A plan of a model on this crate's operators. If they share work among threads, it runs on one of those.
+#[derive(Debug, Clone)]
+pub struct KernelsRunnable {
+    plan: Arc<TypedRunnableModel>,
+    /// That of the plan.
+    executor: Option<Executor>,
+    /// Whether a run has shared work. Those of small models do not, and handing them to another thread would take longer
+    /// than they do.
+    shares_work: Arc<AtomicBool>,
+}
+
+impl KernelsRunnable {
+    /// Runs the model once.
+    ///
+    /// # Errors
+    ///
+    /// An operator refuses its inputs.
+    pub fn run(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        self.spawn()?.run(inputs)
+    }
+
+    /// What runs the model again and again, and keeps the values of its variables.
+    ///
+    /// # Errors
+    ///
+    /// An operator cannot make its state.
+    pub fn spawn(&self) -> TractResult<KernelsState> {
+        Ok(KernelsState { runnable: self.clone(), state: self.plan.spawn()? })
+    }
+
+    /// The plan, which runs on the thread that calls it.
+    pub fn plan(&self) -> &Arc<TypedRunnableModel> {
+        &self.plan
+    }
+
+    /// The model that runs.
+    pub fn model(&self) -> &TypedModel {
+        self.plan.model()
+    }
+}
+
+impl Runnable for KernelsRunnable {
+    fn spawn(&self) -> TractResult<Box<dyn State>> {
+        Ok(Box::new(self.spawn()?))
+    }
+
+    fn typed_plan(&self) -> Option<&Arc<TypedSimplePlan>> {
+        Some(&self.plan)
+    }
+
+    fn typed_model(&self) -> Option<&Arc<TypedModel>> {
+        self.plan.typed_model()
+    }
+}
+
+/// Runs of a [`KernelsRunnable`], one after the other.
+#[derive(Debug, Clone)]
+pub struct KernelsState {
+    runnable: KernelsRunnable,
+    state: TypedSimpleState,
+}
+
+impl KernelsState {
+    /// Runs the model.
+    ///
+    /// # Errors
+    ///
+    /// An operator refuses its inputs.
+    pub fn run(&mut self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let KernelsRunnable { executor, shares_work, .. } = &self.runnable;
+        if shares_work.load(Ordering::Relaxed) {
+            return within_pool(executor.as_ref(), || self.state.run(inputs));
+        }
+        let (outputs, shared) = notes_sharing(|| self.state.run(inputs));
+        if shared {
+            shares_work.store(true, Ordering::Relaxed);
+        }
+        outputs
+    }
+}
+
+impl State for KernelsState {
+    fn run(&mut self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        self.run(inputs)
+    }
+
+    fn resolve_symbol(&mut self, symbol: &Symbol, value: i64) -> TractResult<()> {
+        State::resolve_symbol(&mut self.state, symbol, value)
+    }
+
+    fn seat(&mut self, seating: Seating) -> TractResult<()> {
+        State::seat(&mut self.state, seating)
+    }
+
+    fn reset_lanes(&mut self, lanes: &[LaneId]) -> TractResult<()> {
+        State::reset_lanes(&mut self.state, lanes)
+    }
+
+    fn runnable(&self) -> &dyn Runnable {
+        &self.runnable
+    }
 }
 
 /// Models on this crate's operators.
@@ -66,7 +174,7 @@ pub trait WithKernels: Sized {
     /// # Errors
     ///
     /// tract cannot declutter or optimise the model.
-    fn into_runnable_with_kernels(self) -> TractResult<Arc<TypedRunnableModel>>;
+    fn into_runnable_with_kernels(self) -> TractResult<KernelsRunnable>;
 }
 
 impl WithKernels for TypedModel {
@@ -74,7 +182,8 @@ impl WithKernels for TypedModel {
         KernelsTransform::default().transform_into(self)
     }
 
-    fn into_runnable_with_kernels(self) -> TractResult<Arc<TypedRunnableModel>> {
-        optimized(self)?.into_runnable()
+    fn into_runnable_with_kernels(self) -> TractResult<KernelsRunnable> {
+        let plan = optimized(self)?.into_runnable()?;
+        Ok(KernelsRunnable { plan, executor: None, shares_work: Arc::default() })
     }
 }

@@ -9,10 +9,12 @@ use model_cases::DataSet;
 use tract_openvino::WithKernels;
 use tract_openvino::internal::fill_rows;
 use tract_openvino::tract_onnx::prelude::multithread::{
-    Executor, multithread_tract_scope, set_threading_element_threshold,
+    self, Executor, multithread_tract_scope, set_threading_element_threshold,
 };
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::tract_onnx::tract_hir::internal::{Approximation, TractErrorContext, TypedOp};
+use tract_openvino::tract_onnx::tract_hir::internal::{
+    Approximation, TractErrorContext, TypedOp, bail,
+};
 use tract_openvino::{
     Gather, GatherElements, GatherNd, GatherNdRevision, GatherRevision, IndexError, IndexPolicy,
 };
@@ -179,14 +181,33 @@ fn networks_of_ir_give_what_they_give_on_one_thread() -> TractResult<()> {
         let model = tract_openvino_ir::ir().model_for_path(folder.join("model.xml"))?;
         let plan = model.into_runnable_with_kernels()?;
         let expected = plan.run(inputs.clone())?;
-        for threads in [2, 3, 7] {
-            let executor = Executor::multithread(threads);
-            let found = multithread_tract_scope(executor, || plan.run(inputs.clone()))?;
+        let check = |threads: usize| {
+            let found = plan.run(inputs.clone())?;
             assert_eq!(found.len(), expected.len());
             for (found, expected) in found.iter().zip(&expected) {
                 let close = found.close_enough(expected, Approximation::Close);
                 close.with_context(|| format!("{name} on {threads} threads"))?;
             }
+            TractResult::Ok(())
+        };
+        for threads in [2, 3, 7] {
+            let executor = Executor::multithread(threads);
+            multithread_tract_scope(executor, || {
+                // The first run finds out that work is shared. Of later ones, one at a time is on a thread of the pool.
+                check(threads)?;
+                let Executor::MultiThread(pool) = multithread::current_tract_executor() else {
+                    bail!("it has threads")
+                };
+                check(threads)?;
+                pool.install(|| check(threads))?;
+                std::thread::scope(|scope| {
+                    let both = [(); 2].map(|()| {
+                        let executor = multithread::current_tract_executor();
+                        scope.spawn(|| multithread_tract_scope(executor, || check(threads)))
+                    });
+                    both.into_iter().try_for_each(|run| run.join().expect("it does not panic"))
+                })
+            })?;
         }
     }
     Ok(())

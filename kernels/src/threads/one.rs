@@ -1,8 +1,20 @@
 //! Stands in for `pool.rs` without the feature for threads.
 
+use tract_core::prelude::multithread::Executor;
+
 /// How many threads share some work: one.
 pub fn threads_for(_work: usize) -> usize {
     1
+}
+
+/// Calls a function, and says whether it shared work among threads.
+pub(crate) fn notes_sharing<R>(function: impl FnOnce() -> R) -> (R, bool) {
+    (function(), false)
+}
+
+/// Calls a function.
+pub(crate) fn within_pool<R>(_executor: Option<&Executor>, function: impl FnOnce() -> R) -> R {
+    function()
 }
 
 /// Fills `output` on the calling thread: calls `fill` with all of it, and 0. With the feature `multithread-mm`, threads
