@@ -477,12 +477,12 @@ impl<'a> Steps<'a> {
 impl Layout {
     /// Whether a product reads the channels as they are laid out, without packing them.
     ///
-    /// Kernels of one element read each number once for each panel of rows. With many of these, packing takes less time
-    /// than reading channels in a distance, which may be a power of two: then few of them fit in the caches.
+    /// Each panel of rows reads them. With many of these, packing takes less time than reading channels in their distance,
+    /// each from another page of the memory: convolutions with 64 channels and more took 1.05 times as long, up to 1.3 times
+    /// (AMD EPYC, family 25 model 1).
     pub fn is_in_place(&self) -> bool {
         const FEW_ROWS: usize = 48;
-        (self.offsets.len() > 1 || self.rows_of_product <= FEW_ROWS)
-            && (self.with_gaps || self.is_dense())
+        self.rows_of_product <= FEW_ROWS && (self.with_gaps || self.is_dense())
     }
 
     /// Where the first column has each of so many steps.
