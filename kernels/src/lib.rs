@@ -1,4 +1,4 @@
-//! Faster operators for any model of [tract](tract_core): convolutions, products of matrices, attention and max pools
+//! Faster operators for any model of [tract](tract_core): convolutions, products of matrices, attention and pools
 //! in single precision, on the vectors that the processor has.
 //!
 //! [`WithKernels`] puts them into a model:
@@ -31,7 +31,7 @@
 //! | `transform/rule.rs` | [`Rule`]: what replaces a node, or why it stays; crates above [register](register_rule) their own |
 //! | `transform/chain.rs` | what follows a node, and is done by the same operator: biases, activations, a softmax |
 //! | `transform/convolution.rs`, … | the rules, a file for each operator |
-//! | `runtime.rs` | [`KernelsRuntime`] |
+//! | `runtime.rs` | [`KernelsRuntime`], and [`KernelsRunnable`], what runs |
 //! | `convolution/`, `fully_connected.rs`, `contraction.rs`, `attention.rs` | the operators |
 //! | `product/` | products of packed matrices, of which they are made |
 //! | `threads/` | work that the threads of tract's executor share |

@@ -56,7 +56,11 @@ fn optimized(model: TypedModel) -> TractResult<TypedModel> {
     Ok(model)
 }
 
-/// A plan of a model on this crate's operators. If they share work among threads, it runs on one of those.
+/// A plan of a model on this crate's operators.
+///
+/// Once a run has shared work among threads, the next ones are on a thread of the executor's pool, one run at a time, and wait
+/// for a thread that is free, as tract's operators do. So who runs the model must hold no lock that other jobs of the pool need.
+/// [`plan`](Self::plan) runs on the thread that calls it.
 #[derive(Debug, Clone)]
 pub struct KernelsRunnable {
     plan: Arc<TypedRunnableModel>,
@@ -86,7 +90,7 @@ impl KernelsRunnable {
         Ok(KernelsState { runnable: self.clone(), state: self.plan.spawn()? })
     }
 
-    /// The plan, which runs on the thread that calls it.
+    /// The plan alone, which runs on the thread that calls it.
     pub fn plan(&self) -> &Arc<TypedRunnableModel> {
         &self.plan
     }

@@ -2,7 +2,7 @@
 //!
 //! * `packed.rs` has the operator: a convolution is products, or a sum for each channel on its own;
 //! * `products.rs` computes the products, on threads;
-//! * `planes.rs` computes channels on their own, and max pools;
+//! * `planes.rs` computes channels on their own, and pools;
 //! * `patches.rs` lays channels out with their padding, and says what pixels meet; `layouts.rs` remembers that;
 //! * `trimmed.rs` cuts off what meets padding alone.
 
@@ -16,5 +16,5 @@ mod tests;
 mod trimmed;
 
 pub(crate) use packed::PackedConvolution;
-pub(crate) use planes::MaxPoolOfPlanes;
+pub(crate) use planes::{PoolOf, PoolOfPlanes};
 pub(crate) use trimmed::trimmed;

@@ -21,6 +21,8 @@ pub(super) struct Planes<'a> {
 pub(super) enum Kind<'a> {
     /// The sum of products with a kernel for each channel of the output, and a bias.
     Sum { kernels: &'a [f32], bias: &'a [f32] },
+    /// The same with one kernel for all channels, and no bias.
+    SameSum(&'a [f32]),
     /// The greatest element. Padding is the least of all finite numbers, as in OpenVINO and in tract; NaN is ignored.
     Max,
 }
@@ -64,7 +66,7 @@ impl WithSimd for Channels<'_> {
         let (image, pixels) = (layout.window.elements(), layout.window.pixels());
         let kernel = layout.offsets.len();
         let padding = match kind {
-            Kind::Sum { .. } => 0.,
+            Kind::Sum { .. } | Kind::SameSum(_) => 0.,
             Kind::Max => f32::MIN,
         };
         let most = VECTORS * S::F32_LANES;
@@ -82,6 +84,7 @@ impl WithSimd for Channels<'_> {
                     Kind::Sum { kernels, bias } => {
                         (Some(&kernels[channel * kernel..][..kernel]), bias[channel])
                     }
+                    Kind::SameSum(kernel) => (Some(*kernel), 0.),
                     Kind::Max => (None, 0.),
                 };
                 let plane = Plane {
@@ -168,32 +171,51 @@ impl Plane<'_> {
     }
 }
 
-/// A max pool of single precision. The data is `NCHW` or `CHW`.
+/// A pool of single precision. The data is `NCHW` or `CHW`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MaxPoolOfPlanes {
+pub(crate) struct PoolOfPlanes {
     spec: PoolSpec,
+    of: PoolOf,
     layouts: Layouts,
 }
 
-impl MaxPoolOfPlanes {
-    pub fn new(spec: PoolSpec) -> MaxPoolOfPlanes {
-        MaxPoolOfPlanes { spec, layouts: Layouts::default() }
+/// What a pool makes of the elements of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PoolOf {
+    Max,
+    Sum,
+    /// The sum, divided by the number of elements in the kernel.
+    MeanWithPadding,
+    /// The sum, divided by the number of elements that are not padding.
+    Mean,
+}
+
+impl PoolOfPlanes {
+    pub fn new(spec: PoolSpec, of: PoolOf) -> PoolOfPlanes {
+        PoolOfPlanes { spec, of, layouts: Layouts::default() }
     }
 }
 
-impl Op for MaxPoolOfPlanes {
+impl Op for PoolOfPlanes {
     fn name(&self) -> StaticName {
-        "MaxPoolOfPlanes".into()
+        "PoolOfPlanes".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{:?}", self.spec)])
+        Ok(vec![format!("{:?}, {:?}", self.of, self.spec)])
+    }
+
+    fn validation(&self) -> Validation {
+        match self.of {
+            PoolOf::Max => Validation::Accurate,
+            _ => Validation::Rounding,
+        }
     }
 
     op_as_typed_op!();
 }
 
-impl EvalOp for MaxPoolOfPlanes {
+impl EvalOp for PoolOfPlanes {
     op_out_of_plan!();
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
@@ -203,25 +225,47 @@ impl EvalOp for MaxPoolOfPlanes {
         let rank = self.spec.rank() + axis + 1;
         ensure!(
             sizes.len() == rank,
-            "MaxPool: the data has shape {sizes:?}, but must have rank {rank}"
+            "Pool: the data has shape {sizes:?}, but must have rank {rank}"
         );
         let mut shape: TVec<usize> = sizes[..=axis].into();
         let layout = self.layouts.of(&self.spec, &sizes[axis + 1..], 1, &mut shape)?;
         // SAFETY: each pixel of each channel is written.
         #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output("MaxPool", &shape)? };
+        let mut output = unsafe { unwritten_output("Pool", &shape)? };
         let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
-        let planes = Planes { layout: &layout, kind: Kind::Max, activation: Activation::Identity };
+        let (window, volume) = (&layout.window, layout.offsets.len());
+        let weight = match self.of {
+            PoolOf::MeanWithPadding => 1. / volume as f32,
+            _ => 1.,
+        };
+        let kernel = vec![weight; volume];
+        let kind = match self.of {
+            PoolOf::Max => Kind::Max,
+            _ => Kind::SameSum(&kernel),
+        };
+        let planes = Planes { layout: &layout, kind, activation: Activation::Identity };
         let data = input.try_as_plain_ram()?;
         let mut view = output.try_as_plain_ram_mut()?;
-        planes.run(data.as_slice()?, sizes[axis], 1, view.as_slice_mut()?)?;
+        let elements = view.as_slice_mut::<f32>()?;
+        planes.run(data.as_slice()?, sizes[axis], 1, elements)?;
+        if self.of == PoolOf::Mean {
+            // How many elements each pixel has: the sum of ones.
+            let mut counts = Scratch::new(window.pixels());
+            planes.run(&vec![1.; window.elements()], 1, 1, &mut counts)?;
+            fill_rows(elements, window.pixels(), shape.iter().product(), |_, channels| {
+                for channel in channels.chunks_exact_mut(counts.len()) {
+                    channel.iter_mut().zip(&*counts).for_each(|(sum, count)| *sum /= count);
+                }
+                TractResult::Ok(())
+            })?;
+        }
         Ok(tvec!(output.into_tvalue()))
     }
 }
 
-impl TypedOp for MaxPoolOfPlanes {
+impl TypedOp for PoolOfPlanes {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("MaxPool", inputs.len(), 1..=1)?;
+        expect_input_count("Pool", inputs.len(), 1..=1)?;
         self.spec.output_facts(inputs)
     }
 

@@ -62,13 +62,14 @@ pub(super) fn prefers_rows(window: Window, channels: usize, depth: usize) -> boo
     }
     let Ok(layout) = Layout::new(window, channels) else { return false };
     let tile = Tile::of(Vectors::detect());
-    // Pixels that are neighbours in a row of the output are packed together.
-    let rows = pixels / layout.window.output[2];
-    let packing = |pixels: usize, panel: usize| PACKING * (pixels.div_ceil(panel) + rows);
-    let of_rows = cycles(pixels, channels, tile) + packing(pixels, tile.rows);
-    let mut of_columns = cycles(channels, layout.columns(), tile);
+    // What follows each other is packed together: pixels end with a row of the output, positions do not.
+    let rows = if layout.is_dense() { 0 } else { pixels / layout.window.output[2] };
+    let columns = layout.columns();
+    let of_rows = cycles(pixels, channels, tile) + PACKING * (pixels.div_ceil(tile.rows) + rows);
+    let mut of_columns = cycles(channels, columns, tile);
     if !layout.is_in_place() {
-        of_columns += packing(pixels, tile.columns);
+        let rows = if layout.with_gaps { 0 } else { rows };
+        of_columns += PACKING * (columns.div_ceil(tile.columns) + rows);
     }
     let of_rows = of_rows.saturating_mul(depth).saturating_add(pixels * channels);
     of_rows < of_columns.saturating_mul(depth) / 20 * 19

@@ -47,7 +47,12 @@ fn products() {
             let left = Rows::pack(&a, rows, depth, tile);
             let right = Columns::pack(&b, false, depth, columns, tile);
             assert_eq!(right, Columns::pack(&transposed, true, depth, columns, tile));
-            for addend in [Addend::OfRows(&bias), Addend::OfColumns(&bias), Addend::Zero] {
+            let addends = [Addend::OfRows(&bias), Addend::OfColumns(&bias), Addend::Zero];
+            let clamp = Activation::Clamp { min: -20., max: 30. };
+            let activations = [Activation::Identity, clamp, Activation::HardSwish];
+            for (addend, activation) in
+                addends.iter().flat_map(|it| activations.map(|activation| (*it, activation)))
+            {
                 let mut output = vec![f32::NAN; rows * columns];
                 for steps in [0..depth / 2, depth / 2..depth] {
                     vectors.run(Product {
@@ -59,7 +64,7 @@ fn products() {
                         depth,
                         output: Output::matrix(&mut output, columns),
                         addend,
-                        activation: Activation::Clamp { min: -20., max: 30. },
+                        activation,
                         steps,
                     });
                 }
@@ -72,10 +77,17 @@ fn products() {
                         Addend::OfRows(numbers) => numbers[row],
                         Addend::OfColumns(numbers) => numbers[column],
                     };
-                    let expected = (first + terms.sum::<f32>()).clamp(-20., 30.);
-                    assert_eq!(
-                        *found, expected,
-                        "{rows} {columns} {depth}, at {row} {column}, {vectors:?}"
+                    let sum = first + terms.sum::<f32>();
+                    let expected = match activation {
+                        Activation::Clamp { min, max } => sum.clamp(min, max),
+                        Activation::HardSwish => sum * (sum + 3.).clamp(0., 6.) / 6.,
+                        _ => sum,
+                    };
+                    // A sixth is rounded.
+                    let is_it = (found - expected).abs() <= 1e-6 * expected.abs();
+                    assert!(
+                        is_it,
+                        "{found} for {expected}, {activation:?}, {rows} {columns} {depth}, at {row} {column}, {vectors:?}"
                     );
                 }
             }

@@ -7,7 +7,7 @@ mod contraction;
 mod convolution;
 mod fully_connected;
 mod layout;
-mod max_pool;
+mod pool;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ pub use rule::{Decision, Outcome, Phase, RegisteredRule, Rewrite, Rule, Session}
 /// The rules of this crate, in the order in which they are tried.
 const RULES: [&dyn Rule; 6] = [
     &convolution::Convolution,
-    &max_pool::MaxPools,
+    &pool::Pools,
     &fully_connected::FullyConnectedLayers,
     // It takes two products, which are single ones for the next rule.
     &attention::Attentions,
@@ -38,7 +38,7 @@ const RULES: [&dyn Rule; 6] = [
 /// and conditions. A model that is transformed can be run, decluttered and optimised, but not be saved.
 ///
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
-/// many, attention, and max pools. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which,
+/// many, attention, and pools. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which,
 /// and why others stay.
 #[derive(Debug)]
 pub struct KernelsTransform {

@@ -3,7 +3,7 @@
 use tract_core::floats::FloatPrecisionTranslator;
 use tract_core::model::translator::Translate;
 use tract_core::ops::binary::TypedBinOp;
-use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
+use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec, SumPool};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::logic::{IfThenElse, comp_gt};
 use tract_core::ops::math::{add, div, max, min, mul};
@@ -35,7 +35,7 @@ fn names(model: &TypedModel) -> Vec<String> {
 }
 
 const OURS: [&str; 5] =
-    ["PackedConvolution", "MaxPoolOfPlanes", "FullyConnected", "Contraction", "Attention"];
+    ["PackedConvolution", "PoolOfPlanes", "FullyConnected", "Contraction", "Attention"];
 
 /// Transforms a model as it is, and as tract declutters it. What it computes stays, also if it is decluttered and
 /// optimised afterwards, and so do the operators. Those of the first one.
@@ -270,7 +270,7 @@ fn weights_that_are_computed_stay() -> TractResult<()> {
 }
 
 #[test]
-fn max_pools_of_all_formats() -> TractResult<()> {
+fn pools_of_all_formats() -> TractResult<()> {
     for format in FORMATS {
         let mut model = TypedModel::default();
         let data = format.from_n_c_hw(1, 3, [7; 2])?.shape;
@@ -281,14 +281,40 @@ fn max_pools_of_all_formats() -> TractResult<()> {
             PaddingSpec::SameUpper,
             PaddingSpec::ExplicitOnnxPool(tvec![0, 1], tvec![1, 0], false),
             PaddingSpec::ExplicitOnnxPool(tvec![0; 2], tvec![0; 2], true),
+            PaddingSpec::ExplicitOnnxPool(tvec![1; 2], tvec![0; 2], true),
         ] {
-            let mut model = model.clone();
             let strides = Some(tvec![2; 2]);
             let spec = PoolSpec::new(format, tvec![3; 2], padding.clone(), None, strides, 3, 3);
-            let output = model.wire_node("pool", MaxPool::new(spec, None), &[data])?;
-            model.select_output_outlets(&output)?;
-            let found = transformed(&model).with_context(|| format!("{format:?} {padding:?}"))?;
-            assert!(found.contains(&"MaxPoolOfPlanes".to_string()), "{padding:?}: {found:?}");
+            let ops: [Box<dyn TypedOp>; 4] = [
+                Box::new(MaxPool::new(spec.clone(), None)),
+                Box::new(SumPool::new(spec.clone(), false, false)),
+                Box::new(SumPool::new(spec.clone(), false, true)),
+                Box::new(SumPool::new(spec, true, true)),
+            ];
+            for op in ops {
+                let doing = format!("{format:?} {op:?}");
+                let mut model = model.clone();
+                let output = model.wire_node("pool", op, &[data])?;
+                model.select_output_outlets(&output)?;
+                let found = transformed(&model).context(doing.clone())?;
+                let refusals = refusals(&model)?;
+                assert_eq!(
+                    found.contains(&"PoolOfPlanes".to_string()),
+                    refusals.is_empty(),
+                    "{doing}"
+                );
+                // With this padding the last windows reach beyond it, and what is there does not count.
+                let reaches_beyond = matches!(
+                    &padding,
+                    PaddingSpec::ExplicitOnnxPool(begin, _, true) if begin[0] > 0
+                );
+                let counts = doing.contains("count_include_pad: true");
+                assert_eq!(
+                    refusals.is_empty(),
+                    !(reaches_beyond && counts),
+                    "{doing}: {refusals:?}"
+                );
+            }
         }
     }
     Ok(())
@@ -499,7 +525,7 @@ fn by_name() -> TractResult<()> {
     let without = with(r#"{"without": ["fully_connected"]}"#)?.unwrap();
     assert_eq!(names(&without.transform_into(model.clone())?), ["EinSum"]);
     let error = with(r#"{"without": ["convolutions"]}"#).err().unwrap().to_string();
-    assert!(error.contains(r#"no rule "convolutions", but convolution, max_pool"#), "{error}");
+    assert!(error.contains(r#"no rule "convolutions", but convolution, pool"#), "{error}");
     with(r#"{"with": []}"#).err().unwrap();
     let data = inputs_of(&model)?;
     let expected = model.clone().into_runnable()?.run(data.clone())?;
