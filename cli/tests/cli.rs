@@ -797,7 +797,7 @@ fn facts_of_the_kernels_say_what_the_rules_made() {
     let text = succeed(&["facts", model, "--stage", "kernels", "--json"]);
     let facts: serde_json::Value = serde_json::from_str(&text).unwrap();
     let decisions = facts["decisions"].as_array().unwrap();
-    assert!(decisions.iter().any(|it| it["rule"] == "max_pool" && it["replaced"] == true));
+    assert!(decisions.iter().any(|it| it["rule"] == "pool" && it["replaced"] == true));
     // Without them there are tract's own operators.
     let text = succeed(&["bench", "models/token_picker", "--plain", "--time", "0.01"]);
     assert!(text.contains("1 thread"), "{text}");

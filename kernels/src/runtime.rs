@@ -127,15 +127,19 @@ impl KernelsState {
     ///
     /// # Errors
     ///
-    /// An operator refuses its inputs.
+    /// An operator refuses its inputs. The state then keeps the variables that it has, and takes inputs of other sizes.
     pub fn run(&mut self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let KernelsRunnable { executor, shares_work, .. } = &self.runnable;
-        if shares_work.load(Ordering::Relaxed) {
-            return within_pool(executor.as_ref(), || self.state.run(inputs));
-        }
-        let (outputs, shared) = notes_sharing(|| self.state.run(inputs));
-        if shared {
-            shares_work.store(true, Ordering::Relaxed);
+        let outputs = if shares_work.load(Ordering::Relaxed) {
+            within_pool(executor.as_ref(), || self.state.run(inputs))
+        } else {
+            let (outputs, shared) = notes_sharing(|| self.state.run(inputs));
+            shares_work.fetch_or(shared, Ordering::Relaxed);
+            outputs
+        };
+        if outputs.is_err() {
+            // tract's state still expects the sizes of the run that failed.
+            self.state.turn_state = Default::default();
         }
         outputs
     }
