@@ -3,9 +3,9 @@
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use crate::checks::{check_volume, expect_input_count};
+use crate::checks::expect_input_count;
 use crate::contraction::{BatchAxis, Contraction, Strides, offset, strides};
-use crate::memory::{Scratch, unwritten_output};
+use crate::memory::{Scratch, unwritten_output, zero_output};
 use crate::product::activation::{Activation, exp};
 use crate::product::{Columns, Output, Rows, Tile, Vectors, Whole, load, store};
 
@@ -137,8 +137,7 @@ impl EvalOp for Attention {
         let scores = self.scores.sizes(queries.shape(), keys.shape())?;
         let sizes = self.values.sizes(&scores.shape, inputs[2].shape())?;
         if scores.shape.contains(&0) || sizes.shape.contains(&0) {
-            check_volume(OPERATOR, DatumType::F32, &sizes.shape)?;
-            return Ok(tvec!(Tensor::zero::<f32>(&sizes.shape)?.into_tvalue()));
+            return Ok(tvec!(zero_output(OPERATOR, &sizes.shape)?.into_tvalue()));
         }
         // SAFETY: all columns of all rows of each matrix are written: there are keys.
         #[allow(unsafe_code)]
@@ -177,12 +176,24 @@ impl EvalOp for Attention {
                     .sum()
             };
             let queries = &queries[place(&|_, axis| axis.left)..];
-            let mut packed_keys = Columns::scratch(depth, count, tile);
             let keys = &keys[place(&|_, axis| axis.right)..];
-            packed_keys.fill(keys, scores.right_stride, scores.is_transposed, tile);
-            let mut packed_values = Columns::scratch(count, sizes.columns, tile);
+            let packed_keys = Columns::pack_scratch(
+                keys,
+                scores.right_stride,
+                scores.is_transposed,
+                depth,
+                count,
+                tile,
+            );
             let values = &elements[2][offset(index, &sizes.batch, |axis| axis.right)..];
-            packed_values.fill(values, sizes.right_stride, sizes.is_transposed, tile);
+            let packed_values = Columns::pack_scratch(
+                values,
+                sizes.right_stride,
+                sizes.is_transposed,
+                count,
+                sizes.columns,
+                tile,
+            );
             let of_batch: TVec<(&[f32], usize)> = masks
                 .iter()
                 .map(|(mask, strides)| {
@@ -196,8 +207,9 @@ impl EvalOp for Attention {
                     // A sum of nothing writes nothing.
                     part.fill(0.);
                 }
-                let mut left = Rows::scratch(count_rows, depth);
-                left.fill(&queries[first * scores.rows.left..], scores.rows.left, tile);
+                let stride_of_queries = scores.rows.left;
+                let queries = &queries[first * stride_of_queries..];
+                let left = Rows::pack_scratch(queries, stride_of_queries, count_rows, depth, tile);
                 let product = Whole {
                     left: left.view(),
                     right: packed_keys.view(),
@@ -218,8 +230,7 @@ impl EvalOp for Attention {
                     scale: self.scale,
                     masks: &of_rows,
                 });
-                let mut weights = Rows::scratch(count_rows, count);
-                weights.fill(&part, stride, tile);
+                let weights = Rows::pack_scratch(&part, stride, count_rows, count, tile);
                 let output = &mut output[(first - rows.start) * sizes.rows.output..];
                 let product = Whole {
                     left: weights.view(),

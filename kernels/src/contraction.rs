@@ -5,8 +5,8 @@ use std::ops::Range;
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
 
-use crate::checks::{check_volume, expect_inputs, volume};
-use crate::memory::unwritten_output;
+use crate::checks::{expect_inputs, volume};
+use crate::memory::{unwritten_output, zero_output};
 use crate::product::activation::Activation;
 use crate::product::{Columns, Output, Rows, SHARES, Tile, Vectors, WORK, Whole};
 use crate::threads::{fill_rows, threads_for};
@@ -281,8 +281,7 @@ impl EvalOp for Contraction {
         let sizes = self.sizes(left.shape(), right.shape())?;
         let Sizes { depth, columns, .. } = sizes;
         if depth == 0 {
-            check_volume("MatMul", DatumType::F32, &sizes.shape)?;
-            return Ok(tvec!(Tensor::zero::<f32>(&sizes.shape)?.into_tvalue()));
+            return Ok(tvec!(zero_output("MatMul", &sizes.shape)?.into_tvalue()));
         }
         // SAFETY: all columns of all rows of each matrix are written: the depth is not 0.
         #[allow(unsafe_code)]
@@ -295,11 +294,17 @@ impl EvalOp for Contraction {
         sizes.for_each(view.as_slice_mut()?, |index, rows, output| {
             let first =
                 offset(index, &sizes.batch, |axis| axis.left) + rows.start * sizes.rows.left;
-            let mut packed = Rows::scratch(rows.len(), depth);
-            packed.fill(&left[first..], sizes.rows.left, tile);
+            let packed =
+                Rows::pack_scratch(&left[first..], sizes.rows.left, rows.len(), depth, tile);
             let first = offset(index, &sizes.batch, |axis| axis.right);
-            let mut right_packed = Columns::scratch(depth, columns, tile);
-            right_packed.fill(&right[first..], sizes.right_stride, sizes.is_transposed, tile);
+            let right_packed = Columns::pack_scratch(
+                &right[first..],
+                sizes.right_stride,
+                sizes.is_transposed,
+                depth,
+                columns,
+                tile,
+            );
             let product = Whole {
                 left: packed.view(),
                 right: right_packed.view(),

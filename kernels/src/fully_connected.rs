@@ -166,13 +166,11 @@ impl EvalOp for FullyConnected {
                     fill_rows(elements, tile.rows * columns, work, |first, output| {
                         let count = output.len() / columns;
                         let data = &data[first * tile.rows * depth..][..count * depth];
-                        let mut rows = Rows::scratch(count, depth);
-                        rows.fill(data, depth, tile);
+                        let rows = Rows::pack_scratch(data, depth, count, depth, tile);
                         product(&rows, 0..columns, Output::matrix(output, columns))
                     })?;
                 } else {
-                    let mut rows = Rows::scratch(count, depth);
-                    rows.fill(data, depth, tile);
+                    let rows = Rows::pack_scratch(data, depth, count, depth, tile);
                     let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
                     let outputs = Share::of_columns(elements, columns, &ends);
                     let mut shares: Vec<_> = shares.into_iter().zip(outputs).collect();

@@ -1,4 +1,4 @@
-//! Memory that is not filled with zeros before it is written: outputs, and what a thread uses again.
+//! Memory of outputs, and what a thread uses again. It is not filled with zeros before it is written.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -70,6 +70,16 @@ impl DerefMut for Scratch {
     fn deref_mut(&mut self) -> &mut [f32] {
         &mut self.memory[..self.count]
     }
+}
+
+/// An output of an operator in single precision, of zeros: sums of nothing.
+///
+/// # Errors
+///
+/// Those of [`check_volume`].
+pub(crate) fn zero_output(operator: &str, shape: &[usize]) -> TractResult<Tensor> {
+    check_volume(operator, DatumType::F32, shape)?;
+    Tensor::zero::<f32>(shape)
 }
 
 /// An output of an operator in single precision, whose elements have no values yet. In debug builds they are NaN.

@@ -167,7 +167,7 @@ impl Products<'_> {
         let mut results = Scratch::new(gaps);
         let steps = STEPS.min(weights.depth);
         let mut columns = Scratch::new(steps * block.next_multiple_of(tile.lanes));
-        let offsets = if layout.is_in_place() { layout.steps(weights.depth) } else { vec![] };
+        let offsets = layout.is_in_place().then(|| layout.steps(weights.depth));
         let first = part.columns.start;
         for column in part.columns.clone().step_by(block) {
             let width = (part.columns.end - column).min(block);
@@ -175,7 +175,7 @@ impl Products<'_> {
             let mut output = output.skip_columns(
                 layout.pixels_before_column(column) - layout.pixels_before_column(first),
             );
-            let whole = if layout.is_in_place() { width - width % tile.columns } else { 0 };
+            let whole = if offsets.is_some() { width - width % tile.columns } else { 0 };
             for steps in parts(weights.depth) {
                 let range = column + whole..column + width;
                 vectors.run(PackColumns {
@@ -186,12 +186,13 @@ impl Products<'_> {
                     columns: &mut columns,
                 });
                 let packed = Right::Packed { panels: &columns, begin: 0, depth: steps.len() };
-                let mut sides = tvec!((packed, whole, range.len()));
-                if whole > 0 {
+                let in_place = offsets.as_ref().map(|offsets| {
                     let (elements, offsets) = (&laid_out[column..], &offsets[steps.clone()]);
-                    sides.push((Right::InPlace { elements, offsets }, 0, whole));
-                }
-                for (right, first, columns) in sides {
+                    (Right::InPlace { elements, offsets }, 0, whole)
+                });
+                for (right, first, columns) in
+                    in_place.into_iter().chain([(packed, whole, range.len())])
+                {
                     if columns == 0 {
                         continue;
                     }

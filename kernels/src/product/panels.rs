@@ -122,6 +122,19 @@ impl Rows<Scratch> {
     pub fn scratch(rows: usize, depth: usize) -> Rows<Scratch> {
         Rows { rows, depth, elements: Scratch::new(rows * depth) }
     }
+
+    /// From a matrix whose rows are in a distance, for a while.
+    pub fn pack_scratch(
+        matrix: &[f32],
+        stride: usize,
+        rows: usize,
+        depth: usize,
+        tile: Tile,
+    ) -> Rows<Scratch> {
+        let mut packed = Rows::scratch(rows, depth);
+        packed.fill(matrix, stride, tile);
+        packed
+    }
 }
 
 impl<E: Deref<Target = [f32]>> Rows<E> {
@@ -142,7 +155,7 @@ impl Rows {
 
 impl<E: DerefMut<Target = [f32]>> Rows<E> {
     /// From a matrix whose rows are in a distance.
-    pub fn fill(&mut self, matrix: &[f32], stride: usize, tile: Tile) {
+    fn fill(&mut self, matrix: &[f32], stride: usize, tile: Tile) {
         let depth = self.depth;
         for (first, width) in row_panels(0..self.rows, tile.rows) {
             let panel = &mut self.elements[first * depth..][..width * depth];
@@ -182,10 +195,19 @@ pub(crate) struct Columns<E = Vec<f32>> {
 }
 
 impl Columns<Scratch> {
-    /// Memory for a factor of this size.
-    pub fn scratch(depth: usize, columns: usize, tile: Tile) -> Columns<Scratch> {
+    /// From a matrix whose rows are in a distance, or from its transpose, for a while.
+    pub fn pack_scratch(
+        matrix: &[f32],
+        stride: usize,
+        transposed: bool,
+        depth: usize,
+        columns: usize,
+        tile: Tile,
+    ) -> Columns<Scratch> {
         let elements = Scratch::new(depth * columns.next_multiple_of(tile.lanes));
-        Columns { depth, columns, elements }
+        let mut packed = Columns { depth, columns, elements };
+        packed.fill(matrix, stride, transposed, tile);
+        packed
     }
 }
 
@@ -214,7 +236,7 @@ impl Columns {
 
 impl<E: DerefMut<Target = [f32]>> Columns<E> {
     /// From a matrix whose rows are in a distance, or from its transpose.
-    pub fn fill(&mut self, matrix: &[f32], stride: usize, transposed: bool, tile: Tile) {
+    fn fill(&mut self, matrix: &[f32], stride: usize, transposed: bool, tile: Tile) {
         let Columns { depth, columns, .. } = *self;
         for (first, panel) in self.panels(tile) {
             let width = (columns - first).min(tile.columns);
