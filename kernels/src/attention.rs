@@ -141,7 +141,7 @@ impl EvalOp for Attention {
         }
         // SAFETY: all columns of all rows of each matrix are written: there are keys.
         #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output(OPERATOR, &sizes.shape)? };
+        let mut output = unsafe { unwritten_output::<f32>(OPERATOR, &sizes.shape)? };
         let plain =
             inputs.iter().map(|it| it.try_as_plain_ram()).collect::<TractResult<TVec<_>>>()?;
         let elements =

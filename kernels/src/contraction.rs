@@ -285,7 +285,7 @@ impl EvalOp for Contraction {
         }
         // SAFETY: all columns of all rows of each matrix are written: the depth is not 0.
         #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output("MatMul", &sizes.shape)? };
+        let mut output = unsafe { unwritten_output::<f32>("MatMul", &sizes.shape)? };
         let (left, right) = (left.try_as_plain_ram()?, right.try_as_plain_ram()?);
         let (left, right) = (left.as_slice::<f32>()?, right.as_slice::<f32>()?);
         let mut view = output.try_as_plain_ram_mut()?;

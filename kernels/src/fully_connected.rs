@@ -133,7 +133,7 @@ impl EvalOp for FullyConnected {
         shape.push(columns);
         // SAFETY: each row has all its columns written: the depth is not 0.
         #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output("FullyConnected", &shape)? };
+        let mut output = unsafe { unwritten_output::<f32>("FullyConnected", &shape)? };
         let volume = output.len();
         if volume == 0 {
             return Ok(tvec!(output.into_tvalue()));

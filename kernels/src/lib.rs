@@ -1,5 +1,5 @@
 //! Faster operators for any model of [tract](tract_core): convolutions, products of matrices, attention and pools
-//! in single precision, on the vectors that the processor has.
+//! in single precision, and quantised networks on integers, on the vectors that the processor has.
 //!
 //! [`WithKernels`] puts them into a model:
 //!
@@ -33,6 +33,7 @@
 //! | `transform/convolution.rs`, … | the rules, a file for each operator |
 //! | `runtime.rs` | [`KernelsRuntime`], and [`KernelsRunnable`], what runs |
 //! | `convolution/`, `fully_connected.rs`, `contraction.rs`, `attention.rs` | the operators |
+//! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
 //! | `product/` | products of packed matrices, of which they are made |
 //! | `threads/` | work that the threads of tract's executor share |
 //! | `memory.rs` | outputs, and what a thread uses again |
@@ -53,11 +54,13 @@ mod convolution;
 mod fully_connected;
 mod memory;
 mod product;
+mod quantized;
 mod runtime;
 pub mod threads;
 mod transform;
 
 pub use product::Vectors;
+pub use quantized::{DequantizedConst, FakeQuantize, combine};
 pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
 pub use transform::{
     Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredRule, Rewrite, Rule,

@@ -82,7 +82,7 @@ pub(crate) fn zero_output(operator: &str, shape: &[usize]) -> TractResult<Tensor
     Tensor::zero::<f32>(shape)
 }
 
-/// An output of an operator in single precision, whose elements have no values yet. In debug builds they are NaN.
+/// An output of an operator, whose elements have no values yet. In debug builds floats are NaN.
 ///
 /// With zeros first, and new memory for what is packed, convolutions with large outputs took 1.1 times as long (AMD EPYC,
 /// family 25 model 1).
@@ -95,10 +95,13 @@ pub(crate) fn zero_output(operator: &str, shape: &[usize]) -> TractResult<Tensor
 ///
 /// Those of [`check_volume`].
 #[allow(unsafe_code)]
-pub(crate) unsafe fn unwritten_output(operator: &str, shape: &[usize]) -> TractResult<Tensor> {
-    check_volume(operator, DatumType::F32, shape)?;
+pub(crate) unsafe fn unwritten_output<T: Datum>(
+    operator: &str,
+    shape: &[usize],
+) -> TractResult<Tensor> {
+    check_volume(operator, T::datum_type(), shape)?;
     // SAFETY: nobody reads an element that is not written, and to drop them takes no values.
-    unsafe { Tensor::uninitialized::<f32>(shape) }
+    unsafe { Tensor::uninitialized::<T>(shape) }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use tract_core::internal::*;
+use tract_openvino_kernels::DequantizedConst;
 use tract_openvino_kernels::checks::volume;
 
 use super::table::Table;
@@ -20,6 +21,7 @@ pub(crate) struct Compressed {
     pub shape: Vec<usize>,
     /// The type that the layers decompress to: `f32` or `f16`.
     pub datum_type: DatumType,
+    constant: OnceLock<DequantizedConst>,
     /// What was put into the model.
     tensor: OnceLock<Arc<Tensor>>,
     /// The table that was put into the model, if these weights make one.
@@ -39,25 +41,30 @@ impl Compressed {
             scale: self.scale.clone(),
             shape: self.shape.clone(),
             datum_type: self.datum_type,
+            constant: OnceLock::new(),
             tensor: OnceLock::new(),
             table: OnceLock::new(),
         }
     }
 
-    /// The weights in single precision.
-    pub fn decompress(&self, weights: &Weights) -> TractResult<Tensor> {
+    /// The weights, with the shape of the codes.
+    fn constant(&self, weights: &Weights) -> TractResult<DequantizedConst> {
+        if let Some(constant) = self.constant.get() {
+            return Ok(constant.clone());
+        }
+        let load = |blob: &Option<Arc<Blob>>| blob.as_ref().map(|it| it.load(weights)).transpose();
         let codes = self.codes.load(weights)?;
-        let mut tensor = codes.cast_to::<f32>()?.into_owned();
-        let shape = &self.codes.shape;
-        let mut plain = tensor.try_as_plain_ram_mut()?;
-        let values = plain.as_slice_mut::<f32>()?;
-        if let Some(zero_point) = &self.zero_point {
-            apply(values, shape, &zero_point.load(weights)?, |value, zero| value - zero)?;
+        let constant = DequantizedConst::new(codes, load(&self.zero_point)?, load(&self.scale)?)?;
+        Ok(self.constant.get_or_init(|| constant).clone())
+    }
+
+    /// The weights in single precision.
+    pub fn decompress(&self, weights: &Weights) -> TractResult<Arc<Tensor>> {
+        let value = self.constant(weights)?.value()?;
+        if *value.shape() == *self.shape {
+            return Ok(value);
         }
-        if let Some(scale) = &self.scale {
-            apply(values, shape, &scale.load(weights)?, |value, scale| value * scale)?;
-        }
-        tensor.into_shape(&self.shape)
+        Ok(value.into_tensor().into_shape(&self.shape)?.into_arc_tensor())
     }
 
     /// The weights in the model, where they are put once.
@@ -67,44 +74,20 @@ impl Compressed {
         }
         let mut tensor = self.decompress(weights)?;
         if self.datum_type != DatumType::F32 {
-            tensor = tensor.cast_to_dt(self.datum_type)?.into_owned();
+            tensor = tensor.cast_to_dt(self.datum_type)?.into_owned().into_arc_tensor();
         }
-        Ok(self.tensor.get_or_init(|| tensor.into_arc_tensor()).clone())
+        Ok(self.tensor.get_or_init(|| tensor).clone())
     }
-}
 
-/// Changes each value of a tensor by that of an operand that is broadcast to it.
-pub(super) fn apply(
-    values: &mut [f32],
-    shape: &[usize],
-    operand: &Tensor,
-    change: impl Fn(f32, f32) -> f32,
-) -> TractResult<()> {
-    let missing = shape.len() - operand.rank();
-    let mut strides = vec![0; shape.len()];
-    let mut stride = 1;
-    for (axis, size) in operand.shape().iter().enumerate().rev() {
-        strides[missing + axis] = if *size == 1 { 0 } else { stride };
-        stride *= size;
+    /// The same as an operator that has the codes, if these may be multiplied as they are.
+    pub fn wired_codes(&self, weights: &Weights) -> TractResult<Option<DequantizedConst>> {
+        let are_bytes = [ElementType::I8, ElementType::U8].contains(&self.codes.element_type);
+        let is_it = are_bytes
+            && self.scale.is_some()
+            && self.datum_type == DatumType::F32
+            && self.shape == self.codes.shape;
+        is_it.then(|| self.constant(weights)).transpose()
     }
-    let operand = operand.cast_to::<f32>()?;
-    let operand = operand.try_as_plain_ram()?;
-    let operand = operand.as_slice::<f32>()?;
-    let (&row_len, &step) = match (shape.last(), strides.last()) {
-        (Some(len), Some(step)) => (len, step),
-        _ => (&1, &0),
-    };
-    for (row, values) in values.chunks_mut(row_len.max(1)).enumerate() {
-        let (mut rest, mut start) = (row, 0);
-        for (size, stride) in shape.iter().zip(&strides).rev().skip(1) {
-            start += rest % size * stride;
-            rest /= size;
-        }
-        for (column, value) in values.iter_mut().enumerate() {
-            *value = change(*value, operand[start + column * step]);
-        }
-    }
-    Ok(())
 }
 
 /// The types of codes.
@@ -149,6 +132,7 @@ impl LayerContext<'_, '_> {
                     scale: None,
                     shape: blob.shape.clone(),
                     datum_type,
+                    constant: OnceLock::new(),
                     tensor: OnceLock::new(),
                     table: OnceLock::new(),
                 })

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::konst::Const;
 use tract_core::tract_linalg::block_quant::{BlockQuant, BlockQuantStorage, Q4_0};
+use tract_openvino_kernels::combine;
 
-use super::compressed::{Compressed, apply};
+use super::compressed::Compressed;
 use super::{LayerContext, Value};
 use crate::document::ElementType;
 use crate::weights::Weights;
@@ -47,7 +48,7 @@ impl Compressed {
         codes.truncate(rows * width / 2);
         let scale = scale.load(weights)?;
         let mut scales = vec![1f32; rows * width / block];
-        apply(&mut scales, &self.in_parts(block), &scale, |_, scale| scale)?;
+        combine(&mut scales, &self.in_parts(block), &scale, |_, scale| scale)?;
         if scales.iter().any(|scale| f16::from_f32(*scale).to_f32() != *scale) {
             return Ok(None);
         }
@@ -59,9 +60,11 @@ impl Compressed {
         let mut offsets = vec![if unsigned { 8f32 } else { 0. }; rows * width / group];
         let in_groups = self.in_parts(group);
         if let Some(zero_point) = &self.zero_point {
-            apply(&mut offsets, &in_groups, &zero_point.load(weights)?, |base, zero| base - zero)?;
+            combine(&mut offsets, &in_groups, &zero_point.load(weights)?, |base, zero| {
+                base - zero
+            })?;
         }
-        apply(&mut offsets, &in_groups, &scale, |offset, scale| offset * scale)?;
+        combine(&mut offsets, &in_groups, &scale, |offset, scale| offset * scale)?;
         let is_exact = offsets.iter().all(|offset| *offset == 0.);
         let offsets = Tensor::from_shape(&[rows, width / group], &offsets)?.into_arc_tensor();
         let shape = [rows, width];

@@ -123,7 +123,7 @@ impl Translation<'_> {
             Value::Constant(tensor) => Ok(tensor.clone()),
             Value::Folded(folded) => folded.tensor(),
             Value::Weights(blob) => Ok(blob.load(self.weights)?.into_arc_tensor()),
-            Value::Compressed(weights) => Ok(weights.decompress(self.weights)?.into_arc_tensor()),
+            Value::Compressed(weights) => weights.decompress(self.weights),
         }
     }
 
@@ -159,6 +159,10 @@ impl Translation<'_> {
             }
             Value::Compressed(weights) => {
                 self.budget().take(DatumType::F32, &weights.shape)?;
+                if let Some(codes) = weights.wired_codes(self.weights)? {
+                    let name = self.unique_name(model, name.into());
+                    return Ok(model.wire_node(name, codes, &[])?[0]);
+                }
                 weights.wired(self.weights)?
             }
             value => self.tensor(value).with_context(|| format!("in constant {name:?}"))?,

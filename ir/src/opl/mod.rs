@@ -13,7 +13,6 @@ pub(crate) mod deformable;
 pub(crate) mod detection;
 pub(crate) mod empty;
 pub(crate) mod equal_shape;
-pub(crate) mod fake_quantize;
 pub(crate) mod grid_sample;
 pub(crate) mod interpolate;
 pub(crate) mod inverse;

@@ -1,11 +1,10 @@
-//! Quantization. (Compressed weights need no operation of their own: they are constants that are computed
-//! when the model is loaded.)
+//! Quantization. (Compressed weights need no operation of their own: they are constants of codes.)
 
 use tract_core::internal::*;
+use tract_openvino_kernels::FakeQuantize;
 
 use super::elementwise::aligned;
 use crate::layer::LayerContext;
-use crate::opl::fake_quantize::FakeQuantize;
 use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {

@@ -26,7 +26,7 @@ const OPERATORS: &[&str] = &[
     "OpenVinoDynSlice",
     "OpenVinoEmpty",
     "OpenVinoEqualShape",
-    "OpenVinoFakeQuantize",
+    "FakeQuantize",
     "OpenVinoGenerateProposals",
     "OpenVinoIf",
     "OpenVinoInterpolate",

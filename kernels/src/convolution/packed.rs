@@ -129,7 +129,7 @@ impl EvalOp for PackedConvolution {
         let layout = self.layouts.of(&self.spec, &sizes[axis + 1..], rows, &mut shape)?;
         // SAFETY: each pixel of each channel is written: the weights have elements.
         #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output("Convolution", &shape)? };
+        let mut output = unsafe { unwritten_output::<f32>("Convolution", &shape)? };
         let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;

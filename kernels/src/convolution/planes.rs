@@ -231,7 +231,7 @@ impl EvalOp for PoolOfPlanes {
         let layout = self.layouts.of(&self.spec, &sizes[axis + 1..], 1, &mut shape)?;
         // SAFETY: each pixel of each channel is written.
         #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output("Pool", &shape)? };
+        let mut output = unsafe { unwritten_output::<f32>("Pool", &shape)? };
         let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let (window, volume) = (&layout.window, layout.offsets.len());
         let weight = match self.of {

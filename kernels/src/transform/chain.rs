@@ -42,24 +42,34 @@ impl<'a> Chain<'a> {
         Chain { model, nodes: vec![node] }
     }
 
+    /// The nodes of the chain.
+    pub fn ids(&self) -> impl Iterator<Item = usize> + use<'_, 'a> {
+        self.nodes.iter().map(|node| node.id)
+    }
+
     pub fn last(&self) -> &'a TypedNode {
         self.nodes[self.nodes.len() - 1]
     }
 
-    /// The node that alone needs the result so far.
-    pub fn follower(&self) -> TractResult<Option<Next<'a>>> {
+    /// The node that alone needs the result so far, and the input that this is.
+    pub fn successor(&self) -> TractResult<Option<(&'a TypedNode, usize)>> {
         let last = self.last();
         rule_if!(last.outputs.len() == 1);
         rule_if_let!([successor] = &*last.outputs[0].successors);
         rule_if!(!self.model.output_outlets()?.contains(&last.id.into()));
         let node = self.model.node(successor.node);
-        rule_if!(node.outputs.len() == 1);
+        Ok((node.outputs.len() == 1).then_some((node, successor.slot)))
+    }
+
+    /// The node of one or two inputs that alone needs the result so far.
+    pub fn follower(&self) -> TractResult<Option<Next<'a>>> {
+        rule_if_some!((node, slot) = self.successor()?);
         let operand = match &*node.inputs {
             [_] => None,
-            [a, b] if a != b => Some(if successor.slot == 0 { *b } else { *a }),
+            [a, b] if a != b => Some(if slot == 0 { *b } else { *a }),
             _ => return Ok(None),
         };
-        Ok(Some(Next { node, slot: successor.slot, operand }))
+        Ok(Some(Next { node, slot, operand }))
     }
 
     /// The next node, if it keeps type and shape.

@@ -8,6 +8,7 @@ mod convolution;
 mod fully_connected;
 mod layout;
 mod pool;
+mod quantized;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,8 @@ const RULES: [&dyn Rule; 6] = [
 #[derive(Debug)]
 pub struct KernelsTransform {
     rules: Vec<&'static dyn Rule>,
+    /// Whether quantised networks run on codes.
+    quantized: bool,
 }
 
 /// The options of `kernels_transform`.
@@ -70,7 +73,7 @@ tract_core::register_model_transform!("kernels_transform", KernelsConfig, |confi
 impl Default for KernelsTransform {
     fn default() -> KernelsTransform {
         let registered = inventory::iter::<RegisteredRule>().map(|rule| rule.0);
-        KernelsTransform { rules: RULES.into_iter().chain(registered).collect() }
+        KernelsTransform { rules: RULES.into_iter().chain(registered).collect(), quantized: true }
     }
 }
 
@@ -81,17 +84,19 @@ impl KernelsTransform {
     ///
     /// There is no rule of a name that is left out.
     pub fn new(config: KernelsConfig) -> TractResult<KernelsTransform> {
-        let mut rules = KernelsTransform::default().rules;
+        let mut transform = KernelsTransform::default();
         for name in &config.without {
-            let names: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
+            let rules = transform.rules.iter().map(|rule| rule.name());
+            let names: Vec<&str> = std::iter::once(quantized::NAME).chain(rules).collect();
             ensure!(
                 names.contains(&name.as_str()),
                 "there is no rule {name:?}, but {}",
                 names.join(", ")
             );
-            rules.retain(|rule| rule.name() != name);
+            transform.quantized &= name != quantized::NAME;
+            transform.rules.retain(|rule| rule.name() != name);
         }
-        Ok(KernelsTransform { rules })
+        Ok(transform)
     }
 
     /// Transforms a model, and says what the rules decided. A node that no rule is for is not among them; one that several
@@ -106,6 +111,11 @@ impl KernelsTransform {
 
     fn run(&self, model: &mut TypedModel, prefix: String) -> TractResult<Vec<Decision>> {
         let session = Session::new(self, prefix);
+        if self.quantized
+            && let Some(translated) = quantized::translated(&session, model)?
+        {
+            *model = translated;
+        }
         self.apply(&session, Phase::AsRead, model)?;
         first_declutter().optimize(model)?;
         self.apply(&session, Phase::BeforeAxisMoves, model)?;

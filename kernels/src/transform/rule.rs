@@ -111,19 +111,24 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn decide(&self, rule: &dyn Rule, node: &TypedNode, outcome: Outcome) {
+        self.decide_of(rule.name(), node, outcome);
+    }
+
+    /// The same for what has no rule but a name.
+    pub(super) fn decide_of(&self, rule: &'static str, node: &TypedNode, outcome: Outcome) {
         let node_name = format!("{}{}", self.prefix, node.name);
         match &outcome {
             Outcome::Replaced(by) => {
-                log::debug!("{}: {node_name} is replaced by {by}", rule.name())
+                log::debug!("{rule}: {node_name} is replaced by {by}")
             }
             Outcome::Refused(reason) => {
-                log::debug!("{}: {node_name} stays: {reason}", rule.name())
+                log::debug!("{rule}: {node_name} stays: {reason}")
             }
         }
         self.decisions.borrow_mut().push(Decision {
             node: node_name,
             op: node.op.name().to_string(),
-            rule: rule.name(),
+            rule,
             outcome,
         });
     }

@@ -1,0 +1,194 @@
+//! Constants that are kept as codes.
+
+use std::sync::{Arc, OnceLock};
+
+use tract_core::internal::*;
+use tract_core::ops::konst::Const;
+
+/// A constant of type `f32` that is computed from codes: `(codes - zero_point) * scale`.
+///
+/// A reader puts it into a model in place of the numbers, for weights of quantised networks. [`KernelsTransform`] multiplies
+/// the codes where it can. Elsewhere it becomes tract's `Const` when tract declutters the model.
+///
+/// [`KernelsTransform`]: crate::KernelsTransform
+///
+/// ```
+/// use tract_core::internal::*;
+/// use tract_openvino_kernels::DequantizedConst;
+///
+/// let codes = tensor2(&[[1i8, -2], [3, 4]]);
+/// let constant = DequantizedConst::new(codes, None, Some(tensor2(&[[0.5f32], [2.]])))?;
+/// assert_eq!(*constant.value()?, tensor2(&[[0.5f32, -1.], [6., 8.]]));
+/// # TractResult::Ok(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct DequantizedConst(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    codes: Tensor,
+    zero_point: Option<Tensor>,
+    scale: Option<Tensor>,
+    value: OnceLock<Arc<Tensor>>,
+}
+
+impl PartialEq for DequantizedConst {
+    fn eq(&self, other: &DequantizedConst) -> bool {
+        let parts = |it: &DequantizedConst| {
+            let Parts { codes, zero_point, scale, .. } = &*it.0;
+            (codes.clone(), zero_point.clone(), scale.clone())
+        };
+        Arc::ptr_eq(&self.0, &other.0) || parts(self) == parts(other)
+    }
+}
+
+impl Eq for DequantizedConst {}
+
+impl DequantizedConst {
+    /// The constant of codes of any type of numbers. `zero_point` and `scale`, of numbers, are broadcast to their shape.
+    ///
+    /// # Errors
+    ///
+    /// An operand has no numbers, or cannot be broadcast to the shape of the codes.
+    pub fn new(
+        codes: Tensor,
+        zero_point: Option<Tensor>,
+        scale: Option<Tensor>,
+    ) -> TractResult<DequantizedConst> {
+        for (name, operand) in [("zero_point", &zero_point), ("scale", &scale)] {
+            let Some(operand) = operand else { continue };
+            let pairs = operand.shape().iter().rev().zip(codes.shape().iter().rev());
+            ensure!(
+                operand.datum_type().is_number()
+                    && operand.rank() <= codes.rank()
+                    && pairs.into_iter().all(|(size, code)| size == code || *size == 1),
+                "DequantizedConst: {name} is {operand:?}, but must be numbers that are broadcast to shape {:?}",
+                codes.shape()
+            );
+        }
+        ensure!(
+            codes.datum_type().is_number(),
+            "DequantizedConst: the codes are {codes:?}, but must be numbers"
+        );
+        Ok(DequantizedConst(Arc::new(Parts { codes, zero_point, scale, value: OnceLock::new() })))
+    }
+
+    /// The codes.
+    pub fn codes(&self) -> &Tensor {
+        &self.0.codes
+    }
+
+    /// What is subtracted from the codes.
+    pub fn zero_point(&self) -> Option<&Tensor> {
+        self.0.zero_point.as_ref()
+    }
+
+    /// What the differences are multiplied by.
+    pub fn scale(&self) -> Option<&Tensor> {
+        self.0.scale.as_ref()
+    }
+
+    /// The numbers, which are computed once.
+    ///
+    /// # Errors
+    ///
+    /// The codes or an operand are not in plain memory.
+    pub fn value(&self) -> TractResult<Arc<Tensor>> {
+        let Parts { codes, zero_point, scale, value } = &*self.0;
+        if let Some(value) = value.get() {
+            return Ok(value.clone());
+        }
+        let mut tensor = codes.cast_to::<f32>()?.into_owned();
+        let mut view = tensor.try_as_plain_ram_mut()?;
+        let numbers = view.as_slice_mut::<f32>()?;
+        if let Some(zero_point) = zero_point {
+            combine(numbers, codes.shape(), zero_point, |number, zero| number - zero)?;
+        }
+        if let Some(scale) = scale {
+            combine(numbers, codes.shape(), scale, |number, scale| number * scale)?;
+        }
+        Ok(value.get_or_init(|| tensor.into_arc_tensor()).clone())
+    }
+}
+
+/// Changes each number of a tensor by that of an operand that is broadcast to its shape.
+///
+/// # Errors
+///
+/// The operand has no numbers.
+pub fn combine(
+    numbers: &mut [f32],
+    shape: &[usize],
+    operand: &Tensor,
+    change: impl Fn(f32, f32) -> f32,
+) -> TractResult<()> {
+    let missing = shape.len() - operand.rank();
+    let mut strides = vec![0; shape.len()];
+    let mut stride = 1;
+    for (axis, size) in operand.shape().iter().enumerate().rev() {
+        strides[missing + axis] = if *size == 1 { 0 } else { stride };
+        stride *= size;
+    }
+    let operand = operand.cast_to::<f32>()?;
+    let operand = operand.try_as_plain_ram()?;
+    let operand = operand.as_slice::<f32>()?;
+    let (&row_len, &step) = match (shape.last(), strides.last()) {
+        (Some(len), Some(step)) => (len, step),
+        _ => (&1, &0),
+    };
+    for (row, numbers) in numbers.chunks_mut(row_len.max(1)).enumerate() {
+        let (mut rest, mut start) = (row, 0);
+        for (size, stride) in shape.iter().zip(&strides).rev().skip(1) {
+            start += rest % size * stride;
+            rest /= size;
+        }
+        if step == 0 {
+            let operand = operand[start];
+            numbers.iter_mut().for_each(|number| *number = change(*number, operand));
+        } else {
+            for (number, operand) in numbers.iter_mut().zip(operand[start..].iter().step_by(step)) {
+                *number = change(*number, *operand);
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Op for DequantizedConst {
+    fn name(&self) -> StaticName {
+        "DequantizedConst".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("codes {:?}", self.0.codes)])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for DequantizedConst {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, _inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        Ok(tvec!(self.value()?.into_tvalue()))
+    }
+}
+
+impl TypedOp for DequantizedConst {
+    fn output_facts(&self, _inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        Ok(tvec!(f32::fact(self.0.codes.shape())))
+    }
+
+    fn declutter(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+    ) -> TractResult<Option<TypedModelPatch>> {
+        let mut patch = TypedModelPatch::default();
+        let outlet = patch.wire_node(&node.name, Const::new(self.value()?)?, &[])?[0];
+        patch.shunt_outside(model, node.id.into(), outlet)?;
+        Ok(Some(patch))
+    }
+
+    as_op!();
+}

@@ -1,0 +1,354 @@
+//! Convolutions and fully connected layers on codes.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tract_core::internal::*;
+use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
+
+use super::depthwise::{self, Kernels, MOST_CHANNELS};
+use super::finish::{Finish, Written};
+use super::levels::Levels;
+use super::product::{Filters, MOST_PRODUCTS, Part};
+use super::window::{Window, output_shape};
+use crate::checks::expect_input_count;
+use crate::memory::unwritten_output;
+use crate::product::activation::Activation;
+use crate::threads::fill_rows;
+
+/// What a convolution of codes is made of.
+#[derive(Debug)]
+pub(crate) struct Description<'a> {
+    /// Its data has the channels last. Without spatial axes it is a fully connected layer.
+    pub spec: PoolSpec,
+    pub group: usize,
+    /// What the codes of the data stand for. Channels may differ where each output channel is made of one of them.
+    pub data: &'a Levels,
+    /// `[output channels, input channels of a group, kernel]`: codes of type `i8`.
+    pub weights: &'a Tensor,
+    /// What a code of the weights is multiplied by, for each output channel or one for all.
+    pub scales: &'a [f32],
+    /// For each output channel.
+    pub bias: &'a [f32],
+    pub activation: Activation,
+    /// What the codes of the output stand for. Without them it has numbers.
+    pub output: Option<&'a Levels>,
+}
+
+/// A convolution of codes, whose sums are exact. The data is `[any axes, spatial axes, channels]`, of type `u8`; the output
+/// has codes of type `u8`, or `f32`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct QuantizedConvolution {
+    spec: PoolSpec,
+    group: usize,
+    /// The code of zero for each channel of the data.
+    zeros: Arc<Vec<u8>>,
+    packed: Arc<Packed>,
+    finish: Arc<Finish>,
+    datum_type: DatumType,
+    text: String,
+}
+
+// Nothing that reads a model compares weights that are NaN.
+impl Eq for QuantizedConvolution {}
+
+#[derive(Debug, PartialEq)]
+enum Packed {
+    /// Of each group, a factor of a product.
+    Products { groups: Vec<Filters>, reading: Reading },
+    /// An output channel is made of one of the data.
+    Channels(Kernels),
+}
+
+/// How the codes of an image are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Where they are: taps have whole steps.
+    InPlace,
+    /// With some codes behind them.
+    Copied,
+    /// With padding around the image, so that the taps of a row of the kernel are neighbours, and one tap.
+    Padded,
+}
+
+/// Where rows of a kernel have no more codes than this, reading them as one tap pays.
+const FEW_CODES: usize = 32;
+
+impl Description<'_> {
+    /// Why these codes cannot be multiplied, if they cannot.
+    pub fn refusal(&self) -> Option<String> {
+        let rank = self.spec.rank();
+        if rank > 3 {
+            return Some(format!("it has {rank} spatial axes, but must have 3 or fewer"));
+        }
+        if !self.data.are_the_same() && !self.is_of_channels() {
+            return Some("channels of the data have different levels, and are added".into());
+        }
+        let is_padded = match &self.spec.padding {
+            PaddingSpec::Valid => false,
+            PaddingSpec::Explicit(begin, end) => begin.iter().chain(end).any(|pad| *pad > 0),
+            _ => return Some(format!("its padding is {:?}", self.spec.padding)),
+        };
+        if is_padded && self.data.zeros(self.spec.input_channels).is_none() {
+            return Some("it has padding, but the data has no code for 0".into());
+        }
+        let depth = self.depth();
+        (depth > MOST_PRODUCTS)
+            .then(|| format!("a sum has {depth} products, but must have {MOST_PRODUCTS} or fewer"))
+    }
+
+    /// Whether each output channel is made of one of the data, which makes one.
+    fn is_of_channels(&self) -> bool {
+        let PoolSpec { input_channels, output_channels, .. } = self.spec;
+        self.group == input_channels && self.group == output_channels && self.group > 1
+    }
+
+    fn depth(&self) -> usize {
+        let kernel = self.spec.kernel_shape.iter().product::<usize>();
+        self.spec.input_channels / self.group * kernel
+    }
+
+    fn reading(&self) -> Reading {
+        let rank = self.spec.rank();
+        let inputs = self.spec.input_channels / self.group;
+        let is_row = rank > 0
+            && self.group == 1
+            && self.spec.kernel_shape[rank - 1] > 1
+            && self.spec.dilation(rank - 1) == 1
+            && self.data.zeros(self.spec.input_channels).is_some();
+        match inputs.is_multiple_of(4) {
+            _ if is_row && inputs < FEW_CODES => Reading::Padded,
+            true => Reading::InPlace,
+            false => Reading::Copied,
+        }
+    }
+}
+
+impl QuantizedConvolution {
+    /// Packs a convolution for this machine.
+    ///
+    /// # Errors
+    ///
+    /// It is refused (see [`Description::refusal`]), or the sizes of its parts differ.
+    pub fn new(description: &Description) -> TractResult<QuantizedConvolution> {
+        let Description { spec, group, data, activation, output, .. } = description;
+        if let Some(reason) = description.refusal() {
+            bail!("QuantizedConvolution: {reason}")
+        }
+        let (inputs, outputs) = (spec.input_channels / group, spec.output_channels / group);
+        let kernel: usize = spec.kernel_shape.iter().product();
+        let depth = description.depth();
+        let weights = description.weights.try_as_plain_ram()?;
+        let weights = weights.as_slice::<i8>()?;
+        ensure!(depth > 0 && outputs > 0, "the weights have no elements");
+        ensure!(weights.len() == group * outputs * depth, "the weights have another size");
+        ensure!(description.bias.len() == spec.output_channels, "the bias has another size");
+        let is_of_channels = description.is_of_channels();
+        let sums: Vec<i32> = weights
+            .chunks_exact(depth)
+            .map(|filter| filter.iter().map(|code| i32::from(*code)).sum())
+            .collect();
+        // Where channels differ, each makes one output channel.
+        let zero = |output: usize| data.of(if is_of_channels { output } else { 0 }).zero();
+        let lines: Vec<[f32; 2]> = (0..spec.output_channels)
+            .map(|output| {
+                let scales = description.scales;
+                let scale = if let [one] = scales { *one } else { scales[output] };
+                let level = data.of(if is_of_channels { output } else { 0 });
+                let (_, rest) = level.zero();
+                let rest = f64::from(rest) * f64::from(scale) * f64::from(sums[output]);
+                [scale * level.step, (f64::from(description.bias[output]) + rest) as f32]
+            })
+            .collect();
+        let offset = |output: usize| zero(output).0.wrapping_mul(sums[output]).wrapping_neg();
+        let packed = if is_of_channels {
+            let code = |channel: usize, tap: usize| weights[channel * kernel + tap];
+            Packed::Channels(Kernels::pack(group * outputs, kernel, code, offset))
+        } else {
+            let reading = description.reading();
+            let row = match reading {
+                Reading::Padded => spec.kernel_shape[spec.rank() - 1],
+                _ => 1,
+            };
+            let pack = |group: usize| {
+                let first = group * outputs;
+                let code = |output: usize, tap: usize, number: usize| {
+                    let (tap, channel) = (tap * row + number / inputs, number % inputs);
+                    weights[(first + output) * depth + channel * kernel + tap]
+                };
+                let offset = |output: usize| offset(first + output);
+                Filters::pack(outputs, kernel / row, row * inputs, code, offset)
+            };
+            Packed::Products { groups: (0..*group).map(pack).collect(), reading }
+        };
+        // What is read at once may reach beyond the channels.
+        let mut zeros = data.zeros(spec.input_channels).unwrap_or_default();
+        zeros.resize(spec.input_channels + MOST_CHANNELS, 0);
+        let text = match output {
+            Some(levels) => format!("to {}", levels.text()),
+            None => "to numbers".to_string(),
+        };
+        Ok(QuantizedConvolution {
+            spec: spec.clone(),
+            group: *group,
+            zeros: zeros.into(),
+            packed: packed.into(),
+            finish: Finish::new(&lines, *activation, *output).into(),
+            datum_type: if output.is_some() { DatumType::U8 } else { DatumType::F32 },
+            text: format!("{spec:?}, group: {group}, {activation:?}, {text}"),
+        })
+    }
+
+    /// Fills rows of output pixels, from one on.
+    fn fill(&self, codes: &[u8], window: &Window, first: usize, mut output: Written) {
+        /// How many pixels are computed at a time, so that their codes stay in the first cache for all filters.
+        const PIXELS: usize = 96;
+        let channels = self.spec.output_channels;
+        let end = first + output.len() / channels;
+        for begin in (first..end).step_by(PIXELS) {
+            let pixels = begin..end.min(begin + PIXELS);
+            let rows = pixels.len();
+            let starts = window.starts(pixels);
+            let output = output.take(rows * channels);
+            match &*self.packed {
+                Packed::Channels(kernels) => kernels.multiply(&mut depthwise::Part {
+                    codes,
+                    padding: &self.zeros,
+                    starts: &starts,
+                    pixels: rows,
+                    kernels,
+                    finish: &self.finish,
+                    output,
+                }),
+                Packed::Products { groups, .. } => {
+                    let mut output = output;
+                    for (group, filters) in groups.iter().enumerate() {
+                        let panels = 0..filters.panels();
+                        let mut part = self.part(codes, window, group, filters, &starts, output);
+                        (part.rows, part.panels) = (rows, panels);
+                        filters.multiply(&mut part);
+                        output = part.output;
+                    }
+                }
+            }
+        }
+    }
+
+    /// One pixel of a group.
+    fn part<'a>(
+        &'a self,
+        codes: &'a [u8],
+        window: &Window,
+        group: usize,
+        filters: &'a Filters,
+        starts: &'a [usize],
+        output: Written<'a>,
+    ) -> Part<'a> {
+        let inputs = self.spec.input_channels / self.group;
+        Part {
+            codes: &codes[group * inputs..],
+            padding: &self.zeros,
+            starts,
+            taps: window.taps(),
+            rows: 1,
+            filters,
+            panels: 0..0,
+            steps: (window.row * inputs).div_ceil(4),
+            finish: &self.finish,
+            first_channel: group * self.spec.output_channels / self.group,
+            output,
+        }
+    }
+
+    fn run<T: Datum>(&self, codes: &[u8], window: &Window, shape: &[usize]) -> TractResult<Tensor>
+    where
+        for<'o> Written<'o>: From<&'o mut [T]>,
+    {
+        /// About how many products of codes take a third of a nanosecond.
+        const WORK: usize = 64;
+        // SAFETY: each channel of each pixel is written: the weights have elements.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { unwritten_output::<T>("QuantizedConvolution", shape)? };
+        let mut view = output.try_as_plain_ram_mut()?;
+        let elements = view.as_slice_mut::<T>()?;
+        let pixels = window.pixels();
+        let depth = window.row * window.taps() * self.spec.input_channels / self.group;
+        let work = elements.len().saturating_mul(depth) / WORK;
+        match &*self.packed {
+            // Threads share the channels of one pixel.
+            Packed::Products { groups, .. } if pixels == 1 && self.group == 1 => {
+                let filters = &groups[0];
+                let starts = window.starts(0..1);
+                let width = filters.panel_width();
+                fill_rows(elements, width, work, |first, elements| {
+                    let panels = first..first + elements.len().div_ceil(width);
+                    let output = Written::from(elements).after(first * width);
+                    let mut part = self.part(codes, window, 0, filters, &starts, output);
+                    part.panels = panels;
+                    filters.multiply(&mut part);
+                    TractResult::Ok(())
+                })?;
+            }
+            _ => fill_rows(elements, self.spec.output_channels, work, |first, elements| {
+                self.fill(codes, window, first, Written::from(elements));
+                TractResult::Ok(())
+            })?,
+        }
+        Ok(output)
+    }
+}
+
+impl Op for QuantizedConvolution {
+    fn name(&self) -> StaticName {
+        "QuantizedConvolution".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![self.text.clone()])
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::Rounding
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for QuantizedConvolution {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let input = args_1!(inputs);
+        let codes = input.try_as_plain_ram()?;
+        let codes = codes.as_slice::<u8>()?;
+        let (mut window, shape) = Window::new("QuantizedConvolution", &self.spec, input.shape())?;
+        let codes = match &*self.packed {
+            Packed::Products { reading: Reading::Copied, .. } => {
+                let mut copied = Vec::with_capacity(codes.len() + 4);
+                copied.extend_from_slice(codes);
+                copied.extend([0; 4]);
+                Cow::Owned(copied)
+            }
+            Packed::Products { reading: Reading::Padded, .. } => {
+                let zero = self.zeros.first().context("the data has no channels")?;
+                Cow::Owned(window.pad(codes, *zero)?)
+            }
+            _ => Cow::Borrowed(codes),
+        };
+        let output = match self.datum_type {
+            DatumType::U8 => self.run::<u8>(&codes, &window, &shape)?,
+            _ => self.run::<f32>(&codes, &window, &shape)?,
+        };
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for QuantizedConvolution {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("QuantizedConvolution", inputs.len(), 1..=1)?;
+        let shape = output_shape("QuantizedConvolution", &self.spec, inputs[0])?;
+        Ok(tvec!(self.datum_type.fact(shape)))
+    }
+
+    as_op!();
+}

@@ -1,0 +1,193 @@
+//! What becomes of a sum: a number, and perhaps a code again.
+
+use super::levels::Levels;
+use crate::product::activation::Activation;
+
+/// The most sums of a row that are finished at once.
+const MOST_LANES: usize = 48;
+
+/// A line for each channel: `x * factor + addend`, between two limits.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Lines {
+    factors: Vec<f32>,
+    addends: Vec<f32>,
+    least: Vec<f32>,
+    most: Vec<f32>,
+}
+
+/// One of the lines: the factor, the addend and the limits.
+type Line = [f32; 4];
+
+impl Lines {
+    pub fn new(lines: impl Iterator<Item = Line>) -> Lines {
+        let (mut factors, mut addends, mut least, mut most) = (vec![], vec![], vec![], vec![]);
+        // Vectors reach beyond the last channel.
+        for line in lines.chain(std::iter::repeat_n([0.; 4], MOST_LANES)) {
+            factors.push(line[0]);
+            addends.push(line[1]);
+            least.push(line[2]);
+            most.push(line[3]);
+        }
+        Lines { factors, addends, least, most }
+    }
+
+    /// Those of some vectors of channels, from the first one on.
+    #[inline(always)]
+    pub fn of<const LANES: usize, const V: usize>(&self, first: usize) -> LinesOf<'_, LANES, V> {
+        LinesOf {
+            factors: vectors(&self.factors, first),
+            addends: vectors(&self.addends, first),
+            least: vectors(&self.least, first),
+            most: vectors(&self.most, first),
+        }
+    }
+}
+
+/// The lines of some vectors of channels.
+#[derive(Clone, Copy)]
+pub(crate) struct LinesOf<'a, const LANES: usize, const V: usize> {
+    pub factors: &'a [[f32; LANES]; V],
+    pub addends: &'a [[f32; LANES]; V],
+    pub least: &'a [[f32; LANES]; V],
+    pub most: &'a [[f32; LANES]; V],
+}
+
+/// Some vectors of an array, from a number on.
+#[inline(always)]
+fn vectors<const LANES: usize, const V: usize>(
+    numbers: &[f32],
+    first: usize,
+) -> &[[f32; LANES]; V] {
+    &numbers[first..][..V * LANES].as_chunks().0.as_chunks().0[0]
+}
+
+/// What is done with the sums of each channel, while they are in registers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Finish {
+    /// To numbers; or to codes that are not rounded yet, if the activation limits them or does nothing.
+    pub lines: Lines,
+    /// One that is no limit.
+    pub activation: Option<Activation>,
+    /// From numbers to codes that are not rounded yet.
+    pub codes: Option<Lines>,
+    channels: usize,
+}
+
+/// Where rows of channels are written to.
+pub(crate) struct Written<'a> {
+    elements: Elements<'a>,
+    /// How many channels of the first row come before.
+    skipped: usize,
+}
+
+pub(crate) enum Elements<'a> {
+    Codes(&'a mut [u8]),
+    Floats(&'a mut [f32]),
+}
+
+impl<'a> From<&'a mut [u8]> for Elements<'a> {
+    fn from(codes: &'a mut [u8]) -> Elements<'a> {
+        Elements::Codes(codes)
+    }
+}
+
+impl<'a> From<&'a mut [f32]> for Elements<'a> {
+    fn from(numbers: &'a mut [f32]) -> Elements<'a> {
+        Elements::Floats(numbers)
+    }
+}
+
+impl<'a, E: Into<Elements<'a>>> From<E> for Written<'a> {
+    fn from(elements: E) -> Written<'a> {
+        Written { elements: elements.into(), skipped: 0 }
+    }
+}
+
+impl<'a> Written<'a> {
+    /// The same with so many channels of the first row before it.
+    pub fn after(self, skipped: usize) -> Written<'a> {
+        Written { skipped, ..self }
+    }
+
+    pub fn len(&self) -> usize {
+        match &self.elements {
+            Elements::Codes(codes) => codes.len(),
+            Elements::Floats(numbers) => numbers.len(),
+        }
+    }
+
+    /// Takes the first elements.
+    pub fn take(&mut self, count: usize) -> Written<'a> {
+        fn split<'a, T>(elements: &mut &'a mut [T], count: usize) -> &'a mut [T] {
+            let (first, rest) = std::mem::take(elements).split_at_mut(count);
+            *elements = rest;
+            first
+        }
+        match &mut self.elements {
+            Elements::Codes(codes) => split(codes, count).into(),
+            Elements::Floats(numbers) => split(numbers, count).into(),
+        }
+    }
+}
+
+impl Finish {
+    /// Of a channel, the sum times a scale plus a bias is a number, of which there is an activation. With levels it becomes a
+    /// code.
+    pub fn new(lines: &[[f32; 2]], activation: Activation, levels: Option<&Levels>) -> Finish {
+        let channels = lines.len();
+        let limits = match activation {
+            Activation::Identity => Some([f32::NEG_INFINITY, f32::INFINITY]),
+            Activation::Clamp { min, max } => Some([min, max]),
+            _ => None,
+        };
+        let [min, max] = limits.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]);
+        let activation = if limits.is_some() { None } else { Some(activation) };
+        let first = lines.iter().enumerate().map(|(channel, &[scale, bias])| match levels {
+            Some(levels) if activation.is_none() => {
+                let level = levels.of(channel);
+                let addend = bias * level.factor + level.shift;
+                let [min, max] = levels.limits(level, [min, max]);
+                [scale * level.factor, addend, min, max]
+            }
+            _ => [scale, bias, min, max],
+        });
+        let second = levels.filter(|_| activation.is_some()).map(|levels| {
+            Lines::new((0..channels).map(|channel| {
+                let level = levels.of(channel);
+                [level.factor, level.shift, 0., levels.top()]
+            }))
+        });
+        Finish { lines: Lines::new(first), activation, codes: second, channels }
+    }
+
+    /// The sums of rows of channels, from a row and a channel on, are finished into these places.
+    #[inline(always)]
+    pub fn places<'o>(
+        &self,
+        row: usize,
+        first: usize,
+        width: usize,
+        output: &'o mut Written,
+    ) -> Elements<'o> {
+        let begin = row * self.channels + first - output.skipped;
+        match &mut output.elements {
+            Elements::Codes(output) => Elements::Codes(&mut output[begin..][..width]),
+            Elements::Floats(output) => Elements::Floats(&mut output[begin..][..width]),
+        }
+    }
+}
+
+/// Copies the first elements of vectors.
+#[inline(always)]
+pub(super) fn put<T: Copy, const LANES: usize, const V: usize>(
+    vectors: &[[T; LANES]; V],
+    output: &mut [T],
+) {
+    let elements = vectors.as_flattened();
+    if output.len() == V * LANES {
+        // So many are no loop.
+        output[..V * LANES].copy_from_slice(&elements[..V * LANES]);
+    } else {
+        output.copy_from_slice(&elements[..output.len()]);
+    }
+}

@@ -1,0 +1,818 @@
+//! The instructions that multiply codes: each kind has the same loops around them.
+//!
+//! Codes of data are unsigned, those of weights signed, and four neighbours of each are multiplied and added to one sum of 32
+//! bits at a time. The processor has one instruction for that (`vpdpbusd`, of VNNI), or one that adds two products in 16
+//! bits (`vpmaddubsw`), which is exact if they fit: if two neighbours of the weights are together at most 128 from 0, as
+//! NNCF makes them. Others are widened to 16 bits first.
+
+// Each kind is called where the processor was found to have it, and vectors are read from arrays and written to them.
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+use super::finish::{Elements, Finish, LinesOf, Written, put};
+use super::product::Part;
+use super::{arithmetic, depthwise, levels};
+use crate::product::activation::Activation;
+
+/// A kind of instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Instructions {
+    Portable,
+    /// 256 bits.
+    Avx2,
+    /// 256 bits, with VNNI.
+    AvxVnni,
+    /// 512 bits.
+    Avx512,
+    /// 512 bits, with VNNI.
+    Avx512Vnni,
+}
+
+impl Instructions {
+    /// All that this machine has, the best one last.
+    #[cfg(target_arch = "x86_64")]
+    pub fn all() -> Vec<Instructions> {
+        let mut all = vec![Instructions::Portable];
+        if pulp::x86::V3::try_new().is_some() {
+            all.push(Instructions::Avx2);
+            if is_x86_feature_detected!("avxvnni") {
+                all.push(Instructions::AvxVnni);
+            }
+        }
+        if pulp::x86::V4::try_new().is_some() {
+            all.push(Instructions::Avx512);
+            if is_x86_feature_detected!("avx512vnni") {
+                all.push(Instructions::Avx512Vnni);
+            }
+        }
+        all
+    }
+
+    /// All that this machine has.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn all() -> Vec<Instructions> {
+        vec![Instructions::Portable]
+    }
+
+    /// The best that this machine has, but in tests that ask for others.
+    pub fn detect() -> Instructions {
+        #[cfg(test)]
+        if let Some(selected) = super::tests::SELECTED.get() {
+            return selected;
+        }
+        static BEST: std::sync::OnceLock<Instructions> = std::sync::OnceLock::new();
+        *BEST.get_or_init(|| *Instructions::all().last().unwrap_or(&Instructions::Portable))
+    }
+
+    /// How many sums a vector has.
+    pub fn lanes(self) -> usize {
+        match self {
+            Instructions::Portable | Instructions::Avx2 | Instructions::AvxVnni => 8,
+            Instructions::Avx512 | Instructions::Avx512Vnni => 16,
+        }
+    }
+
+    /// How many vectors of sums a panel has.
+    pub fn vectors(self) -> usize {
+        match self {
+            Instructions::Portable | Instructions::Avx2 | Instructions::AvxVnni => 2,
+            Instructions::Avx512 | Instructions::Avx512Vnni => 3,
+        }
+    }
+
+    /// The rows of a tile of sums. What is widened takes more registers.
+    pub fn rows(self, is_narrow: bool) -> usize {
+        match (self, is_narrow) {
+            (Instructions::Portable, _) | (Instructions::Avx2, false) => 4,
+            (Instructions::Avx2 | Instructions::AvxVnni, _) => 6,
+            (Instructions::Avx512 | Instructions::Avx512Vnni, _) => 8,
+        }
+    }
+
+    /// Computes a part of a product. `is_narrow`: the weights need not be widened.
+    ///
+    /// # Panics
+    ///
+    /// The machine does not have the instructions.
+    pub fn multiply(self, part: &mut Part, is_narrow: bool) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the machine has the instructions: `all` has found them.
+        unsafe {
+            match (self, is_narrow) {
+                (Instructions::Portable, _) => portable::product(part),
+                (Instructions::Avx2, true) => avx2_narrow::product(part),
+                (Instructions::Avx2, false) => avx2_wide::product(part),
+                (Instructions::AvxVnni, _) => avx_vnni::product(part),
+                (Instructions::Avx512, true) => avx512_narrow::product(part),
+                (Instructions::Avx512, false) => avx512_wide::product(part),
+                (Instructions::Avx512Vnni, _) => avx512_vnni::product(part),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        portable::product(part);
+    }
+
+    /// Computes a part of a convolution of single channels.
+    pub fn multiply_channels(self, part: &mut depthwise::Part) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the machine has the instructions: `all` has found them.
+        unsafe {
+            match self {
+                Instructions::Portable => portable::channels(part),
+                Instructions::Avx2 | Instructions::AvxVnni => avx2_narrow::channels(part),
+                Instructions::Avx512 | Instructions::Avx512Vnni => avx512_narrow::channels(part),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        portable::channels(part);
+    }
+
+    /// Adds or multiplies what codes stand for.
+    pub fn combine(self, part: &mut arithmetic::Part) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the machine has the instructions: `all` has found them.
+        unsafe {
+            match self {
+                Instructions::Portable => portable::combine(part),
+                Instructions::Avx2 | Instructions::AvxVnni => avx2_narrow::combine(part),
+                Instructions::Avx512 | Instructions::Avx512Vnni => avx512_narrow::combine(part),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        portable::combine(part);
+    }
+}
+
+/// The loops around some instructions. The `items` are
+///
+/// * `LANES`, the sums of a vector `Sums`, which `load` takes from an array;
+/// * `Left` and `Right`, four codes of data for all lanes and four codes of weights for each of them, by `left` and `right`;
+/// * `dot`, which adds their products to sums;
+/// * `add_pair`, which adds the products of two taps to two vectors of sums of single channels, which `in_order` then puts into
+///   their order: see [`depthwise::channel_of_lane`];
+/// * `floats`, `on_line`, `activated`, `rounded` and `store`, which make numbers and codes of sums;
+/// * `widened`, `sum` and `product_of`, for codes that are added and multiplied.
+macro_rules! loops {
+    ($name:ident, [$($features:literal)?], rows: [$($rows:literal)*], vectors: [$($vectors:literal)*], {$($items:item)*}) => {
+        // Where kinds differ in products alone, the other loops of one of them are for all. Loops of constants keep the sums
+        // in registers.
+        #[allow(dead_code, clippy::needless_range_loop)]
+        mod $name {
+            use super::*;
+
+            $($items)*
+
+            /// All tiles of a part of a product.
+            $(#[target_feature(enable = $features)])?
+            pub fn product(part: &mut Part) {
+                for panel in part.panels.clone() {
+                    let vectors = part.vectors(panel, LANES);
+                    for (first, rows) in part.tiles() {
+                        match (rows, vectors) {
+                            $(($rows, vectors) => of_rows::<$rows>(part, panel, first, vectors),)*
+                            _ => unreachable!("a tile has {rows} rows"),
+                        }
+                    }
+                }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            fn of_rows<const N: usize>(part: &mut Part, panel: usize, first: usize, vectors: usize) {
+                match vectors {
+                    $($vectors => tile::<N, $vectors>(part, panel, first),)*
+                    _ => unreachable!("a panel has {vectors} vectors"),
+                }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            fn tile<const N: usize, const V: usize>(part: &mut Part, panel: usize, first: usize) {
+                let (weights, offsets) = part.panel::<LANES, V>(panel);
+                let mut sums = [[load(&offsets[0]); V]; N];
+                for row in 0..N {
+                    for vector in 1..V {
+                        sums[row][vector] = load(&offsets[vector]);
+                    }
+                }
+                for (tap, weights) in weights.chunks_exact(part.steps).enumerate() {
+                    let rows: [&[[u8; 4]]; N] = part.rows(first, tap, weights.len());
+                    for step in 0..weights.len() {
+                        let mut right_factors = [right(&weights[step][0]); V];
+                        for vector in 1..V {
+                            right_factors[vector] = right(&weights[step][vector]);
+                        }
+                        for row in 0..N {
+                            let factor = left(i32::from_le_bytes(rows[row][step]));
+                            for vector in 0..V {
+                                sums[row][vector] =
+                                    dot(sums[row][vector], factor, right_factors[vector]);
+                            }
+                        }
+                    }
+                }
+                let (channel, width) = part.channels(panel);
+                finish(part.finish, &sums, channel, width, first, &mut part.output);
+            }
+
+            /// Finishes the sums of some channels, for some rows.
+            $(#[target_feature(enable = $features)])?
+            #[inline]
+            fn finish<const N: usize, const V: usize>(
+                finish: &Finish,
+                sums: &[[Sums; V]; N],
+                first: usize,
+                width: usize,
+                first_row: usize,
+                output: &mut Written,
+            ) {
+                let lines = finish.lines.of::<LANES, V>(first);
+                for row in 0..N {
+                    let mut numbers = [floats(sums[row][0]); V];
+                    for vector in 0..V {
+                        numbers[vector] = on_line(floats(sums[row][vector]), lines, vector);
+                    }
+                    if let Some(activation) = finish.activation {
+                        for vector in 0..V {
+                            numbers[vector] = activated(numbers[vector], activation);
+                        }
+                        if let Some(codes) = &finish.codes {
+                            let codes = codes.of::<LANES, V>(first);
+                            for vector in 0..V {
+                                numbers[vector] = on_line(numbers[vector], codes, vector);
+                            }
+                        }
+                    }
+                    match finish.places(first_row + row, first, width, output) {
+                        Elements::Codes(places) => {
+                            let mut codes = [[0; LANES]; V];
+                            for vector in 0..V {
+                                codes[vector] = rounded(numbers[vector]);
+                            }
+                            put(&codes, places);
+                        }
+                        Elements::Floats(places) => {
+                            let mut elements = [[0.; LANES]; V];
+                            for vector in 0..V {
+                                store(&mut elements[vector], numbers[vector]);
+                            }
+                            put(&elements, places);
+                        }
+                    }
+                }
+            }
+
+            /// Adds or multiplies what codes stand for.
+            $(#[target_feature(enable = $features)])?
+            pub fn combine(part: &mut arithmetic::Part) {
+                let codes = |codes: &[u8], at: usize| -> [u8; LANES] {
+                    let codes = &codes[at..];
+                    codes.first_chunk().copied().unwrap_or_else(|| {
+                        let mut last = [0; LANES];
+                        last[..codes.len()].copy_from_slice(codes);
+                        last
+                    })
+                };
+                for at in (0..part.a.len()).step_by(LANES) {
+                    let a = on_line(widened(&codes(part.a, at)), part.operands[0].of::<LANES, 1>(at), 0);
+                    let b = on_line(widened(&codes(part.b, at)), part.operands[1].of::<LANES, 1>(at), 0);
+                    let both = match part.operation {
+                        arithmetic::Operation::Add => sum(a, b),
+                        arithmetic::Operation::Multiply => product_of(a, b),
+                    };
+                    let number = on_line(both, part.result.of::<LANES, 1>(at), 0);
+                    let end = part.a.len().min(at + LANES);
+                    match &mut part.places {
+                        Elements::Codes(places) => put(&[rounded(number)], &mut places[at..end]),
+                        Elements::Floats(places) => {
+                            let mut numbers = [[0.; LANES]];
+                            store(&mut numbers[0], number);
+                            put(&numbers, &mut places[at..end]);
+                        }
+                    }
+                }
+            }
+
+            /// All pixels of a part of a convolution of single channels.
+            $(#[target_feature(enable = $features)])?
+            pub fn channels(part: &mut depthwise::Part) {
+                for (first, blocks) in part.blocks(2 * LANES) {
+                    for pixel in 0..part.pixels {
+                        match blocks {
+                            4 => blocks_of_channels::<4>(part, first, pixel),
+                            2 => blocks_of_channels::<2>(part, first, pixel),
+                            _ => blocks_of_channels::<1>(part, first, pixel),
+                        }
+                    }
+                }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            fn blocks_of_channels<const B: usize>(part: &mut depthwise::Part, first: usize, pixel: usize) {
+                const CHANNELS: usize = 2 * LANES;
+                let (weights, offsets) = part.kernels_of::<CHANNELS, B>(first);
+                let mut sums = [[load(&[0; LANES]); 2]; B];
+                for block in 0..B {
+                    let offsets = offsets[block].as_chunks::<LANES>().0;
+                    sums[block] = [load(&offsets[0]), load(&offsets[1])];
+                }
+                let mut last = [[[0; CHANNELS]; B]; 2];
+                for pair in 0..weights[0].len() {
+                    let [one, other] = part.codes(first, pixel, pair, &mut last);
+                    for block in 0..B {
+                        let weights = &weights[block][pair];
+                        sums[block] = add_pair(sums[block], &one[block], &other[block], weights);
+                    }
+                }
+                for block in 0..B {
+                    let sums = [in_order(sums[block])];
+                    let (channel, width) = part.channels(first + block, CHANNELS);
+                    finish(part.finish, &sums, channel, width, pixel, &mut part.output);
+                }
+            }
+        }
+    };
+}
+
+loops!(portable, [], rows: [4 2 1], vectors: [1 2], {
+    pub const LANES: usize = 8;
+    type Sums = [i32; LANES];
+
+    fn load(numbers: &[i32; LANES]) -> Sums {
+        *numbers
+    }
+
+    fn left(codes: i32) -> [i32; 4] {
+        codes.to_le_bytes().map(i32::from)
+    }
+
+    fn right(codes: &[[i8; 4]; LANES]) -> [[i8; 4]; LANES] {
+        *codes
+    }
+
+    fn dot(sums: Sums, left: [i32; 4], right: [[i8; 4]; LANES]) -> Sums {
+        std::array::from_fn(|lane| {
+            let products = left.iter().zip(right[lane]).map(|(a, b)| a * i32::from(b));
+            sums[lane].wrapping_add(products.sum())
+        })
+    }
+
+    fn add_pair(
+        sums: [Sums; 2],
+        first: &[u8; 2 * LANES],
+        second: &[u8; 2 * LANES],
+        weights: &[[i16; 2]; 2 * LANES],
+    ) -> [Sums; 2] {
+        let mut sums = sums;
+        for (lane, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
+            let channel = depthwise::channel_of_lane(lane, LANES);
+            let codes = [first[channel], second[channel]].map(i32::from);
+            let [a, b] = weights[lane].map(i32::from);
+            *sum = sum.wrapping_add(codes[0] * a + codes[1] * b);
+        }
+        sums
+    }
+
+    fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
+        let mut ordered = sums;
+        for (lane, sum) in sums.as_flattened().iter().enumerate() {
+            ordered.as_flattened_mut()[depthwise::channel_of_lane(lane, LANES)] = *sum;
+        }
+        ordered
+    }
+
+    type Floats = [f32; LANES];
+
+    fn floats(sums: Sums) -> Floats {
+        sums.map(|sum| sum as f32)
+    }
+
+    fn on_line<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
+        let LinesOf { factors, addends, least, most } = lines;
+        std::array::from_fn(|lane| {
+            let number = x[lane] * factors[vector][lane] + addends[vector][lane];
+            levels::limited(number, least[vector][lane], most[vector][lane])
+        })
+    }
+
+    fn activated(x: Floats, activation: Activation) -> Floats {
+        x.map(|x| activation.apply(pulp::Scalar::new(), x))
+    }
+
+    fn rounded(x: Floats) -> [u8; LANES] {
+        x.map(levels::rounded)
+    }
+
+    fn widened(codes: &[u8; LANES]) -> Floats {
+        codes.map(f32::from)
+    }
+
+    fn sum(a: Floats, b: Floats) -> Floats {
+        std::array::from_fn(|lane| a[lane] + b[lane])
+    }
+
+    fn product_of(a: Floats, b: Floats) -> Floats {
+        std::array::from_fn(|lane| a[lane] * b[lane])
+    }
+
+    fn store(places: &mut [f32; LANES], x: Floats) {
+        *places = x;
+    }
+});
+
+/// What vectors of 256 bits have in common.
+#[cfg(target_arch = "x86_64")]
+macro_rules! loops_of_256_bits {
+    ($name:ident, $features:literal, rows: [$($rows:literal)*], {$($items:item)*}) => {
+        loops!($name, [$features], rows: [$($rows)*], vectors: [1 2], {
+            pub const LANES: usize = 8;
+            type Sums = __m256i;
+            type Floats = __m256;
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn load(numbers: &[i32; LANES]) -> Sums {
+                // SAFETY: the array has the size of the vector.
+                unsafe { _mm256_loadu_si256(numbers.as_ptr().cast()) }
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn codes_of(codes: &[[i8; 4]; LANES]) -> __m256i {
+                // SAFETY: the array has the size of the vector.
+                unsafe { _mm256_loadu_si256(codes.as_ptr().cast()) }
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
+                let low = _mm256_permute2x128_si256::<0x20>(sums[0], sums[1]);
+                [low, _mm256_permute2x128_si256::<0x31>(sums[0], sums[1])]
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn floats(sums: Sums) -> Floats {
+                _mm256_cvtepi32_ps(sums)
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn load_floats(numbers: &[f32; LANES]) -> Floats {
+                // SAFETY: the array has the size of the vector.
+                unsafe { _mm256_loadu_ps(numbers.as_ptr()) }
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn on_line<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
+                let factors = load_floats(&lines.factors[vector]);
+                let number = _mm256_fmadd_ps(x, factors, load_floats(&lines.addends[vector]));
+                // Of NaN the second operand is the larger one.
+                let number = _mm256_max_ps(number, load_floats(&lines.least[vector]));
+                _mm256_min_ps(number, load_floats(&lines.most[vector]))
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn activated(x: Floats, activation: Activation) -> Floats {
+                // SAFETY: the machine has these instructions, or this function is not called.
+                let simd = unsafe { pulp::x86::V3::new_unchecked() };
+                pulp::cast(activation.apply(simd, pulp::cast(x)))
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn widened(codes: &[u8; LANES]) -> Floats {
+                // SAFETY: so many bytes are read as the array has.
+                let codes = unsafe { _mm_loadl_epi64(codes.as_ptr().cast()) };
+                _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(codes))
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn sum(a: Floats, b: Floats) -> Floats {
+                _mm256_add_ps(a, b)
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn product_of(a: Floats, b: Floats) -> Floats {
+                _mm256_mul_ps(a, b)
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn rounded(x: Floats) -> [u8; LANES] {
+                let numbers = _mm256_cvtps_epi32(x);
+                // The lowest byte of each, behind each other in both halves.
+                let order = _mm256_setr_epi8(
+                    0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                    -1, -1, -1, -1, 0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1,
+                );
+                let bytes = _mm256_shuffle_epi8(numbers, order);
+                let both = _mm_or_si128(
+                    _mm256_castsi256_si128(bytes),
+                    _mm256_extracti128_si256::<1>(bytes),
+                );
+                _mm_cvtsi128_si64(both).to_le_bytes()
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn store(places: &mut [f32; LANES], x: Floats) {
+                // SAFETY: the array has the size of the vector.
+                unsafe { _mm256_storeu_ps(places.as_mut_ptr(), x) };
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn add_pair(
+                sums: [Sums; 2],
+                first: &[u8; 2 * LANES],
+                second: &[u8; 2 * LANES],
+                weights: &[[i16; 2]; 2 * LANES],
+            ) -> [Sums; 2] {
+                // SAFETY: the arrays have the sizes of the vectors.
+                let (first, second, weights) = unsafe {
+                    let weights: *const __m256i = weights.as_ptr().cast();
+                    (
+                        _mm_loadu_si128(first.as_ptr().cast()),
+                        _mm_loadu_si128(second.as_ptr().cast()),
+                        [_mm256_loadu_si256(weights), _mm256_loadu_si256(weights.add(1))],
+                    )
+                };
+                let (first, second) = (_mm256_cvtepu8_epi16(first), _mm256_cvtepu8_epi16(second));
+                let low = _mm256_madd_epi16(_mm256_unpacklo_epi16(first, second), weights[0]);
+                let high = _mm256_madd_epi16(_mm256_unpackhi_epi16(first, second), weights[1]);
+                [_mm256_add_epi32(sums[0], low), _mm256_add_epi32(sums[1], high)]
+            }
+
+            $($items)*
+        });
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+loops_of_256_bits!(avx2_narrow, "avx2,fma", rows: [6 4 2 1], {
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    fn left(codes: i32) -> __m256i {
+        _mm256_set1_epi32(codes)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    fn right(codes: &[[i8; 4]; LANES]) -> __m256i {
+        codes_of(codes)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    fn dot(sums: Sums, left: __m256i, right: __m256i) -> Sums {
+        let pairs = _mm256_maddubs_epi16(left, right);
+        _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+    }
+});
+
+#[cfg(target_arch = "x86_64")]
+loops_of_256_bits!(avx2_wide, "avx2,fma", rows: [6 4 2 1], {
+    /// Even and odd codes, in 16 bits.
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    fn left(codes: i32) -> [__m256i; 2] {
+        let codes = _mm256_set1_epi32(codes);
+        [_mm256_and_si256(codes, _mm256_set1_epi16(255)), _mm256_srli_epi16::<8>(codes)]
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    fn right(codes: &[[i8; 4]; LANES]) -> [__m256i; 2] {
+        let codes = codes_of(codes);
+        [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(codes)), _mm256_srai_epi16::<8>(codes)]
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    fn dot(sums: Sums, left: [__m256i; 2], right: [__m256i; 2]) -> Sums {
+        let sums = _mm256_add_epi32(sums, _mm256_madd_epi16(left[0], right[0]));
+        _mm256_add_epi32(sums, _mm256_madd_epi16(left[1], right[1]))
+    }
+});
+
+#[cfg(target_arch = "x86_64")]
+loops_of_256_bits!(avx_vnni, "avx2,fma,avxvnni", rows: [6 4 2 1], {
+    #[target_feature(enable = "avx2,fma,avxvnni")]
+    #[inline]
+    fn left(codes: i32) -> __m256i {
+        _mm256_set1_epi32(codes)
+    }
+
+    #[target_feature(enable = "avx2,fma,avxvnni")]
+    #[inline]
+    fn right(codes: &[[i8; 4]; LANES]) -> __m256i {
+        codes_of(codes)
+    }
+
+    #[target_feature(enable = "avx2,fma,avxvnni")]
+    #[inline]
+    fn dot(sums: Sums, left: __m256i, right: __m256i) -> Sums {
+        _mm256_dpbusd_avx_epi32(sums, left, right)
+    }
+});
+
+/// What vectors of 512 bits have in common.
+#[cfg(target_arch = "x86_64")]
+macro_rules! loops_of_512_bits {
+    ($name:ident, $features:literal, {$($items:item)*}) => {
+        loops!($name, [$features], rows: [8 4 2 1], vectors: [1 2 3], {
+            pub const LANES: usize = 16;
+            type Sums = __m512i;
+            type Floats = __m512;
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn load(numbers: &[i32; LANES]) -> Sums {
+                // SAFETY: the array has the size of the vector.
+                unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn codes_of(codes: &[[i8; 4]; LANES]) -> __m512i {
+                // SAFETY: the array has the size of the vector.
+                unsafe { _mm512_loadu_si512(codes.as_ptr().cast()) }
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
+                let order = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+                let low = _mm512_permutex2var_epi64(sums[0], order, sums[1]);
+                let order = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+                [low, _mm512_permutex2var_epi64(sums[0], order, sums[1])]
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn floats(sums: Sums) -> Floats {
+                _mm512_cvtepi32_ps(sums)
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn load_floats(numbers: &[f32; LANES]) -> Floats {
+                // SAFETY: the array has the size of the vector.
+                unsafe { _mm512_loadu_ps(numbers.as_ptr()) }
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn on_line<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
+                let factors = load_floats(&lines.factors[vector]);
+                let number = _mm512_fmadd_ps(x, factors, load_floats(&lines.addends[vector]));
+                // Of NaN the second operand is the larger one.
+                let number = _mm512_max_ps(number, load_floats(&lines.least[vector]));
+                _mm512_min_ps(number, load_floats(&lines.most[vector]))
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn activated(x: Floats, activation: Activation) -> Floats {
+                // SAFETY: the machine has these instructions, or this function is not called.
+                let simd = unsafe { pulp::x86::V4::new_unchecked() };
+                pulp::cast(activation.apply(simd, pulp::cast(x)))
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn widened(codes: &[u8; LANES]) -> Floats {
+                // SAFETY: so many bytes are read as the array has.
+                let codes = unsafe { _mm_loadu_si128(codes.as_ptr().cast()) };
+                _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes))
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn sum(a: Floats, b: Floats) -> Floats {
+                _mm512_add_ps(a, b)
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn product_of(a: Floats, b: Floats) -> Floats {
+                _mm512_mul_ps(a, b)
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn rounded(x: Floats) -> [u8; LANES] {
+                let mut codes = [0; LANES];
+                let bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x));
+                // SAFETY: the array has the size of the vector.
+                unsafe { _mm_storeu_si128(codes.as_mut_ptr().cast(), bytes) };
+                codes
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn store(places: &mut [f32; LANES], x: Floats) {
+                // SAFETY: the array has the size of the vector.
+                unsafe { _mm512_storeu_ps(places.as_mut_ptr(), x) };
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn add_pair(
+                sums: [Sums; 2],
+                first: &[u8; 2 * LANES],
+                second: &[u8; 2 * LANES],
+                weights: &[[i16; 2]; 2 * LANES],
+            ) -> [Sums; 2] {
+                // SAFETY: the arrays have the sizes of the vectors.
+                let (first, second, weights) = unsafe {
+                    let weights: *const __m512i = weights.as_ptr().cast();
+                    (
+                        _mm256_loadu_si256(first.as_ptr().cast()),
+                        _mm256_loadu_si256(second.as_ptr().cast()),
+                        [_mm512_loadu_si512(weights), _mm512_loadu_si512(weights.add(1))],
+                    )
+                };
+                let (first, second) = (_mm512_cvtepu8_epi16(first), _mm512_cvtepu8_epi16(second));
+                let low = _mm512_madd_epi16(_mm512_unpacklo_epi16(first, second), weights[0]);
+                let high = _mm512_madd_epi16(_mm512_unpackhi_epi16(first, second), weights[1]);
+                [_mm512_add_epi32(sums[0], low), _mm512_add_epi32(sums[1], high)]
+            }
+
+            $($items)*
+        });
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+loops_of_512_bits!(avx512_narrow, "avx2,fma,avx512f,avx512bw", {
+    #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
+    #[inline]
+    fn left(codes: i32) -> __m512i {
+        _mm512_set1_epi32(codes)
+    }
+
+    #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
+    #[inline]
+    fn right(codes: &[[i8; 4]; LANES]) -> __m512i {
+        codes_of(codes)
+    }
+
+    #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
+    #[inline]
+    fn dot(sums: Sums, left: __m512i, right: __m512i) -> Sums {
+        let pairs = _mm512_maddubs_epi16(left, right);
+        _mm512_add_epi32(sums, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)))
+    }
+});
+
+#[cfg(target_arch = "x86_64")]
+loops_of_512_bits!(avx512_wide, "avx2,fma,avx512f,avx512bw", {
+    /// Even and odd codes, in 16 bits.
+    #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
+    #[inline]
+    fn left(codes: i32) -> [__m512i; 2] {
+        let codes = _mm512_set1_epi32(codes);
+        [_mm512_and_si512(codes, _mm512_set1_epi16(255)), _mm512_srli_epi16::<8>(codes)]
+    }
+
+    #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
+    #[inline]
+    fn right(codes: &[[i8; 4]; LANES]) -> [__m512i; 2] {
+        let codes = codes_of(codes);
+        [_mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(codes)), _mm512_srai_epi16::<8>(codes)]
+    }
+
+    #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
+    #[inline]
+    fn dot(sums: Sums, left: [__m512i; 2], right: [__m512i; 2]) -> Sums {
+        let sums = _mm512_add_epi32(sums, _mm512_madd_epi16(left[0], right[0]));
+        _mm512_add_epi32(sums, _mm512_madd_epi16(left[1], right[1]))
+    }
+});
+
+#[cfg(target_arch = "x86_64")]
+loops_of_512_bits!(avx512_vnni, "avx2,fma,avx512f,avx512bw,avx512vnni", {
+    #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vnni")]
+    #[inline]
+    fn left(codes: i32) -> __m512i {
+        _mm512_set1_epi32(codes)
+    }
+
+    #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vnni")]
+    #[inline]
+    fn right(codes: &[[i8; 4]; LANES]) -> __m512i {
+        codes_of(codes)
+    }
+
+    #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vnni")]
+    #[inline]
+    fn dot(sums: Sums, left: __m512i, right: __m512i) -> Sums {
+        _mm512_dpbusd_epi32(sums, left, right)
+    }
+});

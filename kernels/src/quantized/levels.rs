@@ -1,0 +1,167 @@
+//! Codes, and the numbers that they stand for.
+
+/// Up to 256 levels of numbers: which code is nearest to a number, and which number a code stands for. Channels may differ.
+///
+/// A number `x` has the code `round(x * factor + shift)`, at least 0 and at most `top`; halves are rounded to even codes. A
+/// code stands for `low + code * step`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Levels {
+    top: u8,
+    /// For each channel, or one for all.
+    channels: Vec<Level>,
+}
+
+/// Those of one channel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Level {
+    pub factor: f32,
+    pub shift: f32,
+    pub low: f32,
+    pub step: f32,
+}
+
+impl Level {
+    /// The code of 0, which may be beyond the levels, and the number that it stands for: no more than rounding errors where
+    /// a code stands for 0.
+    ///
+    /// It is 0 itself where it would be so far off that sums of products with it could overflow.
+    pub fn zero(self) -> (i32, f32) {
+        let zero = (-self.low / self.step).round_ties_even();
+        match zero.abs() <= 255. {
+            true => (zero as i32, self.low + zero * self.step),
+            false => (0, self.low),
+        }
+    }
+}
+
+impl Levels {
+    /// Those of FakeQuantize, with limits of each channel in this order: `input_low`, `input_high`, `output_low`,
+    /// `output_high`. `None` if no codes of 8 bits do the same: there are too many levels, or limits that are not in
+    /// ascending order.
+    pub fn of_fake_quantize(levels: u32, limits: &[[f32; 4]]) -> Option<Levels> {
+        let top = u8::try_from(levels.checked_sub(1)?).ok().filter(|top| *top > 0)?;
+        let level = |&[low, high, output_low, output_high]: &[f32; 4]| {
+            let factor = f32::from(top) / (high - low);
+            let step = (output_high - output_low) / f32::from(top);
+            let level = Level { factor, shift: -low * factor, low: output_low, step };
+            let numbers = [level.factor, level.shift, level.low, level.step];
+            (numbers.iter().all(|it| it.is_finite()) && step >= f32::MIN_POSITIVE && factor > 0.)
+                .then_some(level)
+        };
+        let mut channels = limits.iter().map(level).collect::<Option<Vec<_>>>()?;
+        if channels.windows(2).all(|pair| pair[0] == pair[1]) {
+            channels.truncate(1);
+        }
+        (!channels.is_empty()).then_some(Levels { top, channels })
+    }
+
+    /// Those of QuantizeLinear and DequantizeLinear of ONNX: 256 levels, one scale and one zero point.
+    #[cfg(test)]
+    pub fn of_scale(scale: f32, zero_point: i32) -> Levels {
+        let [low, high] = [-zero_point, 255 - zero_point].map(|code| code as f32 * scale);
+        Levels::of_fake_quantize(256, &[[low, high, low, high]]).unwrap()
+    }
+
+    pub fn top(&self) -> f32 {
+        self.top.into()
+    }
+
+    /// Those of a channel.
+    pub fn of(&self, channel: usize) -> Level {
+        if let [one] = &*self.channels { *one } else { self.channels[channel] }
+    }
+
+    /// Whether all channels have the same.
+    pub fn are_the_same(&self) -> bool {
+        self.channels.len() == 1
+    }
+
+    /// The codes of two limits, not rounded.
+    pub fn limits(&self, level: Level, limits: [f32; 2]) -> [f32; 2] {
+        limits.map(|limit| limited(limit * level.factor + level.shift, 0., self.top()))
+    }
+
+    /// The code of 0 for each of so many channels, if there is one.
+    pub fn zeros(&self, channels: usize) -> Option<Vec<u8>> {
+        let zero = |channel| {
+            let level = self.of(channel);
+            let (zero, number) = level.zero();
+            u8::try_from(zero)
+                .ok()
+                .filter(|zero| *zero <= self.top && number.abs() <= level.step * 1e-3)
+        };
+        (0..channels).map(zero).collect()
+    }
+
+    /// The code of a number.
+    #[inline(always)]
+    pub fn code(&self, level: Level, number: f32) -> u8 {
+        rounded(limited(number * level.factor + level.shift, 0., self.top()))
+    }
+
+    /// Which codes these are as a text, for `info` of operators.
+    pub fn text(&self) -> String {
+        let levels = u32::from(self.top) + 1;
+        match &*self.channels {
+            [one] => format!("{levels} levels from {} in steps of {}", one.low, one.step),
+            many => format!("{levels} levels for each of {} channels", many.len()),
+        }
+    }
+}
+
+/// A number between two others. NaN becomes the least.
+#[inline(always)]
+pub(super) fn limited(number: f32, least: f32, most: f32) -> f32 {
+    let number = if number > least { number } else { least };
+    if number < most { number } else { most }
+}
+
+/// The nearest code to a number from 0 to 255. Halves are rounded to even codes.
+#[inline(always)]
+pub(super) fn rounded(number: f32) -> u8 {
+    // A number of this size has no bits after the point: the sum is rounded.
+    const ROUNDER: f32 = 12582912.;
+    (number + ROUNDER).to_bits() as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_codes() {
+        let levels = Levels::of_scale(0.5, 3);
+        let level = levels.of(7);
+        let code = |number| levels.code(level, number);
+        assert_eq!([-9., -1.5, -1.25, -0.75, 0., 125.9, 1e9].map(code), [0, 0, 0, 2, 3, 255, 255]);
+        assert_eq!(code(f32::NAN), 0);
+        assert_eq!(level.zero(), (3, 0.));
+        assert_eq!(levels.zeros(2), Some(vec![3, 3]));
+        let number = |code: u8| level.low + f32::from(code) * level.step;
+        assert_eq!([0, 255].map(number), [-1.5, 126.]);
+        assert!((0..=255).all(|it| code(number(it)) == it));
+        assert_eq!(levels.limits(level, [0., f32::INFINITY]), [3., 255.]);
+    }
+
+    #[test]
+    fn limits_that_are_no_levels() {
+        let of = |levels, limits| Levels::of_fake_quantize(levels, &[limits]);
+        assert!(of(256, [0., 1., 0., 1.]).is_some());
+        assert!(of(2, [0., 1., -1., 1.]).is_some());
+        for (levels, limits) in [
+            (257, [0., 1., 0., 1.]),
+            (1, [0., 1., 0., 1.]),
+            (256, [1., 1., 0., 1.]),
+            (256, [1., 0., 0., 1.]),
+            (256, [0., 1., 1., 0.]),
+            (256, [0., 1., 1., 1.]),
+            (256, [0., f32::INFINITY, 0., 1.]),
+            (256, [0., 1., f32::NAN, 1.]),
+        ] {
+            assert_eq!(of(levels, limits), None, "{levels} {limits:?}");
+        }
+        // Nothing near 0 has a code of its own, or 0 is beyond all of them.
+        assert_eq!(of(256, [-0.1, 0.9, -0.1, 0.9]).unwrap().zeros(1), None);
+        assert_eq!(of(256, [1., 256., 1., 256.]).unwrap().zeros(1), None);
+    }
+}

@@ -1,0 +1,34 @@
+//! Operators on codes of 8 bits, which stand for numbers: convolutions and fully connected layers whose sums are exact, and
+//! what lies between them.
+//!
+//! Codes of data are unsigned, and have the channels last: a pixel then has all that a sum needs in a row, whatever the
+//! kernel, its strides and its padding are, and nothing is copied. Codes of weights are signed.
+//!
+//! * `levels.rs` says which numbers codes stand for;
+//! * `convolution.rs` has convolutions, `product.rs` and `depthwise.rs` how they are packed, `instructions.rs` the loops, and
+//!   `finish.rs` what becomes of a sum;
+//! * `arithmetic.rs`, `pools.rs` and `conversion.rs` have the other operators;
+//! * `fake_quantize.rs` and `constant.rs` have what models have in their place.
+
+mod arithmetic;
+mod constant;
+mod conversion;
+mod convolution;
+mod depthwise;
+mod fake_quantize;
+mod finish;
+mod instructions;
+mod levels;
+mod pools;
+mod product;
+#[cfg(test)]
+pub(crate) mod tests;
+mod window;
+
+pub(crate) use arithmetic::{Operation, QuantizedArithmetic};
+pub use constant::{DequantizedConst, combine};
+pub(crate) use conversion::{Channels, Dequantize, Quantize};
+pub(crate) use convolution::{Description, QuantizedConvolution};
+pub use fake_quantize::FakeQuantize;
+pub(crate) use levels::Levels;
+pub(crate) use pools::{QuantizedMaxPool, QuantizedSum};

@@ -1,0 +1,214 @@
+//! Pools of codes. The channels are last.
+
+use std::sync::Arc;
+
+use pulp::{Simd, WithSimd};
+use tract_core::internal::*;
+use tract_core::ops::cnn::PoolSpec;
+
+use super::levels::Levels;
+use super::product::PADDING;
+use super::window::{Window, output_shape};
+use crate::checks::expect_input_count;
+use crate::memory::unwritten_output;
+use crate::product::Vectors;
+use crate::threads::fill_rows;
+
+/// The greatest code of each window. Padding does not count.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct QuantizedMaxPool {
+    pub spec: PoolSpec,
+}
+
+/// The greatest codes of some pixels.
+struct Greatest<'a> {
+    codes: &'a [u8],
+    starts: &'a [usize],
+    taps: usize,
+    channels: usize,
+    output: &'a mut [u8],
+}
+
+impl WithSimd for Greatest<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let pixels = self.output.chunks_exact_mut(self.channels);
+        for (output, starts) in pixels.zip(self.starts.chunks_exact(self.taps)) {
+            output.fill(0);
+            for start in starts.iter().filter(|start| **start != PADDING) {
+                let codes = &self.codes[*start..][..self.channels];
+                for (greatest, code) in output.iter_mut().zip(codes) {
+                    *greatest = (*greatest).max(*code);
+                }
+            }
+        }
+    }
+}
+
+impl Op for QuantizedMaxPool {
+    fn name(&self) -> StaticName {
+        "QuantizedMaxPool".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(self.spec.info())
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for QuantizedMaxPool {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        const PIXELS: usize = 64;
+        let input = args_1!(inputs);
+        let codes = input.try_as_plain_ram()?;
+        let codes = codes.as_slice::<u8>()?;
+        let (window, shape) = Window::new("QuantizedMaxPool", &self.spec, input.shape())?;
+        let (channels, taps) = (self.spec.output_channels, window.taps());
+        // SAFETY: each code is written.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { unwritten_output::<u8>("QuantizedMaxPool", &shape)? };
+        let mut view = output.try_as_plain_ram_mut()?;
+        let elements = view.as_slice_mut::<u8>()?;
+        if !elements.is_empty() {
+            let work = elements.len().saturating_mul(taps) / 32;
+            let vectors = Vectors::detect();
+            fill_rows(elements, channels, work, |first, elements| {
+                for (number, output) in elements.chunks_mut(PIXELS * channels).enumerate() {
+                    let first = first + number * PIXELS;
+                    let starts = window.starts(first..first + output.len() / channels);
+                    vectors.run(Greatest { codes, starts: &starts, taps, channels, output });
+                }
+                TractResult::Ok(())
+            })?;
+        }
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for QuantizedMaxPool {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("QuantizedMaxPool", inputs.len(), 1..=1)?;
+        Ok(tvec!(u8::fact(output_shape("QuantizedMaxPool", &self.spec, inputs[0])?)))
+    }
+
+    as_op!();
+}
+
+/// The sum of the numbers of each channel of an image, times a factor, as codes or numbers. All axes but the first and the last
+/// one become 1.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct QuantizedSum {
+    pub levels: Arc<Levels>,
+    pub factor: f32,
+    pub output: Option<Arc<Levels>>,
+}
+
+impl Eq for QuantizedSum {}
+
+/// Adds the codes of some pixels.
+struct Sums<'a> {
+    codes: &'a [u8],
+    sums: &'a mut [u32],
+}
+
+impl WithSimd for Sums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        for codes in self.codes.chunks_exact(self.sums.len()) {
+            for (sum, code) in self.sums.iter_mut().zip(codes) {
+                *sum += u32::from(*code);
+            }
+        }
+    }
+}
+
+/// The most pixels whose codes have a sum of 32 bits.
+const MOST_PIXELS: usize = 1 << 24;
+
+impl QuantizedSum {
+    fn shape<D: Clone>(&self, shape: &[D], one: D) -> TVec<D> {
+        let mut shape: TVec<D> = shape.into();
+        let last = shape.len().saturating_sub(1);
+        shape[1.min(last)..last].fill(one);
+        shape
+    }
+}
+
+impl Op for QuantizedSum {
+    fn name(&self) -> StaticName {
+        "QuantizedSum".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("times {}", self.factor)])
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::Rounding
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for QuantizedSum {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let input = args_1!(inputs);
+        let codes = input.try_as_plain_ram()?;
+        let codes = codes.as_slice::<u8>()?;
+        let shape = self.shape(input.shape(), 1);
+        ensure!(shape.len() > 1, "QuantizedSum: the data has shape {shape:?}");
+        let (images, channels) = (shape[0], shape[shape.len() - 1]);
+        let image = codes.len() / images.max(1);
+        let pixels = image / channels.max(1);
+        ensure!(
+            pixels <= MOST_PIXELS,
+            "QuantizedSum: an image has {pixels} pixels, but must have {MOST_PIXELS} or fewer"
+        );
+        let mut numbers = vec![];
+        if channels > 0 {
+            let mut sums = vec![0; channels];
+            for image in codes.chunks_exact(image.max(1)) {
+                sums.fill(0);
+                Vectors::detect().run(Sums { codes: image, sums: &mut sums });
+                numbers.extend(sums.iter().enumerate().map(|(channel, sum)| {
+                    let level = self.levels.of(channel);
+                    (*sum as f32 * level.step + pixels as f32 * level.low) * self.factor
+                }));
+            }
+        }
+        let output = match &self.output {
+            None => Tensor::from_shape(&shape, &numbers)?,
+            Some(levels) => {
+                let code =
+                    |(at, number): (usize, &f32)| levels.code(levels.of(at % channels), *number);
+                let codes: Vec<u8> = numbers.iter().enumerate().map(code).collect();
+                Tensor::from_shape(&shape, &codes)?
+            }
+        };
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for QuantizedSum {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("QuantizedSum", inputs.len(), 1..=1)?;
+        let fact = inputs[0];
+        ensure!(
+            fact.datum_type == DatumType::U8 && fact.rank() > 1,
+            "QuantizedSum: the data is {fact:?}, but must be of type U8 and of rank 2 or more"
+        );
+        let dt = if self.output.is_some() { DatumType::U8 } else { DatumType::F32 };
+        Ok(tvec!(dt.fact(self.shape(&fact.shape, 1.to_dim()))))
+    }
+
+    as_op!();
+}

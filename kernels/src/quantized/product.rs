@@ -1,0 +1,157 @@
+//! Products of codes: rows of unsigned codes and columns of signed ones.
+
+use std::ops::Range;
+
+use super::finish::{Finish, Written};
+use super::instructions::Instructions;
+use crate::product::row_panels;
+
+/// What a tap has in place of the start of its codes, where it is in the padding.
+pub(super) const PADDING: usize = usize::MAX;
+
+/// The most products of codes whose sum surely has 32 bits: with the code of zero taken off, a code of data is at most 255
+/// from 0, and one of weights 128. On the way a sum may leave the 32 bits and come back.
+pub(crate) const MOST_PRODUCTS: usize = 1 << 16;
+
+/// The filters of a group, packed: some vectors of neighbouring output channels are a panel, in which the steps of the sum
+/// follow each other, four codes at a time.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Filters {
+    outputs: usize,
+    /// All steps of a sum.
+    steps: usize,
+    instructions: Instructions,
+    codes: Vec<[i8; 4]>,
+    /// What each sum begins with.
+    offsets: Vec<i32>,
+    /// Whether two neighbours are at most 128 from 0 together: their products with two codes of data have 16 bits.
+    is_narrow: bool,
+}
+
+impl Filters {
+    /// Packs `code`, of an output channel, a tap, and a code of the tap. `offset` is what the sum of an output channel begins
+    /// with.
+    pub fn pack(
+        outputs: usize,
+        taps: usize,
+        of_a_tap: usize,
+        code: impl Fn(usize, usize, usize) -> i8,
+        offset: impl Fn(usize) -> i32,
+    ) -> Filters {
+        let instructions = Instructions::detect();
+        let (lanes, vectors) = (instructions.lanes(), instructions.vectors());
+        let steps_of_a_tap = of_a_tap.div_ceil(4);
+        let steps = taps * steps_of_a_tap;
+        let columns = outputs.next_multiple_of(lanes);
+        let mut codes = Vec::with_capacity(columns * steps);
+        let mut is_narrow = true;
+        for first in (0..columns).step_by(lanes * vectors) {
+            let panel = first..columns.min(first + lanes * vectors);
+            for tap in 0..taps {
+                for step in 0..steps_of_a_tap {
+                    codes.extend(panel.clone().map(|output| {
+                        let four: [i8; 4] = std::array::from_fn(|number| {
+                            let number = 4 * step + number;
+                            let is_there = output < outputs && number < of_a_tap;
+                            if is_there { code(output, tap, number) } else { 0 }
+                        });
+                        let [a, b, c, d] = four.map(|code| u16::from(code.unsigned_abs()));
+                        is_narrow &= a + b <= 128 && c + d <= 128;
+                        four
+                    }));
+                }
+            }
+        }
+        let offsets = (0..columns).map(|it| if it < outputs { offset(it) } else { 0 }).collect();
+        Filters { outputs, steps, instructions, codes, offsets, is_narrow }
+    }
+
+    /// The output channels of a panel.
+    pub fn panel_width(&self) -> usize {
+        self.instructions.lanes() * self.instructions.vectors()
+    }
+
+    pub fn panels(&self) -> usize {
+        self.outputs.div_ceil(self.panel_width())
+    }
+
+    /// Computes a part of a product.
+    pub fn multiply(&self, part: &mut Part) {
+        self.instructions.multiply(part, self.is_narrow);
+    }
+}
+
+/// A part of a product: some rows, which are pixels of an image, and some panels of the filters.
+pub(crate) struct Part<'a> {
+    /// The codes of the image, from the first channel of the group on.
+    pub codes: &'a [u8],
+    /// As many codes of zeros as a tap has.
+    pub padding: &'a [u8],
+    /// Where each tap of each row begins in the codes, or [`PADDING`].
+    pub starts: &'a [usize],
+    pub taps: usize,
+    pub rows: usize,
+    pub filters: &'a Filters,
+    pub panels: Range<usize>,
+    /// The steps of a tap.
+    pub steps: usize,
+    pub finish: &'a Finish,
+    /// The first output channel of the group.
+    pub first_channel: usize,
+    pub output: Written<'a>,
+}
+
+/// A step of a panel: four codes for each lane of each vector.
+type StepOf<const LANES: usize, const V: usize> = [[[i8; 4]; LANES]; V];
+
+impl<'a> Part<'a> {
+    /// The rows of each tile.
+    pub fn tiles(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let Filters { instructions, is_narrow, .. } = self.filters;
+        row_panels(0..self.rows, instructions.rows(*is_narrow))
+    }
+
+    /// How many vectors a panel has.
+    pub fn vectors(&self, panel: usize, lanes: usize) -> usize {
+        let Filters { outputs, instructions, .. } = self.filters;
+        let most = instructions.vectors();
+        (outputs - panel * most * lanes).div_ceil(lanes).min(most)
+    }
+
+    /// The steps of a panel, and what sums begin with.
+    #[inline(always)]
+    pub fn panel<const LANES: usize, const V: usize>(
+        &self,
+        panel: usize,
+    ) -> (&'a [StepOf<LANES, V>], &'a [[i32; LANES]; V]) {
+        let Filters { steps, codes, offsets, .. } = self.filters;
+        let first = panel * self.filters.panel_width();
+        let codes = &codes[first * steps..][..V * LANES * steps];
+        let offsets = offsets[first..].as_chunks::<LANES>().0.as_chunks::<V>().0;
+        (codes.as_chunks::<LANES>().0.as_chunks::<V>().0, &offsets[0])
+    }
+
+    /// The codes of a tap, for some rows.
+    #[inline(always)]
+    pub fn rows<const N: usize>(
+        &self,
+        first: usize,
+        tap: usize,
+        steps: usize,
+    ) -> [&'a [[u8; 4]]; N] {
+        let mut rows: [&[[u8; 4]]; N] = [&[]; N];
+        for (number, row) in rows.iter_mut().enumerate() {
+            let start = self.starts[(first + number) * self.taps + tap];
+            let codes = if start == PADDING { self.padding } else { &self.codes[start..] };
+            *row = &codes[..4 * steps].as_chunks().0[..steps];
+        }
+        rows
+    }
+
+    /// The first output channel of a panel, and how many it has.
+    #[inline(always)]
+    pub fn channels(&self, panel: usize) -> (usize, usize) {
+        let (first, width) = (panel * self.filters.panel_width(), self.filters.panel_width());
+        (self.first_channel + first, (self.filters.outputs - first).min(width))
+    }
+}

@@ -1,0 +1,262 @@
+//! Convolutions of codes against their definition, with all instructions that the machine has.
+
+use std::cell::Cell;
+
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+use tract_core::internal::*;
+use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
+use tract_core::ops::nn::DataFormat;
+
+use super::instructions::Instructions;
+use super::{Description, Levels, QuantizedConvolution};
+use crate::product::activation::Activation;
+
+thread_local! {
+    /// The instructions that this thread's tests ask for.
+    pub static SELECTED: Cell<Option<Instructions>> = const { Cell::new(None) };
+}
+
+/// Does something with each kind of instructions.
+pub fn with_all_instructions(test: impl Fn(Instructions)) {
+    for instructions in Instructions::all() {
+        SELECTED.set(Some(instructions));
+        test(instructions);
+    }
+    SELECTED.set(None);
+}
+
+#[derive(Debug, Clone)]
+struct Axis {
+    size: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    pads: [usize; 2],
+}
+
+impl Axis {
+    fn output(&self) -> usize {
+        let padded = self.size + self.pads[0] + self.pads[1];
+        (padded - (self.kernel - 1) * self.dilation - 1) / self.stride + 1
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Case {
+    images: usize,
+    axes: Vec<Axis>,
+    group: usize,
+    inputs: usize,
+    outputs: usize,
+    /// Of each channel, or one for all.
+    zeros: Vec<i32>,
+    /// Whether weights are any codes, or those that need not be widened.
+    any_weights: bool,
+    seed: u64,
+}
+
+fn axis() -> impl Strategy<Value = Axis> {
+    (1..9usize, 1..4usize, 1..3usize, 1..3usize, [0..3usize, 0..3usize])
+        .prop_map(|(size, kernel, stride, dilation, pads)| Axis {
+            size,
+            kernel,
+            stride,
+            dilation,
+            pads,
+        })
+        .prop_filter("the kernel fits", |axis| {
+            axis.size + axis.pads[0] + axis.pads[1] > (axis.kernel - 1) * axis.dilation
+        })
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let channels = prop_oneof![
+        3 => (Just(1usize), 1..40usize, 1..80usize),
+        1 => (2..4usize, 1..9usize, 1..20usize),
+        2 => (1..70usize).prop_map(|group| (group, 1, 1)),
+    ];
+    (
+        1..3usize,
+        prop::collection::vec(axis(), 0..4),
+        channels,
+        any::<bool>(),
+        any::<u64>(),
+        0..256i32,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(images, axes, (group, inputs, outputs), any_weights, seed, zero, differ)| {
+                let differ = differ && inputs == 1 && outputs == 1 && group > 1;
+                let zeros = match differ {
+                    true => (0..group as i32).map(|channel| (zero + 7 * channel) % 256).collect(),
+                    false => vec![zero],
+                };
+                Case { images, axes, group, inputs, outputs, zeros, any_weights, seed }
+            },
+        )
+}
+
+/// Numbers that look random.
+pub fn random(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed | 1;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 16
+    }
+}
+
+/// The numbers of an array of some sizes, counted from 0.
+fn indices(sizes: &[usize]) -> Vec<Vec<usize>> {
+    let count = sizes.iter().product();
+    let index = |mut number: usize| {
+        let mut index = vec![0; sizes.len()];
+        for (axis, size) in sizes.iter().enumerate().rev() {
+            (index[axis], number) = (number % size, number / size);
+        }
+        index
+    };
+    (0..count).map(index).collect()
+}
+
+impl Case {
+    fn spec(&self) -> PoolSpec {
+        let of = |number: fn(&Axis) -> usize| self.axes.iter().map(number).collect::<TVec<_>>();
+        PoolSpec::new(
+            DataFormat::NHWC,
+            of(|axis| axis.kernel),
+            PaddingSpec::Explicit(of(|axis| axis.pads[0]), of(|axis| axis.pads[1])),
+            Some(of(|axis| axis.dilation)),
+            Some(of(|axis| axis.stride)),
+            self.group * self.inputs,
+            self.group * self.outputs,
+        )
+    }
+
+    /// The sums of products of codes of data, less that of zero, and codes of weights.
+    fn sums(&self, data: &[u8], weights: &[i8]) -> Vec<i64> {
+        let sizes: Vec<usize> = self.axes.iter().map(|axis| axis.size).collect();
+        let outputs: Vec<usize> = self.axes.iter().map(Axis::output).collect();
+        let kernel: Vec<usize> = self.axes.iter().map(|axis| axis.kernel).collect();
+        let (pixels, taps) = (sizes.iter().product::<usize>(), indices(&kernel));
+        let channels = self.group * self.inputs;
+        let mut sums = vec![];
+        for image in 0..self.images {
+            for pixel in indices(&outputs) {
+                for output in 0..self.group * self.outputs {
+                    let mut sum = 0;
+                    for (tap_number, tap) in taps.iter().enumerate() {
+                        let mut at = Some(0);
+                        for (number, axis) in self.axes.iter().enumerate() {
+                            let place = (pixel[number] * axis.stride + tap[number] * axis.dilation)
+                                .checked_sub(axis.pads[0])
+                                .filter(|place| *place < axis.size);
+                            at = at.zip(place).map(|(at, place)| at * axis.size + place);
+                        }
+                        let Some(at) = at else { continue };
+                        for input in 0..self.inputs {
+                            let channel = output / self.outputs * self.inputs + input;
+                            let zero = self.zeros[channel % self.zeros.len()];
+                            let code = data[(image * pixels + at) * channels + channel];
+                            let weight =
+                                weights[(output * self.inputs + input) * taps.len() + tap_number];
+                            sum += (i64::from(code) - i64::from(zero)) * i64::from(weight);
+                        }
+                    }
+                    sums.push(sum);
+                }
+            }
+        }
+        sums
+    }
+
+    fn check(&self) {
+        let mut random = random(self.seed);
+        let sizes: Vec<usize> = self.axes.iter().map(|axis| axis.size).collect();
+        let kernel: Vec<usize> = self.axes.iter().map(|axis| axis.kernel).collect();
+        let channels = self.group * self.inputs;
+        let shape = [&[self.images], &*sizes, &[channels]].concat();
+        let data: Vec<u8> = (0..shape.iter().product()).map(|_| random() as u8).collect();
+        let outputs = self.group * self.outputs;
+        let weights_shape = [&[outputs, self.inputs], &*kernel].concat();
+        let weights: Vec<i8> =
+            (0..weights_shape.iter().product())
+                .map(|_| {
+                    if self.any_weights { random() as i8 } else { (random() % 129) as i8 % 65 - 32 }
+                })
+                .collect();
+        let sums = self.sums(&data, &weights);
+        // Channels of the data that differ have one scale, for simplicity.
+        let limits: Vec<[f32; 4]> = self
+            .zeros
+            .iter()
+            .map(|zero| [-zero, 255 - zero].map(|code| code as f32 * 0.5))
+            .map(|[low, high]| [low, high, low, high])
+            .collect();
+        let levels = Levels::of_fake_quantize(256, &limits).unwrap();
+        let scales: Vec<f32> = (0..outputs).map(|output| 0.25 * (1 + output % 3) as f32).collect();
+        let bias: Vec<f32> = (0..outputs).map(|output| output as f32 - 5.).collect();
+        let number = |at: usize| {
+            let output = at % outputs;
+            sums[at] as f64 * 0.5 * f64::from(scales[output]) + f64::from(bias[output])
+        };
+        let weights = Tensor::from_shape(&weights_shape, &weights).unwrap();
+        let data = Tensor::from_shape(&shape, &data).unwrap();
+        let coded = Levels::of_scale(64., 100);
+        for (activation, output) in [
+            (Activation::Identity, None),
+            (Activation::Clamp { min: -50., max: 1000. }, None),
+            (Activation::Identity, Some(&coded)),
+            (Activation::Clamp { min: 0., max: 2000. }, Some(&coded)),
+            (Activation::HardSwish, Some(&coded)),
+        ] {
+            let op = QuantizedConvolution::new(&Description {
+                spec: self.spec(),
+                group: self.group,
+                data: &levels,
+                weights: &weights,
+                scales: &scales,
+                bias: &bias,
+                activation,
+                output,
+            })
+            .unwrap();
+            let fact = op.output_facts(&[&TypedFact::dt_shape(DatumType::U8, &shape)]).unwrap();
+            let inputs = tvec!(data.clone().into_tvalue());
+            let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0);
+            assert_eq!(fact[0].shape.as_concrete(), Some(found.shape()));
+            assert_eq!(found.len(), sums.len());
+            let found = found.cast_to::<f32>().unwrap();
+            let found = found.try_as_plain_ram().unwrap();
+            for (at, found) in found.as_slice::<f32>().unwrap().iter().enumerate() {
+                let number = match activation {
+                    Activation::Clamp { min, max } => number(at).clamp(min.into(), max.into()),
+                    Activation::HardSwish => number(at) * (number(at) + 3.).clamp(0., 6.) / 6.,
+                    _ => number(at),
+                };
+                match output {
+                    None => {
+                        let bound = number.abs() * 1e-6 + 1e-2;
+                        let apart = (f64::from(*found) - number).abs();
+                        assert!(apart <= bound, "{self:?} {activation:?} {at}: {found} {number}");
+                    }
+                    Some(_) => {
+                        let code = (number / 64. + 100.).clamp(0., 255.);
+                        // At a tie both neighbours are right.
+                        let apart = (f64::from(*found) - code).abs();
+                        assert!(apart <= 0.5001, "{self:?} {activation:?} {at}: {found} {code}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn convolutions_of_codes() {
+    with_all_instructions(|_| {
+        proptest!(Config::with_cases(60), |(case in case())| case.check());
+    });
+}

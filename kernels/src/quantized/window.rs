@@ -1,0 +1,158 @@
+//! How a window moves over images with the channels last.
+
+use std::ops::Range;
+
+use tract_core::internal::*;
+use tract_core::ops::cnn::PoolSpec;
+
+use super::product::PADDING;
+use crate::checks::{ensure_allocatable, volume};
+
+/// How a window moves over some images. Axes that they do not have are in front, of size 1.
+#[derive(Debug, Clone)]
+pub(crate) struct Window {
+    images: usize,
+    channels: usize,
+    sizes: [usize; 3],
+    outputs: [usize; 3],
+    kernel: [usize; 3],
+    strides: [usize; 3],
+    dilations: [usize; 3],
+    pads: [(usize, usize); 3],
+    /// How many pixels of a row a tap has.
+    pub row: usize,
+}
+
+/// The shape of the output of an operator whose data is `[any axes, spatial axes, channels]`.
+///
+/// # Errors
+///
+/// The data has another type than `U8`, or too few axes.
+pub(super) fn output_shape(
+    operator: &str,
+    spec: &PoolSpec,
+    data: &TypedFact,
+) -> TractResult<TVec<TDim>> {
+    let rank = spec.rank();
+    ensure!(
+        data.datum_type == DatumType::U8 && data.rank() > rank,
+        "{operator}: the data is {data:?}, but must be of type U8 and of rank {} or more",
+        rank + 1
+    );
+    let mut shape: TVec<TDim> = data.shape.iter().cloned().collect();
+    let last = shape.len() - 1;
+    let sizes: TVec<TDim> = shape[last - rank..last].into();
+    let padded =
+        spec.padding.compute(&sizes, &spec.kernel_shape, &spec.dilations(), &spec.strides());
+    for (size, padded) in shape[last - rank..last].iter_mut().zip(&padded) {
+        *size = padded.convoluted.clone();
+    }
+    shape[last] = spec.output_channels.to_dim();
+    Ok(shape)
+}
+
+impl Window {
+    /// The window over data of this shape, and the shape of the output.
+    ///
+    /// # Errors
+    ///
+    /// The data has too few axes, or another number of channels.
+    pub fn new(
+        operator: &str,
+        spec: &PoolSpec,
+        shape: &[usize],
+    ) -> TractResult<(Window, TVec<usize>)> {
+        let (rank, channels) = (spec.rank(), spec.input_channels);
+        ensure!(
+            shape.len() > rank && shape[shape.len() - 1] == channels,
+            "{operator}: the data has shape {shape:?}, but must have rank {} or more and size {channels} on the last axis",
+            rank + 1
+        );
+        let (batch, sizes) = shape[..shape.len() - 1].split_at(shape.len() - 1 - rank);
+        let mut window = Window {
+            images: volume(batch).context("the data is too large")?,
+            channels,
+            sizes: [1; 3],
+            outputs: [1; 3],
+            kernel: [1; 3],
+            strides: [1; 3],
+            dilations: [1; 3],
+            pads: [(0, 0); 3],
+            row: 1,
+        };
+        let mut output: TVec<usize> = batch.into();
+        for (axis, padded) in spec.computed_padding(sizes).iter().enumerate() {
+            let place = 3 - rank + axis;
+            window.sizes[place] = sizes[axis];
+            window.outputs[place] = padded.convoluted;
+            window.kernel[place] = spec.kernel_shape[axis];
+            window.strides[place] = spec.stride(axis);
+            window.dilations[place] = spec.dilation(axis);
+            window.pads[place] = (padded.pad_before, padded.pad_after);
+            output.push(padded.convoluted);
+        }
+        output.push(spec.output_channels);
+        Ok((window, output))
+    }
+
+    pub fn taps(&self) -> usize {
+        self.kernel.iter().product()
+    }
+
+    /// The pixels of the output, of all images.
+    pub fn pixels(&self) -> usize {
+        self.images * self.outputs.iter().product::<usize>()
+    }
+
+    /// Copies images with padding around them. The taps of a row of the kernel become one.
+    pub fn pad(&mut self, codes: &[u8], zero: u8) -> TractResult<Vec<u8>> {
+        let channels = self.channels;
+        let sizes: [usize; 3] =
+            std::array::from_fn(|axis| self.pads[axis].0 + self.sizes[axis] + self.pads[axis].1);
+        let count =
+            volume(&sizes).and_then(|it| it.checked_mul(self.images)?.checked_mul(channels));
+        // The last step of the last tap may reach beyond the images.
+        let count = count.and_then(|it| it.checked_add(4)).context("the data is too large")?;
+        ensure_allocatable("QuantizedConvolution", count)?;
+        let mut padded = vec![zero; count];
+        let row = self.sizes[2] * channels;
+        for (number, codes) in codes.chunks_exact(row.max(1)).enumerate() {
+            let (rest, y) = (number / self.sizes[1], number % self.sizes[1] + self.pads[1].0);
+            let (image, z) = (rest / self.sizes[0], rest % self.sizes[0] + self.pads[0].0);
+            let pixel = ((image * sizes[0] + z) * sizes[1] + y) * sizes[2] + self.pads[2].0;
+            padded[pixel * channels..][..row].copy_from_slice(codes);
+        }
+        (self.sizes, self.pads) = (sizes, [(0, 0); 3]);
+        (self.row, self.kernel[2]) = (self.kernel[2], 1);
+        Ok(padded)
+    }
+
+    /// For each of some pixels of the output, where each tap begins in the images, or [`PADDING`].
+    pub fn starts(&self, pixels: Range<usize>) -> Vec<usize> {
+        let mut starts = Vec::with_capacity(pixels.len() * self.taps());
+        for pixel in pixels {
+            let mut rest = pixel;
+            let mut first = [0; 3];
+            for axis in (0..3).rev() {
+                first[axis] = rest % self.outputs[axis] * self.strides[axis];
+                rest /= self.outputs[axis];
+            }
+            // Where a tap is along an axis, if it is in the image.
+            let at = |axis: usize, tap: usize| {
+                let padded = first[axis] + tap * self.dilations[axis];
+                padded.checked_sub(self.pads[axis].0).filter(|at| *at < self.sizes[axis])
+            };
+            for z in 0..self.kernel[0] {
+                let z = at(0, z).map(|z| rest * self.sizes[0] + z);
+                for y in 0..self.kernel[1] {
+                    let y = z.zip(at(1, y)).map(|(z, y)| z * self.sizes[1] + y);
+                    for x in 0..self.kernel[2] {
+                        let x = y.zip(at(2, x)).map(|(y, x)| y * self.sizes[2] + x);
+                        starts.push(x.map_or(PADDING, |pixel| pixel * self.channels));
+                    }
+                }
+            }
+        }
+        starts
+    }
+}

@@ -1,0 +1,329 @@
+//! Regions of a model whose values are codes.
+//!
+//! A model with [`FakeQuantize`] computes numbers that are few: they are codes in all but the type. This part translates such a
+//! model: what lies between two of these operators works on codes, if it can. It looks at the model as its reader gave it, where
+//! weights are codes still.
+//!
+//! Each value of the model may exist in some forms, of which one is made from another where it is needed: numbers as the model
+//! has them, numbers with the channels last, and codes with the channels last or as the model has them.
+
+mod nodes;
+#[cfg(test)]
+mod tests;
+mod weights;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tract_core::internal::*;
+use tract_core::ops::array::{Slice, TypedConcat};
+use tract_core::ops::binary::TypedBinOp;
+use tract_core::ops::cast::Cast;
+use tract_core::ops::cnn::{Conv, MaxPool};
+use tract_core::ops::einsum::EinSum;
+use tract_core::ops::math::{Add, Mul};
+use tract_core::ops::nn::Reduce;
+
+use super::chain::Chain;
+use super::rule::{Outcome, Session};
+use crate::quantized::{Channels, Dequantize, FakeQuantize, Levels, Operation};
+
+/// The name of this part, as if it were a rule.
+pub(super) const NAME: &str = "quantized";
+
+/// A model on codes, as far as it has any.
+///
+/// # Errors
+///
+/// The model contradicts itself.
+pub(super) fn translated(
+    session: &Session,
+    source: &TypedModel,
+) -> TractResult<Option<TypedModel>> {
+    if !source.nodes.iter().any(|node| node.op_is::<FakeQuantize>()) {
+        return Ok(None);
+    }
+    let mut translation = Translation {
+        session,
+        source,
+        target: TypedModel { symbols: source.symbols.clone(), ..TypedModel::default() },
+        values: HashMap::new(),
+        done: HashSet::new(),
+    };
+    for input in source.input_outlets()? {
+        translation.copy(source.node(input.node))?;
+    }
+    for id in source.eval_order()? {
+        if !translation.done.contains(&id) {
+            let node = source.node(id);
+            translation.node(node).with_context(|| format!("{NAME}, {node}"))?;
+        }
+    }
+    let outputs = source.output_outlets()?;
+    let outputs = outputs.iter().map(|outlet| translation.numbers(*outlet));
+    let outputs = outputs.collect::<TractResult<Vec<_>>>()?;
+    let mut target = translation.target;
+    target.select_output_outlets(&outputs)?;
+    for (from, to) in source.output_outlets()?.iter().zip(&outputs) {
+        if let Some(label) = source.outlet_label(*from) {
+            target.set_outlet_label(*to, label.to_string())?;
+        }
+    }
+    target.properties = source.properties.clone();
+    target.compact()?;
+    Ok(Some(target))
+}
+
+struct Translation<'a> {
+    session: &'a Session<'a>,
+    source: &'a TypedModel,
+    target: TypedModel,
+    values: HashMap<OutletId, Value>,
+    /// The nodes that are translated.
+    done: HashSet<usize>,
+}
+
+/// The forms of a value.
+#[derive(Debug, Clone, Default)]
+struct Value {
+    /// Numbers as the model has them.
+    numbers: Option<OutletId>,
+    /// Numbers with the channels last.
+    numbers_last: Option<OutletId>,
+    /// Codes with the channels last.
+    codes_last: Option<OutletId>,
+    /// Codes with the axes of the model.
+    codes: Option<OutletId>,
+    /// What the codes stand for. Channels that differ are the last axis of their form.
+    levels: Option<Arc<Levels>>,
+}
+
+/// Where the channels are that levels belong to.
+type Form = Channels;
+
+impl Value {
+    fn of_numbers(outlet: OutletId, form: Form) -> Value {
+        match form {
+            Channels::Last => Value { numbers: Some(outlet), ..Value::default() },
+            Channels::Second => Value { numbers_last: Some(outlet), ..Value::default() },
+        }
+    }
+
+    fn of_codes(outlet: OutletId, levels: Arc<Levels>, form: Form) -> Value {
+        let (codes, codes_last) = match form {
+            Channels::Last => (Some(outlet), None),
+            Channels::Second => (None, Some(outlet)),
+        };
+        Value { codes, codes_last, levels: Some(levels), ..Value::default() }
+    }
+}
+
+impl<'a> Translation<'a> {
+    fn rank(&self, outlet: OutletId) -> TractResult<usize> {
+        Ok(self.source.outlet_fact(outlet)?.rank())
+    }
+
+    fn wire(
+        &mut self,
+        name: &str,
+        op: impl Into<Box<dyn TypedOp>>,
+        inputs: &[OutletId],
+    ) -> TractResult<OutletId> {
+        let name = self.target.unique_name(name).into_owned();
+        Ok(self.target.wire_node(name, op, inputs)?[0])
+    }
+
+    fn value(&self, outlet: OutletId) -> TractResult<Value> {
+        self.values.get(&outlet).cloned().context("a value is used before it is computed")
+    }
+
+    fn set(&mut self, outlet: OutletId, value: Value) {
+        self.done.insert(outlet.node);
+        self.values.insert(outlet, value);
+    }
+
+    /// A value as numbers, as the model has them.
+    fn numbers(&mut self, outlet: OutletId) -> TractResult<OutletId> {
+        let mut value = self.value(outlet)?;
+        if let Some(numbers) = value.numbers {
+            return Ok(numbers);
+        }
+        let name = self.source.node(outlet.node).name.clone();
+        let numbers = if let Some(last) = value.numbers_last {
+            let axis = self.rank(outlet)? - 1;
+            self.wire(&format!("{name}.channels"), AxisOp::Move(axis, 1), &[last])?
+        } else {
+            let levels = value.levels.clone().context("codes have levels")?;
+            let (codes, to) = match (value.codes, value.codes_last) {
+                (_, Some(codes)) => (codes, Channels::Second),
+                (Some(codes), _) => (codes, Channels::Last),
+                _ => bail!("a value has no form"),
+            };
+            self.wire(&format!("{name}.numbers"), Dequantize { levels, to }, &[codes])?
+        };
+        value.numbers = Some(numbers);
+        self.values.insert(outlet, value);
+        Ok(numbers)
+    }
+
+    /// A value as codes in a form, if it has codes whose levels allow it.
+    fn codes(
+        &mut self,
+        outlet: OutletId,
+        form: Form,
+    ) -> TractResult<Option<(OutletId, Arc<Levels>)>> {
+        let mut value = self.value(outlet)?;
+        rule_if_some!(levels = value.levels.clone());
+        let rank = self.rank(outlet)?;
+        let (has, other) = match form {
+            Channels::Last => (value.codes, value.codes_last),
+            Channels::Second => (value.codes_last, value.codes),
+        };
+        if let Some(codes) = has {
+            return Ok(Some((codes, levels)));
+        }
+        rule_if_some!(other = other);
+        let codes = if rank <= 2 {
+            other
+        } else {
+            rule_if!(levels.are_the_same());
+            let name = format!("{}.codes", self.source.node(outlet.node).name);
+            let (from, to) = match form {
+                Channels::Last => (rank - 1, 1),
+                Channels::Second => (1, rank - 1),
+            };
+            self.wire(&name, AxisOp::Move(from, to), &[other])?
+        };
+        match form {
+            Channels::Last => value.codes = Some(codes),
+            Channels::Second => value.codes_last = Some(codes),
+        }
+        self.values.insert(outlet, value);
+        Ok(Some((codes, levels)))
+    }
+
+    /// A node as it is.
+    fn copy(&mut self, node: &TypedNode) -> TractResult<()> {
+        if self.done.contains(&node.id) {
+            return Ok(());
+        }
+        let outlets = if TypedModel::is_source(&node.op) {
+            tvec!(self.target.add_source(&node.name, node.outputs[0].fact.clone())?)
+        } else {
+            let inputs = node.inputs.iter().map(|input| self.numbers(*input));
+            let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
+            let name = self.target.unique_name(&node.name).into_owned();
+            self.target.wire_node(name, node.op.clone(), &inputs)?
+        };
+        for (slot, outlet) in outlets.into_iter().enumerate() {
+            let outlet_of_source = OutletId::new(node.id, slot);
+            self.set(outlet_of_source, Value::of_numbers(outlet, Channels::Last));
+        }
+        self.done.insert(node.id);
+        Ok(())
+    }
+
+    fn node(&mut self, node: &'a TypedNode) -> TractResult<()> {
+        if let Some(of) = is_candidate(node) {
+            let outcome = match of {
+                Candidate::FakeQuantize => self.fake_quantize(node)?,
+                Candidate::Convolution(op) => self.convolution(node, op)?,
+                Candidate::Product(op) => self.product(node, op)?,
+                Candidate::MaxPool(op) => self.max_pool(node, op)?,
+                Candidate::Sum(op) => self.sum(node, op)?,
+                Candidate::Arithmetic(operation) => self.arithmetic(node, operation)?,
+                Candidate::Movement => self.movement(node)?,
+            };
+            match outcome {
+                Translated::Done(by) => {
+                    self.session.decide_of(NAME, node, Outcome::Replaced(by.to_string()))
+                }
+                Translated::Moved => (),
+                Translated::NotMine => self.copy(node)?,
+                Translated::Refused(reason) => {
+                    self.session.decide_of(NAME, node, Outcome::Refused(reason));
+                    self.copy(node)?;
+                }
+            }
+            return Ok(());
+        }
+        self.copy(node)
+    }
+
+    /// A constant, as it is or after axes were added or its type was changed.
+    fn constant(&self, outlet: OutletId) -> TractResult<Option<Arc<Tensor>>> {
+        if let Some(konst) = &self.source.outlet_fact(outlet)?.konst {
+            return Ok(Some(konst.clone()));
+        }
+        let node = self.source.node(outlet.node);
+        rule_if!(node.op_is::<AxisOp>() || node.op_is::<Cast>());
+        rule_if_some!(input = self.constant(node.inputs[0])?);
+        let output = node.op.eval_out_of_plan(tvec!(input.into_tvalue()))?;
+        Ok(output.map(|mut output| output.remove(0).into_arc_tensor()))
+    }
+
+    /// Wires an operator in place of a chain.
+    fn finish(
+        &mut self,
+        chain: &Chain,
+        op: impl Into<Box<dyn TypedOp>>,
+        inputs: &[OutletId],
+        levels: Option<Arc<Levels>>,
+        form: Form,
+    ) -> TractResult<Translated> {
+        let op = op.into();
+        let by = op.name();
+        let last = chain.last();
+        let outlet = self.wire(&last.name, op, inputs)?;
+        let value = match levels {
+            Some(levels) => Value::of_codes(outlet, levels, form),
+            None => Value::of_numbers(outlet, form),
+        };
+        self.done.extend(chain.ids());
+        self.set(last.id.into(), value);
+        Ok(Translated::Done(by))
+    }
+}
+
+/// What became of a node.
+enum Translated {
+    /// It, and perhaps what follows, is this operator.
+    Done(StaticName),
+    /// It moves codes.
+    Moved,
+    /// It is not one of those that this part is for.
+    NotMine,
+    Refused(String),
+}
+
+/// What this part looks at.
+enum Candidate<'a> {
+    FakeQuantize,
+    Convolution(&'a Conv),
+    Product(&'a EinSum),
+    MaxPool(&'a MaxPool),
+    Sum(&'a Reduce),
+    Arithmetic(Operation),
+    Movement,
+}
+
+fn is_candidate(node: &TypedNode) -> Option<Candidate<'_>> {
+    let op = &node.op;
+    Some(match () {
+        () if op.is::<FakeQuantize>() => Candidate::FakeQuantize,
+        () if let Some(op) = op.downcast_ref::<Conv>() => Candidate::Convolution(op),
+        () if let Some(op) = op.downcast_ref::<EinSum>() => Candidate::Product(op),
+        () if let Some(op) = op.downcast_ref::<MaxPool>() => Candidate::MaxPool(op),
+        () if let Some(op) = op.downcast_ref::<Reduce>() => Candidate::Sum(op),
+        () if let Some(op) = op.downcast_ref::<TypedBinOp>() => match () {
+            () if op.1.is_some() => return None,
+            () if op.0.is::<Add>() => Candidate::Arithmetic(Operation::Add),
+            () if op.0.is::<Mul>() => Candidate::Arithmetic(Operation::Multiply),
+            () => return None,
+        },
+        () if op.is::<AxisOp>() || op.is::<Slice>() || op.is::<TypedConcat>() => {
+            Candidate::Movement
+        }
+        () => return None,
+    })
+}

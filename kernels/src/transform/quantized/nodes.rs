@@ -1,0 +1,413 @@
+//! What becomes of each kind of node.
+
+use std::sync::Arc;
+
+use tract_core::internal::*;
+use tract_core::ops::array::{Slice, TypedConcat};
+use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
+use tract_core::ops::einsum::EinSum;
+use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
+
+use super::weights::Line;
+use super::{Form, Translated, Translation};
+use crate::product::activation::Activation;
+use crate::quantized::{
+    Channels, Description, FakeQuantize, Levels, Operation, Quantize, QuantizedArithmetic,
+    QuantizedConvolution, QuantizedMaxPool, QuantizedSum,
+};
+use crate::transform::chain::Chain;
+
+/// What a chain of nodes after an operator ends with.
+struct Ending {
+    activation: Activation,
+    levels: Option<Arc<Levels>>,
+}
+
+impl<'a> Translation<'a> {
+    /// The levels of a node that makes them, and the axis along which they differ.
+    fn levels(&self, node: &TypedNode) -> TractResult<Result<(Levels, Option<usize>), String>> {
+        let Some(op) = node.op_as::<FakeQuantize>() else {
+            return Ok(Err("it is no FakeQuantize".into()));
+        };
+        let shape = &node.outputs[0].fact.shape;
+        if self.source.outlet_fact(node.inputs[0])?.shape != *shape {
+            return Ok(Err("its limits are broadcast to more than its data".into()));
+        }
+        let (mut axis, mut limits) = (None, vec![]);
+        for input in &node.inputs[1..] {
+            let Some(limit) = self.constant(*input)? else {
+                return Ok(Err("its limits are no constants".into()));
+            };
+            for (place, size) in limit.shape().iter().enumerate() {
+                if *size != 1 && *axis.get_or_insert(place) != place {
+                    return Ok(Err("its limits differ along two axes".into()));
+                }
+            }
+            limits.push(limit.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec());
+        }
+        let channels = limits.iter().map(Vec::len).max().unwrap_or(0);
+        let of = |limit: &Vec<f32>, channel: usize| {
+            if let [one] = &**limit { Some(*one) } else { limit.get(channel).copied() }
+        };
+        let limits = (0..channels).map(|channel| {
+            let limits: Vec<f32> = limits.iter().filter_map(|limit| of(limit, channel)).collect();
+            limits.try_into().ok()
+        });
+        let Some(limits) = limits.collect::<Option<Vec<[f32; 4]>>>() else {
+            return Ok(Err("its limits have different sizes".into()));
+        };
+        Ok(match Levels::of_fake_quantize(op.levels, &limits) {
+            Some(levels) if levels.are_the_same() => Ok((levels, None)),
+            Some(levels) => Ok((levels, axis)),
+            None => Err(format!(
+                "it has {} levels between {:?}, but must have 256 or fewer, and finite limits in ascending order",
+                op.levels,
+                limits.first()
+            )),
+        })
+    }
+
+    /// The levels of a node, if channels that differ are where a form has them last.
+    fn levels_in(&self, node: &TypedNode, form: Form) -> TractResult<Option<Arc<Levels>>> {
+        rule_if!(node.op_is::<FakeQuantize>());
+        let Ok((levels, axis)) = self.levels(node)? else { return Ok(None) };
+        let rank = node.outputs[0].fact.rank();
+        let expected = if form == Channels::Second { 1 } else { rank - 1 };
+        Ok(axis.is_none_or(|axis| axis == expected).then(|| levels.into()))
+    }
+
+    /// Takes over an activation, and that codes are made of it.
+    fn ending(&self, chain: &mut Chain<'a>, form: Form) -> TractResult<Ending> {
+        let activation = chain.activation()?;
+        let levels = self.take_levels(chain, form)?;
+        Ok(Ending { activation, levels })
+    }
+
+    fn take_levels(&self, chain: &mut Chain<'a>, form: Form) -> TractResult<Option<Arc<Levels>>> {
+        rule_if_some!((node, slot) = chain.successor()?);
+        rule_if!(slot == 0);
+        rule_if_some!(levels = self.levels_in(node, form)?);
+        chain.push(node);
+        Ok(Some(levels))
+    }
+
+    pub fn fake_quantize(&mut self, node: &'a TypedNode) -> TractResult<Translated> {
+        let (levels, axis) = match self.levels(node)? {
+            Ok(found) => found,
+            Err(reason) => return Ok(Translated::Refused(reason)),
+        };
+        let rank = node.outputs[0].fact.rank();
+        if self.constant(node.inputs[0])?.is_some() || rank == 0 {
+            return Ok(Translated::NotMine);
+        }
+        let value = self.value(node.inputs[0])?;
+        let is_last = axis.is_none_or(|axis| axis == rank - 1);
+        let is_second = axis.is_none_or(|axis| axis == 1);
+        let prefers_second = value.numbers_last.is_some() || self.feeds_windows(node);
+        let form = match () {
+            () if is_second && (prefers_second || !is_last) && rank > 2 => Channels::Second,
+            () if is_last => Channels::Last,
+            () => {
+                return Ok(Translated::Refused(format!(
+                    "its limits differ along axis {axis:?}, but must do so along the channels"
+                )));
+            }
+        };
+        let levels = Arc::new(levels);
+        let chain = Chain::new(self.source, node);
+        if let (Channels::Second, Some(numbers)) = (form, value.numbers_last) {
+            let op = Quantize { levels: levels.clone(), from: Channels::Last };
+            return self.finish(&chain, op, &[numbers], Some(levels), form);
+        }
+        let numbers = self.numbers(node.inputs[0])?;
+        let op = Quantize { levels: levels.clone(), from: form };
+        self.finish(&chain, op, &[numbers], Some(levels), form)
+    }
+
+    /// Whether something with a window needs a node.
+    fn feeds_windows(&self, node: &TypedNode) -> bool {
+        let is_window = |id: usize| {
+            let node = self.source.node(id);
+            node.op_is::<Conv>() || node.op_is::<MaxPool>()
+        };
+        node.outputs[0].successors.iter().any(|successor| is_window(successor.node))
+    }
+
+    pub fn convolution(&mut self, node: &'a TypedNode, op: &Conv) -> TractResult<Translated> {
+        let Some(weights) = self.weights(node.inputs[1])? else {
+            return Ok(Translated::NotMine);
+        };
+        let spec = &op.pool_spec;
+        if spec.data_format != DataFormat::NCHW || op.kernel_fmt != KernelFormat::OIHW {
+            return Ok(Translated::Refused(format!(
+                "its data is {:?} and its weights are {:?}, but must be NCHW and OIHW",
+                spec.data_format, op.kernel_fmt
+            )));
+        }
+        let Some(bias) = self.constant(node.inputs[2])? else {
+            return Ok(Translated::Refused("its bias is no constant".into()));
+        };
+        let outputs = spec.output_channels;
+        let Some(scales) = weights.scales_of(0, outputs) else {
+            return Ok(Translated::Refused(
+                "the scales of its weights are not those of channels".into(),
+            ));
+        };
+        let Some((codes, levels)) = self.codes(node.inputs[0], Channels::Second)? else {
+            return Ok(Translated::Refused("its data has no codes".into()));
+        };
+        let bias = bias.cast_to::<f32>()?;
+        let bias = bias.try_as_plain_ram()?;
+        let bias = match bias.as_slice::<f32>()? {
+            [one] => vec![*one; outputs],
+            many => many.to_vec(),
+        };
+        let mut chain = Chain::new(self.source, node);
+        let mut line = Line { scales, bias };
+        line.take_arithmetic(&mut chain, 1)?;
+        let Ending { activation, levels: output } = self.ending(&mut chain, Channels::Second)?;
+        let spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
+        let description = Description {
+            spec,
+            group: op.group,
+            data: &levels,
+            weights: &weights.codes,
+            scales: &line.scales,
+            bias: &line.bias,
+            activation,
+            output: output.as_deref(),
+        };
+        if let Some(reason) = description.refusal() {
+            return Ok(Translated::Refused(reason));
+        }
+        let op = QuantizedConvolution::new(&description)?;
+        self.finish(&chain, op, &[codes], output, Channels::Second)
+    }
+
+    /// Rows that are multiplied with a matrix.
+    pub fn product(&mut self, node: &'a TypedNode, op: &EinSum) -> TractResult<Translated> {
+        if op.axes.input_count() != 2 || op.q_params.is_some() {
+            return Ok(Translated::NotMine);
+        }
+        let labels = |slot| op.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
+        let (data, matrix, output) =
+            (labels(InOut::In(0)), labels(InOut::In(1)), labels(InOut::Out(0)));
+        let Some(mut weights) = self.weights(node.inputs[1])? else {
+            return Ok(Translated::NotMine);
+        };
+        let (&[first, second], Some(&summed)) = (&*matrix, data.last()) else {
+            return Ok(Translated::Refused("its weights are no matrix".into()));
+        };
+        let channel = if first == summed { second } else { first };
+        let mut expected = data.clone();
+        expected[data.len() - 1] = channel;
+        let is_one = output == expected
+            && matrix.contains(&summed)
+            && !data.contains(&channel)
+            && data.iter().filter(|label| **label == summed).count() == 1;
+        if !is_one {
+            return Ok(Translated::Refused("it is no product of rows and a matrix".into()));
+        }
+        if first == summed {
+            weights = weights.transposed()?;
+        }
+        let &[outputs, inputs] = weights.codes.shape() else {
+            return Ok(Translated::Refused("its weights are no matrix".into()));
+        };
+        let Some(scales) = weights.scales_of(0, outputs) else {
+            return Ok(Translated::Refused(
+                "the scales of its weights are not those of columns".into(),
+            ));
+        };
+        let Some((codes, levels)) = self.codes(node.inputs[0], Channels::Last)? else {
+            return Ok(Translated::Refused("its data has no codes".into()));
+        };
+        let mut chain = Chain::new(self.source, node);
+        let mut line = Line { scales, bias: vec![0.; outputs] };
+        line.take_arithmetic(&mut chain, data.len() - 1)?;
+        let Ending { activation, levels: output } = self.ending(&mut chain, Channels::Last)?;
+        let spec = PoolSpec::new(
+            DataFormat::NHWC,
+            tvec![],
+            PaddingSpec::Valid,
+            None,
+            None,
+            inputs,
+            outputs,
+        );
+        let description = Description {
+            spec,
+            group: 1,
+            data: &levels,
+            weights: &weights.codes,
+            scales: &line.scales,
+            bias: &line.bias,
+            activation,
+            output: output.as_deref(),
+        };
+        if let Some(reason) = description.refusal() {
+            return Ok(Translated::Refused(reason));
+        }
+        let op = QuantizedConvolution::new(&description)?;
+        self.finish(&chain, op, &[codes], output, Channels::Last)
+    }
+
+    pub fn max_pool(&mut self, node: &'a TypedNode, op: &MaxPool) -> TractResult<Translated> {
+        let spec = &op.pool_spec;
+        let is_within = |axis: usize, pads: &[usize]| {
+            pads[axis] <= (spec.kernel_shape[axis] - 1) * spec.dilation(axis)
+        };
+        let is_padded_little = match &spec.padding {
+            PaddingSpec::Valid => true,
+            PaddingSpec::Explicit(begin, end)
+            | PaddingSpec::ExplicitOnnxPool(begin, end, false) => {
+                (0..spec.rank()).all(|axis| is_within(axis, begin) && is_within(axis, end))
+            }
+            _ => false,
+        };
+        if op.with_index_outputs.is_some()
+            || spec.data_format != DataFormat::NCHW
+            || spec.rank() > 3
+            || !is_padded_little
+        {
+            return Ok(Translated::NotMine);
+        }
+        let Some((codes, levels)) = self.codes(node.inputs[0], Channels::Second)? else {
+            return Ok(Translated::NotMine);
+        };
+        let spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
+        let chain = Chain::new(self.source, node);
+        let op = QuantizedMaxPool { spec };
+        self.finish(&chain, op, &[codes], Some(levels), Channels::Second)
+    }
+
+    /// The sum over all pixels, which may be divided by their number.
+    pub fn sum(&mut self, node: &'a TypedNode, op: &Reduce) -> TractResult<Translated> {
+        let rank = self.rank(node.inputs[0])?;
+        let are_pixels = rank > 2 && op.axes.iter().copied().eq(2..rank);
+        if op.reducer != Reducer::Sum || !are_pixels {
+            return Ok(Translated::NotMine);
+        }
+        let Some((codes, levels)) = self.codes(node.inputs[0], Channels::Second)? else {
+            return Ok(Translated::NotMine);
+        };
+        let mut chain = Chain::new(self.source, node);
+        let mut line = Line { scales: vec![1.], bias: vec![0.] };
+        line.take_factor(&mut chain)?;
+        let output = self.take_levels(&mut chain, Channels::Second)?;
+        let op = QuantizedSum { levels, factor: line.scales[0], output: output.clone() };
+        self.finish(&chain, op, &[codes], output, Channels::Second)
+    }
+
+    pub fn arithmetic(
+        &mut self,
+        node: &'a TypedNode,
+        operation: Operation,
+    ) -> TractResult<Translated> {
+        let facts = self.source.node_input_facts(node.id)?;
+        let (&[mut a, mut b], &[fact_a, fact_b]) = (&*node.inputs, &*facts) else {
+            return Ok(Translated::NotMine);
+        };
+        let shape = &node.outputs[0].fact.shape;
+        if fact_a.shape != *shape {
+            std::mem::swap(&mut a, &mut b);
+        }
+        let (fact_a, fact_b) = match a == node.inputs[0] {
+            true => (fact_a, fact_b),
+            false => (fact_b, fact_a),
+        };
+        let rank = shape.rank();
+        if fact_a.shape != *shape || rank == 0 {
+            return Ok(Translated::NotMine);
+        }
+        let (value_a, value_b) = (self.value(a)?, self.value(b)?);
+        if value_a.levels.is_none() || value_b.levels.is_none() {
+            return Ok(Translated::NotMine);
+        }
+        let form = match value_a.codes_last.is_some() && rank > 2 {
+            true => Channels::Second,
+            false => Channels::Last,
+        };
+        let axis = if form == Channels::Second { 1 } else { rank - 1 };
+        let is_one_pixel = shape
+            .iter()
+            .zip(fact_b.shape.iter())
+            .enumerate()
+            .all(|(at, (a, b))| if at == 0 || at == axis { a == b } else { b.is_one() });
+        let Some(channels) = shape[axis].to_usize().ok().filter(|channels| *channels > 0) else {
+            return Ok(Translated::NotMine);
+        };
+        if fact_b.shape != *shape && !is_one_pixel {
+            return Ok(Translated::NotMine);
+        }
+        let (Some((codes_a, levels_a)), Some((codes_b, levels_b))) =
+            (self.codes(a, form)?, self.codes(b, form)?)
+        else {
+            return Ok(Translated::NotMine);
+        };
+        let mut chain = Chain::new(self.source, node);
+        let mut longer = chain.clone();
+        let limits = match longer.activation()? {
+            Activation::Identity => [f32::NEG_INFINITY, f32::INFINITY],
+            Activation::Clamp { min, max } => {
+                chain = longer;
+                [min, max]
+            }
+            _ => [f32::NEG_INFINITY, f32::INFINITY],
+        };
+        let output = self.take_levels(&mut chain, form)?;
+        let op = QuantizedArithmetic::new(
+            operation,
+            limits,
+            [levels_a, levels_b],
+            output.clone(),
+            channels,
+        );
+        self.finish(&chain, op, &[codes_a, codes_b], output, form)
+    }
+
+    /// What moves elements and does nothing else.
+    pub fn movement(&mut self, node: &'a TypedNode) -> TractResult<Translated> {
+        let values = node.inputs.iter().map(|input| self.value(*input));
+        let values = values.collect::<TractResult<Vec<_>>>()?;
+        let Some(levels) = values.first().and_then(|value| value.levels.clone()) else {
+            return Ok(Translated::NotMine);
+        };
+        let are_the_same = values.iter().all(|value| value.levels.as_ref() == Some(&levels));
+        if !are_the_same || !levels.are_the_same() {
+            return Ok(Translated::NotMine);
+        }
+        let rank = self.rank(node.inputs[0])?;
+        let all_last = values.iter().all(|value| value.codes_last.is_some()) && rank > 2;
+        // Axes with the channels last.
+        let moved = |axis: usize| match axis {
+            0 => 0,
+            1 => rank - 1,
+            axis => axis - 1,
+        };
+        let op: Option<Box<dyn TypedOp>> = match () {
+            () if !all_last => None,
+            () if let Some(op) = node.op_as::<TypedConcat>() => {
+                Some(Box::new(TypedConcat { axis: moved(op.axis) }))
+            }
+            () if let Some(op) = node.op_as::<Slice>() => {
+                Some(Box::new(Slice { axis: moved(op.axis), ..op.clone() }))
+            }
+            () => None,
+        };
+        let (form, op) = match op {
+            Some(op) => (Channels::Second, op),
+            None => (Channels::Last, node.op.clone()),
+        };
+        let mut inputs = tvec!();
+        for input in &node.inputs {
+            let Some((codes, _)) = self.codes(*input, form)? else {
+                return Ok(Translated::NotMine);
+            };
+            inputs.push(codes);
+        }
+        let chain = Chain::new(self.source, node);
+        self.finish(&chain, op, &inputs, Some(levels), form)?;
+        Ok(Translated::Moved)
+    }
+}

@@ -1,0 +1,239 @@
+//! Networks of FakeQuantize, on codes and in single precision.
+
+use tract_core::internal::*;
+use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
+use tract_core::ops::einsum::EinSum;
+use tract_core::ops::math::{add, max, mul};
+use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
+
+use crate::quantized::tests::{random, with_all_instructions};
+use crate::quantized::{DequantizedConst, FakeQuantize};
+use crate::transform::{Decision, KernelsConfig, KernelsTransform, Outcome};
+
+/// A network that is made node by node.
+struct Network {
+    model: TypedModel,
+    random: Box<dyn FnMut() -> u64>,
+}
+
+impl Network {
+    fn new() -> Network {
+        Network { model: TypedModel::default(), random: Box::new(random(7)) }
+    }
+
+    fn wire(&mut self, op: impl Into<Box<dyn TypedOp>>, inputs: &[OutletId]) -> OutletId {
+        let op = op.into();
+        let name = format!("{}.{}", op.name(), self.model.nodes.len());
+        self.model.wire_node(name, op, inputs).unwrap()[0]
+    }
+
+    fn constant(&mut self, shape: &[usize], numbers: &[f32]) -> OutletId {
+        let name = format!("constant.{}", self.model.nodes.len());
+        self.model.add_const(name, Tensor::from_shape(shape, numbers).unwrap()).unwrap()
+    }
+
+    fn shape(&self, outlet: OutletId) -> TVec<usize> {
+        self.model.outlet_fact(outlet).unwrap().shape.as_concrete().unwrap().into()
+    }
+
+    /// Levels for numbers from `low` on in steps, which are larger for each channel if there is an axis of them.
+    fn quantized(&mut self, data: OutletId, low: f32, step: f32, axis: Option<usize>) -> OutletId {
+        let mut shape = vec![1; self.shape(data).len()];
+        let mut steps = vec![step];
+        if let Some(axis) = axis {
+            shape[axis] = self.shape(data)[axis];
+            steps = (0..shape[axis]).map(|channel| step * (1. + channel as f32 / 4.)).collect();
+        }
+        // Zero is a level.
+        let lows: Vec<f32> = steps.iter().map(|step| (low / step).round() * step).collect();
+        let highs: Vec<f32> =
+            lows.iter().zip(&steps).map(|(low, step)| low + 255. * step).collect();
+        let (low, high) = (self.constant(&shape, &lows), self.constant(&shape, &highs));
+        self.wire(FakeQuantize { levels: 256 }, &[data, low, high, low, high])
+    }
+
+    /// Weights whose scales differ for each output channel.
+    fn weights(&mut self, shape: &[usize]) -> OutletId {
+        let codes: Vec<i8> = (0..shape.iter().product()).map(|_| (self.random)() as i8).collect();
+        let codes = Tensor::from_shape(shape, &codes).unwrap();
+        let scales: Vec<f32> = (0..shape[0]).map(|it| 0.002 * (1 + it % 3) as f32).collect();
+        let mut scale_shape = vec![1; shape.len()];
+        scale_shape[0] = shape[0];
+        let scale = Tensor::from_shape(&scale_shape, &scales).unwrap();
+        self.wire(DequantizedConst::new(codes, None, Some(scale)).unwrap(), &[])
+    }
+
+    fn convolution(
+        &mut self,
+        data: OutletId,
+        outputs: usize,
+        group: usize,
+        kernel: usize,
+    ) -> OutletId {
+        let inputs = self.shape(data)[1];
+        let pads = tvec![kernel / 2; 2];
+        let padding = PaddingSpec::Explicit(pads.clone(), pads);
+        let kernel = tvec![kernel; 2];
+        let shape = [&[outputs, inputs / group], &*kernel].concat();
+        let weights = self.weights(&shape);
+        let bias = self.constant(&[outputs], &vec![0.25; outputs]);
+        let pool_spec =
+            PoolSpec::new(DataFormat::NCHW, kernel, padding, None, None, inputs, outputs);
+        let op = Conv { pool_spec, kernel_fmt: KernelFormat::OIHW, group, q_params: None };
+        self.wire(op, &[data, weights, bias])
+    }
+
+    fn relu(&mut self, data: OutletId) -> OutletId {
+        let zero = self.constant(&vec![1; self.shape(data).len()], &[0.]);
+        self.wire(max(), &[data, zero])
+    }
+
+    /// The same without some rules, and what was decided.
+    fn transformed(&self, without: &[&str]) -> (TypedModel, Vec<Decision>) {
+        let without = without.iter().map(|name| name.to_string()).collect();
+        let config = KernelsConfig { without };
+        let mut model = self.model.clone();
+        let decisions =
+            KernelsTransform::new(config).unwrap().transform_with_decisions(&mut model).unwrap();
+        (model, decisions)
+    }
+
+    /// The operators that are left if only this is needed.
+    fn operators(&mut self, output: OutletId) -> Vec<String> {
+        self.model.select_output_outlets(&[output]).unwrap();
+        let model = self.transformed(&[]).0.into_optimized().unwrap();
+        model.nodes.iter().map(|node| node.op.name().to_string()).collect()
+    }
+
+    /// Runs it on codes and in single precision. Numbers may differ where sums are in the middle of two levels, by one of them:
+    /// few do.
+    fn check(&mut self, outputs: &[OutletId], input: &[usize]) {
+        self.model.select_output_outlets(outputs).unwrap();
+        let numbers: Vec<f32> =
+            (0..input.iter().product()).map(|_| (self.random)() as u8 as f32 / 64. - 2.).collect();
+        let data = Tensor::from_shape(input, &numbers).unwrap();
+        let run = |model: TypedModel| {
+            let runnable = model.into_optimized().unwrap().into_runnable().unwrap();
+            runnable.run(tvec!(data.clone().into_tvalue())).unwrap()
+        };
+        let expected = run(self.transformed(&["quantized"]).0);
+        let found = run(self.transformed(&[]).0);
+        for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(found.shape(), expected.shape());
+            let of = |tensor: &TValue| {
+                tensor.try_as_plain_ram().unwrap().as_slice::<f32>().unwrap().to_vec()
+            };
+            let (found, expected) = (of(found), of(expected));
+            let most = expected.iter().fold(0f32, |most, it| most.max(it.abs()));
+            let apart: Vec<f32> =
+                found.iter().zip(&expected).map(|(a, b)| (a - b).abs() / most).collect();
+            let differ = apart.iter().filter(|apart| **apart > 1e-4).count();
+            assert!(differ <= apart.len() / 50, "output {number}: {differ} of {}", apart.len());
+            assert!(apart.iter().all(|apart| *apart < 0.03), "output {number}: {apart:?}");
+        }
+    }
+}
+
+fn count(operators: &[String], name: &str) -> usize {
+    operators.iter().filter(|operator| *operator == name).count()
+}
+
+/// All that lies between codes works on codes: convolutions, pools, sums, products, and what moves elements.
+#[test]
+fn a_network_on_codes() {
+    with_all_instructions(|_| {
+        let input = [2, 3, 9, 7];
+        let mut net = Network::new();
+        let data = net.model.add_source("data", f32::fact(input)).unwrap();
+        let coded = net.quantized(data, -2., 0.016, None);
+        let conv = net.convolution(coded, 12, 1, 3);
+        let relu = net.relu(conv);
+        let of_channels = net.quantized(relu, 0., 0.01, Some(1));
+        let depthwise = net.convolution(of_channels, 12, 12, 3);
+        let deep = net.quantized(depthwise, -4., 0.04, None);
+        let padding = PaddingSpec::Explicit(tvec![1, 1], tvec![1, 1]);
+        let strides = Some(tvec![2, 2]);
+        let spec = PoolSpec::new(DataFormat::NCHW, tvec![3, 3], padding, None, strides, 12, 12);
+        let pool = net.wire(MaxPool::new(spec, None), &[deep]);
+        let grouped = net.convolution(pool, 12, 3, 1);
+        let bias = net.constant(&[1, 12, 1, 1], &[0.5; 12]);
+        let grouped = net.wire(add(), &[grouped, bias]);
+        // Steps have no simple ratios: there would be many ties.
+        let added = net.quantized(grouped, -3., 0.0317, None);
+        let sum = net.wire(add(), &[added, pool]);
+        let sum = net.relu(sum);
+        let sum = net.quantized(sum, 0., 0.0413, None);
+        let mean = net.wire(Reduce { axes: tvec![2, 3], reducer: Reducer::Sum }, &[sum]);
+        let pixels = net.constant(&[1, 1, 1, 1], &[1. / 20.]);
+        let mean = net.wire(mul(), &[mean, pixels]);
+        let mean = net.quantized(mean, -1., 0.0211, None);
+        let gate = net.convolution(mean, 12, 1, 1);
+        let gate = net.quantized(gate, -2., 0.0197, None);
+        let scaled = net.wire(mul(), &[gate, sum]);
+        let scaled = net.quantized(scaled, -4., 0.0532, None);
+        let both = net.wire(tract_core::ops::array::TypedConcat { axis: 1 }, &[scaled, scaled]);
+        let sizes = [24, 5, 4].map(|size: usize| size.to_dim());
+        let flat = AxisOp::Reshape(1, sizes.as_slice().into(), tvec![480.to_dim()]);
+        let flat = net.wire(flat, &[both]);
+        let weights = net.weights(&[10, 480]);
+        let axes = "mk,nk->mn".parse().unwrap();
+        let rows = net
+            .wire(EinSum { axes, operating_dt: DatumType::F32, q_params: None }, &[flat, weights]);
+        let bias = net.constant(&[1, 10], &[1.; 10]);
+        let rows = net.wire(add(), &[rows, bias]);
+        let operators = net.operators(rows);
+        assert_eq!(count(&operators, "QuantizedConvolution"), 5, "{operators:?}");
+        for name in
+            ["Quantize", "QuantizedMaxPool", "QuantizedAdd", "QuantizedSum", "QuantizedMultiply"]
+        {
+            assert_eq!(count(&operators, name), 1, "{name} {operators:?}");
+        }
+        // A row has the pixels of one channel after the other.
+        assert_eq!(count(&operators, "MoveAxis"), 1, "{operators:?}");
+        for name in ["Dequantize", "FakeQuantize"] {
+            assert_eq!(count(&operators, name), 0, "{name} {operators:?}");
+        }
+        net.check(&[of_channels, deep, pool, added, sum, mean, gate, scaled], &input);
+        net.check(&[rows], &input);
+    });
+}
+
+/// What cannot run on codes stays, and its neighbours are not disturbed.
+#[test]
+fn what_stays() {
+    let input = [1, 4, 5, 5];
+    let mut net = Network::new();
+    let data = net.model.add_source("data", f32::fact(input)).unwrap();
+    let without_codes = net.convolution(data, 4, 1, 1);
+    let of_channels = net.quantized(without_codes, -1., 0.01, Some(1));
+    let added_channels = net.convolution(of_channels, 4, 1, 1);
+    // Zero is no level.
+    let limits = [0.5, 3.05].map(|limit| net.constant(&[1; 4], &[limit]));
+    let inputs = [added_channels, limits[0], limits[1], limits[0], limits[1]];
+    let without_zero = net.wire(FakeQuantize { levels: 256 }, &inputs);
+    let padded = net.convolution(without_zero, 4, 1, 3);
+    let many = [limits[0], limits[1], limits[0], limits[1]];
+    let inputs = [&[padded], &many[..]].concat();
+    let many = net.wire(FakeQuantize { levels: 1000 }, &inputs);
+    net.model.select_output_outlets(&[many]).unwrap();
+    let decisions = net.transformed(&[]).1;
+    let reasons: Vec<String> = decisions
+        .iter()
+        .filter(|decision| decision.rule == "quantized")
+        .filter_map(|decision| match &decision.outcome {
+            Outcome::Refused(reason) => Some(format!("{}: {reason}", decision.op)),
+            Outcome::Replaced(_) => None,
+        })
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            "Conv: its data has no codes",
+            "Conv: channels of the data have different levels, and are added",
+            "Conv: it has padding, but the data has no code for 0",
+            "FakeQuantize: it has 1000 levels between Some([0.5, 3.05, 0.5, 3.05]), but must have 256 or fewer, and \
+             finite limits in ascending order",
+        ]
+    );
+    net.check(&[many], &input);
+}
