@@ -69,9 +69,15 @@ enum Reading {
     Copied,
     /// With padding around the image, so that the taps of a row of the kernel are neighbours, and one tap.
     Padded,
+    /// The same, and then all taps of a pixel are copied behind each other.
+    Patches,
 }
 
-/// Where rows of a kernel have no more codes than this, reading them as one tap pays.
+/// With fewer channels, reading the rows of a kernel as one tap pays.
+const FEW_CHANNELS: usize = 32;
+
+/// With no more codes in a row of a kernel, copying all rows behind each other pays: a first layer of 3 x 3 took 0.5 of the
+/// time (AMD EPYC, family 25 model 1).
 const FEW_CODES: usize = 32;
 
 impl Description<'_> {
@@ -117,7 +123,10 @@ impl Description<'_> {
             && self.spec.dilation(rank - 1) == 1
             && self.data.zeros(self.spec.input_channels).is_some();
         match inputs.is_multiple_of(4) {
-            _ if is_row && inputs < FEW_CODES => Reading::Padded,
+            _ if is_row && inputs * self.spec.kernel_shape[rank - 1] <= FEW_CODES => {
+                Reading::Patches
+            }
+            _ if is_row && inputs < FEW_CHANNELS => Reading::Padded,
             true => Reading::InPlace,
             false => Reading::Copied,
         }
@@ -167,6 +176,7 @@ impl QuantizedConvolution {
         } else {
             let reading = description.reading();
             let row = match reading {
+                Reading::Patches => kernel,
                 Reading::Padded => spec.kernel_shape[spec.rank() - 1],
                 _ => 1,
             };
@@ -205,6 +215,7 @@ impl QuantizedConvolution {
         const PIXELS: usize = 96;
         let channels = self.spec.output_channels;
         let end = first + output.len() / channels;
+        let mut patches = vec![];
         for begin in (first..end).step_by(PIXELS) {
             let pixels = begin..end.min(begin + PIXELS);
             let rows = pixels.len();
@@ -220,11 +231,17 @@ impl QuantizedConvolution {
                     finish: &self.finish,
                     output,
                 }),
-                Packed::Products { groups, .. } => {
+                Packed::Products { groups, reading } => {
                     let mut output = output;
+                    let row = window.row * self.spec.input_channels / self.group;
+                    let (mut codes, mut starts, mut taps) = (codes, starts, (window.taps(), row));
+                    if *reading == Reading::Patches {
+                        starts = copy_taps(codes, &starts, taps, &mut patches);
+                        (codes, taps) = (&patches, (1, taps.0 * taps.1));
+                    }
                     for (group, filters) in groups.iter().enumerate() {
                         let panels = 0..filters.panels();
-                        let mut part = self.part(codes, window, group, filters, &starts, output);
+                        let mut part = self.part(codes, taps, group, filters, &starts, output);
                         (part.rows, part.panels) = (rows, panels);
                         filters.multiply(&mut part);
                         output = part.output;
@@ -234,11 +251,11 @@ impl QuantizedConvolution {
         }
     }
 
-    /// One pixel of a group.
+    /// One pixel of a group. There are some taps of so many codes.
     fn part<'a>(
         &'a self,
         codes: &'a [u8],
-        window: &Window,
+        (taps, of_a_tap): (usize, usize),
         group: usize,
         filters: &'a Filters,
         starts: &'a [usize],
@@ -249,11 +266,11 @@ impl QuantizedConvolution {
             codes: &codes[group * inputs..],
             padding: &self.zeros,
             starts,
-            taps: window.taps(),
+            taps,
             rows: 1,
             filters,
             panels: 0..0,
-            steps: (window.row * inputs).div_ceil(4),
+            steps: of_a_tap.div_ceil(4),
             finish: &self.finish,
             first_channel: group * self.spec.output_channels / self.group,
             output,
@@ -276,14 +293,17 @@ impl QuantizedConvolution {
         let work = elements.len().saturating_mul(depth) / WORK;
         match &*self.packed {
             // Threads share the channels of one pixel.
-            Packed::Products { groups, .. } if pixels == 1 && self.group == 1 => {
+            Packed::Products { groups, reading }
+                if pixels == 1 && self.group == 1 && *reading != Reading::Patches =>
+            {
                 let filters = &groups[0];
                 let starts = window.starts(0..1);
+                let taps = (window.taps(), window.row * self.spec.input_channels);
                 let width = filters.panel_width();
                 fill_rows(elements, width, work, |first, elements| {
                     let panels = first..first + elements.len().div_ceil(width);
                     let output = Written::from(elements).after(first * width);
-                    let mut part = self.part(codes, window, 0, filters, &starts, output);
+                    let mut part = self.part(codes, taps, 0, filters, &starts, output);
                     part.panels = panels;
                     filters.multiply(&mut part);
                     TractResult::Ok(())
@@ -296,6 +316,32 @@ impl QuantizedConvolution {
         }
         Ok(output)
     }
+}
+
+/// Copies the taps of some pixels behind each other, and says where each pixel begins. There are some taps of so many codes.
+fn copy_taps(
+    codes: &[u8],
+    starts: &[usize],
+    (taps, of_a_tap): (usize, usize),
+    patches: &mut Vec<u8>,
+) -> Vec<usize> {
+    /// So many codes are copied at once, also beyond a tap: the next one is copied over them.
+    const BLOCK: usize = 16;
+    let distance = (taps * of_a_tap).next_multiple_of(4);
+    patches.resize(starts.len() / taps * distance + 2 * BLOCK, 0);
+    for (pixel, starts) in starts.chunks_exact(taps).enumerate() {
+        for (tap, start) in starts.iter().enumerate() {
+            let to = &mut patches[pixel * distance + tap * of_a_tap..];
+            for begin in (0..of_a_tap).step_by(BLOCK) {
+                let from = &codes[start + begin..];
+                match from.first_chunk::<BLOCK>() {
+                    Some(block) => to[begin..][..BLOCK].copy_from_slice(block),
+                    None => to[begin..][..from.len()].copy_from_slice(from),
+                }
+            }
+        }
+    }
+    (0..starts.len() / taps).map(|pixel| pixel * distance).collect()
 }
 
 impl Op for QuantizedConvolution {
@@ -329,7 +375,7 @@ impl EvalOp for QuantizedConvolution {
                 copied.extend([0; 4]);
                 Cow::Owned(copied)
             }
-            Packed::Products { reading: Reading::Padded, .. } => {
+            Packed::Products { reading: Reading::Padded | Reading::Patches, .. } => {
                 let zero = self.zeros.first().context("the data has no channels")?;
                 Cow::Owned(window.pad(codes, *zero)?)
             }

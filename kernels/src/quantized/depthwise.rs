@@ -99,43 +99,43 @@ impl<'a> Part<'a> {
         (blocks, &offsets.as_chunks().0[0])
     }
 
-    /// The codes of two taps for some blocks. The last tap may be there twice. `last` is for codes that end before their
-    /// block does.
+    /// The codes of the taps of a pixel, two at a time. The last one may be there twice.
     #[inline(always)]
-    pub fn codes<'l, const CHANNELS: usize, const B: usize>(
-        &self,
-        first: usize,
-        pixel: usize,
-        pair: usize,
-        last: &'l mut [[[u8; CHANNELS]; B]; 2],
-    ) -> [&'l [[u8; CHANNELS]; B]; 2]
-    where
-        'a: 'l,
-    {
-        let taps = self.kernels.taps;
-        let starts = &self.starts[pixel * taps..][..taps];
-        let [one, other] = last;
-        let codes = |tap: usize, last: &'l mut [[u8; CHANNELS]; B]| {
-            let (codes, start) = match starts[tap] {
-                PADDING => (self.padding, 0),
-                start => (self.codes, start),
-            };
-            let codes = &codes[start + first * CHANNELS..];
-            match codes.get(..B * CHANNELS) {
-                Some(codes) => &codes.as_chunks().0.as_chunks().0[0],
-                None => {
-                    last.as_flattened_mut()[..codes.len()].copy_from_slice(codes);
-                    &*last
-                }
-            }
+    pub fn taps(&self, pixel: usize, taps: &mut Vec<[&'a [u8]; 2]>) {
+        let starts = &self.starts[pixel * self.kernels.taps..][..self.kernels.taps];
+        let codes = |start: usize| match start {
+            PADDING => self.padding,
+            start => &self.codes[start..],
         };
-        [codes(2 * pair, one), codes((2 * pair + 1).min(taps - 1), other)]
+        taps.clear();
+        taps.extend(starts.chunks(2).map(|pair| [codes(pair[0]), codes(pair[pair.len() - 1])]));
     }
 
-    /// The first channel of a block, and how many it has.
+    /// The first channel of some blocks, and how many these have together.
     #[inline(always)]
-    pub fn channels(&self, block: usize, channels: usize) -> (usize, usize) {
-        let first = block * channels;
+    pub fn channels(&self, first: usize, channels: usize) -> (usize, usize) {
+        let first = first * 2 * self.kernels.instructions.lanes();
         (first, (self.kernels.channels - first).min(channels))
     }
+}
+
+/// The codes of two taps for some blocks. `last` is for codes that end before their block does.
+#[inline(always)]
+pub(super) fn codes<'l, const CHANNELS: usize, const B: usize>(
+    taps: &[&'l [u8]; 2],
+    first: usize,
+    last: &'l mut [[[u8; CHANNELS]; B]; 2],
+) -> [&'l [[u8; CHANNELS]; B]; 2] {
+    let [one, other] = last;
+    let codes = |tap: &'l [u8], last: &'l mut [[u8; CHANNELS]; B]| {
+        let codes = &tap[first * CHANNELS..];
+        match codes.get(..B * CHANNELS) {
+            Some(codes) => &codes.as_chunks().0.as_chunks().0[0],
+            None => {
+                last.as_flattened_mut()[..codes.len()].copy_from_slice(codes);
+                &*last
+            }
+        }
+    };
+    [codes(taps[0], one), codes(taps[1], other)]
 }

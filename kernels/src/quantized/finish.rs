@@ -109,6 +109,25 @@ impl<'a> Written<'a> {
         Written { skipped, ..self }
     }
 
+    /// The codes from a channel of a row on, if they are codes and rows have so many channels.
+    #[inline(always)]
+    pub fn codes(&mut self, row: usize, channel: usize, channels: usize) -> Option<&mut [u8]> {
+        match &mut self.elements {
+            Elements::Codes(codes) => Some(&mut codes[row * channels + channel - self.skipped..]),
+            Elements::Floats(_) => None,
+        }
+    }
+
+    /// The elements from a channel of a row on.
+    #[inline(always)]
+    pub fn elements(&mut self, row: usize, channel: usize, channels: usize) -> Elements<'_> {
+        let begin = row * channels + channel - self.skipped;
+        match &mut self.elements {
+            Elements::Codes(codes) => Elements::Codes(&mut codes[begin..]),
+            Elements::Floats(numbers) => Elements::Floats(&mut numbers[begin..]),
+        }
+    }
+
     pub fn len(&self) -> usize {
         match &self.elements {
             Elements::Codes(codes) => codes.len(),
@@ -160,20 +179,10 @@ impl Finish {
         Finish { lines: Lines::new(first), activation, codes: second, channels }
     }
 
-    /// The sums of rows of channels, from a row and a channel on, are finished into these places.
+    /// How many channels a row has.
     #[inline(always)]
-    pub fn places<'o>(
-        &self,
-        row: usize,
-        first: usize,
-        width: usize,
-        output: &'o mut Written,
-    ) -> Elements<'o> {
-        let begin = row * self.channels + first - output.skipped;
-        match &mut output.elements {
-            Elements::Codes(output) => Elements::Codes(&mut output[begin..][..width]),
-            Elements::Floats(output) => Elements::Floats(&mut output[begin..][..width]),
-        }
+    pub fn channels(&self) -> usize {
+        self.channels
     }
 }
 
@@ -183,11 +192,8 @@ pub(super) fn put<T: Copy, const LANES: usize, const V: usize>(
     vectors: &[[T; LANES]; V],
     output: &mut [T],
 ) {
-    let elements = vectors.as_flattened();
-    if output.len() == V * LANES {
-        // So many are no loop.
-        output[..V * LANES].copy_from_slice(&elements[..V * LANES]);
-    } else {
-        output.copy_from_slice(&elements[..output.len()]);
+    match output.as_chunks_mut::<LANES>().0.as_chunks_mut::<V>().0 {
+        [whole] => *whole = *vectors,
+        _ => output.copy_from_slice(&vectors.as_flattened()[..output.len()]),
     }
 }

@@ -227,6 +227,19 @@ macro_rules! loops {
                 output: &mut Written,
             ) {
                 let lines = finish.lines.of::<LANES, V>(first);
+                let channels = finish.channels();
+                if finish.activation.is_none()
+                    && let Some(places) = output.codes(first_row, first, channels)
+                {
+                    for row in 0..N {
+                        let mut numbers = [floats(sums[row][0]); V];
+                        for vector in 0..V {
+                            numbers[vector] = on_line(floats(sums[row][vector]), lines, vector);
+                        }
+                        put(&rounded(numbers), &mut places[row * channels..][..width]);
+                    }
+                    return;
+                }
                 for row in 0..N {
                     let mut numbers = [floats(sums[row][0]); V];
                     for vector in 0..V {
@@ -243,20 +256,14 @@ macro_rules! loops {
                             }
                         }
                     }
-                    match finish.places(first_row + row, first, width, output) {
-                        Elements::Codes(places) => {
-                            let mut codes = [[0; LANES]; V];
-                            for vector in 0..V {
-                                codes[vector] = rounded(numbers[vector]);
-                            }
-                            put(&codes, places);
-                        }
+                    match output.elements(first_row + row, first, channels) {
+                        Elements::Codes(places) => put(&rounded(numbers), &mut places[..width]),
                         Elements::Floats(places) => {
                             let mut elements = [[0.; LANES]; V];
                             for vector in 0..V {
                                 store(&mut elements[vector], numbers[vector]);
                             }
-                            put(&elements, places);
+                            put(&elements, &mut places[..width]);
                         }
                     }
                 }
@@ -283,7 +290,7 @@ macro_rules! loops {
                     let number = on_line(both, part.result.of::<LANES, 1>(at), 0);
                     let end = part.a.len().min(at + LANES);
                     match &mut part.places {
-                        Elements::Codes(places) => put(&[rounded(number)], &mut places[at..end]),
+                        Elements::Codes(places) => put(&rounded([number]), &mut places[at..end]),
                         Elements::Floats(places) => {
                             let mut numbers = [[0.; LANES]];
                             store(&mut numbers[0], number);
@@ -296,19 +303,27 @@ macro_rules! loops {
             /// All pixels of a part of a convolution of single channels.
             $(#[target_feature(enable = $features)])?
             pub fn channels(part: &mut depthwise::Part) {
-                for (first, blocks) in part.blocks(2 * LANES) {
-                    for pixel in 0..part.pixels {
+                let mut taps = Vec::new();
+                for pixel in 0..part.pixels {
+                    part.taps(pixel, &mut taps);
+                    for (first, blocks) in part.blocks(2 * LANES) {
                         match blocks {
-                            4 => blocks_of_channels::<4>(part, first, pixel),
-                            2 => blocks_of_channels::<2>(part, first, pixel),
-                            _ => blocks_of_channels::<1>(part, first, pixel),
+                            4 => blocks_of_channels::<4, 8>(part, first, pixel, &taps),
+                            2 => blocks_of_channels::<2, 4>(part, first, pixel, &taps),
+                            _ => blocks_of_channels::<1, 2>(part, first, pixel, &taps),
                         }
                     }
                 }
             }
 
+            /// Some blocks, which have twice as many vectors.
             $(#[target_feature(enable = $features)])?
-            fn blocks_of_channels<const B: usize>(part: &mut depthwise::Part, first: usize, pixel: usize) {
+            fn blocks_of_channels<const B: usize, const V: usize>(
+                part: &mut depthwise::Part,
+                first: usize,
+                pixel: usize,
+                taps: &[[&[u8]; 2]],
+            ) {
                 const CHANNELS: usize = 2 * LANES;
                 let (weights, offsets) = part.kernels_of::<CHANNELS, B>(first);
                 let mut sums = [[load(&[0; LANES]); 2]; B];
@@ -317,18 +332,19 @@ macro_rules! loops {
                     sums[block] = [load(&offsets[0]), load(&offsets[1])];
                 }
                 let mut last = [[[0; CHANNELS]; B]; 2];
-                for pair in 0..weights[0].len() {
-                    let [one, other] = part.codes(first, pixel, pair, &mut last);
+                for (pair, taps) in taps.iter().enumerate() {
+                    let [one, other] = depthwise::codes(taps, first, &mut last);
                     for block in 0..B {
                         let weights = &weights[block][pair];
                         sums[block] = add_pair(sums[block], &one[block], &other[block], weights);
                     }
                 }
                 for block in 0..B {
-                    let sums = [in_order(sums[block])];
-                    let (channel, width) = part.channels(first + block, CHANNELS);
-                    finish(part.finish, &sums, channel, width, pixel, &mut part.output);
+                    sums[block] = in_order(sums[block]);
                 }
+                let sums: &[[Sums; V]] = sums.as_flattened().as_chunks().0;
+                let (channel, width) = part.channels(first, B * CHANNELS);
+                finish(part.finish, &[sums[0]], channel, width, pixel, &mut part.output);
             }
         }
     };
@@ -399,8 +415,8 @@ loops!(portable, [], rows: [4 2 1], vectors: [1 2], {
         x.map(|x| activation.apply(pulp::Scalar::new(), x))
     }
 
-    fn rounded(x: Floats) -> [u8; LANES] {
-        x.map(levels::rounded)
+    fn rounded<const V: usize>(x: [Floats; V]) -> [[u8; LANES]; V] {
+        x.map(|x| x.map(levels::rounded))
     }
 
     fn widened(codes: &[u8; LANES]) -> Floats {
@@ -503,19 +519,22 @@ macro_rules! loops_of_256_bits {
 
             #[target_feature(enable = $features)]
             #[inline]
-            fn rounded(x: Floats) -> [u8; LANES] {
-                let numbers = _mm256_cvtps_epi32(x);
-                // The lowest byte of each, behind each other in both halves.
-                let order = _mm256_setr_epi8(
-                    0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
-                    -1, -1, -1, -1, 0, 4, 8, 12, -1, -1, -1, -1, -1, -1, -1, -1,
-                );
-                let bytes = _mm256_shuffle_epi8(numbers, order);
-                let both = _mm_or_si128(
-                    _mm256_castsi256_si128(bytes),
-                    _mm256_extracti128_si256::<1>(bytes),
-                );
-                _mm_cvtsi128_si64(both).to_le_bytes()
+            fn rounded<const V: usize>(x: [Floats; V]) -> [[u8; LANES]; V] {
+                let mut codes = [[0; LANES]; V];
+                // Two vectors at a time.
+                for first in (0..V).step_by(2) {
+                    let second = if first + 1 < V { first + 1 } else { first };
+                    let [one, other] = [_mm256_cvtps_epi32(x[first]), _mm256_cvtps_epi32(x[second])];
+                    let words = _mm256_packs_epi32(one, other);
+                    let bytes = _mm256_packus_epi16(words, words);
+                    // Halves of the vectors take turns.
+                    let order = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5);
+                    let bytes = _mm256_permutevar8x32_epi32(bytes, order);
+                    let bytes = _mm256_castsi256_si128(bytes);
+                    codes[first] = _mm_cvtsi128_si64(bytes).to_le_bytes();
+                    codes[second] = _mm_extract_epi64::<1>(bytes).to_le_bytes();
+                }
+                codes
             }
 
             #[target_feature(enable = $features)]
@@ -706,11 +725,13 @@ macro_rules! loops_of_512_bits {
 
             #[target_feature(enable = $features)]
             #[inline]
-            fn rounded(x: Floats) -> [u8; LANES] {
-                let mut codes = [0; LANES];
-                let bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x));
-                // SAFETY: the array has the size of the vector.
-                unsafe { _mm_storeu_si128(codes.as_mut_ptr().cast(), bytes) };
+            fn rounded<const V: usize>(x: [Floats; V]) -> [[u8; LANES]; V] {
+                let mut codes = [[0; LANES]; V];
+                for vector in 0..V {
+                    let bytes = _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x[vector]));
+                    // SAFETY: the array has the size of the vector.
+                    unsafe { _mm_storeu_si128(codes[vector].as_mut_ptr().cast(), bytes) };
+                }
                 codes
             }
 

@@ -257,6 +257,7 @@ impl Case {
 #[test]
 fn convolutions_of_codes() {
     with_all_instructions(|_| {
-        proptest!(Config::with_cases(60), |(case in case())| case.check());
+        let config = Config { cases: 60, failure_persistence: None, ..Config::default() };
+        proptest!(config, |(case in case())| case.check());
     });
 }
