@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 
-use super::finish::{Elements, Lines};
+use super::finish::Elements;
 use super::instructions::Instructions;
-use super::levels::Levels;
+use super::levels::{Levels, limited, rounded};
 use crate::checks::{expect_inputs, volume};
 use crate::memory::unwritten_output;
 use crate::threads::fill_rows;
 
-/// What is made of two numbers.
+/// What is made of the numbers that codes stand for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Add,
@@ -24,21 +24,23 @@ pub(crate) enum Operation {
 pub(crate) struct QuantizedArithmetic {
     operation: Operation,
     limits: [f32; 2],
-    operands: [Arc<Levels>; 2],
     output: Option<Arc<Levels>>,
-    channels: Arc<Channels>,
+    lines: Arc<Lines>,
 }
 
 impl Eq for QuantizedArithmetic {}
 
-/// What is done with each channel, some pixels in a row.
+/// What is done with codes `a` and `b`, for each channel, some pixels in a row: with `x = a * factor + addend`, and `y` of the
+/// same of `b`, the result is `x + y + shift` or `x * y + shift`, between limits. It is a number, or a code that is not rounded
+/// yet.
 #[derive(Debug, PartialEq)]
-struct Channels {
-    count: usize,
-    /// What the codes of each operand stand for.
-    operands: [Lines; 2],
-    /// To numbers between limits, or to codes that are not rounded yet.
-    result: Lines,
+pub(super) struct Lines {
+    channels: usize,
+    pub factors: [Vec<f32>; 2],
+    pub addends: [Vec<f32>; 2],
+    pub shifts: Vec<f32>,
+    pub least: Vec<f32>,
+    pub most: Vec<f32>,
 }
 
 /// Channels are repeated until there are this many lines.
@@ -53,39 +55,65 @@ impl QuantizedArithmetic {
         output: Option<Arc<Levels>>,
         channels: usize,
     ) -> QuantizedArithmetic {
-        let count = channels * LEAST_LINES.div_ceil(channels.max(1));
-        let of_channels = |line: &dyn Fn(usize) -> [f32; 4]| {
-            Lines::new((0..count).map(|number| line(number % channels)))
+        let mut lines = Lines {
+            channels,
+            factors: [vec![], vec![]],
+            addends: [vec![], vec![]],
+            shifts: vec![],
+            least: vec![],
+            most: vec![],
         };
-        let numbers = |levels: &Levels| {
-            of_channels(&|channel| {
-                let level = levels.of(channel);
-                [level.step, level.low, f32::NEG_INFINITY, f32::INFINITY]
-            })
-        };
-        let [least, most] = limits;
-        let result = match &output {
-            None => of_channels(&|_| [1., 0., least, most]),
-            Some(levels) => of_channels(&|channel| {
-                let level = levels.of(channel);
-                let [least, most] = levels.limits(level, limits);
-                [level.factor, level.shift, least, most]
-            }),
-        };
-        let operand_lines = [numbers(&operands[0]), numbers(&operands[1])];
-        let channels = Channels { count: channels, operands: operand_lines, result };
-        QuantizedArithmetic { operation, limits, operands, output, channels: channels.into() }
+        for number in 0..channels * LEAST_LINES.div_ceil(channels.max(1)) {
+            let channel = number % channels;
+            let [a, b] = [operands[0].of(channel), operands[1].of(channel)];
+            // To codes at once.
+            let (factor, shift, [least, most]) = match &output {
+                None => (1., 0., limits),
+                Some(levels) => {
+                    let level = levels.of(channel);
+                    (level.factor, level.shift, levels.limits(level, limits))
+                }
+            };
+            let factor_of_b = if operation == Operation::Add { factor } else { 1. };
+            lines.factors[0].push(a.step * factor);
+            lines.addends[0].push(a.low * factor);
+            lines.factors[1].push(b.step * factor_of_b);
+            lines.addends[1].push(b.low * factor_of_b);
+            lines.shifts.push(shift);
+            lines.least.push(least);
+            lines.most.push(most);
+        }
+        QuantizedArithmetic { operation, limits, output, lines: lines.into() }
     }
 }
 
 /// Some channels of some pixels, which begin with the first channel: as many codes of each operand as there are places.
 pub(crate) struct Part<'a> {
     pub operation: Operation,
-    pub operands: &'a [Lines; 2],
-    pub result: &'a Lines,
+    pub lines: &'a Lines,
     pub a: &'a [u8],
     pub b: &'a [u8],
     pub places: Elements<'a>,
+}
+
+impl Part<'_> {
+    /// The results from a number on, one by one.
+    pub fn rest(&mut self, first: usize) {
+        for at in first..self.a.len() {
+            let Lines { factors, addends, shifts, least, most, .. } = self.lines;
+            let x = f32::from(self.a[at]) * factors[0][at] + addends[0][at];
+            let y = f32::from(self.b[at]) * factors[1][at] + addends[1][at];
+            let result = match self.operation {
+                Operation::Add => x + y + shifts[at],
+                Operation::Multiply => x * y + shifts[at],
+            };
+            let result = limited(result, least[at], most[at]);
+            match &mut self.places {
+                Elements::Codes(places) => places[at] = rounded(result),
+                Elements::Floats(places) => places[at] = result,
+            }
+        }
+    }
 }
 
 impl QuantizedArithmetic {
@@ -93,7 +121,7 @@ impl QuantizedArithmetic {
     where
         for<'o> Elements<'o>: From<&'o mut [T]>,
     {
-        let channels = self.channels.count;
+        let channels = self.lines.channels;
         // SAFETY: each element is written.
         #[allow(unsafe_code)]
         let mut output = unsafe { unwritten_output::<T>("QuantizedArithmetic", shape)? };
@@ -115,8 +143,7 @@ impl QuantizedArithmetic {
                 let of_b = image.map_or(at, |image| at / image * channels);
                 instructions.combine(&mut Part {
                     operation: self.operation,
-                    operands: &self.channels.operands,
-                    result: &self.channels.result,
+                    lines: &self.lines,
                     a: &a[at..][..elements.len()],
                     b: &b[of_b..][..elements.len()],
                     places: elements.into(),
@@ -154,7 +181,7 @@ impl EvalOp for QuantizedArithmetic {
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (a, b) = args_2!(inputs);
         let shape = a.shape();
-        let channels = self.channels.count;
+        let channels = self.lines.channels;
         let one_pixel = |shape: &[usize]| {
             let mut one: TVec<usize> = shape.into();
             let last = one.len().saturating_sub(1);

@@ -8,8 +8,9 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
 use super::depthwise::{self, Kernels, MOST_CHANNELS};
 use super::finish::{Finish, Written};
+use super::instructions::Code;
 use super::levels::Levels;
-use super::product::{Filters, MOST_PRODUCTS, Part};
+use super::product::{Filters, MOST_PRODUCTS, PADDING, Part, are_narrow};
 use super::window::{Window, output_shape};
 use crate::checks::expect_input_count;
 use crate::memory::unwritten_output;
@@ -43,6 +44,7 @@ pub(crate) struct QuantizedConvolution {
     group: usize,
     /// The code of zero for each channel of the data.
     zeros: Arc<Vec<u8>>,
+    widened_zeros: Arc<Vec<i16>>,
     packed: Arc<Packed>,
     finish: Arc<Finish>,
     datum_type: DatumType,
@@ -180,14 +182,17 @@ impl QuantizedConvolution {
                 Reading::Padded => spec.kernel_shape[spec.rank() - 1],
                 _ => 1,
             };
+            let (taps, of_a_tap) = (kernel / row, row * inputs);
+            let code = |output: usize, tap: usize, number: usize| {
+                let (tap, channel) = (tap * row + number / inputs, number % inputs);
+                weights[output * depth + channel * kernel + tap]
+            };
+            let is_narrow = are_narrow(spec.output_channels, taps, of_a_tap, code);
             let pack = |group: usize| {
                 let first = group * outputs;
-                let code = |output: usize, tap: usize, number: usize| {
-                    let (tap, channel) = (tap * row + number / inputs, number % inputs);
-                    weights[(first + output) * depth + channel * kernel + tap]
-                };
+                let code = |output: usize, tap, number| code(first + output, tap, number);
                 let offset = |output: usize| offset(first + output);
-                Filters::pack(outputs, kernel / row, row * inputs, code, offset)
+                Filters::pack(outputs, taps, of_a_tap, is_narrow, code, offset)
             };
             Packed::Products { groups: (0..*group).map(pack).collect(), reading }
         };
@@ -201,6 +206,7 @@ impl QuantizedConvolution {
         Ok(QuantizedConvolution {
             spec: spec.clone(),
             group: *group,
+            widened_zeros: Arc::new(zeros.iter().map(|zero| i16::from(*zero)).collect()),
             zeros: zeros.into(),
             packed: packed.into(),
             finish: Finish::new(&lines, *activation, *output).into(),
@@ -215,7 +221,7 @@ impl QuantizedConvolution {
         const PIXELS: usize = 96;
         let channels = self.spec.output_channels;
         let end = first + output.len() / channels;
-        let mut patches = vec![];
+        let (mut patches, mut widened) = (vec![], vec![]);
         for begin in (first..end).step_by(PIXELS) {
             let pixels = begin..end.min(begin + PIXELS);
             let rows = pixels.len();
@@ -232,49 +238,79 @@ impl QuantizedConvolution {
                     output,
                 }),
                 Packed::Products { groups, reading } => {
-                    let mut output = output;
                     let row = window.row * self.spec.input_channels / self.group;
-                    let (mut codes, mut starts, mut taps) = (codes, starts, (window.taps(), row));
+                    let mut taken = Taken { codes, starts, taps: window.taps(), of_a_tap: row };
                     if *reading == Reading::Patches {
-                        starts = copy_taps(codes, &starts, taps, &mut patches);
-                        (codes, taps) = (&patches, (1, taps.0 * taps.1));
+                        taken = taken.copied(&mut patches);
                     }
-                    for (group, filters) in groups.iter().enumerate() {
-                        let panels = 0..filters.panels();
-                        let mut part = self.part(codes, taps, group, filters, &starts, output);
-                        (part.rows, part.panels) = (rows, panels);
-                        filters.multiply(&mut part);
-                        output = part.output;
+                    if groups[0].are_widened() {
+                        let others = (self.group - 1) * self.spec.input_channels / self.group;
+                        let taken = taken.widened(others, &mut widened);
+                        self.multiply(groups, &taken, &self.widened_zeros, rows, output);
+                    } else {
+                        self.multiply(groups, &taken, &self.zeros, rows, output);
                     }
                 }
             }
         }
     }
 
-    /// One pixel of a group. There are some taps of so many codes.
-    fn part<'a>(
+    /// Computes some pixels of all groups.
+    fn multiply<C: Code>(
+        &self,
+        groups: &[Filters],
+        taken: &Taken<C>,
+        padding: &[C],
+        rows: usize,
+        mut output: Written,
+    ) {
+        for (group, filters) in groups.iter().enumerate() {
+            let mut part = self.part(taken, padding, group, filters, output.reborrow());
+            (part.rows, part.panels) = (rows, 0..filters.panels());
+            filters.multiply(&mut part);
+        }
+    }
+
+    /// One pixel of a group, and no panels.
+    fn part<'a, C>(
         &'a self,
-        codes: &'a [u8],
-        (taps, of_a_tap): (usize, usize),
+        taken: &'a Taken<C>,
+        padding: &'a [C],
         group: usize,
         filters: &'a Filters,
-        starts: &'a [usize],
         output: Written<'a>,
-    ) -> Part<'a> {
+    ) -> Part<'a, C> {
         let inputs = self.spec.input_channels / self.group;
         Part {
-            codes: &codes[group * inputs..],
-            padding: &self.zeros,
-            starts,
-            taps,
+            codes: &taken.codes[group * inputs..],
+            padding,
+            starts: &taken.starts,
+            taps: taken.taps,
             rows: 1,
             filters,
             panels: 0..0,
-            steps: of_a_tap.div_ceil(4),
+            steps: filters.steps(taken.of_a_tap),
             finish: &self.finish,
             first_channel: group * self.spec.output_channels / self.group,
             output,
         }
+    }
+
+    /// The channels of one pixel from a panel on.
+    fn fill_channels<C: Code>(
+        &self,
+        filters: &Filters,
+        taken: &Taken<C>,
+        padding: &[C],
+        first: usize,
+        output: Written,
+    ) {
+        let width = filters.panel_width();
+        let panels = first..first + output.len().div_ceil(width);
+        let output = output.after(first * width);
+        let mut part = self.part(taken, padding, 0, filters, output);
+        part.panels = panels;
+        filters.multiply(&mut part);
     }
 
     fn run<T: Datum>(&self, codes: &[u8], window: &Window, shape: &[usize]) -> TractResult<Tensor>
@@ -297,15 +333,20 @@ impl QuantizedConvolution {
                 if pixels == 1 && self.group == 1 && *reading != Reading::Patches =>
             {
                 let filters = &groups[0];
-                let starts = window.starts(0..1);
-                let taps = (window.taps(), window.row * self.spec.input_channels);
-                let width = filters.panel_width();
-                fill_rows(elements, width, work, |first, elements| {
-                    let panels = first..first + elements.len().div_ceil(width);
-                    let output = Written::from(elements).after(first * width);
-                    let mut part = self.part(codes, taps, 0, filters, &starts, output);
-                    part.panels = panels;
-                    filters.multiply(&mut part);
+                let of_a_tap = window.row * self.spec.input_channels;
+                let taken =
+                    Taken { codes, starts: window.starts(0..1), taps: window.taps(), of_a_tap };
+                let mut widened = vec![];
+                let wide = filters.are_widened().then(|| taken.widened(0, &mut widened));
+                fill_rows(elements, filters.panel_width(), work, |first, elements| {
+                    let output = elements.into();
+                    match &wide {
+                        Some(wide) => {
+                            let zeros = &self.widened_zeros;
+                            self.fill_channels(filters, wide, zeros, first, output);
+                        }
+                        None => self.fill_channels(filters, &taken, &self.zeros, first, output),
+                    }
                     TractResult::Ok(())
                 })?;
             }
@@ -318,30 +359,52 @@ impl QuantizedConvolution {
     }
 }
 
-/// Copies the taps of some pixels behind each other, and says where each pixel begins. There are some taps of so many codes.
-fn copy_taps(
-    codes: &[u8],
-    starts: &[usize],
-    (taps, of_a_tap): (usize, usize),
-    patches: &mut Vec<u8>,
-) -> Vec<usize> {
-    /// So many codes are copied at once, also beyond a tap: the next one is copied over them.
-    const BLOCK: usize = 16;
-    let distance = (taps * of_a_tap).next_multiple_of(4);
-    patches.resize(starts.len() / taps * distance + 2 * BLOCK, 0);
-    for (pixel, starts) in starts.chunks_exact(taps).enumerate() {
-        for (tap, start) in starts.iter().enumerate() {
-            let to = &mut patches[pixel * distance + tap * of_a_tap..];
-            for begin in (0..of_a_tap).step_by(BLOCK) {
-                let from = &codes[start + begin..];
-                match from.first_chunk::<BLOCK>() {
-                    Some(block) => to[begin..][..BLOCK].copy_from_slice(block),
-                    None => to[begin..][..from.len()].copy_from_slice(from),
+/// The codes of some pixels: where each of some taps begins in them, with so many codes.
+struct Taken<'a, C> {
+    codes: &'a [C],
+    starts: Vec<usize>,
+    taps: usize,
+    of_a_tap: usize,
+}
+
+impl Taken<'_, u8> {
+    /// With the taps of each pixel behind each other, as one tap. None of them is in the padding.
+    fn copied<'p>(&self, patches: &'p mut Vec<u8>) -> Taken<'p, u8> {
+        /// So many codes are copied at once, also beyond a tap: the next one is copied over them.
+        const BLOCK: usize = 16;
+        let Taken { codes, starts, taps, of_a_tap } = self;
+        let distance = (taps * of_a_tap).next_multiple_of(4);
+        let pixels = starts.len() / taps;
+        patches.resize(pixels * distance + 2 * BLOCK, 0);
+        for (pixel, starts) in starts.chunks_exact(*taps).enumerate() {
+            for (tap, start) in starts.iter().enumerate() {
+                let to = &mut patches[pixel * distance + tap * of_a_tap..];
+                for begin in (0..*of_a_tap).step_by(BLOCK) {
+                    let from = &codes[start + begin..];
+                    match from.first_chunk::<BLOCK>() {
+                        Some(block) => to[begin..][..BLOCK].copy_from_slice(block),
+                        None => to[begin..][..from.len()].copy_from_slice(from),
+                    }
                 }
             }
         }
+        let starts = (0..pixels).map(|pixel| pixel * distance).collect();
+        Taken { codes: patches, starts, taps: 1, of_a_tap: taps * of_a_tap }
     }
-    (0..starts.len() / taps).map(|pixel| pixel * distance).collect()
+
+    /// In 16 bits. So many channels of other groups follow a tap.
+    fn widened<'w>(&self, others: usize, widened: &'w mut Vec<i16>) -> Taken<'w, i16> {
+        let Taken { codes, starts, taps, of_a_tap } = self;
+        let in_image = || starts.iter().copied().filter(|start| *start != PADDING);
+        let first = in_image().min().unwrap_or(0);
+        let reach = (of_a_tap + others).next_multiple_of(4);
+        let end = in_image().max().map_or(0, |last| codes.len().min(last + reach));
+        widened.clear();
+        widened.extend(codes[first..end].iter().map(|code| i16::from(*code)));
+        let moved = |start: &usize| if *start == PADDING { PADDING } else { start - first };
+        let starts = starts.iter().map(moved).collect();
+        Taken { codes: widened, starts, taps: *taps, of_a_tap: *of_a_tap }
+    }
 }
 
 impl Op for QuantizedConvolution {

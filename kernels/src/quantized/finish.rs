@@ -104,6 +104,14 @@ impl<'a, E: Into<Elements<'a>>> From<E> for Written<'a> {
 }
 
 impl<'a> Written<'a> {
+    pub fn reborrow(&mut self) -> Written<'_> {
+        let elements = match &mut self.elements {
+            Elements::Codes(codes) => Elements::Codes(codes),
+            Elements::Floats(numbers) => Elements::Floats(numbers),
+        };
+        Written { elements, skipped: self.skipped }
+    }
+
     /// The same with so many channels of the first row before it.
     pub fn after(self, skipped: usize) -> Written<'a> {
         Written { skipped, ..self }

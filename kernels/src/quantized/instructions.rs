@@ -3,7 +3,7 @@
 //! Codes of data are unsigned, those of weights signed, and four neighbours of each are multiplied and added to one sum of 32
 //! bits at a time. The processor has one instruction for that (`vpdpbusd`, of VNNI), or one that adds two products in 16
 //! bits (`vpmaddubsw`), which is exact if they fit: if two neighbours of the weights are together at most 128 from 0, as
-//! NNCF makes them. Others are widened to 16 bits first.
+//! NNCF makes them if it is asked to. Others are widened to 16 bits first, and so is the data.
 
 // Each kind is called where the processor was found to have it, and vectors are read from arrays and written to them.
 #![allow(unsafe_code)]
@@ -82,36 +82,18 @@ impl Instructions {
         }
     }
 
-    /// The rows of a tile of sums. What is widened takes more registers.
-    pub fn rows(self, is_narrow: bool) -> usize {
-        match (self, is_narrow) {
-            (Instructions::Portable, _) | (Instructions::Avx2, false) => 4,
-            (Instructions::Avx2 | Instructions::AvxVnni, _) => 6,
-            (Instructions::Avx512 | Instructions::Avx512Vnni, _) => 8,
+    /// The rows of a tile of sums.
+    pub fn rows(self) -> usize {
+        match self {
+            Instructions::Portable => 4,
+            Instructions::Avx2 | Instructions::AvxVnni => 6,
+            Instructions::Avx512 | Instructions::Avx512Vnni => 8,
         }
     }
 
-    /// Computes a part of a product. `is_narrow`: the weights need not be widened.
-    ///
-    /// # Panics
-    ///
-    /// The machine does not have the instructions.
-    pub fn multiply(self, part: &mut Part, is_narrow: bool) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the machine has the instructions: `all` has found them.
-        unsafe {
-            match (self, is_narrow) {
-                (Instructions::Portable, _) => portable::product(part),
-                (Instructions::Avx2, true) => avx2_narrow::product(part),
-                (Instructions::Avx2, false) => avx2_wide::product(part),
-                (Instructions::AvxVnni, _) => avx_vnni::product(part),
-                (Instructions::Avx512, true) => avx512_narrow::product(part),
-                (Instructions::Avx512, false) => avx512_wide::product(part),
-                (Instructions::Avx512Vnni, _) => avx512_vnni::product(part),
-            }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        portable::product(part);
+    /// Whether codes are widened to 16 bits first, unless the weights are narrow.
+    pub fn widens(self) -> bool {
+        matches!(self, Instructions::Avx2 | Instructions::Avx512)
     }
 
     /// Computes a part of a convolution of single channels.
@@ -145,6 +127,57 @@ impl Instructions {
     }
 }
 
+/// Codes of data that are multiplied with packed filters.
+pub(crate) trait Code: Copy {
+    /// Computes a part of a product.
+    fn multiply(instructions: Instructions, part: &mut Part<Self>);
+}
+
+impl Code for u8 {
+    fn multiply(instructions: Instructions, part: &mut Part<u8>) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the machine has the instructions: `all` has found them.
+        unsafe {
+            match instructions {
+                Instructions::Portable => portable::product(part),
+                Instructions::Avx2 => avx2_narrow::product(part),
+                Instructions::AvxVnni => avx_vnni::product(part),
+                Instructions::Avx512 => avx512_narrow::product(part),
+                Instructions::Avx512Vnni => avx512_vnni::product(part),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        portable::product(part);
+    }
+}
+
+/// Those that are widened.
+impl Code for i16 {
+    fn multiply(instructions: Instructions, part: &mut Part<i16>) {
+        assert!(instructions.widens(), "{instructions:?} do not widen codes");
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the machine has the instructions: `all` has found them.
+        unsafe {
+            match instructions {
+                Instructions::Avx512 => avx512_wide::product(part),
+                _ => avx2_wide::product(part),
+            }
+        }
+    }
+}
+
+/// So many chunks of two vectors of numbers.
+#[inline(always)]
+fn vectors<const LANES: usize>(numbers: &[f32], chunks: usize) -> &[[[f32; LANES]; 2]] {
+    &numbers.as_chunks().0.as_chunks().0[..chunks]
+}
+
+/// So many chunks of codes for two vectors.
+#[inline(always)]
+fn codes<const LANES: usize>(codes: &[u8], chunks: usize) -> &[[[u8; LANES]; 2]] {
+    &codes.as_chunks().0.as_chunks().0[..chunks]
+}
+
 /// The loops around some instructions. The `items` are
 ///
 /// * `LANES`, the sums of a vector `Sums`, which `load` takes from an array;
@@ -152,10 +185,10 @@ impl Instructions {
 /// * `dot`, which adds their products to sums;
 /// * `add_pair`, which adds the products of two taps to two vectors of sums of single channels, which `in_order` then puts into
 ///   their order: see [`depthwise::channel_of_lane`];
-/// * `floats`, `on_line`, `activated`, `rounded` and `store`, which make numbers and codes of sums;
-/// * `widened`, `sum` and `product_of`, for codes that are added and multiplied.
+/// * `floats`, `line`, `between`, `activated`, `rounded` and `store`, which make numbers and codes of sums, and `load_floats`;
+/// * `widened` and `sum`, for codes that are added and multiplied.
 macro_rules! loops {
-    ($name:ident, [$($features:literal)?], rows: [$($rows:literal)*], vectors: [$($vectors:literal)*], {$($items:item)*}) => {
+    ($name:ident, $code:ty, $width:literal, [$($features:literal)?], rows: [$($rows:literal)*], vectors: [$($vectors:literal)*], {$($items:item)*}) => {
         // Where kinds differ in products alone, the other loops of one of them are for all. Loops of constants keep the sums
         // in registers.
         #[allow(dead_code, clippy::needless_range_loop)]
@@ -166,7 +199,7 @@ macro_rules! loops {
 
             /// All tiles of a part of a product.
             $(#[target_feature(enable = $features)])?
-            pub fn product(part: &mut Part) {
+            pub fn product(part: &mut Part<$code>) {
                 for panel in part.panels.clone() {
                     let vectors = part.vectors(panel, LANES);
                     for (first, rows) in part.tiles() {
@@ -179,7 +212,7 @@ macro_rules! loops {
             }
 
             $(#[target_feature(enable = $features)])?
-            fn of_rows<const N: usize>(part: &mut Part, panel: usize, first: usize, vectors: usize) {
+            fn of_rows<const N: usize>(part: &mut Part<$code>, panel: usize, first: usize, vectors: usize) {
                 match vectors {
                     $($vectors => tile::<N, $vectors>(part, panel, first),)*
                     _ => unreachable!("a panel has {vectors} vectors"),
@@ -187,8 +220,8 @@ macro_rules! loops {
             }
 
             $(#[target_feature(enable = $features)])?
-            fn tile<const N: usize, const V: usize>(part: &mut Part, panel: usize, first: usize) {
-                let (weights, offsets) = part.panel::<LANES, V>(panel);
+            fn tile<const N: usize, const V: usize>(part: &mut Part<$code>, panel: usize, first: usize) {
+                let (weights, offsets) = part.panel::<$width, LANES, V>(panel);
                 let mut sums = [[load(&offsets[0]); V]; N];
                 for row in 0..N {
                     for vector in 1..V {
@@ -196,14 +229,14 @@ macro_rules! loops {
                     }
                 }
                 for (tap, weights) in weights.chunks_exact(part.steps).enumerate() {
-                    let rows: [&[[u8; 4]]; N] = part.rows(first, tap, weights.len());
+                    let rows: [&[[$code; $width]]; N] = part.rows(first, tap, weights.len());
                     for step in 0..weights.len() {
                         let mut right_factors = [right(&weights[step][0]); V];
                         for vector in 1..V {
                             right_factors[vector] = right(&weights[step][vector]);
                         }
                         for row in 0..N {
-                            let factor = left(i32::from_le_bytes(rows[row][step]));
+                            let factor = left(rows[row][step]);
                             for vector in 0..V {
                                 sums[row][vector] =
                                     dot(sums[row][vector], factor, right_factors[vector]);
@@ -213,6 +246,15 @@ macro_rules! loops {
                 }
                 let (channel, width) = part.channels(panel);
                 finish(part.finish, &sums, channel, width, first, &mut part.output);
+            }
+
+            /// Numbers of a vector of channels on their lines.
+            $(#[target_feature(enable = $features)])?
+            #[inline]
+            fn on_line<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
+                let addends = load_floats(&lines.addends[vector]);
+                let number = line(x, load_floats(&lines.factors[vector]), addends);
+                between(number, load_floats(&lines.least[vector]), load_floats(&lines.most[vector]))
             }
 
             /// Finishes the sums of some channels, for some rows.
@@ -272,32 +314,44 @@ macro_rules! loops {
             /// Adds or multiplies what codes stand for.
             $(#[target_feature(enable = $features)])?
             pub fn combine(part: &mut arithmetic::Part) {
-                let codes = |codes: &[u8], at: usize| -> [u8; LANES] {
-                    let codes = &codes[at..];
-                    codes.first_chunk().copied().unwrap_or_else(|| {
-                        let mut last = [0; LANES];
-                        last[..codes.len()].copy_from_slice(codes);
-                        last
-                    })
-                };
-                for at in (0..part.a.len()).step_by(LANES) {
-                    let a = on_line(widened(&codes(part.a, at)), part.operands[0].of::<LANES, 1>(at), 0);
-                    let b = on_line(widened(&codes(part.b, at)), part.operands[1].of::<LANES, 1>(at), 0);
-                    let both = match part.operation {
-                        arithmetic::Operation::Add => sum(a, b),
-                        arithmetic::Operation::Multiply => product_of(a, b),
-                    };
-                    let number = on_line(both, part.result.of::<LANES, 1>(at), 0);
-                    let end = part.a.len().min(at + LANES);
+                let chunks = part.a.len() / (2 * LANES);
+                let lines = |numbers| vectors::<LANES>(numbers, chunks);
+                let arithmetic::Lines { factors, addends, shifts, least, most, .. } = part.lines;
+                let (a, b) = (codes::<LANES>(part.a, chunks), codes::<LANES>(part.b, chunks));
+                let factors = [lines(&factors[0]), lines(&factors[1])];
+                let addends = [lines(&addends[0]), lines(&addends[1])];
+                let (shifts, least, most) = (lines(shifts), lines(least), lines(most));
+                for chunk in 0..chunks {
+                    let mut results = [floats(load(&[0; LANES])); 2];
+                    for half in 0..2 {
+                        let [x, y] = [(a, 0), (b, 1)].map(|(codes, operand)| {
+                            let codes = widened(&codes[chunk][half]);
+                            let factors = load_floats(&factors[operand][chunk][half]);
+                            line(codes, factors, load_floats(&addends[operand][chunk][half]))
+                        });
+                        let shifts = load_floats(&shifts[chunk][half]);
+                        let both = match part.operation {
+                            arithmetic::Operation::Add => sum(sum(x, y), shifts),
+                            arithmetic::Operation::Multiply => line(x, y, shifts),
+                        };
+                        let least = load_floats(&least[chunk][half]);
+                        results[half] = between(both, least, load_floats(&most[chunk][half]));
+                    }
+                    let first = chunk * 2 * LANES;
                     match &mut part.places {
-                        Elements::Codes(places) => put(&rounded([number]), &mut places[at..end]),
+                        Elements::Codes(places) => {
+                            put(&rounded(results), &mut places[first..first + 2 * LANES]);
+                        }
                         Elements::Floats(places) => {
-                            let mut numbers = [[0.; LANES]];
-                            store(&mut numbers[0], number);
-                            put(&numbers, &mut places[at..end]);
+                            let mut numbers = [[0.; LANES]; 2];
+                            for half in 0..2 {
+                                store(&mut numbers[half], results[half]);
+                            }
+                            put(&numbers, &mut places[first..first + 2 * LANES]);
                         }
                     }
                 }
+                part.rest(chunks * 2 * LANES);
             }
 
             /// All pixels of a part of a convolution of single channels.
@@ -350,7 +404,7 @@ macro_rules! loops {
     };
 }
 
-loops!(portable, [], rows: [4 2 1], vectors: [1 2], {
+loops!(portable, u8, 4, [], rows: [4 2 1], vectors: [1 2], {
     pub const LANES: usize = 8;
     type Sums = [i32; LANES];
 
@@ -358,8 +412,8 @@ loops!(portable, [], rows: [4 2 1], vectors: [1 2], {
         *numbers
     }
 
-    fn left(codes: i32) -> [i32; 4] {
-        codes.to_le_bytes().map(i32::from)
+    fn left(codes: [u8; 4]) -> [i32; 4] {
+        codes.map(i32::from)
     }
 
     fn right(codes: &[[i8; 4]; LANES]) -> [[i8; 4]; LANES] {
@@ -403,12 +457,16 @@ loops!(portable, [], rows: [4 2 1], vectors: [1 2], {
         sums.map(|sum| sum as f32)
     }
 
-    fn on_line<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
-        let LinesOf { factors, addends, least, most } = lines;
-        std::array::from_fn(|lane| {
-            let number = x[lane] * factors[vector][lane] + addends[vector][lane];
-            levels::limited(number, least[vector][lane], most[vector][lane])
-        })
+    fn load_floats(numbers: &[f32; LANES]) -> Floats {
+        *numbers
+    }
+
+    fn line(x: Floats, factors: Floats, addends: Floats) -> Floats {
+        std::array::from_fn(|lane| x[lane] * factors[lane] + addends[lane])
+    }
+
+    fn between(x: Floats, least: Floats, most: Floats) -> Floats {
+        std::array::from_fn(|lane| levels::limited(x[lane], least[lane], most[lane]))
     }
 
     fn activated(x: Floats, activation: Activation) -> Floats {
@@ -427,10 +485,6 @@ loops!(portable, [], rows: [4 2 1], vectors: [1 2], {
         std::array::from_fn(|lane| a[lane] + b[lane])
     }
 
-    fn product_of(a: Floats, b: Floats) -> Floats {
-        std::array::from_fn(|lane| a[lane] * b[lane])
-    }
-
     fn store(places: &mut [f32; LANES], x: Floats) {
         *places = x;
     }
@@ -439,8 +493,8 @@ loops!(portable, [], rows: [4 2 1], vectors: [1 2], {
 /// What vectors of 256 bits have in common.
 #[cfg(target_arch = "x86_64")]
 macro_rules! loops_of_256_bits {
-    ($name:ident, $features:literal, rows: [$($rows:literal)*], {$($items:item)*}) => {
-        loops!($name, [$features], rows: [$($rows)*], vectors: [1 2], {
+    ($name:ident, $code:ty, $width:literal, $features:literal, rows: [$($rows:literal)*], {$($items:item)*}) => {
+        loops!($name, $code, $width, [$features], rows: [$($rows)*], vectors: [1 2], {
             pub const LANES: usize = 8;
             type Sums = __m256i;
             type Floats = __m256;
@@ -481,12 +535,15 @@ macro_rules! loops_of_256_bits {
 
             #[target_feature(enable = $features)]
             #[inline]
-            fn on_line<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
-                let factors = load_floats(&lines.factors[vector]);
-                let number = _mm256_fmadd_ps(x, factors, load_floats(&lines.addends[vector]));
+            fn line(x: Floats, factors: Floats, addends: Floats) -> Floats {
+                _mm256_fmadd_ps(x, factors, addends)
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn between(x: Floats, least: Floats, most: Floats) -> Floats {
                 // Of NaN the second operand is the larger one.
-                let number = _mm256_max_ps(number, load_floats(&lines.least[vector]));
-                _mm256_min_ps(number, load_floats(&lines.most[vector]))
+                _mm256_min_ps(_mm256_max_ps(x, least), most)
             }
 
             #[target_feature(enable = $features)]
@@ -513,12 +570,6 @@ macro_rules! loops_of_256_bits {
 
             #[target_feature(enable = $features)]
             #[inline]
-            fn product_of(a: Floats, b: Floats) -> Floats {
-                _mm256_mul_ps(a, b)
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
             fn rounded<const V: usize>(x: [Floats; V]) -> [[u8; LANES]; V] {
                 let mut codes = [[0; LANES]; V];
                 // Two vectors at a time.
@@ -532,7 +583,9 @@ macro_rules! loops_of_256_bits {
                     let bytes = _mm256_permutevar8x32_epi32(bytes, order);
                     let bytes = _mm256_castsi256_si128(bytes);
                     codes[first] = _mm_cvtsi128_si64(bytes).to_le_bytes();
-                    codes[second] = _mm_extract_epi64::<1>(bytes).to_le_bytes();
+                    if second > first {
+                        codes[second] = _mm_extract_epi64::<1>(bytes).to_le_bytes();
+                    }
                 }
                 codes
             }
@@ -573,11 +626,11 @@ macro_rules! loops_of_256_bits {
 }
 
 #[cfg(target_arch = "x86_64")]
-loops_of_256_bits!(avx2_narrow, "avx2,fma", rows: [6 4 2 1], {
+loops_of_256_bits!(avx2_narrow, u8, 4, "avx2,fma", rows: [6 4 2 1], {
     #[target_feature(enable = "avx2,fma")]
     #[inline]
-    fn left(codes: i32) -> __m256i {
-        _mm256_set1_epi32(codes)
+    fn left(codes: [u8; 4]) -> __m256i {
+        _mm256_set1_epi32(i32::from_le_bytes(codes))
     }
 
     #[target_feature(enable = "avx2,fma")]
@@ -595,36 +648,35 @@ loops_of_256_bits!(avx2_narrow, "avx2,fma", rows: [6 4 2 1], {
 });
 
 #[cfg(target_arch = "x86_64")]
-loops_of_256_bits!(avx2_wide, "avx2,fma", rows: [6 4 2 1], {
-    /// Even and odd codes, in 16 bits.
+loops_of_256_bits!(avx2_wide, i16, 2, "avx2,fma", rows: [6 4 2 1], {
     #[target_feature(enable = "avx2,fma")]
     #[inline]
-    fn left(codes: i32) -> [__m256i; 2] {
-        let codes = _mm256_set1_epi32(codes);
-        [_mm256_and_si256(codes, _mm256_set1_epi16(255)), _mm256_srli_epi16::<8>(codes)]
+    fn left(codes: [i16; 2]) -> __m256i {
+        let [low, high] = codes.map(|code| u32::from(code.cast_unsigned()));
+        _mm256_set1_epi32((high << 16 | low).cast_signed())
     }
 
     #[target_feature(enable = "avx2,fma")]
     #[inline]
-    fn right(codes: &[[i8; 4]; LANES]) -> [__m256i; 2] {
-        let codes = codes_of(codes);
-        [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(codes)), _mm256_srai_epi16::<8>(codes)]
+    fn right(codes: &[[i8; 2]; LANES]) -> __m256i {
+        // SAFETY: the array has the size of the vector.
+        let codes: __m128i = unsafe { _mm_loadu_si128(codes.as_ptr().cast()) };
+        _mm256_cvtepi8_epi16(codes)
     }
 
     #[target_feature(enable = "avx2,fma")]
     #[inline]
-    fn dot(sums: Sums, left: [__m256i; 2], right: [__m256i; 2]) -> Sums {
-        let sums = _mm256_add_epi32(sums, _mm256_madd_epi16(left[0], right[0]));
-        _mm256_add_epi32(sums, _mm256_madd_epi16(left[1], right[1]))
+    fn dot(sums: Sums, left: __m256i, right: __m256i) -> Sums {
+        _mm256_add_epi32(sums, _mm256_madd_epi16(left, right))
     }
 });
 
 #[cfg(target_arch = "x86_64")]
-loops_of_256_bits!(avx_vnni, "avx2,fma,avxvnni", rows: [6 4 2 1], {
+loops_of_256_bits!(avx_vnni, u8, 4, "avx2,fma,avxvnni", rows: [6 4 2 1], {
     #[target_feature(enable = "avx2,fma,avxvnni")]
     #[inline]
-    fn left(codes: i32) -> __m256i {
-        _mm256_set1_epi32(codes)
+    fn left(codes: [u8; 4]) -> __m256i {
+        _mm256_set1_epi32(i32::from_le_bytes(codes))
     }
 
     #[target_feature(enable = "avx2,fma,avxvnni")]
@@ -643,8 +695,8 @@ loops_of_256_bits!(avx_vnni, "avx2,fma,avxvnni", rows: [6 4 2 1], {
 /// What vectors of 512 bits have in common.
 #[cfg(target_arch = "x86_64")]
 macro_rules! loops_of_512_bits {
-    ($name:ident, $features:literal, {$($items:item)*}) => {
-        loops!($name, [$features], rows: [8 4 2 1], vectors: [1 2 3], {
+    ($name:ident, $code:ty, $width:literal, $features:literal, {$($items:item)*}) => {
+        loops!($name, $code, $width, [$features], rows: [8 4 2 1], vectors: [1 2 3], {
             pub const LANES: usize = 16;
             type Sums = __m512i;
             type Floats = __m512;
@@ -687,12 +739,15 @@ macro_rules! loops_of_512_bits {
 
             #[target_feature(enable = $features)]
             #[inline]
-            fn on_line<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
-                let factors = load_floats(&lines.factors[vector]);
-                let number = _mm512_fmadd_ps(x, factors, load_floats(&lines.addends[vector]));
+            fn line(x: Floats, factors: Floats, addends: Floats) -> Floats {
+                _mm512_fmadd_ps(x, factors, addends)
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn between(x: Floats, least: Floats, most: Floats) -> Floats {
                 // Of NaN the second operand is the larger one.
-                let number = _mm512_max_ps(number, load_floats(&lines.least[vector]));
-                _mm512_min_ps(number, load_floats(&lines.most[vector]))
+                _mm512_min_ps(_mm512_max_ps(x, least), most)
             }
 
             #[target_feature(enable = $features)]
@@ -715,12 +770,6 @@ macro_rules! loops_of_512_bits {
             #[inline]
             fn sum(a: Floats, b: Floats) -> Floats {
                 _mm512_add_ps(a, b)
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn product_of(a: Floats, b: Floats) -> Floats {
-                _mm512_mul_ps(a, b)
             }
 
             #[target_feature(enable = $features)]
@@ -771,11 +820,11 @@ macro_rules! loops_of_512_bits {
 }
 
 #[cfg(target_arch = "x86_64")]
-loops_of_512_bits!(avx512_narrow, "avx2,fma,avx512f,avx512bw", {
+loops_of_512_bits!(avx512_narrow, u8, 4, "avx2,fma,avx512f,avx512bw", {
     #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
     #[inline]
-    fn left(codes: i32) -> __m512i {
-        _mm512_set1_epi32(codes)
+    fn left(codes: [u8; 4]) -> __m512i {
+        _mm512_set1_epi32(i32::from_le_bytes(codes))
     }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
@@ -793,36 +842,35 @@ loops_of_512_bits!(avx512_narrow, "avx2,fma,avx512f,avx512bw", {
 });
 
 #[cfg(target_arch = "x86_64")]
-loops_of_512_bits!(avx512_wide, "avx2,fma,avx512f,avx512bw", {
-    /// Even and odd codes, in 16 bits.
+loops_of_512_bits!(avx512_wide, i16, 2, "avx2,fma,avx512f,avx512bw", {
     #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
     #[inline]
-    fn left(codes: i32) -> [__m512i; 2] {
-        let codes = _mm512_set1_epi32(codes);
-        [_mm512_and_si512(codes, _mm512_set1_epi16(255)), _mm512_srli_epi16::<8>(codes)]
+    fn left(codes: [i16; 2]) -> __m512i {
+        let [low, high] = codes.map(|code| u32::from(code.cast_unsigned()));
+        _mm512_set1_epi32((high << 16 | low).cast_signed())
     }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
     #[inline]
-    fn right(codes: &[[i8; 4]; LANES]) -> [__m512i; 2] {
-        let codes = codes_of(codes);
-        [_mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(codes)), _mm512_srai_epi16::<8>(codes)]
+    fn right(codes: &[[i8; 2]; LANES]) -> __m512i {
+        // SAFETY: the array has the size of the vector.
+        let codes: __m256i = unsafe { _mm256_loadu_si256(codes.as_ptr().cast()) };
+        _mm512_cvtepi8_epi16(codes)
     }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
     #[inline]
-    fn dot(sums: Sums, left: [__m512i; 2], right: [__m512i; 2]) -> Sums {
-        let sums = _mm512_add_epi32(sums, _mm512_madd_epi16(left[0], right[0]));
-        _mm512_add_epi32(sums, _mm512_madd_epi16(left[1], right[1]))
+    fn dot(sums: Sums, left: __m512i, right: __m512i) -> Sums {
+        _mm512_add_epi32(sums, _mm512_madd_epi16(left, right))
     }
 });
 
 #[cfg(target_arch = "x86_64")]
-loops_of_512_bits!(avx512_vnni, "avx2,fma,avx512f,avx512bw,avx512vnni", {
+loops_of_512_bits!(avx512_vnni, u8, 4, "avx2,fma,avx512f,avx512bw,avx512vnni", {
     #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vnni")]
     #[inline]
-    fn left(codes: i32) -> __m512i {
-        _mm512_set1_epi32(codes)
+    fn left(codes: [u8; 4]) -> __m512i {
+        _mm512_set1_epi32(i32::from_le_bytes(codes))
     }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vnni")]

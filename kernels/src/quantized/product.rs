@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::finish::{Finish, Written};
-use super::instructions::Instructions;
+use super::instructions::{Code, Instructions};
 use crate::product::row_panels;
 
 /// What a tap has in place of the start of its codes, where it is in the padding.
@@ -14,18 +14,39 @@ pub(super) const PADDING: usize = usize::MAX;
 pub(crate) const MOST_PRODUCTS: usize = 1 << 16;
 
 /// The filters of a group, packed: some vectors of neighbouring output channels are a panel, in which the steps of the sum
-/// follow each other, four codes at a time.
+/// follow each other.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Filters {
     outputs: usize,
     /// All steps of a sum.
     steps: usize,
     instructions: Instructions,
-    codes: Vec<[i8; 4]>,
+    /// How many codes a step has.
+    width: usize,
+    codes: Vec<i8>,
     /// What each sum begins with.
     offsets: Vec<i32>,
-    /// Whether two neighbours are at most 128 from 0 together: their products with two codes of data have 16 bits.
-    is_narrow: bool,
+}
+
+/// Whether each two neighbours of weights are at most 128 from 0 together: their products with two codes of data have 16 bits
+/// then. `code` is of an output channel, a tap, and a code of the tap.
+pub(super) fn are_narrow(
+    outputs: usize,
+    taps: usize,
+    of_a_tap: usize,
+    code: impl Fn(usize, usize, usize) -> i8,
+) -> bool {
+    (0..outputs).all(|output| {
+        (0..taps).all(|tap| {
+            (0..of_a_tap).step_by(2).all(|number| {
+                let code = |number: usize| match number < of_a_tap {
+                    true => u16::from(code(output, tap, number).unsigned_abs()),
+                    false => 0,
+                };
+                code(number) + code(number + 1) <= 128
+            })
+        })
+    })
 }
 
 impl Filters {
@@ -35,35 +56,42 @@ impl Filters {
         outputs: usize,
         taps: usize,
         of_a_tap: usize,
+        is_narrow: bool,
         code: impl Fn(usize, usize, usize) -> i8,
         offset: impl Fn(usize) -> i32,
     ) -> Filters {
         let instructions = Instructions::detect();
         let (lanes, vectors) = (instructions.lanes(), instructions.vectors());
-        let steps_of_a_tap = of_a_tap.div_ceil(4);
+        let width = if is_narrow || !instructions.widens() { 4 } else { 2 };
+        let steps_of_a_tap = of_a_tap.div_ceil(width);
         let steps = taps * steps_of_a_tap;
         let columns = outputs.next_multiple_of(lanes);
-        let mut codes = Vec::with_capacity(columns * steps);
-        let mut is_narrow = true;
+        let mut codes = Vec::with_capacity(columns * steps * width);
         for first in (0..columns).step_by(lanes * vectors) {
             let panel = first..columns.min(first + lanes * vectors);
             for tap in 0..taps {
                 for step in 0..steps_of_a_tap {
-                    codes.extend(panel.clone().map(|output| {
-                        let four: [i8; 4] = std::array::from_fn(|number| {
-                            let number = 4 * step + number;
+                    for output in panel.clone() {
+                        codes.extend((width * step..width * (step + 1)).map(|number| {
                             let is_there = output < outputs && number < of_a_tap;
                             if is_there { code(output, tap, number) } else { 0 }
-                        });
-                        let [a, b, c, d] = four.map(|code| u16::from(code.unsigned_abs()));
-                        is_narrow &= a + b <= 128 && c + d <= 128;
-                        four
-                    }));
+                        }));
+                    }
                 }
             }
         }
         let offsets = (0..columns).map(|it| if it < outputs { offset(it) } else { 0 }).collect();
-        Filters { outputs, steps, instructions, codes, offsets, is_narrow }
+        Filters { outputs, steps, instructions, width, codes, offsets }
+    }
+
+    /// Whether codes of data must be widened for these.
+    pub fn are_widened(&self) -> bool {
+        self.width == 2
+    }
+
+    /// How many steps a tap of so many codes has.
+    pub fn steps(&self, of_a_tap: usize) -> usize {
+        of_a_tap.div_ceil(self.width)
     }
 
     /// The output channels of a panel.
@@ -76,17 +104,17 @@ impl Filters {
     }
 
     /// Computes a part of a product.
-    pub fn multiply(&self, part: &mut Part) {
-        self.instructions.multiply(part, self.is_narrow);
+    pub fn multiply<C: Code>(&self, part: &mut Part<C>) {
+        C::multiply(self.instructions, part);
     }
 }
 
 /// A part of a product: some rows, which are pixels of an image, and some panels of the filters.
-pub(crate) struct Part<'a> {
+pub(crate) struct Part<'a, C> {
     /// The codes of the image, from the first channel of the group on.
-    pub codes: &'a [u8],
+    pub codes: &'a [C],
     /// As many codes of zeros as a tap has.
-    pub padding: &'a [u8],
+    pub padding: &'a [C],
     /// Where each tap of each row begins in the codes, or [`PADDING`].
     pub starts: &'a [usize],
     pub taps: usize,
@@ -101,14 +129,13 @@ pub(crate) struct Part<'a> {
     pub output: Written<'a>,
 }
 
-/// A step of a panel: four codes for each lane of each vector.
-type StepOf<const LANES: usize, const V: usize> = [[[i8; 4]; LANES]; V];
+/// A step of a panel: some codes for each lane of each vector.
+type StepOf<const W: usize, const LANES: usize, const V: usize> = [[[i8; W]; LANES]; V];
 
-impl<'a> Part<'a> {
+impl<'a, C> Part<'a, C> {
     /// The rows of each tile.
-    pub fn tiles(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let Filters { instructions, is_narrow, .. } = self.filters;
-        row_panels(0..self.rows, instructions.rows(*is_narrow))
+    pub fn tiles(&self) -> impl Iterator<Item = (usize, usize)> + use<C> {
+        row_panels(0..self.rows, self.filters.instructions.rows())
     }
 
     /// How many vectors a panel has.
@@ -120,30 +147,30 @@ impl<'a> Part<'a> {
 
     /// The steps of a panel, and what sums begin with.
     #[inline(always)]
-    pub fn panel<const LANES: usize, const V: usize>(
+    pub fn panel<const W: usize, const LANES: usize, const V: usize>(
         &self,
         panel: usize,
-    ) -> (&'a [StepOf<LANES, V>], &'a [[i32; LANES]; V]) {
+    ) -> (&'a [StepOf<W, LANES, V>], &'a [[i32; LANES]; V]) {
         let Filters { steps, codes, offsets, .. } = self.filters;
         let first = panel * self.filters.panel_width();
-        let codes = &codes[first * steps..][..V * LANES * steps];
+        let codes = &codes[first * steps * W..][..V * LANES * steps * W];
         let offsets = offsets[first..].as_chunks::<LANES>().0.as_chunks::<V>().0;
-        (codes.as_chunks::<LANES>().0.as_chunks::<V>().0, &offsets[0])
+        (codes.as_chunks().0.as_chunks().0.as_chunks().0, &offsets[0])
     }
 
     /// The codes of a tap, for some rows.
     #[inline(always)]
-    pub fn rows<const N: usize>(
+    pub fn rows<const W: usize, const N: usize>(
         &self,
         first: usize,
         tap: usize,
         steps: usize,
-    ) -> [&'a [[u8; 4]]; N] {
-        let mut rows: [&[[u8; 4]]; N] = [&[]; N];
+    ) -> [&'a [[C; W]]; N] {
+        let mut rows: [&[[C; W]]; N] = [&[]; N];
         for (number, row) in rows.iter_mut().enumerate() {
             let start = self.starts[(first + number) * self.taps + tap];
             let codes = if start == PADDING { self.padding } else { &self.codes[start..] };
-            *row = &codes[..4 * steps].as_chunks().0[..steps];
+            *row = &codes[..W * steps].as_chunks().0[..steps];
         }
         rows
     }
