@@ -34,7 +34,7 @@ impl Eq for QuantizedArithmetic {}
 /// same of `b`, the result is `x + y + shift` or `x * y + shift`, between limits. It is a number, or a code that is not rounded
 /// yet.
 #[derive(Debug, PartialEq)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     channels: usize,
     pub factors: [Vec<f32>; 2],
     pub addends: [Vec<f32>; 2],

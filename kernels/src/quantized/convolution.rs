@@ -10,7 +10,7 @@ use super::depthwise::{self, Kernels, MOST_CHANNELS};
 use super::finish::{Finish, Written};
 use super::instructions::Code;
 use super::levels::Levels;
-use super::product::{Filters, MOST_PRODUCTS, PADDING, Part, are_narrow};
+use super::product::{Filters, MOST_PRODUCTS, PADDING, Part, Weights};
 use super::window::{Window, output_shape};
 use crate::checks::expect_input_count;
 use crate::memory::unwritten_output;
@@ -182,19 +182,32 @@ impl QuantizedConvolution {
                 Reading::Padded => spec.kernel_shape[spec.rank() - 1],
                 _ => 1,
             };
-            let (taps, of_a_tap) = (kernel / row, row * inputs);
-            let code = |output: usize, tap: usize, number: usize| {
-                let (tap, channel) = (tap * row + number / inputs, number % inputs);
-                weights[output * depth + channel * kernel + tap]
+            // All channels of a pixel are neighbours.
+            let ordered = match kernel {
+                1 => Cow::Borrowed(weights),
+                _ => {
+                    let mut ordered = vec![0; weights.len()];
+                    let filters = ordered.chunks_exact_mut(depth).zip(weights.chunks_exact(depth));
+                    for (ordered, filter) in filters {
+                        for (channel, codes) in filter.chunks_exact(kernel).enumerate() {
+                            for (pixel, code) in codes.iter().enumerate() {
+                                ordered[pixel * inputs + channel] = *code;
+                            }
+                        }
+                    }
+                    Cow::Owned(ordered)
+                }
             };
-            let is_narrow = are_narrow(spec.output_channels, taps, of_a_tap, code);
-            let pack = |group: usize| {
-                let first = group * outputs;
-                let code = |output: usize, tap, number| code(first + output, tap, number);
-                let offset = |output: usize| offset(first + output);
-                Filters::pack(outputs, taps, of_a_tap, is_narrow, code, offset)
-            };
-            Packed::Products { groups: (0..*group).map(pack).collect(), reading }
+            let weights = Weights { codes: &ordered, taps: kernel / row, of_a_tap: row * inputs };
+            let is_narrow = weights.are_narrow();
+            let offsets: Vec<i32> = (0..spec.output_channels).map(offset).collect();
+            let groups = ordered.chunks_exact(outputs * depth).zip(offsets.chunks_exact(outputs));
+            let groups = groups
+                .map(|(codes, offsets)| {
+                    Filters::pack(Weights { codes, ..weights }, is_narrow, offsets)
+                })
+                .collect();
+            Packed::Products { groups, reading }
         };
         // What is read at once may reach beyond the channels.
         let mut zeros = data.zeros(spec.input_channels).unwrap_or_default();

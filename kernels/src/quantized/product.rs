@@ -28,60 +28,53 @@ pub(crate) struct Filters {
     offsets: Vec<i32>,
 }
 
-/// Whether each two neighbours of weights are at most 128 from 0 together: their products with two codes of data have 16 bits
-/// then. `code` is of an output channel, a tap, and a code of the tap.
-pub(super) fn are_narrow(
-    outputs: usize,
-    taps: usize,
-    of_a_tap: usize,
-    code: impl Fn(usize, usize, usize) -> i8,
-) -> bool {
-    (0..outputs).all(|output| {
-        (0..taps).all(|tap| {
-            (0..of_a_tap).step_by(2).all(|number| {
-                let code = |number: usize| match number < of_a_tap {
-                    true => u16::from(code(output, tap, number).unsigned_abs()),
-                    false => 0,
-                };
-                code(number) + code(number + 1) <= 128
-            })
-        })
-    })
+/// Codes of weights: for each output channel some taps, each of so many codes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Weights<'a> {
+    pub codes: &'a [i8],
+    pub taps: usize,
+    pub of_a_tap: usize,
+}
+
+impl Weights<'_> {
+    /// Whether each two neighbours are at most 128 from 0 together: their products with two codes of data have 16 bits then.
+    pub fn are_narrow(&self) -> bool {
+        let is_narrow = |pair: &[i8]| {
+            pair.iter().map(|code| u16::from(code.unsigned_abs())).sum::<u16>() <= 128
+        };
+        self.codes.chunks_exact(self.of_a_tap).all(|tap| tap.chunks(2).all(is_narrow))
+    }
 }
 
 impl Filters {
-    /// Packs `code`, of an output channel, a tap, and a code of the tap. `offset` is what the sum of an output channel begins
-    /// with.
-    pub fn pack(
-        outputs: usize,
-        taps: usize,
-        of_a_tap: usize,
-        is_narrow: bool,
-        code: impl Fn(usize, usize, usize) -> i8,
-        offset: impl Fn(usize) -> i32,
-    ) -> Filters {
+    /// Packs weights. `offsets` are what the sums of output channels begin with.
+    pub fn pack(weights: Weights, is_narrow: bool, offsets: &[i32]) -> Filters {
         let instructions = Instructions::detect();
-        let (lanes, vectors) = (instructions.lanes(), instructions.vectors());
         let width = if is_narrow || !instructions.widens() { 4 } else { 2 };
-        let steps_of_a_tap = of_a_tap.div_ceil(width);
+        let panel = instructions.lanes() * instructions.vectors();
+        let Weights { codes, taps, of_a_tap } = weights;
+        let (steps_of_a_tap, outputs) = (of_a_tap.div_ceil(width), offsets.len());
         let steps = taps * steps_of_a_tap;
-        let columns = outputs.next_multiple_of(lanes);
-        let mut codes = Vec::with_capacity(columns * steps * width);
-        for first in (0..columns).step_by(lanes * vectors) {
-            let panel = first..columns.min(first + lanes * vectors);
-            for tap in 0..taps {
-                for step in 0..steps_of_a_tap {
-                    for output in panel.clone() {
-                        codes.extend((width * step..width * (step + 1)).map(|number| {
-                            let is_there = output < outputs && number < of_a_tap;
-                            if is_there { code(output, tap, number) } else { 0 }
-                        }));
+        let columns = outputs.next_multiple_of(instructions.lanes());
+        let mut packed = vec![0; columns * steps * width];
+        for first in (0..outputs).step_by(panel) {
+            // Vectors of the panel, and what there are of its channels.
+            let lanes = (columns - first).min(panel);
+            let packed = &mut packed[first * steps * width..][..lanes * steps * width];
+            let filters = codes.chunks_exact(taps * of_a_tap).skip(first).take(panel);
+            for (lane, filter) in filters.enumerate() {
+                for (tap, codes) in filter.chunks_exact(of_a_tap).enumerate() {
+                    for (step, codes) in codes.chunks(width).enumerate() {
+                        let step = tap * steps_of_a_tap + step;
+                        let places = &mut packed[(step * lanes + lane) * width..][..codes.len()];
+                        places.copy_from_slice(codes);
                     }
                 }
             }
         }
-        let offsets = (0..columns).map(|it| if it < outputs { offset(it) } else { 0 }).collect();
-        Filters { outputs, steps, instructions, width, codes, offsets }
+        let mut offsets = offsets.to_vec();
+        offsets.resize(columns, 0);
+        Filters { outputs, steps, instructions, width, codes: packed, offsets }
     }
 
     /// Whether codes of data must be widened for these.
