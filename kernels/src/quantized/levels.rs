@@ -55,11 +55,21 @@ impl Levels {
         (!channels.is_empty()).then_some(Levels { top, channels })
     }
 
-    /// Those of QuantizeLinear and DequantizeLinear of ONNX: 256 levels, one scale and one zero point.
-    #[cfg(test)]
-    pub fn of_scale(scale: f32, zero_point: i32) -> Levels {
-        let [low, high] = [-zero_point, 255 - zero_point].map(|code| code as f32 * scale);
-        Levels::of_fake_quantize(256, &[[low, high, low, high]]).unwrap()
+    /// Those of QuantizeLinear and DequantizeLinear of ONNX: 256 levels, one scale and one zero point, of unsigned codes. `None`
+    /// if the scale is not a positive number.
+    pub fn of_scale(scale: f32, zero_point: i32) -> Option<Levels> {
+        let shift = zero_point as f32;
+        let level = Level { factor: scale.recip(), shift, low: -shift * scale, step: scale };
+        let is_one = scale >= f32::MIN_POSITIVE && scale.is_finite() && level.factor.is_finite();
+        is_one.then(|| Levels { top: 255, channels: vec![level] })
+    }
+
+    /// Whether rounding what these codes stand for to other levels gives the same codes. Channels must not differ.
+    pub fn are_kept_by(&self, other: &Levels) -> bool {
+        let ([from], [to]) = (&*self.channels, &*other.channels) else { return false };
+        let is_near = (from.step - to.step).abs() <= from.step * 1e-5;
+        let kept = |code: u8| other.code(*to, from.low + f32::from(code) * from.step) == code;
+        is_near && self.top == other.top && (0..=self.top).all(kept)
     }
 
     pub fn top(&self) -> f32 {
@@ -130,7 +140,7 @@ mod tests {
 
     #[test]
     fn numbers_and_codes() {
-        let levels = Levels::of_scale(0.5, 3);
+        let levels = Levels::of_scale(0.5, 3).unwrap();
         let level = levels.of(7);
         let code = |number| levels.code(level, number);
         assert_eq!([-9., -1.5, -1.25, -0.75, 0., 125.9, 1e9].map(code), [0, 0, 0, 2, 3, 255, 255]);
@@ -141,6 +151,16 @@ mod tests {
         assert_eq!([0, 255].map(number), [-1.5, 126.]);
         assert!((0..=255).all(|it| code(number(it)) == it));
         assert_eq!(levels.limits(level, [0., f32::INFINITY]), [3., 255.]);
+    }
+
+    #[test]
+    fn codes_that_stay() {
+        let levels = Levels::of_scale(0.1, 7).unwrap();
+        assert!(levels.are_kept_by(&levels));
+        assert!(levels.are_kept_by(&Levels::of_scale(0.1000001, 7).unwrap()));
+        assert!(!levels.are_kept_by(&Levels::of_scale(0.1, 8).unwrap()));
+        assert!(!levels.are_kept_by(&Levels::of_scale(0.2, 7).unwrap()));
+        assert_eq!(Levels::of_scale(0., 7), None);
     }
 
     #[test]

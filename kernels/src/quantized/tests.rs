@@ -204,7 +204,7 @@ impl Case {
         };
         let weights = Tensor::from_shape(&weights_shape, &weights).unwrap();
         let data = Tensor::from_shape(&shape, &data).unwrap();
-        let coded = Levels::of_scale(64., 100);
+        let coded = Levels::of_scale(64., 100).unwrap();
         for (activation, output) in [
             (Activation::Identity, None),
             (Activation::Clamp { min: -50., max: 1000. }, None),

@@ -1,7 +1,8 @@
 //! Regions of a model whose values are codes.
 //!
-//! A model with [`FakeQuantize`] computes numbers that are few: they are codes in all but the type. This part translates such a
-//! model: what lies between two of these operators works on codes, if it can. It looks at the model as its reader gave it, where
+//! A model with [`FakeQuantize`], or with ONNX's QuantizeLinear and DequantizeLinear behind each other, computes numbers that are
+//! few: they are codes in all but the type. This part translates such a model: what lies between two of these operators works
+//! on codes, if it can. It looks at the model as its reader gave it, where
 //! weights are codes still.
 //!
 //! Each value of the model may exist in some forms, of which one is made from another where it is needed: numbers as the model
@@ -21,8 +22,10 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cast::Cast;
 use tract_core::ops::cnn::{Conv, MaxPool};
 use tract_core::ops::einsum::EinSum;
+use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Add, Mul};
 use tract_core::ops::nn::Reduce;
+use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLinearU8};
 
 use super::chain::Chain;
 use super::rule::{Outcome, Session};
@@ -40,7 +43,7 @@ pub(super) fn translated(
     session: &Session,
     source: &TypedModel,
 ) -> TractResult<Option<TypedModel>> {
-    if !source.nodes.iter().any(|node| node.op_is::<FakeQuantize>()) {
+    if !source.nodes.iter().any(makes_levels) {
         return Ok(None);
     }
     let mut translation = Translation {
@@ -226,7 +229,7 @@ impl<'a> Translation<'a> {
     fn node(&mut self, node: &'a TypedNode) -> TractResult<()> {
         if let Some(of) = is_candidate(node) {
             let outcome = match of {
-                Candidate::FakeQuantize => self.fake_quantize(node)?,
+                Candidate::Levels => self.rounding(node)?,
                 Candidate::Convolution(op) => self.convolution(node, op)?,
                 Candidate::Product(op) => self.product(node, op)?,
                 Candidate::MaxPool(op) => self.max_pool(node, op)?,
@@ -250,16 +253,34 @@ impl<'a> Translation<'a> {
         self.copy(node)
     }
 
-    /// A constant, as it is or after axes were added or its type was changed.
+    /// A constant, as it is or after axes were added, its type was changed, or it was rounded to levels.
     fn constant(&self, outlet: OutletId) -> TractResult<Option<Arc<Tensor>>> {
         if let Some(konst) = &self.source.outlet_fact(outlet)?.konst {
             return Ok(Some(konst.clone()));
         }
         let node = self.source.node(outlet.node);
-        rule_if!(node.op_is::<AxisOp>() || node.op_is::<Cast>());
-        rule_if_some!(input = self.constant(node.inputs[0])?);
-        let output = node.op.eval_out_of_plan(tvec!(input.into_tvalue()))?;
+        rule_if!(
+            node.op_is::<AxisOp>()
+                || node.op_is::<Cast>()
+                || node.op_is::<DequantizeLinearF32>()
+                || makes_levels(node)
+        );
+        let inputs = node.inputs.iter().map(|input| self.constant(*input));
+        rule_if_some!(inputs = inputs.collect::<TractResult<Option<TVec<_>>>>()?);
+        let inputs = inputs.into_iter().map(|input| input.into_tvalue()).collect();
+        let output = node.op.eval_out_of_plan(inputs)?;
         Ok(output.map(|mut output| output.remove(0).into_arc_tensor()))
+    }
+
+    /// The values that a node gives: what is made of codes again, if it makes codes.
+    fn ends(&self, node: &TypedNode) -> Vec<OutletId> {
+        match scale_of(node) {
+            Some(_) => {
+                let successors = node.outputs[0].successors.iter();
+                successors.map(|successor| successor.node.into()).collect()
+            }
+            None => vec![node.id.into()],
+        }
     }
 
     /// Wires an operator in place of a chain.
@@ -280,7 +301,9 @@ impl<'a> Translation<'a> {
             None => Value::of_numbers(outlet, form),
         };
         self.done.extend(chain.ids());
-        self.set(last.id.into(), value);
+        for end in self.ends(last) {
+            self.set(end, value.clone());
+        }
         Ok(Translated::Done(by))
     }
 }
@@ -298,7 +321,8 @@ enum Translated {
 
 /// What this part looks at.
 enum Candidate<'a> {
-    FakeQuantize,
+    /// It rounds numbers to levels.
+    Levels,
     Convolution(&'a Conv),
     Product(&'a EinSum),
     MaxPool(&'a MaxPool),
@@ -307,10 +331,25 @@ enum Candidate<'a> {
     Movement,
 }
 
+/// Whether a node rounds numbers to levels: FakeQuantize, or QuantizeLinear as tract reads it from ONNX.
+fn makes_levels(node: &TypedNode) -> bool {
+    node.op_is::<FakeQuantize>() || scale_of(node).is_some()
+}
+
+/// The reciprocal of the scale, and the zero point of unsigned codes, of a QuantizeLinear of tract.
+fn scale_of(node: &TypedNode) -> Option<(f32, i32)> {
+    let op = node.op_as::<ElementWiseOp>()?;
+    if let Some(op) = op.0.downcast_ref::<QuantizeLinearU8>() {
+        return Some((op.scale, op.zero_point.into()));
+    }
+    let op = op.0.downcast_ref::<QuantizeLinearI8>()?;
+    Some((op.scale, i32::from(op.zero_point) + 128))
+}
+
 fn is_candidate(node: &TypedNode) -> Option<Candidate<'_>> {
     let op = &node.op;
     Some(match () {
-        () if op.is::<FakeQuantize>() => Candidate::FakeQuantize,
+        () if makes_levels(node) => Candidate::Levels,
         () if let Some(op) = op.downcast_ref::<Conv>() => Candidate::Convolution(op),
         () if let Some(op) = op.downcast_ref::<EinSum>() => Candidate::Product(op),
         () if let Some(op) = op.downcast_ref::<MaxPool>() => Candidate::MaxPool(op),

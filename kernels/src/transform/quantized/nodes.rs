@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
+use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
+use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
+use tract_core::ops::quant::DequantizeLinearF32;
 
 use super::weights::Line;
-use super::{Form, Translated, Translation};
+use super::{Form, Translated, Translation, makes_levels, scale_of};
 use crate::product::activation::Activation;
 use crate::quantized::{
     Channels, Description, FakeQuantize, Levels, Operation, Quantize, QuantizedArithmetic,
@@ -26,8 +29,13 @@ struct Ending {
 impl<'a> Translation<'a> {
     /// The levels of a node that makes them, and the axis along which they differ.
     fn levels(&self, node: &TypedNode) -> TractResult<Result<(Levels, Option<usize>), String>> {
+        if let Some((reciprocal, zero_point)) = scale_of(node) {
+            let levels = self.levels_of_scale(node, reciprocal, zero_point)?;
+            let reason = "its codes are needed, or become numbers by other scales";
+            return Ok(levels.map(|levels| (levels, None)).ok_or(reason.to_string()));
+        }
         let Some(op) = node.op_as::<FakeQuantize>() else {
-            return Ok(Err("it is no FakeQuantize".into()));
+            return Ok(Err("it makes no levels".into()));
         };
         let shape = &node.outputs[0].fact.shape;
         if self.source.outlet_fact(node.inputs[0])?.shape != *shape {
@@ -67,9 +75,33 @@ impl<'a> Translation<'a> {
         })
     }
 
+    /// Those of a QuantizeLinear, if all that follows are DequantizeLinear of the same scale.
+    fn levels_of_scale(
+        &self,
+        node: &TypedNode,
+        reciprocal: f32,
+        zero_point: i32,
+    ) -> TractResult<Option<Levels>> {
+        let successors = &node.outputs[0].successors;
+        rule_if!(
+            !self.source.output_outlets()?.contains(&node.id.into()) && !successors.is_empty()
+        );
+        let is_signed = node.outputs[0].fact.datum_type == DatumType::I8;
+        let mut scale = None;
+        for successor in successors {
+            let next = self.source.node(successor.node);
+            rule_if_some!(op = next.op_as::<DequantizeLinearF32>());
+            let zero = op.zero_point + if is_signed { 128 } else { 0 };
+            rule_if!(zero == zero_point && (op.scale * reciprocal - 1.).abs() < 1e-6);
+            scale = Some(op.scale);
+        }
+        rule_if_some!(scale = scale);
+        Ok(Levels::of_scale(scale, zero_point))
+    }
+
     /// The levels of a node, if channels that differ are where a form has them last.
     fn levels_in(&self, node: &TypedNode, form: Form) -> TractResult<Option<Arc<Levels>>> {
-        rule_if!(node.op_is::<FakeQuantize>());
+        rule_if!(makes_levels(node));
         let Ok((levels, axis)) = self.levels(node)? else { return Ok(None) };
         let rank = node.outputs[0].fact.rank();
         let expected = if form == Channels::Second { 1 } else { rank - 1 };
@@ -91,7 +123,7 @@ impl<'a> Translation<'a> {
         Ok(Some(levels))
     }
 
-    pub fn fake_quantize(&mut self, node: &'a TypedNode) -> TractResult<Translated> {
+    pub fn rounding(&mut self, node: &'a TypedNode) -> TractResult<Translated> {
         let (levels, axis) = match self.levels(node)? {
             Ok(found) => found,
             Err(reason) => return Ok(Translated::Refused(reason)),
@@ -115,6 +147,14 @@ impl<'a> Translation<'a> {
         };
         let levels = Arc::new(levels);
         let chain = Chain::new(self.source, node);
+        // Codes that stay what they are.
+        if value.levels.as_ref().is_some_and(|before| before.are_kept_by(&levels)) {
+            for end in self.ends(node) {
+                self.set(end, value.clone());
+            }
+            self.done.insert(node.id);
+            return Ok(Translated::Moved);
+        }
         if let (Channels::Second, Some(numbers)) = (form, value.numbers_last) {
             let op = Quantize { levels: levels.clone(), from: Channels::Last };
             return self.finish(&chain, op, &[numbers], Some(levels), form);
@@ -124,17 +164,33 @@ impl<'a> Translation<'a> {
         self.finish(&chain, op, &[numbers], Some(levels), form)
     }
 
-    /// Whether something with a window needs a node.
+    /// Whether something with a window needs a node, or what is made of it number by number.
     fn feeds_windows(&self, node: &TypedNode) -> bool {
-        let is_window = |id: usize| {
-            let node = self.source.node(id);
-            node.op_is::<Conv>() || node.op_is::<MaxPool>()
-        };
-        node.outputs[0].successors.iter().any(|successor| is_window(successor.node))
+        /// How many nodes are looked at.
+        const MOST: usize = 16;
+        let mut next = vec![node.id];
+        let mut seen = 0;
+        while let Some(id) = next.pop().filter(|_| seen < MOST) {
+            seen += 1;
+            for successor in &self.source.node(id).outputs[0].successors {
+                let node = self.source.node(successor.node);
+                if node.op_is::<Conv>() || node.op_is::<MaxPool>() {
+                    return true;
+                }
+                let is_each = node.op_is::<TypedBinOp>()
+                    || node.op_is::<ElementWiseOp>()
+                    || node.op_is::<DequantizeLinearF32>()
+                    || makes_levels(node);
+                if is_each {
+                    next.push(node.id);
+                }
+            }
+        }
+        false
     }
 
     pub fn convolution(&mut self, node: &'a TypedNode, op: &Conv) -> TractResult<Translated> {
-        let Some(weights) = self.weights(node.inputs[1])? else {
+        let Some(weights) = self.weights(node.inputs[1], 0)? else {
             return Ok(Translated::NotMine);
         };
         let spec = &op.pool_spec;
@@ -192,11 +248,12 @@ impl<'a> Translation<'a> {
         let labels = |slot| op.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
         let (data, matrix, output) =
             (labels(InOut::In(0)), labels(InOut::In(1)), labels(InOut::Out(0)));
-        let Some(mut weights) = self.weights(node.inputs[1])? else {
+        let (&[first, second], Some(&summed)) = (&*matrix, data.last()) else {
             return Ok(Translated::NotMine);
         };
-        let (&[first, second], Some(&summed)) = (&*matrix, data.last()) else {
-            return Ok(Translated::Refused("its weights are no matrix".into()));
+        let axis = usize::from(first == summed);
+        let Some(mut weights) = self.weights(node.inputs[1], axis)? else {
+            return Ok(Translated::NotMine);
         };
         let channel = if first == summed { second } else { first };
         let mut expected = data.clone();

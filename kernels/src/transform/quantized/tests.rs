@@ -5,6 +5,7 @@ use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::{add, max, mul};
 use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
+use tract_core::ops::quant::{DequantizeLinearF32, quantize_linear_i8, quantize_linear_u8};
 
 use crate::quantized::tests::{random, with_all_instructions};
 use crate::quantized::{DequantizedConst, FakeQuantize};
@@ -196,6 +197,48 @@ fn a_network_on_codes() {
         net.check(&[of_channels, deep, pool, added, sum, mean, gate, scaled], &input);
         net.check(&[rows], &input);
     });
+}
+
+/// QuantizeLinear and DequantizeLinear, as tract reads them from ONNX: weights are numbers then.
+#[test]
+fn a_network_of_quantize_linear() {
+    let input = [1, 5, 6, 7];
+    let mut net = Network::new();
+    let data = net.model.add_source("data", f32::fact(input)).unwrap();
+    let unsigned = net.wire(quantize_linear_u8(1. / 0.016, 125), &[data]);
+    let back = DequantizeLinearF32::new(0.016, 125);
+    let (one, other) = (net.wire(back.clone(), &[unsigned]), net.wire(back, &[unsigned]));
+    let mut convolution = |data: OutletId| {
+        let conv = net.convolution(data, 6, 1, 3);
+        // The same weights as numbers.
+        let weights = net.model.node(conv.node).inputs[1];
+        let numbers = net.model.node(weights.node).op_as::<DequantizedConst>().unwrap();
+        let numbers = numbers.value().unwrap();
+        let name = format!("numbers.{}", net.model.nodes.len());
+        let numbers = net.model.add_const(name, numbers).unwrap();
+        net.model.add_edge(numbers, InletId::new(conv.node, 1)).unwrap();
+        let relu = net.relu(conv);
+        let signed = net.wire(quantize_linear_i8(1. / 0.0217, -128), &[relu]);
+        net.wire(DequantizeLinearF32::new(0.0217, -128), &[signed])
+    };
+    let (one, other) = (convolution(one), convolution(other));
+    let spec = PoolSpec::new(DataFormat::NCHW, tvec![2, 2], PaddingSpec::Valid, None, None, 6, 6);
+    let pool = net.wire(MaxPool::new(spec, None), &[one]);
+    let same = net.wire(quantize_linear_i8(1. / 0.0217, -128), &[pool]);
+    let same = net.wire(DequantizeLinearF32::new(0.0217, -128), &[same]);
+    let operators = net.operators(same);
+    assert_eq!(
+        operators,
+        ["Source", "Quantize", "QuantizedConvolution", "QuantizedMaxPool", "Dequantize"]
+    );
+    net.check(&[same, other], &input);
+    // Somebody needs the codes: they stay.
+    let outputs = [unsigned, same];
+    net.model.select_output_outlets(&outputs).unwrap();
+    let decisions = net.transformed(&[]).1;
+    let reason = "its codes are needed, or become numbers by other scales".to_string();
+    let refused = |decision: &Decision| decision.outcome == Outcome::Refused(reason.clone());
+    assert!(decisions.iter().any(refused), "{decisions:?}");
 }
 
 /// What cannot run on codes stays, and its neighbours are not disturbed.

@@ -56,11 +56,22 @@ pub(super) struct Weights {
 }
 
 impl Translation<'_> {
-    /// The codes of weights, if they are some.
-    pub fn weights(&self, outlet: OutletId) -> TractResult<Option<Weights>> {
+    /// The codes of weights whose output channels are along an axis, if they are some: constants that were codes in the file,
+    /// or numbers that are multiples of a scale.
+    pub fn weights(&self, outlet: OutletId, axis: usize) -> TractResult<Option<Weights>> {
+        let codes = self.weights_of_codes(outlet)?;
+        if codes.is_some() {
+            return Ok(codes);
+        }
+        rule_if_some!(numbers = self.constant(outlet)?);
+        rule_if!(numbers.datum_type() == DatumType::F32 && numbers.is_plain());
+        Weights::of_numbers(&numbers, axis)
+    }
+
+    fn weights_of_codes(&self, outlet: OutletId) -> TractResult<Option<Weights>> {
         let node = self.source.node(outlet.node);
         if let Some(op) = node.op_as::<AxisOp>() {
-            rule_if_some!(weights = self.weights(node.inputs[0])?);
+            rule_if_some!(weights = self.weights_of_codes(node.inputs[0])?);
             return weights.changed(op);
         }
         if let Some(op) = node.op_as::<DequantizedConst>() {
@@ -70,7 +81,46 @@ impl Translation<'_> {
     }
 }
 
+/// The codes whose products with one scale are these numbers, and that scale. There are some if a reader made the numbers of
+/// codes: those of the greatest numbers are tried from 128 down.
+fn codes_of(numbers: &[f32], codes: &mut Vec<i8>) -> Option<f32> {
+    /// How far a quotient may be from a code: numbers and the scale are rounded.
+    const MOST_APART: f32 = 1e-4;
+    let most = numbers.iter().fold(0f32, |most, number| most.max(number.abs()));
+    if most == 0. {
+        codes.extend(numbers.iter().map(|_| 0));
+        return Some(1.);
+    }
+    let is_signed = numbers.contains(&-most);
+    (1..=if is_signed { 128 } else { 127 }).rev().find_map(|code| {
+        let scale = most / code as f32;
+        let is_multiple = |number: &f32| {
+            let quotient = number / scale;
+            (quotient - quotient.round()).abs() <= MOST_APART && quotient.round() <= 127.
+        };
+        (scale.is_normal() && numbers.iter().all(is_multiple)).then(|| {
+            codes.extend(numbers.iter().map(|number| (number / scale).round() as i8));
+            scale
+        })
+    })
+}
+
 impl Weights {
+    fn of_numbers(numbers: &Tensor, axis: usize) -> TractResult<Option<Weights>> {
+        let moved = numbers.clone().move_axis(axis, 0)?;
+        let channels = moved.shape().first().copied().unwrap_or(0);
+        rule_if!(moved.len() > 0 && channels > 0);
+        let (mut codes, mut scales) = (Vec::with_capacity(moved.len()), vec![]);
+        for channel in moved.try_as_plain_ram()?.as_slice::<f32>()?.chunks(moved.len() / channels) {
+            rule_if_some!(scale = codes_of(channel, &mut codes));
+            scales.push(scale);
+        }
+        let codes = Tensor::from_shape(moved.shape(), &codes)?.move_axis(0, axis)?;
+        let mut shape = vec![1; codes.rank()];
+        shape[axis] = channels;
+        Ok(Some(Weights { codes, scale: Tensor::from_shape(&shape, &scales)? }))
+    }
+
     fn of_constant(constant: &DequantizedConst) -> TractResult<Option<Weights>> {
         rule_if_some!(scale = constant.scale());
         let codes = match (constant.codes().datum_type(), constant.zero_point()) {
@@ -139,5 +189,28 @@ impl Weights {
         let is_of_axis = others.all(|(_, size)| *size == 1);
         let scales = self.scale.try_as_plain_ram().ok()?.as_slice::<f32>().ok()?.to_vec();
         (is_of_axis && (scales.len() == size || scales.len() == 1)).then_some(scales)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_were_codes() {
+        for scale in [1e-3f32, 0.017, 3.3] {
+            for codes in [vec![-128i8, 5, 127], vec![93, -92, 7], vec![-127, 0, 1], vec![0, 0]] {
+                let numbers: Vec<f32> = codes.iter().map(|code| f32::from(*code) * scale).collect();
+                let mut found = vec![];
+                let found_scale = codes_of(&numbers, &mut found).unwrap();
+                for ((number, code), expected) in numbers.iter().zip(&found).zip(&codes) {
+                    assert!((f32::from(*code) * found_scale - number).abs() <= 1e-6 * number.abs());
+                    assert_eq!(code, expected);
+                }
+            }
+        }
+        for numbers in [[1f32, 0.1234, 0.777], [1., f32::NAN, 0.], [f32::INFINITY, 1., 0.]] {
+            assert_eq!(codes_of(&numbers, &mut vec![]), None, "{numbers:?}");
+        }
     }
 }
