@@ -6,6 +6,8 @@ on ONNX Runtime.
     benches/networks/run profile resnet50          where the time goes, beside OpenVINO
     benches/networks/run kinds --processor intel-cascade-lake       keeps where it goes in all networks
     benches/networks/run compare --processor intel-cascade-lake     keeps the table, and draws the chart again
+    benches/networks/run quantize                  quantised networks, once
+    benches/networks/run quantized                 their times and errors, as a table; `--processor` keeps it
 
 Each runtime has a process of its own with the network, which waits while another one runs. They run in turns, in an
 order of their own each time, so that all meet the same machine. Figures are medians.
@@ -183,6 +185,77 @@ def compare(arguments):
         draw()
 
 
+# Quantised networks, and the same ones in single precision.
+SINGLE, OPENVINO_SINGLE = "tract-openvino-ir, f32", "OpenVINO, f32"
+QUANTIZED = {
+    OURS: (OURS, True),
+    OPENVINO: (OPENVINO, True),
+    ONNXRUNTIME: (ONNXRUNTIME, True),
+    KERNELS: (KERNELS, True),
+    ONNX: (ONNX, True),
+    SINGLE: (OURS, False),
+    OPENVINO_SINGLE: (OPENVINO, False),
+}
+ERRORS = ["mean", "99 %"]
+
+
+def quantized_table(rows):
+    """Markdown: medians of runs on integers, ours against others, and errors against the simulation in single precision."""
+    by_network = {}
+    for row in rows:
+        by_network.setdefault((row["threads"], row["network"]), {})[row["runtime"]] = row
+    others = [it for it in QUANTIZED if it != OURS]
+    lines = ["| network | ms | / " + " | / ".join(others) + " | error: mean, 99 % | of OpenVINO |"]
+    lines += ["|---|" + "---:|" * (len(others) + 3)]
+    kept = {}
+    for (threads, network), runtimes in by_network.items():
+        ours = runtimes[OURS]
+        ratios = {it: float(ours["median_ms"]) / float(runtimes[it]["median_ms"]) for it in others if it in runtimes}
+        for other, ratio in ratios.items():
+            kept.setdefault(threads, {}).setdefault(other, []).append(ratio)
+        cells = [f"{ratios[it]:.2f}" if it in ratios else "" for it in others]
+        errors = [", ".join(f"{float(row[it]):.1e}" for it in ERRORS) for row in (ours, runtimes[OPENVINO])]
+        lines.append(f"| {network}, {threads} | {float(ours['median_ms']):.2f} | {' | '.join(cells + errors)} |")
+    for threads, ratios in kept.items():
+        cells = [f"{geometric_mean(ratios[it]):.2f}" if it in ratios else "" for it in others]
+        lines.append(f"| **geometric mean, {threads}** | | {' | '.join(cells)} | | |")
+    return "\n".join(lines)
+
+
+def quantized(arguments):
+    rows = []
+    for threads in arguments.threads:
+        for folder in sorted(it.parent for it in arguments.quantized.glob("*/model.xml") if not it.parent.suffix):
+            if arguments.only and folder.name not in arguments.only:
+                continue
+            workers = {}
+            for name, (runtime, is_quantized) in QUANTIZED.items():
+                path = folder if is_quantized else arguments.networks / folder.name
+                worker = start(runtime, path, threads, arguments.program, **KEEPS_MEMORY)
+                if worker is not None:
+                    workers[name] = worker
+            for _ in range(arguments.turns):
+                for worker in random.sample(list(workers.values()), len(workers)):
+                    times = worker.ask(f"run {arguments.seconds}")
+                    worker.times += times[1:] or times
+            errors = dict(zip([OURS, OPENVINO], workers[OURS].ask("errors")))
+            for name, worker in workers.items():
+                worker.close()
+                row = {"network": folder.name, "threads": str(threads), "runtime": name}
+                row["median_ms"] = f"{statistics.median(worker.times) / 1e3:.3f}"
+                rows.append(row | dict(zip(ERRORS, (f"{it:.2e}" for it in errors.get(name, [])))))
+            print(quantized_table(rows).splitlines()[1 + len({(it["threads"], it["network"]) for it in rows})], file=sys.stderr, flush=True)
+    print(quantized_table(rows))
+    if arguments.processor:
+        path = RESULTS.parent / "quantized" / f"{arguments.processor}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "w", newline="") as file:
+            fields = ["network", "threads", "runtime", "median_ms", *ERRORS]
+            writer = csv.DictWriter(file, fields, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
 # Kinds of operators, by their names here and in OpenVINO; the first that fits. OpenVINO's subgraphs are attention and
 # functions of elements.
 KINDS = {
@@ -268,9 +341,10 @@ def draw():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("command", choices=["compare", "profile", "kinds", "draw"])
+    parser.add_argument("command", choices=["compare", "profile", "kinds", "quantized", "draw"])
     parser.add_argument("only", nargs="*", help="names of networks; all if there are none")
     parser.add_argument("--networks", type=pathlib.Path, required=True, help="their folder")
+    parser.add_argument("--quantized", type=pathlib.Path, help="the folder of quantised networks")
     parser.add_argument("--program", default="target/release/examples/network")
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--turns", type=int, default=7)
@@ -280,7 +354,8 @@ def main():
     arguments = parser.parse_args()
     folders = sorted(it.parent for it in arguments.networks.glob("*/model.xml") if not it.parent.suffix)
     arguments.folders = [it for it in folders if not arguments.only or it.name in arguments.only]
-    {"compare": compare, "profile": profile, "kinds": kinds, "draw": lambda _: draw()}[arguments.command](arguments)
+    commands = {"compare": compare, "profile": profile, "kinds": kinds, "quantized": quantized, "draw": lambda _: draw()}
+    commands[arguments.command](arguments)
 
 
 if __name__ == "__main__":

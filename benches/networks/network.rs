@@ -12,6 +12,9 @@
 //!
 //! * `run SECONDS` runs for so long, once at least: the time of each run in microseconds.
 //! * `profile SECONDS` does so too: the mean time in microseconds of each operator, by its name.
+//! * `errors`: for a quantised network, how far its outputs are from those of the same network in single precision, and how far
+//!   the outputs of the data set are from these: `[[mean, percentile], [mean, percentile]]`, of the output where ours is
+//!   furthest. Distances are relative to the largest value; the percentile is the 99th.
 //! * `memory`: `[all, own]`, the most memory that the process had, in MiB (Linux): with files that are mapped, among them
 //!   the program, and without them.
 //!
@@ -24,7 +27,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model_cases::DataSet;
-use tract_openvino::kernels::WithKernels;
+use tract_openvino::kernels::{KernelsConfig, KernelsTransform, WithKernels};
 use tract_openvino::tract_onnx::prelude::multithread::{Executor, set_default_executor};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::plan::eval;
@@ -100,11 +103,46 @@ fn main() -> TractResult<()> {
                     operators.into_iter().map(|(operator, time)| (operator, mean(time))).collect();
                 println!("{means:.1?}");
             }
+            ("errors", "") => println!("{:?}", errors(folder, &inputs)?),
             ("memory", "") => println!("{:.1?}", peak_memory()?),
             _ => bail!("no such command: {line}"),
         }
     }
     Ok(())
+}
+
+/// How far outputs of a quantised network are from those in single precision: ours, and those of the data set.
+fn errors(folder: &Path, inputs: &TVec<TValue>) -> TractResult<[[f32; 2]; 2]> {
+    let run = |without: &[&str]| {
+        let mut config = KernelsConfig::default();
+        config.without = without.iter().map(|name| name.to_string()).collect();
+        let mut model = tract_openvino_ir::ir().model_for_path(folder.join("model.xml"))?;
+        model.transform(&KernelsTransform::new(config)?)?;
+        model.into_optimized()?.into_runnable()?.run(inputs.clone())
+    };
+    let (ours, single) = (run(&[])?, run(&["quantized"])?);
+    let expected = DataSet::load(folder, 0)?.context("the folder has no test_data_set_0")?.outputs;
+    let mut worst = [[0.; 2]; 2];
+    for ((ours, single), expected) in ours.iter().zip(&single).zip(expected) {
+        let both = [apart(ours, single)?, apart(&expected, single)?];
+        if both[0][0] >= worst[0][0] {
+            worst = both;
+        }
+    }
+    Ok(worst)
+}
+
+/// The mean and the 99th percentile of how far numbers are from others, relative to the largest of these.
+fn apart(found: &Tensor, expected: &Tensor) -> TractResult<[f32; 2]> {
+    let (found, expected) = (found.cast_to::<f32>()?, expected.cast_to::<f32>()?);
+    let (found, expected) = (found.try_as_plain_ram()?, expected.try_as_plain_ram()?);
+    let (found, expected) = (found.as_slice::<f32>()?, expected.as_slice::<f32>()?);
+    let most = expected.iter().fold(f32::MIN_POSITIVE, |most, number| most.max(number.abs()));
+    let apart = found.iter().zip(expected).map(|(a, b)| (a - b).abs() / most);
+    let mut apart: Vec<f32> = apart.collect();
+    apart.sort_by(f32::total_cmp);
+    let mean = apart.iter().sum::<f32>() / apart.len().max(1) as f32;
+    Ok([mean, apart.get(apart.len() * 99 / 100).copied().unwrap_or(0.)])
 }
 
 /// Calls a function at least once, and until the time is over. How often it did.

@@ -146,7 +146,16 @@ def three_numbers():
     return markdown(["processor", "", *others], lines)
 
 
+def quantized():
+    """Quantised networks, of each processor."""
+    text = ""
+    for processor, rows in results(HERE / "quantized"):
+        text += f"{processor}:\n\n{compare.quantized_table(rows)}\n\n"
+    return text
+
+
 TABLES = {
+    "quantized networks": quantized,
     "gathers": gathers,
     "gathers in short": gathers_in_short,
     "networks": networks,

@@ -21,8 +21,8 @@ pub(crate) struct Compressed {
     pub shape: Vec<usize>,
     /// The type that the layers decompress to: `f32` or `f16`.
     pub datum_type: DatumType,
-    constant: OnceLock<DequantizedConst>,
-    /// What was put into the model.
+    /// What was put into the model: codes, or numbers.
+    wired_codes: OnceLock<DequantizedConst>,
     tensor: OnceLock<Arc<Tensor>>,
     /// The table that was put into the model, if these weights make one.
     pub(super) table: OnceLock<Option<Table>>,
@@ -41,7 +41,7 @@ impl Compressed {
             scale: self.scale.clone(),
             shape: self.shape.clone(),
             datum_type: self.datum_type,
-            constant: OnceLock::new(),
+            wired_codes: OnceLock::new(),
             tensor: OnceLock::new(),
             table: OnceLock::new(),
         }
@@ -49,22 +49,18 @@ impl Compressed {
 
     /// The weights, with the shape of the codes.
     fn constant(&self, weights: &Weights) -> TractResult<DequantizedConst> {
-        if let Some(constant) = self.constant.get() {
-            return Ok(constant.clone());
-        }
         let load = |blob: &Option<Arc<Blob>>| blob.as_ref().map(|it| it.load(weights)).transpose();
         let codes = self.codes.load(weights)?;
-        let constant = DequantizedConst::new(codes, load(&self.zero_point)?, load(&self.scale)?)?;
-        Ok(self.constant.get_or_init(|| constant).clone())
+        DequantizedConst::new(codes, load(&self.zero_point)?, load(&self.scale)?)
     }
 
     /// The weights in single precision.
-    pub fn decompress(&self, weights: &Weights) -> TractResult<Arc<Tensor>> {
-        let value = self.constant(weights)?.value()?;
-        if *value.shape() == *self.shape {
-            return Ok(value);
-        }
-        Ok(value.into_tensor().into_shape(&self.shape)?.into_arc_tensor())
+    pub fn decompress(&self, weights: &Weights) -> TractResult<Tensor> {
+        let constant = self.constant(weights)?;
+        let value = constant.value()?;
+        // Nobody else has it then.
+        drop(constant);
+        value.into_tensor().into_shape(&self.shape)
     }
 
     /// The weights in the model, where they are put once.
@@ -74,9 +70,9 @@ impl Compressed {
         }
         let mut tensor = self.decompress(weights)?;
         if self.datum_type != DatumType::F32 {
-            tensor = tensor.cast_to_dt(self.datum_type)?.into_owned().into_arc_tensor();
+            tensor = tensor.cast_to_dt(self.datum_type)?.into_owned();
         }
-        Ok(self.tensor.get_or_init(|| tensor).clone())
+        Ok(self.tensor.get_or_init(|| tensor.into_arc_tensor()).clone())
     }
 
     /// The same as an operator that has the codes, if these may be multiplied as they are.
@@ -86,7 +82,14 @@ impl Compressed {
             && self.scale.is_some()
             && self.datum_type == DatumType::F32
             && self.shape == self.codes.shape;
-        is_it.then(|| self.constant(weights)).transpose()
+        if !is_it {
+            return Ok(None);
+        }
+        if let Some(constant) = self.wired_codes.get() {
+            return Ok(Some(constant.clone()));
+        }
+        let constant = self.constant(weights)?;
+        Ok(Some(self.wired_codes.get_or_init(|| constant).clone()))
     }
 }
 
@@ -132,7 +135,7 @@ impl LayerContext<'_, '_> {
                     scale: None,
                     shape: blob.shape.clone(),
                     datum_type,
-                    constant: OnceLock::new(),
+                    wired_codes: OnceLock::new(),
                     tensor: OnceLock::new(),
                     table: OnceLock::new(),
                 })

@@ -123,7 +123,7 @@ impl Translation<'_> {
             Value::Constant(tensor) => Ok(tensor.clone()),
             Value::Folded(folded) => folded.tensor(),
             Value::Weights(blob) => Ok(blob.load(self.weights)?.into_arc_tensor()),
-            Value::Compressed(weights) => weights.decompress(self.weights),
+            Value::Compressed(weights) => Ok(weights.decompress(self.weights)?.into_arc_tensor()),
         }
     }
 

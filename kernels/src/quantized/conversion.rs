@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use super::levels::{Level, Levels, limited, rounded};
+use super::levels::{Level, Levels};
 use crate::checks::expect_input_count;
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
@@ -83,7 +83,7 @@ struct ToCodes<'a> {
     numbers: &'a [f32],
     codes: &'a mut [u8],
     level: Level,
-    top: f32,
+    levels: &'a Levels,
 }
 
 impl WithSimd for ToCodes<'_> {
@@ -91,9 +91,8 @@ impl WithSimd for ToCodes<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
-        let Level { factor, shift, .. } = self.level;
         for (code, number) in self.codes.iter_mut().zip(self.numbers) {
-            *code = rounded(limited(number * factor + shift, 0., self.top));
+            *code = self.levels.code(self.level, *number);
         }
     }
 }
@@ -129,7 +128,7 @@ impl WithSimd for ToNumbers<'_> {
 impl Quantize {
     /// The codes of some pixels, from one on.
     fn pixels(&self, numbers: &[f32], moved: &Moved, first: usize, codes: &mut [u8]) {
-        let (vectors, top) = (Vectors::detect(), self.levels.top());
+        let (vectors, levels) = (Vectors::detect(), &*self.levels);
         let Moved { pixels, channels, .. } = *moved;
         let is_moved = self.from == Channels::Second && pixels > 1 && channels > 1;
         if !is_moved {
@@ -139,7 +138,7 @@ impl Quantize {
                 codes.chunks_mut(width.max(1)).zip(numbers.chunks(width.max(1))).enumerate()
             {
                 let level = self.levels.of(number % channels);
-                vectors.run(ToCodes { numbers, codes, level, top });
+                vectors.run(ToCodes { numbers, codes, level, levels });
             }
             return;
         }
@@ -153,7 +152,7 @@ impl Quantize {
             for channel in 0..channels {
                 let numbers = &numbers[(image * channels + channel) * pixels + pixel..][..count];
                 let level = self.levels.of(channel);
-                vectors.run(ToCodes { numbers, codes: &mut some[..count], level, top });
+                vectors.run(ToCodes { numbers, codes: &mut some[..count], level, levels });
                 for (place, code) in now[channel..].iter_mut().step_by(channels).zip(&some) {
                     *place = *code;
                 }

@@ -101,6 +101,19 @@ impl Description<'_> {
             return Some("it has padding, but the data has no code for 0".into());
         }
         let depth = self.depth();
+        let outputs = self.spec.output_channels;
+        if depth == 0 || outputs == 0 || self.weights.len() != outputs * depth {
+            let shape = self.weights.shape();
+            return Some(format!(
+                "its weights have shape {shape:?}, for {outputs} sums of {depth}"
+            ));
+        }
+        if self.bias.len() != outputs {
+            return Some(format!(
+                "its bias has {} numbers, but must have {outputs}",
+                self.bias.len()
+            ));
+        }
         (depth > MOST_PRODUCTS)
             .then(|| format!("a sum has {depth} products, but must have {MOST_PRODUCTS} or fewer"))
     }
@@ -151,9 +164,6 @@ impl QuantizedConvolution {
         let depth = description.depth();
         let weights = description.weights.try_as_plain_ram()?;
         let weights = weights.as_slice::<i8>()?;
-        ensure!(depth > 0 && outputs > 0, "the weights have no elements");
-        ensure!(weights.len() == group * outputs * depth, "the weights have another size");
-        ensure!(description.bias.len() == spec.output_channels, "the bias has another size");
         let is_of_channels = description.is_of_channels();
         let sums: Vec<i32> = weights
             .chunks_exact(depth)
@@ -295,7 +305,8 @@ impl QuantizedConvolution {
     ) -> Part<'a, C> {
         let inputs = self.spec.input_channels / self.group;
         Part {
-            codes: &taken.codes[group * inputs..],
+            // There are none if all taps are in the padding.
+            codes: taken.codes.get(group * inputs..).unwrap_or(&[]),
             padding,
             starts: &taken.starts,
             taps: taken.taps,

@@ -3,10 +3,13 @@
 /// Up to 256 levels of numbers: which code is nearest to a number, and which number a code stands for. Channels may differ.
 ///
 /// A number `x` has the code `round(x * factor + shift)`, at least 0 and at most `top`; halves are rounded to even codes. A
-/// code stands for `low + code * step`.
+/// code stands for `low + code * step`. QuantizeLinear of ONNX rounds before it adds the zero point, which matters for halves if
+/// that is odd.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Levels {
     top: u8,
+    /// Whether `x * factor` is rounded before the shift is added.
+    rounds_first: bool,
     /// For each channel, or one for all.
     channels: Vec<Level>,
 }
@@ -21,13 +24,11 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// The code of 0, which may be beyond the levels, and the number that it stands for: no more than rounding errors where
-    /// a code stands for 0.
-    ///
-    /// It is 0 itself where it would be so far off that sums of products with it could overflow.
+    /// The code of 0, and the number that it stands for: no more than rounding errors where a code stands for 0. Where 0 is
+    /// beyond all codes it is the first one.
     pub fn zero(self) -> (i32, f32) {
         let zero = (-self.low / self.step).round_ties_even();
-        match zero.abs() <= 255. {
+        match (0. ..=255.).contains(&zero) {
             true => (zero as i32, self.low + zero * self.step),
             false => (0, self.low),
         }
@@ -52,7 +53,7 @@ impl Levels {
         if channels.windows(2).all(|pair| pair[0] == pair[1]) {
             channels.truncate(1);
         }
-        (!channels.is_empty()).then_some(Levels { top, channels })
+        (!channels.is_empty()).then_some(Levels { top, rounds_first: false, channels })
     }
 
     /// Those of QuantizeLinear and DequantizeLinear of ONNX: 256 levels, one scale and one zero point, of unsigned codes. `None`
@@ -61,7 +62,7 @@ impl Levels {
         let shift = zero_point as f32;
         let level = Level { factor: scale.recip(), shift, low: -shift * scale, step: scale };
         let is_one = scale >= f32::MIN_POSITIVE && scale.is_finite() && level.factor.is_finite();
-        is_one.then(|| Levels { top: 255, channels: vec![level] })
+        is_one.then(|| Levels { top: 255, rounds_first: true, channels: vec![level] })
     }
 
     /// Whether rounding what these codes stand for to other levels gives the same codes. Channels must not differ.
@@ -106,7 +107,11 @@ impl Levels {
     /// The code of a number.
     #[inline(always)]
     pub fn code(&self, level: Level, number: f32) -> u8 {
-        rounded(limited(number * level.factor + level.shift, 0., self.top()))
+        let mut number = number * level.factor;
+        if self.rounds_first {
+            number = number + ROUNDER - ROUNDER;
+        }
+        rounded(limited(number + level.shift, 0., self.top()))
     }
 
     /// Which codes these are as a text, for `info` of operators.
@@ -119,6 +124,9 @@ impl Levels {
     }
 }
 
+/// A number of this size has no bits after the point: sums with it are rounded.
+const ROUNDER: f32 = 12582912.;
+
 /// A number between two others. NaN becomes the least.
 #[inline(always)]
 pub(super) fn limited(number: f32, least: f32, most: f32) -> f32 {
@@ -129,8 +137,6 @@ pub(super) fn limited(number: f32, least: f32, most: f32) -> f32 {
 /// The nearest code to a number from 0 to 255. Halves are rounded to even codes.
 #[inline(always)]
 pub(super) fn rounded(number: f32) -> u8 {
-    // A number of this size has no bits after the point: the sum is rounded.
-    const ROUNDER: f32 = 12582912.;
     (number + ROUNDER).to_bits() as u8
 }
 
@@ -143,8 +149,10 @@ mod tests {
         let levels = Levels::of_scale(0.5, 3).unwrap();
         let level = levels.of(7);
         let code = |number| levels.code(level, number);
-        assert_eq!([-9., -1.5, -1.25, -0.75, 0., 125.9, 1e9].map(code), [0, 0, 0, 2, 3, 255, 255]);
+        assert_eq!([-9., -1.5, -1.25, -0.75, 0., 125.9, 1e9].map(code), [0, 0, 1, 1, 3, 255, 255]);
         assert_eq!(code(f32::NAN), 0);
+        // ONNX adds the zero point to what is rounded: 0.25 is half a step, which is rounded to 0.
+        assert_eq!([0.25, 0.75].map(code), [3, 5]);
         assert_eq!(level.zero(), (3, 0.));
         assert_eq!(levels.zeros(2), Some(vec![3, 3]));
         let number = |code: u8| level.low + f32::from(code) * level.step;

@@ -176,9 +176,10 @@ impl EvalOp for QuantizedSum {
         let mut numbers = vec![];
         if channels > 0 {
             let mut sums = vec![0; channels];
-            for image in codes.chunks_exact(image.max(1)) {
+            for number in 0..images {
                 sums.fill(0);
-                Vectors::detect().run(Sums { codes: image, sums: &mut sums });
+                let codes = &codes[number * image..][..image];
+                Vectors::detect().run(Sums { codes, sums: &mut sums });
                 numbers.extend(sums.iter().enumerate().map(|(channel, sum)| {
                     let level = self.levels.of(channel);
                     (*sum as f32 * level.step + pixels as f32 * level.low) * self.factor

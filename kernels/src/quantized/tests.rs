@@ -261,3 +261,23 @@ fn convolutions_of_codes() {
         proptest!(config, |(case in case())| case.check());
     });
 }
+
+/// The first block of pixels is in the padding, and so are all pixels of an image without elements.
+#[test]
+fn nothing_but_padding() {
+    with_all_instructions(|_| {
+        let axis = |size, pad| Axis { size, kernel: 1, stride: 1, dilation: 1, pads: [pad; 2] };
+        let case = Case {
+            images: 1,
+            axes: vec![axis(3, 1), axis(200, 1)],
+            group: 2,
+            inputs: 5,
+            outputs: 3,
+            zeros: vec![7],
+            any_weights: true,
+            seed: 3,
+        };
+        case.check();
+        Case { axes: vec![axis(0, 1)], ..case }.check();
+    });
+}

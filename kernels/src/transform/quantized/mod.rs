@@ -23,6 +23,7 @@ use tract_core::ops::cast::Cast;
 use tract_core::ops::cnn::{Conv, MaxPool};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
+use tract_core::ops::identity::Identity;
 use tract_core::ops::math::{Add, Mul};
 use tract_core::ops::nn::Reduce;
 use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLinearU8};
@@ -52,9 +53,17 @@ pub(super) fn translated(
         target: TypedModel { symbols: source.symbols.clone(), ..TypedModel::default() },
         values: HashMap::new(),
         done: HashSet::new(),
+        names: HashSet::new(),
     };
     for input in source.input_outlets()? {
-        translation.copy(source.node(input.node))?;
+        // Models may be cut at nodes that are no sources.
+        let (name, fact) = (&source.node(input.node).name, source.outlet_fact(*input)?);
+        let outlet = translation.target.add_source(name, fact.clone())?;
+        translation.names.insert(name.clone());
+        if let Some(label) = source.outlet_label(*input) {
+            translation.target.set_outlet_label(outlet, label.to_string())?;
+        }
+        translation.set(*input, Value::of_numbers(outlet, Channels::Last));
     }
     for id in source.eval_order()? {
         if !translation.done.contains(&id) {
@@ -63,15 +72,10 @@ pub(super) fn translated(
         }
     }
     let outputs = source.output_outlets()?;
-    let outputs = outputs.iter().map(|outlet| translation.numbers(*outlet));
+    let outputs = outputs.iter().map(|outlet| translation.output(*outlet));
     let outputs = outputs.collect::<TractResult<Vec<_>>>()?;
     let mut target = translation.target;
     target.select_output_outlets(&outputs)?;
-    for (from, to) in source.output_outlets()?.iter().zip(&outputs) {
-        if let Some(label) = source.outlet_label(*from) {
-            target.set_outlet_label(*to, label.to_string())?;
-        }
-    }
     target.properties = source.properties.clone();
     target.compact()?;
     Ok(Some(target))
@@ -84,6 +88,8 @@ struct Translation<'a> {
     values: HashMap<OutletId, Value>,
     /// The nodes that are translated.
     done: HashSet<usize>,
+    /// Those of the target.
+    names: HashSet<String>,
 }
 
 /// The forms of a value.
@@ -126,14 +132,53 @@ impl<'a> Translation<'a> {
         Ok(self.source.outlet_fact(outlet)?.rank())
     }
 
+    /// Adds a node of one output.
     fn wire(
         &mut self,
         name: &str,
         op: impl Into<Box<dyn TypedOp>>,
         inputs: &[OutletId],
     ) -> TractResult<OutletId> {
-        let name = self.target.unique_name(name).into_owned();
-        Ok(self.target.wire_node(name, op, inputs)?[0])
+        Ok(self.wire_all(name, op.into(), inputs)?[0])
+    }
+
+    /// Adds a node. (tract's own method compares its name with those of all others.)
+    fn wire_all(
+        &mut self,
+        name: &str,
+        op: Box<dyn TypedOp>,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        let mut unique = name.to_string();
+        for number in 1.. {
+            if self.names.insert(unique.clone()) {
+                break;
+            }
+            unique = format!("{name}.{number}");
+        }
+        let facts = {
+            let inputs = inputs.iter().map(|input| self.target.outlet_fact(*input));
+            let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
+            op.output_facts(&inputs).with_context(|| format!("wiring {unique}"))?
+        };
+        let count = facts.len();
+        let node = self.target.add_node(unique, op, facts)?;
+        for (slot, input) in inputs.iter().enumerate() {
+            self.target.add_edge(*input, InletId::new(node, slot))?;
+        }
+        Ok((0..count).map(|slot| OutletId::new(node, slot)).collect())
+    }
+
+    /// An output of the model, with its label.
+    fn output(&mut self, outlet: OutletId) -> TractResult<OutletId> {
+        let mut output = self.numbers(outlet)?;
+        if let Some(label) = self.source.outlet_label(outlet) {
+            if self.target.outlet_label(output).is_some_and(|other| other != label) {
+                output = self.wire(label, Identity, &[output])?;
+            }
+            self.target.set_outlet_label(output, label.to_string())?;
+        }
+        Ok(output)
     }
 
     fn value(&self, outlet: OutletId) -> TractResult<Value> {
@@ -210,14 +255,9 @@ impl<'a> Translation<'a> {
         if self.done.contains(&node.id) {
             return Ok(());
         }
-        let outlets = if TypedModel::is_source(&node.op) {
-            tvec!(self.target.add_source(&node.name, node.outputs[0].fact.clone())?)
-        } else {
-            let inputs = node.inputs.iter().map(|input| self.numbers(*input));
-            let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
-            let name = self.target.unique_name(&node.name).into_owned();
-            self.target.wire_node(name, node.op.clone(), &inputs)?
-        };
+        let inputs = node.inputs.iter().map(|input| self.numbers(*input));
+        let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
+        let outlets = self.wire_all(&node.name, node.op.clone(), &inputs)?;
         for (slot, outlet) in outlets.into_iter().enumerate() {
             let outlet_of_source = OutletId::new(node.id, slot);
             self.set(outlet_of_source, Value::of_numbers(outlet, Channels::Last));

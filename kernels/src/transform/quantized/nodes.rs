@@ -26,6 +26,10 @@ struct Ending {
     levels: Option<Arc<Levels>>,
 }
 
+/// Why a layer whose data has codes stays.
+const OTHER_LEVELS: &str =
+    "its data has other levels for each index of an axis that is not the channels";
+
 impl<'a> Translation<'a> {
     /// The levels of a node that makes them, and the axis along which they differ.
     fn levels(&self, node: &TypedNode) -> TractResult<Result<(Levels, Option<usize>), String>> {
@@ -128,7 +132,11 @@ impl<'a> Translation<'a> {
             Ok(found) => found,
             Err(reason) => return Ok(Translated::Refused(reason)),
         };
-        let rank = node.outputs[0].fact.rank();
+        let (rank, dt) =
+            (node.outputs[0].fact.rank(), self.source.outlet_fact(node.inputs[0])?.datum_type);
+        if dt != DatumType::F32 {
+            return Ok(Translated::Refused(format!("its data is of type {dt:?}, but must be F32")));
+        }
         if self.constant(node.inputs[0])?.is_some() || rank == 0 {
             return Ok(Translated::NotMine);
         }
@@ -190,8 +198,11 @@ impl<'a> Translation<'a> {
     }
 
     pub fn convolution(&mut self, node: &'a TypedNode, op: &Conv) -> TractResult<Translated> {
+        if self.value(node.inputs[0])?.levels.is_none() {
+            return self.without_codes(node.inputs[1]);
+        }
         let Some(weights) = self.weights(node.inputs[1], 0)? else {
-            return Ok(Translated::NotMine);
+            return Ok(Translated::Refused("its weights are no codes of 8 bits".into()));
         };
         let spec = &op.pool_spec;
         if spec.data_format != DataFormat::NCHW || op.kernel_fmt != KernelFormat::OIHW {
@@ -210,7 +221,7 @@ impl<'a> Translation<'a> {
             ));
         };
         let Some((codes, levels)) = self.codes(node.inputs[0], Channels::Second)? else {
-            return Ok(Translated::Refused("its data has no codes".into()));
+            return Ok(Translated::Refused(OTHER_LEVELS.into()));
         };
         let bias = bias.cast_to::<f32>()?;
         let bias = bias.try_as_plain_ram()?;
@@ -240,6 +251,14 @@ impl<'a> Translation<'a> {
         self.finish(&chain, op, &[codes], output, Channels::Second)
     }
 
+    /// A layer whose data has no codes. If its weights have some, it is worth a word.
+    fn without_codes(&self, weights: OutletId) -> TractResult<Translated> {
+        Ok(match self.weights_of_codes(weights)? {
+            Some(_) => Translated::Refused("its data has no codes".into()),
+            None => Translated::NotMine,
+        })
+    }
+
     /// Rows that are multiplied with a matrix.
     pub fn product(&mut self, node: &'a TypedNode, op: &EinSum) -> TractResult<Translated> {
         if op.axes.input_count() != 2 || op.q_params.is_some() {
@@ -248,18 +267,30 @@ impl<'a> Translation<'a> {
         let labels = |slot| op.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
         let (data, matrix, output) =
             (labels(InOut::In(0)), labels(InOut::In(1)), labels(InOut::Out(0)));
-        let (&[first, second], Some(&summed)) = (&*matrix, data.last()) else {
-            return Ok(Translated::NotMine);
+        let Some(&summed) = data.last() else { return Ok(Translated::NotMine) };
+        // Axes of size 1, which are broadcast to those of the data.
+        let shape = &self.source.outlet_fact(node.inputs[1])?.shape;
+        let is_broadcast = |at: &usize| {
+            shape[*at].is_one() && matrix[*at] != summed && data.contains(&matrix[*at])
         };
-        let axis = usize::from(first == summed);
+        let (ones, axes): (Vec<usize>, Vec<usize>) = (0..matrix.len()).partition(is_broadcast);
+        let &[first, second] = &*axes else { return Ok(Translated::NotMine) };
+        let axis = if matrix[first] == summed { second } else { first };
+        let [first, second] = [matrix[first], matrix[second]];
+        if self.value(node.inputs[0])?.levels.is_none() {
+            return self.without_codes(node.inputs[1]);
+        }
         let Some(mut weights) = self.weights(node.inputs[1], axis)? else {
             return Ok(Translated::NotMine);
         };
+        for axis in ones.into_iter().rev() {
+            weights = weights.without_axis(axis)?;
+        }
         let channel = if first == summed { second } else { first };
         let mut expected = data.clone();
         expected[data.len() - 1] = channel;
         let is_one = output == expected
-            && matrix.contains(&summed)
+            && [first, second].contains(&summed)
             && !data.contains(&channel)
             && data.iter().filter(|label| **label == summed).count() == 1;
         if !is_one {
@@ -271,13 +302,20 @@ impl<'a> Translation<'a> {
         let &[outputs, inputs] = weights.codes.shape() else {
             return Ok(Translated::Refused("its weights are no matrix".into()));
         };
+        // A sum over one element is broadcast by tract's operator.
+        let width = &self.source.outlet_fact(node.inputs[0])?.shape[data.len() - 1];
+        if *width != inputs.to_dim() {
+            return Ok(Translated::Refused(format!(
+                "its data has size {width} on the axis that is summed, and its weights {inputs}"
+            )));
+        }
         let Some(scales) = weights.scales_of(0, outputs) else {
             return Ok(Translated::Refused(
                 "the scales of its weights are not those of columns".into(),
             ));
         };
         let Some((codes, levels)) = self.codes(node.inputs[0], Channels::Last)? else {
-            return Ok(Translated::Refused("its data has no codes".into()));
+            return Ok(Translated::Refused(OTHER_LEVELS.into()));
         };
         let mut chain = Chain::new(self.source, node);
         let mut line = Line { scales, bias: vec![0.; outputs] };
@@ -312,7 +350,8 @@ impl<'a> Translation<'a> {
     pub fn max_pool(&mut self, node: &'a TypedNode, op: &MaxPool) -> TractResult<Translated> {
         let spec = &op.pool_spec;
         let is_within = |axis: usize, pads: &[usize]| {
-            pads[axis] <= (spec.kernel_shape[axis] - 1) * spec.dilation(axis)
+            // Some of each window is in the image, even if that has one pixel.
+            pads[axis] == 0 || (pads[axis] < spec.kernel_shape[axis] && spec.dilation(axis) == 1)
         };
         let is_padded_little = match &spec.padding {
             PaddingSpec::Valid => true,

@@ -282,3 +282,46 @@ fn what_stays() {
     );
     net.check(&[many], &input);
 }
+
+/// Inputs and outputs keep their names and labels, also where two outputs become one value, and where a model is cut at a node
+/// that is no source.
+#[test]
+fn names_and_labels_stay() {
+    let input = [1, 4, 5, 5];
+    let mut net = Network::new();
+    let data = net.model.add_source("data", f32::fact(input)).unwrap();
+    let moved = net.wire(AxisOp::Move(2, 3), &[data]);
+    let coded = net.quantized(moved, -2., 0.016, None);
+    let same = net.quantized(coded, -2., 0.016, None);
+    let conv = net.convolution(same, 4, 1, 1);
+    net.model.select_output_outlets(&[coded, same, conv]).unwrap();
+    for (outlet, label) in [(data, "x"), (moved, "y"), (coded, "a"), (same, "b"), (conv, "c")] {
+        net.model.set_outlet_label(outlet, label.to_string()).unwrap();
+    }
+    let label = |model: &TypedModel, outlet: &OutletId| {
+        model.outlet_label(*outlet).map(|label| label.to_string())
+    };
+    for (start, name) in [(data, "x"), (moved, "y")] {
+        net.model.set_input_outlets(&[start]).unwrap();
+        let model = net.transformed(&[]).0;
+        let inputs = model.input_outlets().unwrap();
+        assert_eq!(model.node(inputs[0].node).name, net.model.node(start.node).name);
+        assert_eq!(label(&model, &inputs[0]).unwrap(), name);
+        let outputs = model.output_outlets().unwrap();
+        let labels: Vec<_> = outputs.iter().filter_map(|outlet| label(&model, outlet)).collect();
+        assert_eq!(labels, ["a", "b", "c"]);
+    }
+}
+
+/// Codes of integers are not ours.
+#[test]
+fn integers_that_are_quantised() {
+    let mut net = Network::new();
+    let data = net.model.add_source("data", i32::fact([2, 3])).unwrap();
+    let codes = net.wire(quantize_linear_u8(0.5, 3), &[data]);
+    let numbers = net.wire(DequantizeLinearF32::new(2., 3), &[codes]);
+    net.model.select_output_outlets(&[numbers]).unwrap();
+    let decisions = net.transformed(&[]).1;
+    let reason = "its data is of type I32, but must be F32".to_string();
+    assert_eq!(decisions[0].outcome, Outcome::Refused(reason));
+}

@@ -68,7 +68,8 @@ impl Translation<'_> {
         Weights::of_numbers(&numbers, axis)
     }
 
-    fn weights_of_codes(&self, outlet: OutletId) -> TractResult<Option<Weights>> {
+    /// Those of constants that were codes in the file.
+    pub fn weights_of_codes(&self, outlet: OutletId) -> TractResult<Option<Weights>> {
         let node = self.source.node(outlet.node);
         if let Some(op) = node.op_as::<AxisOp>() {
             rule_if_some!(weights = self.weights_of_codes(node.inputs[0])?);
@@ -87,7 +88,7 @@ fn codes_of(numbers: &[f32], codes: &mut Vec<i8>) -> Option<f32> {
     /// How far a quotient may be from a code: numbers and the scale are rounded.
     const MOST_APART: f32 = 1e-4;
     let most = numbers.iter().fold(0f32, |most, number| most.max(number.abs()));
-    if most == 0. {
+    if numbers.iter().all(|number| *number == 0.) {
         codes.extend(numbers.iter().map(|_| 0));
         return Some(1.);
     }
@@ -175,6 +176,13 @@ impl Weights {
         Ok(Some(self))
     }
 
+    /// Without an axis of size 1.
+    pub fn without_axis(mut self, axis: usize) -> TractResult<Weights> {
+        self.codes.remove_axis(axis)?;
+        self.scale.remove_axis(axis)?;
+        Ok(self)
+    }
+
     /// A matrix, transposed.
     pub fn transposed(self) -> TractResult<Weights> {
         Ok(Weights {
@@ -209,7 +217,9 @@ mod tests {
                 }
             }
         }
-        for numbers in [[1f32, 0.1234, 0.777], [1., f32::NAN, 0.], [f32::INFINITY, 1., 0.]] {
+        for numbers in
+            [[1f32, 0.1234, 0.777], [1., f32::NAN, 0.], [0., f32::NAN, 0.], [f32::INFINITY, 1., 0.]]
+        {
             assert_eq!(codes_of(&numbers, &mut vec![]), None, "{numbers:?}");
         }
     }

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Writes quantised networks to measure with: those of generate.py, with activations and weights of 8 bits.
+
+    python quantize.py OUT                  writes all networks that OUT does not have yet
+    python quantize.py OUT --only unet      writes those with `unet` in their name
+
+Each folder OUT/NAME has the files of generate.py:
+
+- `model.xml` and `model.bin`: NNCF's post-training quantisation, with its defaults;
+- `model.onnx`: ONNX Runtime's static quantisation with QuantizeLinear and DequantizeLinear, a scale for each output channel
+  of the weights;
+- `test_data_set_0/`: outputs are OpenVINO's, of the IR, on integers.
+
+Both are calibrated on random inputs. Batch normalisations without trained weights get the statistics of a random image first:
+otherwise most values of a network would be quantised to zero.
+"""
+
+import argparse
+import logging
+import shutil
+import sys
+import tempfile
+import traceback
+import warnings
+import zlib
+from pathlib import Path
+
+import nncf
+import numpy as np
+import onnx
+import openvino as ov
+import torch
+from generate import convert, networks, onnx_of_module, package_folder, run_openvino, settled, with_sizes
+from onnx import numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+from torch import nn
+
+NETWORKS = [
+    "bert_base",
+    "efficientnet_b0",
+    "minilm",
+    "mobilenet_v2",
+    "mobilenet_v3_large",
+    "nudenet",
+    "ocr_det",
+    "resnet50",
+    "ssdlite_mobilenet_v3_large",
+    "unet",
+    "vit_b_16",
+]
+TRANSFORMERS = ["bert_base", "minilm", "vit_b_16"]
+CALIBRATED_ON = 10
+
+
+class Inputs(CalibrationDataReader):
+    """Some inputs, by name."""
+
+    def __init__(self, names, inputs):
+        self.left = iter([dict(zip(names, each)) for each in inputs])
+
+    def get_next(self):
+        return next(self.left, None)
+
+
+def write(network, folder):
+    """Writes the network's folder."""
+    seed = zlib.crc32(network.name.encode())
+    torch.manual_seed(seed)
+    random = np.random.default_rng(seed)
+    inputs = [[each.values(random) for each in network.inputs] for _ in range(CALIBRATED_ON)]
+    names = [each.name for each in network.inputs]
+    if network.module:
+        module = network.module().eval()
+        if any(isinstance(it, nn.BatchNorm2d) for it in module.modules()):
+            settled(module, *network.inputs[0].shape)
+        arrays = tuple(torch.from_numpy(value) for value in inputs[0])
+        source, model = convert(network, module, arrays), onnx_of_module(module, network, arrays)
+    else:
+        start, rest = network.file.split("/", 1)
+        path = package_folder(start) / rest
+        source, model = convert(network, path), onnx.load(path)
+    kind = nncf.ModelType.TRANSFORMER if network.name in TRANSFORMERS else None
+    quantized = nncf.quantize(source, nncf.Dataset(inputs), subset_size=CALIBRATED_ON, model_type=kind)
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    ov.save_model(quantized, folder / "model.xml")
+    outputs = run_openvino(folder / "model.xml", inputs[0])
+    with tempfile.TemporaryDirectory() as scratch:
+        plain, prepared = f"{scratch}/plain.onnx", f"{scratch}/prepared.onnx"
+        onnx.save(with_sizes(model, network.inputs, outputs), plain)
+        quant_pre_process(plain, prepared, skip_symbolic_shape=True)
+        options = {"per_channel": True, "activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+        reader = Inputs(names, inputs)
+        quantize_static(prepared, folder / "model.onnx", reader, quant_format=QuantFormat.QDQ, **options)
+    for kind, values in (("input", inputs[0]), ("output", outputs)):
+        for number, value in enumerate(values):
+            assert np.isfinite(value).all() and (kind == "input" or np.any(value)), "outputs are not finite, or all zero"
+            (data / f"{kind}_{number}.pb").write_bytes(numpy_helper.from_array(value).SerializeToString())
+    print(f"{network.name}: {', '.join(f'{value.shape} up to {np.abs(value).max():.1e}' for value in outputs)}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", default="", help="a part of the names of networks to write")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.backends.mha.set_fastpath_enabled(False)  # its fused operation is not one of ONNX
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    failed = False
+    for network in networks():
+        folder, unfinished = arguments.out / network.name, arguments.out / f"{network.name}.unfinished"
+        if network.name not in NETWORKS or arguments.only not in network.name or folder.exists():
+            continue
+        shutil.rmtree(unfinished, ignore_errors=True)
+        try:
+            write(network, unfinished)
+            unfinished.rename(folder)
+        except Exception:
+            failed = True
+            print(f"{network.name}: FAILED: {traceback.format_exc().strip().splitlines()[-1]}", flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
