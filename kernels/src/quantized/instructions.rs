@@ -324,11 +324,14 @@ macro_rules! loops {
                 for chunk in 0..chunks {
                     let mut results = [floats(load(&[0; LANES])); 2];
                     for half in 0..2 {
-                        let [x, y] = [(a, 0), (b, 1)].map(|(codes, operand)| {
-                            let codes = widened(&codes[chunk][half]);
+                        let operands = [widened(&a[chunk][half]), widened(&b[chunk][half])];
+                        let mut numbers = operands;
+                        for operand in 0..2 {
                             let factors = load_floats(&factors[operand][chunk][half]);
-                            line(codes, factors, load_floats(&addends[operand][chunk][half]))
-                        });
+                            let addends = load_floats(&addends[operand][chunk][half]);
+                            numbers[operand] = line(operands[operand], factors, addends);
+                        }
+                        let [x, y] = numbers;
                         let shifts = load_floats(&shifts[chunk][half]);
                         let both = match part.operation {
                             arithmetic::Operation::Add => sum(sum(x, y), shifts),

@@ -135,29 +135,52 @@ impl Window {
             return pixels.map(|pixel| pixel * self.channels).collect();
         }
         let mut starts = Vec::with_capacity(pixels.len() * self.taps());
+        let (mut row, mut lines) = (usize::MAX, vec![]);
         for pixel in pixels {
-            let mut rest = pixel;
-            let mut first = [0; 3];
-            for axis in (0..3).rev() {
-                first[axis] = rest % self.outputs[axis] * self.strides[axis];
-                rest /= self.outputs[axis];
+            let x = pixel % self.outputs[2] * self.strides[2];
+            if pixel / self.outputs[2] != row {
+                row = pixel / self.outputs[2];
+                self.lines(row, &mut lines);
             }
-            // Where a tap is along an axis, if it is in the image.
-            let at = |axis: usize, tap: usize| {
-                let padded = first[axis] + tap * self.dilations[axis];
-                padded.checked_sub(self.pads[axis].0).filter(|at| *at < self.sizes[axis])
-            };
-            for z in 0..self.kernel[0] {
-                let z = at(0, z).map(|z| rest * self.sizes[0] + z);
-                for y in 0..self.kernel[1] {
-                    let y = z.zip(at(1, y)).map(|(z, y)| z * self.sizes[1] + y);
-                    for x in 0..self.kernel[2] {
-                        let x = y.zip(at(2, x)).map(|(y, x)| y * self.sizes[2] + x);
-                        starts.push(x.map_or(PADDING, |pixel| pixel * self.channels));
+            let reach = (self.kernel[2] - 1) * self.dilations[2];
+            let is_inside = x >= self.pads[2].0 && x + reach - self.pads[2].0 < self.sizes[2];
+            let step = self.dilations[2] * self.channels;
+            for line in &lines {
+                match line {
+                    None => starts.extend(std::iter::repeat_n(PADDING, self.kernel[2])),
+                    Some(line) if is_inside => {
+                        let first = (line + x - self.pads[2].0) * self.channels;
+                        starts.extend((0..self.kernel[2]).map(|tap| first + tap * step));
                     }
+                    Some(line) => starts.extend((0..self.kernel[2]).map(|tap| {
+                        let at = self.at(2, x, tap);
+                        at.map_or(PADDING, |x| (line + x) * self.channels)
+                    })),
                 }
             }
         }
         starts
+    }
+
+    /// Where a tap is along an axis, if it is in the image: of the window that begins `first` pixels from that of the first
+    /// pixel.
+    fn at(&self, axis: usize, first: usize, tap: usize) -> Option<usize> {
+        let padded = first + tap * self.dilations[axis];
+        padded.checked_sub(self.pads[axis].0).filter(|at| *at < self.sizes[axis])
+    }
+
+    /// For each line of the kernel, with which pixel the line of the images begins that it meets in a row of the output, if it
+    /// meets one.
+    fn lines(&self, row: usize, lines: &mut Vec<Option<usize>>) {
+        let (rest, y) = (row / self.outputs[1], row % self.outputs[1] * self.strides[1]);
+        let (image, z) = (rest / self.outputs[0], rest % self.outputs[0] * self.strides[0]);
+        lines.clear();
+        for z_tap in 0..self.kernel[0] {
+            let z = self.at(0, z, z_tap).map(|z| image * self.sizes[0] + z);
+            lines.extend((0..self.kernel[1]).map(|y_tap| {
+                let (z, y) = z.zip(self.at(1, y, y_tap))?;
+                Some((z * self.sizes[1] + y) * self.sizes[2])
+            }));
+        }
     }
 }

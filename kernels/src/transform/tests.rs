@@ -525,7 +525,10 @@ fn by_name() -> TractResult<()> {
     let without = with(r#"{"without": ["fully_connected"]}"#)?.unwrap();
     assert_eq!(names(&without.transform_into(model.clone())?), ["EinSum"]);
     let error = with(r#"{"without": ["convolutions"]}"#).err().unwrap().to_string();
-    assert!(error.contains(r#"no rule "convolutions", but quantized, convolution, pool"#), "{error}");
+    assert!(
+        error.contains(r#"no rule "convolutions", but quantized, convolution, pool"#),
+        "{error}"
+    );
     with(r#"{"with": []}"#).err().unwrap();
     let data = inputs_of(&model)?;
     let expected = model.clone().into_runnable()?.run(data.clone())?;
