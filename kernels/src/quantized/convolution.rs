@@ -32,6 +32,8 @@ pub(crate) struct Description<'a> {
     /// For each output channel.
     pub bias: &'a [f32],
     pub activation: Activation,
+    /// What the result of the activation is multiplied by and then added to, for each output channel.
+    pub second: Option<&'a [[f32; 2]]>,
     /// What the codes of the output stand for. Without them it has numbers.
     pub output: Option<&'a Levels>,
 }
@@ -232,7 +234,7 @@ impl QuantizedConvolution {
             widened_zeros: Arc::new(zeros.iter().map(|zero| i16::from(*zero)).collect()),
             zeros: zeros.into(),
             packed: packed.into(),
-            finish: Finish::new(&lines, *activation, *output).into(),
+            finish: Finish::new(&lines, *activation, description.second, *output).into(),
             datum_type: if output.is_some() { DatumType::U8 } else { DatumType::F32 },
             text: format!("{spec:?}, group: {group}, {activation:?}, {text}"),
         })

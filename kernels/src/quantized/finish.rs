@@ -64,12 +64,12 @@ fn vectors<const LANES: usize, const V: usize>(
 /// What is done with the sums of each channel, while they are in registers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Finish {
-    /// To numbers; or to codes that are not rounded yet, if the activation limits them or does nothing.
+    /// To numbers; or to codes that are not rounded yet, if nothing but limits comes between.
     pub lines: Lines,
     /// One that is no limit.
     pub activation: Option<Activation>,
-    /// From numbers to codes that are not rounded yet.
-    pub codes: Option<Lines>,
+    /// What comes after that: from numbers to others, or to codes that are not rounded yet.
+    pub second: Option<Lines>,
     channels: usize,
 }
 
@@ -158,33 +158,41 @@ impl<'a> Written<'a> {
 }
 
 impl Finish {
-    /// Of a channel, the sum times a scale plus a bias is a number, of which there is an activation. With levels it becomes a
-    /// code.
-    pub fn new(lines: &[[f32; 2]], activation: Activation, levels: Option<&Levels>) -> Finish {
+    /// Of a channel, the sum times a scale plus a bias is a number, of which there is an activation. That is multiplied by a
+    /// second scale, and gets a second bias, if there are some. With levels it becomes a code.
+    pub fn new(
+        lines: &[[f32; 2]],
+        activation: Activation,
+        second: Option<&[[f32; 2]]>,
+        levels: Option<&Levels>,
+    ) -> Finish {
         let channels = lines.len();
-        let limits = match activation {
-            Activation::Identity => Some([f32::NEG_INFINITY, f32::INFINITY]),
-            Activation::Clamp { min, max } => Some([min, max]),
-            _ => None,
+        let (limits, activation) = match activation {
+            Activation::Identity => ([f32::NEG_INFINITY, f32::INFINITY], None),
+            Activation::Clamp { min, max } => ([min, max], None),
+            other => ([f32::NEG_INFINITY, f32::INFINITY], Some(other)),
         };
-        let [min, max] = limits.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]);
-        let activation = if limits.is_some() { None } else { Some(activation) };
-        let first = lines.iter().enumerate().map(|(channel, &[scale, bias])| match levels {
-            Some(levels) if activation.is_none() => {
+        // To codes, of what is within limits.
+        let coded = |channel: usize, [scale, bias]: [f32; 2], [min, max]: [f32; 2]| match levels {
+            None => [scale, bias, min, max],
+            Some(levels) => {
                 let level = levels.of(channel);
-                let addend = bias * level.factor + level.shift;
                 let [min, max] = levels.limits(level, [min, max]);
-                [scale * level.factor, addend, min, max]
+                [scale * level.factor, bias * level.factor + level.shift, min, max]
             }
-            _ => [scale, bias, min, max],
+        };
+        let is_last = activation.is_none() && second.is_none();
+        let first = lines.iter().enumerate().map(|(channel, line)| match is_last {
+            true => coded(channel, *line, limits),
+            false => [line[0], line[1], limits[0], limits[1]],
         });
-        let second = levels.filter(|_| activation.is_some()).map(|levels| {
-            Lines::new((0..channels).map(|channel| {
-                let level = levels.of(channel);
-                [level.factor, level.shift, 0., levels.top()]
-            }))
+        let is_needed = !is_last && (second.is_some() || levels.is_some());
+        let second = is_needed.then(|| {
+            let unlimited = [f32::NEG_INFINITY, f32::INFINITY];
+            let line = |channel: usize| second.map_or([1., 0.], |second| second[channel]);
+            Lines::new((0..channels).map(|channel| coded(channel, line(channel), unlimited)))
         });
-        Finish { lines: Lines::new(first), activation, codes: second, channels }
+        Finish { lines: Lines::new(first), activation, second, channels }
     }
 
     /// How many channels a row has.

@@ -271,6 +271,7 @@ macro_rules! loops {
                 let lines = finish.lines.of::<LANES, V>(first);
                 let channels = finish.channels();
                 if finish.activation.is_none()
+                    && finish.second.is_none()
                     && let Some(places) = output.codes(first_row, first, channels)
                 {
                     for row in 0..N {
@@ -291,11 +292,11 @@ macro_rules! loops {
                         for vector in 0..V {
                             numbers[vector] = activated(numbers[vector], activation);
                         }
-                        if let Some(codes) = &finish.codes {
-                            let codes = codes.of::<LANES, V>(first);
-                            for vector in 0..V {
-                                numbers[vector] = on_line(numbers[vector], codes, vector);
-                            }
+                    }
+                    if let Some(second) = &finish.second {
+                        let second = second.of::<LANES, V>(first);
+                        for vector in 0..V {
+                            numbers[vector] = on_line(numbers[vector], second, vector);
                         }
                     }
                     match output.elements(first_row + row, first, channels) {

@@ -205,12 +205,16 @@ impl Case {
         let weights = Tensor::from_shape(&weights_shape, &weights).unwrap();
         let data = Tensor::from_shape(&shape, &data).unwrap();
         let coded = Levels::of_scale(64., 100).unwrap();
-        for (activation, output) in [
-            (Activation::Identity, None),
-            (Activation::Clamp { min: -50., max: 1000. }, None),
-            (Activation::Identity, Some(&coded)),
-            (Activation::Clamp { min: 0., max: 2000. }, Some(&coded)),
-            (Activation::HardSwish, Some(&coded)),
+        let second: Vec<[f32; 2]> = (0..outputs).map(|it| [0.5, it as f32 * 2.]).collect();
+        for (activation, second, output) in [
+            (Activation::Identity, None, None),
+            (Activation::Clamp { min: -50., max: 1000. }, None, None),
+            (Activation::Clamp { min: -50., max: 1000. }, Some(&*second), None),
+            (Activation::Identity, None, Some(&coded)),
+            (Activation::Clamp { min: 0., max: 2000. }, None, Some(&coded)),
+            (Activation::Clamp { min: 0., max: 2000. }, Some(&*second), Some(&coded)),
+            (Activation::HardSwish, None, Some(&coded)),
+            (Activation::HardSwish, Some(&*second), Some(&coded)),
         ] {
             let op = QuantizedConvolution::new(&Description {
                 spec: self.spec(),
@@ -220,6 +224,7 @@ impl Case {
                 scales: &scales,
                 bias: &bias,
                 activation,
+                second,
                 output,
             })
             .unwrap();
@@ -236,6 +241,8 @@ impl Case {
                     Activation::HardSwish => number(at) * (number(at) + 3.).clamp(0., 6.) / 6.,
                     _ => number(at),
                 };
+                let [scale, bias] = second.map_or([1., 0.], |second| second[at % outputs]);
+                let number = number * f64::from(scale) + f64::from(bias);
                 match output {
                     None => {
                         let bound = number.abs() * 1e-6 + 1e-2;

@@ -23,6 +23,7 @@ use crate::transform::chain::Chain;
 /// What a chain of nodes after an operator ends with.
 struct Ending {
     activation: Activation,
+    second: Option<Vec<[f32; 2]>>,
     levels: Option<Arc<Levels>>,
 }
 
@@ -112,11 +113,21 @@ impl<'a> Translation<'a> {
         Ok(axis.is_none_or(|axis| axis == expected).then(|| levels.into()))
     }
 
-    /// Takes over an activation, and that codes are made of it.
-    fn ending(&self, chain: &mut Chain<'a>, form: Form) -> TractResult<Ending> {
+    /// Takes over an activation, numbers that it is multiplied by and added to, and that codes are made of it.
+    fn ending(
+        &self,
+        chain: &mut Chain<'a>,
+        channels: usize,
+        axis: usize,
+        form: Form,
+    ) -> TractResult<Ending> {
         let activation = chain.activation()?;
+        let mut second = Line { scales: vec![1.; channels], bias: vec![0.; channels] };
+        let is_second = second.take_arithmetic(chain, axis)?;
+        let lines = second.scales.iter().zip(&second.bias).map(|(scale, bias)| [*scale, *bias]);
+        let second = is_second.then(|| lines.collect());
         let levels = self.take_levels(chain, form)?;
-        Ok(Ending { activation, levels })
+        Ok(Ending { activation, second, levels })
     }
 
     fn take_levels(&self, chain: &mut Chain<'a>, form: Form) -> TractResult<Option<Arc<Levels>>> {
@@ -232,7 +243,8 @@ impl<'a> Translation<'a> {
         let mut chain = Chain::new(self.source, node);
         let mut line = Line { scales, bias };
         line.take_arithmetic(&mut chain, 1)?;
-        let Ending { activation, levels: output } = self.ending(&mut chain, Channels::Second)?;
+        let Ending { activation, second, levels: output } =
+            self.ending(&mut chain, outputs, 1, Channels::Second)?;
         let spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
         let description = Description {
             spec,
@@ -242,6 +254,7 @@ impl<'a> Translation<'a> {
             scales: &line.scales,
             bias: &line.bias,
             activation,
+            second: second.as_deref(),
             output: output.as_deref(),
         };
         if let Some(reason) = description.refusal() {
@@ -320,7 +333,8 @@ impl<'a> Translation<'a> {
         let mut chain = Chain::new(self.source, node);
         let mut line = Line { scales, bias: vec![0.; outputs] };
         line.take_arithmetic(&mut chain, data.len() - 1)?;
-        let Ending { activation, levels: output } = self.ending(&mut chain, Channels::Last)?;
+        let Ending { activation, second, levels: output } =
+            self.ending(&mut chain, outputs, data.len() - 1, Channels::Last)?;
         let spec = PoolSpec::new(
             DataFormat::NHWC,
             tvec![],
@@ -338,6 +352,7 @@ impl<'a> Translation<'a> {
             scales: &line.scales,
             bias: &line.bias,
             activation,
+            second: second.as_deref(),
             output: output.as_deref(),
         };
         if let Some(reason) = description.refusal() {

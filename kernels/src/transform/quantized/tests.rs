@@ -151,7 +151,12 @@ fn a_network_on_codes() {
         let coded = net.quantized(data, -2., 0.016, None);
         let conv = net.convolution(coded, 12, 1, 3);
         let relu = net.relu(conv);
-        let of_channels = net.quantized(relu, 0., 0.01, Some(1));
+        let scales: Vec<f32> = (0..12).map(|it| 0.8 + it as f32 / 32.).collect();
+        let scales = net.constant(&[1, 12, 1, 1], &scales);
+        let scaled = net.wire(mul(), &[relu, scales]);
+        let bias = net.constant(&[1, 1, 1, 1], &[0.125]);
+        let moved = net.wire(add(), &[scaled, bias]);
+        let of_channels = net.quantized(moved, 0., 0.01, Some(1));
         let depthwise = net.convolution(of_channels, 12, 12, 3);
         let deep = net.quantized(depthwise, -4., 0.04, None);
         let padding = PaddingSpec::Explicit(tvec![1, 1], tvec![1, 1]);

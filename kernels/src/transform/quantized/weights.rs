@@ -15,23 +15,28 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Takes over numbers that are added to channels, or multiplied with them.
-    pub fn take_arithmetic(&mut self, chain: &mut Chain, axis: usize) -> TractResult<()> {
+    /// Takes over numbers that are added to channels, or multiplied with them. Whether there are some.
+    pub fn take_arithmetic(&mut self, chain: &mut Chain, axis: usize) -> TractResult<bool> {
+        let mut is_any = false;
         loop {
             if let Some(added) = chain.arithmetic::<Add>(axis..axis + 1)? {
                 self.bias.iter_mut().zip(added).for_each(|(bias, added)| *bias += added);
+                is_any = true;
                 continue;
             }
             let mut longer = chain.clone();
-            let Some(factors) = longer.arithmetic::<Mul>(axis..axis + 1)? else { return Ok(()) };
+            let Some(factors) = longer.arithmetic::<Mul>(axis..axis + 1)? else {
+                return Ok(is_any);
+            };
             if !factors.iter().all(|factor| factor.is_finite()) {
-                return Ok(());
+                return Ok(is_any);
             }
             let scale = |channel: usize| self.scales[channel % self.scales.len()];
             self.scales =
                 factors.iter().enumerate().map(|(channel, it)| scale(channel) * it).collect();
             self.bias.iter_mut().zip(&factors).for_each(|(bias, factor)| *bias *= factor);
             *chain = longer;
+            is_any = true;
         }
     }
 
