@@ -167,7 +167,10 @@ impl Op for DequantizedConst {
 }
 
 impl EvalOp for DequantizedConst {
-    op_out_of_plan!();
+    /// None: tract makes a constant of it when it declutters the model, not before.
+    fn eval_out_of_plan(&self, _inputs: TVec<TValue>) -> TractResult<Option<TVec<TValue>>> {
+        Ok(None)
+    }
 
     fn eval(&self, _ctx: &EvalContext, _inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         Ok(tvec!(self.value()?.into_tvalue()))

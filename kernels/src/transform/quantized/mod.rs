@@ -27,6 +27,7 @@ use tract_core::ops::identity::Identity;
 use tract_core::ops::math::{Add, Mul};
 use tract_core::ops::nn::Reduce;
 use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLinearU8};
+use tract_core::optim::Optimizer;
 
 use super::chain::Chain;
 use super::rule::{Outcome, Session};
@@ -47,6 +48,12 @@ pub(super) fn translated(
     if !source.nodes.iter().any(makes_levels) {
         return Ok(None);
     }
+    // So that what is added to channels is a constant.
+    let mut source = source.clone();
+    let mut folding = Optimizer::declutter();
+    folding.passes.retain(|pass| format!("{pass:?}").starts_with("PropConst"));
+    folding.optimize(&mut source)?;
+    let source = &source;
     let mut translation = Translation {
         session,
         source,
@@ -54,6 +61,7 @@ pub(super) fn translated(
         values: HashMap::new(),
         done: HashSet::new(),
         names: HashSet::new(),
+        constants: HashSet::new(),
     };
     for input in source.input_outlets()? {
         // Models may be cut at nodes that are no sources.
@@ -90,6 +98,8 @@ struct Translation<'a> {
     done: HashSet<usize>,
     /// Those of the target.
     names: HashSet<String>,
+    /// The nodes that are computed from constants alone.
+    constants: HashSet<usize>,
 }
 
 /// The forms of a value.
@@ -258,6 +268,17 @@ impl<'a> Translation<'a> {
         let inputs = node.inputs.iter().map(|input| self.numbers(*input));
         let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
         let outlets = self.wire_all(&node.name, node.op.clone(), &inputs)?;
+        let is_simple = node.op_is::<AxisOp>()
+            || node.op_is::<Cast>()
+            || node.op_is::<TypedBinOp>()
+            || node.op_is::<DequantizeLinearF32>()
+            || makes_levels(node);
+        let is_constant = |input: &OutletId| self.constants.contains(&input.node);
+        if node.outputs[0].fact.konst.is_some()
+            || (is_simple && node.inputs.iter().all(is_constant))
+        {
+            self.constants.insert(node.id);
+        }
         for (slot, outlet) in outlets.into_iter().enumerate() {
             let outlet_of_source = OutletId::new(node.id, slot);
             self.set(outlet_of_source, Value::of_numbers(outlet, Channels::Last));
@@ -293,18 +314,13 @@ impl<'a> Translation<'a> {
         self.copy(node)
     }
 
-    /// A constant, as it is or after axes were added, its type was changed, or it was rounded to levels.
+    /// A constant, or what is computed from some: tract does not fold large ones.
     fn constant(&self, outlet: OutletId) -> TractResult<Option<Arc<Tensor>>> {
         if let Some(konst) = &self.source.outlet_fact(outlet)?.konst {
             return Ok(Some(konst.clone()));
         }
+        rule_if!(self.constants.contains(&outlet.node));
         let node = self.source.node(outlet.node);
-        rule_if!(
-            node.op_is::<AxisOp>()
-                || node.op_is::<Cast>()
-                || node.op_is::<DequantizeLinearF32>()
-                || makes_levels(node)
-        );
         let inputs = node.inputs.iter().map(|input| self.constant(*input));
         rule_if_some!(inputs = inputs.collect::<TractResult<Option<TVec<_>>>>()?);
         let inputs = inputs.into_iter().map(|input| input.into_tvalue()).collect();
