@@ -288,30 +288,30 @@ impl<'a> Translation<'a> {
     }
 
     fn node(&mut self, node: &'a TypedNode) -> TractResult<()> {
-        if let Some(of) = is_candidate(node) {
-            let outcome = match of {
-                Candidate::Levels => self.rounding(node)?,
-                Candidate::Convolution(op) => self.convolution(node, op)?,
-                Candidate::Product(op) => self.product(node, op)?,
-                Candidate::MaxPool(op) => self.max_pool(node, op)?,
-                Candidate::Sum(op) => self.sum(node, op)?,
-                Candidate::Arithmetic(operation) => self.arithmetic(node, operation)?,
-                Candidate::Movement => self.movement(node)?,
-            };
-            match outcome {
-                Translated::Done(by) => {
-                    self.session.decide_of(NAME, node, Outcome::Replaced(by.to_string()))
-                }
-                Translated::Moved => (),
-                Translated::NotMine => self.copy(node)?,
-                Translated::Refused(reason) => {
-                    self.session.decide_of(NAME, node, Outcome::Refused(reason));
-                    self.copy(node)?;
-                }
+        let outcome = match is_candidate(node) {
+            Some(Candidate::Levels) => self.rounding(node)?,
+            Some(Candidate::Convolution(op)) => self.convolution(node, op)?,
+            Some(Candidate::Product(op)) => self.product(node, op)?,
+            Some(Candidate::MaxPool(op)) => self.max_pool(node, op)?,
+            Some(Candidate::Sum(op)) => self.sum(node, op)?,
+            Some(Candidate::Arithmetic(operation)) => self.arithmetic(node, operation)?,
+            Some(Candidate::Movement) => self.movement(node)?,
+            None => Translated::NotMine,
+        };
+        let has_codes =
+            |input: &OutletId| self.values.get(input).is_some_and(|value| value.levels.is_some());
+        let outcome = match outcome {
+            Translated::Done(by) => Outcome::Replaced(by.to_string()),
+            Translated::Moved => return Ok(()),
+            Translated::Refused(reason) => Outcome::Refused(reason),
+            Translated::NotMine if node.inputs.iter().any(has_codes) => {
+                Outcome::Refused("there is no operator on codes for it".into())
             }
-            return Ok(());
-        }
-        self.copy(node)
+            Translated::NotMine => return self.copy(node),
+        };
+        let is_refused = matches!(outcome, Outcome::Refused(_));
+        self.session.decide_of(NAME, node, outcome);
+        if is_refused { self.copy(node) } else { Ok(()) }
     }
 
     /// A constant, or what is computed from some: tract does not fold large ones.
