@@ -12,7 +12,7 @@ mod patches;
 mod planes;
 mod products;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod trimmed;
 
 pub(crate) use packed::PackedConvolution;

@@ -53,7 +53,7 @@ fn spec(axes: &[Axis], inputs: usize, outputs: usize) -> PoolSpec {
 }
 
 /// The numbers of an array of some sizes, counted from 0.
-fn numbers(sizes: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
+pub(crate) fn numbers(sizes: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
     let sizes = sizes.to_vec();
     (0..sizes.iter().product()).map(move |mut number| {
         let mut index = vec![0; sizes.len()];

@@ -54,6 +54,15 @@ impl Activation {
         })
     }
 
+    /// Between which limits it leaves numbers as they are, if it does nothing else.
+    pub fn limits(self) -> Option<[f32; 2]> {
+        match self {
+            Activation::Identity => Some([f32::NEG_INFINITY, f32::INFINITY]),
+            Activation::Clamp { min, max } => Some([min, max]),
+            Activation::HardSwish | Activation::Swish => None,
+        }
+    }
+
     /// The function, of each lane.
     #[inline(always)]
     pub fn apply<S: Simd>(self, simd: S, x: S::f32s) -> S::f32s {

@@ -7,6 +7,7 @@ use tract_core::internal::*;
 use super::finish::Elements;
 use super::instructions::Instructions;
 use super::levels::{Levels, limited, rounded};
+use super::window::one_pixel;
 use crate::checks::{expect_inputs, volume};
 use crate::memory::unwritten_output;
 use crate::threads::fill_rows;
@@ -135,7 +136,7 @@ impl QuantizedArithmetic {
         let image = (a.len() != b.len()).then(|| a.len() / b.len() * channels);
         let step = match image {
             Some(_) => channels,
-            None => channels * LEAST_LINES.div_ceil(channels),
+            None => self.lines.shifts.len(),
         };
         fill_rows(elements, channels, a.len(), |first, elements| {
             for (number, elements) in elements.chunks_mut(step).enumerate() {
@@ -182,15 +183,9 @@ impl EvalOp for QuantizedArithmetic {
         let (a, b) = args_2!(inputs);
         let shape = a.shape();
         let channels = self.lines.channels;
-        let one_pixel = |shape: &[usize]| {
-            let mut one: TVec<usize> = shape.into();
-            let last = one.len().saturating_sub(1);
-            one[1.min(last)..last].fill(1);
-            one
-        };
         ensure!(
             shape.last() == Some(&channels)
-                && (b.shape() == shape || *b.shape() == *one_pixel(shape)),
+                && (b.shape() == shape || *b.shape() == *one_pixel(shape, 1)),
             "{}: the data has shapes {shape:?} and {:?}, but must have size {channels} on the last axis, and the second \
              the sizes of the first, or one pixel",
             self.name(),

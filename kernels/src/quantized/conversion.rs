@@ -39,11 +39,11 @@ impl Eq for Dequantize {}
 /// How many pixels are moved at a time.
 const PIXELS: usize = 64;
 
-/// Images, pixels and channels of a shape, and the shape with channels elsewhere.
-struct Moved {
+/// The pixels of an image, and the channels of each.
+#[derive(Clone, Copy)]
+struct Sizes {
     pixels: usize,
     channels: usize,
-    shape: TVec<usize>,
 }
 
 impl Channels {
@@ -66,15 +66,15 @@ impl Channels {
     }
 }
 
-impl Moved {
-    /// `codes` is the shape of the codes.
-    fn new(codes: &[usize], shape: TVec<usize>) -> Moved {
+impl Sizes {
+    /// Those of codes of this shape.
+    fn of(codes: &[usize]) -> Sizes {
         let channels = codes.last().copied().unwrap_or(1);
         let pixels = match codes.len() {
             0 | 1 => 1,
             rank => codes[1..rank - 1].iter().product(),
         };
-        Moved { pixels, channels, shape }
+        Sizes { pixels, channels }
     }
 }
 
@@ -127,9 +127,9 @@ impl WithSimd for ToNumbers<'_> {
 
 impl Quantize {
     /// The codes of some pixels, from one on.
-    fn pixels(&self, numbers: &[f32], moved: &Moved, first: usize, codes: &mut [u8]) {
+    fn pixels(&self, numbers: &[f32], sizes: Sizes, first: usize, codes: &mut [u8]) {
         let (vectors, levels) = (Vectors::detect(), &*self.levels);
-        let Moved { pixels, channels, .. } = *moved;
+        let Sizes { pixels, channels } = sizes;
         let is_moved = self.from == Channels::Second && pixels > 1 && channels > 1;
         if !is_moved {
             let numbers = &numbers[first * channels..][..codes.len()];
@@ -182,15 +182,15 @@ impl EvalOp for Quantize {
         let numbers = input.try_as_plain_ram()?;
         let numbers = numbers.as_slice::<f32>()?;
         let shape = self.from.to_codes(input.shape());
-        let moved = Moved::new(&shape, shape.clone());
+        let sizes = Sizes::of(&shape);
         // SAFETY: each code is written.
         #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<u8>("Quantize", &moved.shape)? };
+        let mut output = unsafe { unwritten_output::<u8>("Quantize", &shape)? };
         let mut view = output.try_as_plain_ram_mut()?;
         let codes = view.as_slice_mut::<u8>()?;
         if !codes.is_empty() {
-            fill_rows(codes, moved.channels, numbers.len(), |first, codes| {
-                self.pixels(numbers, &moved, first, codes);
+            fill_rows(codes, sizes.channels, numbers.len(), |first, codes| {
+                self.pixels(numbers, sizes, first, codes);
                 TractResult::Ok(())
             })?;
         }
@@ -231,14 +231,14 @@ impl EvalOp for Dequantize {
         let input = args_1!(inputs);
         let codes = input.try_as_plain_ram()?;
         let codes = codes.as_slice::<u8>()?;
-        let moved = Moved::new(input.shape(), self.to.of_codes(input.shape()));
+        let shape = self.to.of_codes(input.shape());
         // SAFETY: each number is written.
         #[allow(unsafe_code)]
-        let mut output = unsafe { unwritten_output::<f32>("Dequantize", &moved.shape)? };
+        let mut output = unsafe { unwritten_output::<f32>("Dequantize", &shape)? };
         let mut view = output.try_as_plain_ram_mut()?;
         let numbers = view.as_slice_mut::<f32>()?;
         let vectors = Vectors::detect();
-        let Moved { pixels, channels, .. } = moved;
+        let Sizes { pixels, channels } = Sizes::of(input.shape());
         if numbers.is_empty() {
         } else if self.to == Channels::Second && pixels > 1 && channels > 1 {
             // Rows are the pixels of a channel.

@@ -5,6 +5,7 @@ use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
 use tract_core::ndarray::Zip;
 
+use super::levels::nearest;
 use crate::checks::{check_volume, expect_inputs};
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
@@ -44,9 +45,7 @@ impl FakeQuantize {
 /// The nearest integer to a number, halves to even ones; above 2^22, where there are no levels, perhaps a neighbour.
 #[inline(always)]
 fn round(number: f32) -> f32 {
-    // A number of this size has no bits after the point: the sum is rounded.
-    const ROUNDER: f32 = 12582912.;
-    if number.abs() < 4194304. { number + ROUNDER - ROUNDER } else { number.round_ties_even() }
+    if number.abs() < 4194304. { nearest(number) } else { number.round_ties_even() }
 }
 
 /// Neighbours with the same limits.

@@ -167,10 +167,10 @@ impl Finish {
         levels: Option<&Levels>,
     ) -> Finish {
         let channels = lines.len();
-        let (limits, activation) = match activation {
-            Activation::Identity => ([f32::NEG_INFINITY, f32::INFINITY], None),
-            Activation::Clamp { min, max } => ([min, max], None),
-            other => ([f32::NEG_INFINITY, f32::INFINITY], Some(other)),
+        let unlimited = [f32::NEG_INFINITY, f32::INFINITY];
+        let (limits, activation) = match activation.limits() {
+            Some(limits) => (limits, None),
+            None => (unlimited, Some(activation)),
         };
         // To codes, of what is within limits.
         let coded = |channel: usize, [scale, bias]: [f32; 2], [min, max]: [f32; 2]| match levels {
@@ -188,7 +188,6 @@ impl Finish {
         });
         let is_needed = !is_last && (second.is_some() || levels.is_some());
         let second = is_needed.then(|| {
-            let unlimited = [f32::NEG_INFINITY, f32::INFINITY];
             let line = |channel: usize| second.map_or([1., 0.], |second| second[channel]);
             Lines::new((0..channels).map(|channel| coded(channel, line(channel), unlimited)))
         });

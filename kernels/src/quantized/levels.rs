@@ -109,7 +109,7 @@ impl Levels {
     pub fn code(&self, level: Level, number: f32) -> u8 {
         let mut number = number * level.factor;
         if self.rounds_first {
-            number = number + ROUNDER - ROUNDER;
+            number = nearest(number);
         }
         rounded(limited(number + level.shift, 0., self.top()))
     }
@@ -132,6 +132,12 @@ const ROUNDER: f32 = 12582912.;
 pub(super) fn limited(number: f32, least: f32, most: f32) -> f32 {
     let number = if number > least { number } else { least };
     if number < most { number } else { most }
+}
+
+/// The nearest integer to a number of less than 2^22. Halves are rounded to even ones.
+#[inline(always)]
+pub(super) fn nearest(number: f32) -> f32 {
+    number + ROUNDER - ROUNDER
 }
 
 /// The nearest code to a number from 0 to 255. Halves are rounded to even codes.

@@ -8,7 +8,7 @@ use tract_core::ops::cnn::PoolSpec;
 
 use super::levels::Levels;
 use super::product::PADDING;
-use super::window::{Window, output_shape};
+use super::window::{Window, one_pixel, output_shape};
 use crate::checks::expect_input_count;
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
@@ -132,15 +132,6 @@ impl WithSimd for Sums<'_> {
 /// The most pixels whose codes have a sum of 32 bits.
 const MOST_PIXELS: usize = 1 << 24;
 
-impl QuantizedSum {
-    fn shape<D: Clone>(&self, shape: &[D], one: D) -> TVec<D> {
-        let mut shape: TVec<D> = shape.into();
-        let last = shape.len().saturating_sub(1);
-        shape[1.min(last)..last].fill(one);
-        shape
-    }
-}
-
 impl Op for QuantizedSum {
     fn name(&self) -> StaticName {
         "QuantizedSum".into()
@@ -164,7 +155,7 @@ impl EvalOp for QuantizedSum {
         let input = args_1!(inputs);
         let codes = input.try_as_plain_ram()?;
         let codes = codes.as_slice::<u8>()?;
-        let shape = self.shape(input.shape(), 1);
+        let shape = one_pixel(input.shape(), 1);
         ensure!(shape.len() > 1, "QuantizedSum: the data has shape {shape:?}");
         let (images, channels) = (shape[0], shape[shape.len() - 1]);
         let image = codes.len() / images.max(1);
@@ -208,7 +199,7 @@ impl TypedOp for QuantizedSum {
             "QuantizedSum: the data is {fact:?}, but must be of type U8 and of rank 2 or more"
         );
         let dt = if self.output.is_some() { DatumType::U8 } else { DatumType::F32 };
-        Ok(tvec!(dt.fact(self.shape(&fact.shape, 1.to_dim()))))
+        Ok(tvec!(dt.fact(one_pixel(&fact.shape, 1.to_dim()))))
     }
 
     as_op!();

@@ -10,6 +10,7 @@ use tract_core::ops::nn::DataFormat;
 
 use super::instructions::Instructions;
 use super::{Description, Levels, QuantizedConvolution};
+use crate::convolution::tests::numbers;
 use crate::product::activation::Activation;
 
 thread_local! {
@@ -108,19 +109,6 @@ pub fn random(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// The numbers of an array of some sizes, counted from 0.
-fn indices(sizes: &[usize]) -> Vec<Vec<usize>> {
-    let count = sizes.iter().product();
-    let index = |mut number: usize| {
-        let mut index = vec![0; sizes.len()];
-        for (axis, size) in sizes.iter().enumerate().rev() {
-            (index[axis], number) = (number % size, number / size);
-        }
-        index
-    };
-    (0..count).map(index).collect()
-}
-
 impl Case {
     fn spec(&self) -> PoolSpec {
         let of = |number: fn(&Axis) -> usize| self.axes.iter().map(number).collect::<TVec<_>>();
@@ -140,11 +128,12 @@ impl Case {
         let sizes: Vec<usize> = self.axes.iter().map(|axis| axis.size).collect();
         let outputs: Vec<usize> = self.axes.iter().map(Axis::output).collect();
         let kernel: Vec<usize> = self.axes.iter().map(|axis| axis.kernel).collect();
-        let (pixels, taps) = (sizes.iter().product::<usize>(), indices(&kernel));
+        let (pixels, taps) =
+            (sizes.iter().product::<usize>(), numbers(&kernel).collect::<Vec<_>>());
         let channels = self.group * self.inputs;
         let mut sums = vec![];
         for image in 0..self.images {
-            for pixel in indices(&outputs) {
+            for pixel in numbers(&outputs) {
                 for output in 0..self.group * self.outputs {
                     let mut sum = 0;
                     for (tap_number, tap) in taps.iter().enumerate() {

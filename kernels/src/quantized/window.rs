@@ -51,6 +51,14 @@ pub(super) fn output_shape(
     Ok(shape)
 }
 
+/// The shape of data with one pixel for each of its images: all axes but the first and the last one are 1.
+pub(super) fn one_pixel<D: Clone>(shape: &[D], one: D) -> TVec<D> {
+    let mut shape: TVec<D> = shape.into();
+    let last = shape.len().saturating_sub(1);
+    shape[1.min(last)..last].fill(one);
+    shape
+}
+
 impl Window {
     /// The window over data of this shape, and the shape of the output.
     ///

@@ -111,10 +111,8 @@ impl KernelsTransform {
 
     fn run(&self, model: &mut TypedModel, prefix: String) -> TractResult<Vec<Decision>> {
         let session = Session::new(self, prefix);
-        if self.quantized
-            && let Some(translated) = quantized::translated(&session, model)?
-        {
-            *model = translated;
+        if self.quantized {
+            quantized::translate(&session, model)?;
         }
         self.apply(&session, Phase::AsRead, model)?;
         first_declutter().optimize(model)?;
@@ -169,9 +167,13 @@ impl KernelsTransform {
 const LATER_PASSES: [&str; 2] = ["ChangeAxes", "ConcatThenEinsum"];
 
 fn first_declutter() -> Optimizer {
+    declutter_with(|name| !LATER_PASSES.iter().any(|pass| name.starts_with(pass)))
+}
+
+/// tract's declutter with some of its passes, by name.
+fn declutter_with(is_kept: impl Fn(&str) -> bool) -> Optimizer {
     let mut optimizer = Optimizer::declutter();
-    let is_later = |name: &str| LATER_PASSES.iter().any(|pass| name.starts_with(pass));
-    optimizer.passes.retain(|pass| !is_later(&format!("{pass:?}")));
+    optimizer.passes.retain(|pass| is_kept(&format!("{pass:?}")));
     optimizer
 }
 

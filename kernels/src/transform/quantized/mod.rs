@@ -2,8 +2,7 @@
 //!
 //! A model with [`FakeQuantize`], or with ONNX's QuantizeLinear and DequantizeLinear behind each other, computes numbers that are
 //! few: they are codes in all but the type. This part translates such a model: what lies between two of these operators works
-//! on codes, if it can. It looks at the model as its reader gave it, where
-//! weights are codes still.
+//! on codes, if it can. It looks at the model as its reader gave it, where weights are codes still.
 //!
 //! Each value of the model may exist in some forms, of which one is made from another where it is needed: numbers as the model
 //! has them, numbers with the channels last, and codes with the channels last or as the model has them.
@@ -27,33 +26,30 @@ use tract_core::ops::identity::Identity;
 use tract_core::ops::math::{Add, Mul};
 use tract_core::ops::nn::Reduce;
 use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLinearU8};
-use tract_core::optim::Optimizer;
 
 use super::chain::Chain;
+use super::declutter_with;
 use super::rule::{Outcome, Session};
 use crate::quantized::{Channels, Dequantize, FakeQuantize, Levels, Operation};
 
 /// The name of this part, as if it were a rule.
 pub(super) const NAME: &str = "quantized";
 
-/// A model on codes, as far as it has any.
+/// Makes a model one on codes, as far as it has any.
 ///
 /// # Errors
 ///
 /// The model contradicts itself.
-pub(super) fn translated(
-    session: &Session,
-    source: &TypedModel,
-) -> TractResult<Option<TypedModel>> {
-    if !source.nodes.iter().any(makes_levels) {
-        return Ok(None);
+pub(super) fn translate(session: &Session, model: &mut TypedModel) -> TractResult<()> {
+    if model.nodes.iter().any(makes_levels) {
+        // So that what is added to channels is a constant.
+        declutter_with(|name| name.starts_with("PropConst")).optimize(model)?;
+        *model = translated(session, model)?;
     }
-    // So that what is added to channels is a constant.
-    let mut source = source.clone();
-    let mut folding = Optimizer::declutter();
-    folding.passes.retain(|pass| format!("{pass:?}").starts_with("PropConst"));
-    folding.optimize(&mut source)?;
-    let source = &source;
+    Ok(())
+}
+
+fn translated(session: &Session, source: &TypedModel) -> TractResult<TypedModel> {
     let mut translation = Translation {
         session,
         source,
@@ -86,7 +82,7 @@ pub(super) fn translated(
     target.select_output_outlets(&outputs)?;
     target.properties = source.properties.clone();
     target.compact()?;
-    Ok(Some(target))
+    Ok(target)
 }
 
 struct Translation<'a> {
@@ -262,9 +258,6 @@ impl<'a> Translation<'a> {
 
     /// A node as it is.
     fn copy(&mut self, node: &TypedNode) -> TractResult<()> {
-        if self.done.contains(&node.id) {
-            return Ok(());
-        }
         let inputs = node.inputs.iter().map(|input| self.numbers(*input));
         let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
         let outlets = self.wire_all(&node.name, node.op.clone(), &inputs)?;
@@ -283,20 +276,22 @@ impl<'a> Translation<'a> {
             let outlet_of_source = OutletId::new(node.id, slot);
             self.set(outlet_of_source, Value::of_numbers(outlet, Channels::Last));
         }
-        self.done.insert(node.id);
         Ok(())
     }
 
     fn node(&mut self, node: &'a TypedNode) -> TractResult<()> {
-        let outcome = match is_candidate(node) {
-            Some(Candidate::Levels) => self.rounding(node)?,
-            Some(Candidate::Convolution(op)) => self.convolution(node, op)?,
-            Some(Candidate::Product(op)) => self.product(node, op)?,
-            Some(Candidate::MaxPool(op)) => self.max_pool(node, op)?,
-            Some(Candidate::Sum(op)) => self.sum(node, op)?,
-            Some(Candidate::Arithmetic(operation)) => self.arithmetic(node, operation)?,
-            Some(Candidate::Movement) => self.movement(node)?,
-            None => Translated::NotMine,
+        let op = &node.op;
+        let outcome = match () {
+            () if makes_levels(node) => self.rounding(node)?,
+            () if let Some(op) = op.downcast_ref::<Conv>() => self.convolution(node, op)?,
+            () if let Some(op) = op.downcast_ref::<EinSum>() => self.product(node, op)?,
+            () if let Some(op) = op.downcast_ref::<MaxPool>() => self.max_pool(node, op)?,
+            () if let Some(op) = op.downcast_ref::<Reduce>() => self.sum(node, op)?,
+            () if let Some(operation) = operation_of(node) => self.arithmetic(node, operation)?,
+            () if op.is::<AxisOp>() || op.is::<Slice>() || op.is::<TypedConcat>() => {
+                self.movement(node)?
+            }
+            () => Translated::NotMine,
         };
         let has_codes =
             |input: &OutletId| self.values.get(input).is_some_and(|value| value.levels.is_some());
@@ -375,18 +370,6 @@ enum Translated {
     Refused(String),
 }
 
-/// What this part looks at.
-enum Candidate<'a> {
-    /// It rounds numbers to levels.
-    Levels,
-    Convolution(&'a Conv),
-    Product(&'a EinSum),
-    MaxPool(&'a MaxPool),
-    Sum(&'a Reduce),
-    Arithmetic(Operation),
-    Movement,
-}
-
 /// Whether a node rounds numbers to levels: FakeQuantize, or QuantizeLinear as tract reads it from ONNX.
 fn makes_levels(node: &TypedNode) -> bool {
     node.op_is::<FakeQuantize>() || scale_of(node).is_some()
@@ -402,23 +385,12 @@ fn scale_of(node: &TypedNode) -> Option<(f32, i32)> {
     Some((op.scale, i32::from(op.zero_point) + 128))
 }
 
-fn is_candidate(node: &TypedNode) -> Option<Candidate<'_>> {
-    let op = &node.op;
-    Some(match () {
-        () if makes_levels(node) => Candidate::Levels,
-        () if let Some(op) = op.downcast_ref::<Conv>() => Candidate::Convolution(op),
-        () if let Some(op) = op.downcast_ref::<EinSum>() => Candidate::Product(op),
-        () if let Some(op) = op.downcast_ref::<MaxPool>() => Candidate::MaxPool(op),
-        () if let Some(op) = op.downcast_ref::<Reduce>() => Candidate::Sum(op),
-        () if let Some(op) = op.downcast_ref::<TypedBinOp>() => match () {
-            () if op.1.is_some() => return None,
-            () if op.0.is::<Add>() => Candidate::Arithmetic(Operation::Add),
-            () if op.0.is::<Mul>() => Candidate::Arithmetic(Operation::Multiply),
-            () => return None,
-        },
-        () if op.is::<AxisOp>() || op.is::<Slice>() || op.is::<TypedConcat>() => {
-            Candidate::Movement
-        }
-        () => return None,
-    })
+/// What a node makes of two numbers, if it is one of ours.
+fn operation_of(node: &TypedNode) -> Option<Operation> {
+    let op = node.op_as::<TypedBinOp>().filter(|op| op.1.is_none())?;
+    match () {
+        () if op.0.is::<Add>() => Some(Operation::Add),
+        () if op.0.is::<Mul>() => Some(Operation::Multiply),
+        () => None,
+    }
 }

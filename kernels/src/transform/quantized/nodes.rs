@@ -8,10 +8,11 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
+use tract_core::ops::math::Mul;
 use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
 use tract_core::ops::quant::DequantizeLinearF32;
 
-use super::weights::Line;
+use super::weights::{Line, Weights};
 use super::{Form, Translated, Translation, makes_levels, scale_of};
 use crate::product::activation::Activation;
 use crate::quantized::{
@@ -26,10 +27,6 @@ struct Ending {
     second: Option<Vec<[f32; 2]>>,
     levels: Option<Arc<Levels>>,
 }
-
-/// Why a layer whose data has codes stays.
-const OTHER_LEVELS: &str =
-    "its data has other levels for each index of an axis that is not the channels";
 
 impl<'a> Translation<'a> {
     /// The levels of a node that makes them, and the axis along which they differ.
@@ -226,29 +223,49 @@ impl<'a> Translation<'a> {
             return Ok(Translated::Refused("its bias is no constant".into()));
         };
         let outputs = spec.output_channels;
-        let Some(scales) = weights.scales_of(0, outputs) else {
-            return Ok(Translated::Refused(
-                "the scales of its weights are not those of channels".into(),
-            ));
-        };
-        let Some((codes, levels)) = self.codes(node.inputs[0], Channels::Second)? else {
-            return Ok(Translated::Refused(OTHER_LEVELS.into()));
-        };
         let bias = bias.cast_to::<f32>()?;
         let bias = bias.try_as_plain_ram()?;
         let bias = match bias.as_slice::<f32>()? {
             [one] => vec![*one; outputs],
             many => many.to_vec(),
         };
+        let spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
+        self.layer(node, spec, op.group, &weights, bias, Channels::Second)
+    }
+
+    /// A layer of weights, with what follows it. `form` is that of its data.
+    fn layer(
+        &mut self,
+        node: &'a TypedNode,
+        spec: PoolSpec,
+        group: usize,
+        weights: &Weights,
+        bias: Vec<f32>,
+        form: Form,
+    ) -> TractResult<Translated> {
+        let Some(scales) = weights.scales() else {
+            return Ok(Translated::Refused(
+                "the scales of its weights are not those of output channels".into(),
+            ));
+        };
+        let Some((codes, levels)) = self.codes(node.inputs[0], form)? else {
+            return Ok(Translated::Refused(
+                "its data has other levels for each index of an axis that is not the channels"
+                    .into(),
+            ));
+        };
+        let axis = match form {
+            Channels::Second => 1,
+            Channels::Last => node.outputs[0].fact.rank() - 1,
+        };
         let mut chain = Chain::new(self.source, node);
         let mut line = Line { scales, bias };
-        line.take_arithmetic(&mut chain, 1)?;
+        line.take_arithmetic(&mut chain, axis)?;
         let Ending { activation, second, levels: output } =
-            self.ending(&mut chain, outputs, 1, Channels::Second)?;
-        let spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
+            self.ending(&mut chain, spec.output_channels, axis, form)?;
         let description = Description {
             spec,
-            group: op.group,
+            group,
             data: &levels,
             weights: &weights.codes,
             scales: &line.scales,
@@ -261,7 +278,7 @@ impl<'a> Translation<'a> {
             return Ok(Translated::Refused(reason));
         }
         let op = QuantizedConvolution::new(&description)?;
-        self.finish(&chain, op, &[codes], output, Channels::Second)
+        self.finish(&chain, op, &[codes], output, form)
     }
 
     /// A layer whose data has no codes. If its weights have some, it is worth a word.
@@ -322,19 +339,6 @@ impl<'a> Translation<'a> {
                 "its data has size {width} on the axis that is summed, and its weights {inputs}"
             )));
         }
-        let Some(scales) = weights.scales_of(0, outputs) else {
-            return Ok(Translated::Refused(
-                "the scales of its weights are not those of columns".into(),
-            ));
-        };
-        let Some((codes, levels)) = self.codes(node.inputs[0], Channels::Last)? else {
-            return Ok(Translated::Refused(OTHER_LEVELS.into()));
-        };
-        let mut chain = Chain::new(self.source, node);
-        let mut line = Line { scales, bias: vec![0.; outputs] };
-        line.take_arithmetic(&mut chain, data.len() - 1)?;
-        let Ending { activation, second, levels: output } =
-            self.ending(&mut chain, outputs, data.len() - 1, Channels::Last)?;
         let spec = PoolSpec::new(
             DataFormat::NHWC,
             tvec![],
@@ -344,22 +348,7 @@ impl<'a> Translation<'a> {
             inputs,
             outputs,
         );
-        let description = Description {
-            spec,
-            group: 1,
-            data: &levels,
-            weights: &weights.codes,
-            scales: &line.scales,
-            bias: &line.bias,
-            activation,
-            second: second.as_deref(),
-            output: output.as_deref(),
-        };
-        if let Some(reason) = description.refusal() {
-            return Ok(Translated::Refused(reason));
-        }
-        let op = QuantizedConvolution::new(&description)?;
-        self.finish(&chain, op, &[codes], output, Channels::Last)
+        self.layer(node, spec, 1, &weights, vec![0.; outputs], Channels::Last)
     }
 
     pub fn max_pool(&mut self, node: &'a TypedNode, op: &MaxPool) -> TractResult<Translated> {
@@ -403,10 +392,9 @@ impl<'a> Translation<'a> {
             return Ok(Translated::NotMine);
         };
         let mut chain = Chain::new(self.source, node);
-        let mut line = Line { scales: vec![1.], bias: vec![0.] };
-        line.take_factor(&mut chain)?;
+        let factor = chain.arithmetic::<Mul>(0..0)?.map_or(1., |factors| factors[0]);
         let output = self.take_levels(&mut chain, Channels::Second)?;
-        let op = QuantizedSum { levels, factor: line.scales[0], output: output.clone() };
+        let op = QuantizedSum { levels, factor, output: output.clone() };
         self.finish(&chain, op, &[codes], output, Channels::Second)
     }
 
@@ -416,21 +404,17 @@ impl<'a> Translation<'a> {
         operation: Operation,
     ) -> TractResult<Translated> {
         let facts = self.source.node_input_facts(node.id)?;
-        let (&[mut a, mut b], &[fact_a, fact_b]) = (&*node.inputs, &*facts) else {
+        let (&[one, other], &[fact, other_fact]) = (&*node.inputs, &*facts) else {
             return Ok(Translated::NotMine);
         };
-        let shape = &node.outputs[0].fact.shape;
-        if fact_a.shape != *shape {
-            std::mem::swap(&mut a, &mut b);
-        }
-        let (fact_a, fact_b) = match a == node.inputs[0] {
-            true => (fact_a, fact_b),
-            false => (fact_b, fact_a),
+        let (shape, rank) = (&node.outputs[0].fact.shape, node.outputs[0].fact.rank());
+        // The first one has the shape of the result.
+        let (a, b, shape_of_b) = match () {
+            () if rank == 0 => return Ok(Translated::NotMine),
+            () if fact.shape == *shape => (one, other, &other_fact.shape),
+            () if other_fact.shape == *shape => (other, one, &fact.shape),
+            () => return Ok(Translated::NotMine),
         };
-        let rank = shape.rank();
-        if fact_a.shape != *shape || rank == 0 {
-            return Ok(Translated::NotMine);
-        }
         let (value_a, value_b) = (self.value(a)?, self.value(b)?);
         if value_a.levels.is_none() || value_b.levels.is_none() {
             return Ok(Translated::NotMine);
@@ -442,13 +426,13 @@ impl<'a> Translation<'a> {
         let axis = if form == Channels::Second { 1 } else { rank - 1 };
         let is_one_pixel = shape
             .iter()
-            .zip(fact_b.shape.iter())
+            .zip(shape_of_b.iter())
             .enumerate()
             .all(|(at, (a, b))| if at == 0 || at == axis { a == b } else { b.is_one() });
         let Some(channels) = shape[axis].to_usize().ok().filter(|channels| *channels > 0) else {
             return Ok(Translated::NotMine);
         };
-        if fact_b.shape != *shape && !is_one_pixel {
+        if shape_of_b != shape && !is_one_pixel {
             return Ok(Translated::NotMine);
         }
         let (Some((codes_a, levels_a)), Some((codes_b, levels_b))) =
@@ -458,13 +442,12 @@ impl<'a> Translation<'a> {
         };
         let mut chain = Chain::new(self.source, node);
         let mut longer = chain.clone();
-        let limits = match longer.activation()? {
-            Activation::Identity => [f32::NEG_INFINITY, f32::INFINITY],
-            Activation::Clamp { min, max } => {
+        let limits = match longer.activation()?.limits() {
+            Some(limits) => {
                 chain = longer;
-                [min, max]
+                limits
             }
-            _ => [f32::NEG_INFINITY, f32::INFINITY],
+            None => [f32::NEG_INFINITY, f32::INFINITY],
         };
         let output = self.take_levels(&mut chain, form)?;
         let op = QuantizedArithmetic::new(

@@ -39,18 +39,6 @@ impl Line {
             is_any = true;
         }
     }
-
-    /// Takes over one factor for all channels.
-    pub fn take_factor(&mut self, chain: &mut Chain) -> TractResult<()> {
-        let mut longer = chain.clone();
-        if let Some(factors) = longer.arithmetic::<Mul>(0..0)?
-            && let [factor] = *factors
-        {
-            self.scales[0] *= factor;
-            *chain = longer;
-        }
-        Ok(())
-    }
 }
 
 /// Weights that are signed codes of 8 bits.
@@ -196,12 +184,11 @@ impl Weights {
         })
     }
 
-    /// The scales for each index along an axis, or one for all, if they differ along no other axis.
-    pub fn scales_of(&self, axis: usize, size: usize) -> Option<Vec<f32>> {
-        let mut others = self.scale.shape().iter().enumerate().filter(|(at, _)| *at != axis);
-        let is_of_axis = others.all(|(_, size)| *size == 1);
+    /// The scales for each index along the first axis, or one for all, if they differ along no other axis.
+    pub fn scales(&self) -> Option<Vec<f32>> {
+        let is_of_axis = self.scale.shape().iter().skip(1).all(|size| *size == 1);
         let scales = self.scale.try_as_plain_ram().ok()?.as_slice::<f32>().ok()?.to_vec();
-        (is_of_axis && (scales.len() == size || scales.len() == 1)).then_some(scales)
+        is_of_axis.then_some(scales)
     }
 }
 
