@@ -414,9 +414,7 @@ def write(network, folder):
     found = run_onnx(folder / "model.onnx", inputs, [each.name for each in network.inputs])
     apart = {"f32": difference(found, run_openvino(converted, inputs)), "f16": difference(found, outputs)}
     assert apart["f32"] <= TOLERANCE, f"outputs differ by {apart['f32']:.1e}"
-    for kind, values in (("input", inputs), ("output", outputs)):
-        for number, value in enumerate(values):
-            (data / f"{kind}_{number}.pb").write_bytes(numpy_helper.from_array(value).SerializeToString())
+    write_data_set(data, inputs, outputs)
     sizes = {each.name: list(each.shape) for each in network.inputs}
     about = {"name": network.name, "source": network.source, "inputs": sizes, "onnx_runtime_differs_by": apart}
     (folder / "network.json").write_text(json.dumps(about, indent=1) + "\n")
@@ -425,8 +423,16 @@ def write(network, folder):
     print(f"{network.name}: {size}, {largest}, within {apart['f32']:.0e} ({apart['f16']:.0e} in f16)", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def write_data_set(folder, inputs, outputs):
+    for kind, values in (("input", inputs), ("output", outputs)):
+        for number, value in enumerate(values):
+            (folder / f"{kind}_{number}.pb").write_bytes(numpy_helper.from_array(value).SerializeToString())
+
+
+def write_all(document, chosen, write):
+    """Writes those networks that the arguments of the program ask for and the folder does not have. The folder, and whether one
+    failed."""
+    parser = argparse.ArgumentParser(description=document.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", default="", help="a part of the names of networks to write")
     arguments = parser.parse_args()
@@ -436,7 +442,7 @@ def main():
     logging.disable(logging.WARNING)
     transformers.utils.logging.disable_progress_bar()
     failed = False
-    for network in networks():
+    for network in chosen:
         folder, unfinished = arguments.out / network.name, arguments.out / f"{network.name}.unfinished"
         if arguments.only not in network.name or folder.exists():
             continue
@@ -449,8 +455,13 @@ def main():
             print(f"{network.name}: FAILED: {traceback.format_exc().strip().splitlines()[-1]}", flush=True)
             if arguments.only == network.name:
                 traceback.print_exc()
-    listed = [json.loads(path.read_text()) for path in sorted(arguments.out.glob("*/network.json"))]
-    (arguments.out / "networks.json").write_text(json.dumps(listed, indent=1) + "\n")
+    return arguments.out, failed
+
+
+def main():
+    out, failed = write_all(__doc__, networks(), write)
+    listed = [json.loads(path.read_text()) for path in sorted(out.glob("*/network.json"))]
+    (out / "networks.json").write_text(json.dumps(listed, indent=1) + "\n")
     sys.exit(failed)
 
 

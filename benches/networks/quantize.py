@@ -15,23 +15,26 @@ Both are calibrated on random inputs. Batch normalisations without trained weigh
 otherwise most values of a network would be quantised to zero.
 """
 
-import argparse
-import logging
-import shutil
 import sys
 import tempfile
-import traceback
-import warnings
 import zlib
-from pathlib import Path
 
 import nncf
 import numpy as np
 import onnx
 import openvino as ov
 import torch
-from generate import convert, networks, onnx_of_module, package_folder, run_openvino, settled, with_sizes
-from onnx import numpy_helper
+from generate import (
+    convert,
+    networks,
+    onnx_of_module,
+    package_folder,
+    run_openvino,
+    settled,
+    with_sizes,
+    write_all,
+    write_data_set,
+)
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from torch import nn
@@ -93,34 +96,15 @@ def write(network, folder):
         options = {"per_channel": True, "activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
         reader = Inputs(names, inputs)
         quantize_static(prepared, folder / "model.onnx", reader, quant_format=QuantFormat.QDQ, **options)
-    for kind, values in (("input", inputs[0]), ("output", outputs)):
-        for number, value in enumerate(values):
-            assert np.isfinite(value).all() and (kind == "input" or np.any(value)), "outputs are not finite, or all zero"
-            (data / f"{kind}_{number}.pb").write_bytes(numpy_helper.from_array(value).SerializeToString())
+    for value in outputs:
+        assert np.isfinite(value).all() and np.any(value), "outputs that are not finite, or all zero"
+    write_data_set(data, inputs[0], outputs)
     print(f"{network.name}: {', '.join(f'{value.shape} up to {np.abs(value).max():.1e}' for value in outputs)}", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--only", default="", help="a part of the names of networks to write")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.backends.mha.set_fastpath_enabled(False)  # its fused operation is not one of ONNX
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
-    failed = False
-    for network in networks():
-        folder, unfinished = arguments.out / network.name, arguments.out / f"{network.name}.unfinished"
-        if network.name not in NETWORKS or arguments.only not in network.name or folder.exists():
-            continue
-        shutil.rmtree(unfinished, ignore_errors=True)
-        try:
-            write(network, unfinished)
-            unfinished.rename(folder)
-        except Exception:
-            failed = True
-            print(f"{network.name}: FAILED: {traceback.format_exc().strip().splitlines()[-1]}", flush=True)
+    chosen = [network for network in networks() if network.name in NETWORKS]
+    _, failed = write_all(__doc__, chosen, write)
     sys.exit(failed)
 
 
