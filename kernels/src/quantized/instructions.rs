@@ -494,6 +494,24 @@ loops!(portable, u8, 4, [], rows: [4 2 1], vectors: [1 2], {
     }
 });
 
+/// `left` and `right` where codes of data have 8 bits.
+#[cfg(target_arch = "x86_64")]
+macro_rules! factors_of_bytes {
+    ($features:literal, $vector:ty, $set1:ident) => {
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn left(codes: [u8; 4]) -> $vector {
+            $set1(i32::from_le_bytes(codes))
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn right(codes: &[[i8; 4]; LANES]) -> $vector {
+            codes_of(codes)
+        }
+    };
+}
+
 /// What vectors of 256 bits have in common.
 #[cfg(target_arch = "x86_64")]
 macro_rules! loops_of_256_bits {
@@ -631,17 +649,7 @@ macro_rules! loops_of_256_bits {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_256_bits!(avx2_narrow, u8, 4, "avx2,fma", rows: [6 4 2 1], {
-    #[target_feature(enable = "avx2,fma")]
-    #[inline]
-    fn left(codes: [u8; 4]) -> __m256i {
-        _mm256_set1_epi32(i32::from_le_bytes(codes))
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    #[inline]
-    fn right(codes: &[[i8; 4]; LANES]) -> __m256i {
-        codes_of(codes)
-    }
+    factors_of_bytes! { "avx2,fma", __m256i, _mm256_set1_epi32 }
 
     #[target_feature(enable = "avx2,fma")]
     #[inline]
@@ -677,17 +685,7 @@ loops_of_256_bits!(avx2_wide, i16, 2, "avx2,fma", rows: [6 4 2 1], {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_256_bits!(avx_vnni, u8, 4, "avx2,fma,avxvnni", rows: [6 4 2 1], {
-    #[target_feature(enable = "avx2,fma,avxvnni")]
-    #[inline]
-    fn left(codes: [u8; 4]) -> __m256i {
-        _mm256_set1_epi32(i32::from_le_bytes(codes))
-    }
-
-    #[target_feature(enable = "avx2,fma,avxvnni")]
-    #[inline]
-    fn right(codes: &[[i8; 4]; LANES]) -> __m256i {
-        codes_of(codes)
-    }
+    factors_of_bytes! { "avx2,fma,avxvnni", __m256i, _mm256_set1_epi32 }
 
     #[target_feature(enable = "avx2,fma,avxvnni")]
     #[inline]
@@ -825,17 +823,7 @@ macro_rules! loops_of_512_bits {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_512_bits!(avx512_narrow, u8, 4, "avx2,fma,avx512f,avx512bw", {
-    #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
-    #[inline]
-    fn left(codes: [u8; 4]) -> __m512i {
-        _mm512_set1_epi32(i32::from_le_bytes(codes))
-    }
-
-    #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
-    #[inline]
-    fn right(codes: &[[i8; 4]; LANES]) -> __m512i {
-        codes_of(codes)
-    }
+    factors_of_bytes! { "avx2,fma,avx512f,avx512bw", __m512i, _mm512_set1_epi32 }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512bw")]
     #[inline]
@@ -871,17 +859,7 @@ loops_of_512_bits!(avx512_wide, i16, 2, "avx2,fma,avx512f,avx512bw", {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_512_bits!(avx512_vnni, u8, 4, "avx2,fma,avx512f,avx512bw,avx512vnni", {
-    #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vnni")]
-    #[inline]
-    fn left(codes: [u8; 4]) -> __m512i {
-        _mm512_set1_epi32(i32::from_le_bytes(codes))
-    }
-
-    #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vnni")]
-    #[inline]
-    fn right(codes: &[[i8; 4]; LANES]) -> __m512i {
-        codes_of(codes)
-    }
+    factors_of_bytes! { "avx2,fma,avx512f,avx512bw,avx512vnni", __m512i, _mm512_set1_epi32 }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vnni")]
     #[inline]
