@@ -512,6 +512,123 @@ macro_rules! factors_of_bytes {
     };
 }
 
+/// What all vectors have in common, with the intrinsics of their size. Halves and quarters are those of a vector of codes.
+#[cfg(target_arch = "x86_64")]
+macro_rules! common_items {
+    (
+        $features:literal,
+        simd: $simd:ident,
+        load: $load:ident,
+        load_half: $load_half:ident,
+        load_quarter: $load_quarter:ident,
+        load_floats: $load_floats:ident,
+        store_floats: $store_floats:ident,
+        to_floats: $to_floats:ident,
+        widen_to_16: $widen_to_16:ident,
+        widen_to_32: $widen_to_32:ident,
+        multiply_add: $multiply_add:ident,
+        min: $min:ident,
+        max: $max:ident,
+        add_floats: $add_floats:ident,
+        add: $add:ident,
+        add_products: $add_products:ident,
+        low_halves: $low_halves:ident,
+        high_halves: $high_halves:ident,
+    ) => {
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn load(numbers: &[i32; LANES]) -> Sums {
+            // SAFETY: the array has the size of the vector.
+            unsafe { $load(numbers.as_ptr().cast()) }
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn codes_of(codes: &[[i8; 4]; LANES]) -> Sums {
+            // SAFETY: the array has the size of the vector.
+            unsafe { $load(codes.as_ptr().cast()) }
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn floats(sums: Sums) -> Floats {
+            $to_floats(sums)
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn load_floats(numbers: &[f32; LANES]) -> Floats {
+            // SAFETY: the array has the size of the vector.
+            unsafe { $load_floats(numbers.as_ptr()) }
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn line(x: Floats, factors: Floats, addends: Floats) -> Floats {
+            $multiply_add(x, factors, addends)
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn between(x: Floats, least: Floats, most: Floats) -> Floats {
+            // Of NaN the second operand is the larger one.
+            $min($max(x, least), most)
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn activated(x: Floats, activation: Activation) -> Floats {
+            // SAFETY: the machine has these instructions, or this function is not called.
+            let simd = unsafe { pulp::x86::$simd::new_unchecked() };
+            pulp::cast(activation.apply(simd, pulp::cast(x)))
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn widened(codes: &[u8; LANES]) -> Floats {
+            // SAFETY: so many bytes are read as the array has.
+            let codes = unsafe { $load_quarter(codes.as_ptr().cast()) };
+            $to_floats($widen_to_32(codes))
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn sum(a: Floats, b: Floats) -> Floats {
+            $add_floats(a, b)
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn store(places: &mut [f32; LANES], x: Floats) {
+            // SAFETY: the array has the size of the vector.
+            unsafe { $store_floats(places.as_mut_ptr(), x) };
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn add_pair(
+            sums: [Sums; 2],
+            first: &[u8; 2 * LANES],
+            second: &[u8; 2 * LANES],
+            weights: &[[i16; 2]; 2 * LANES],
+        ) -> [Sums; 2] {
+            // SAFETY: the arrays have the sizes of the vectors.
+            let (first, second, weights) = unsafe {
+                let weights: *const Sums = weights.as_ptr().cast();
+                (
+                    $load_half(first.as_ptr().cast()),
+                    $load_half(second.as_ptr().cast()),
+                    [$load(weights), $load(weights.add(1))],
+                )
+            };
+            let (first, second) = ($widen_to_16(first), $widen_to_16(second));
+            let low = $add_products($low_halves(first, second), weights[0]);
+            let high = $add_products($high_halves(first, second), weights[1]);
+            [$add(sums[0], low), $add(sums[1], high)]
+        }
+    };
+}
+
 /// What vectors of 256 bits have in common.
 #[cfg(target_arch = "x86_64")]
 macro_rules! loops_of_256_bits {
@@ -521,18 +638,25 @@ macro_rules! loops_of_256_bits {
             type Sums = __m256i;
             type Floats = __m256;
 
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn load(numbers: &[i32; LANES]) -> Sums {
-                // SAFETY: the array has the size of the vector.
-                unsafe { _mm256_loadu_si256(numbers.as_ptr().cast()) }
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn codes_of(codes: &[[i8; 4]; LANES]) -> __m256i {
-                // SAFETY: the array has the size of the vector.
-                unsafe { _mm256_loadu_si256(codes.as_ptr().cast()) }
+            common_items! {
+                $features,
+                simd: V3,
+                load: _mm256_loadu_si256,
+                load_half: _mm_loadu_si128,
+                load_quarter: _mm_loadl_epi64,
+                load_floats: _mm256_loadu_ps,
+                store_floats: _mm256_storeu_ps,
+                to_floats: _mm256_cvtepi32_ps,
+                widen_to_16: _mm256_cvtepu8_epi16,
+                widen_to_32: _mm256_cvtepu8_epi32,
+                multiply_add: _mm256_fmadd_ps,
+                min: _mm256_min_ps,
+                max: _mm256_max_ps,
+                add_floats: _mm256_add_ps,
+                add: _mm256_add_epi32,
+                add_products: _mm256_madd_epi16,
+                low_halves: _mm256_unpacklo_epi16,
+                high_halves: _mm256_unpackhi_epi16,
             }
 
             #[target_feature(enable = $features)]
@@ -540,54 +664,6 @@ macro_rules! loops_of_256_bits {
             fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
                 let low = _mm256_permute2x128_si256::<0x20>(sums[0], sums[1]);
                 [low, _mm256_permute2x128_si256::<0x31>(sums[0], sums[1])]
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn floats(sums: Sums) -> Floats {
-                _mm256_cvtepi32_ps(sums)
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn load_floats(numbers: &[f32; LANES]) -> Floats {
-                // SAFETY: the array has the size of the vector.
-                unsafe { _mm256_loadu_ps(numbers.as_ptr()) }
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn line(x: Floats, factors: Floats, addends: Floats) -> Floats {
-                _mm256_fmadd_ps(x, factors, addends)
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn between(x: Floats, least: Floats, most: Floats) -> Floats {
-                // Of NaN the second operand is the larger one.
-                _mm256_min_ps(_mm256_max_ps(x, least), most)
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn activated(x: Floats, activation: Activation) -> Floats {
-                // SAFETY: the machine has these instructions, or this function is not called.
-                let simd = unsafe { pulp::x86::V3::new_unchecked() };
-                pulp::cast(activation.apply(simd, pulp::cast(x)))
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn widened(codes: &[u8; LANES]) -> Floats {
-                // SAFETY: so many bytes are read as the array has.
-                let codes = unsafe { _mm_loadl_epi64(codes.as_ptr().cast()) };
-                _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(codes))
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn sum(a: Floats, b: Floats) -> Floats {
-                _mm256_add_ps(a, b)
             }
 
             #[target_feature(enable = $features)]
@@ -610,36 +686,6 @@ macro_rules! loops_of_256_bits {
                     }
                 }
                 codes
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn store(places: &mut [f32; LANES], x: Floats) {
-                // SAFETY: the array has the size of the vector.
-                unsafe { _mm256_storeu_ps(places.as_mut_ptr(), x) };
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn add_pair(
-                sums: [Sums; 2],
-                first: &[u8; 2 * LANES],
-                second: &[u8; 2 * LANES],
-                weights: &[[i16; 2]; 2 * LANES],
-            ) -> [Sums; 2] {
-                // SAFETY: the arrays have the sizes of the vectors.
-                let (first, second, weights) = unsafe {
-                    let weights: *const __m256i = weights.as_ptr().cast();
-                    (
-                        _mm_loadu_si128(first.as_ptr().cast()),
-                        _mm_loadu_si128(second.as_ptr().cast()),
-                        [_mm256_loadu_si256(weights), _mm256_loadu_si256(weights.add(1))],
-                    )
-                };
-                let (first, second) = (_mm256_cvtepu8_epi16(first), _mm256_cvtepu8_epi16(second));
-                let low = _mm256_madd_epi16(_mm256_unpacklo_epi16(first, second), weights[0]);
-                let high = _mm256_madd_epi16(_mm256_unpackhi_epi16(first, second), weights[1]);
-                [_mm256_add_epi32(sums[0], low), _mm256_add_epi32(sums[1], high)]
             }
 
             $($items)*
@@ -703,18 +749,25 @@ macro_rules! loops_of_512_bits {
             type Sums = __m512i;
             type Floats = __m512;
 
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn load(numbers: &[i32; LANES]) -> Sums {
-                // SAFETY: the array has the size of the vector.
-                unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) }
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn codes_of(codes: &[[i8; 4]; LANES]) -> __m512i {
-                // SAFETY: the array has the size of the vector.
-                unsafe { _mm512_loadu_si512(codes.as_ptr().cast()) }
+            common_items! {
+                $features,
+                simd: V4,
+                load: _mm512_loadu_si512,
+                load_half: _mm256_loadu_si256,
+                load_quarter: _mm_loadu_si128,
+                load_floats: _mm512_loadu_ps,
+                store_floats: _mm512_storeu_ps,
+                to_floats: _mm512_cvtepi32_ps,
+                widen_to_16: _mm512_cvtepu8_epi16,
+                widen_to_32: _mm512_cvtepu8_epi32,
+                multiply_add: _mm512_fmadd_ps,
+                min: _mm512_min_ps,
+                max: _mm512_max_ps,
+                add_floats: _mm512_add_ps,
+                add: _mm512_add_epi32,
+                add_products: _mm512_madd_epi16,
+                low_halves: _mm512_unpacklo_epi16,
+                high_halves: _mm512_unpackhi_epi16,
             }
 
             #[target_feature(enable = $features)]
@@ -728,54 +781,6 @@ macro_rules! loops_of_512_bits {
 
             #[target_feature(enable = $features)]
             #[inline]
-            fn floats(sums: Sums) -> Floats {
-                _mm512_cvtepi32_ps(sums)
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn load_floats(numbers: &[f32; LANES]) -> Floats {
-                // SAFETY: the array has the size of the vector.
-                unsafe { _mm512_loadu_ps(numbers.as_ptr()) }
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn line(x: Floats, factors: Floats, addends: Floats) -> Floats {
-                _mm512_fmadd_ps(x, factors, addends)
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn between(x: Floats, least: Floats, most: Floats) -> Floats {
-                // Of NaN the second operand is the larger one.
-                _mm512_min_ps(_mm512_max_ps(x, least), most)
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn activated(x: Floats, activation: Activation) -> Floats {
-                // SAFETY: the machine has these instructions, or this function is not called.
-                let simd = unsafe { pulp::x86::V4::new_unchecked() };
-                pulp::cast(activation.apply(simd, pulp::cast(x)))
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn widened(codes: &[u8; LANES]) -> Floats {
-                // SAFETY: so many bytes are read as the array has.
-                let codes = unsafe { _mm_loadu_si128(codes.as_ptr().cast()) };
-                _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes))
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn sum(a: Floats, b: Floats) -> Floats {
-                _mm512_add_ps(a, b)
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
             fn rounded<const V: usize>(x: [Floats; V]) -> [[u8; LANES]; V] {
                 let mut codes = [[0; LANES]; V];
                 for vector in 0..V {
@@ -784,36 +789,6 @@ macro_rules! loops_of_512_bits {
                     unsafe { _mm_storeu_si128(codes[vector].as_mut_ptr().cast(), bytes) };
                 }
                 codes
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn store(places: &mut [f32; LANES], x: Floats) {
-                // SAFETY: the array has the size of the vector.
-                unsafe { _mm512_storeu_ps(places.as_mut_ptr(), x) };
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn add_pair(
-                sums: [Sums; 2],
-                first: &[u8; 2 * LANES],
-                second: &[u8; 2 * LANES],
-                weights: &[[i16; 2]; 2 * LANES],
-            ) -> [Sums; 2] {
-                // SAFETY: the arrays have the sizes of the vectors.
-                let (first, second, weights) = unsafe {
-                    let weights: *const __m512i = weights.as_ptr().cast();
-                    (
-                        _mm256_loadu_si256(first.as_ptr().cast()),
-                        _mm256_loadu_si256(second.as_ptr().cast()),
-                        [_mm512_loadu_si512(weights), _mm512_loadu_si512(weights.add(1))],
-                    )
-                };
-                let (first, second) = (_mm512_cvtepu8_epi16(first), _mm512_cvtepu8_epi16(second));
-                let low = _mm512_madd_epi16(_mm512_unpacklo_epi16(first, second), weights[0]);
-                let high = _mm512_madd_epi16(_mm512_unpackhi_epi16(first, second), weights[1]);
-                [_mm512_add_epi32(sums[0], low), _mm512_add_epi32(sums[1], high)]
             }
 
             $($items)*
