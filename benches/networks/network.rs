@@ -1,12 +1,11 @@
 //! One network on tract, for `compare.py`: reads it, says how long that took, and runs it when it is told to.
 //!
 //! ```text
-//! network ir|ir-packed|onnx|onnx-kernels FOLDER THREADS
+//! network ir|onnx|onnx-kernels FOLDER THREADS
 //! ```
 //!
 //! The folder has a `model.xml`, a `model.onnx` or both, and data sets; the inputs of the first one are fed. IR runs on the
-//! kernels of this project, `onnx` on tract's own operators, and `onnx-kernels` is the same model on the kernels. With
-//! `ir-packed`, 4-bit weights stay packed.
+//! kernels of this project, `onnx` on tract's own operators, and `onnx-kernels` is the same model on the kernels.
 //!
 //! Each line of standard input is a command, and each answer is a line of JSON:
 //!
@@ -36,7 +35,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail};
 fn main() -> TractResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [format, folder, threads] = &arguments[..] else {
-        bail!("usage: network ir|ir-packed|onnx|onnx-kernels FOLDER THREADS")
+        bail!("usage: network ir|onnx|onnx-kernels FOLDER THREADS")
     };
     let threads = threads.parse()?;
     if threads > 1 {
@@ -50,9 +49,7 @@ fn main() -> TractResult<()> {
     let started = Instant::now();
     let milliseconds = || started.elapsed().as_secs_f64() * 1e3;
     let model = match &**format {
-        "ir" | "ir-packed" => tract_openvino_ir::ir()
-            .with_block_quantized_weights(format == "ir-packed")
-            .model_for_path(folder.join("model.xml"))?,
+        "ir" => tract_openvino_ir::ir().model_for_path(folder.join("model.xml"))?,
         "onnx" | "onnx-kernels" => tract_openvino::tract_onnx::onnx()
             .model_for_path(folder.join("model.onnx"))?
             .into_typed()?,

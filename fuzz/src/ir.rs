@@ -83,11 +83,11 @@ fn change_bytes(u: &mut Unstructured, bytes: &mut Vec<u8>) -> Result<()> {
 }
 
 fn reader(u: &mut Unstructured) -> Result<Ir> {
-    let [as_specified, block_quantized, shape] = u.arbitrary()?;
+    let [as_specified, shape] = u.arbitrary()?;
     let mut limits = Limits::default();
     limits.constant_bytes = Some(MOST_CONSTANTS);
     limits.iterations = MOST_ITERATIONS;
-    let mut reader = ir().with_block_quantized_weights(block_quantized).with_limits(limits);
+    let mut reader = ir().with_limits(limits);
     if as_specified {
         reader = reader.with_negative_indices(NegativeIndices::AsSpecified);
     }

@@ -48,7 +48,7 @@
 //! | `layer/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
 //! | `layer/sources.rs` | the types and shapes that the layers of inputs and constants declare |
 //! | `layer/fold.rs` | which layers are computed when the model is loaded; `folded.rs` has the results, and drops them |
-//! | `layer/compressed.rs` | compressed weights: decompressed in one go, or packed as tables of tract |
+//! | `layer/compressed.rs` | compressed weights: codes for the kernels, their rows, or numbers |
 //! | `layer/names.rs` | the names of nodes, each once in a model |
 //! | `layer/budget.rs` | how much memory constants may take |
 //! | `opl/` | operators that tract does not have, or has slower ones of |

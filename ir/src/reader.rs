@@ -113,18 +113,6 @@ impl Ir {
         self
     }
 
-    /// Keeps 4-bit weights packed as tables of tract's `Q4_0`, for a `MatMul` that multiplies by them or a `Gather`
-    /// that picks their rows. They take 4.5 bits for each weight instead of 32.
-    ///
-    /// The weights are of type i4 or u4, with one scale in half precision for each group in a row. The size of a group
-    /// is a multiple of 32. If zero points are not the middle of the type, `MatMul` adds a correction; `Gather` then
-    /// decompresses the weights when the model is loaded. Packed weights are decompressed in each run: this costs time
-    /// where many rows are multiplied, and saves some where few are.
-    pub fn with_block_quantized_weights(mut self, block_quantized: bool) -> Ir {
-        self.options.block_quantized = block_quantized;
-        self
-    }
-
     /// Sets what a model may take: memory of constants while it is loaded, and iterations of loops when it runs.
     /// Raise a limit for a file that you trust and that meets it; the error names the limit.
     pub fn with_limits(mut self, limits: Limits) -> Ir {

@@ -194,6 +194,18 @@ pub(crate) struct Strides {
 }
 
 impl Sizes {
+    /// The same product with more rows, if it has one and the right factor is the same along an axis of the batch: queries of one
+    /// token, of which several have the same keys. It is packed once then.
+    fn with_rows_of_batch(mut self) -> Sizes {
+        let is_shared = |axis: &&mut Strides| axis.size > 1 && axis.right == 0 && axis.left > 0;
+        if self.rows.size == 1
+            && let Some(axis) = self.batch.iter_mut().find(is_shared)
+        {
+            std::mem::swap(axis, &mut self.rows);
+        }
+        self
+    }
+
     /// Calls a function with each product of two matrices: the index along the axes of the batch, the rows, and a part
     /// of the output that begins with the first of these. Threads share the outermost axis of the output.
     pub fn for_each(
@@ -278,7 +290,7 @@ impl EvalOp for Contraction {
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (left, right) = (&inputs[self.left], &inputs[self.right]);
-        let sizes = self.sizes(left.shape(), right.shape())?;
+        let sizes = self.sizes(left.shape(), right.shape())?.with_rows_of_batch();
         let Sizes { depth, columns, .. } = sizes;
         if depth == 0 {
             return Ok(tvec!(zero_output("MatMul", &sizes.shape)?.into_tvalue()));
@@ -387,6 +399,30 @@ mod tests {
             let facts: TVec<TypedFact> = shapes.iter().map(|it| f32::fact(&**it)).collect();
             let fact = &product.output_facts(&facts.iter().collect::<TVec<_>>())?[0];
             assert_eq!(fact.shape.as_concrete(), Some(expected[0].shape()), "{axes}");
+        }
+        Ok(())
+    }
+
+    /// Queries of one token, of which several have the same keys.
+    #[test]
+    fn rows_of_a_batch() -> TractResult<()> {
+        let sizes = [('a', 2), ('b', 7), ('m', 1), ('k', 13), ('n', 50)];
+        for axes in ["abmk,ank->abmn", "abmk,akn->abmn", "amk,bnk->abmn", "bamk,ank->bamn"] {
+            let op = einsum(axes)?;
+            let shapes = shapes(&op, &sizes);
+            let product = of(&op, &shapes).with_context(|| format!("{axes} is none of these"))?;
+            let known = product.sizes(&shapes[product.left], &shapes[product.right])?;
+            assert!(known.with_rows_of_batch().rows.size > 1, "{axes}");
+            let factor = |shape: &[usize]| {
+                let elements = integers(shape.iter().product());
+                TractResult::Ok(Tensor::from_shape(shape, &elements)?.into_tvalue())
+            };
+            let factors = tvec!(factor(&shapes[0])?, factor(&shapes[1])?);
+            let context = EvalContext::out_of_plan();
+            let expected = op.eval(&context, factors.clone())?;
+            with_all_vectors(|| {
+                assert_eq!(product.eval(&context, factors.clone()).unwrap(), expected, "{axes}");
+            });
         }
         Ok(())
     }

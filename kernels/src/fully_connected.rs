@@ -6,6 +6,7 @@ use std::sync::Weak;
 use tract_core::internal::*;
 
 use crate::checks::expect_input_count;
+use crate::compressed::{self, Matrix};
 use crate::memory::{Scratch, unwritten_output};
 use crate::product::activation::Activation;
 use crate::product::{
@@ -31,6 +32,8 @@ enum Weights {
     /// As they are in the model, a row for each column of the result. For one row of data, reading them is all that
     /// takes time, so packing them gains nothing.
     Transposed(Arc<Tensor>),
+    /// As they are in the model, too.
+    Compressed(Arc<Matrix>),
 }
 
 /// What was packed, which may be gone: layers that share their weights share them packed, too.
@@ -46,6 +49,7 @@ impl PartialEq for Weights {
         match (self, other) {
             (Weights::Packed(a, _), Weights::Packed(b, _)) => Arc::ptr_eq(a, b) || a == b,
             (Weights::Transposed(a), Weights::Transposed(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Weights::Compressed(a), Weights::Compressed(b)) => Arc::ptr_eq(a, b) || a == b,
             _ => false,
         }
     }
@@ -82,6 +86,22 @@ impl FullyConnected {
         Ok(FullyConnected { weights, depth, columns, bias: bias.into(), activation })
     }
 
+    /// With weights that stay compressed, a row for each column of the result.
+    pub fn compressed(
+        matrix: Matrix,
+        bias: Vec<f32>,
+        activation: Activation,
+    ) -> TractResult<FullyConnected> {
+        ensure!(bias.len() == matrix.rows, "the bias has another size");
+        Ok(FullyConnected {
+            depth: matrix.depth,
+            columns: matrix.rows,
+            weights: Weights::Compressed(matrix.into()),
+            bias: bias.into(),
+            activation,
+        })
+    }
+
     /// The packed weights, if they are these.
     fn packed(&self, tensor: &Arc<Tensor>, transposed: bool) -> Option<Weights> {
         let Weights::Packed(_, origin) = &self.weights else { return None };
@@ -108,7 +128,12 @@ impl Op for FullyConnected {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("weights: {},{}, {:?}", self.depth, self.columns, self.activation)])
+        let format = match &self.weights {
+            Weights::Compressed(matrix) => format!(" {:?}", matrix.format),
+            _ => String::new(),
+        };
+        let FullyConnected { depth, columns, activation, .. } = self;
+        Ok(vec![format!("weights: {depth},{columns}{format}, {activation:?}")])
     }
 
     fn validation(&self) -> Validation {
@@ -178,6 +203,9 @@ impl EvalOp for FullyConnected {
                         product(&rows, columns.clone(), share.output())
                     })?;
                 }
+            }
+            Weights::Compressed(matrix) => {
+                compressed::multiply(matrix, data, &self.bias, self.activation, elements)?;
             }
             Weights::Transposed(weights) => {
                 let weights = weights.try_as_plain_ram()?;
@@ -274,7 +302,7 @@ mod tests {
         };
         let packed = |op: &FullyConnected| match &op.weights {
             Weights::Packed(packed, _) => Arc::as_ptr(packed),
-            Weights::Transposed(_) => panic!("they are packed"),
+            _ => panic!("they are packed"),
         };
         let first = new(&weights, false, &[])?;
         assert_eq!(packed(&first), packed(&new(&weights, false, &[&first])?));

@@ -34,6 +34,7 @@
 //! | `runtime.rs` | [`KernelsRuntime`], and [`KernelsRunnable`], what runs |
 //! | `convolution/`, `fully_connected.rs`, `contraction.rs`, `attention.rs` | the operators |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
+//! | `compressed/` | constants that stay compressed, and products with them |
 //! | `product/` | products of packed matrices, of which they are made |
 //! | `threads/` | work that the threads of tract's executor share |
 //! | `memory.rs` | outputs, and what a thread uses again |
@@ -49,6 +50,7 @@
 
 mod attention;
 pub mod checks;
+mod compressed;
 mod contraction;
 mod convolution;
 mod fully_connected;
@@ -59,8 +61,9 @@ mod runtime;
 pub mod threads;
 mod transform;
 
+pub use compressed::{DequantizedConst, Format, combine};
 pub use product::Vectors;
-pub use quantized::{DequantizedConst, FakeQuantize, combine};
+pub use quantized::FakeQuantize;
 pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
 pub use transform::{
     Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredRule, Rewrite, Rule,

@@ -4,15 +4,15 @@
 use std::sync::{Arc, OnceLock};
 
 use tract_core::internal::*;
-use tract_openvino_kernels::DequantizedConst;
+use tract_core::ops::math::{mul, sub};
 use tract_openvino_kernels::checks::volume;
+use tract_openvino_kernels::{DequantizedConst, Format};
 
-use super::table::Table;
 use super::{LayerContext, Value};
 use crate::document::ElementType;
 use crate::weights::{Blob, Weights, datum_type};
 
-/// Weights that are `(code - zero_point) * scale`, in single precision.
+/// Weights that are `(code - zero_point) * scale`, in single precision. Matrices in half precision are codes, too.
 #[derive(Debug)]
 pub(crate) struct Compressed {
     pub(super) codes: Arc<Blob>,
@@ -21,11 +21,10 @@ pub(crate) struct Compressed {
     pub shape: Vec<usize>,
     /// The type that the layers decompress to: `f32` or `f16`.
     pub datum_type: DatumType,
-    /// What was put into the model: codes, or numbers.
+    /// What was put into the model: codes, their rows, or numbers.
     wired_codes: OnceLock<DequantizedConst>,
+    wired_rows: OnceLock<Arc<Tensor>>,
     tensor: OnceLock<Arc<Tensor>>,
-    /// The table that was put into the model, if these weights make one.
-    pub(super) table: OnceLock<Option<Table>>,
 }
 
 impl Compressed {
@@ -42,16 +41,29 @@ impl Compressed {
             shape: self.shape.clone(),
             datum_type: self.datum_type,
             wired_codes: OnceLock::new(),
+            wired_rows: OnceLock::new(),
             tensor: OnceLock::new(),
-            table: OnceLock::new(),
         }
     }
 
-    /// The weights, with the shape of the codes.
+    /// The weights, in the format of the file where the kernels have it.
     fn constant(&self, weights: &Weights) -> TractResult<DequantizedConst> {
         let load = |blob: &Option<Arc<Blob>>| blob.as_ref().map(|it| it.load(weights)).transpose();
-        let codes = self.codes.load(weights)?;
-        DequantizedConst::new(codes, load(&self.zero_point)?, load(&self.scale)?)
+        let (zero_point, scale) = (load(&self.zero_point)?, load(&self.scale)?);
+        let format = match self.codes.element_type {
+            ElementType::I4 => Some(Format::I4),
+            ElementType::U4 => Some(Format::U4),
+            ElementType::BF16 => Some(Format::BF16),
+            _ => None,
+        };
+        let constant = match format {
+            Some(format) => {
+                let bytes = tensor1(&self.codes.bytes(weights)?);
+                DequantizedConst::of_bytes(bytes, format, &self.codes.shape, zero_point, scale)?
+            }
+            None => DequantizedConst::new(self.codes.load(weights)?, zero_point, scale)?,
+        };
+        constant.into_shape(&self.shape)
     }
 
     /// The weights in single precision.
@@ -60,7 +72,7 @@ impl Compressed {
         let value = constant.value()?;
         // Nobody else has it then.
         drop(constant);
-        value.into_tensor().into_shape(&self.shape)
+        Ok(value.into_tensor())
     }
 
     /// The weights in the model, where they are put once.
@@ -75,14 +87,20 @@ impl Compressed {
         Ok(self.tensor.get_or_init(|| tensor.into_arc_tensor()).clone())
     }
 
-    /// The same as an operator that has the codes, if these may be multiplied as they are.
-    pub fn wired_codes(&self, weights: &Weights) -> TractResult<Option<DequantizedConst>> {
-        let are_bytes = [ElementType::I8, ElementType::U8].contains(&self.codes.element_type);
-        let is_it = are_bytes
-            && self.scale.is_some()
-            && self.datum_type == DatumType::F32
-            && self.shape == self.codes.shape;
-        if !is_it {
+    /// The same as an operator that has the codes, if kernels have such operators: for the factors of any product with codes of
+    /// 8 bits, and for matrices with those of more formats.
+    pub fn wired_codes(
+        &self,
+        weights: &Weights,
+        is_matrix: bool,
+    ) -> TractResult<Option<DequantizedConst>> {
+        use ElementType::*;
+        let is_it = match self.codes.element_type {
+            I8 | U8 => is_matrix || (self.scale.is_some() && self.shape == self.codes.shape),
+            I4 | U4 | F16 | BF16 => is_matrix,
+            _ => false,
+        };
+        if !is_it || self.datum_type != DatumType::F32 {
             return Ok(None);
         }
         if let Some(constant) = self.wired_codes.get() {
@@ -93,8 +111,10 @@ impl Compressed {
     }
 }
 
-/// The types of codes.
-const CODES: [ElementType; 9] = [
+/// The types of codes. Those of half precision are codes of matrices alone.
+const CODES: [ElementType; 11] = [
+    ElementType::F16,
+    ElementType::BF16,
     ElementType::U2,
     ElementType::U4,
     ElementType::U8,
@@ -129,15 +149,20 @@ impl LayerContext<'_, '_> {
         let datum_type = datum_type(ElementType::from_text(text)?)?;
         match input {
             Value::Weights(blob) if CODES.contains(&blob.element_type) => {
-                [DatumType::F16, DatumType::F32].contains(&datum_type).then(|| Compressed {
+                let is_half = [ElementType::F16, ElementType::BF16].contains(&blob.element_type);
+                let is_it = match is_half {
+                    true => datum_type == DatumType::F32 && blob.shape.len() == 2,
+                    false => [DatumType::F16, DatumType::F32].contains(&datum_type),
+                };
+                is_it.then(|| Compressed {
                     codes: blob.clone(),
                     zero_point: None,
                     scale: None,
                     shape: blob.shape.clone(),
                     datum_type,
                     wired_codes: OnceLock::new(),
+                    wired_rows: OnceLock::new(),
                     tensor: OnceLock::new(),
-                    table: OnceLock::new(),
                 })
             }
             Value::Compressed(codes) if datum_type == DatumType::F32 => {
@@ -183,5 +208,117 @@ impl LayerContext<'_, '_> {
         let same =
             |shape: &Vec<usize>| volume(shape).is_some_and(|it| Some(it) == volume(&codes.shape));
         Ok(shape.filter(same).map(|shape| Compressed { shape, ..codes.derived() }))
+    }
+
+    /// An input that is multiplied as a matrix, in the model. Compressed weights stay so, for kernels that multiply codes.
+    pub fn matrix_input(&mut self, input: usize) -> TractResult<OutletId> {
+        if let Value::Compressed(compressed) = self.value(input)?
+            && let compressed = compressed.clone()
+            && let Some(constant) = compressed.wired_codes(self.translation.weights, true)?
+        {
+            let name = self.translation.unique_name(self.model, self.names[input].clone());
+            return Ok(self.model.wire_node(name, constant, &[])?[0]);
+        }
+        self.input(input)
+    }
+
+    /// The rows of an input that an operator gathers, if that is compressed: `gather` is given a name and a table at a time, of
+    /// codes, zero points and scales.
+    pub fn gathered_rows(
+        &mut self,
+        input: usize,
+        mut gather: impl FnMut(&mut Self, &str, OutletId) -> TractResult<OutletId>,
+    ) -> TractResult<Option<OutletId>> {
+        let Value::Compressed(compressed) = self.value(input)?.clone() else { return Ok(None) };
+        let is_it = compressed.datum_type == DatumType::F32
+            && compressed.shape.first() == compressed.codes.shape.first();
+        if !is_it {
+            return Ok(None);
+        }
+        let weights = self.translation.weights;
+        let codes = match compressed.wired_rows.get() {
+            Some(codes) => codes.clone(),
+            None => {
+                // The same codes may be a matrix elsewhere.
+                let constant = compressed.wired_codes(weights, true)?;
+                let codes = constant.as_ref().and_then(|constant| constant.codes().cloned());
+                let codes = match codes {
+                    Some(codes) => codes,
+                    None => compressed.codes.load(weights)?.into_arc_tensor(),
+                };
+                compressed.wired_rows.get_or_init(|| codes).clone()
+            }
+        };
+        let rank = codes.rank();
+        let codes = self.add_const("codes", codes)?;
+        let mut rows = gather(self, "codes.rows", codes)?;
+        rows = self.cast("codes.numbers", rows, DatumType::F32)?;
+        for (name, operand, op) in
+            [("zero_point", &compressed.zero_point, sub()), ("scale", &compressed.scale, mul())]
+        {
+            let Some(blob) = operand else { continue };
+            let mut operand = blob.load(weights)?.cast_to::<f32>()?.into_owned();
+            while operand.rank() < rank {
+                operand.insert_axis(0)?;
+            }
+            let is_of_rows = operand.shape()[0] != 1 || compressed.shape[0] == 1;
+            let mut operand = self.add_const(name, operand)?;
+            if is_of_rows {
+                operand = gather(self, &format!("{name}.rows"), operand)?;
+            }
+            let operands = self.broadcast(&[rows, operand])?;
+            rows = self.wire(&format!("{name}.applied"), op, &operands)?;
+        }
+        if compressed.shape != compressed.codes.shape {
+            let dims = |sizes: &[usize]| sizes[1..].iter().map(|size| size.to_dim()).collect();
+            let at = self.shape_of(rows)?.len() + 1 - rank;
+            let reshape =
+                AxisOp::Reshape(at, dims(&compressed.codes.shape), dims(&compressed.shape));
+            rows = self.wire("rows", reshape, &[rows])?;
+        }
+        Ok(Some(rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_openvino_kernels::{KernelsTransform, Outcome};
+
+    use crate::prelude::*;
+
+    /// How many products have weights that stay compressed, and why others have not.
+    fn compressed(name: &str) -> TractResult<(usize, Vec<String>)> {
+        let folder = format!("{}/models/{name}", env!("CARGO_MANIFEST_DIR"));
+        let mut model = crate::ir().model_for_path(format!("{folder}/model.xml"))?;
+        let decisions = KernelsTransform::default().transform_with_decisions(&mut model)?;
+        let (mut replaced, mut refused) = (0, vec![]);
+        for decision in decisions.into_iter().filter(|it| it.rule == "compressed") {
+            match decision.outcome {
+                Outcome::Replaced(_) => replaced += 1,
+                Outcome::Refused(reason) => refused.push(reason),
+            }
+        }
+        Ok((replaced, refused))
+    }
+
+    #[test]
+    fn products_with_compressed_weights() -> TractResult<()> {
+        for (name, expected, reason) in [
+            ("compressed_weights/groups_of_32", 5, ""),
+            ("compressed_weights/embedding_and_product", 1, ""),
+            ("compressed_weights/u8", 2, ""),
+            ("compressed_weights/i8", 3, ""),
+            ("compressed_weights/groups", 0, "groups of"),
+            ("compressed_weights/nf4", 0, ""),
+            ("networks/llama_int4", 15, ""),
+        ] {
+            let (replaced, refused) = compressed(name)?;
+            let is_there = refused.iter().any(|it| it.contains(reason));
+            assert!(
+                replaced == expected && (is_there || reason.is_empty()),
+                "{name}: {replaced} {refused:?}"
+            );
+        }
+        Ok(())
     }
 }

@@ -9,7 +9,6 @@ use crate::limits::Limits;
 pub(crate) struct Options {
     pub shapes: Vec<ShapeOption>,
     pub negative_indices: NegativeIndices,
-    pub block_quantized: bool,
     pub limits: Limits,
 }
 
@@ -27,7 +26,6 @@ impl Default for Options {
             // OpenVINO's reference implementation lets them count from the end in all revisions, and so do the
             // newer texts.
             negative_indices: NegativeIndices::Wrap,
-            block_quantized: false,
             limits: Limits::default(),
         }
     }

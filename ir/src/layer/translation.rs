@@ -159,7 +159,7 @@ impl Translation<'_> {
             }
             Value::Compressed(weights) => {
                 self.budget().take(DatumType::F32, &weights.shape)?;
-                if let Some(codes) = weights.wired_codes(self.weights)? {
+                if let Some(codes) = weights.wired_codes(self.weights, false)? {
                     let name = self.unique_name(model, name.into());
                     return Ok(model.wire_node(name, codes, &[])?[0]);
                 }

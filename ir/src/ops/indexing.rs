@@ -56,11 +56,17 @@ fn gather_layer(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let axis = ctx.constant_opt(2)?.filter(|axis| axis.len() == 1);
     let axis = axis.and_then(|axis| axis.cast_to_scalar::<i64>().ok());
     let rows = axis == Some(0) && ctx.attribute_or("batch_dims", 0i64)? == 0;
-    let table = if rows { ctx.table(0)? } else { None };
-    let inputs = match table.filter(|table| table.offsets.is_none()) {
-        Some(table) => tvec![ctx.wire_table(0, table, &[])?, ctx.input(1)?, ctx.input(2)?],
-        None => ctx.all_inputs()?,
-    };
+    if rows {
+        let [indices, axis] = [ctx.input(1)?, ctx.input(2)?];
+        let gathered = ctx.gathered_rows(0, |ctx, name, table| {
+            let name = ctx.node_name(name);
+            Ok(operation.wire(&name, ctx.model, &[table, indices, axis])?[0])
+        })?;
+        if let Some(rows) = gathered {
+            return Ok(tvec!(rows));
+        }
+    }
+    let inputs = ctx.all_inputs()?;
     operation.wire(&ctx.node_name(""), ctx.model, &inputs)
 }
 

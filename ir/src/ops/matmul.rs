@@ -7,11 +7,9 @@ use tract_core::ops::array::{MultiBroadcastTo, Tile, TypedConcat};
 use tract_core::ops::cast::Cast;
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
-use tract_core::ops::math::add;
 use tract_openvino_kernels::checks::listed;
 
-use super::reduce::sum;
-use crate::layer::{LayerContext, Table};
+use crate::layer::LayerContext;
 use crate::opl::opaque::Opaque;
 use crate::opl::range::Range;
 use crate::registry::Registry;
@@ -26,61 +24,8 @@ fn mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let transpose_a = ctx.attribute_or("transpose_a", false)?;
     let transpose_b = ctx.attribute_or("transpose_b", false)?;
-    let a = ctx.input(0)?;
-    if transpose_b
-        && !transpose_a
-        && ctx.type_of(a)? == DatumType::F32
-        && let Some(table) = ctx.table(1)?
-    {
-        return Ok(tvec!(product_with_table(ctx, a, table)?));
-    }
-    let b = ctx.input(1)?;
-    Ok(tvec!(product(ctx, "", [a, b], [transpose_a, transpose_b])?))
-}
-
-/// The product of rows and the transpose of a table, which stays packed.
-fn product_with_table(
-    ctx: &mut LayerContext,
-    rows: OutletId,
-    table: Table,
-) -> TractResult<OutletId> {
-    let (mut shape, matrix) = (ctx.shape_of(rows)?, ctx.shape(1)?);
-    let doing = format!("multiplies {} by the transpose of {}", listed(&shape), listed(&matrix));
-    let (Some(width), [_, summed]) = (shape.last_mut(), &*matrix) else {
-        bail!(
-            "factor 0 has shape {shape} and factor 1 {matrix}, but must have rank 1 or more, and rank 2",
-            shape = listed(&shape),
-            matrix = listed(&matrix)
-        )
-    };
-    ctx.require_equal(width, summed, &doing)?;
-    *width = summed.clone();
-    let last = shape.len() - 1;
-    let rows = ctx.with_shape(rows, shape)?;
-    // tract would take a reshape in front of it for one of the table, which has no other shapes.
-    let rows = ctx.wire("rows", Opaque, &[rows])?;
-    let batch: String = ellipsis(last, "gkn")?.into_iter().collect();
-    let labels = |of_rows: char, of_table: &str| {
-        let inputs = [format!("{batch}{of_rows}"), of_table.to_string()];
-        let axes = AxesMapping::from_strs(&inputs, &[format!("{batch}n")])?;
-        TractResult::Ok(EinSum::new(axes, DatumType::F32))
-    };
-    let offsets = table.offsets.clone();
-    let table = ctx.wire_table(1, table, &[1])?;
-    let Some(offsets) = offsets else {
-        return ctx.wire("", labels('k', "gnk")?, &[rows, table]);
-    };
-    // An offset is multiplied by the sum of a group.
-    let product = ctx.wire("product", labels('k', "gnk")?, &[rows, table])?;
-    let groups = offsets.shape()[1].to_dim();
-    let sizes = tvec![groups.clone(), summed.clone() / groups.to_usize()?];
-    let groups = AxisOp::Reshape(last, tvec![summed.clone()], sizes);
-    let groups = ctx.wire("groups", groups, &[rows])?;
-    let sums = sum(ctx, "sums", groups, &[last + 1])?;
-    let sums = ctx.wire("sums.axes", AxisOp::Rm(last + 1), &[sums])?;
-    let offsets = ctx.add_const("offsets", offsets)?;
-    let corrections = ctx.wire("corrections", labels('g', "ng")?, &[sums, offsets])?;
-    ctx.wire("", add(), &[product, corrections])
+    let factors = [ctx.matrix_input(0)?, ctx.matrix_input(1)?];
+    Ok(tvec!(product(ctx, "", factors, [transpose_a, transpose_b])?))
 }
 
 /// The product of matrices. Each of the two may be transposed. Batches are broadcast.

@@ -1,12 +1,14 @@
 //! Functions of one number that a product applies to its result.
 
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Max, Min};
 use tract_core::ops::nn;
 use tract_core::ops::nn::silu::Silu;
+
+use super::kernel::{load, store};
 
 /// What is done with each element of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -82,6 +84,24 @@ impl Activation {
                 let power = exp(simd, simd.neg_f32s(x));
                 simd.div_f32s(x, simd.add_f32s(simd.splat_f32s(1.), power))
             }
+        }
+    }
+}
+
+/// Applies the function to some numbers.
+pub(crate) struct Activate<'a> {
+    pub numbers: &'a mut [f32],
+    pub activation: Activation,
+}
+
+impl WithSimd for Activate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        for part in self.numbers.chunks_mut(S::F32_LANES) {
+            let numbers = load(simd, part);
+            store(simd, part, self.activation.apply(simd, numbers));
         }
     }
 }

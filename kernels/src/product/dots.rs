@@ -1,7 +1,6 @@
 use pulp::{Simd, WithSimd, as_arrays};
 
-use super::activation::Activation;
-use super::kernel::{load, store};
+use super::activation::{Activate, Activation};
 
 /// The product of a row and the transpose of a matrix: a sum for each row of that one.
 ///
@@ -46,9 +45,6 @@ impl WithSimd for Dots<'_> {
             sum = simd.mul_add_e_f32s(rest, weights, sum);
             *output = simd.reduce_sum_f32s(sum) + bias;
         }
-        for part in self.output.chunks_mut(S::F32_LANES) {
-            let sums = load(simd, part);
-            store(simd, part, self.activation.apply(simd, sums));
-        }
+        Activate { numbers: self.output, activation: self.activation }.with_simd(simd);
     }
 }

@@ -8,10 +8,9 @@
 //! * `convolution.rs` has convolutions, `product.rs` and `depthwise.rs` how they are packed, `instructions.rs` the loops, and
 //!   `finish.rs` what becomes of a sum;
 //! * `arithmetic.rs`, `pools.rs` and `conversion.rs` have the other operators;
-//! * `fake_quantize.rs` and `constant.rs` have what models have in their place.
+//! * `fake_quantize.rs` has what models have in their place.
 
 mod arithmetic;
-mod constant;
 mod conversion;
 mod convolution;
 mod depthwise;
@@ -26,7 +25,6 @@ pub(crate) mod tests;
 mod window;
 
 pub(crate) use arithmetic::{Operation, QuantizedArithmetic};
-pub use constant::{DequantizedConst, combine};
 pub(crate) use conversion::{Channels, Dequantize, Quantize};
 pub(crate) use convolution::{Description, QuantizedConvolution};
 pub use fake_quantize::FakeQuantize;

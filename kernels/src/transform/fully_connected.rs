@@ -5,8 +5,10 @@ use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::Add;
 
 use super::chain::Chain;
-use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
+use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
+use crate::compressed::{DequantizedConst, Format, Matrix};
 use crate::fully_connected::FullyConnected;
+use crate::product::activation::Activation;
 
 /// The product of rows with a constant matrix, a bias that is added, and an activation.
 ///
@@ -14,6 +16,10 @@ use crate::fully_connected::FullyConnected;
 /// a reshape in front of a product or behind it into the product.
 #[derive(Debug)]
 pub(super) struct FullyConnectedLayers;
+
+/// The same with weights that stay compressed. They are still there when the model is as it was read.
+#[derive(Debug)]
+pub(super) struct CompressedLayers;
 
 /// Which axes of a product are what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +83,61 @@ fn constant_matrix<'a>(
     Ok(None)
 }
 
+/// What a layer has beside its weights.
+struct Layer {
+    depth: usize,
+    width: usize,
+    bias: Vec<f32>,
+    activation: Activation,
+    /// How many rows the data has, if that is known.
+    rows: Option<usize>,
+}
+
+/// A product with a matrix of this shape as one operator, with what follows it.
+fn rewrite(
+    model: &TypedModel,
+    node: &TypedNode,
+    axes: Axes,
+    shape: &[usize],
+    op: impl FnOnce(Layer) -> TractResult<Result<FullyConnected, String>>,
+) -> TractResult<Rewrite> {
+    let data = node.inputs[1 - axes.matrix];
+    let fact = model.outlet_fact(data)?;
+    let dt = fact.datum_type;
+    refuse_if!(dt != DatumType::F32, "its data is of type {dt:?}, but must be F32");
+    let (columns, steps) = match axes.transposed {
+        true => shape.split_at(axes.columns),
+        false => {
+            let (steps, columns) = shape.split_at(shape.len() - axes.columns);
+            (columns, steps)
+        }
+    };
+    // tract's operator broadcasts sums over one element.
+    let row = &fact.shape[axes.rows..];
+    refuse_if!(
+        row.iter().zip(steps).any(|(found, expected)| *found != expected.to_dim()),
+        "its data has rows of shape {row:?}, but must have {steps:?}, the rows of the weights"
+    );
+    let (depth, width) = (steps.iter().product(), columns.iter().product());
+    let mut chain = Chain::new(model, node);
+    let last = axes.rows..axes.rows + axes.columns;
+    let mut bias = vec![0.; width];
+    while let Some(added) = chain.arithmetic::<Add>(last.clone())? {
+        bias.iter_mut().zip(added).for_each(|(bias, added)| *bias += added);
+    }
+    let activation = chain.activation()?;
+    let rows = fact.shape[..axes.rows].iter().product::<TDim>().to_usize().ok();
+    let op = match op(Layer { depth, width, bias, activation, rows })? {
+        Ok(op) => op,
+        Err(reason) => return Ok(Rewrite::Refused(reason)),
+    };
+    let dims = |sizes: &[usize]| sizes.iter().map(|size| size.to_dim()).collect::<TVec<TDim>>();
+    let merge = (steps.len() > 1).then(|| AxisOp::Reshape(axes.rows, dims(steps), dims(&[depth])));
+    let split =
+        (columns.len() > 1).then(|| AxisOp::Reshape(axes.rows, dims(&[width]), dims(columns)));
+    Ok(chain.replaced_between(data, merge, op, split)?.into())
+}
+
 impl Rule for FullyConnectedLayers {
     fn name(&self) -> &'static str {
         "fully_connected"
@@ -96,56 +157,67 @@ impl Rule for FullyConnectedLayers {
         let Some((axes, weights)) = constant_matrix(model, node)? else {
             return Ok(Rewrite::NotMine);
         };
-        let data = node.inputs[1 - axes.matrix];
-        let fact = model.outlet_fact(data)?;
-        let dts = [fact.datum_type, weights.datum_type()];
-        refuse_if!(
-            dts != [DatumType::F32; 2],
-            "its factors are of types {:?} and {:?}, but must be F32",
-            dts[0],
-            dts[1]
-        );
+        let dt = weights.datum_type();
+        refuse_if!(dt != DatumType::F32, "its weights are of type {dt:?}, but must be F32");
         refuse_if!(
             !weights.is_plain() || weights.len() == 0,
             "its weights must be plain, and have elements"
         );
         let shape = weights.shape();
-        let (columns, steps) = match axes.transposed {
-            true => shape.split_at(axes.columns),
-            false => {
-                let (steps, columns) = shape.split_at(shape.len() - axes.columns);
-                (columns, steps)
-            }
-        };
-        // tract's operator broadcasts sums over one element.
-        let row = &fact.shape[axes.rows..];
-        refuse_if!(
-            row.iter().zip(steps).any(|(found, expected)| *found != expected.to_dim()),
-            "its data has rows of shape {row:?}, but must have {steps:?}, the rows of the weights"
-        );
-        let (depth, width) = (steps.iter().product(), columns.iter().product());
-        let mut chain = Chain::new(model, node);
-        let last = axes.rows..axes.rows + axes.columns;
-        let mut bias = vec![0.; width];
-        while let Some(added) = chain.arithmetic::<Add>(last.clone())? {
-            bias.iter_mut().zip(added).for_each(|(bias, added)| *bias += added);
-        }
-        let activation = chain.activation()?;
-        let rows = fact.shape[..axes.rows].iter().product::<TDim>().to_usize().ok();
-        let matrix = if axes.transposed { [width, depth] } else { [depth, width] };
-        // Layers that share their weights share them packed, too.
-        let weights = match shape.len() {
-            2 => weights.clone(),
-            _ => weights.clone().into_tensor().into_shape(&matrix)?.into_arc_tensor(),
-        };
-        let others = model.nodes().iter().filter_map(|node| node.op_as());
-        let op = FullyConnected::new(&weights, axes.transposed, bias, activation, rows, others)?;
+        rewrite(model, node, axes, shape, |Layer { depth, width, bias, activation, rows }| {
+            let matrix = if axes.transposed { [width, depth] } else { [depth, width] };
+            // Layers that share their weights share them packed, too.
+            let weights = match shape.len() {
+                2 => weights.clone(),
+                _ => weights.clone().into_tensor().into_shape(&matrix)?.into_arc_tensor(),
+            };
+            let others = model.nodes().iter().filter_map(|node| node.op_as());
+            FullyConnected::new(&weights, axes.transposed, bias, activation, rows, others).map(Ok)
+        })
+    }
+}
 
-        let dims = |sizes: &[usize]| sizes.iter().map(|size| size.to_dim()).collect::<TVec<TDim>>();
-        let merge =
-            (steps.len() > 1).then(|| AxisOp::Reshape(axes.rows, dims(steps), dims(&[depth])));
-        let split =
-            (columns.len() > 1).then(|| AxisOp::Reshape(axes.rows, dims(&[width]), dims(columns)));
-        Ok(chain.replaced_between(data, merge, op, split)?.into())
+impl Rule for CompressedLayers {
+    fn name(&self) -> &'static str {
+        "compressed"
+    }
+
+    fn phase(&self) -> Phase {
+        Phase::AsRead
+    }
+
+    fn rewrite(
+        &self,
+        _session: &Session,
+        model: &TypedModel,
+        node: &TypedNode,
+    ) -> TractResult<Rewrite> {
+        let Some(op) = node.op_as::<EinSum>() else { return Ok(Rewrite::NotMine) };
+        let constant = |slot: usize| {
+            node.inputs
+                .get(slot)
+                .and_then(|input| model.node(input.node).op_as::<DequantizedConst>())
+        };
+        let found = [1, 0].into_iter().find_map(|slot| Some((slot, constant(slot)?)));
+        let Some((slot, constant)) = found else { return Ok(Rewrite::NotMine) };
+        let Some(axes) = Axes::of(op, slot) else {
+            refuse!("it must be a product of rows of data and a matrix");
+        };
+        refuse_if!(!axes.transposed, "the rows of its weights must be what is summed");
+        rewrite(model, node, axes, constant.shape(), |layer| {
+            let matrix = match Matrix::new(constant, layer.width)? {
+                Ok(matrix) => matrix,
+                Err(reason) => return Ok(Err(reason)),
+            };
+            let is_half = [Format::F16, Format::BF16].contains(&matrix.format);
+            if is_half && layer.rows.is_some_and(|rows| rows > 1) {
+                // They would be widened in each run.
+                return Ok(Err(
+                    "there are several rows of data: its weights of 16 bits are packed as floats"
+                        .into(),
+                ));
+            }
+            FullyConnected::compressed(matrix, layer.bias, layer.activation).map(Ok)
+        })
     }
 }

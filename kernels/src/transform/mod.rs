@@ -22,7 +22,8 @@ use tract_core::transform::ModelTransform;
 pub use rule::{Decision, Outcome, Phase, RegisteredRule, Rewrite, Rule, Session};
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 6] = [
+const RULES: [&dyn Rule; 7] = [
+    &fully_connected::CompressedLayers,
     &convolution::Convolution,
     &pool::Pools,
     &fully_connected::FullyConnectedLayers,
@@ -117,7 +118,7 @@ impl KernelsTransform {
         self.apply(&session, Phase::AsRead, model)?;
         first_declutter().optimize(model)?;
         self.apply(&session, Phase::BeforeAxisMoves, model)?;
-        model.declutter()?;
+        second_declutter().optimize(model)?;
         self.apply(&session, Phase::Decluttered, model)?;
         Ok(session.into_decisions())
     }
@@ -159,15 +160,21 @@ impl KernelsTransform {
     }
 }
 
-/// The passes of tract's declutter that wait until convolutions and products with constants are replaced.
-///
-/// `ChangeAxes` moves axes through the model: on some processors it would put the channels of convolutions last. And it
-/// fails for a convolution whose bias is not one constant yet, if the batch is 1: `Conv::change_axes` takes a change of the
-/// bias's axes for one of the data's. `ConcatThenEinsum` makes a product of a concatenation a sum of products.
-const LATER_PASSES: [&str; 2] = ["ChangeAxes", "ConcatThenEinsum"];
+/// A pass of tract's declutter that waits until convolutions and products with constants are replaced: it moves axes through
+/// the model. On some processors it would put the channels of convolutions last. And it fails for a convolution whose bias is
+/// not one constant yet, if the batch is 1: `Conv::change_axes` takes a change of the bias's axes for one of the data's.
+const LATER_PASS: &str = "ChangeAxes";
+
+/// A pass that makes a product of a concatenation a sum of products, of parts that are copied again. In attention these are the
+/// values of all earlier tokens.
+const LEFT_OUT: &str = "ConcatThenEinsum";
 
 fn first_declutter() -> Optimizer {
-    declutter_with(|name| !LATER_PASSES.iter().any(|pass| name.starts_with(pass)))
+    declutter_with(|name| !name.starts_with(LATER_PASS) && !name.starts_with(LEFT_OUT))
+}
+
+fn second_declutter() -> Optimizer {
+    declutter_with(|name| !name.starts_with(LEFT_OUT))
 }
 
 /// tract's declutter with some of its passes, by name.

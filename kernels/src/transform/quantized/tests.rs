@@ -7,8 +7,9 @@ use tract_core::ops::math::{add, max, mul};
 use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
 use tract_core::ops::quant::{DequantizeLinearF32, quantize_linear_i8, quantize_linear_u8};
 
+use crate::compressed::DequantizedConst;
+use crate::quantized::FakeQuantize;
 use crate::quantized::tests::{random, with_all_instructions};
-use crate::quantized::{DequantizedConst, FakeQuantize};
 use crate::transform::{Decision, KernelsConfig, KernelsTransform, Outcome};
 
 /// A network that is made node by node.

@@ -4,7 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::math::{Add, Mul};
 
 use super::Translation;
-use crate::quantized::{DequantizedConst, combine};
+use crate::compressed::{DequantizedConst, combine};
 use crate::transform::chain::Chain;
 
 /// What sums of products become: a scale and a bias for each channel.
@@ -117,11 +117,12 @@ impl Weights {
 
     fn of_constant(constant: &DequantizedConst) -> TractResult<Option<Weights>> {
         rule_if_some!(scale = constant.scale());
-        let codes = match (constant.codes().datum_type(), constant.zero_point()) {
-            (DatumType::I8, None) => constant.codes().clone(),
+        rule_if_some!(codes = constant.codes());
+        let codes = match (codes.datum_type(), constant.zero_point()) {
+            (DatumType::I8, None) => codes.clone().into_tensor(),
             (DatumType::I8 | DatumType::U8, zero_point) => {
                 // Codes less their zero point must be signed ones.
-                let mut numbers = constant.codes().cast_to::<f32>()?.into_owned();
+                let mut numbers = codes.cast_to::<f32>()?.into_owned();
                 let shape: TVec<usize> = numbers.shape().into();
                 let mut view = numbers.try_as_plain_ram_mut()?;
                 let view = view.as_slice_mut::<f32>()?;

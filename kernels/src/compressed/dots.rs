@@ -1,0 +1,283 @@
+//! Few rows of data: each code is read once, and meets all of them.
+
+use super::format::{BF16, Decode, F16, Format, I8, Nibbles, U8};
+use super::lanes::{Lanes, OnLanes};
+
+/// Rows of data, in whole blocks of two vectors, in the order in which a format gives codes.
+#[derive(Debug)]
+pub(super) struct Data<'a> {
+    /// With zeros at the end.
+    pub rows: &'a [f32],
+    /// How far rows are apart.
+    pub stride: usize,
+    /// For each row and each group, the sums of the lanes of its vectors.
+    pub sums: &'a [f32],
+}
+
+impl Data<'_> {
+    #[inline(always)]
+    fn row(&self, row: usize) -> &[f32] {
+        &self.rows[row * self.stride..][..self.stride]
+    }
+
+    /// The sums of the groups of a row.
+    #[inline(always)]
+    fn sums<const N: usize>(&self, groups: usize, row: usize) -> &[[f32; N]] {
+        &self.sums.as_chunks::<N>().0[row * groups..]
+    }
+}
+
+/// Some rows of a matrix, and what they have.
+pub(super) struct Part<'a, 'b> {
+    pub format: Format,
+    pub bytes: &'a [u8],
+    pub row_bytes: usize,
+    pub depth: usize,
+    pub group: usize,
+    pub scales: &'a [f32],
+    /// Without zero points, there are none.
+    pub zero_points: &'a [f32],
+    pub data: &'a Data<'a>,
+    /// For each row of data, a number for each row of the matrix.
+    pub output: &'a mut [&'b mut [f32]],
+}
+
+/// Puts a row of data into blocks, and adds up the lanes of each group.
+pub(super) struct Prepare<'a> {
+    pub format: Format,
+    pub row: &'a [f32],
+    pub group: usize,
+    pub prepared: &'a mut [f32],
+    pub sums: &'a mut [f32],
+}
+
+impl OnLanes for Prepare<'_> {
+    #[inline(always)]
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
+        let interleaves = matches!(self.format, Format::I4 | Format::U4);
+        for (number, place) in self.prepared.chunks_exact_mut(2 * N).enumerate() {
+            let row = &self.row[self.row.len().min(number * 2 * N)..];
+            let row = &row[..row.len().min(2 * N)];
+            if interleaves {
+                for (lane, place) in place.iter_mut().enumerate() {
+                    let step = lane % N * 2 + lane / N;
+                    *place = row.get(step).copied().unwrap_or(0.);
+                }
+            } else {
+                place[..row.len()].copy_from_slice(row);
+                place[row.len()..].fill(0.);
+            }
+        }
+        let blocks = self.prepared.as_chunks::<N>().0;
+        let vectors = self.group.div_ceil(2 * N) * 2;
+        for (group, place) in blocks.chunks(vectors).zip(self.sums.as_chunks_mut::<N>().0) {
+            let mut sum = lanes.splat(0.);
+            for vector in group {
+                sum = lanes.add(sum, lanes.load(vector));
+            }
+            lanes.store(place, sum);
+        }
+    }
+}
+
+impl OnLanes for Part<'_, '_> {
+    #[inline(always)]
+    fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
+        match self.format {
+            Format::F16 => self.of_format::<L, F16, N>(lanes),
+            Format::BF16 => self.of_format::<L, BF16, N>(lanes),
+            Format::I8 => self.of_format::<L, I8, N>(lanes),
+            Format::U8 => self.of_format::<L, U8, N>(lanes),
+            Format::I4 => self.of_format::<L, Nibbles<0x88>, N>(lanes),
+            Format::U4 => self.of_format::<L, Nibbles<0>, N>(lanes),
+        }
+    }
+}
+
+/// The bytes of a line of the cache.
+const LINE: usize = 64;
+
+/// How far ahead codes are asked for, in bytes.
+const AHEAD: usize = 1 << 11;
+
+impl Part<'_, '_> {
+    #[inline(always)]
+    fn of_format<L: Lanes<N>, D: Decode, const N: usize>(&mut self, lanes: L) {
+        let count = self.output.first().map_or(0, |row| row.len());
+        let in_groups = self.group < self.depth;
+        let mut first = 0;
+        while first < self.output.len() {
+            let rows = (self.output.len() - first).min(2);
+            let at_once = match (in_groups, rows) {
+                (true, _) => 1,
+                (false, 1) => 4,
+                (false, _) => 2,
+            };
+            let whole = count / at_once * at_once;
+            for row in (0..whole).step_by(at_once) {
+                match (in_groups, rows) {
+                    (true, 1) => self.row_of_groups::<L, D, N, 1>(lanes, row, first),
+                    (true, _) => self.row_of_groups::<L, D, N, 2>(lanes, row, first),
+                    (false, 1) => self.rows_of_one_group::<L, D, N, 4, 1>(lanes, row, first),
+                    (false, _) => self.rows_of_one_group::<L, D, N, 2, 2>(lanes, row, first),
+                }
+            }
+            for row in whole..count {
+                match rows {
+                    1 => self.rows_of_one_group::<L, D, N, 1, 1>(lanes, row, first),
+                    _ => self.rows_of_one_group::<L, D, N, 1, 2>(lanes, row, first),
+                }
+            }
+            first += rows;
+        }
+    }
+
+    /// The bytes of a row of the matrix.
+    #[inline(always)]
+    fn row(&self, row: usize) -> &[u8] {
+        &self.bytes[row * self.row_bytes..][..self.row_bytes]
+    }
+
+    /// A row of the matrix, whose groups are whole blocks, and `R` rows of data. Sums of groups do not wait for each other.
+    #[inline(always)]
+    fn row_of_groups<L: Lanes<N>, D: Decode, const N: usize, const R: usize>(
+        &mut self,
+        lanes: L,
+        row: usize,
+        first_data: usize,
+    ) {
+        // Loops of a constant take 0.6 of the time.
+        match self.group / (2 * N) {
+            2 => self.row_of_blocks::<L, D, N, R, 2>(lanes, row, first_data),
+            4 => self.row_of_blocks::<L, D, N, R, 4>(lanes, row, first_data),
+            _ => self.row_of_blocks::<L, D, N, R, 0>(lanes, row, first_data),
+        }
+    }
+
+    /// The same for groups of `B` blocks, or of any number if that is 0.
+    #[inline(always)]
+    fn row_of_blocks<L: Lanes<N>, D: Decode, const N: usize, const R: usize, const B: usize>(
+        &mut self,
+        lanes: L,
+        row: usize,
+        first_data: usize,
+    ) {
+        let block_bytes = 2 * N * D::BITS / 8;
+        let blocks = if B > 0 { B } else { self.group / (2 * N) };
+        let groups = self.depth / self.group;
+        let codes = self.row(row).chunks_exact(blocks * block_bytes);
+        let parameters = row * groups..(row + 1) * groups;
+        let scales = &self.scales[parameters.clone()];
+        let zero_points = &self.zero_points[parameters];
+        let mut data: [_; R] =
+            std::array::from_fn(|row| self.data.row(first_data + row).chunks_exact(blocks * 2 * N));
+        let mut sums_of_data: [_; R] =
+            std::array::from_fn(|row| self.data.sums::<N>(groups, first_data + row).iter());
+        let mut totals = [lanes.splat(0.); R];
+        let mut next = self.row(row).as_ptr().wrapping_add(AHEAD);
+        for ((codes, scale), zero_point) in codes.zip(scales).zip(zero_points) {
+            for line in (0..blocks * block_bytes).step_by(LINE) {
+                lanes.prefetch(next.wrapping_add(line));
+            }
+            next = next.wrapping_add(blocks * block_bytes);
+            let zero_point = lanes.splat(-zero_point);
+            let mut sums = [[lanes.splat(0.); 2]; R];
+            let mut factors = [&[][..]; R];
+            for of in 0..R {
+                let (Some(sum), Some(data)) = (sums_of_data[of].next(), data[of].next()) else {
+                    return;
+                };
+                sums[of][0] = lanes.mul(zero_point, lanes.load(sum));
+                factors[of] = &data[..blocks * 2 * N];
+            }
+            let codes = &codes[..blocks * block_bytes];
+            for block in 0..blocks {
+                let bytes = &codes[block * block_bytes..][..block_bytes];
+                let numbers = D::decode(lanes, bytes);
+                for of in 0..R {
+                    let factors = factors[of][block * 2 * N..][..2 * N].as_chunks::<N>().0;
+                    for half in 0..2 {
+                        let factor = lanes.load(&factors[half]);
+                        sums[of][half] = lanes.mul_add(numbers[half], factor, sums[of][half]);
+                    }
+                }
+            }
+            let scale = lanes.splat(*scale);
+            for of in 0..R {
+                totals[of] = lanes.mul_add(scale, lanes.add(sums[of][0], sums[of][1]), totals[of]);
+            }
+        }
+        for (output, total) in self.output[first_data..].iter_mut().zip(totals) {
+            output[row] = lanes.sum(total);
+        }
+    }
+
+    /// `C` rows of the matrix, which are a group each, and `R` rows of data.
+    #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+    fn rows_of_one_group<L: Lanes<N>, D: Decode, const N: usize, const C: usize, const R: usize>(
+        &mut self,
+        lanes: L,
+        first: usize,
+        first_data: usize,
+    ) {
+        let block_bytes = 2 * N * D::BITS / 8;
+        let codes: [&[u8]; C] = std::array::from_fn(|row| self.row(first + row));
+        let data: [&[[f32; N]]; R] =
+            std::array::from_fn(|row| self.data.row(first_data + row).as_chunks::<N>().0);
+        let mut sums = [[[lanes.splat(0.); 2]; R]; C];
+        if !self.zero_points.is_empty() {
+            for row in 0..C {
+                let zero_point = lanes.splat(-self.zero_points[first + row]);
+                for of in 0..R {
+                    let sum = lanes.load(&self.data.sums::<N>(1, first_data + of)[0]);
+                    sums[row][of][0] = lanes.mul(zero_point, sum);
+                }
+            }
+        }
+        // Memory is read in the order of the rows, but some of them at once: the machine does not see what comes next.
+        let mut next = codes[0].as_ptr().wrapping_add(C * self.row_bytes);
+        // The last block of a row may not be whole.
+        let whole = self.row_bytes / block_bytes;
+        let of_blocks = codes.map(|codes| &codes[..whole * block_bytes]);
+        let of_data = data.map(|data| &data.as_chunks::<2>().0[..whole]);
+        for block in 0..whole {
+            for line in (0..C * block_bytes).step_by(LINE) {
+                lanes.prefetch(next.wrapping_add(line));
+            }
+            next = next.wrapping_add(C * block_bytes);
+            for row in 0..C {
+                let bytes = &of_blocks[row][block * block_bytes..][..block_bytes];
+                let numbers = D::decode(lanes, bytes);
+                for of in 0..R {
+                    for half in 0..2 {
+                        let factor = lanes.load(&of_data[of][block][half]);
+                        sums[row][of][half] =
+                            lanes.mul_add(numbers[half], factor, sums[row][of][half]);
+                    }
+                }
+            }
+        }
+        if whole * block_bytes < self.row_bytes {
+            for row in 0..C {
+                let mut bytes = [0; 64];
+                let rest = &codes[row][whole * block_bytes..];
+                bytes[..rest.len()].copy_from_slice(rest);
+                let numbers = D::decode(lanes, &bytes[..block_bytes]);
+                for of in 0..R {
+                    for half in 0..2 {
+                        let factor = lanes.load(&data[of][2 * whole + half]);
+                        sums[row][of][half] =
+                            lanes.mul_add(numbers[half], factor, sums[row][of][half]);
+                    }
+                }
+            }
+        }
+        for row in 0..C {
+            for of in 0..R {
+                let sum = lanes.sum(lanes.add(sums[row][of][0], sums[row][of][1]));
+                self.output[first_data + of][first + row] = sum * self.scales[first + row];
+            }
+        }
+    }
+}

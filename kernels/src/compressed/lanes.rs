@@ -1,0 +1,359 @@
+//! Vectors of numbers, and what becomes of bytes in them.
+
+// Vectors are only made where the machine has them. Codes of 4 bits, one row: 6.1 times as fast as the portable ones (AMD EPYC,
+// family 25 model 1).
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+use tract_core::prelude::f16;
+
+use crate::product::{Tile, Vectors};
+
+/// Vectors of `N` numbers.
+pub(super) trait Lanes<const N: usize>: Copy {
+    type Numbers: Copy;
+    fn splat(self, number: f32) -> Self::Numbers;
+    fn load(self, numbers: &[f32; N]) -> Self::Numbers;
+    fn store(self, place: &mut [f32; N], numbers: Self::Numbers);
+    fn add(self, a: Self::Numbers, b: Self::Numbers) -> Self::Numbers;
+    fn sub(self, a: Self::Numbers, b: Self::Numbers) -> Self::Numbers;
+    fn mul(self, a: Self::Numbers, b: Self::Numbers) -> Self::Numbers;
+    /// `a * b + c`, rounded once where the machine can.
+    fn mul_add(self, a: Self::Numbers, b: Self::Numbers, c: Self::Numbers) -> Self::Numbers;
+    fn sum(self, numbers: Self::Numbers) -> f32;
+    /// Lane by lane, what the vectors have there.
+    fn transpose(self, vectors: [Self::Numbers; N]) -> [Self::Numbers; N];
+    /// Asks for a line of the cache, if the machine can.
+    fn prefetch(self, _place: *const u8) {}
+    fn of_i8(self, codes: &[u8; N]) -> Self::Numbers;
+    fn of_u8(self, codes: &[u8; N]) -> Self::Numbers;
+    fn of_f16(self, bytes: &[[u8; 2]; N]) -> Self::Numbers;
+    fn of_bf16(self, bytes: &[[u8; 2]; N]) -> Self::Numbers;
+    /// The lower halves of the bytes, and the higher ones, from 0 to 15. The bits of `flipped` are flipped before.
+    fn of_nibbles(self, bytes: &[u8; N], flipped: u8) -> [Self::Numbers; 2];
+}
+
+/// Arrays, for any processor.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Portable;
+
+impl Lanes<8> for Portable {
+    type Numbers = [f32; 8];
+
+    #[inline(always)]
+    fn splat(self, number: f32) -> [f32; 8] {
+        [number; 8]
+    }
+
+    #[inline(always)]
+    fn load(self, numbers: &[f32; 8]) -> [f32; 8] {
+        *numbers
+    }
+
+    #[inline(always)]
+    fn store(self, place: &mut [f32; 8], numbers: [f32; 8]) {
+        *place = numbers;
+    }
+
+    #[inline(always)]
+    fn add(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|lane| a[lane] + b[lane])
+    }
+
+    #[inline(always)]
+    fn sub(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|lane| a[lane] - b[lane])
+    }
+
+    #[inline(always)]
+    fn mul(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|lane| a[lane] * b[lane])
+    }
+
+    #[inline(always)]
+    fn mul_add(self, a: [f32; 8], b: [f32; 8], c: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|lane| a[lane] * b[lane] + c[lane])
+    }
+
+    #[inline(always)]
+    fn sum(self, numbers: [f32; 8]) -> f32 {
+        numbers.iter().sum()
+    }
+
+    #[inline(always)]
+    fn transpose(self, vectors: [[f32; 8]; 8]) -> [[f32; 8]; 8] {
+        std::array::from_fn(|lane| std::array::from_fn(|vector| vectors[vector][lane]))
+    }
+
+    #[inline(always)]
+    fn of_i8(self, codes: &[u8; 8]) -> [f32; 8] {
+        codes.map(|code| f32::from(code.cast_signed()))
+    }
+
+    #[inline(always)]
+    fn of_u8(self, codes: &[u8; 8]) -> [f32; 8] {
+        codes.map(f32::from)
+    }
+
+    #[inline(always)]
+    fn of_f16(self, bytes: &[[u8; 2]; 8]) -> [f32; 8] {
+        bytes.map(|bytes| f16::from_le_bytes(bytes).to_f32())
+    }
+
+    #[inline(always)]
+    fn of_bf16(self, bytes: &[[u8; 2]; 8]) -> [f32; 8] {
+        bytes.map(|[low, high]| f32::from_le_bytes([0, 0, low, high]))
+    }
+
+    #[inline(always)]
+    fn of_nibbles(self, bytes: &[u8; 8], flipped: u8) -> [[f32; 8]; 2] {
+        let bytes = bytes.map(|byte| byte ^ flipped);
+        [bytes.map(|byte| f32::from(byte & 15)), bytes.map(|byte| f32::from(byte >> 4))]
+    }
+}
+
+/// 256 bits.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Avx2(());
+
+/// 512 bits.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Avx512(());
+
+/// Implements [`Lanes`] with intrinsics.
+///
+/// SAFETY of all of them: there is a value of the type only where the machine has the instructions, and what they read and
+/// write are arrays of their size.
+#[cfg(target_arch = "x86_64")]
+macro_rules! lanes {
+    ($name:ident, $lanes:literal, $numbers:ty, $half:ty,
+        splat: $splat:ident, load: $load:ident, store: $store:ident, add: $add:ident, sub: $sub:ident, mul: $mul:ident,
+        fmadd: $fmadd:ident, load_bytes: $load_bytes:ident, load_half: $load_half:ident, widen_i8: $widen_i8:ident,
+        widen_u8: $widen_u8:ident, widen_u16: $widen_u16:ident, floats: $floats:ident, of_f16: $of_f16:ident,
+        cast: $cast:ident, and: $and:ident, set: $set:ident, xor_bytes: $xor:ident, set_bytes: $set_bytes:ident,
+        shift_left: $shift_left:ident, shift_right: $shift_right:ident, sum: $sum:expr, transpose: $transpose:ident) => {
+        impl Lanes<$lanes> for $name {
+            type Numbers = $numbers;
+
+            #[inline(always)]
+            fn splat(self, number: f32) -> $numbers {
+                unsafe { $splat(number) }
+            }
+
+            #[inline(always)]
+            fn load(self, numbers: &[f32; $lanes]) -> $numbers {
+                unsafe { $load(numbers.as_ptr()) }
+            }
+
+            #[inline(always)]
+            fn store(self, place: &mut [f32; $lanes], numbers: $numbers) {
+                unsafe { $store(place.as_mut_ptr(), numbers) }
+            }
+
+            #[inline(always)]
+            fn add(self, a: $numbers, b: $numbers) -> $numbers {
+                unsafe { $add(a, b) }
+            }
+
+            #[inline(always)]
+            fn sub(self, a: $numbers, b: $numbers) -> $numbers {
+                unsafe { $sub(a, b) }
+            }
+
+            #[inline(always)]
+            fn mul(self, a: $numbers, b: $numbers) -> $numbers {
+                unsafe { $mul(a, b) }
+            }
+
+            #[inline(always)]
+            fn mul_add(self, a: $numbers, b: $numbers, c: $numbers) -> $numbers {
+                unsafe { $fmadd(a, b, c) }
+            }
+
+            #[inline(always)]
+            fn sum(self, numbers: $numbers) -> f32 {
+                #[allow(clippy::redundant_closure_call)]
+                unsafe {
+                    $sum(numbers)
+                }
+            }
+
+            #[inline(always)]
+            fn transpose(self, vectors: [$numbers; $lanes]) -> [$numbers; $lanes] {
+                $transpose(self, vectors)
+            }
+
+            #[inline(always)]
+            fn prefetch(self, place: *const u8) {
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) }
+            }
+
+            #[inline(always)]
+            fn of_i8(self, codes: &[u8; $lanes]) -> $numbers {
+                unsafe { $floats($widen_i8($load_bytes(codes.as_ptr().cast()))) }
+            }
+
+            #[inline(always)]
+            fn of_u8(self, codes: &[u8; $lanes]) -> $numbers {
+                unsafe { $floats($widen_u8($load_bytes(codes.as_ptr().cast()))) }
+            }
+
+            #[inline(always)]
+            fn of_f16(self, bytes: &[[u8; 2]; $lanes]) -> $numbers {
+                unsafe { $of_f16($load_half(bytes.as_ptr().cast())) }
+            }
+
+            #[inline(always)]
+            fn of_bf16(self, bytes: &[[u8; 2]; $lanes]) -> $numbers {
+                unsafe { $cast($shift_left::<16>($widen_u16($load_half(bytes.as_ptr().cast())))) }
+            }
+
+            #[inline(always)]
+            fn of_nibbles(self, bytes: &[u8; $lanes], flipped: u8) -> [$numbers; 2] {
+                unsafe {
+                    let bytes = $load_bytes(bytes.as_ptr().cast());
+                    let flipped = $set_bytes(flipped.cast_signed());
+                    let codes = $widen_u8($xor(bytes, flipped));
+                    [$floats($and(codes, $set(15))), $floats($shift_right::<4>(codes))]
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+lanes!(Avx2, 8, __m256, __m128i,
+    splat: _mm256_set1_ps, load: _mm256_loadu_ps, store: _mm256_storeu_ps, add: _mm256_add_ps, sub: _mm256_sub_ps,
+    mul: _mm256_mul_ps, fmadd: _mm256_fmadd_ps, load_bytes: _mm_loadl_epi64, load_half: _mm_loadu_si128,
+    widen_i8: _mm256_cvtepi8_epi32, widen_u8: _mm256_cvtepu8_epi32, widen_u16: _mm256_cvtepu16_epi32,
+    floats: _mm256_cvtepi32_ps, of_f16: _mm256_cvtph_ps, cast: _mm256_castsi256_ps, and: _mm256_and_si256,
+    set: _mm256_set1_epi32, xor_bytes: _mm_xor_si128, set_bytes: _mm_set1_epi8,
+    shift_left: _mm256_slli_epi32, shift_right: _mm256_srli_epi32,
+    sum: |numbers| {
+        let halves = _mm_add_ps(_mm256_castps256_ps128(numbers), _mm256_extractf128_ps::<1>(numbers));
+        let pairs = _mm_add_ps(halves, _mm_movehl_ps(halves, halves));
+        _mm_cvtss_f32(_mm_add_ss(pairs, _mm_movehdup_ps(pairs)))
+    },
+    transpose: transpose_8);
+
+#[cfg(target_arch = "x86_64")]
+lanes!(Avx512, 16, __m512, __m256i,
+    splat: _mm512_set1_ps, load: _mm512_loadu_ps, store: _mm512_storeu_ps, add: _mm512_add_ps, sub: _mm512_sub_ps,
+    mul: _mm512_mul_ps, fmadd: _mm512_fmadd_ps, load_bytes: _mm_loadu_si128, load_half: _mm256_loadu_si256,
+    widen_i8: _mm512_cvtepi8_epi32, widen_u8: _mm512_cvtepu8_epi32, widen_u16: _mm512_cvtepu16_epi32,
+    floats: _mm512_cvtepi32_ps, of_f16: _mm512_cvtph_ps, cast: _mm512_castsi512_ps, and: _mm512_and_si512,
+    set: _mm512_set1_epi32, xor_bytes: _mm_xor_si128, set_bytes: _mm_set1_epi8,
+    shift_left: _mm512_slli_epi32, shift_right: _mm512_srli_epi32,
+    sum: |numbers| _mm512_reduce_add_ps(numbers),
+    transpose: transpose_16);
+
+/// By pairs of vectors: their lanes in turn, then pairs of lanes, and halves.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn transpose_8(_: Avx2, v: [__m256; 8]) -> [__m256; 8] {
+    // SAFETY: there is a value of the type.
+    unsafe {
+        let turns: [[__m256; 2]; 4] = std::array::from_fn(|pair| {
+            let [a, b] = [v[2 * pair], v[2 * pair + 1]];
+            [_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)]
+        });
+        // Lane `n` and lane `n + 4` of four vectors each.
+        let fours: [[__m256; 4]; 2] = std::array::from_fn(|half| {
+            let [a, b] = [turns[2 * half], turns[2 * half + 1]];
+            [
+                _mm256_shuffle_ps::<0x44>(a[0], b[0]),
+                _mm256_shuffle_ps::<0xee>(a[0], b[0]),
+                _mm256_shuffle_ps::<0x44>(a[1], b[1]),
+                _mm256_shuffle_ps::<0xee>(a[1], b[1]),
+            ]
+        });
+        std::array::from_fn(|lane| match lane {
+            0..4 => _mm256_permute2f128_ps::<0x20>(fours[0][lane], fours[1][lane]),
+            _ => _mm256_permute2f128_ps::<0x31>(fours[0][lane - 4], fours[1][lane - 4]),
+        })
+    }
+}
+
+/// As arrays: nothing hot needs it.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn transpose_16(lanes: Avx512, vectors: [__m512; 16]) -> [__m512; 16] {
+    let mut rows = [[0.; 16]; 16];
+    for (row, vector) in rows.iter_mut().zip(vectors) {
+        lanes.store(row, vector);
+    }
+    std::array::from_fn(|lane| lanes.load(&std::array::from_fn(|vector| rows[vector][lane])))
+}
+
+/// What runs on vectors of any size.
+pub(super) trait OnLanes {
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L);
+}
+
+/// The vectors of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Portable,
+    Avx2,
+    Avx512,
+}
+
+impl Kind {
+    /// That of the vectors of this machine.
+    pub fn detect() -> Kind {
+        #[cfg(target_arch = "x86_64")]
+        match Tile::of(Vectors::detect()).lanes {
+            8 | 16
+                if !(is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("f16c")) => {}
+            16 if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") => {
+                return Kind::Avx512;
+            }
+            8 => return Kind::Avx2,
+            _ => (),
+        }
+        Kind::Portable
+    }
+
+    /// The same, or vectors of 256 bits where it has more.
+    pub fn at_most_256_bits(self) -> Kind {
+        if self == Kind::Avx512 { Kind::Avx2 } else { self }
+    }
+
+    /// How many numbers a vector has.
+    pub fn lanes(self) -> usize {
+        if self == Kind::Avx512 { 16 } else { 8 }
+    }
+
+    /// Runs what is compiled for each kind.
+    pub fn run(self, body: impl OnLanes) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the machine has the instructions: `detect` has found them.
+        unsafe {
+            match self {
+                Kind::Portable => body.run(Portable),
+                Kind::Avx2 => avx2(body),
+                Kind::Avx512 => avx512(body),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        body.run(Portable);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn avx2(body: impl OnLanes) {
+    body.run(Avx2(()));
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn avx512(body: impl OnLanes) {
+    body.run(Avx512(()));
+}

@@ -1,0 +1,28 @@
+//! Products with a constant matrix that stays compressed: floats of 16 bits, or integers of 8 or 4 bits with a scale, and
+//! perhaps a zero point, for each row of the matrix or for each group of neighbours in a row.
+//!
+//! The codes are read as the file has them, a row for each column of the result, and become numbers in registers. Products are those of
+//! single precision: nothing is rounded but products and sums.
+//!
+//! * `constant.rs` has what a reader puts into a model;
+//! * `matrix.rs` says what is compressed how;
+//! * `lanes.rs` has the vectors of the processor, and what becomes of bytes in them;
+//! * `format.rs` has the formats of codes;
+//! * `dots.rs` multiplies few rows of data: each code is read once;
+//! * `unpack.rs` makes numbers of codes;
+//! * `product.rs` multiplies many: panels of the matrix become numbers in the cache, and meet all rows there.
+
+mod constant;
+mod dots;
+mod format;
+mod lanes;
+mod matrix;
+mod product;
+#[cfg(test)]
+mod tests;
+mod unpack;
+
+pub use constant::{DequantizedConst, combine};
+pub use format::Format;
+pub(crate) use matrix::Matrix;
+pub(crate) use product::multiply;

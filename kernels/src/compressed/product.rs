@@ -1,0 +1,160 @@
+//! The product of rows of data and a compressed matrix.
+
+use std::ops::Range;
+
+use tract_core::internal::*;
+
+use super::dots::{Data, Part, Prepare};
+use super::lanes::Kind;
+use super::matrix::{Matrix, Parameters};
+use super::unpack::Panel;
+use crate::memory::Scratch;
+use crate::product::activation::{Activate, Activation};
+use crate::product::{
+    Addend, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK, shares,
+};
+use crate::threads::for_each_on_threads;
+
+/// With more rows of data, panels of the matrix become numbers first.
+const FEW_ROWS: usize = 6;
+
+/// How many rows of the matrix are multiplied with one set of parameters.
+const ROWS_AT_ONCE: usize = 16;
+
+/// Multiplies rows of data, of `depth` numbers each, with the transpose of a matrix. The output has a number for each row of the
+/// matrix in a row.
+pub(crate) fn multiply(
+    matrix: &Matrix,
+    data: &[f32],
+    bias: &[f32],
+    activation: Activation,
+    output: &mut [f32],
+) -> TractResult<()> {
+    let columns = matrix.rows;
+    let rows = output.len() / columns;
+    if rows <= FEW_ROWS {
+        return multiply_few(matrix, data, bias, activation, output);
+    }
+    let work = output.len().saturating_mul(matrix.depth) / WORK;
+    let vectors = Vectors::detect();
+    let tile = Tile::of(vectors);
+    let data = Rows::pack_scratch(data, matrix.depth, rows, matrix.depth, tile);
+    let shares = shares(columns, work, SHARES);
+    let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
+    let outputs = Share::of_columns(output, columns, &ends);
+    let mut shares: Vec<_> = shares.into_iter().zip(outputs).collect();
+    for_each_on_threads(&mut shares, work, |(columns, share)| {
+        multiply_panels(matrix, &data, columns.clone(), bias, activation, share)
+    })
+}
+
+fn multiply_few(
+    matrix: &Matrix,
+    data: &[f32],
+    bias: &[f32],
+    activation: Activation,
+    output: &mut [f32],
+) -> TractResult<()> {
+    let columns = matrix.rows;
+    let rows = output.len() / columns;
+    let kind = Kind::detect();
+    let stride = matrix.depth.next_multiple_of(2 * kind.lanes());
+    let sums = matrix.groups() * kind.lanes();
+    let mut prepared = Scratch::new(rows * stride);
+    let mut sums_of_groups = Scratch::new(rows * sums);
+    let places = prepared.chunks_exact_mut(stride).zip(sums_of_groups.chunks_exact_mut(sums));
+    for (row, (prepared, sums)) in data.chunks_exact(matrix.depth).zip(places) {
+        let (format, group) = (matrix.format, matrix.group);
+        kind.run(Prepare { format, row, group, prepared, sums });
+    }
+    let data = Data { rows: &prepared, stride, sums: &sums_of_groups };
+    let bytes = matrix.bytes()?;
+    // Codes come from memory, about ten bytes in a nanosecond.
+    let work = bytes.len() / 3;
+    let shares = shares(columns, work, SHARES);
+    let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
+    let outputs = Share::of_columns(output, columns, &ends);
+    let mut shares: Vec<_> = shares.into_iter().zip(outputs).collect();
+    for_each_on_threads(&mut shares, work, |(columns, share)| {
+        let mut parameters = Parameters::default();
+        for first in columns.clone().step_by(ROWS_AT_ONCE) {
+            let part = first..(first + ROWS_AT_ONCE).min(columns.end);
+            matrix.parameters(part.clone(), &mut parameters)?;
+            let mut whole = share.output();
+            let mut output = whole.skip_columns(first - columns.start);
+            let mut sums = [[0.; ROWS_AT_ONCE]; FEW_ROWS];
+            let mut places: TVec<&mut [f32]> =
+                sums[..rows].iter_mut().map(|sums| &mut sums[..part.len()]).collect();
+            kind.run(Part {
+                format: matrix.format,
+                bytes: &bytes[part.start * matrix.row_bytes()..],
+                row_bytes: matrix.row_bytes(),
+                depth: matrix.depth,
+                group: matrix.group,
+                scales: &parameters.scales,
+                zero_points: &parameters.zero_points,
+                data: &data,
+                output: &mut places,
+            });
+            for (row, sums) in places.iter().enumerate() {
+                let output = &mut output.row(row)[..part.len()];
+                for ((place, sum), bias) in output.iter_mut().zip(&**sums).zip(&bias[part.clone()])
+                {
+                    *place = sum + bias;
+                }
+                Vectors::detect().run(Activate { numbers: output, activation });
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Some columns of the product, panel by panel.
+fn multiply_panels(
+    matrix: &Matrix,
+    data: &Rows<Scratch>,
+    columns: Range<usize>,
+    bias: &[f32],
+    activation: Activation,
+    share: &mut Share,
+) -> TractResult<()> {
+    let (vectors, kind) = (Vectors::detect(), Kind::detect().at_most_256_bits());
+    let tile = Tile::of(vectors);
+    let bytes = matrix.bytes()?;
+    let mut parameters = Parameters::default();
+    let mut panel = Scratch::new(tile.columns * STEPS);
+    for first in columns.clone().step_by(tile.columns) {
+        let width = (columns.end - first).min(tile.columns);
+        let stride = width.next_multiple_of(tile.lanes);
+        matrix.parameters(first..first + width, &mut parameters)?;
+        parameters.by_groups(width);
+        for begin in (0..matrix.depth).step_by(STEPS) {
+            let steps = begin..(begin + STEPS).min(matrix.depth);
+            kind.run(Panel {
+                format: matrix.format,
+                bytes: &bytes[first * matrix.row_bytes()..],
+                row_bytes: matrix.row_bytes(),
+                group: matrix.group,
+                parameters: &parameters,
+                rows: width,
+                steps: steps.clone(),
+                stride,
+                panel: &mut panel,
+            });
+            let mut whole = share.output();
+            vectors.run(Product {
+                left: data.view(),
+                left_begin: steps.start,
+                right: Right::Packed { panels: &panel, begin: 0, depth: steps.len() },
+                rows: 0..data.rows,
+                columns: width,
+                depth: matrix.depth,
+                output: whole.skip_columns(first - columns.start),
+                addend: Addend::OfColumns(&bias[first..first + width]),
+                activation,
+                steps,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Products with compressed matrices, against the numbers that the codes stand for.
+
+use proptest::prelude::*;
+use tract_core::internal::*;
+
+use super::format::Format;
+use super::{DequantizedConst, Matrix, multiply};
+use crate::product::activation::Activation;
+use crate::product::tests::with_all_vectors;
+
+const FORMATS: [Format; 6] =
+    [Format::F16, Format::BF16, Format::I8, Format::U8, Format::I4, Format::U4];
+
+/// A product of some rows of data with a compressed matrix.
+#[derive(Debug, Clone)]
+struct Case {
+    format: Format,
+    data_rows: usize,
+    rows: usize,
+    groups: usize,
+    group: usize,
+    has_zero_points: bool,
+    half_scales: bool,
+    seed: u32,
+}
+
+impl Case {
+    fn numbers(&self, salt: u32) -> impl Iterator<Item = u32> {
+        let mut state = self.seed ^ salt;
+        std::iter::repeat_with(move || {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            state >> 8
+        })
+    }
+
+    fn floats(&self, salt: u32) -> impl Iterator<Item = f32> {
+        self.numbers(salt).map(|number| number as f32 / (1 << 23) as f32 - 1.)
+    }
+
+    fn depth(&self) -> usize {
+        self.groups * self.group
+    }
+
+    fn constant(&self) -> TractResult<DequantizedConst> {
+        let shape = [self.rows, self.groups, self.group];
+        let count = self.rows * self.depth();
+        let mut bytes: Vec<u8> = match self.format {
+            Format::F16 => self
+                .floats(1)
+                .flat_map(|it| f16::from_f32(it).to_le_bytes())
+                .take(count * 2)
+                .collect(),
+            Format::BF16 => self
+                .floats(1)
+                .flat_map(|it| it.to_le_bytes().into_iter().skip(2))
+                .take(count * 2)
+                .collect(),
+            _ => self.numbers(1).map(|it| it as u8).take(count).collect(),
+        };
+        bytes.truncate((count * self.format.bits()).div_ceil(8));
+        let groups = self.rows * self.groups;
+        let operand =
+            |numbers: Vec<f32>| Tensor::from_shape(&[self.rows, self.groups, 1], &numbers);
+        let zero_point =
+            operand(self.numbers(2).map(|it| (it % 16) as f32).take(groups).collect())?;
+        let mut scale = operand(self.floats(3).take(groups).collect())?;
+        if self.half_scales {
+            scale = scale.cast_to::<f16>()?.into_owned();
+        }
+        let is_float = [Format::F16, Format::BF16].contains(&self.format);
+        let zero_point = zero_point.cast_to::<u8>()?.into_owned();
+        let constant = DequantizedConst::of_bytes(
+            tensor1(&bytes),
+            self.format,
+            &shape,
+            (self.has_zero_points && !is_float).then_some(zero_point),
+            (!is_float).then_some(scale),
+        )?;
+        constant.into_shape(&[self.rows, self.depth()])
+    }
+
+    fn check(&self) {
+        let constant = self.constant().unwrap();
+        let weights = constant.value().unwrap();
+        let weights = weights.try_as_plain_ram().unwrap();
+        let weights = weights.as_slice::<f32>().unwrap();
+        let matrix = Matrix::new(&constant, self.rows).unwrap().unwrap();
+        let data: Vec<f32> = self.floats(4).take(self.data_rows * self.depth()).collect();
+        let bias: Vec<f32> = self.floats(5).take(self.rows).collect();
+        let activation = Activation::Clamp { min: -1., max: f32::INFINITY };
+        with_all_vectors(|| {
+            let mut output = vec![f32::NAN; self.data_rows * self.rows];
+            multiply(&matrix, &data, &bias, activation, &mut output).unwrap();
+            for (place, found) in output.iter().enumerate() {
+                let (of_data, row) = (place / self.rows, place % self.rows);
+                let data = &data[of_data * self.depth()..][..self.depth()];
+                let weights = &weights[row * self.depth()..][..self.depth()];
+                let terms = || data.iter().zip(weights).map(|(a, b)| f64::from(*a) * f64::from(*b));
+                let size: f64 = terms().map(f64::abs).sum();
+                let expected = (terms().sum::<f64>() + f64::from(bias[row])).max(-1.);
+                let error = (f64::from(*found) - expected).abs();
+                // Zero points are multiplied with the sums of groups.
+                assert!(
+                    error <= 4e-6 * size + 1e-5,
+                    "{self:?}: {found} at {place}, expected {expected}"
+                );
+            }
+        });
+    }
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let groups = prop_oneof![
+        (1usize..150).prop_map(|depth| (1, depth)),
+        (1usize..4, 1usize..4).prop_map(|(groups, size)| (groups, 32 * size)),
+        Just((3, 160)),
+    ];
+    (0usize..6, 1usize..10, 1usize..60, groups, any::<[bool; 2]>(), any::<u32>()).prop_map(
+        |(format, data_rows, rows, (groups, group), [has_zero_points, half_scales], seed)| {
+            let format = FORMATS[format];
+            // A row has whole bytes.
+            let group = if format.bits() == 4 { group.next_multiple_of(2) } else { group };
+            Case { format, data_rows, rows, groups, group, has_zero_points, half_scales, seed }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn products_are_those_of_the_numbers(case in cases()) {
+        case.check();
+    }
+}
+
+/// The formats, by hand.
+#[test]
+fn codes_stand_for_numbers() -> TractResult<()> {
+    let numbers = |format: Format, bytes: &[u8], expected: &[f32]| -> TractResult<()> {
+        let shape = [1, expected.len()];
+        let constant = DequantizedConst::of_bytes(tensor1(bytes), format, &shape, None, None)?;
+        assert_eq!(*constant.value()?, Tensor::from_shape(&shape, expected)?, "{format:?}");
+        Ok(())
+    };
+    numbers(Format::I4, &[0x87, 0x1f, 0x08], &[7., -8., -1., 1., -8.])?;
+    numbers(Format::U4, &[0x87, 0x1f, 0x08], &[7., 8., 15., 1., 8.])?;
+    numbers(Format::I8, &[0x80, 0x7f, 0xff], &[-128., 127., -1.])?;
+    numbers(Format::U8, &[0x80, 0xff, 0], &[128., 255., 0.])?;
+    numbers(Format::F16, &[0x00, 0x3c, 0x01, 0x00], &[1., f16::from_bits(1).to_f32()])?;
+    numbers(Format::BF16, &[0x80, 0x3f, 0x00, 0xc0], &[1., -2.])
+}
+
+#[test]
+fn other_constants_are_refused() -> TractResult<()> {
+    let refusal = |codes: Tensor, scale: Option<Tensor>, rows: usize| -> TractResult<String> {
+        let constant = DequantizedConst::new(codes, None, scale)?;
+        let matrix = Matrix::new(&constant, rows)?;
+        Ok(matrix.err().unwrap_or_default())
+    };
+    let codes = |shape: &[usize]| Tensor::zero::<u8>(shape);
+    let scale = |shape: &[usize]| Tensor::zero::<f32>(shape).map(Some);
+    assert_eq!(refusal(codes(&[2, 8])?, scale(&[2, 1])?, 2)?, "");
+    assert_eq!(refusal(codes(&[2, 8])?, scale(&[])?, 2)?, "");
+    assert_eq!(refusal(codes(&[2, 2, 32])?, scale(&[2, 1, 1])?, 2)?, "");
+    let reason = refusal(codes(&[2, 8])?, scale(&[8])?, 2)?;
+    assert!(reason.contains("have a scale each"), "{reason}");
+    let reason = refusal(codes(&[2, 2, 16])?, scale(&[2, 2, 1])?, 2)?;
+    assert!(reason.contains("groups of 16"), "{reason}");
+    let reason = refusal(codes(&[0, 8])?, None, 0)?;
+    assert!(reason.contains("no elements"), "{reason}");
+    let reason = refusal(Tensor::zero::<i32>(&[2, 8])?, None, 2)?;
+    assert!(reason.contains("of type I32"), "{reason}");
+    assert!(DequantizedConst::of_bytes(codes(&[3])?, Format::U4, &[1, 7], None, None).is_err());
+    Ok(())
+}
