@@ -184,6 +184,9 @@ impl EvalOp for Gather {
         let (data_shape, indices_shape) = (data.shape(), indices.shape());
         let output_shape = self.output_shape(data_shape, indices_shape)?;
         let (axis, batch_dims) = (self.axis, self.batch_dims);
+        if *output_shape == *data_shape && indices.rank() == 1 && is_each_in_turn(&indices)? {
+            return Ok(tvec!(data));
+        }
         let evaluation = Evaluation {
             spec: self.spec(),
             policy: self.index_policy(),
@@ -197,6 +200,24 @@ impl EvalOp for Gather {
         };
         Ok(tvec!(evaluation.run(&data, &indices, ctx.symbols)?.into_tvalue()))
     }
+}
+
+/// Whether indices are 0, 1, 2 and so on: the beams of a language model that stay where they are. As many as there are elements
+/// along the axis give the data, which is not copied then.
+fn is_each_in_turn(indices: &Tensor) -> TractResult<bool> {
+    let plain = indices.try_as_plain_ram()?;
+    let places = 0..indices.len();
+    Ok(match indices.datum_type() {
+        DatumType::I32 => {
+            let found = plain.as_slice::<i32>()?;
+            places.zip(found).all(|(place, index)| usize::try_from(*index) == Ok(place))
+        }
+        DatumType::I64 => {
+            let found = plain.as_slice::<i64>()?;
+            places.zip(found).all(|(place, index)| usize::try_from(*index) == Ok(place))
+        }
+        _ => false,
+    })
 }
 
 impl TypedOp for Gather {

@@ -7,7 +7,7 @@ use gather_cases::oracle::Integers;
 use model_cases::compare;
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::tract_onnx::tract_hir::internal::{TDim, ToDim, TypedOp};
+use tract_openvino::tract_onnx::tract_hir::internal::{EvalContext, EvalOp, TDim, ToDim, TypedOp};
 use tract_openvino::{
     DOMAIN, DynGather, Gather, GatherNd, GatherNdRevision, GatherRevision, IndexError,
     NegativeIndices, OpenVinoOptions, Operation, WithOpenVinoOptions, tract_onnx,
@@ -49,6 +49,27 @@ fn negative_indices_count_from_the_end_in_gather_8_only() {
         let indices = tensor2(&[[0i32], [-2]]);
         let error = out_of_range(eval(&gather_nd_op(revision), data(), indices));
         assert_eq!((error.position, error.value), (vec![1, 0], -2));
+    }
+}
+
+/// Beams that stay where they are cost nothing.
+#[test]
+fn each_index_in_turn_gives_the_data_itself() {
+    let data = tensor2(&[[1f32, 2.], [3., 4.]]).into_tvalue();
+    let gather = |op: &Gather, indices: Tensor| {
+        let inputs = tvec!(data.clone(), indices.into_tvalue());
+        op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0)
+    };
+    let place = |tensor: &Tensor| tensor.try_as_plain_ram().unwrap().as_bytes().as_ptr();
+    for axis in 0..2 {
+        let op = Gather::new(GatherRevision::V8, axis);
+        for indices in [tensor1(&[0i32, 1]), tensor1(&[0i64, 1])] {
+            assert_eq!(place(&gather(&op, indices)), place(&data));
+        }
+        for indices in [tensor1(&[1i32, 0]), tensor1(&[0i32, 0]), tensor1(&[0i32, -1])] {
+            assert_ne!(place(&gather(&op, indices)), place(&data));
+        }
+        assert_eq!(gather(&op, tensor1(&[0i32])).len(), 2);
     }
 }
 
