@@ -5,7 +5,7 @@
 import json
 import sys
 
-LIBRARIES = ["tract-openvino", "tract-openvino-ir"]
+LIBRARIES = ["tract-openvino", "tract-openvino-ir", "tract-openvino-generation"]
 
 
 def number(version):

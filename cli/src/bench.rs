@@ -14,7 +14,9 @@ use tract_openvino::tract_onnx::tract_core::plan::eval;
 use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
 
 use crate::inputs::{InputOptions, expect_fit};
-use crate::model::{Model, OperatorOptions, ReadingOptions, input_names, model_file, shapes_of};
+use crate::model::{
+    Model, OperatorOptions, ReadingOptions, input_names, model_file, shapes_of, use_threads,
+};
 use crate::panics::during;
 use crate::report::{GOOD, output, print_table, printable, table};
 
@@ -71,11 +73,7 @@ struct Profile {
 
 impl Bench {
     pub fn run(&self) -> TractResult<bool> {
-        use multithread::Executor;
-        multithread::set_default_executor(match self.threads {
-            1 => Executor::SingleThread,
-            threads => Executor::multithread(threads.into()),
-        });
+        use_threads(self.threads);
         let file = model_file(&self.model)?;
         let with_names = |model: Model| Ok((model.names()?, model.into_typed()?));
         let (typed, inputs) = if self.model.is_dir() && !self.inputs.are_given() {

@@ -7,6 +7,7 @@
 //! | `inputs.rs` | the tensors that models are fed |
 //! | `tensors.rs` | tensors in files |
 //! | `run.rs`, `facts.rs`, `check.rs`, `bench.rs`, `convert.rs` | one command each |
+//! | `generate.rs` | two commands for language models, with the feature `generation` |
 //! | `report.rs` | errors, advice, colours and columns |
 //! | `panics.rs` | tract's panics as errors |
 
@@ -16,6 +17,8 @@ mod bench;
 mod check;
 mod convert;
 mod facts;
+#[cfg(feature = "generation")]
+mod generate;
 mod inputs;
 mod model;
 mod panics;
@@ -81,6 +84,22 @@ enum Command {
     #[command(after_help = "Example:
   tract-openvino convert model.onnx model.nnef.tgz")]
     Convert(convert::Convert),
+    /// Continue a text, or answer a question, with a language model
+    ///
+    /// The model is a folder that `optimum-cli export openvino` writes. If it has a chat template, the prompt is a message of the
+    /// user. Options that are not given are as its generation_config.json says.
+    #[cfg(feature = "generation")]
+    #[command(after_help = "Examples:
+  tract-openvino generate smollm2 --prompt 'What is the capital of France?'
+  tract-openvino generate smollm2 --prompt 'Once upon a time' --no-template --temperature 0.7 --seed 1")]
+    Generate(generate::Generate),
+    /// Chat with a language model
+    ///
+    /// Each line of standard input is a message. An empty line ends the chat.
+    #[cfg(feature = "generation")]
+    #[command(after_help = "Example:
+  tract-openvino chat smollm2 --system 'Answer in one sentence.'")]
+    Chat(generate::Chat),
     /// Print the completions for a shell
     #[command(after_help = "Example:
   tract-openvino completions bash > ~/.local/share/bash-completion/completions/tract-openvino")]
@@ -120,6 +139,10 @@ fn run(command: &Command) -> TractResult<bool> {
         Command::Check(check) => check.run(),
         Command::Bench(bench) => bench.run(),
         Command::Convert(convert) => convert.run(),
+        #[cfg(feature = "generation")]
+        Command::Generate(generate) => generate.run(),
+        #[cfg(feature = "generation")]
+        Command::Chat(chat) => chat.run(),
         Command::Completions { shell } => {
             let mut text = vec![];
             clap_complete::generate(*shell, &mut Arguments::command(), NAME, &mut text);

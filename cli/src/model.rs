@@ -580,3 +580,12 @@ where
         None => format!("{}:{}", printable(&node.name), outlet.slot),
     }
 }
+
+/// Gives tract so many threads.
+pub fn use_threads(threads: u16) {
+    use multithread::Executor;
+    multithread::set_default_executor(match threads {
+        1 => Executor::SingleThread,
+        threads => Executor::multithread(threads.into()),
+    });
+}

@@ -1569,6 +1569,93 @@ fn a_pipe_that_nobody_reads() {
     }
 }
 
+// generate and chat
+
+#[cfg(feature = "generation")]
+mod generation {
+    use super::*;
+
+    const TINY: &str = "generation/models/tiny";
+
+    /// What a command prints to standard output and standard error that does as it should, when it is told this.
+    #[track_caller]
+    fn told(arguments: &[&str], input: &str) -> [String; 2] {
+        use std::io::Write;
+        let mut command = command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}\n{stderr}");
+        [stdout, stderr]
+    }
+
+    #[track_caller]
+    fn text(arguments: &[&str]) -> String {
+        let all = [&["generate", TINY, "--prompt", "Hello", "--max-new-tokens", "12"], arguments]
+            .concat();
+        let [stdout, stderr] = told(&all, "");
+        assert!(
+            stderr.contains(" tokens at ") && stderr.contains(" per second; prompt: "),
+            "{stderr}"
+        );
+        stdout
+    }
+
+    #[test]
+    fn generate_continues_a_text() {
+        let greedy = text(&[]);
+        assert_eq!(text(&["--greedy", "--threads", "2"]), greedy);
+        assert_ne!(text(&["--no-template"]), greedy);
+        assert_eq!(text(&["--temperature", "0.01"]), greedy);
+        assert_eq!(text(&["--top-k", "1"]), greedy);
+        let drawn = ["--temperature", "3", "--top-k", "0", "--top-p", "0.99", "--seed"];
+        let drawn = |seed| text(&[&drawn[..], &[seed]].concat());
+        assert_eq!(drawn("1"), drawn("1"));
+        assert_ne!(drawn("1"), drawn("2"));
+        assert!(!text(&["--beams", "3"]).is_empty());
+        let first = greedy.chars().next().unwrap().to_string();
+        assert_eq!(text(&["--stop", &first]), "\n");
+        assert_ne!(text(&["--repetition-penalty", "0.01"]), greedy);
+    }
+
+    #[test]
+    fn generate_refuses() {
+        for (arguments, error) in [
+            (["--temperature", "0"], "error: temperature is 0, but must be above 0\n"),
+            (["--top-p", "2"], "error: top_p is 2, but must be above 0 and at most 1\n"),
+            (["--beams", "0"], "error: num_beams is 0, but must be from 1 to 256\n"),
+            (["--stop", ""], "error: a stop string is empty, but must have a character\n"),
+        ] {
+            let all = [&["generate", TINY, "--prompt", "Hello"][..], &arguments].concat();
+            assert_eq!(fail(&all), error);
+        }
+        let long = "long".repeat(100);
+        let error = fail(&["generate", TINY, "--prompt", &long]);
+        assert!(error.contains("the model has 256 positions at most"), "{error}");
+        let error = fail(&["generate", "models/token_picker", "--prompt", "Hello"]);
+        assert!(error.contains("models/token_picker/tokenizer.json"), "{error}");
+    }
+
+    #[test]
+    fn chat_answers_lines() {
+        let arguments = ["chat", TINY, "--max-new-tokens", "4"];
+        let count = |input: &str| {
+            let [_, stderr] = told(&arguments, input);
+            stderr.lines().filter(|line| line.contains(" tokens at ")).count()
+        };
+        assert_eq!(count(""), 0);
+        assert_eq!(count("Hello!"), 1);
+        assert_eq!(count("Hello!\nAnd now?\n\nNot this.\n"), 2);
+        let answers =
+            |more: &[&str]| told(&[&arguments, more].concat(), "Hello!\nAnd now?\n")[0].clone();
+        assert_eq!(answers(&[]), answers(&["--greedy"]));
+        assert_ne!(answers(&[]), answers(&["--system", "Be short."]));
+    }
+}
+
 // In a terminal
 
 const COLUMNS: u16 = 80;

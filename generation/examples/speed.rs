@@ -1,0 +1,60 @@
+//! How fast a language model runs here, for `speed.py`: one line of JSON.
+//!
+//! ```text
+//! speed FOLDER THREADS CONTEXT TOKENS
+//! ```
+//!
+//! The prompt has `CONTEXT` tokens. Of two readings of it, the faster one counts; of the steps after it, the median.
+
+use std::path::Path;
+use std::time::Instant;
+
+use tract_core::internal::*;
+use tract_core::tract_linalg::multithread::{Executor, set_default_executor};
+use tract_openvino_generation::LanguageModel;
+
+fn main() -> TractResult<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, threads, context, tokens] = &arguments[..] else {
+        bail!("usage: speed FOLDER THREADS CONTEXT TOKENS")
+    };
+    let (threads, context): (usize, u32) = (threads.parse()?, context.parse()?);
+    let tokens: u32 = tokens.parse()?;
+    if threads > 1 {
+        set_default_executor(Executor::multithread(threads));
+    }
+    let seconds = |started: Instant| started.elapsed().as_secs_f64();
+    let started = Instant::now();
+    let model = LanguageModel::from_folder(Path::new(folder))?;
+    let ready = seconds(started);
+    let prompt: Vec<u32> = (0..context).map(|place| (place * 7919 + 13) % 30000).collect();
+    let mut best = f64::INFINITY;
+    let mut state = model.start()?;
+    for _ in 0..2 {
+        state = model.start()?;
+        let started = Instant::now();
+        state.extend(&prompt)?;
+        best = best.min(seconds(started));
+    }
+    let mut steps = vec![];
+    for token in 0..tokens {
+        let started = Instant::now();
+        state.extend(&[token + 100])?;
+        steps.push(seconds(started));
+    }
+    steps.sort_by(f64::total_cmp);
+    let median = steps.get(steps.len() / 2).copied().unwrap_or(f64::NAN);
+    println!(
+        "{{\"ready\": {ready:.3}, \"prompt\": {best:.4}, \"token\": {median:.5}, \"memory\": {}}}",
+        peak_memory()?
+    );
+    Ok(())
+}
+
+/// The most memory that the process has had, in MiB.
+fn peak_memory() -> TractResult<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()).context("VmHWM")?;
+    Ok(kibibytes.parse::<u64>()? / 1024)
+}

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Language models here and on OpenVINO, in turns: writes a CSV with the times of both.
+
+    cargo build --release -p tract-openvino-generation --features multithread-mm --example speed
+    generation/speed.py make FOLDER              models with random weights, in the shapes of Qwen2 0.5B
+    generation/speed.py measure FOLDER CSV --context 128 1024 --threads 1 2
+
+Needs the packages of requirements.txt. OpenVINO runs twice: with its defaults, which quantise activations and the cache where the
+processor has the instructions, and in f32 like ours. All compute the logits of the last position alone.
+"""
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ACCURATE = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+TOKENS = 16
+
+
+def make(folder):
+    import torch
+    from optimum.intel import OVModelForCausalLM, OVWeightQuantizationConfig
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.manual_seed(7)
+    source = folder / "torch"
+    if not source.exists():
+        config = Qwen2Config(
+            vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24,
+            num_attention_heads=14, num_key_value_heads=2, max_position_embeddings=32768,
+            rope_theta=1e6, tie_word_embeddings=True,
+        )
+        Qwen2ForCausalLM(config).eval().half().save_pretrained(source)
+    kinds = {
+        "f16": {"load_in_8bit": False},
+        "int8": {"quantization_config": OVWeightQuantizationConfig(bits=8)},
+        "int4": {"quantization_config": OVWeightQuantizationConfig(bits=4, group_size=64, sym=False, ratio=1.0)},
+    }
+    for kind, options in kinds.items():
+        model = OVModelForCausalLM.from_pretrained(source, export=True, compile=False, **options)
+        model.save_pretrained(folder / f"qwen2_{kind}")
+
+
+def openvino(folder, threads, context, options):
+    """Runs in a process of its own, for the memory."""
+    import numpy as np
+    import openvino as ov
+    import openvino.opset13 as ops
+
+    started = time.perf_counter()
+    core = ov.Core()
+    model = core.read_model(folder / "openvino_model.xml")
+    product = next(it for it in model.outputs if "logits" in it.names).node.input_value(0).node
+    while product.get_type_name() != "MatMul":
+        product = product.input_value(0).node
+    last = ops.gather(product.input_value(0), np.array([-1], np.int32), np.array(1, np.int32))
+    product.input(0).replace_source_output(last.output(0))
+    options = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", **options}
+    request = core.compile_model(model, "CPU", options).create_infer_request()
+    ready = time.perf_counter() - started
+
+    def step(tokens, past):
+        started = time.perf_counter()
+        count = len(tokens)
+        request.infer({
+            "input_ids": np.array([tokens], np.int64),
+            "attention_mask": np.ones((1, past + count), np.int64),
+            "position_ids": np.arange(past, past + count, dtype=np.int64)[None],
+            "beam_idx": np.zeros(1, np.int32),
+        })
+        return time.perf_counter() - started
+
+    prompt = [(place * 7919 + 13) % 30000 for place in range(context)]
+    best = float("inf")
+    for _ in range(2):
+        request.reset_state()
+        best = min(best, step(prompt, 0))
+    steps = sorted(step([100 + token], context + token) for token in range(TOKENS))
+    status = Path("/proc/self/status").read_text()
+    memory = int(status.split("VmHWM:")[1].split()[0]) // 1024
+    print(json.dumps({"ready": ready, "prompt": best, "token": steps[len(steps) // 2], "memory": memory}))
+
+
+def measure(folder, file, contexts, threads, turns):
+    program = ROOT / "target/release/examples/speed"
+    rows = []
+    for model in sorted(folder.glob("*/openvino_model.xml")):
+        for count in threads:
+            for context in contexts:
+                here = [program, model.parent, str(count), str(context), str(TOKENS)]
+                there = [sys.executable, __file__, "openvino", model.parent, str(count), str(context)]
+                commands = {"tract": here, "openvino": [*there, "{}"], "openvino_f32": [*there, json.dumps(ACCURATE)]}
+                best = {}
+                for _ in range(turns):
+                    for name, command in commands.items():
+                        answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                        times = json.loads(answer.splitlines()[-1])
+                        kept = best.setdefault(name, times)
+                        best[name] = {key: min(kept[key], times[key]) for key in times}
+                for name, times in best.items():
+                    rows.append({"model": model.parent.name, "threads": count, "context": context, "runtime": name,
+                                 "ready_s": round(times["ready"], 2), "prompt_ms": round(times["prompt"] * 1e3),
+                                 "tokens_per_s": round(1 / times["token"], 1), "memory_mib": times["memory"]})
+                    print(rows[-1], flush=True)
+    with open(file, "w", newline="") as out:
+        writer = csv.DictWriter(out, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("make").add_argument("folder", type=Path)
+    measuring = commands.add_parser("measure")
+    measuring.add_argument("folder", type=Path)
+    measuring.add_argument("csv", type=Path)
+    measuring.add_argument("--context", type=int, nargs="+", default=[128, 1024])
+    measuring.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    measuring.add_argument("--turns", type=int, default=2)
+    one = commands.add_parser("openvino")
+    one.add_argument("folder", type=Path)
+    one.add_argument("threads", type=int)
+    one.add_argument("context", type=int)
+    one.add_argument("options", type=json.loads)
+    arguments = parser.parse_args()
+    if arguments.command == "make":
+        make(arguments.folder)
+    elif arguments.command == "openvino":
+        openvino(arguments.folder, arguments.threads, arguments.context, arguments.options)
+    else:
+        measure(arguments.folder, arguments.csv, arguments.context, arguments.threads, arguments.turns)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+//! Text generation with language models as `optimum-cli export openvino` writes them, on [tract](tract_core).
+//!
+//! A [`TextGenerator`] continues texts, and answers in chats:
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//!
+//! use tract_openvino_generation::prelude::*;
+//! use tract_openvino_generation::{Message, TextGenerator};
+//!
+//! # fn main() -> TractResult<()> {
+//! // A tiny model with random weights.
+//! let generator = TextGenerator::from_folder("models/tiny")?;
+//! let config = generator.config().clone().with_max_new_tokens(20);
+//! let messages = [Message::user("What is the capital of France?")];
+//! let answer = generator.chat()?.answer(&messages, &config, |piece| {
+//!     print!("{piece}");
+//!     ControlFlow::Continue(())
+//! })?;
+//! println!("\n{:.1} tokens per second", answer.statistics.rate());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Its parts also stand alone: a [`LanguageModel`] makes logits of tokens, and [`generate_tokens`] chooses tokens.
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//!
+//! use tract_openvino_generation::prelude::*;
+//! use tract_openvino_generation::{GenerationConfig, LanguageModel, generate_tokens};
+//!
+//! # fn main() -> TractResult<()> {
+//! let model = tract_openvino_ir::ir().model_for_path("../ir/models/networks/llama_stateful/model.xml")?;
+//! let model = LanguageModel::from_model(model)?;
+//! let config = GenerationConfig::default().with_max_new_tokens(5);
+//! let mut context = model.start()?;
+//! let generated = generate_tokens(&mut context, &[1, 2, 3], &config, |token| {
+//!     println!("token {token}");
+//!     Ok(ControlFlow::Continue(()))
+//! })?;
+//! assert_eq!(generated.tokens.len(), 5);
+//! // The context has the prompt and the tokens, but for the last one.
+//! assert_eq!(context.len(), 7);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it is built
+//!
+//! A file imports only from those below it: `.ci/imports.py` checks that.
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `text.rs` | [`TextGenerator`]: text in, text out, and [`Chat`], which keeps what the model has read |
+//! | `beams.rs` | [`beam_search`]: several texts at once, and [`generate_beams`] with a model |
+//! | `tokens.rs` | [`generate_tokens`]: token by token, until something ends it |
+//! | `model.rs` | [`LanguageModel`], what a model must be, and [`Context`], its tokens so far |
+//! | `last_logits.rs` | [`keep_last_position`]: a prompt needs the logits of its last position alone |
+//! | `template.rs` | [`ChatTemplate`]: the messages of a chat as one text |
+//! | `tokenizer.rs` | [`TextTokenizer`]: text as tokens, and [`TextStream`], tokens as text |
+//! | `stop.rs` | [`StopStrings`]: strings that end a text |
+//! | `sampling.rs` | [`Sampler`]: which token comes next |
+//! | `config.rs` | [`GenerationConfig`]: the settings |
+//! | `files.rs` | the files of a folder |
+//!
+//! # Features
+//!
+//! * `multithread-mm`: work is shared among the threads of the executor that the program gives to tract. It is off by
+//!   default.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod beams;
+mod config;
+mod files;
+mod last_logits;
+mod model;
+mod sampling;
+mod stop;
+mod template;
+mod text;
+mod tokenizer;
+mod tokens;
+
+pub use beams::{Hypothesis, beam_search, generate_beams};
+pub use config::{EarlyStopping, GenerationConfig};
+pub use last_logits::keep_last_position;
+pub use model::{Context, LanguageModel};
+pub use sampling::{
+    Sampler, draw, keep_top_k, keep_top_p, log_probabilities, most_probable, penalize_repetitions,
+};
+pub use stop::StopStrings;
+pub use template::{ChatTemplate, Message};
+pub use text::{Chat, Generated, TextGenerator};
+pub use tokenizer::{TextStream, TextTokenizer};
+pub use tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens};
+
+/// The crates that this one is built on.
+pub use {tokenizers, tract_openvino_ir};
+
+/// What a program needs of tract.
+pub mod prelude {
+    pub use tract_core::prelude::*;
+}
+
+/// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

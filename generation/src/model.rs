@@ -1,0 +1,295 @@
+//! Language models: tokens in, logits out.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use tract_core::internal::*;
+use tract_openvino_ir::ir;
+use tract_openvino_kernels::{KernelsRunnable, KernelsState, WithKernels};
+
+use crate::files::read_json;
+use crate::last_logits::keep_last_position;
+
+/// A language model as `optimum-cli export openvino` writes it: it keeps the keys and values of attention in variables.
+///
+/// | input | type and shape | |
+/// |---|---|---|
+/// | `input_ids` | `i64 [rows, tokens]` | tokens that come after those of the run before |
+/// | `attention_mask` | `i64 [rows, tokens so far and these]` | may be missing |
+/// | `position_ids` | `i64 [rows, tokens]` | may be missing |
+/// | `beam_idx` | `i32 [rows]` | which row of the run before each row continues; may be missing |
+///
+/// The output `logits`, or the only one, is of type `f32` and shape `[rows, tokens, vocabulary]`.
+///
+/// A clone shares the weights.
+#[derive(Debug, Clone)]
+pub struct LanguageModel {
+    runnable: KernelsRunnable,
+    /// In the order of the model.
+    inputs: Vec<Input>,
+    /// The output with the logits.
+    logits: usize,
+    /// The size of the vocabulary, if it is known.
+    vocabulary: Option<usize>,
+    max_positions: Option<usize>,
+}
+
+/// An input of a model.
+#[derive(Debug, Clone, Copy)]
+struct Input {
+    role: Role,
+    datum_type: DatumType,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Tokens,
+    Mask,
+    Positions,
+    Rows,
+}
+
+/// The inputs that a model may have, and the numbers of their axes.
+const INPUTS: [(&str, Role, usize); 4] = [
+    ("input_ids", Role::Tokens, 2),
+    ("attention_mask", Role::Mask, 2),
+    ("position_ids", Role::Positions, 2),
+    ("beam_idx", Role::Rows, 1),
+];
+
+/// What is read of `config.json`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Config {
+    max_position_embeddings: Option<usize>,
+}
+
+impl LanguageModel {
+    /// The model of a folder: `openvino_model.xml` with its `.bin`, and `max_position_embeddings` of `config.json`.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or the model is no language model that keeps its keys and values.
+    pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<LanguageModel> {
+        let folder = folder.as_ref();
+        let config: Config = read_json(&folder.join("config.json"))?.unwrap_or_default();
+        let path = folder.join("openvino_model.xml");
+        let model = ir().model_for_path(&path)?;
+        let model = LanguageModel::from_model(model);
+        let mut model = model.with_context(|| format!("in {}", path.display()))?;
+        model.max_positions = config.max_position_embeddings;
+        Ok(model)
+    }
+
+    /// A model as a reader gives it, before it is optimised.
+    ///
+    /// # Errors
+    ///
+    /// An input is missing or unknown, there are no logits or no variables, or tract cannot optimise the model.
+    pub fn from_model(mut model: TypedModel) -> TractResult<LanguageModel> {
+        let inputs = model.inputs.iter().map(|outlet| {
+            let fact = model.outlet_fact(*outlet)?;
+            let name = &model.node(outlet.node).name;
+            let known = INPUTS.iter().find(|(known, ..)| known == name);
+            let Some((_, role, rank)) = known else {
+                let known = INPUTS.map(|(name, ..)| name).join(", ");
+                bail!(
+                    "the model has an input {name:?}, but must have no others than {known}: keys and values are \
+                     variables, as optimum-cli export openvino writes them"
+                );
+            };
+            ensure!(
+                fact.rank() == *rank,
+                "input {name:?} has {} axes, but must have {rank}",
+                fact.rank()
+            );
+            Ok(Input { role: *role, datum_type: fact.datum_type })
+        });
+        let inputs = inputs.collect::<TractResult<Vec<Input>>>()?;
+        ensure!(
+            inputs.iter().any(|input| input.role == Role::Tokens),
+            "the model has no input input_ids, which are the tokens"
+        );
+        let has_variables = model.nodes().iter().any(|node| node.op.name() == "OpenVinoReadValue");
+        ensure!(
+            has_variables,
+            "the model has no variables, but must keep keys and values in them, as optimum-cli export openvino writes it"
+        );
+        let logits = match model.outputs.len() {
+            1 => 0,
+            _ => {
+                let is_logits = |outlet: &OutletId| model.outlet_label(*outlet) == Some("logits");
+                let found = model.outputs.iter().position(is_logits);
+                found.context("the model has several outputs, but none has the name logits")?
+            }
+        };
+        let fact = model.outlet_fact(model.outputs[logits])?;
+        ensure!(
+            fact.rank() == 3,
+            "the logits are of shape {:?}, but must be [rows, tokens, vocabulary]",
+            fact.shape
+        );
+        let vocabulary = fact.shape[2].to_usize().ok();
+        keep_last_position(&mut model, logits)?;
+        let runnable = model.into_runnable_with_kernels()?;
+        Ok(LanguageModel { runnable, inputs, logits, vocabulary, max_positions: None })
+    }
+
+    /// The model with another number of tokens that a text may have at most.
+    pub fn with_max_positions(self, max_positions: usize) -> LanguageModel {
+        LanguageModel { max_positions: Some(max_positions), ..self }
+    }
+
+    /// How many tokens a text may have, with its prompt, if that is known.
+    pub fn max_positions(&self) -> Option<usize> {
+        self.max_positions
+    }
+
+    /// Whether rows can continue other ones: whether the model has the input `beam_idx`. A beam search needs it.
+    pub fn can_reorder(&self) -> bool {
+        self.inputs.iter().any(|input| input.role == Role::Rows)
+    }
+
+    /// A new text, without tokens.
+    ///
+    /// # Errors
+    ///
+    /// An operator cannot make its state.
+    pub fn start(&self) -> TractResult<Context> {
+        let state = self.runnable.spawn()?;
+        Ok(Context { model: self.clone(), state, rows: vec![], logits: vec![] })
+    }
+}
+
+/// One text or several of the same length, row by row, and what a model knows of them.
+///
+/// A clone continues by itself: both have the same tokens so far, and share their keys and values until they get others.
+#[derive(Debug, Clone)]
+pub struct Context {
+    model: LanguageModel,
+    state: KernelsState,
+    rows: Vec<Vec<u32>>,
+    logits: Vec<Vec<f32>>,
+}
+
+impl Context {
+    /// The tokens of a row so far, or none if there is no such row.
+    pub fn tokens(&self, row: usize) -> &[u32] {
+        self.rows.get(row).map_or(&[], |tokens| tokens)
+    }
+
+    /// The logits of what comes next in each row, `[rows][vocabulary]`. There is none before the first tokens.
+    pub fn logits(&self) -> &[Vec<f32>] {
+        &self.logits
+    }
+
+    /// The number of tokens in a row.
+    pub fn len(&self) -> usize {
+        self.tokens(0).len()
+    }
+
+    /// Whether there are no tokens yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many tokens a row can still get.
+    pub fn room(&self) -> usize {
+        self.model.max_positions.map_or(usize::MAX, |most| most.saturating_sub(self.len()))
+    }
+
+    /// The model.
+    pub fn model(&self) -> &LanguageModel {
+        &self.model
+    }
+
+    /// Adds tokens to the only row, and gives the logits of what comes next.
+    ///
+    /// # Errors
+    ///
+    /// As [`extend_rows`](Self::extend_rows).
+    pub fn extend(&mut self, tokens: &[u32]) -> TractResult<&[f32]> {
+        Ok(&self.extend_rows(&[0], &[tokens])?[0])
+    }
+
+    /// Adds tokens to rows, and gives the logits of what comes next in each, `[rows][vocabulary]`. Row `i` continues the row
+    /// `parents[i]` of before; a row may be continued by several, or none. What the first tokens continue is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// There are no tokens, or unknown ones, or not as many in each row; there is no such row; rows do not continue themselves, but
+    /// the model has no input `beam_idx`; there is not so much [`room`](Self::room); or the model refuses its inputs. The context
+    /// stays as it was then.
+    pub fn extend_rows<T: AsRef<[u32]>>(
+        &mut self,
+        parents: &[usize],
+        tokens: &[T],
+    ) -> TractResult<&[Vec<f32>]> {
+        let tokens: Vec<&[u32]> = tokens.iter().map(AsRef::as_ref).collect();
+        let new = tokens.first().map_or(0, |row| row.len());
+        ensure!(new > 0, "there are no tokens, but must be at least one");
+        ensure!(
+            tokens.len() == parents.len() && tokens.iter().all(|row| row.len() == new),
+            "the rows have {:?} tokens, but {} rows must have the same number",
+            tokens.iter().map(|row| row.len()).collect::<Vec<_>>(),
+            parents.len()
+        );
+        if let Some(vocabulary) = self.model.vocabulary {
+            let unknown = tokens.iter().flat_map(|row| *row).find(|it| **it as usize >= vocabulary);
+            if let Some(token) = unknown {
+                bail!("there is a token {token}, but the model has a vocabulary of {vocabulary}");
+            }
+        }
+        let past = self.len();
+        ensure!(
+            new <= self.room(),
+            "there are {past} tokens, and {new} more, but the model has {} positions at most",
+            self.model.max_positions.unwrap_or(usize::MAX)
+        );
+        let parents = if past > 0 { parents.to_vec() } else { (0..parents.len()).collect() };
+        let (rows, before) = (parents.len(), self.rows.len());
+        if past > 0 {
+            if let Some(missing) = parents.iter().find(|parent| **parent >= before) {
+                bail!("a row continues row {missing}, but there are {before} rows");
+            }
+            ensure!(
+                self.model.can_reorder() || parents.iter().copied().eq(0..before),
+                "rows continue {parents:?}, but the model has no input beam_idx: they must continue themselves"
+            );
+        }
+        let inputs = self.model.inputs.iter().map(|input| {
+            let fill = |columns: usize, value: &dyn Fn(usize, usize) -> i64| {
+                let value = |(row, column)| value(row, column);
+                tract_ndarray::Array2::from_shape_fn((rows, columns), value).into_tensor()
+            };
+            let tensor = match input.role {
+                Role::Tokens => fill(new, &|row, column| tokens[row][column].into()),
+                Role::Mask => fill(past + new, &|_, _| 1),
+                Role::Positions => fill(new, &|_, column| (past + column) as i64),
+                Role::Rows => {
+                    tensor1(&parents.iter().map(|parent| *parent as i64).collect::<Vec<_>>())
+                }
+            };
+            Ok(tensor.cast_to_dt(input.datum_type)?.into_owned().into_tvalue())
+        });
+        let outputs = self.state.run(inputs.collect::<TractResult<_>>()?)?;
+        let logits = outputs[self.model.logits].cast_to::<f32>()?;
+        let logits = logits.to_plain_array_view::<f32>()?;
+        let logits = logits.into_dimensionality::<tract_ndarray::Ix3>()?;
+        let positions = logits.shape()[1];
+        ensure!(
+            logits.shape()[0] == rows && positions > 0,
+            "the logits are of shape {:?}, but must have {rows} rows, and a position",
+            logits.shape()
+        );
+        let last = logits.index_axis(tract_ndarray::Axis(1), positions - 1);
+        self.logits = last.outer_iter().map(|row| row.to_vec()).collect();
+        let continued =
+            |(parent, tokens): (&usize, &&[u32])| [self.tokens(*parent), tokens].concat();
+        self.rows = parents.iter().zip(&tokens).map(continued).collect();
+        Ok(&self.logits)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,142 @@
+use super::*;
+
+/// A tiny decoder with random weights and a vocabulary of 300 tokens, without `beam_idx`.
+pub(crate) fn network() -> TypedModel {
+    ir().model_for_path("../ir/models/networks/llama_stateful/model.xml").unwrap()
+}
+
+/// A tiny one as optimum exports it, with `beam_idx`.
+pub(crate) fn with_beams() -> LanguageModel {
+    LanguageModel::from_folder("models/tiny").unwrap()
+}
+
+pub(crate) fn without_beams() -> LanguageModel {
+    LanguageModel::from_model(network()).unwrap()
+}
+
+#[track_caller]
+pub(crate) fn assert_close(a: &[f32], b: &[f32]) {
+    assert_eq!(a.len(), b.len());
+    for (a, b) in a.iter().zip(b) {
+        assert!((a - b).abs() <= 1e-4 + 1e-4 * b.abs(), "{a} is not {b}");
+    }
+}
+
+#[test]
+fn the_last_position_alone() -> TractResult<()> {
+    let mut model = network();
+    assert!(keep_last_position(&mut model, 0)?);
+    model.check_consistency()?;
+    let last = model.into_runnable_with_kernels()?;
+    let all = network().into_runnable_with_kernels()?;
+    assert_eq!(last.model().output_fact(0)?.shape[1], 1.to_dim());
+    let (mut last, mut all) = (last.spawn()?, all.spawn()?);
+    for (past, tokens) in [(0, 5), (5, 1), (6, 3)] {
+        let fill = |columns: usize, value: fn(usize, usize) -> usize| {
+            let value = |(row, column)| value(row, column) as i64;
+            tract_ndarray::Array2::from_shape_fn((2, columns), value).into_tvalue()
+        };
+        let inputs = tvec!(
+            fill(tokens, |row, column| 7 * row + 3 * column + 1),
+            fill(past + tokens, |_, _| 1),
+            fill(tokens, |_, column| column),
+        );
+        let (last, all) = (last.run(inputs.clone())?, all.run(inputs)?);
+        assert_eq!(last[0].shape(), [2, 1, 300]);
+        let expected = all[0].slice(1, tokens - 1, tokens)?;
+        let floats = |tensor: &Tensor| tensor.cast_to::<f32>().unwrap().into_owned();
+        assert_close(
+            floats(&last[0]).try_as_plain_ram()?.as_slice::<f32>()?,
+            floats(&expected).try_as_plain_ram()?.as_slice::<f32>()?,
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn the_last_position_of_optimum() -> TractResult<()> {
+    let mut model = ir().model_for_path("models/tiny/openvino_model.xml")?;
+    assert!(keep_last_position(&mut model, 0)?);
+    Ok(())
+}
+
+#[test]
+fn logits_that_something_else_uses() -> TractResult<()> {
+    let mut model = network();
+    let logits = model.outputs[0];
+    model.select_output_outlets(&[logits, logits])?;
+    assert!(!keep_last_position(&mut model, 0)?);
+    Ok(())
+}
+
+#[test]
+fn tokens_may_come_in_pieces() -> TractResult<()> {
+    for model in [with_beams(), without_beams()] {
+        let tokens = [5, 100, 17, 2, 250];
+        let expected = model.start()?.extend(&tokens)?.to_vec();
+        let mut context = model.start()?;
+        context.extend(&tokens[..3])?;
+        context.extend(&tokens[3..4])?;
+        let mut fork = context.clone();
+        assert_close(context.extend(&tokens[4..])?, &expected);
+        // A clone continues by itself.
+        fork.extend(&[7])?;
+        assert_eq!((context.tokens(0), fork.tokens(0)), (&tokens[..], &[5, 100, 17, 2, 7][..]));
+        let expected = model.start()?.extend(&[5, 100, 17, 2, 7])?.to_vec();
+        assert_close(&fork.logits()[0], &expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn rows_continue_others() -> TractResult<()> {
+    let model = with_beams();
+    let mut context = model.start()?;
+    context.extend(&[1, 2, 3])?;
+    context.extend_rows(&[0, 0, 0], &[[4], [5], [6]])?;
+    context.extend_rows(&[2, 0], &[[7], [8]])?;
+    for (row, tokens) in [[1, 2, 3, 6, 7], [1, 2, 3, 4, 8]].into_iter().enumerate() {
+        assert_eq!(context.tokens(row), tokens);
+        assert_close(&context.logits()[row], model.start()?.extend(&tokens)?);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_added() -> TractResult<()> {
+    let model = without_beams().with_max_positions(4);
+    let mut context = model.start()?;
+    let error = |result: TractResult<&[Vec<f32>]>| format!("{:#}", result.unwrap_err());
+    let no: [&[u32]; 0] = [];
+    assert!(error(context.extend_rows(&[], &no)).contains("no tokens"));
+    assert!(error(context.extend_rows(&[0, 1], &[vec![1], vec![1, 2]])).contains("[1, 2] tokens"));
+    let long = error(context.extend_rows(&[0], &[[1, 2, 3, 4, 5]]));
+    assert!(long.contains("0 tokens, and 5 more, but the model has 4 positions"), "{long}");
+    context.extend_rows(&[0, 1], &[[1, 2], [3, 4]])?;
+    assert!(
+        error(context.extend_rows(&[0, 2], &[[1], [1]]))
+            .contains("continues row 2, but there are 2 rows")
+    );
+    assert!(error(context.extend_rows(&[1, 0], &[[1], [1]])).contains("no input beam_idx"));
+    assert!(
+        error(context.extend_rows(&[0, 1], &[[1], [9999]]))
+            .contains("a token 9999, but the model has a vocabulary of 300")
+    );
+    // It is as it was.
+    let expected = model.start()?.extend(&[3, 4, 6])?.to_vec();
+    context.extend_rows(&[0, 1], &[[5], [6]])?;
+    assert_close(&context.logits()[1], &expected);
+    assert_eq!((context.len(), context.room()), (3, 1));
+    Ok(())
+}
+
+#[test]
+fn what_is_no_language_model() {
+    for (path, expected) in
+        [("silero_stateful", "has an input"), ("modernbert", "the model has no variables")]
+    {
+        let model = ir().model_for_path(format!("../ir/models/networks/{path}/model.xml")).unwrap();
+        let error = format!("{:#}", LanguageModel::from_model(model).unwrap_err());
+        assert!(error.contains(expected), "{error}");
+    }
+}

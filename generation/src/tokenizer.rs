@@ -1,0 +1,225 @@
+//! Text as tokens, and tokens as text, piece by piece.
+
+use std::path::Path;
+
+use tokenizers::Tokenizer;
+use tract_core::internal::*;
+
+/// A tokenizer of Hugging Face, from its file `tokenizer.json`.
+#[derive(Debug, Clone)]
+pub struct TextTokenizer(Tokenizer);
+
+impl TextTokenizer {
+    /// The tokenizer of a folder: `tokenizer.json`.
+    ///
+    /// # Errors
+    ///
+    /// The file is missing, or is no tokenizer.
+    pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<TextTokenizer> {
+        let path = folder.as_ref().join("tokenizer.json");
+        let tokenizer = Tokenizer::from_file(&path).map_err(as_error);
+        tokenizer.map(TextTokenizer::new).with_context(|| format!("reading {}", path.display()))
+    }
+
+    /// A tokenizer that was read or made elsewhere. It neither pads nor truncates from now on.
+    pub fn new(mut tokenizer: Tokenizer) -> TextTokenizer {
+        tokenizer.with_padding(None);
+        let _ = tokenizer.with_truncation(None);
+        TextTokenizer(tokenizer)
+    }
+
+    /// The tokens of a text. `special` adds those that the tokenizer puts around a text, such as one for its beginning; a chat
+    /// template has them already. The texts of special tokens are these tokens in any case.
+    ///
+    /// # Errors
+    ///
+    /// The tokenizer has no token for a part of the text.
+    pub fn encode(&self, text: &str, special: bool) -> TractResult<Vec<u32>> {
+        let encoding = self.0.encode_fast(text, special).map_err(as_error);
+        Ok(encoding.context("dividing a text into tokens")?.get_ids().to_vec())
+    }
+
+    /// The text of tokens, without special ones. Bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    ///
+    /// The tokenizer cannot put these tokens together.
+    pub fn decode(&self, tokens: &[u32]) -> TractResult<String> {
+        self.0.decode(tokens, true).map_err(as_error).context("putting tokens together")
+    }
+
+    /// The text of a special token, or of any other, as the tokenizer has it in its vocabulary.
+    pub fn token(&self, text: &str) -> Option<u32> {
+        self.0.token_to_id(text)
+    }
+
+    /// The text of tokens that come one by one.
+    pub fn stream(&self) -> TextStream<'_> {
+        TextStream { tokenizer: self, tokens: vec![], context: 0, told: 0 }
+    }
+}
+
+/// The text of tokens that come one by one, in whole characters. All pieces together are what [`TextTokenizer::decode`] gives.
+#[derive(Debug, Clone)]
+pub struct TextStream<'a> {
+    tokenizer: &'a TextTokenizer,
+    tokens: Vec<u32>,
+    /// The first token that is decoded again. What is before it does not change the text any more; what is from here to
+    /// `told` may, as some tokenizers leave out a space where a text begins.
+    context: usize,
+    /// The first token whose text was not told.
+    told: usize,
+}
+
+impl TextStream<'_> {
+    /// The text that is complete with this token. It is empty if the token ends within a character: then the rest of the
+    /// character brings the whole of it.
+    ///
+    /// # Errors
+    ///
+    /// The tokenizer cannot put these tokens together.
+    pub fn push(&mut self, token: u32) -> TractResult<String> {
+        self.tokens.push(token);
+        let piece = self.untold()?;
+        if piece.is_empty() || piece.ends_with(char::REPLACEMENT_CHARACTER) {
+            return Ok(String::new());
+        }
+        (self.context, self.told) = (self.told, self.tokens.len());
+        Ok(piece)
+    }
+
+    /// The rest of the text, if no token comes any more: U+FFFD for half a character.
+    ///
+    /// # Errors
+    ///
+    /// The tokenizer cannot put these tokens together.
+    pub fn finish(&mut self) -> TractResult<String> {
+        let piece = self.untold()?;
+        (self.context, self.told) = (self.told, self.tokens.len());
+        Ok(piece)
+    }
+
+    fn untold(&self) -> TractResult<String> {
+        let decode = |end: usize| self.tokenizer.decode(&self.tokens[self.context..end]);
+        let (told, mut text) = (decode(self.told)?, decode(self.tokens.len())?);
+        // A decoder that changes what it has told, which those of language models do not, cannot take it back.
+        let common = told.chars().zip(text.chars()).take_while(|(a, b)| a == b);
+        let common = common.map(|(character, _)| character.len_utf8()).sum();
+        Ok(text.split_off(common))
+    }
+}
+
+fn as_error(error: tokenizers::Error) -> TractError {
+    TractError::msg(error.to_string())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, Value, json};
+    use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+
+    use super::*;
+
+    fn tokenizer(
+        tokens: impl Iterator<Item = String>,
+        merges: Value,
+        rest: Value,
+    ) -> TextTokenizer {
+        let vocabulary: Map<String, Value> =
+            tokens.zip(0..).map(|(token, id)| (token, id.into())).collect();
+        let end = json!({
+            "id": vocabulary.len(), "content": "<end>", "special": true, "normalized": false,
+            "single_word": false, "lstrip": false, "rstrip": false,
+        });
+        let text = json!({
+            "added_tokens": [end],
+            "model": {"type": "BPE", "vocab": vocabulary, "merges": merges},
+            "pre_tokenizer": rest["pre_tokenizer"],
+            "decoder": rest["decoder"],
+        });
+        TextTokenizer::new(text.to_string().parse().unwrap())
+    }
+
+    /// A token for each byte, a few for several, and `<end>`, which is token 260.
+    pub(crate) fn bytes() -> TextTokenizer {
+        let mut alphabet: Vec<char> = ByteLevel::alphabet().into_iter().collect();
+        alphabet.sort();
+        let letters = alphabet.iter().map(char::to_string);
+        let merges = [("h", "e"), ("l", "l"), ("he", "ll"), ("Ġ", "he")];
+        let words = merges.iter().map(|(a, b)| format!("{a}{b}"));
+        let level = json!({
+            "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true,
+        });
+        let rest = json!({"pre_tokenizer": level, "decoder": level});
+        tokenizer(letters.chain(words), json!(merges), rest)
+    }
+
+    /// As that of Llama 2: a mark for each space, bytes of their own for what has no token, and no space at the beginning.
+    fn pieces() -> TextTokenizer {
+        let bytes = (0..=255).map(|byte| format!("<0x{byte:02X}>"));
+        let words = ["▁", "▁he", "llo", "▁you", "ä", "!"].map(String::from);
+        let decoders = json!([
+            {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+            {"type": "ByteFallback"},
+            {"type": "Fuse"},
+            {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+        ]);
+        let rest = json!({"decoder": {"type": "Sequence", "decoders": decoders}});
+        tokenizer(bytes.chain(words), json!([]), rest)
+    }
+
+    fn streamed(tokenizer: &TextTokenizer, tokens: &[u32]) -> Vec<String> {
+        let mut stream = tokenizer.stream();
+        let mut pieces: Vec<String> =
+            tokens.iter().map(|token| stream.push(*token).unwrap()).collect();
+        pieces.push(stream.finish().unwrap());
+        pieces
+    }
+
+    #[test]
+    fn characters_of_several_tokens() -> TractResult<()> {
+        let tokenizer = bytes();
+        let tokens = tokenizer.encode("hell 🦀é<end>!", false)?;
+        let pieces = streamed(&tokenizer, &tokens);
+        assert_eq!(pieces, ["hell", " ", "", "", "", "🦀", "", "é", "", "!", ""]);
+        assert_eq!(streamed(&tokenizer, &tokens[..4]), ["hell", " ", "", "", "\u{FFFD}"]);
+        assert_eq!(tokenizer.token("<end>"), Some(260));
+        Ok(())
+    }
+
+    #[test]
+    fn spaces_of_words() {
+        let tokenizer = pieces();
+        let tokens = ["▁he", "llo", "<end>", "▁you", "<0xC3>", "<0xA4>"];
+        let tokens = tokens.map(|text| tokenizer.token(text).unwrap());
+        assert_eq!(streamed(&tokenizer, &tokens), ["he", "llo", "", " you", "", "ä", ""]);
+    }
+
+    #[test]
+    fn no_tokenizer() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = || format!("{:#}", TextTokenizer::from_folder(&folder).unwrap_err());
+        assert!(error().contains("tokenizer.json"), "{}", error());
+        std::fs::write(folder.path().join("tokenizer.json"), "{}").unwrap();
+        assert!(error().contains("tokenizer.json"), "{}", error());
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_the_text(text in "[a-z hel🦀äé€]{0,20}") {
+            let tokenizer = bytes();
+            let pieces = streamed(&tokenizer, &tokenizer.encode(&text, false).unwrap());
+            let is_whole = |piece: &String| !piece.contains(char::REPLACEMENT_CHARACTER);
+            prop_assert!(pieces.iter().all(is_whole));
+            prop_assert_eq!(pieces.concat(), text);
+        }
+
+        #[test]
+        fn any_tokens(tokens in prop::collection::vec(0u32..261, 0..20)) {
+            let tokenizer = bytes();
+            let expected = tokenizer.decode(&tokens).unwrap();
+            prop_assert_eq!(streamed(&tokenizer, &tokens).concat(), expected);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Generation of tokens, without text.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use tract_core::internal::*;
+
+use crate::config::GenerationConfig;
+use crate::model::Context;
+use crate::sampling::Sampler;
+
+/// Why generation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// The model gave one of the end tokens.
+    EndToken,
+    /// A stop string came.
+    StopString,
+    /// There are [`max_new_tokens`](GenerationConfig::max_new_tokens).
+    MaxNewTokens,
+    /// The text has as many tokens as the model has positions.
+    ContextFull,
+    /// The caller wanted no more.
+    Stopped,
+}
+
+impl std::fmt::Display for EndReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            EndReason::EndToken => "end token",
+            EndReason::StopString => "stop string",
+            EndReason::MaxNewTokens => "most new tokens",
+            EndReason::ContextFull => "no more positions",
+            EndReason::Stopped => "stopped",
+        })
+    }
+}
+
+/// How many tokens were read and generated, and how long that took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// The tokens of the prompt that the model had not seen yet.
+    pub prompt_tokens: usize,
+    /// The time for them.
+    pub prompt_time: Duration,
+    /// The tokens that were generated, without the end token.
+    pub tokens: usize,
+    /// How often the model ran for them: the first one comes from the prompt.
+    pub steps: usize,
+    /// The time for these steps, with the choice of tokens.
+    pub time: Duration,
+}
+
+impl Statistics {
+    /// Tokens of the prompt in a second.
+    pub fn prompt_rate(&self) -> f64 {
+        rate(self.prompt_tokens, self.prompt_time)
+    }
+
+    /// Steps of generation in a second.
+    pub fn rate(&self) -> f64 {
+        rate(self.steps, self.time)
+    }
+}
+
+fn rate(count: usize, time: Duration) -> f64 {
+    if time.is_zero() { 0. } else { count as f64 / time.as_secs_f64() }
+}
+
+/// Tokens that were generated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GeneratedTokens {
+    /// The tokens, without the end token.
+    pub tokens: Vec<u32>,
+    /// Why there are no more.
+    pub end: EndReason,
+    /// Counts and times.
+    pub statistics: Statistics,
+}
+
+/// Adds a prompt to the only row of a context, and generates what follows, token by token. Each is told to `on_token`, which
+/// may end the generation. The context has the prompt and the tokens then, without the last one, and continues from there.
+///
+/// The prompt may be empty if the context is not.
+///
+/// # Errors
+///
+/// A setting is out of its range, or asks for beams, of which [`generate_beams`](crate::generate_beams) takes care; the prompt is
+/// too long, or there is none; or the model or `on_token` fails.
+pub fn generate_tokens(
+    context: &mut Context,
+    prompt: &[u32],
+    config: &GenerationConfig,
+    mut on_token: impl FnMut(u32) -> TractResult<ControlFlow<()>>,
+) -> TractResult<GeneratedTokens> {
+    let mut sampler = Sampler::new(config)?;
+    ensure!(config.num_beams == 1, "num_beams is {}, but must be 1 here", config.num_beams);
+    let mut statistics = read_prompt(context, prompt)?;
+    let started = Instant::now();
+    let mut tokens = vec![];
+    let end = loop {
+        let token = sampler.next(context.logits()[0].clone(), context.tokens(0))?;
+        if config.end_tokens.contains(&token) {
+            break EndReason::EndToken;
+        }
+        tokens.push(token);
+        if on_token(token)?.is_break() {
+            break EndReason::Stopped;
+        }
+        if tokens.len() >= config.max_new_tokens {
+            break EndReason::MaxNewTokens;
+        }
+        if context.room() == 0 {
+            break EndReason::ContextFull;
+        }
+        context.extend(&[token])?;
+        statistics.steps += 1;
+    };
+    (statistics.tokens, statistics.time) = (tokens.len(), started.elapsed());
+    Ok(GeneratedTokens { tokens, end, statistics })
+}
+
+/// Adds a prompt to the only row of a context.
+pub(crate) fn read_prompt(context: &mut Context, prompt: &[u32]) -> TractResult<Statistics> {
+    let started = Instant::now();
+    if !prompt.is_empty() || context.is_empty() {
+        ensure!(!prompt.is_empty(), "the prompt has no tokens, but must have at least one");
+        context.extend(prompt).context("reading the prompt")?;
+    }
+    let (prompt_tokens, prompt_time) = (prompt.len(), started.elapsed());
+    Ok(Statistics { prompt_tokens, prompt_time, ..Statistics::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::without_beams;
+
+    const GO_ON: TractResult<ControlFlow<()>> = Ok(ControlFlow::Continue(()));
+
+    #[test]
+    fn every_end() -> TractResult<()> {
+        let model = without_beams().with_max_positions(12);
+        let config = GenerationConfig::default().with_max_new_tokens(8);
+        let all = generate_tokens(&mut model.start()?, &[1, 2], &config, |_| GO_ON)?;
+        assert_eq!((all.tokens.len(), all.end), (8, EndReason::MaxNewTokens));
+        assert_eq!((all.statistics.prompt_tokens, all.statistics.steps), (2, 7));
+
+        let end = all.tokens[4];
+        let first = all.tokens.iter().position(|token| *token == end).unwrap();
+        let ends = config.clone().with_end_tokens([9999, end]);
+        let mut told = vec![];
+        let ended = generate_tokens(&mut model.start()?, &[1, 2], &ends, |token| {
+            told.push(token);
+            GO_ON
+        })?;
+        assert_eq!((&ended.tokens[..], ended.end), (&all.tokens[..first], EndReason::EndToken));
+        assert_eq!(told, ended.tokens);
+
+        let mut context = model.start()?;
+        let stopped = generate_tokens(&mut context, &[1, 2], &config, |token| {
+            Ok(if token == all.tokens[2] {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
+        })?;
+        assert_eq!(stopped.end, EndReason::Stopped);
+        // It can go on.
+        let last = *stopped.tokens.last().unwrap();
+        let rest = generate_tokens(&mut context, &[last], &config, |_| GO_ON)?;
+        assert_eq!(rest.tokens[..3], all.tokens[stopped.tokens.len()..][..3]);
+
+        let long = config.with_max_new_tokens(100);
+        let full = generate_tokens(&mut model.start()?, &[1, 2], &long, |_| GO_ON)?;
+        assert_eq!((full.tokens.len(), full.end), (11, EndReason::ContextFull));
+        let error = generate_tokens(&mut model.start()?, &[], &long, |_| GO_ON).unwrap_err();
+        assert!(error.to_string().contains("the prompt has no tokens"));
+        let error = generate_tokens(&mut model.start()?, &[1; 13], &long, |_| GO_ON).unwrap_err();
+        assert!(format!("{error:#}").contains("12 positions"));
+        Ok(())
+    }
+}
