@@ -154,7 +154,26 @@ def quantized():
     return text
 
 
+def language_models():
+    """Language models, of each processor: ours beside OpenVINO's with its defaults and in f32."""
+    text = ""
+    for processor, rows in results(HERE / "language"):
+        cases = {}
+        for row in rows:
+            cases.setdefault((row["model"], row["threads"], row["context"]), {})[row["runtime"]] = row
+        columns = ["prompt_ms", "tokens_per_s", "memory_mib", "ready_s"]
+        text += f"{processor}:\n\n| model | threads | context | prompt, ms | tokens per second | memory, MiB | ready, s |\n"
+        text += "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        for case, of in cases.items():
+            runtimes = [of["tract"], of["openvino"], of["openvino_f32"]]
+            cells = [" / ".join(str(runtime[column]) for runtime in runtimes) for column in columns]
+            text += f"| {' | '.join([*case, *cells])} |\n"
+        text += "\n"
+    return text
+
+
 TABLES = {
+    "language models": language_models,
     "quantized networks": quantized,
     "gathers": gathers,
     "gathers in short": gathers_in_short,
