@@ -150,6 +150,7 @@ impl Part<'_, '_> {
         match self.group / (2 * N) {
             2 => self.row_of_blocks::<L, D, N, R, 2>(lanes, row, first_data),
             4 => self.row_of_blocks::<L, D, N, R, 4>(lanes, row, first_data),
+            8 => self.row_of_blocks::<L, D, N, R, 8>(lanes, row, first_data),
             _ => self.row_of_blocks::<L, D, N, R, 0>(lanes, row, first_data),
         }
     }
