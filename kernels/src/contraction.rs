@@ -94,6 +94,11 @@ impl Contraction {
         Some(Contraction { left, right, rows, columns, summed, batch: batch.collect() })
     }
 
+    /// The axes of the right factor that have the columns and the steps of the sum.
+    pub fn axes_of_right(&self) -> [usize; 2] {
+        [self.columns, self.summed[self.right]]
+    }
+
     /// Whether factors of these shapes make a result of this one, as far as symbols tell. tract's own operator also sums
     /// over one element of a factor and many of the other.
     pub fn takes(&self, left: &[TDim], right: &[TDim], output: &[TDim]) -> bool {
@@ -207,7 +212,7 @@ impl Sizes {
     }
 
     /// Calls a function with each product of two matrices: the index along the axes of the batch, the rows, and a part
-    /// of the output that begins with the first of these. Threads share the outermost axis of the output.
+    /// of the output that begins with the first of these. Threads share the first axes of the output.
     pub fn for_each(
         &self,
         output: &mut [f32],
@@ -216,46 +221,61 @@ impl Sizes {
         if output.is_empty() {
             return Ok(());
         }
-        let outermost = self.shape.iter().position(|size| *size > 1).unwrap_or(0);
-        let unit = match outermost + 1 < self.shape.len() {
-            true => self.shape[outermost + 1..].iter().product(),
-            false => output.len(),
-        };
         let work = output.len().saturating_mul(self.depth) / WORK;
+        let threads = threads_for(work);
+        let wanted = if threads > 1 { SHARES * threads } else { 1 };
+        // The elements for each index along the axes that are shared, and how many indices there are without the last of them.
+        let (mut unit, mut outer, mut parts) = (output.len(), 1, 1);
+        for size in &self.shape[..self.shape.len() - 1] {
+            let is_rows = *size > 1 && unit / size == self.rows.output;
+            if parts >= wanted || (is_rows && parts > 1) {
+                break;
+            }
+            (unit, outer, parts) = (unit / size, parts, parts * size);
+            if is_rows {
+                break;
+            }
+        }
         // Each part packs the right factor. So rows are not parted into too few.
         const ROWS: usize = 64;
         let rows = self.rows.size;
-        let together = match self.rows.output == unit {
-            true => rows.div_ceil(SHARES * threads_for(work)).max(ROWS).min(rows),
+        let together = match rows > 1 && self.rows.output == unit {
+            true => rows.div_ceil(wanted).max(ROWS).min(rows),
             false => 1,
         };
         fill_rows(output, together * unit, work, |first, output| {
-            let first = first * together;
-            let part = first..first + output.len() / unit;
-            let range = |axis: &Strides| match axis.output == unit && axis.size > 1 {
-                true => part.clone(),
-                false => 0..axis.size,
-            };
-            let rows = range(&self.rows);
-            let batch: TVec<Range<usize>> = self.batch.iter().map(range).collect();
-            let mut index: TVec<usize> = batch.iter().map(|range| range.start).collect();
-            loop {
-                let place = offset(&index, &self.batch, |axis| axis.output);
-                let place = place + rows.start * self.rows.output - first * unit;
-                product(&index, rows.clone(), &mut output[place..])?;
-                // The next one: the last axis moves first.
-                let next = (0..index.len()).rev().find(|axis| {
-                    index[*axis] += 1;
-                    let moves = index[*axis] < batch[*axis].end;
-                    if !moves {
-                        index[*axis] = batch[*axis].start;
+            let step = if outer == 1 { output.len() } else { unit };
+            for (number, output) in output.chunks_mut(step).enumerate() {
+                let begin = first * together * unit + number * step;
+                let range = |axis: &Strides| match axis.size > 1 && axis.output >= unit {
+                    true => {
+                        let index = begin / axis.output % axis.size;
+                        index..index + (output.len() / axis.output).max(1)
                     }
-                    moves
-                });
-                if next.is_none() {
-                    return Ok(());
+                    false => 0..axis.size,
+                };
+                let rows = range(&self.rows);
+                let batch: TVec<Range<usize>> = self.batch.iter().map(range).collect();
+                let mut index: TVec<usize> = batch.iter().map(|range| range.start).collect();
+                loop {
+                    let place = offset(&index, &self.batch, |axis| axis.output);
+                    let place = place + rows.start * self.rows.output - begin;
+                    product(&index, rows.clone(), &mut output[place..])?;
+                    // The next one: the last axis moves first.
+                    let next = (0..index.len()).rev().find(|axis| {
+                        index[*axis] += 1;
+                        let moves = index[*axis] < batch[*axis].end;
+                        if !moves {
+                            index[*axis] = batch[*axis].start;
+                        }
+                        moves
+                    });
+                    if next.is_none() {
+                        break;
+                    }
                 }
             }
+            Ok(())
         })
     }
 }

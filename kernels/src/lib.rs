@@ -32,7 +32,8 @@
 //! | `transform/chain.rs` | what follows a node, and is done by the same operator: biases, activations, a softmax |
 //! | `transform/convolution.rs`, … | the rules, a file for each operator |
 //! | `runtime.rs` | [`KernelsRuntime`], and [`KernelsRunnable`], what runs |
-//! | `convolution/`, `fully_connected.rs`, `contraction.rs`, `attention.rs` | the operators |
+//! | `convolution/`, `fully_connected.rs`, `contraction.rs` | the operators |
+//! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
 //! | `compressed/` | constants that stay compressed, and products with them |
 //! | `product/` | products of packed matrices, of which they are made |
@@ -57,10 +58,12 @@ mod fully_connected;
 mod memory;
 mod product;
 mod quantized;
+mod rotary;
 mod runtime;
 pub mod threads;
 mod transform;
 
+pub use attention::{AppendToPages, Attention, PagedFactor};
 pub use compressed::{DequantizedConst, Format, combine};
 pub use product::Vectors;
 pub use quantized::FakeQuantize;

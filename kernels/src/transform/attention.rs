@@ -18,14 +18,69 @@ pub(super) struct Attentions;
 /// What is between the scores and their product with the values.
 struct Between {
     scale: f32,
-    masks: TVec<OutletId>,
+    masks: TVec<Mask>,
 }
 
-/// Follows the scores up to their softmax over the last axis.
+/// A mask, and how its axes become those of the scores.
+struct Mask {
+    outlet: OutletId,
+    regrouped: Option<AxisOp>,
+}
+
+/// What makes one axis of heads of those that have the same keys and of the others, or the other way round. It leaves queries and
+/// keys alone, which are the last two axes.
+fn regrouping(node: &TypedNode, rank: usize) -> Option<&AxisOp> {
+    let op = node.op_as::<AxisOp>()?;
+    let leaves_scores = |at: usize, from: &[TDim]| at + from.len() + 2 <= rank;
+    matches!(op, AxisOp::Reshape(at, from, _) if leaves_scores(*at, from)).then_some(op)
+}
+
+impl Mask {
+    /// A mask that is added to scores whose axes are regrouped, if it can be regrouped back.
+    fn of(model: &TypedModel, outlet: OutletId, regrouped: Option<&AxisOp>) -> Option<Mask> {
+        let Some(AxisOp::Reshape(at, before, after)) = regrouped else {
+            return Some(Mask { outlet, regrouped: None });
+        };
+        let shape = &model.outlet_fact(outlet).ok()?.shape;
+        let axes = &shape[*at..at + after.len()];
+        let ones = |count: usize| tvec![1.to_dim(); count];
+        let op = match () {
+            () if axes.iter().all(TDim::is_one) => {
+                AxisOp::Reshape(*at, ones(after.len()), ones(before.len()))
+            }
+            () if axes == &**after => AxisOp::Reshape(*at, after.clone(), before.clone()),
+            () => return None,
+        };
+        Some(Mask { outlet, regrouped: Some(op) })
+    }
+}
+
+/// Follows the scores up to their softmax over the last axis. In between, axes of heads may be regrouped, and are as they were
+/// at the end.
 fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
     let mut found = Between { scale: 1., masks: tvec!() };
-    let shape = chain.last().outputs[0].fact.shape.clone();
+    let mut is_softmax = false;
+    // What the axes were made of, if they are not those of the scores.
+    let mut regrouped: Option<&AxisOp> = None;
+    let original = chain.last().outputs[0].fact.shape.clone();
     loop {
+        let shape = &chain.last().outputs[0].fact.shape;
+        if is_softmax && regrouped.is_none() {
+            // Together they may leave the numbers that each of them keeps to.
+            return Ok(found.scale.is_normal().then_some(found));
+        }
+        if let Some((node, _)) = chain.successor()?
+            && let Some(op) = regrouping(node, shape.len())
+        {
+            regrouped = match regrouped {
+                None => Some(op),
+                Some(_) if node.outputs[0].fact.shape == original => None,
+                Some(_) => return Ok(None),
+            };
+            chain.push(node);
+            continue;
+        }
+        rule_if!(!is_softmax);
         rule_if_some!(next = chain.next()?);
         let number = match chain.constant(next.operand)? {
             Some(operand) if operand.len() == 1 => Some(operand.cast_to_scalar::<f32>()?),
@@ -34,7 +89,8 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
         if let (Some(operand), true) = (next.operand, next.is_binary::<Add>()) {
             let mask = chain.model.outlet_fact(operand)?;
             rule_if!(mask.datum_type == DatumType::F32 && mask.shape.last() == shape.last());
-            found.masks.push(operand);
+            rule_if_some!(mask = Mask::of(chain.model, operand, regrouped));
+            found.masks.push(mask);
         } else if let (Some(number), true) = (number, found.masks.is_empty()) {
             match () {
                 () if next.is_binary::<Mul>() => found.scale *= number,
@@ -44,9 +100,7 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
         } else if let Some(softmax) = next.node.op_as::<Softmax>() {
             rule_if!(softmax.axes[..] == [shape.len() - 1]);
             rule_if!(softmax.kind == SoftmaxKind::Softmax && softmax.quant_output_dt.is_none());
-            chain.push(next.node);
-            // Together they may leave the numbers that each of them keeps to.
-            return Ok(found.scale.is_normal().then_some(found));
+            is_softmax = true;
         } else {
             return Ok(None);
         }
@@ -97,9 +151,18 @@ impl Rule for Attentions {
             refuse!("the rows, the columns and the batches of both products must be the same");
         };
         chain.push(next.node);
-        let mut inputs: TVec<OutletId> = node.inputs.iter().copied().collect();
-        inputs.push(values);
-        inputs.extend(between.masks);
-        Ok(chain.replaced_by(attention, &inputs)?.into())
+        let mut patch = TypedModelPatch::default();
+        let mut inputs = patch.taps(model, &node.inputs)?;
+        inputs.push(patch.tap_model(model, values)?);
+        let name = &chain.last().name;
+        for (number, mask) in between.masks.into_iter().enumerate() {
+            let mut outlet = patch.tap_model(model, mask.outlet)?;
+            if let Some(op) = mask.regrouped {
+                outlet = patch.wire_node(format!("{name}.mask_{number}"), op, &[outlet])?[0];
+            }
+            inputs.push(outlet);
+        }
+        let output = patch.wire_node(name, attention, &inputs)?[0];
+        Ok(chain.replace(patch, output)?.into())
     }
 }

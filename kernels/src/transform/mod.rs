@@ -9,6 +9,7 @@ mod fully_connected;
 mod layout;
 mod pool;
 mod quantized;
+mod rotary;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -22,11 +23,12 @@ use tract_core::transform::ModelTransform;
 pub use rule::{Decision, Outcome, Phase, RegisteredRule, Rewrite, Rule, Session};
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 7] = [
+const RULES: [&dyn Rule; 8] = [
     &fully_connected::CompressedLayers,
     &convolution::Convolution,
     &pool::Pools,
     &fully_connected::FullyConnectedLayers,
+    &rotary::RotaryEmbeddings,
     // It takes two products, which are single ones for the next rule.
     &attention::Attentions,
     &contraction::Contractions,
@@ -140,7 +142,7 @@ impl KernelsTransform {
                         let is_new = |node: &&TypedNode| {
                             !TypedModel::is_source(&node.op) && !node.op.is::<AxisOp>()
                         };
-                        let by = patch.nodes().iter().find(is_new);
+                        let by = patch.nodes().iter().rfind(is_new);
                         let by = by.map_or_else(String::new, |node| node.op.name().to_string());
                         // Of an operator with bodies, what is in them is of interest.
                         if by != node.op.name() {

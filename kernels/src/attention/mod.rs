@@ -1,0 +1,379 @@
+//! Attention: two products with a softmax in between.
+
+mod pages;
+mod softmax;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use tract_core::internal::*;
+
+use crate::checks::expect_input_count;
+use crate::contraction::{BatchAxis, Contraction, Sizes, Strides, offset, strides};
+use crate::memory::{Scratch, unwritten_output, zero_output};
+use crate::product::activation::Activation;
+use crate::product::{Addend, Columns, Output, Product, Right, Rows, Tile, Vectors, Whole, parts};
+pub use pages::{AppendToPages, PagedFactor};
+use pages::{Page, Pages};
+use softmax::SoftmaxOfRows;
+
+/// `Softmax(scale * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
+/// caches, where those of all would be the largest tensor of many a model.
+///
+/// The inputs are those of the scores in their order, the values, and masks of the scores' rank. Keys and values are tensors,
+/// or both are in [pages](AppendToPages).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attention {
+    scores: Contraction,
+    scale: f32,
+    /// The product of the scores, which are its left factor, and the values.
+    values: Contraction,
+    is_paged: bool,
+}
+
+// The scale is a normal number.
+impl Eq for Attention {}
+
+/// As OpenVINO and PyTorch name it.
+const OPERATOR: &str = "ScaledDotProductAttention";
+
+/// The input with the values.
+const VALUES: usize = 2;
+
+/// How many scores are computed before their product with the values.
+const SCORES: usize = 1 << 15;
+
+/// So many queries, or fewer, meet all keys at once.
+const FEW: usize = 16;
+
+impl Attention {
+    /// The two products as one operator, if the second one has the first one's rows, columns and batches in their
+    /// places. An axis of the batch of which the scores, whose shape this is, have one may be missing.
+    pub(crate) fn new(
+        scores: Contraction,
+        scale: f32,
+        values: Contraction,
+        shape: &[TDim],
+    ) -> Option<Attention> {
+        let has = |output: usize| values.batch.iter().any(|axis| axis.left == Some(output));
+        let is_known = |axis: &BatchAxis| {
+            axis.left.is_none_or(|left| scores.batch.iter().any(|it| it.output == left))
+        };
+        let is_same = values.rows[0] == scores.rows[1]
+            && scores.batch.iter().all(|axis| has(axis.output) || shape[axis.output].is_one())
+            && values.batch.iter().all(is_known);
+        is_same.then_some(Attention { scores, scale, values, is_paged: false })
+    }
+
+    /// The inputs with the keys and with the values.
+    pub fn keys_and_values(&self) -> [usize; 2] {
+        [self.scores.right, VALUES]
+    }
+
+    /// The same with keys and values in pages, if these are of shape `[.., positions, elements]`, for factors of this rank.
+    pub fn on_pages(&self, rank: usize) -> Option<Attention> {
+        let is_it = rank >= 2
+            && !self.is_paged
+            && self.scores.axes_of_right() == [rank - 2, rank - 1]
+            && self.values.axes_of_right() == [rank - 1, rank - 2];
+        is_it.then(|| Attention { is_paged: true, ..self.clone() })
+    }
+}
+
+/// Keys or values of all sequences.
+#[derive(Clone, Copy)]
+enum Factor<'a> {
+    Tensor(&'a [f32]),
+    Pages(&'a Pages),
+}
+
+/// Keys or values of one sequence, in panels: some positions, and the next ones.
+enum Packed<'a> {
+    Whole(Columns<Scratch>),
+    Pages(&'a [Page]),
+}
+
+impl Packed<'_> {
+    fn page(&self, number: usize) -> &[f32] {
+        match self {
+            Packed::Whole(columns) => &columns.elements,
+            Packed::Pages(pages) => pages[number].panels(),
+        }
+    }
+}
+
+/// What the queries of one sequence meet.
+struct Sequence<'a> {
+    keys: Packed<'a>,
+    values: Packed<'a>,
+    /// How many positions a page has room for.
+    page: usize,
+    /// The number of elements of a key, and of a value.
+    depth: usize,
+    width: usize,
+    vectors: Vectors,
+    tile: Tile,
+}
+
+impl Sequence<'_> {
+    /// The numbers of the pages up to a position, and the positions of each.
+    fn pages(&self, count: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let begins = (0..count).step_by(self.page).enumerate();
+        begins.map(move |(number, begin)| (number, begin..(begin + self.page).min(count)))
+    }
+
+    /// The products of queries and the first keys. There may be some more in a row than keys.
+    fn scores(&self, queries: Rows<&[f32]>, count: usize, scores: &mut [f32], stride: usize) {
+        for (number, positions) in self.pages(count) {
+            let columns = match self.keys {
+                Packed::Whole(_) => positions.len(),
+                Packed::Pages(_) => positions.len().next_multiple_of(self.tile.columns),
+            };
+            let right =
+                Columns { depth: self.depth, columns: self.page, elements: self.keys.page(number) };
+            let product = Whole {
+                left: queries,
+                right,
+                columns: 0..columns,
+                output: Output::matrix(&mut scores[positions.start..], stride),
+                bias: None,
+                activation: Activation::Identity,
+            };
+            product.run(self.vectors);
+        }
+    }
+
+    /// The products of weights of the first values and these.
+    fn values(&self, weights: Rows<&[f32]>, output: &mut [f32], stride: usize) {
+        let count = weights.depth;
+        for first in (0..self.width).step_by(self.tile.columns) {
+            let columns = (self.width - first).min(self.tile.columns);
+            for (number, positions) in self.pages(count) {
+                let panels = &self.values.page(number)[first * self.page..];
+                for steps in parts(positions.len()) {
+                    let begin = steps.start;
+                    let steps = positions.start + steps.start..positions.start + steps.end;
+                    self.vectors.run(Product {
+                        left: weights,
+                        left_begin: steps.start,
+                        right: Right::Packed { panels, begin, depth: self.page },
+                        rows: 0..weights.rows,
+                        columns,
+                        depth: count,
+                        output: Output::matrix(&mut output[first..], stride),
+                        addend: Addend::Zero,
+                        activation: Activation::Identity,
+                        steps,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// How many of the first keys are not hidden from all of these rows: those after them have a weight of 0. All are, if a row
+/// sees none: its result is not a number.
+fn visible(masks: &[(&[f32], usize)], rows: usize, count: usize) -> usize {
+    let is_hidden = |part: &[f32]| {
+        let others = part.iter().map(|it| u32::from(*it != f32::NEG_INFINITY)).sum::<u32>();
+        others == 0
+    };
+    let of_row = |row: usize| {
+        let of_mask = |(mask, stride): &(&[f32], usize)| {
+            let mut end = count;
+            while end > 0 {
+                let begin = (end - 1) / 64 * 64;
+                if !is_hidden(&mask[row * stride..][begin..end]) {
+                    break;
+                }
+                end = begin;
+            }
+            end
+        };
+        match masks.iter().map(of_mask).min() {
+            Some(0) | None => count,
+            Some(end) => end,
+        }
+    };
+    (0..rows).map(of_row).max().unwrap_or(count)
+}
+
+impl Op for Attention {
+    fn name(&self) -> StaticName {
+        if self.is_paged { "PagedAttention".into() } else { "Attention".into() }
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("scores: {:?}", self.scores), format!("values: {:?}", self.values)])
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::Rounding
+    }
+
+    op_as_typed_op!();
+}
+
+/// The axis of the rows, or one of the batch: how the scores have it, and which axis of them it is.
+type OfScores<'a> = (usize, &'a Strides);
+
+impl EvalOp for Attention {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let [keys, values] = self.keys_and_values().map(|slot| &inputs[slot]);
+        let queries = &inputs[self.scores.left];
+        let scores = self.scores.sizes(queries.shape(), keys.shape())?;
+        let mut sizes = self.values.sizes(&scores.shape, values.shape())?;
+        if scores.shape.contains(&0) || sizes.shape.contains(&0) {
+            return Ok(tvec!(zero_output(OPERATOR, &sizes.shape)?.into_tvalue()));
+        }
+        // SAFETY: all columns of all rows of each matrix are written: there are keys.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { unwritten_output::<f32>(OPERATOR, &sizes.shape)? };
+        let plain = |slot: usize| inputs[slot].try_as_plain_ram()?.as_slice::<f32>();
+        let queries = plain(self.scores.left)?;
+        let vectors = Vectors::detect();
+        let tile = Tile::of(vectors);
+        let factor = |slot: usize| match self.is_paged {
+            true => Ok(Factor::Pages(Pages::of(&inputs[slot], tile)?)),
+            false => TractResult::Ok(Factor::Tensor(plain(slot)?)),
+        };
+        let [keys, values] = self.keys_and_values().map(factor);
+        let (keys, values) = (keys?, values?);
+        let masks = (VALUES + 1..inputs.len())
+            .map(|slot| Ok((plain(slot)?, mask_strides(inputs[slot].shape(), &scores.shape)?)));
+        let masks: TVec<(&[f32], TVec<usize>)> = masks.collect::<TractResult<_>>()?;
+        let mut rows: OfScores = (self.scores.rows[1], &scores.rows);
+        // For each axis of the output's batch, that of the scores.
+        let mut batch: TVec<Option<OfScores>> = self
+            .values
+            .batch
+            .iter()
+            .map(|axis| {
+                let is_it = |it: &BatchAxis| Some(it.output) == axis.left;
+                let position = self.scores.batch.iter().position(is_it)?;
+                Some((self.scores.batch[position].output, &scores.batch[position]))
+            })
+            .collect();
+        // Queries of one token, of which several have the same keys and values, are rows.
+        if scores.rows.size == 1 {
+            let is_shared = |(of_values, of_scores): &(&Strides, &Option<OfScores>)| {
+                let has_queries = of_scores.is_some_and(|(_, it)| it.right == 0 && it.left > 0);
+                of_values.size > 1 && of_values.right == 0 && has_queries
+            };
+            let position = sizes.batch.iter().zip(&batch).position(|axis| is_shared(&axis));
+            if let Some(position) = position {
+                let Sizes { rows, batch, .. } = &mut sizes;
+                std::mem::swap(rows, &mut batch[position]);
+            }
+            if let Some(position) = position
+                && let Some(axis) = batch[position].take()
+            {
+                rows = axis;
+            }
+        }
+        let (depth, count) = (scores.depth, scores.columns);
+        let page = if self.is_paged { Pages::positions(tile) } else { count };
+        // Room for whole pages. An odd number of vectors: rows in a distance of a power of two would have the same places in
+        // the cache.
+        let stride = (count.next_multiple_of(page).div_ceil(tile.lanes) | 1) * tile.lanes;
+        let mut view = output.try_as_plain_ram_mut()?;
+        sizes.for_each(view.as_slice_mut()?, |index, of_output, output| {
+            let place = |stride: &dyn Fn(usize, &Strides) -> usize| -> usize {
+                let axes = index.iter().zip(&batch);
+                axes.map(|(index, axis)| axis.map_or(0, |(axis, it)| index * stride(axis, it)))
+                    .sum()
+            };
+            let queries = &queries[place(&|_, axis| axis.left)..];
+            let in_keys = place(&|_, axis| axis.right);
+            let in_values = offset(index, &sizes.batch, |axis| axis.right);
+            let sequence = Sequence {
+                keys: match keys {
+                    Factor::Tensor(keys) => Packed::Whole(Columns::pack_scratch(
+                        &keys[in_keys..],
+                        scores.right_stride,
+                        scores.is_transposed,
+                        depth,
+                        count,
+                        tile,
+                    )),
+                    Factor::Pages(pages) => Packed::Pages(pages.sequence(in_keys)),
+                },
+                values: match values {
+                    Factor::Tensor(values) => Packed::Whole(Columns::pack_scratch(
+                        &values[in_values..],
+                        sizes.right_stride,
+                        sizes.is_transposed,
+                        count,
+                        sizes.columns,
+                        tile,
+                    )),
+                    Factor::Pages(pages) => Packed::Pages(pages.sequence(in_values)),
+                },
+                page,
+                depth,
+                width: sizes.columns,
+                vectors,
+                tile,
+            };
+            let of_batch: TVec<(&[f32], usize)> = masks
+                .iter()
+                .map(|(mask, strides)| (&mask[place(&|axis, _| strides[axis])..], strides[rows.0]))
+                .collect();
+            let few = of_output.len().min(FEW);
+            let block = ((SCORES / stride).clamp(tile.rows, 64) / tile.rows * tile.rows).max(few);
+            let mut part = Scratch::new(block.min(of_output.len()) * stride);
+            for first in of_output.clone().step_by(block) {
+                let count_rows = block.min(of_output.end - first);
+                let of_rows: TVec<(&[f32], usize)> = of_batch
+                    .iter()
+                    .map(|(mask, stride)| (&mask[first * stride..], *stride))
+                    .collect();
+                let visible = visible(&of_rows, count_rows, count);
+                if depth == 0 {
+                    // A sum of nothing writes nothing.
+                    part.fill(0.);
+                }
+                let queries = &queries[first * rows.1.left..];
+                let left = Rows::pack_scratch(queries, rows.1.left, count_rows, depth, tile);
+                sequence.scores(left.view(), visible, &mut part, stride);
+                vectors.run(SoftmaxOfRows {
+                    scores: &mut part[..count_rows * stride],
+                    stride,
+                    columns: visible,
+                    scale: self.scale,
+                    masks: &of_rows,
+                });
+                let weights = Rows::pack_scratch(&part, stride, count_rows, visible, tile);
+                let output = &mut output[(first - of_output.start) * sizes.rows.output..];
+                sequence.values(weights.view(), output, sizes.rows.output);
+            }
+            Ok(())
+        })?;
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+/// The distances of neighbours in a mask, along each axis of the scores.
+fn mask_strides(mask: &[usize], scores: &[usize]) -> TractResult<TVec<usize>> {
+    let last = scores.len() - 1;
+    let fits = mask.len() == scores.len()
+        && mask[last] == scores[last]
+        && mask.iter().zip(scores).all(|(mask, size)| mask == size || *mask == 1);
+    ensure!(fits, "attention: the mask has shape {mask:?}, but the scores have {scores:?}");
+    let strides = strides(mask).into_iter().zip(mask);
+    Ok(strides.map(|(stride, size)| if *size > 1 { stride } else { 0 }).collect())
+}
+
+impl TypedOp for Attention {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("Attention", inputs.len(), 3..=usize::MAX)?;
+        let (queries, keys) = (inputs[self.scores.left], inputs[self.scores.right]);
+        let scores = self.scores.shape(&queries.shape, &keys.shape)?;
+        Ok(tvec!(f32::fact(self.values.shape(&scores, &inputs[VALUES].shape)?)))
+    }
+
+    as_op!();
+}

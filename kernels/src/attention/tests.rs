@@ -1,0 +1,455 @@
+use proptest::prelude::*;
+use tract_core::ops::einsum::EinSum;
+use tract_core::ops::math::{add, div, mul};
+use tract_core::ops::nn::{Softmax, SoftmaxKind};
+
+use super::*;
+use crate::WithKernels;
+use crate::product::tests::with_all_vectors;
+
+/// Two products with a scale, masks and a softmax in between, and the shapes of what is fed.
+struct Case {
+    scores: &'static str,
+    values: &'static str,
+    queries: Vec<usize>,
+    keys: Vec<usize>,
+    /// The size of a value.
+    width: usize,
+    masks: Vec<Vec<usize>>,
+}
+
+impl Case {
+    fn values_shape(&self) -> Vec<usize> {
+        let mut shape = self.keys.clone();
+        *shape.last_mut().expect("it has axes") = self.width;
+        shape
+    }
+}
+
+fn tensor(shape: &[usize], from: usize) -> Tensor {
+    let count: usize = shape.iter().product();
+    let numbers: Vec<f32> =
+        (from..from + count).map(|it| (it * 37 % 101) as f32 / 50. - 1.).collect();
+    Tensor::from_shape(shape, &numbers).unwrap()
+}
+
+fn product(
+    model: &mut TypedModel,
+    name: &str,
+    axes: &str,
+    inputs: [OutletId; 2],
+) -> TractResult<OutletId> {
+    let op = EinSum::new(axes.parse()?, DatumType::F32);
+    Ok(model.wire_node(name, op, &inputs)?[0])
+}
+
+fn model(case: &Case, is_divided: bool) -> TractResult<TypedModel> {
+    let mut model = TypedModel::default();
+    let queries = model.add_source("queries", f32::fact(&case.queries))?;
+    let keys = model.add_source("keys", f32::fact(&case.keys))?;
+    let values = model.add_source("values", f32::fact(case.values_shape()))?;
+    let scores = product(&mut model, "scores", case.scores, [queries, keys])?;
+    let rank = model.outlet_fact(scores)?.rank();
+    let scale = Tensor::from_shape(&vec![1; rank], &[0.5f32])?;
+    let scale = model.add_const("scale", scale)?;
+    let op = if is_divided { div() } else { mul() };
+    let mut scores = model.wire_node("scaled", op, &[scores, scale])?[0];
+    for (number, mask) in case.masks.iter().enumerate() {
+        let mask = model.add_source(format!("mask_{number}"), f32::fact(mask))?;
+        scores = model.wire_node(format!("masked_{number}"), add(), &[scores, mask])?[0];
+    }
+    let softmax = Softmax::new(tvec![rank - 1], None, SoftmaxKind::Softmax);
+    let weights = model.wire_node("softmax", softmax, &[scores])?[0];
+    let output = product(&mut model, "output", case.values, [weights, values])?;
+    model.select_output_outlets(&[output])?;
+    Ok(model)
+}
+
+fn cases() -> Vec<Case> {
+    vec![
+        Case {
+            scores: "ambk,anbk->abmn",
+            values: "abmk,akbn->ambn",
+            queries: vec![2, 90, 3, 5],
+            keys: vec![2, 70, 3, 5],
+            width: 50,
+            masks: vec![],
+        },
+        Case {
+            scores: "abmk,abnk->abmn",
+            values: "abmk,abkn->abmn",
+            queries: vec![2, 3, 7, 16],
+            keys: vec![2, 3, 33, 16],
+            width: 16,
+            masks: vec![vec![2, 1, 1, 33], vec![1, 3, 7, 33]],
+        },
+        // Queries of nothing: all keys are alike.
+        Case {
+            scores: "mk,nk->mn",
+            values: "mk,ki->mi",
+            queries: vec![130, 0],
+            keys: vec![1000, 0],
+            width: 3,
+            masks: vec![],
+        },
+        // A batch of one that the result does not have, and one that the scores do not have, as axes move in models.
+        Case {
+            scores: "ambk,anbk->abmn",
+            values: "abmk,akbn->mbn",
+            queries: vec![1, 9, 2, 4],
+            keys: vec![1, 6, 2, 4],
+            width: 4,
+            masks: vec![vec![1, 1, 1, 6]],
+        },
+        Case {
+            scores: "ambk,anbk->bmn",
+            values: "bmk,akbn->ambn",
+            queries: vec![1, 9, 2, 4],
+            keys: vec![1, 6, 2, 4],
+            width: 4,
+            masks: vec![vec![1, 9, 6]],
+        },
+    ]
+}
+
+#[test]
+fn it_is_the_softmax_between_two_products() -> TractResult<()> {
+    for case in cases() {
+        for is_divided in [false, true] {
+            let model = model(&case, is_divided)?;
+            let mut inputs: TVec<TValue> = tvec!(
+                tensor(&case.queries, 0).into(),
+                tensor(&case.keys, 5).into(),
+                tensor(&case.values_shape(), 9).into(),
+            );
+            for shape in &case.masks {
+                let mut mask = tensor(shape, 3);
+                let mut view = mask.try_as_plain_ram_mut()?;
+                // Some keys are hidden; from the last query all of them, if each has its own mask.
+                let elements = view.as_slice_mut::<f32>()?;
+                let keys = shape[shape.len() - 1];
+                elements.iter_mut().step_by(7).for_each(|it| *it = f32::NEG_INFINITY);
+                if elements.len() > keys * 2 {
+                    let last = elements.len() - keys;
+                    elements[last..].fill(f32::NEG_INFINITY);
+                }
+                inputs.push(mask.into());
+            }
+            let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+            with_all_vectors(|| {
+                let model = model.clone().with_kernels().unwrap().into_optimized().unwrap();
+                let names: Vec<_> = model.nodes().iter().map(|node| node.op.name()).collect();
+                let ours = names.iter().filter(|name| *name == "Attention").count();
+                assert_eq!((ours, names.len()), (1, 4 + case.masks.len()), "{names:?}");
+                let found = model.into_runnable().unwrap().run(inputs.clone()).unwrap();
+                close(&found[0], &expected[0]);
+            });
+        }
+    }
+    Ok(())
+}
+
+fn close(found: &Tensor, expected: &Tensor) {
+    assert_eq!(found.shape(), expected.shape());
+    let elements =
+        |tensor: &Tensor| tensor.try_as_plain_ram().unwrap().as_slice::<f32>().unwrap().to_vec();
+    let (found, expected) = (elements(found), elements(expected));
+    for (place, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        let is_close = (found - expected).abs() < 1e-5 || (found.is_nan() && expected.is_nan());
+        assert!(is_close, "{found} at {place}, expected {expected}");
+    }
+}
+
+/// One plan for all numbers of queries and keys.
+#[test]
+fn numbers_of_queries_and_keys_may_be_symbols() -> TractResult<()> {
+    let mut model = TypedModel::default();
+    let (queries, keys) = (model.symbols.sym("Q").to_dim(), model.symbols.sym("K").to_dim());
+    let mut outlets = tvec!();
+    for (name, count) in [("queries", &queries), ("keys", &keys), ("values", &keys)] {
+        let fact = f32::fact([2.to_dim(), count.clone(), 3.to_dim()]);
+        outlets.push(model.add_source(name, fact)?);
+    }
+    let scores = product(&mut model, "scores", "bmk,bnk->bmn", [outlets[0], outlets[1]])?;
+    let softmax = Softmax::new(tvec![2], None, SoftmaxKind::Softmax);
+    let weights = model.wire_node("softmax", softmax, &[scores])?[0];
+    let output = product(&mut model, "output", "bmk,bkn->bmn", [weights, outlets[2]])?;
+    model.select_output_outlets(&[output])?;
+    let as_it_is = model.clone().into_runnable()?;
+    let model = model.with_kernels()?.into_optimized()?;
+    assert!(model.nodes().iter().any(|node| node.op.is::<Attention>()));
+    let plan = model.into_runnable()?;
+    for (queries, keys) in [(1, 1), (70, 3), (3, 2000), (0, 4), (4, 0)] {
+        let inputs: TVec<TValue> = [queries, keys, keys]
+            .into_iter()
+            .enumerate()
+            .map(|(number, count)| tensor(&[2, count, 3], number * 7).into())
+            .collect();
+        close(&plan.run(inputs.clone())?[0], &as_it_is.run(inputs)?[0]);
+    }
+    Ok(())
+}
+
+/// Weights are at most 1, so no result is larger than all values.
+#[test]
+fn large_values_stay_finite() -> TractResult<()> {
+    let case = &cases()[0];
+    let plan = model(case, false)?.into_runnable_with_kernels()?;
+    let values = Tensor::from_shape(
+        &case.values_shape(),
+        &vec![1e38f32; case.values_shape().iter().product()],
+    )?;
+    let zeros = |shape: &[usize]| TractResult::Ok(Tensor::zero::<f32>(shape)?.into());
+    let found = plan.run(tvec!(zeros(&case.queries)?, zeros(&case.keys)?, values.into()))?;
+    let view = found[0].try_as_plain_ram()?;
+    assert!(view.as_slice::<f32>()?.iter().all(|it| (it / 1e38 - 1.).abs() < 1e-5));
+    Ok(())
+}
+
+/// What is between the products must be a softmax alone, and nobody else may need the scores.
+#[test]
+fn other_chains_stay() -> TractResult<()> {
+    let names = |model: TypedModel| -> TractResult<Vec<String>> {
+        let model = model.with_kernels()?.into_optimized()?;
+        Ok(model.nodes().iter().map(|node| node.op.name().to_string()).collect())
+    };
+    let case = &cases()[0];
+    let mut needed = model(case, false)?;
+    let scores = needed.node_by_name("scaled")?.id.into();
+    let output = needed.output_outlets()?[0];
+    needed.select_output_outlets(&[output, scores])?;
+    assert!(!names(needed)?.contains(&"Attention".to_string()));
+    let mut logarithm = model(case, false)?;
+    let softmax = logarithm.node_by_name("softmax")?.id;
+    let kind = SoftmaxKind::LogSoftmax;
+    logarithm.node_mut(softmax).op = Box::new(Softmax::new(tvec![3], None, kind));
+    assert!(!names(logarithm)?.contains(&"Attention".to_string()));
+    Ok(())
+}
+
+/// Scores of rows of 70 keys and more. A query sees the keys up to its own position, and those before the first query.
+fn causal(queries: usize, keys: usize) -> Tensor {
+    let mask = tract_ndarray::Array4::from_shape_fn((1, 1, queries, keys), |(.., query, key)| {
+        if key <= query + keys - queries { 0. } else { f32::NEG_INFINITY }
+    });
+    mask.into_tensor()
+}
+
+/// Heads of which some have the same keys, as tract leaves them when a model repeats the keys.
+#[test]
+fn heads_share_keys() -> TractResult<()> {
+    let (groups, heads, depth) = (2, 6, 16);
+    for (queries, keys) in [(1, 1), (1, 200), (5, 40), (130, 300)] {
+        for mask_heads in [1, heads] {
+            let mut model = TypedModel::default();
+            let symbols = ["Q", "K"].map(|name| model.symbols.sym(name).to_dim());
+            let mut source = |name: &str, batch: usize, heads: usize, rest: [TDim; 2]| {
+                let [rows, columns] = rest;
+                let fact = f32::fact([batch.to_dim(), heads.to_dim(), rows, columns]);
+                model.add_source(name, fact)
+            };
+            let [of_rows, of_columns] = symbols;
+            let of_queries = source("queries", 2, heads, [of_rows.clone(), depth.to_dim()])?;
+            let of_keys = source("keys", 2, groups, [of_columns.clone(), depth.to_dim()]);
+            let of_values = source("values", 2, groups, [of_columns.clone(), depth.to_dim()]);
+            let mask = source("mask", 1, mask_heads, [of_rows, of_columns])?;
+            let merged = tvec!(heads.to_dim());
+            let parted = tvec!(groups.to_dim(), (heads / groups).to_dim());
+            let part = AxisOp::Reshape(1, merged.clone(), parted.clone());
+            let merge = AxisOp::Reshape(1, parted, merged);
+            let parts = model.wire_node("parts", part.clone(), &[of_queries])?[0];
+            let scores = product(&mut model, "scores", "bgrqd,bgkd->bgrqk", [parts, of_keys?])?;
+            let scale = model.add_const("scale", Tensor::from_shape(&[1; 5], &[0.25f32])?)?;
+            let scores = model.wire_node("scaled", mul(), &[scores, scale])?[0];
+            let scores = model.wire_node("merged", merge.clone(), &[scores])?[0];
+            let scores = model.wire_node("masked", add(), &[scores, mask])?[0];
+            let softmax = Softmax::new(tvec![3], None, SoftmaxKind::Softmax);
+            let weights = model.wire_node("softmax", softmax, &[scores])?[0];
+            let weights = model.wire_node("weights", part, &[weights])?[0];
+            let output =
+                product(&mut model, "product", "bgrqk,bgkd->bgrqd", [weights, of_values?])?;
+            let output = model.wire_node("output", merge, &[output])?;
+            model.select_output_outlets(&output)?;
+            let mask = causal(queries, keys).broadcast_to_shape(&[1, mask_heads, queries, keys])?;
+            let inputs: TVec<TValue> = tvec!(
+                tensor(&[2, heads, queries, depth], 0).into(),
+                tensor(&[2, groups, keys, depth], 7).into(),
+                tensor(&[2, groups, keys, depth], 9).into(),
+                mask.into(),
+            );
+            let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+            with_all_vectors(|| {
+                let model = model.clone().with_kernels().unwrap().into_optimized().unwrap();
+                let names: Vec<_> = model.nodes().iter().map(|node| node.op.name()).collect();
+                assert!(names.contains(&"Attention".into()), "{names:?}");
+                assert!(!names.contains(&"Softmax".into()), "{names:?}");
+                let found = model.into_runnable().unwrap().run(inputs.clone()).unwrap();
+                close(&found[0], &expected[0]);
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Where axes are regrouped in another way, queries or keys move among the heads.
+#[test]
+fn other_groups_stay() -> TractResult<()> {
+    let mut model = TypedModel::default();
+    let inputs =
+        ["queries", "keys", "values"].map(|name| model.add_source(name, f32::fact([4, 6, 8])));
+    let [queries, keys, values] = inputs;
+    let scores = product(&mut model, "scores", "hqd,hkd->hqk", [queries?, keys?])?;
+    let (parted, merged) = (tvec!(4.to_dim(), 6.to_dim()), tvec!(24.to_dim()));
+    let merge = AxisOp::Reshape(0, parted.clone(), merged.clone());
+    let merged = {
+        let part = AxisOp::Reshape(0, merged, parted);
+        let scores = model.wire_node("merged", merge, &[scores])?[0];
+        let softmax = Softmax::new(tvec![1], None, SoftmaxKind::Softmax);
+        let weights = model.wire_node("softmax", softmax, &[scores])?[0];
+        model.wire_node("parted", part, &[weights])?[0]
+    };
+    let output = product(&mut model, "output", "hqk,hkd->hqd", [merged, values?])?;
+    model.select_output_outlets(&[output])?;
+    let inputs: TVec<TValue> = (0..3).map(|from| tensor(&[4, 6, 8], from).into()).collect();
+    let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+    close(&model.into_runnable_with_kernels()?.run(inputs)?[0], &expected[0]);
+    Ok(())
+}
+
+/// What a third input of `AppendToPages` says, as a tensor has it: `[batch, heads, positions, elements]`.
+fn gathered(tensor: &Tensor, batch: &[i64]) -> Tensor {
+    let view =
+        tensor.to_plain_array_view::<f32>().unwrap().into_dimensionality::<tract_ndarray::Ix4>();
+    let view = view.unwrap();
+    let [batches, heads, positions, elements] = *view.shape() else { panic!("four axes") };
+    let batches = batches as i64;
+    let shape = (batch.len(), heads, positions, elements);
+    let gathered = tract_ndarray::Array4::from_shape_fn(shape, |(row, head, position, element)| {
+        let source = if batch[row] < 0 { batch[row] + batches } else { batch[row] };
+        match (0..batches).contains(&source) {
+            true => view[[source as usize, head, position, element]],
+            false => 0.,
+        }
+    });
+    gathered.into_tensor()
+}
+
+/// How many positions a run brings, and what continues what.
+fn runs() -> impl Strategy<Value = Vec<(usize, Option<Vec<i64>>)>> {
+    let beams = prop::option::of(prop::collection::vec(-4i64..4, 1..4));
+    prop::collection::vec((0usize..70, beams), 1..5)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    /// Runs with all their positions in pages are those with tensors.
+    #[test]
+    fn pages_are_tensors(runs in runs(), depth in 2usize..20, width in 1usize..40) {
+        with_all_vectors(|| pages_and_tensors(&runs, depth, width).unwrap());
+    }
+}
+
+fn pages_and_tensors(
+    runs: &[(usize, Option<Vec<i64>>)],
+    depth: usize,
+    width: usize,
+) -> TractResult<()> {
+    let context = EvalContext::out_of_plan();
+    let op = |axes: &str, shapes: [&[TDim]; 2]| -> TractResult<Contraction> {
+        let einsum = EinSum::new(axes.parse()?, DatumType::F32);
+        Contraction::of(&einsum, shapes).context("a product of matrices")
+    };
+    let dims = |sizes: &[usize]| sizes.iter().map(|size| size.to_dim()).collect::<TVec<TDim>>();
+    let of_scores = dims(&[2, 3, 5, 7, 9]);
+    let of_queries = dims(&[2, 3, 5, 7, depth]);
+    let scores = op("bgrqd,bgkd->bgrqk", [&of_queries, &dims(&[2, 3, 9, depth])])?;
+    let values = op("bgrqk,bgkd->bgrqd", [&of_scores, &dims(&[2, 3, 9, width])])?;
+    let attention = Attention::new(scores, 0.5, values, &of_scores).context("it is attention")?;
+    let on_pages = attention.on_pages(4).context("keys and values are in rows")?;
+    let sizes = [(PagedFactor::Keys, depth), (PagedFactor::Values, width)];
+    let mut batches = 2;
+    let mut plain: Vec<Tensor> = vec![];
+    let mut paged: Vec<Tensor> = vec![];
+    for (factor, size) in sizes {
+        plain.push(tensor(&[batches, 3, 4, size], 1));
+        paged.push(factor.pack(&plain[plain.len() - 1])?);
+    }
+    for (number, (count, beams)) in runs.iter().enumerate() {
+        let before = paged.clone();
+        let as_before = [&plain[0], &plain[1]].map(Tensor::clone);
+        for (place, (factor, size)) in sizes.into_iter().enumerate() {
+            let rows = beams.as_ref().map_or(batches, Vec::len);
+            let new = tensor(&[rows, 3, *count, size], number + place);
+            let mut inputs = tvec!(paged[place].clone().into_tvalue(), new.clone().into_tvalue());
+            if let Some(beams) = beams {
+                inputs.push(tensor1(beams).cast_to::<i32>()?.into_owned().into_tvalue());
+                plain[place] = gathered(&plain[place], beams);
+            }
+            let appended = AppendToPages { factor }.eval(&context, inputs)?.remove(0);
+            paged[place] = appended.into_tensor();
+            plain[place] = Tensor::stack_tensors(2, &[plain[place].clone(), new])?;
+            assert_eq!(paged[place].shape(), plain[place].shape());
+        }
+        // What was before is as it was, for whoever still has it.
+        for (paged, plain) in [(&before, &as_before[..]), (&paged, &plain[..])] {
+            for queries in [1, 7] {
+                let queries = tensor(&[plain[0].shape()[0], 3, 5, queries, depth], 3);
+                let run = |op: &Attention, [keys, values]: [&Tensor; 2]| {
+                    let inputs = [&queries, keys, values];
+                    let inputs = inputs.into_iter().map(|it| it.clone().into_tvalue()).collect();
+                    TractResult::Ok(op.eval(&context, inputs)?.remove(0).into_tensor())
+                };
+                let expected = run(&attention, [&plain[0], &plain[1]])?;
+                close(&run(&on_pages, [&paged[0], &paged[1]])?, &expected);
+            }
+        }
+        batches = plain[0].shape()[0];
+    }
+    Ok(())
+}
+
+/// Whole pages are there once, however many have them.
+#[test]
+fn pages_are_shared() -> TractResult<()> {
+    let tile = Tile::of(Vectors::detect());
+    let room = Pages::positions(tile);
+    let factor = PagedFactor::Keys;
+    let first = factor.pack(&tensor(&[1, 1, room + 3, 4], 0))?.into_tvalue();
+    let append = |before: &TValue, beams: &[i64]| {
+        let new = tensor(&[beams.len(), 1, 1, 4], 5).into_tvalue();
+        let inputs = tvec!(before.clone(), new, tensor1(beams).into_tvalue());
+        AppendToPages { factor }.eval(&EvalContext::out_of_plan(), inputs)
+    };
+    let second = append(&first, &[0, 0])?.remove(0);
+    let pages = |tensor: &TValue, sequence: usize, page: usize| {
+        let pages = Pages::of(tensor, tile).unwrap();
+        pages.sequence(sequence * tensor.shape()[2] * 4)[page].panels().as_ptr()
+    };
+    for sequence in [0, 1] {
+        assert_eq!(pages(&first, 0, 0), pages(&second, sequence, 0));
+        assert_ne!(pages(&first, 0, 1), pages(&second, sequence, 1));
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_follow() -> TractResult<()> {
+    let factor = PagedFactor::Values;
+    let before = factor.pack(&tensor(&[2, 3, 4, 5], 0))?.into_tvalue();
+    for (new, beams, expected) in [
+        (vec![2, 3, 1, 6], None, "only the batch and the positions may differ"),
+        (vec![2, 1, 1, 5], None, "only the batch and the positions may differ"),
+        (vec![1, 3, 1, 5], None, "2 sequences are continued by 1"),
+        (vec![1, 3, 1, 5], Some([0i64, 1]), "2 sequences are continued by 1"),
+    ] {
+        let mut inputs = tvec!(before.clone(), tensor(&new, 0).into_tvalue());
+        inputs.extend(beams.map(|beams| tensor1(&beams).into_tvalue()));
+        let result = AppendToPages { factor }.eval(&EvalContext::out_of_plan(), inputs);
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = factor.pack(&tensor(&[2, 0], 0)).unwrap_err().to_string();
+    assert!(error.contains("must have elements"), "{error}");
+    Ok(())
+}

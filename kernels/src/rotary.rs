@@ -1,0 +1,218 @@
+//! Rotary position embedding, which turns pairs of elements of queries and keys by angles that depend on their positions
+//! ("RoFormer: Enhanced Transformer with Rotary Position Embedding", equation 34).
+
+use pulp::{Simd, WithSimd};
+use tract_core::internal::*;
+
+use crate::checks::{expect_inputs, volume};
+use crate::contraction::strides;
+use crate::memory::unwritten_output;
+use crate::product::Vectors;
+use crate::threads::fill_rows;
+
+/// `data * cos + rotated * sin`, where `rotated` has the second half of each row of `data`, negated, and then the first half.
+///
+/// The inputs are `data` of shape `[.., n]`, where `n` is even, and `cos` and `sin` of that shape, or with 1 in place of some of
+/// its sizes but the last one, all of type F32. So is the output, which has the shape of `data`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RotaryEmbedding;
+
+/// As ONNX names it.
+const OPERATOR: &str = "RotaryEmbedding";
+
+/// Some rows. `cos` and `sin` have theirs in a distance, which may be 0.
+struct RotatedRows<'a> {
+    data: &'a [f32],
+    factors: [(&'a [f32], usize); 2],
+    size: usize,
+    output: &'a mut [f32],
+}
+
+impl WithSimd for RotatedRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let RotatedRows { data, factors, size, output } = self;
+        let half = size / 2;
+        let rows = data.chunks_exact(size).zip(output.chunks_exact_mut(size)).enumerate();
+        for (number, (data, output)) in rows {
+            let [cos, sin] = factors.map(|(factor, stride)| &factor[number * stride..][..size]);
+            let (data, cos, sin) = (data.split_at(half), cos.split_at(half), sin.split_at(half));
+            let output = output.split_at_mut(half);
+            let first = output.0.iter_mut().zip(data.0).zip(data.1).zip(cos.0).zip(sin.0);
+            for ((((output, own), other), cos), sin) in first {
+                *output = own * cos - other * sin;
+            }
+            let second = output.1.iter_mut().zip(data.1).zip(data.0).zip(cos.1).zip(sin.1);
+            for ((((output, own), other), cos), sin) in second {
+                *output = own * cos + other * sin;
+            }
+        }
+    }
+}
+
+impl Op for RotaryEmbedding {
+    fn name(&self) -> StaticName {
+        OPERATOR.into()
+    }
+
+    op_as_typed_op!();
+}
+
+/// The distances of neighbours in a factor along each axis of the data: 0 along those where it has one element.
+fn factor_strides(factor: &[usize], data: &[usize]) -> TractResult<TVec<usize>> {
+    let fits = factor.len() == data.len()
+        && factor.last() == data.last()
+        && factor.iter().zip(data).all(|(factor, size)| factor == size || *factor == 1);
+    ensure!(fits, "{OPERATOR}: a factor of shape {factor:?} does not fit to data of {data:?}");
+    let strides = strides(factor).into_iter().zip(factor);
+    Ok(strides.map(|(stride, size)| if *size > 1 { stride } else { 0 }).collect())
+}
+
+impl EvalOp for RotaryEmbedding {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let [data, cos, sin] = expect_inputs(OPERATOR, ["data", "cos", "sin"], &inputs)?;
+        let shape = data.shape();
+        let (&[.., size], true) = (shape, shape.len() > 1) else {
+            bail!("{OPERATOR}: the data has shape {shape:?}, but must have two axes or more")
+        };
+        ensure!(
+            size % 2 == 0,
+            "{OPERATOR}: rows have {size} elements, but must have an even number"
+        );
+        let rows = shape[shape.len() - 2];
+        let outer = &shape[..shape.len() - 2];
+        let [cos_strides, sin_strides] =
+            [&cos, &sin].map(|factor| factor_strides(factor.shape(), shape));
+        let strides = [cos_strides?, sin_strides?];
+        // SAFETY: all rows are written.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { unwritten_output::<f32>(OPERATOR, shape)? };
+        let [data, cos, sin] = [&data, &cos, &sin].map(|it| it.try_as_plain_ram());
+        let (data, cos, sin) = (data?, cos?, sin?);
+        let (data, factors) = (data.as_slice::<f32>()?, [cos.as_slice()?, sin.as_slice()?]);
+        let mut view = output.try_as_plain_ram_mut()?;
+        let view = view.as_slice_mut::<f32>()?;
+        let unit = rows * size;
+        if volume(shape).is_none_or(|elements| elements == 0) {
+            return Ok(tvec!(output.into_tvalue()));
+        }
+        let vectors = Vectors::detect();
+        fill_rows(view, unit, data.len(), |first, output| {
+            let data = &data[first * unit..][..output.len()];
+            let units = data.chunks_exact(unit).zip(output.chunks_exact_mut(unit)).enumerate();
+            for (number, (data, output)) in units {
+                let mut rest = first + number;
+                let mut begins = [0; 2];
+                for (axis, size) in outer.iter().enumerate().rev() {
+                    let index = rest % size;
+                    rest /= size;
+                    begins[0] += index * strides[0][axis];
+                    begins[1] += index * strides[1][axis];
+                }
+                let factor = |it: usize| (&factors[it][begins[it]..], strides[it][shape.len() - 2]);
+                let factors = [factor(0), factor(1)];
+                vectors.run(RotatedRows { data, factors, size, output });
+            }
+            TractResult::Ok(())
+        })?;
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for RotaryEmbedding {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let [data, _, _] = expect_inputs(OPERATOR, ["data", "cos", "sin"], inputs)?;
+        Ok(tvec!(data.without_value()))
+    }
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::ops::array::{Slice, TypedConcat};
+    use tract_core::ops::math::{add, mul};
+
+    use super::*;
+    use crate::WithKernels;
+    use crate::product::tests::with_all_vectors;
+
+    fn tensor(shape: &[usize], from: usize) -> Tensor {
+        let count: usize = shape.iter().product();
+        let numbers: Vec<f32> =
+            (from..from + count).map(|it| (it * 37 % 101) as f32 / 50. - 1.).collect();
+        Tensor::from_shape(shape, &numbers).unwrap()
+    }
+
+    /// As models have it, with the factor that the second half is multiplied by.
+    fn model(shapes: [&[usize]; 3], half: usize, negation: f32) -> TractResult<TypedModel> {
+        let mut model = TypedModel::default();
+        let names = ["data", "cos", "sin"].into_iter().zip(shapes);
+        let sources: TVec<OutletId> = names
+            .map(|(name, shape)| model.add_source(name, f32::fact(shape)))
+            .collect::<TractResult<_>>()?;
+        let axis = shapes[0].len() - 1;
+        let size = shapes[0][axis];
+        let slice = |from: usize, to: usize| Slice { axis, start: from.to_dim(), end: to.to_dim() };
+        let first = model.wire_node("first", slice(0, half), &sources[..1])?[0];
+        let second = model.wire_node("second", slice(half, size), &sources[..1])?[0];
+        let minus = Tensor::from_shape(&vec![1; axis + 1], &[negation])?;
+        let minus = model.add_const("minus", minus)?;
+        let negated = model.wire_node("negated", mul(), &[second, minus])?[0];
+        let rotated = model.wire_node("rotated", TypedConcat::new(axis), &[negated, first])?[0];
+        let of_cos = model.wire_node("of_cos", mul(), &[sources[0], sources[1]])?[0];
+        let of_sin = model.wire_node("of_sin", mul(), &[sources[2], rotated])?[0];
+        let output = model.wire_node("output", add(), &[of_cos, of_sin])?;
+        model.select_output_outlets(&output)?;
+        Ok(model)
+    }
+
+    fn names(model: &TypedModel) -> Vec<String> {
+        model.nodes().iter().map(|node| node.op.name().to_string()).collect()
+    }
+
+    #[test]
+    fn it_is_what_models_compute() -> TractResult<()> {
+        let cases: [[&[usize]; 3]; 5] = [
+            [&[2, 3, 5, 8], &[2, 3, 5, 8], &[2, 3, 5, 8]],
+            [&[2, 3, 5, 64], &[2, 1, 5, 64], &[1, 1, 5, 64]],
+            [&[1, 14, 1, 64], &[1, 1, 1, 64], &[1, 1, 1, 64]],
+            [&[3, 7, 6], &[3, 1, 6], &[1, 7, 6]],
+            [&[9, 2], &[9, 2], &[1, 2]],
+        ];
+        for shapes in cases {
+            let model = model(shapes, shapes[0].last().unwrap() / 2, -1.)?;
+            let inputs: TVec<TValue> =
+                shapes.iter().enumerate().map(|(from, shape)| tensor(shape, from).into()).collect();
+            let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+            with_all_vectors(|| {
+                let model = model.clone().with_kernels().unwrap().into_optimized().unwrap();
+                assert_eq!(names(&model).len(), 4, "{:?}", names(&model));
+                let found = model.into_runnable().unwrap().run(inputs.clone()).unwrap();
+                assert_eq!(found, expected, "{shapes:?}");
+            });
+        }
+        Ok(())
+    }
+
+    /// Parts of other sizes, another number, or a factor that the data is repeated for.
+    #[test]
+    fn others_stay() -> TractResult<()> {
+        let shapes: [&[usize]; 3] = [&[2, 3, 8], &[2, 3, 8], &[2, 3, 8]];
+        let wide: [&[usize]; 3] = [&[1, 3, 8], &[2, 3, 8], &[2, 3, 8]];
+        for (shapes, half, negation) in [(shapes, 3, -1.), (shapes, 4, -2.), (wide, 4, -1.)] {
+            let model = model(shapes, half, negation)?;
+            let inputs: TVec<TValue> =
+                shapes.iter().enumerate().map(|(from, shape)| tensor(shape, from).into()).collect();
+            let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+            let model = model.with_kernels()?;
+            assert!(!names(&model).contains(&OPERATOR.to_string()), "{shapes:?} {half} {negation}");
+            assert_eq!(model.into_runnable()?.run(inputs)?, expected);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! Rotary position embedding.
+
+use tract_core::internal::*;
+use tract_core::ops::array::{Slice, TypedConcat};
+use tract_core::ops::binary::TypedBinOp;
+use tract_core::ops::element_wise::ElementWiseOp;
+use tract_core::ops::math::{Add, Mul, Neg};
+
+use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
+use crate::rotary::RotaryEmbedding;
+
+/// `data * cos + rotated * sin`, as models have it: slices, a concatenation, products and a sum.
+#[derive(Debug)]
+pub(super) struct RotaryEmbeddings;
+
+/// The nodes of a model that compute it, up to one.
+struct Found<'a> {
+    model: &'a TypedModel,
+    nodes: TVec<usize>,
+}
+
+impl<'a> Found<'a> {
+    /// The node that gives an outlet, if nobody else needs it.
+    fn inner(&mut self, outlet: OutletId) -> TractResult<Option<&'a TypedNode>> {
+        let node = self.model.node(outlet.node);
+        rule_if!(node.outputs.len() == 1 && node.outputs[0].successors.len() == 1);
+        rule_if!(!self.model.output_outlets()?.contains(&outlet));
+        self.nodes.push(node.id);
+        Ok(Some(node))
+    }
+
+    /// The factors of a product.
+    fn factors(&mut self, outlet: OutletId) -> TractResult<Option<[OutletId; 2]>> {
+        rule_if_some!(node = self.inner(outlet)?);
+        rule_if_some!(op = node.op_as::<TypedBinOp>());
+        rule_if!(op.0.is::<Mul>() && op.1.is_none());
+        Ok(node.inputs[..].try_into().ok())
+    }
+
+    /// What a part of `data` along its last axis is, and the part.
+    fn part(&mut self, outlet: OutletId) -> TractResult<Option<(OutletId, [usize; 2])>> {
+        rule_if_some!(node = self.inner(outlet)?);
+        rule_if_some!(op = node.op_as::<Slice>());
+        let axes = node.outputs[0].fact.rank();
+        rule_if!(op.axis + 1 == axes);
+        rule_if_let!((Ok(start), Ok(end)) = (op.start.to_usize(), op.end.to_usize()));
+        Ok(Some((node.inputs[0], [start, end])))
+    }
+
+    /// What is negated: by an operator of its own, or by a product.
+    fn negated(&mut self, outlet: OutletId) -> TractResult<Option<OutletId>> {
+        let node = self.model.node(outlet.node);
+        if node.op_as::<ElementWiseOp>().is_some_and(|op| op.0.is::<Neg>()) {
+            rule_if_some!(node = self.inner(outlet)?);
+            return Ok(Some(node.inputs[0]));
+        }
+        rule_if_some!([a, b] = self.factors(outlet)?);
+        let is_minus_one = |outlet: OutletId| -> TractResult<bool> {
+            let constant = self.model.outlet_fact(outlet)?.konst.as_ref();
+            let number = constant.filter(|it| it.len() == 1).map(|it| it.cast_to_scalar::<f32>());
+            Ok(number.transpose()? == Some(-1.))
+        };
+        Ok(match () {
+            () if is_minus_one(b)? => Some(a),
+            () if is_minus_one(a)? => Some(b),
+            () => None,
+        })
+    }
+
+    /// The data, if an outlet has the second half of its rows, negated, and then the first half.
+    fn rotated(&mut self, outlet: OutletId) -> TractResult<Option<OutletId>> {
+        let node = self.model.node(outlet.node);
+        rule_if_some!(op = node.op_as::<TypedConcat>());
+        rule_if!(op.axis + 1 == node.outputs[0].fact.rank());
+        rule_if_let!([second, first] = node.inputs[..]);
+        rule_if_some!(_node = self.inner(outlet)?);
+        rule_if_some!(second = self.negated(second)?);
+        rule_if_some!((data, second) = self.part(second)?);
+        rule_if_some!((same, first) = self.part(first)?);
+        let size = self.model.outlet_fact(data)?.shape[op.axis].to_usize().ok();
+        rule_if!(data == same && size == Some(second[1]));
+        Ok((first == [0, second[1] / 2] && second[0] * 2 == second[1]).then_some(data))
+    }
+}
+
+impl Rule for RotaryEmbeddings {
+    fn name(&self) -> &'static str {
+        "rotary_embedding"
+    }
+
+    fn phase(&self) -> Phase {
+        Phase::Decluttered
+    }
+
+    fn rewrite(
+        &self,
+        _session: &Session,
+        model: &TypedModel,
+        node: &TypedNode,
+    ) -> TractResult<Rewrite> {
+        let is_sum = |op: &TypedBinOp| op.0.is::<Add>() && op.1.is_none();
+        if !node.op_as::<TypedBinOp>().is_some_and(is_sum) {
+            return Ok(Rewrite::NotMine);
+        }
+        let Some((inputs, nodes)) = inputs(model, node)? else { return Ok(Rewrite::NotMine) };
+        let facts = inputs.iter().map(|input| model.outlet_fact(*input));
+        let facts = facts.collect::<TractResult<TVec<&TypedFact>>>()?;
+        let (data, factors) = (facts[0], &facts[1..]);
+        refuse_if!(
+            data.datum_type != DatumType::F32 || !facts.iter().all(|fact| fact.is_plain()),
+            "its type is {:?}, but must be F32",
+            data.datum_type
+        );
+        let last = data.rank() - 1;
+        let fits = |factor: &&TypedFact| {
+            let mut axes = factor.shape.iter().zip(data.shape.iter());
+            factor.shape[last] == data.shape[last]
+                && axes.all(|(factor, size)| factor == size || factor.is_one())
+        };
+        refuse_if!(
+            last == 0 || !factors.iter().all(fits),
+            "its factors must have the shape of the data, or 1 in place of some sizes but the last one"
+        );
+        let mut patch = TypedModelPatch::default();
+        let inputs = patch.taps(model, &inputs)?;
+        let output = patch.wire_node(&node.name, RotaryEmbedding, &inputs)?[0];
+        patch.shunt_outside(model, node.id.into(), output)?;
+        for node in nodes {
+            patch.obliterate(node)?;
+        }
+        Ok(patch.into())
+    }
+}
+
+/// The data, `cos` and `sin`, and the nodes between these and a sum.
+fn inputs(
+    model: &TypedModel,
+    sum: &TypedNode,
+) -> TractResult<Option<([OutletId; 3], TVec<usize>)>> {
+    for (a, b) in [(0, 1), (1, 0)] {
+        let mut found = Found { model, nodes: tvec!(sum.id) };
+        rule_if_some!(of_cos = found.factors(sum.inputs[a])?);
+        rule_if_some!(of_sin = found.factors(sum.inputs[b])?);
+        for (rotated, sin) in [(0, 1), (1, 0)] {
+            let count = found.nodes.len();
+            if let Some(data) = found.rotated(of_sin[rotated])?
+                && let Some(position) = of_cos.iter().position(|factor| *factor == data)
+            {
+                return Ok(Some(([data, of_cos[1 - position], of_sin[sin]], found.nodes)));
+            }
+            found.nodes.truncate(count);
+        }
+    }
+    Ok(None)
+}
