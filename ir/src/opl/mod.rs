@@ -20,6 +20,7 @@ pub(crate) mod least_sizes;
 pub(crate) mod non_zero;
 pub(crate) mod opaque;
 pub(crate) mod overlap_add;
+mod paged;
 pub(crate) mod random_uniform;
 pub(crate) mod range;
 pub(crate) mod reduction;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_core::internal::*;
+use tract_openvino_kernels::PagedFactor;
 use tract_openvino_kernels::checks::expect_input_count;
 
 use super::{check_volume, impl_op, set_symbols};
@@ -51,6 +52,8 @@ pub(crate) struct ReadValue {
     pub datum_type: DatumType,
     /// The shape of the value, with symbols for what changes from run to run.
     pub shape: ShapeFact,
+    /// Whether the value is in pages.
+    pub pages: Option<PagedFactor>,
 }
 
 impl PartialEq for ReadValue {
@@ -58,6 +61,7 @@ impl PartialEq for ReadValue {
         Arc::ptr_eq(&self.variable, &other.variable)
             && self.datum_type == other.datum_type
             && self.shape == other.shape
+            && self.pages == other.pages
     }
 }
 
@@ -89,7 +93,10 @@ impl TypedOp for ReadValue {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("ReadValue", inputs.len(), 0..=1)?;
         let datum_type = inputs.first().map_or(self.datum_type, |initial| initial.datum_type);
-        Ok(tvec!(datum_type.fact(self.shape.clone())))
+        Ok(tvec!(match self.pages {
+            Some(factor) => factor.fact(self.shape.clone()),
+            None => datum_type.fact(self.shape.clone()),
+        }))
     }
 
     set_symbols!(shape);
@@ -100,18 +107,15 @@ struct ReadState {
     variable: Arc<Variable>,
     /// The session that the value is kept for. It changes when tract's state was cloned.
     session: SessionId,
-    /// The value that the original had when it was cloned.
-    taken: Option<TValue>,
+    /// What the original had when it was cloned, which is a value or none yet, until this state runs.
+    taken: Option<Option<TValue>>,
 }
 
 /// A clone starts with the value of the original. From then on they do not share values.
 impl Clone for ReadState {
     fn clone(&self) -> ReadState {
-        ReadState {
-            variable: self.variable.clone(),
-            session: self.session,
-            taken: self.variable.get(self.session).or_else(|| self.taken.clone()),
-        }
+        let taken = self.taken.clone().unwrap_or_else(|| self.variable.get(self.session));
+        ReadState { variable: self.variable.clone(), session: self.session, taken: Some(taken) }
     }
 }
 
@@ -125,7 +129,7 @@ impl OpState for ReadState {
         let op = op.downcast_ref::<ReadValue>().context("this is the state of a ReadValue")?;
         if ctx.session != self.session {
             self.session = ctx.session;
-            if let Some(value) = self.taken.take() {
+            if let Some(value) = self.taken.take().flatten() {
                 self.variable.set(self.session, value);
             }
         }
@@ -154,6 +158,10 @@ impl OpState for ReadState {
             value.shape(),
             needed.iter().map(|dim| dim.to_string()).collect::<Vec<_>>().join(", ")
         );
+        let value = match op.pages {
+            Some(factor) if value.is_plain() => factor.pack(&value)?.into_tvalue(),
+            _ => value,
+        };
         Ok(tvec!(value))
     }
 
@@ -237,6 +245,7 @@ mod tests {
             variable: variable.clone(),
             datum_type: f32::datum_type(),
             shape: [1].as_ref().into(),
+            pages: None,
         };
         let read = model.wire_node("read", read, &initial)?[0];
         let total = model.wire_node("sum", add(), &[read, x])?[0];
@@ -290,8 +299,11 @@ mod tests {
             let clone = original.clone();
             let mut clone_of_clone = clone.clone();
             step(&mut original, 1.)?;
+            // The original has another value by now.
+            let mut late = clone.clone();
             drop(clone);
             assert_eq!(step(&mut clone_of_clone, 5.)?, [6., 1.]);
+            assert_eq!(step(&mut late, 7.)?, [8., 1.]);
             assert_eq!(step(&mut original, 1.)?, [3., 2.]);
         }
         Ok(())

@@ -116,7 +116,7 @@ fn read_value(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         }
     };
     let variable = ctx.translation().variables.entry(&id).variable.clone();
-    let op = ReadValue { variable, datum_type, shape: shape.into() };
+    let op = ReadValue { variable, datum_type, shape: shape.into(), pages: None };
     let outlet = ctx.wire("", op, initial.as_slice())?;
     ctx.translation().variables.entry(&id).reads.push((outlet, taken));
     Ok(tvec!(outlet))
