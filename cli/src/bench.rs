@@ -15,7 +15,8 @@ use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
 
 use crate::inputs::{InputOptions, expect_fit};
 use crate::model::{
-    Model, OperatorOptions, ReadingOptions, input_names, model_file, shapes_of, use_threads,
+    Model, OperatorOptions, ReadingOptions, has_data_sets, input_names, model_file, shapes_of,
+    use_threads,
 };
 use crate::panics::during;
 use crate::report::{GOOD, output, print_table, printable, table};
@@ -75,16 +76,17 @@ impl Bench {
     pub fn run(&self) -> TractResult<bool> {
         use_threads(self.threads);
         let file = model_file(&self.model)?;
+        let load = |shapes: &_| self.reading.load_with(&file, shapes);
         let with_names = |model: Model| Ok((model.names()?, model.into_typed()?));
-        let (typed, inputs) = if self.model.is_dir() && !self.inputs.are_given() {
+        let (typed, inputs) = if !self.inputs.are_given() && has_data_sets(&self.model)? {
             let inputs = Case::load(&self.model)?.data_sets.swap_remove(0).inputs;
             let shapes = shapes_of(input_names(&file)?, &inputs);
-            let ((names, typed), _) = self.reading.read_for(&file, &shapes, with_names)?;
+            let ((names, typed), _) = self.reading.read_for(&shapes, load, with_names)?;
             expect_fit(&typed, &names, &file, &inputs)?;
             (typed, inputs)
         } else {
             let shapes = self.inputs.shapes()?;
-            let ((names, typed), _) = self.reading.read_for(&file, &shapes, with_names)?;
+            let ((names, typed), _) = self.reading.read_for(&shapes, load, with_names)?;
             let inputs = self.inputs.tensors(&typed, &names, &file)?;
             (typed, inputs)
         };

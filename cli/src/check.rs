@@ -28,7 +28,7 @@ pub struct Check {
     #[arg(required = true)]
     paths: Vec<PathBuf>,
     /// Check at this stage only; may be given several times
-    #[arg(long = "stage", value_name = "STAGE", value_parser = crate::stage_parser())]
+    #[arg(long = "stage", value_name = "STAGE", value_parser = crate::stage_parser(&Stage::ALL))]
     stages: Vec<Stage>,
     /// Save the computed outputs as the expected ones, if they are the same at all stages
     #[arg(long, conflicts_with_all = ["stages", "atol", "rtol"])]

@@ -28,7 +28,7 @@ pub struct Facts {
     /// A .onnx file, a .xml file of OpenVINO IR, a model folder, or an NNEF archive
     model: PathBuf,
     /// How far tract takes the model
-    #[arg(long, value_name = "STAGE", default_value = "typed", value_parser = crate::stage_parser())]
+    #[arg(long, value_name = "STAGE", default_value = "typed", value_parser = crate::stage_parser(&Stage::ALL))]
     stage: Stage,
     /// Print JSON, for programs
     #[arg(long)]

@@ -6,7 +6,7 @@
 //! | `model.rs` | reading models, and giving values to their symbols |
 //! | `inputs.rs` | the tensors that models are fed |
 //! | `tensors.rs` | tensors in files |
-//! | `run.rs`, `facts.rs`, `check.rs`, `bench.rs`, `convert.rs` | one command each |
+//! | `run.rs`, `facts.rs`, `check.rs`, `compare.rs`, `bench.rs`, `convert.rs` | one command each |
 //! | `generate.rs` | two commands for language models, with the feature `generation` |
 //! | `report.rs` | errors, advice, colours and columns |
 //! | `panics.rs` | tract's panics as errors |
@@ -15,6 +15,7 @@
 
 mod bench;
 mod check;
+mod compare;
 mod convert;
 mod facts;
 #[cfg(feature = "generation")]
@@ -54,8 +55,8 @@ const NAME: &str = "tract-openvino";
 enum Command {
     /// Run a model once and show its outputs
     ///
-    /// Without inputs, a model folder (model.onnx or model.xml, and test_data_set_N) is run on its data sets, and its
-    /// outputs are compared with the expected ones.
+    /// Without inputs, a model folder (model.onnx, model.xml or openvino_model.xml, and test_data_set_N) is run on its data
+    /// sets, and its outputs are compared with the expected ones.
     #[command(after_help = "Examples:
   tract-openvino run models/token_picker
   tract-openvino run model.onnx -i data=data.npy -i indices=in.npz:indices -o outputs
@@ -68,13 +69,22 @@ enum Command {
     Facts(facts::Facts),
     /// Check that models compute what their folders expect, at every stage of tract
     ///
-    /// A model folder has a model.onnx or a model.xml, and data sets: test_data_set_N/input_K.pb and output_K.pb, as
-    /// the ONNX backend tests have them, or test_data_set_N.npz with the arrays input_K and output_K. The exit status
-    /// is 1 if a check fails.
+    /// A model folder has a model.onnx, a model.xml or an openvino_model.xml, and data sets: test_data_set_N/input_K.pb and
+    /// output_K.pb, as the ONNX backend tests have them, or test_data_set_N.npz with the arrays input_K and output_K. The
+    /// exit status is 1 if a check fails.
     #[command(after_help = "Examples:
   tract-openvino check models
   tract-openvino check models --atol 1e-5 --rtol 1e-3 --junit report.xml")]
     Check(check::Check),
+    /// Find the first layer of OpenVINO IR that does not compute what OpenVINO does
+    ///
+    /// The script layer_values.py, which is in cli/ of the repository, writes the values of the layers with OpenVINO:
+    /// `layer_values.py model.xml inputs.npz values.npz`. So that each value is there to be compared, layers are not fused: they
+    /// run on operators of their own. The exit status is 1 if one differs.
+    #[command(after_help = "Examples:
+  tract-openvino compare model.xml values.npz --atol 1e-4 --rtol 1e-3
+  tract-openvino compare model.xml values.npz --atol 1e-4 --stage kernels")]
+    Compare(compare::Compare),
     /// Time a model, and show where the time goes
     #[command(after_help = "Examples:
   tract-openvino bench models/gather_7_layer --threads 2
@@ -137,6 +147,7 @@ fn run(command: &Command) -> TractResult<bool> {
         Command::Run(run) => run.run(),
         Command::Facts(facts) => facts.run(),
         Command::Check(check) => check.run(),
+        Command::Compare(compare) => compare.run(),
         Command::Bench(bench) => bench.run(),
         Command::Convert(convert) => convert.run(),
         #[cfg(feature = "generation")]
@@ -192,9 +203,9 @@ fn start_log(verbose: u8) {
         .init();
 }
 
-/// The stages by their names.
-fn stage_parser() -> impl TypedValueParser<Value = Stage> {
-    PossibleValuesParser::new(Stage::ALL.map(Stage::name)).map(|name| {
+/// Some stages by their names.
+fn stage_parser(stages: &[Stage]) -> impl TypedValueParser<Value = Stage> + use<> {
+    PossibleValuesParser::new(stages.iter().map(|stage| stage.name())).map(|name| {
         let stage = Stage::ALL.into_iter().find(|stage| stage.name() == name);
         stage.expect("it is one of the possible values")
     })

@@ -129,20 +129,47 @@ impl Kind {
 }
 
 /// What errors say a model folder is.
-pub const MODEL_FOLDER: &str = "a model folder has a model.onnx, or a model.xml and a model.bin, and data sets: \
-     test_data_set_N folders or test_data_set_N.npz files";
+pub const MODEL_FOLDER: &str = "a model folder has a model.onnx, or a model.xml or openvino_model.xml and its .bin, and data \
+     sets: test_data_set_N folders or test_data_set_N.npz files";
 
 /// The file of a model: this one, or the one in this model folder.
 pub fn model_file(path: &Path) -> TractResult<PathBuf> {
     if path.is_dir() {
-        let files = model_cases::Model::FILES.map(|file| path.join(file));
-        return files.into_iter().find(|file| file.is_file()).ok_or_else(|| {
-            let message = format!("{} has no model.onnx and no model.xml", path.display());
-            error_with_help(message, [MODEL_FOLDER.into()])
-        });
+        return model_cases::Model::file_in(path).map_or_else(|| Err(no_model_in(path)?), Ok);
     }
     ensure!(path.exists(), "there is no file {}", path.display());
     Ok(path.into())
+}
+
+/// The error for a folder without a model that says so by its name.
+fn no_model_in(folder: &Path) -> TractResult<TractError> {
+    let mut names = names_in(folder)?;
+    names.sort();
+    let models = names.iter().filter(|name| Kind::of(Path::new(name)).is_ok());
+    let models: Vec<&str> = models.map(|name| &**name).collect();
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    let there = match (&*models, &*names) {
+        ([], []) => "the folder is empty".into(),
+        ([], names) => format!("in the folder is {}", list(names)),
+        (models, _) => format!("give one of the files of the folder: {}", list(models)),
+    };
+    let [others @ .., last] = model_cases::Model::FILES;
+    let message = format!("{} has no {} or {last}", folder.display(), others.join(", "));
+    Ok(error_with_help(message, [there]))
+}
+
+/// Whether this is a folder with data sets.
+pub fn has_data_sets(path: &Path) -> TractResult<bool> {
+    Ok(path.is_dir() && names_in(path)?.iter().any(|name| name.starts_with("test_data_set_")))
+}
+
+/// The names of what is in a folder.
+fn names_in(folder: &Path) -> TractResult<Vec<String>> {
+    let names = || -> std::io::Result<Vec<String>> {
+        let entries = std::fs::read_dir(folder)?;
+        entries.map(|entry| Ok(printable(&entry?.file_name().to_string_lossy()))).collect()
+    };
+    names().with_context(|| format!("listing {}", folder.display()))
 }
 
 /// Whether this is the name of an NNEF archive.
@@ -208,12 +235,29 @@ impl ReadingOptions {
                 Ok(Model::Typed(model))
             }
             Kind::Onnx => self.load_onnx(&file, shapes),
-            Kind::Ir => {
-                let doing = format!("reading {}", file.display());
-                // Its errors say which file it is.
-                catch(&doing, || self.ir(shapes).model_for_path(&file)).map(Model::Typed)
-            }
+            Kind::Ir => self.load_ir(&file, shapes, &[]),
         }
+    }
+
+    /// Reads OpenVINO IR. These outputs of layers, by the positions of both, are outputs of the model, too.
+    pub fn load_ir(
+        &self,
+        file: &Path,
+        shapes: &[InputShape],
+        layer_outputs: &[(usize, usize)],
+    ) -> TractResult<Model> {
+        self.refuse_options(Kind::Ir)?;
+        let doing = format!("reading {}", file.display());
+        let ir = self.ir(shapes);
+        let model = catch(&doing, || {
+            // Its errors say which file it is.
+            let mut proto = ir.proto_model_for_path(file)?;
+            for (layer, output) in layer_outputs {
+                proto.document.add_output(*layer, *output, format!("output {output} of {layer}"));
+            }
+            ir.model_for_proto_model(&proto).with_context(|| format!("in {}", file.display()))
+        });
+        model.map(Model::Typed)
     }
 
     /// Fails if options are given that have no effect on this kind of model.
@@ -274,16 +318,16 @@ impl ReadingOptions {
         model.with_symbols(&self.symbols)
     }
 
-    /// Makes something of a model, with its symbols or, if that fails, with the sizes of the tensors that it is fed.
-    /// Returns whether it has these sizes.
+    /// Loads a model and makes something of it, with its symbols or, if that fails, with the sizes of the tensors that it is
+    /// fed. Returns whether it has these sizes.
     pub fn read_for<T>(
         &self,
-        path: &Path,
         shapes: &[InputShape],
+        load: impl Fn(&[InputShape]) -> TractResult<Model>,
         make: impl Fn(Model) -> TractResult<T>,
     ) -> TractResult<(T, bool)> {
         let make = |model: Model| model.with_symbols(&self.symbols).and_then(&make);
-        let made = match self.load_with(path, &[]) {
+        let made = match load(&[]) {
             Ok(model) => {
                 self.check_symbols("the model has no", &model.symbols())?;
                 make(model)
@@ -295,7 +339,7 @@ impl ReadingOptions {
             Err(error) if shapes.is_empty() => return Err(error),
             Err(error) => error,
         };
-        match self.load_with(path, shapes).and_then(make) {
+        match load(shapes).and_then(make) {
             Ok(made) => {
                 note(&format!("the sizes are those of the tensors, because {error:#}"));
                 Ok((made, true))

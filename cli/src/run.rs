@@ -10,8 +10,8 @@ use tract_openvino::tract_onnx::prelude::*;
 use crate::check::{IS_CLOSE, ToleranceOptions};
 use crate::inputs::{InputOptions, expect_fit};
 use crate::model::{
-    InputShape, Model, Names, OperatorOptions, ReadingOptions, input_names, load_case, model_file,
-    shapes_of,
+    InputShape, Model, Names, OperatorOptions, ReadingOptions, has_data_sets, input_names,
+    load_case, model_file, shapes_of,
 };
 use crate::panics::during;
 use crate::report::{BAD, GOOD, NAME, error_with_help, note, output, shorten};
@@ -39,15 +39,15 @@ pub struct Run {
 }
 
 /// A model that can be run, and its names.
-struct Runnable {
-    names: Names,
-    typed: TypedModel,
+pub struct Runnable {
+    pub names: Names,
+    pub typed: TypedModel,
     optimized: StagedModel,
 }
 
 impl Runnable {
     /// Types a model, and takes it to a stage.
-    fn new(model: Model, stage: Stage) -> TractResult<Runnable> {
+    pub fn new(model: Model, stage: Stage) -> TractResult<Runnable> {
         let names = model.names()?;
         let typed = model.into_typed()?;
         let optimized = Model::Typed(typed.clone()).at(stage)?;
@@ -55,7 +55,7 @@ impl Runnable {
     }
 
     /// Runs it, and returns the outputs with their names.
-    fn run(&mut self, inputs: &[Tensor]) -> TractResult<Vec<(String, Tensor)>> {
+    pub fn run(&mut self, inputs: &[Tensor]) -> TractResult<Vec<(String, Tensor)>> {
         let outputs = during("running the model", || self.optimized.run_as_onnx(inputs))?;
         Ok(self.names.outputs.iter().cloned().zip(outputs).collect())
     }
@@ -86,8 +86,9 @@ impl Models<'_> {
         let shapes = shapes_of(self.names.iter().cloned(), inputs);
         let fits = |sizes: &Option<_>| sizes.as_ref().is_none_or(|sizes| *sizes == shapes);
         if !self.latest.as_ref().is_some_and(|(sizes, _)| fits(sizes)) {
+            let load = |shapes: &_| self.reading.load_with(self.file, shapes);
             let new = |model| Runnable::new(model, self.stage);
-            let (model, sized) = self.reading.read_for(self.file, &shapes, new)?;
+            let (model, sized) = self.reading.read_for(&shapes, load, new)?;
             self.latest = Some((sized.then_some(shapes), model));
         }
         let (_, model) = self.latest.as_mut().expect("it was just set");
@@ -100,10 +101,11 @@ impl Run {
     pub fn run(&self) -> TractResult<bool> {
         let mut out = output();
         let file = model_file(&self.model)?;
-        if !self.model.is_dir() || self.inputs.are_given() {
+        if self.inputs.are_given() || !has_data_sets(&self.model)? {
             let shapes = self.inputs.shapes()?;
+            let load = |shapes: &_| self.reading.load_with(&file, shapes);
             let new = |model| Runnable::new(model, self.operators.stage());
-            let (mut model, _) = self.reading.read_for(&file, &shapes, new)?;
+            let (mut model, _) = self.reading.read_for(&shapes, load, new)?;
             let inputs = self.inputs.tensors(&model.typed, &model.names, &file)?;
             let outputs = model.run(&inputs)?;
             writeln!(out, "{}", self.model.display())?;

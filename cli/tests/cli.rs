@@ -523,6 +523,30 @@ fn run_compares_a_folder_of_ir_with_its_data_sets() {
     assert!(error.starts_with("error: nothing to feed to input input_0 ("), "{error}");
 }
 
+/// Optimum's names, and what else it writes beside the model.
+#[test]
+fn a_folder_of_optimum_is_a_model() {
+    let files = Files::new();
+    let folder = files.copy("../ir/models/gather/revision_8_out_of_range", "exported");
+    for extension in ["xml", "bin"] {
+        let path = |name: &str| format!("{folder}/{name}.{extension}");
+        fs::rename(path("model"), path("openvino_model")).unwrap();
+    }
+    files.text("exported/openvino_tokenizer.xml", "no IR");
+    assert!(succeed(&["check", &folder]).starts_with("1 model, 5 checks: 5 passed"));
+    assert!(succeed(&["run", &folder]).contains("matches output_0"));
+    assert!(succeed(&["facts", &folder]).contains("Gather-8"));
+    succeed(&["bench", &folder, "--warm-up", "0", "--time", "0"]);
+    succeed(&["convert", &folder, &files.path("model.nnef.tgz")]);
+    // As it is written, it has no data sets.
+    fs::remove_file(format!("{folder}/test_data_set_0.npz")).unwrap();
+    for command in ["run", "bench"] {
+        let error = fail(&[command, &folder]);
+        assert!(error.starts_with("error: nothing to feed to inputs "), "{error}");
+    }
+    succeed(&["run", &folder, "--random"]);
+}
+
 #[test]
 fn run_says_that_all_differences_are_small() {
     let ran = run(&["run", "ir/models/softmax/axes"]);
@@ -1014,8 +1038,8 @@ fn check_says_that_all_failures_are_small() {
 fn check_with_nothing_to_check() {
     let files = Files::new();
     let folder = files.path("");
-    let help = "help: a model folder has a model.onnx, or a model.xml and a model.bin, and data sets: \
-                test_data_set_N folders or test_data_set_N.npz files\n";
+    let help = "help: a model folder has a model.onnx, or a model.xml or openvino_model.xml and its .bin, and data \
+                sets: test_data_set_N folders or test_data_set_N.npz files\n";
     assert_eq!(
         fail(&["check", &folder]),
         format!("error: there is no model folder at or below {folder}\n{help}")
@@ -1025,6 +1049,109 @@ fn check_with_nothing_to_check() {
         fail(&["check", "models/token_picker", "--set", "bacth=3"]),
         "error: none of the models has a symbol \"bacth\"\nhelp: did you mean \"batch\"?\n"
     );
+}
+
+// compare
+
+/// A network with a variable, constants that are computed, and layers with several outputs.
+const SILERO: &str = "ir/models/networks/silero_stateful";
+
+/// What OpenVINO computes in its layers: `cli/layer_values.py` wrote it, for the inputs of its first data set.
+const VALUES: &str = "cli/tests/silero_stateful_values.npz";
+
+#[test]
+fn compare_of_layers_that_are_all_as_expected() {
+    for stage in ["typed", "decluttered", "optimized", "kernels"] {
+        let text = succeed(&["compare", SILERO, VALUES, "--atol", "1e-4", "--stage", stage]);
+        let expected = "outputs of layers: 51 compared, 51 as expected, 0 not";
+        assert_eq!(text, format!("{SILERO}, {stage}\n{expected}\n"));
+    }
+    let ran = run(&["compare", SILERO, VALUES]);
+    assert_eq!(ran.status, Some(1), "{}", ran.stdout);
+    assert!(ran.stderr.starts_with("note: all failures are floats within 0.001"), "{}", ran.stderr);
+}
+
+#[test]
+fn compare_names_the_first_layer_that_differs() {
+    let files = Files::new();
+    let folder = files.copy("../ir/models/networks/silero_stateful", "broken");
+    let path = format!("{folder}/model.xml");
+    let xml = fs::read_to_string(&path).unwrap();
+    let relu = "/encoder/2/activation/Relu\" type=\"ReLU\"";
+    assert_eq!(xml.matches(relu).count(), 1);
+    fs::write(&path, xml.replace(relu, &relu.replace("ReLU", "Abs"))).unwrap();
+    let ran = run(&["compare", &folder, VALUES, "--atol", "1e-4"]);
+    assert_eq!((ran.status, &*ran.stderr), (Some(1), ""), "{}", ran.stdout);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert!(lines[1].starts_with("FIRST DIFFERENCE in layer "), "{lines:?}");
+    assert!(lines[1].ends_with("/encoder/2/activation/Relu\" (Abs, opset1)"), "{lines:?}");
+    assert!(lines[2].starts_with("  F32 0 expected at [0, "), "{lines:?}");
+    assert!(lines[3].starts_with("  greatest error "), "{lines:?}");
+    assert!(lines[3].contains(": 0 expected, got "), "{lines:?}");
+    assert!(lines[4].starts_with("then in \""), "{lines:?}");
+}
+
+/// Values for the network with one layer, `add`, whose inputs are `layer_0` and `layer_1`.
+fn compare_sum(arrays: &[(&str, ArrayD<f32>)], model: &str, files: &Files) -> Ran {
+    let path = files.path("values.npz");
+    let mut writer = NpzWriter::new(fs::File::create(&path).unwrap());
+    for (name, array) in arrays {
+        writer.add_array(*name, array).unwrap();
+    }
+    writer.finish().unwrap();
+    run(&["compare", model, &path])
+}
+
+#[test]
+fn compare_says_which_arrays_have_no_layer() {
+    let files = Files::new();
+    let (model, values) = (files.text("model.xml", &ir_sum("2", "2")), files.path("values.npz"));
+    let array = |a: f32, b: f32| arr1(&[a, b]).into_dyn();
+    let (left, right) = (("layer_0", array(1., 2.)), ("layer_1", array(3., 4.)));
+    let compare = |more: &[(&str, ArrayD<f32>)]| {
+        let arrays = [&[left.clone(), right.clone()], more].concat();
+        compare_sum(&arrays, &model, &files)
+    };
+
+    let ran = compare(&[("add", array(4., 6.)), ("fused\n", array(0., 0.))]);
+    let expected = format!(
+        "{model}, optimized
+outputs of layers: 1 compared, 1 as expected, 0 not
+not compared: 1, as no layer that the model's outputs depend on has the name: \"fused\\\\n\"
+"
+    );
+    assert_eq!((ran.status, &*ran.stdout, &*ran.stderr), (Some(0), &*expected, ""));
+    let ran = compare(&[("add", array(4., f32::NAN))]);
+    assert_eq!(ran.status, Some(1));
+    let text = "  F32 NaN expected at [1], got F32 6
+  greatest error NaN at [1]: NaN expected, got 6
+";
+    assert!(ran.stdout.contains(text), "{}", ran.stdout);
+
+    // Other files than those that are meant.
+    let ran = compare(&[]);
+    let expected = format!(
+        "error: {values} has no values of layers
+help: layer_values.py writes them, by the names of the layers
+"
+    );
+    assert_eq!((ran.status, ran.stderr), (Some(2), expected));
+    let ran = compare_sum(&[left, ("add", array(4., 6.))], &model, &files);
+    let expected = format!(
+        "error: {values} has no array \"layer_1\"
+help: it must have an array for each input, by the name of its layer
+"
+    );
+    assert_eq!((ran.status, ran.stderr), (Some(2), expected));
+    let wrong = arr1(&[1f32, 2., 3.]).into_dyn();
+    let ran = compare_sum(&[("layer_0", wrong), right], &model, &files);
+    assert_eq!(ran.status, Some(2));
+    let error = fail(&["compare", &model, &files.text("text.npz", "text")]);
+    assert!(error.starts_with(&format!("error: reading {}\n", files.path("text.npz"))), "{error}");
+    let error = fail(&["compare", &model, "nowhere.npz"]);
+    assert!(error.starts_with("error: reading nowhere.npz\n"), "{error}");
+    let error = fail(&["compare", "models/token_picker", VALUES]);
+    assert!(error.contains("has no layers of OpenVINO IR to compare"), "{error}");
 }
 
 // bench
@@ -1249,12 +1376,18 @@ fn a_file_that_is_no_model() {
     assert_eq!(fail(&["facts", "nowhere.onnx"]), "error: there is no file nowhere.onnx\n");
     let folder = files.path("");
     let error = fail(&["run", &folder]);
-    assert!(
-        error.starts_with(&format!("error: {folder} has no model.onnx and no model.xml\n")),
-        "{error}"
+    let no_model = format!("error: {folder} has no model.onnx, model.xml or openvino_model.xml\n");
+    assert_eq!(error, format!("{no_model}help: the folder is empty\n"));
+    let text = files.text("model.txt", "text");
+    assert_eq!(
+        fail(&["facts", &folder]),
+        format!("{no_model}help: in the folder is \"model.txt\"\n")
     );
-    let text = files.path("model.txt");
-    fs::write(&text, "text").unwrap();
+    files.text("encoder.xml", "text");
+    assert_eq!(
+        fail(&["bench", &folder]),
+        format!("{no_model}help: give one of the files of the folder: \"encoder.xml\"\n")
+    );
     let error = fail(&["run", &text]);
     assert!(error.contains(".nnef.tgz"), "{error}");
     let onnx = files.path("model.onnx");
@@ -1515,7 +1648,8 @@ fn wrong_command_lines() {
     assert!(ran.stderr.contains("Usage: tract-openvino"), "{}", ran.stderr);
 }
 
-const COMMANDS: [&str; 7] = ["run", "facts", "check", "bench", "convert", "completions", "man"];
+const COMMANDS: [&str; 8] =
+    ["run", "facts", "check", "compare", "bench", "convert", "completions", "man"];
 
 #[test]
 fn help_has_every_command_with_an_example() {

@@ -29,13 +29,20 @@ pub struct Case {
 pub enum Model {
     /// `model.onnx`.
     Onnx(Box<ModelProto>),
-    /// `model.xml`: OpenVINO IR, which its own reader opens.
+    /// `model.xml` or `openvino_model.xml`: OpenVINO IR, which its own reader opens.
     Ir,
 }
 
 impl Model {
-    /// The names of the files that a model folder has one of.
-    pub const FILES: [&str; 2] = ["model.onnx", "model.xml"];
+    /// The names of the files that a model folder has one of. Where it has several, the first one counts. The last one is
+    /// what `optimum-cli export openvino` writes.
+    pub const FILES: [&str; 3] = ["model.onnx", "model.xml", "openvino_model.xml"];
+
+    /// The model file of a folder, if it has one.
+    pub fn file_in(folder: impl AsRef<Path>) -> Option<PathBuf> {
+        let files = Model::FILES.map(|file| folder.as_ref().join(file));
+        files.into_iter().find(|file| file.is_file())
+    }
 
     /// The model of an ONNX file.
     pub fn onnx(&self) -> Option<&ModelProto> {
@@ -71,10 +78,10 @@ impl Case {
         // Of `.`, too.
         let name = std::path::absolute(folder)?;
         let name = name.file_name().unwrap_or(folder.as_os_str());
-        let onnx = folder.join("model.onnx");
-        let model = match folder.join("model.xml").is_file() && !onnx.is_file() {
+        let file = Model::file_in(folder).unwrap_or_else(|| folder.join(Model::FILES[0]));
+        let model = match file.extension().is_some_and(|extension| extension == "xml") {
             true => Model::Ir,
-            false => Model::Onnx(Onnx::default().proto_model_for_path(onnx)?.into()),
+            false => Model::Onnx(Onnx::default().proto_model_for_path(file)?.into()),
         };
         let mut data_sets = vec![];
         while let Some(data_set) = DataSet::load(folder, data_sets.len())? {
@@ -213,7 +220,7 @@ pub fn find(root: impl AsRef<Path>) -> TractResult<Vec<PathBuf>> {
     let mut found = vec![];
     let mut folders = vec![root.as_ref().to_path_buf()];
     while let Some(folder) = folders.pop() {
-        if Model::FILES.iter().any(|file| folder.join(file).is_file()) {
+        if Model::file_in(&folder).is_some() {
             found.push(folder);
             continue;
         }

@@ -42,6 +42,44 @@ impl Document {
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
+
+    /// Makes an output of a layer one more output of the model, like OpenVINO's `add_output`: after those that it has, with
+    /// this name. `layer` is a position in [`Graph::layers`], `output` one in [`Layer::outputs`].
+    ///
+    /// ```
+    /// use tract_openvino_ir::prelude::*;
+    ///
+    /// # fn main() -> TractResult<()> {
+    /// let reader = ir();
+    /// let mut proto = reader.proto_model_for_path("models/networks/ocr_cls/model.xml")?;
+    /// let layers = &proto.document.graph().layers;
+    /// let layer = layers.iter().position(|layer| layer.operation == "Convolution").unwrap();
+    /// proto.document.add_output(layer, 0, "first convolution");
+    /// let model = reader.model_for_proto_model(&proto)?;
+    /// assert_eq!(model.output_outlets()?.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If there is no such output.
+    pub fn add_output(&mut self, layer: usize, output: usize, name: impl Into<String>) {
+        let Graph { layers, results, .. } = &mut self.graph;
+        assert!(output < layers[layer].outputs.len(), "{} has no output {output}", layers[layer]);
+        let id = layers.iter().map(|layer| layer.id).max().map_or(0, |id| id.wrapping_add(1));
+        let name = name.into();
+        results.push(layers.len());
+        layers.push(Layer {
+            id,
+            name: name.clone(),
+            operation: "Result".into(),
+            opset: "opset1".into(),
+            inputs: vec![Source { layer, output }],
+            output_names: vec![name],
+            ..Layer::default()
+        });
+    }
 }
 
 /// Layers and the edges between them: a network, or a body of a layer of control flow.
