@@ -2,10 +2,11 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Barrier;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use comfy_table::{Cell, CellAlignment, Color};
 use indicatif::ProgressBar;
 use model_cases::Case;
 use tract_openvino::tract_onnx::prelude::*;
@@ -14,12 +15,15 @@ use tract_openvino::tract_onnx::tract_core::plan::eval;
 use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
 
 use crate::inputs::{InputOptions, expect_fit};
+use crate::measurement::{
+    Measurement, NodeTime, Profile, Quantiles, crc32, nanoseconds, processor,
+};
 use crate::model::{
     Model, OperatorOptions, ReadingOptions, has_data_sets, input_names, model_file, shapes_of,
     use_threads,
 };
-use crate::panics::during;
-use crate::report::{GOOD, output, print_table, printable, table};
+use crate::panics::{catch, during};
+use crate::report::{output, printable};
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -30,12 +34,21 @@ pub struct Bench {
     /// The number of threads that tract may use
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
+    /// Run the model on N threads at once, as a server does; then there is no profile
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    parallel: u16,
     /// How long to run before the measurement
     #[arg(long, value_name = "SECONDS", default_value = "0.5", value_parser = seconds)]
     warm_up: Duration,
     /// How long to measure the whole model, and then again its nodes
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     time: Duration,
+    /// Print JSON, for programs and for --baseline
+    #[arg(long)]
+    json: bool,
+    /// Show an earlier measurement of the model beside this one: a file with what --json printed
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    baseline: Option<PathBuf>,
     #[command(flatten)]
     inputs: InputOptions,
     #[command(flatten)]
@@ -49,33 +62,19 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// The time of each run, shortest first.
-struct Times(Vec<Duration>);
-
-impl Times {
-    /// The time that this share of the runs does not exceed.
-    fn quantile(&self, share: f64) -> Duration {
-        let rank = (self.0.len() as f64 * share).ceil() as usize;
-        self.0[rank.clamp(1, self.0.len()) - 1]
-    }
-
-    fn total(&self) -> Duration {
-        self.0.iter().sum()
-    }
-}
-
-/// Where the time goes, in all runs together.
-struct Profile {
-    runs: u32,
-    total: Duration,
-    /// Indexed by the number of the node.
-    nodes: Vec<Duration>,
+/// The time of each run, shortest first, and that of all of them, of which some may be at once.
+struct Times {
+    runs: Vec<Duration>,
+    elapsed: Duration,
 }
 
 impl Bench {
     pub fn run(&self) -> TractResult<bool> {
         use_threads(self.threads);
         let file = model_file(&self.model)?;
+        let baseline = self.baseline.as_deref().map(Measurement::read).transpose()?;
+        let crc32 = crc32(&file)?;
+        baseline.iter().try_for_each(|baseline| baseline.expect_model(crc32, &file))?;
         let load = |shapes: &_| self.reading.load_with(&file, shapes);
         let with_names = |model: Model| Ok((model.names()?, model.into_typed()?));
         let (typed, inputs) = if !self.inputs.are_given() && has_data_sets(&self.model)? {
@@ -90,7 +89,9 @@ impl Bench {
             let inputs = self.inputs.tensors(&typed, &names, &file)?;
             (typed, inputs)
         };
-        let inputs: TVec<TValue> = inputs.into_iter().map(TValue::from).collect();
+        let facts = inputs.iter().map(|it| TypedFact::dt_shape(it.datum_type(), it.shape()));
+        let facts = facts.map(|fact| format!("{fact:?}")).collect();
+        let inputs: Vec<Arc<Tensor>> = inputs.into_iter().map(Arc::new).collect();
         let plan = during("optimizing the model", || self.operators.prepare(typed))?;
         // The same plan, of which each operator can be measured.
         let nodes = plan.typed_plan().context("a model that runs on this machine has a plan")?;
@@ -98,79 +99,124 @@ impl Bench {
         let waiting = ProgressBar::new_spinner().with_message("measuring");
         waiting.tick();
         let measured = during("running the model", || {
-            Ok((self.measure(&*plan, &inputs)?, self.profile(nodes, &inputs)?))
+            let times = self.measure(&*plan, &inputs)?;
+            let profile = (self.parallel == 1).then(|| self.profile(nodes, &inputs));
+            Ok((times, profile.transpose()?))
         });
         waiting.finish_and_clear();
-        let (times, profile) = measured?;
+        let (Times { runs, elapsed }, profile) = measured?;
+        let measurement = Measurement {
+            model: printable(&self.model.display().to_string()),
+            crc32,
+            processor: processor(),
+            stage: self.operators.stage().name().into(),
+            inputs: facts,
+            threads: self.threads,
+            parallel: self.parallel,
+            runs: runs.len(),
+            runs_per_second: runs.len() as f64 / elapsed.as_secs_f64(),
+            nanoseconds: Quantiles::of(&runs),
+            profile,
+        };
         let mut out = output();
-        self.print_times(&mut out, &times)?;
-        profile.print(&mut out, nodes.model())?;
+        if self.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&measurement)?)?;
+        } else if let Some(baseline) = baseline {
+            measurement.print_beside(&baseline, &mut out)?;
+        } else {
+            measurement.print(&mut out)?;
+        }
         Ok(true)
     }
 
-    fn measure(&self, plan: &dyn Runnable, inputs: &TVec<TValue>) -> TractResult<Times> {
-        let mut state = plan.spawn()?;
-        repeat(self.warm_up, || state.run(inputs.clone()).map(drop))?;
-        let mut times = vec![];
-        repeat(self.time, || {
-            let inputs = inputs.clone();
-            let started = Instant::now();
-            // Outputs are let go as part of a run: their memory is asked for in each.
-            drop(state.run(inputs)?);
-            times.push(started.elapsed());
-            Ok(())
-        })?;
-        times.sort();
-        Ok(Times(times))
+    fn measure(&self, plan: &dyn Runnable, inputs: &[Arc<Tensor>]) -> TractResult<Times> {
+        let warm = Barrier::new(self.parallel.into());
+        let measure = || {
+            let inputs = values(inputs);
+            let state = catch("running the model", || {
+                let mut state = plan.spawn()?;
+                repeat(self.warm_up, || state.run(inputs.clone()).map(drop))?;
+                Ok(state)
+            });
+            // All threads come here, with an error, too.
+            warm.wait();
+            let mut state = state?;
+            let mut times = vec![];
+            let began = Instant::now();
+            catch("running the model", || {
+                repeat(self.time, || {
+                    let inputs = inputs.clone();
+                    let started = Instant::now();
+                    // Outputs are let go as part of a run: their memory is asked for in each.
+                    drop(state.run(inputs)?);
+                    times.push(started.elapsed());
+                    Ok(())
+                })
+            })?;
+            Ok(Times { runs: times, elapsed: began.elapsed() })
+        };
+        let measured: Vec<TractResult<Times>> = match self.parallel {
+            1 => vec![measure()],
+            threads => thread::scope(|scope| {
+                let threads: Vec<_> = (0..threads).map(|_| scope.spawn(measure)).collect();
+                let times = threads.into_iter().map(|thread| thread.join());
+                times.map(|times| times.expect("panics are errors")).collect()
+            }),
+        };
+        let mut all = Times { runs: vec![], elapsed: Duration::ZERO };
+        for times in measured {
+            let times = times?;
+            all.runs.extend(times.runs);
+            // They begin together.
+            all.elapsed = all.elapsed.max(times.elapsed);
+        }
+        all.runs.sort();
+        Ok(all)
     }
 
     fn profile(
         &self,
         plan: &Arc<TypedRunnableModel>,
-        inputs: &TVec<TValue>,
+        inputs: &[Arc<Tensor>],
     ) -> TractResult<Profile> {
+        let inputs = values(inputs);
         let mut state = plan.spawn()?;
-        let nodes = vec![Duration::ZERO; plan.model().nodes().len()];
-        let mut profile = Profile { runs: 0, total: Duration::ZERO, nodes };
+        let (mut runs, mut total) = (0, Duration::ZERO);
+        let mut times = vec![Duration::ZERO; plan.model().nodes().len()];
         repeat(self.time, || {
             let inputs = inputs.clone();
             let started = Instant::now();
             let outputs = state.run_plan_with_eval(inputs, |context, op_state, node, inputs| {
                 let started = Instant::now();
                 let outputs = eval(context, op_state, node, inputs);
-                profile.nodes[node.id] += started.elapsed();
+                times[node.id] += started.elapsed();
                 outputs
             });
             drop(outputs?);
-            profile.total += started.elapsed();
-            profile.runs += 1;
+            total += started.elapsed();
+            runs += 1;
             Ok(())
         })?;
-        let nodes: Duration = profile.nodes.iter().sum();
-        debug_assert!(nodes <= profile.total, "nodes take {nodes:?} of {:?}", profile.total);
-        Ok(profile)
+        let sum: Duration = times.iter().sum();
+        debug_assert!(sum <= total, "nodes take {sum:?} of {total:?}");
+        let measured = plan.model().nodes().iter().zip(&times);
+        let measured =
+            measured.filter(|(node, time)| !time.is_zero() && !node.op_is::<TypedSource>());
+        let mut nodes: Vec<NodeTime> = measured
+            .map(|(node, time)| NodeTime {
+                name: printable(&node.name),
+                operator: node.op.name().into(),
+                nanoseconds: nanoseconds(*time / runs),
+            })
+            .collect();
+        nodes.sort_by_key(|node| std::cmp::Reverse(node.nanoseconds));
+        Ok(Profile { runs, nodes, total_nanoseconds: nanoseconds(total / runs) })
     }
+}
 
-    fn print_times(&self, out: &mut impl Write, times: &Times) -> TractResult<()> {
-        let plural = if self.threads == 1 { "" } else { "s" };
-        writeln!(
-            out,
-            "{}: {} runs on {} thread{plural}",
-            self.model.display(),
-            times.0.len(),
-            self.threads
-        )?;
-        for (name, time) in [
-            ("minimum", times.0[0]),
-            ("median", times.quantile(0.5)),
-            ("95th percentile", times.quantile(0.95)),
-        ] {
-            writeln!(out, "  {name:16} {GOOD}{:>12}{GOOD:#} µs", microseconds(time))?;
-        }
-        let rate = times.0.len() as f64 / times.total().as_secs_f64();
-        writeln!(out, "  {:16} {GOOD}{rate:>12.1}{GOOD:#}", "runs per second")?;
-        Ok(())
-    }
+/// As tract takes tensors. Threads cannot share these.
+fn values(inputs: &[Arc<Tensor>]) -> TVec<TValue> {
+    inputs.iter().map(|input| input.clone().into_tvalue()).collect()
 }
 
 /// Calls a function repeatedly until the time is over, at least once.
@@ -181,54 +227,5 @@ fn repeat(time: Duration, mut function: impl FnMut() -> TractResult<()>) -> Trac
         if started.elapsed() >= time {
             return Ok(());
         }
-    }
-}
-
-/// To the nanosecond, so that the numbers add up.
-fn microseconds(time: Duration) -> String {
-    format!("{}.{:03}", time.as_micros(), time.as_nanos() % 1000)
-}
-
-impl Profile {
-    fn print(&self, out: &mut impl Write, model: &TypedModel) -> TractResult<()> {
-        const SHOWN: usize = 20;
-        let total = self.total / self.runs;
-        let mut nodes: Vec<(usize, Duration)> =
-            self.nodes.iter().map(|time| *time / self.runs).enumerate().collect();
-        nodes.retain(|(id, time)| !time.is_zero() && !model.nodes()[*id].op_is::<TypedSource>());
-        nodes.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
-        let (shown, others) = nodes.split_at(nodes.len().min(SHOWN));
-        let others_time: Duration = others.iter().map(|(_, time)| *time).sum();
-        let rest = total - nodes.iter().map(|(_, time)| *time).sum::<Duration>();
-
-        writeln!(out, "profile of {} other runs, the mean of them:", self.runs)?;
-        let mut table = table(&["node", "operator", "µs", "share"]);
-        for column in table.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        let share = |time: Duration| {
-            format!(
-                "{:.1} %",
-                100. * time.as_secs_f64() / total.as_secs_f64().max(f64::MIN_POSITIVE)
-            )
-        };
-        for (id, time) in shown {
-            let node = &model.nodes()[*id];
-            table.add_row([
-                Cell::new(printable(&node.name)).fg(Color::Cyan),
-                Cell::new(node.op.name()),
-                Cell::new(microseconds(*time)),
-                Cell::new(share(*time)),
-            ]);
-        }
-        let mut add = |name: String, time: Duration| {
-            table.add_row([name, String::new(), microseconds(time), share(time)]);
-        };
-        if !others.is_empty() {
-            add(format!("{} other nodes", others.len()), others_time);
-        }
-        add("rest: inputs, and tract between the nodes".into(), rest);
-        add("total".into(), total);
-        print_table(out, &table)
     }
 }

@@ -33,6 +33,9 @@ pub struct Facts {
     /// Print JSON, for programs
     #[arg(long)]
     json: bool,
+    /// Print the graph for Graphviz, without constants
+    #[arg(long, conflicts_with = "json")]
+    dot: bool,
     #[command(flatten)]
     reading: ReadingOptions,
 }
@@ -48,6 +51,7 @@ struct Known {
 
 /// The same with names: a symbol has one only as long as its model is there.
 struct OutletFacts {
+    outlet: OutletId,
     name: String,
     element_type: Option<DatumType>,
     /// Numbers, expressions of symbols as text, and null for unknown dimensions.
@@ -58,13 +62,14 @@ struct OutletFacts {
 }
 
 struct NodeFacts {
+    id: usize,
     name: String,
     operator: String,
     /// The operation of OpenVINO IR that it comes from, and its revision.
     layer: Option<String>,
     parameters: Vec<String>,
-    /// Whether it is a constant or an input, which are shown elsewhere.
-    has_no_row: bool,
+    is_input: bool,
+    is_constant: bool,
     inputs: Vec<OutletFacts>,
     outputs: Vec<OutletFacts>,
 }
@@ -90,6 +95,10 @@ impl Facts {
         if self.json {
             let text = serde_json::to_string_pretty(&graph.json(&self.model, self.stage))?;
             writeln!(out, "{text}")?;
+            return Ok(true);
+        }
+        if self.dot {
+            write!(out, "{}", graph.dot())?;
             return Ok(true);
         }
         writeln!(out, "{}, {}", self.model.display(), self.stage)?;
@@ -176,7 +185,7 @@ impl GraphFacts {
                 let known = known(model.outlet_fact(outlet)?);
                 let dims = known.dims.iter().flatten();
                 symbols.extend(dims.flat_map(TDim::symbols).map(|symbol| symbol.to_string()));
-                facts.push(OutletFacts::new(outlet_name(model, outlet), known));
+                facts.push(OutletFacts::new(outlet, outlet_name(model, outlet), known));
             }
             Ok(facts)
         };
@@ -186,11 +195,13 @@ impl GraphFacts {
             let slots: Vec<OutletId> =
                 (0..node.outputs.len()).map(|slot| OutletId::new(id, slot)).collect();
             nodes.push(NodeFacts {
+                id,
                 name: printable(&node.name),
                 operator: node.op().name().into_owned(),
                 layer: None,
                 parameters: node.op().info()?,
-                has_no_row: node.op_is::<Const>() || model.input_outlets()?.contains(&id.into()),
+                is_input: model.input_outlets()?.contains(&id.into()),
+                is_constant: node.op_is::<Const>(),
                 inputs: outlets(&node.inputs)?,
                 outputs: outlets(&slots)?,
             });
@@ -241,7 +252,8 @@ impl GraphFacts {
         // Most room for the facts, where there is little.
         let name = ColumnConstraint::UpperBoundary(Width::Percentage(22));
         table.set_constraints([name, name]);
-        for node in self.nodes.iter().filter(|node| !node.has_no_row) {
+        // Constants and inputs are shown elsewhere.
+        for node in self.nodes.iter().filter(|node| !node.is_constant && !node.is_input) {
             let lines = |outlets: &[OutletFacts], with_names: bool| {
                 let line = |outlet: &OutletFacts| {
                     let name = if with_names { format!("{} ", outlet.name) } else { String::new() };
@@ -249,13 +261,7 @@ impl GraphFacts {
                 };
                 outlets.iter().map(line).collect::<Vec<_>>().join("\n")
             };
-            let layer = node.layer.as_ref().filter(|layer| **layer != node.operator);
-            let layer = layer.map(|layer| format!("of {layer}"));
-            let operator = std::iter::once(&node.operator)
-                .chain(&layer)
-                .chain(&node.parameters)
-                .cloned()
-                .collect::<Vec<_>>();
+            let operator = [&[node.operator()][..], &node.parameters].concat();
             table.add_row([
                 Cell::new(&node.name).fg(Color::Cyan),
                 Cell::new(operator.join("\n")),
@@ -281,6 +287,37 @@ impl GraphFacts {
             writeln!(out, "symbols: {GOOD}{}{GOOD:#}", self.symbols.join(", "))?;
         }
         Ok(())
+    }
+
+    /// The graph in the language of Graphviz. Inputs and outputs are ellipses, nodes are boxes.
+    fn dot(&self) -> String {
+        let mut graph = petgraph::Graph::new();
+        let mut nodes = HashMap::new();
+        for node in self.nodes.iter().filter(|node| !node.is_constant) {
+            // Graphviz aligns a line at its end: the last one, too.
+            let added = match self.inputs.iter().find(|input| input.outlet == node.id.into()) {
+                Some(input) => graph.add_node((format!("{}\ninput\n", input.name), "ellipse")),
+                None => graph.add_node((format!("{}\n{}\n", node.name, node.operator()), "box")),
+            };
+            nodes.insert(node.id, added);
+            for input in &node.inputs {
+                if let Some(from) = nodes.get(&input.outlet.node) {
+                    graph.add_edge(*from, added, input.fact());
+                }
+            }
+        }
+        for output in &self.outputs {
+            let added = graph.add_node((format!("{}\noutput\n", output.name), "ellipse"));
+            if let Some(from) = nodes.get(&output.outlet.node) {
+                graph.add_edge(*from, added, output.fact());
+            }
+        }
+        let shapes = graph.map(|_, (_, shape)| *shape, |_, _| ());
+        let labels = graph.map(|_, (label, _)| label.clone(), |_, fact| fact.clone());
+        let shape = |_: &_, (node, _): (_, &String)| format!("shape = {}", shapes[node]);
+        let dot =
+            petgraph::dot::Dot::with_attr_getters(&labels, &[], &|_, _| String::new(), &shape);
+        dot.to_string()
     }
 
     fn json(&self, model: &std::path::Path, stage: Stage) -> Value {
@@ -324,8 +361,18 @@ fn outcome(decision: &Decision) -> String {
     }
 }
 
+impl NodeFacts {
+    /// The operator, and the layer that it comes from, if that has another name.
+    fn operator(&self) -> String {
+        match self.layer.as_ref().filter(|layer| **layer != self.operator) {
+            Some(layer) => format!("{}\nof {layer}", self.operator),
+            None => self.operator.clone(),
+        }
+    }
+}
+
 impl OutletFacts {
-    fn new(name: String, known: Known) -> OutletFacts {
+    fn new(outlet: OutletId, name: String, known: Known) -> OutletFacts {
         let Known { element_type, dims, open, constant } = known;
         let dim = |dim| match dim {
             None => Value::Null,
@@ -333,6 +380,7 @@ impl OutletFacts {
             Some(symbolic) => json!(symbolic.to_string()),
         };
         OutletFacts {
+            outlet,
             name,
             element_type,
             dims: dims.into_iter().map(dim).collect(),

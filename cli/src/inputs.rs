@@ -3,13 +3,15 @@
 use clap::Args;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use tract_openvino::tract_onnx::prelude::tract_ndarray::ArrayD;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::ops::array as stock;
 use tract_openvino::tract_onnx::tract_core::ops::cast::Cast;
-use tract_openvino::tract_onnx::tract_hir::internal::{DimLike, bail, format_err};
+use tract_openvino::tract_onnx::tract_hir::internal::{
+    DimLike, TractErrorContext, bail, format_err,
+};
 
 use crate::model::{InputShape, Names, names_of_inputs, shapes_of};
 use crate::report::{error_with_help, printable, unknown_name};
@@ -25,6 +27,11 @@ pub struct InputOptions {
     /// Feed random values to all other inputs; random indices are in range
     #[arg(long)]
     random: bool,
+    /// Draw the random values of an input, or of all inputs of numbers without a range of their own, from LOW up to but not
+    /// including HIGH; LOW..=HIGH includes it
+    #[arg(long = "random-range", value_name = "[NAME=]LOW..HIGH", value_parser = random_range)]
+    #[arg(requires = "random", allow_hyphen_values = true)]
+    ranges: Vec<RandomRange>,
     /// The seed of the random values
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -33,6 +40,80 @@ pub struct InputOptions {
 fn input_file(text: &str) -> Result<(String, TensorFile), String> {
     let (name, file) = text.split_once('=').ok_or("it must be an input's name, = and a file")?;
     Ok((name.into(), file.parse()?))
+}
+
+/// A range for random values.
+#[derive(Debug, Clone)]
+struct RandomRange {
+    /// As it was given.
+    text: String,
+    /// None for all inputs.
+    input: Option<String>,
+    low: String,
+    high: String,
+    includes_high: bool,
+}
+
+fn random_range(text: &str) -> Result<RandomRange, String> {
+    // A name may have .. and = in it, too.
+    let (left, high) = text
+        .rsplit_once("..")
+        .ok_or("it must be LOW..HIGH or LOW..=HIGH, after a name and = or not")?;
+    let (input, low) = match left.rsplit_once('=') {
+        Some((input, low)) => (Some(input.into()), low.trim()),
+        None => (None, left.trim()),
+    };
+    let (high, includes_high) = match high.strip_prefix('=') {
+        Some(high) => (high.trim(), true),
+        None => (high.trim(), false),
+    };
+    let number = |text: &str| {
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+        number.ok_or_else(|| format!("{text:?} is not a number"))
+    };
+    let (low_number, high_number) = (number(low)?, number(high)?);
+    if low_number > high_number || low_number == high_number && !includes_high {
+        return Err("there is no number in this range".into());
+    }
+    let (low, high) = (low.into(), high.into());
+    Ok(RandomRange { text: text.into(), input, low, high, includes_high })
+}
+
+impl RandomRange {
+    /// The whole numbers in it, the last one included, if integers of this type hold them.
+    fn integers(&self, dt: DatumType) -> TractResult<RangeInclusive<i128>> {
+        let number = |text: &str| {
+            text.parse::<i128>().map_err(|_| {
+                format_err!("{text:?} is not a whole number, but the input is of type {dt:?}")
+            })
+        };
+        let (low, high) = (number(&self.low)?, number(&self.high)?);
+        let range = low..=high - i128::from(!self.includes_high);
+        let bits = 8 * dt.size_of() as u32;
+        let held = match dt.is_signed() {
+            true => -(1 << (bits - 1))..=(1 << (bits - 1)) - 1,
+            false => 0..=(1 << bits) - 1,
+        };
+        if range.is_empty() || !held.contains(range.start()) || !held.contains(range.end()) {
+            bail!("{dt:?} holds whole numbers from {} to {}", held.start(), held.end());
+        }
+        Ok(range)
+    }
+
+    /// Its ends, if floats of this type hold them.
+    fn floats(&self, dt: DatumType) -> TractResult<[f64; 2]> {
+        let greatest = match dt {
+            DatumType::F16 => f16::MAX.to_f64(),
+            DatumType::F32 => f32::MAX.into(),
+            // No two may differ by more than a float holds.
+            _ => f64::MAX / 2.,
+        };
+        let ends = [self.low.parse::<f64>()?, self.high.parse::<f64>()?];
+        if ends.iter().any(|end| end.abs() > greatest) {
+            bail!("its ends must be numbers from {:e} to {greatest:e} for {dt:?}", -greatest);
+        }
+        Ok(ends)
+    }
 }
 
 /// An input of a model.
@@ -68,12 +149,8 @@ impl InputOptions {
     ) -> TractResult<Vec<Tensor>> {
         let mut inputs = inputs_of(model, names, model_file)?;
         for (name, file) in &self.inputs {
-            let Some(input) = inputs.iter_mut().find(|input| input.names.contains(name)) else {
-                let mut names: Vec<&str> =
-                    inputs.iter().flat_map(|input| &input.names).map(|name| &**name).collect();
-                names.dedup();
-                return Err(unknown_name(format!("the model has no input {name:?}"), name, &names));
-            };
+            let number = position_of(&inputs, name)?;
+            let input = &mut inputs[number];
             if input.given.is_some() {
                 bail!("input {name:?} is given twice");
             }
@@ -84,13 +161,49 @@ impl InputOptions {
             return Err(no_tensor_for(&missing));
         }
         let symbols = check_facts(&inputs)?;
+        let ranges = self.ranges_for(&inputs)?;
         let mut random = StdRng::seed_from_u64(self.seed);
-        let tensors = inputs.iter().map(|input| match &input.given {
+        let tensors = inputs.iter().zip(ranges).map(|(input, range)| match &input.given {
             Some(tensor) => Ok(tensor.clone()),
-            None => random_tensor(&mut random, model, input, &symbols),
+            None => random_tensor(&mut random, model, input, &symbols, range),
         });
         tensors.collect()
     }
+
+    /// The range that is given for each input.
+    fn ranges_for(&self, inputs: &[Input]) -> TractResult<Vec<Option<&RandomRange>>> {
+        let (mut of_all, mut ranges) = (None, vec![None; inputs.len()]);
+        for range in &self.ranges {
+            let (whose, place) = match &range.input {
+                None => ("all inputs have".into(), &mut of_all),
+                Some(name) => {
+                    let number = position_of(inputs, name)?;
+                    if inputs[number].given.is_some() {
+                        bail!("input {name:?} has a file and a random range");
+                    }
+                    if inputs[number].fact.datum_type == DatumType::Bool {
+                        bail!("input {name:?} is of booleans, which have no range");
+                    }
+                    (format!("input {name:?} has"), &mut ranges[number])
+                }
+            };
+            if place.replace(range).is_some() {
+                bail!("{whose} two random ranges");
+            }
+        }
+        Ok(ranges.into_iter().map(|range| range.or(of_all)).collect())
+    }
+}
+
+/// The position of the input that has this name among its names.
+fn position_of(inputs: &[Input], name: &str) -> TractResult<usize> {
+    let position = inputs.iter().position(|input| input.names.iter().any(|it| it == name));
+    position.ok_or_else(|| {
+        let mut names: Vec<&str> =
+            inputs.iter().flat_map(|input| &input.names).map(|name| &**name).collect();
+        names.dedup();
+        unknown_name(format!("the model has no input {name:?}"), name, &names)
+    })
 }
 
 /// The inputs of the model in this file, without tensors.
@@ -178,6 +291,7 @@ fn random_tensor(
     model: &TypedModel,
     input: &Input,
     symbols: &SymbolValues,
+    range: Option<&RandomRange>,
 ) -> TractResult<Tensor> {
     let shape = input.fact.shape.iter().map(|dim| dim.eval(symbols));
     let shape: Vec<TDim> = shape.collect();
@@ -213,23 +327,36 @@ fn random_tensor(
         ));
     }
     let dt = input.fact.datum_type;
-    let indices = positions(model, input.outlet, symbols);
-    let mut tensor = |draw: &mut dyn FnMut(&mut StdRng) -> f64| {
-        let values = ArrayD::from_shape_simple_fn(&*sizes, || draw(random));
-        values.into_tensor().cast_to_dt(dt).map(|tensor| tensor.into_owned())
-    };
-    if dt.is_integer() {
-        let range = indices.unwrap_or(0..10);
-        // No position is a good one where there is none.
-        let range = range.start..range.end.max(range.start + 1);
-        tensor(&mut |random| random.random_range(range.clone()) as f64)
+    let in_range =
+        |range: &RandomRange| format!("input {:?}: random range {}", input.name, range.text);
+    let tensor = if dt.is_integer() {
+        let range = match range {
+            Some(range) => range.integers(dt).with_context(|| in_range(range))?,
+            None => {
+                let range = positions(model, input.outlet, symbols).unwrap_or(0..10);
+                // No position is a good one where there is none.
+                range.start.into()..=(range.end - 1).max(range.start).into()
+            }
+        };
+        let mut draw = || random.random_range(range.clone());
+        // Numbers of 64 bits go into one of these two types.
+        match dt.is_signed() {
+            true => ArrayD::from_shape_simple_fn(&*sizes, || draw() as i64).into_tensor(),
+            false => ArrayD::from_shape_simple_fn(&*sizes, || draw() as u64).into_tensor(),
+        }
     } else if dt.is_float() {
-        tensor(&mut |random| random.random_range(-1f64..1.))
+        let [low, high] = match range {
+            Some(range) => range.floats(dt).with_context(|| in_range(range))?,
+            None => [-1., 1.],
+        };
+        let draw = || if low < high { random.random_range(low..high) } else { low };
+        ArrayD::from_shape_simple_fn(&*sizes, draw).into_tensor()
     } else if dt == DatumType::Bool {
-        tensor(&mut |random| f64::from(u8::from(random.random_bool(0.5))))
+        ArrayD::from_shape_simple_fn(&*sizes, || random.random_bool(0.5)).into_tensor()
     } else {
-        Err(format_err!("input {:?}: random tensors of type {dt:?} are not supported", input.name))
-    }
+        bail!("input {:?}: random tensors of type {dt:?} are not supported", input.name)
+    };
+    Ok(tensor.cast_to_dt(dt)?.into_owned())
 }
 
 /// The values that are valid for all gathers that use an outlet as indices or axis.

@@ -7,6 +7,7 @@
 //! | `inputs.rs` | the tensors that models are fed |
 //! | `tensors.rs` | tensors in files |
 //! | `run.rs`, `facts.rs`, `check.rs`, `compare.rs`, `bench.rs`, `convert.rs` | one command each |
+//! | `measurement.rs` | what `bench` measures, as text, as JSON and beside an earlier measurement |
 //! | `generate.rs` | two commands for language models, with the feature `generation` |
 //! | `report.rs` | errors, advice, colours and columns |
 //! | `panics.rs` | tract's panics as errors |
@@ -21,6 +22,7 @@ mod facts;
 #[cfg(feature = "generation")]
 mod generate;
 mod inputs;
+mod measurement;
 mod model;
 mod panics;
 mod report;
@@ -60,12 +62,14 @@ enum Command {
     #[command(after_help = "Examples:
   tract-openvino run models/token_picker
   tract-openvino run model.onnx -i data=data.npy -i indices=in.npz:indices -o outputs
-  tract-openvino run model.onnx --random --set N=8")]
+  tract-openvino run model.onnx --random --set N=8
+  tract-openvino run model.xml --random --random-range input_ids=0..30522 --random-range attention_mask=1..=1")]
     Run(run::Run),
     /// Show the types and shapes that tract finds for a model, node by node
     #[command(after_help = "Examples:
   tract-openvino facts model.onnx --stage decluttered
-  tract-openvino facts model.onnx --set N=8 --json")]
+  tract-openvino facts model.onnx --set N=8 --json
+  tract-openvino facts model.onnx --dot | dot -Tsvg > model.svg")]
     Facts(facts::Facts),
     /// Check that models compute what their folders expect, at every stage of tract
     ///
@@ -88,7 +92,10 @@ enum Command {
     /// Time a model, and show where the time goes
     #[command(after_help = "Examples:
   tract-openvino bench models/gather_7_layer --threads 2
-  tract-openvino bench model.onnx --random --set N=8 --time 5")]
+  tract-openvino bench model.onnx --random --set N=8 --time 5
+  tract-openvino bench model.onnx --random --set N=8 --parallel 4
+  tract-openvino bench model.onnx --random --set N=8 --json > before.json
+  tract-openvino bench model.onnx --random --set N=8 --baseline before.json")]
     Bench(bench::Bench),
     /// Convert a model to one of tract's NNEF archives
     #[command(after_help = "Example:

@@ -447,6 +447,69 @@ fn random_inputs_are_good_indices_and_the_same_for_a_seed() {
 }
 
 #[test]
+fn random_values_are_in_the_range_that_is_given() {
+    let files = Files::new();
+    let identity = |dt| {
+        let node = node("", "Identity", &["data"], "output");
+        files.model("model.onnx", &standard(node, vec![input("data", dt, [1000usize])]))
+    };
+    let run = |dt, range: &str| {
+        let (model, out) = (identity(dt), files.path("out"));
+        succeed(&["run", &model, "--random", "--random-range", range, "-o", &out]);
+        format!("{out}/output.npy")
+    };
+    let integers: ArrayD<i64> = read_npy(run(DatumType::I64, "data=5..8")).unwrap();
+    assert!((5..8).all(|number| integers.iter().any(|it| *it == number)), "{integers}");
+    assert!(integers.iter().all(|it| (5..8).contains(it)), "{integers}");
+    let ends: ArrayD<i8> = read_npy(run(DatumType::I8, "-128..=127")).unwrap();
+    assert!([-128, 127].iter().all(|end| ends.iter().any(|it| it == end)), "{ends}");
+    // More digits than a double has.
+    let greatest = format!("data={0}..={0}", u64::MAX);
+    let one: ArrayD<u64> = read_npy(run(DatumType::U64, &greatest)).unwrap();
+    assert!(one.iter().all(|it| *it == u64::MAX), "{one}");
+    let floats: ArrayD<f32> = read_npy(run(DatumType::F32, "data=-2.5..-1")).unwrap();
+    assert!(floats.iter().all(|it| (-2.5..=-1.).contains(it)), "{floats}");
+    assert!(floats.iter().any(|it| *it < -2.) && floats.iter().any(|it| *it > -1.5), "{floats}");
+    // Without a name it is for those that have no range of their own, and for no booleans.
+    let model = files.model("model.onnx", &gather());
+    let ranges = ["--random-range", "7..=7", "--random-range", "indices=0..2"];
+    let text = succeed(&[&["run", &model, "--random", "--set", "N=2"][..], &ranges].concat());
+    assert!(text.ends_with("output 2,3,F32 7, 7, 7, 7, 7, 7\n"), "{text}");
+    run(DatumType::Bool, "0..2");
+
+    let error = |dt, range: &str| {
+        let model = identity(dt);
+        fail(&["run", &model, "--random", "--random-range", range])
+    };
+    assert_eq!(
+        error(DatumType::I8, "data=0..200"),
+        "error: input \"data\": random range data=0..200\n  I8 holds whole numbers from -128 to 127\n"
+    );
+    for (dt, range, expected) in [
+        (DatumType::U8, "-1..3", "U8 holds whole numbers from 0 to 255"),
+        (DatumType::I32, "0..0.5", "\"0.5\" is not a whole number, but the input is of type I32"),
+        (DatumType::F16, "0..1e5", "its ends must be numbers from -6.5504e4 to 6.5504e4 for F16"),
+        (DatumType::Bool, "data=0..1", "input \"data\" is of booleans, which have no range"),
+        (DatumType::F32, "dta=0..1", "did you mean \"data\"?"),
+        (DatumType::F32, "data=1..1", "there is no number in this range"),
+        (DatumType::F32, "data=0..NaN", "\"NaN\" is not a number"),
+        (DatumType::F32, "data=0,1", "it must be LOW..HIGH or LOW..=HIGH"),
+    ] {
+        let error = error(dt, range);
+        assert!(error.contains(expected), "{range}: {error}");
+    }
+    let model = files.model("model.onnx", &gather());
+    let range = ["--random-range", "data=0..1"];
+    let error = fail(&[&["run", &model, "--random"][..], &range, &range].concat());
+    assert_eq!(error, "error: input \"data\" has two random ranges\n");
+    let error = fail(&[&["run", &model][..], &range].concat());
+    assert!(error.contains("--random"), "{error}");
+    let [data, _] = gather_inputs(&files);
+    let error = fail(&[&["run", &model, "-i", &data, "--random"][..], &range].concat());
+    assert_eq!(error, "error: input \"data\" has a file and a random range\n");
+}
+
+#[test]
 fn random_inputs_need_values_for_symbols() {
     let files = Files::new();
     let model = files.model("model.onnx", &gather());
@@ -859,6 +922,65 @@ fn facts_as_json() {
     assert_eq!(gather["outputs"][0]["shape"], serde_json::json!([2, 3]));
 }
 
+/// What Graphviz would read: the nodes by their names in the text, with their labels, and the edges with theirs.
+fn parse_dot(text: &str) -> (Vec<[String; 2]>, Vec<[String; 3]>) {
+    use layout::gv::parser::ast::{AttributeList, Stmt};
+    let label = |attributes: &AttributeList| {
+        let label = attributes.iter().find(|(name, _)| name == "label");
+        label.unwrap_or_else(|| panic!("no label: {attributes:?}")).1.clone()
+    };
+    let graph = layout::gv::DotParser::new(text).process().unwrap();
+    let (mut nodes, mut edges) = (vec![], vec![]);
+    for statement in &graph.list.list {
+        match statement {
+            Stmt::Node(node) => nodes.push([node.id.name.clone(), label(&node.list)]),
+            Stmt::Edge(edge) => {
+                let [(to, _)] = &*edge.to else { panic!("{edge:?}") };
+                edges.push([edge.from.name.clone(), to.name.clone(), label(&edge.list)]);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    (nodes, edges)
+}
+
+#[test]
+fn facts_as_dot() {
+    let text = succeed(&["facts", "models/gather_7_example_4", "--dot"]);
+    let (nodes, edges) = parse_dot(&text);
+    let labels: Vec<&str> = nodes.iter().map(|[_, label]| &**label).collect();
+    let expected = ["data\ninput\n", "indices\ninput\n", "gather\nGather-7\n", "output\noutput\n"];
+    assert_eq!(labels, expected);
+    let name = |label: &str| &*nodes.iter().find(|[_, it]| it == label).unwrap()[0];
+    let [data, indices, gather, output] = expected.map(name);
+    assert_eq!(
+        edges,
+        [
+            [data, gather, "2,1,5,4,F32"],
+            [indices, gather, "2,3,I64"],
+            [gather, output, "2,1,3,4,F32"],
+        ]
+    );
+    // A stage whose nodes are others.
+    let text = succeed(&["facts", SILERO, "--dot", "--stage", "kernels"]);
+    assert!(parse_dot(&text).0.iter().any(|[_, label]| label.contains("\nof LSTMSequence-5\n")));
+    let error = fail(&["facts", SILERO, "--dot", "--json"]);
+    assert!(error.contains("cannot be used with"), "{error}");
+}
+
+#[test]
+fn facts_as_dot_of_names_that_are_hostile() {
+    let files = Files::new();
+    let name = "a\" ] }\\\n\u{1b}// \\\"";
+    let identity = node(name, "Sqrt", &[name], "output");
+    let model = standard(identity, vec![input(name, DatumType::F32, [1usize])]);
+    let model = files.model("model.onnx", &model);
+    let (nodes, edges) = parse_dot(&succeed(&["facts", &model, "--dot"]));
+    let printed = "a\" ] }\\\\n\\u{1b}// \\\"";
+    assert_eq!(nodes[0][1], format!("{printed}\ninput\n"));
+    assert_eq!((nodes.len(), edges.len()), (3, 2));
+}
+
 #[test]
 fn a_stage_that_there_is_not() {
     let error = fail(&["facts", "models/token_picker", "--stage", "optimised"]);
@@ -1189,6 +1311,107 @@ fn bench_gives_times_and_a_profile_that_adds_up() {
         assert!(parts.len() > 5, "{text}");
         assert!((total - parts.iter().sum::<f64>()).abs() < 1e-6, "{text}");
     }
+}
+
+/// A short measurement, as JSON.
+fn bench_json(more: &[&str]) -> serde_json::Value {
+    let short = ["bench", "--json", "--warm-up", "0"];
+    serde_json::from_str(&succeed(&[&short[..], more].concat())).unwrap()
+}
+
+#[test]
+fn bench_as_json() {
+    let measured = bench_json(&["models/token_picker", "--time", "0.05"]);
+    assert_eq!(measured["model"], "models/token_picker");
+    assert_eq!(measured["inputs"], serde_json::json!(["2,4,I64", "2,I32", "2,2,I32", "3,2,F32"]));
+    assert_eq!((&measured["threads"], &measured["parallel"]), (&1.into(), &1.into()));
+    assert_eq!(measured["stage"], "kernels");
+    let time = |name: &str| measured["nanoseconds"][name].as_u64().unwrap();
+    let times = ["minimum", "median", "percentile_95", "percentile_99"].map(time);
+    assert!(0 < times[0] && times.is_sorted(), "{times:?}");
+    let nodes = measured["profile"]["nodes"].as_array().unwrap();
+    let sum: u64 = nodes.iter().map(|node| node["nanoseconds"].as_u64().unwrap()).sum();
+    let total = measured["profile"]["total_nanoseconds"].as_u64().unwrap();
+    assert!(nodes.iter().any(|node| node["name"] == "look_up"), "{measured}");
+    assert!(0 < sum && sum <= total, "{sum} of {total}");
+    assert_eq!(
+        bench_json(&["models/token_picker", "--plain", "--time", "0"])["stage"],
+        "optimized"
+    );
+}
+
+#[test]
+fn bench_beside_a_baseline() {
+    let files = Files::new();
+    let mut baseline = bench_json(&["models/token_picker", "--time", "0.05"]);
+    let time = |value: &serde_json::Value| value.as_f64().unwrap();
+    // As if a run had taken a thousand times as long, almost all of it in one node, and had had another one.
+    for name in ["minimum", "median", "percentile_95", "percentile_99"] {
+        baseline["nanoseconds"][name] = 1_000_000_000.into();
+    }
+    let total = (time(&baseline["profile"]["total_nanoseconds"]) * 1000.) as u64;
+    baseline["profile"]["total_nanoseconds"] = total.into();
+    let nodes = baseline["profile"]["nodes"].as_array_mut().unwrap();
+    let node = nodes.iter_mut().find(|node| node["name"] == "look_up").unwrap();
+    node["nanoseconds"] = (total / 2).into();
+    node["operator"] = "Slow".into();
+    let gone = serde_json::json!({"name": "gone", "operator": "Gone", "nanoseconds": total / 4});
+    nodes.push(gone);
+    let path = files.text("before.json", &baseline.to_string());
+    let short = ["--baseline", &path, "--warm-up", "0", "--time", "0.05"];
+    let text = succeed(&[&["bench", "models/token_picker"][..], &short].concat());
+    let row = |start: &str| {
+        let line = text.lines().find(|line| line.trim().starts_with(start));
+        line.unwrap_or_else(|| panic!("{start:?} in {text}")).split_whitespace().collect::<Vec<_>>()
+    };
+    let [.., now, before, ratio] = row("median, µs")[..] else { panic!("{text}") };
+    let [now, before, ratio] = [now, before, ratio].map(|it| it.parse::<f64>().unwrap());
+    assert_eq!(before, 1e6);
+    assert!((now / before - ratio).abs() < 1e-3, "{text}");
+    assert_eq!(row("gone")[1..3], ["Gone", "-"]);
+    assert!(row("look_up").windows(2).any(|words| words == ["was", "Slow"]), "{text}");
+    // What takes a small part of the whole is not among what changed.
+    assert!(!text.contains(" pick "), "{text}");
+
+    // Other conditions are a note, and another model is an error.
+    baseline["processor"] = "Z80".into();
+    let path = files.text("z80.json", &baseline.to_string());
+    let short = ["--baseline", &path, "--warm-up", "0", "--time", "0", "--plain"];
+    let ran = run(&[&["bench", "models/token_picker"][..], &short].concat());
+    assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("note: the ratios are not of the model alone: processor: "));
+    let expected = ", but Z80 in the baseline; stage: optimized, but kernels in the baseline\n";
+    assert!(ran.stderr.ends_with(expected), "{}", ran.stderr);
+    let error = fail(&[&["bench", "models/gather_7_layer"][..], &short].concat());
+    assert!(error.starts_with("error: the baseline is of another model: "), "{error}");
+    let text = files.text("text.json", "{}");
+    let error = fail(&["bench", "models/token_picker", "--baseline", &text]);
+    assert!(error.contains("text.json is not a measurement: missing field `model`"), "{error}");
+    let error = fail(&["bench", "models/token_picker", "--baseline", "nowhere.json"]);
+    assert!(error.starts_with("error: reading nowhere.json\n"), "{error}");
+}
+
+#[test]
+fn bench_of_runs_at_once() {
+    let short = ["bench", "models/token_picker", "--warm-up", "0", "--time", "0.05"];
+    for (threads, how) in [("1", "each on a thread of its own"), ("2", "which share 2 threads")] {
+        let text = succeed(&[&short[..], &["--parallel", "3", "--threads", threads]].concat());
+        let first = text.lines().next().unwrap();
+        assert!(first.ends_with(&format!(" runs, 3 at once, {how}")), "{text}");
+        assert!(!text.contains("profile"), "{text}");
+    }
+    // Each has the state of a model of its own, and runs at least once.
+    let measured = bench_json(&[SILERO, "--parallel", "3", "--time", "0"]);
+    assert_eq!((&measured["runs"], &measured["profile"]), (&3.into(), &serde_json::Value::Null));
+    // An error of a run does not leave the other threads waiting.
+    let files = Files::new();
+    let model = files.model("model.onnx", &gather());
+    let [data, _] = gather_inputs(&files);
+    let path = files.path("far.npy");
+    write_npy(&path, &arr1(&[0i64, 9])).unwrap();
+    let far = format!("indices={path}");
+    let error = fail(&["bench", &model, "-i", &data, "-i", &far, "--parallel", "2"]);
+    assert!(error.contains("9"), "{error}");
 }
 
 #[test]
