@@ -1400,6 +1400,11 @@ fn bench_of_runs_at_once() {
         assert!(first.ends_with(&format!(" runs, 3 at once, {how}")), "{text}");
         assert!(!text.contains("profile"), "{text}");
     }
+    // The time is that of all threads together, not the sum of theirs.
+    let measured = bench_json(&["models/token_picker", "--parallel", "3", "--time", "0.3"]);
+    let number = |name: &str| measured[name].as_f64().unwrap();
+    let seconds = number("runs") / number("runs_per_second");
+    assert!((0.3..0.8).contains(&seconds), "{measured}");
     // Each has the state of a model of its own, and runs at least once.
     let measured = bench_json(&[SILERO, "--parallel", "3", "--time", "0"]);
     assert_eq!((&measured["runs"], &measured["profile"]), (&3.into(), &serde_json::Value::Null));
