@@ -83,7 +83,7 @@ impl Compare {
             if !found.iter().any(|((found, _), _)| found == layer) {
                 return Err(error_with_help(
                     format!("{} has no array {name:?}", self.values.display()),
-                    ["it must have an array for each input, by the name of its layer".into()],
+                    ["layer_values.py writes one for each input, by the name of its layer".into()],
                 ));
             }
             inputs.push(values.read(name).with_context(reading)?);

@@ -9,9 +9,7 @@ use tract_openvino::tract_onnx::prelude::tract_ndarray::ArrayD;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::ops::array as stock;
 use tract_openvino::tract_onnx::tract_core::ops::cast::Cast;
-use tract_openvino::tract_onnx::tract_hir::internal::{
-    DimLike, TractErrorContext, bail, format_err,
-};
+use tract_openvino::tract_onnx::tract_hir::internal::{DimLike, TractErrorContext, bail};
 
 use crate::model::{InputShape, Names, names_of_inputs, shapes_of};
 use crate::report::{error_with_help, printable, unknown_name};
@@ -82,13 +80,14 @@ fn random_range(text: &str) -> Result<RandomRange, String> {
 impl RandomRange {
     /// The whole numbers in it, the last one included, if integers of this type hold them.
     fn integers(&self, dt: DatumType) -> TractResult<RangeInclusive<i128>> {
-        let number = |text: &str| {
-            text.parse::<i128>().map_err(|_| {
-                format_err!("{text:?} is not a whole number, but the input is of type {dt:?}")
-            })
+        let number = |text: &str| match (text.parse::<i128>(), text.parse::<f64>()) {
+            (Ok(number), _) => Ok(number),
+            // Like 1e6, or more digits than these have.
+            (_, Ok(number)) if number.fract() == 0. => Ok(number as i128),
+            _ => bail!("{text:?} is not a whole number, but the input is of type {dt:?}"),
         };
         let (low, high) = (number(&self.low)?, number(&self.high)?);
-        let range = low..=high - i128::from(!self.includes_high);
+        let range = low..=high.saturating_sub(i128::from(!self.includes_high));
         let bits = 8 * dt.size_of() as u32;
         let held = match dt.is_signed() {
             true => -(1 << (bits - 1))..=(1 << (bits - 1)) - 1,

@@ -487,6 +487,7 @@ fn random_values_are_in_the_range_that_is_given() {
     );
     for (dt, range, expected) in [
         (DatumType::U8, "-1..3", "U8 holds whole numbers from 0 to 255"),
+        (DatumType::U64, "0..1e50", "U64 holds whole numbers from 0 to 18446744073709551615"),
         (DatumType::I32, "0..0.5", "\"0.5\" is not a whole number, but the input is of type I32"),
         (DatumType::F16, "0..1e5", "its ends must be numbers from -6.5504e4 to 6.5504e4 for F16"),
         (DatumType::Bool, "data=0..1", "input \"data\" is of booleans, which have no range"),
@@ -1261,7 +1262,7 @@ help: layer_values.py writes them, by the names of the layers
     let ran = compare_sum(&[left, ("add", array(4., 6.))], &model, &files);
     let expected = format!(
         "error: {values} has no array \"layer_1\"
-help: it must have an array for each input, by the name of its layer
+help: layer_values.py writes one for each input, by the name of its layer
 "
     );
     assert_eq!((ran.status, ran.stderr), (Some(2), expected));
