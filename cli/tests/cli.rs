@@ -1225,6 +1225,37 @@ fn compare_sum(arrays: &[(&str, ArrayD<f32>)], model: &str, files: &Files) -> Ra
     run(&["compare", model, &path])
 }
 
+/// The reader makes them one node, but each has a value in the file.
+#[test]
+fn compare_of_equal_layers() {
+    let files = Files::new();
+    let xml = ir_sum("2", "2");
+    let (start, end) = (xml.find("<layer id=\"2\"").unwrap(), xml.find("</layers>").unwrap());
+    let twin = xml[start..end].replace("id=\"2\" name=\"add\"", "id=\"4\" name=\"twin\"");
+    let twin = twin.replace("id=\"3\" name=\"sum/sink\"", "id=\"5\" name=\"twin/sink\"");
+    let edges: String = [(0, 0, 4, 0), (1, 0, 4, 1), (4, 2, 5, 0)]
+        .map(|(from, port, to, input)| {
+            format!(
+                r#"<edge from-layer="{from}" from-port="{port}" to-layer="{to}" to-port="{input}"/>"#
+            )
+        })
+        .concat();
+    let xml = xml.replace("</layers>", &format!("{twin}</layers>"));
+    let model = files.text("model.xml", &xml.replace("</edges>", &format!("{edges}</edges>")));
+    let array = |a: f32, b: f32| arr1(&[a, b]).into_dyn();
+    let compare = |twin: ArrayD<f32>| {
+        let inputs = [("layer_0", array(1., 2.)), ("layer_1", array(3., 4.))];
+        let layers = [("add", array(4., 6.)), ("twin", twin)];
+        compare_sum(&[inputs, layers].concat(), &model, &files)
+    };
+    let ran = compare(array(4., 6.));
+    assert_eq!((ran.status, &*ran.stderr), (Some(0), ""), "{}", ran.stdout);
+    assert!(ran.stdout.contains(": 2 compared, 2 as expected"), "{}", ran.stdout);
+    let ran = compare(array(4., 7.));
+    assert_eq!(ran.status, Some(1));
+    assert!(ran.stdout.contains("FIRST DIFFERENCE in layer 4 \"twin\" (Add"), "{}", ran.stdout);
+}
+
 #[test]
 fn compare_says_which_arrays_have_no_layer() {
     let files = Files::new();
