@@ -6,19 +6,19 @@ use tract_core::internal::*;
 
 use crate::config::{EarlyStopping, GenerationConfig};
 use crate::model::Context;
-use crate::sampling::{log_probabilities, penalize_repetitions};
+use crate::sampling::{exclude, log_probabilities, penalize_repetitions};
 use crate::tokens::{EndReason, GeneratedTokens, read_prompt};
 
 /// A text that a beam search found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hypothesis {
+struct Hypothesis {
     /// The tokens, without the end token.
-    pub tokens: Vec<u32>,
+    tokens: Vec<u32>,
     /// The sum of the logarithms of the tokens' probabilities, with that of the end token, divided by the length to the power
     /// `length_penalty`.
-    pub score: f32,
-    /// Whether an end token came, and not only the most tokens that were allowed.
-    pub has_ended: bool,
+    score: f32,
+    /// Whether an end token came. If not, there are as many tokens as may be.
+    has_ended: bool,
 }
 
 /// Searches the text with the best score, as the Python library transformers does: of all tokens in all beams, the most probable
@@ -28,56 +28,45 @@ pub struct Hypothesis {
 /// number of the beam of before (0 at first) and the token that it got, and gives the logarithms for what comes after that. Of
 /// equal candidates, the first beam and then the first token win.
 ///
-/// The settings are `num_beams`, `length_penalty`, `early_stopping`, `end_tokens` and `max_new_tokens`.
-///
-/// ```
-/// use tract_openvino_generation::{GenerationConfig, beam_search};
-///
-/// // 0 is probable at first, but nothing good comes after it. Token 2 ends a text.
-/// let first = [0.6f32, 0.4, 0.].map(f32::ln);
-/// let config = GenerationConfig::default().beams(2).with_end_tokens([2]).with_max_new_tokens(2);
-/// let found = beam_search(&config, &first, |_parents, tokens| {
-///     let after = |token: &u32| if *token == 0 { [0.5f32, 0.5, 0.] } else { [0.05, 0.05, 0.9] };
-///     Ok(tokens.iter().map(|token| after(token).map(f32::ln).to_vec()).collect())
-/// })?;
-/// assert_eq!((found.tokens, found.has_ended), (vec![1], true));
-/// # tract_openvino_generation::prelude::TractResult::Ok(())
-/// ```
+/// The settings are `num_beams`, `length_penalty`, `early_stopping`, `eos_token_id`, `min_new_tokens` and `max_new_tokens`.
 ///
 /// # Errors
 ///
-/// A setting is out of its range, no token is possible, `next` fails or gives another number of beams, or a probability is NaN.
-pub fn beam_search(
+/// No token is possible, `next` fails or gives another number of beams, or a probability is NaN.
+fn beam_search(
     config: &GenerationConfig,
     first: &[f32],
     mut next: impl FnMut(&[usize], &[u32]) -> TractResult<Vec<Vec<f32>>>,
 ) -> TractResult<Hypothesis> {
-    config.validate()?;
     let mut finished = Finished { config, best: vec![] };
     let mut beams = vec![Beam::default()];
     let mut rows = vec![first.to_vec()];
     for length in 1..=config.max_new_tokens {
+        if length <= config.min_new_tokens {
+            rows.iter_mut().for_each(|row| exclude(row, &config.eos_token_id));
+        }
         let candidates = candidates(config, &beams, &rows)?;
+        ensure!(!candidates.is_empty(), "no token is possible");
         let mut chosen: Vec<Candidate> = vec![];
         for (rank, candidate) in candidates.iter().enumerate() {
             if chosen.len() == config.num_beams {
                 break;
             }
-            if !config.end_tokens.contains(&candidate.token) {
+            if !config.eos_token_id.contains(&candidate.token) {
                 chosen.push(*candidate);
             } else if rank < config.num_beams {
                 // An end is worth what a beam is.
                 finished.add(&beams[candidate.beam].tokens, candidate.sum, length, true);
             }
         }
-        let best = candidates.first().context("no token is possible")?;
         let extended = |candidate: &Candidate| {
             let tokens = [&beams[candidate.beam].tokens[..], &[candidate.token]].concat();
             Beam { tokens, sum: candidate.sum }
         };
         beams = chosen.iter().map(extended).collect();
-        if beams.is_empty() || length == config.max_new_tokens || finished.is_done(best.sum, length)
-        {
+        // As in transformers, it is the best beam that continues which may become better, and not a text that has just ended.
+        let Some(best) = beams.first() else { break };
+        if length == config.max_new_tokens || finished.is_done(best.sum, length) {
             break;
         }
         let parents: Vec<usize> = chosen.iter().map(|candidate| candidate.beam).collect();
@@ -92,22 +81,22 @@ pub fn beam_search(
     }
     // Texts that have not ended compete, too, unless the search ended before.
     let length = beams.first().map_or(0, |beam| beam.tokens.len());
-    if length == config.max_new_tokens || finished.best.len() < config.num_beams {
+    if length == config.max_new_tokens {
         beams.iter().for_each(|beam| finished.add(&beam.tokens, beam.sum, length, false));
     }
     finished.best.into_iter().next().context("no token is possible")
 }
 
-/// Adds a prompt to the only row of a context, and searches what follows with `num_beams` beams. The context has the prompt and
-/// those texts then that continued last, each in a row.
+/// Adds a prompt to the only row of a context, and searches what follows with `num_beams` beams. The context has the prompt then,
+/// and not what was found.
 ///
 /// The prompt may be empty if the context is not. The penalty for repetitions counts as in transformers: it is applied to the
 /// logarithms of probabilities.
 ///
 /// # Errors
 ///
-/// A setting is out of its range; the prompt is too long, or there is none; there are several beams, but the model has no input
-/// `beam_idx`; or the model fails.
+/// A setting is out of its range; the prompt is too long, or there is none; the context has several rows; there are several beams,
+/// but the model has no input `beam_idx`; or the model fails.
 pub fn generate_beams(
     context: &mut Context,
     prompt: &[u32],
@@ -119,7 +108,9 @@ pub fn generate_beams(
         beams == 1 || context.model().can_reorder(),
         "num_beams is {beams}, but the model has no input beam_idx: it must be 1"
     );
+    let most = config.most_new_tokens(context.len() + prompt.len())?;
     let mut statistics = read_prompt(context, prompt)?;
+    let mut search = context.clone();
     let started = Instant::now();
     let scores = |context: &Context| -> TractResult<Vec<Vec<f32>>> {
         let of_row = |(row, logits): (usize, &Vec<f32>)| {
@@ -130,19 +121,19 @@ pub fn generate_beams(
         context.logits().iter().enumerate().map(of_row).collect()
     };
     // The last token of a text is not fed.
-    let most = config.max_new_tokens.min(context.room().saturating_add(1));
-    let first = scores(context)?.swap_remove(0);
-    let found =
-        beam_search(&config.clone().with_max_new_tokens(most), &first, |parents, tokens| {
-            let tokens: Vec<[u32; 1]> = tokens.iter().map(|token| [*token]).collect();
-            context.extend_rows(parents, &tokens)?;
-            statistics.steps += 1;
-            scores(context)
-        })?;
+    let possible = search.room().saturating_add(1).min(most);
+    let first = scores(&search)?.swap_remove(0);
+    let config = config.clone().with_max_new_tokens(possible);
+    let found = beam_search(&config, &first, |parents, tokens| {
+        let tokens: Vec<[u32; 1]> = tokens.iter().map(|token| [*token]).collect();
+        search.extend_rows(parents, &tokens)?;
+        statistics.steps += 1;
+        scores(&search)
+    })?;
     (statistics.tokens, statistics.time) = (found.tokens.len(), started.elapsed());
     let end = match found.has_ended {
         true => EndReason::EndToken,
-        false if most < config.max_new_tokens => EndReason::ContextFull,
+        false if possible < most => EndReason::ContextFull,
         false => EndReason::MaxNewTokens,
     };
     Ok(GeneratedTokens { tokens: found.tokens, end, statistics })
@@ -169,7 +160,7 @@ fn candidates(
     beams: &[Beam],
     rows: &[Vec<f32>],
 ) -> TractResult<Vec<Candidate>> {
-    let count = config.num_beams * (1 + config.end_tokens.len().max(1));
+    let count = config.num_beams * (1 + config.eos_token_id.len().max(1));
     let better = |a: &Candidate, b: &Candidate| {
         b.sum.total_cmp(&a.sum).then((a.beam, a.token).cmp(&(b.beam, b.token)))
     };
@@ -212,7 +203,7 @@ impl Finished<'_> {
         self.best.truncate(self.config.num_beams);
     }
 
-    /// Whether the search may end, when the best candidate of this length has this sum.
+    /// Whether the search may end, when the best beam has this length and this sum.
     fn is_done(&self, best: f32, length: usize) -> bool {
         if self.best.len() < self.config.num_beams {
             return false;
@@ -271,7 +262,7 @@ mod tests {
             for (token, it) in network(&text, size, seed).into_iter().enumerate() {
                 let (token, sum, length) = (token as u32, sum + it, text.len() + 1);
                 let longer = [&text[..], &[token]].concat();
-                let has_ended = config.end_tokens.contains(&token);
+                let has_ended = config.eos_token_id.contains(&token);
                 if !has_ended && length < config.max_new_tokens {
                     open.push((longer, sum));
                     continue;
@@ -308,15 +299,28 @@ mod tests {
             }
             Ok(sum)
         };
-        let four = generate_beams(&mut model.start()?, &prompt, &config.clone().beams(4))?;
+        let mut context = model.start()?;
+        let four = generate_beams(&mut context, &prompt, &config.clone().with_num_beams(4))?;
         assert_eq!(four.tokens.len(), 6);
+        // The context goes on after the prompt.
+        assert_eq!((context.rows(), context.tokens(0)), (1, &prompt[..]));
+        let again = generate_tokens(&mut context, &[], &config, |_| Ok(ControlFlow::Continue(())))?;
+        assert_eq!(again.tokens, greedy.tokens);
         assert!(score(&four.tokens)? >= score(&greedy.tokens)?);
 
         let full = model.clone().with_max_positions(5);
-        let four = generate_beams(&mut full.start()?, &prompt, &config.clone().beams(4))?;
+        let four = generate_beams(&mut full.start()?, &prompt, &config.clone().with_num_beams(4))?;
         assert_eq!((four.tokens.len(), four.end), (3, EndReason::ContextFull));
-        let error = generate_beams(&mut model::without_beams().start()?, &prompt, &config.beams(2));
+        let error = generate_beams(
+            &mut model::without_beams().start()?,
+            &prompt,
+            &config.clone().with_num_beams(2),
+        );
         assert!(error.unwrap_err().to_string().contains("no input beam_idx"));
+        let mut rows = model.start()?;
+        rows.extend_rows(&[0, 0], &[[1], [2]])?;
+        let error = generate_beams(&mut rows, &prompt, &config).unwrap_err().to_string();
+        assert!(error.contains("the context has 2 rows"), "{error}");
         Ok(())
     }
 
@@ -324,12 +328,9 @@ mod tests {
     #[test]
     fn texts_of_genai() -> TractResult<()> {
         let model = model::with_beams();
-        let config = |beams: usize, penalty: f32| GenerationConfig {
-            length_penalty: penalty,
-            ..GenerationConfig::default()
-                .beams(beams)
-                .with_max_new_tokens(24)
-                .with_end_tokens([257])
+        let config = |beams: usize, penalty: f32| {
+            let config = GenerationConfig::default().with_num_beams(beams).with_max_new_tokens(24);
+            config.with_eos_token_id([257]).with_length_penalty(penalty)
         };
         for (prompt, config, end, expected) in [
             (
@@ -358,9 +359,48 @@ mod tests {
         Ok(())
     }
 
+    /// As transformers 5.0.0 generates them.
+    #[test]
+    fn texts_of_transformers() -> TractResult<()> {
+        let model = model::with_beams();
+        let config = GenerationConfig::default().with_num_beams(3).with_max_new_tokens(16);
+        let config = config.with_eos_token_id([26, 242, 165, 0]);
+        for (penalty, early, end, expected) in [
+            (
+                1.,
+                EarlyStopping::No,
+                EndReason::MaxNewTokens,
+                &[79u32, 163, 79, 141, 138, 216, 138, 64, 169, 194, 198, 97, 79, 17, 79, 39][..],
+            ),
+            (
+                1.,
+                EarlyStopping::Yes,
+                EndReason::EndToken,
+                &[79, 163, 79, 141, 138, 216, 199, 9, 122],
+            ),
+            (
+                1.5,
+                EarlyStopping::No,
+                EndReason::EndToken,
+                &[64, 169, 163, 141, 237, 234, 54, 131, 17, 73, 194, 70, 151, 79, 95],
+            ),
+            (
+                1.5,
+                EarlyStopping::Yes,
+                EndReason::EndToken,
+                &[64, 169, 163, 141, 237, 234, 54, 131, 17, 73, 194, 70, 151, 4],
+            ),
+        ] {
+            let config = config.clone().with_repetition_penalty(penalty).with_early_stopping(early);
+            let generated = generate_beams(&mut model.start()?, &[127, 137, 216], &config)?;
+            assert_eq!((&*generated.tokens, generated.end), (expected, end));
+        }
+        Ok(())
+    }
+
     #[test]
     fn wrong_probabilities() {
-        let config = GenerationConfig::default().beams(2).with_max_new_tokens(2);
+        let config = GenerationConfig::default().with_num_beams(2).with_max_new_tokens(2);
         let error = |first: &[f32], rows: Vec<Vec<f32>>| {
             beam_search(&config, first, |_, _| Ok(rows.clone())).unwrap_err().to_string()
         };
@@ -372,16 +412,55 @@ mod tests {
     /// More end tokens than there are beams do not leave the others without a token.
     #[test]
     fn many_end_tokens() {
-        let config = GenerationConfig::default().beams(2).with_end_tokens([0, 1, 2, 3]);
-        let found = search(&config.with_max_new_tokens(3), 5, 1);
-        assert!(found.tokens.len() <= 3);
+        let config = GenerationConfig::default().with_num_beams(2).with_eos_token_id([0, 1, 2, 3]);
+        let config = config.with_max_new_tokens(3).with_early_stopping(EarlyStopping::Never);
+        // Only the last one goes on. It is the least probable at first, and the only one then.
+        let first = [0.24f32, 0.24, 0.24, 0.18, 0.1].map(f32::ln);
+        let then = [0.001f32, 0.001, 0.001, 0.001, 0.996].map(f32::ln).to_vec();
+        let next = |_: &[usize], tokens: &[u32]| Ok(vec![then.clone(); tokens.len()]);
+        let found = beam_search(&config, &first, next).unwrap();
+        assert_eq!((found.tokens, found.has_ended), (vec![4, 4, 4], false));
+    }
+
+    /// What transformers 5.0.0 gives: the best text that ends is found at once, but one that goes on for ever has a better score at
+    /// its end.
+    #[test]
+    fn early_stopping_of_transformers() {
+        for (early, expected) in [
+            (EarlyStopping::No, vec![0]),
+            (EarlyStopping::Yes, vec![0]),
+            (EarlyStopping::Never, [&[0][..], &[1; 19]].concat()),
+        ] {
+            let config = GenerationConfig::default().with_num_beams(2).with_eos_token_id([2]);
+            let config = config.with_max_new_tokens(20).with_early_stopping(early);
+            let mut steps = 0;
+            let found = beam_search(&config, &[0.6f32, 0., 0.4].map(f32::ln), |_, tokens| {
+                steps += 1;
+                let after = [[0., 0.15, 0.85], [0f32, 1., 0.]][usize::from(steps > 1)].map(f32::ln);
+                Ok(vec![after.to_vec(); tokens.len()])
+            });
+            assert_eq!(found.unwrap().tokens, expected, "{early:?}");
+        }
+    }
+
+    #[test]
+    fn no_end_before_min_new_tokens() {
+        let config = GenerationConfig::default().with_num_beams(2).with_eos_token_id([1]);
+        let config = config.with_max_new_tokens(9);
+        let row = vec![0.1f32.ln(), 0.9f32.ln()];
+        for (least, expected) in [(0, 0), (1, 1), (4, 4)] {
+            let config = config.clone().with_min_new_tokens(least);
+            let next = |_: &[usize], tokens: &[u32]| Ok(vec![row.clone(); tokens.len()]);
+            let found = beam_search(&config, &row, next).unwrap();
+            assert_eq!((found.tokens, found.has_ended), (vec![0; expected], true));
+        }
     }
 
     proptest! {
         #[test]
         fn one_beam_is_greedy(seed: u32, size in 2usize..9, length in 1usize..8, ends: bool) {
-            let config = GenerationConfig::default().beams(1).with_max_new_tokens(length);
-            let config = config.with_end_tokens(ends.then_some(0));
+            let config = GenerationConfig::default().with_num_beams(1).with_max_new_tokens(length);
+            let config = config.with_eos_token_id(ends.then_some(0));
             let mut text = vec![];
             let mut has_ended = false;
             while text.len() < length && !has_ended {
@@ -399,25 +478,34 @@ mod tests {
             size in 2usize..4,
             length in 1usize..5,
             penalty in prop::sample::select(vec![-1f32, 0., 0.5, 1., 2.]),
-            never: bool,
         ) {
-            let mut config = GenerationConfig::default().beams(256).with_end_tokens([1]);
-            config = config.with_max_new_tokens(length);
-            config.length_penalty = penalty;
-            if never {
-                config.early_stopping = EarlyStopping::Never;
-            }
+            let config = GenerationConfig::default().with_num_beams(256).with_eos_token_id([1]);
+            let config = config.with_max_new_tokens(length).with_length_penalty(penalty);
             let (found, expected) = (search(&config, size, seed), exhaustive(&config, size, seed));
             prop_assert!((found.score - expected.score).abs() < 1e-5);
             prop_assert_eq!(found.tokens, expected.tokens);
         }
 
-        /// Some beams are no worse than a greedy text, if all texts are as long.
+        /// Of two tokens, one of which ends, two beams lose no text: a search that never ends early finds the best.
+        #[test]
+        fn a_search_that_ends_never_early(
+            seed: u32,
+            length in 1usize..12,
+            penalty in prop::sample::select(vec![-1f32, 0., 0.5, 1., 2.]),
+        ) {
+            let config = GenerationConfig::default().with_num_beams(2).with_eos_token_id([1]);
+            let config = config.with_max_new_tokens(length).with_length_penalty(penalty);
+            let config = config.with_early_stopping(EarlyStopping::Never);
+            let (found, expected) = (search(&config, 2, seed), exhaustive(&config, 2, seed));
+            prop_assert!((found.score - expected.score).abs() < 1e-5);
+            prop_assert_eq!(found.tokens, expected.tokens);
+        }
+
         #[test]
         fn beams_end(seed: u32, beams in 1usize..5, early in 0usize..3) {
-            let mut config = GenerationConfig::default().beams(beams).with_end_tokens([1, 2]);
-            config = config.with_max_new_tokens(20);
-            config.early_stopping = [EarlyStopping::Yes, EarlyStopping::No, EarlyStopping::Never][early];
+            let early = [EarlyStopping::Yes, EarlyStopping::No, EarlyStopping::Never][early];
+            let config = GenerationConfig::default().with_num_beams(beams).with_eos_token_id([1, 2]);
+            let config = config.with_max_new_tokens(20).with_early_stopping(early);
             let found = search(&config, 6, seed);
             prop_assert!(found.score < 0. && found.tokens.len() <= 20);
             prop_assert!(found.has_ended || found.tokens.len() == 20);

@@ -1,8 +1,9 @@
-//! How text is generated: the settings of `generation_config.json`.
+//! How text is generated: the settings of `generation_config.json`, and what `config.json` says about the model.
 
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use tract_core::internal::*;
 
 use crate::files::read_json;
@@ -14,7 +15,7 @@ use crate::files::read_json;
 /// ```
 /// use tract_openvino_generation::GenerationConfig;
 ///
-/// let config = GenerationConfig::default().sampling().with_temperature(0.7).with_top_p(0.9).with_seed(1);
+/// let config = GenerationConfig::default().with_do_sample(true).with_temperature(0.7).with_top_p(0.9).with_seed(1);
 /// config.validate()?;
 /// assert!(config.with_temperature(0.).validate().is_err());
 /// # tract_openvino_generation::prelude::TractResult::Ok(())
@@ -24,8 +25,12 @@ use crate::files::read_json;
 pub struct GenerationConfig {
     /// The most tokens that are generated: 256 where nothing else is said.
     pub max_new_tokens: usize,
+    /// The most tokens of a text with its prompt. If it is there, it counts in place of `max_new_tokens`.
+    pub max_length: Option<usize>,
+    /// So many tokens are generated before an end token may come.
+    pub min_new_tokens: usize,
     /// The tokens that end a text.
-    pub end_tokens: Vec<u32>,
+    pub eos_token_id: Vec<u32>,
     /// Strings that end a text. They are not part of it.
     pub stop_strings: Vec<String>,
     /// Whether tokens are drawn at random. If not, the most probable one is taken.
@@ -36,6 +41,8 @@ pub struct GenerationConfig {
     pub top_k: usize,
     /// Only the most probable tokens that have this probability together are drawn: above 0, and at most 1, which is all.
     pub top_p: f32,
+    /// Only tokens that have at least this part of the probability of the most probable one are drawn: from 0, which is all, to 1.
+    pub min_p: f32,
     /// What logits of tokens that are in the text already are divided by, or multiplied with if they are negative: above 0.
     pub repetition_penalty: f32,
     /// The seed of the random numbers. Without one, every text is another one.
@@ -64,12 +71,15 @@ impl Default for GenerationConfig {
     fn default() -> GenerationConfig {
         GenerationConfig {
             max_new_tokens: 256,
-            end_tokens: vec![],
+            max_length: None,
+            min_new_tokens: 0,
+            eos_token_id: vec![],
             stop_strings: vec![],
             do_sample: false,
             temperature: 1.,
             top_k: 50,
             top_p: 1.,
+            min_p: 0.,
             repetition_penalty: 1.,
             seed: None,
             num_beams: 1,
@@ -80,66 +90,56 @@ impl Default for GenerationConfig {
 }
 
 impl GenerationConfig {
-    /// The settings of a folder: `generation_config.json`, or the defaults if there is none. If it has no end tokens, they are
-    /// those of `config.json`.
+    /// The settings of a folder: `generation_config.json`, or the defaults if there is none. If it has no `eos_token_id`, it is
+    /// that of `config.json`.
     ///
     /// # Errors
     ///
-    /// A file cannot be read, or a setting has a value of another type.
+    /// A file cannot be read, or as [`from_json`](Self::from_json).
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<GenerationConfig> {
         let folder = folder.as_ref();
-        let read = |name: &str| read_json::<Settings>(&folder.join(name));
-        let settings = read("generation_config.json")?.unwrap_or_default();
-        let mut config = settings.config();
-        if settings.eos_token_id.is_none()
-            && let Some(OneOrMore { items }) = read_json::<EndTokens>(&folder.join("config.json"))?
-                .unwrap_or_default()
-                .eos_token_id
-        {
-            config.end_tokens = items;
+        let path = folder.join("generation_config.json");
+        let settings: Settings = read_json(&path)?.unwrap_or_default();
+        let config = settings.config();
+        let mut config = config.with_context(|| format!("reading {}", path.display()))?;
+        if config.eos_token_id.is_empty() {
+            config.eos_token_id = ModelConfig::from_folder(folder)?.into_eos_token_id();
         }
         Ok(config)
     }
 
-    /// The settings in the text of a `generation_config.json`. Those that are not there, or null, have their default. Other
-    /// settings of transformers do nothing.
+    /// The settings in the text of a `generation_config.json`. Those that are not there, or null, have their default.
     ///
     /// # Errors
     ///
-    /// The text is no JSON, or a setting has a value of another type.
+    /// The text is no JSON, a setting has a value of another type, or one of transformers is set that would change the text but is
+    /// not supported, such as `no_repeat_ngram_size`.
     pub fn from_json(text: &str) -> TractResult<GenerationConfig> {
-        let settings: Settings =
-            serde_json::from_str(text).context("reading generation settings")?;
-        Ok(settings.config())
+        let settings = serde_json::from_str(text).map_err(TractError::from);
+        settings.and_then(Settings::config).context("reading generation settings")
     }
 
-    /// The most probable token in every step, and no beams.
-    pub fn greedy(mut self) -> GenerationConfig {
-        (self.do_sample, self.num_beams) = (false, 1);
-        self
-    }
-
-    /// Tokens that are drawn at random, and no beams.
-    pub fn sampling(mut self) -> GenerationConfig {
-        (self.do_sample, self.num_beams) = (true, 1);
-        self
-    }
-
-    /// A beam search.
-    pub fn beams(mut self, num_beams: usize) -> GenerationConfig {
-        (self.do_sample, self.num_beams) = (false, num_beams);
-        self
-    }
-
-    /// Sets [`max_new_tokens`](Self::max_new_tokens).
+    /// Sets [`max_new_tokens`](Self::max_new_tokens), which then counts in place of [`max_length`](Self::max_length).
     pub fn with_max_new_tokens(mut self, max_new_tokens: usize) -> GenerationConfig {
-        self.max_new_tokens = max_new_tokens;
+        (self.max_new_tokens, self.max_length) = (max_new_tokens, None);
         self
     }
 
-    /// Sets [`end_tokens`](Self::end_tokens).
-    pub fn with_end_tokens(mut self, tokens: impl IntoIterator<Item = u32>) -> GenerationConfig {
-        self.end_tokens = tokens.into_iter().collect();
+    /// Sets [`max_length`](Self::max_length).
+    pub fn with_max_length(mut self, max_length: usize) -> GenerationConfig {
+        self.max_length = Some(max_length);
+        self
+    }
+
+    /// Sets [`min_new_tokens`](Self::min_new_tokens).
+    pub fn with_min_new_tokens(mut self, min_new_tokens: usize) -> GenerationConfig {
+        self.min_new_tokens = min_new_tokens;
+        self
+    }
+
+    /// Sets [`eos_token_id`](Self::eos_token_id).
+    pub fn with_eos_token_id(mut self, tokens: impl IntoIterator<Item = u32>) -> GenerationConfig {
+        self.eos_token_id = tokens.into_iter().collect();
         self
     }
 
@@ -149,6 +149,12 @@ impl GenerationConfig {
         strings: impl IntoIterator<Item = S>,
     ) -> GenerationConfig {
         self.stop_strings = strings.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets [`do_sample`](Self::do_sample).
+    pub fn with_do_sample(mut self, do_sample: bool) -> GenerationConfig {
+        self.do_sample = do_sample;
         self
     }
 
@@ -170,6 +176,12 @@ impl GenerationConfig {
         self
     }
 
+    /// Sets [`min_p`](Self::min_p).
+    pub fn with_min_p(mut self, min_p: f32) -> GenerationConfig {
+        self.min_p = min_p;
+        self
+    }
+
     /// Sets [`repetition_penalty`](Self::repetition_penalty).
     pub fn with_repetition_penalty(mut self, penalty: f32) -> GenerationConfig {
         self.repetition_penalty = penalty;
@@ -179,6 +191,24 @@ impl GenerationConfig {
     /// Sets [`seed`](Self::seed).
     pub fn with_seed(mut self, seed: u64) -> GenerationConfig {
         self.seed = Some(seed);
+        self
+    }
+
+    /// Sets [`num_beams`](Self::num_beams).
+    pub fn with_num_beams(mut self, num_beams: usize) -> GenerationConfig {
+        self.num_beams = num_beams;
+        self
+    }
+
+    /// Sets [`length_penalty`](Self::length_penalty).
+    pub fn with_length_penalty(mut self, penalty: f32) -> GenerationConfig {
+        self.length_penalty = penalty;
+        self
+    }
+
+    /// Sets [`early_stopping`](Self::early_stopping).
+    pub fn with_early_stopping(mut self, early_stopping: EarlyStopping) -> GenerationConfig {
+        self.early_stopping = early_stopping;
         self
     }
 
@@ -201,6 +231,8 @@ impl GenerationConfig {
                 top_p > 0. && top_p <= 1.,
                 "top_p is {top_p}, but must be above 0 and at most 1"
             );
+            let min_p = self.min_p;
+            ensure!((0. ..=1.).contains(&min_p), "min_p is {min_p}, but must be from 0 to 1");
         }
         let beams = self.num_beams;
         ensure!((1..=256).contains(&beams), "num_beams is {beams}, but must be from 1 to 256");
@@ -212,6 +244,11 @@ impl GenerationConfig {
             );
             let penalty = self.length_penalty;
             ensure!(penalty.is_finite(), "length_penalty is {penalty}, but must be a number");
+            ensure!(
+                self.stop_strings.is_empty(),
+                "there are stop strings, and num_beams is {beams}, but a beam search does not look for them: num_beams must be \
+                 1, or stop_strings empty"
+            );
         }
         ensure!(
             self.stop_strings.iter().all(|stop| !stop.is_empty()),
@@ -219,92 +256,159 @@ impl GenerationConfig {
         );
         Ok(())
     }
+
+    /// How many tokens may follow a prompt of so many.
+    pub(crate) fn most_new_tokens(&self, prompt: usize) -> TractResult<usize> {
+        let Some(most) = self.max_length else { return Ok(self.max_new_tokens) };
+        ensure!(
+            prompt < most,
+            "there are {prompt} tokens, but max_length is {most}: there must be fewer, or max_new_tokens be set in its place"
+        );
+        Ok(most - prompt)
+    }
 }
+
+/// Settings of transformers that change what is generated, and that this crate does not have, with the number that changes
+/// nothing. Null, false and an empty list change nothing either.
+const UNSUPPORTED: [(&str, Option<f64>); 24] = [
+    ("bad_words_ids", None),
+    ("begin_suppress_tokens", None),
+    ("constraints", None),
+    ("diversity_penalty", Some(0.)),
+    ("dola_layers", None),
+    ("encoder_no_repeat_ngram_size", Some(0.)),
+    ("encoder_repetition_penalty", Some(1.)),
+    ("epsilon_cutoff", Some(0.)),
+    ("eta_cutoff", Some(0.)),
+    ("exponential_decay_length_penalty", None),
+    ("force_words_ids", None),
+    ("forced_bos_token_id", None),
+    ("forced_eos_token_id", None),
+    ("guidance_scale", Some(1.)),
+    ("max_time", None),
+    ("min_length", Some(0.)),
+    ("no_repeat_ngram_size", Some(0.)),
+    ("num_beam_groups", Some(1.)),
+    ("num_return_sequences", Some(1.)),
+    ("penalty_alpha", Some(0.)),
+    ("sequence_bias", None),
+    ("suppress_tokens", None),
+    ("top_h", None),
+    ("typical_p", Some(1.)),
+];
 
 /// What is read of `generation_config.json`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Settings {
     max_new_tokens: Option<usize>,
+    max_length: Option<usize>,
+    min_new_tokens: Option<usize>,
     eos_token_id: Option<OneOrMore<u32>>,
     stop_strings: Option<OneOrMore<String>>,
     do_sample: Option<bool>,
     temperature: Option<f32>,
     top_k: Option<usize>,
     top_p: Option<f32>,
+    min_p: Option<f32>,
     repetition_penalty: Option<f32>,
     num_beams: Option<usize>,
     length_penalty: Option<f32>,
-    early_stopping: Option<Early>,
-}
-
-/// What is read of `config.json`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct EndTokens {
-    eos_token_id: Option<OneOrMore<u32>>,
+    early_stopping: Value,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 impl Settings {
-    fn config(&self) -> GenerationConfig {
+    fn config(self) -> TractResult<GenerationConfig> {
+        for (name, neutral) in UNSUPPORTED {
+            let value = self.others.get(name).unwrap_or(&Value::Null);
+            let is_neutral = match value {
+                Value::Null | Value::Bool(false) => true,
+                Value::Array(items) => items.is_empty(),
+                _ => neutral.is_some() && value.as_f64() == neutral,
+            };
+            let must = neutral.map_or("null".into(), |neutral| neutral.to_string());
+            ensure!(
+                is_neutral,
+                "{name} is {value}, which is not supported: it must be {must} or missing"
+            );
+        }
         let default = GenerationConfig::default();
-        let items =
-            |it: &Option<OneOrMore<u32>>| it.iter().flat_map(|it| it.items.clone()).collect();
-        GenerationConfig {
+        Ok(GenerationConfig {
             max_new_tokens: self.max_new_tokens.unwrap_or(default.max_new_tokens),
-            end_tokens: items(&self.eos_token_id),
-            stop_strings: self.stop_strings.iter().flat_map(|it| it.items.clone()).collect(),
+            // As in transformers, max_new_tokens comes first.
+            max_length: self.max_length.filter(|_| self.max_new_tokens.is_none()),
+            min_new_tokens: self.min_new_tokens.unwrap_or(default.min_new_tokens),
+            eos_token_id: self.eos_token_id.map_or(vec![], OneOrMore::into_vec),
+            stop_strings: self.stop_strings.map_or(vec![], OneOrMore::into_vec),
             do_sample: self.do_sample.unwrap_or(default.do_sample),
             temperature: self.temperature.unwrap_or(default.temperature),
             top_k: self.top_k.unwrap_or(default.top_k),
             top_p: self.top_p.unwrap_or(default.top_p),
+            min_p: self.min_p.unwrap_or(default.min_p),
             repetition_penalty: self.repetition_penalty.unwrap_or(default.repetition_penalty),
             seed: default.seed,
             num_beams: self.num_beams.unwrap_or(default.num_beams),
             length_penalty: self.length_penalty.unwrap_or(default.length_penalty),
             early_stopping: match self.early_stopping {
-                Some(Early::AtOnce(true)) => EarlyStopping::Yes,
-                Some(Early::Named(Never::Never)) => EarlyStopping::Never,
-                Some(Early::AtOnce(false)) | None => EarlyStopping::No,
+                Value::Null | Value::Bool(false) => EarlyStopping::No,
+                Value::Bool(true) => EarlyStopping::Yes,
+                Value::String(text) if text == "never" => EarlyStopping::Never,
+                other => bail!("early_stopping is {other}, but must be true, false or \"never\""),
             },
-        }
+        })
     }
 }
 
 /// One value, or a list of them.
 #[derive(Debug, Deserialize)]
-#[serde(from = "OneOrList<T>")]
-struct OneOrMore<T> {
-    items: Vec<T>,
-}
-
-#[derive(Deserialize)]
 #[serde(untagged, expecting = "a value, or a list of values")]
-enum OneOrList<T> {
+enum OneOrMore<T> {
     One(T),
-    List(Vec<T>),
+    More(Vec<T>),
 }
 
-impl<T> From<OneOrList<T>> for OneOrMore<T> {
-    fn from(value: OneOrList<T>) -> OneOrMore<T> {
-        match value {
-            OneOrList::One(item) => OneOrMore { items: vec![item] },
-            OneOrList::List(items) => OneOrMore { items },
+impl<T> OneOrMore<T> {
+    fn into_vec(self) -> Vec<T> {
+        match self {
+            OneOrMore::One(item) => vec![item],
+            OneOrMore::More(items) => items,
         }
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "early_stopping must be true, false or \"never\"")]
-enum Early {
-    AtOnce(bool),
-    Named(Never),
+/// What is read of `config.json`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ModelConfig {
+    max_position_embeddings: Option<usize>,
+    /// The same, of models in the family of GPT-2.
+    n_positions: Option<usize>,
+    eos_token_id: Option<OneOrMore<u32>>,
+    /// The language model of those that also see or hear.
+    text_config: Option<Box<ModelConfig>>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Never {
-    Never,
+impl ModelConfig {
+    /// That of a folder: without anything if there is no `config.json`.
+    pub(crate) fn from_folder(folder: &Path) -> TractResult<ModelConfig> {
+        Ok(read_json(&folder.join("config.json"))?.unwrap_or_default())
+    }
+
+    /// How many tokens a text may have.
+    pub(crate) fn max_positions(&self) -> Option<usize> {
+        let text = || self.text_config.as_ref()?.max_positions();
+        self.max_position_embeddings.or(self.n_positions).or_else(text)
+    }
+
+    fn into_eos_token_id(self) -> Vec<u32> {
+        match (self.eos_token_id, self.text_config) {
+            (Some(tokens), _) => tokens.into_vec(),
+            (None, Some(text)) => text.into_eos_token_id(),
+            (None, None) => vec![],
+        }
+    }
 }
 
 #[cfg(test)]
@@ -317,16 +421,56 @@ mod tests {
             r#"{"bos_token_id": 1, "eos_token_id": [2, 7], "do_sample": true, "temperature": 0.6, "top_p": 0.9, "top_k": null,
                 "early_stopping": "never", "transformers_version": "5.0.0"}"#,
         )?;
-        let expected = GenerationConfig {
-            end_tokens: vec![2, 7],
-            temperature: 0.6,
-            top_p: 0.9,
-            early_stopping: EarlyStopping::Never,
-            ..GenerationConfig::default().sampling()
-        };
+        let expected = GenerationConfig::default()
+            .with_eos_token_id([2, 7])
+            .with_do_sample(true)
+            .with_temperature(0.6)
+            .with_top_p(0.9)
+            .with_early_stopping(EarlyStopping::Never);
         assert_eq!(config, expected);
         let config = GenerationConfig::from_json(r#"{"eos_token_id": 2, "early_stopping": true}"#)?;
-        assert_eq!((config.end_tokens, config.early_stopping), (vec![2], EarlyStopping::Yes));
+        assert_eq!((config.eos_token_id, config.early_stopping), (vec![2], EarlyStopping::Yes));
+        let config = GenerationConfig::from_json(r#"{"min_new_tokens": 3, "min_p": 0.1}"#)?;
+        assert_eq!(config, GenerationConfig::default().with_min_new_tokens(3).with_min_p(0.1));
+        Ok(())
+    }
+
+    #[test]
+    fn max_new_tokens_before_max_length() -> TractResult<()> {
+        let config = GenerationConfig::from_json(r#"{"max_length": 20}"#)?;
+        assert_eq!(config.most_new_tokens(15)?, 5);
+        let error = config.most_new_tokens(20).unwrap_err().to_string();
+        assert!(error.contains("there are 20 tokens, but max_length is 20"), "{error}");
+        assert_eq!(config.with_max_new_tokens(7).most_new_tokens(20)?, 7);
+        let config = GenerationConfig::from_json(r#"{"max_length": 20, "max_new_tokens": 8}"#)?;
+        assert_eq!(config.most_new_tokens(15)?, 8);
+        Ok(())
+    }
+
+    #[test]
+    fn settings_that_are_not_supported() -> TractResult<()> {
+        let neutral = r#"{"no_repeat_ngram_size": 0, "typical_p": 1, "num_return_sequences": 1, "suppress_tokens": null,
+            "bad_words_ids": [], "guidance_scale": 1.0, "use_cache": true, "assistant_confidence_threshold": 0.4}"#;
+        assert_eq!(GenerationConfig::from_json(neutral)?, GenerationConfig::default());
+        for (text, expected) in [
+            (
+                r#"{"no_repeat_ngram_size": 3}"#,
+                "no_repeat_ngram_size is 3, which is not supported: it must be 0 or missing",
+            ),
+            (
+                r#"{"bad_words_ids": [[5]]}"#,
+                "bad_words_ids is [[5]], which is not supported: it must be null or missing",
+            ),
+            (r#"{"forced_eos_token_id": 0}"#, "forced_eos_token_id is 0"),
+            (r#"{"num_return_sequences": 2}"#, "num_return_sequences is 2"),
+            (
+                r#"{"early_stopping": "soon"}"#,
+                "early_stopping is \"soon\", but must be true, false or \"never\"",
+            ),
+        ] {
+            let error = format!("{:#}", GenerationConfig::from_json(text).unwrap_err());
+            assert!(error.contains(expected), "{error}");
+        }
         Ok(())
     }
 
@@ -338,12 +482,34 @@ mod tests {
             folder.path().join("config.json"),
             r#"{"eos_token_id": 5, "hidden_size": 8}"#,
         )?;
-        assert_eq!(GenerationConfig::from_folder(&folder)?.end_tokens, [5]);
+        assert_eq!(GenerationConfig::from_folder(&folder)?.eos_token_id, [5]);
         std::fs::write(folder.path().join("generation_config.json"), r#"{"eos_token_id": 6}"#)?;
-        assert_eq!(GenerationConfig::from_folder(&folder)?.end_tokens, [6]);
+        assert_eq!(GenerationConfig::from_folder(&folder)?.eos_token_id, [6]);
         std::fs::write(folder.path().join("generation_config.json"), r#"{"top_k": "all"}"#)?;
         let error = format!("{:#}", GenerationConfig::from_folder(&folder).unwrap_err());
         assert!(error.contains("generation_config.json") && error.contains("\"all\""), "{error}");
+        std::fs::write(folder.path().join("generation_config.json"), r#"{"top_h": 0.5}"#)?;
+        let error = format!("{:#}", GenerationConfig::from_folder(&folder).unwrap_err());
+        assert!(error.contains("generation_config.json") && error.contains("top_h"), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn config_json_of_other_models() -> TractResult<()> {
+        for (text, positions, end) in [
+            (r#"{"max_position_embeddings": 9, "eos_token_id": [1, 2]}"#, Some(9), &[1, 2][..]),
+            (r#"{"n_positions": 8}"#, Some(8), &[]),
+            (r#"{"text_config": {"n_positions": 7, "eos_token_id": 3}}"#, Some(7), &[3]),
+            (
+                r#"{"text_config": {"max_position_embeddings": 6, "eos_token_id": 3}, "eos_token_id": 4}"#,
+                Some(6),
+                &[4],
+            ),
+            ("{}", None, &[]),
+        ] {
+            let config: ModelConfig = serde_json::from_str(text)?;
+            assert_eq!((config.max_positions(), &config.into_eos_token_id()[..]), (positions, end));
+        }
         Ok(())
     }
 
@@ -352,16 +518,25 @@ mod tests {
         let config = GenerationConfig::default;
         for (config, error) in [
             (config().with_max_new_tokens(0), "max_new_tokens is 0, but must be at least 1"),
-            (config().sampling().with_temperature(-1.), "temperature is -1, but must be above 0"),
-            (config().sampling().with_temperature(f32::NAN), "temperature is NaN"),
             (
-                config().sampling().with_top_p(1.5),
+                config().with_do_sample(true).with_temperature(-1.),
+                "temperature is -1, but must be above 0",
+            ),
+            (config().with_do_sample(true).with_temperature(f32::NAN), "temperature is NaN"),
+            (
+                config().with_do_sample(true).with_top_p(1.5),
                 "top_p is 1.5, but must be above 0 and at most 1",
             ),
             (config().with_repetition_penalty(0.), "repetition_penalty is 0"),
             (config().with_stop_strings([""]), "a stop string is empty"),
-            (config().beams(0), "num_beams is 0, but must be from 1 to 256"),
-            (GenerationConfig { do_sample: true, ..config().beams(2) }, "a beam search draws no"),
+            (
+                config().with_do_sample(true).with_min_p(1.5),
+                "min_p is 1.5, but must be from 0 to 1",
+            ),
+            (config().with_num_beams(0), "num_beams is 0, but must be from 1 to 256"),
+            (config().with_num_beams(2).with_do_sample(true), "a beam search draws no"),
+            (config().with_num_beams(2).with_stop_strings(["."]), "does not look for them"),
+            (config().with_num_beams(2).with_length_penalty(f32::NAN), "length_penalty is NaN"),
         ] {
             let found = config.validate().unwrap_err().to_string();
             assert!(found.contains(error), "{found}");

@@ -21,7 +21,7 @@ const POSITIONS: usize = 1;
 /// # Errors
 ///
 /// tract cannot infer the shapes of the smaller model.
-pub fn keep_last_position(model: &mut TypedModel, output: usize) -> TractResult<bool> {
+pub(crate) fn keep_last_position(model: &mut TypedModel, output: usize) -> TractResult<bool> {
     let Some((path, axis)) = path_to_product(model, output)? else { return Ok(false) };
     let product = *path.last().expect("the product is on the path");
     let data = model.node(product.node).inputs[product.slot];
@@ -64,9 +64,7 @@ fn path_to_product(
             return Ok(Some((path, axis)));
         }
         let slot =
-            if [node.op_is::<ElementWiseOp>(), node.op_is::<Cast>(), node.op_is::<Identity>()]
-                .contains(&true)
-            {
+            if node.op_is::<ElementWiseOp>() || node.op_is::<Cast>() || node.op_is::<Identity>() {
                 0
             } else if node.op_is::<TypedBinOp>() {
                 let has_one = |input: &OutletId| -> TractResult<bool> {

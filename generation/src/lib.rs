@@ -6,7 +6,6 @@
 //! use std::ops::ControlFlow;
 //!
 //! use tract_openvino_generation::prelude::*;
-//! use tract_openvino_generation::{Message, TextGenerator};
 //!
 //! # fn main() -> TractResult<()> {
 //! // A tiny model with random weights.
@@ -28,7 +27,7 @@
 //! use std::ops::ControlFlow;
 //!
 //! use tract_openvino_generation::prelude::*;
-//! use tract_openvino_generation::{GenerationConfig, LanguageModel, generate_tokens};
+//! use tract_openvino_generation::{LanguageModel, generate_tokens};
 //!
 //! # fn main() -> TractResult<()> {
 //! let model = tract_openvino_ir::ir().model_for_path("../ir/models/networks/llama_stateful/model.xml")?;
@@ -53,15 +52,15 @@
 //! | file | what it decides |
 //! |---|---|
 //! | `text.rs` | [`TextGenerator`]: text in, text out, and [`Chat`], which keeps what the model has read |
-//! | `beams.rs` | [`beam_search`]: several texts at once, and [`generate_beams`] with a model |
+//! | `beams.rs` | [`generate_beams`]: several texts at once, of which the best one stays |
 //! | `tokens.rs` | [`generate_tokens`]: token by token, until something ends it |
 //! | `model.rs` | [`LanguageModel`], what a model must be, and [`Context`], its tokens so far |
-//! | `last_logits.rs` | [`keep_last_position`]: a prompt needs the logits of its last position alone |
+//! | `last_logits.rs` | a prompt needs the logits of its last position alone |
 //! | `template.rs` | [`ChatTemplate`]: the messages of a chat as one text |
 //! | `tokenizer.rs` | [`TextTokenizer`]: text as tokens, and [`TextStream`], tokens as text |
 //! | `stop.rs` | [`StopStrings`]: strings that end a text |
 //! | `sampling.rs` | [`Sampler`]: which token comes next |
-//! | `config.rs` | [`GenerationConfig`]: the settings |
+//! | `config.rs` | [`GenerationConfig`]: the settings, and what `config.json` says |
 //! | `files.rs` | the files of a folder |
 //!
 //! # Features
@@ -84,13 +83,10 @@ mod text;
 mod tokenizer;
 mod tokens;
 
-pub use beams::{Hypothesis, beam_search, generate_beams};
+pub use beams::generate_beams;
 pub use config::{EarlyStopping, GenerationConfig};
-pub use last_logits::keep_last_position;
 pub use model::{Context, LanguageModel};
-pub use sampling::{
-    Sampler, draw, keep_top_k, keep_top_p, log_probabilities, most_probable, penalize_repetitions,
-};
+pub use sampling::Sampler;
 pub use stop::StopStrings;
 pub use template::{ChatTemplate, Message};
 pub use text::{Chat, Generated, TextGenerator};
@@ -100,8 +96,9 @@ pub use tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens};
 /// The crates that this one is built on.
 pub use {tokenizers, tract_openvino_ir};
 
-/// What a program needs of tract.
+/// What most programs need, of this crate and of tract.
 pub mod prelude {
+    pub use crate::{GenerationConfig, Message, TextGenerator};
     pub use tract_core::prelude::*;
 }
 

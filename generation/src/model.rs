@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
 use tract_core::internal::*;
 use tract_openvino_ir::ir;
 use tract_openvino_kernels::{KernelsRunnable, KernelsState, WithKernels};
 
-use crate::files::read_json;
+use crate::config::ModelConfig;
 use crate::last_logits::keep_last_position;
 
 /// A language model as `optimum-cli export openvino` writes it: it keeps the keys and values of attention in variables.
@@ -57,27 +56,21 @@ const INPUTS: [(&str, Role, usize); 4] = [
     ("beam_idx", Role::Rows, 1),
 ];
 
-/// What is read of `config.json`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Config {
-    max_position_embeddings: Option<usize>,
-}
-
 impl LanguageModel {
-    /// The model of a folder: `openvino_model.xml` with its `.bin`, and `max_position_embeddings` of `config.json`.
+    /// The model of a folder: `openvino_model.xml` with its `.bin`, and `max_position_embeddings` or `n_positions` of
+    /// `config.json`.
     ///
     /// # Errors
     ///
     /// A file cannot be read, or the model is no language model that keeps its keys and values.
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<LanguageModel> {
         let folder = folder.as_ref();
-        let config: Config = read_json(&folder.join("config.json"))?.unwrap_or_default();
+        let config = ModelConfig::from_folder(folder)?;
         let path = folder.join("openvino_model.xml");
         let model = ir().model_for_path(&path)?;
         let model = LanguageModel::from_model(model);
         let mut model = model.with_context(|| format!("in {}", path.display()))?;
-        model.max_positions = config.max_position_embeddings;
+        model.max_positions = config.max_positions();
         Ok(model)
     }
 
@@ -85,7 +78,7 @@ impl LanguageModel {
     ///
     /// # Errors
     ///
-    /// An input is missing or unknown, there are no logits or no variables, or tract cannot optimise the model.
+    /// An input is missing, unknown or of another type, there are no logits or no variables, or tract cannot optimise the model.
     pub fn from_model(mut model: TypedModel) -> TractResult<LanguageModel> {
         let inputs = model.inputs.iter().map(|outlet| {
             let fact = model.outlet_fact(*outlet)?;
@@ -103,6 +96,12 @@ impl LanguageModel {
                 "input {name:?} has {} axes, but must have {rank}",
                 fact.rank()
             );
+            // Other types do not have all tokens.
+            ensure!(
+                [DatumType::I64, DatumType::I32].contains(&fact.datum_type),
+                "input {name:?} is of type {:?}, but must be of type I64 or I32",
+                fact.datum_type
+            );
             Ok(Input { role: *role, datum_type: fact.datum_type })
         });
         let inputs = inputs.collect::<TractResult<Vec<Input>>>()?;
@@ -116,6 +115,7 @@ impl LanguageModel {
             "the model has no variables, but must keep keys and values in them, as optimum-cli export openvino writes it"
         );
         let logits = match model.outputs.len() {
+            0 => bail!("the model has no outputs, but must have one with the logits"),
             1 => 0,
             _ => {
                 let is_logits = |outlet: &OutletId| model.outlet_label(*outlet) == Some("logits");
@@ -183,6 +183,11 @@ impl Context {
         &self.logits
     }
 
+    /// The number of rows. There is none before the first tokens.
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
     /// The number of tokens in a row.
     pub fn len(&self) -> usize {
         self.tokens(0).len()
@@ -207,9 +212,19 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// As [`extend_rows`](Self::extend_rows).
+    /// There are several rows, or as [`extend_rows`](Self::extend_rows).
     pub fn extend(&mut self, tokens: &[u32]) -> TractResult<&[f32]> {
+        self.check_one_row()?;
         Ok(&self.extend_rows(&[0], &[tokens])?[0])
+    }
+
+    pub(crate) fn check_one_row(&self) -> TractResult<()> {
+        let rows = self.rows();
+        ensure!(
+            rows <= 1,
+            "the context has {rows} rows, but must have one: extend_rows adds to several"
+        );
+        Ok(())
     }
 
     /// Adds tokens to rows, and gives the logits of what comes next in each, `[rows][vocabulary]`. Row `i` continues the row
@@ -218,8 +233,9 @@ impl Context {
     /// # Errors
     ///
     /// There are no tokens, or unknown ones, or not as many in each row; there is no such row; rows do not continue themselves, but
-    /// the model has no input `beam_idx`; there is not so much [`room`](Self::room); or the model refuses its inputs. The context
-    /// stays as it was then.
+    /// the model has no input `beam_idx`; or there is not so much [`room`](Self::room). The context stays as it was then.
+    ///
+    /// If the model itself fails, nobody knows what its variables have: the context has no tokens any more then.
     pub fn extend_rows<T: AsRef<[u32]>>(
         &mut self,
         parents: &[usize],
@@ -272,7 +288,23 @@ impl Context {
             };
             Ok(tensor.cast_to_dt(input.datum_type)?.into_owned().into_tvalue())
         });
-        let outputs = self.state.run(inputs.collect::<TractResult<_>>()?)?;
+        let inputs = inputs.collect::<TractResult<_>>()?;
+        match self.run(inputs, rows) {
+            Ok(logits) => self.logits = logits,
+            Err(error) => {
+                *self = self.model.start()?;
+                return Err(error);
+            }
+        }
+        let continued =
+            |(parent, tokens): (&usize, &&[u32])| [self.tokens(*parent), tokens].concat();
+        self.rows = parents.iter().zip(&tokens).map(continued).collect();
+        Ok(&self.logits)
+    }
+
+    /// Runs the model, and gives the logits of the last position in each row.
+    fn run(&mut self, inputs: TVec<TValue>, rows: usize) -> TractResult<Vec<Vec<f32>>> {
+        let outputs = self.state.run(inputs)?;
         let logits = outputs[self.model.logits].cast_to::<f32>()?;
         let logits = logits.to_plain_array_view::<f32>()?;
         let logits = logits.into_dimensionality::<tract_ndarray::Ix3>()?;
@@ -283,11 +315,7 @@ impl Context {
             logits.shape()
         );
         let last = logits.index_axis(tract_ndarray::Axis(1), positions - 1);
-        self.logits = last.outer_iter().map(|row| row.to_vec()).collect();
-        let continued =
-            |(parent, tokens): (&usize, &&[u32])| [self.tokens(*parent), tokens].concat();
-        self.rows = parents.iter().zip(&tokens).map(continued).collect();
-        Ok(&self.logits)
+        Ok(last.outer_iter().map(|row| row.to_vec()).collect())
     }
 }
 

@@ -8,8 +8,8 @@ use tract_core::internal::*;
 
 use crate::config::GenerationConfig;
 
-/// Chooses tokens as a [`GenerationConfig`] says: first the penalty for repetitions, then temperature, top-k and top-p, in the
-/// order of the Python library transformers.
+/// Chooses tokens as a [`GenerationConfig`] says: first the penalty for repetitions, then temperature, top-k, top-p and
+/// min-p, in the order of the Python library transformers.
 ///
 /// ```
 /// use tract_openvino_generation::{GenerationConfig, Sampler};
@@ -48,10 +48,12 @@ impl Sampler {
         if !config.do_sample {
             return most_probable(&logits);
         }
-        logits.iter_mut().for_each(|logit| *logit /= config.temperature);
-        check(&logits)?;
+        // With the largest one at zero, none overflows.
+        let largest = logits[check(&logits)?];
+        logits.iter_mut().for_each(|logit| *logit = (*logit - largest) / config.temperature);
         keep_top_k(&mut logits, config.top_k);
         keep_top_p(&mut logits, config.top_p);
+        keep_min_p(&mut logits, config.min_p);
         draw(&logits, &mut self.random)
     }
 }
@@ -61,12 +63,12 @@ impl Sampler {
 /// # Errors
 ///
 /// A logit is NaN or infinite (minus infinity is a token that is not possible), or there is none.
-pub fn most_probable(logits: &[f32]) -> TractResult<u32> {
+pub(crate) fn most_probable(logits: &[f32]) -> TractResult<u32> {
     Ok(check(logits)? as u32)
 }
 
 /// Divides the logits of tokens that are in the text by the penalty, or multiplies them if they are negative.
-pub fn penalize_repetitions(logits: &mut [f32], text: &[u32], penalty: f32) {
+pub(crate) fn penalize_repetitions(logits: &mut [f32], text: &[u32], penalty: f32) {
     if penalty == 1. {
         return;
     }
@@ -81,7 +83,7 @@ pub fn penalize_repetitions(logits: &mut [f32], text: &[u32], penalty: f32) {
 }
 
 /// Makes all but the `top_k` largest logits minus infinity. Those equal to the smallest of them stay, too. 0 keeps all.
-pub fn keep_top_k(logits: &mut [f32], top_k: usize) {
+fn keep_top_k(logits: &mut [f32], top_k: usize) {
     if top_k == 0 || top_k >= logits.len() {
         return;
     }
@@ -92,7 +94,7 @@ pub fn keep_top_k(logits: &mut [f32], top_k: usize) {
 }
 
 /// Makes all but the most probable tokens, as many as have the probability `top_p` together, minus infinity. One stays at least.
-pub fn keep_top_p(logits: &mut [f32], top_p: f32) {
+fn keep_top_p(logits: &mut [f32], top_p: f32) {
     if top_p >= 1. {
         return;
     }
@@ -110,12 +112,28 @@ pub fn keep_top_p(logits: &mut [f32], top_p: f32) {
     order[kept..].iter().for_each(|token| logits[*token] = f32::NEG_INFINITY);
 }
 
+/// Makes all tokens minus infinity that have less than this part of the probability of the most probable one.
+fn keep_min_p(logits: &mut [f32], min_p: f32) {
+    let weights = weights(logits);
+    let few = |(_, weight): &(&mut f32, f64)| *weight < f64::from(min_p);
+    logits.iter_mut().zip(weights).filter(few).for_each(|(logit, _)| *logit = f32::NEG_INFINITY);
+}
+
+/// Makes tokens impossible.
+pub(crate) fn exclude(logits: &mut [f32], tokens: &[u32]) {
+    for token in tokens {
+        if let Some(logit) = logits.get_mut(*token as usize) {
+            *logit = f32::NEG_INFINITY;
+        }
+    }
+}
+
 /// Draws a token with the probabilities that the logits stand for.
 ///
 /// # Errors
 ///
 /// A logit is NaN or infinite (minus infinity is a token that is not possible), or there is none.
-pub fn draw(logits: &[f32], random: &mut impl RngExt) -> TractResult<u32> {
+fn draw(logits: &[f32], random: &mut impl RngExt) -> TractResult<u32> {
     let largest = check(logits)?;
     let weights = weights(logits);
     let mut left = random.random::<f64>() * weights.iter().sum::<f64>();
@@ -134,7 +152,7 @@ pub fn draw(logits: &[f32], random: &mut impl RngExt) -> TractResult<u32> {
 /// # Errors
 ///
 /// A logit is NaN or infinite (minus infinity is a token that is not possible), or there is none.
-pub fn log_probabilities(logits: &[f32]) -> TractResult<Vec<f32>> {
+pub(crate) fn log_probabilities(logits: &[f32]) -> TractResult<Vec<f32>> {
     let largest = f64::from(logits[check(logits)?]);
     let sum = weights(logits).iter().sum::<f64>().ln() + largest;
     Ok(logits.iter().map(|logit| (f64::from(*logit) - sum) as f32).collect())
@@ -187,7 +205,9 @@ mod tests {
             (vec![NOT, NOT], "no token is possible"),
             (vec![], "there are no logits"),
         ] {
-            for config in [GenerationConfig::default(), GenerationConfig::default().sampling()] {
+            for config in
+                [GenerationConfig::default(), GenerationConfig::default().with_do_sample(true)]
+            {
                 let next = Sampler::new(&config).unwrap().next(logits.clone(), &[]);
                 let found = next.unwrap_err().to_string();
                 assert!(found.contains(error), "{found}");
@@ -222,6 +242,38 @@ mod tests {
     }
 
     #[test]
+    fn min_p_keeps_what_is_probable_enough() {
+        let logits = [0.5f32, 0.125, 0.25, 0.125].map(f32::ln);
+        for (min_p, expected) in [(0., 4), (0.2, 4), (0.3, 2), (0.6, 1), (1., 1)] {
+            let mut kept = logits;
+            keep_min_p(&mut kept, min_p);
+            assert_eq!(kept.iter().filter(|logit| **logit > NOT).count(), expected, "{min_p}");
+            assert!(kept[0] > NOT);
+        }
+    }
+
+    #[test]
+    fn min_p_is_asked_for() -> TractResult<()> {
+        let config = GenerationConfig::default().with_do_sample(true).with_min_p(0.9).with_seed(1);
+        let mut sampler = Sampler::new(&config)?;
+        for _ in 0..50 {
+            assert_eq!(sampler.next(vec![1., 1.2, 1., 1.], &[])?, 1);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn any_temperature_is_possible() -> TractResult<()> {
+        for temperature in [1e-45, 1e-39, f32::MAX] {
+            let config =
+                GenerationConfig::default().with_do_sample(true).with_temperature(temperature);
+            let token = Sampler::new(&config)?.next(vec![-3., 9., 8., NOT], &[])?;
+            assert!(token == 1 || temperature > 1., "{temperature} gives {token}");
+        }
+        Ok(())
+    }
+
+    #[test]
     fn draws_follow_the_probabilities() -> TractResult<()> {
         let logits = [0.5f32, 0.125, 0., 0.375].map(f32::ln);
         let mut random = StdRng::seed_from_u64(1);
@@ -238,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_tokens() -> TractResult<()> {
-        let config = GenerationConfig::default().sampling().with_seed(3);
+        let config = GenerationConfig::default().with_do_sample(true).with_seed(3);
         let draw = || {
             let mut sampler = Sampler::new(&config)?;
             (0..20).map(|_| sampler.next(vec![0.; 40], &[])).collect::<TractResult<Vec<u32>>>()
@@ -277,7 +329,7 @@ mod tests {
 
         #[test]
         fn little_of_top_p_is_greedy(logits in prop::collection::vec(-5f32..5., 1..40), seed: u64) {
-            let config = GenerationConfig::default().sampling().with_top_p(1e-6).with_seed(seed);
+            let config = GenerationConfig::default().with_do_sample(true).with_top_p(1e-6).with_seed(seed);
             let token = Sampler::new(&config).unwrap().next(logits.clone(), &[]).unwrap();
             prop_assert_eq!(token, most_probable(&logits).unwrap());
         }

@@ -1,12 +1,19 @@
 //! Chat templates: the messages of a chat as one text.
 
+use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::Path;
 
+use jiff::Zoned;
+use jiff::fmt::strtime;
+use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, ErrorKind, Value, context};
 use serde::{Deserialize, Serialize};
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use tract_core::internal::*;
 
 use crate::files::{read_json, read_text};
+use crate::tokenizer::special_tokens;
 
 /// A message of a chat.
 ///
@@ -48,24 +55,24 @@ impl Message {
 
 /// The template of a model, in the language Jinja: `chat_template.jinja`, or `chat_template` in `tokenizer_config.json`.
 ///
-/// It sees `messages`, `add_generation_prompt`, `bos_token`, `eos_token` and `raise_exception`, and strings have the methods
-/// of Python's. There are no tools, and no `strftime_now`: templates that look for it have a date of their own without it.
+/// It sees `messages`, `add_generation_prompt` and the special tokens, has the functions `raise_exception` and `strftime_now` and
+/// the filter `tojson` as transformers defines them, and strings have the methods of Python's. `tools` and `documents` are none.
 ///
 /// ```
 /// use tract_openvino_generation::{ChatTemplate, Message};
 ///
 /// let template = ChatTemplate::new(
-///     "{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}\
+///     "{{ bos_token }}{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}\
 ///      {% if add_generation_prompt %}<assistant>{% endif %}",
 /// )?;
-/// assert_eq!(template.render(&[Message::user("Hi!")], true)?, "<user>Hi!<assistant>");
+/// let template = template.with_variable("bos_token", "<s>");
+/// assert_eq!(template.render(&[Message::user("Hi!")], true)?, "<s><user>Hi!<assistant>");
 /// # tract_openvino_generation::prelude::TractResult::Ok(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
-    bos_token: Option<String>,
-    eos_token: Option<String>,
+    variables: BTreeMap<String, Value>,
 }
 
 const NAME: &str = "chat template";
@@ -83,48 +90,135 @@ impl ChatTemplate {
         environment.set_lstrip_blocks(true);
         environment
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        let raise = |message: String| -> Result<String, Error> {
-            Err(Error::new(ErrorKind::InvalidOperation, message))
-        };
-        environment.add_function("raise_exception", raise);
-        let added = environment.add_template_owned(NAME, text.to_string());
+        environment.add_function("raise_exception", raise_exception);
+        environment.add_function("strftime_now", strftime_now);
+        environment.add_filter("tojson", to_json);
+        let added = environment.add_template_owned(NAME, without_generation_blocks(text));
         added.context("reading a chat template")?;
-        Ok(ChatTemplate { environment, bos_token: None, eos_token: None })
+        Ok(ChatTemplate { environment, variables: BTreeMap::new() })
     }
 
     /// The template of a folder, with its special tokens, or `None` if it has none.
     ///
     /// # Errors
     ///
-    /// A file cannot be read, or has no template in it.
+    /// A file cannot be read, has no template in it, or has several of which none is the default.
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<Option<ChatTemplate>> {
         let folder = folder.as_ref();
-        let config: TokenizerConfig =
-            read_json(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
         let text = match read_text(&folder.join("chat_template.jinja"))? {
             Some(text) => Some(text),
-            None => config.chat_template.and_then(Templates::default_one),
+            None => {
+                let path = folder.join("tokenizer_config.json");
+                let config: TokenizerConfig = read_json(&path)?.unwrap_or_default();
+                let text = config.chat_template.map(Templates::default_one).transpose();
+                text.with_context(|| format!("in {}", path.display()))?
+            }
         };
         let Some(text) = text else { return Ok(None) };
         let template = ChatTemplate::new(&text);
-        let template = template.with_context(|| format!("in {}", folder.display()))?;
-        let [bos_token, eos_token] =
-            [config.bos_token, config.eos_token].map(|it| it.map(Token::text));
-        Ok(Some(ChatTemplate { bos_token, eos_token, ..template }))
+        let mut template = template.with_context(|| format!("in {}", folder.display()))?;
+        for (name, text) in special_tokens(folder)? {
+            template.variables.insert(name.into(), text.map_or(Value::UNDEFINED, Value::from));
+        }
+        Ok(Some(template))
+    }
+
+    /// The template with a variable, such as `enable_thinking` of some models, or a special token as `bos_token`.
+    pub fn with_variable(mut self, name: impl Into<String>, value: impl Serialize) -> ChatTemplate {
+        self.variables.insert(name.into(), Value::from_serialize(value));
+        self
     }
 
     /// The text of a chat. With `add_generation_prompt`, it ends where the answer of the model begins.
     ///
     /// # Errors
     ///
-    /// The template refuses the messages, or asks for what is not there.
+    /// The template refuses the messages, or asks for what is not there, such as a special token that is not known.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> TractResult<String> {
-        let token = |token: &Option<String>| token.as_ref().map_or(Value::UNDEFINED, Value::from);
-        let (bos_token, eos_token) = (token(&self.bos_token), token(&self.eos_token));
         let template = self.environment.get_template(NAME)?;
-        let text =
-            template.render(context! { messages, add_generation_prompt, bos_token, eos_token });
+        for token in ["bos_token", "eos_token"] {
+            ensure!(
+                self.variables.contains_key(token)
+                    || !template.undeclared_variables(false).contains(token),
+                "the chat template names {token}, which neither tokenizer_config.json nor special_tokens_map.json has: it must \
+                 be there, or be given as a variable; null is none"
+            );
+        }
+        let variables = Value::from(self.variables.clone());
+        let (tools, documents) = ((), ());
+        let text = template
+            .render(context! { messages, add_generation_prompt, tools, documents, ..variables });
         text.context("filling in a chat template")
+    }
+}
+
+/// The template without `{% generation %}` and `{% endgeneration %}`, between which transformers notes what the model said. Blocks of
+/// the same effect on white space stand there instead.
+fn without_generation_blocks(text: &str) -> String {
+    let mut parts = text.split("{%");
+    let mut result = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        result += "{%";
+        let (tag, rest) = part.split_once("%}").unwrap_or((part, ""));
+        match tag.trim_matches(|it: char| "+-".contains(it) || it.is_whitespace()) {
+            "generation" => result += &tag.replace("generation", "if true"),
+            "endgeneration" => result += &tag.replace("endgeneration", "endif"),
+            _ => {
+                result += part;
+                continue;
+            }
+        }
+        result += "%}";
+        result += rest;
+    }
+    result
+}
+
+fn raise_exception(message: String) -> Result<String, Error> {
+    Err(Error::new(ErrorKind::InvalidOperation, message))
+}
+
+/// The time of now as the format of `strftime` says.
+fn strftime_now(format: String) -> Result<String, Error> {
+    strtime::format(&format, &Zoned::now()).map_err(|error| {
+        Error::new(ErrorKind::InvalidOperation, format!("strftime_now({format:?}): {error}"))
+    })
+}
+
+/// JSON as Python's `json.dumps` writes it. It escapes no HTML, as the filter of minijinja does.
+fn to_json(value: Value, options: Kwargs) -> Result<String, Error> {
+    let indent: Option<usize> = options.get("indent")?;
+    // transformers does so anyway.
+    let _: Option<bool> = options.get("ensure_ascii")?;
+    options.assert_all_used()?;
+    let indent = indent.map(|indent| " ".repeat(indent));
+    let mut json = vec![];
+    let written = match &indent {
+        Some(indent) => {
+            let formatter = PrettyFormatter::with_indent(indent.as_bytes());
+            value.serialize(&mut Serializer::with_formatter(&mut json, formatter))
+        }
+        None => value.serialize(&mut Serializer::with_formatter(&mut json, OneLine)),
+    };
+    let invalid = |error: String| Error::new(ErrorKind::InvalidOperation, error);
+    written.map_err(|error| invalid(error.to_string()))?;
+    String::from_utf8(json).map_err(|error| invalid(error.to_string()))
+}
+
+/// Spaces after commas and colons.
+struct OneLine;
+
+impl Formatter for OneLine {
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        out.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        out.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
     }
 }
 
@@ -133,8 +227,6 @@ impl ChatTemplate {
 #[serde(default)]
 struct TokenizerConfig {
     chat_template: Option<Templates>,
-    bos_token: Option<Token>,
-    eos_token: Option<Token>,
 }
 
 /// One template, or several that have names.
@@ -152,29 +244,18 @@ struct NamedTemplate {
 }
 
 impl Templates {
-    fn default_one(self) -> Option<String> {
+    fn default_one(self) -> TractResult<String> {
         match self {
-            Templates::One(text) => Some(text),
+            Templates::One(text) => Ok(text),
             Templates::Named(all) => {
-                let found = all.into_iter().find(|template| template.name == "default")?;
-                Some(found.template)
+                let names: Vec<&str> = all.iter().map(|template| &*template.name).collect();
+                let names = format!("{names:?}");
+                let found = all.into_iter().find(|template| template.name == "default");
+                let found = found.with_context(|| {
+                    format!("there are the chat templates {names}, but there must be one of the name \"default\"")
+                })?;
+                Ok(found.template)
             }
-        }
-    }
-}
-
-/// A token, alone or with what else is known of it.
-#[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "a token must be a text, or have its text as content")]
-enum Token {
-    Text(String),
-    Added { content: String },
-}
-
-impl Token {
-    fn text(self) -> String {
-        match self {
-            Token::Text(text) | Token::Added { content: text } => text,
         }
     }
 }
@@ -198,8 +279,7 @@ mod tests {
     {% set content = message.content.split('</think>')[-1].lstrip('\\n') %}
 <{{ message['role'].upper() }}> {{ content }}{{ eos_token if not loop.last }}
 {% endfor %}
-{% if strftime_now is defined %}never{% endif %}
-{% if tools %}never{% endif %}
+{% if tools or documents is not none %}never{% endif %}
 {% if add_generation_prompt %}
 <ASSISTANT>
 {%- endif %}
@@ -237,7 +317,7 @@ mod tests {
     #[test]
     fn in_the_settings_of_the_tokenizer() -> TractResult<()> {
         for (config, expected) in [
-            (r#"{"chat_template": "one {{ bos_token }}"}"#, Some("one ")),
+            (r#"{"chat_template": "one {{ bos_token }}", "bos_token": null}"#, Some("one ")),
             (
                 r#"{"chat_template": [{"name": "tools", "template": "two"}, {"name": "default", "template": "three"}]}"#,
                 Some("three"),
@@ -249,6 +329,90 @@ mod tests {
             assert_eq!(text.as_deref(), expected);
         }
         assert!(folder(&[])?.is_none());
+        let named = r#"{"chat_template": [{"name": "tools", "template": "one"}, {"name": "rag", "template": "two"}]}"#;
+        let error = format!("{:#}", folder(&[("tokenizer_config.json", named)]).unwrap_err());
+        assert!(
+            error.contains(
+                r#"tokenizer_config.json: there are the chat templates ["tools", "rag"]"#
+            ),
+            "{error}"
+        );
+        Ok(())
+    }
+
+    fn rendered(text: &str) -> TractResult<String> {
+        ChatTemplate::new(text)?.render(&[Message::user("<é> \"")], true)
+    }
+
+    #[test]
+    fn special_tokens_of_older_files() -> TractResult<()> {
+        let text = ("chat_template.jinja", "{{ bos_token }}Hi{{ eos_token }}");
+        let map = (
+            "special_tokens_map.json",
+            r#"{"bos_token": {"content": "<s>"}, "eos_token": "</s>"}"#,
+        );
+        let template = folder(&[text, map])?.context("it is there")?;
+        assert_eq!(template.render(&[], true)?, "<s>Hi</s>");
+        // One that is nowhere is not left out.
+        let one = ("tokenizer_config.json", r#"{"eos_token": "</s>"}"#);
+        let template = folder(&[text, one])?.context("it is there")?;
+        let error = template.render(&[], true).unwrap_err().to_string();
+        assert!(error.contains("the chat template names bos_token"), "{error}");
+        assert_eq!(template.with_variable("bos_token", "<b>").render(&[], true)?, "<b>Hi</s>");
+        Ok(())
+    }
+
+    #[test]
+    fn no_tools_and_no_documents() -> TractResult<()> {
+        let text = "{% if tools is none and documents is none %}none{% endif %}";
+        assert_eq!(rendered(text)?, "none");
+        Ok(())
+    }
+
+    #[test]
+    fn variables_of_a_template() -> TractResult<()> {
+        let text =
+            "{% if enable_thinking is defined and enable_thinking is false %}quick{% endif %}";
+        let template = ChatTemplate::new(text)?;
+        assert_eq!(template.render(&[], true)?, "");
+        assert_eq!(template.with_variable("enable_thinking", false).render(&[], true)?, "quick");
+        Ok(())
+    }
+
+    #[test]
+    fn blocks_of_what_the_model_says() -> TractResult<()> {
+        let text = "{% for message in messages %}\n  {% generation %}\n{{ message.role }}\n  {%- endgeneration -%}  \n{% endfor %}!";
+        assert_eq!(rendered(text)?, "user!");
+        assert_eq!(rendered("{% if true %}{{ 'generation' }}{%endif%}")?, "generation");
+        Ok(())
+    }
+
+    #[test]
+    fn the_time_of_now() -> TractResult<()> {
+        let year = rendered("{{ strftime_now('%Y') }}")?;
+        assert!(year.parse::<u32>()? > 2024, "{year}");
+        assert_eq!(rendered("{{ strftime_now('%d %b')|length }}")?, "6");
+        assert!(
+            format!("{:#}", rendered("{{ strftime_now('%!') }}").unwrap_err())
+                .contains("strftime_now")
+        );
+        Ok(())
+    }
+
+    /// As Python writes it: `json.dumps(value, ensure_ascii=False)`.
+    #[test]
+    fn json_of_python() -> TractResult<()> {
+        assert_eq!(rendered("{{ messages[0].content | tojson }}")?, r#""<é> \"""#);
+        let list = "{{ [1, 'two', none, {'three': [], 'a': 2.5}, true] | tojson }}";
+        assert_eq!(rendered(list)?, r#"[1, "two", null, {"three": [], "a": 2.5}, true]"#);
+        assert_eq!(
+            rendered("{{ messages | tojson }}")?,
+            r#"[{"role": "user", "content": "<é> \""}]"#
+        );
+        assert_eq!(
+            rendered("{{ {'a': [1]} | tojson(indent=2) }}")?,
+            "{\n  \"a\": [\n    1\n  ]\n}"
+        );
         Ok(())
     }
 

@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
+use serde::Serialize;
 use tract_core::internal::*;
 
 use crate::beams::generate_beams;
@@ -10,10 +12,10 @@ use crate::config::GenerationConfig;
 use crate::model::{Context, LanguageModel};
 use crate::stop::StopStrings;
 use crate::template::{ChatTemplate, Message};
-use crate::tokenizer::{TextStream, TextTokenizer};
-use crate::tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens};
+use crate::tokenizer::{TextStream, TextTokenizer, special_tokens};
+use crate::tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens, read_prompt};
 
-/// A language model with its tokenizer, chat template and settings.
+/// A language model with its tokenizer, chat template and settings. A clone shares them.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -31,10 +33,14 @@ use crate::tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens};
 /// # tract_openvino_generation::prelude::TractResult::Ok(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct TextGenerator {
+pub struct TextGenerator(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     model: LanguageModel,
     tokenizer: TextTokenizer,
-    template: Option<ChatTemplate>,
+    /// Or why there is none that can be used: who needs no chat does not care.
+    template: Result<Option<ChatTemplate>, String>,
     config: GenerationConfig,
 }
 
@@ -53,19 +59,32 @@ pub struct Generated {
 
 impl TextGenerator {
     /// The model of a folder that `optimum-cli export openvino` wrote: `openvino_model.xml` and `.bin`, `tokenizer.json`, and, if
-    /// they are there, `config.json`, `generation_config.json`, and `chat_template.jinja` or `tokenizer_config.json`.
+    /// they are there, `config.json`, `generation_config.json`, `chat_template.jinja`, `tokenizer_config.json` and
+    /// `special_tokens_map.json`. If no settings have `eos_token_id`, it is the `eos_token` of the tokenizer.
     ///
     /// # Errors
     ///
-    /// A file is missing or malformed, or the model is no language model.
+    /// A file is missing or malformed, or the model is no language model. What is wrong with the chat template is said by
+    /// [`chat`](Self::chat).
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<TextGenerator> {
         let folder = folder.as_ref();
         // What is quickly read comes first.
-        let config = GenerationConfig::from_folder(folder)?;
+        let mut config = GenerationConfig::from_folder(folder)?;
         let tokenizer = TextTokenizer::from_folder(folder)?;
-        let template = ChatTemplate::from_folder(folder)?;
+        if config.eos_token_id.is_empty()
+            && let Some(Some(text)) = special_tokens(folder)?.get("eos_token")
+        {
+            let token = tokenizer.token(text).with_context(|| {
+                format!(
+                    "in {}, eos_token is {text:?}, which tokenizer.json does not have",
+                    folder.display()
+                )
+            })?;
+            config.eos_token_id = vec![token];
+        }
+        let template = ChatTemplate::from_folder(folder).map_err(|error| format!("{error:#}"));
         let model = LanguageModel::from_folder(folder)?;
-        Ok(TextGenerator { model, tokenizer, template, config })
+        Ok(TextGenerator(Arc::new(Parts { model, tokenizer, template, config })))
     }
 
     /// A model with its parts, which come from elsewhere.
@@ -75,27 +94,31 @@ impl TextGenerator {
         template: Option<ChatTemplate>,
         config: GenerationConfig,
     ) -> TextGenerator {
-        TextGenerator { model, tokenizer, template, config }
+        TextGenerator(Arc::new(Parts { model, tokenizer, template: Ok(template), config }))
     }
 
     /// The settings of the folder.
     pub fn config(&self) -> &GenerationConfig {
-        &self.config
+        &self.0.config
     }
 
     /// The model.
     pub fn model(&self) -> &LanguageModel {
-        &self.model
+        &self.0.model
     }
 
     /// The tokenizer.
     pub fn tokenizer(&self) -> &TextTokenizer {
-        &self.tokenizer
+        &self.0.tokenizer
     }
 
     /// The chat template, if there is one.
-    pub fn template(&self) -> Option<&ChatTemplate> {
-        self.template.as_ref()
+    ///
+    /// # Errors
+    ///
+    /// There is one, but it cannot be read.
+    pub fn template(&self) -> TractResult<Option<&ChatTemplate>> {
+        self.0.template.as_ref().map(Option::as_ref).map_err(|error| TractError::msg(error.clone()))
     }
 
     /// Generates what follows a text, and tells it piece by piece. `on_text` may end the generation. A beam search tells all at
@@ -110,19 +133,21 @@ impl TextGenerator {
         config: &GenerationConfig,
         on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> TractResult<Generated> {
-        let prompt = self.tokenizer.encode(prompt, true)?;
-        self.continue_context(&mut self.model.start()?, &prompt, config, on_text)
+        let prompt = self.tokenizer().encode(prompt, true)?;
+        // A word that follows has its space.
+        let stream = self.tokenizer().stream_after(&prompt);
+        self.continue_context(&mut self.model().start()?, &prompt, config, stream, on_text)
     }
 
     /// A new chat.
     ///
     /// # Errors
     ///
-    /// The model has no chat template.
-    pub fn chat(&self) -> TractResult<Chat<'_>> {
-        let template = self.template.as_ref();
+    /// The model has no chat template, or one that cannot be read.
+    pub fn chat(&self) -> TractResult<Chat> {
+        let template = self.template()?;
         let template = template.context("the model has no chat template, which a chat needs")?;
-        Ok(Chat { generator: self, template, context: None })
+        Ok(Chat { generator: self.clone(), template: template.clone(), contexts: vec![] })
     }
 
     fn continue_context(
@@ -130,20 +155,21 @@ impl TextGenerator {
         context: &mut Context,
         prompt: &[u32],
         config: &GenerationConfig,
+        stream: TextStream<'_>,
         on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> TractResult<Generated> {
-        let mut telling = Telling {
-            stream: self.tokenizer.stream(),
+        let mut streamer = Streamer {
+            stream,
             stop: StopStrings::new(config.stop_strings.iter().cloned()),
             text: String::new(),
             on_text,
         };
         let mut generated = match config.num_beams {
-            1 => generate_tokens(context, prompt, config, |token| telling.token(token))?,
+            1 => generate_tokens(context, prompt, config, |token| streamer.token(token))?,
             _ => {
                 let mut generated = generate_beams(context, prompt, config)?;
                 for token in &generated.tokens {
-                    if telling.token(*token)?.is_break() {
+                    if streamer.token(*token)?.is_break() {
                         generated.end = EndReason::Stopped;
                         break;
                     }
@@ -153,26 +179,26 @@ impl TextGenerator {
         };
         // Who wants no more gets no more.
         if generated.end != EndReason::Stopped {
-            telling.finish()?;
+            streamer.finish()?;
         }
-        if telling.stop.has_stopped() {
+        if streamer.stop.has_stopped() {
             generated.end = EndReason::StopString;
         }
         let GeneratedTokens { tokens, end, statistics } = generated;
-        let text = telling.text;
+        let text = streamer.text;
         Ok(Generated { text, tokens, end, statistics })
     }
 }
 
 /// Tokens on their way to the caller.
-struct Telling<'a, F> {
+struct Streamer<'a, F> {
     stream: TextStream<'a>,
     stop: StopStrings,
     text: String,
     on_text: F,
 }
 
-impl<F: FnMut(&str) -> ControlFlow<()>> Telling<'_, F> {
+impl<F: FnMut(&str) -> ControlFlow<()>> Streamer<'_, F> {
     fn token(&mut self, token: u32) -> TractResult<ControlFlow<()>> {
         let piece = self.stream.push(token)?;
         let piece = self.stop.push(&piece);
@@ -197,7 +223,8 @@ impl<F: FnMut(&str) -> ControlFlow<()>> Telling<'_, F> {
     }
 }
 
-/// A chat. It keeps what the model knows of the messages, and reads only what is new.
+/// A chat. It keeps what the model knows of the messages, and reads only what is new: after the last answer, or after the messages
+/// that led to it where the template changes the answer. The keys and values of these messages are kept twice for that.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -215,46 +242,63 @@ impl<F: FnMut(&str) -> ControlFlow<()>> Telling<'_, F> {
 /// # tract_openvino_generation::prelude::TractResult::Ok(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Chat<'a> {
-    generator: &'a TextGenerator,
-    template: &'a ChatTemplate,
-    context: Option<Context>,
+pub struct Chat {
+    generator: TextGenerator,
+    template: ChatTemplate,
+    /// After the messages, and after the answer to them.
+    contexts: Vec<Context>,
 }
 
-impl Chat<'_> {
+impl Chat {
+    /// The chat with a variable of its template, such as `enable_thinking` of some models.
+    pub fn with_variable(mut self, name: impl Into<String>, value: impl Serialize) -> Chat {
+        self.template = self.template.with_variable(name, value);
+        self
+    }
+
     /// Generates the answer to messages, which are the whole chat, and tells it piece by piece, as
-    /// [`TextGenerator::generate`] does. Where the tokens of the messages begin with all those that the model has read, it reads
-    /// the others only. Otherwise, as after a beam search, it reads all.
+    /// [`TextGenerator::generate`] does. Where the tokens of the messages begin with those that the model has read, it reads the
+    /// others only.
     ///
     /// # Errors
     ///
-    /// The template refuses the messages, or as [`TextGenerator::generate`].
+    /// The template refuses the messages, or as [`TextGenerator::generate`]. The chat can go on with other messages then.
     pub fn answer(
         &mut self,
         messages: &[Message],
         config: &GenerationConfig,
         on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> TractResult<Generated> {
+        config.validate()?;
         let text = self.template.render(messages, true)?;
+        let tokenizer = self.generator.tokenizer();
         // The template has the special tokens.
-        let prompt = self.generator.tokenizer.encode(&text, false)?;
-        let known = self.context.take().filter(|context| prompt.starts_with(context.tokens(0)));
-        let mut context = match known {
-            Some(context) => context,
-            None => self.generator.model.start()?,
+        let prompt = tokenizer.encode(&text, false)?;
+        config.most_new_tokens(prompt.len())?;
+        let known = self.contexts.iter().filter(|it| prompt.starts_with(it.tokens(0)));
+        let mut context = match known.max_by_key(|it| it.len()) {
+            Some(context) => context.clone(),
+            None => self.generator.model().start()?,
         };
         let new = &prompt[context.len()..];
-        let generated = self.generator.continue_context(&mut context, new, config, on_text)?;
-        if config.num_beams == 1 {
-            self.context = Some(context);
-        }
-        Ok(generated)
+        let read = read_prompt(&mut context, new)?;
+        let mut answered = context.clone();
+        self.contexts = vec![context];
+        let stream = tokenizer.stream();
+        let generated =
+            self.generator.continue_context(&mut answered, &[], config, stream, on_text)?;
+        self.contexts.push(answered);
+        let Statistics { prompt_tokens, prompt_time, .. } = read;
+        let statistics = Statistics { prompt_tokens, prompt_time, ..generated.statistics };
+        Ok(Generated { statistics, ..generated })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::tests::without_beams;
+    use crate::tokenizer::tests::pieces;
 
     const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
@@ -267,8 +311,8 @@ mod tests {
         let generator = generator();
         for config in [
             generator.config().clone().with_max_new_tokens(40),
-            generator.config().clone().with_max_new_tokens(40).sampling().with_seed(2),
-            generator.config().clone().with_max_new_tokens(10).beams(3),
+            generator.config().clone().with_max_new_tokens(40).with_do_sample(true).with_seed(2),
+            generator.config().clone().with_max_new_tokens(10).with_num_beams(3),
         ] {
             let mut pieces = String::new();
             let generated = generator.generate("Hello", &config, |piece| {
@@ -284,49 +328,159 @@ mod tests {
     #[test]
     fn stop_strings_and_callers_end_it() -> TractResult<()> {
         let generator = generator();
-        let config = generator.config().clone().with_max_new_tokens(40).with_end_tokens([]);
+        let config = generator.config().clone().with_max_new_tokens(40).with_eos_token_id([]);
         let all = generator.generate("Hello", &config, |_| GO_ON)?.text;
-        for config in [config.clone(), config.clone().with_max_new_tokens(9).beams(2)] {
+        let stop: String = all.chars().skip(3).take(2).collect();
+        let before = &all[..all.find(&stop).unwrap()];
+        let stopped =
+            generator.generate("Hello", &config.clone().with_stop_strings([&*stop]), |_| GO_ON)?;
+        assert_eq!((&*stopped.text, stopped.end), (before, EndReason::StopString));
+        for config in [config.clone(), config.clone().with_max_new_tokens(9).with_num_beams(2)] {
             let all = generator.generate("Hello", &config, |_| GO_ON)?.text;
-            let stop: String = all.chars().skip(3).take(2).collect();
-            let before = &all[..all.find(&stop).unwrap()];
-            let config = config.with_stop_strings([&*stop]);
-            let generated = generator.generate("Hello", &config, |_| GO_ON)?;
-            assert_eq!((&*generated.text, generated.end), (before, EndReason::StopString));
+            let generated = generator.generate("Hello", &config, |_| ControlFlow::Break(()))?;
+            assert_eq!(generated.end, EndReason::Stopped);
+            assert!(!generated.text.is_empty() && all.starts_with(&generated.text));
         }
-        let generated = generator.generate("Hello", &config, |_| ControlFlow::Break(()))?;
-        assert_eq!(generated.end, EndReason::Stopped);
-        assert!(!generated.text.is_empty() && all.starts_with(&generated.text));
         Ok(())
+    }
+
+    /// With a tokenizer as that of Llama 2, which leaves out the space where a text begins.
+    #[test]
+    fn a_word_that_follows_has_its_space() -> TractResult<()> {
+        let tokenizer = pieces();
+        let you = tokenizer.token("▁you").unwrap();
+        let generator =
+            TextGenerator::new(without_beams(), tokenizer, None, GenerationConfig::default());
+        let config = GenerationConfig::default().with_max_new_tokens(1);
+        // Whatever the model says, it is this word.
+        let others = (0..300).filter(|token| *token != you);
+        let config = config.with_min_new_tokens(1).with_eos_token_id(others);
+        assert_eq!(generator.generate("ää", &config, |_| GO_ON)?.text, " you");
+        Ok(())
+    }
+
+    /// The answer to messages, which is the same as in a new chat, and how many tokens were read for it.
+    fn answered(
+        chat: &mut Chat,
+        messages: &[Message],
+        config: &GenerationConfig,
+    ) -> TractResult<(Generated, usize)> {
+        let answer = chat.answer(messages, config, |_| GO_ON)?;
+        let fresh = chat.generator.chat()?.answer(messages, config, |_| GO_ON)?;
+        assert_eq!((&answer.tokens, &answer.text), (&fresh.tokens, &fresh.text));
+        let read = answer.statistics.prompt_tokens;
+        assert!(read <= fresh.statistics.prompt_tokens);
+        Ok((answer, read))
     }
 
     #[test]
     fn a_chat_reads_what_is_new() -> TractResult<()> {
         let generator = generator();
-        let config = generator.config().clone().with_max_new_tokens(1);
-        let mut chat = generator.chat()?;
+        // Letters alone, which are the same tokens when they are read again.
+        let letters = generator.tokenizer().encode("abcdefghijklmnopqrstuvwxyz", false)?;
+        let others = (0..258).filter(|token| !letters.contains(token));
+        let config = generator.config().clone().with_max_new_tokens(8).with_min_new_tokens(8);
+        let config = config.with_eos_token_id(others);
         let mut messages = vec![Message::system("Be short."), Message::user("Hello!")];
-        let first = chat.answer(&messages, &config, |_| GO_ON)?;
-        assert_eq!(first.statistics.prompt_tokens, 44);
+        let count = |messages: &[Message]| -> TractResult<usize> {
+            let text = generator.template()?.context("it is there")?.render(messages, true)?;
+            Ok(generator.tokenizer().encode(&text, false)?.len())
+        };
+        let mut chat = generator.chat()?;
+        let (first, read) = answered(&mut chat, &messages, &config)?;
+        assert_eq!((first.tokens.len(), read), (8, count(&messages)?));
         // The same again: there is nothing to read.
-        let again = chat.answer(&messages, &config, |_| GO_ON)?;
-        assert_eq!((&again.text, again.statistics.prompt_tokens), (&first.text, 0));
-        messages.extend([Message::assistant("Hi!"), Message::user("And now?")]);
-        let second = chat.answer(&messages, &config, |_| GO_ON)?;
-        let fresh = generator.chat()?.answer(&messages, &config, |_| GO_ON)?;
-        assert_eq!(second.tokens, fresh.tokens);
-        assert_eq!(second.statistics.prompt_tokens + 44, fresh.statistics.prompt_tokens);
+        let (again, read) = answered(&mut chat, &messages, &config)?;
+        assert_eq!((again.tokens, read), (first.tokens, 0));
+        let known = count(&messages)?;
+        messages.extend([Message::assistant(&first.text), Message::user("And now?")]);
+        let mut other = chat.clone();
+        // All but the last token of the answer is known.
+        let (_, read) = answered(&mut chat, &messages, &config)?;
+        assert_eq!(read, count(&messages)? - known - 7);
+        // Where the template changes the answer, the messages before it are known.
+        messages[2] = Message::assistant("Hi!");
+        let (_, read) = answered(&mut other, &messages, &config)?;
+        assert_eq!(read, count(&messages)? - known);
         // Another chat.
-        let other = chat.answer(&[Message::user("Hello!")], &config, |_| GO_ON)?;
-        assert!(other.statistics.prompt_tokens > 20);
+        let messages = [Message::user("Hello!")];
+        assert_eq!(answered(&mut chat, &messages, &config)?.1, count(&messages)?);
+        Ok(())
+    }
+
+    #[test]
+    fn a_chat_goes_on_after_any_end() -> TractResult<()> {
+        let generator = generator();
+        let config = generator.config().clone().with_max_new_tokens(8).with_eos_token_id([]);
+        let mut messages = vec![Message::user("Hello!")];
+        let all = generator.chat()?.answer(&messages, &config, |_| GO_ON)?;
+        let stop = all.text.chars().nth(2).unwrap().to_string();
+        let stop = config.clone().with_stop_strings([stop]);
+        let beams = config.clone().with_num_beams(2);
+        for config in [&stop, &beams] {
+            let mut chat = generator.chat()?;
+            let answer = chat.answer(&messages, config, |_| GO_ON)?;
+            let mut more = messages.clone();
+            more.extend([Message::assistant(&answer.text), Message::user("And now?")]);
+            let (_, read) = answered(&mut chat, &more, config)?;
+            assert!(read < answer.tokens.len() + 60, "{read}");
+        }
+        // A caller who wants no more.
+        let mut chat = generator.chat()?;
+        let answer = chat.answer(&messages, &config, |_| ControlFlow::Break(()))?;
+        assert_eq!(answer.end, EndReason::Stopped);
+        messages.extend([Message::assistant(&answer.text), Message::user("And now?")]);
+        answered(&mut chat, &messages, &config)?;
+        // A message that is too long.
+        let known = messages.clone();
+        messages.push(Message::user("long".repeat(100)));
+        let error = format!("{:#}", chat.answer(&messages, &config, |_| GO_ON).unwrap_err());
+        assert!(error.contains("256 positions"), "{error}");
+        assert_eq!(answered(&mut chat, &known, &config)?.1, 0);
+        let error = chat.answer(&known, &config.with_max_length(20), |_| GO_ON).unwrap_err();
+        assert!(error.to_string().contains("max_length is 20"), "{error}");
         Ok(())
     }
 
     #[test]
     fn a_missing_template() -> TractResult<()> {
-        let TextGenerator { model, tokenizer, config, .. } = generator();
+        let Parts { model, tokenizer, config, .. } = Arc::into_inner(generator().0).unwrap();
         let error = TextGenerator::new(model, tokenizer, None, config).chat().unwrap_err();
         assert!(error.to_string().contains("no chat template"));
+        Ok(())
+    }
+
+    /// The tiny model in another folder, without some of its files.
+    fn folder_without(files: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for file in std::fs::read_dir("models/tiny").unwrap().map(Result::unwrap) {
+            if !files.contains(&&*file.file_name().to_string_lossy()) {
+                std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+            }
+        }
+        folder
+    }
+
+    #[test]
+    fn a_template_that_cannot_be_read() -> TractResult<()> {
+        let folder = folder_without(&[]);
+        std::fs::write(folder.path().join("chat_template.jinja"), "{% if %}")?;
+        let generator = TextGenerator::from_folder(&folder)?;
+        let config = generator.config().clone().with_max_new_tokens(2);
+        assert!(!generator.generate("Hello", &config, |_| GO_ON)?.tokens.is_empty());
+        for error in [generator.chat().unwrap_err(), generator.template().unwrap_err()] {
+            assert!(error.to_string().contains("reading a chat template"), "{error}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_end_token_of_the_tokenizer() -> TractResult<()> {
+        let folder = folder_without(&["config.json", "generation_config.json"]);
+        assert_eq!(TextGenerator::from_folder(&folder)?.config().eos_token_id, [257]);
+        std::fs::write(folder.path().join("tokenizer_config.json"), r#"{"eos_token": "<eos>"}"#)?;
+        let error = TextGenerator::from_folder(&folder).unwrap_err().to_string();
+        assert!(error.contains("eos_token is \"<eos>\", which tokenizer.json does not"), "{error}");
         Ok(())
     }
 

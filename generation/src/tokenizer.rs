@@ -1,9 +1,13 @@
 //! Text as tokens, and tokens as text, piece by piece.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde_json::{Map, Value};
 use tokenizers::Tokenizer;
 use tract_core::internal::*;
+
+use crate::files::read_json;
 
 /// A tokenizer of Hugging Face, from its file `tokenizer.json`.
 #[derive(Debug, Clone)]
@@ -55,8 +59,52 @@ impl TextTokenizer {
 
     /// The text of tokens that come one by one.
     pub fn stream(&self) -> TextStream<'_> {
-        TextStream { tokenizer: self, tokens: vec![], context: 0, told: 0 }
+        self.stream_after(&[])
     }
+
+    /// The text of tokens that come one by one after others, whose text is not repeated. Some tokenizers leave out the space of a
+    /// word where a text begins: here it does not begin.
+    pub fn stream_after(&self, tokens: &[u32]) -> TextStream<'_> {
+        TextStream { tokenizer: self, tokens: tokens.to_vec(), context: 0, decoded: tokens.len() }
+    }
+}
+
+/// The special tokens of a folder, by their names in transformers. A text that is `None` is one of which a file says that there is
+/// no such token.
+///
+/// # Errors
+///
+/// A file cannot be read, or a token in it has no text.
+pub(crate) fn special_tokens(folder: &Path) -> TractResult<BTreeMap<&'static str, Option<String>>> {
+    const NAMES: [&str; 7] = [
+        "bos_token",
+        "eos_token",
+        "unk_token",
+        "sep_token",
+        "pad_token",
+        "cls_token",
+        "mask_token",
+    ];
+    let mut tokens = BTreeMap::new();
+    // The second one is that of older versions.
+    for file in ["tokenizer_config.json", "special_tokens_map.json"] {
+        let path = folder.join(file);
+        let values: Map<String, Value> = read_json(&path)?.unwrap_or_default();
+        for name in NAMES {
+            let Some(value) = values.get(name) else { continue };
+            let text = match (value, value.get("content")) {
+                (Value::Null, _) => None,
+                (Value::String(text), _) | (_, Some(Value::String(text))) => Some(text.clone()),
+                _ => bail!(
+                    "in {}, {name} is {value}, but must be a text, or have its text as content",
+                    path.display()
+                ),
+            };
+            let known = tokens.entry(name).or_insert(None);
+            *known = known.take().or(text);
+        }
+    }
+    Ok(tokens)
 }
 
 /// The text of tokens that come one by one, in whole characters. All pieces together are what [`TextTokenizer::decode`] gives.
@@ -65,10 +113,10 @@ pub struct TextStream<'a> {
     tokenizer: &'a TextTokenizer,
     tokens: Vec<u32>,
     /// The first token that is decoded again. What is before it does not change the text any more; what is from here to
-    /// `told` may, as some tokenizers leave out a space where a text begins.
+    /// `decoded` may, as some tokenizers leave out a space where a text begins.
     context: usize,
-    /// The first token whose text was not told.
-    told: usize,
+    /// The first token whose text has not come yet.
+    decoded: usize,
 }
 
 impl TextStream<'_> {
@@ -80,11 +128,11 @@ impl TextStream<'_> {
     /// The tokenizer cannot put these tokens together.
     pub fn push(&mut self, token: u32) -> TractResult<String> {
         self.tokens.push(token);
-        let piece = self.untold()?;
+        let piece = self.rest()?;
         if piece.is_empty() || piece.ends_with(char::REPLACEMENT_CHARACTER) {
             return Ok(String::new());
         }
-        (self.context, self.told) = (self.told, self.tokens.len());
+        (self.context, self.decoded) = (self.decoded, self.tokens.len());
         Ok(piece)
     }
 
@@ -94,16 +142,17 @@ impl TextStream<'_> {
     ///
     /// The tokenizer cannot put these tokens together.
     pub fn finish(&mut self) -> TractResult<String> {
-        let piece = self.untold()?;
-        (self.context, self.told) = (self.told, self.tokens.len());
+        let piece = self.rest()?;
+        (self.context, self.decoded) = (self.decoded, self.tokens.len());
         Ok(piece)
     }
 
-    fn untold(&self) -> TractResult<String> {
+    /// The text of the tokens that have not come yet.
+    fn rest(&self) -> TractResult<String> {
         let decode = |end: usize| self.tokenizer.decode(&self.tokens[self.context..end]);
-        let (told, mut text) = (decode(self.told)?, decode(self.tokens.len())?);
-        // A decoder that changes what it has told, which those of language models do not, cannot take it back.
-        let common = told.chars().zip(text.chars()).take_while(|(a, b)| a == b);
+        let (before, mut text) = (decode(self.decoded)?, decode(self.tokens.len())?);
+        // A decoder that changes what has come, which those of language models do not, cannot take it back.
+        let common = before.chars().zip(text.chars()).take_while(|(a, b)| a == b);
         let common = common.map(|(character, _)| character.len_utf8()).sum();
         Ok(text.split_off(common))
     }
@@ -156,7 +205,7 @@ pub(crate) mod tests {
     }
 
     /// As that of Llama 2: a mark for each space, bytes of their own for what has no token, and no space at the beginning.
-    fn pieces() -> TextTokenizer {
+    pub(crate) fn pieces() -> TextTokenizer {
         let bytes = (0..=255).map(|byte| format!("<0x{byte:02X}>"));
         let words = ["▁", "▁he", "llo", "▁you", "ä", "!"].map(String::from);
         let decoders = json!([
@@ -194,6 +243,10 @@ pub(crate) mod tests {
         let tokens = ["▁he", "llo", "<end>", "▁you", "<0xC3>", "<0xA4>"];
         let tokens = tokens.map(|text| tokenizer.token(text).unwrap());
         assert_eq!(streamed(&tokenizer, &tokens), ["he", "llo", "", " you", "", "ä", ""]);
+        // After others, a word has its space.
+        let mut stream = tokenizer.stream_after(&tokens[..3]);
+        let pieces: Vec<String> = tokens[3..].iter().map(|it| stream.push(*it).unwrap()).collect();
+        assert_eq!(pieces, [" you", "", "ä"]);
     }
 
     #[test]
@@ -203,6 +256,31 @@ pub(crate) mod tests {
         assert!(error().contains("tokenizer.json"), "{}", error());
         std::fs::write(folder.path().join("tokenizer.json"), "{}").unwrap();
         assert!(error().contains("tokenizer.json"), "{}", error());
+    }
+
+    #[test]
+    fn special_tokens_of_both_files() -> TractResult<()> {
+        let folder = tempfile::tempdir()?;
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text);
+        assert!(special_tokens(folder.path())?.is_empty());
+        write(
+            "tokenizer_config.json",
+            r#"{"eos_token": "</s>", "pad_token": null, "unk_token": null}"#,
+        )?;
+        write(
+            "special_tokens_map.json",
+            r#"{"bos_token": {"content": "<s>"}, "eos_token": "<old>", "unk_token": "<unk>"}"#,
+        )?;
+        let tokens = special_tokens(folder.path())?;
+        let text = |name: &str| tokens.get(name).map(|text| text.as_deref());
+        assert_eq!(text("bos_token"), Some(Some("<s>")));
+        assert_eq!(text("eos_token"), Some(Some("</s>")));
+        assert_eq!(text("unk_token"), Some(Some("<unk>")));
+        assert_eq!((text("pad_token"), text("sep_token")), (Some(None), None));
+        write("tokenizer_config.json", r#"{"eos_token": 2}"#)?;
+        let error = special_tokens(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("tokenizer_config.json, eos_token is 2, but must be"), "{error}");
+        Ok(())
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use tract_core::internal::*;
 
 use crate::config::GenerationConfig;
 use crate::model::Context;
-use crate::sampling::Sampler;
+use crate::sampling::{Sampler, exclude};
 
 /// Why generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,8 @@ pub enum EndReason {
     EndToken,
     /// A stop string came.
     StopString,
-    /// There are [`max_new_tokens`](GenerationConfig::max_new_tokens).
+    /// There are [`max_new_tokens`](GenerationConfig::max_new_tokens), or [`max_length`](GenerationConfig::max_length) with the
+    /// prompt.
     MaxNewTokens,
     /// The text has as many tokens as the model has positions.
     ContextFull,
@@ -57,7 +58,7 @@ impl Statistics {
         rate(self.prompt_tokens, self.prompt_time)
     }
 
-    /// Steps of generation in a second.
+    /// Steps of generation in a second: 0 if there were none.
     pub fn rate(&self) -> f64 {
         rate(self.steps, self.time)
     }
@@ -86,7 +87,7 @@ pub struct GeneratedTokens {
 /// # Errors
 ///
 /// A setting is out of its range, or asks for beams, of which [`generate_beams`](crate::generate_beams) takes care; the prompt is
-/// too long, or there is none; or the model or `on_token` fails.
+/// too long, or there is none; the context has several rows; or the model or `on_token` fails.
 pub fn generate_tokens(
     context: &mut Context,
     prompt: &[u32],
@@ -95,19 +96,24 @@ pub fn generate_tokens(
 ) -> TractResult<GeneratedTokens> {
     let mut sampler = Sampler::new(config)?;
     ensure!(config.num_beams == 1, "num_beams is {}, but must be 1 here", config.num_beams);
+    let most = config.most_new_tokens(context.len() + prompt.len())?;
     let mut statistics = read_prompt(context, prompt)?;
     let started = Instant::now();
     let mut tokens = vec![];
     let end = loop {
-        let token = sampler.next(context.logits()[0].clone(), context.tokens(0))?;
-        if config.end_tokens.contains(&token) {
+        let mut logits = context.logits()[0].clone();
+        if tokens.len() < config.min_new_tokens {
+            exclude(&mut logits, &config.eos_token_id);
+        }
+        let token = sampler.next(logits, context.tokens(0))?;
+        if config.eos_token_id.contains(&token) {
             break EndReason::EndToken;
         }
         tokens.push(token);
         if on_token(token)?.is_break() {
             break EndReason::Stopped;
         }
-        if tokens.len() >= config.max_new_tokens {
+        if tokens.len() >= most {
             break EndReason::MaxNewTokens;
         }
         if context.room() == 0 {
@@ -123,6 +129,7 @@ pub fn generate_tokens(
 /// Adds a prompt to the only row of a context.
 pub(crate) fn read_prompt(context: &mut Context, prompt: &[u32]) -> TractResult<Statistics> {
     let started = Instant::now();
+    context.check_one_row()?;
     if !prompt.is_empty() || context.is_empty() {
         ensure!(!prompt.is_empty(), "the prompt has no tokens, but must have at least one");
         context.extend(prompt).context("reading the prompt")?;
@@ -148,7 +155,7 @@ mod tests {
 
         let end = all.tokens[4];
         let first = all.tokens.iter().position(|token| *token == end).unwrap();
-        let ends = config.clone().with_end_tokens([9999, end]);
+        let ends = config.clone().with_eos_token_id([9999, end]);
         let mut told = vec![];
         let ended = generate_tokens(&mut model.start()?, &[1, 2], &ends, |token| {
             told.push(token);
@@ -156,6 +163,11 @@ mod tests {
         })?;
         assert_eq!((&ended.tokens[..], ended.end), (&all.tokens[..first], EndReason::EndToken));
         assert_eq!(told, ended.tokens);
+        // An end token may not come before there are so many others.
+        let late = ends.with_min_new_tokens(first + 1);
+        let later = generate_tokens(&mut model.start()?, &[1, 2], &late, |_| GO_ON)?;
+        assert_eq!(later.tokens[..first], all.tokens[..first]);
+        assert!(later.tokens.len() > first && !later.tokens.contains(&end));
 
         let mut context = model.start()?;
         let stopped = generate_tokens(&mut context, &[1, 2], &config, |token| {
@@ -171,6 +183,10 @@ mod tests {
         let rest = generate_tokens(&mut context, &[last], &config, |_| GO_ON)?;
         assert_eq!(rest.tokens[..3], all.tokens[stopped.tokens.len()..][..3]);
 
+        let short = config.clone().with_max_length(6);
+        let short = generate_tokens(&mut model.start()?, &[1, 2], &short, |_| GO_ON)?;
+        assert_eq!((&short.tokens[..], short.end), (&all.tokens[..4], EndReason::MaxNewTokens));
+
         let long = config.with_max_new_tokens(100);
         let full = generate_tokens(&mut model.start()?, &[1, 2], &long, |_| GO_ON)?;
         assert_eq!((full.tokens.len(), full.end), (11, EndReason::ContextFull));
@@ -178,6 +194,19 @@ mod tests {
         assert!(error.to_string().contains("the prompt has no tokens"));
         let error = generate_tokens(&mut model.start()?, &[1; 13], &long, |_| GO_ON).unwrap_err();
         assert!(format!("{error:#}").contains("12 positions"));
+        Ok(())
+    }
+
+    #[test]
+    fn several_rows() -> TractResult<()> {
+        let mut context = without_beams().start()?;
+        context.extend_rows(&[0, 0], &[[1, 2], [3, 4]])?;
+        for prompt in [&[][..], &[5]] {
+            let generated =
+                generate_tokens(&mut context, prompt, &GenerationConfig::default(), |_| GO_ON);
+            let error = format!("{:#}", generated.unwrap_err());
+            assert!(error.contains("the context has 2 rows, but must have one"), "{error}");
+        }
         Ok(())
     }
 }

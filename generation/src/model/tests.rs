@@ -126,7 +126,41 @@ fn what_cannot_be_added() -> TractResult<()> {
     let expected = model.start()?.extend(&[3, 4, 6])?.to_vec();
     context.extend_rows(&[0, 1], &[[5], [6]])?;
     assert_close(&context.logits()[1], &expected);
-    assert_eq!((context.len(), context.room()), (3, 1));
+    assert_eq!((context.len(), context.rows(), context.room()), (3, 2, 1));
+    assert!(format!("{:#}", context.extend(&[1]).unwrap_err()).contains("the context has 2 rows"));
+    Ok(())
+}
+
+/// A model that gives logits of one row for any number of rows.
+#[test]
+fn a_failing_model_leaves_no_tokens() -> TractResult<()> {
+    let mut network = network();
+    let logits = network.outputs[0];
+    let first =
+        network.wire_node("first", tract_core::ops::array::Slice::new(0, 0, 1), &[logits])?;
+    network.select_output_outlets(&first)?;
+    let model = LanguageModel::from_model(network)?;
+    let mut context = model.start()?;
+    context.extend(&[1, 2])?;
+    let expected = context.logits()[0].clone();
+    let mut context = model.start()?;
+    let error = context.extend_rows(&[0, 0], &[[5, 6], [7, 8]]).unwrap_err().to_string();
+    assert!(error.contains("must have 2 rows"), "{error}");
+    assert!(context.is_empty() && context.logits().is_empty());
+    assert_close(context.extend(&[1, 2])?, &expected);
+    Ok(())
+}
+
+#[test]
+fn positions_of_config_json() -> TractResult<()> {
+    let folder = tempfile::tempdir()?;
+    for name in ["openvino_model.xml", "openvino_model.bin"] {
+        std::fs::copy(format!("models/tiny/{name}"), folder.path().join(name))?;
+    }
+    assert_eq!(LanguageModel::from_folder(&folder)?.start()?.room(), usize::MAX);
+    std::fs::write(folder.path().join("config.json"), r#"{"n_positions": 3}"#)?;
+    let error = LanguageModel::from_folder(&folder)?.start()?.extend(&[1; 4]).unwrap_err();
+    assert!(error.to_string().contains("the model has 3 positions at most"), "{error}");
     Ok(())
 }
 
@@ -139,4 +173,19 @@ fn what_is_no_language_model() {
         let error = format!("{:#}", LanguageModel::from_model(model).unwrap_err());
         assert!(error.contains(expected), "{error}");
     }
+    let error = |change: &dyn Fn(&mut TypedModel)| {
+        let mut model = network();
+        change(&mut model);
+        format!("{:#}", LanguageModel::from_model(model).unwrap_err())
+    };
+    let none = error(&|model| model.outputs.clear());
+    assert!(none.contains("the model has no outputs"), "{none}");
+    let halves = error(&|model| {
+        let inputs = model.inputs.clone();
+        let is_tokens = |outlet: &&OutletId| model.node(outlet.node).name == "input_ids";
+        let tokens = *inputs.iter().find(is_tokens).unwrap();
+        let shape = model.outlet_fact(tokens).unwrap().shape.clone();
+        model.set_outlet_fact(tokens, DatumType::F16.fact(shape)).unwrap();
+    });
+    assert!(halves.contains("\"input_ids\" is of type F16, but must be"), "{halves}");
 }
