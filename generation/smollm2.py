@@ -35,10 +35,10 @@ def main():
     export(gguf, arguments.folder, arguments.weights)
     fields = GGUFReader(gguf).fields
     value = {name: field.contents() for name, field in fields.items() if name.startswith("tokenizer.")}
-    tokenizer(value).save(str(arguments.folder / "tokenizer.json"))
+    make_tokenizer(value).save(str(arguments.folder / "tokenizer.json"))
     tokens = value["tokenizer.ggml.tokens"]
     names = {"bos_token": "tokenizer.ggml.bos_token_id", "eos_token": "tokenizer.ggml.eos_token_id"}
-    names = {name: tokens[value[id]] for name, id in names.items()}
+    names = {name: tokens[value[field]] for name, field in names.items()}
     (arguments.folder / "tokenizer_config.json").write_text(json.dumps(names, indent=2) + "\n")
     (arguments.folder / "chat_template.jinja").write_text(value["tokenizer.chat_template"])
     ends = {"eos_token_id": value["tokenizer.ggml.eos_token_id"]}
@@ -56,16 +56,16 @@ def export(gguf, folder, weights):
         subprocess.run(command, check=True)
 
 
-def tokenizer(value):
+def make_tokenizer(value):
     """The tokenizer, of which transformers would lose the decoder of bytes."""
-    tokens, types = value["tokenizer.ggml.tokens"], value["tokenizer.ggml.token_type"]
-    vocabulary = {token: id for id, token in enumerate(tokens)}
+    tokens, kinds = value["tokenizer.ggml.tokens"], value["tokenizer.ggml.token_type"]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
     merges = [tuple(merge.split(" ")) for merge in value["tokenizer.ggml.merges"]]
     tokenizer = Tokenizer(models.BPE(vocabulary, merges))
-    bytes = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), bytes])
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), byte_level])
     tokenizer.decoder = decoders.ByteLevel()
-    special = [token for token, type in zip(tokens, types) if type == CONTROL]
+    special = [token for token, kind in zip(tokens, kinds) if kind == CONTROL]
     tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in special])
     return tokenizer
 

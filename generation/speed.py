@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Language models here and on OpenVINO, in turns: writes a CSV with the times of both.
 
-    cargo build --release -p tract-openvino-generation --features multithread-mm --example speed
+    cargo build --release --package tract-openvino-generation --features multithread-mm --example speed
     generation/speed.py make FOLDER              models with random weights, in the shapes of Qwen2 0.5B
     generation/speed.py measure FOLDER CSV --context 128 1024 --threads 1 2
 
-Needs the packages of requirements.txt. OpenVINO runs twice: with its defaults, which quantise activations and the cache where the
+It measures all models in the folder: those of smollm2.py, too, if they are there. Needs the packages of requirements.txt. OpenVINO runs twice: with its defaults, which quantise activations and the cache where the
 processor has the instructions, and in f32 like ours. All compute the logits of the last position alone.
 """
 
