@@ -56,7 +56,8 @@ impl Message {
 /// The template of a model, in the language Jinja: `chat_template.jinja`, or `chat_template` in `tokenizer_config.json`.
 ///
 /// It sees `messages`, `add_generation_prompt` and the special tokens, has the functions `raise_exception` and `strftime_now` and
-/// the filter `tojson` as transformers defines them, and strings have the methods of Python's. `tools` and `documents` are none.
+/// the filter `tojson` as transformers defines them, and strings have the methods of Python's. `tools` and `documents` are none,
+/// unless [`with_variable`](Self::with_variable) sets them.
 ///
 /// ```
 /// use tract_openvino_generation::{ChatTemplate, Message};
@@ -95,7 +96,9 @@ impl ChatTemplate {
         environment.add_filter("tojson", to_json);
         let added = environment.add_template_owned(NAME, without_generation_blocks(text));
         added.context("reading a chat template")?;
-        Ok(ChatTemplate { environment, variables: BTreeMap::new() })
+        let none = |name: &str| (name.to_string(), Value::from(()));
+        let variables = ["tools", "documents"].map(none).into();
+        Ok(ChatTemplate { environment, variables })
     }
 
     /// The template of a folder, with its special tokens, or `None` if it has none.
@@ -145,9 +148,7 @@ impl ChatTemplate {
             );
         }
         let variables = Value::from(self.variables.clone());
-        let (tools, documents) = ((), ());
-        let text = template
-            .render(context! { messages, add_generation_prompt, tools, documents, ..variables });
+        let text = template.render(context! { messages, add_generation_prompt, ..variables });
         text.context("filling in a chat template")
     }
 }
@@ -187,11 +188,11 @@ fn strftime_now(format: String) -> Result<String, Error> {
 
 /// JSON as Python's `json.dumps` writes it. It escapes no HTML, as the filter of minijinja does.
 fn to_json(value: Value, options: Kwargs) -> Result<String, Error> {
-    let indent: Option<usize> = options.get("indent")?;
+    let indent: Option<u8> = options.get("indent")?;
     // transformers does so anyway.
     let _: Option<bool> = options.get("ensure_ascii")?;
     options.assert_all_used()?;
-    let indent = indent.map(|indent| " ".repeat(indent));
+    let indent = indent.map(|indent| " ".repeat(indent.into()));
     let mut json = vec![];
     let written = match &indent {
         Some(indent) => {
@@ -366,6 +367,9 @@ mod tests {
     fn no_tools_and_no_documents() -> TractResult<()> {
         let text = "{% if tools is none and documents is none %}none{% endif %}";
         assert_eq!(rendered(text)?, "none");
+        let template = ChatTemplate::new("{% for tool in tools %}{{ tool.name }}{% endfor %}")?;
+        let tools = [BTreeMap::from([("name", "search")])];
+        assert_eq!(template.with_variable("tools", tools).render(&[], true)?, "search");
         Ok(())
     }
 
@@ -413,6 +417,7 @@ mod tests {
             rendered("{{ {'a': [1]} | tojson(indent=2) }}")?,
             "{\n  \"a\": [\n    1\n  ]\n}"
         );
+        assert!(rendered("{{ 1 | tojson(indent=9999999999999999) }}").is_err());
         Ok(())
     }
 
