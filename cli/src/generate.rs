@@ -169,8 +169,8 @@ impl Chat {
     }
 }
 
-/// Answers the lines of an input until it ends or, if it is no terminal, an empty line comes. A message without an answer is as if
-/// it had not been there. False if there is one.
+/// Answers the lines of an input, but for empty ones. A message without an answer is as if it had not been there. False if there
+/// is one.
 fn converse(
     mut input: impl BufRead,
     is_terminal: bool,
@@ -192,10 +192,7 @@ fn converse(
         };
         let line = line.trim();
         if read.is_ok() && line.is_empty() {
-            match is_terminal {
-                true => continue,
-                false => return Ok(all_answered),
-            }
+            continue;
         }
         messages.push(Message::user(line));
         match read.context("reading a message").and_then(|_| answer(&messages)) {
@@ -285,10 +282,11 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_line_ends_no_chat_in_a_terminal() {
-        let input = b"one\n\ntwo\n";
-        assert_eq!(heard(input, true), (vec!["S one".into(), "S one A two".into()], true));
-        assert_eq!(heard(input, false), (vec!["S one".into()], true));
+    fn an_empty_line_is_no_message() {
+        for is_terminal in [false, true] {
+            let expected = (vec!["S one".into(), "S one A two".into()], true);
+            assert_eq!(heard(b"one\n\ntwo\n", is_terminal), expected);
+        }
     }
 
     #[test]

@@ -112,7 +112,7 @@ enum Command {
     Generate(generate::Generate),
     /// Chat with a language model
     ///
-    /// Each line of standard input is a message. An empty line ends the chat.
+    /// Each line of standard input is a message, but for empty ones.
     #[cfg(feature = "generation")]
     #[command(after_help = "Example:
   tract-openvino chat smollm2 --system 'Answer in one sentence.'")]

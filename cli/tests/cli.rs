@@ -2042,7 +2042,7 @@ mod generation {
         };
         assert_eq!(count(""), 0);
         assert_eq!(count("Hello!"), 1);
-        assert_eq!(count("Hello!\nAnd now?\n\nNot this.\n"), 2);
+        assert_eq!(count("Hello!\n\nAnd now?\n"), 2);
         let answers =
             |more: &[&str]| told(&[&arguments, more].concat(), "Hello!\nAnd now?\n")[0].clone();
         assert_eq!(answers(&[]), answers(&["--greedy"]));

@@ -224,7 +224,7 @@ impl<F: FnMut(&str) -> ControlFlow<()>> Streamer<'_, F> {
 }
 
 /// A chat. It keeps what the model knows of the messages, and reads only what is new: after the last answer, or after the messages
-/// that led to it where the template changes the answer. The keys and values of these messages are kept twice for that.
+/// that led to it where the template changes the answer. For that it keeps a clone of the context, which shares keys and values.
 ///
 /// ```
 /// use std::ops::ControlFlow;
