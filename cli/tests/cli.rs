@@ -1920,7 +1920,10 @@ fn help_has_every_command_with_an_example() {
         let example = format!(":\n  tract-openvino {name} ");
         assert!(help.contains(&example), "{help}");
     }
-    assert_eq!(succeed(&["--version"]), "tract-openvino 0.1.0\n");
+    assert_eq!(
+        succeed(&["--version"]),
+        concat!("tract-openvino ", env!("CARGO_PKG_VERSION"), "\n")
+    );
 }
 
 #[test]

@@ -10,9 +10,9 @@ use crate::compressed::{self, Matrix};
 use crate::memory::{Scratch, unwritten_output};
 use crate::product::activation::Activation;
 use crate::product::{
-    Columns, Dots, Output, Rows, SHARES, Share, Tile, Vectors, WORK, Whole, shares,
+    Columns, Dots, Output, Rows, SHARES, Tile, Vectors, WORK, Whole, for_each_columns, shares,
 };
-use crate::threads::{fill_rows, for_each_on_threads, threads_for};
+use crate::threads::{fill_rows, threads_for};
 
 /// The product of the rows of its input, which are its last axis, and a constant matrix.
 #[derive(Debug, Clone, PartialEq)]
@@ -195,12 +195,9 @@ impl EvalOp for FullyConnected {
                         product(&rows, 0..columns, Output::matrix(output, columns))
                     })?;
                 } else {
-                    let rows = Rows::pack_scratch(data, depth, count, depth, tile);
-                    let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
-                    let outputs = Share::of_columns(elements, columns, &ends);
-                    let mut shares: Vec<_> = shares.into_iter().zip(outputs).collect();
-                    for_each_on_threads(&mut shares, work, |(columns, share)| {
-                        product(&rows, columns.clone(), share.output())
+                    let rows = Rows::pack_on_threads(data, count, depth, tile);
+                    for_each_columns(elements, columns, shares, work, |columns, share| {
+                        product(&rows, columns, share.output())
                     })?;
                 }
             }

@@ -11,9 +11,9 @@ use super::unpack::Panel;
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
-    Addend, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK, shares,
+    Addend, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK, for_each_columns,
+    shares,
 };
-use crate::threads::for_each_on_threads;
 
 /// With more rows of data, panels of the matrix become numbers first.
 const FEW_ROWS: usize = 6;
@@ -38,13 +38,10 @@ pub(crate) fn multiply(
     let work = output.len().saturating_mul(matrix.depth) / WORK;
     let vectors = Vectors::detect();
     let tile = Tile::of(vectors);
-    let data = Rows::pack_scratch(data, matrix.depth, rows, matrix.depth, tile);
+    let data = Rows::pack_on_threads(data, rows, matrix.depth, tile);
     let shares = shares(columns, work, SHARES);
-    let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
-    let outputs = Share::of_columns(output, columns, &ends);
-    let mut shares: Vec<_> = shares.into_iter().zip(outputs).collect();
-    for_each_on_threads(&mut shares, work, |(columns, share)| {
-        multiply_panels(matrix, &data, columns.clone(), bias, activation, share)
+    for_each_columns(output, columns, shares, work, |columns, share| {
+        multiply_panels(matrix, &data, columns, bias, activation, share)
     })
 }
 
@@ -72,10 +69,7 @@ fn multiply_few(
     // Codes come from memory, about ten bytes in a nanosecond.
     let work = bytes.len() / 3;
     let shares = shares(columns, work, SHARES);
-    let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
-    let outputs = Share::of_columns(output, columns, &ends);
-    let mut shares: Vec<_> = shares.into_iter().zip(outputs).collect();
-    for_each_on_threads(&mut shares, work, |(columns, share)| {
+    for_each_columns(output, columns, shares, work, |columns, share| {
         let mut parameters = Parameters::default();
         for first in columns.clone().step_by(ROWS_AT_ONCE) {
             let part = first..(first + ROWS_AT_ONCE).min(columns.end);

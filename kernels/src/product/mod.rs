@@ -25,7 +25,9 @@ pub(super) mod tests;
 
 use std::ops::Range;
 
-use crate::threads::threads_for;
+use tract_core::prelude::TractResult;
+
+use crate::threads::{for_each_on_threads, threads_for};
 use activation::Activation;
 
 /// How many steps of a sum are done at once, so that what is multiplied stays in the caches: a panel of 48 columns
@@ -49,6 +51,20 @@ pub(super) fn shares(columns: usize, work: usize, of_a_thread: usize) -> Vec<Ran
         threads => columns.div_ceil(of_a_thread * threads).next_multiple_of(panel),
     };
     (0..columns).step_by(most.max(1)).map(|first| first..(first + most).min(columns)).collect()
+}
+
+/// Calls a function with some columns of a matrix, and with this part of it, on the threads that share the work.
+pub(super) fn for_each_columns<'a>(
+    matrix: &'a mut [f32],
+    columns: usize,
+    shares: Vec<Range<usize>>,
+    work: usize,
+    each: impl Fn(Range<usize>, &mut Share<'a>) -> TractResult<()> + Sync,
+) -> TractResult<()> {
+    let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
+    let parts = Share::of_columns(matrix, columns, &ends);
+    let mut parts: Vec<_> = shares.into_iter().zip(parts).collect();
+    for_each_on_threads(&mut parts, work, |(columns, part)| each(columns.clone(), part))
 }
 
 /// Parts for each thread, if sharing costs nothing: a late thread then finds less to do.
