@@ -21,7 +21,8 @@ fn main() -> Result<()> {
             .into_typed()?
             .into_runnable_with_kernels()?;
         let outputs = model.run(tvec!(prices.clone().into(), choices.clone().into()))?;
-        println!("GatherND-{version}: {:?}", outputs[0].to_plain_array_view::<f32>()?);
+        let chosen = outputs[0].to_plain_array_view::<f32>()?;
+        println!("GatherND-{version}, shape {:?}:\n{chosen}", chosen.shape());
     }
     Ok(())
 }

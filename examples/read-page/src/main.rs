@@ -14,13 +14,14 @@ type Corners = [Point<f32>; 4];
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let input = arguments.next().unwrap_or("target/examples/page.png".into());
-    let output = arguments.next().unwrap_or("page.jpg".into());
+    let output = arguments.next().unwrap_or("page.png".into());
 
-    let page = image::open(&input).with_context(|| format!("reading {input}"))?.into_rgb8();
+    let mut picture = image::open(&input).with_context(|| format!("reading {input}"))?.into_rgb8();
+    let (width, height) = picture.dimensions();
     // The network that finds text takes multiples of 32, and knows pages of 736 pixels or more.
-    let scale = (736. / page.width().min(page.height()) as f32).max(1.);
+    let scale = (736. / width.min(height) as f32).max(1.);
     let size = |it: u32| ((it as f32 * scale / 32.).round() as u32).max(1) * 32;
-    let mut page = resize(&page, size(page.width()), size(page.height()), FilterType::Triangle);
+    let page = resize(&picture, size(width), size(height), FilterType::Triangle);
 
     let model =
         ir().model_for_path("target/examples/read_text.xml")?.into_runnable_with_kernels()?;
@@ -40,10 +41,12 @@ fn main() -> Result<()> {
         line.sort_by(|a, b| a[0].x.total_cmp(&b[0].x));
         println!("{}", line.iter().map(read).collect::<Result<Vec<_>>>()?.join(" "));
     }
-    for corners in &boxes {
-        draw_hollow_polygon_mut(&mut page, corners, Rgb([255, 0, 0]));
+    let scale = [width as f32 / page.width() as f32, height as f32 / page.height() as f32];
+    for corners in boxes {
+        let corners = corners.map(|it| Point::new(it.x * scale[0], it.y * scale[1]));
+        draw_hollow_polygon_mut(&mut picture, &corners, Rgb([255, 0, 0]));
     }
-    page.save(&output).with_context(|| format!("writing {output}"))
+    picture.save(&output).with_context(|| format!("writing {output}"))
 }
 
 fn find_text(page: &RgbImage) -> TractResult<Vec<Corners>> {

@@ -71,12 +71,17 @@ fn draw(samples: &[f32], voice: &[f32], path: &str) -> Result<()> {
         .margin(10)
         .x_label_area_size(40)
         .y_label_area_size(50)
-        .build_cartesian_2d(0f32..samples.len() as f32 / RATE as f32, -1f32..1f32)?;
-    chart.configure_mesh().x_desc("seconds").y_desc("probability of voice").draw()?;
-    // The loudest and the quietest sample of each 4 ms.
+        .build_cartesian_2d(0f32..samples.len() as f32 / RATE as f32, 0f32..1f32)?;
+    chart
+        .configure_mesh()
+        .max_light_lines(1)
+        .x_desc("seconds")
+        .y_desc("probability of voice")
+        .draw()?;
+    // The highest and the lowest sample of each 4 ms, around the middle of the plot.
     let wave = samples.chunks(BEFORE).enumerate().flat_map(|(number, chunk)| {
         let time = (number * BEFORE) as f32 / RATE as f32;
-        [f32::min, f32::max].map(|of| (time, chunk.iter().copied().fold(0., of)))
+        [f32::min, f32::max].map(|of| (time, 0.5 + chunk.iter().copied().fold(0., of) / 2.))
     });
     chart.draw_series(LineSeries::new(wave, RGBColor(150, 170, 190)))?;
     let steps = voice.iter().enumerate().map(|(step, it)| (step as f32 * SECONDS, *it));
