@@ -156,6 +156,14 @@ impl Product<'_, '_> {
             self.store_whole(simd, [first_row, first_column], sums, activation, output);
             return;
         }
+        // A copy: what follows is no loop of constants, and would keep the sums in memory all the time. Products on 32 registers
+        // took 2 to 4 times as long (Intel Xeon with AVX-512).
+        let mut stored = [[simd.splat_f32s(0.); V]; N];
+        for row in 0..N {
+            for vector in 0..V {
+                stored[row][vector] = sums[row][vector];
+            }
+        }
         for row in 0..N {
             let output = output.row(first_row + row - self.rows.start);
             let output = &mut output[first_column..][..width];
@@ -171,7 +179,7 @@ impl Product<'_, '_> {
                         load(simd, &numbers[first_column + begin..first_column + end])
                     }
                 };
-                let sum = simd.add_f32s(sums[row][vector], addend);
+                let sum = simd.add_f32s(stored[row][vector], addend);
                 store(simd, part, activation.apply(simd, sum));
             }
         }
@@ -212,10 +220,12 @@ impl Product<'_, '_> {
                 }
             }
         }
-        if let Activation::Clamp { .. } = activation {
+        if let Activation::Clamp { min, max } = activation {
+            // Said again, so that each of the loops has this function alone.
+            let clamp = Activation::Clamp { min, max };
             for row in 0..N {
                 for vector in 0..V {
-                    sums[row][vector] = activation.apply(simd, sums[row][vector]);
+                    sums[row][vector] = clamp.apply(simd, sums[row][vector]);
                 }
             }
         }
