@@ -3,7 +3,7 @@ use std::ops::{Deref, DerefMut, Range};
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::memory::Scratch;
+use crate::memory::{Aligned, Scratch};
 use crate::threads::fill_rows;
 
 /// The vector instructions of the machine, found once.
@@ -208,7 +208,7 @@ const TRANSPOSED_STEPS: usize = 16;
 /// The right factor, packed. Columns that are left make a panel of fewer vectors; what is missing of its last
 /// vector is 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Columns<E = Vec<f32>> {
+pub(crate) struct Columns<E = Aligned<f32>> {
     pub depth: usize,
     pub columns: usize,
     pub elements: E,
@@ -247,7 +247,7 @@ impl Columns {
         tile: Tile,
     ) -> Columns {
         assert_eq!(matrix.len(), depth * columns);
-        let elements = vec![0.; depth * columns.next_multiple_of(tile.lanes)];
+        let elements = Aligned::new(0., depth * columns.next_multiple_of(tile.lanes));
         let mut packed = Columns { depth, columns, elements };
         packed.fill(matrix, if transposed { depth } else { columns }, transposed, tile);
         packed
