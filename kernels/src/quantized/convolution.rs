@@ -8,12 +8,12 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
 use super::depthwise::{self, Kernels, MOST_CHANNELS};
 use super::finish::{Finish, Written};
-use super::instructions::Code;
+use super::instructions::{Code, Instructions};
 use super::levels::Levels;
 use super::product::{Filters, MOST_PRODUCTS, PADDING, Part, Weights};
 use super::window::{Window, output_shape};
 use crate::checks::expect_input_count;
-use crate::memory::unwritten_output;
+use crate::memory::{Aligned, unwritten_output};
 use crate::product::activation::Activation;
 use crate::threads::fill_rows;
 
@@ -58,8 +58,9 @@ impl Eq for QuantizedConvolution {}
 
 #[derive(Debug, PartialEq)]
 enum Packed {
-    /// Of each group, a factor of a product.
-    Products { groups: Vec<Filters>, reading: Reading },
+    /// Of each group, a factor of a product. `gathers` says whether all taps of a pixel are copied behind each other first,
+    /// and are one tap then.
+    Products { groups: Vec<Filters>, reading: Reading, gathers: bool },
     /// An output channel is made of one of the data.
     Channels(Kernels),
 }
@@ -73,8 +74,6 @@ enum Reading {
     Copied,
     /// With padding around the image, so that the taps of a row of the kernel are neighbours, and one tap.
     Padded,
-    /// The same, and then all taps of a pixel are copied behind each other.
-    Patches,
 }
 
 /// With fewer channels, reading the rows of a kernel as one tap pays.
@@ -94,10 +93,8 @@ impl Description<'_> {
         if !self.data.are_the_same() && !self.is_of_channels() {
             return Some("channels of the data have different levels, and are added".into());
         }
-        let is_padded = match &self.spec.padding {
-            PaddingSpec::Valid => false,
-            PaddingSpec::Explicit(begin, end) => begin.iter().chain(end).any(|pad| *pad > 0),
-            _ => return Some(format!("its padding is {:?}", self.spec.padding)),
+        let Some(is_padded) = self.is_padded() else {
+            return Some(format!("its padding is {:?}", self.spec.padding));
         };
         if is_padded && self.data.zeros(self.spec.input_channels).is_none() {
             return Some("it has padding, but the data has no code for 0".into());
@@ -120,6 +117,15 @@ impl Description<'_> {
             .then(|| format!("a sum has {depth} products, but must have {MOST_PRODUCTS} or fewer"))
     }
 
+    /// Whether there is padding, if that is known.
+    fn is_padded(&self) -> Option<bool> {
+        match &self.spec.padding {
+            PaddingSpec::Valid => Some(false),
+            PaddingSpec::Explicit(begin, end) => Some(begin.iter().chain(end).any(|pad| *pad > 0)),
+            _ => None,
+        }
+    }
+
     /// Whether each output channel is made of one of the data, which makes one.
     fn is_of_channels(&self) -> bool {
         let PoolSpec { input_channels, output_channels, .. } = self.spec;
@@ -140,13 +146,22 @@ impl Description<'_> {
             && self.spec.dilation(rank - 1) == 1
             && self.data.zeros(self.spec.input_channels).is_some();
         match inputs.is_multiple_of(4) {
-            _ if is_row && inputs * self.spec.kernel_shape[rank - 1] <= FEW_CODES => {
-                Reading::Patches
-            }
             _ if is_row && inputs < FEW_CHANNELS => Reading::Padded,
             true => Reading::InPlace,
             false => Reading::Copied,
         }
+    }
+
+    /// Whether all taps of a pixel are copied behind each other.
+    fn gathers(&self) -> bool {
+        let PoolSpec { kernel_shape, input_channels, .. } = &self.spec;
+        let row = kernel_shape.last().map_or(1, |last| last * input_channels);
+        let has_few_codes = self.reading() == Reading::Padded && row <= FEW_CODES;
+        let are_in_order = kernel_shape.iter().all(|taps| *taps == 1)
+            && self.spec.strides().iter().all(|stride| *stride == 1)
+            && self.is_padded() == Some(false);
+        has_few_codes
+            || self.group == 1 && !are_in_order && Instructions::detect().takes_rows_in_order()
     }
 }
 
@@ -188,9 +203,9 @@ impl QuantizedConvolution {
             let code = |channel: usize, tap: usize| weights[channel * kernel + tap];
             Packed::Channels(Kernels::pack(group * outputs, kernel, code, offset))
         } else {
-            let reading = description.reading();
+            let (reading, gathers) = (description.reading(), description.gathers());
             let row = match reading {
-                Reading::Patches => kernel,
+                _ if gathers => kernel,
                 Reading::Padded => spec.kernel_shape[spec.rank() - 1],
                 _ => 1,
             };
@@ -219,7 +234,7 @@ impl QuantizedConvolution {
                     Filters::pack(Weights { codes, ..weights }, is_narrow, offsets)
                 })
                 .collect();
-            Packed::Products { groups, reading }
+            Packed::Products { groups, reading, gathers }
         };
         // What is read at once may reach beyond the channels.
         let mut zeros = data.zeros(spec.input_channels).unwrap_or_default();
@@ -246,7 +261,7 @@ impl QuantizedConvolution {
         const PIXELS: usize = 96;
         let channels = self.spec.output_channels;
         let end = first + output.len() / channels;
-        let (mut patches, mut widened) = (vec![], vec![]);
+        let (mut patches, mut widened) = (Aligned::empty(), vec![]);
         for begin in (first..end).step_by(PIXELS) {
             let pixels = begin..end.min(begin + PIXELS);
             let rows = pixels.len();
@@ -262,11 +277,11 @@ impl QuantizedConvolution {
                     finish: &self.finish,
                     output,
                 }),
-                Packed::Products { groups, reading } => {
+                Packed::Products { groups, gathers, .. } => {
                     let row = window.row * self.spec.input_channels / self.group;
                     let mut taken = Taken { codes, starts, taps: window.taps(), of_a_tap: row };
-                    if *reading == Reading::Patches {
-                        taken = taken.copied(&mut patches);
+                    if *gathers {
+                        taken = taken.gathered(&self.zeros, groups[0].unit(), &mut patches);
                     }
                     if groups[0].are_widened() {
                         let others = (self.group - 1) * self.spec.input_channels / self.group;
@@ -355,9 +370,7 @@ impl QuantizedConvolution {
         let work = elements.len().saturating_mul(depth) / WORK;
         match &*self.packed {
             // Threads share the channels of one pixel.
-            Packed::Products { groups, reading }
-                if pixels == 1 && self.group == 1 && *reading != Reading::Patches =>
-            {
+            Packed::Products { groups, gathers: false, .. } if pixels == 1 && self.group == 1 => {
                 let filters = &groups[0];
                 let of_a_tap = window.row * self.spec.input_channels;
                 let taken =
@@ -393,25 +406,45 @@ struct Taken<'a, C> {
     of_a_tap: usize,
 }
 
+/// So many codes are copied at once.
+const BLOCK: usize = 16;
+
+/// Copies some codes, in blocks: what lies behind them is written, too.
+fn copy_blocks(from: &[u8], count: usize, to: &mut [u8]) {
+    if count > 4 * BLOCK {
+        to[..count].copy_from_slice(&from[..count]);
+        return;
+    }
+    for begin in (0..count).step_by(BLOCK) {
+        let from = &from[begin..];
+        match from.first_chunk::<BLOCK>() {
+            Some(block) => to[begin..][..BLOCK].copy_from_slice(block),
+            None => to[begin..][..from.len()].copy_from_slice(from),
+        }
+    }
+}
+
 impl Taken<'_, u8> {
-    /// With the taps of each pixel behind each other, as one tap. None of them is in the padding.
-    fn copied<'p>(&self, patches: &'p mut Vec<u8>) -> Taken<'p, u8> {
-        /// So many codes are copied at once, also beyond a tap: the next one is copied over them.
-        const BLOCK: usize = 16;
+    /// With the taps of each pixel behind each other, as one tap that has whole units. `zeros` are the codes of zero, for
+    /// padding.
+    fn gathered<'p>(
+        &self,
+        zeros: &[u8],
+        unit: usize,
+        patches: &'p mut Aligned<u8>,
+    ) -> Taken<'p, u8> {
         let Taken { codes, starts, taps, of_a_tap } = self;
-        let distance = (taps * of_a_tap).next_multiple_of(4);
+        let distance = (taps * of_a_tap).next_multiple_of(unit);
         let pixels = starts.len() / taps;
-        patches.resize(pixels * distance + 2 * BLOCK, 0);
+        patches.resize(0, pixels * distance + 2 * BLOCK);
         for (pixel, starts) in starts.chunks_exact(*taps).enumerate() {
-            for (tap, start) in starts.iter().enumerate() {
-                let to = &mut patches[pixel * distance + tap * of_a_tap..];
-                for begin in (0..*of_a_tap).step_by(BLOCK) {
-                    let from = &codes[start + begin..];
-                    match from.first_chunk::<BLOCK>() {
-                        Some(block) => to[begin..][..BLOCK].copy_from_slice(block),
-                        None => to[begin..][..from.len()].copy_from_slice(from),
-                    }
-                }
+            let mut place = pixel * distance;
+            // Taps that follow each other in the image are copied at once.
+            for run in starts.chunk_by(|one, next| *one != PADDING && *next == one + of_a_tap) {
+                let count = run.len() * of_a_tap;
+                let from = if run[0] == PADDING { zeros } else { &codes[run[0]..] };
+                copy_blocks(from, count, &mut patches[place..]);
+                place += count;
             }
         }
         let starts = (0..pixels).map(|pixel| pixel * distance).collect();
@@ -464,7 +497,7 @@ impl EvalOp for QuantizedConvolution {
                 copied.extend([0; 4]);
                 Cow::Owned(copied)
             }
-            Packed::Products { reading: Reading::Padded | Reading::Patches, .. } => {
+            Packed::Products { reading: Reading::Padded, .. } => {
                 let zero = self.zeros.first().context("the data has no channels")?;
                 Cow::Owned(window.pad(codes, *zero)?)
             }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::finish::{Finish, Written};
 use super::instructions::{Code, Instructions};
+use crate::memory::Aligned;
 use crate::product::row_panels;
 
 /// What a tap has in place of the start of its codes, where it is in the padding.
@@ -23,7 +24,7 @@ pub(crate) struct Filters {
     instructions: Instructions,
     /// How many codes a step has.
     width: usize,
-    codes: Vec<i8>,
+    codes: Aligned<i8>,
     /// What each sum begins with.
     offsets: Vec<i32>,
 }
@@ -54,9 +55,12 @@ impl Filters {
         let panel = instructions.lanes() * instructions.vectors();
         let Weights { codes, taps, of_a_tap } = weights;
         let (steps_of_a_tap, outputs) = (of_a_tap.div_ceil(width), offsets.len());
-        let steps = taps * steps_of_a_tap;
+        let steps = match taps {
+            1 => steps_of_a_tap.next_multiple_of(instructions.steps()),
+            _ => taps * steps_of_a_tap,
+        };
         let columns = outputs.next_multiple_of(instructions.lanes());
-        let mut packed = vec![0; columns * steps * width];
+        let mut packed = Aligned::new(0, columns * steps * width);
         for first in (0..outputs).step_by(panel) {
             // Vectors of the panel, and what there are of its channels.
             let lanes = (columns - first).min(panel);
@@ -80,6 +84,11 @@ impl Filters {
     /// Whether codes of data must be widened for these.
     pub fn are_widened(&self) -> bool {
         self.width == 2
+    }
+
+    /// Rows of data whose codes are copied are best this many, or a multiple, apart.
+    pub fn unit(&self) -> usize {
+        4 * self.instructions.steps()
     }
 
     /// How many steps a tap of so many codes has.
@@ -126,6 +135,16 @@ pub(crate) struct Part<'a, C> {
 type StepOf<const W: usize, const LANES: usize, const V: usize> = [[[i8; W]; LANES]; V];
 
 impl<'a, C> Part<'a, C> {
+    /// How far a row begins behind the one before it, if each has one tap in the image, and all are as far.
+    pub fn distance(&self) -> Option<usize> {
+        if self.starts.contains(&PADDING) {
+            return None;
+        }
+        let mut distances = self.starts.windows(2).map(|pair| pair[1].checked_sub(pair[0]));
+        let first = distances.next()??;
+        (self.taps == 1 && distances.all(|it| it == Some(first))).then_some(first)
+    }
+
     /// The rows of each tile.
     pub fn tiles(&self) -> impl Iterator<Item = (usize, usize)> + use<C> {
         row_panels(0..self.rows, self.filters.instructions.rows())

@@ -74,6 +74,8 @@ fn axis() -> impl Strategy<Value = Axis> {
 fn case() -> impl Strategy<Value = Case> {
     let channels = prop_oneof![
         3 => (Just(1usize), 1..40usize, 1..80usize),
+        // Sums of some tiles.
+        1 => (Just(1usize), 60..150usize, 20..70usize),
         1 => (2..4usize, 1..9usize, 1..20usize),
         2 => (1..70usize).prop_map(|group| (group, 1, 1)),
     ];

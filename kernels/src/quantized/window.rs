@@ -143,31 +143,42 @@ impl Window {
             return pixels.map(|pixel| pixel * self.channels).collect();
         }
         let mut starts = Vec::with_capacity(pixels.len() * self.taps());
-        let (mut row, mut lines) = (usize::MAX, vec![]);
+        let reach = (self.kernel[2] - 1) * self.dilations[2];
+        let (mut row, mut lines, mut first) = (usize::MAX, vec![], vec![]);
         for pixel in pixels {
             let x = pixel % self.outputs[2] * self.strides[2];
             if pixel / self.outputs[2] != row {
                 row = pixel / self.outputs[2];
                 self.lines(row, &mut lines);
+                // Of a pixel whose taps begin with the first one of a line.
+                first.clear();
+                first.extend(lines.iter().flat_map(|line| {
+                    let tap = |tap| line.map_or(PADDING, |line| self.start(line, tap));
+                    (0..self.kernel[2]).map(move |number| tap(number * self.dilations[2]))
+                }));
             }
-            let reach = (self.kernel[2] - 1) * self.dilations[2];
-            let is_inside = x >= self.pads[2].0 && x + reach - self.pads[2].0 < self.sizes[2];
-            let step = self.dilations[2] * self.channels;
+            if x >= self.pads[2].0 && x + reach - self.pads[2].0 < self.sizes[2] {
+                let moved = (x - self.pads[2].0) * self.channels;
+                let start = |first: &usize| match *first {
+                    PADDING => PADDING,
+                    first => first + moved,
+                };
+                starts.extend(first.iter().map(start));
+                continue;
+            }
             for line in &lines {
-                match line {
-                    None => starts.extend(std::iter::repeat_n(PADDING, self.kernel[2])),
-                    Some(line) if is_inside => {
-                        let first = (line + x - self.pads[2].0) * self.channels;
-                        starts.extend((0..self.kernel[2]).map(|tap| first + tap * step));
-                    }
-                    Some(line) => starts.extend((0..self.kernel[2]).map(|tap| {
-                        let at = self.at(2, x, tap);
-                        at.map_or(PADDING, |x| (line + x) * self.channels)
-                    })),
-                }
+                starts.extend((0..self.kernel[2]).map(|tap| {
+                    let at = line.zip(self.at(2, x, tap));
+                    at.map_or(PADDING, |(line, x)| self.start(line, x))
+                }));
             }
         }
         starts
+    }
+
+    /// Where a pixel of a line begins in the images.
+    fn start(&self, line: usize, x: usize) -> usize {
+        (line + x) * self.channels
     }
 
     /// Where a tap is along an axis, if it is in the image: of the window that begins `first` pixels from that of the first
