@@ -10,6 +10,7 @@
 mod nodes;
 #[cfg(test)]
 mod tests;
+mod upsampling;
 mod weights;
 
 use std::collections::{HashMap, HashSet};
@@ -19,7 +20,7 @@ use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cast::Cast;
-use tract_core::ops::cnn::{Conv, MaxPool};
+use tract_core::ops::cnn::{Conv, Deconv, MaxPool};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::identity::Identity;
@@ -284,6 +285,9 @@ impl<'a> Translation<'a> {
         let outcome = match () {
             () if makes_levels(node) => self.rounding(node)?,
             () if let Some(op) = op.downcast_ref::<Conv>() => self.convolution(node, op)?,
+            () if let Some(op) = op.downcast_ref::<Deconv>() => {
+                self.transposed_convolution(node, op)?
+            }
             () if let Some(op) = op.downcast_ref::<EinSum>() => self.product(node, op)?,
             () if let Some(op) = op.downcast_ref::<MaxPool>() => self.max_pool(node, op)?,
             () if let Some(op) = op.downcast_ref::<Reduce>() => self.sum(node, op)?,

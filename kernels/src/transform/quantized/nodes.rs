@@ -5,14 +5,15 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
-use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
+use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::Mul;
 use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
 use tract_core::ops::quant::DequantizeLinearF32;
 
-use super::weights::{Line, Weights};
+use super::upsampling::{Upsampled, Upsampling};
+use super::weights::Line;
 use super::{Form, Translated, Translation, makes_levels, scale_of};
 use crate::product::activation::Activation;
 use crate::quantized::{
@@ -27,6 +28,19 @@ struct Ending {
     second: Option<Vec<[f32; 2]>>,
     levels: Option<Arc<Levels>>,
 }
+
+/// A layer of weights: the convolution, and what its sums become.
+struct Layer {
+    spec: PoolSpec,
+    group: usize,
+    codes: Tensor,
+    line: Line,
+    /// What is done with the channels of the convolution. The line is that of a channel of the result.
+    upsampling: Option<Upsampling>,
+}
+
+/// Why a layer is left.
+const SCALES: &str = "the scales of its weights are not those of output channels";
 
 impl<'a> Translation<'a> {
     /// The levels of a node that makes them, and the axis along which they differ.
@@ -190,7 +204,7 @@ impl<'a> Translation<'a> {
             seen += 1;
             for successor in &self.source.node(id).outputs[0].successors {
                 let node = self.source.node(successor.node);
-                if node.op_is::<Conv>() || node.op_is::<MaxPool>() {
+                if node.op_is::<Conv>() || node.op_is::<Deconv>() || node.op_is::<MaxPool>() {
                     return true;
                 }
                 let is_each = node.op_is::<TypedBinOp>()
@@ -219,35 +233,62 @@ impl<'a> Translation<'a> {
                 spec.data_format, op.kernel_fmt
             )));
         }
-        let Some(bias) = self.constant(node.inputs[2])? else {
+        let Some(bias) = self.bias(node, spec.output_channels)? else {
             return Ok(Translated::Refused("its bias is no constant".into()));
         };
-        let outputs = spec.output_channels;
+        let Some(scales) = weights.scales() else {
+            return Ok(Translated::Refused(SCALES.into()));
+        };
+        let layer = Layer {
+            spec: PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() },
+            group: op.group,
+            codes: weights.codes,
+            line: Line { scales, bias },
+            upsampling: None,
+        };
+        self.layer(node, layer, Channels::Second)
+    }
+
+    pub fn transposed_convolution(
+        &mut self,
+        node: &'a TypedNode,
+        op: &Deconv,
+    ) -> TractResult<Translated> {
+        if self.value(node.inputs[0])?.levels.is_none() {
+            return self.without_codes(node.inputs[1]);
+        }
+        let Some(weights) = self.weights(node.inputs[1], 0)? else {
+            return Ok(Translated::Refused("its weights are no codes of 8 bits".into()));
+        };
+        let Some(bias) = self.bias(node, op.pool_spec.output_channels)? else {
+            return Ok(Translated::Refused("its bias is no constant".into()));
+        };
+        let Some(scales) = weights.scales() else {
+            return Ok(Translated::Refused(SCALES.into()));
+        };
+        let Upsampled { spec, codes, upsampling } = match Upsampled::new(op, &weights.codes)? {
+            Ok(upsampled) => upsampled,
+            Err(reason) => return Ok(Translated::Refused(reason)),
+        };
+        let line = Line { scales, bias };
+        let layer = Layer { spec, group: 1, codes, line, upsampling: Some(upsampling) };
+        self.layer(node, layer, Channels::Second)
+    }
+
+    /// The third input of a node, for each of so many channels.
+    fn bias(&self, node: &TypedNode, channels: usize) -> TractResult<Option<Vec<f32>>> {
+        rule_if_some!(bias = self.constant(node.inputs[2])?);
         let bias = bias.cast_to::<f32>()?;
         let bias = bias.try_as_plain_ram()?;
-        let bias = match bias.as_slice::<f32>()? {
-            [one] => vec![*one; outputs],
+        Ok(Some(match bias.as_slice::<f32>()? {
+            [one] => vec![*one; channels],
             many => many.to_vec(),
-        };
-        let spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
-        self.layer(node, spec, op.group, &weights, bias, Channels::Second)
+        }))
     }
 
     /// A layer of weights, with what follows it. `form` is that of its data.
-    fn layer(
-        &mut self,
-        node: &'a TypedNode,
-        spec: PoolSpec,
-        group: usize,
-        weights: &Weights,
-        bias: Vec<f32>,
-        form: Form,
-    ) -> TractResult<Translated> {
-        let Some(scales) = weights.scales() else {
-            return Ok(Translated::Refused(
-                "the scales of its weights are not those of output channels".into(),
-            ));
-        };
+    fn layer(&mut self, node: &'a TypedNode, layer: Layer, form: Form) -> TractResult<Translated> {
+        let Layer { spec, group, codes: weights, mut line, upsampling } = layer;
         let Some((codes, levels)) = self.codes(node.inputs[0], form)? else {
             return Ok(Translated::Refused(
                 "its data has other levels for each index of an axis that is not the channels"
@@ -259,15 +300,26 @@ impl<'a> Translation<'a> {
             Channels::Last => node.outputs[0].fact.rank() - 1,
         };
         let mut chain = Chain::new(self.source, node);
-        let mut line = Line { scales, bias };
         line.take_arithmetic(&mut chain, axis)?;
-        let Ending { activation, second, levels: output } =
-            self.ending(&mut chain, spec.output_channels, axis, form)?;
+        let Ending { activation, mut second, levels: output } =
+            self.ending(&mut chain, line.bias.len(), axis, form)?;
+        if let Some(upsampling) = &upsampling {
+            if output.as_ref().is_some_and(|levels| !levels.are_the_same()) {
+                return Ok(Translated::Refused(
+                    "channels of its output have different levels".into(),
+                ));
+            }
+            line.bias = upsampling.repeated(&line.bias);
+            if line.scales.len() > 1 {
+                line.scales = upsampling.repeated(&line.scales);
+            }
+            second = second.map(|second| upsampling.repeated(&second));
+        }
         let description = Description {
             spec,
             group,
             data: &levels,
-            weights: &weights.codes,
+            weights: &weights,
             scales: &line.scales,
             bias: &line.bias,
             activation,
@@ -278,7 +330,20 @@ impl<'a> Translation<'a> {
             return Ok(Translated::Refused(reason));
         }
         let op = QuantizedConvolution::new(&description)?;
-        self.finish(&chain, op, &[codes], output, form)
+        let Some(upsampling) = upsampling else {
+            return self.finish(&chain, op, &[codes], output, form);
+        };
+        let by = op.name();
+        let name = &node.name;
+        let mut outlet = self.wire(&format!("{name}.phases"), op, &[codes])?;
+        let before = self.target.outlet_fact(outlet)?.shape.to_tvec();
+        let mut ops = upsampling.ops(&before, &node.outputs[0].fact.shape[2..]);
+        let Some(last) = ops.pop() else { bail!("channels become no pixels") };
+        for op in ops {
+            outlet = self.wire(&format!("{name}.pixels"), op, &[outlet])?;
+        }
+        self.finish(&chain, last, &[outlet], output, form)?;
+        Ok(Translated::Done(by))
     }
 
     /// A layer whose data has no codes. If its weights have some, it is worth a word.
@@ -348,7 +413,12 @@ impl<'a> Translation<'a> {
             inputs,
             outputs,
         );
-        self.layer(node, spec, 1, &weights, vec![0.; outputs], Channels::Last)
+        let Some(scales) = weights.scales() else {
+            return Ok(Translated::Refused(SCALES.into()));
+        };
+        let line = Line { scales, bias: vec![0.; outputs] };
+        let layer = Layer { spec, group: 1, codes: weights.codes, line, upsampling: None };
+        self.layer(node, layer, Channels::Last)
     }
 
     pub fn max_pool(&mut self, node: &'a TypedNode, op: &MaxPool) -> TractResult<Translated> {

@@ -1,7 +1,7 @@
 //! Networks of FakeQuantize, on codes and in single precision.
 
 use tract_core::internal::*;
-use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
+use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::{add, max, mul};
 use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
@@ -204,6 +204,47 @@ fn a_network_on_codes() {
         }
         net.check(&[of_channels, deep, pool, added, sum, mean, gate, scaled], &input);
         net.check(&[rows], &input);
+    });
+}
+
+/// Transposed convolutions: kernels smaller and larger than the stride, pads, and pixels that no tap reaches; with one spatial axis
+/// to three.
+#[test]
+fn transposed_convolutions() {
+    // Of each axis: size, kernel, stride, pads, adjustment.
+    let cases: [&[[usize; 6]]; 7] = [
+        &[[5, 2, 2, 0, 0, 0], [6, 2, 2, 0, 0, 0]],
+        &[[4, 3, 2, 1, 1, 1], [5, 3, 2, 1, 0, 0]],
+        &[[4, 4, 2, 1, 1, 0], [3, 5, 3, 2, 1, 1]],
+        &[[4, 3, 1, 1, 1, 0], [3, 1, 2, 0, 0, 1]],
+        &[[4, 2, 3, 0, 0, 0], [3, 2, 3, 0, 1, 2]],
+        &[[9, 4, 2, 3, 0, 0]],
+        &[[2, 2, 2, 0, 0, 0], [3, 3, 2, 1, 1, 1], [2, 3, 1, 0, 2, 0]],
+    ];
+    with_all_instructions(|_| {
+        for axes in cases {
+            let of = |number: usize| axes.iter().map(|axis| axis[number]).collect::<TVec<_>>();
+            let (sizes, kernel, strides) = (of(0), of(1), of(2));
+            let (inputs, outputs) = (5, 7);
+            let input = [&[2, inputs], &*sizes].concat();
+            let mut net = Network::new();
+            let data = net.model.add_source("data", f32::fact(&input)).unwrap();
+            let coded = net.quantized(data, -2., 0.016, None);
+            let weights = net.weights(&[&[outputs, inputs], &*kernel].concat());
+            let bias: Vec<f32> = (0..outputs).map(|it| it as f32 / 8.).collect();
+            let bias = net.constant(&[outputs], &bias);
+            let padding = PaddingSpec::Explicit(of(3), of(4));
+            let (format, strides) = (DataFormat::NCHW, Some(strides));
+            let spec = PoolSpec::new(format, kernel, padding, None, strides, inputs, outputs);
+            let op = Deconv::new(spec, KernelFormat::OIHW, of(5), 1);
+            let numbers = net.wire(op, &[coded, weights, bias]);
+            let relu = net.relu(numbers);
+            let result = net.quantized(relu, 0., 0.0317, None);
+            let operators = net.operators(result);
+            assert_eq!(count(&operators, "QuantizedConvolution"), 1, "{axes:?} {operators:?}");
+            net.check(&[result, numbers], &input);
+            net.check(&[result], &input);
+        }
     });
 }
 
