@@ -98,8 +98,11 @@ def measure(folder, file, contexts, threads, turns):
                 best = {}
                 for _ in range(turns):
                     for name, command in commands.items():
-                        answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                        times = json.loads(answer.splitlines()[-1])
+                        process = subprocess.run(command, capture_output=True, text=True)
+                        if process.returncode != 0:
+                            print(f"{model.parent.name}: {name} ended with {process.returncode}: {process.stderr[-300:]}")
+                            continue
+                        times = json.loads(process.stdout.splitlines()[-1])
                         kept = best.setdefault(name, times)
                         best[name] = {key: min(kept[key], times[key]) for key in times}
                 for name, times in best.items():

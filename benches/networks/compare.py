@@ -308,13 +308,32 @@ def profile(arguments):
             worker.close()
 
 
+# Three networks that people know, in the folders of results, and the processor of the chart.
+KNOWN = [("ResNet-50", "networks", "resnet50"), ("ResNet-50, int8", "quantized", "resnet50"), ("BERT base", "networks", "bert_base")]
+KNOWN_ON = "intel-xeon-amx"
+
+
 def draw():
-    """A chart of all processors: how many times as long as OpenVINO each network takes, on one thread."""
+    """Two charts of times on one thread: of few networks on one processor, and of all, with OpenVINO's as unit, on each."""
     import matplotlib
 
     matplotlib.use("svg")
     matplotlib.rcParams["svg.hashsalt"] = "networks"
     import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
+    runtimes = [ONNX, ONNXRUNTIME, OPENVINO, OURS]
+    for place, (_, folder, network) in enumerate(KNOWN):
+        rows = csv.DictReader(open(RESULTS.parent / folder / f"{KNOWN_ON}.csv"))
+        times = {row["runtime"]: float(row["median_ms"]) for row in rows if (row["network"], row["threads"]) == (network, "1")}
+        for number, runtime in enumerate(runtimes):
+            bar = ax.barh(place * 5 + number, times[runtime], color=f"C{number}", label=runtime if place == 0 else None)
+            ax.bar_label(bar, fmt=" {:.0f} ms", fontsize=8)
+    ax.set(yticks=[place * 5 + 1.5 for place in range(len(KNOWN))], yticklabels=[name for name, *_ in KNOWN])
+    ax.set(xlabel="milliseconds for a run on one thread")
+    ax.invert_yaxis()
+    ax.legend(fontsize=8)
+    figure.savefig(RESULTS.parent / "known.svg", metadata={"Date": None})
 
     files = sorted(RESULTS.glob("*.csv"))
     figure, axes = plt.subplots(1, len(files), figsize=(5.5 * len(files), 9), squeeze=False, layout="constrained")

@@ -20,6 +20,8 @@ import compare  # noqa: E402
 
 OURS = "tract-openvino"
 OTHERS = ["OpenVINO", "ONNX Runtime", "tract"]
+# Where networks were measured with the kernels as they are. Tables have these.
+CURRENT = ["amd-epyc-zen-3", "intel-xeon-amx"]
 
 
 def results(folder=HERE):
@@ -77,10 +79,10 @@ def gathers_in_short():
 
 
 def networks():
-    """The networks on one thread, of the processors where the memory is known."""
+    """The networks on one thread."""
     tables = ""
     for processor, rows in results(HERE / "networks"):
-        if "loading_mib" in rows[0]:
+        if processor in CURRENT:
             rows = [row for row in rows if row["threads"] == "1"]
             tables += f"{processor}:\n\n{compare.table(rows).replace(', 1 |', ' |')}\n"
     return tables
@@ -131,6 +133,8 @@ def three_numbers():
     """What our times and memory are of those of others, for each processor: means of all networks on one thread."""
     lines = []
     for processor, rows in results(HERE / "networks"):
+        if processor not in CURRENT:
+            continue
         runtimes = {}
         for row in rows:
             if row["threads"] == "1":
@@ -165,8 +169,8 @@ def language_models():
         text += f"{processor}:\n\n| model | threads | context | prompt, ms | tokens per second | memory, MiB | ready, s |\n"
         text += "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         for case, of in cases.items():
-            runtimes = [of["tract"], of["openvino"], of["openvino_f32"]]
-            cells = [" / ".join(str(runtime[column]) for runtime in runtimes) for column in columns]
+            runtimes = [of.get(name) for name in ["tract", "openvino", "openvino_f32"]]
+            cells = [" / ".join(it[column] if it else "–" for it in runtimes) for column in columns]
             text += f"| {' | '.join([*case, *cells])} |\n"
         text += "\n"
     return text
