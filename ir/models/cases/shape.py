@@ -78,6 +78,20 @@ case(
     more=[[offsets(1, 5, 8)]],
 )
 case(
+    # As exporters flatten a mask: with the sizes of the tokens that belong to it.
+    "reshape/sizes_of_another_input",
+    [offsets(2, 3), offsets(2, 3, dtype=np.int64)],
+    lambda x, mask: make(
+        "Reshape-1",
+        mask,
+        make("Concat-1", make("ReduceProd-1", dims(x, 0, 1), axes(0), keep_dims=True), axes(-1), axis=0),
+        special_zero=False,
+    ),
+    lambda x, mask: mask.reshape(x.size, -1),
+    shapes=["?,?", "?,?"],
+    more=[[offsets(1, 5), offsets(1, 5, dtype=np.int64)]],
+)
+case(
     "reshape/types",
     [offsets(2, 3, dtype=np.float16), offsets(2, 3, dtype=np.int64), boolean([[1, 0, 1], [0, 0, 1]])],
     lambda *inputs: [make("Reshape-1", it, axes(3, 2), special_zero=False) for it in inputs],

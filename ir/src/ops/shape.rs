@@ -90,15 +90,26 @@ fn with_copies(from: &[TDim], target: &[TDim]) -> TractResult<TVec<TDim>> {
     target.iter().enumerate().map(copied).collect()
 }
 
-/// The dimensions of two shapes without those that both have: they need not be compared. A size of 0 is only one of
-/// these if it was copied.
+/// The factors of a dimension: exporters flatten a batch of rows by writing the product of both sizes.
+fn factors(dim: &TDim) -> Vec<TDim> {
+    match dim {
+        TDim::Mul(terms) => terms.iter().flat_map(factors).collect(),
+        TDim::MulInt(number, dim) => [vec![number.to_dim()], factors(dim)].concat(),
+        other => vec![other.clone()],
+    }
+}
+
+/// The factors of the dimensions of two shapes without those that both have: they need not be compared. A size of 0 is only one
+/// of these if it was copied.
 fn without_common<'a>(
     from: &[TDim],
     to: impl Iterator<Item = &'a TDim>,
     copies: bool,
 ) -> (Vec<TDim>, Vec<TDim>) {
-    let mut left: Vec<TDim> = from.iter().filter(|dim| !dim.is_one()).cloned().collect();
-    let mut wanted: Vec<TDim> = to.filter(|dim| !dim.is_one()).cloned().collect();
+    let mut left: Vec<TDim> = from.iter().flat_map(factors).collect();
+    let mut wanted: Vec<TDim> = to.flat_map(factors).collect();
+    left.retain(|dim| !dim.is_one());
+    wanted.retain(|dim| !dim.is_one());
     wanted.retain(|dim| {
         let may_be_common = copies || dim.as_i64() != Some(0);
         match left.iter().position(|other| may_be_common && other == dim) {
