@@ -27,10 +27,8 @@ fn main() -> Result<()> {
 
 /// A vector of length 1 for each sentence: the mean over its tokens.
 fn embeddings(folder: &str, encodings: &[Encoding]) -> Result<Vec<tract_ndarray::Array1<f32>>> {
-    // Any number of sentences of any length: what the file leaves open is the same for all inputs.
-    let names = ["input_ids", "attention_mask", "token_type_ids"];
-    let reader = names.iter().fold(ir(), |reader, name| reader.with_input_shape(*name, "N,T"));
-    let model = reader
+    // For any number of sentences of any length.
+    let model = ir()
         .model_for_path(format!("{folder}/openvino_model.xml"))?
         .into_runnable_with_kernels()?;
 

@@ -19,13 +19,13 @@ use super::product::Part;
 const ROWS: usize = 16;
 
 /// The steps of a tile, each of four codes.
-pub(super) const STEPS: usize = 16;
+const STEPS: usize = 16;
 
 /// The codes of a row of a tile.
 const CODES: usize = 4 * STEPS;
 
 /// The rows of a block.
-pub(super) const ROWS_OF_BLOCK: usize = 2 * ROWS;
+const ROWS_OF_BLOCK: usize = 2 * ROWS;
 
 /// Fewer rows are multiplied in vectors.
 const FEW_ROWS: usize = 3;
@@ -63,7 +63,7 @@ struct Block {
     is_copied: bool,
 }
 
-/// All blocks of a part of a product.
+/// All blocks of a part of a product. The machine must have the tiles ([`is_there`]).
 #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni")]
 pub(super) fn product(part: &mut Part<u8>) {
     let Some(distance) = part.distance().filter(|_| part.rows >= FEW_ROWS) else {
@@ -128,7 +128,7 @@ fn blocks(part: &Part<u8>, distance: usize, copies: &mut Vec<u8>) -> (Vec<Block>
 }
 
 /// The most vectors of channels that a block has.
-pub(super) const MOST_VECTORS: usize = 2;
+const MOST_VECTORS: usize = 2;
 
 /// Computes the sums of `M` tiles of rows and `V` of channels.
 #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni")]
