@@ -35,7 +35,10 @@ def key(output):
 
 
 def layer_outputs(model):
-    """The outputs of layers that an input or a variable decides: neither constants nor what is computed of them alone."""
+    """The outputs of layers that an input or a variable decides, and that something reads: neither constants nor what is
+    computed of them alone. (An output that nothing reads decides nothing. The indices of a pool are mostly such, and where
+    two values are about equal, rounding decides which index it is.)
+    """
     constants = set()
     for node in model.get_ordered_ops():
         type_ = node.get_type_name()
@@ -43,7 +46,7 @@ def layer_outputs(model):
         if type_ != "Parameter" and type_ not in WITH_STATE and all(it.get_name() in constants for it in sources):
             constants.add(node.get_name())
         elif type_ not in ("Result", "Assign"):
-            yield from (it for it in node.outputs() if it.get_element_type() in TYPES)
+            yield from (it for it in node.outputs() if it.get_target_inputs() and it.get_element_type() in TYPES)
 
 
 def main(model_path, inputs_path, values_path):

@@ -29,18 +29,18 @@ struct Ending {
     levels: Option<Arc<Levels>>,
 }
 
-/// A layer of weights: the convolution, and what its sums become.
+/// A layer of weights.
 struct Layer {
     spec: PoolSpec,
     group: usize,
     codes: Tensor,
-    line: Line,
-    /// What is done with the channels of the convolution. The line is that of a channel of the result.
+    /// One for each channel of the result, or one for all, if its weights have such.
+    scales: Option<Vec<f32>>,
+    /// For each channel of the result.
+    bias: Vec<f32>,
+    /// What makes the result of the channels of the convolution, if they differ.
     upsampling: Option<Upsampling>,
 }
-
-/// Why a layer is left.
-const SCALES: &str = "the scales of its weights are not those of output channels";
 
 impl<'a> Translation<'a> {
     /// The levels of a node that makes them, and the axis along which they differ.
@@ -236,14 +236,12 @@ impl<'a> Translation<'a> {
         let Some(bias) = self.bias(node, spec.output_channels)? else {
             return Ok(Translated::Refused("its bias is no constant".into()));
         };
-        let Some(scales) = weights.scales() else {
-            return Ok(Translated::Refused(SCALES.into()));
-        };
         let layer = Layer {
             spec: PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() },
             group: op.group,
+            scales: weights.scales(),
             codes: weights.codes,
-            line: Line { scales, bias },
+            bias,
             upsampling: None,
         };
         self.layer(node, layer, Channels::Second)
@@ -263,15 +261,12 @@ impl<'a> Translation<'a> {
         let Some(bias) = self.bias(node, op.pool_spec.output_channels)? else {
             return Ok(Translated::Refused("its bias is no constant".into()));
         };
-        let Some(scales) = weights.scales() else {
-            return Ok(Translated::Refused(SCALES.into()));
-        };
         let Upsampled { spec, codes, upsampling } = match Upsampled::new(op, &weights.codes)? {
             Ok(upsampled) => upsampled,
             Err(reason) => return Ok(Translated::Refused(reason)),
         };
-        let line = Line { scales, bias };
-        let layer = Layer { spec, group: 1, codes, line, upsampling: Some(upsampling) };
+        let (scales, upsampling) = (weights.scales(), Some(upsampling));
+        let layer = Layer { spec, group: 1, codes, scales, bias, upsampling };
         self.layer(node, layer, Channels::Second)
     }
 
@@ -288,7 +283,12 @@ impl<'a> Translation<'a> {
 
     /// A layer of weights, with what follows it. `form` is that of its data.
     fn layer(&mut self, node: &'a TypedNode, layer: Layer, form: Form) -> TractResult<Translated> {
-        let Layer { spec, group, codes: weights, mut line, upsampling } = layer;
+        let Layer { spec, group, codes: weights, scales, bias, upsampling } = layer;
+        let Some(scales) = scales else {
+            return Ok(Translated::Refused(
+                "the scales of its weights are not those of output channels".into(),
+            ));
+        };
         let Some((codes, levels)) = self.codes(node.inputs[0], form)? else {
             return Ok(Translated::Refused(
                 "its data has other levels for each index of an axis that is not the channels"
@@ -300,6 +300,7 @@ impl<'a> Translation<'a> {
             Channels::Last => node.outputs[0].fact.rank() - 1,
         };
         let mut chain = Chain::new(self.source, node);
+        let mut line = Line { scales, bias };
         line.take_arithmetic(&mut chain, axis)?;
         let Ending { activation, mut second, levels: output } =
             self.ending(&mut chain, line.bias.len(), axis, form)?;
@@ -413,11 +414,8 @@ impl<'a> Translation<'a> {
             inputs,
             outputs,
         );
-        let Some(scales) = weights.scales() else {
-            return Ok(Translated::Refused(SCALES.into()));
-        };
-        let line = Line { scales, bias: vec![0.; outputs] };
-        let layer = Layer { spec, group: 1, codes: weights.codes, line, upsampling: None };
+        let (scales, bias) = (weights.scales(), vec![0.; outputs]);
+        let layer = Layer { spec, group: 1, codes: weights.codes, scales, bias, upsampling: None };
         self.layer(node, layer, Channels::Last)
     }
 

@@ -50,6 +50,9 @@ impl Upsampled {
             )));
         }
         let kernel = &spec.kernel_shape;
+        if kernel.contains(&0) {
+            return Ok(Err("its kernel is empty".into()));
+        }
         let mut taps = tvec![];
         let mut after = tvec![];
         for axis in 0..rank {
