@@ -54,13 +54,29 @@ static SIZES: Sizes = Sizes {
     rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
 };
 
-/// Up to 32 rows, which begin at equal distances.
+/// Rows whose codes two tiles read, at equal distances: between the rows there may be such that nothing asks for.
 struct Block {
-    first: usize,
-    rows: usize,
+    /// The rows, in the part.
+    rows: Range<usize>,
     /// Where the first one begins: in the codes of the part, or in the copies.
     begin: usize,
     is_copied: bool,
+}
+
+/// The rows of a part, as tiles read them.
+struct Rows {
+    blocks: Vec<Block>,
+    /// For each row, which one it is in its block.
+    places: Vec<usize>,
+    /// Those at the end that are too few for a tile.
+    rest: Range<usize>,
+    /// How far a row begins behind the one before it, and where its taps begin, from the first one on.
+    distance: usize,
+    taps: Vec<usize>,
+    /// The codes of blocks that would reach beyond those of the part, and the same of them.
+    copies: Vec<u8>,
+    copied_distance: usize,
+    copied_taps: Vec<usize>,
 }
 
 /// All blocks of a part of a product. The machine must have the tiles ([`is_there`]).
@@ -69,31 +85,38 @@ pub(super) fn product(part: &mut Part<u8>) {
     let Some(distance) = part.distance().filter(|_| part.rows >= FEW_ROWS) else {
         return avx512_vnni::product(part);
     };
-    let steps = part.steps.div_ceil(STEPS);
-    let mut copies = vec![];
-    let (blocks, rest) = blocks(part, distance, &mut copies);
+    let rows = Rows::of(part, distance);
     // SAFETY: the processor has tiles, and the sizes are those that `ldtilecfg` takes.
     unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const SIZES, options(nostack, readonly)) };
     let mut sums = [_mm512_setzero_si512(); ROWS_OF_BLOCK * MOST_VECTORS];
     for panel in part.panels.clone() {
         let vectors = part.vectors(panel, LANES);
-        for block in &blocks {
-            let (codes, distance) = match block.is_copied {
-                true => (&copies[block.begin..], steps * CODES),
-                false => (&part.codes[block.begin..], distance),
+        for block in &rows.blocks {
+            let codes = match block.is_copied {
+                true => Codes {
+                    codes: &rows.copies[block.begin..],
+                    distance: rows.copied_distance,
+                    taps: &rows.copied_taps,
+                },
+                false => Codes {
+                    codes: &part.codes[block.begin..],
+                    distance: rows.distance,
+                    taps: &rows.taps,
+                },
             };
-            match (block.rows.div_ceil(ROWS), vectors) {
-                (2, 2) => multiply::<2, 2>(part, panel, codes, distance, &mut sums),
-                (2, _) => multiply::<2, 1>(part, panel, codes, distance, &mut sums),
-                (_, 2) => multiply::<1, 2>(part, panel, codes, distance, &mut sums),
-                _ => multiply::<1, 1>(part, panel, codes, distance, &mut sums),
+            let places = &rows.places[block.rows.clone()];
+            match ((places[places.len() - 1] + 1).div_ceil(ROWS), vectors) {
+                (2, 2) => multiply::<2, 2>(part, panel, codes, &mut sums),
+                (2, _) => multiply::<2, 1>(part, panel, codes, &mut sums),
+                (_, 2) => multiply::<1, 2>(part, panel, codes, &mut sums),
+                _ => multiply::<1, 1>(part, panel, codes, &mut sums),
             }
             match vectors {
-                2 => finish::<2>(part, panel, block, &sums),
-                _ => finish::<1>(part, panel, block, &sums),
+                2 => finish::<2>(part, panel, block.rows.start, places, &sums),
+                _ => finish::<1>(part, panel, block.rows.start, places, &sums),
             }
         }
-        for first in rest.clone() {
+        for first in rows.rest.clone() {
             avx512_vnni::of_rows::<1>(part, panel, first, vectors);
         }
     }
@@ -101,79 +124,144 @@ pub(super) fn product(part: &mut Part<u8>) {
     unsafe { asm!("tilerelease", options(nomem, nostack)) };
 }
 
-/// The rows that tiles multiply, and those that are too few for that. Rows whose tiles would reach beyond the codes are copied.
-fn blocks(part: &Part<u8>, distance: usize, copies: &mut Vec<u8>) -> (Vec<Block>, Range<usize>) {
-    let codes = part.steps.next_multiple_of(STEPS) * 4;
-    let mut blocks = vec![];
-    for first in (0..part.rows).step_by(ROWS_OF_BLOCK) {
-        let rows = (part.rows - first).min(ROWS_OF_BLOCK);
-        if rows < FEW_ROWS {
-            return (blocks, first..part.rows);
-        }
-        let all = rows.next_multiple_of(ROWS);
-        let begin = part.starts[first];
-        let is_copied = part.codes.len() < begin + (all - 1) * distance + codes;
-        let begin = if is_copied { copies.len() } else { begin };
-        blocks.push(Block { first, rows, begin, is_copied });
-        if is_copied {
-            copies.resize(begin + all * codes, 0);
-            let places = copies[begin..].chunks_exact_mut(codes);
-            for (place, start) in places.zip(&part.starts[first..first + rows]) {
-                let taken = 4 * part.steps;
-                place[..taken].copy_from_slice(&part.codes[*start..][..taken]);
+impl Rows {
+    /// Those of a part whose rows begin at such distances. Rows whose tiles would reach beyond the codes are copied.
+    fn of(part: &Part<u8>, distance: usize) -> Rows {
+        let count = part.filters.taps();
+        let one = &part.starts[..count];
+        let of_a_tap = part.steps.next_multiple_of(STEPS) * 4;
+        let mut rows = Rows {
+            blocks: Vec::with_capacity(part.rows.div_ceil(ROWS_OF_BLOCK)),
+            places: Vec::with_capacity(part.rows),
+            rest: part.rows..part.rows,
+            distance,
+            taps: one.iter().map(|tap| tap - one[0]).collect(),
+            copies: vec![],
+            copied_distance: count * of_a_tap,
+            copied_taps: (0..count).map(|tap| tap * of_a_tap).collect(),
+        };
+        let mut first = 0;
+        while first < part.rows {
+            let begin = part.starts[first * count];
+            let (mut last, mut place) = (begin, 0);
+            rows.places.push(0);
+            for row in part.starts[(first + 1) * count..].chunks_exact(count) {
+                let start = row[0];
+                let step = start - last;
+                // Mostly without a division.
+                place += if step == distance { 1 } else { step / distance };
+                if place >= ROWS_OF_BLOCK || step != distance && !step.is_multiple_of(distance) {
+                    break;
+                }
+                rows.places.push(place);
+                last = start;
             }
+            let block = first..rows.places.len();
+            if block.len() < FEW_ROWS && block.end == part.rows {
+                rows.rest = block;
+                return rows;
+            }
+            let all = (rows.places[block.end - 1] + 1).next_multiple_of(ROWS);
+            let reach = (all - 1) * distance + rows.taps[count - 1] + of_a_tap;
+            let is_copied = part.codes.len() < begin + reach;
+            let begin = if is_copied { rows.copy(part, block.clone()) } else { begin };
+            first = block.end;
+            rows.blocks.push(Block { rows: block, begin, is_copied });
         }
+        rows
     }
-    (blocks, part.rows..part.rows)
+
+    /// Copies the rows of the last block, one behind the other, and says where.
+    fn copy(&mut self, part: &Part<u8>, block: Range<usize>) -> usize {
+        for (place, row) in self.places[block.clone()].iter_mut().zip(0..) {
+            *place = row;
+        }
+        let count = self.taps.len();
+        let begin = self.copies.len();
+        let all = block.len().next_multiple_of(ROWS);
+        self.copies.resize(begin + all * self.copied_distance, 0);
+        let of_a_tap = self.copied_distance / count;
+        let places = self.copies[begin..].chunks_exact_mut(of_a_tap);
+        let starts = &part.starts[block.start * count..block.end * count];
+        for (place, start) in places.zip(starts) {
+            let taken = 4 * part.steps;
+            place[..taken].copy_from_slice(&part.codes[*start..][..taken]);
+        }
+        begin
+    }
 }
 
 /// The most vectors of channels that a block has.
 const MOST_VECTORS: usize = 2;
+
+/// The codes of a block: how far one row begins behind the other, and where the taps of a row begin.
+#[derive(Clone, Copy)]
+struct Codes<'a> {
+    codes: &'a [u8],
+    distance: usize,
+    taps: &'a [usize],
+}
 
 /// Computes the sums of `M` tiles of rows and `V` of channels.
 #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni")]
 fn multiply<const M: usize, const V: usize>(
     part: &Part<u8>,
     panel: usize,
-    codes: &[u8],
-    distance: usize,
+    Codes { codes, distance, taps }: Codes,
     sums: &mut [__m512i; ROWS_OF_BLOCK * MOST_VECTORS],
 ) {
     let (weights, offsets) = part.panel::<4, LANES, V>(panel);
     let steps = part.steps.div_ceil(STEPS);
+    let reach = (M * ROWS - 1) * distance + steps * CODES;
     assert!(
         steps > 0
-            && weights.len() >= steps * STEPS
-            && codes.len() >= (M * ROWS - 1) * distance + steps * CODES
+            && !taps.is_empty()
+            && weights.len() >= taps.len() * steps * STEPS
+            && taps.iter().all(|tap| codes.len() >= tap + reach)
             && M * ROWS * V <= sums.len()
     );
     // Four sums at most, and two tiles of each factor.
     macro_rules! tiles {
         ([$($first:literal)*], [$($step:literal)*], [$($last:literal)*]) => {
-            // SAFETY: the machine has the instructions (see `product`). They read `M` tiles of codes, whole tiles of `V`
-            // vectors of weights in each step, and `V` vectors of offsets; they write `M * 16 * V` vectors. That all of them
-            // are there was checked above. Nothing else uses tiles between `ldtilecfg` and `tilerelease`.
+            // SAFETY: the machine has the instructions (see `product`). They read `M` tiles of codes in each step of each tap,
+            // whole tiles of `V` vectors of weights, and `V` vectors of offsets; they write `M * 16 * V` vectors. That all of
+            // them are there was checked above. Nothing else uses tiles between `ldtilecfg` and `tilerelease`.
             unsafe {
                 asm!(
                     $($first,)*
+                    // Of each tap,
                     "2:",
+                    "mov {codes}, [{taps}]",
+                    "add {codes}, {begin}",
+                    "lea {below}, [{codes} + {distance_below}]",
+                    "mov {left}, {steps}",
+                    // each step.
+                    "3:",
                     $($step,)*
                     "add {codes}, 64",
                     "add {below}, 64",
                     "add {weights}, {of_step}",
-                    "dec {steps}",
-                    "jnz 2b",
+                    "dec {left}",
+                    "jnz 3b",
+                    "add {taps}, 8",
+                    "cmp {taps}, {last_tap}",
+                    "jne 2b",
                     $($last,)*
-                    codes = inout(reg) codes.as_ptr() => _,
+                    begin = in(reg) codes.as_ptr(),
+                    // They are where sums begin, first.
+                    codes = inout(reg) offsets.as_ptr() => _,
                     // The second tile of rows, if there is one.
-                    below = inout(reg) codes.as_ptr().wrapping_add(ROWS * distance) => _,
+                    below = out(reg) _,
                     distance = in(reg) distance,
+                    distance_below = in(reg) ROWS * distance,
+                    taps = inout(reg) taps.as_ptr() => _,
+                    last_tap = in(reg) taps.as_ptr_range().end,
                     weights = inout(reg) weights.as_ptr() => _,
                     width = in(reg) V * 64,
-                    of_step = in(reg) STEPS * V * 64,
-                    steps = inout(reg) steps => _,
-                    offsets = in(reg) offsets.as_ptr(),
-                    none = in(reg) 0_usize,
+                    of_step = const STEPS * V * 64,
+                    steps = in(reg) steps,
+                    // None at first: all rows of a tile of offsets are the same.
+                    left = inout(reg) 0_usize => _,
                     sums = in(reg) sums.as_mut_ptr(),
                     out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                     out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
@@ -185,10 +273,10 @@ fn multiply<const M: usize, const V: usize>(
     match (M, V) {
         (2, 2) => tiles!(
             [
-                "tileloadd tmm0, [{offsets} + {none}*1]"
-                "tileloadd tmm1, [{offsets} + {none}*1 + 64]"
-                "tileloadd tmm2, [{offsets} + {none}*1]"
-                "tileloadd tmm3, [{offsets} + {none}*1 + 64]"
+                "tileloadd tmm0, [{codes} + {left}*1]"
+                "tileloadd tmm1, [{codes} + {left}*1 + 64]"
+                "tileloadd tmm2, [{codes} + {left}*1]"
+                "tileloadd tmm3, [{codes} + {left}*1 + 64]"
             ],
             [
                 "tileloadd tmm4, [{codes} + {distance}*1]"
@@ -209,8 +297,8 @@ fn multiply<const M: usize, const V: usize>(
         ),
         (2, 1) => tiles!(
             [
-                "tileloadd tmm0, [{offsets} + {none}*1]"
-                "tileloadd tmm2, [{offsets} + {none}*1]"
+                "tileloadd tmm0, [{codes} + {left}*1]"
+                "tileloadd tmm2, [{codes} + {left}*1]"
             ],
             [
                 "tileloadd tmm4, [{codes} + {distance}*1]"
@@ -226,8 +314,8 @@ fn multiply<const M: usize, const V: usize>(
         ),
         (1, 2) => tiles!(
             [
-                "tileloadd tmm0, [{offsets} + {none}*1]"
-                "tileloadd tmm1, [{offsets} + {none}*1 + 64]"
+                "tileloadd tmm0, [{codes} + {left}*1]"
+                "tileloadd tmm1, [{codes} + {left}*1 + 64]"
             ],
             [
                 "tileloadd tmm4, [{codes} + {distance}*1]"
@@ -242,7 +330,7 @@ fn multiply<const M: usize, const V: usize>(
             ]
         ),
         (1, 1) => tiles!(
-            ["tileloadd tmm0, [{offsets} + {none}*1]"],
+            ["tileloadd tmm0, [{codes} + {left}*1]"],
             [
                 "tileloadd tmm4, [{codes} + {distance}*1]"
                 "tileloadd tmm6, [{weights} + {width}*1]"
@@ -254,18 +342,27 @@ fn multiply<const M: usize, const V: usize>(
     }
 }
 
-/// Finishes the sums of a block.
+/// Finishes the sums of some rows, which have such places in a block.
 #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni")]
-fn finish<const V: usize>(part: &mut Part<u8>, panel: usize, block: &Block, sums: &[__m512i]) {
+fn finish<const V: usize>(
+    part: &mut Part<u8>,
+    panel: usize,
+    mut first: usize,
+    places: &[usize],
+    sums: &[__m512i],
+) {
     let (channel, width) = part.channels(panel);
-    let rows = &sums.as_chunks::<V>().0[..block.rows];
-    let (whole, rest) = rows.as_chunks::<8>();
+    let sums = sums.as_chunks::<V>().0;
     let output = &mut part.output;
-    for (number, rows) in whole.iter().enumerate() {
-        avx512_vnni::finish(part.finish, rows, channel, width, block.first + number * 8, output);
-    }
-    let first = block.first + whole.len() * 8;
-    for (number, row) in rest.iter().enumerate() {
-        avx512_vnni::finish(part.finish, &[*row], channel, width, first + number, output);
+    for run in places.chunk_by(|one, next| one + 1 == *next) {
+        let (whole, rest) = sums[run[0]..][..run.len()].as_chunks::<8>();
+        for rows in whole {
+            avx512_vnni::finish(part.finish, rows, channel, width, first, output);
+            first += 8;
+        }
+        for row in rest {
+            avx512_vnni::finish(part.finish, &[*row], channel, width, first, output);
+            first += 1;
+        }
     }
 }

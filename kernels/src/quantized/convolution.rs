@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
-use super::depthwise::{self, Kernels, MOST_CHANNELS};
+use super::depthwise::{self, Kernels, MOST_CHANNELS, MOST_PIXELS};
 use super::finish::{Finish, Written};
 use super::instructions::{Code, Instructions};
 use super::levels::Levels;
-use super::product::{Filters, MOST_PRODUCTS, MOST_ROWS, PADDING, Part, Weights};
+use super::product::{Filters, MOST_PRODUCTS, PADDING, Part, Weights};
 use super::window::{Window, output_shape};
 use crate::checks::expect_input_count;
 use crate::memory::{Aligned, unwritten_output};
@@ -58,9 +58,8 @@ impl Eq for QuantizedConvolution {}
 
 #[derive(Debug, PartialEq)]
 enum Packed {
-    /// Of each group, a factor of a product. `gathers` says whether all taps of a pixel are copied behind each other first,
-    /// and are one tap then.
-    Products { groups: Vec<Filters>, reading: Reading, gathers: bool },
+    /// Of each group, a factor of a product.
+    Products { groups: Vec<Filters>, reading: Reading, gathering: Gathering },
     /// An output channel is made of one of the data.
     Channels(Kernels),
 }
@@ -76,12 +75,25 @@ enum Reading {
     Padded,
 }
 
+/// Whether the taps of a pixel are copied behind each other first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gathering {
+    Never,
+    /// They are one tap then.
+    Always,
+    /// Where the processor would multiply many rows between those of the pixels.
+    OfNarrowImages,
+}
+
 /// With fewer channels, reading the rows of a kernel as one tap pays.
 const FEW_CHANNELS: usize = 32;
 
 /// With no more codes in a row of a kernel, copying all rows behind each other pays: a first layer of 3 x 3 took 0.5 of the
 /// time (AMD EPYC, family 25 model 1).
 const FEW_CODES: usize = 32;
+
+/// Gathering a tap takes as long as multiplying it for so many output channels (Intel Xeon with AMX).
+const GATHERING: f32 = 48.;
 
 impl Description<'_> {
     /// Why these codes cannot be multiplied, if they cannot.
@@ -137,7 +149,7 @@ impl Description<'_> {
         self.spec.input_channels / self.group * kernel
     }
 
-    fn reading(&self) -> Reading {
+    fn reading(&self, instructions: Instructions) -> Reading {
         let rank = self.spec.rank();
         let inputs = self.spec.input_channels / self.group;
         let is_row = rank > 0
@@ -146,22 +158,27 @@ impl Description<'_> {
             && self.spec.dilation(rank - 1) == 1
             && self.data.zeros(self.spec.input_channels).is_some();
         match inputs.is_multiple_of(4) {
-            _ if is_row && inputs < FEW_CHANNELS => Reading::Padded,
+            _ if is_row && (inputs < FEW_CHANNELS || instructions.takes_rows_in_order()) => {
+                Reading::Padded
+            }
             true => Reading::InPlace,
             false => Reading::Copied,
         }
     }
 
-    /// Whether all taps of a pixel are copied behind each other.
-    fn gathers(&self) -> bool {
+    fn gathering(&self, instructions: Instructions) -> Gathering {
         let PoolSpec { kernel_shape, input_channels, .. } = &self.spec;
         let row = kernel_shape.last().map_or(1, |last| last * input_channels);
-        let has_few_codes = self.reading() == Reading::Padded && row <= FEW_CODES;
+        let is_padded = self.reading(instructions) == Reading::Padded;
         let are_in_order = kernel_shape.iter().all(|taps| *taps == 1)
             && self.spec.strides().iter().all(|stride| *stride == 1)
             && self.is_padded() == Some(false);
-        has_few_codes
-            || self.group == 1 && !are_in_order && Instructions::detect().takes_rows_in_order()
+        match instructions.takes_rows_in_order() && self.group == 1 && !are_in_order {
+            _ if is_padded && row <= FEW_CODES => Gathering::Always,
+            true if is_padded => Gathering::OfNarrowImages,
+            true => Gathering::Always,
+            false => Gathering::Never,
+        }
     }
 }
 
@@ -201,11 +218,15 @@ impl QuantizedConvolution {
         let offset = |output: usize| zero(output).0.wrapping_mul(sums[output]).wrapping_neg();
         let packed = if is_of_channels {
             let code = |channel: usize, tap: usize| weights[channel * kernel + tap];
-            Packed::Channels(Kernels::pack(group * outputs, kernel, code, offset))
+            let columns = spec.kernel_shape.last().map_or(1, |columns| *columns);
+            let shape = [kernel / columns, columns];
+            Packed::Channels(Kernels::pack(group * outputs, shape, code, offset))
         } else {
-            let (reading, gathers) = (description.reading(), description.gathers());
+            let instructions = Instructions::detect();
+            let reading = description.reading(instructions);
+            let gathering = description.gathering(instructions);
             let row = match reading {
-                _ if gathers => kernel,
+                _ if gathering == Gathering::Always => kernel,
                 Reading::Padded => spec.kernel_shape[spec.rank() - 1],
                 _ => 1,
             };
@@ -234,7 +255,7 @@ impl QuantizedConvolution {
                     Filters::pack(Weights { codes, ..weights }, is_narrow, offsets)
                 })
                 .collect();
-            Packed::Products { groups, reading, gathers }
+            Packed::Products { groups, reading, gathering }
         };
         // What is read at once may reach beyond the channels.
         let mut zeros = data.zeros(spec.input_channels).unwrap_or_default();
@@ -262,7 +283,7 @@ impl QuantizedConvolution {
         let (mut patches, mut widened) = (Aligned::empty(), vec![]);
         let most = match &*self.packed {
             Packed::Products { groups, .. } => groups[0].most_rows(),
-            Packed::Channels(_) => MOST_ROWS,
+            Packed::Channels(_) => MOST_PIXELS,
         };
         for begin in (first..end).step_by(most) {
             let pixels = begin..end.min(begin + most);
@@ -275,15 +296,22 @@ impl QuantizedConvolution {
                     padding: &self.zeros,
                     starts: &starts,
                     pixels: rows,
+                    line: window.line(begin),
+                    moved: window.moved(),
                     kernels,
                     finish: &self.finish,
                     output,
                 }),
-                Packed::Products { groups, gathers, .. } => {
+                Packed::Products { groups, gathering, .. } => {
                     let row = window.row * self.spec.input_channels / self.group;
                     let mut taken = Taken { codes, starts, taps: window.taps(), of_a_tap: row };
-                    if *gathers {
-                        taken = taken.gathered(&self.zeros, groups[0].unit(), &mut patches);
+                    let gathers = match gathering {
+                        Gathering::Never => false,
+                        Gathering::Always => true,
+                        Gathering::OfNarrowImages => self.is_narrow(window),
+                    };
+                    if gathers {
+                        taken = taken.gathered(&self.zeros, &groups[0], &mut patches);
                     }
                     if groups[0].are_widened() {
                         let others = (self.group - 1) * self.spec.input_channels / self.group;
@@ -295,6 +323,12 @@ impl QuantizedConvolution {
                 }
             }
         }
+    }
+
+    /// Whether gathering the taps of pixels costs less than multiplying the rows between pixels.
+    fn is_narrow(&self, window: &Window) -> bool {
+        let waste = window.rows_per_pixel() - 1.;
+        waste * self.spec.output_channels as f32 > GATHERING
     }
 
     /// Computes some pixels of all groups.
@@ -328,7 +362,6 @@ impl QuantizedConvolution {
             codes: taken.codes.get(group * inputs..).unwrap_or(&[]),
             padding,
             starts: &taken.starts,
-            taps: taken.taps,
             rows: 1,
             filters,
             panels: 0..0,
@@ -372,7 +405,9 @@ impl QuantizedConvolution {
         let work = elements.len().saturating_mul(depth) / WORK;
         match &*self.packed {
             // Threads share the channels of one pixel.
-            Packed::Products { groups, gathers: false, .. } if pixels == 1 && self.group == 1 => {
+            Packed::Products { groups, gathering: Gathering::Never, .. }
+                if pixels == 1 && self.group == 1 =>
+            {
                 let filters = &groups[0];
                 let of_a_tap = window.row * self.spec.input_channels;
                 let taken =
@@ -434,21 +469,21 @@ fn copy_blocks(from: &[u8], count: usize, to: &mut [u8]) {
 }
 
 impl Taken<'_, u8> {
-    /// With the taps of each pixel behind each other, as one tap that has whole units. `zeros` are the codes of zero, for
-    /// padding.
+    /// With the taps of each pixel behind each other: as many as the filters have, each with what fills it up. `zeros` are the
+    /// codes of zero, for padding.
     fn gathered<'p>(
         &self,
         zeros: &[u8],
-        unit: usize,
+        filters: &Filters,
         patches: &'p mut Aligned<u8>,
     ) -> Taken<'p, u8> {
         let Taken { codes, starts, taps, of_a_tap } = self;
-        let distance = (taps * of_a_tap).next_multiple_of(unit);
-        let pixels = starts.len() / taps;
-        patches.resize(0, pixels * distance + 2 * BLOCK);
-        for (pixel, starts) in starts.chunks_exact(*taps).enumerate() {
-            let mut place = pixel * distance;
-            // Taps that follow each other in the image are copied at once.
+        let (pixels, distance) = (starts.len() / taps, filters.codes_of_a_tap());
+        let of_a_filter = taps / filters.taps();
+        patches.resize(0, pixels * filters.taps() * distance + 2 * BLOCK);
+        for (number, starts) in starts.chunks_exact(of_a_filter).enumerate() {
+            let mut place = number * distance;
+            // Those that follow each other in the image are copied at once.
             for run in starts.chunk_by(|one, next| *one != PADDING && *next == one + of_a_tap) {
                 let count = run.len() * of_a_tap;
                 let from = if run[0] == PADDING { zeros } else { &codes[run[0]..] };
@@ -456,8 +491,8 @@ impl Taken<'_, u8> {
                 place += count;
             }
         }
-        let starts = (0..pixels).map(|pixel| pixel * distance).collect();
-        Taken { codes: patches, starts, taps: 1, of_a_tap: taps * of_a_tap }
+        let starts = (0..pixels * filters.taps()).map(|tap| tap * distance).collect();
+        Taken { codes: patches, starts, taps: filters.taps(), of_a_tap: of_a_filter * of_a_tap }
     }
 
     /// In 16 bits. So many channels of other groups follow a tap.
@@ -499,6 +534,7 @@ impl EvalOp for QuantizedConvolution {
         let codes = input.try_as_plain_ram()?;
         let codes = codes.as_slice::<u8>()?;
         let (mut window, shape) = Window::new("QuantizedConvolution", &self.spec, input.shape())?;
+        let (padded, padded_codes);
         let codes = match &*self.packed {
             Packed::Products { reading: Reading::Copied, .. } => {
                 let mut copied = Vec::with_capacity(codes.len() + 4);
@@ -508,7 +544,9 @@ impl EvalOp for QuantizedConvolution {
             }
             Packed::Products { reading: Reading::Padded, .. } => {
                 let zero = self.zeros.first().context("the data has no channels")?;
-                Cow::Owned(window.pad(codes, *zero)?)
+                padded = window.pad(codes, *zero)?;
+                padded_codes = padded.try_as_plain_ram()?;
+                Cow::Borrowed(padded_codes.as_slice::<u8>()?)
             }
             _ => Cow::Borrowed(codes),
         };

@@ -1,57 +1,75 @@
 //! Convolutions of single channels of codes: each output channel is made of one of the data.
+//!
+//! The taps of a column of the kernel are interleaved, so that one instruction multiplies several taps of each channel. Pixels that
+//! follow each other in a line share columns: with a stride of 1, each has one that the pixel before it had not.
 
 use super::finish::{Finish, Written};
 use super::instructions::Instructions;
 use super::product::PADDING;
-use crate::product::row_panels;
 
-/// The kernel of each channel, packed: for a block of channels, the weights of two taps at a time.
+/// The kernel of each channel, packed: for a block of channels, the weights of some taps of a column at a time.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Kernels {
     channels: usize,
-    taps: usize,
+    /// The taps of a column, and the columns.
+    rows: usize,
+    columns: usize,
     instructions: Instructions,
-    /// `[block, two taps, channels of the block]`, these in the order of [`channel_of_lane`].
-    weights: Vec<[i16; 2]>,
+    /// `[block, column, some taps, channels of the block]`, these in the order of [`channel_of_lane`]. Two taps have 16 bits, four
+    /// have 8.
+    weights: Vec<[u8; 4]>,
     /// What each sum begins with, in the same order.
     offsets: Vec<i32>,
 }
 
 /// The most channels of a pixel whose codes are read at once.
-pub(super) const MOST_CHANNELS: usize = 128;
+pub(super) const MOST_CHANNELS: usize = 64;
 
-/// Which channel of a block a lane of two vectors has: the first vector has the first half of each eight channels, the
-/// second one has the other half, as the processor interleaves them.
-pub(super) fn channel_of_lane(lane: usize, lanes: usize) -> usize {
+/// So many pixels are computed for some channels, and then for others: their codes stay in the first cache.
+pub(super) const MOST_PIXELS: usize = 32;
+
+/// Which channel of a block a lane of as many vectors has as there are taps at once: as the processor interleaves their codes.
+pub(super) fn channel_of_lane(lane: usize, lanes: usize, taps_at_once: usize) -> usize {
     let (vector, lane) = (lane / lanes, lane % lanes);
-    lane / 4 * 8 + vector * 4 + lane % 4
+    lane / 4 * 4 * taps_at_once + vector * 4 + lane % 4
 }
 
 impl Kernels {
-    /// Packs `code`, of a channel and a tap. `offset` is what the sum of a channel begins with.
+    /// Packs `code`, of a channel and a tap, of which so many are a row. `offset` is what the sum of a channel begins with.
     pub fn pack(
         channels: usize,
-        taps: usize,
+        [rows, columns]: [usize; 2],
         code: impl Fn(usize, usize) -> i8,
         offset: impl Fn(usize) -> i32,
     ) -> Kernels {
         let instructions = Instructions::detect();
-        let lanes = instructions.lanes();
+        let (lanes, taps) = (instructions.lanes(), instructions.taps_at_once());
         let (mut weights, mut offsets) = (vec![], vec![]);
-        for first in (0..channels).step_by(2 * lanes) {
-            let of_lane = |lane| first + channel_of_lane(lane, lanes);
-            for tap in (0..taps).step_by(2) {
-                weights.extend((0..2 * lanes).map(of_lane).map(|channel| {
-                    [tap, tap + 1].map(|tap| match tap < taps && channel < channels {
-                        true => i16::from(code(channel, tap)),
-                        false => 0,
-                    })
-                }));
+        for block in (0..channels).step_by(taps * lanes) {
+            for column in 0..columns {
+                for first in (0..rows).step_by(taps) {
+                    weights.extend((0..taps * lanes).map(|lane| {
+                        let channel = block + channel_of_lane(lane, lanes, taps);
+                        let code = |row: usize| match row < rows && channel < channels {
+                            true => code(channel, row * columns + column),
+                            false => 0,
+                        };
+                        match taps {
+                            4 => [0, 1, 2, 3].map(|tap| code(first + tap).cast_unsigned()),
+                            _ => {
+                                let [one, other] = [0, 1].map(|tap| i16::from(code(first + tap)));
+                                let ([a, b], [c, d]) = (one.to_le_bytes(), other.to_le_bytes());
+                                [a, b, c, d]
+                            }
+                        }
+                    }));
+                }
             }
-            let channels_of_lanes = (0..2 * lanes).map(of_lane);
+            let channels_of_lanes =
+                (0..taps * lanes).map(|lane| block + channel_of_lane(lane, lanes, taps));
             offsets.extend(channels_of_lanes.map(|it| if it < channels { offset(it) } else { 0 }));
         }
-        Kernels { channels, taps, instructions, weights, offsets }
+        Kernels { channels, rows, columns, instructions, weights, offsets }
     }
 
     /// Computes a part of a convolution.
@@ -68,74 +86,78 @@ pub(crate) struct Part<'a> {
     /// Where each tap of each pixel begins in the codes, or [`PADDING`].
     pub starts: &'a [usize],
     pub pixels: usize,
+    /// How many pixels follow until a line ends, and how many a line has.
+    pub line: [usize; 2],
+    /// How many columns the window moves from a pixel of a line to the next one. The others are the same.
+    pub moved: usize,
     pub kernels: &'a Kernels,
     pub finish: &'a Finish,
     pub output: Written<'a>,
 }
 
-/// For each of some blocks, the weights of two taps at a time.
-type WeightsOf<'a, const CHANNELS: usize, const B: usize> = [&'a [[[i16; 2]; CHANNELS]]; B];
+/// The weights of some taps of a block of channels.
+pub(crate) type WeightsOf<const LANES: usize, const T: usize> = [[[u8; 4]; LANES]; T];
 
 impl<'a> Part<'a> {
-    /// Some blocks of channels at a time.
-    pub fn blocks(&self, channels: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
-        row_panels(0..self.kernels.channels.div_ceil(channels), 4)
+    /// The columns of a kernel, and how many times some taps make a column.
+    #[inline(always)]
+    pub fn shape(&self) -> [usize; 2] {
+        let Kernels { rows, columns, instructions, .. } = self.kernels;
+        [*columns, rows.div_ceil(instructions.taps_at_once())]
     }
 
-    /// The weights of some blocks, and what their sums begin with.
+    /// Whether a pixel begins a line, or is the first one.
     #[inline(always)]
-    pub fn kernels_of<const CHANNELS: usize, const B: usize>(
+    pub fn begins(&self, pixel: usize) -> bool {
+        pixel == 0 || pixel >= self.line[0] && (pixel - self.line[0]).is_multiple_of(self.line[1])
+    }
+
+    /// For each block of channels the first one, how many there are, the weights, and what the sums begin with.
+    #[inline(always)]
+    pub fn blocks<const LANES: usize, const T: usize>(
         &self,
+    ) -> impl Iterator<Item = (usize, usize, &'a [WeightsOf<LANES, T>], &'a [[i32; LANES]; T])>
+    + use<'a, LANES, T> {
+        let Kernels { weights, offsets, columns, channels, .. } = self.kernels;
+        let [_, groups] = self.shape();
+        let weights = weights.as_chunks().0.as_chunks().0.chunks_exact(columns * groups);
+        let firsts = (0..*channels).step_by(LANES * T);
+        firsts.zip(weights).zip(offsets.as_chunks().0.as_chunks().0).map(
+            |((first, weights), offsets)| {
+                (first, (*channels - first).min(LANES * T), weights, offsets)
+            },
+        )
+    }
+
+    /// The codes of some taps of a column of a pixel, for a block of channels: `last` are for codes that end before the block
+    /// does. Beyond the last tap, where weights are 0, it is there again.
+    #[inline(always)]
+    pub fn codes<'l, const CHANNELS: usize, const T: usize>(
+        &'l self,
+        pixel: usize,
+        column: usize,
+        group: usize,
         first: usize,
-    ) -> (WeightsOf<'a, CHANNELS, B>, &'a [[i32; CHANNELS]; B]) {
-        let Kernels { weights, offsets, taps, .. } = self.kernels;
-        let pairs = taps.div_ceil(2);
-        let weights = &weights.as_chunks::<CHANNELS>().0[first * pairs..];
-        let mut blocks: [&[_]; B] = [&[]; B];
-        for (number, block) in blocks.iter_mut().enumerate() {
-            *block = &weights[number * pairs..][..pairs];
-        }
-        let offsets = &offsets.as_chunks::<CHANNELS>().0[first..][..B];
-        (blocks, &offsets.as_chunks().0[0])
-    }
-
-    /// The codes of the taps of a pixel, two at a time. The last one may be there twice.
-    #[inline(always)]
-    pub fn taps(&self, pixel: usize, taps: &mut Vec<[&'a [u8]; 2]>) {
-        let starts = &self.starts[pixel * self.kernels.taps..][..self.kernels.taps];
-        let codes = |start: usize| match start {
-            PADDING => self.padding,
-            start => &self.codes[start..],
-        };
-        taps.clear();
-        taps.extend(starts.chunks(2).map(|pair| [codes(pair[0]), codes(pair[pair.len() - 1])]));
-    }
-
-    /// The first channel of some blocks, and how many these have together.
-    #[inline(always)]
-    pub fn channels(&self, first: usize, channels: usize) -> (usize, usize) {
-        let first = first * 2 * self.kernels.instructions.lanes();
-        (first, (self.kernels.channels - first).min(channels))
-    }
-}
-
-/// The codes of two taps for some blocks. `last` is for codes that end before their block does.
-#[inline(always)]
-pub(super) fn codes<'l, const CHANNELS: usize, const B: usize>(
-    taps: &[&'l [u8]; 2],
-    first: usize,
-    last: &'l mut [[[u8; CHANNELS]; B]; 2],
-) -> [&'l [[u8; CHANNELS]; B]; 2] {
-    let [one, other] = last;
-    let codes = |tap: &'l [u8], last: &'l mut [[u8; CHANNELS]; B]| {
-        let codes = &tap[first * CHANNELS..];
-        match codes.get(..B * CHANNELS) {
-            Some(codes) => &codes.as_chunks().0.as_chunks().0[0],
-            None => {
-                last.as_flattened_mut()[..codes.len()].copy_from_slice(codes);
-                &*last
+        last: &'l mut [[u8; CHANNELS]; T],
+    ) -> [&'l [u8; CHANNELS]; T] {
+        let Kernels { columns, rows, .. } = *self.kernels;
+        let starts = &self.starts[pixel * rows * columns..][..rows * columns];
+        let mut last = last.iter_mut();
+        std::array::from_fn(|tap| {
+            let row = (group * T + tap).min(rows - 1);
+            let codes = match starts[row * columns + column] {
+                PADDING => self.padding,
+                start => &self.codes[start..],
+            };
+            let codes = &codes[first..];
+            match (codes.first_chunk(), last.next()) {
+                (Some(codes), _) => codes,
+                (None, Some(last)) => {
+                    last[..codes.len()].copy_from_slice(codes);
+                    last
+                }
+                (None, None) => unreachable!("there is one for each tap"),
             }
-        }
-    };
-    [codes(taps[0], one), codes(taps[1], other)]
+        })
+    }
 }

@@ -4,7 +4,7 @@ use super::levels::Levels;
 use crate::product::activation::Activation;
 
 /// The most sums of a row that are finished at once.
-const MOST_LANES: usize = 48;
+const MOST_LANES: usize = 64;
 
 /// A line for each channel: `x * factor + addend`, between two limits.
 #[derive(Debug, Clone, PartialEq)]

@@ -99,9 +99,17 @@ impl Instructions {
         }
     }
 
-    /// The steps of a sum are packed in multiples of this number, if a sum has one tap.
+    /// The steps of a tap are packed in multiples of this number.
     pub fn steps(self) -> usize {
         if self == Instructions::Amx { 16 } else { 1 }
+    }
+
+    /// How many taps of a convolution of single channels are multiplied at once, and how many vectors a block of its channels has.
+    pub fn taps_at_once(self) -> usize {
+        match self {
+            Instructions::Portable | Instructions::Avx2 | Instructions::Avx512 => 2,
+            Instructions::AvxVnni | Instructions::Avx512Vnni | Instructions::Amx => 4,
+        }
     }
 
     /// Whether rows of codes must have equal distances to be multiplied fast.
@@ -121,8 +129,10 @@ impl Instructions {
         unsafe {
             match self {
                 Instructions::Portable => portable::channels(part),
-                Instructions::Avx2 | Instructions::AvxVnni => avx2_narrow::channels(part),
-                _ => avx512_narrow::channels(part),
+                Instructions::Avx2 => avx2_narrow::channels(part),
+                Instructions::AvxVnni => avx_vnni::channels(part),
+                Instructions::Avx512 => avx512_narrow::channels(part),
+                Instructions::Avx512Vnni | Instructions::Amx => avx512_vnni::channels(part),
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -202,8 +212,9 @@ fn codes<const LANES: usize>(codes: &[u8], chunks: usize) -> &[[[u8; LANES]; 2]]
 /// * `LANES`, the sums of a vector `Sums`, which `load` takes from an array;
 /// * `Left` and `Right`, four codes of data for all lanes and four codes of weights for each of them, by `left` and `right`;
 /// * `dot`, which adds their products to sums;
-/// * `add_pair`, which adds the products of two taps to two vectors of sums of single channels, which `in_order` then puts into
-///   their order: see [`depthwise::channel_of_lane`];
+/// * `TAPS`, which `interleaved` takes at once from as many channels as so many vectors have sums, for `add_taps`, which adds
+///   their products to the sums of a vector; `in_order` puts these into their order (see [`depthwise::channel_of_lane`]), and
+///   `added` adds two of them;
 /// * `floats`, `line`, `between`, `activated`, `store` and `put_codes`, which make numbers and codes of sums, and `load_floats`;
 /// * `widened` and `sum`, for codes that are added and multiplied.
 macro_rules! loops {
@@ -247,7 +258,7 @@ macro_rules! loops {
                         sums[row][vector] = load(&offsets[vector]);
                     }
                 }
-                for (tap, weights) in weights.chunks_exact(part.steps).take(part.taps).enumerate() {
+                for (tap, weights) in part.of_taps(weights).enumerate() {
                     let rows: [&[[$code; $width]]; N] = part.rows(first, tap, weights.len());
                     for step in 0..weights.len() {
                         let mut right_factors = [right(&weights[step][0]); V];
@@ -388,51 +399,112 @@ macro_rules! loops {
             /// All pixels of a part of a convolution of single channels.
             $(#[target_feature(enable = $features)])?
             pub fn channels(part: &mut depthwise::Part) {
-                let mut taps = Vec::new();
-                for pixel in 0..part.pixels {
-                    part.taps(pixel, &mut taps);
-                    for (first, blocks) in part.blocks(2 * LANES) {
-                        match blocks {
-                            4 => blocks_of_channels::<4, 8>(part, first, pixel, &taps),
-                            2 => blocks_of_channels::<2, 4>(part, first, pixel, &taps),
-                            _ => blocks_of_channels::<1, 2>(part, first, pixel, &taps),
+                let [columns, groups] = part.shape();
+                match (columns, groups) {
+                    (3, 1) => columns_of::<3, 1>(part, 3, 1),
+                    (3, 2) => columns_of::<3, 2>(part, 3, 2),
+                    _ => columns_of::<0, 0>(part, columns, groups),
+                }
+            }
+
+            /// With so many columns, if they are not 0, each of so many groups of taps.
+            $(#[target_feature(enable = $features)])?
+            fn columns_of<const K: usize, const G: usize>(
+                part: &mut depthwise::Part,
+                columns: usize,
+                groups: usize,
+            ) {
+                /// So many pixels are finished at once.
+                const PIXELS: usize = 4;
+                let (columns, groups) = if K > 0 { (K, G) } else { (columns, groups) };
+                let mut last = [[0; TAPS * LANES]; TAPS];
+                let mut held = vec![[load(&[0; LANES]); TAPS]; columns * groups];
+                let mut tile = [[load(&[0; LANES]); TAPS]; PIXELS];
+                for (first, width, weights, offsets) in part.blocks::<LANES, TAPS>() {
+                    // Where the first column is held.
+                    let mut place = 0;
+                    for pixel in 0..part.pixels {
+                        let missing = if part.begins(pixel) { columns } else { part.moved };
+                        place += missing;
+                        if place >= columns {
+                            place -= columns;
                         }
+                        for column in columns - missing..columns {
+                            let place = wrapped(place + column, columns);
+                            for group in 0..groups {
+                                let codes = part.codes(pixel, column, group, first, &mut last);
+                                held[place * groups + group] = interleaved(codes);
+                            }
+                        }
+                        let mut sums = [load(&offsets[0]); TAPS];
+                        for vector in 1..TAPS {
+                            sums[vector] = load(&offsets[vector]);
+                        }
+                        for column in 0..columns {
+                            let place = wrapped(place + column, columns);
+                            for group in 0..groups {
+                                let codes = &held[place * groups + group];
+                                let weights = &weights[column * groups + group];
+                                for vector in 0..TAPS {
+                                    sums[vector] =
+                                        add_taps(sums[vector], codes[vector], &weights[vector]);
+                                }
+                            }
+                        }
+                        let number = pixel % PIXELS;
+                        tile[number] = in_order(sums);
+                        if number + 1 == PIXELS {
+                            finish_pixels(part, &tile, first, width, pixel - number);
+                        }
+                    }
+                    let rest = part.pixels % PIXELS;
+                    for number in 0..rest {
+                        let pixel = part.pixels - rest + number;
+                        finish_pixels(part, &[tile[number]], first, width, pixel);
                     }
                 }
             }
 
-            /// Some blocks, which have twice as many vectors.
+            /// Finishes the sums of a block of channels, as many vectors of them as there are channels for.
             $(#[target_feature(enable = $features)])?
-            fn blocks_of_channels<const B: usize, const V: usize>(
+            #[inline]
+            fn finish_pixels<const N: usize>(
                 part: &mut depthwise::Part,
+                sums: &[[Sums; TAPS]; N],
                 first: usize,
+                width: usize,
                 pixel: usize,
-                taps: &[[&[u8]; 2]],
             ) {
-                const CHANNELS: usize = 2 * LANES;
-                let (weights, offsets) = part.kernels_of::<CHANNELS, B>(first);
-                let mut sums = [[load(&[0; LANES]); 2]; B];
-                for block in 0..B {
-                    let offsets = offsets[block].as_chunks::<LANES>().0;
-                    sums[block] = [load(&offsets[0]), load(&offsets[1])];
+                match width.div_ceil(LANES) {
+                    1 => finish_vectors::<N, 1>(part, sums, first, width, pixel),
+                    2 => finish_vectors::<N, 2>(part, sums, first, width, pixel),
+                    _ => finish_vectors::<N, TAPS>(part, sums, first, width, pixel),
                 }
-                let mut last = [[[0; CHANNELS]; B]; 2];
-                for (pair, taps) in taps.iter().enumerate() {
-                    let [one, other] = depthwise::codes(taps, first, &mut last);
-                    for block in 0..B {
-                        let weights = &weights[block][pair];
-                        sums[block] = add_pair(sums[block], &one[block], &other[block], weights);
-                    }
+            }
+
+            $(#[target_feature(enable = $features)])?
+            #[inline]
+            fn finish_vectors<const N: usize, const V: usize>(
+                part: &mut depthwise::Part,
+                sums: &[[Sums; TAPS]; N],
+                first: usize,
+                width: usize,
+                pixel: usize,
+            ) {
+                let mut taken = [[sums[0][0]; V]; N];
+                for row in 0..N {
+                    taken[row].copy_from_slice(&sums[row][..V]);
                 }
-                for block in 0..B {
-                    sums[block] = in_order(sums[block]);
-                }
-                let sums: &[[Sums; V]] = sums.as_flattened().as_chunks().0;
-                let (channel, width) = part.channels(first, B * CHANNELS);
-                finish(part.finish, &[sums[0]], channel, width, pixel, &mut part.output);
+                finish(part.finish, &taken, first, width, pixel, &mut part.output);
             }
         }
     };
+}
+
+/// The rest of a division by `count`, of a number that is less than twice that.
+#[inline(always)]
+fn wrapped(number: usize, count: usize) -> usize {
+    if number >= count { number - count } else { number }
 }
 
 loops!(portable, u8, 4, [], rows: [4 2 1], vectors: [1 2], {
@@ -458,26 +530,34 @@ loops!(portable, u8, 4, [], rows: [4 2 1], vectors: [1 2], {
         })
     }
 
-    fn add_pair(
-        sums: [Sums; 2],
-        first: &[u8; 2 * LANES],
-        second: &[u8; 2 * LANES],
-        weights: &[[i16; 2]; 2 * LANES],
-    ) -> [Sums; 2] {
-        let mut sums = sums;
-        for (lane, sum) in sums.as_flattened_mut().iter_mut().enumerate() {
-            let channel = depthwise::channel_of_lane(lane, LANES);
-            let codes = [first[channel], second[channel]].map(i32::from);
-            let [a, b] = weights[lane].map(i32::from);
-            *sum = sum.wrapping_add(codes[0] * a + codes[1] * b);
+    const TAPS: usize = 2;
+
+    /// Each lane has two codes of 16 bits.
+    fn interleaved([first, second]: [&[u8; 2 * LANES]; 2]) -> [Sums; 2] {
+        let mut pairs = [[0; LANES]; 2];
+        for (lane, pair) in pairs.as_flattened_mut().iter_mut().enumerate() {
+            let channel = depthwise::channel_of_lane(lane, LANES, 2);
+            *pair = i32::from(first[channel]) | i32::from(second[channel]) << 16;
         }
-        sums
+        pairs
+    }
+
+    fn add_taps(sums: Sums, codes: Sums, weights: &[[u8; 4]; LANES]) -> Sums {
+        std::array::from_fn(|lane| {
+            let [a, b, c, d] = weights[lane];
+            let [one, other] = [[a, b], [c, d]].map(|it| i32::from(i16::from_le_bytes(it)));
+            sums[lane].wrapping_add((codes[lane] & 0xffff) * one + (codes[lane] >> 16) * other)
+        })
+    }
+
+    fn added(a: Sums, b: Sums) -> Sums {
+        std::array::from_fn(|lane| a[lane].wrapping_add(b[lane]))
     }
 
     fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
         let mut ordered = sums;
         for (lane, sum) in sums.as_flattened().iter().enumerate() {
-            ordered.as_flattened_mut()[depthwise::channel_of_lane(lane, LANES)] = *sum;
+            ordered.as_flattened_mut()[depthwise::channel_of_lane(lane, LANES, 2)] = *sum;
         }
         ordered
     }
@@ -546,21 +626,16 @@ macro_rules! common_items {
         $features:literal,
         simd: $simd:ident,
         load: $load:ident,
-        load_half: $load_half:ident,
         load_quarter: $load_quarter:ident,
         load_floats: $load_floats:ident,
         store_floats: $store_floats:ident,
         to_floats: $to_floats:ident,
-        widen_to_16: $widen_to_16:ident,
         widen_to_32: $widen_to_32:ident,
         multiply_add: $multiply_add:ident,
         min: $min:ident,
         max: $max:ident,
         add_floats: $add_floats:ident,
         add: $add:ident,
-        add_products: $add_products:ident,
-        low_halves: $low_halves:ident,
-        high_halves: $high_halves:ident,
     ) => {
         #[target_feature(enable = $features)]
         #[inline]
@@ -633,25 +708,76 @@ macro_rules! common_items {
 
         #[target_feature(enable = $features)]
         #[inline]
-        fn add_pair(
-            sums: [Sums; 2],
-            first: &[u8; 2 * LANES],
-            second: &[u8; 2 * LANES],
-            weights: &[[i16; 2]; 2 * LANES],
-        ) -> [Sums; 2] {
-            // SAFETY: the arrays have the sizes of the vectors.
-            let (first, second, weights) = unsafe {
-                let weights: *const Sums = weights.as_ptr().cast();
-                (
-                    $load_half(first.as_ptr().cast()),
-                    $load_half(second.as_ptr().cast()),
-                    [$load(weights), $load(weights.add(1))],
-                )
-            };
-            let (first, second) = ($widen_to_16(first), $widen_to_16(second));
-            let low = $add_products($low_halves(first, second), weights[0]);
-            let high = $add_products($high_halves(first, second), weights[1]);
-            [$add(sums[0], low), $add(sums[1], high)]
+        fn added(a: Sums, b: Sums) -> Sums {
+            $add(a, b)
+        }
+    };
+}
+
+/// Two taps at once: each lane has two codes of 16 bits.
+#[cfg(target_arch = "x86_64")]
+macro_rules! two_taps {
+    (
+        $features:literal,
+        load_half: $load_half:ident,
+        load: $load:ident,
+        widen: $widen:ident,
+        low: $low:ident,
+        high: $high:ident,
+        multiply: $multiply:ident,
+        add: $add:ident,
+    ) => {
+        const TAPS: usize = 2;
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn interleaved(codes: [&[u8; 2 * LANES]; 2]) -> [Sums; 2] {
+            // SAFETY: the arrays have half the size of a vector.
+            let [one, other] =
+                codes.map(|codes| $widen(unsafe { $load_half(codes.as_ptr().cast()) }));
+            [$low(one, other), $high(one, other)]
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn add_taps(sums: Sums, codes: Sums, weights: &[[u8; 4]; LANES]) -> Sums {
+            // SAFETY: the array has the size of the vector.
+            let weights = unsafe { $load(weights.as_ptr().cast()) };
+            $add(sums, $multiply(codes, weights))
+        }
+    };
+}
+
+/// Four taps at once: each lane has four codes of 8 bits.
+#[cfg(target_arch = "x86_64")]
+macro_rules! four_taps {
+    (
+        $features:literal,
+        load: $load:ident,
+        low_bytes: $low_bytes:ident,
+        high_bytes: $high_bytes:ident,
+        low: $low:ident,
+        high: $high:ident,
+        dot: $dot:ident,
+    ) => {
+        const TAPS: usize = 4;
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn interleaved(codes: [&[u8; 4 * LANES]; 4]) -> [Sums; 4] {
+            // SAFETY: the arrays have the size of a vector.
+            let [a, b, c, d] = codes.map(|codes| unsafe { $load(codes.as_ptr().cast()) });
+            let (low, high) =
+                (($low_bytes(a, b), $low_bytes(c, d)), ($high_bytes(a, b), $high_bytes(c, d)));
+            [$low(low.0, low.1), $high(low.0, low.1), $low(high.0, high.1), $high(high.0, high.1)]
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn add_taps(sums: Sums, codes: Sums, weights: &[[u8; 4]; LANES]) -> Sums {
+            // SAFETY: the array has the size of the vector.
+            let weights = unsafe { $load(weights.as_ptr().cast()) };
+            $dot(sums, codes, weights)
         }
     };
 }
@@ -669,28 +795,16 @@ macro_rules! loops_of_256_bits {
                 $features,
                 simd: V3,
                 load: _mm256_loadu_si256,
-                load_half: _mm_loadu_si128,
                 load_quarter: _mm_loadl_epi64,
                 load_floats: _mm256_loadu_ps,
                 store_floats: _mm256_storeu_ps,
                 to_floats: _mm256_cvtepi32_ps,
-                widen_to_16: _mm256_cvtepu8_epi16,
                 widen_to_32: _mm256_cvtepu8_epi32,
                 multiply_add: _mm256_fmadd_ps,
                 min: _mm256_min_ps,
                 max: _mm256_max_ps,
                 add_floats: _mm256_add_ps,
                 add: _mm256_add_epi32,
-                add_products: _mm256_madd_epi16,
-                low_halves: _mm256_unpacklo_epi16,
-                high_halves: _mm256_unpackhi_epi16,
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
-                let low = _mm256_permute2x128_si256::<0x20>(sums[0], sums[1]);
-                [low, _mm256_permute2x128_si256::<0x31>(sums[0], sums[1])]
             }
 
             #[target_feature(enable = $features)]
@@ -722,6 +836,24 @@ macro_rules! loops_of_256_bits {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_256_bits!(avx2_narrow, u8, 4, "avx2,fma", rows: [6 4 2 1], {
+    two_taps! {
+        "avx2,fma",
+        load_half: _mm_loadu_si128,
+        load: _mm256_loadu_si256,
+        widen: _mm256_cvtepu8_epi16,
+        low: _mm256_unpacklo_epi16,
+        high: _mm256_unpackhi_epi16,
+        multiply: _mm256_madd_epi16,
+        add: _mm256_add_epi32,
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
+        let low = _mm256_permute2x128_si256::<0x20>(sums[0], sums[1]);
+        [low, _mm256_permute2x128_si256::<0x31>(sums[0], sums[1])]
+    }
+
     factors_of_bytes! { "avx2,fma", __m256i, _mm256_set1_epi32 }
 
     #[target_feature(enable = "avx2,fma")]
@@ -734,6 +866,24 @@ loops_of_256_bits!(avx2_narrow, u8, 4, "avx2,fma", rows: [6 4 2 1], {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_256_bits!(avx2_wide, i16, 2, "avx2,fma", rows: [6 4 2 1], {
+    two_taps! {
+        "avx2,fma",
+        load_half: _mm_loadu_si128,
+        load: _mm256_loadu_si256,
+        widen: _mm256_cvtepu8_epi16,
+        low: _mm256_unpacklo_epi16,
+        high: _mm256_unpackhi_epi16,
+        multiply: _mm256_madd_epi16,
+        add: _mm256_add_epi32,
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
+        let low = _mm256_permute2x128_si256::<0x20>(sums[0], sums[1]);
+        [low, _mm256_permute2x128_si256::<0x31>(sums[0], sums[1])]
+    }
+
     #[target_feature(enable = "avx2,fma")]
     #[inline]
     fn left(codes: [i16; 2]) -> __m256i {
@@ -758,6 +908,25 @@ loops_of_256_bits!(avx2_wide, i16, 2, "avx2,fma", rows: [6 4 2 1], {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_256_bits!(avx_vnni, u8, 4, "avx2,fma,avxvnni", rows: [6 4 2 1], {
+    four_taps! {
+        "avx2,fma,avxvnni",
+        load: _mm256_loadu_si256,
+        low_bytes: _mm256_unpacklo_epi8,
+        high_bytes: _mm256_unpackhi_epi8,
+        low: _mm256_unpacklo_epi16,
+        high: _mm256_unpackhi_epi16,
+        dot: _mm256_dpbusd_avx_epi32,
+    }
+
+    #[target_feature(enable = "avx2,fma,avxvnni")]
+    #[inline]
+    fn in_order(sums: [Sums; 4]) -> [Sums; 4] {
+        let [a, b, c, d] = sums;
+        let low = [_mm256_permute2x128_si256::<0x20>(a, b), _mm256_permute2x128_si256::<0x20>(c, d)];
+        let high = [_mm256_permute2x128_si256::<0x31>(a, b), _mm256_permute2x128_si256::<0x31>(c, d)];
+        [low[0], low[1], high[0], high[1]]
+    }
+
     factors_of_bytes! { "avx2,fma,avxvnni", __m256i, _mm256_set1_epi32 }
 
     #[target_feature(enable = "avx2,fma,avxvnni")]
@@ -780,30 +949,16 @@ macro_rules! loops_of_512_bits {
                 $features,
                 simd: V4,
                 load: _mm512_loadu_si512,
-                load_half: _mm256_loadu_si256,
                 load_quarter: _mm_loadu_si128,
                 load_floats: _mm512_loadu_ps,
                 store_floats: _mm512_storeu_ps,
                 to_floats: _mm512_cvtepi32_ps,
-                widen_to_16: _mm512_cvtepu8_epi16,
                 widen_to_32: _mm512_cvtepu8_epi32,
                 multiply_add: _mm512_fmadd_ps,
                 min: _mm512_min_ps,
                 max: _mm512_max_ps,
                 add_floats: _mm512_add_ps,
                 add: _mm512_add_epi32,
-                add_products: _mm512_madd_epi16,
-                low_halves: _mm512_unpacklo_epi16,
-                high_halves: _mm512_unpackhi_epi16,
-            }
-
-            #[target_feature(enable = $features)]
-            #[inline]
-            fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
-                let order = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-                let low = _mm512_permutex2var_epi64(sums[0], order, sums[1]);
-                let order = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-                [low, _mm512_permutex2var_epi64(sums[0], order, sums[1])]
             }
 
             #[target_feature(enable = $features)]
@@ -833,6 +988,26 @@ macro_rules! loops_of_512_bits {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_512_bits!(avx512_narrow, u8, 4, "avx2,fma,avx512f,avx512vl,avx512bw", {
+    two_taps! {
+        "avx2,fma,avx512f,avx512vl,avx512bw",
+        load_half: _mm256_loadu_si256,
+        load: _mm512_loadu_si512,
+        widen: _mm512_cvtepu8_epi16,
+        low: _mm512_unpacklo_epi16,
+        high: _mm512_unpackhi_epi16,
+        multiply: _mm512_madd_epi16,
+        add: _mm512_add_epi32,
+    }
+
+    #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw")]
+    #[inline]
+    fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
+        let order = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+        let low = _mm512_permutex2var_epi64(sums[0], order, sums[1]);
+        let order = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+        [low, _mm512_permutex2var_epi64(sums[0], order, sums[1])]
+    }
+
     factors_of_bytes! { "avx2,fma,avx512f,avx512vl,avx512bw", __m512i, _mm512_set1_epi32 }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw")]
@@ -845,6 +1020,26 @@ loops_of_512_bits!(avx512_narrow, u8, 4, "avx2,fma,avx512f,avx512vl,avx512bw", {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_512_bits!(avx512_wide, i16, 2, "avx2,fma,avx512f,avx512vl,avx512bw", {
+    two_taps! {
+        "avx2,fma,avx512f,avx512vl,avx512bw",
+        load_half: _mm256_loadu_si256,
+        load: _mm512_loadu_si512,
+        widen: _mm512_cvtepu8_epi16,
+        low: _mm512_unpacklo_epi16,
+        high: _mm512_unpackhi_epi16,
+        multiply: _mm512_madd_epi16,
+        add: _mm512_add_epi32,
+    }
+
+    #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw")]
+    #[inline]
+    fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
+        let order = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+        let low = _mm512_permutex2var_epi64(sums[0], order, sums[1]);
+        let order = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+        [low, _mm512_permutex2var_epi64(sums[0], order, sums[1])]
+    }
+
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw")]
     #[inline]
     fn left(codes: [i16; 2]) -> __m512i {
@@ -869,6 +1064,30 @@ loops_of_512_bits!(avx512_wide, i16, 2, "avx2,fma,avx512f,avx512vl,avx512bw", {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_512_bits!(avx512_vnni, u8, 4, "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni", {
+    four_taps! {
+        "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni",
+        load: _mm512_loadu_si512,
+        low_bytes: _mm512_unpacklo_epi8,
+        high_bytes: _mm512_unpackhi_epi8,
+        low: _mm512_unpacklo_epi16,
+        high: _mm512_unpackhi_epi16,
+        dot: _mm512_dpbusd_epi32,
+    }
+
+    #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni")]
+    #[inline]
+    fn in_order(sums: [Sums; 4]) -> [Sums; 4] {
+        let [a, b, c, d] = sums;
+        let low = [_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d)];
+        let high = [_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d)];
+        [
+            _mm512_shuffle_i32x4::<0x88>(low[0], low[1]),
+            _mm512_shuffle_i32x4::<0xdd>(low[0], low[1]),
+            _mm512_shuffle_i32x4::<0x88>(high[0], high[1]),
+            _mm512_shuffle_i32x4::<0xdd>(high[0], high[1]),
+        ]
+    }
+
     factors_of_bytes! { "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni", __m512i, _mm512_set1_epi32 }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni")]

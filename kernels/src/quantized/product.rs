@@ -12,7 +12,7 @@ use crate::threads::threads_for;
 pub(super) const PADDING: usize = usize::MAX;
 
 /// How many rows are computed at a time, so that their codes stay in the first cache for all filters.
-pub(super) const MOST_ROWS: usize = 96;
+const MOST_ROWS: usize = 96;
 
 /// The most products of codes whose sum surely has 32 bits: with the code of zero taken off, a code of data is at most 255
 /// from 0, and one of weights 128. On the way a sum may leave the 32 bits and come back.
@@ -23,7 +23,8 @@ pub(crate) const MOST_PRODUCTS: usize = 1 << 16;
 #[derive(Debug, PartialEq)]
 pub(crate) struct Filters {
     outputs: usize,
-    /// All steps of a sum.
+    taps: usize,
+    /// The steps of a tap, with those that fill it up.
     steps: usize,
     instructions: Instructions,
     /// How many codes a step has.
@@ -58,22 +59,20 @@ impl Filters {
         let width = if is_narrow || !instructions.widens() { 4 } else { 2 };
         let panel = instructions.lanes() * instructions.vectors();
         let Weights { codes, taps, of_a_tap } = weights;
-        let (steps_of_a_tap, outputs) = (of_a_tap.div_ceil(width), offsets.len());
-        let steps = match taps {
-            1 => steps_of_a_tap.next_multiple_of(instructions.steps()),
-            _ => taps * steps_of_a_tap,
-        };
+        let outputs = offsets.len();
+        let steps = of_a_tap.div_ceil(width).next_multiple_of(instructions.steps());
         let columns = outputs.next_multiple_of(instructions.lanes());
-        let mut packed = Aligned::new(0, columns * steps * width);
+        let of_a_sum = taps * steps * width;
+        let mut packed = Aligned::new(0, columns * of_a_sum);
         for first in (0..outputs).step_by(panel) {
             // Vectors of the panel, and what there are of its channels.
             let lanes = (columns - first).min(panel);
-            let packed = &mut packed[first * steps * width..][..lanes * steps * width];
+            let packed = &mut packed[first * of_a_sum..][..lanes * of_a_sum];
             let filters = codes.chunks_exact(taps * of_a_tap).skip(first).take(panel);
             for (lane, filter) in filters.enumerate() {
                 for (tap, codes) in filter.chunks_exact(of_a_tap).enumerate() {
                     for (step, codes) in codes.chunks(width).enumerate() {
-                        let step = tap * steps_of_a_tap + step;
+                        let step = tap * steps + step;
                         let places = &mut packed[(step * lanes + lane) * width..][..codes.len()];
                         places.copy_from_slice(codes);
                     }
@@ -82,7 +81,7 @@ impl Filters {
         }
         let mut offsets = offsets.to_vec();
         offsets.resize(columns, 0);
-        Filters { outputs, steps, instructions, width, codes: packed, offsets }
+        Filters { outputs, taps, steps, instructions, width, codes: packed, offsets }
     }
 
     /// Whether codes of data must be widened for these.
@@ -90,9 +89,13 @@ impl Filters {
         self.width == 2
     }
 
-    /// Rows of data whose codes are copied are best this many, or a multiple, apart.
-    pub fn unit(&self) -> usize {
-        4 * self.instructions.steps()
+    pub fn taps(&self) -> usize {
+        self.taps
+    }
+
+    /// How many codes a tap has whose codes are copied, with those that fill it up.
+    pub fn codes_of_a_tap(&self) -> usize {
+        self.steps * self.width
     }
 
     /// How many rows are computed at a time, so that their codes stay in the caches for all filters.
@@ -140,7 +143,6 @@ pub(crate) struct Part<'a, C> {
     pub padding: &'a [C],
     /// Where each tap of each row begins in the codes, or [`PADDING`].
     pub starts: &'a [usize],
-    pub taps: usize,
     pub rows: usize,
     pub filters: &'a Filters,
     pub panels: Range<usize>,
@@ -156,14 +158,27 @@ pub(crate) struct Part<'a, C> {
 type StepOf<const W: usize, const LANES: usize, const V: usize> = [[[i8; W]; LANES]; V];
 
 impl<'a, C> Part<'a, C> {
-    /// How far a row begins behind the one before it, if each has one tap in the image, and all are as far.
+    /// The least distance from the begin of a row to that of the next one, if there are some, all rows follow each other, and
+    /// their taps are in the image and as far from its begin as those of the first row.
     pub fn distance(&self) -> Option<usize> {
-        if self.starts.contains(&PADDING) {
+        let taps = self.filters.taps;
+        let (one, others) = self.starts.split_at_checked(taps)?;
+        if one.contains(&PADDING) || !one.is_sorted() {
             return None;
         }
-        let mut distances = self.starts.windows(2).map(|pair| pair[1].checked_sub(pair[0]));
-        let first = distances.next()??;
-        (self.taps == 1 && distances.all(|it| it == Some(first))).then_some(first)
+        let (mut least, mut last) = (None, one[0]);
+        for row in others.chunks_exact(taps) {
+            let begin = row[0];
+            let are_alike = || {
+                row.iter().zip(one).all(|(tap, of_one)| tap.wrapping_sub(begin) == of_one - one[0])
+            };
+            if begin <= last || begin == PADDING || taps > 1 && !are_alike() {
+                return None;
+            }
+            least = Some(least.map_or(begin - last, |least: usize| least.min(begin - last)));
+            last = begin;
+        }
+        least
     }
 
     /// The rows of each tile.
@@ -178,15 +193,16 @@ impl<'a, C> Part<'a, C> {
         (outputs - panel * most * lanes).div_ceil(lanes).min(most)
     }
 
-    /// The steps of a panel, and what sums begin with.
+    /// The steps of a panel, those of each tap with what fills it up, and what sums begin with.
     #[inline(always)]
     pub fn panel<const W: usize, const LANES: usize, const V: usize>(
         &self,
         panel: usize,
     ) -> (&'a [StepOf<W, LANES, V>], &'a [[i32; LANES]; V]) {
-        let Filters { steps, codes, offsets, .. } = self.filters;
+        let Filters { taps, steps, codes, offsets, .. } = self.filters;
         let first = panel * self.filters.panel_width();
-        let codes = &codes[first * steps * W..][..V * LANES * steps * W];
+        let of_a_sum = taps * steps * W;
+        let codes = &codes[first * of_a_sum..][..V * LANES * of_a_sum];
         let offsets = offsets[first..].as_chunks::<LANES>().0.as_chunks::<V>().0;
         (codes.as_chunks().0.as_chunks().0.as_chunks().0, &offsets[0])
     }
@@ -201,11 +217,18 @@ impl<'a, C> Part<'a, C> {
     ) -> [&'a [[C; W]]; N] {
         let mut rows: [&[[C; W]]; N] = [&[]; N];
         for (number, row) in rows.iter_mut().enumerate() {
-            let start = self.starts[(first + number) * self.taps + tap];
+            let start = self.starts[(first + number) * self.filters.taps + tap];
             let codes = if start == PADDING { self.padding } else { &self.codes[start..] };
             *row = &codes[..W * steps].as_chunks().0[..steps];
         }
         rows
+    }
+
+    /// The steps of each tap of a panel.
+    #[inline(always)]
+    pub fn of_taps<S>(&self, steps: &'a [S]) -> impl Iterator<Item = &'a [S]> + use<'a, S, C> {
+        let count = self.steps;
+        steps.chunks_exact(self.filters.steps).map(move |steps| &steps[..count])
     }
 
     /// The first output channel of a panel, and how many it has.
