@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
-use super::depthwise::{self, Kernels, MOST_CHANNELS, MOST_PIXELS};
+use super::depthwise::{self, Kernels, MOST_CHANNELS};
 use super::finish::{Finish, Written};
 use super::instructions::{Code, Instructions};
 use super::levels::Levels;
-use super::product::{Filters, MOST_PRODUCTS, PADDING, Part, Weights};
+use super::product::{Filters, MOST_PRODUCTS, MOST_ROWS, PADDING, Part, Weights};
 use super::window::{Window, output_shape};
 use crate::checks::expect_input_count;
 use crate::memory::{Aligned, unwritten_output};
@@ -283,27 +283,26 @@ impl QuantizedConvolution {
         let (mut patches, mut widened) = (Aligned::empty(), vec![]);
         let most = match &*self.packed {
             Packed::Products { groups, .. } => groups[0].most_rows(),
-            Packed::Channels(_) => MOST_PIXELS,
+            Packed::Channels(_) => MOST_ROWS,
         };
         for begin in (first..end).step_by(most) {
             let pixels = begin..end.min(begin + most);
             let rows = pixels.len();
-            let starts = window.starts(pixels);
             let output = output.take(rows * channels);
             match &*self.packed {
                 Packed::Channels(kernels) => kernels.multiply(&mut depthwise::Part {
                     codes,
                     padding: &self.zeros,
-                    starts: &starts,
+                    window,
+                    first: begin,
                     pixels: rows,
-                    line: window.line(begin),
-                    moved: window.moved(),
                     kernels,
                     finish: &self.finish,
                     output,
                 }),
                 Packed::Products { groups, gathering, .. } => {
                     let row = window.row * self.spec.input_channels / self.group;
+                    let starts = window.starts(pixels);
                     let mut taken = Taken { codes, starts, taps: window.taps(), of_a_tap: row };
                     let gathers = match gathering {
                         Gathering::Never => false,

@@ -5,7 +5,8 @@
 
 use super::finish::{Finish, Written};
 use super::instructions::Instructions;
-use super::product::PADDING;
+use super::window::Window;
+use crate::product::row_panels;
 
 /// The kernel of each channel, packed: for a block of channels, the weights of some taps of a column at a time.
 #[derive(Debug, PartialEq)]
@@ -23,10 +24,7 @@ pub(crate) struct Kernels {
 }
 
 /// The most channels of a pixel whose codes are read at once.
-pub(super) const MOST_CHANNELS: usize = 64;
-
-/// So many pixels are computed for some channels, and then for others: their codes stay in the first cache.
-pub(super) const MOST_PIXELS: usize = 32;
+pub(super) const MOST_CHANNELS: usize = 128;
 
 /// Which channel of a block a lane of as many vectors has as there are taps at once: as the processor interleaves their codes.
 pub(super) fn channel_of_lane(lane: usize, lanes: usize, taps_at_once: usize) -> usize {
@@ -83,16 +81,38 @@ pub(crate) struct Part<'a> {
     pub codes: &'a [u8],
     /// The code of zero for each channel.
     pub padding: &'a [u8],
-    /// Where each tap of each pixel begins in the codes, or [`PADDING`].
-    pub starts: &'a [usize],
+    pub window: &'a Window,
+    /// The first pixel.
+    pub first: usize,
     pub pixels: usize,
-    /// How many pixels follow until a line ends, and how many a line has.
-    pub line: [usize; 2],
-    /// How many columns the window moves from a pixel of a line to the next one. The others are the same.
-    pub moved: usize,
     pub kernels: &'a Kernels,
     pub finish: &'a Finish,
     pub output: Written<'a>,
+}
+
+/// Some pixels of a line of the output.
+pub(crate) struct Line<'a> {
+    /// The number of the first pixel, in the part, and how many there are.
+    pub first: usize,
+    pub pixels: usize,
+    /// For each tap of a column, the line of the image, or padding. The last one is repeated, for whole groups of taps.
+    rows: Vec<Row<'a>>,
+    padding: Row<'a>,
+    /// Where the columns of the first pixel begin, with the padding before the image, how far apart they are, and how far those
+    /// of the next pixel.
+    begin: usize,
+    dilation: usize,
+    stride: usize,
+    /// The pixels of padding before the line of the image, and those of the line.
+    pad: usize,
+    size: usize,
+}
+
+/// The codes of a line, and how far a pixel is from the one before it.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    codes: &'a [u8],
+    step: usize,
 }
 
 /// The weights of some taps of a block of channels.
@@ -106,58 +126,99 @@ impl<'a> Part<'a> {
         [*columns, rows.div_ceil(instructions.taps_at_once())]
     }
 
-    /// Whether a pixel begins a line, or is the first one.
-    #[inline(always)]
-    pub fn begins(&self, pixel: usize) -> bool {
-        pixel == 0 || pixel >= self.line[0] && (pixel - self.line[0]).is_multiple_of(self.line[1])
+    /// How many columns of a pixel the pixel before it in a line has not.
+    pub fn new_columns(&self) -> usize {
+        let (columns, [stride, dilation]) = (self.kernels.columns, self.window.steps());
+        if stride.is_multiple_of(dilation) { columns.min(stride / dilation) } else { columns }
     }
 
-    /// For each block of channels the first one, how many there are, the weights, and what the sums begin with.
-    #[inline(always)]
-    pub fn blocks<const LANES: usize, const T: usize>(
+    /// The pixels of each line of the output.
+    pub fn lines(&self) -> Vec<Line<'a>> {
+        let (mut lines, mut first) = (vec![], 0);
+        let (window, [stride, dilation]) = (self.window, self.window.steps());
+        let channels = self.kernels.channels;
+        let taps = self.shape()[1] * self.kernels.instructions.taps_at_once();
+        let padding = Row { codes: self.padding, step: 0 };
+        let mut starts = vec![];
+        while first < self.pixels {
+            let [line, begin, left] = window.line(self.first + first);
+            window.lines(line, &mut starts);
+            let row = |start: &Option<usize>| match start {
+                Some(start) => Row { codes: &self.codes[start * channels..], step: channels },
+                None => padding,
+            };
+            let mut rows: Vec<Row> = starts.iter().map(row).collect();
+            rows.resize(taps, rows[rows.len() - 1]);
+            let ([pad, size], pixels) = (window.row_of_image(), left.min(self.pixels - first));
+            let begin = begin * stride;
+            lines.push(Line { first, pixels, rows, padding, begin, dilation, stride, pad, size });
+            first += pixels;
+        }
+        lines
+    }
+
+    /// Some blocks of channels at a time, at most so many.
+    pub fn blocks(
         &self,
-    ) -> impl Iterator<Item = (usize, usize, &'a [WeightsOf<LANES, T>], &'a [[i32; LANES]; T])>
-    + use<'a, LANES, T> {
-        let Kernels { weights, offsets, columns, channels, .. } = self.kernels;
-        let [_, groups] = self.shape();
-        let weights = weights.as_chunks().0.as_chunks().0.chunks_exact(columns * groups);
-        let firsts = (0..*channels).step_by(LANES * T);
-        firsts.zip(weights).zip(offsets.as_chunks().0.as_chunks().0).map(
-            |((first, weights), offsets)| {
-                (first, (*channels - first).min(LANES * T), weights, offsets)
-            },
-        )
+        channels: usize,
+        most: usize,
+    ) -> impl Iterator<Item = (usize, usize)> + use<> {
+        row_panels(0..self.kernels.channels.div_ceil(channels), most)
     }
 
-    /// The codes of some taps of a column of a pixel, for a block of channels: `last` are for codes that end before the block
-    /// does. Beyond the last tap, where weights are 0, it is there again.
+    /// The first channel of some blocks, and how many these have together.
     #[inline(always)]
-    pub fn codes<'l, const CHANNELS: usize, const T: usize>(
+    pub fn channels(&self, first: usize, of_a_block: usize, most: usize) -> (usize, usize) {
+        let first = first * of_a_block;
+        (first, (self.kernels.channels - first).min(most))
+    }
+
+    /// The weights of some blocks, and what their sums begin with.
+    #[inline(always)]
+    pub fn kernels_of<const LANES: usize, const T: usize, const B: usize>(
+        &self,
+        first: usize,
+    ) -> ([&'a [WeightsOf<LANES, T>]; B], &'a [[[i32; LANES]; T]; B]) {
+        let Kernels { weights, offsets, .. } = self.kernels;
+        let [columns, groups] = self.shape();
+        let of_a_block = columns * groups;
+        let weights = &weights.as_chunks().0.as_chunks().0[first * of_a_block..];
+        let weights = std::array::from_fn(|block| &weights[block * of_a_block..][..of_a_block]);
+        let offsets = &offsets.as_chunks().0.as_chunks().0[first..][..B];
+        (weights, &offsets.as_chunks().0[0])
+    }
+}
+
+impl<'a> Line<'a> {
+    /// The codes of some taps of a column of a pixel, for some blocks of channels: `last` are for codes that end before the blocks
+    /// do.
+    #[inline(always)]
+    pub fn codes<'l, const CHANNELS: usize, const T: usize, const B: usize>(
         &'l self,
         pixel: usize,
         column: usize,
         group: usize,
         first: usize,
-        last: &'l mut [[u8; CHANNELS]; T],
-    ) -> [&'l [u8; CHANNELS]; T] {
-        let Kernels { columns, rows, .. } = *self.kernels;
-        let starts = &self.starts[pixel * rows * columns..][..rows * columns];
-        let mut last = last.iter_mut();
-        std::array::from_fn(|tap| {
-            let row = (group * T + tap).min(rows - 1);
-            let codes = match starts[row * columns + column] {
-                PADDING => self.padding,
-                start => &self.codes[start..],
-            };
-            let codes = &codes[first..];
-            match (codes.first_chunk(), last.next()) {
-                (Some(codes), _) => codes,
-                (None, Some(last)) => {
-                    last[..codes.len()].copy_from_slice(codes);
+        last: &'l mut [[[u8; CHANNELS]; B]; T],
+    ) -> [&'l [[u8; CHANNELS]; B]; T] {
+        let x = self.begin + pixel * self.stride + column * self.dilation;
+        let x = x.wrapping_sub(self.pad);
+        let rows: &[Row; T] = match x < self.size {
+            true => &self.rows.as_chunks().0[group],
+            false => &[self.padding; T],
+        };
+        let mut codes: [&[[u8; CHANNELS]; B]; T] = [&[[0; CHANNELS]; B]; T];
+        for ((codes, row), last) in codes.iter_mut().zip(rows).zip(last) {
+            let begin = x.wrapping_mul(row.step) + first * CHANNELS;
+            *codes = match row.codes.get(begin..begin + B * CHANNELS) {
+                Some(codes) => &codes.as_chunks().0.as_chunks().0[0],
+                None => {
+                    let rest = &row.codes[begin..];
+                    last.as_flattened_mut()[..rest.len()].copy_from_slice(rest);
                     last
                 }
-                (None, None) => unreachable!("there is one for each tap"),
-            }
-        })
+            };
+        }
+        codes
     }
 }

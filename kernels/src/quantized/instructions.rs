@@ -399,103 +399,164 @@ macro_rules! loops {
             /// All pixels of a part of a convolution of single channels.
             $(#[target_feature(enable = $features)])?
             pub fn channels(part: &mut depthwise::Part) {
-                let [columns, groups] = part.shape();
-                match (columns, groups) {
-                    (3, 1) => columns_of::<3, 1>(part, 3, 1),
-                    (3, 2) => columns_of::<3, 2>(part, 3, 2),
-                    _ => columns_of::<0, 0>(part, columns, groups),
+                for line in &part.lines() {
+                    // Four vectors of four taps, and up to eight of two.
+                    for (first, blocks) in part.blocks(TAPS * LANES, if TAPS == 4 { 1 } else { 4 }) {
+                        match (blocks, part.shape()) {
+                            (4, _) => columns_in_memory::<4, 8>(part, line, first),
+                            (2, _) => columns_in_memory::<2, 4>(part, line, first),
+                            (_, [3, 1]) => columns_in_registers::<3, 1>(part, line, first),
+                            _ => columns_in_memory::<1, TAPS>(part, line, first),
+                        }
+                    }
                 }
             }
 
-            /// With so many columns, if they are not 0, each of so many groups of taps.
+            /// Some blocks of channels, which have so many vectors.
             $(#[target_feature(enable = $features)])?
-            fn columns_of<const K: usize, const G: usize>(
+            fn columns_in_memory<const B: usize, const V: usize>(
                 part: &mut depthwise::Part,
-                columns: usize,
-                groups: usize,
+                line: &depthwise::Line,
+                first: usize,
             ) {
-                /// So many pixels are finished at once.
-                const PIXELS: usize = 4;
-                let (columns, groups) = if K > 0 { (K, G) } else { (columns, groups) };
-                let mut last = [[0; TAPS * LANES]; TAPS];
-                let mut held = vec![[load(&[0; LANES]); TAPS]; columns * groups];
-                let mut tile = [[load(&[0; LANES]); TAPS]; PIXELS];
-                for (first, width, weights, offsets) in part.blocks::<LANES, TAPS>() {
-                    // Where the first column is held.
-                    let mut place = 0;
-                    for pixel in 0..part.pixels {
-                        let missing = if part.begins(pixel) { columns } else { part.moved };
-                        place += missing;
-                        if place >= columns {
-                            place -= columns;
-                        }
-                        for column in columns - missing..columns {
-                            let place = wrapped(place + column, columns);
-                            for group in 0..groups {
-                                let codes = part.codes(pixel, column, group, first, &mut last);
-                                held[place * groups + group] = interleaved(codes);
+                let [columns, groups] = part.shape();
+                let (weights, offsets) = part.kernels_of::<LANES, TAPS, B>(first);
+                let mut last = [[[0; TAPS * LANES]; B]; TAPS];
+                let mut held = vec![[[load(&[0; LANES]); TAPS]; B]; columns * groups];
+                let mut tile = [[load(&[0; LANES]); V]; PIXELS];
+                let moved = part.new_columns();
+                // Where the first column is held.
+                let mut place = 0;
+                for pixel in 0..line.pixels {
+                    let missing = if pixel == 0 { columns } else { moved };
+                    place = wrapped(place + missing, columns);
+                    for column in columns - missing..columns {
+                        let held = &mut held[wrapped(place + column, columns) * groups..][..groups];
+                        for (group, held) in held.iter_mut().enumerate() {
+                            let codes = line.codes(pixel, column, group, first, &mut last);
+                            for block in 0..B {
+                                held[block] = interleaved(codes.map(|codes| &codes[block]));
                             }
                         }
-                        let mut sums = [load(&offsets[0]); TAPS];
-                        for vector in 1..TAPS {
-                            sums[vector] = load(&offsets[vector]);
+                    }
+                    let mut sums = [[load(&[0; LANES]); TAPS]; B];
+                    for block in 0..B {
+                        for vector in 0..TAPS {
+                            sums[block][vector] = load(&offsets[block][vector]);
                         }
-                        for column in 0..columns {
-                            let place = wrapped(place + column, columns);
-                            for group in 0..groups {
-                                let codes = &held[place * groups + group];
-                                let weights = &weights[column * groups + group];
+                    }
+                    for column in 0..columns {
+                        let held = &held[wrapped(place + column, columns) * groups..][..groups];
+                        for (group, codes) in held.iter().enumerate() {
+                            for block in 0..B {
+                                let weights = &weights[block][column * groups + group];
                                 for vector in 0..TAPS {
-                                    sums[vector] =
-                                        add_taps(sums[vector], codes[vector], &weights[vector]);
+                                    let sum = sums[block][vector];
+                                    sums[block][vector] = add_taps(sum, codes[block][vector], &weights[vector]);
                                 }
                             }
                         }
-                        let number = pixel % PIXELS;
-                        tile[number] = in_order(sums);
-                        if number + 1 == PIXELS {
-                            finish_pixels(part, &tile, first, width, pixel - number);
+                    }
+                    let number = pixel % PIXELS;
+                    for block in 0..B {
+                        let sums = in_order(sums[block]);
+                        for vector in 0..TAPS {
+                            tile[number][block * TAPS + vector] = sums[vector];
                         }
                     }
-                    let rest = part.pixels % PIXELS;
-                    for number in 0..rest {
-                        let pixel = part.pixels - rest + number;
-                        finish_pixels(part, &[tile[number]], first, width, pixel);
+                    finish_last(part, line, &tile, first, pixel);
+                }
+            }
+
+            /// A block of channels, of a kernel with so few columns that their codes stay in registers.
+            $(#[target_feature(enable = $features)])?
+            fn columns_in_registers<const K: usize, const G: usize>(
+                part: &mut depthwise::Part,
+                line: &depthwise::Line,
+                first: usize,
+            ) {
+                let ([weights], [offsets]) = part.kernels_of::<LANES, TAPS, 1>(first);
+                let [weights] = weights.as_chunks::<G>().0.as_chunks::<K>().0 else { return };
+                let mut last = [[[0; TAPS * LANES]; 1]; TAPS];
+                let mut held = [[[load(&[0; LANES]); TAPS]; G]; K];
+                let mut tile = [[load(&[0; LANES]); TAPS]; PIXELS];
+                let moved = part.new_columns();
+                for pixel in 0..line.pixels {
+                    let missing = if pixel == 0 { K } else { moved };
+                    for column in K - missing..K {
+                        for column in 1..K {
+                            held[column - 1] = held[column];
+                        }
+                        for group in 0..G {
+                            let codes = line.codes::<{ TAPS * LANES }, TAPS, 1>(pixel, column, group, first, &mut last);
+                            held[K - 1][group] = interleaved(codes.map(|[codes]| codes));
+                        }
+                    }
+                    let mut sums = [load(&offsets[0]); TAPS];
+                    for vector in 1..TAPS {
+                        sums[vector] = load(&offsets[vector]);
+                    }
+                    for column in 0..K {
+                        for group in 0..G {
+                            for vector in 0..TAPS {
+                                let codes = held[column][group][vector];
+                                sums[vector] = add_taps(sums[vector], codes, &weights[column][group][vector]);
+                            }
+                        }
+                    }
+                    tile[pixel % PIXELS] = in_order(sums);
+                    finish_last(part, line, &tile, first, pixel);
+                }
+            }
+
+            /// So many pixels are finished at once.
+            const PIXELS: usize = 4;
+
+            /// Finishes the sums of the last pixels, if there are so many, or it is the last one.
+            $(#[target_feature(enable = $features)])?
+            #[inline]
+            fn finish_last<const V: usize>(
+                part: &mut depthwise::Part,
+                line: &depthwise::Line,
+                sums: &[[Sums; V]; PIXELS],
+                first: usize,
+                pixel: usize,
+            ) {
+                let number = pixel % PIXELS;
+                if number + 1 == PIXELS {
+                    finish_pixels(part, sums, first, line.first + pixel - number);
+                } else if pixel + 1 == line.pixels {
+                    for row in 0..=number {
+                        finish_pixels(part, &[sums[row]], first, line.first + pixel - number + row);
                     }
                 }
             }
 
-            /// Finishes the sums of a block of channels, as many vectors of them as there are channels for.
+            /// Finishes the sums of some blocks, of the first vectors alone if there are channels for no more.
             $(#[target_feature(enable = $features)])?
             #[inline]
-            fn finish_pixels<const N: usize>(
+            fn finish_pixels<const N: usize, const V: usize>(
                 part: &mut depthwise::Part,
-                sums: &[[Sums; TAPS]; N],
+                sums: &[[Sums; V]; N],
                 first: usize,
-                width: usize,
                 pixel: usize,
             ) {
+                let (channel, width) = part.channels(first, TAPS * LANES, V * LANES);
                 match width.div_ceil(LANES) {
-                    1 => finish_vectors::<N, 1>(part, sums, first, width, pixel),
-                    2 => finish_vectors::<N, 2>(part, sums, first, width, pixel),
-                    _ => finish_vectors::<N, TAPS>(part, sums, first, width, pixel),
+                    1 => finish(part.finish, &taken::<N, V, 1>(sums), channel, width, pixel, &mut part.output),
+                    2 => finish(part.finish, &taken::<N, V, 2>(sums), channel, width, pixel, &mut part.output),
+                    _ => finish(part.finish, sums, channel, width, pixel, &mut part.output),
                 }
             }
 
             $(#[target_feature(enable = $features)])?
             #[inline]
-            fn finish_vectors<const N: usize, const V: usize>(
-                part: &mut depthwise::Part,
-                sums: &[[Sums; TAPS]; N],
-                first: usize,
-                width: usize,
-                pixel: usize,
-            ) {
-                let mut taken = [[sums[0][0]; V]; N];
+            fn taken<const N: usize, const V: usize, const M: usize>(sums: &[[Sums; V]; N]) -> [[Sums; M]; N] {
+                let mut taken = [[sums[0][0]; M]; N];
                 for row in 0..N {
-                    taken[row].copy_from_slice(&sums[row][..V]);
+                    taken[row].copy_from_slice(&sums[row][..M]);
                 }
-                finish(part.finish, &taken, first, width, pixel, &mut part.output);
+                taken
             }
         }
     };

@@ -12,7 +12,7 @@ use crate::threads::threads_for;
 pub(super) const PADDING: usize = usize::MAX;
 
 /// How many rows are computed at a time, so that their codes stay in the first cache for all filters.
-const MOST_ROWS: usize = 96;
+pub(super) const MOST_ROWS: usize = 96;
 
 /// The most products of codes whose sum surely has 32 bits: with the code of zero taken off, a code of data is at most 255
 /// from 0, and one of weights 128. On the way a sum may leave the 32 bits and come back.

@@ -125,21 +125,20 @@ impl Window {
         line.min(pixels.next_multiple_of(16)).max(pixels) as f32 / pixels as f32
     }
 
-    /// How many pixels of the output follow in a line from this one on, and how many a line has.
-    pub fn line(&self, pixel: usize) -> [usize; 2] {
-        let line = self.outputs[2];
-        [line - pixel % line, line]
+    /// The line of the output that a pixel is in, which one it is there, and how many follow from it on.
+    pub fn line(&self, pixel: usize) -> [usize; 3] {
+        let x = pixel % self.outputs[2];
+        [pixel / self.outputs[2], x, self.outputs[2] - x]
     }
 
-    /// How many taps of a line of the kernel a pixel leaves of those of the pixel before it, at most all. The others are the first
-    /// ones of the pixel.
-    pub fn moved(&self) -> usize {
-        let (stride, dilation) = (self.strides[2], self.dilations[2]);
-        if stride.is_multiple_of(dilation) {
-            self.kernel[2].min(stride / dilation)
-        } else {
-            self.kernel[2]
-        }
+    /// How far a pixel of a line is from the one before it, and a tap.
+    pub fn steps(&self) -> [usize; 2] {
+        [self.strides[2], self.dilations[2]]
+    }
+
+    /// The pixels of padding before a line of the images, and those of the line.
+    pub fn row_of_image(&self) -> [usize; 2] {
+        [self.pads[2].0, self.sizes[2]]
     }
 
     /// Copies images with padding around them. The taps of a row of the kernel become one.
@@ -242,7 +241,7 @@ impl Window {
 
     /// For each line of the kernel, with which pixel the line of the images begins that it meets in a row of the output, if it
     /// meets one.
-    fn lines(&self, row: usize, lines: &mut Vec<Option<usize>>) {
+    pub fn lines(&self, row: usize, lines: &mut Vec<Option<usize>>) {
         let (rest, y) = (row / self.outputs[1], row % self.outputs[1] * self.strides[1]);
         let (image, z) = (rest / self.outputs[0], rest % self.outputs[0] * self.strides[0]);
         lines.clear();
