@@ -427,7 +427,10 @@ macro_rules! loops {
                 let moved = part.new_columns();
                 // Where the first column is held.
                 let mut place = 0;
-                for pixel in 0..line.pixels {
+                for begin in (0..line.pixels).step_by(PIXELS) {
+                    let count = PIXELS.min(line.pixels - begin);
+                    for number in 0..count {
+                        let pixel = begin + number;
                     let missing = if pixel == 0 { columns } else { moved };
                     place = wrapped(place + missing, columns);
                     for column in columns - missing..columns {
@@ -457,14 +460,14 @@ macro_rules! loops {
                             }
                         }
                     }
-                    let number = pixel % PIXELS;
                     for block in 0..B {
                         let sums = in_order(sums[block]);
                         for vector in 0..TAPS {
                             tile[number][block * TAPS + vector] = sums[vector];
                         }
                     }
-                    finish_last(part, line, &tile, first, pixel);
+                    }
+                    finish_first(part, &tile, count, first, line.first + begin);
                 }
             }
 
@@ -481,11 +484,14 @@ macro_rules! loops {
                 let mut held = [[[load(&[0; LANES]); TAPS]; G]; K];
                 let mut tile = [[load(&[0; LANES]); TAPS]; PIXELS];
                 let moved = part.new_columns();
-                for pixel in 0..line.pixels {
+                for begin in (0..line.pixels).step_by(PIXELS) {
+                    let count = PIXELS.min(line.pixels - begin);
+                    for number in 0..count {
+                        let pixel = begin + number;
                     let missing = if pixel == 0 { K } else { moved };
                     for column in K - missing..K {
-                        for column in 1..K {
-                            held[column - 1] = held[column];
+                        for next in 1..K {
+                            held[next - 1] = held[next];
                         }
                         for group in 0..G {
                             let codes = line.codes::<{ TAPS * LANES }, TAPS, 1>(pixel, column, group, first, &mut last);
@@ -504,31 +510,29 @@ macro_rules! loops {
                             }
                         }
                     }
-                    tile[pixel % PIXELS] = in_order(sums);
-                    finish_last(part, line, &tile, first, pixel);
+                    tile[number] = in_order(sums);
+                    }
+                    finish_first(part, &tile, count, first, line.first + begin);
                 }
             }
 
             /// So many pixels are finished at once.
             const PIXELS: usize = 4;
 
-            /// Finishes the sums of the last pixels, if there are so many, or it is the last one.
+            /// Finishes the sums of the first ones of some pixels.
             $(#[target_feature(enable = $features)])?
-            #[inline]
-            fn finish_last<const V: usize>(
+            fn finish_first<const V: usize>(
                 part: &mut depthwise::Part,
-                line: &depthwise::Line,
                 sums: &[[Sums; V]; PIXELS],
+                count: usize,
                 first: usize,
                 pixel: usize,
             ) {
-                let number = pixel % PIXELS;
-                if number + 1 == PIXELS {
-                    finish_pixels(part, sums, first, line.first + pixel - number);
-                } else if pixel + 1 == line.pixels {
-                    for row in 0..=number {
-                        finish_pixels(part, &[sums[row]], first, line.first + pixel - number + row);
-                    }
+                if count == PIXELS {
+                    return finish_pixels(part, sums, first, pixel);
+                }
+                for row in 0..count {
+                    finish_pixels(part, &[sums[row]], first, pixel + row);
                 }
             }
 
