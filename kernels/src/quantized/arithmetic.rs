@@ -6,7 +6,7 @@ use tract_core::internal::*;
 
 use super::finish::Elements;
 use super::instructions::Instructions;
-use super::levels::{Levels, limited, rounded};
+use super::levels::Levels;
 use super::window::one_pixel;
 use crate::checks::{expect_inputs, volume};
 use crate::memory::unwritten_output;
@@ -37,6 +37,10 @@ impl Eq for QuantizedArithmetic {}
 #[derive(Debug, PartialEq)]
 pub(crate) struct Lines {
     channels: usize,
+    /// How many pixels in a row.
+    pixels: usize,
+    /// Whether all channels have the same.
+    pub are_the_same: bool,
     pub factors: [Vec<f32>; 2],
     pub addends: [Vec<f32>; 2],
     pub shifts: Vec<f32>,
@@ -47,6 +51,9 @@ pub(crate) struct Lines {
 /// Channels are repeated until there are this many lines.
 const LEAST_LINES: usize = 256;
 
+/// The most results that are computed at once: so many lines follow the last channel.
+const MOST_LANES: usize = 32;
+
 impl QuantizedArithmetic {
     /// With so many channels.
     pub fn new(
@@ -56,15 +63,19 @@ impl QuantizedArithmetic {
         output: Option<Arc<Levels>>,
         channels: usize,
     ) -> QuantizedArithmetic {
+        let pixels = LEAST_LINES.div_ceil(channels.max(1));
         let mut lines = Lines {
             channels,
+            pixels,
+            are_the_same: operands.iter().chain(&output).all(|levels| levels.are_the_same()),
             factors: [vec![], vec![]],
             addends: [vec![], vec![]],
             shifts: vec![],
             least: vec![],
             most: vec![],
         };
-        for number in 0..channels * LEAST_LINES.div_ceil(channels.max(1)) {
+        let count = if channels > 0 { channels * pixels + MOST_LANES } else { 0 };
+        for number in 0..count {
             let channel = number % channels;
             let [a, b] = [operands[0].of(channel), operands[1].of(channel)];
             // To codes at once.
@@ -97,26 +108,6 @@ pub(crate) struct Part<'a> {
     pub places: Elements<'a>,
 }
 
-impl Part<'_> {
-    /// The results from a number on, one by one.
-    pub fn rest(&mut self, first: usize) {
-        for at in first..self.a.len() {
-            let Lines { factors, addends, shifts, least, most, .. } = self.lines;
-            let x = f32::from(self.a[at]) * factors[0][at] + addends[0][at];
-            let y = f32::from(self.b[at]) * factors[1][at] + addends[1][at];
-            let result = match self.operation {
-                Operation::Add => x + y + shifts[at],
-                Operation::Multiply => x * y + shifts[at],
-            };
-            let result = limited(result, least[at], most[at]);
-            match &mut self.places {
-                Elements::Codes(places) => places[at] = rounded(result),
-                Elements::Floats(places) => places[at] = result,
-            }
-        }
-    }
-}
-
 impl QuantizedArithmetic {
     fn run<T: Datum>(&self, shape: &[usize], a: &[u8], b: &[u8]) -> TractResult<Tensor>
     where
@@ -136,7 +127,8 @@ impl QuantizedArithmetic {
         let image = (a.len() != b.len()).then(|| a.len() / b.len() * channels);
         let step = match image {
             Some(_) => channels,
-            None => self.lines.shifts.len(),
+            None if self.lines.are_the_same => elements.len(),
+            None => channels * self.lines.pixels,
         };
         fill_rows(elements, channels, a.len(), |first, elements| {
             for (number, elements) in elements.chunks_mut(step).enumerate() {

@@ -195,16 +195,10 @@ impl Code for i16 {
     }
 }
 
-/// So many chunks of two vectors of numbers.
+/// Two vectors of numbers, from one on.
 #[inline(always)]
-fn vectors<const LANES: usize>(numbers: &[f32], chunks: usize) -> &[[[f32; LANES]; 2]] {
-    &numbers.as_chunks().0.as_chunks().0[..chunks]
-}
-
-/// So many chunks of codes for two vectors.
-#[inline(always)]
-fn codes<const LANES: usize>(codes: &[u8], chunks: usize) -> &[[[u8; LANES]; 2]] {
-    &codes.as_chunks().0.as_chunks().0[..chunks]
+fn vectors<const LANES: usize>(numbers: &[f32], first: usize) -> &[[f32; LANES]; 2] {
+    &numbers[first..][..2 * LANES].as_chunks().0.as_chunks().0[0]
 }
 
 /// The loops around some instructions. The `items` are
@@ -353,47 +347,60 @@ macro_rules! loops {
             /// Adds or multiplies what codes stand for.
             $(#[target_feature(enable = $features)])?
             pub fn combine(part: &mut arithmetic::Part) {
-                let chunks = part.a.len() / (2 * LANES);
-                let lines = |numbers| vectors::<LANES>(numbers, chunks);
+                match part.lines.are_the_same {
+                    true => combined::<true>(part),
+                    false => combined::<false>(part),
+                }
+            }
+
+            /// Whether all elements have the `SAME` lines.
+            $(#[target_feature(enable = $features)])?
+            fn combined<const SAME: bool>(part: &mut arithmetic::Part) {
+                const AT_ONCE: usize = 2 * LANES;
                 let arithmetic::Lines { factors, addends, shifts, least, most, .. } = part.lines;
-                let (a, b) = (codes::<LANES>(part.a, chunks), codes::<LANES>(part.b, chunks));
-                let factors = [lines(&factors[0]), lines(&factors[1])];
-                let addends = [lines(&addends[0]), lines(&addends[1])];
-                let (shifts, least, most) = (lines(shifts), lines(least), lines(most));
-                for chunk in 0..chunks {
+                let count = part.a.len();
+                let mut last = [[0; AT_ONCE]; 2];
+                for first in (0..count).step_by(AT_ONCE) {
+                    let width = AT_ONCE.min(count - first);
+                    if width < AT_ONCE {
+                        last[0][..width].copy_from_slice(&part.a[first..]);
+                        last[1][..width].copy_from_slice(&part.b[first..][..width]);
+                    }
+                    let codes = match (part.a[first..].first_chunk(), part.b[first..].first_chunk()) {
+                        (Some(a), Some(b)) => [a, b],
+                        _ => [&last[0], &last[1]],
+                    };
+                    let line_of = if SAME { 0 } else { first };
+                    let lines = |numbers| vectors::<LANES>(numbers, line_of);
                     let mut results = [floats(load(&[0; LANES])); 2];
                     for half in 0..2 {
-                        let operands = [widened(&a[chunk][half]), widened(&b[chunk][half])];
-                        let mut numbers = operands;
+                        let mut numbers = results;
                         for operand in 0..2 {
-                            let factors = load_floats(&factors[operand][chunk][half]);
-                            let addends = load_floats(&addends[operand][chunk][half]);
-                            numbers[operand] = line(operands[operand], factors, addends);
+                            let number = widened(&codes[operand].as_chunks().0[half]);
+                            let factors = load_floats(&lines(&factors[operand])[half]);
+                            let addends = load_floats(&lines(&addends[operand])[half]);
+                            numbers[operand] = line(number, factors, addends);
                         }
                         let [x, y] = numbers;
-                        let shifts = load_floats(&shifts[chunk][half]);
+                        let shifts = load_floats(&lines(shifts)[half]);
                         let both = match part.operation {
                             arithmetic::Operation::Add => sum(sum(x, y), shifts),
                             arithmetic::Operation::Multiply => line(x, y, shifts),
                         };
-                        let least = load_floats(&least[chunk][half]);
-                        results[half] = between(both, least, load_floats(&most[chunk][half]));
+                        let (least, most) = (&lines(least)[half], &lines(most)[half]);
+                        results[half] = between(both, load_floats(least), load_floats(most));
                     }
-                    let first = chunk * 2 * LANES;
                     match &mut part.places {
-                        Elements::Codes(places) => {
-                            put_codes(results, &mut places[first..first + 2 * LANES]);
-                        }
+                        Elements::Codes(places) => put_codes(results, &mut places[first..][..width]),
                         Elements::Floats(places) => {
                             let mut numbers = [[0.; LANES]; 2];
                             for half in 0..2 {
                                 store(&mut numbers[half], results[half]);
                             }
-                            put(&numbers, &mut places[first..first + 2 * LANES]);
+                            put(&numbers, &mut places[first..][..width]);
                         }
                     }
                 }
-                part.rest(chunks * 2 * LANES);
             }
 
             /// All pixels of a part of a convolution of single channels.

@@ -1,4 +1,4 @@
-//! Convolutions of codes against their definition, with all instructions that the machine has.
+//! Convolutions, sums and products of codes against their definitions, with all instructions that the machine has.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
 use super::instructions::Instructions;
-use super::{Description, Levels, QuantizedConvolution};
+use super::{Description, Levels, Operation, QuantizedArithmetic, QuantizedConvolution};
 use crate::convolution::tests::numbers;
 use crate::product::activation::Activation;
 
@@ -277,6 +277,80 @@ fn nothing_but_padding() {
         };
         case.check();
         Case { axes: vec![axis(0, 1)], ..case }.check();
+    });
+}
+
+/// Sums and products: levels that channels share or not, codes and numbers, and a second tensor of one pixel.
+#[test]
+fn sums_and_products_of_codes() {
+    let limits = [-1.5f32, 2.];
+    let levels = |channels: usize, low: f32, step: f32| {
+        let limits: Vec<[f32; 4]> = (0..channels)
+            .map(|channel| {
+                let step = step * (1. + (channel % 7) as f32 / 5.);
+                [low, low + 255. * step, low, low + 255. * step]
+            })
+            .collect();
+        Arc::new(Levels::of_fake_quantize(256, &limits).unwrap())
+    };
+    with_all_instructions(|_| {
+        for (channels, is_each) in [(1, false), (5, true), (12, false), (40, true), (300, true)] {
+            let of = if is_each { channels } else { 1 };
+            let operands = [levels(of, -1., 0.011), levels(of, -0.5, 0.007)];
+            let mut random = random(11);
+            let mut codes = |images, pixels| {
+                let count: usize = images * pixels * channels;
+                let codes: Vec<u8> = (0..count).map(|_| random() as u8).collect();
+                Tensor::from_shape(&[images, pixels, channels], &codes).unwrap()
+            };
+            let data = [codes(2, 71), codes(2, 71), codes(2, 1)];
+            let of_code = |operand: usize, number: usize, channel: usize| {
+                let tensor = data[operand].try_as_plain_ram().unwrap();
+                let level = operands[operand.min(1)].of(channel);
+                let code = tensor.as_slice::<u8>().unwrap()[number];
+                f64::from(level.low) + f64::from(level.step) * f64::from(code)
+            };
+            for operation in [Operation::Add, Operation::Multiply] {
+                let coded = Some(levels(of, -2., 0.013));
+                for (second, output) in [(1, &None), (2, &None), (1, &coded), (2, &coded)] {
+                    let op = QuantizedArithmetic::new(
+                        operation,
+                        limits,
+                        operands.clone(),
+                        output.clone(),
+                        channels,
+                    );
+                    let inputs =
+                        tvec!(data[0].clone().into_tvalue(), data[second].clone().into_tvalue());
+                    let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0);
+                    let found = found.cast_to::<f32>().unwrap();
+                    let found = found.try_as_plain_ram().unwrap();
+                    for (at, found) in found.as_slice::<f32>().unwrap().iter().enumerate() {
+                        let channel = at % channels;
+                        let of_second = if second == 1 {
+                            at
+                        } else {
+                            at / (71 * channels) * channels + channel
+                        };
+                        let [x, y] = [of_code(0, at, channel), of_code(second, of_second, channel)];
+                        let number = if operation == Operation::Add { x + y } else { x * y };
+                        let number = number.clamp(limits[0].into(), limits[1].into());
+                        // At a tie both neighbours are right.
+                        let (number, bound) = match output {
+                            None => (number, 1e-5),
+                            Some(levels) => {
+                                let level = levels.of(channel);
+                                let code =
+                                    number * f64::from(level.factor) + f64::from(level.shift);
+                                (code.clamp(0., 255.), 0.501)
+                            }
+                        };
+                        let apart = (f64::from(*found) - number).abs();
+                        assert!(apart <= bound, "{op:?} {second} {at}: {found} {number}");
+                    }
+                }
+            }
+        }
     });
 }
 
