@@ -69,8 +69,8 @@ pub use product::Vectors;
 pub use quantized::FakeQuantize;
 pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
 pub use transform::{
-    Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredRule, Rewrite, Rule,
-    Session,
+    Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredMovement, RegisteredRule,
+    Rewrite, Rule, Session,
 };
 
 /// The examples of the README run as tests.
@@ -78,6 +78,6 @@ pub use transform::{
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-/// What [`register_rule`] names.
+/// What [`register_rule`] and [`register_movement`] name.
 #[doc(hidden)]
 pub use inventory;

@@ -3,6 +3,7 @@ mod table;
 
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{ensure_allocatable, expect_input_count};
+use tract_openvino_kernels::register_movement;
 
 use super::{SetSymbols, check_volume, impl_op, set_symbols};
 pub(crate) use coordinates::{Coordinates, Nearest};
@@ -27,6 +28,10 @@ pub(crate) struct Interpolate {
 
 // Its floats are finite.
 impl Eq for Interpolate {}
+
+register_movement!(|op| {
+    op.downcast_ref::<Interpolate>().is_some_and(|op| matches!(op.mode, Mode::Nearest(_)))
+});
 
 /// An axis that gets another size.
 #[derive(Debug, Clone, PartialEq)]
@@ -261,6 +266,46 @@ mod tests {
         let data = tvec!(tensor1(data).into_tvalue());
         let output = op.eval(&EvalContext::out_of_plan(), data).unwrap();
         output[0].try_as_plain_ram().unwrap().as_slice::<f32>().unwrap().to_vec()
+    }
+
+    /// Nearest elements of codes are codes, with the channels last where the pool after them has them.
+    #[test]
+    fn nearest_elements_of_codes() {
+        use tract_core::ops::cnn::{MaxPool, PaddingSpec, PoolSpec};
+        use tract_core::ops::nn::DataFormat;
+        use tract_openvino_kernels::{FakeQuantize, KernelsTransform};
+
+        let shape = [1, 3, 4, 5];
+        let mut model = TypedModel::default();
+        let data = model.add_source("data", f32::fact(shape)).unwrap();
+        let limits = [-2f32, 0.55].map(|limit| {
+            let name = format!("limit {limit}");
+            model.add_const(name, tensor1(&[limit]).into_shape(&[1; 4]).unwrap()).unwrap()
+        });
+        let axis = |axis, size: usize| Axis { axis, size: size.to_dim(), scale: None };
+        let op = Interpolate {
+            axes: tvec![axis(2, 8), axis(3, 7)],
+            mode: Mode::Nearest(Nearest::Floor),
+            coordinates: Coordinates::Asymmetric,
+            antialias: false,
+        };
+        let inputs = [data, limits[0], limits[1], limits[0], limits[1]];
+        let levels = model.wire_node("levels", FakeQuantize { levels: 256 }, &inputs).unwrap();
+        let resized = model.wire_node("resized", op, &levels).unwrap();
+        let spec =
+            PoolSpec::new(DataFormat::NCHW, tvec![2, 2], PaddingSpec::Valid, None, None, 3, 3);
+        let pool = model.wire_node("pool", MaxPool::new(spec, None), &resized).unwrap();
+        model.select_output_outlets(&pool).unwrap();
+        let data: Vec<f32> = (0..60).map(|number| (number * 37 % 61) as f32 / 20. - 2.2).collect();
+        let data = Tensor::from_shape(&shape, &data).unwrap();
+        let run = |model: TypedModel| {
+            model.into_runnable().unwrap().run(tvec!(data.clone().into_tvalue())).unwrap()
+        };
+        let expected = run(model.clone());
+        KernelsTransform::default().transform_with_decisions(&mut model).unwrap();
+        let resized = model.nodes.iter().find(|node| node.op_is::<Interpolate>()).unwrap();
+        assert_eq!(resized.outputs[0].fact, u8::fact([1, 8, 7, 3]));
+        run(model)[0].close_enough(&expected[0], Approximation::Approximate).unwrap();
     }
 
     #[test]

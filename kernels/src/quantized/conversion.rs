@@ -1,4 +1,4 @@
-//! From numbers to codes and back.
+//! From numbers to codes and back, and from codes to others.
 
 use std::sync::Arc;
 
@@ -33,8 +33,16 @@ pub(crate) struct Dequantize {
     pub to: Channels,
 }
 
+/// Codes of type `u8` become those of other levels that are nearest. In both, all channels have the same levels.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Requantize {
+    pub from: Arc<Levels>,
+    pub to: Arc<Levels>,
+}
+
 impl Eq for Quantize {}
 impl Eq for Dequantize {}
+impl Eq for Requantize {}
 
 /// How many pixels are moved at a time.
 const PIXELS: usize = 64;
@@ -283,6 +291,51 @@ impl TypedOp for Dequantize {
             inputs[0]
         );
         Ok(tvec!(f32::fact(self.to.of_codes(&inputs[0].shape))))
+    }
+
+    as_op!();
+}
+
+impl Op for Requantize {
+    fn name(&self) -> StaticName {
+        "Requantize".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("{}, to {}", self.from.text(), self.to.text())])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Requantize {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let mut data = args_1!(inputs).into_tensor();
+        let (from, to) = (self.from.of(0), self.to.of(0));
+        let table: [u8; 256] =
+            std::array::from_fn(|code| self.to.code(to, from.low + code as f32 * from.step));
+        let mut view = data.try_as_plain_ram_mut()?;
+        let codes = view.as_slice_mut::<u8>()?;
+        let count = codes.len();
+        fill_rows(codes, 1, count, |_, codes| {
+            codes.iter_mut().for_each(|code| *code = table[usize::from(*code)]);
+            TractResult::Ok(())
+        })?;
+        Ok(tvec!(data.into_tvalue()))
+    }
+}
+
+impl TypedOp for Requantize {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("Requantize", inputs.len(), 1..=1)?;
+        ensure!(
+            inputs[0].datum_type == DatumType::U8,
+            "Requantize: the data is {:?}, but must be of type U8",
+            inputs[0]
+        );
+        Ok(tvec!(inputs[0].without_value()))
     }
 
     as_op!();

@@ -27,7 +27,7 @@ pub(crate) mod tests;
 mod window;
 
 pub(crate) use arithmetic::{Operation, QuantizedArithmetic};
-pub(crate) use conversion::{Channels, Dequantize, Quantize};
+pub(crate) use conversion::{Channels, Dequantize, Quantize, Requantize};
 pub(crate) use convolution::{Description, QuantizedConvolution};
 pub use fake_quantize::FakeQuantize;
 pub(crate) use levels::Levels;

@@ -20,7 +20,9 @@ use tract_core::internal::*;
 use tract_core::optim::Optimizer;
 use tract_core::transform::ModelTransform;
 
-pub use rule::{Decision, Outcome, Phase, RegisteredRule, Rewrite, Rule, Session};
+pub use rule::{
+    Decision, Outcome, Phase, RegisteredMovement, RegisteredRule, Rewrite, Rule, Session,
+};
 
 /// The rules of this crate, in the order in which they are tried.
 const RULES: [&dyn Rule; 8] = [

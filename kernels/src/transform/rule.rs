@@ -180,6 +180,31 @@ macro_rules! register_rule {
     };
 }
 
+/// Whether an operator of a crate above this one puts elements of its inputs in other places, and does nothing else: each
+/// element of its output is one of an input, of whatever type they are, and all inputs have elements that are moved.
+/// Quantised networks then run it on codes. Where
+/// [`change_axes`](tract_core::ops::TypedOp::change_axes) can put the channels last, nothing else is moved for it.
+#[derive(Debug)]
+pub struct RegisteredMovement(pub fn(&dyn TypedOp) -> bool);
+
+inventory::collect!(RegisteredMovement);
+
+/// Registers which operators [move elements](RegisteredMovement), for every [`KernelsTransform`] of a program that links the
+/// crate.
+///
+/// ```
+/// use tract_core::ops::array::Tile;
+/// use tract_openvino_kernels::register_movement;
+///
+/// register_movement!(|op| op.is::<Tile>());
+/// ```
+#[macro_export]
+macro_rules! register_movement {
+    ($is_one:expr) => {
+        $crate::inventory::submit! { $crate::RegisteredMovement($is_one) }
+    };
+}
+
 /// Ends a rule: the node stays, for a reason.
 macro_rules! refuse {
     ($($reason:tt)*) => {

@@ -68,22 +68,27 @@ impl Table {
     pub fn pick<T: Datum + Copy>(&self, data: &Tensor, axis: usize) -> TractResult<Tensor> {
         let mut shape: TVec<usize> = data.shape().into();
         let inner: usize = shape[axis + 1..].iter().product();
-        let elements = data.try_as_plain_ram()?;
-        let elements = elements.as_slice::<T>()?;
-        let mut result = Vec::with_capacity(elements.len() / shape[axis].max(1) * self.taps.len());
-        for block in elements.chunks_exact((shape[axis] * inner).max(1)) {
-            match inner {
-                1 => result.extend(self.taps.iter().map(|(at, _)| block[*at])),
-                _ => self.taps.iter().for_each(|(at, _)| {
-                    result.extend_from_slice(&block[at * inner..][..inner]);
-                }),
-            }
-        }
+        let block = shape[axis] * inner;
         shape[axis] = self.taps.len();
-        let mut result = Tensor::from_shape(&shape, &result)?;
-        // Quantized types are handled as what they are stored as.
-        if result.datum_type() != data.datum_type() {
-            result = result.cast_to_dt(data.datum_type())?.into_owned();
+        // With a type that is quantised, that of the data.
+        let mut result = Tensor::zero_dt(data.datum_type(), &shape)?;
+        let elements = data.try_as_plain_ram()?;
+        let blocks = elements.as_slice::<T>()?.chunks_exact(block.max(1));
+        let mut view = result.try_as_plain_ram_mut()?;
+        let places = view.as_slice_mut::<T>()?;
+        for (places, block) in places.chunks_exact_mut((shape[axis] * inner).max(1)).zip(blocks) {
+            match inner {
+                1 => {
+                    for (place, (at, _)) in places.iter_mut().zip(&self.taps) {
+                        *place = block[*at];
+                    }
+                }
+                _ => {
+                    for (places, (at, _)) in places.chunks_exact_mut(inner).zip(&self.taps) {
+                        places.copy_from_slice(&block[at * inner..][..inner]);
+                    }
+                }
+            }
         }
         Ok(result)
     }

@@ -30,7 +30,7 @@ use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLine
 
 use super::chain::Chain;
 use super::declutter_with;
-use super::rule::{Outcome, Session};
+use super::rule::{Outcome, RegisteredMovement, Session};
 use crate::quantized::{Channels, Dequantize, FakeQuantize, Levels, Operation};
 
 /// The name of this part, as if it were a rule.
@@ -292,9 +292,7 @@ impl<'a> Translation<'a> {
             () if let Some(op) = op.downcast_ref::<MaxPool>() => self.max_pool(node, op)?,
             () if let Some(op) = op.downcast_ref::<Reduce>() => self.sum(node, op)?,
             () if let Some(operation) = operation_of(node) => self.arithmetic(node, operation)?,
-            () if op.is::<AxisOp>() || op.is::<Slice>() || op.is::<TypedConcat>() => {
-                self.movement(node)?
-            }
+            () if moves_elements(op.as_ref()) => self.movement(node)?,
             () => Translated::NotMine,
         };
         let has_codes =
@@ -372,6 +370,14 @@ enum Translated {
     /// It is not one of those that this part is for.
     NotMine,
     Refused(String),
+}
+
+/// Whether an operator puts elements in other places, and does nothing else.
+fn moves_elements(op: &dyn TypedOp) -> bool {
+    op.is::<AxisOp>()
+        || op.is::<Slice>()
+        || op.is::<TypedConcat>()
+        || inventory::iter::<RegisteredMovement>().any(|movement| movement.0(op))
 }
 
 /// Whether a node rounds numbers to levels: FakeQuantize, or QuantizeLinear as tract reads it from ONNX.

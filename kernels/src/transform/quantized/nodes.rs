@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tract_core::internal::*;
-use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
@@ -14,11 +13,11 @@ use tract_core::ops::quant::DequantizeLinearF32;
 
 use super::upsampling::{Upsampled, Upsampling};
 use super::weights::Line;
-use super::{Form, Translated, Translation, makes_levels, scale_of};
+use super::{Form, Translated, Translation, makes_levels, moves_elements, scale_of};
 use crate::product::activation::Activation;
 use crate::quantized::{
     Channels, Description, FakeQuantize, Levels, Operation, Quantize, QuantizedArithmetic,
-    QuantizedConvolution, QuantizedMaxPool, QuantizedSum,
+    QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize,
 };
 use crate::transform::chain::Chain;
 
@@ -185,6 +184,16 @@ impl<'a> Translation<'a> {
             self.done.insert(node.id);
             return Ok(Translated::Moved);
         }
+        let before = value.levels.filter(|before| before.are_the_same() && levels.are_the_same());
+        if let Some(from) = before {
+            let (codes, form) = match (value.codes_last, value.codes) {
+                (Some(codes), _) => (codes, Channels::Second),
+                (None, Some(codes)) => (codes, Channels::Last),
+                (None, None) => bail!("a value has levels, but no codes"),
+            };
+            let op = Requantize { from, to: levels.clone() };
+            return self.finish(&chain, op, &[codes], Some(levels), form);
+        }
         if let (Channels::Second, Some(numbers)) = (form, value.numbers_last) {
             let op = Quantize { levels: levels.clone(), from: Channels::Last };
             return self.finish(&chain, op, &[numbers], Some(levels), form);
@@ -194,7 +203,7 @@ impl<'a> Translation<'a> {
         self.finish(&chain, op, &[numbers], Some(levels), form)
     }
 
-    /// Whether something with a window needs a node, or what is made of it number by number.
+    /// Whether something with a window needs a node, or what is made of it with the same channels.
     fn feeds_windows(&self, node: &TypedNode) -> bool {
         /// How many nodes are looked at.
         const MOST: usize = 16;
@@ -207,11 +216,12 @@ impl<'a> Translation<'a> {
                 if node.op_is::<Conv>() || node.op_is::<Deconv>() || node.op_is::<MaxPool>() {
                     return true;
                 }
-                let is_each = node.op_is::<TypedBinOp>()
+                let keeps_channels = node.op_is::<TypedBinOp>()
                     || node.op_is::<ElementWiseOp>()
                     || node.op_is::<DequantizeLinearF32>()
-                    || makes_levels(node);
-                if is_each {
+                    || makes_levels(node)
+                    || (moves_elements(node.op.as_ref()) && !node.op_is::<AxisOp>());
+                if keeps_channels {
                     next.push(node.id);
                 }
             }
@@ -536,28 +546,12 @@ impl<'a> Translation<'a> {
             return Ok(Translated::NotMine);
         };
         let are_the_same = values.iter().all(|value| value.levels.as_ref() == Some(&levels));
-        if !are_the_same || !levels.are_the_same() {
+        if !are_the_same || !levels.are_the_same() || node.outputs.len() != 1 {
             return Ok(Translated::NotMine);
         }
-        let rank = self.rank(node.inputs[0])?;
-        let all_last = values.iter().all(|value| value.codes_last.is_some()) && rank > 2;
-        // Axes with the channels last.
-        let moved = |axis: usize| match axis {
-            0 => 0,
-            1 => rank - 1,
-            axis => axis - 1,
-        };
-        let op: Option<Box<dyn TypedOp>> = match () {
-            () if !all_last => None,
-            () if let Some(op) = node.op_as::<TypedConcat>() => {
-                Some(Box::new(TypedConcat { axis: moved(op.axis) }))
-            }
-            () if let Some(op) = node.op_as::<Slice>() => {
-                Some(Box::new(Slice { axis: moved(op.axis), ..op.clone() }))
-            }
-            () => None,
-        };
-        let (form, op) = match op {
+        let all_last = values.iter().all(|value| value.codes_last.is_some());
+        let of_last = if all_last { self.with_channels_last(node)? } else { None };
+        let (form, op) = match of_last {
             Some(op) => (Channels::Second, op),
             None => (Channels::Last, node.op.clone()),
         };
@@ -571,5 +565,19 @@ impl<'a> Translation<'a> {
         let chain = Chain::new(self.source, node);
         self.finish(&chain, op, &inputs, Some(levels), form)?;
         Ok(Translated::Moved)
+    }
+
+    /// What does the same with the channels last in all inputs and in the output, if something does.
+    fn with_channels_last(&self, node: &TypedNode) -> TractResult<Option<Box<dyn TypedOp>>> {
+        let rank = node.outputs[0].fact.rank();
+        // An operator on axes would be one on other axes, with other ones around it.
+        rule_if!(rank > 2 && !node.op_is::<AxisOp>());
+        let change = AxisOp::Move(1, rank - 1);
+        let changed = node.op.change_axes(self.source, node, InOut::In(0), &change)?;
+        rule_if_some!(changed = changed);
+        let is_changed = |at| changed.wire_changes.contains(&(at, change.clone()));
+        let inputs = (0..node.inputs.len()).map(InOut::In);
+        rule_if!(inputs.chain([InOut::Out(0)]).all(is_changed));
+        Ok(Some(changed.substitute_op.unwrap_or_else(|| node.op.clone())))
     }
 }

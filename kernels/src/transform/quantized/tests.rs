@@ -207,6 +207,38 @@ fn a_network_on_codes() {
     });
 }
 
+/// Whether a crate above says that an operator moves elements, or this one knows it, and whether it can move its axes.
+#[test]
+fn movements() {
+    use tract_core::ops::array::{Slice, Tile, TypedConcat};
+    crate::register_movement!(|op| op.is::<Tile>());
+    let input = [2, 6, 9, 7];
+    let mut net = Network::new();
+    let data = net.model.add_source("data", f32::fact(input)).unwrap();
+    let coded = net.quantized(data, -2., 0.016, None);
+    let channels = net.wire(Slice::new(1, 1, 5), &[coded]);
+    let rows = net.wire(Slice::new(2, 2, 8), &[channels]);
+    let columns = net.wire(Slice::new(3, 1, 4), &[rows]);
+    let both = net.wire(TypedConcat { axis: 3 }, &[columns, columns]);
+    let same = net.quantized(both, -2., 0.016, None);
+    let other = net.quantized(same, -1., 0.0153, None);
+    let conv = net.convolution(other, 5, 1, 3);
+    let operators = net.operators(conv);
+    for (name, expected) in [("Quantize", 1), ("Slice", 3), ("Requantize", 1), ("Dequantize", 0)] {
+        assert_eq!(count(&operators, name), expected, "{name} {operators:?}");
+    }
+    // Of the last output alone.
+    assert_eq!(count(&operators, "MoveAxis"), 1, "{operators:?}");
+    let tiled =
+        net.wire(Tile::new(tvec![1, 1, 2, 3].iter().map(|it| it.to_dim()).collect()), &[other]);
+    let conv_of_tiled = net.convolution(tiled, 5, 1, 3);
+    let operators = net.operators(conv_of_tiled);
+    for (name, expected) in [("Quantize", 1), ("Tile", 1), ("Dequantize", 0)] {
+        assert_eq!(count(&operators, name), expected, "{name} {operators:?}");
+    }
+    net.check(&[columns, both, other, conv, tiled, conv_of_tiled], &input);
+}
+
 /// Transposed convolutions: kernels smaller and larger than the stride, pads, and pixels that no tap reaches; with one spatial axis
 /// to three.
 #[test]
