@@ -27,7 +27,9 @@ use std::time::{Duration, Instant};
 
 use model_cases::DataSet;
 use tract_openvino::kernels::{KernelsConfig, KernelsTransform, WithKernels};
-use tract_openvino::tract_onnx::prelude::multithread::{Executor, set_default_executor};
+use tract_openvino::tract_onnx::prelude::multithread::{
+    Executor, current_tract_executor, set_default_executor,
+};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::plan::eval;
 use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail};
@@ -83,17 +85,20 @@ fn main() -> TractResult<()> {
                 let mut operators = BTreeMap::<String, Duration>::new();
                 let mut state = plan.typed_plan().context("tract has a plan")?.spawn()?;
                 let runs = repeat(seconds, || {
-                    let run = state.run_plan_with_eval(
-                        inputs.clone(),
-                        |context, op_state, node, inputs| {
-                            let started = Instant::now();
-                            let outputs = eval(context, op_state, node, inputs);
-                            *operators.entry(node.op.name().to_string()).or_default() +=
-                                started.elapsed();
-                            outputs
-                        },
-                    );
-                    run.map(drop)
+                    // On a thread of the pool, as `run`.
+                    within_pool(|| {
+                        let run = state.run_plan_with_eval(
+                            inputs.clone(),
+                            |context, op_state, node, inputs| {
+                                let started = Instant::now();
+                                let outputs = eval(context, op_state, node, inputs);
+                                *operators.entry(node.op.name().to_string()).or_default() +=
+                                    started.elapsed();
+                                outputs
+                            },
+                        );
+                        run.map(drop)
+                    })
                 })?;
                 let mean = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(runs);
                 let means: BTreeMap<_, _> =
@@ -140,6 +145,14 @@ fn apart(found: &Tensor, expected: &Tensor) -> TractResult<[f32; 2]> {
     apart.sort_by(f32::total_cmp);
     let mean = apart.iter().sum::<f32>() / apart.len().max(1) as f32;
     Ok([mean, apart.get(apart.len() * 99 / 100).copied().unwrap_or(0.)])
+}
+
+/// Calls a function on a thread of the executor's pool, if it has several.
+fn within_pool<R: Send>(function: impl FnOnce() -> R + Send) -> R {
+    match current_tract_executor() {
+        Executor::MultiThread(pool) => pool.install(function),
+        _ => function(),
+    }
 }
 
 /// Calls a function at least once, and until the time is over. How often it did.

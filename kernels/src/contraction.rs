@@ -198,6 +198,19 @@ pub(crate) struct Strides {
     pub output: usize,
 }
 
+/// How threads share the output of products.
+#[derive(Clone, Copy)]
+pub(crate) struct Shares {
+    /// So many elements belong to an index along the axes that are shared, and so many indices are in a part.
+    unit: usize,
+    together: usize,
+    /// How many indices there are without the last of these axes.
+    outer: usize,
+    work: usize,
+    /// Whether a part has some rows of each matrix.
+    pub are_rows: bool,
+}
+
 impl Sizes {
     /// The same product with more rows, if it has one and the right factor is the same along an axis of the batch: queries of one
     /// token, of which several have the same keys. It is packed once then.
@@ -211,21 +224,14 @@ impl Sizes {
         self
     }
 
-    /// Calls a function with each product of two matrices: the index along the axes of the batch, the rows, and a part
-    /// of the output that begins with the first of these. Threads share the first axes of the output.
-    pub fn for_each(
-        &self,
-        output: &mut [f32],
-        product: impl Fn(&[usize], Range<usize>, &mut [f32]) -> TractResult<()> + Send + Sync,
-    ) -> TractResult<()> {
-        if output.is_empty() {
-            return Ok(());
-        }
-        let work = output.len().saturating_mul(self.depth) / WORK;
+    /// How threads share the output. Parts have `least_rows` rows or more, if they have not all.
+    pub fn shares(&self, least_rows: usize) -> Shares {
+        let output: usize = self.shape.iter().product();
+        let work = output.saturating_mul(self.depth) / WORK;
         let threads = threads_for(work);
         let wanted = if threads > 1 { SHARES * threads } else { 1 };
         // The elements for each index along the axes that are shared, and how many indices there are without the last of them.
-        let (mut unit, mut outer, mut parts) = (output.len(), 1, 1);
+        let (mut unit, mut outer, mut parts) = (output, 1, 1);
         for size in &self.shape[..self.shape.len() - 1] {
             let is_rows = *size > 1 && unit / size == self.rows.output;
             if parts >= wanted || (is_rows && parts > 1) {
@@ -236,13 +242,24 @@ impl Sizes {
                 break;
             }
         }
-        // Each part packs the right factor. So rows are not parted into too few.
-        const ROWS: usize = 64;
         let rows = self.rows.size;
-        let together = match rows > 1 && self.rows.output == unit {
-            true => rows.div_ceil(wanted).max(ROWS).min(rows),
-            false => 1,
-        };
+        let are_rows = rows > 1 && self.rows.output == unit;
+        let together = if are_rows { rows.div_ceil(wanted).max(least_rows).min(rows) } else { 1 };
+        Shares { unit, outer, together, work, are_rows: are_rows && together < rows }
+    }
+
+    /// Calls a function with each product of two matrices: the index along the axes of the batch, the rows, and a part
+    /// of the output that begins with the first of these. Threads share the first axes of the output.
+    pub fn for_each(
+        &self,
+        shares: Shares,
+        output: &mut [f32],
+        product: impl Fn(&[usize], Range<usize>, &mut [f32]) -> TractResult<()> + Send + Sync,
+    ) -> TractResult<()> {
+        if output.is_empty() {
+            return Ok(());
+        }
+        let Shares { unit, outer, together, work, .. } = shares;
         fill_rows(output, together * unit, work, |first, output| {
             let step = if outer == 1 { output.len() } else { unit };
             for (number, output) in output.chunks_mut(step).enumerate() {
@@ -323,7 +340,9 @@ impl EvalOp for Contraction {
         let mut view = output.try_as_plain_ram_mut()?;
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
-        sizes.for_each(view.as_slice_mut()?, |index, rows, output| {
+        // Each part packs the right factor. So rows are not parted into too few.
+        const ROWS: usize = 64;
+        sizes.for_each(sizes.shares(ROWS), view.as_slice_mut()?, |index, rows, output| {
             let first =
                 offset(index, &sizes.batch, |axis| axis.left) + rows.start * sizes.rows.left;
             let packed =

@@ -8,12 +8,15 @@ mod tests;
 use std::ops::Range;
 
 use tract_core::internal::*;
+use tract_core::ndarray::Dimension;
 
 use crate::checks::expect_input_count;
 use crate::contraction::{BatchAxis, Contraction, Sizes, Strides, offset, strides};
 use crate::memory::{Scratch, unwritten_output, zero_output};
 use crate::product::activation::Activation;
-use crate::product::{Addend, Columns, Output, Product, Right, Rows, Tile, Vectors, Whole, parts};
+use crate::product::{
+    Addend, Columns, ManyColumns, Output, Product, Right, Rows, Tile, Vectors, Whole, parts,
+};
 pub use pages::{AppendToPages, PagedFactor};
 use pages::{Page, Pages};
 use softmax::SoftmaxOfRows;
@@ -46,6 +49,9 @@ const SCORES: usize = 1 << 15;
 
 /// So many queries, or fewer, meet all keys at once.
 const FEW: usize = 16;
+
+/// Threads share queries in parts of so many or more.
+const LEAST_ROWS: usize = 16;
 
 impl Attention {
     /// The two products as one operator, if the second one has the first one's rows, columns and batches in their
@@ -91,6 +97,7 @@ enum Factor<'a> {
 /// Keys or values of one sequence, in panels: some positions, and the next ones.
 enum Packed<'a> {
     Whole(Columns<Scratch>),
+    Shared(&'a [f32]),
     Pages(&'a [Page]),
 }
 
@@ -98,6 +105,7 @@ impl Packed<'_> {
     fn page(&self, number: usize) -> &[f32] {
         match self {
             Packed::Whole(columns) => &columns.elements,
+            Packed::Shared(elements) => elements,
             Packed::Pages(pages) => pages[number].panels(),
         }
     }
@@ -127,7 +135,7 @@ impl Sequence<'_> {
     fn scores(&self, queries: Rows<&[f32]>, count: usize, scores: &mut [f32], stride: usize) {
         for (number, positions) in self.pages(count) {
             let columns = match self.keys {
-                Packed::Whole(_) => positions.len(),
+                Packed::Whole(_) | Packed::Shared(_) => positions.len(),
                 Packed::Pages(_) => positions.len().next_multiple_of(self.tile.columns),
             };
             let right =
@@ -280,17 +288,47 @@ impl EvalOp for Attention {
         // the cache.
         let stride = (count.next_multiple_of(page).div_ceil(tile.lanes) | 1) * tile.lanes;
         let mut view = output.try_as_plain_ram_mut()?;
-        sizes.for_each(view.as_slice_mut()?, |index, of_output, output| {
-            let place = |stride: &dyn Fn(usize, &Strides) -> usize| -> usize {
-                let axes = index.iter().zip(&batch);
-                axes.map(|(index, axis)| axis.map_or(0, |(axis, it)| index * stride(axis, it)))
-                    .sum()
-            };
-            let queries = &queries[place(&|_, axis| axis.left)..];
-            let in_keys = place(&|_, axis| axis.right);
-            let in_values = offset(index, &sizes.batch, |axis| axis.right);
+        let place = |index: &[usize], stride: &dyn Fn(usize, &Strides) -> usize| -> usize {
+            let axes = index.iter().zip(&batch);
+            axes.map(|(index, axis)| axis.map_or(0, |(axis, it)| index * stride(axis, it))).sum()
+        };
+        let in_keys = |index: &[usize]| place(index, &|_, axis| axis.right);
+        let in_values = |index: &[usize]| offset(index, &sizes.batch, |axis| axis.right);
+        // Each part would pack all keys and values, if it had some queries of all sequences.
+        let shares = sizes.shares(LEAST_ROWS);
+        let begins = |of: &dyn Fn(&[usize]) -> usize| {
+            let shape: Vec<usize> = sizes.batch.iter().map(|axis| axis.size).collect();
+            tract_ndarray::indices(shape).into_iter().map(|index| of(index.slice())).collect()
+        };
+        let shared = match (keys, values) {
+            (Factor::Tensor(keys), Factor::Tensor(values)) if shares.are_rows => Some([
+                ManyColumns::pack_scratch(
+                    keys,
+                    begins(&in_keys),
+                    scores.right_stride,
+                    scores.is_transposed,
+                    depth,
+                    count,
+                    tile,
+                ),
+                ManyColumns::pack_scratch(
+                    values,
+                    begins(&in_values),
+                    sizes.right_stride,
+                    sizes.is_transposed,
+                    count,
+                    sizes.columns,
+                    tile,
+                ),
+            ]),
+            _ => None,
+        };
+        sizes.for_each(shares, view.as_slice_mut()?, |index, of_output, output| {
+            let queries = &queries[place(index, &|_, axis| axis.left)..];
+            let (in_keys, in_values) = (in_keys(index), in_values(index));
             let sequence = Sequence {
                 keys: match keys {
+                    _ if let Some([keys, _]) = &shared => Packed::Shared(keys.elements(in_keys)),
                     Factor::Tensor(keys) => Packed::Whole(Columns::pack_scratch(
                         &keys[in_keys..],
                         scores.right_stride,
@@ -302,6 +340,9 @@ impl EvalOp for Attention {
                     Factor::Pages(pages) => Packed::Pages(pages.sequence(in_keys)),
                 },
                 values: match values {
+                    _ if let Some([_, values]) = &shared => {
+                        Packed::Shared(values.elements(in_values))
+                    }
                     Factor::Tensor(values) => Packed::Whole(Columns::pack_scratch(
                         &values[in_values..],
                         sizes.right_stride,
@@ -320,7 +361,9 @@ impl EvalOp for Attention {
             };
             let of_batch: TVec<(&[f32], usize)> = masks
                 .iter()
-                .map(|(mask, strides)| (&mask[place(&|axis, _| strides[axis])..], strides[rows.0]))
+                .map(|(mask, strides)| {
+                    (&mask[place(index, &|axis, _| strides[axis])..], strides[rows.0])
+                })
                 .collect();
             let few = of_output.len().min(FEW);
             let block = ((SCORES / stride).clamp(tile.rows, 64) / tile.rows * tile.rows).max(few);

@@ -83,6 +83,15 @@ fn cases() -> Vec<Case> {
             width: 16,
             masks: vec![vec![2, 1, 1, 33], vec![1, 3, 7, 33]],
         },
+        // The queries of all heads follow each other.
+        Case {
+            scores: "mbk,nbk->bmn",
+            values: "bmk,kbn->mbn",
+            queries: vec![90, 3, 5],
+            keys: vec![70, 3, 5],
+            width: 50,
+            masks: vec![vec![3, 1, 70]],
+        },
         // Queries of nothing: all keys are alike.
         Case {
             scores: "mk,nk->mn",
@@ -141,13 +150,30 @@ fn it_is_the_softmax_between_two_products() -> TractResult<()> {
                 let names: Vec<_> = model.nodes().iter().map(|node| node.op.name()).collect();
                 let ours = names.iter().filter(|name| *name == "Attention").count();
                 assert_eq!((ours, names.len()), (1, 4 + case.masks.len()), "{names:?}");
-                let found = model.into_runnable().unwrap().run(inputs.clone()).unwrap();
-                close(&found[0], &expected[0]);
+                let runnable = model.into_runnable().unwrap();
+                let check = || close(&runnable.run(inputs.clone()).unwrap()[0], &expected[0]);
+                check();
+                on_threads(check);
             });
         }
     }
     Ok(())
 }
+
+/// Does something with executors of some threads, however little work there is for them.
+#[cfg(feature = "multithread-mm")]
+fn on_threads(check: impl Fn()) {
+    use tract_core::prelude::multithread::{
+        Executor, multithread_tract_scope, set_threading_element_threshold,
+    };
+    set_threading_element_threshold(0);
+    for threads in [2, 3] {
+        multithread_tract_scope(Executor::multithread(threads), &check);
+    }
+}
+
+#[cfg(not(feature = "multithread-mm"))]
+fn on_threads(_check: impl Fn()) {}
 
 fn close(found: &Tensor, expected: &Tensor) {
     assert_eq!(found.shape(), expected.shape());

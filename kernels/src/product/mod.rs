@@ -74,7 +74,7 @@ pub(super) use dots::Dots;
 pub(super) use kernel::{Addend, Product, Right, load, store};
 pub(super) use output::{Output, Share};
 pub use panels::Vectors;
-pub(super) use panels::{Columns, Rows, Tile, cycles, row_panels};
+pub(super) use panels::{Columns, ManyColumns, Rows, Tile, cycles, row_panels};
 
 /// The product of whole factors, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
 ///

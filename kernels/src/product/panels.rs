@@ -111,6 +111,9 @@ pub(crate) fn cycles(rows: usize, columns: usize, tile: Tile) -> usize {
         .sum()
 }
 
+/// About how many thirds of a nanosecond packing an element takes.
+const PACKING: usize = 3;
+
 /// The left factor, packed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Rows<E = Vec<f32>> {
@@ -142,11 +145,9 @@ impl Rows<Scratch> {
 impl Rows<Scratch> {
     /// The same on several threads, if that pays. The rows follow each other.
     pub fn pack_on_threads(matrix: &[f32], rows: usize, depth: usize, tile: Tile) -> Rows<Scratch> {
-        /// About how many thirds of a nanosecond an element takes.
-        const WORK: usize = 3;
         let mut packed = Rows::scratch(rows, depth);
         let panel = (tile.rows * depth).max(1);
-        let work = (rows * depth).saturating_mul(WORK);
+        let work = (rows * depth).saturating_mul(PACKING);
         let Ok(()) = fill_rows(&mut packed.elements, panel, work, |first, elements| {
             let rows = elements.len() / depth;
             let matrix = &matrix[first * panel..][..elements.len()];
@@ -228,6 +229,52 @@ impl Columns<Scratch> {
         let mut packed = Columns { depth, columns, elements };
         packed.fill(matrix, stride, transposed, tile);
         packed
+    }
+}
+
+/// Right factors of one size, packed.
+pub(crate) struct ManyColumns {
+    elements: Scratch,
+    /// Where each begins in what it was packed from, in ascending order.
+    begins: Vec<usize>,
+    size: usize,
+}
+
+impl ManyColumns {
+    /// From matrices that begin at these places, or from their transposes, on several threads, if that pays.
+    pub fn pack_scratch(
+        matrices: &[f32],
+        mut begins: Vec<usize>,
+        stride: usize,
+        transposed: bool,
+        depth: usize,
+        columns: usize,
+        tile: Tile,
+    ) -> ManyColumns {
+        begins.sort_unstable();
+        begins.dedup();
+        let size = depth * columns.next_multiple_of(tile.lanes);
+        let mut packed = Scratch::new(begins.len() * size);
+        let work = packed.len().saturating_mul(PACKING);
+        let Ok(()) = fill_rows(&mut packed, size.max(1), work, |first, packed| {
+            let factors = packed.chunks_mut(size.max(1));
+            for (elements, begin) in factors.zip(&begins[first..]) {
+                Columns { depth, columns, elements }.fill(
+                    &matrices[*begin..],
+                    stride,
+                    transposed,
+                    tile,
+                );
+            }
+            Ok::<(), Infallible>(())
+        });
+        ManyColumns { elements: packed, begins, size }
+    }
+
+    /// The elements of the factor that began there.
+    pub fn elements(&self, begin: usize) -> &[f32] {
+        let number = self.begins.binary_search(&begin).expect("it is packed");
+        &self.elements[number * self.size..][..self.size]
     }
 }
 

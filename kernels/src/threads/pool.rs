@@ -5,7 +5,8 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 
 use tract_core::prelude::multithread::{self, Executor};
 
@@ -31,6 +32,8 @@ pub fn threads_for(work: usize) -> usize {
 thread_local! {
     /// Whether this thread has shared work since [`notes_sharing`] began.
     static SHARED: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread waits for a job, or does something meanwhile.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Calls a function, and says whether it shared work among threads.
@@ -138,9 +141,15 @@ pub fn fill_rows<T: Send, E: Send>(
             }
         };
         Job::run(&fill_parts, |job| {
-            for _ in 1..threads {
-                let job = job.clone();
-                pool.spawn(move || job.help());
+            let address = Arc::as_ptr(&pool).addr();
+            let waiting = Waiter::give(address, job, threads - 1);
+            for _ in 1 + waiting..threads {
+                let (job, its_pool) = (job.clone(), pool.clone());
+                pool.spawn(move || {
+                    job.help_and_wait(address, || {
+                        its_pool.yield_now();
+                    });
+                });
             }
         });
         return result.into_inner().expect("storing an error does not panic");
@@ -198,6 +207,72 @@ impl Job {
     }
 }
 
+impl Job {
+    /// Works on the job, and on those of the pool that come soon after.
+    fn help_and_wait(self: Arc<Job>, pool: usize, meanwhile: impl Fn()) {
+        let mut next = Some(self);
+        while let Some(job) = next {
+            job.help();
+            // What it does meanwhile may end up here, again and again.
+            let waits = !WAITS.replace(true);
+            next = if waits { Waiter::wait(pool, &meanwhile) } else { None };
+            WAITS.set(!waits);
+        }
+    }
+}
+
+/// How long a thread that has helped waits for the next job, and how often it looks meanwhile for what else the pool has to
+/// do. On two threads quantised networks took 0.93 of the time, MobileNetV2 0.89 (Intel Xeon with AMX).
+const ROUND: Duration = Duration::from_micros(10);
+const ROUNDS: usize = 10;
+
+/// A thread of a pool that has helped, and gets the next job without being woken up.
+struct Waiter {
+    /// Its address.
+    pool: usize,
+    job: OnceLock<Arc<Job>>,
+}
+
+/// The threads that wait.
+static WAITERS: Mutex<Vec<Arc<Waiter>>> = Mutex::new(vec![]);
+
+impl Waiter {
+    /// Gives a job to threads of a pool that wait. How many there were.
+    fn give(pool: usize, job: &Arc<Job>, most: usize) -> usize {
+        let mut given = 0;
+        Self::all().retain(|waiter| {
+            let takes = given < most && waiter.pool == pool && waiter.job.set(job.clone()).is_ok();
+            given += usize::from(takes);
+            !takes
+        });
+        given
+    }
+
+    /// Waits a moment for a job, and does something else now and then, but not while it could get one.
+    fn wait(pool: usize, meanwhile: impl Fn()) -> Option<Arc<Job>> {
+        for _ in 0..ROUNDS {
+            let waiter = Arc::new(Waiter { pool, job: OnceLock::new() });
+            Self::all().push(waiter.clone());
+            let started = Instant::now();
+            while waiter.job.get().is_none() && started.elapsed() < ROUND {
+                std::hint::spin_loop();
+            }
+            if waiter.job.get().is_none() {
+                Self::all().retain(|other| !Arc::ptr_eq(other, &waiter));
+            }
+            if let Some(job) = waiter.job.get() {
+                return Some(job.clone());
+            }
+            meanwhile();
+        }
+        None
+    }
+
+    fn all() -> MutexGuard<'static, Vec<Arc<Waiter>>> {
+        WAITERS.lock().expect("the list is changed without a panic")
+    }
+}
+
 /// Closes a job and waits for the threads that help, on unwinding too.
 struct Close<'a>(&'a Job);
 
@@ -249,6 +324,25 @@ mod tests {
         let alone = Executor::multithread(1);
         let Executor::MultiThread(pool) = &alone else { panic!("it has a thread") };
         assert!(within_pool(Some(&alone), || pool.current_thread_index().is_none()));
+    }
+
+    #[test]
+    fn threads_wait_for_jobs_of_their_pool() {
+        let work: &(dyn Fn() + Sync) = &|| ();
+        let (helpers, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let job = Arc::new(Job { work, helpers, panicked });
+        let meanwhile = Cell::new(0);
+        assert!(Waiter::wait(1, || meanwhile.set(meanwhile.get() + 1)).is_none());
+        assert_eq!(meanwhile.get(), ROUNDS);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| (0..).find_map(|_| Waiter::wait(1, || ())));
+            while Waiter::give(1, &job, 1) == 0 {
+                assert_eq!(Waiter::give(2, &job, 1), 0);
+            }
+            let found = waiter.join().expect("it does not panic").expect("it waits until then");
+            assert!(Arc::ptr_eq(&found, &job));
+            assert_eq!(Waiter::give(1, &job, 1), 0);
+        });
     }
 
     #[test]
