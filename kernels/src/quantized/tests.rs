@@ -260,6 +260,85 @@ fn convolutions_of_codes() {
     });
 }
 
+/// Of layers whose limits and scales are arbitrary, beside exact arithmetic with them: fewer than one code in 10,000 is another
+/// one, and that is a neighbour.
+#[test]
+fn few_codes_differ_from_exact_arithmetic() {
+    let axis = || Axis { size: 32, kernel: 3, stride: 1, dilation: 1, pads: [0; 2] };
+    let (inputs, outputs) = (16, 32);
+    let case = Case {
+        images: 1,
+        axes: vec![axis(), axis()],
+        group: 1,
+        inputs,
+        outputs,
+        zeros: vec![0],
+        any_weights: true,
+        seed: 9,
+    };
+    let mut random = random(case.seed);
+    let depth = 9 * inputs;
+    let codes: Vec<u8> = (0..32 * 32 * inputs).map(|_| random() as u8).collect();
+    let weights: Vec<i8> = (0..outputs * depth).map(|_| random() as i8).collect();
+    let sums = case.sums(&codes, &weights);
+    let of_weights: Vec<i64> =
+        weights.chunks(depth).map(|it| it.iter().map(|code| i64::from(*code)).sum()).collect();
+    let data = Tensor::from_shape(&[1, 32, 32, inputs], &codes).unwrap();
+    let weights = Tensor::from_shape(&[outputs, inputs, 3, 3], &weights).unwrap();
+    let mut draw =
+        move |from: f32, to: f32| from + (random() % 65536) as f32 / 65536. * (to - from);
+    let layers: Vec<_> = (0..8)
+        .map(|_| {
+            let scales: Vec<f32> = (0..outputs).map(|_| draw(0.001, 0.003)).collect();
+            let bias: Vec<f32> = (0..outputs).map(|_| draw(-1., 1.)).collect();
+            let limits = [draw(-3., -0.5), draw(0.5, 3.)];
+            (limits, scales, bias, [draw(-40., -5.), draw(5., 40.)])
+        })
+        .collect();
+    with_all_instructions(|instructions| {
+        let (mut count, mut differ) = (0, 0);
+        for ([low, high], scales, bias, [least, most]) in &layers {
+            let limited =
+                |low, high| Levels::of_fake_quantize(256, &[[low, high, low, high]]).unwrap();
+            let (levels, output) = (limited(*low, *high), limited(*least, *most));
+            let [low, high, least, most] = [low, high, least, most].map(|it| f64::from(*it));
+            for activation in [Activation::Identity, Activation::Clamp { min: 0., max: 6. }] {
+                let op = QuantizedConvolution::new(&Description {
+                    spec: case.spec(),
+                    group: 1,
+                    data: &levels,
+                    weights: &weights,
+                    scales,
+                    bias,
+                    activation,
+                    second: None,
+                    output: Some(&output),
+                })
+                .unwrap();
+                let inputs = tvec!(data.clone().into_tvalue());
+                let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0);
+                let found = found.try_as_plain_ram().unwrap();
+                for (at, found) in found.as_slice::<u8>().unwrap().iter().enumerate() {
+                    let channel = at % outputs;
+                    let product =
+                        (high - low) / 255. * sums[at] as f64 + low * of_weights[channel] as f64;
+                    let number = product * f64::from(scales[channel]) + f64::from(bias[channel]);
+                    let number = match activation {
+                        Activation::Clamp { min, max } => number.clamp(min.into(), max.into()),
+                        _ => number,
+                    };
+                    let code = ((number.clamp(least, most) - least) / (most - least) * 255.)
+                        .round_ties_even();
+                    let apart = (f64::from(*found) - code).abs();
+                    assert!(apart <= 1., "{instructions:?} {activation:?} {at}: {found} {code}");
+                    (count, differ) = (count + 1, differ + usize::from(apart > 0.));
+                }
+            }
+        }
+        assert!(differ * 10_000 < count, "{instructions:?}: {differ} of {count} codes");
+    });
+}
+
 /// The first block of pixels is in the padding, and so are all pixels of an image without elements.
 #[test]
 fn nothing_but_padding() {
