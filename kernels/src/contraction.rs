@@ -224,7 +224,7 @@ impl Sizes {
         self
     }
 
-    /// How threads share the output. Parts have `least_rows` rows or more, if they have not all.
+    /// How threads share the output. Parts have `least_rows` rows or more, but for the last one.
     pub fn shares(&self, least_rows: usize) -> Shares {
         let output: usize = self.shape.iter().product();
         let work = output.saturating_mul(self.depth) / WORK;

@@ -50,7 +50,7 @@ const SCORES: usize = 1 << 15;
 /// So many queries, or fewer, meet all keys at once.
 const FEW: usize = 16;
 
-/// Threads share queries in parts of so many or more.
+/// Threads share queries in parts of so many or more; the last part may have fewer.
 const LEAST_ROWS: usize = 16;
 
 impl Attention {
@@ -324,35 +324,35 @@ impl EvalOp for Attention {
             _ => None,
         };
         sizes.for_each(shares, view.as_slice_mut()?, |index, of_output, output| {
-            let queries = &queries[place(index, &|_, axis| axis.left)..];
+            let queries = from(queries, place(index, &|_, axis| axis.left));
             let (in_keys, in_values) = (in_keys(index), in_values(index));
+            let of_keys = match (&shared, keys) {
+                (Some([keys, _]), _) => Packed::Shared(keys.elements(in_keys)),
+                (None, Factor::Tensor(keys)) => Packed::Whole(Columns::pack_scratch(
+                    from(keys, in_keys),
+                    scores.right_stride,
+                    scores.is_transposed,
+                    depth,
+                    count,
+                    tile,
+                )),
+                (None, Factor::Pages(pages)) => Packed::Pages(pages.sequence(in_keys)),
+            };
+            let of_values = match (&shared, values) {
+                (Some([_, values]), _) => Packed::Shared(values.elements(in_values)),
+                (None, Factor::Tensor(values)) => Packed::Whole(Columns::pack_scratch(
+                    &values[in_values..],
+                    sizes.right_stride,
+                    sizes.is_transposed,
+                    count,
+                    sizes.columns,
+                    tile,
+                )),
+                (None, Factor::Pages(pages)) => Packed::Pages(pages.sequence(in_values)),
+            };
             let sequence = Sequence {
-                keys: match keys {
-                    _ if let Some([keys, _]) = &shared => Packed::Shared(keys.elements(in_keys)),
-                    Factor::Tensor(keys) => Packed::Whole(Columns::pack_scratch(
-                        &keys[in_keys..],
-                        scores.right_stride,
-                        scores.is_transposed,
-                        depth,
-                        count,
-                        tile,
-                    )),
-                    Factor::Pages(pages) => Packed::Pages(pages.sequence(in_keys)),
-                },
-                values: match values {
-                    _ if let Some([_, values]) = &shared => {
-                        Packed::Shared(values.elements(in_values))
-                    }
-                    Factor::Tensor(values) => Packed::Whole(Columns::pack_scratch(
-                        &values[in_values..],
-                        sizes.right_stride,
-                        sizes.is_transposed,
-                        count,
-                        sizes.columns,
-                        tile,
-                    )),
-                    Factor::Pages(pages) => Packed::Pages(pages.sequence(in_values)),
-                },
+                keys: of_keys,
+                values: of_values,
                 page,
                 depth,
                 width: sizes.columns,
@@ -379,7 +379,7 @@ impl EvalOp for Attention {
                     // A sum of nothing writes nothing.
                     part.fill(0.);
                 }
-                let queries = &queries[first * rows.1.left..];
+                let queries = from(queries, first * rows.1.left);
                 let left = Rows::pack_scratch(queries, rows.1.left, count_rows, depth, tile);
                 sequence.scores(left.view(), visible, &mut part, stride);
                 vectors.run(SoftmaxOfRows {
@@ -397,6 +397,11 @@ impl EvalOp for Attention {
         })?;
         Ok(tvec!(output.into_tvalue()))
     }
+}
+
+/// The elements from a place on. Keys and queries of depth 0 have none, wherever they begin.
+fn from(elements: &[f32], begin: usize) -> &[f32] {
+    elements.get(begin..).unwrap_or_default()
 }
 
 /// The distances of neighbours in a mask, along each axis of the scores.

@@ -44,10 +44,14 @@ fn product(
 }
 
 fn model(case: &Case, is_divided: bool) -> TractResult<TypedModel> {
+    model_with_values(case, is_divided, &case.values_shape())
+}
+
+fn model_with_values(case: &Case, is_divided: bool, values: &[usize]) -> TractResult<TypedModel> {
     let mut model = TypedModel::default();
     let queries = model.add_source("queries", f32::fact(&case.queries))?;
     let keys = model.add_source("keys", f32::fact(&case.keys))?;
-    let values = model.add_source("values", f32::fact(case.values_shape()))?;
+    let values = model.add_source("values", f32::fact(values))?;
     let scores = product(&mut model, "scores", case.scores, [queries, keys])?;
     let rank = model.outlet_fact(scores)?.rank();
     let scale = Tensor::from_shape(&vec![1; rank], &[0.5f32])?;
@@ -91,6 +95,15 @@ fn cases() -> Vec<Case> {
             keys: vec![70, 3, 5],
             width: 50,
             masks: vec![vec![3, 1, 70]],
+        },
+        // Many queries of one token each, whose heads have their own keys.
+        Case {
+            scores: "bamk,ank->bamn",
+            values: "bamk,akn->bamn",
+            queries: vec![40, 3, 1, 5],
+            keys: vec![3, 70, 5],
+            width: 50,
+            masks: vec![],
         },
         // Queries of nothing: all keys are alike.
         Case {
@@ -157,6 +170,31 @@ fn it_is_the_softmax_between_two_products() -> TractResult<()> {
             });
         }
     }
+    Ok(())
+}
+
+/// Keys without elements have no place where those of the second sequence begin.
+#[test]
+fn keys_of_nothing() -> TractResult<()> {
+    let case = Case {
+        scores: "bmk,kbn->bmn",
+        values: "bmn,bni->bmi",
+        queries: vec![2, 3, 0],
+        keys: vec![0, 2, 5],
+        width: 4,
+        masks: vec![],
+    };
+    let values = [2, 5, 4];
+    let model = model_with_values(&case, false, &values)?;
+    let inputs: TVec<TValue> = tvec!(
+        tensor(&case.queries, 0).into(),
+        tensor(&case.keys, 0).into(),
+        tensor(&values, 9).into(),
+    );
+    let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+    let model = model.with_kernels()?.into_optimized()?;
+    assert!(model.nodes().iter().any(|node| node.op_is::<Attention>()));
+    close(&model.into_runnable()?.run(inputs)?[0], &expected[0]);
     Ok(())
 }
 

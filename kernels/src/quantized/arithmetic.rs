@@ -37,9 +37,9 @@ impl Eq for QuantizedArithmetic {}
 #[derive(Debug, PartialEq)]
 pub(crate) struct Lines {
     channels: usize,
-    /// How many pixels in a row.
+    /// For how many pixels they are repeated.
     pixels: usize,
-    /// Whether all channels have the same.
+    /// Whether all channels have the same lines.
     pub are_the_same: bool,
     pub factors: [Vec<f32>; 2],
     pub addends: [Vec<f32>; 2],
@@ -52,7 +52,7 @@ pub(crate) struct Lines {
 const LEAST_LINES: usize = 256;
 
 /// The most results that are computed at once: so many lines follow the last channel.
-const MOST_LANES: usize = 32;
+pub(super) const MOST_LANES: usize = 32;
 
 impl QuantizedArithmetic {
     /// With so many channels.

@@ -13,22 +13,62 @@ pub(crate) struct Lines {
     addends: Vec<f32>,
     least: Vec<f32>,
     most: Vec<f32>,
+    limits: Limits,
 }
+
+/// Which limits lines have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limits {
+    None,
+    /// Those of codes of 8 bits, to which a vector's numbers are limited when they become codes.
+    OfCodes,
+    Others,
+}
+
+/// The limits of numbers that have none.
+const UNLIMITED: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
+
+/// Sums have 32 bits.
+const LARGEST_SUM: f64 = (1_u32 << 31) as f64;
 
 /// One of the lines: the factor, the addend and the limits.
 type Line = [f32; 4];
 
 impl Lines {
-    pub fn new(lines: impl Iterator<Item = Line>) -> Lines {
+    /// Lines for numbers that are at most so large.
+    pub fn new(lines: impl Iterator<Item = Line>, largest: f64) -> Lines {
+        /// Conversions to integers of 32 bits are right for numbers of this size.
+        const CONVERTED: f64 = (1_u32 << 30) as f64;
         let (mut factors, mut addends, mut least, mut most) = (vec![], vec![], vec![], vec![]);
-        // Vectors reach beyond the last channel.
-        for line in lines.chain(std::iter::repeat_n([0.; 4], MOST_LANES)) {
-            factors.push(line[0]);
-            addends.push(line[1]);
-            least.push(line[2]);
-            most.push(line[3]);
+        let mut limits = Limits::None;
+        for line @ [factor, addend, low, high] in lines {
+            let size = largest * f64::from(factor.abs()) + f64::from(addend.abs());
+            let of_line = match () {
+                () if [low, high] == UNLIMITED => Limits::None,
+                () if low == 0. && high == 255. && size < CONVERTED => Limits::OfCodes,
+                () => Limits::Others,
+            };
+            limits = match factors.is_empty() || limits == of_line {
+                true => of_line,
+                false => Limits::Others,
+            };
+            let places = [&mut factors, &mut addends, &mut least, &mut most];
+            places.into_iter().zip(line).for_each(|(place, number)| place.push(number));
         }
-        Lines { factors, addends, least, most }
+        // Vectors reach beyond the last channel.
+        for place in [&mut factors, &mut addends, &mut least, &mut most] {
+            place.resize(place.len() + MOST_LANES, 0.);
+        }
+        Lines { factors, addends, least, most, limits }
+    }
+
+    /// How large numbers on these lines are at most, of numbers of this size.
+    fn largest(&self, largest: f64) -> f64 {
+        let lines = self.factors.iter().zip(&self.addends);
+        let sizes = lines
+            .map(|(factor, addend)| largest * f64::from(factor.abs()) + f64::from(addend.abs()));
+        // NaN is larger than all.
+        sizes.fold(0., |most, size| if size <= most { most } else { size })
     }
 
     /// Those of some vectors of channels, from the first one on.
@@ -39,6 +79,7 @@ impl Lines {
             addends: vectors(&self.addends, first),
             least: vectors(&self.least, first),
             most: vectors(&self.most, first),
+            limits: self.limits,
         }
     }
 }
@@ -50,6 +91,7 @@ pub(crate) struct LinesOf<'a, const LANES: usize, const V: usize> {
     pub addends: &'a [[f32; LANES]; V],
     pub least: &'a [[f32; LANES]; V],
     pub most: &'a [[f32; LANES]; V],
+    pub limits: Limits,
 }
 
 /// Some vectors of an array, from a number on.
@@ -167,10 +209,9 @@ impl Finish {
         levels: Option<&Levels>,
     ) -> Finish {
         let channels = lines.len();
-        let unlimited = [f32::NEG_INFINITY, f32::INFINITY];
         let (limits, activation) = match activation.limits() {
             Some(limits) => (limits, None),
-            None => (unlimited, Some(activation)),
+            None => (UNLIMITED, Some(activation)),
         };
         // To codes, of what is within limits.
         let coded = |channel: usize, [scale, bias]: [f32; 2], [min, max]: [f32; 2]| match levels {
@@ -186,12 +227,16 @@ impl Finish {
             true => coded(channel, *line, limits),
             false => [line[0], line[1], limits[0], limits[1]],
         });
+        let lines = Lines::new(first, LARGEST_SUM);
         let is_needed = !is_last && (second.is_some() || levels.is_some());
         let second = is_needed.then(|| {
             let line = |channel: usize| second.map_or([1., 0.], |second| second[channel]);
-            Lines::new((0..channels).map(|channel| coded(channel, line(channel), unlimited)))
+            // No activation gives larger numbers.
+            let largest = lines.largest(LARGEST_SUM);
+            let second = (0..channels).map(|channel| coded(channel, line(channel), UNLIMITED));
+            Lines::new(second, largest)
         });
-        Finish { lines: Lines::new(first), activation, second, channels }
+        Finish { lines, activation, second, channels }
     }
 
     /// How many channels a row has.

@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 
 #[cfg(target_arch = "x86_64")]
 use super::amx;
-use super::finish::{Elements, Finish, LinesOf, Written, put};
+use super::finish::{Elements, Finish, Limits, LinesOf, Written, put};
 use super::product::Part;
 use super::{arithmetic, depthwise, levels};
 use crate::product::activation::Activation;
@@ -195,7 +195,7 @@ impl Code for i16 {
     }
 }
 
-/// Two vectors of numbers, from one on.
+/// Two vectors of numbers, from number `first` on.
 #[inline(always)]
 fn vectors<const LANES: usize>(numbers: &[f32], first: usize) -> &[[f32; LANES]; 2] {
     &numbers[first..][..2 * LANES].as_chunks().0.as_chunks().0[0]
@@ -286,7 +286,14 @@ macro_rules! loops {
             fn on_line<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
                 let addends = load_floats(&lines.addends[vector]);
                 let number = line(x, load_floats(&lines.factors[vector]), addends);
-                between(number, load_floats(&lines.least[vector]), load_floats(&lines.most[vector]))
+                match lines.limits {
+                    Limits::None => number,
+                    Limits::OfCodes if PUTTING_LIMITS => number,
+                    _ => {
+                        let (least, most) = (&lines.least[vector], &lines.most[vector]);
+                        between(number, load_floats(least), load_floats(most))
+                    }
+                }
             }
 
             /// Finishes the sums of some channels, for some rows.
@@ -353,10 +360,11 @@ macro_rules! loops {
                 }
             }
 
-            /// Whether all elements have the `SAME` lines.
+            /// The same, if all elements have the `SAME` lines, or if channels differ.
             $(#[target_feature(enable = $features)])?
             fn combined<const SAME: bool>(part: &mut arithmetic::Part) {
                 const AT_ONCE: usize = 2 * LANES;
+                const { assert!(AT_ONCE <= arithmetic::MOST_LANES) };
                 let arithmetic::Lines { factors, addends, shifts, least, most, .. } = part.lines;
                 let count = part.a.len();
                 let mut last = [[0; AT_ONCE]; 2];
@@ -581,6 +589,7 @@ fn wrapped(number: usize, count: usize) -> usize {
 
 loops!(portable, u8, 4, [], rows: [4 2 1], vectors: [1 2], {
     pub const LANES: usize = 8;
+    const PUTTING_LIMITS: bool = false;
     type Sums = [i32; LANES];
 
     fn load(numbers: &[i32; LANES]) -> Sums {
@@ -860,6 +869,7 @@ macro_rules! loops_of_256_bits {
     ($name:ident, $code:ty, $width:literal, $features:literal, rows: [$($rows:literal)*], {$($items:item)*}) => {
         loops!($name, $code, $width, [$features], rows: [$($rows)*], vectors: [1 2], {
             pub const LANES: usize = 8;
+            const PUTTING_LIMITS: bool = true;
             type Sums = __m256i;
             type Floats = __m256;
 
@@ -1014,6 +1024,7 @@ macro_rules! loops_of_512_bits {
     ($name:ident, $code:ty, $width:literal, $features:literal, {$($items:item)*}) => {
         loops!($name, $code, $width, [$features], rows: [8 4 2 1], vectors: [1 2 3], {
             pub const LANES: usize = 16;
+            const PUTTING_LIMITS: bool = true;
             type Sums = __m512i;
             type Floats = __m512;
 
@@ -1036,13 +1047,26 @@ macro_rules! loops_of_512_bits {
             #[target_feature(enable = $features)]
             #[inline]
             fn put_codes<const V: usize>(x: [Floats; V], places: &mut [u8]) {
-                // Each vector goes to its place at once. Codes that are put together in memory first were waited for there:
+                // Vectors go to their places at once. Codes that are put together in memory first were waited for there:
                 // four fifths of the time of finishing sums (Intel Xeon with AMX).
-                let coded = |vector: usize| _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x[vector]));
+                let coded = |vector: usize| {
+                    let codes = _mm512_max_epi32(_mm512_cvtps_epi32(x[vector]), _mm512_setzero_si512());
+                    _mm512_cvtusepi32_epi8(codes)
+                };
                 if let [whole] = places.as_chunks_mut::<LANES>().0.as_chunks_mut::<V>().0 {
-                    for vector in 0..V {
+                    for vector in (0..V - V % 2).step_by(2) {
+                        let pair = [x[vector], x[vector + 1]].map(|x| _mm512_cvtps_epi32(x));
+                        let words = _mm512_packus_epi32(pair[0], pair[1]);
+                        let bytes = _mm512_cvtusepi16_epi8(words);
+                        // Four codes of each vector take turns.
+                        let order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+                        let bytes = _mm256_permutevar8x32_epi32(bytes, order);
+                        // SAFETY: so many codes are written as two vectors have.
+                        unsafe { _mm256_storeu_si256(whole[vector..][..2].as_mut_ptr().cast(), bytes) };
+                    }
+                    if V % 2 == 1 {
                         // SAFETY: the array has the size of the vector.
-                        unsafe { _mm_storeu_si128(whole[vector].as_mut_ptr().cast(), coded(vector)) };
+                        unsafe { _mm_storeu_si128(whole[V - 1].as_mut_ptr().cast(), coded(V - 1)) };
                     }
                     return;
                 }

@@ -180,10 +180,10 @@ macro_rules! register_rule {
     };
 }
 
-/// Whether an operator of a crate above this one puts elements of its inputs in other places, and does nothing else: each
-/// element of its output is one of an input, of whatever type they are, and all inputs have elements that are moved.
-/// Quantised networks then run it on codes. Where
-/// [`change_axes`](tract_core::ops::TypedOp::change_axes) can put the channels last, nothing else is moved for it.
+/// Names operators of a crate above this one that put elements of their inputs in other places, and do nothing else: each element of
+/// the one output is one of an input, of whatever type they are, and all inputs have elements that are moved. Quantised networks
+/// then run them on codes. If [`change_axes`](tract_core::ops::TypedOp::change_axes) can put the channels last, no axis is moved before or
+/// after such an operator.
 #[derive(Debug)]
 pub struct RegisteredMovement(pub fn(&dyn TypedOp) -> bool);
 

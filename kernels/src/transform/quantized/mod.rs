@@ -282,18 +282,24 @@ impl<'a> Translation<'a> {
 
     fn node(&mut self, node: &'a TypedNode) -> TractResult<()> {
         let op = &node.op;
-        let outcome = match () {
-            () if makes_levels(node) => self.rounding(node)?,
-            () if let Some(op) = op.downcast_ref::<Conv>() => self.convolution(node, op)?,
-            () if let Some(op) = op.downcast_ref::<Deconv>() => {
-                self.transposed_convolution(node, op)?
-            }
-            () if let Some(op) = op.downcast_ref::<EinSum>() => self.product(node, op)?,
-            () if let Some(op) = op.downcast_ref::<MaxPool>() => self.max_pool(node, op)?,
-            () if let Some(op) = op.downcast_ref::<Reduce>() => self.sum(node, op)?,
-            () if let Some(operation) = operation_of(node) => self.arithmetic(node, operation)?,
-            () if moves_elements(op.as_ref()) => self.movement(node)?,
-            () => Translated::NotMine,
+        let outcome = if makes_levels(node) {
+            self.rounding(node)?
+        } else if let Some(op) = op.downcast_ref::<Conv>() {
+            self.convolution(node, op)?
+        } else if let Some(op) = op.downcast_ref::<Deconv>() {
+            self.transposed_convolution(node, op)?
+        } else if let Some(op) = op.downcast_ref::<EinSum>() {
+            self.product(node, op)?
+        } else if let Some(op) = op.downcast_ref::<MaxPool>() {
+            self.max_pool(node, op)?
+        } else if let Some(op) = op.downcast_ref::<Reduce>() {
+            self.sum(node, op)?
+        } else if let Some(operation) = operation_of(node) {
+            self.arithmetic(node, operation)?
+        } else if moves_elements(op.as_ref()) {
+            self.movement(node)?
+        } else {
+            Translated::NotMine
         };
         let has_codes =
             |input: &OutletId| self.values.get(input).is_some_and(|value| value.levels.is_some());

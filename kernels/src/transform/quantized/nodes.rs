@@ -203,7 +203,7 @@ impl<'a> Translation<'a> {
         self.finish(&chain, op, &[numbers], Some(levels), form)
     }
 
-    /// Whether something with a window needs a node, or what is made of it with the same channels.
+    /// Whether something with a window needs a node, or what is made of it with the channels in the same place.
     fn feeds_windows(&self, node: &TypedNode) -> bool {
         /// How many nodes are looked at.
         const MOST: usize = 16;
@@ -216,12 +216,12 @@ impl<'a> Translation<'a> {
                 if node.op_is::<Conv>() || node.op_is::<Deconv>() || node.op_is::<MaxPool>() {
                     return true;
                 }
-                let keeps_channels = node.op_is::<TypedBinOp>()
+                let keeps_places = node.op_is::<TypedBinOp>()
                     || node.op_is::<ElementWiseOp>()
                     || node.op_is::<DequantizeLinearF32>()
                     || makes_levels(node)
                     || (moves_elements(node.op.as_ref()) && !node.op_is::<AxisOp>());
-                if keeps_channels {
+                if keeps_places {
                     next.push(node.id);
                 }
             }
@@ -572,6 +572,8 @@ impl<'a> Translation<'a> {
         let rank = node.outputs[0].fact.rank();
         // An operator on axes would be one on other axes, with other ones around it.
         rule_if!(rank > 2 && !node.op_is::<AxisOp>());
+        let inputs = self.source.node_input_facts(node.id)?;
+        rule_if!(inputs.iter().all(|input| input.rank() == rank));
         let change = AxisOp::Move(1, rank - 1);
         let changed = node.op.change_axes(self.source, node, InOut::In(0), &change)?;
         rule_if_some!(changed = changed);
