@@ -44,10 +44,10 @@ impl Kernels {
         let (lanes, taps) = (instructions.lanes(), instructions.taps_at_once());
         let (mut weights, mut offsets) = (vec![], vec![]);
         for block in (0..channels).step_by(taps * lanes) {
+            let of_lane = |lane| block + channel_of_lane(lane, lanes, taps);
             for column in 0..columns {
                 for first in (0..rows).step_by(taps) {
-                    weights.extend((0..taps * lanes).map(|lane| {
-                        let channel = block + channel_of_lane(lane, lanes, taps);
+                    weights.extend((0..taps * lanes).map(of_lane).map(|channel| {
                         let code = |row: usize| match row < rows && channel < channels {
                             true => code(channel, row * columns + column),
                             false => 0,
@@ -63,8 +63,7 @@ impl Kernels {
                     }));
                 }
             }
-            let channels_of_lanes =
-                (0..taps * lanes).map(|lane| block + channel_of_lane(lane, lanes, taps));
+            let channels_of_lanes = (0..taps * lanes).map(of_lane);
             offsets.extend(channels_of_lanes.map(|it| if it < channels { offset(it) } else { 0 }));
         }
         Kernels { channels, rows, columns, instructions, weights, offsets }

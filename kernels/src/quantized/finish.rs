@@ -42,7 +42,7 @@ impl Lines {
         let (mut factors, mut addends, mut least, mut most) = (vec![], vec![], vec![], vec![]);
         let mut limits = Limits::None;
         for line @ [factor, addend, low, high] in lines {
-            let size = largest * f64::from(factor.abs()) + f64::from(addend.abs());
+            let size = size_on_line(factor, addend, largest);
             let of_line = match () {
                 () if [low, high] == UNLIMITED => Limits::None,
                 () if low == 0. && high == 255. && size < CONVERTED => Limits::OfCodes,
@@ -65,10 +65,7 @@ impl Lines {
     /// How large numbers on these lines are at most, of numbers of this size.
     fn largest(&self, largest: f64) -> f64 {
         let lines = self.factors.iter().zip(&self.addends);
-        let sizes = lines
-            .map(|(factor, addend)| largest * f64::from(factor.abs()) + f64::from(addend.abs()));
-        // NaN is larger than all.
-        sizes.fold(0., |most, size| if size <= most { most } else { size })
+        lines.map(|(factor, addend)| size_on_line(*factor, *addend, largest)).fold(0., f64::max)
     }
 
     /// Those of some vectors of channels, from the first one on.
@@ -82,6 +79,11 @@ impl Lines {
             limits: self.limits,
         }
     }
+}
+
+/// How large a number on a line is at most, of one of this size.
+fn size_on_line(factor: f32, addend: f32, largest: f64) -> f64 {
+    largest * f64::from(factor.abs()) + f64::from(addend.abs())
 }
 
 /// The lines of some vectors of channels.

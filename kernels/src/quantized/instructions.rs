@@ -207,8 +207,7 @@ fn vectors<const LANES: usize>(numbers: &[f32], first: usize) -> &[[f32; LANES];
 /// * `Left` and `Right`, four codes of data for all lanes and four codes of weights for each of them, by `left` and `right`;
 /// * `dot`, which adds their products to sums;
 /// * `TAPS`, which `interleaved` takes at once from as many channels as so many vectors have sums, for `add_taps`, which adds
-///   their products to the sums of a vector; `in_order` puts these into their order (see [`depthwise::channel_of_lane`]), and
-///   `added` adds two of them;
+///   their products to the sums of a vector; `in_order` puts these into their order (see [`depthwise::channel_of_lane`]);
 /// * `floats`, `line`, `between`, `activated`, `store` and `put_codes`, which make numbers and codes of sums, and `load_floats`;
 /// * `widened` and `sum`, for codes that are added and multiplied.
 macro_rules! loops {
@@ -446,41 +445,41 @@ macro_rules! loops {
                     let count = PIXELS.min(line.pixels - begin);
                     for number in 0..count {
                         let pixel = begin + number;
-                    let missing = if pixel == 0 { columns } else { moved };
-                    place = wrapped(place + missing, columns);
-                    for column in columns - missing..columns {
-                        let held = &mut held[wrapped(place + column, columns) * groups..][..groups];
-                        for (group, held) in held.iter_mut().enumerate() {
-                            let codes = line.codes(pixel, column, group, first, &mut last);
-                            for block in 0..B {
-                                held[block] = interleaved(codes.map(|codes| &codes[block]));
-                            }
-                        }
-                    }
-                    let mut sums = [[load(&[0; LANES]); TAPS]; B];
-                    for block in 0..B {
-                        for vector in 0..TAPS {
-                            sums[block][vector] = load(&offsets[block][vector]);
-                        }
-                    }
-                    for column in 0..columns {
-                        let held = &held[wrapped(place + column, columns) * groups..][..groups];
-                        for (group, codes) in held.iter().enumerate() {
-                            for block in 0..B {
-                                let weights = &weights[block][column * groups + group];
-                                for vector in 0..TAPS {
-                                    let sum = sums[block][vector];
-                                    sums[block][vector] = add_taps(sum, codes[block][vector], &weights[vector]);
+                        let missing = if pixel == 0 { columns } else { moved };
+                        place = wrapped(place + missing, columns);
+                        for column in columns - missing..columns {
+                            let held = &mut held[wrapped(place + column, columns) * groups..][..groups];
+                            for (group, held) in held.iter_mut().enumerate() {
+                                let codes = line.codes(pixel, column, group, first, &mut last);
+                                for block in 0..B {
+                                    held[block] = interleaved(codes.map(|codes| &codes[block]));
                                 }
                             }
                         }
-                    }
-                    for block in 0..B {
-                        let sums = in_order(sums[block]);
-                        for vector in 0..TAPS {
-                            tile[number][block * TAPS + vector] = sums[vector];
+                        let mut sums = [[load(&[0; LANES]); TAPS]; B];
+                        for block in 0..B {
+                            for vector in 0..TAPS {
+                                sums[block][vector] = load(&offsets[block][vector]);
+                            }
                         }
-                    }
+                        for column in 0..columns {
+                            let held = &held[wrapped(place + column, columns) * groups..][..groups];
+                            for (group, codes) in held.iter().enumerate() {
+                                for block in 0..B {
+                                    let weights = &weights[block][column * groups + group];
+                                    for vector in 0..TAPS {
+                                        let sum = sums[block][vector];
+                                        sums[block][vector] = add_taps(sum, codes[block][vector], &weights[vector]);
+                                    }
+                                }
+                            }
+                        }
+                        for block in 0..B {
+                            let sums = in_order(sums[block]);
+                            for vector in 0..TAPS {
+                                tile[number][block * TAPS + vector] = sums[vector];
+                            }
+                        }
                     }
                     finish_first(part, &tile, count, first, line.first + begin);
                 }
@@ -503,29 +502,29 @@ macro_rules! loops {
                     let count = PIXELS.min(line.pixels - begin);
                     for number in 0..count {
                         let pixel = begin + number;
-                    let missing = if pixel == 0 { K } else { moved };
-                    for column in K - missing..K {
-                        for next in 1..K {
-                            held[next - 1] = held[next];
-                        }
-                        for group in 0..G {
-                            let codes = line.codes::<{ TAPS * LANES }, TAPS, 1>(pixel, column, group, first, &mut last);
-                            held[K - 1][group] = interleaved(codes.map(|[codes]| codes));
-                        }
-                    }
-                    let mut sums = [load(&offsets[0]); TAPS];
-                    for vector in 1..TAPS {
-                        sums[vector] = load(&offsets[vector]);
-                    }
-                    for column in 0..K {
-                        for group in 0..G {
-                            for vector in 0..TAPS {
-                                let codes = held[column][group][vector];
-                                sums[vector] = add_taps(sums[vector], codes, &weights[column][group][vector]);
+                        let missing = if pixel == 0 { K } else { moved };
+                        for column in K - missing..K {
+                            for next in 1..K {
+                                held[next - 1] = held[next];
+                            }
+                            for group in 0..G {
+                                let codes = line.codes::<{ TAPS * LANES }, TAPS, 1>(pixel, column, group, first, &mut last);
+                                held[K - 1][group] = interleaved(codes.map(|[codes]| codes));
                             }
                         }
-                    }
-                    tile[number] = in_order(sums);
+                        let mut sums = [load(&offsets[0]); TAPS];
+                        for vector in 1..TAPS {
+                            sums[vector] = load(&offsets[vector]);
+                        }
+                        for column in 0..K {
+                            for group in 0..G {
+                                for vector in 0..TAPS {
+                                    let codes = held[column][group][vector];
+                                    sums[vector] = add_taps(sums[vector], codes, &weights[column][group][vector]);
+                                }
+                            }
+                        }
+                        tile[number] = in_order(sums);
                     }
                     finish_first(part, &tile, count, first, line.first + begin);
                 }
@@ -631,10 +630,6 @@ loops!(portable, u8, 4, [], rows: [4 2 1], vectors: [1 2], {
         })
     }
 
-    fn added(a: Sums, b: Sums) -> Sums {
-        std::array::from_fn(|lane| a[lane].wrapping_add(b[lane]))
-    }
-
     fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
         let mut ordered = sums;
         for (lane, sum) in sums.as_flattened().iter().enumerate() {
@@ -716,7 +711,6 @@ macro_rules! common_items {
         min: $min:ident,
         max: $max:ident,
         add_floats: $add_floats:ident,
-        add: $add:ident,
     ) => {
         #[target_feature(enable = $features)]
         #[inline]
@@ -786,12 +780,6 @@ macro_rules! common_items {
             // SAFETY: the array has the size of the vector.
             unsafe { $store_floats(places.as_mut_ptr(), x) };
         }
-
-        #[target_feature(enable = $features)]
-        #[inline]
-        fn added(a: Sums, b: Sums) -> Sums {
-            $add(a, b)
-        }
     };
 }
 
@@ -825,6 +813,56 @@ macro_rules! two_taps {
             // SAFETY: the array has the size of the vector.
             let weights = unsafe { $load(weights.as_ptr().cast()) };
             $add(sums, $multiply(codes, weights))
+        }
+    };
+}
+
+/// The same in vectors of 256 bits.
+#[cfg(target_arch = "x86_64")]
+macro_rules! two_taps_of_256_bits {
+    ($features:literal) => {
+        two_taps! {
+            $features,
+            load_half: _mm_loadu_si128,
+            load: _mm256_loadu_si256,
+            widen: _mm256_cvtepu8_epi16,
+            low: _mm256_unpacklo_epi16,
+            high: _mm256_unpackhi_epi16,
+            multiply: _mm256_madd_epi16,
+            add: _mm256_add_epi32,
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
+            let low = _mm256_permute2x128_si256::<0x20>(sums[0], sums[1]);
+            [low, _mm256_permute2x128_si256::<0x31>(sums[0], sums[1])]
+        }
+    };
+}
+
+/// The same in vectors of 512 bits.
+#[cfg(target_arch = "x86_64")]
+macro_rules! two_taps_of_512_bits {
+    ($features:literal) => {
+        two_taps! {
+            $features,
+            load_half: _mm256_loadu_si256,
+            load: _mm512_loadu_si512,
+            widen: _mm512_cvtepu8_epi16,
+            low: _mm512_unpacklo_epi16,
+            high: _mm512_unpackhi_epi16,
+            multiply: _mm512_madd_epi16,
+            add: _mm512_add_epi32,
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
+            let order = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+            let low = _mm512_permutex2var_epi64(sums[0], order, sums[1]);
+            let order = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+            [low, _mm512_permutex2var_epi64(sums[0], order, sums[1])]
         }
     };
 }
@@ -886,7 +924,6 @@ macro_rules! loops_of_256_bits {
                 min: _mm256_min_ps,
                 max: _mm256_max_ps,
                 add_floats: _mm256_add_ps,
-                add: _mm256_add_epi32,
             }
 
             #[target_feature(enable = $features)]
@@ -918,23 +955,7 @@ macro_rules! loops_of_256_bits {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_256_bits!(avx2_narrow, u8, 4, "avx2,fma", rows: [6 4 2 1], {
-    two_taps! {
-        "avx2,fma",
-        load_half: _mm_loadu_si128,
-        load: _mm256_loadu_si256,
-        widen: _mm256_cvtepu8_epi16,
-        low: _mm256_unpacklo_epi16,
-        high: _mm256_unpackhi_epi16,
-        multiply: _mm256_madd_epi16,
-        add: _mm256_add_epi32,
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    #[inline]
-    fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
-        let low = _mm256_permute2x128_si256::<0x20>(sums[0], sums[1]);
-        [low, _mm256_permute2x128_si256::<0x31>(sums[0], sums[1])]
-    }
+    two_taps_of_256_bits! { "avx2,fma" }
 
     factors_of_bytes! { "avx2,fma", __m256i, _mm256_set1_epi32 }
 
@@ -948,23 +969,7 @@ loops_of_256_bits!(avx2_narrow, u8, 4, "avx2,fma", rows: [6 4 2 1], {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_256_bits!(avx2_wide, i16, 2, "avx2,fma", rows: [6 4 2 1], {
-    two_taps! {
-        "avx2,fma",
-        load_half: _mm_loadu_si128,
-        load: _mm256_loadu_si256,
-        widen: _mm256_cvtepu8_epi16,
-        low: _mm256_unpacklo_epi16,
-        high: _mm256_unpackhi_epi16,
-        multiply: _mm256_madd_epi16,
-        add: _mm256_add_epi32,
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    #[inline]
-    fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
-        let low = _mm256_permute2x128_si256::<0x20>(sums[0], sums[1]);
-        [low, _mm256_permute2x128_si256::<0x31>(sums[0], sums[1])]
-    }
+    two_taps_of_256_bits! { "avx2,fma" }
 
     #[target_feature(enable = "avx2,fma")]
     #[inline]
@@ -1041,7 +1046,6 @@ macro_rules! loops_of_512_bits {
                 min: _mm512_min_ps,
                 max: _mm512_max_ps,
                 add_floats: _mm512_add_ps,
-                add: _mm512_add_epi32,
             }
 
             #[target_feature(enable = $features)]
@@ -1084,25 +1088,7 @@ macro_rules! loops_of_512_bits {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_512_bits!(avx512_narrow, u8, 4, "avx2,fma,avx512f,avx512vl,avx512bw", {
-    two_taps! {
-        "avx2,fma,avx512f,avx512vl,avx512bw",
-        load_half: _mm256_loadu_si256,
-        load: _mm512_loadu_si512,
-        widen: _mm512_cvtepu8_epi16,
-        low: _mm512_unpacklo_epi16,
-        high: _mm512_unpackhi_epi16,
-        multiply: _mm512_madd_epi16,
-        add: _mm512_add_epi32,
-    }
-
-    #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw")]
-    #[inline]
-    fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
-        let order = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-        let low = _mm512_permutex2var_epi64(sums[0], order, sums[1]);
-        let order = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-        [low, _mm512_permutex2var_epi64(sums[0], order, sums[1])]
-    }
+    two_taps_of_512_bits! { "avx2,fma,avx512f,avx512vl,avx512bw" }
 
     factors_of_bytes! { "avx2,fma,avx512f,avx512vl,avx512bw", __m512i, _mm512_set1_epi32 }
 
@@ -1116,25 +1102,7 @@ loops_of_512_bits!(avx512_narrow, u8, 4, "avx2,fma,avx512f,avx512vl,avx512bw", {
 
 #[cfg(target_arch = "x86_64")]
 loops_of_512_bits!(avx512_wide, i16, 2, "avx2,fma,avx512f,avx512vl,avx512bw", {
-    two_taps! {
-        "avx2,fma,avx512f,avx512vl,avx512bw",
-        load_half: _mm256_loadu_si256,
-        load: _mm512_loadu_si512,
-        widen: _mm512_cvtepu8_epi16,
-        low: _mm512_unpacklo_epi16,
-        high: _mm512_unpackhi_epi16,
-        multiply: _mm512_madd_epi16,
-        add: _mm512_add_epi32,
-    }
-
-    #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw")]
-    #[inline]
-    fn in_order(sums: [Sums; 2]) -> [Sums; 2] {
-        let order = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-        let low = _mm512_permutex2var_epi64(sums[0], order, sums[1]);
-        let order = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-        [low, _mm512_permutex2var_epi64(sums[0], order, sums[1])]
-    }
+    two_taps_of_512_bits! { "avx2,fma,avx512f,avx512vl,avx512bw" }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw")]
     #[inline]

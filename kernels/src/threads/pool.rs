@@ -264,8 +264,8 @@ impl Waiter {
 
     /// Waits a moment for a job, and does something else now and then, but not while it could get one.
     fn wait(pool: usize, meanwhile: impl Fn()) -> Option<Arc<Job>> {
+        let waiter = Arc::new(Waiter { pool, job: OnceLock::new() });
         for _ in 0..ROUNDS {
-            let waiter = Arc::new(Waiter { pool, job: OnceLock::new() });
             Self::all().push(waiter.clone());
             let started = Instant::now();
             while waiter.job.get().is_none() && started.elapsed() < ROUND {
