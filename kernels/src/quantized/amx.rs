@@ -13,7 +13,7 @@ use std::arch::x86_64::{__m512i, _mm512_setzero_si512};
 use std::ops::Range;
 
 use super::instructions::avx512_vnni::{self, LANES};
-use super::product::Part;
+use super::product::{Line, Lines, Part, Rows};
 
 /// The rows of a tile.
 const ROWS: usize = 16;
@@ -56,23 +56,32 @@ static SIZES: Sizes = Sizes {
 
 /// Rows whose codes two tiles read, at equal distances: between the rows there may be such that nothing asks for.
 struct Block {
-    /// The rows, in the part.
-    rows: Range<usize>,
-    /// Where the first one begins: in the codes of the part, or in the copies.
+    /// The first row, in the part.
+    first: usize,
+    /// Where it begins: in the codes of the part, or in the copies.
     begin: usize,
     is_copied: bool,
+    tiles: usize,
+    /// Which of the segments are its own.
+    segments: Range<usize>,
+}
+
+/// Rows of a block that follow each other: the place of the first one in the block, and how many they are.
+#[derive(Clone, Copy)]
+struct Segment {
+    place: usize,
+    rows: usize,
 }
 
 /// The rows of a part, as tiles read them.
-struct Rows {
+struct Blocks<'a> {
     blocks: Vec<Block>,
-    /// For each row, which one it is in its block.
-    places: Vec<usize>,
+    segments: Vec<Segment>,
     /// Those at the end that are too few for a tile.
     rest: Range<usize>,
-    /// How far a row begins behind the one before it, and where its taps begin, from the first one on.
+    /// How far a row begins behind the one before it, and where its taps begin, from its begin on.
     distance: usize,
-    taps: Vec<usize>,
+    taps: &'a [usize],
     /// The codes of blocks that would reach beyond those of the part, and the same of them.
     copies: Vec<u8>,
     copied_distance: usize,
@@ -82,41 +91,43 @@ struct Rows {
 /// All blocks of a part of a product. The machine must have the tiles ([`is_there`]).
 #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni")]
 pub(super) fn product(part: &mut Part<u8>) {
-    let Some(distance) = part.distance().filter(|_| part.rows >= FEW_ROWS) else {
-        return avx512_vnni::product(part);
+    let taken = part.taken;
+    let lines = match taken {
+        Rows::Alike(lines) if part.rows >= FEW_ROWS && lines.distance > 0 => lines,
+        _ => return avx512_vnni::product(part),
     };
-    let rows = Rows::of(part, distance);
+    let blocks = Blocks::of(part, lines);
     // SAFETY: the processor has tiles, and the sizes are those that `ldtilecfg` takes.
     unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const SIZES, options(nostack, readonly)) };
     let mut sums = [_mm512_setzero_si512(); ROWS_OF_BLOCK * MOST_VECTORS];
     for panel in part.panels.clone() {
         let vectors = part.vectors(panel, LANES);
-        for block in &rows.blocks {
+        for block in &blocks.blocks {
             let codes = match block.is_copied {
                 true => Codes {
-                    codes: &rows.copies[block.begin..],
-                    distance: rows.copied_distance,
-                    taps: &rows.copied_taps,
+                    codes: &blocks.copies[block.begin..],
+                    distance: blocks.copied_distance,
+                    taps: &blocks.copied_taps,
                 },
                 false => Codes {
                     codes: &part.codes[block.begin..],
-                    distance: rows.distance,
-                    taps: &rows.taps,
+                    distance: blocks.distance,
+                    taps: blocks.taps,
                 },
             };
-            let places = &rows.places[block.rows.clone()];
-            match ((places[places.len() - 1] + 1).div_ceil(ROWS), vectors) {
+            match (block.tiles, vectors) {
                 (2, 2) => multiply::<2, 2>(part, panel, codes, &mut sums),
                 (2, _) => multiply::<2, 1>(part, panel, codes, &mut sums),
                 (_, 2) => multiply::<1, 2>(part, panel, codes, &mut sums),
                 _ => multiply::<1, 1>(part, panel, codes, &mut sums),
             }
+            let segments = &blocks.segments[block.segments.clone()];
             match vectors {
-                2 => finish::<2>(part, panel, block.rows.start, places, &sums),
-                _ => finish::<1>(part, panel, block.rows.start, places, &sums),
+                2 => finish::<2>(part, panel, block.first, segments, &sums),
+                _ => finish::<1>(part, panel, block.first, segments, &sums),
             }
         }
-        for first in rows.rest.clone() {
+        for first in blocks.rest.clone() {
             avx512_vnni::of_rows::<1>(part, panel, first, vectors);
         }
     }
@@ -124,70 +135,83 @@ pub(super) fn product(part: &mut Part<u8>) {
     unsafe { asm!("tilerelease", options(nomem, nostack)) };
 }
 
-impl Rows {
-    /// Those of a part whose rows begin at such distances. Rows whose tiles would reach beyond the codes are copied.
-    fn of(part: &Part<u8>, distance: usize) -> Rows {
-        let count = part.filters.taps();
-        let one = &part.starts[..count];
+impl<'a> Blocks<'a> {
+    /// Those of a part whose rows are such lines. Rows whose tiles would reach beyond the codes are copied.
+    fn of(part: &Part<u8>, lines: &'a Lines) -> Blocks<'a> {
+        let Lines { distance, taps, lines } = lines;
+        let distance = *distance;
         let of_a_tap = part.steps.next_multiple_of(STEPS) * 4;
-        let mut rows = Rows {
-            blocks: Vec::with_capacity(part.rows.div_ceil(ROWS_OF_BLOCK)),
-            places: Vec::with_capacity(part.rows),
+        let mut blocks = Blocks {
+            blocks: Vec::with_capacity(part.rows.div_ceil(ROWS_OF_BLOCK) + lines.len()),
+            segments: Vec::with_capacity(part.rows.div_ceil(ROWS_OF_BLOCK) + 2 * lines.len()),
             rest: part.rows..part.rows,
             distance,
-            taps: one.iter().map(|tap| tap - one[0]).collect(),
+            taps,
             copies: vec![],
-            copied_distance: count * of_a_tap,
-            copied_taps: (0..count).map(|tap| tap * of_a_tap).collect(),
+            copied_distance: taps.len() * of_a_tap,
+            copied_taps: (0..taps.len()).map(|tap| tap * of_a_tap).collect(),
         };
+        let mut lines = lines.iter().copied();
+        let mut line = lines.next();
         let mut first = 0;
-        while first < part.rows {
-            let begin = part.starts[first * count];
-            let (mut last, mut place) = (begin, 0);
-            rows.places.push(0);
-            for row in part.starts[(first + 1) * count..].chunks_exact(count) {
-                let start = row[0];
-                let step = start - last;
-                // Mostly without a division.
-                place += if step == distance { 1 } else { step / distance };
-                if place >= ROWS_OF_BLOCK || step != distance && !step.is_multiple_of(distance) {
+        while let Some(Line { start: begin, .. }) = line {
+            let (first_segment, mut rows, mut end) = (blocks.segments.len(), 0, 0);
+            while let Some(Line { start, rows: left }) = line {
+                let place = (start - begin) / distance;
+                let is_of_block = (start - begin).is_multiple_of(distance) && place >= end;
+                if !is_of_block || place >= ROWS_OF_BLOCK {
                     break;
                 }
-                rows.places.push(place);
-                last = start;
+                let taken = left.min(ROWS_OF_BLOCK - place);
+                blocks.segments.push(Segment { place, rows: taken });
+                (rows, end) = (rows + taken, place + taken);
+                line = match left - taken {
+                    0 => lines.next(),
+                    left => Some(Line { start: start + taken * distance, rows: left }),
+                };
             }
-            let block = first..rows.places.len();
-            if block.len() < FEW_ROWS && block.end == part.rows {
-                rows.rest = block;
-                return rows;
+            if line.is_none() && rows < FEW_ROWS {
+                blocks.rest = first..first + rows;
+                blocks.segments.truncate(first_segment);
+                return blocks;
             }
-            let all = (rows.places[block.end - 1] + 1).next_multiple_of(ROWS);
-            let reach = (all - 1) * distance + rows.taps[count - 1] + of_a_tap;
+            let tiles = end.div_ceil(ROWS);
+            let reach = (tiles * ROWS - 1) * distance + taps[taps.len() - 1] + of_a_tap;
             let is_copied = part.codes.len() < begin + reach;
-            let begin = if is_copied { rows.copy(part, block.clone()) } else { begin };
-            first = block.end;
-            rows.blocks.push(Block { rows: block, begin, is_copied });
+            let mut block = Block {
+                first,
+                begin,
+                is_copied,
+                tiles,
+                segments: first_segment..blocks.segments.len(),
+            };
+            if is_copied {
+                blocks.copy(part, &mut block, rows);
+            }
+            blocks.blocks.push(block);
+            first += rows;
         }
-        rows
+        blocks
     }
 
-    /// Copies the rows of the last block, one behind the other, and says where.
-    fn copy(&mut self, part: &Part<u8>, block: Range<usize>) -> usize {
-        for (place, row) in self.places[block.clone()].iter_mut().zip(0..) {
-            *place = row;
-        }
-        let count = self.taps.len();
+    /// Copies the rows of the last block, so many, one behind the other.
+    fn copy(&mut self, part: &Part<u8>, block: &mut Block, rows: usize) {
         let begin = self.copies.len();
-        let all = block.len().next_multiple_of(ROWS);
-        self.copies.resize(begin + all * self.copied_distance, 0);
-        let of_a_tap = self.copied_distance / count;
-        let places = self.copies[begin..].chunks_exact_mut(of_a_tap);
-        let starts = &part.starts[block.start * count..block.end * count];
-        for (place, start) in places.zip(starts) {
-            let taken = 4 * part.steps;
-            place[..taken].copy_from_slice(&part.codes[*start..][..taken]);
+        block.tiles = rows.div_ceil(ROWS);
+        self.copies.resize(begin + block.tiles * ROWS * self.copied_distance, 0);
+        let mut places = self.copies[begin..].chunks_exact_mut(self.copied_distance);
+        for Segment { place, rows } in self.segments.drain(block.segments.clone()) {
+            for (row, copy) in (place..place + rows).zip(&mut places) {
+                let start = block.begin + row * self.distance;
+                for (tap, place) in self.taps.iter().zip(&self.copied_taps) {
+                    let taken = 4 * part.steps;
+                    copy[*place..][..taken].copy_from_slice(&part.codes[start + tap..][..taken]);
+                }
+            }
         }
-        begin
+        self.segments.push(Segment { place: 0, rows });
+        block.segments.end = block.segments.start + 1;
+        block.begin = begin;
     }
 }
 
@@ -220,15 +244,25 @@ fn multiply<const M: usize, const V: usize>(
             && taps.iter().all(|tap| codes.len() >= tap + reach)
             && M * ROWS * V <= sums.len()
     );
+    let first = match part.filters.begin_with_zero() {
+        true => std::ptr::null(),
+        false => offsets.as_ptr(),
+    };
     // Four sums at most, and two tiles of each factor.
     macro_rules! tiles {
-        ([$($first:literal)*], [$($step:literal)*], [$($last:literal)*]) => {
+        ([$($first:literal)*], [$($zero:literal)*], [$($step:literal)*], [$($last:literal)*]) => {
             // SAFETY: the machine has the instructions (see `product`). They read `M` tiles of codes in each step of each tap,
             // whole tiles of `V` vectors of weights, and `V` vectors of offsets; they write `M * 16 * V` vectors. That all of
             // them are there was checked above. Nothing else uses tiles between `ldtilecfg` and `tilerelease`.
             unsafe {
                 asm!(
+                    "test {codes}, {codes}",
+                    "jz 4f",
                     $($first,)*
+                    "jmp 5f",
+                    "4:",
+                    $($zero,)*
+                    "5:",
                     // Of each tap,
                     "2:",
                     "mov {codes}, [{taps}]",
@@ -248,8 +282,8 @@ fn multiply<const M: usize, const V: usize>(
                     "jne 2b",
                     $($last,)*
                     begin = in(reg) codes.as_ptr(),
-                    // They are where sums begin, first.
-                    codes = inout(reg) offsets.as_ptr() => _,
+                    // They are where sums begin, first, if that is not 0.
+                    codes = inout(reg) first => _,
                     // The second tile of rows, if there is one.
                     below = out(reg) _,
                     distance = in(reg) distance,
@@ -278,6 +312,7 @@ fn multiply<const M: usize, const V: usize>(
                 "tileloadd tmm2, [{codes} + {left}*1]"
                 "tileloadd tmm3, [{codes} + {left}*1 + 64]"
             ],
+            ["tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3"],
             [
                 "tileloadd tmm4, [{codes} + {distance}*1]"
                 "tileloadd tmm6, [{weights} + {width}*1]"
@@ -300,6 +335,7 @@ fn multiply<const M: usize, const V: usize>(
                 "tileloadd tmm0, [{codes} + {left}*1]"
                 "tileloadd tmm2, [{codes} + {left}*1]"
             ],
+            ["tilezero tmm0" "tilezero tmm2"],
             [
                 "tileloadd tmm4, [{codes} + {distance}*1]"
                 "tileloadd tmm6, [{weights} + {width}*1]"
@@ -317,6 +353,7 @@ fn multiply<const M: usize, const V: usize>(
                 "tileloadd tmm0, [{codes} + {left}*1]"
                 "tileloadd tmm1, [{codes} + {left}*1 + 64]"
             ],
+            ["tilezero tmm0" "tilezero tmm1"],
             [
                 "tileloadd tmm4, [{codes} + {distance}*1]"
                 "tileloadd tmm6, [{weights} + {width}*1]"
@@ -331,6 +368,7 @@ fn multiply<const M: usize, const V: usize>(
         ),
         (1, 1) => tiles!(
             ["tileloadd tmm0, [{codes} + {left}*1]"],
+            ["tilezero tmm0"],
             [
                 "tileloadd tmm4, [{codes} + {distance}*1]"
                 "tileloadd tmm6, [{weights} + {width}*1]"
@@ -342,20 +380,20 @@ fn multiply<const M: usize, const V: usize>(
     }
 }
 
-/// Finishes the sums of some rows, which have such places in a block.
+/// Finishes the sums of a block, of some rows from one on.
 #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni")]
 fn finish<const V: usize>(
     part: &mut Part<u8>,
     panel: usize,
     mut first: usize,
-    places: &[usize],
+    segments: &[Segment],
     sums: &[__m512i],
 ) {
     let (channel, width) = part.channels(panel);
     let sums = sums.as_chunks::<V>().0;
     let output = &mut part.output;
-    for run in places.chunk_by(|one, next| one + 1 == *next) {
-        let (whole, rest) = sums[run[0]..][..run.len()].as_chunks::<8>();
+    for Segment { place, rows } in segments {
+        let (whole, rest) = sums[*place..][..*rows].as_chunks::<8>();
         for rows in whole {
             avx512_vnni::finish(part.finish, rows, channel, width, first, output);
             first += 8;

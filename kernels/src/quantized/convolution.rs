@@ -10,7 +10,7 @@ use super::depthwise::{self, Kernels, MOST_CHANNELS};
 use super::finish::{Finish, Written};
 use super::instructions::{Code, Instructions};
 use super::levels::Levels;
-use super::product::{Filters, MOST_PRODUCTS, MOST_ROWS, PADDING, Part, Weights};
+use super::product::{Filters, MOST_PRODUCTS, MOST_ROWS, PADDING, Part, Rows, Weights};
 use super::window::{Window, output_shape};
 use crate::checks::expect_input_count;
 use crate::memory::{Aligned, unwritten_output};
@@ -158,9 +158,7 @@ impl Description<'_> {
             && self.spec.dilation(rank - 1) == 1
             && self.data.zeros(self.spec.input_channels).is_some();
         match inputs.is_multiple_of(4) {
-            _ if is_row && (inputs < FEW_CHANNELS || instructions.takes_rows_in_order()) => {
-                Reading::Padded
-            }
+            _ if is_row && (inputs < FEW_CHANNELS || instructions.takes_lines()) => Reading::Padded,
             true => Reading::InPlace,
             false => Reading::Copied,
         }
@@ -169,15 +167,18 @@ impl Description<'_> {
     fn gathering(&self, instructions: Instructions) -> Gathering {
         let PoolSpec { kernel_shape, input_channels, .. } = &self.spec;
         let row = kernel_shape.last().map_or(1, |last| last * input_channels);
-        let is_padded = self.reading(instructions) == Reading::Padded;
-        let are_in_order = kernel_shape.iter().all(|taps| *taps == 1)
+        let is_copied = self.reading(instructions) == Reading::Padded;
+        let is_padded = self.is_padded() != Some(false);
+        let is_one_line = kernel_shape.iter().all(|taps| *taps == 1)
             && self.spec.strides().iter().all(|stride| *stride == 1)
-            && self.is_padded() == Some(false);
-        match instructions.takes_rows_in_order() && self.group == 1 && !are_in_order {
-            _ if is_padded && row <= FEW_CODES => Gathering::Always,
-            true if is_padded => Gathering::OfNarrowImages,
-            true => Gathering::Always,
-            false => Gathering::Never,
+            && !is_padded;
+        match instructions.takes_lines() {
+            false if is_copied && row <= FEW_CODES => Gathering::Always,
+            true if self.group == 1 && !is_one_line => match is_copied || !is_padded {
+                true => Gathering::OfNarrowImages,
+                false => Gathering::Always,
+            },
+            _ => Gathering::Never,
         }
     }
 }
@@ -302,16 +303,22 @@ impl QuantizedConvolution {
                 }),
                 Packed::Products { groups, gathering, .. } => {
                     let row = window.row * self.spec.input_channels / self.group;
-                    let starts = window.starts(pixels);
-                    let mut taken = Taken { codes, starts, taps: window.taps(), of_a_tap: row };
                     let gathers = match gathering {
                         Gathering::Never => false,
                         Gathering::Always => true,
                         Gathering::OfNarrowImages => self.is_narrow(window),
                     };
-                    if gathers {
-                        taken = taken.gathered(&self.zeros, &groups[0], &mut patches);
-                    }
+                    let taken = if gathers {
+                        let starts = window.starts(pixels);
+                        let taps = window.taps();
+                        gathered(codes, &starts, taps, row, &self.zeros, &groups[0], &mut patches)
+                    } else {
+                        Taken {
+                            codes,
+                            rows: window.rows(pixels, groups[0].takes_lines()),
+                            of_a_tap: row,
+                        }
+                    };
                     if groups[0].are_widened() {
                         let others = (self.group - 1) * self.spec.input_channels / self.group;
                         let taken = taken.widened(others, &mut widened);
@@ -360,7 +367,7 @@ impl QuantizedConvolution {
             // There are none if all taps are in the padding.
             codes: taken.codes.get(group * inputs..).unwrap_or(&[]),
             padding,
-            starts: &taken.starts,
+            taken: &taken.rows,
             rows: 1,
             filters,
             panels: 0..0,
@@ -409,8 +416,8 @@ impl QuantizedConvolution {
             {
                 let filters = &groups[0];
                 let of_a_tap = window.row * self.spec.input_channels;
-                let taken =
-                    Taken { codes, starts: window.starts(0..1), taps: window.taps(), of_a_tap };
+                let rows = window.rows(0..1, filters.takes_lines());
+                let taken = Taken { codes, rows, of_a_tap };
                 let mut widened = vec![];
                 let wide = filters.are_widened().then(|| taken.widened(0, &mut widened));
                 fill_rows(elements, filters.panel_width(), work, |first, elements| {
@@ -441,11 +448,10 @@ impl QuantizedConvolution {
     }
 }
 
-/// The codes of some pixels: where each of some taps begins in them, with so many codes.
+/// The codes of some pixels, each a row: where its taps begin in them, with so many codes.
 struct Taken<'a, C> {
     codes: &'a [C],
-    starts: Vec<usize>,
-    taps: usize,
+    rows: Rows,
     of_a_tap: usize,
 }
 
@@ -467,45 +473,47 @@ fn copy_blocks(from: &[u8], count: usize, to: &mut [u8]) {
     }
 }
 
-impl Taken<'_, u8> {
-    /// With the taps of each pixel behind each other: as many as the filters have, each with what fills it up. `zeros` are the
-    /// codes of zero, for padding.
-    fn gathered<'p>(
-        &self,
-        zeros: &[u8],
-        filters: &Filters,
-        patches: &'p mut Aligned<u8>,
-    ) -> Taken<'p, u8> {
-        let Taken { codes, starts, taps, of_a_tap } = self;
-        let (pixels, distance) = (starts.len() / taps, filters.codes_of_a_tap());
-        let of_a_filter = taps / filters.taps();
-        patches.resize(0, pixels * filters.taps() * distance + 2 * BLOCK);
-        for (number, starts) in starts.chunks_exact(of_a_filter).enumerate() {
-            let mut place = number * distance;
-            // Those that follow each other in the image are copied at once.
-            for run in starts.chunk_by(|one, next| *one != PADDING && *next == one + of_a_tap) {
-                let count = run.len() * of_a_tap;
-                let from = if run[0] == PADDING { zeros } else { &codes[run[0]..] };
-                copy_blocks(from, count, &mut patches[place..]);
-                place += count;
-            }
+/// Some pixels with the taps of each behind each other: as many as the filters have, each with what fills it up. `starts` are
+/// where so many taps of each pixel begin, of so many codes; `zeros` are the codes of zero, for padding.
+fn gathered<'p>(
+    codes: &[u8],
+    starts: &[usize],
+    taps: usize,
+    of_a_tap: usize,
+    zeros: &[u8],
+    filters: &Filters,
+    patches: &'p mut Aligned<u8>,
+) -> Taken<'p, u8> {
+    let (pixels, distance) = (starts.len() / taps, filters.codes_of_a_tap());
+    let of_a_filter = taps / filters.taps();
+    patches.resize(0, pixels * filters.taps() * distance + 2 * BLOCK);
+    for (number, starts) in starts.chunks_exact(of_a_filter).enumerate() {
+        let mut place = number * distance;
+        // Those that follow each other in the image are copied at once.
+        for run in starts.chunk_by(|one, next| *one != PADDING && *next == one + of_a_tap) {
+            let count = run.len() * of_a_tap;
+            let from = if run[0] == PADDING { zeros } else { &codes[run[0]..] };
+            copy_blocks(from, count, &mut patches[place..]);
+            place += count;
         }
-        let starts = (0..pixels * filters.taps()).map(|tap| tap * distance).collect();
-        Taken { codes: patches, starts, taps: filters.taps(), of_a_tap: of_a_filter * of_a_tap }
     }
+    let taps = filters.taps();
+    let rows = Rows::of_one_line(pixels, taps * distance, taps, distance);
+    Taken { codes: patches, rows, of_a_tap: of_a_filter * of_a_tap }
+}
 
+impl Taken<'_, u8> {
     /// In 16 bits. So many channels of other groups follow a tap.
     fn widened<'w>(&self, others: usize, widened: &'w mut Vec<i16>) -> Taken<'w, i16> {
-        let Taken { codes, starts, taps, of_a_tap } = self;
-        let in_image = || starts.iter().copied().filter(|start| *start != PADDING);
-        let first = in_image().min().unwrap_or(0);
+        let Taken { codes, rows, of_a_tap } = self;
         let reach = (of_a_tap + others).next_multiple_of(4);
-        let end = in_image().max().map_or(0, |last| codes.len().min(last + reach));
+        let (first, end) = match rows.range() {
+            Some([first, last]) => (first, codes.len().min(last + reach)),
+            None => (0, 0),
+        };
         widened.clear();
         widened.extend(codes[first..end].iter().map(|code| i16::from(*code)));
-        let moved = |start: &usize| if *start == PADDING { PADDING } else { start - first };
-        let starts = starts.iter().map(moved).collect();
-        Taken { codes: widened, starts, taps: *taps, of_a_tap: *of_a_tap }
+        Taken { codes: widened, rows: rows.after(first), of_a_tap: *of_a_tap }
     }
 }
 

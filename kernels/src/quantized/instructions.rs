@@ -113,7 +113,7 @@ impl Instructions {
     }
 
     /// Whether rows of codes must have equal distances to be multiplied fast.
-    pub fn takes_rows_in_order(self) -> bool {
+    pub fn takes_lines(self) -> bool {
         self == Instructions::Amx
     }
 

@@ -32,6 +32,93 @@ pub(crate) struct Filters {
     codes: Aligned<i8>,
     /// What each sum begins with.
     offsets: Vec<i32>,
+    begin_with_zero: bool,
+}
+
+/// Where each tap of some rows begins in the codes.
+#[derive(Debug)]
+pub(super) enum Rows {
+    /// For each row, each of so many taps, or [`PADDING`].
+    Each {
+        starts: Vec<usize>,
+        taps: usize,
+    },
+    Alike(Lines),
+}
+
+/// Rows that are alike: some lines of them, in which they are at equal distances.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// How far a row begins behind the one before it.
+    pub distance: usize,
+    /// Where each tap begins, from the begin of its row on.
+    pub taps: Vec<usize>,
+    /// In ascending order.
+    pub lines: Vec<Line>,
+}
+
+/// Where the first row of a line begins, and how many rows it has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line {
+    pub start: usize,
+    pub rows: usize,
+}
+
+impl Rows {
+    /// So many rows at equal distances, the first one at the begin of the codes. Their taps are at equal distances, too.
+    pub fn of_one_line(rows: usize, distance: usize, taps: usize, of_a_tap: usize) -> Rows {
+        let taps = (0..taps).map(|tap| tap * of_a_tap).collect();
+        Rows::Alike(Lines { distance, taps, lines: vec![Line { start: 0, rows }] })
+    }
+
+    /// Where a tap of a row begins, or [`PADDING`].
+    #[inline(always)]
+    fn start(&self, mut row: usize, tap: usize) -> usize {
+        match self {
+            Rows::Each { starts, taps } => starts[row * taps + tap],
+            Rows::Alike(Lines { distance, taps, lines }) => {
+                let mut line = lines[0];
+                for next in &lines[1..] {
+                    if row < line.rows {
+                        break;
+                    }
+                    row -= line.rows;
+                    line = *next;
+                }
+                line.start + row * distance + taps[tap]
+            }
+        }
+    }
+
+    /// Where the first tap in the codes begins, and the last one.
+    pub fn range(&self) -> Option<[usize; 2]> {
+        match self {
+            Rows::Each { starts, .. } => {
+                let starts = starts.iter().copied().filter(|start| *start != PADDING);
+                starts.clone().min().zip(starts.max()).map(|(first, last)| [first, last])
+            }
+            Rows::Alike(Lines { distance, taps, lines }) => {
+                let last = lines.last()?;
+                let last = last.start + (last.rows.max(1) - 1) * distance + taps.last()?;
+                Some([lines[0].start, last])
+            }
+        }
+    }
+
+    /// The same in codes without so many at the begin.
+    pub fn after(&self, count: usize) -> Rows {
+        match self {
+            Rows::Each { starts, taps } => {
+                let moved = |start: &usize| if *start == PADDING { PADDING } else { start - count };
+                Rows::Each { starts: starts.iter().map(moved).collect(), taps: *taps }
+            }
+            Rows::Alike(Lines { distance, taps, lines }) => {
+                let moved = |line: &Line| Line { start: line.start - count, rows: line.rows };
+                let lines = lines.iter().map(moved).collect();
+                Rows::Alike(Lines { distance: *distance, taps: taps.clone(), lines })
+            }
+        }
+    }
 }
 
 /// Codes of weights: for each output channel some taps, each of so many codes.
@@ -79,9 +166,11 @@ impl Filters {
                 }
             }
         }
+        let begin_with_zero = offsets.iter().all(|offset| *offset == 0);
         let mut offsets = offsets.to_vec();
         offsets.resize(columns, 0);
-        Filters { outputs, taps, steps, instructions, width, codes: packed, offsets }
+        let codes = packed;
+        Filters { outputs, taps, steps, instructions, width, codes, offsets, begin_with_zero }
     }
 
     /// Whether codes of data must be widened for these.
@@ -93,9 +182,20 @@ impl Filters {
         self.taps
     }
 
+    /// Whether all sums begin with 0.
+    #[inline(always)]
+    pub fn begin_with_zero(&self) -> bool {
+        self.begin_with_zero
+    }
+
     /// How many codes a tap has whose codes are copied, with those that fill it up.
     pub fn codes_of_a_tap(&self) -> usize {
         self.steps * self.width
+    }
+
+    /// Whether rows are multiplied fast only if they are at equal distances.
+    pub fn takes_lines(&self) -> bool {
+        self.instructions.takes_lines()
     }
 
     /// How many rows are computed at a time, so that their codes stay in the caches for all filters.
@@ -141,8 +241,7 @@ pub(crate) struct Part<'a, C> {
     pub codes: &'a [C],
     /// As many codes of zeros as a tap has.
     pub padding: &'a [C],
-    /// Where each tap of each row begins in the codes, or [`PADDING`].
-    pub starts: &'a [usize],
+    pub taken: &'a Rows,
     pub rows: usize,
     pub filters: &'a Filters,
     pub panels: Range<usize>,
@@ -158,29 +257,6 @@ pub(crate) struct Part<'a, C> {
 type StepOf<const W: usize, const LANES: usize, const V: usize> = [[[i8; W]; LANES]; V];
 
 impl<'a, C> Part<'a, C> {
-    /// The least distance from the begin of a row to that of the next one, if there are some, all rows follow each other, and
-    /// their taps are in the image and as far from its begin as those of the first row.
-    pub fn distance(&self) -> Option<usize> {
-        let taps = self.filters.taps;
-        let (one, others) = self.starts.split_at_checked(taps)?;
-        if one.contains(&PADDING) || !one.is_sorted() {
-            return None;
-        }
-        let (mut least, mut last) = (None, one[0]);
-        for row in others.chunks_exact(taps) {
-            let begin = row[0];
-            let are_alike = || {
-                row.iter().zip(one).all(|(tap, of_one)| tap.wrapping_sub(begin) == of_one - one[0])
-            };
-            if begin <= last || begin == PADDING || taps > 1 && !are_alike() {
-                return None;
-            }
-            least = Some(least.map_or(begin - last, |least: usize| least.min(begin - last)));
-            last = begin;
-        }
-        least
-    }
-
     /// The rows of each tile.
     pub fn tiles(&self) -> impl Iterator<Item = (usize, usize)> + use<C> {
         row_panels(0..self.rows, self.filters.instructions.rows())
@@ -217,7 +293,7 @@ impl<'a, C> Part<'a, C> {
     ) -> [&'a [[C; W]]; N] {
         let mut rows: [&[[C; W]]; N] = [&[]; N];
         for (number, row) in rows.iter_mut().enumerate() {
-            let start = self.starts[(first + number) * self.filters.taps + tap];
+            let start = self.taken.start(first + number, tap);
             let codes = if start == PADDING { self.padding } else { &self.codes[start..] };
             *row = &codes[..W * steps].as_chunks().0[..steps];
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
-use super::product::PADDING;
+use super::product::{Line, Lines, PADDING, Rows};
 use crate::checks::volume;
 use crate::memory::unwritten_output;
 use crate::threads::fill_rows;
@@ -186,13 +186,35 @@ impl Window {
         Ok(padded)
     }
 
+    /// Where the taps of some pixels of the output begin in the images: as lines, if that is asked for and there is no padding.
+    pub(super) fn rows(&self, pixels: Range<usize>, as_lines: bool) -> Rows {
+        let channels = self.channels;
+        let is_padded = self.pads != [(0, 0); 3];
+        let are_whole = self.strides == [1; 3] && self.sizes == self.outputs;
+        if self.taps() == 1 && are_whole && !is_padded {
+            // Each pixel is made of itself.
+            let line = Line { start: pixels.start * channels, rows: pixels.len() };
+            return Rows::Alike(Lines { distance: channels, taps: vec![0], lines: vec![line] });
+        }
+        if is_padded || !as_lines || pixels.is_empty() {
+            return Rows::Each { starts: self.starts(pixels), taps: self.taps() };
+        }
+        let distance = self.strides[2] * channels;
+        let taps = self.starts(0..1);
+        let (mut lines, mut of_line, mut pixel) = (vec![], vec![], pixels.start);
+        while pixel < pixels.end {
+            let [line, x, left] = self.line(pixel);
+            self.lines(line, &mut of_line);
+            let first = of_line[0].map_or(PADDING, |line| self.start(line, 0));
+            let rows = left.min(pixels.end - pixel);
+            lines.push(Line { start: first + x * distance, rows });
+            pixel += rows;
+        }
+        Rows::Alike(Lines { distance, taps, lines })
+    }
+
     /// For each of some pixels of the output, where each tap begins in the images, or [`PADDING`].
     pub fn starts(&self, pixels: Range<usize>) -> Vec<usize> {
-        let are_whole = self.strides == [1; 3] && self.pads == [(0, 0); 3];
-        if self.taps() == 1 && are_whole && self.sizes == self.outputs {
-            // Each pixel is made of itself.
-            return pixels.map(|pixel| pixel * self.channels).collect();
-        }
         let mut starts = Vec::with_capacity(pixels.len() * self.taps());
         let reach = (self.kernel[2] - 1) * self.dilations[2];
         let (mut row, mut lines, mut first) = (usize::MAX, vec![], vec![]);
