@@ -18,8 +18,9 @@ use tract_core::ops::nn::GeluExact;
 use tract_openvino::tract_nnef::framework::Nnef;
 use tract_openvino::tract_nnef::internal::*;
 use tract_openvino::tract_nnef::ser::{datum_type, ints, tdim};
+use tract_openvino_kernels::gelu::GeluTanh;
 
-use crate::opl::activation::{GeluTanh, Mish, SoftPlus};
+use crate::opl::activation::{Mish, SoftPlus};
 use crate::opl::arithmetic::Arithmetic;
 use crate::opl::least_sizes::LeastSizes;
 use crate::opl::non_zero::NonZero;

@@ -30,10 +30,12 @@
 //! | `transform/mod.rs` | [`KernelsTransform`]: when tract simplifies the model, and when which rule is tried |
 //! | `transform/rule.rs` | [`Rule`]: what replaces a node, or why it stays; crates above [register](register_rule) their own |
 //! | `transform/chain.rs` | what follows a node, and is done by the same operator: biases, activations, a softmax |
+//! | `transform/found.rs` | what is before a node, and is done by the same operator |
 //! | `transform/convolution.rs`, … | the rules, a file for each operator |
 //! | `runtime.rs` | [`KernelsRuntime`], and [`KernelsRunnable`], what runs |
 //! | `convolution/`, `fully_connected.rs`, `contraction.rs` | the operators |
 //! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
+//! | `normalization.rs` | LayerNormalization and RMSNormalization |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
 //! | `compressed/` | constants that stay compressed, and products with them |
 //! | `product/` | products of packed matrices, of which they are made |
@@ -56,6 +58,7 @@ mod contraction;
 mod convolution;
 mod fully_connected;
 mod memory;
+mod normalization;
 mod product;
 mod quantized;
 mod rotary;
@@ -65,7 +68,7 @@ mod transform;
 
 pub use attention::{AppendToPages, Attention, PagedFactor};
 pub use compressed::{DequantizedConst, Format, combine};
-pub use product::Vectors;
+pub use product::{Vectors, gelu};
 pub use quantized::FakeQuantize;
 pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
 pub use transform::{

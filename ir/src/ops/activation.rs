@@ -5,10 +5,11 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::{logic, math, nn};
 use tract_openvino_kernels::checks::listed;
+use tract_openvino_kernels::gelu::gelu_tanh;
 
 use super::elementwise::{elementwise, number_type, rounded, unannotated, unary};
 use crate::layer::LayerContext;
-use crate::opl::activation::{gelu_tanh, mish, soft_plus};
+use crate::opl::activation::{mish, soft_plus};
 use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {

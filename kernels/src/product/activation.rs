@@ -6,8 +6,11 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Max, Min};
 use tract_core::ops::nn;
+use tract_core::ops::nn::GeluExact;
+use tract_core::ops::nn::gelu_approximate::GeluApproximate;
 use tract_core::ops::nn::silu::Silu;
 
+use super::gelu;
 use super::kernel::{load, store};
 
 /// What is done with each element of a result.
@@ -21,6 +24,10 @@ pub(crate) enum Activation {
     HardSwish,
     /// `x / (1 + exp(-x))`.
     Swish,
+    /// `x * (1 + erf(x / sqrt(2))) / 2`.
+    Gelu,
+    /// The same with `tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))` in place of `erf`.
+    GeluTanh,
 }
 
 impl Activation {
@@ -33,9 +40,13 @@ impl Activation {
     ) -> TractResult<Option<Activation>> {
         use Activation::*;
         if let Some(op) = op.downcast_ref::<ElementWiseOp>() {
+            let is_gelu_tanh = op.0.is::<gelu::GeluTanh>()
+                || op.0.downcast_ref::<GeluApproximate>().is_some_and(|op| !op.fast_impl);
             return Ok(match self {
                 Identity if op.0.is::<nn::HardSwish>() => Some(HardSwish),
                 Identity if op.0.is::<Silu>() => Some(Swish),
+                Identity if op.0.is::<GeluExact>() => Some(Gelu),
+                Identity if is_gelu_tanh => Some(GeluTanh),
                 _ => None,
             });
         }
@@ -61,8 +72,13 @@ impl Activation {
         match self {
             Activation::Identity => Some([f32::NEG_INFINITY, f32::INFINITY]),
             Activation::Clamp { min, max } => Some([min, max]),
-            Activation::HardSwish | Activation::Swish => None,
+            _ => None,
         }
+    }
+
+    /// Whether it takes so many instructions that it is done apart from others.
+    pub fn is_long(self) -> bool {
+        self.limits().is_none()
     }
 
     /// The function, of each lane.
@@ -82,10 +98,47 @@ impl Activation {
             }
             Activation::Swish => {
                 let power = exp(simd, simd.neg_f32s(x));
-                simd.div_f32s(x, simd.add_f32s(simd.splat_f32s(1.), power))
+                over_one_and_power(simd, x, power)
+            }
+            Activation::Gelu => {
+                // Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.28: within 3e-7, of `erf`, as tract's.
+                let size = simd.abs_f32s(x);
+                let z = simd.mul_f32s(size, simd.splat_f32s(std::f32::consts::FRAC_1_SQRT_2));
+                let mut series = simd.splat_f32s(4.306_38e-5);
+                for factor in
+                    [2.765_672e-4, 1.520_143e-4, 9.270_527e-3, 4.228_201e-2, 7.052_307_6e-2, 1.]
+                {
+                    series = simd.mul_add_e_f32s(series, z, simd.splat_f32s(factor));
+                }
+                for _ in 0..4 {
+                    series = simd.mul_f32s(series, series);
+                }
+                let one = simd.splat_f32s(1.);
+                let erf = simd.sub_f32s(one, simd.div_f32s(one, series));
+                simd.mul_f32s(simd.mul_add_e_f32s(size, erf, x), simd.splat_f32s(0.5))
+            }
+            Activation::GeluTanh => {
+                // `(1 + tanh(y)) / 2` is `1 / (1 + exp(-2 * y))`.
+                const FACTOR: f32 = -2. * 0.797_884_6;
+                let square = simd.mul_f32s(x, x);
+                let factor = simd.mul_add_e_f32s(
+                    square,
+                    simd.splat_f32s(FACTOR * 0.044_715),
+                    simd.splat_f32s(FACTOR),
+                );
+                let power = exp(simd, simd.mul_f32s(x, factor));
+                over_one_and_power(simd, x, power)
             }
         }
     }
+}
+
+/// `x / (1 + power)`, where the power of numbers below -104 is so large that this is 0.
+#[inline(always)]
+fn over_one_and_power<S: Simd>(simd: S, x: S::f32s, power: S::f32s) -> S::f32s {
+    let quotient = simd.div_f32s(x, simd.add_f32s(simd.splat_f32s(1.), power));
+    let is_zero = simd.less_than_f32s(x, simd.splat_f32s(-104.));
+    simd.select_f32s(is_zero, simd.splat_f32s(-0.), quotient)
 }
 
 /// Applies the function to some numbers.

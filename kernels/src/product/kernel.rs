@@ -234,7 +234,7 @@ impl Product<'_, '_> {
             as_arrays_mut::<V, S::f32s>(S::as_mut_simd_f32s(places).0).0[0] = sums[row];
         }
         // These take so many instructions that the sums would not stay in registers.
-        if let Activation::HardSwish | Activation::Swish = activation {
+        if activation.is_long() {
             for row in 0..N {
                 let places = &mut output.row(first + row)[columns.clone()];
                 for place in S::as_mut_simd_f32s(places).0 {

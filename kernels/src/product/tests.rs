@@ -175,5 +175,36 @@ fn activations() {
                 "Swish of {x} is {found}"
             );
         }
+        // `x * scipy.special.ndtr(x)`.
+        for (x, expected) in [
+            (-1e30f32, 0.),
+            (-10., -7.619_853e-23),
+            (-3., -0.004_049_694),
+            (-1., -0.158_655_25),
+            (-1e-3, -4.996_011e-4),
+            (0., 0.),
+            (0.5, 0.345_731_23),
+            (2., 1.954_499_7),
+            (10., 10.),
+            (1e30, 1e30),
+        ] {
+            let found = run(Activation::Gelu, x);
+            assert!((found - expected).abs() <= 3e-7 * (1. + expected), "Gelu of {x} is {found}");
+        }
+        for x in [-1e30f32, -200., -88., -30., -1., -1e-3, 0., 1e-3, 1., 15., 88., 1000., 1e30] {
+            let exact = f64::from(x);
+            let twice = (8. / std::f64::consts::PI).sqrt() * (exact + 0.044715 * exact.powi(3));
+            let expected = exact / (1. + (-twice).exp());
+            let found = f64::from(run(Activation::GeluTanh, x));
+            assert!(
+                (found - expected).abs() <= 1e-6 * expected.abs() + 1e-30,
+                "GeluTanh of {x} is {found}"
+            );
+        }
+        for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Swish] {
+            assert!(run(activation, nan).is_nan(), "{activation:?}");
+            assert_eq!(run(activation, inf), inf, "{activation:?}");
+            assert_eq!(run(activation, -1e38), 0., "{activation:?}");
+        }
     });
 }

@@ -5,8 +5,10 @@ mod bodies;
 mod chain;
 mod contraction;
 mod convolution;
+mod found;
 mod fully_connected;
 mod layout;
+mod normalization;
 mod pool;
 mod quantized;
 mod rotary;
@@ -25,12 +27,13 @@ pub use rule::{
 };
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 8] = [
+const RULES: [&dyn Rule; 9] = [
     &fully_connected::CompressedLayers,
     &convolution::Convolution,
     &pool::Pools,
     &fully_connected::FullyConnectedLayers,
     &rotary::RotaryEmbeddings,
+    &normalization::Normalizations,
     // It takes two products, which are single ones for the next rule.
     &attention::Attentions,
     &contraction::Contractions,
@@ -44,7 +47,7 @@ const RULES: [&dyn Rule; 8] = [
 /// and conditions. A model that is transformed can be run, decluttered and optimised, but not be saved.
 ///
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
-/// many, attention, and pools. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which,
+/// many, attention, normalization of rows, and pools. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which,
 /// and why others stay.
 #[derive(Debug)]
 pub struct KernelsTransform {

@@ -4,8 +4,9 @@ use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::element_wise::ElementWiseOp;
-use tract_core::ops::math::{Add, Mul, Neg};
+use tract_core::ops::math::{Add, Neg};
 
+use super::found::Found;
 use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
 use crate::rotary::RotaryEmbedding;
 
@@ -13,30 +14,7 @@ use crate::rotary::RotaryEmbedding;
 #[derive(Debug)]
 pub(super) struct RotaryEmbeddings;
 
-/// The nodes of a model that compute it, up to one.
-struct Found<'a> {
-    model: &'a TypedModel,
-    nodes: TVec<usize>,
-}
-
-impl<'a> Found<'a> {
-    /// The node that gives an outlet, if nobody else needs it.
-    fn inner(&mut self, outlet: OutletId) -> TractResult<Option<&'a TypedNode>> {
-        let node = self.model.node(outlet.node);
-        rule_if!(node.outputs.len() == 1 && node.outputs[0].successors.len() == 1);
-        rule_if!(!self.model.output_outlets()?.contains(&outlet));
-        self.nodes.push(node.id);
-        Ok(Some(node))
-    }
-
-    /// The factors of a product.
-    fn factors(&mut self, outlet: OutletId) -> TractResult<Option<[OutletId; 2]>> {
-        rule_if_some!(node = self.inner(outlet)?);
-        rule_if_some!(op = node.op_as::<TypedBinOp>());
-        rule_if!(op.0.is::<Mul>() && op.1.is_none());
-        Ok(node.inputs[..].try_into().ok())
-    }
-
+impl Found<'_> {
     /// What a part of `data` along its last axis is, and the part.
     fn part(&mut self, outlet: OutletId) -> TractResult<Option<(OutletId, [usize; 2])>> {
         rule_if_some!(node = self.inner(outlet)?);
@@ -55,15 +33,10 @@ impl<'a> Found<'a> {
             return Ok(Some(node.inputs[0]));
         }
         rule_if_some!([a, b] = self.factors(outlet)?);
-        let is_minus_one = |outlet: OutletId| -> TractResult<bool> {
-            let constant = self.model.outlet_fact(outlet)?.konst.as_ref();
-            let number = constant.filter(|it| it.len() == 1).map(|it| it.cast_to_scalar::<f32>());
-            Ok(number.transpose()? == Some(-1.))
-        };
-        Ok(match () {
-            () if is_minus_one(b)? => Some(a),
-            () if is_minus_one(a)? => Some(b),
-            () => None,
+        Ok(match [self.number(a)?, self.number(b)?] {
+            [_, Some(-1.)] => Some(a),
+            [Some(-1.), _] => Some(b),
+            _ => None,
         })
     }
 
@@ -138,7 +111,7 @@ fn inputs(
     sum: &TypedNode,
 ) -> TractResult<Option<([OutletId; 3], TVec<usize>)>> {
     for (a, b) in [(0, 1), (1, 0)] {
-        let mut found = Found { model, nodes: tvec!(sum.id) };
+        let mut found = Found::new(model, sum);
         rule_if_some!(of_cos = found.factors(sum.inputs[a])?);
         rule_if_some!(of_sin = found.factors(sum.inputs[b])?);
         for (rotated, sin) in [(0, 1), (1, 0)] {

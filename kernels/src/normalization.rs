@@ -1,0 +1,291 @@
+//! Normalization of rows: LayerNormalization and RMSNormalization, as ONNX names them.
+
+use std::sync::Arc;
+
+use pulp::{Simd, WithSimd};
+use tract_core::internal::*;
+
+use crate::checks::expect_inputs;
+use crate::memory::unwritten_output;
+use crate::product::{Vectors, load, store};
+use crate::threads::fill_rows;
+
+/// `(x - mean) / sqrt(variance + epsilon) * scale + shift`, of the elements along the last axis; or the same without the mean,
+/// with the mean of the squares in place of the variance ("Root Mean Square Layer Normalization", equation 4).
+///
+/// The data has any shape with an axis, and is of type F32. So is the output.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Normalization {
+    /// Whether the mean is subtracted.
+    pub is_centred: bool,
+    pub epsilon: f32,
+    /// For each index of the last axis.
+    pub scale: Option<Arc<Vec<f32>>>,
+    pub shift: Option<Arc<Vec<f32>>>,
+}
+
+// Nothing that reads a model compares factors that are NaN.
+impl Eq for Normalization {}
+
+/// Some rows, each of so many elements.
+struct Rows<'a> {
+    of: &'a Normalization,
+    data: &'a [f32],
+    size: usize,
+    output: &'a mut [f32],
+}
+
+impl WithSimd for Rows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Rows { of, data, size, output } = self;
+        let part_of = |numbers: &Option<Arc<Vec<f32>>>, first: usize, count: usize| {
+            numbers.as_ref().map(|numbers| load(simd, &numbers[first..][..count]))
+        };
+        for (data, output) in data.chunks_exact(size).zip(output.chunks_exact_mut(size)) {
+            let count = size as f32;
+            let mean = if of.is_centred { total::<S, false>(simd, data, 0.) / count } else { 0. };
+            let variance = total::<S, true>(simd, data, mean) / count;
+            let factor = simd.splat_f32s(1. / (variance + of.epsilon).sqrt());
+            let mean = simd.splat_f32s(mean);
+            let parts = data.chunks(S::F32_LANES).zip(output.chunks_mut(S::F32_LANES));
+            for (number, (data, output)) in parts.enumerate() {
+                let first = number * S::F32_LANES;
+                let mut numbers = simd.mul_f32s(simd.sub_f32s(load(simd, data), mean), factor);
+                if let Some(scale) = part_of(&of.scale, first, data.len()) {
+                    numbers = simd.mul_f32s(numbers, scale);
+                }
+                if let Some(shift) = part_of(&of.shift, first, data.len()) {
+                    numbers = simd.add_f32s(numbers, shift);
+                }
+                store(simd, output, numbers);
+            }
+        }
+    }
+}
+
+/// The sum of a row less a number, or of its `SQUARES`.
+#[inline(always)]
+fn total<S: Simd, const SQUARES: bool>(simd: S, row: &[f32], less: f32) -> f32 {
+    let less = simd.splat_f32s(less);
+    let mut sums = [simd.splat_f32s(0.); 4];
+    let (vectors, rest) = S::as_simd_f32s(row);
+    let (fours, others) = vectors.as_chunks::<4>();
+    for four in fours {
+        for (sum, x) in sums.iter_mut().zip(four) {
+            let x = simd.sub_f32s(*x, less);
+            *sum = if SQUARES { simd.mul_add_e_f32s(x, x, *sum) } else { simd.add_f32s(*sum, x) };
+        }
+    }
+    let mut last = [0.; 64];
+    let last = &mut last[..rest.len()];
+    for (number, x) in others.iter().copied().chain([simd.partial_load_f32s(rest)]).enumerate() {
+        let x = simd.sub_f32s(x, less);
+        let x = if SQUARES { simd.mul_f32s(x, x) } else { x };
+        match number < others.len() {
+            true => sums[number] = simd.add_f32s(sums[number], x),
+            false => simd.partial_store_f32s(last, x),
+        }
+    }
+    let [a, b, c, d] = sums;
+    let sum = simd.add_f32s(simd.add_f32s(a, b), simd.add_f32s(c, d));
+    simd.reduce_sum_f32s(sum) + last.iter().sum::<f32>()
+}
+
+impl Op for Normalization {
+    fn name(&self) -> StaticName {
+        if self.is_centred { "LayerNormalization".into() } else { "RmsNormalization".into() }
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        let has = |numbers: &Option<Arc<Vec<f32>>>| if numbers.is_some() { "with" } else { "no" };
+        let (scale, shift) = (has(&self.scale), has(&self.shift));
+        Ok(vec![format!("epsilon: {}, {scale} scale, {shift} shift", self.epsilon)])
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::Rounding
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Normalization {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let [data] = expect_inputs(&self.name(), ["data"], &inputs)?;
+        let shape = data.shape();
+        let size =
+            *shape.last().with_context(|| format!("{}: the data has no axis", self.name()))?;
+        for numbers in [&self.scale, &self.shift].into_iter().flatten() {
+            ensure!(
+                numbers.len() == size,
+                "{}: the data has shape {shape:?}, but must have size {} on the last axis",
+                self.name(),
+                numbers.len()
+            );
+        }
+        // SAFETY: all rows are written.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { unwritten_output::<f32>(&self.name(), shape)? };
+        let data = data.try_as_plain_ram()?;
+        let data = data.as_slice::<f32>()?;
+        if data.is_empty() {
+            return Ok(tvec!(output.into_tvalue()));
+        }
+        let mut view = output.try_as_plain_ram_mut()?;
+        let vectors = Vectors::detect();
+        fill_rows(view.as_slice_mut::<f32>()?, size, data.len(), |first, output| {
+            let data = &data[first * size..][..output.len()];
+            vectors.run(Rows { of: self, data, size, output });
+            TractResult::Ok(())
+        })?;
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for Normalization {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let [data] = expect_inputs(&self.name(), ["data"], inputs)?;
+        ensure!(
+            data.datum_type == DatumType::F32 && data.rank() > 0,
+            "{}: the data is {data:?}, but must be of type F32 and have an axis",
+            self.name()
+        );
+        Ok(tvec!(data.without_value()))
+    }
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::ops::math::{add, mul, sub};
+    use tract_core::ops::nn::{Reduce, Reducer, RmsNorm};
+
+    use super::*;
+    use crate::WithKernels;
+    use crate::product::tests::with_all_vectors;
+
+    /// What a model has around its RmsNorm.
+    #[derive(Debug, Clone, Copy)]
+    struct Case {
+        axis: usize,
+        /// What the sum is multiplied by before it is subtracted, if it is.
+        part: Option<f32>,
+        /// Whether the data less its mean is another output.
+        is_shared: bool,
+        has_scale: bool,
+        has_shift: bool,
+    }
+
+    const LAST: Case =
+        Case { axis: 2, part: None, is_shared: false, has_scale: false, has_shift: false };
+
+    fn numbers(count: usize, from: usize) -> Vec<f32> {
+        (from..from + count).map(|it| (it * 37 % 101) as f32 / 10. - 3.).collect()
+    }
+
+    impl Case {
+        fn model(self, shape: [usize; 3]) -> TractResult<TypedModel> {
+            let mut model = TypedModel::default();
+            let axis = self.axis;
+            let data = model.add_source("data", f32::fact(shape))?;
+            let mut last = data;
+            let mut outputs = tvec!();
+            if let Some(part) = self.part {
+                let sum = Reduce::new(tvec!(axis), Reducer::Sum);
+                let sum = model.wire_node("sum", sum, &[data])?[0];
+                let part = model.add_const("part", Tensor::from_shape(&[1, 1, 1], &[part])?)?;
+                let mean = model.wire_node("mean", mul(), &[sum, part])?[0];
+                last = model.wire_node("centred", sub(), &[data, mean])?[0];
+                outputs.extend(self.is_shared.then_some(last));
+            }
+            let op = RmsNorm { axis, eps: tensor0(1e-5f32).into_arc_tensor() };
+            last = model.wire_node("norm", op, &[last])?[0];
+            let mut of_axis = [1; 3];
+            of_axis[axis] = shape[axis];
+            for (name, is_there, op) in
+                [("scale", self.has_scale, mul()), ("shift", self.has_shift, add())]
+            {
+                if is_there {
+                    let numbers = Tensor::from_shape(&of_axis, &numbers(shape[axis], name.len()))?;
+                    let numbers = model.add_const(format!("{name}s"), numbers)?;
+                    last = model.wire_node(name, op, &[last, numbers])?[0];
+                }
+            }
+            outputs.push(last);
+            model.select_output_outlets(&outputs)?;
+            Ok(model)
+        }
+
+        /// Runs it as it is, and with kernels: the operators that it has then.
+        fn check(self, shape: [usize; 3]) -> TractResult<Vec<String>> {
+            let model = self.model(shape)?;
+            let data = numbers(shape.iter().product(), 0);
+            let data: TValue = Tensor::from_shape(&shape, &data)?.into();
+            let expected = model.clone().into_runnable()?.run(tvec!(data.clone()))?;
+            let with_kernels = model.with_kernels()?;
+            let names = with_kernels.nodes().iter().map(|node| node.op.name().to_string());
+            let names = names.collect();
+            with_all_vectors(|| {
+                let model = with_kernels.clone().into_optimized().unwrap();
+                let found = model.into_runnable().unwrap().run(tvec!(data.clone())).unwrap();
+                for (found, expected) in found.iter().zip(&expected) {
+                    found.close_enough(expected, Approximation::Custom(5e-6, 2e-6, 0.)).unwrap();
+                }
+            });
+            Ok(names)
+        }
+    }
+
+    #[test]
+    fn it_is_what_models_compute() -> TractResult<()> {
+        for size in [2, 7, 16, 33, 80, 768] {
+            for (is_centred, has_scale, has_shift) in [
+                (false, false, false),
+                (false, true, false),
+                (true, false, false),
+                (true, true, true),
+            ] {
+                let part = is_centred.then_some(1. / size as f32);
+                let names = Case { part, has_scale, has_shift, ..LAST }.check([2, 5, size])?;
+                let name = if is_centred { "LayerNormalization" } else { "RmsNormalization" };
+                assert_eq!(names, ["Source", name], "{size}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Along another axis it stays, and so does a difference from something else, or one that is needed.
+    #[test]
+    fn others_stay() -> TractResult<()> {
+        let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
+        let names = Case { axis: 1, part: Some(0.2), ..LAST }.check([2, 5, 16])?;
+        assert!(has(&names, "RmsNorm"), "{names:?}");
+        let part = Some(1. / 16.);
+        for case in [Case { part: Some(0.5), ..LAST }, Case { part, is_shared: true, ..LAST }] {
+            let names = case.check([2, 5, 16])?;
+            assert!(has(&names, "RmsNormalization") && has(&names, "Reduce<Sum>"), "{names:?}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn rows_of_another_size_are_an_error() {
+        let scale = Some(Arc::new(vec![1.; 3]));
+        let op = Normalization { is_centred: true, epsilon: 0., scale, shift: None };
+        let eval = |shape: &[usize]| {
+            let data = Tensor::zero::<f32>(shape).unwrap().into_tvalue();
+            op.eval(&EvalContext::out_of_plan(), tvec!(data)).unwrap_err().to_string()
+        };
+        assert_eq!(
+            eval(&[2, 4]),
+            "LayerNormalization: the data has shape [2, 4], but must have size 3 on the last axis"
+        );
+        assert_eq!(eval(&[]), "LayerNormalization: the data has no axis");
+    }
+}
