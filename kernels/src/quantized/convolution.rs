@@ -1,13 +1,14 @@
 //! Convolutions and fully connected layers on codes.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
 use super::depthwise::{self, Kernels, MOST_CHANNELS};
-use super::finish::{Finish, Written};
+use super::finish::{AdditionOf, Finish, Written};
 use super::instructions::{Code, Instructions};
 use super::levels::Levels;
 use super::product::{Filters, MOST_PRODUCTS, MOST_ROWS, PADDING, Part, Rows, Weights};
@@ -36,10 +37,12 @@ pub(crate) struct Description<'a> {
     pub second: Option<&'a [[f32; 2]]>,
     /// What the codes of the output stand for. Without them it has numbers.
     pub output: Option<&'a Levels>,
+    /// What is added to these codes, from a second input of the shape of the output.
+    pub addition: Option<AdditionOf<'a>>,
 }
 
 /// A convolution of codes, whose sums are exact. The data is `[any axes, spatial axes, channels]`, of type `u8`; the output
-/// has codes of type `u8`, or `f32`.
+/// has codes of type `u8`, or `f32`. A second input may have codes of the same shape, which are added.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct QuantizedConvolution {
     spec: PoolSpec,
@@ -190,7 +193,7 @@ impl QuantizedConvolution {
     ///
     /// It is refused (see [`Description::refusal`]), or the sizes of its parts differ.
     pub fn new(description: &Description) -> TractResult<QuantizedConvolution> {
-        let Description { spec, group, data, activation, output, .. } = description;
+        let Description { spec, group, data, activation, output, addition, .. } = description;
         if let Some(reason) = description.refusal() {
             bail!("QuantizedConvolution: {reason}")
         }
@@ -261,20 +264,28 @@ impl QuantizedConvolution {
         // What is read at once may reach beyond the channels.
         let mut zeros = data.zeros(spec.input_channels).unwrap_or_default();
         zeros.resize(spec.input_channels + MOST_CHANNELS, 0);
-        let text = match output {
+        let last = addition.map_or(*output, |addition| addition.output);
+        let text = match last {
             Some(levels) => format!("to {}", levels.text()),
             None => "to numbers".to_string(),
         };
+        let plus = if addition.is_some() { "plus codes, " } else { "" };
         Ok(QuantizedConvolution {
             spec: spec.clone(),
             group: *group,
             widened_zeros: Arc::new(zeros.iter().map(|zero| i16::from(*zero)).collect()),
             zeros: zeros.into(),
             packed: packed.into(),
-            finish: Finish::new(&lines, *activation, description.second, *output).into(),
-            datum_type: if output.is_some() { DatumType::U8 } else { DatumType::F32 },
-            text: format!("{spec:?}, group: {group}, {activation:?}, {text}"),
+            finish: Finish::new(&lines, *activation, description.second, *output, *addition).into(),
+            datum_type: if last.is_some() { DatumType::U8 } else { DatumType::F32 },
+            text: format!("{spec:?}, group: {group}, {activation:?}, {plus}{text}"),
         })
+    }
+
+    /// How many inputs it has.
+    fn inputs(&self) -> RangeInclusive<usize> {
+        let count = if self.finish.addition.is_some() { 2 } else { 1 };
+        count..=count
     }
 
     /// Fills rows of output pixels, from one on.
@@ -395,7 +406,13 @@ impl QuantizedConvolution {
         filters.multiply(&mut part);
     }
 
-    fn run<T: Datum>(&self, codes: &[u8], window: &Window, shape: &[usize]) -> TractResult<Tensor>
+    fn run<T: Datum>(
+        &self,
+        codes: &[u8],
+        others: &[u8],
+        window: &Window,
+        shape: &[usize],
+    ) -> TractResult<Tensor>
     where
         for<'o> Written<'o>: From<&'o mut [T]>,
     {
@@ -409,6 +426,7 @@ impl QuantizedConvolution {
         let pixels = window.pixels();
         let depth = window.row * window.taps() * self.spec.input_channels / self.group;
         let work = elements.len().saturating_mul(depth) / WORK;
+        let from = |first: usize| others.get(first..).unwrap_or(&[]);
         match &*self.packed {
             // Threads share the channels of one pixel.
             Packed::Products { groups, gathering: Gathering::Never, .. }
@@ -421,7 +439,7 @@ impl QuantizedConvolution {
                 let mut widened = vec![];
                 let wide = filters.are_widened().then(|| taken.widened(0, &mut widened));
                 fill_rows(elements, filters.panel_width(), work, |first, elements| {
-                    let output = elements.into();
+                    let output = Written::from(elements).with(from(first * filters.panel_width()));
                     match &wide {
                         Some(wide) => {
                             let zeros = &self.widened_zeros;
@@ -439,7 +457,8 @@ impl QuantizedConvolution {
                 };
                 let part = rows * self.spec.output_channels;
                 fill_rows(elements, part, work, |first, elements| {
-                    self.fill(codes, window, first * rows, Written::from(elements));
+                    let output = Written::from(elements).with(from(first * part));
+                    self.fill(codes, window, first * rows, output);
                     TractResult::Ok(())
                 })?;
             }
@@ -537,10 +556,21 @@ impl EvalOp for QuantizedConvolution {
     op_out_of_plan!();
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        let input = args_1!(inputs);
+        expect_input_count("QuantizedConvolution", inputs.len(), self.inputs())?;
+        let input = &inputs[0];
         let codes = input.try_as_plain_ram()?;
         let codes = codes.as_slice::<u8>()?;
         let (mut window, shape) = Window::new("QuantizedConvolution", &self.spec, input.shape())?;
+        let others = inputs.get(1).map(|others| {
+            ensure!(
+                *others.shape() == *shape,
+                "QuantizedConvolution: the codes that are added have shape {:?}, but must have that of the output, {shape:?}",
+                others.shape()
+            );
+            others.try_as_plain_ram()
+        });
+        let others = others.transpose()?;
+        let others = others.as_ref().map_or(Ok(&[][..]), |others| others.as_slice::<u8>())?;
         let (padded, padded_codes);
         let codes = match &*self.packed {
             Packed::Products { reading: Reading::Copied, .. } => {
@@ -558,8 +588,8 @@ impl EvalOp for QuantizedConvolution {
             _ => Cow::Borrowed(codes),
         };
         let output = match self.datum_type {
-            DatumType::U8 => self.run::<u8>(&codes, &window, &shape)?,
-            _ => self.run::<f32>(&codes, &window, &shape)?,
+            DatumType::U8 => self.run::<u8>(&codes, others, &window, &shape)?,
+            _ => self.run::<f32>(&codes, others, &window, &shape)?,
         };
         Ok(tvec!(output.into_tvalue()))
     }
@@ -567,7 +597,13 @@ impl EvalOp for QuantizedConvolution {
 
 impl TypedOp for QuantizedConvolution {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("QuantizedConvolution", inputs.len(), 1..=1)?;
+        expect_input_count("QuantizedConvolution", inputs.len(), self.inputs())?;
+        if let Some(others) = inputs.get(1) {
+            ensure!(
+                others.datum_type == DatumType::U8,
+                "QuantizedConvolution: the codes that are added are {others:?}, but must be of type U8"
+            );
+        }
         let shape = output_shape("QuantizedConvolution", &self.spec, inputs[0])?;
         Ok(tvec!(self.datum_type.fact(shape)))
     }

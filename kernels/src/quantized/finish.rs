@@ -114,12 +114,71 @@ pub(crate) struct Finish {
     pub activation: Option<Activation>,
     /// What comes after that: from numbers to others, or to codes that are not rounded yet.
     pub second: Option<Lines>,
+    /// What is added to what the codes stand for.
+    pub addition: Option<Addition>,
     channels: usize,
+}
+
+/// The sum of the numbers that codes stand for, and others of the same place. Both lines together give the sum, or a code of it
+/// that is not rounded yet.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Addition {
+    /// For the codes that are made, with the limits of the sum.
+    pub own: Lines,
+    /// What those of the others are multiplied by; the addends are among those of the first line.
+    pub factors: Vec<f32>,
+}
+
+/// What an addition is made of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AdditionOf<'a> {
+    /// What the other codes stand for.
+    pub others: &'a Levels,
+    /// Those of the sum.
+    pub limits: [f32; 2],
+    /// What the codes of the output stand for. Without them it has numbers.
+    pub output: Option<&'a Levels>,
+}
+
+impl Addition {
+    fn new(channels: usize, own: &Levels, of: AdditionOf) -> Addition {
+        let line = |channel: usize| {
+            let (own, other) = (own.of(channel), of.others.of(channel));
+            let (factor, shift, [least, most]) = match of.output {
+                None => (1., 0., of.limits),
+                Some(levels) => {
+                    let level = levels.of(channel);
+                    (level.factor, level.shift, levels.limits(level, of.limits))
+                }
+            };
+            let addend = (own.low + other.low) * factor + shift;
+            ([own.step * factor, addend, least, most], other.step * factor)
+        };
+        let lines = (0..channels).map(|channel| line(channel).0);
+        let mut factors: Vec<f32> = (0..channels).map(|channel| line(channel).1).collect();
+        factors.resize(channels + MOST_LANES, 0.);
+        // As if it were all of the first line's.
+        let ratio = |channel: usize| 1. + f64::from(line(channel).1 / line(channel).0[0]).abs();
+        let largest = 255. * (0..channels).map(ratio).fold(1., f64::max);
+        let own = Lines::new(lines, largest);
+        Addition { own, factors }
+    }
+
+    /// The factors of some vectors of channels, from the first one on.
+    #[inline(always)]
+    pub fn factors_of<const LANES: usize, const V: usize>(
+        &self,
+        first: usize,
+    ) -> &[[f32; LANES]; V] {
+        vectors(&self.factors, first)
+    }
 }
 
 /// Where rows of channels are written to.
 pub(crate) struct Written<'a> {
     elements: Elements<'a>,
+    /// Codes that are added, for each element.
+    others: &'a [u8],
     /// How many channels of the first row come before.
     skipped: usize,
 }
@@ -143,7 +202,7 @@ impl<'a> From<&'a mut [f32]> for Elements<'a> {
 
 impl<'a, E: Into<Elements<'a>>> From<E> for Written<'a> {
     fn from(elements: E) -> Written<'a> {
-        Written { elements: elements.into(), skipped: 0 }
+        Written { elements: elements.into(), others: &[], skipped: 0 }
     }
 }
 
@@ -153,12 +212,23 @@ impl<'a> Written<'a> {
             Elements::Codes(codes) => Elements::Codes(codes),
             Elements::Floats(numbers) => Elements::Floats(numbers),
         };
-        Written { elements, skipped: self.skipped }
+        Written { elements, others: self.others, skipped: self.skipped }
     }
 
     /// The same with so many channels of the first row before it.
     pub fn after(self, skipped: usize) -> Written<'a> {
         Written { skipped, ..self }
+    }
+
+    /// The same with codes that are added, for each element; or with none.
+    pub fn with(self, others: &'a [u8]) -> Written<'a> {
+        Written { others, ..self }
+    }
+
+    /// The codes that are added from a channel of a row on.
+    #[inline(always)]
+    pub fn others(&self, row: usize, channel: usize, channels: usize) -> &'a [u8] {
+        &self.others[row * channels + channel - self.skipped..]
     }
 
     /// The codes from a channel of a row on, if they are codes and rows have so many channels.
@@ -194,21 +264,25 @@ impl<'a> Written<'a> {
             *elements = rest;
             first
         }
-        match &mut self.elements {
+        let (others, rest) = self.others.split_at(count.min(self.others.len()));
+        self.others = rest;
+        let taken: Written = match &mut self.elements {
             Elements::Codes(codes) => split(codes, count).into(),
             Elements::Floats(numbers) => split(numbers, count).into(),
-        }
+        };
+        taken.with(others)
     }
 }
 
 impl Finish {
     /// Of a channel, the sum times a scale plus a bias is a number, of which there is an activation. That is multiplied by a
-    /// second scale, and gets a second bias, if there are some. With levels it becomes a code.
+    /// second scale, and gets a second bias, if there are some. With levels it becomes a code, to which others may be added.
     pub fn new(
         lines: &[[f32; 2]],
         activation: Activation,
         second: Option<&[[f32; 2]]>,
         levels: Option<&Levels>,
+        addition: Option<AdditionOf>,
     ) -> Finish {
         let channels = lines.len();
         let (limits, activation) = match activation.limits() {
@@ -238,7 +312,14 @@ impl Finish {
             let second = (0..channels).map(|channel| coded(channel, line(channel), UNLIMITED));
             Lines::new(second, largest)
         });
-        Finish { lines, activation, second, channels }
+        let addition = levels.zip(addition).map(|(own, of)| Addition::new(channels, own, of));
+        Finish { lines, activation, second, addition, channels }
+    }
+
+    /// Whether the first lines are all.
+    #[inline(always)]
+    pub fn is_of_lines(&self) -> bool {
+        self.activation.is_none() && self.second.is_none() && self.addition.is_none()
     }
 
     /// How many channels a row has.

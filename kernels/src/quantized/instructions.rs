@@ -209,7 +209,7 @@ fn vectors<const LANES: usize>(numbers: &[f32], first: usize) -> &[[f32; LANES];
 /// * `TAPS`, which `interleaved` takes at once from as many channels as so many vectors have sums, for `add_taps`, which adds
 ///   their products to the sums of a vector; `in_order` puts these into their order (see [`depthwise::channel_of_lane`]);
 /// * `floats`, `line`, `between`, `activated`, `store` and `put_codes`, which make numbers and codes of sums, and `load_floats`;
-/// * `widened` and `sum`, for codes that are added and multiplied.
+/// * `widened`, `rounded` and `sum`, for codes that are added and multiplied.
 macro_rules! loops {
     ($name:ident, $code:ty, $width:literal, [$($features:literal)?], rows: [$($rows:literal)*], vectors: [$($vectors:literal)*], {$($items:item)*}) => {
         // Where kinds differ in products alone, the other loops of one of them are for all. Loops of constants keep the sums
@@ -284,13 +284,19 @@ macro_rules! loops {
             #[inline]
             fn on_line<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
                 let addends = load_floats(&lines.addends[vector]);
-                let number = line(x, load_floats(&lines.factors[vector]), addends);
+                limited(line(x, load_floats(&lines.factors[vector]), addends), lines, vector)
+            }
+
+            /// Numbers between the limits of their lines, unless they are limited when they become codes.
+            $(#[target_feature(enable = $features)])?
+            #[inline]
+            fn limited<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
                 match lines.limits {
-                    Limits::None => number,
-                    Limits::OfCodes if PUTTING_LIMITS => number,
+                    Limits::None => x,
+                    Limits::OfCodes if PUTTING_LIMITS => x,
                     _ => {
                         let (least, most) = (&lines.least[vector], &lines.most[vector]);
-                        between(number, load_floats(least), load_floats(most))
+                        between(x, load_floats(least), load_floats(most))
                     }
                 }
             }
@@ -308,8 +314,7 @@ macro_rules! loops {
             ) {
                 let lines = finish.lines.of::<LANES, V>(first);
                 let channels = finish.channels();
-                if finish.activation.is_none()
-                    && finish.second.is_none()
+                if finish.is_of_lines()
                     && let Some(places) = output.codes(first_row, first, channels)
                 {
                     for row in 0..N {
@@ -321,28 +326,75 @@ macro_rules! loops {
                     }
                     return;
                 }
+                finish_with_all(finish, sums, first, width, first_row, output);
+            }
+
+            /// The same with whatever there is, one after the other for all rows.
+            //
+            // Apart from the lines alone, which are faster by themselves.
+            $(#[target_feature(enable = $features)])?
+            #[inline(never)]
+            fn finish_with_all<const N: usize, const V: usize>(
+                finish: &Finish,
+                sums: &[[Sums; V]; N],
+                first: usize,
+                width: usize,
+                first_row: usize,
+                output: &mut Written,
+            ) {
+                let channels = finish.channels();
+                let lines = finish.lines.of::<LANES, V>(first);
+                let mut numbers = [[floats(sums[0][0]); V]; N];
                 for row in 0..N {
-                    let mut numbers = [floats(sums[row][0]); V];
                     for vector in 0..V {
-                        numbers[vector] = on_line(floats(sums[row][vector]), lines, vector);
+                        numbers[row][vector] = on_line(floats(sums[row][vector]), lines, vector);
                     }
-                    if let Some(activation) = finish.activation {
+                }
+                if let Some(activation) = finish.activation {
+                    for row in 0..N {
                         for vector in 0..V {
-                            numbers[vector] = activated(numbers[vector], activation);
+                            numbers[row][vector] = activated(numbers[row][vector], activation);
                         }
                     }
-                    if let Some(second) = &finish.second {
-                        let second = second.of::<LANES, V>(first);
+                }
+                if let Some(second) = &finish.second {
+                    let second = second.of::<LANES, V>(first);
+                    for row in 0..N {
                         for vector in 0..V {
-                            numbers[vector] = on_line(numbers[vector], second, vector);
+                            numbers[row][vector] = on_line(numbers[row][vector], second, vector);
                         }
                     }
+                }
+                if let Some(addition) = &finish.addition {
+                    let own = addition.own.of::<LANES, V>(first);
+                    let factors = addition.factors_of::<LANES, V>(first);
+                    let (zero, highest) = (load_floats(&[0.; LANES]), load_floats(&[255.; LANES]));
+                    let mut last = [[0; LANES]; V];
+                    for row in 0..N {
+                        let others = output.others(first_row + row, first, channels);
+                        let others: &[[u8; LANES]; V] = match others.as_chunks().0.as_chunks().0 {
+                            [whole, ..] => whole,
+                            _ => {
+                                last.as_flattened_mut()[..width].copy_from_slice(&others[..width]);
+                                &last
+                            }
+                        };
+                        for vector in 0..V {
+                            let code = rounded(between(numbers[row][vector], zero, highest));
+                            let sum = load_floats(&own.addends[vector]);
+                            let sum = line(widened(&others[vector]), load_floats(&factors[vector]), sum);
+                            let sum = line(code, load_floats(&own.factors[vector]), sum);
+                            numbers[row][vector] = limited(sum, own, vector);
+                        }
+                    }
+                }
+                for row in 0..N {
                     match output.elements(first_row + row, first, channels) {
-                        Elements::Codes(places) => put_codes(numbers, &mut places[..width]),
+                        Elements::Codes(places) => put_codes(numbers[row], &mut places[..width]),
                         Elements::Floats(places) => {
                             let mut elements = [[0.; LANES]; V];
                             for vector in 0..V {
-                                store(&mut elements[vector], numbers[vector]);
+                                store(&mut elements[vector], numbers[row][vector]);
                             }
                             put(&elements, &mut places[..width]);
                         }
@@ -668,6 +720,10 @@ loops!(portable, u8, 4, [], rows: [4 2 1], vectors: [1 2], {
         codes.map(f32::from)
     }
 
+    fn rounded(x: Floats) -> Floats {
+        x.map(|x| f32::from(levels::rounded(x)))
+    }
+
     fn sum(a: Floats, b: Floats) -> Floats {
         std::array::from_fn(|lane| a[lane] + b[lane])
     }
@@ -706,6 +762,7 @@ macro_rules! common_items {
         load_floats: $load_floats:ident,
         store_floats: $store_floats:ident,
         to_floats: $to_floats:ident,
+        to_integers: $to_integers:ident,
         widen_to_32: $widen_to_32:ident,
         multiply_add: $multiply_add:ident,
         min: $min:ident,
@@ -766,6 +823,12 @@ macro_rules! common_items {
             // SAFETY: so many bytes are read as the array has.
             let codes = unsafe { $load_quarter(codes.as_ptr().cast()) };
             $to_floats($widen_to_32(codes))
+        }
+
+        #[target_feature(enable = $features)]
+        #[inline]
+        fn rounded(x: Floats) -> Floats {
+            $to_floats($to_integers(x))
         }
 
         #[target_feature(enable = $features)]
@@ -919,6 +982,7 @@ macro_rules! loops_of_256_bits {
                 load_floats: _mm256_loadu_ps,
                 store_floats: _mm256_storeu_ps,
                 to_floats: _mm256_cvtepi32_ps,
+                to_integers: _mm256_cvtps_epi32,
                 widen_to_32: _mm256_cvtepu8_epi32,
                 multiply_add: _mm256_fmadd_ps,
                 min: _mm256_min_ps,
@@ -1041,6 +1105,7 @@ macro_rules! loops_of_512_bits {
                 load_floats: _mm512_loadu_ps,
                 store_floats: _mm512_storeu_ps,
                 to_floats: _mm512_cvtepi32_ps,
+                to_integers: _mm512_cvtps_epi32,
                 widen_to_32: _mm512_cvtepu8_epi32,
                 multiply_add: _mm512_fmadd_ps,
                 min: _mm512_min_ps,

@@ -30,5 +30,6 @@ pub(crate) use arithmetic::{Operation, QuantizedArithmetic};
 pub(crate) use conversion::{Channels, Dequantize, Quantize, Requantize};
 pub(crate) use convolution::{Description, QuantizedConvolution};
 pub use fake_quantize::FakeQuantize;
+pub(crate) use finish::AdditionOf;
 pub(crate) use levels::Levels;
 pub(crate) use pools::{QuantizedMaxPool, QuantizedSum};

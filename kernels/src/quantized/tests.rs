@@ -9,7 +9,9 @@ use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
 use super::instructions::Instructions;
-use super::{Description, Levels, Operation, QuantizedArithmetic, QuantizedConvolution};
+use super::{
+    AdditionOf, Description, Levels, Operation, QuantizedArithmetic, QuantizedConvolution,
+};
 use crate::convolution::tests::numbers;
 use crate::product::activation::Activation;
 
@@ -198,15 +200,24 @@ impl Case {
         let data = Tensor::from_shape(&shape, &data).unwrap();
         let coded = Levels::of_scale(64., 100).unwrap();
         let second: Vec<[f32; 2]> = (0..outputs).map(|it| [0.5, it as f32 * 2.]).collect();
-        for (activation, second, output) in [
-            (Activation::Identity, None, None),
-            (Activation::Clamp { min: -50., max: 1000. }, None, None),
-            (Activation::Clamp { min: -50., max: 1000. }, Some(&*second), None),
-            (Activation::Identity, None, Some(&coded)),
-            (Activation::Clamp { min: 0., max: 2000. }, None, Some(&coded)),
-            (Activation::Clamp { min: 0., max: 2000. }, Some(&*second), Some(&coded)),
-            (Activation::HardSwish, None, Some(&coded)),
-            (Activation::HardSwish, Some(&*second), Some(&coded)),
+        let (of_others, of_sums) =
+            (Levels::of_scale(32., 7).unwrap(), Levels::of_scale(128., 50).unwrap());
+        let added =
+            |output| Some(AdditionOf { others: &of_others, limits: [-900., 5000.], output });
+        let (to_numbers, to_codes) = (added(None), added(Some(&of_sums)));
+        let others: Vec<u8> = (0..sums.len()).map(|_| random() as u8).collect();
+        for (activation, second, output, addition) in [
+            (Activation::Identity, None, None, None),
+            (Activation::Clamp { min: -50., max: 1000. }, None, None, None),
+            (Activation::Clamp { min: -50., max: 1000. }, Some(&*second), None, None),
+            (Activation::Identity, None, Some(&coded), None),
+            (Activation::Clamp { min: 0., max: 2000. }, None, Some(&coded), None),
+            (Activation::Clamp { min: 0., max: 2000. }, Some(&*second), Some(&coded), None),
+            (Activation::HardSwish, None, Some(&coded), None),
+            (Activation::HardSwish, Some(&*second), Some(&coded), None),
+            (Activation::Identity, None, Some(&coded), to_codes),
+            (Activation::Clamp { min: 0., max: 2000. }, None, Some(&coded), to_numbers),
+            (Activation::HardSwish, Some(&*second), Some(&coded), to_codes),
         ] {
             let op = QuantizedConvolution::new(&Description {
                 spec: self.spec(),
@@ -218,10 +229,19 @@ impl Case {
                 activation,
                 second,
                 output,
+                addition,
             })
             .unwrap();
-            let fact = op.output_facts(&[&TypedFact::dt_shape(DatumType::U8, &shape)]).unwrap();
-            let inputs = tvec!(data.clone().into_tvalue());
+            let mut inputs = tvec!(data.clone().into_tvalue());
+            if addition.is_some() {
+                let sizes = self.axes.iter().map(Axis::output);
+                let shape: Vec<usize> =
+                    [self.images].into_iter().chain(sizes).chain([outputs]).collect();
+                inputs.push(Tensor::from_shape(&shape, &others).unwrap().into_tvalue());
+            }
+            let facts: Vec<TypedFact> =
+                inputs.iter().map(|it| TypedFact::dt_shape(DatumType::U8, it.shape())).collect();
+            let fact = op.output_facts(&facts.iter().collect::<Vec<_>>()).unwrap();
             let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap().remove(0);
             assert_eq!(fact[0].shape.as_concrete(), Some(found.shape()));
             assert_eq!(found.len(), sums.len());
@@ -235,6 +255,26 @@ impl Case {
                 };
                 let [scale, bias] = second.map_or([1., 0.], |second| second[at % outputs]);
                 let number = number * f64::from(scale) + f64::from(bias);
+                // At a tie both neighbours are right.
+                let code = (number / 64. + 100.).clamp(0., 255.);
+                let neighbours = [code - 1e-3, code + 1e-3].map(|code| {
+                    let others = (f64::from(others[at]) - 7.) * 32.;
+                    ((code.round() - 100.) * 64. + others).clamp(-900., 5000.)
+                });
+                if let Some(addition) = addition {
+                    let apart = neighbours.map(|sum| match addition.output {
+                        None => (f64::from(*found) - sum).abs() - 1e-2,
+                        Some(_) => {
+                            let code = (sum / 128. + 50.).clamp(0., 255.);
+                            (f64::from(*found) - code).abs() - 0.5001
+                        }
+                    });
+                    assert!(
+                        apart.iter().any(|apart| *apart <= 0.),
+                        "{self:?} {activation:?} {at}: {found} {neighbours:?}"
+                    );
+                    continue;
+                }
                 match output {
                     None => {
                         let bound = number.abs() * 1e-6 + 1e-2;
@@ -242,8 +282,6 @@ impl Case {
                         assert!(apart <= bound, "{self:?} {activation:?} {at}: {found} {number}");
                     }
                     Some(_) => {
-                        let code = (number / 64. + 100.).clamp(0., 255.);
-                        // At a tie both neighbours are right.
                         let apart = (f64::from(*found) - code).abs();
                         assert!(apart <= 0.5001, "{self:?} {activation:?} {at}: {found} {code}");
                     }
@@ -313,6 +351,7 @@ fn few_codes_differ_from_exact_arithmetic() {
                     bias,
                     activation,
                     second: None,
+                    addition: None,
                     output: Some(&output),
                 })
                 .unwrap();

@@ -13,11 +13,11 @@ use tract_core::ops::quant::DequantizeLinearF32;
 
 use super::upsampling::{Upsampled, Upsampling};
 use super::weights::Line;
-use super::{Form, Translated, Translation, makes_levels, moves_elements, scale_of};
+use super::{Form, Translated, Translation, makes_levels, moves_elements, operation_of, scale_of};
 use crate::product::activation::Activation;
 use crate::quantized::{
-    Channels, Description, FakeQuantize, Levels, Operation, Quantize, QuantizedArithmetic,
-    QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize,
+    AdditionOf, Channels, Description, FakeQuantize, Levels, Operation, Quantize,
+    QuantizedArithmetic, QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize,
 };
 use crate::transform::chain::Chain;
 
@@ -39,6 +39,25 @@ struct Layer {
     bias: Vec<f32>,
     /// What makes the result of the channels of the convolution, if they differ.
     upsampling: Option<Upsampling>,
+}
+
+/// What is added to the codes of a layer: other codes, and what they stand for; limits of the sum, and the codes of it, if it
+/// gets some.
+struct Addition {
+    codes: OutletId,
+    levels: Arc<Levels>,
+    limits: [f32; 2],
+    output: Option<Arc<Levels>>,
+}
+
+/// Takes over an activation that is nothing but limits, and says which.
+fn limits_of(chain: &mut Chain) -> TractResult<[f32; 2]> {
+    let mut longer = chain.clone();
+    let limits = longer.activation()?.limits();
+    if limits.is_some() {
+        *chain = longer;
+    }
+    Ok(limits.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]))
 }
 
 impl<'a> Translation<'a> {
@@ -326,6 +345,10 @@ impl<'a> Translation<'a> {
             }
             second = second.map(|second| upsampling.repeated(&second));
         }
+        let addition = match (&output, &upsampling) {
+            (Some(_), None) => self.addition(&mut chain, form)?,
+            _ => None,
+        };
         let description = Description {
             spec,
             group,
@@ -336,11 +359,19 @@ impl<'a> Translation<'a> {
             activation,
             second: second.as_deref(),
             output: output.as_deref(),
+            addition: addition.as_ref().map(|addition| AdditionOf {
+                others: &addition.levels,
+                limits: addition.limits,
+                output: addition.output.as_deref(),
+            }),
         };
         if let Some(reason) = description.refusal() {
             return Ok(Translated::Refused(reason));
         }
         let op = QuantizedConvolution::new(&description)?;
+        if let Some(Addition { codes: others, output, .. }) = addition {
+            return self.finish(&chain, op, &[codes, others], output, form);
+        }
         let Some(upsampling) = upsampling else {
             return self.finish(&chain, op, &[codes], output, form);
         };
@@ -355,6 +386,28 @@ impl<'a> Translation<'a> {
         }
         self.finish(&chain, last, &[outlet], output, form)?;
         Ok(Translated::Done(by))
+    }
+
+    /// Takes over a sum of the chain, which ends with codes, and of other codes that are there already; with its limits and the
+    /// codes that are made of it.
+    fn addition(&mut self, chain: &mut Chain<'a>, form: Form) -> TractResult<Option<Addition>> {
+        let mut longer = chain.clone();
+        if scale_of(longer.last()).is_some() {
+            rule_if_some!((node, _) = longer.successor()?);
+            rule_if!(node.op_is::<DequantizeLinearF32>());
+            longer.push(node);
+        }
+        rule_if_some!(next = longer.next()?);
+        rule_if!(operation_of(next.node) == Some(Operation::Add));
+        rule_if_some!(operand = next.operand);
+        rule_if!(self.source.outlet_fact(operand)?.shape == next.node.outputs[0].fact.shape);
+        rule_if!(self.values.contains_key(&operand));
+        rule_if_some!((codes, levels) = self.codes(operand, form)?);
+        longer.push(next.node);
+        let limits = limits_of(&mut longer)?;
+        let output = self.take_levels(&mut longer, form)?;
+        *chain = longer;
+        Ok(Some(Addition { codes, levels, limits, output }))
     }
 
     /// A layer whose data has no codes. If its weights have some, it is worth a word.
@@ -519,14 +572,7 @@ impl<'a> Translation<'a> {
             return Ok(Translated::NotMine);
         };
         let mut chain = Chain::new(self.source, node);
-        let mut longer = chain.clone();
-        let limits = match longer.activation()?.limits() {
-            Some(limits) => {
-                chain = longer;
-                limits
-            }
-            None => [f32::NEG_INFINITY, f32::INFINITY],
-        };
+        let limits = limits_of(&mut chain)?;
         let output = self.take_levels(&mut chain, form)?;
         let op = QuantizedArithmetic::new(
             operation,

@@ -172,7 +172,10 @@ fn a_network_on_codes() {
         let sum = net.wire(add(), &[added, pool]);
         let sum = net.relu(sum);
         let sum = net.quantized(sum, 0., 0.0413, None);
-        let mean = net.wire(Reduce { axes: tvec![2, 3], reducer: Reducer::Sum }, &[sum]);
+        // Of what no layer gives.
+        let again = net.wire(add(), &[sum, pool]);
+        let again = net.quantized(again, -4., 0.0571, None);
+        let mean = net.wire(Reduce { axes: tvec![2, 3], reducer: Reducer::Sum }, &[again]);
         let pixels = net.constant(&[1, 1, 1, 1], &[1. / 20.]);
         let mean = net.wire(mul(), &[mean, pixels]);
         let mean = net.quantized(mean, -1., 0.0211, None);
@@ -202,7 +205,7 @@ fn a_network_on_codes() {
         for name in ["Dequantize", "FakeQuantize"] {
             assert_eq!(count(&operators, name), 0, "{name} {operators:?}");
         }
-        net.check(&[of_channels, deep, pool, added, sum, mean, gate, scaled], &input);
+        net.check(&[of_channels, deep, pool, added, sum, again, mean, gate, scaled], &input);
         net.check(&[rows], &input);
     });
 }
@@ -303,6 +306,15 @@ fn a_network_of_quantize_linear() {
         net.wire(DequantizeLinearF32::new(0.0217, -128), &[signed])
     };
     let (one, other) = (convolution(one), convolution(other));
+    let third = convolution(one);
+    let sum = net.wire(add(), &[one, third]);
+    let sum = net.wire(quantize_linear_u8(1. / 0.0319, 0), &[sum]);
+    let sum = net.wire(DequantizeLinearF32::new(0.0319, 0), &[sum]);
+    // The sum is the second layer's.
+    assert_eq!(
+        net.operators(sum),
+        ["Source", "Quantize", "QuantizedConvolution", "QuantizedConvolution", "Dequantize"]
+    );
     let spec = PoolSpec::new(DataFormat::NCHW, tvec![2, 2], PaddingSpec::Valid, None, None, 6, 6);
     let pool = net.wire(MaxPool::new(spec, None), &[one]);
     let same = net.wire(quantize_linear_i8(1. / 0.0217, -128), &[pool]);
@@ -312,7 +324,7 @@ fn a_network_of_quantize_linear() {
         operators,
         ["Source", "Quantize", "QuantizedConvolution", "QuantizedMaxPool", "Dequantize"]
     );
-    net.check(&[same, other], &input);
+    net.check(&[same, other, sum], &input);
     // Somebody needs the codes: they stay.
     let outputs = [unsigned, same];
     net.model.select_output_outlets(&outputs).unwrap();
