@@ -2006,7 +2006,7 @@ mod generation {
         let greedy = text(&[]);
         assert_eq!(text(&["--greedy", "--threads", "2"]), greedy);
         assert_ne!(text(&["--no-template"]), greedy);
-        assert_eq!(text(&["--temperature", "0.01"]), greedy);
+        assert_eq!(text(&["--temperature", "1e-6"]), greedy);
         assert_eq!(text(&["--top-k", "1"]), greedy);
         let drawn = ["--temperature", "3", "--top-k", "0", "--top-p", "0.99", "--seed"];
         let drawn = |seed| text(&[&drawn[..], &[seed]].concat());
