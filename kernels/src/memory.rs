@@ -60,6 +60,12 @@ impl<T: Copy> Clone for Aligned<T> {
     }
 }
 
+impl<T: Copy> Default for Aligned<T> {
+    fn default() -> Aligned<T> {
+        Aligned::empty()
+    }
+}
+
 impl<T: PartialEq> PartialEq for Aligned<T> {
     fn eq(&self, other: &Aligned<T>) -> bool {
         **self == **other
@@ -116,7 +122,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         /// More, in elements, is rarely needed, and then seldom.
         const MOST: usize = 1 << 24;
-        let memory = std::mem::replace(&mut self.0, Aligned::empty());
+        let memory = std::mem::take(&mut self.0);
         if (1..=MOST).contains(&memory.room()) {
             // At the end of a thread there may be nothing to keep it in.
             let _ = KEPT.try_with(|kept| kept.borrow_mut().push(memory));

@@ -47,7 +47,16 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
 
 /// Columns of a product, for the threads that share this work: whole panels, and so many parts for each thread.
 pub(super) fn shares(columns: usize, work: usize, of_a_thread: usize) -> Vec<Range<usize>> {
-    let panel = Tile::of(Vectors::detect()).columns;
+    shares_of_panels(columns, Tile::of(Vectors::detect()).columns, work, of_a_thread)
+}
+
+/// The same with panels of so many columns.
+pub(super) fn shares_of_panels(
+    columns: usize,
+    panel: usize,
+    work: usize,
+    of_a_thread: usize,
+) -> Vec<Range<usize>> {
     let most = match threads_for(work) {
         1 => columns,
         threads => columns.div_ceil(of_a_thread * threads).next_multiple_of(panel),
@@ -56,12 +65,12 @@ pub(super) fn shares(columns: usize, work: usize, of_a_thread: usize) -> Vec<Ran
 }
 
 /// Calls a function with some columns of a matrix, and with this part of it, on the threads that share the work.
-pub(super) fn for_each_columns<'a>(
-    matrix: &'a mut [f32],
+pub(super) fn for_each_columns<'a, T: Send>(
+    matrix: &'a mut [T],
     columns: usize,
     shares: Vec<Range<usize>>,
     work: usize,
-    each: impl Fn(Range<usize>, &mut Share<'a>) -> TractResult<()> + Sync,
+    each: impl Fn(Range<usize>, &mut Share<'a, T>) -> TractResult<()> + Sync,
 ) -> TractResult<()> {
     let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
     let parts = Share::of_columns(matrix, columns, &ends);

@@ -2,50 +2,51 @@
 
 /// The rows of a result, each from the first column of the product on.
 #[derive(Debug)]
-pub(crate) enum Output<'a, 'b> {
-    Matrix(Matrix<'a>),
-    Parts(Parts<'a, 'b>),
+pub(crate) enum Output<'a, 'b, T = f32> {
+    Matrix(Matrix<'a, T>),
+    Parts(Parts<'a, 'b, T>),
 }
 
 /// Rows that follow each other in a distance.
 #[derive(Debug)]
-pub(crate) struct Matrix<'a> {
-    elements: &'a mut [f32],
+pub(crate) struct Matrix<'a, T = f32> {
+    elements: &'a mut [T],
     stride: usize,
 }
 
 /// A part of each row, from a column on. Other threads have the rest.
 #[derive(Debug)]
-pub(crate) struct Parts<'a, 'b> {
-    rows: &'a mut [&'b mut [f32]],
+pub(crate) struct Parts<'a, 'b, T = f32> {
+    rows: &'a mut [&'b mut [T]],
     column: usize,
 }
 
 /// The kernel is compiled for each kind: with one that asks for it in each row, products take 1.03 times as long.
-pub(crate) trait OutputRows {
-    fn row(&mut self, row: usize) -> &mut [f32];
+pub(crate) trait OutputRows<T = f32> {
+    fn row(&mut self, row: usize) -> &mut [T];
 }
 
-impl OutputRows for Matrix<'_> {
+impl<T> OutputRows<T> for Matrix<'_, T> {
     #[inline(always)]
-    fn row(&mut self, row: usize) -> &mut [f32] {
+    fn row(&mut self, row: usize) -> &mut [T] {
         &mut self.elements[row * self.stride..]
     }
 }
 
-impl OutputRows for Parts<'_, '_> {
+impl<T> OutputRows<T> for Parts<'_, '_, T> {
     #[inline(always)]
-    fn row(&mut self, row: usize) -> &mut [f32] {
+    fn row(&mut self, row: usize) -> &mut [T] {
         &mut self.rows[row][self.column..]
     }
 }
 
-impl<'a, 'b> Output<'a, 'b> {
-    pub fn matrix(elements: &'a mut [f32], stride: usize) -> Output<'a, 'b> {
+impl<'a, 'b, T> Output<'a, 'b, T> {
+    pub fn matrix(elements: &'a mut [T], stride: usize) -> Output<'a, 'b, T> {
         Output::Matrix(Matrix { elements, stride })
     }
 
-    pub fn row(&mut self, row: usize) -> &mut [f32] {
+    #[inline(always)]
+    pub fn row(&mut self, row: usize) -> &mut [T] {
         match self {
             Output::Matrix(output) => output.row(row),
             Output::Parts(output) => output.row(row),
@@ -53,26 +54,36 @@ impl<'a, 'b> Output<'a, 'b> {
     }
 
     /// The same rows, from one of their columns on.
-    pub fn skip_columns(&mut self, column: usize) -> Output<'_, 'b> {
+    pub fn skip_columns(&mut self, column: usize) -> Output<'_, 'b, T> {
         match self {
             Output::Matrix(it) => Output::matrix(&mut it.elements[column..], it.stride),
             Output::Parts(it) => Output::Parts(Parts { rows: it.rows, column: it.column + column }),
+        }
+    }
+
+    /// The same without the first rows.
+    pub fn skip_rows(&mut self, rows: usize) -> Output<'_, 'b, T> {
+        match self {
+            Output::Matrix(it) => Output::matrix(&mut it.elements[rows * it.stride..], it.stride),
+            Output::Parts(it) => {
+                Output::Parts(Parts { rows: &mut it.rows[rows..], column: it.column })
+            }
         }
     }
 }
 
 /// What a thread writes of a matrix.
 #[derive(Debug)]
-pub(crate) enum Share<'a> {
+pub(crate) enum Share<'a, T = f32> {
     /// Whole rows of so many columns.
-    Rows(&'a mut [f32], usize),
+    Rows(&'a mut [T], usize),
     /// A part of each row.
-    Columns(Vec<&'a mut [f32]>),
+    Columns(Vec<&'a mut [T]>),
 }
 
-impl<'a> Share<'a> {
+impl<'a, T> Share<'a, T> {
     /// The columns of a matrix up to each of these, the last of which is the end of a row.
-    pub fn of_columns(matrix: &'a mut [f32], columns: usize, ends: &[usize]) -> Vec<Share<'a>> {
+    pub fn of_columns(matrix: &'a mut [T], columns: usize, ends: &[usize]) -> Vec<Share<'a, T>> {
         if ends.len() == 1 {
             return vec![Share::Rows(matrix, columns)];
         }
@@ -89,7 +100,7 @@ impl<'a> Share<'a> {
         parts.into_iter().map(Share::Columns).collect()
     }
 
-    pub fn output(&mut self) -> Output<'_, 'a> {
+    pub fn output(&mut self) -> Output<'_, 'a, T> {
         match self {
             Share::Rows(elements, columns) => Output::matrix(elements, *columns),
             Share::Columns(rows) => Output::Parts(Parts { rows, column: 0 }),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 
-use super::finish::Elements;
+use super::finish::Places;
 use super::instructions::Instructions;
 use super::levels::Levels;
 use super::window::one_pixel;
@@ -105,13 +105,13 @@ pub(crate) struct Part<'a> {
     pub lines: &'a Lines,
     pub a: &'a [u8],
     pub b: &'a [u8],
-    pub places: Elements<'a>,
+    pub places: Places<'a>,
 }
 
 impl QuantizedArithmetic {
     fn run<T: Datum>(&self, shape: &[usize], a: &[u8], b: &[u8]) -> TractResult<Tensor>
     where
-        for<'o> Elements<'o>: From<&'o mut [T]>,
+        for<'o> Places<'o>: From<&'o mut [T]>,
     {
         let channels = self.lines.channels;
         // SAFETY: each element is written.

@@ -1,7 +1,7 @@
 //! Convolutions and fully connected layers on codes.
 
 use std::borrow::Cow;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use tract_core::internal::*;
@@ -16,7 +16,8 @@ use super::window::{Window, output_shape};
 use crate::checks::expect_input_count;
 use crate::memory::{Aligned, unwritten_output};
 use crate::product::activation::Activation;
-use crate::threads::fill_rows;
+use crate::product::{Output, for_each_columns};
+use crate::threads::{fill_rows, threads_for};
 
 /// What a convolution of codes is made of.
 #[derive(Debug)]
@@ -94,6 +95,9 @@ const FEW_CHANNELS: usize = 32;
 /// With no more codes in a row of a kernel, copying all rows behind each other pays: a first layer of 3 x 3 took 0.5 of the
 /// time (AMD EPYC, family 25 model 1).
 const FEW_CODES: usize = 32;
+
+/// With fewer codes of weights, threads share the pixels: data that is in another core's cache is more to read.
+const MANY_WEIGHTS: usize = 1 << 18;
 
 /// Gathering a tap takes as long as multiplying it for so many output channels (Intel Xeon with AMX).
 const GATHERING: f32 = 48.;
@@ -288,58 +292,88 @@ impl QuantizedConvolution {
         count..=count
     }
 
-    /// Fills rows of output pixels, from one on.
-    fn fill(&self, codes: &[u8], window: &Window, first: usize, mut output: Written) {
-        let channels = self.spec.output_channels;
-        let end = first + output.len() / channels;
-        let (mut patches, mut widened) = (Aligned::empty(), vec![]);
-        let most = match &*self.packed {
-            Packed::Products { groups, .. } => groups[0].most_rows(),
-            Packed::Channels(_) => MOST_ROWS,
-        };
-        for begin in (first..end).step_by(most) {
-            let pixels = begin..end.min(begin + most);
-            let rows = pixels.len();
-            let output = output.take(rows * channels);
-            match &*self.packed {
-                Packed::Channels(kernels) => kernels.multiply(&mut depthwise::Part {
-                    codes,
-                    padding: &self.zeros,
-                    window,
-                    first: begin,
-                    pixels: rows,
-                    kernels,
-                    finish: &self.finish,
-                    output,
-                }),
-                Packed::Products { groups, gathering, .. } => {
-                    let row = window.row * self.spec.input_channels / self.group;
-                    let gathers = match gathering {
-                        Gathering::Never => false,
-                        Gathering::Always => true,
-                        Gathering::OfNarrowImages => self.is_narrow(window),
-                    };
-                    let taken = if gathers {
-                        let starts = window.starts(pixels);
-                        let taps = window.taps();
-                        gathered(codes, &starts, taps, row, &self.zeros, &groups[0], &mut patches)
-                    } else {
-                        Taken {
-                            codes,
-                            rows: window.rows(pixels, groups[0].takes_lines()),
-                            of_a_tap: row,
-                        }
-                    };
-                    if groups[0].are_widened() {
-                        let others = (self.group - 1) * self.spec.input_channels / self.group;
-                        let taken = taken.widened(others, &mut widened);
-                        self.multiply(groups, &taken, &self.widened_zeros, rows, output);
-                    } else {
-                        self.multiply(groups, &taken, &self.zeros, rows, output);
+    /// Computes so many pixels of the output, from one on.
+    fn fill(
+        &self,
+        codes: &[u8],
+        window: &Window,
+        first: usize,
+        pixels: usize,
+        mut output: Written,
+    ) {
+        match &*self.packed {
+            Packed::Channels(kernels) => {
+                for begin in (0..pixels).step_by(MOST_ROWS) {
+                    kernels.multiply(&mut depthwise::Part {
+                        codes,
+                        padding: &self.zeros,
+                        window,
+                        first: first + begin,
+                        pixels: (pixels - begin).min(MOST_ROWS),
+                        kernels,
+                        finish: &self.finish,
+                        output: output.skip_rows(begin),
+                    });
+                }
+            }
+            Packed::Products { groups, gathering, .. } => {
+                let mut buffers = Buffers::default();
+                for begin in (0..pixels).step_by(groups[0].most_rows()) {
+                    let end = pixels.min(begin + groups[0].most_rows());
+                    let pixels = first + begin..first + end;
+                    let taken =
+                        self.taken(codes, window, pixels, &groups[0], *gathering, &mut buffers);
+                    for (group, filters) in groups.iter().enumerate() {
+                        let output = output.skip_rows(begin);
+                        self.multiply(&taken, group, filters, 0..filters.panels(), output);
                     }
                 }
             }
         }
+    }
+
+    /// The codes that some pixels of the output are made of.
+    fn taken<'t>(
+        &'t self,
+        codes: &'t [u8],
+        window: &Window,
+        pixels: Range<usize>,
+        filters: &Filters,
+        gathering: Gathering,
+        buffers: &'t mut Buffers,
+    ) -> Taken<'t> {
+        let inputs = self.spec.input_channels / self.group;
+        let (of_a_tap, count) = (window.row * inputs, pixels.len());
+        let gathers = match gathering {
+            Gathering::Never => false,
+            Gathering::Always => true,
+            Gathering::OfNarrowImages => self.is_narrow(window),
+        };
+        let (codes, rows, of_a_tap) = if gathers {
+            let starts = window.starts(pixels);
+            let taps = window.taps();
+            let patches = &mut buffers.patches;
+            let rows = gather(codes, &starts, taps, of_a_tap, &self.zeros, filters, patches);
+            (&**patches, rows, taps / filters.taps() * of_a_tap)
+        } else {
+            (codes, window.rows(pixels, filters.takes_lines()), of_a_tap)
+        };
+        if !filters.are_widened() {
+            let codes = Codes::Narrow([codes, &self.zeros]);
+            return Taken { codes, rows, pixels: count, of_a_tap };
+        }
+        // Channels of other groups follow a tap.
+        let others = (self.group - 1) * inputs;
+        let reach = (of_a_tap + others).next_multiple_of(4);
+        let (first, end) = match rows.range() {
+            Some([first, last]) => (first, codes.len().min(last + reach)),
+            None => (0, 0),
+        };
+        let wide = &mut buffers.wide;
+        wide.clear();
+        wide.extend(codes[first..end].iter().map(|code| i16::from(*code)));
+        let codes = Codes::Wide([wide, &self.widened_zeros]);
+        Taken { codes, rows: rows.after(first), pixels: count, of_a_tap }
     }
 
     /// Whether gathering the taps of pixels costs less than multiplying the rows between pixels.
@@ -348,62 +382,48 @@ impl QuantizedConvolution {
         waste * self.spec.output_channels as f32 > GATHERING
     }
 
-    /// Computes some pixels of all groups.
-    fn multiply<C: Code>(
+    /// Computes some panels of a group, for some pixels.
+    fn multiply(
         &self,
-        groups: &[Filters],
-        taken: &Taken<C>,
-        padding: &[C],
-        rows: usize,
-        mut output: Written,
+        taken: &Taken,
+        group: usize,
+        filters: &Filters,
+        panels: Range<usize>,
+        output: Written,
     ) {
-        for (group, filters) in groups.iter().enumerate() {
-            let mut part = self.part(taken, padding, group, filters, output.reborrow());
-            (part.rows, part.panels) = (rows, 0..filters.panels());
-            filters.multiply(&mut part);
+        match taken.codes {
+            Codes::Narrow(codes) => {
+                self.multiply_codes(codes, taken, group, filters, panels, output);
+            }
+            Codes::Wide(codes) => {
+                self.multiply_codes(codes, taken, group, filters, panels, output);
+            }
         }
     }
 
-    /// One pixel of a group, and no panels.
-    fn part<'a, C>(
-        &'a self,
-        taken: &'a Taken<C>,
-        padding: &'a [C],
+    fn multiply_codes<C: Code>(
+        &self,
+        [codes, padding]: [&[C]; 2],
+        taken: &Taken,
         group: usize,
-        filters: &'a Filters,
-        output: Written<'a>,
-    ) -> Part<'a, C> {
+        filters: &Filters,
+        panels: Range<usize>,
+        output: Written,
+    ) {
         let inputs = self.spec.input_channels / self.group;
-        Part {
+        filters.multiply(&mut Part {
             // There are none if all taps are in the padding.
-            codes: taken.codes.get(group * inputs..).unwrap_or(&[]),
+            codes: codes.get(group * inputs..).unwrap_or(&[]),
             padding,
             taken: &taken.rows,
-            rows: 1,
+            rows: taken.pixels,
             filters,
-            panels: 0..0,
+            panels,
             steps: filters.steps(taken.of_a_tap),
             finish: &self.finish,
             first_channel: group * self.spec.output_channels / self.group,
             output,
-        }
-    }
-
-    /// The channels of one pixel from a panel on.
-    fn fill_channels<C: Code>(
-        &self,
-        filters: &Filters,
-        taken: &Taken<C>,
-        padding: &[C],
-        first: usize,
-        output: Written,
-    ) {
-        let width = filters.panel_width();
-        let panels = first..first + output.len().div_ceil(width);
-        let output = output.after(first * width);
-        let mut part = self.part(taken, padding, 0, filters, output);
-        part.panels = panels;
-        filters.multiply(&mut part);
+        });
     }
 
     fn run<T: Datum>(
@@ -414,40 +434,43 @@ impl QuantizedConvolution {
         shape: &[usize],
     ) -> TractResult<Tensor>
     where
-        for<'o> Written<'o>: From<&'o mut [T]>,
+        for<'o, 'r> Written<'o, 'r>: From<Output<'o, 'r, T>>,
     {
-        /// About how many products of codes take a third of a nanosecond.
+        /// About how many products of codes take a third of a nanosecond, those of single channels, and reading how many weights.
         const WORK: usize = 64;
+        const OF_CHANNELS: usize = 8;
+        const READ: usize = 8;
         // SAFETY: each channel of each pixel is written: the weights have elements.
         #[allow(unsafe_code)]
         let mut output = unsafe { unwritten_output::<T>("QuantizedConvolution", shape)? };
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<T>()?;
-        let pixels = window.pixels();
+        let (pixels, channels) = (window.pixels(), self.spec.output_channels);
         let depth = window.row * window.taps() * self.spec.input_channels / self.group;
-        let work = elements.len().saturating_mul(depth) / WORK;
-        let from = |first: usize| others.get(first..).unwrap_or(&[]);
+        let (weights, products) = (channels * depth, elements.len().saturating_mul(depth));
+        let work = match &*self.packed {
+            Packed::Products { .. } => products / WORK + weights / READ,
+            Packed::Channels(_) => products / OF_CHANNELS,
+        };
+        let others = |row: usize| others.get(row * channels..).unwrap_or(&[]);
         match &*self.packed {
-            // Threads share the channels of one pixel.
-            Packed::Products { groups, gathering: Gathering::Never, .. }
-                if pixels == 1 && self.group == 1 =>
+            // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
+            Packed::Products { groups, gathering, .. }
+                if self.group == 1
+                    && channels >= pixels
+                    && (pixels == 1 || weights >= MANY_WEIGHTS)
+                    && threads_for(work) > 1 =>
             {
-                let filters = &groups[0];
-                let of_a_tap = window.row * self.spec.input_channels;
-                let rows = window.rows(0..1, filters.takes_lines());
-                let taken = Taken { codes, rows, of_a_tap };
-                let mut widened = vec![];
-                let wide = filters.are_widened().then(|| taken.widened(0, &mut widened));
-                fill_rows(elements, filters.panel_width(), work, |first, elements| {
-                    let output = Written::from(elements).with(from(first * filters.panel_width()));
-                    match &wide {
-                        Some(wide) => {
-                            let zeros = &self.widened_zeros;
-                            self.fill_channels(filters, wide, zeros, first, output);
-                        }
-                        None => self.fill_channels(filters, &taken, &self.zeros, first, output),
-                    }
-                    TractResult::Ok(())
+                let (filters, width) = (&groups[0], groups[0].panel_width());
+                let mut buffers = Buffers::default();
+                let taken = self.taken(codes, window, 0..pixels, filters, *gathering, &mut buffers);
+                let shares = filters.shares(work);
+                for_each_columns(elements, channels, shares, work, |columns, share| {
+                    let output = Written::from(share.output()).with(others(0), channels);
+                    let panels = columns.start / width..columns.end.div_ceil(width);
+                    let output = output.with_first_channel(columns.start);
+                    self.multiply(&taken, 0, filters, panels, output);
+                    Ok(())
                 })?;
             }
             packed => {
@@ -455,10 +478,11 @@ impl QuantizedConvolution {
                     Packed::Products { groups, .. } => groups[0].rows_of_part(pixels, work),
                     Packed::Channels(_) => 1,
                 };
-                let part = rows * self.spec.output_channels;
-                fill_rows(elements, part, work, |first, elements| {
-                    let output = Written::from(elements).with(from(first * part));
-                    self.fill(codes, window, first * rows, output);
+                fill_rows(elements, rows * channels, work, |first, elements| {
+                    let pixels = elements.len() / channels;
+                    let output = Written::from(Output::matrix(elements, channels));
+                    let output = output.with(others(first * rows), channels);
+                    self.fill(codes, window, first * rows, pixels, output);
                     TractResult::Ok(())
                 })?;
             }
@@ -467,11 +491,27 @@ impl QuantizedConvolution {
     }
 }
 
+/// What a thread copies codes to.
+#[derive(Default)]
+struct Buffers {
+    patches: Aligned<u8>,
+    wide: Vec<i16>,
+}
+
 /// The codes of some pixels, each a row: where its taps begin in them, with so many codes.
-struct Taken<'a, C> {
-    codes: &'a [C],
+struct Taken<'a> {
+    codes: Codes<'a>,
     rows: Rows,
+    pixels: usize,
     of_a_tap: usize,
+}
+
+/// Codes, and those of zero, for padding.
+#[derive(Clone, Copy)]
+enum Codes<'a> {
+    Narrow([&'a [u8]; 2]),
+    /// In 16 bits.
+    Wide([&'a [i16]; 2]),
 }
 
 /// So many codes are copied at once.
@@ -492,17 +532,17 @@ fn copy_blocks(from: &[u8], count: usize, to: &mut [u8]) {
     }
 }
 
-/// Some pixels with the taps of each behind each other: as many as the filters have, each with what fills it up. `starts` are
+/// Copies the taps of some pixels behind each other: as many as the filters have, each with what fills it up. `starts` are
 /// where so many taps of each pixel begin, of so many codes; `zeros` are the codes of zero, for padding.
-fn gathered<'p>(
+fn gather(
     codes: &[u8],
     starts: &[usize],
     taps: usize,
     of_a_tap: usize,
     zeros: &[u8],
     filters: &Filters,
-    patches: &'p mut Aligned<u8>,
-) -> Taken<'p, u8> {
+    patches: &mut Aligned<u8>,
+) -> Rows {
     let (pixels, distance) = (starts.len() / taps, filters.codes_of_a_tap());
     let of_a_filter = taps / filters.taps();
     patches.resize(0, pixels * filters.taps() * distance + 2 * BLOCK);
@@ -516,24 +556,7 @@ fn gathered<'p>(
             place += count;
         }
     }
-    let taps = filters.taps();
-    let rows = Rows::of_one_line(pixels, taps * distance, taps, distance);
-    Taken { codes: patches, rows, of_a_tap: of_a_filter * of_a_tap }
-}
-
-impl Taken<'_, u8> {
-    /// In 16 bits. So many channels of other groups follow a tap.
-    fn widened<'w>(&self, others: usize, widened: &'w mut Vec<i16>) -> Taken<'w, i16> {
-        let Taken { codes, rows, of_a_tap } = self;
-        let reach = (of_a_tap + others).next_multiple_of(4);
-        let (first, end) = match rows.range() {
-            Some([first, last]) => (first, codes.len().min(last + reach)),
-            None => (0, 0),
-        };
-        widened.clear();
-        widened.extend(codes[first..end].iter().map(|code| i16::from(*code)));
-        Taken { codes: widened, rows: rows.after(first), of_a_tap: *of_a_tap }
-    }
+    Rows::of_one_line(pixels, filters.taps() * distance, filters.taps(), distance)
 }
 
 impl Op for QuantizedConvolution {

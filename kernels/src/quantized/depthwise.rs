@@ -76,7 +76,7 @@ impl Kernels {
 }
 
 /// Some pixels of a convolution.
-pub(crate) struct Part<'a> {
+pub(crate) struct Part<'a, 'b> {
     pub codes: &'a [u8],
     /// The code of zero for each channel.
     pub padding: &'a [u8],
@@ -86,7 +86,7 @@ pub(crate) struct Part<'a> {
     pub pixels: usize,
     pub kernels: &'a Kernels,
     pub finish: &'a Finish,
-    pub output: Written<'a>,
+    pub output: Written<'a, 'b>,
 }
 
 /// Some pixels of a line of the output.
@@ -117,7 +117,7 @@ struct Row<'a> {
 /// The weights of some taps of a block of channels.
 pub(crate) type WeightsOf<const LANES: usize, const T: usize> = [[[u8; 4]; LANES]; T];
 
-impl<'a> Part<'a> {
+impl<'a> Part<'a, '_> {
     /// The columns of a kernel, and how many times some taps make a column.
     #[inline(always)]
     pub fn shape(&self) -> [usize; 2] {

@@ -1,6 +1,7 @@
 //! What becomes of a sum: a number, and perhaps a code again.
 
 use super::levels::Levels;
+use crate::product::Output;
 use crate::product::activation::Activation;
 
 /// The most sums of a row that are finished at once.
@@ -116,7 +117,6 @@ pub(crate) struct Finish {
     pub second: Option<Lines>,
     /// What is added to what the codes stand for.
     pub addition: Option<Addition>,
-    channels: usize,
 }
 
 /// The sum of the numbers that codes stand for, and others of the same place. Both lines together give the sum, or a code of it
@@ -174,103 +174,97 @@ impl Addition {
     }
 }
 
-/// Where rows of channels are written to.
-pub(crate) struct Written<'a> {
-    elements: Elements<'a>,
-    /// Codes that are added, for each element.
-    others: &'a [u8],
-    /// How many channels of the first row come before.
-    skipped: usize,
+/// Codes or numbers, one by one or in rows.
+pub(crate) enum Elements<C, F> {
+    Codes(C),
+    Floats(F),
 }
 
-pub(crate) enum Elements<'a> {
-    Codes(&'a mut [u8]),
-    Floats(&'a mut [f32]),
-}
+/// Neighbours.
+pub(crate) type Places<'a> = Elements<&'a mut [u8], &'a mut [f32]>;
 
-impl<'a> From<&'a mut [u8]> for Elements<'a> {
-    fn from(codes: &'a mut [u8]) -> Elements<'a> {
+/// Rows of channels.
+type RowsOf<'a, 'b> = Elements<Output<'a, 'b, u8>, Output<'a, 'b, f32>>;
+
+impl<'a> From<&'a mut [u8]> for Places<'a> {
+    fn from(codes: &'a mut [u8]) -> Places<'a> {
         Elements::Codes(codes)
     }
 }
 
-impl<'a> From<&'a mut [f32]> for Elements<'a> {
-    fn from(numbers: &'a mut [f32]) -> Elements<'a> {
+impl<'a> From<&'a mut [f32]> for Places<'a> {
+    fn from(numbers: &'a mut [f32]) -> Places<'a> {
         Elements::Floats(numbers)
     }
 }
 
-impl<'a, E: Into<Elements<'a>>> From<E> for Written<'a> {
-    fn from(elements: E) -> Written<'a> {
-        Written { elements: elements.into(), others: &[], skipped: 0 }
+/// Where rows of channels are written to: all of them, or some that follow each other.
+pub(crate) struct Written<'a, 'b> {
+    rows: RowsOf<'a, 'b>,
+    /// Which channel each row begins with.
+    first: usize,
+    /// Codes that are added, for all channels of each row.
+    others: &'a [u8],
+    channels: usize,
+}
+
+impl<'a, 'b> From<Output<'a, 'b, u8>> for Written<'a, 'b> {
+    fn from(rows: Output<'a, 'b, u8>) -> Written<'a, 'b> {
+        Written { rows: Elements::Codes(rows), first: 0, others: &[], channels: 0 }
     }
 }
 
-impl<'a> Written<'a> {
-    pub fn reborrow(&mut self) -> Written<'_> {
-        let elements = match &mut self.elements {
-            Elements::Codes(codes) => Elements::Codes(codes),
-            Elements::Floats(numbers) => Elements::Floats(numbers),
+impl<'a, 'b> From<Output<'a, 'b, f32>> for Written<'a, 'b> {
+    fn from(rows: Output<'a, 'b, f32>) -> Written<'a, 'b> {
+        Written { rows: Elements::Floats(rows), first: 0, others: &[], channels: 0 }
+    }
+}
+
+impl<'a, 'b> Written<'a, 'b> {
+    /// The same from a channel on.
+    pub fn with_first_channel(self, first: usize) -> Written<'a, 'b> {
+        Written { first, ..self }
+    }
+
+    /// The same with codes that are added, for so many channels of each row; or with none.
+    pub fn with(self, others: &'a [u8], channels: usize) -> Written<'a, 'b> {
+        Written { others, channels, ..self }
+    }
+
+    /// The same without the first rows.
+    pub fn skip_rows(&mut self, rows: usize) -> Written<'_, 'b> {
+        let others = self.others.get(rows * self.channels..).unwrap_or(&[]);
+        let Written { first, channels, .. } = *self;
+        let rows = match &mut self.rows {
+            Elements::Codes(codes) => Elements::Codes(codes.skip_rows(rows)),
+            Elements::Floats(numbers) => Elements::Floats(numbers.skip_rows(rows)),
         };
-        Written { elements, others: self.others, skipped: self.skipped }
-    }
-
-    /// The same with so many channels of the first row before it.
-    pub fn after(self, skipped: usize) -> Written<'a> {
-        Written { skipped, ..self }
-    }
-
-    /// The same with codes that are added, for each element; or with none.
-    pub fn with(self, others: &'a [u8]) -> Written<'a> {
-        Written { others, ..self }
+        Written { rows, first, others, channels }
     }
 
     /// The codes that are added from a channel of a row on.
     #[inline(always)]
-    pub fn others(&self, row: usize, channel: usize, channels: usize) -> &'a [u8] {
-        &self.others[row * channels + channel - self.skipped..]
+    pub fn others(&self, row: usize, channel: usize) -> &'a [u8] {
+        &self.others[row * self.channels + channel..]
     }
 
-    /// The codes from a channel of a row on, if they are codes and rows have so many channels.
+    /// The rows from a channel on, if they are of codes.
     #[inline(always)]
-    pub fn codes(&mut self, row: usize, channel: usize, channels: usize) -> Option<&mut [u8]> {
-        match &mut self.elements {
-            Elements::Codes(codes) => Some(&mut codes[row * channels + channel - self.skipped..]),
+    pub fn codes(&mut self, channel: usize) -> Option<Output<'_, 'b, u8>> {
+        match &mut self.rows {
+            Elements::Codes(codes) => Some(codes.skip_columns(channel - self.first)),
             Elements::Floats(_) => None,
         }
     }
 
     /// The elements from a channel of a row on.
     #[inline(always)]
-    pub fn elements(&mut self, row: usize, channel: usize, channels: usize) -> Elements<'_> {
-        let begin = row * channels + channel - self.skipped;
-        match &mut self.elements {
-            Elements::Codes(codes) => Elements::Codes(&mut codes[begin..]),
-            Elements::Floats(numbers) => Elements::Floats(&mut numbers[begin..]),
+    pub fn row(&mut self, row: usize, channel: usize) -> Places<'_> {
+        let column = channel - self.first;
+        match &mut self.rows {
+            Elements::Codes(codes) => Elements::Codes(&mut codes.row(row)[column..]),
+            Elements::Floats(numbers) => Elements::Floats(&mut numbers.row(row)[column..]),
         }
-    }
-
-    pub fn len(&self) -> usize {
-        match &self.elements {
-            Elements::Codes(codes) => codes.len(),
-            Elements::Floats(numbers) => numbers.len(),
-        }
-    }
-
-    /// Takes the first elements.
-    pub fn take(&mut self, count: usize) -> Written<'a> {
-        fn split<'a, T>(elements: &mut &'a mut [T], count: usize) -> &'a mut [T] {
-            let (first, rest) = std::mem::take(elements).split_at_mut(count);
-            *elements = rest;
-            first
-        }
-        let (others, rest) = self.others.split_at(count.min(self.others.len()));
-        self.others = rest;
-        let taken: Written = match &mut self.elements {
-            Elements::Codes(codes) => split(codes, count).into(),
-            Elements::Floats(numbers) => split(numbers, count).into(),
-        };
-        taken.with(others)
     }
 }
 
@@ -313,19 +307,13 @@ impl Finish {
             Lines::new(second, largest)
         });
         let addition = levels.zip(addition).map(|(own, of)| Addition::new(channels, own, of));
-        Finish { lines, activation, second, addition, channels }
+        Finish { lines, activation, second, addition }
     }
 
     /// Whether the first lines are all.
     #[inline(always)]
     pub fn is_of_lines(&self) -> bool {
         self.activation.is_none() && self.second.is_none() && self.addition.is_none()
-    }
-
-    /// How many channels a row has.
-    #[inline(always)]
-    pub fn channels(&self) -> usize {
-        self.channels
     }
 }
 

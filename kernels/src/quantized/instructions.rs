@@ -313,16 +313,15 @@ macro_rules! loops {
                 output: &mut Written,
             ) {
                 let lines = finish.lines.of::<LANES, V>(first);
-                let channels = finish.channels();
                 if finish.is_of_lines()
-                    && let Some(places) = output.codes(first_row, first, channels)
+                    && let Some(mut codes) = output.codes(first)
                 {
                     for row in 0..N {
                         let mut numbers = [floats(sums[row][0]); V];
                         for vector in 0..V {
                             numbers[vector] = on_line(floats(sums[row][vector]), lines, vector);
                         }
-                        put_codes(numbers, &mut places[row * channels..][..width]);
+                        put_codes(numbers, &mut codes.row(first_row + row)[..width]);
                     }
                     return;
                 }
@@ -342,7 +341,6 @@ macro_rules! loops {
                 first_row: usize,
                 output: &mut Written,
             ) {
-                let channels = finish.channels();
                 let lines = finish.lines.of::<LANES, V>(first);
                 let mut numbers = [[floats(sums[0][0]); V]; N];
                 for row in 0..N {
@@ -371,7 +369,7 @@ macro_rules! loops {
                     let (zero, highest) = (load_floats(&[0.; LANES]), load_floats(&[255.; LANES]));
                     let mut last = [[0; LANES]; V];
                     for row in 0..N {
-                        let others = output.others(first_row + row, first, channels);
+                        let others = output.others(first_row + row, first);
                         let others: &[[u8; LANES]; V] = match others.as_chunks().0.as_chunks().0 {
                             [whole, ..] => whole,
                             _ => {
@@ -389,7 +387,7 @@ macro_rules! loops {
                     }
                 }
                 for row in 0..N {
-                    match output.elements(first_row + row, first, channels) {
+                    match output.row(first_row + row, first) {
                         Elements::Codes(places) => put_codes(numbers[row], &mut places[..width]),
                         Elements::Floats(places) => {
                             let mut elements = [[0.; LANES]; V];

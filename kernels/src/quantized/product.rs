@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::finish::{Finish, Written};
 use super::instructions::{Code, Instructions};
 use crate::memory::Aligned;
-use crate::product::row_panels;
+use crate::product::{row_panels, shares_of_panels};
 use crate::threads::threads_for;
 
 /// What a tap has in place of the start of its codes, where it is in the padding.
@@ -209,7 +209,7 @@ impl Filters {
             // The weights are read for each part: with parts of 8 rows a BERT took as long on two threads as on one.
             Instructions::Amx => {
                 let parts = threads_for(work).max(rows.div_ceil(self.most_rows()));
-                rows.div_ceil(parts).next_multiple_of(16).max(1)
+                rows.div_ceil(parts).max(1)
             }
             _ => 1,
         }
@@ -218,6 +218,11 @@ impl Filters {
     /// How many steps a tap of so many codes has.
     pub fn steps(&self, of_a_tap: usize) -> usize {
         of_a_tap.div_ceil(self.width)
+    }
+
+    /// Output channels for the threads that share this work: whole panels.
+    pub fn shares(&self, work: usize) -> Vec<Range<usize>> {
+        shares_of_panels(self.outputs, self.panel_width(), work, 1)
     }
 
     /// The output channels of a panel.
@@ -236,7 +241,7 @@ impl Filters {
 }
 
 /// A part of a product: some rows, which are pixels of an image, and some panels of the filters.
-pub(crate) struct Part<'a, C> {
+pub(crate) struct Part<'a, 'b, C> {
     /// The codes of the image, from the first channel of the group on.
     pub codes: &'a [C],
     /// As many codes of zeros as a tap has.
@@ -250,13 +255,13 @@ pub(crate) struct Part<'a, C> {
     pub finish: &'a Finish,
     /// The first output channel of the group.
     pub first_channel: usize,
-    pub output: Written<'a>,
+    pub output: Written<'a, 'b>,
 }
 
 /// A step of a panel: some codes for each lane of each vector.
 type StepOf<const W: usize, const LANES: usize, const V: usize> = [[[i8; W]; LANES]; V];
 
-impl<'a, C> Part<'a, C> {
+impl<'a, C> Part<'a, '_, C> {
     /// The rows of each tile.
     pub fn tiles(&self) -> impl Iterator<Item = (usize, usize)> + use<C> {
         row_panels(0..self.rows, self.filters.instructions.rows())

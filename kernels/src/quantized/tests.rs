@@ -473,7 +473,7 @@ fn sums_and_products_of_codes() {
     });
 }
 
-/// Threads share the pixels, or the channels of one pixel.
+/// Threads share the pixels, or the channels where there is one pixel, or more weights than data.
 #[test]
 #[cfg(feature = "multithread-mm")]
 fn threads_share_a_convolution() {
@@ -482,9 +482,13 @@ fn threads_share_a_convolution() {
     };
     set_threading_element_threshold(0);
     with_all_instructions(|_| {
-        for (sizes, kernel, inputs, outputs) in
-            [([9, 31], 1, 70, 40), ([14, 14], 3, 20, 70), ([1, 1], 1, 70, 300)]
-        {
+        for (sizes, kernel, inputs, outputs) in [
+            ([9, 31], 1, 70, 40),
+            ([14, 14], 3, 20, 70),
+            ([1, 1], 1, 70, 300),
+            ([2, 5], 3, 70, 430),
+            ([1, 35], 1, 600, 450),
+        ] {
             let axis = |size| Axis { size, kernel, stride: 1, dilation: 1, pads: [kernel / 2; 2] };
             let case = Case {
                 images: 1,

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tract_core::prelude::multithread::{self, Executor};
@@ -134,21 +134,31 @@ pub fn fill_rows<T: Send, E: Send>(
         SHARED.set(true);
         // Several parts for each thread, so that a late one finds less to do.
         let part = rows.div_ceil(8 * threads);
-        let parts = Mutex::new(output.chunks_mut(part * row).enumerate());
-        let next = || parts.lock().expect("taking a part does not panic").next();
+        let parts: Vec<_> = output.chunks_mut(part * row).map(|it| Mutex::new(Some(it))).collect();
+        // Nobody waits for a lock: how many parts are left says who gets one more.
+        let left = AtomicUsize::new(parts.len());
+        let from_behind = AtomicUsize::new(0);
         let result = Mutex::new(Ok(()));
-        let fill_parts = || {
-            while let Some((number, rows)) = next() {
+        let fill_parts = |by: By| {
+            let one_less = |left: usize| left.checked_sub(1);
+            let mut next = 0;
+            while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
+                let number = match by {
+                    By::Caller => next,
+                    By::Helper => parts.len() - 1 - from_behind.fetch_add(1, Ordering::Relaxed),
+                };
+                next += 1;
+                let rows = parts[number].lock().expect("taking a part does not panic").take();
+                let rows = rows.expect("each part is taken once");
                 if let Err(error) = fill(number * part, rows) {
-                    // Take the parts that are left, so that all threads end.
-                    while next().is_some() {}
+                    left.store(0, Ordering::Relaxed);
                     *result.lock().expect("storing an error does not panic") = Err(error);
                 }
             }
         };
         Job::run(&fill_parts, |job| {
             let (address, count) = (Arc::as_ptr(&pool).addr(), pool.current_num_threads());
-            let waiting = Waiter::give(address, job, threads - 1);
+            let waiting = Offers::give(address, job, threads - 1);
             for _ in 1 + waiting..threads {
                 let (job, its_pool) = (job.clone(), pool.clone());
                 pool.spawn(move || match count <= *PROCESSORS {
@@ -165,9 +175,20 @@ pub fn fill_rows<T: Send, E: Send>(
     fill(0, output)
 }
 
+/// Who works on a job. The caller begins with the first part and those that help with the last one, so that a thread finds most of
+/// what it needs of an operator's output in its own caches.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    Caller,
+    Helper,
+}
+
+/// What a thread does of a job: all that it can get.
+type Work<'w> = dyn Fn(By) + Sync + 'w;
+
 /// Work that a thread does, and other threads with it if they come in time.
 struct Job {
-    work: *const (dyn Fn() + Sync),
+    work: *const Work<'static>,
     /// How many threads help; and [`CLOSED`], when none may begin any more.
     helpers: AtomicUsize,
     panicked: AtomicBool,
@@ -184,9 +205,9 @@ impl Job {
     /// returns, no thread works on the job any more.
     ///
     /// A scope of the pool would wait until all its jobs have begun: in a busy pool, until other work is done.
-    fn run(work: &(dyn Fn() + Sync), spawn: impl FnOnce(&Arc<Job>)) {
+    fn run(work: &Work, spawn: impl FnOnce(&Arc<Job>)) {
         // SAFETY: only the lifetime changes. See `help`.
-        let work_of_any_life: *const (dyn Fn() + Sync) = unsafe { std::mem::transmute(work) };
+        let work_of_any_life: *const Work<'static> = unsafe { std::mem::transmute(work) };
         let job = Arc::new(Job {
             work: work_of_any_life,
             helpers: AtomicUsize::new(0),
@@ -194,7 +215,7 @@ impl Job {
         });
         let close = Close(&job);
         spawn(&job);
-        work();
+        work(By::Caller);
         drop(close);
         assert!(!job.panicked.load(Ordering::Relaxed), "a thread that helped panicked");
     }
@@ -208,7 +229,7 @@ impl Job {
         // SAFETY: `run` has borrowed the work, and does not return before every thread that began has ended,
         // which the counter says below, even after a panic.
         let work = unsafe { &*self.work };
-        if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| work(By::Helper))).is_err() {
             self.panicked.store(true, Ordering::Relaxed);
         }
         self.helpers.fetch_sub(1, Ordering::Release);
@@ -223,7 +244,7 @@ impl Job {
         {
             // The work of a run that this thread is within does not wait. And what is done meanwhile may end up here again.
             let was_busy = IS_BUSY.replace(true);
-            next = if was_busy { None } else { Waiter::wait(pool, &meanwhile) };
+            next = if was_busy { None } else { Offers::wait(pool, &meanwhile) };
             IS_BUSY.set(was_busy);
         }
     }
@@ -236,54 +257,77 @@ const ROUNDS: usize = 10;
 /// How long it waits before.
 const ROUND: Duration = Duration::from_micros(10);
 
-/// A thread of a pool that waits for the next job, and gets it without being woken up.
-struct Waiter {
-    /// The address of the pool.
-    pool: usize,
-    job: OnceLock<Arc<Job>>,
-}
-
 /// How many threads the system runs at once.
 static PROCESSORS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get));
 
-/// The threads that wait.
-static WAITERS: Mutex<Vec<Arc<Waiter>>> = Mutex::new(vec![]);
+/// Jobs for threads that wait, which get them without being woken up. A pool is said by its address.
+struct Offers {
+    /// For each thread that waits, its pool.
+    waiting: Vec<usize>,
+    /// Jobs that wait for one of them.
+    jobs: Vec<(usize, Arc<Job>)>,
+}
 
-impl Waiter {
-    /// Gives a job to threads of a pool that wait. How many there were.
+static OFFERS: Mutex<Offers> = Mutex::new(Offers { waiting: vec![], jobs: vec![] });
+
+/// Changes with each offer: what threads look at while they wait.
+static OFFERED: AtomicUsize = AtomicUsize::new(0);
+
+impl Offers {
+    /// Gives a job to threads of a pool that wait and have none yet. How many there were.
     fn give(pool: usize, job: &Arc<Job>, most: usize) -> usize {
-        let mut given = 0;
-        Self::all().retain(|waiter| {
-            let takes = given < most && waiter.pool == pool && waiter.job.set(job.clone()).is_ok();
-            given += usize::from(takes);
-            !takes
-        });
-        given
+        let mut offers = Self::lock();
+        let waiting = offers.waiting.iter().filter(|it| **it == pool).count();
+        let given = offers.jobs.iter().filter(|(it, _)| *it == pool).count();
+        let count = waiting.saturating_sub(given).min(most);
+        offers.jobs.extend((0..count).map(|_| (pool, job.clone())));
+        drop(offers);
+        OFFERED.fetch_add(1, Ordering::Release);
+        count
     }
 
-    /// Waits a moment for a job, and does something else now and then, but not while it could get one.
+    /// Waits a moment for a job, and does something else now and then.
     fn wait(pool: usize, meanwhile: impl Fn()) -> Option<Arc<Job>> {
-        let waiter = Arc::new(Waiter { pool, job: OnceLock::new() });
+        Self::lock().waiting.push(pool);
+        let mut seen = None;
         for _ in 0..ROUNDS {
-            Self::all().push(waiter.clone());
             let started = Instant::now();
-            while waiter.job.get().is_none() && started.elapsed() < ROUND {
+            while started.elapsed() < ROUND {
+                let offered = Some(OFFERED.load(Ordering::Acquire));
+                if seen != offered {
+                    let job = Self::lock().take(pool);
+                    if job.is_some() {
+                        return job;
+                    }
+                    seen = offered;
+                }
                 std::hint::spin_loop();
-            }
-            if waiter.job.get().is_none() {
-                Self::all().retain(|other| !Arc::ptr_eq(other, &waiter));
-            }
-            if let Some(job) = waiter.job.get() {
-                return Some(job.clone());
             }
             meanwhile();
         }
-        None
+        let mut offers = Self::lock();
+        let job = offers.take(pool);
+        if job.is_none() {
+            offers.leave(pool);
+        }
+        job
     }
 
-    fn all() -> MutexGuard<'static, Vec<Arc<Waiter>>> {
-        WAITERS.lock().expect("the list is changed without a panic")
+    /// A job for a thread that waits, which then waits no longer.
+    fn take(&mut self, pool: usize) -> Option<Arc<Job>> {
+        let place = self.jobs.iter().position(|(it, _)| *it == pool)?;
+        self.leave(pool);
+        Some(self.jobs.swap_remove(place).1)
+    }
+
+    fn leave(&mut self, pool: usize) {
+        let place = self.waiting.iter().position(|it| *it == pool).expect("it waits");
+        self.waiting.swap_remove(place);
+    }
+
+    fn lock() -> MutexGuard<'static, Offers> {
+        OFFERS.lock().expect("the offers are changed without a panic")
     }
 }
 
@@ -342,22 +386,22 @@ mod tests {
 
     #[test]
     fn threads_wait_for_jobs_of_their_pool() {
-        let work: &(dyn Fn() + Sync) = &|| ();
+        let work: &Work = &|_| ();
         let (helpers, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
         let job = Arc::new(Job { work, helpers, panicked });
         let meanwhile = Cell::new(0);
-        assert!(Waiter::wait(1, || meanwhile.set(meanwhile.get() + 1)).is_none());
+        assert!(Offers::wait(1, || meanwhile.set(meanwhile.get() + 1)).is_none());
         assert_eq!(meanwhile.get(), ROUNDS);
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| (0..10_000).find_map(|_| Waiter::wait(1, || ())));
+            let waiter = scope.spawn(|| (0..10_000).find_map(|_| Offers::wait(1, || ())));
             let mut given = (0, 0);
             while given == (0, 0) && !waiter.is_finished() {
-                given = (Waiter::give(1, &job, 1), Waiter::give(2, &job, 1));
+                given = (Offers::give(1, &job, 1), Offers::give(2, &job, 1));
             }
             assert_eq!(given, (1, 0));
             let found = waiter.join().expect("it does not panic").expect("it waits until then");
             assert!(Arc::ptr_eq(&found, &job));
-            assert_eq!(Waiter::give(1, &job, 1), 0);
+            assert_eq!(Offers::give(1, &job, 1), 0);
         });
     }
 
