@@ -36,6 +36,7 @@
 //! | `convolution/`, `fully_connected.rs`, `contraction.rs` | the operators |
 //! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
 //! | `normalization.rs` | LayerNormalization and RMSNormalization |
+//! | `resize.rs` | axes that get other sizes |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
 //! | `compressed/` | constants that stay compressed, and products with them |
 //! | `product/` | products of packed matrices, of which they are made |
@@ -61,6 +62,7 @@ mod memory;
 mod normalization;
 mod product;
 mod quantized;
+mod resize;
 mod rotary;
 mod runtime;
 pub mod threads;
@@ -70,6 +72,7 @@ pub use attention::{AppendToPages, Attention, PagedFactor};
 pub use compressed::{DequantizedConst, Format, combine};
 pub use product::{Vectors, gelu};
 pub use quantized::FakeQuantize;
+pub use resize::Taps;
 pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
 pub use transform::{
     Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredMovement, RegisteredRule,

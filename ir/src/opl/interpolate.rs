@@ -3,12 +3,12 @@ mod table;
 
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{ensure_allocatable, expect_input_count};
-use tract_openvino_kernels::register_movement;
+use tract_openvino_kernels::{Taps, register_movement};
 
 use super::{SetSymbols, check_volume, impl_op, set_symbols};
 pub(crate) use coordinates::{Coordinates, Nearest};
 pub(super) use table::cubic;
-use table::{Table, clamped, normalized, pillow, triangle};
+use table::{clamped, normalized, pillow, triangle};
 
 /// Interpolate-1, -4 and -11, without their padding: some axes get other sizes.
 ///
@@ -62,50 +62,50 @@ pub(crate) enum Mode {
 
 impl Interpolate {
     /// What the elements of an axis of `size` elements, at least one, are made of.
-    fn table(&self, axis: &Axis, size: usize, output: usize, antialias: bool) -> Table {
+    fn taps(&self, axis: &Axis, size: usize, output: usize, antialias: bool) -> Taps {
         let scale = axis.scale.unwrap_or(output as f32 / size as f32);
-        let mut table = Table::default();
+        let mut taps = Taps::default();
         for at in 0..output {
             let x = self.coordinates.of(at, scale, size, output);
             match self.mode {
                 Mode::Nearest(nearest) => {
-                    table.push([(clamped(nearest.of(x, scale < 1.), size), 1.)])
+                    taps.push([(clamped(nearest.of(x, scale < 1.), size), 1.)])
                 }
                 Mode::LinearOnnx => {
                     let x = x.clamp(0., (size - 1) as f32);
                     let (low, high) = (clamped(x, size), clamped(x + 1., size));
                     match x - low as f32 {
-                        0. => table.push([(low, 1.)]),
-                        part => table.push([(low, 1. - part), (high, part)]),
+                        0. => taps.push([(low, 1.)]),
+                        part => taps.push([(low, 1. - part), (high, part)]),
                     }
                 }
                 Mode::Linear => {
                     let a = if antialias { scale } else { 1. };
-                    table.push(normalized(x, 1. / a, size, |distance| triangle(a * distance)));
+                    taps.push(normalized(x, 1. / a, size, |distance| triangle(a * distance)));
                 }
                 Mode::Cubic { coefficient } => {
                     let base = x.floor();
-                    table.push([-1., 0., 1., 2.].into_iter().filter_map(|step| {
+                    taps.push([-1., 0., 1., 2.].into_iter().filter_map(|step| {
                         let weight = cubic(x - base - step, coefficient);
                         (weight != 0.).then(|| (clamped(base + step, size), weight))
                     }))
                 }
-                Mode::BilinearPillow => table.push(pillow(at, size, output, 1., triangle)),
+                Mode::BilinearPillow => taps.push(pillow(at, size, output, 1., triangle)),
                 Mode::BicubicPillow { coefficient } => {
-                    table.push(pillow(at, size, output, 2., |x| cubic(x, coefficient)))
+                    taps.push(pillow(at, size, output, 2., |x| cubic(x, coefficient)))
                 }
             }
         }
-        table
+        taps
     }
 
     fn eval_t<T: Datum + Copy>(
         &self,
         mut data: Tensor,
-        tables: &[(usize, Table)],
+        axes: &[(usize, Taps)],
     ) -> TractResult<Tensor> {
-        for (axis, table) in tables {
-            data = table.pick::<T>(&data, *axis)?;
+        for (axis, taps) in axes {
+            data = taps.pick::<T>("Interpolate", &data, *axis)?;
         }
         Ok(data)
     }
@@ -128,7 +128,7 @@ impl EvalOp for Interpolate {
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
-        let mut shape: TVec<usize> = input.shape().into();
+        let shape: TVec<usize> = input.shape().into();
         let mut sizes = vec![];
         let mut downsample = false;
         for axis in &self.axes {
@@ -172,7 +172,7 @@ impl EvalOp for Interpolate {
         if output_shape.contains(&0) {
             return Ok(tvec!(Tensor::zero_dt(dt, &output_shape)?.into_tvalue()));
         }
-        let mut tables = vec![];
+        let mut resized = vec![];
         for (axis, (size, output)) in axes {
             if size != output {
                 let elements = size.saturating_add(output);
@@ -180,29 +180,27 @@ impl EvalOp for Interpolate {
                     "Interpolate",
                     elements.saturating_mul(table::BYTES_OF_ELEMENT),
                 )?;
-                let table = self.table(axis, size, output, self.antialias && downsample);
-                tables.push((axis.axis, table));
+                let taps = self.taps(axis, size, output, self.antialias && downsample);
+                resized.push((axis.axis, taps));
             }
         }
-        if tables.is_empty() {
+        if resized.is_empty() {
             return Ok(tvec!(input));
         }
         if let Mode::Nearest(_) = self.mode {
             let input = input.into_tensor();
-            let output = dispatch_numbers!(Self::eval_t(dt)(self, input, &tables))?;
+            let output = dispatch_numbers!(Self::eval_t(dt)(self, input, &resized))?;
             return Ok(tvec!(output.into_tvalue()));
         }
-        let floats = input.cast_to::<f32>()?;
-        let mut data: Cow<[f32]> = Cow::Borrowed(floats.try_as_plain_ram()?.as_slice::<f32>()?);
-        for (axis, table) in tables {
-            data = Cow::Owned(table.apply(&data, &shape, axis));
-            shape[axis] = table.len();
+        let mut output = input.cast_to::<f32>()?;
+        for (axis, taps) in resized {
+            output = Cow::Owned(taps.sum("Interpolate", &output, axis)?);
         }
         // Integers are the nearest ones, as on OpenVINO's CPU. The specification does not say how they are rounded.
         if dt.is_integer() {
-            data.to_mut().iter_mut().for_each(|number| *number = number.round_ties_even());
+            let mut view = output.to_mut().try_as_plain_ram_mut()?;
+            view.as_slice_mut::<f32>()?.iter_mut().for_each(|it| *it = it.round_ties_even());
         }
-        let output = Tensor::from_shape(&shape, &data)?;
         Ok(tvec!(output.cast_to_dt(dt)?.into_owned().into_tvalue()))
     }
 }

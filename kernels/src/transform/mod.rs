@@ -11,6 +11,7 @@ mod layout;
 mod normalization;
 mod pool;
 mod quantized;
+mod resize;
 mod rotary;
 mod rule;
 #[cfg(test)]
@@ -27,10 +28,11 @@ pub use rule::{
 };
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 9] = [
+const RULES: [&dyn Rule; 10] = [
     &fully_connected::CompressedLayers,
     &convolution::Convolution,
     &pool::Pools,
+    &resize::Resizes,
     &fully_connected::FullyConnectedLayers,
     &rotary::RotaryEmbeddings,
     &normalization::Normalizations,
@@ -47,7 +49,7 @@ const RULES: [&dyn Rule; 9] = [
 /// and conditions. A model that is transformed can be run, decluttered and optimised, but not be saved.
 ///
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
-/// many, attention, normalization of rows, and pools. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which,
+/// many, attention, normalization of rows, pools, and Resize. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which,
 /// and why others stay.
 #[derive(Debug)]
 pub struct KernelsTransform {

@@ -7,7 +7,7 @@ use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec, S
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::logic::{IfThenElse, comp_gt};
 use tract_core::ops::math::{add, div, max, min, mul};
-use tract_core::ops::nn::DataFormat;
+use tract_core::ops::nn::{DataFormat, resize};
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
 use tract_core::tract_data::half::f16;
 use tract_core::transform::{get_transform, get_transform_with_params};
@@ -34,12 +34,25 @@ fn names(model: &TypedModel) -> Vec<String> {
     names.filter(|name| !["Source", "Const"].contains(&&**name)).collect()
 }
 
-const OURS: [&str; 5] =
-    ["PackedConvolution", "PoolOfPlanes", "FullyConnected", "Contraction", "Attention"];
+const OURS: [&str; 6] = [
+    "PackedConvolution",
+    "PoolOfPlanes",
+    "ResizeAxes",
+    "FullyConnected",
+    "Contraction",
+    "Attention",
+];
 
 /// Transforms a model as it is, and as tract declutters it. What it computes stays, also if it is decluttered and
 /// optimised afterwards, and so do the operators. Those of the first one.
 fn transformed(model: &TypedModel) -> TractResult<Vec<String>> {
+    transformed_within(model, Approximation::Close)
+}
+
+fn transformed_within(
+    model: &TypedModel,
+    approximation: Approximation,
+) -> TractResult<Vec<String>> {
     let inputs = inputs_of(model)?;
     let expected = model.clone().into_runnable()?.run(inputs.clone())?;
     let mut found = None;
@@ -58,7 +71,7 @@ fn transformed(model: &TypedModel) -> TractResult<Vec<String>> {
             assert_eq!(ours(&names(&model)), ours(&operators));
             let outputs = model.into_runnable()?.run(inputs.clone())?;
             for (output, expected) in outputs.iter().zip(&expected) {
-                output.close_enough(expected, Approximation::Close)?;
+                output.close_enough(expected, approximation)?;
             }
         }
         found.get_or_insert(operators);
@@ -316,6 +329,89 @@ fn pools_of_all_formats() -> TractResult<()> {
                 );
             }
         }
+    }
+    Ok(())
+}
+
+/// A model of one Resize, with scales or with sizes.
+fn resize(op: resize::Resize, shape: ShapeFact, numbers: Tensor) -> TractResult<TypedModel> {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact(shape))?;
+    let numbers = model.add_const("numbers", numbers)?;
+    let output = model.wire_node("resize", op, &[data, numbers])?;
+    model.select_output_outlets(&output)?;
+    Ok(model)
+}
+
+#[test]
+fn resizes_of_all_modes() -> TractResult<()> {
+    use resize::{CoordTransformer::*, Interpolator::*, Nearest::*, Resize};
+    for coord_transformer in [
+        HalfPixel,
+        AlignCorners,
+        Asymmetric,
+        PytorchHalfPixel,
+        HalfPixelSymmetric,
+        TfHalfPixelForNn,
+    ] {
+        for (interpolator, nearest) in
+            [(Linear, Floor), (Cubic, Floor), (Nearest, Floor), (Nearest, RoundPreferCeil)]
+        {
+            let of_scales = Resize {
+                coord_transformer: coord_transformer.clone(),
+                interpolator,
+                nearest,
+                optional_scales_input: Some(1),
+                optional_sizes_input: None,
+            };
+            let of_sizes = Resize {
+                optional_scales_input: None,
+                optional_sizes_input: Some(1),
+                ..of_scales.clone()
+            };
+            for scales in [[1f32, 1., 2., 2.], [1., 1., 3., 1.5], [1., 2., 0.5, 0.75]] {
+                let shape = [1, 2, 4, 6];
+                let sizes: Vec<i64> = shape
+                    .iter()
+                    .zip(scales)
+                    .map(|(size, scale)| (*size as f32 * scale) as i64)
+                    .collect();
+                for (op, numbers) in [(&of_scales, tensor1(&scales)), (&of_sizes, tensor1(&*sizes))]
+                {
+                    let model = resize(op.clone(), shape.into(), numbers)?;
+                    let doing = format!("{op:?} {scales:?}");
+                    // Axes are resized in another order.
+                    let within = Approximation::Custom(1e-6, 1e-6, 0.);
+                    let found = transformed_within(&model, within).context(doing.clone())?;
+                    assert_eq!(found, ["ResizeAxes"], "{doing}");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn resizes_of_open_sizes_stay() -> TractResult<()> {
+    let op = resize::Resize {
+        coord_transformer: resize::CoordTransformer::HalfPixel,
+        interpolator: resize::Interpolator::Linear,
+        nearest: resize::Nearest::Floor,
+        optional_scales_input: Some(1),
+        optional_sizes_input: None,
+    };
+    let symbols = SymbolScope::default();
+    let open = symbols.sym("N").to_dim();
+    // An axis that stays may be open.
+    for (shape, scales, expected) in [
+        ([open.clone(), 4.to_dim()], [1f32, 2.], None),
+        ([4.to_dim(), open], [1., 2.], Some("resize: axis 1 has sizes N and 2*N")),
+    ] {
+        let model = resize(op.clone(), shape.into_iter().into(), tensor1(&scales))?;
+        let found = refusals(&model)?;
+        assert_eq!(found.first().map(String::as_str), expected, "{found:?}");
+        let found = names(&model.with_kernels()?);
+        assert_eq!(found, [if expected.is_none() { "ResizeAxes" } else { "Resize" }]);
     }
     Ok(())
 }

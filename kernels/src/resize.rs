@@ -1,0 +1,365 @@
+//! Axes of the data that get other sizes.
+
+use tract_core::internal::*;
+
+use crate::checks::{check_volume, expect_inputs};
+use crate::memory::unwritten_output;
+use crate::product::Vectors;
+use crate::threads::fill_rows;
+
+/// What the elements of an axis are made of: each is the sum of a few elements of an axis of the data, its taps, each with a weight.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Taps {
+    /// Positions in the axis of the data with their weights, for one element after the other.
+    taps: Vec<(usize, f32)>,
+    /// For each element where its taps end.
+    ends: Vec<usize>,
+}
+
+impl Taps {
+    /// Adds an element: the positions of its taps, each within the axis of the data, and their weights. Without taps it is 0.
+    pub fn push(&mut self, taps: impl IntoIterator<Item = (usize, f32)>) {
+        self.taps.extend(taps);
+        self.ends.push(self.taps.len());
+    }
+
+    /// The number of elements.
+    #[expect(clippy::len_without_is_empty, reason = "it is a size")]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The taps of an element.
+    fn of(&self, number: usize) -> &[(usize, f32)] {
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        &self.taps[start..self.ends[number]]
+    }
+
+    /// Sums the taps of each element along an axis of data of type F32, on the threads that share this work.
+    ///
+    /// # Errors
+    ///
+    /// The output is too large. The error begins with the name of the operator.
+    ///
+    /// # Panics
+    ///
+    /// The data has no such axis, or a tap is not within it.
+    pub fn sum(&self, operator: &str, data: &Tensor, axis: usize) -> TractResult<Tensor> {
+        /// About how many thirds of a nanosecond an element takes.
+        const WORK: usize = 2;
+        let (mut shape, size, inner) = parts_of_shape(data, axis);
+        shape[axis] = self.len();
+        // SAFETY: each element is written.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { unwritten_output::<f32>(operator, &shape)? };
+        let data = data.try_as_plain_ram()?;
+        let data = data.as_slice::<f32>()?;
+        let mut view = output.try_as_plain_ram_mut()?;
+        let elements = view.as_slice_mut::<f32>()?;
+        if elements.is_empty() {
+            drop(view);
+            return Ok(output);
+        }
+        let block = |number: usize| &data[number * size * inner..][..size * inner];
+        let (vectors, work) = (Vectors::detect(), elements.len().saturating_mul(WORK));
+        if inner == 1 {
+            fill_rows(elements, self.len(), work, |first, elements| {
+                for (number, elements) in elements.chunks_exact_mut(self.len()).enumerate() {
+                    self.sum_row(block(first + number), elements);
+                }
+                TractResult::Ok(())
+            })?;
+        } else {
+            fill_rows(elements, inner, work, |first, elements| {
+                vectors.run(
+                    #[inline(always)]
+                    || {
+                        for (row, elements) in elements.chunks_exact_mut(inner).enumerate() {
+                            let (number, at) =
+                                ((first + row) / self.len(), (first + row) % self.len());
+                            sum_rows(block(number), self.of(at), elements);
+                        }
+                    },
+                );
+                TractResult::Ok(())
+            })?;
+        }
+        drop(view);
+        Ok(output)
+    }
+
+    /// The elements of a row, each of which is made of others of a row.
+    fn sum_row(&self, data: &[f32], elements: &mut [f32]) {
+        for (number, element) in elements.iter_mut().enumerate() {
+            *element = match *self.of(number) {
+                [(at, weight)] => data[at] * weight,
+                [(a, of_a), (b, of_b)] => data[a] * of_a + data[b] * of_b,
+                ref taps => taps.iter().map(|(at, weight)| data[*at] * weight).sum(),
+            };
+        }
+    }
+
+    /// Takes the one tap of each element along an axis of data of type `T`, whatever its weight, on the threads that share this
+    /// work.
+    ///
+    /// # Errors
+    ///
+    /// The output is too large. The error begins with the name of the operator.
+    ///
+    /// # Panics
+    ///
+    /// The data has no such axis, an element has not one tap, or a tap is not within it.
+    pub fn pick<T: Datum + Copy>(
+        &self,
+        operator: &str,
+        data: &Tensor,
+        axis: usize,
+    ) -> TractResult<Tensor> {
+        assert_eq!(self.taps.len(), self.len(), "{operator}: an element has not one tap");
+        let (mut shape, size, inner) = parts_of_shape(data, axis);
+        shape[axis] = self.len();
+        check_volume(operator, data.datum_type(), &shape)?;
+        // With a type that is quantised, that of the data.
+        let mut output = Tensor::zero_dt(data.datum_type(), &shape)?;
+        let data = data.try_as_plain_ram()?;
+        let data = data.as_slice::<T>()?;
+        let mut view = output.try_as_plain_ram_mut()?;
+        let elements = view.as_slice_mut::<T>()?;
+        let (row, work) = (self.len() * inner, elements.len());
+        fill_rows(elements, row.max(1), work, |first, elements| {
+            for (number, elements) in elements.chunks_exact_mut(row).enumerate() {
+                let block = &data[(first + number) * size * inner..][..size * inner];
+                if inner == 1 {
+                    for (place, (at, _)) in elements.iter_mut().zip(&self.taps) {
+                        *place = block[*at];
+                    }
+                    continue;
+                }
+                for (places, (at, _)) in elements.chunks_exact_mut(inner).zip(&self.taps) {
+                    places.copy_from_slice(&block[at * inner..][..inner]);
+                }
+            }
+            TractResult::Ok(())
+        })?;
+        drop(view);
+        Ok(output)
+    }
+}
+
+/// The shape, the size of an axis, and how many elements are behind one of its positions.
+fn parts_of_shape(data: &Tensor, axis: usize) -> (TVec<usize>, usize, usize) {
+    let shape: TVec<usize> = data.shape().into();
+    let inner = shape[axis + 1..].iter().product();
+    (shape.clone(), shape[axis], inner)
+}
+
+/// The sum of some rows of a block.
+#[inline(always)]
+fn sum_rows(block: &[f32], taps: &[(usize, f32)], elements: &mut [f32]) {
+    let row = |at: usize| &block[at * elements.len()..][..elements.len()];
+    match *taps {
+        [] => elements.fill(0.),
+        [(at, 1.)] => elements.copy_from_slice(row(at)),
+        [(at, weight)] => {
+            let row = row(at);
+            elements.iter_mut().zip(row).for_each(|(sum, x)| *sum = x * weight);
+        }
+        [(a, of_a), (b, of_b), ref others @ ..] => {
+            let rows = row(a).iter().zip(row(b));
+            let size = elements.len();
+            for (sum, (a, b)) in elements.iter_mut().zip(rows) {
+                *sum = a * of_a + b * of_b;
+            }
+            for (at, weight) in others {
+                let row = &block[at * size..][..size];
+                elements.iter_mut().zip(row).for_each(|(sum, x)| *sum += x * weight);
+            }
+        }
+    }
+}
+
+/// Some axes of the data get other sizes, which are known. The data is of type F32, and so is the output.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ResizeAxes {
+    pub axes: TVec<ResizedAxis>,
+}
+
+/// An axis that gets another size, and what its elements are made of.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ResizedAxis {
+    pub axis: usize,
+    /// Its size in the data.
+    pub size: usize,
+    pub taps: Arc<Taps>,
+}
+
+// Nothing that reads a model has weights that are NaN here.
+impl Eq for ResizeAxes {}
+
+impl ResizeAxes {
+    fn check(&self, shape: &[usize]) -> TractResult<()> {
+        for ResizedAxis { axis, size, .. } in &self.axes {
+            ensure!(
+                shape.get(*axis) == Some(size),
+                "ResizeAxes: the data has shape {shape:?}, but must have size {size} on axis {axis}"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Op for ResizeAxes {
+    fn name(&self) -> StaticName {
+        "ResizeAxes".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        let axis = |it: &ResizedAxis| format!("axis {}: {} to {}", it.axis, it.size, it.taps.len());
+        Ok(vec![self.axes.iter().map(axis).collect::<Vec<_>>().join(", ")])
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::Rounding
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for ResizeAxes {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let [data] = expect_inputs("ResizeAxes", ["data"], &inputs)?;
+        self.check(data.shape())?;
+        // Elements of the innermost axis are taken one by one, those of others in rows. Where axes grow there are fewer of them
+        // before the others have grown.
+        let mut axes: TVec<_> = self.axes.iter().collect();
+        axes.sort_by_key(|it| std::cmp::Reverse(it.axis));
+        let mut data = data.into_tensor();
+        for ResizedAxis { axis, taps, .. } in axes {
+            data = taps.sum("ResizeAxes", &data, *axis)?;
+        }
+        Ok(tvec!(data.into_tvalue()))
+    }
+}
+
+impl TypedOp for ResizeAxes {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        let [data] = expect_inputs("ResizeAxes", ["data"], inputs)?;
+        ensure!(
+            data.datum_type == DatumType::F32,
+            "ResizeAxes: the data is {data:?}, but must be of type F32"
+        );
+        let mut fact = data.without_value();
+        for ResizedAxis { axis, taps, .. } in &self.axes {
+            ensure!(*axis < fact.rank(), "ResizeAxes: the data has no axis {axis}");
+            fact.shape.set(*axis, taps.len().to_dim());
+        }
+        Ok(tvec!(fact))
+    }
+
+    fn axes_mapping(
+        &self,
+        inputs: &[&TypedFact],
+        outputs: &[&TypedFact],
+    ) -> TractResult<AxesMapping> {
+        let mut mapping = AxesMapping::disconnected(inputs, outputs)?;
+        for axis in (0..inputs[0].rank()).filter(|axis| self.axes.iter().all(|it| it.axis != *axis))
+        {
+            mapping = mapping.linking((InOut::In(0), axis), (InOut::Out(0), axis))?;
+        }
+        Ok(mapping)
+    }
+
+    fn change_axes(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+        _io: InOut,
+        change: &AxisOp,
+    ) -> TractResult<Option<AxisChangeConsequence>> {
+        let mut axes = self.axes.clone();
+        for resized in &mut axes {
+            rule_if_some!(axis = change.transform_axis(resized.axis));
+            resized.axis = axis;
+        }
+        let op = ResizeAxes { axes };
+        Ok(Some(AxisChangeConsequence::new(model, node, Some(Box::new(op)), change)))
+    }
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::prelude::multithread::{Executor, multithread_tract_scope};
+
+    use super::*;
+    use crate::product::tests::{integers, with_all_vectors};
+
+    /// Elements with each number of taps up to three, and weights that keep sums of integers exact.
+    fn taps(size: usize) -> Taps {
+        let mut taps = Taps::default();
+        for number in 0..2 * size {
+            let count = number % 4;
+            taps.push((0..count).map(|tap| ((number + tap) % size, [1., -0.5, 2.][tap])));
+        }
+        taps
+    }
+
+    #[test]
+    fn elements_are_sums_of_their_taps() -> TractResult<()> {
+        // The last one is large enough for threads.
+        for shape in [vec![3, 4, 5], vec![3, 1, 1], vec![0, 4, 2], vec![7], vec![40, 50, 60]] {
+            let data = Tensor::from_shape(&shape, &integers(shape.iter().product()))?;
+            let view = data.to_plain_array_view::<f32>()?;
+            for axis in (0..shape.len()).filter(|axis| shape[*axis] > 0) {
+                let taps = taps(shape[axis]);
+                let mut resized = shape.clone();
+                resized[axis] = taps.len();
+                let sums = tract_ndarray::ArrayD::from_shape_fn(&*resized, |place| {
+                    let element = |at: usize| {
+                        let mut place = place.clone();
+                        place[axis] = at;
+                        view[place]
+                    };
+                    taps.of(place[axis])
+                        .iter()
+                        .map(|(at, weight)| element(*at) * weight)
+                        .sum::<f32>()
+                });
+                let expected: Tensor = sums.into_tensor();
+                with_all_vectors(|| {
+                    for threads in [1, 2] {
+                        let found = multithread_tract_scope(Executor::multithread(threads), || {
+                            taps.sum("Test", &data, axis).unwrap()
+                        });
+                        assert_eq!(found, expected, "{shape:?} {axis}");
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn elements_of_any_type_are_picked() -> TractResult<()> {
+        let mut taps = Taps::default();
+        [2, 0, 0, 1].iter().for_each(|at| taps.push([(*at, 1.)]));
+        let data = Tensor::from_shape(&[2, 3, 2], &(0..12u8).collect::<Vec<_>>())?;
+        let inner = taps.pick::<u8>("Test", &data, 1)?;
+        let expected = [4u8, 5, 0, 1, 0, 1, 2, 3, 10, 11, 6, 7, 6, 7, 8, 9];
+        assert_eq!(inner, Tensor::from_shape(&[2, 4, 2], &expected)?);
+        let last = taps.pick::<u8>("Test", &Tensor::from_shape(&[1, 3], &[7u8, 8, 9])?, 1)?;
+        assert_eq!(last, Tensor::from_shape(&[1, 4], &[9u8, 7, 7, 8])?);
+        Ok(())
+    }
+
+    #[test]
+    fn data_of_another_size_is_an_error() {
+        let op = ResizeAxes { axes: tvec![ResizedAxis { axis: 1, size: 3, taps: taps(3).into() }] };
+        let data = Tensor::zero::<f32>(&[2, 4]).unwrap().into_tvalue();
+        let error = op.eval(&EvalContext::out_of_plan(), tvec!(data)).unwrap_err().to_string();
+        assert_eq!(error, "ResizeAxes: the data has shape [2, 4], but must have size 3 on axis 1");
+    }
+}
