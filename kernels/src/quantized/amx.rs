@@ -89,7 +89,7 @@ struct Blocks<'a> {
 }
 
 /// All blocks of a part of a product. The machine must have the tiles ([`is_there`]).
-#[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni")]
+#[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")]
 pub(super) fn product(part: &mut Part<u8>) {
     let taken = part.taken;
     let lines = match taken {
@@ -227,7 +227,7 @@ struct Codes<'a> {
 }
 
 /// Computes the sums of `M` tiles of rows and `V` of channels.
-#[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni")]
+#[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")]
 fn multiply<const M: usize, const V: usize>(
     part: &Part<u8>,
     panel: usize,
@@ -381,7 +381,7 @@ fn multiply<const M: usize, const V: usize>(
 }
 
 /// Finishes the sums of a block, of some rows from one on.
-#[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512vnni")]
+#[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")]
 fn finish<const V: usize>(
     part: &mut Part<u8>,
     panel: usize,
