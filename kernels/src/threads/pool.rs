@@ -220,6 +220,11 @@ impl Job {
         assert!(!job.panicked.load(Ordering::Relaxed), "a thread that helped panicked");
     }
 
+    /// Whether nobody may begin any more.
+    fn is_closed(&self) -> bool {
+        self.helpers.load(Ordering::Relaxed) & CLOSED != 0
+    }
+
     /// Works on the job, unless it is done. Whether it did.
     fn help(&self) -> bool {
         let begin = |helpers: usize| (helpers & CLOSED == 0).then_some(helpers + 1);
@@ -278,6 +283,7 @@ impl Offers {
     /// Gives a job to threads of a pool that wait and have none yet. How many there were.
     fn give(pool: usize, job: &Arc<Job>, most: usize) -> usize {
         let mut offers = Self::lock();
+        offers.jobs.retain(|(_, job)| !job.is_closed());
         let waiting = offers.waiting.iter().filter(|it| **it == pool).count();
         let given = offers.jobs.iter().filter(|(it, _)| *it == pool).count();
         let count = waiting.saturating_sub(given).min(most);
@@ -287,12 +293,13 @@ impl Offers {
         count
     }
 
-    /// Waits a moment for a job, and does something else now and then.
+    /// Waits a moment for a job, and does something else now and then. That may be a whole run, which offers jobs itself, so the
+    /// thread does not wait meanwhile.
     fn wait(pool: usize, meanwhile: impl Fn()) -> Option<Arc<Job>> {
-        Self::lock().waiting.push(pool);
-        let mut seen = None;
         for _ in 0..ROUNDS {
+            Self::lock().waiting.push(pool);
             let started = Instant::now();
+            let mut seen = None;
             while started.elapsed() < ROUND {
                 let offered = Some(OFFERED.load(Ordering::Acquire));
                 if seen != offered {
@@ -304,18 +311,21 @@ impl Offers {
                 }
                 std::hint::spin_loop();
             }
+            let mut offers = Self::lock();
+            let job = offers.take(pool);
+            if job.is_some() {
+                return job;
+            }
+            offers.leave(pool);
+            drop(offers);
             meanwhile();
         }
-        let mut offers = Self::lock();
-        let job = offers.take(pool);
-        if job.is_none() {
-            offers.leave(pool);
-        }
-        job
+        None
     }
 
     /// A job for a thread that waits, which then waits no longer.
     fn take(&mut self, pool: usize) -> Option<Arc<Job>> {
+        self.jobs.retain(|(_, job)| !job.is_closed());
         let place = self.jobs.iter().position(|(it, _)| *it == pool)?;
         self.leave(pool);
         Some(self.jobs.swap_remove(place).1)
@@ -390,7 +400,12 @@ mod tests {
         let (helpers, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
         let job = Arc::new(Job { work, helpers, panicked });
         let meanwhile = Cell::new(0);
-        assert!(Offers::wait(1, || meanwhile.set(meanwhile.get() + 1)).is_none());
+        // A thread that does something else gets no jobs.
+        let do_else = || {
+            meanwhile.set(meanwhile.get() + 1);
+            assert_eq!(Offers::give(1, &job, 1), 0);
+        };
+        assert!(Offers::wait(1, do_else).is_none());
         assert_eq!(meanwhile.get(), ROUNDS);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| (0..10_000).find_map(|_| Offers::wait(1, || ())));
@@ -402,6 +417,12 @@ mod tests {
             let found = waiter.join().expect("it does not panic").expect("it waits until then");
             assert!(Arc::ptr_eq(&found, &job));
             assert_eq!(Offers::give(1, &job, 1), 0);
+            // Jobs that are done are not for those who come next.
+            let closed = AtomicUsize::new(CLOSED);
+            let done = Arc::new(Job { work, helpers: closed, panicked: AtomicBool::new(false) });
+            Offers::lock().jobs.extend([(1, done), (1, job.clone())]);
+            let next = Offers::wait(1, || ());
+            assert!(next.is_some_and(|next| Arc::ptr_eq(&next, &job)));
         });
     }
 
