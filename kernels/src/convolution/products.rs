@@ -87,8 +87,9 @@ pub(super) struct Products<'a> {
     pub activation: Activation,
 }
 
-/// What a thread computes of a group: columns of the product.
+/// What a thread computes of a group: some rows and columns of the product.
 struct Part<'a> {
+    rows: Range<usize>,
     columns: Range<usize>,
     output: Share<'a>,
 }
@@ -140,22 +141,66 @@ impl Products<'_> {
         pixels: usize,
         work: usize,
     ) -> Vec<Part<'a>> {
-        let (columns, shares): (_, Vec<Share>) = match weights {
-            Factor::Rows(_) => {
+        match weights {
+            Factor::Rows(weights) => {
                 let columns = shares(self.layout.columns(), work, SHARES);
+                if let Some(rows) = self.shares_of_rows(weights.rows, &columns, work) {
+                    let shares = output.chunks_mut(rows * pixels).enumerate();
+                    let part = |(number, elements): (usize, &'a mut [f32])| {
+                        let first = number * rows;
+                        Part {
+                            rows: first..weights.rows.min(first + rows),
+                            columns: 0..self.layout.columns(),
+                            output: Share::Rows(elements, pixels),
+                        }
+                    };
+                    return shares.map(part).collect();
+                }
                 let ends = columns.iter().map(|it| self.layout.pixels_before_column(it.end));
                 let ends: Vec<usize> = ends.collect();
-                (columns, Share::of_columns(output, pixels, &ends))
+                let shares = columns.into_iter().zip(Share::of_columns(output, pixels, &ends));
+                let rows = 0..weights.rows;
+                shares
+                    .map(|(columns, output)| Part { rows: rows.clone(), columns, output })
+                    .collect()
             }
             Factor::Columns(weights) => {
                 // Each packs what all pixels meet.
                 let columns = shares(weights.columns, work, 1);
                 let of_part = output.chunks_mut(columns[0].len() * pixels);
-                (columns, of_part.map(|it| Share::Rows(it, pixels)).collect())
+                let shares = columns.into_iter().zip(of_part);
+                let part = |(columns, elements): (_, &'a mut [f32])| Part {
+                    rows: 0..pixels,
+                    columns,
+                    output: Share::Rows(elements, pixels),
+                };
+                shares.map(part).collect()
             }
+        }
+    }
+
+    /// How many rows each thread takes, if that is faster than sharing the columns in these parts: it is where whole panels of
+    /// columns cannot be shared evenly. Each thread then packs all columns.
+    fn shares_of_rows(&self, rows: usize, columns: &[Range<usize>], work: usize) -> Option<usize> {
+        let threads = threads_for(work);
+        let tile = Tile::of(Vectors::detect());
+        let share = rows.div_ceil(threads).next_multiple_of(tile.rows);
+        if threads == 1 || share >= rows {
+            return None;
+        }
+        let time = |rows: usize, columns: usize| {
+            let packing = if self.layout.is_in_place() { 0 } else { columns.div_ceil(tile.lanes) };
+            cycles(rows, columns, tile) + packing
         };
-        let parts = columns.into_iter().zip(shares);
-        parts.map(|(columns, output)| Part { columns, output }).collect()
+        // Whoever is first takes the next part.
+        let mut of_threads = vec![0; threads];
+        for part in columns {
+            if let Some(first) = of_threads.iter_mut().min() {
+                *first += time(rows, part.len());
+            }
+        }
+        let of_columns = of_threads.into_iter().max()?;
+        (time(share, self.layout.columns()) < of_columns).then_some(share)
     }
 
     fn columns_of_pixels(&self, weights: &Rows, bias: &[f32], laid_out: &[f32], part: &mut Part) {
@@ -163,7 +208,7 @@ impl Products<'_> {
         let tile = Tile::of(vectors);
         let layout = self.layout;
         let block = (PANELS * tile.columns).min(part.columns.len());
-        let gaps = if layout.with_gaps { weights.rows * block } else { 0 };
+        let gaps = if layout.with_gaps { part.rows.len() * block } else { 0 };
         let mut results = Scratch::new(gaps);
         let steps = STEPS.min(weights.depth);
         let mut columns = Scratch::new(steps * block.next_multiple_of(tile.lanes));
@@ -200,7 +245,7 @@ impl Products<'_> {
                         left: weights.view(),
                         left_begin: steps.start,
                         right,
-                        rows: 0..weights.rows,
+                        rows: part.rows.clone(),
                         columns,
                         steps: steps.clone(),
                         depth: weights.depth,
@@ -215,7 +260,7 @@ impl Products<'_> {
             }
             if layout.with_gaps {
                 let positions = column..column + width;
-                let results = &results[..weights.rows * width];
+                let results = &results[..part.rows.len() * width];
                 vectors.run(Pick { layout, positions, results, output });
             }
         }

@@ -163,6 +163,16 @@ proptest! {
                     }
                 }
             });
+            #[cfg(feature = "multithread-mm")]
+            for threads in [2, 3] {
+                use tract_core::prelude::multithread::{Executor, multithread_tract_scope, set_threading_element_threshold};
+                set_threading_element_threshold(0);
+                let op = PackedConvolution::new(spec.clone(), group, activation, weights, bias.clone(), Some(&sizes)).unwrap();
+                let found = multithread_tract_scope(Executor::multithread(threads), || {
+                    op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap()
+                });
+                assert_eq!(*found[0], expected);
+            }
         }
     }
 
