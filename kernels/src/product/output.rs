@@ -61,6 +61,15 @@ impl<'a, 'b, T> Output<'a, 'b, T> {
         }
     }
 
+    /// The rows of a whole matrix with so many of them as one.
+    pub fn with_rows_joined(self, count: usize) -> Output<'a, 'b, T> {
+        match self {
+            Output::Matrix(it) => Output::matrix(it.elements, it.stride * count),
+            Output::Parts(_) if count == 1 => self,
+            Output::Parts(_) => unreachable!("parts of rows do not follow each other"),
+        }
+    }
+
     /// The same without the first rows.
     pub fn skip_rows(&mut self, rows: usize) -> Output<'_, 'b, T> {
         match self {

@@ -126,21 +126,35 @@ impl QuantizedArithmetic {
         // How many channels of `a` one image of `b` is for, if that has one pixel.
         let image = (a.len() != b.len()).then(|| a.len() / b.len() * channels);
         let step = match image {
-            Some(_) => channels,
             None if self.lines.are_the_same => elements.len(),
-            None => channels * self.lines.pixels,
+            _ => channels * self.lines.pixels,
         };
-        fill_rows(elements, channels, a.len(), |first, elements| {
-            for (number, elements) in elements.chunks_mut(step).enumerate() {
-                let at = first * channels + number * step;
-                let of_b = image.map_or(at, |image| at / image * channels);
+        fill_rows(elements, channels, a.len(), |first, mut elements| {
+            let mut at = first * channels;
+            // The pixel of `b`, as often as it is used at once, and of which image it is.
+            let (mut pixels, mut of_image) = (vec![], None);
+            while !elements.is_empty() {
+                let mut count = step.min(elements.len());
+                let b = match image {
+                    None => &b[at..][..count],
+                    Some(image) => {
+                        let number = at / image;
+                        count = count.min((number + 1) * image - at);
+                        if of_image.replace(number) != Some(number) {
+                            pixels = b[number * channels..][..channels].repeat(self.lines.pixels);
+                        }
+                        &pixels[..count]
+                    }
+                };
+                let (part, rest) = elements.split_at_mut(count);
                 instructions.combine(&mut Part {
                     operation: self.operation,
                     lines: &self.lines,
-                    a: &a[at..][..elements.len()],
-                    b: &b[of_b..][..elements.len()],
-                    places: elements.into(),
+                    a: &a[at..][..count],
+                    b,
+                    places: part.into(),
                 });
+                (at, elements) = (at + count, rest);
             }
             TractResult::Ok(())
         })?;

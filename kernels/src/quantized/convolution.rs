@@ -224,11 +224,15 @@ impl QuantizedConvolution {
             })
             .collect();
         let offset = |output: usize| zero(output).0.wrapping_mul(sums[output]).wrapping_neg();
+        let mut together = 1;
         let packed = if is_of_channels {
             let code = |channel: usize, tap: usize| weights[channel * kernel + tap];
             let columns = spec.kernel_shape.last().map_or(1, |columns| *columns);
             let shape = [kernel / columns, columns];
-            Packed::Channels(Kernels::pack(group * outputs, shape, code, offset))
+            let strides = spec.strides();
+            let is_dense = spec.rank() > 0 && strides[spec.rank() - 1] == 1;
+            together = if is_dense { Kernels::pixels_together(group * outputs) } else { 1 };
+            Packed::Channels(Kernels::pack(group * outputs, together, shape, code, offset))
         } else {
             let instructions = Instructions::detect();
             let reading = description.reading(instructions);
@@ -267,6 +271,7 @@ impl QuantizedConvolution {
         };
         // What is read at once may reach beyond the channels.
         let mut zeros = data.zeros(spec.input_channels).unwrap_or_default();
+        zeros = zeros.repeat(together);
         zeros.resize(spec.input_channels + MOST_CHANNELS, 0);
         let last = addition.map_or(*output, |addition| addition.output);
         let text = match last {
@@ -280,7 +285,9 @@ impl QuantizedConvolution {
             widened_zeros: Arc::new(zeros.iter().map(|zero| i16::from(*zero)).collect()),
             zeros: zeros.into(),
             packed: packed.into(),
-            finish: Finish::new(&lines, *activation, description.second, *output, *addition).into(),
+            finish: Finish::new(&lines, *activation, description.second, *output, *addition)
+                .repeated(together)
+                .into(),
             datum_type: if last.is_some() { DatumType::U8 } else { DatumType::F32 },
             text: format!("{spec:?}, group: {group}, {activation:?}, {plus}{text}"),
         })
@@ -303,17 +310,23 @@ impl QuantizedConvolution {
     ) {
         match &*self.packed {
             Packed::Channels(kernels) => {
-                for begin in (0..pixels).step_by(MOST_ROWS) {
+                let together = kernels.together();
+                let mut begin = 0;
+                while begin < pixels {
+                    let most =
+                        if together == 1 { MOST_ROWS } else { window.line(first + begin)[2] };
+                    let count = most.min(pixels - begin);
                     kernels.multiply(&mut depthwise::Part {
                         codes,
                         padding: &self.zeros,
                         window,
                         first: first + begin,
-                        pixels: (pixels - begin).min(MOST_ROWS),
+                        pixels: count,
                         kernels,
                         finish: &self.finish,
-                        output: output.skip_rows(begin),
+                        output: output.skip_rows(begin).with_rows_joined(together),
                     });
+                    begin += count;
                 }
             }
             Packed::Products { groups, gathering, .. } => {

@@ -1,7 +1,8 @@
 //! Convolutions of single channels of codes: each output channel is made of one of the data.
 //!
 //! The taps of a column of the kernel are interleaved, so that one instruction multiplies several taps of each channel. Pixels that
-//! follow each other in a line share columns: with a stride of 1, each has one that the pixel before it had not.
+//! follow each other in a line share columns: with a stride of 1, each has one that the pixel before it had not. Where a pixel has
+//! few channels, vectors have those of several neighbours, which are as if they were one pixel of so many channels.
 
 use super::finish::{Finish, Written};
 use super::instructions::Instructions;
@@ -11,7 +12,10 @@ use crate::product::row_panels;
 /// The kernel of each channel, packed: for a block of channels, the weights of some taps of a column at a time.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Kernels {
+    /// Those of all pixels that are computed together.
     channels: usize,
+    /// How many pixels are computed together.
+    pixels: usize,
     /// The taps of a column, and the columns.
     rows: usize,
     columns: usize,
@@ -33,9 +37,21 @@ pub(super) fn channel_of_lane(lane: usize, lanes: usize, taps_at_once: usize) ->
 }
 
 impl Kernels {
-    /// Packs `code`, of a channel and a tap, of which so many are a row. `offset` is what the sum of a channel begins with.
+    /// How many pixels of so many channels are computed together, if these follow each other in the image.
+    pub fn pixels_together(channels: usize) -> usize {
+        let instructions = Instructions::detect();
+        let block = instructions.lanes() * instructions.taps_at_once();
+        match channels > 0 && block.is_multiple_of(channels) {
+            true => block / channels,
+            false => 1,
+        }
+    }
+
+    /// Packs `code`, of a channel and a tap, of which so many are a row. `offset` is what the sum of a channel begins with. So many
+    /// pixels are computed together.
     pub fn pack(
         channels: usize,
+        pixels: usize,
         [rows, columns]: [usize; 2],
         code: impl Fn(usize, usize) -> i8,
         offset: impl Fn(usize) -> i32,
@@ -43,6 +59,9 @@ impl Kernels {
         let instructions = Instructions::detect();
         let (lanes, taps) = (instructions.lanes(), instructions.taps_at_once());
         let (mut weights, mut offsets) = (vec![], vec![]);
+        let code = |channel: usize, tap: usize| code(channel % channels, tap);
+        let offset = |channel: usize| offset(channel % channels);
+        let channels = channels * pixels;
         for block in (0..channels).step_by(taps * lanes) {
             let of_lane = |lane| block + channel_of_lane(lane, lanes, taps);
             for column in 0..columns {
@@ -66,7 +85,12 @@ impl Kernels {
             let channels_of_lanes = (0..taps * lanes).map(of_lane);
             offsets.extend(channels_of_lanes.map(|it| if it < channels { offset(it) } else { 0 }));
         }
-        Kernels { channels, rows, columns, instructions, weights, offsets }
+        Kernels { channels, pixels, rows, columns, instructions, weights, offsets }
+    }
+
+    /// How many pixels are computed together.
+    pub fn together(&self) -> usize {
+        self.pixels
     }
 
     /// Computes a part of a convolution.
@@ -75,10 +99,10 @@ impl Kernels {
     }
 }
 
-/// Some pixels of a convolution.
+/// Some pixels of a convolution. If several are computed together, they are those of one line, and so many rows of the output are one.
 pub(crate) struct Part<'a, 'b> {
     pub codes: &'a [u8],
-    /// The code of zero for each channel.
+    /// The code of zero for each channel, of all pixels that are computed together.
     pub padding: &'a [u8],
     pub window: &'a Window,
     /// The first pixel.
@@ -91,7 +115,7 @@ pub(crate) struct Part<'a, 'b> {
 
 /// Some pixels of a line of the output.
 pub(crate) struct Line<'a> {
-    /// The number of the first pixel, in the part, and how many there are.
+    /// The number of the first pixel, in the part, and how many there are. Here those that are computed together are one.
     pub first: usize,
     pub pixels: usize,
     /// For each tap of a column, the line of the image, or padding. The last one is repeated, for whole groups of taps.
@@ -105,6 +129,8 @@ pub(crate) struct Line<'a> {
     /// The pixels of padding before the line of the image, and those of the line.
     pad: usize,
     size: usize,
+    /// How many pixels are computed together.
+    together: usize,
 }
 
 /// The codes of a line, and how far a pixel is from the one before it.
@@ -128,6 +154,7 @@ impl<'a> Part<'a, '_> {
     /// How many columns of a pixel the pixel before it in a line has not.
     pub fn new_columns(&self) -> usize {
         let (columns, [stride, dilation]) = (self.kernels.columns, self.window.steps());
+        let stride = stride * self.kernels.pixels;
         if stride.is_multiple_of(dilation) { columns.min(stride / dilation) } else { columns }
     }
 
@@ -135,7 +162,8 @@ impl<'a> Part<'a, '_> {
     pub fn lines(&self) -> Vec<Line<'a>> {
         let (mut lines, mut first) = (vec![], 0);
         let (window, [stride, dilation]) = (self.window, self.window.steps());
-        let channels = self.kernels.channels;
+        let together = self.kernels.pixels;
+        let channels = self.kernels.channels / together;
         let taps = self.shape()[1] * self.kernels.instructions.taps_at_once();
         let padding = Row { codes: self.padding, step: 0 };
         let mut starts = vec![];
@@ -150,7 +178,18 @@ impl<'a> Part<'a, '_> {
             rows.resize(taps, rows[rows.len() - 1]);
             let ([pad, size], pixels) = (window.row_of_image(), left.min(self.pixels - first));
             let begin = begin * stride;
-            lines.push(Line { first, pixels, rows, padding, begin, dilation, stride, pad, size });
+            lines.push(Line {
+                first: first / together,
+                pixels: pixels.div_ceil(together),
+                rows,
+                padding,
+                begin,
+                dilation,
+                stride: stride * together,
+                pad,
+                size,
+                together,
+            });
             first += pixels;
         }
         lines
@@ -165,11 +204,28 @@ impl<'a> Part<'a, '_> {
         row_panels(0..self.kernels.channels.div_ceil(channels), most)
     }
 
-    /// The first channel of some blocks, and how many these have together.
+    /// Whether there are as many pixels as are computed together.
     #[inline(always)]
-    pub fn channels(&self, first: usize, of_a_block: usize, most: usize) -> (usize, usize) {
-        let first = first * of_a_block;
-        (first, (self.kernels.channels - first).min(most))
+    pub fn is_whole(&self, pixel: usize) -> bool {
+        (pixel + 1) * self.kernels.pixels <= self.pixels || self.kernels.pixels == 1
+    }
+
+    /// The first channel of some blocks, and how many these have together. The last pixel of a part may have fewer.
+    #[inline(always)]
+    pub fn channels(
+        &self,
+        first: usize,
+        of_a_block: usize,
+        most: usize,
+        pixel: usize,
+    ) -> (usize, usize) {
+        let (first, Kernels { channels, pixels, .. }) = (first * of_a_block, self.kernels);
+        let there = match pixels {
+            1 => *channels,
+            // They are one block.
+            together => (self.pixels - pixel * together).min(*together) * (channels / together),
+        };
+        (first, (there - first).min(most))
     }
 
     /// The weights of some blocks, and what their sums begin with.
@@ -202,6 +258,10 @@ impl<'a> Line<'a> {
     ) -> [&'l [[u8; CHANNELS]; B]; T] {
         let x = self.begin + pixel * self.stride + column * self.dilation;
         let x = x.wrapping_sub(self.pad);
+        // Before the image, this is more than its size, too.
+        if self.together > 1 && self.size.saturating_sub(x) < self.together {
+            return self.codes_at_end(x, group, last);
+        }
         let rows: &[Row; T] = match x < self.size {
             true => &self.rows.as_chunks().0[group],
             false => &[self.padding; T],
@@ -219,5 +279,26 @@ impl<'a> Line<'a> {
             };
         }
         codes
+    }
+
+    /// The same for pixels that are computed together, from pixel `x` of the line on, some of which are in the padding.
+    #[inline(never)]
+    fn codes_at_end<'l, const CHANNELS: usize, const T: usize, const B: usize>(
+        &'l self,
+        x: usize,
+        group: usize,
+        last: &'l mut [[[u8; CHANNELS]; B]; T],
+    ) -> [&'l [[u8; CHANNELS]; B]; T] {
+        let rows: &[Row; T] = &self.rows.as_chunks().0[group];
+        for (row, last) in rows.iter().zip(&mut *last) {
+            let channels = CHANNELS / self.together;
+            for (number, places) in last.as_flattened_mut().chunks_exact_mut(channels).enumerate() {
+                let x = x.wrapping_add(number);
+                let Row { codes, step } = if x < self.size { *row } else { self.padding };
+                let begin = if step > 0 { x * step } else { 0 };
+                places.copy_from_slice(&codes[begin..][..channels]);
+            }
+        }
+        last.each_ref()
     }
 }

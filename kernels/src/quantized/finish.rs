@@ -63,6 +63,17 @@ impl Lines {
         Lines { factors, addends, least, most, limits }
     }
 
+    /// The same lines so many times, one after the other.
+    fn repeated(&self, count: usize) -> Lines {
+        Lines {
+            factors: repeated(&self.factors, count),
+            addends: repeated(&self.addends, count),
+            least: repeated(&self.least, count),
+            most: repeated(&self.most, count),
+            limits: self.limits,
+        }
+    }
+
     /// How large numbers on these lines are at most, of numbers of this size.
     fn largest(&self, largest: f64) -> f64 {
         let lines = self.factors.iter().zip(&self.addends);
@@ -95,6 +106,13 @@ pub(crate) struct LinesOf<'a, const LANES: usize, const V: usize> {
     pub least: &'a [[f32; LANES]; V],
     pub most: &'a [[f32; LANES]; V],
     pub limits: Limits,
+}
+
+/// Numbers of channels so many times, one after the other. In front of the end there is what vectors reach.
+fn repeated(numbers: &[f32], count: usize) -> Vec<f32> {
+    let mut all = numbers[..numbers.len() - MOST_LANES].repeat(count);
+    all.resize(all.len() + MOST_LANES, 0.);
+    all
 }
 
 /// Some vectors of an array, from a number on.
@@ -242,6 +260,15 @@ impl<'a, 'b> Written<'a, 'b> {
         Written { rows, first, others, channels }
     }
 
+    /// The same with so many rows as one, of so many times the channels.
+    pub fn with_rows_joined(self, count: usize) -> Written<'a, 'b> {
+        let rows = match self.rows {
+            Elements::Codes(codes) => Elements::Codes(codes.with_rows_joined(count)),
+            Elements::Floats(numbers) => Elements::Floats(numbers.with_rows_joined(count)),
+        };
+        Written { rows, channels: self.channels * count, ..self }
+    }
+
     /// The codes that are added from a channel of a row on.
     #[inline(always)]
     pub fn others(&self, row: usize, channel: usize) -> &'a [u8] {
@@ -308,6 +335,21 @@ impl Finish {
         });
         let addition = levels.zip(addition).map(|(own, of)| Addition::new(channels, own, of));
         Finish { lines, activation, second, addition }
+    }
+
+    /// The same for channels that are there so many times, one after the other.
+    pub fn repeated(self, count: usize) -> Finish {
+        let Finish { lines, activation, second, addition } = self;
+        let of_addition = |Addition { own, factors }: Addition| Addition {
+            own: own.repeated(count),
+            factors: repeated(&factors, count),
+        };
+        Finish {
+            lines: lines.repeated(count),
+            activation,
+            second: second.map(|lines| lines.repeated(count)),
+            addition: addition.map(of_addition),
+        }
     }
 
     /// Whether the first lines are all.

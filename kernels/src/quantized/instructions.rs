@@ -592,7 +592,7 @@ macro_rules! loops {
                 first: usize,
                 pixel: usize,
             ) {
-                if count == PIXELS {
+                if count == PIXELS && part.is_whole(pixel + count - 1) {
                     return finish_pixels(part, sums, first, pixel);
                 }
                 for row in 0..count {
@@ -609,7 +609,7 @@ macro_rules! loops {
                 first: usize,
                 pixel: usize,
             ) {
-                let (channel, width) = part.channels(first, TAPS * LANES, V * LANES);
+                let (channel, width) = part.channels(first, TAPS * LANES, V * LANES, pixel);
                 match width.div_ceil(LANES) {
                     1 => finish(part.finish, &taken::<N, V, 1>(sums), channel, width, pixel, &mut part.output),
                     2 => finish(part.finish, &taken::<N, V, 2>(sums), channel, width, pixel, &mut part.output),

@@ -80,6 +80,8 @@ fn case() -> impl Strategy<Value = Case> {
         1 => (Just(1usize), 60..150usize, 20..70usize),
         1 => (2..4usize, 1..9usize, 1..20usize),
         2 => (1..70usize).prop_map(|group| (group, 1, 1)),
+        // Pixels that are computed together.
+        1 => (1..6u32).prop_map(|power| (1 << power, 1, 1)),
     ];
     (
         1..3usize,
@@ -297,7 +299,7 @@ impl Case {
 #[test]
 fn convolutions_of_codes() {
     with_all_instructions(|_| {
-        let config = Config { cases: 60, failure_persistence: None, ..Config::default() };
+        let config = Config { cases: 70, failure_persistence: None, ..Config::default() };
         proptest!(config, |(case in case())| case.check());
     });
 }
