@@ -37,6 +37,7 @@
 //! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
 //! | `normalization.rs` | LayerNormalization and RMSNormalization |
 //! | `resize.rs` | axes that get other sizes |
+//! | `softmax.rs` | Softmax along any axis |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
 //! | `compressed/` | constants that stay compressed, and products with them |
 //! | `product/` | products of packed matrices, of which they are made |
@@ -65,6 +66,7 @@ mod quantized;
 mod resize;
 mod rotary;
 mod runtime;
+mod softmax;
 pub mod threads;
 mod transform;
 

@@ -38,16 +38,17 @@ pub(super) fn softmax(
     kind: SoftmaxKind,
 ) -> TractResult<OutletId> {
     let shape = ctx.shape_of(input)?;
-    // tract panics for rows of f64 without elements.
-    let is_double = ctx.type_of(input)? == DatumType::F64;
-    if !is_double && shape[axis + 1..].iter().all(|dim| dim.is_one()) {
+    let dt = ctx.type_of(input)?;
+    let is_contiguous = shape[axis + 1..].iter().all(|dim| dim.is_one());
+    // Of f32 the kernels have any axis. tract panics for rows of f64 without elements.
+    if dt == DatumType::F32 || dt == DatumType::F16 && is_contiguous {
         return ctx.wire(
             suffix,
             Softmax { axes: tvec!(axis), quant_output_dt: None, kind },
             &[input],
         );
     }
-    // tract's operator is slow for rows that are not contiguous, and its optimiser undoes a move of the axis.
+    // For others tract's operator is slow, and its optimiser undoes a move of the axis.
     ctx.in_single(suffix, input, |ctx, suffix, input| {
         let most = reduced(ctx, "most", Kind::Max, input, &[axis])?;
         let below = ctx.wire("below", sub(), &[input, most])?;

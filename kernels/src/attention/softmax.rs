@@ -2,8 +2,8 @@
 
 use pulp::{Simd, WithSimd};
 
-use crate::product::activation::exp;
 use crate::product::{load, store};
+use crate::softmax::power_below;
 
 /// The softmax of rows of scores, of which each is multiplied by the scale and has masks added first.
 pub(super) struct SoftmaxOfRows<'a> {
@@ -45,14 +45,10 @@ impl WithSimd for SoftmaxOfRows<'_> {
             // Nothing is the greatest: a query that sees no key.
             let greatest = if greatest == f32::NEG_INFINITY { f32::NAN } else { greatest };
             let greatest = simd.splat_f32s(greatest);
-            let (zero, least) = (simd.splat_f32s(0.), simd.splat_f32s(-87.3));
-            let mut sums = zero;
+            let mut sums = simd.splat_f32s(0.);
             for part in row.chunks_mut(S::F32_LANES) {
                 let lanes = part.len();
-                let x = simd.sub_f32s(load(simd, part), greatest);
-                let power = exp(simd, x);
-                let power = simd.select_f32s(simd.less_than_f32s(x, least), zero, power);
-                let power = simd.select_f32s(simd.equal_f32s(x, x), power, x);
+                let power = power_below(simd, simd.sub_f32s(load(simd, part), greatest));
                 store(simd, part, power);
                 sums = match lanes == S::F32_LANES {
                     true => simd.add_f32s(sums, power),

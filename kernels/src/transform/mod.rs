@@ -14,6 +14,7 @@ mod quantized;
 mod resize;
 mod rotary;
 mod rule;
+mod softmax;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,7 @@ pub use rule::{
 };
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 10] = [
+const RULES: [&dyn Rule; 11] = [
     &fully_connected::CompressedLayers,
     &convolution::Convolution,
     &pool::Pools,
@@ -36,8 +37,9 @@ const RULES: [&dyn Rule; 10] = [
     &fully_connected::FullyConnectedLayers,
     &rotary::RotaryEmbeddings,
     &normalization::Normalizations,
-    // It takes two products, which are single ones for the next rule.
+    // It takes two products and a softmax, which are single ones for the next rules.
     &attention::Attentions,
+    &softmax::Softmaxes,
     &contraction::Contractions,
     // What is in a body may leave it when the model is decluttered, so they are last.
     &bodies::Bodies,
@@ -49,7 +51,7 @@ const RULES: [&dyn Rule; 10] = [
 /// and conditions. A model that is transformed can be run, decluttered and optimised, but not be saved.
 ///
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
-/// many, attention, normalization of rows, pools, and Resize. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which,
+/// many, attention, normalization of rows, pools, softmax, and Resize. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which,
 /// and why others stay.
 #[derive(Debug)]
 pub struct KernelsTransform {
