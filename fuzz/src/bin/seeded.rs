@@ -2,7 +2,7 @@
 //! with a seed.
 //!
 //! ```text
-//! cargo run --release --bin seeded -- TARGET EXECUTIONS [SEED]
+//! cargo run --bin seeded -- TARGET EXECUTIONS [SEED]
 //! ```
 
 use tract_openvino_fuzz::{Target, panics};
