@@ -21,7 +21,7 @@ import compare  # noqa: E402
 OURS = "tract-openvino"
 OTHERS = ["OpenVINO", "ONNX Runtime", "tract"]
 # Where networks were measured with the kernels as they are. Tables have these.
-CURRENT = ["amd-epyc-zen-3", "intel-xeon-amx"]
+CURRENT = ["amd-epyc-zen-3", "amd-epyc-zen-4", "intel-xeon-amx"]
 
 
 def results(folder=HERE):

@@ -9,7 +9,7 @@ use crate::checks::expect_inputs;
 use crate::memory::unwritten_output;
 use crate::product::activation::exp;
 use crate::product::{Output, SHARES, Vectors, for_each_columns, load, shares, store};
-use crate::threads::fill_rows;
+use crate::threads::{fill_rows, threads_for};
 
 /// `exp(x - max(x)) / sum(exp(x - max(x)))`, of the elements along an axis. The data is of type F32 and has the axis; the output has
 /// its shape. Where all elements are `-inf`, or one is NaN or `inf`, the result is NaN.
@@ -28,11 +28,39 @@ pub(crate) fn power_below<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     simd.select_f32s(simd.equal_f32s(x, x), power, x)
 }
 
-/// The softmax of rows.
+/// The softmax of a row, in its place.
+#[inline(always)]
+pub(crate) fn softmax_of_row<S: Simd>(simd: S, row: &mut [f32]) {
+    let mut greatest = simd.splat_f32s(f32::NEG_INFINITY);
+    let mut vectors = row.chunks_exact(S::F32_LANES);
+    for part in &mut vectors {
+        greatest = simd.max_f32s(load(simd, part), greatest);
+    }
+    let rest = vectors.remainder().iter().copied();
+    let greatest = rest.fold(simd.reduce_max_f32s(greatest), f32::max);
+    // If that is `-inf`, the differences are NaN.
+    let greatest = simd.splat_f32s(greatest);
+    let mut sums = simd.splat_f32s(0.);
+    for part in row.chunks_mut(S::F32_LANES) {
+        let power = power_below(simd, simd.sub_f32s(load(simd, part), greatest));
+        store(simd, part, power);
+        sums = match part.len() == S::F32_LANES {
+            true => simd.add_f32s(sums, power),
+            // The other lanes are no elements.
+            false => simd.add_f32s(sums, simd.partial_load_f32s(part)),
+        };
+    }
+    let factor = simd.splat_f32s(1. / simd.reduce_sum_f32s(sums));
+    for part in row.chunks_mut(S::F32_LANES) {
+        let power = load(simd, part);
+        store(simd, part, simd.mul_f32s(power, factor));
+    }
+}
+
+/// The softmax of rows, in their places.
 struct Rows<'a> {
-    data: &'a [f32],
+    rows: &'a mut [f32],
     size: usize,
-    output: &'a mut [f32],
 }
 
 impl WithSimd for Rows<'_> {
@@ -40,32 +68,8 @@ impl WithSimd for Rows<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let rows = self.data.chunks_exact(self.size).zip(self.output.chunks_exact_mut(self.size));
-        for (data, output) in rows {
-            let mut greatest = simd.splat_f32s(f32::NEG_INFINITY);
-            let mut vectors = data.chunks_exact(S::F32_LANES);
-            for part in &mut vectors {
-                greatest = simd.max_f32s(load(simd, part), greatest);
-            }
-            let rest = vectors.remainder().iter().copied();
-            let greatest = rest.fold(simd.reduce_max_f32s(greatest), f32::max);
-            let greatest = simd.splat_f32s(greatest);
-            let mut sums = simd.splat_f32s(0.);
-            let parts = output.chunks_mut(S::F32_LANES).zip(data.chunks(S::F32_LANES));
-            for (place, part) in parts {
-                let power = power_below(simd, simd.sub_f32s(load(simd, part), greatest));
-                store(simd, place, power);
-                sums = match part.len() == S::F32_LANES {
-                    true => simd.add_f32s(sums, power),
-                    // The other lanes are no elements.
-                    false => simd.add_f32s(sums, simd.partial_load_f32s(place)),
-                };
-            }
-            let factor = simd.splat_f32s(1. / simd.reduce_sum_f32s(sums));
-            for place in output.chunks_mut(S::F32_LANES) {
-                let power = load(simd, place);
-                store(simd, place, simd.mul_f32s(power, factor));
-            }
+        for row in self.rows.chunks_exact_mut(self.size) {
+            softmax_of_row(simd, row);
         }
     }
 }
@@ -152,17 +156,31 @@ impl EvalOp for SoftmaxOfAxis {
         let (vectors, work) = (Vectors::detect(), elements.len().saturating_mul(WORK));
         if inner == 1 {
             fill_rows(elements, size, work, |first, output| {
-                let data = &data[first * size..][..output.len()];
-                vectors.run(Rows { data, size, output });
+                output.copy_from_slice(&data[first * size..][..output.len()]);
+                vectors.run(Rows { rows: output, size });
+                TractResult::Ok(())
+            })?;
+            drop(view);
+            return Ok(tvec!(output.into_tvalue()));
+        }
+        let block = size * inner;
+        let columns = |data: &[f32], columns: Range<usize>, output: Output| {
+            vectors.run(Columns { data, distance: inner, rows: size, columns, output });
+        };
+        if threads_for(work / outer) == 1 {
+            fill_rows(elements, block, work, |first, elements| {
+                let blocks = data[first * block..].chunks_exact(block);
+                for (data, elements) in blocks.zip(elements.chunks_exact_mut(block)) {
+                    columns(data, 0..inner, Output::matrix(elements, inner));
+                }
                 TractResult::Ok(())
             })?;
         } else {
-            let (block, work) = (size * inner, work / outer);
+            let work = work / outer;
             for (data, elements) in data.chunks_exact(block).zip(elements.chunks_exact_mut(block)) {
                 let shares = shares(inner, work, SHARES);
-                for_each_columns(elements, inner, shares, work, |columns, share| {
-                    let output = share.output();
-                    vectors.run(Columns { data, distance: inner, rows: size, columns, output });
+                for_each_columns(elements, inner, shares, work, |range, share| {
+                    columns(data, range, share.output());
                     Ok(())
                 })?;
             }
@@ -221,11 +239,12 @@ mod tests {
         Ok(())
     }
 
+    #[cfg(feature = "multithread-mm")]
     #[test]
     fn of_threads() -> TractResult<()> {
         use tract_core::prelude::multithread::{Executor, multithread_tract_scope};
         let numbers: Vec<f32> = (0..120_000).map(|it| (it * 37 % 101) as f32 / 7.).collect();
-        for shape in [[2, 20, 3000], [600, 200, 1]] {
+        for shape in [[2, 20, 3000], [200, 20, 30], [600, 200, 1]] {
             let data = Tensor::from_shape(&shape, &numbers)?.into_tvalue();
             let run = |threads| {
                 multithread_tract_scope(Executor::multithread(threads), || {

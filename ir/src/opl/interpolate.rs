@@ -201,6 +201,9 @@ impl EvalOp for Interpolate {
             let mut view = output.to_mut().try_as_plain_ram_mut()?;
             view.as_slice_mut::<f32>()?.iter_mut().for_each(|it| *it = it.round_ties_even());
         }
+        if dt == DatumType::F32 {
+            return Ok(tvec!(output.into_owned().into_tvalue()));
+        }
         Ok(tvec!(output.cast_to_dt(dt)?.into_owned().into_tvalue()))
     }
 }

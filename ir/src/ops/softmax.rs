@@ -40,8 +40,9 @@ pub(super) fn softmax(
     let shape = ctx.shape_of(input)?;
     let dt = ctx.type_of(input)?;
     let is_contiguous = shape[axis + 1..].iter().all(|dim| dim.is_one());
-    // Of f32 the kernels have any axis. tract panics for rows of f64 without elements.
-    if dt == DatumType::F32 || dt == DatumType::F16 && is_contiguous {
+    // The kernels have softmax in f32 along any axis. tract panics for rows of f64 without elements.
+    let is_of_kernels = dt == DatumType::F32 && kind == SoftmaxKind::Softmax;
+    if is_of_kernels || dt != DatumType::F64 && is_contiguous {
         return ctx.wire(
             suffix,
             Softmax { axes: tvec!(axis), quant_output_dt: None, kind },

@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use crate::product::{load, store};
-use crate::softmax::power_below;
+use crate::softmax::softmax_of_row;
 
 /// The softmax of rows of scores, of which each is multiplied by the scale and has masks added first.
 pub(super) struct SoftmaxOfRows<'a> {
@@ -35,31 +35,8 @@ impl WithSimd for SoftmaxOfRows<'_> {
                     store(simd, part, simd.add_f32s(scores, load(simd, mask)));
                 }
             }
-            let mut greatest = simd.splat_f32s(f32::NEG_INFINITY);
-            let mut vectors = row.chunks_exact(S::F32_LANES);
-            for part in &mut vectors {
-                greatest = simd.max_f32s(load(simd, part), greatest);
-            }
-            let rest = vectors.remainder().iter().copied();
-            let greatest = rest.fold(simd.reduce_max_f32s(greatest), f32::max);
-            // Nothing is the greatest: a query that sees no key.
-            let greatest = if greatest == f32::NEG_INFINITY { f32::NAN } else { greatest };
-            let greatest = simd.splat_f32s(greatest);
-            let mut sums = simd.splat_f32s(0.);
-            for part in row.chunks_mut(S::F32_LANES) {
-                let lanes = part.len();
-                let power = power_below(simd, simd.sub_f32s(load(simd, part), greatest));
-                store(simd, part, power);
-                sums = match lanes == S::F32_LANES {
-                    true => simd.add_f32s(sums, power),
-                    false => simd.add_f32s(sums, simd.partial_load_f32s(part)),
-                };
-            }
-            let factor = simd.splat_f32s(1. / simd.reduce_sum_f32s(sums));
-            for part in row.chunks_mut(S::F32_LANES) {
-                let power = load(simd, part);
-                store(simd, part, simd.mul_f32s(power, factor));
-            }
+            // A query that sees no key gets NaN.
+            softmax_of_row(simd, row);
         }
     }
 }

@@ -89,6 +89,7 @@ pub(super) struct Products<'a> {
 
 /// What a thread computes of a group: some rows and columns of the product.
 struct Part<'a> {
+    /// Where the weights are rows: others meet all pixels.
     rows: Range<usize>,
     columns: Range<usize>,
     output: Share<'a>,

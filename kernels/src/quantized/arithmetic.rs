@@ -132,7 +132,7 @@ impl QuantizedArithmetic {
         fill_rows(elements, channels, a.len(), |first, mut elements| {
             let mut at = first * channels;
             // The pixel of `b`, as often as it is used at once, and of which image it is.
-            let (mut pixels, mut of_image) = (vec![], None);
+            let (mut repeated, mut of_image) = (vec![], None);
             while !elements.is_empty() {
                 let mut count = step.min(elements.len());
                 let b = match image {
@@ -141,9 +141,10 @@ impl QuantizedArithmetic {
                         let number = at / image;
                         count = count.min((number + 1) * image - at);
                         if of_image.replace(number) != Some(number) {
-                            pixels = b[number * channels..][..channels].repeat(self.lines.pixels);
+                            let count = self.lines.pixels.min(image / channels);
+                            repeated = b[number * channels..][..channels].repeat(count);
                         }
-                        &pixels[..count]
+                        &repeated[..count]
                     }
                 };
                 let (part, rest) = elements.split_at_mut(count);

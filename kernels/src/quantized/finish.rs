@@ -108,7 +108,8 @@ pub(crate) struct LinesOf<'a, const LANES: usize, const V: usize> {
     pub limits: Limits,
 }
 
-/// Numbers of channels so many times, one after the other. In front of the end there is what vectors reach.
+/// Numbers of channels so many times, one after the other. What follows the last channel, for vectors that reach beyond it, is not
+/// repeated.
 fn repeated(numbers: &[f32], count: usize) -> Vec<f32> {
     let mut all = numbers[..numbers.len() - MOST_LANES].repeat(count);
     all.resize(all.len() + MOST_LANES, 0.);

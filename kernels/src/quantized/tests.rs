@@ -386,6 +386,52 @@ fn few_codes_differ_from_exact_arithmetic() {
     });
 }
 
+/// Each of these is a bias: sums are 0.
+#[test]
+fn swish_of_any_number() {
+    let bias =
+        [0., 1e-30, -1e-30, 3., -3., -87., -104., -1e6, -3e38, f32::NEG_INFINITY, 1e6, f32::NAN];
+    let expected = bias.map(|x| match f64::from(x) {
+        f64::NEG_INFINITY => 0.,
+        x => x / (1. + (-x).exp()),
+    });
+    let weights = Tensor::zero::<i8>(&[bias.len(), 1]).unwrap();
+    let data = Tensor::zero::<u8>(&[1, 1]).unwrap();
+    let levels = Levels::of_scale(1., 0).unwrap();
+    with_all_instructions(|instructions| {
+        let op = QuantizedConvolution::new(&Description {
+            spec: PoolSpec::new(
+                DataFormat::NHWC,
+                tvec![],
+                PaddingSpec::Valid,
+                None,
+                None,
+                1,
+                bias.len(),
+            ),
+            group: 1,
+            data: &levels,
+            weights: &weights,
+            scales: &[1.],
+            bias: &bias,
+            activation: Activation::Swish,
+            second: None,
+            addition: None,
+            output: None,
+        })
+        .unwrap();
+        let found =
+            op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into_tvalue())).unwrap();
+        let found = found[0].try_as_plain_ram().unwrap();
+        for (found, expected) in found.as_slice::<f32>().unwrap().iter().zip(expected) {
+            let apart = (f64::from(*found) - expected).abs();
+            let is_near =
+                apart <= 1e-6 * expected.abs().max(1e-3) || found.is_nan() && expected.is_nan();
+            assert!(is_near, "{instructions:?}: {found} {expected}");
+        }
+    });
+}
+
 /// The first block of pixels is in the padding, and so are all pixels of an image without elements.
 #[test]
 fn nothing_but_padding() {

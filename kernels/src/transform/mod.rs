@@ -1,6 +1,7 @@
 //! From tract's operators to those of this crate.
 
 mod attention;
+mod axes;
 mod bodies;
 mod chain;
 mod contraction;
@@ -29,7 +30,7 @@ pub use rule::{
 };
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 11] = [
+const RULES: [&dyn Rule; 12] = [
     &fully_connected::CompressedLayers,
     &convolution::Convolution,
     &pool::Pools,
@@ -41,6 +42,7 @@ const RULES: [&dyn Rule; 11] = [
     &attention::Attentions,
     &softmax::Softmaxes,
     &contraction::Contractions,
+    &axes::AxisMoves,
     // What is in a body may leave it when the model is decluttered, so they are last.
     &bodies::Bodies,
 ];

@@ -6,6 +6,9 @@ use tract_core::ops::nn::resize::{self, NearestUpsample};
 use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
 use crate::resize::{ResizeAxes, ResizedAxis, Taps};
 
+/// The taps of an axis are computed when the model is transformed, so there must be memory for them.
+const MOST: usize = 1 << 20;
+
 /// tract's Resize, which ONNX's is in most models, and its NearestUpsample, where sizes are known.
 #[derive(Debug)]
 pub(super) struct Resizes;
@@ -60,6 +63,10 @@ impl Rule for Resizes {
                     node.outputs[0].fact.shape[axis]
                 );
             };
+            refuse_if!(
+                output > MOST,
+                "axis {axis} would have size {output}, but must have {MOST} or less"
+            );
             let mut taps = Taps::default();
             match resize {
                 Some(op) => {

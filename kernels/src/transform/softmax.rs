@@ -28,10 +28,13 @@ impl Rule for Softmaxes {
         let Some(op) = node.op_as::<Softmax>() else { return Ok(Rewrite::NotMine) };
         let data = model.outlet_fact(node.inputs[0])?;
         refuse_if!(
-            data.datum_type != DatumType::F32 || op.quant_output_dt.is_some(),
+            data.datum_type != DatumType::F32,
             "its type is {:?}, but must be F32",
             data.datum_type
         );
+        if let Some(dt) = op.quant_output_dt {
+            refuse!("its output is of type {dt:?}, but must be of F32");
+        }
         refuse_if!(op.kind != SoftmaxKind::Softmax, "it is a {:?}", op.kind);
         let &[axis] = &*op.axes else { refuse!("it has {} axes, but must have 1", op.axes.len()) };
         let op = SoftmaxOfAxis { axis };

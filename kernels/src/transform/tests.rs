@@ -7,7 +7,7 @@ use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec, S
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::logic::{IfThenElse, comp_gt};
 use tract_core::ops::math::{add, div, max, min, mul};
-use tract_core::ops::nn::{DataFormat, resize};
+use tract_core::ops::nn::{DataFormat, Softmax, SoftmaxKind, resize};
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
 use tract_core::tract_data::half::f16;
 use tract_core::transform::{get_transform, get_transform_with_params};
@@ -34,10 +34,11 @@ fn names(model: &TypedModel) -> Vec<String> {
     names.filter(|name| !["Source", "Const"].contains(&&**name)).collect()
 }
 
-const OURS: [&str; 6] = [
+const OURS: [&str; 7] = [
     "PackedConvolution",
     "PoolOfPlanes",
     "ResizeAxes",
+    "SoftmaxOfAxis",
     "FullyConnected",
     "Contraction",
     "Attention",
@@ -391,6 +392,37 @@ fn resizes_of_all_modes() -> TractResult<()> {
     Ok(())
 }
 
+/// tract makes them of Resize in its nearest modes.
+#[test]
+fn nearest_upsampling() -> TractResult<()> {
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([1, 2, 3, 5]))?;
+    let op = resize::NearestUpsample { scales: tvec![1, 1, 2, 3] };
+    let output = model.wire_node("upsampled", op, &[data])?;
+    model.select_output_outlets(&output)?;
+    assert_eq!(transformed(&model)?, ["ResizeAxes"]);
+    Ok(())
+}
+
+#[test]
+fn softmax_along_each_axis() -> TractResult<()> {
+    for axes in [tvec![0], tvec![1], tvec![2], tvec![1, 2]] {
+        for kind in [SoftmaxKind::Softmax, SoftmaxKind::LogSoftmax] {
+            let mut model = TypedModel::default();
+            let data = model.add_source("data", f32::fact([2, 3, 5]))?;
+            let op = Softmax { axes: axes.clone(), quant_output_dt: None, kind };
+            let output = model.wire_node("softmax", op, &[data])?;
+            model.select_output_outlets(&output)?;
+            let is_taken = axes.len() == 1 && kind == SoftmaxKind::Softmax;
+            let within = Approximation::Custom(1e-6, 1e-6, 0.);
+            let found = transformed_within(&model, within)?;
+            assert_eq!(found == ["SoftmaxOfAxis"], is_taken, "{axes:?} {kind:?}: {found:?}");
+            assert_eq!(refusals(&model)?.is_empty(), is_taken);
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn resizes_of_open_sizes_stay() -> TractResult<()> {
     let op = resize::Resize {
@@ -413,6 +445,9 @@ fn resizes_of_open_sizes_stay() -> TractResult<()> {
         let found = names(&model.with_kernels()?);
         assert_eq!(found, [if expected.is_none() { "ResizeAxes" } else { "Resize" }]);
     }
+    let model = resize(op, [1].into(), tensor1(&[(1 << 30) as f32]))?;
+    let expected = "resize: axis 0 would have size 1073741824, but must have 1048576 or less";
+    assert_eq!(refusals(&model)?, [expected]);
     Ok(())
 }
 
