@@ -1,9 +1,10 @@
 """One network on OpenVINO or ONNX Runtime, for compare.py: the same commands and answers as network.rs.
 
-    python peer.py openvino|onnxruntime FOLDER THREADS
+    python peer.py openvino|openvino-defaults|onnxruntime FOLDER THREADS
 """
 
 import collections
+import functools
 import json
 import pathlib
 import sys
@@ -22,7 +23,9 @@ def main():
         inputs.append(numpy_helper.to_array(onnx.load_tensor(file)))
     if not inputs:
         sys.exit(f"{folder} has no test_data_set_0/input_0.pb")
-    network = {"openvino": OpenVino, "onnxruntime": OnnxRuntime}[runtime](folder, int(threads), inputs)
+    defaults = functools.partial(OpenVino, precision=None)
+    runtimes = {"openvino": OpenVino, "openvino-defaults": defaults, "onnxruntime": OnnxRuntime}
+    network = runtimes[runtime](folder, int(threads), inputs)
     print(json.dumps([network.read, network.ready, network.own]), flush=True)
     for line in sys.stdin:
         command, _, seconds = line.strip().partition(" ")
@@ -56,18 +59,21 @@ def memory():
 
 
 class OpenVino:
-    def __init__(self, folder, threads, inputs):
+    """In single precision, or in what OpenVINO picks for the processor."""
+
+    def __init__(self, folder, threads, inputs, precision="f32"):
         import openvino as ov
 
         core = ov.Core()
         core.get_property("CPU", "FULL_DEVICE_NAME")  # Loads the plug-in, which is no part of a network's time.
         self.configuration = {
-            "INFERENCE_PRECISION_HINT": "f32",
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
             "PERFORMANCE_HINT": "LATENCY",
             "ENABLE_CPU_PINNING": False,
         }
+        if precision:
+            self.configuration["INFERENCE_PRECISION_HINT"] = precision
         self.own = memory()[1]
         started = time.perf_counter()
         model = core.read_model(folder / "model.xml")

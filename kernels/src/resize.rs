@@ -57,7 +57,6 @@ impl Taps {
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
         if elements.is_empty() {
-            drop(view);
             return Ok(output);
         }
         let block = |number: usize| &data[number * size * inner..][..size * inner];
@@ -85,7 +84,6 @@ impl Taps {
                 TractResult::Ok(())
             })?;
         }
-        drop(view);
         Ok(output)
     }
 
@@ -127,7 +125,6 @@ impl Taps {
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<T>()?;
         if elements.is_empty() {
-            drop(view);
             return Ok(output);
         }
         let (row, work) = (self.len() * inner, elements.len());
@@ -146,7 +143,6 @@ impl Taps {
             }
             TractResult::Ok(())
         })?;
-        drop(view);
         Ok(output)
     }
 }

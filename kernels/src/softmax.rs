@@ -160,7 +160,6 @@ impl EvalOp for SoftmaxOfAxis {
                 vectors.run(Rows { rows: output, size });
                 TractResult::Ok(())
             })?;
-            drop(view);
             return Ok(tvec!(output.into_tvalue()));
         }
         let block = size * inner;
@@ -185,7 +184,6 @@ impl EvalOp for SoftmaxOfAxis {
                 })?;
             }
         }
-        drop(view);
         Ok(tvec!(output.into_tvalue()))
     }
 }

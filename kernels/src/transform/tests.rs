@@ -377,7 +377,7 @@ fn resizes_of_all_modes() -> TractResult<()> {
                     .zip(scales)
                     .map(|(size, scale)| (*size as f32 * scale) as i64)
                     .collect();
-                for (op, numbers) in [(&of_scales, tensor1(&scales)), (&of_sizes, tensor1(&*sizes))]
+                for (op, numbers) in [(&of_scales, tensor1(&scales)), (&of_sizes, tensor1(&sizes))]
                 {
                     let model = resize(op.clone(), shape.into(), numbers)?;
                     let doing = format!("{op:?} {scales:?}");
