@@ -12,6 +12,8 @@
 //! There is a tensor for each input and output of the graph, in the graph's order. Each `.pb` file is a serialised
 //! `TensorProto`; each `.npz` file has NumPy's arrays `input_0`, `input_1` ..., `output_0` ...
 
+#![cfg(feature = "cases")]
+
 mod case;
 mod compare;
 mod data_set;
