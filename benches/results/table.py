@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.append(str(HERE.parent / "networks"))
 
