@@ -230,17 +230,16 @@ impl EvalOp for ResizeAxes {
     op_out_of_plan!();
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        let [data] = expect_inputs("ResizeAxes", ["data"], &inputs)?;
+        let [mut data] = expect_inputs("ResizeAxes", ["data"], &inputs)?;
         self.check(data.shape())?;
         // Elements of the innermost axis are taken one by one, those of others in rows. There are fewer of the former before the
         // outer axes have grown.
         let mut axes: TVec<_> = self.axes.iter().collect();
         axes.sort_by_key(|it| std::cmp::Reverse(it.axis));
-        let mut data = data.into_tensor();
         for ResizedAxis { axis, taps, .. } in axes {
-            data = taps.sum("ResizeAxes", &data, *axis)?;
+            data = taps.sum("ResizeAxes", &data, *axis)?.into_tvalue();
         }
-        Ok(tvec!(data.into_tvalue()))
+        Ok(tvec!(data))
     }
 }
 

@@ -166,7 +166,8 @@ impl EvalOp for SoftmaxOfAxis {
         let columns = |data: &[f32], columns: Range<usize>, output: Output| {
             vectors.run(Columns { data, distance: inner, rows: size, columns, output });
         };
-        if threads_for(work / outer) == 1 {
+        let work_of_block = work / outer;
+        if threads_for(work_of_block) == 1 {
             fill_rows(elements, block, work, |first, elements| {
                 let blocks = data[first * block..].chunks_exact(block);
                 for (data, elements) in blocks.zip(elements.chunks_exact_mut(block)) {
@@ -175,10 +176,9 @@ impl EvalOp for SoftmaxOfAxis {
                 TractResult::Ok(())
             })?;
         } else {
-            let work = work / outer;
             for (data, elements) in data.chunks_exact(block).zip(elements.chunks_exact_mut(block)) {
-                let shares = shares(inner, work, SHARES);
-                for_each_columns(elements, inner, shares, work, |range, share| {
+                let shares = shares(inner, work_of_block, SHARES);
+                for_each_columns(elements, inner, shares, work_of_block, |range, share| {
                     columns(data, range, share.output());
                     Ok(())
                 })?;

@@ -15,7 +15,7 @@ pub(crate) struct Kernels {
     /// Those of all pixels that are computed together.
     channels: usize,
     /// How many pixels are computed together.
-    pixels: usize,
+    together: usize,
     /// The taps of a column, and the columns.
     rows: usize,
     columns: usize,
@@ -51,7 +51,7 @@ impl Kernels {
     /// pixels are computed together.
     pub fn pack(
         channels: usize,
-        pixels: usize,
+        together: usize,
         [rows, columns]: [usize; 2],
         code: impl Fn(usize, usize) -> i8,
         offset: impl Fn(usize) -> i32,
@@ -61,7 +61,7 @@ impl Kernels {
         let (mut weights, mut offsets) = (vec![], vec![]);
         let code = |channel: usize, tap: usize| code(channel % channels, tap);
         let offset = |channel: usize| offset(channel % channels);
-        let channels = channels * pixels;
+        let channels = channels * together;
         for block in (0..channels).step_by(taps * lanes) {
             let of_lane = |lane| block + channel_of_lane(lane, lanes, taps);
             for column in 0..columns {
@@ -85,12 +85,12 @@ impl Kernels {
             let channels_of_lanes = (0..taps * lanes).map(of_lane);
             offsets.extend(channels_of_lanes.map(|it| if it < channels { offset(it) } else { 0 }));
         }
-        Kernels { channels, pixels, rows, columns, instructions, weights, offsets }
+        Kernels { channels, together, rows, columns, instructions, weights, offsets }
     }
 
     /// How many pixels are computed together.
     pub fn together(&self) -> usize {
-        self.pixels
+        self.together
     }
 
     /// Computes a part of a convolution.
@@ -154,7 +154,7 @@ impl<'a> Part<'a, '_> {
     /// How many columns of a pixel the pixel before it in a line has not.
     pub fn new_columns(&self) -> usize {
         let (columns, [stride, dilation]) = (self.kernels.columns, self.window.steps());
-        let stride = stride * self.kernels.pixels;
+        let stride = stride * self.kernels.together;
         if stride.is_multiple_of(dilation) { columns.min(stride / dilation) } else { columns }
     }
 
@@ -162,7 +162,7 @@ impl<'a> Part<'a, '_> {
     pub fn lines(&self) -> Vec<Line<'a>> {
         let (mut lines, mut first) = (vec![], 0);
         let (window, [stride, dilation]) = (self.window, self.window.steps());
-        let together = self.kernels.pixels;
+        let together = self.kernels.together;
         let channels = self.kernels.channels / together;
         let taps = self.shape()[1] * self.kernels.instructions.taps_at_once();
         let padding = Row { codes: self.padding, step: 0 };
@@ -207,7 +207,7 @@ impl<'a> Part<'a, '_> {
     /// Whether there are as many pixels as are computed together.
     #[inline(always)]
     pub fn is_whole(&self, pixel: usize) -> bool {
-        (pixel + 1) * self.kernels.pixels <= self.pixels || self.kernels.pixels == 1
+        (pixel + 1) * self.kernels.together <= self.pixels
     }
 
     /// The first channel of some blocks, and how many these have together. The last pixel of a part may have fewer.
@@ -219,8 +219,8 @@ impl<'a> Part<'a, '_> {
         most: usize,
         pixel: usize,
     ) -> (usize, usize) {
-        let (first, Kernels { channels, pixels, .. }) = (first * of_a_block, self.kernels);
-        let there = match pixels {
+        let (first, Kernels { channels, together, .. }) = (first * of_a_block, self.kernels);
+        let there = match together {
             1 => *channels,
             // They are one block.
             together => (self.pixels - pixel * together).min(*together) * (channels / together),
