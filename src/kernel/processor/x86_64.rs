@@ -65,7 +65,7 @@ pub(in super::super) fn vectorized<L: Loop>(body: L) -> L::Output {
 }
 
 /// Copies the first blocks if there are vectors for that, and returns how many. Without, blocks of 4 bytes took 1.6
-/// times as long when half of the indices were out of range.
+/// times as long when half of the indices were out of range, and 1.15 when none was (AMD Zen 4).
 pub(in super::super) fn copy_or_zero_vectorized<N: Position, const SIZE: usize>(
     data: &[[u8; SIZE]],
     numbers: &[N],
