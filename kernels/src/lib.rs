@@ -36,6 +36,8 @@
 //! | `convolution/`, `fully_connected.rs`, `contraction.rs` | the operators |
 //! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
 //! | `normalization.rs` | LayerNormalization and RMSNormalization |
+//! | `elementwise.rs` | functions of elements, several at once |
+//! | `concat.rs`, `transposition.rs` | elements that are put in other places |
 //! | `resize.rs` | axes that get other sizes |
 //! | `softmax.rs` | Softmax along any axis |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
@@ -56,8 +58,10 @@
 mod attention;
 pub mod checks;
 mod compressed;
+mod concat;
 mod contraction;
 mod convolution;
+mod elementwise;
 mod fully_connected;
 mod memory;
 mod normalization;
@@ -69,6 +73,7 @@ mod runtime;
 mod softmax;
 pub mod threads;
 mod transform;
+mod transposition;
 
 pub use attention::{AppendToPages, Attention, PagedFactor};
 pub use compressed::{DequantizedConst, Format, combine};

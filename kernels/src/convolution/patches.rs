@@ -531,10 +531,12 @@ impl WithSimd for PackColumns<'_> {
     }
 }
 
-/// Packs what all pixels meet, for these steps: the left factor of a product.
+/// Packs what some pixels meet, for these steps: the left factor of a product.
 pub(super) struct PackRows<'a> {
     pub layout: &'a Layout,
     pub channels: &'a [f32],
+    /// The number of the first pixel.
+    pub first: usize,
     pub steps: Range<usize>,
     pub rows: &'a mut Rows<Scratch>,
 }
@@ -550,6 +552,7 @@ impl WithSimd for PackRows<'_> {
         for (first, width) in row_panels(0..self.rows.rows, tile.rows) {
             let (panel, others) = rest.split_at_mut(self.steps.len() * width);
             rest = others;
+            let first = self.first + first;
             let runs = self.layout.pixel_runs(first..first + width);
             let steps = Steps::from(self.layout, self.steps.start);
             pack_runs(simd, self.channels, &runs, steps, panel, width);

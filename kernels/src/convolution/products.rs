@@ -166,8 +166,17 @@ impl Products<'_> {
                     .collect()
             }
             Factor::Columns(weights) => {
-                // Each packs what all pixels meet.
                 let columns = shares(weights.columns, work, 1);
+                let widest = columns[0].len();
+                if let Some(shares) = self.shares_of_pixels(weights.columns, widest, work) {
+                    let ends: Vec<usize> = shares.iter().map(|it| it.end).collect();
+                    let shares = shares.into_iter().zip(Share::of_columns(output, pixels, &ends));
+                    let columns = 0..weights.columns;
+                    return shares
+                        .map(|(rows, output)| Part { rows, columns: columns.clone(), output })
+                        .collect();
+                }
+                // Each packs what all pixels meet.
                 let of_part = output.chunks_mut(columns[0].len() * pixels);
                 let shares = columns.into_iter().zip(of_part);
                 let part = |(columns, elements): (_, &'a mut [f32])| Part {
@@ -202,6 +211,31 @@ impl Products<'_> {
         }
         let of_columns = of_threads.into_iter().max()?;
         (time(share, self.layout.columns()) < of_columns).then_some(share)
+    }
+
+    /// The pixels of each thread, if that is faster than sharing the channels, of which one thread takes the most: whole panels of
+    /// channels may be shared less evenly than those of pixels, and each thread packs its pixels alone.
+    fn shares_of_pixels(
+        &self,
+        channels: usize,
+        widest: usize,
+        work: usize,
+    ) -> Option<Vec<Range<usize>>> {
+        let (threads, pixels) = (threads_for(work), self.layout.window.pixels());
+        let tile = Tile::of(Vectors::detect());
+        let end = |number: usize| match number == threads {
+            true => pixels,
+            false => number * pixels / threads / tile.rows * tile.rows,
+        };
+        let shares: Vec<_> = (0..threads).map(|number| end(number)..end(number + 1)).collect();
+        if threads == 1 || shares.iter().any(Range::is_empty) {
+            return None;
+        }
+        let time = |pixels: usize, channels: usize| {
+            cycles(pixels, channels, tile) + PACKING * pixels.div_ceil(tile.rows)
+        };
+        let of_pixels = shares.iter().map(|it| time(it.len(), channels)).max()?;
+        (of_pixels < time(pixels, widest)).then_some(shares)
     }
 
     fn columns_of_pixels(&self, weights: &Rows, bias: &[f32], laid_out: &[f32], part: &mut Part) {
@@ -270,7 +304,7 @@ impl Products<'_> {
     fn rows_of_pixels(&self, weights: &Columns, bias: &[f32], laid_out: &[f32], part: &mut Part) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
-        let pixels = self.layout.window.pixels();
+        let pixels = part.rows.len();
         let Range { start, end } = part.columns;
         let mut results = Scratch::new(pixels * (end - start));
         let mut rows = Rows::scratch(pixels, STEPS.min(weights.depth));
@@ -278,6 +312,7 @@ impl Products<'_> {
             vectors.run(PackRows {
                 layout: self.layout,
                 channels: laid_out,
+                first: part.rows.start,
                 steps: steps.clone(),
                 rows: &mut rows,
             });
@@ -302,20 +337,19 @@ impl Products<'_> {
                 });
             }
         }
-        let mut output = part.output.output();
-        transpose(&results, output.row(0), pixels);
+        transpose(&results, pixels, part.output.output());
     }
 }
 
-/// Transposes a matrix of so many rows. Columns that share a line of the cache are written together.
-fn transpose(matrix: &[f32], transposed: &mut [f32], rows: usize) {
+/// Transposes a matrix of so many rows. Columns that share a line of the cache are read together.
+fn transpose(matrix: &[f32], rows: usize, mut transposed: Output) {
     const TOGETHER: usize = 16;
-    let columns = transposed.len() / rows;
-    for (number, transposed) in transposed.chunks_mut(TOGETHER * rows).enumerate() {
-        for (row, elements) in matrix.chunks_exact(columns).enumerate() {
-            let elements = &elements[number * TOGETHER..][..transposed.len() / rows];
-            let places = transposed[row..].iter_mut().step_by(rows);
-            places.zip(elements).for_each(|(place, element)| *place = *element);
+    let columns = matrix.len() / rows;
+    for first in (0..columns).step_by(TOGETHER) {
+        for column in first..columns.min(first + TOGETHER) {
+            let places = &mut transposed.row(column)[..rows];
+            let elements = matrix[column..].iter().step_by(columns);
+            places.iter_mut().zip(elements).for_each(|(place, element)| *place = *element);
         }
     }
 }

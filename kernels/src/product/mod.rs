@@ -59,7 +59,9 @@ pub(super) fn shares_of_panels(
 ) -> Vec<Range<usize>> {
     let most = match threads_for(work) {
         1 => columns,
-        threads => columns.div_ceil(of_a_thread * threads).next_multiple_of(panel),
+        // Not more for the first ones: what is left for the last thread takes part of a panel, too.
+        threads if of_a_thread > 1 => (columns / (of_a_thread * threads) / panel).max(1) * panel,
+        threads => columns.div_ceil(threads).next_multiple_of(panel),
     };
     (0..columns).step_by(most.max(1)).map(|first| first..(first + most).min(columns)).collect()
 }

@@ -166,7 +166,7 @@ pub fn fill_rows<T: Send, E: Send>(
                         its_pool.yield_now();
                     }),
                     // The processor is for a thread that has work.
-                    false => drop(job.help()),
+                    false => job.help(),
                 });
             }
         });
@@ -225,11 +225,11 @@ impl Job {
         self.helpers.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Works on the job, unless it is done. Whether it did.
-    fn help(&self) -> bool {
+    /// Works on the job, unless it is done.
+    fn help(&self) {
         let begin = |helpers: usize| (helpers & CLOSED == 0).then_some(helpers + 1);
         if self.helpers.fetch_update(Ordering::Acquire, Ordering::Relaxed, begin).is_err() {
-            return false;
+            return;
         }
         // SAFETY: `run` has borrowed the work, and does not return before every thread that began has ended,
         // which the counter says below, even after a panic.
@@ -238,15 +238,14 @@ impl Job {
             self.panicked.store(true, Ordering::Relaxed);
         }
         self.helpers.fetch_sub(1, Ordering::Release);
-        true
     }
 
     /// Works on the job, and then on those of the pool that come soon after.
     fn help_and_wait(self: Arc<Job>, pool: usize, meanwhile: impl Fn()) {
         let mut next = Some(self);
-        while let Some(job) = next
-            && job.help()
-        {
+        while let Some(job) = next {
+            // It may be done already, as this thread had to be woken up. The next one still comes soon.
+            job.help();
             // The work of a run that this thread is within does not wait. And what is done meanwhile may end up here again.
             let was_busy = IS_BUSY.replace(true);
             next = if was_busy { None } else { Offers::wait(pool, &meanwhile) };
@@ -423,6 +422,30 @@ mod tests {
             Offers::lock().jobs.extend([(1, done), (1, job.clone())]);
             let next = Offers::wait(1, || ());
             assert!(next.is_some_and(|next| Arc::ptr_eq(&next, &job)));
+        });
+    }
+
+    #[test]
+    fn who_comes_late_waits_for_the_next_job() {
+        static HELPED: AtomicUsize = AtomicUsize::new(0);
+        let work: &Work = &|_| {
+            HELPED.fetch_add(1, Ordering::Relaxed);
+        };
+        let job = |helpers| {
+            let (helpers, panicked) = (AtomicUsize::new(helpers), AtomicBool::new(false));
+            Arc::new(Job { work, helpers, panicked })
+        };
+        let (done, next) = (job(CLOSED), job(0));
+        std::thread::scope(|scope| {
+            let helper = scope.spawn(|| {
+                let has_helped = |_| {
+                    done.clone().help_and_wait(3, || ());
+                    HELPED.load(Ordering::Relaxed) == 1
+                };
+                (0..10_000).any(has_helped)
+            });
+            while Offers::give(3, &next, 1) == 0 && !helper.is_finished() {}
+            assert!(helper.join().expect("it does not panic"));
         });
     }
 

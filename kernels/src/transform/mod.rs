@@ -6,9 +6,11 @@ mod bodies;
 mod chain;
 mod contraction;
 mod convolution;
+mod elementwise;
 mod found;
 mod fully_connected;
 mod layout;
+mod movements;
 mod normalization;
 mod pool;
 mod quantized;
@@ -30,7 +32,7 @@ pub use rule::{
 };
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 12] = [
+const RULES: [&dyn Rule; 14] = [
     &fully_connected::CompressedLayers,
     &convolution::Convolution,
     &pool::Pools,
@@ -45,6 +47,8 @@ const RULES: [&dyn Rule; 12] = [
     &axes::AxisMoves,
     // What is in a body may leave it when the model is decluttered, so they are last.
     &bodies::Bodies,
+    &elementwise::Functions,
+    &movements::Movements,
 ];
 
 /// Replaces operators of tract by those of this crate, which run faster. tract has it by the name `kernels_transform`.
@@ -133,6 +137,7 @@ impl KernelsTransform {
         self.apply(&session, Phase::BeforeAxisMoves, model)?;
         second_declutter().optimize(model)?;
         self.apply(&session, Phase::Decluttered, model)?;
+        self.apply(&session, Phase::Rest, model)?;
         Ok(session.into_decisions())
     }
 
@@ -141,7 +146,11 @@ impl KernelsTransform {
         for rule in self.rules.iter().filter(|rule| rule.phase() == phase) {
             let doing = |node: &TypedNode| format!("rule {}, {node}", rule.name());
             let mut replaced = false;
-            for id in model.eval_order()? {
+            let mut order = model.eval_order()?;
+            if phase == Phase::Rest {
+                order.reverse();
+            }
+            for id in order {
                 let node = model.node(id);
                 let rewrite = rule.rewrite(session, model, node).with_context(|| doing(node))?;
                 match rewrite {

@@ -18,6 +18,8 @@ pub enum Phase {
     BeforeAxisMoves,
     /// The model is decluttered. Axes were moved into products, so these are replaced here.
     Decluttered,
+    /// What no other rule took: rules see the nodes from the outputs on, so that a node can take those before it.
+    Rest,
 }
 
 /// Replaces one kind of operator.

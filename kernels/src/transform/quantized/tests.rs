@@ -201,7 +201,7 @@ fn a_network_on_codes() {
             assert_eq!(count(&operators, name), 1, "{name} {operators:?}");
         }
         // A row has the pixels of one channel after the other.
-        assert_eq!(count(&operators, "MoveAxis"), 1, "{operators:?}");
+        assert_eq!(count(&operators, "Transposition"), 1, "{operators:?}");
         for name in ["Dequantize", "FakeQuantize"] {
             assert_eq!(count(&operators, name), 0, "{name} {operators:?}");
         }
@@ -231,7 +231,7 @@ fn movements() {
         assert_eq!(count(&operators, name), expected, "{name} {operators:?}");
     }
     // Of the last output alone.
-    assert_eq!(count(&operators, "MoveAxis"), 1, "{operators:?}");
+    assert_eq!(count(&operators, "Transposition"), 1, "{operators:?}");
     let tiled =
         net.wire(Tile::new(tvec![1, 1, 2, 3].iter().map(|it| it.to_dim()).collect()), &[other]);
     let conv_of_tiled = net.convolution(tiled, 5, 1, 3);

@@ -1,0 +1,588 @@
+//! Functions of elements, several of them at once.
+
+use pulp::{Simd, WithSimd};
+use tract_core::broadcast::multi_broadcast;
+use tract_core::internal::*;
+use tract_core::ops::binary::BinMiniOp;
+use tract_core::ops::element_wise::{ElementWiseMiniOp, ElementWiseOp};
+use tract_core::ops::math;
+
+use crate::checks::expect_input_count;
+use crate::memory::{Scratch, unwritten_output};
+use crate::product::Vectors;
+use crate::product::activation::{Activate, Activation};
+use crate::threads::fill_rows;
+
+/// How many elements are computed at once, so that what is between two functions stays in the first-level cache.
+const BLOCK: usize = 1024;
+
+/// What threads share are whole lines of the cache, of so many elements.
+const LINE: usize = 16;
+
+/// Rows of fewer elements are put together in a block.
+const SHORT: usize = 256;
+
+/// Functions of elements of type F32. Each needs inputs, or results of those before it; the last one gives the output.
+///
+/// The inputs have the same rank, and are broadcast to the shape of the output, as tract's operators do it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Elementwise {
+    /// How many inputs there are: the first values.
+    pub inputs: usize,
+    /// Each gives one more value.
+    pub steps: Vec<Step>,
+}
+
+/// A function, and the numbers of the values that it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    Binary(Binary, [usize; 2]),
+    Unary(Unary, usize),
+}
+
+impl Step {
+    /// About how many thirds of a nanosecond an element takes.
+    fn work(&self) -> usize {
+        match self {
+            Step::Binary(..) => 1,
+            Step::Unary(..) => 4,
+        }
+    }
+}
+
+/// Functions of two numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    /// The smaller number; the other one, if one is NaN.
+    Min,
+    /// The larger number; the other one, if one is NaN.
+    Max,
+}
+
+impl Binary {
+    /// That of an operator of tract, if it is one of these.
+    pub fn of(op: &dyn BinMiniOp) -> Option<Binary> {
+        let all = [
+            (op.is::<math::Add>(), Binary::Add),
+            (op.is::<math::Sub>(), Binary::Sub),
+            (op.is::<math::Mul>(), Binary::Mul),
+            (op.is::<math::Div>(), Binary::Div),
+            (op.is::<math::Min>(), Binary::Min),
+            (op.is::<math::Max>(), Binary::Max),
+        ];
+        all.into_iter().find_map(|(is_it, binary)| is_it.then_some(binary))
+    }
+}
+
+/// A function of one number.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Unary {
+    /// One that products have, too.
+    Activation(Activation),
+    /// Any that tract has.
+    Other(Box<dyn ElementWiseMiniOp>),
+}
+
+// No limit of an activation is NaN.
+impl Eq for Unary {}
+
+impl Unary {
+    /// That of an operator of tract.
+    pub fn of(op: &ElementWiseOp) -> TractResult<Unary> {
+        let activation = Activation::Identity.followed_by(op, None)?;
+        Ok(activation.map_or_else(|| Unary::Other(op.0.clone()), Unary::Activation))
+    }
+
+    /// Applies the function to numbers in their places.
+    fn apply(&self, vectors: Vectors, numbers: &mut [f32]) -> TractResult<()> {
+        match self {
+            Unary::Activation(activation) => {
+                vectors.run(Activate { numbers, activation: *activation });
+            }
+            Unary::Other(op) => {
+                let mut tensor = Tensor::from_shape(&[numbers.len()], numbers)?;
+                op.eval_in_place(&mut tensor, None)?;
+                numbers.copy_from_slice(tensor.try_as_plain_ram()?.as_slice::<f32>()?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Elements of a block: one for each, or one for all.
+#[derive(Debug, Clone, Copy)]
+enum Operand<'a> {
+    Elements(&'a [f32]),
+    Number(f32),
+}
+
+/// A function of two numbers, of the elements of a block.
+struct Combine<'a> {
+    binary: Binary,
+    operands: [Operand<'a>; 2],
+    output: &'a mut [f32],
+}
+
+impl WithSimd for Combine<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Combine { binary, operands, output } = self;
+        // Where a comparison is false, one is NaN or both are equal.
+        let other_of_nan = |a: S::f32s, b: S::f32s, result: S::f32s| {
+            let result = simd.select_f32s(simd.equal_f32s(b, b), result, a);
+            simd.select_f32s(simd.equal_f32s(a, a), result, b)
+        };
+        match binary {
+            Binary::Add => each(simd, operands, output, |a, b| simd.add_f32s(a, b)),
+            Binary::Sub => each(simd, operands, output, |a, b| simd.sub_f32s(a, b)),
+            Binary::Mul => each(simd, operands, output, |a, b| simd.mul_f32s(a, b)),
+            Binary::Div => each(simd, operands, output, |a, b| simd.div_f32s(a, b)),
+            Binary::Min => {
+                each(simd, operands, output, |a, b| other_of_nan(a, b, simd.min_f32s(a, b)))
+            }
+            Binary::Max => {
+                each(simd, operands, output, |a, b| other_of_nan(a, b, simd.max_f32s(a, b)))
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn each<S: Simd>(
+    simd: S,
+    operands: [Operand; 2],
+    output: &mut [f32],
+    function: impl Fn(S::f32s, S::f32s) -> S::f32s,
+) {
+    let (places, rest) = S::as_mut_simd_f32s(output);
+    #[inline(always)]
+    fn full<S: Simd>(simd: S, elements: &[f32]) -> (&[S::f32s], S::f32s) {
+        let (full, rest) = S::as_simd_f32s(elements);
+        (full, simd.partial_load_f32s(rest))
+    }
+    let number = |number| simd.splat_f32s(number);
+    let last = match operands {
+        [Operand::Elements(a), Operand::Elements(b)] => {
+            let ((a, last_a), (b, last_b)) = (full(simd, a), full(simd, b));
+            for (place, (a, b)) in places.iter_mut().zip(a.iter().zip(b)) {
+                *place = function(*a, *b);
+            }
+            function(last_a, last_b)
+        }
+        [Operand::Elements(a), Operand::Number(b)] => {
+            let ((a, last_a), b) = (full(simd, a), number(b));
+            for (place, a) in places.iter_mut().zip(a) {
+                *place = function(*a, b);
+            }
+            function(last_a, b)
+        }
+        [Operand::Number(a), Operand::Elements(b)] => {
+            let (a, (b, last_b)) = (number(a), full(simd, b));
+            for (place, b) in places.iter_mut().zip(b) {
+                *place = function(a, *b);
+            }
+            function(a, last_b)
+        }
+        [Operand::Number(a), Operand::Number(b)] => {
+            let result = function(number(a), number(b));
+            places.fill(result);
+            result
+        }
+    };
+    simd.partial_store_f32s(rest, last);
+}
+
+/// Where the elements of an input are for those of the output.
+struct Layout {
+    /// Sizes of the output's axes. Neighbours along which each input goes on, or stays, are one axis.
+    sizes: TVec<usize>,
+    /// For each input, how far its elements are apart along these axes; 0 where it stays.
+    strides: TVec<TVec<usize>>,
+}
+
+impl Layout {
+    fn new(shape: &[usize], inputs: &[&[usize]]) -> Layout {
+        // From the last axis to the first.
+        let mut axes: Vec<(usize, TVec<bool>)> = vec![];
+        for axis in (0..shape.len()).rev().filter(|axis| shape[*axis] != 1) {
+            let moves: TVec<bool> = inputs.iter().map(|shape| shape[axis] != 1).collect();
+            match axes.last_mut() {
+                Some((size, before)) if *before == moves => *size *= shape[axis],
+                _ => axes.push((shape[axis], moves)),
+            }
+        }
+        let strides = (0..inputs.len()).map(|input| {
+            let mut volume = 1;
+            let of_axis = |(size, moves): &(usize, TVec<bool>)| match moves[input] {
+                true => {
+                    let stride = volume;
+                    volume *= size;
+                    stride
+                }
+                false => 0,
+            };
+            let mut strides: TVec<usize> = axes.iter().map(of_axis).collect();
+            strides.reverse();
+            strides
+        });
+        let strides = strides.collect();
+        Layout { sizes: axes.iter().rev().map(|(size, _)| *size).collect(), strides }
+    }
+
+    /// How many elements follow each other in the output, and in each input or not at all.
+    fn row(&self) -> usize {
+        self.sizes.last().copied().unwrap_or(1)
+    }
+
+    /// The element of an input that a row of the output begins with, and whether its neighbours follow.
+    fn of_row(&self, input: usize, mut row: usize) -> (usize, bool) {
+        let strides = &self.strides[input];
+        let Some(last) = self.sizes.len().checked_sub(1) else { return (0, false) };
+        let mut begin = 0;
+        for axis in (0..last).rev() {
+            begin += row % self.sizes[axis] * strides[axis];
+            row /= self.sizes[axis];
+        }
+        (begin, strides[last] != 0)
+    }
+
+    /// Whether an input has the elements of the output, one for one.
+    fn is_whole(&self, input: usize) -> bool {
+        self.strides[input].iter().all(|stride| *stride != 0)
+    }
+}
+
+/// Where the elements of an input are.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Input(&'a [f32]),
+    /// They are in the output, which takes their memory.
+    Output,
+}
+
+impl Elementwise {
+    /// Computes some elements of the output, from a number of them on.
+    fn fill(
+        &self,
+        layout: &Layout,
+        places: &[Place],
+        first: usize,
+        output: &mut [f32],
+    ) -> TractResult<()> {
+        let vectors = Vectors::detect();
+        let mut scratch = Scratch::new((self.inputs + self.steps.len()) * BLOCK);
+        let mut blocks: Vec<&mut [f32]> = scratch.chunks_exact_mut(BLOCK).collect();
+        let (of_inputs, of_steps) = blocks.split_at_mut(self.inputs);
+        let row = layout.row();
+        let mut done = 0;
+        while done < output.len() {
+            let begin = first + done;
+            let left = output.len() - done;
+            let count = match row < SHORT {
+                true => left.min(BLOCK),
+                false => left.min(BLOCK).min(row - begin % row),
+            };
+            let output = &mut output[done..][..count];
+            let mut operands: TVec<Operand> = tvec![];
+            for (input, block) in of_inputs.iter_mut().enumerate() {
+                let block = &mut block[..count];
+                let elements = match places[input] {
+                    Place::Output => {
+                        block.copy_from_slice(output);
+                        operands.push(Operand::Elements(block));
+                        continue;
+                    }
+                    Place::Input(elements) => elements,
+                };
+                operands.push(if layout.is_whole(input) {
+                    Operand::Elements(&elements[begin..][..count])
+                } else if row < SHORT {
+                    spread(layout, input, elements, begin, block);
+                    Operand::Elements(block)
+                } else {
+                    let (of_row, follows) = layout.of_row(input, begin / row);
+                    match follows {
+                        true => Operand::Elements(&elements[of_row + begin % row..][..count]),
+                        false => Operand::Number(elements[of_row]),
+                    }
+                });
+            }
+            for (number, step) in self.steps.iter().enumerate() {
+                let (before, after) = of_steps.split_at_mut(number);
+                let operand = |value: usize| match value.checked_sub(self.inputs) {
+                    None => operands[value],
+                    Some(step) => Operand::Elements(&before[step][..count]),
+                };
+                let output = match number + 1 == self.steps.len() {
+                    true => &mut *output,
+                    false => &mut after[0][..count],
+                };
+                match step {
+                    Step::Binary(binary, values) => {
+                        let operands = values.map(operand);
+                        vectors.run(Combine { binary: *binary, operands, output });
+                    }
+                    Step::Unary(unary, value) => {
+                        match operand(*value) {
+                            Operand::Elements(elements) => output.copy_from_slice(elements),
+                            Operand::Number(number) => output.fill(number),
+                        }
+                        unary.apply(vectors, output)?;
+                    }
+                }
+            }
+            done += count;
+        }
+        Ok(())
+    }
+}
+
+/// Elements of an input for those of the output, from a number on.
+fn spread(layout: &Layout, input: usize, elements: &[f32], begin: usize, block: &mut [f32]) {
+    let row = layout.row();
+    let mut done = 0;
+    while done < block.len() {
+        let within = (begin + done) % row;
+        let count = (row - within).min(block.len() - done);
+        let (of_row, follows) = layout.of_row(input, (begin + done) / row);
+        let block = &mut block[done..][..count];
+        match follows {
+            true => block.copy_from_slice(&elements[of_row + within..][..count]),
+            false => block.fill(elements[of_row]),
+        }
+        done += count;
+    }
+}
+
+impl Op for Elementwise {
+    fn name(&self) -> StaticName {
+        "Elementwise".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        let listed = |step: &Step| match step {
+            Step::Binary(binary, [a, b]) => format!("{binary:?}({a}, {b})"),
+            Step::Unary(Unary::Activation(activation), value) => format!("{activation:?}({value})"),
+            Step::Unary(Unary::Other(op), value) => format!("{}({value})", op.name()),
+        };
+        let numbered = |(number, step)| format!("{}: {}", self.inputs + number, listed(step));
+        Ok(self.steps.iter().enumerate().map(numbered).collect())
+    }
+
+    fn validation(&self) -> Validation {
+        Validation::Rounding
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Elementwise {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, mut inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        expect_input_count("Elementwise", inputs.len(), self.inputs..=self.inputs)?;
+        let shapes: Vec<&[usize]> = inputs.iter().map(|input| input.shape()).collect();
+        let shape = multi_broadcast(&shapes).context("Elementwise")?;
+        let layout = Layout::new(&shape, &shapes);
+        let own = |number: &usize| layout.is_whole(*number) && inputs[*number].is_exclusive();
+        let own = (0..inputs.len()).find(own);
+        let mut output = match own {
+            // tract moves it out, as nobody else has it.
+            Some(number) => inputs.remove(number).into_tensor(),
+            // SAFETY: each element is written.
+            #[allow(unsafe_code)]
+            None => unsafe { unwritten_output::<f32>("Elementwise", &shape)? },
+        };
+        if output.len() == 0 {
+            return Ok(tvec!(output.into_tvalue()));
+        }
+        let inputs = inputs.iter().map(|input| input.try_as_plain_ram());
+        let inputs: TVec<_> = inputs.collect::<TractResult<_>>()?;
+        let places = inputs.iter().map(|input| Ok(Place::Input(input.as_slice::<f32>()?)));
+        let mut places: TVec<Place> = places.collect::<TractResult<_>>()?;
+        if let Some(number) = own {
+            places.insert(number, Place::Output);
+        }
+        let work = self.steps.iter().map(Step::work).sum::<usize>().saturating_mul(output.len());
+        let mut view = output.try_as_plain_ram_mut()?;
+        fill_rows(view.as_slice_mut::<f32>()?, LINE, work, |line, output| {
+            self.fill(&layout, &places, line * LINE, output)
+        })?;
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for Elementwise {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("Elementwise", inputs.len(), self.inputs..=self.inputs)?;
+        for (number, input) in inputs.iter().enumerate() {
+            ensure!(
+                input.datum_type == DatumType::F32 && input.rank() == inputs[0].rank(),
+                "Elementwise: input {number} is {input:?}, but must be of type F32 and rank {}",
+                inputs[0].rank()
+            );
+        }
+        let shapes: TVec<_> = inputs.iter().map(|input| input.shape.to_tvec()).collect();
+        let shape = multi_broadcast(&shapes).context("Elementwise")?;
+        Ok(tvec!(f32::fact(&*shape)))
+    }
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tract_core::ops::binary::TypedBinOp;
+
+    use super::*;
+    use crate::product::tests::with_all_vectors;
+
+    const BINARY: [Binary; 6] =
+        [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Min, Binary::Max];
+
+    fn of_tract(binary: Binary) -> TypedBinOp {
+        match binary {
+            Binary::Add => math::add(),
+            Binary::Sub => math::sub(),
+            Binary::Mul => math::mul(),
+            Binary::Div => math::div(),
+            Binary::Min => math::min(),
+            Binary::Max => math::max(),
+        }
+    }
+
+    fn tensor(shape: &[usize], seed: usize) -> Tensor {
+        let count = shape.iter().product::<usize>();
+        let numbers = (0..count).map(|it| ((it + seed) * 37 % 101) as f32 / 7. - 5.);
+        Tensor::from_shape(shape, &numbers.collect::<Vec<_>>()).unwrap()
+    }
+
+    fn run(op: &dyn EvalOp, inputs: TVec<TValue>) -> TractResult<TValue> {
+        Ok(op.eval(&EvalContext::out_of_plan(), inputs)?.remove(0))
+    }
+
+    /// `square(a o b) o c`, by tract's operators one after the other.
+    fn expected(binary: Binary, [a, b, c]: [&Tensor; 3]) -> TractResult<TValue> {
+        let owned = |tensor: &Tensor| TValue::from(tensor.clone());
+        let first = run(&of_tract(binary), tvec!(owned(a), owned(b)))?;
+        let squared = run(&math::square(), tvec!(first))?;
+        run(&of_tract(binary), tvec!(squared, owned(c)))
+    }
+
+    fn chain(binary: Binary) -> Elementwise {
+        let steps = vec![
+            Step::Binary(binary, [0, 1]),
+            Step::Unary(Unary::Other(math::square().0), 3),
+            Step::Binary(binary, [4, 2]),
+        ];
+        Elementwise { inputs: 3, steps }
+    }
+
+    /// An input may be whole, or stay along some axes.
+    fn shapes() -> impl Strategy<Value = (Vec<usize>, [Vec<bool>; 3])> {
+        let size = prop_oneof![1..4usize, Just(37), Just(300)];
+        let sizes = prop::collection::vec(size, 0..4);
+        sizes
+            .prop_filter("they are not many", |it| it.iter().product::<usize>() < 40_000)
+            .prop_flat_map(|sizes| {
+                let stays = || prop::collection::vec(prop::bool::weighted(0.3), sizes.len());
+                let stays = [stays(), stays(), stays()];
+                (Just(sizes.clone()), stays)
+            })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        #[test]
+        fn it_is_what_tract_computes((sizes, stays) in shapes(), number in 0..6usize, keeps in any::<[bool; 3]>()) {
+            let tensors = [0, 1, 2].map(|input: usize| {
+                let shape = sizes.iter().zip(&stays[input]);
+                let shape: Vec<usize> = shape.map(|(size, stays)| if *stays { 1 } else { *size }).collect();
+                tensor(&shape, input)
+            });
+            let [a, b, c] = &tensors;
+            let expected = expected(BINARY[number], [a, b, c]).unwrap();
+            with_all_vectors(|| {
+                let inputs: TVec<TValue> = tensors.iter().map(|it| it.clone().into()).collect();
+                // Who keeps an input still has its elements.
+                let kept: Vec<Option<TValue>> =
+                    keeps.iter().zip(&inputs).map(|(keeps, input)| keeps.then(|| input.clone())).collect();
+                let found = run(&chain(BINARY[number]), inputs).unwrap();
+                assert_eq!(*found, *expected);
+                for (kept, tensor) in kept.iter().zip(&tensors) {
+                    assert!(kept.as_ref().is_none_or(|kept| **kept == *tensor));
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn an_input_that_nobody_else_has_becomes_the_output() -> TractResult<()> {
+        let place = |value: &TValue| value.try_as_plain_ram().unwrap().as_bytes().as_ptr();
+        let inputs: TVec<TValue> =
+            [[1, 5], [4, 5], [4, 5]].iter().map(|it| tensor(it, 0).into()).collect();
+        let (second, third) = (inputs[1].clone(), place(&inputs[2]));
+        let output = run(&chain(Binary::Add), inputs)?;
+        assert_eq!(place(&output), third);
+        assert_eq!(*second, tensor(&[4, 5], 0));
+        Ok(())
+    }
+
+    #[test]
+    fn the_other_one_of_nan() {
+        let numbers = [f32::NAN, 1., f32::NEG_INFINITY];
+        for (binary, expected) in
+            [(Binary::Min, f32::min as fn(f32, f32) -> f32), (Binary::Max, f32::max)]
+        {
+            with_all_vectors(|| {
+                for a in numbers {
+                    for b in numbers {
+                        for operands in [
+                            [Operand::Elements(&[a; 19]), Operand::Elements(&[b; 19])],
+                            [Operand::Elements(&[a; 19]), Operand::Number(b)],
+                            [Operand::Number(a), Operand::Elements(&[b; 19])],
+                            [Operand::Number(a), Operand::Number(b)],
+                        ] {
+                            let mut output = [0.; 19];
+                            let output = &mut output;
+                            Vectors::detect().run(Combine { binary, operands, output });
+                            let expected = expected(a, b);
+                            let is_it = |x: &f32| *x == expected || x.is_nan() && expected.is_nan();
+                            assert!(
+                                output.iter().all(is_it),
+                                "{binary:?} of {a} and {b}: {output:?}"
+                            );
+                        }
+                    }
+                }
+            });
+        }
+    }
+
+    #[cfg(feature = "multithread-mm")]
+    #[test]
+    fn of_threads() -> TractResult<()> {
+        use tract_core::prelude::multithread::{Executor, multithread_tract_scope};
+        for sizes in [[7, 300, 50], [2, 40, 1001], [1, 1, 90_001]] {
+            let inputs: TVec<TValue> = [sizes, [sizes[0], sizes[1], 1], [1, 1, sizes[2]]]
+                .iter()
+                .map(|shape| tensor(shape, 3).into())
+                .collect();
+            let run = |threads| {
+                multithread_tract_scope(Executor::multithread(threads), || {
+                    run(&chain(Binary::Mul), inputs.clone())
+                })
+            };
+            assert_eq!(*run(1)?, *run(3)?);
+        }
+        Ok(())
+    }
+}
