@@ -2,11 +2,12 @@
 """Language models here and on OpenVINO, in turns: writes a CSV with the times of both.
 
     cargo build --release --package tract-openvino-generation --features multithread-mm --example speed
-    generation/speed.py make FOLDER              models with random weights, in the shapes of Qwen2 0.5B
+    generation/speed.py make FOLDER              models with random weights, in the shapes of Qwen2 0.5B and Llama 1B
     generation/speed.py measure FOLDER CSV --context 128 1024 --threads 1 2
 
-It measures all models in the folder: those of smollm2.py, too, if they are there. Needs the packages of requirements.txt. OpenVINO runs twice: with its defaults, which quantise activations and the cache where the
-processor has the instructions, and in f32 like ours. All compute the logits of the last position alone.
+It measures all models in the folder: those of smollm2.py, too, if they are there. Needs the packages of requirements.txt.
+OpenVINO runs twice: with its defaults, which quantise activations and the cache where the processor has the instructions, and in
+f32 like ours. All compute the logits of the last position alone.
 """
 
 import argparse
@@ -25,25 +26,35 @@ TOKENS = 16
 def make(folder):
     import torch
     from optimum.intel import OVModelForCausalLM, OVWeightQuantizationConfig
-    from transformers import Qwen2Config, Qwen2ForCausalLM
+    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-    torch.manual_seed(7)
-    source = folder / "torch"
-    if not source.exists():
-        config = Qwen2Config(
+    shapes = {
+        "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(
             vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24,
             num_attention_heads=14, num_key_value_heads=2, max_position_embeddings=32768,
             rope_theta=1e6, tie_word_embeddings=True,
-        )
-        Qwen2ForCausalLM(config).eval().half().save_pretrained(source)
+        )),
+        "llama": lambda: LlamaForCausalLM(LlamaConfig(
+            vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16,
+            num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=131072,
+            rope_theta=5e5, tie_word_embeddings=True,
+        )),
+    }
     kinds = {
         "f16": {"load_in_8bit": False},
         "int8": {"quantization_config": OVWeightQuantizationConfig(bits=8)},
         "int4": {"quantization_config": OVWeightQuantizationConfig(bits=4, group_size=64, sym=False, ratio=1.0)},
     }
-    for kind, options in kinds.items():
-        model = OVModelForCausalLM.from_pretrained(source, export=True, compile=False, **options)
-        model.save_pretrained(folder / f"qwen2_{kind}")
+    for shape, make_model in shapes.items():
+        source = folder / "torch" / shape
+        if not source.exists():
+            torch.manual_seed(7)
+            make_model().eval().half().save_pretrained(source)
+        for kind, options in kinds.items():
+            if (folder / f"{shape}_{kind}").exists():
+                continue
+            model = OVModelForCausalLM.from_pretrained(source, export=True, compile=False, **options)
+            model.save_pretrained(folder / f"{shape}_{kind}")
 
 
 def openvino(folder, threads, context, options):

@@ -113,6 +113,8 @@ fn cases() -> impl Strategy<Value = Case> {
     let groups = prop_oneof![
         (1usize..150).prop_map(|depth| (1, depth)),
         (1usize..4, 1usize..5).prop_map(|(groups, size)| (groups, 32 * size)),
+        // More of them than a vector of codes has, and a part of one.
+        (2usize..40, 0u32..3).prop_map(|(groups, size)| (groups, 32 << size)),
         Just((3, 160)),
     ];
     (0usize..6, 1usize..10, 1usize..60, groups, any::<[bool; 2]>(), any::<u32>()).prop_map(

@@ -57,8 +57,8 @@ const RULES: [&dyn Rule; 14] = [
 /// and conditions. A model that is transformed can be run, decluttered and optimised, but not be saved.
 ///
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
-/// many, attention, normalization of rows, pools, softmax, and Resize. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which,
-/// and why others stay.
+/// many, attention, normalization of rows, pools, softmax, Resize, and functions of elements; and concatenations and moves of axes,
+/// of any type. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which, and why others stay.
 #[derive(Debug)]
 pub struct KernelsTransform {
     rules: Vec<&'static dyn Rule>,
