@@ -81,7 +81,13 @@ impl EvalOp for Concatenation {
             inputs.iter().map(|input| TypedFact::shape_and_dt_of(input)).collect();
         let fact = self.output_facts(&facts.iter().collect::<TVec<_>>())?.remove(0);
         let shape = fact.shape.as_concrete().context("tensors have known sizes")?;
-        let output = dispatch_copy!(Self::of_type(fact.datum_type)(self, &inputs, shape))?;
+        // tract has a loop for a few elements of each input in turn.
+        let of_one: usize = shape[self.axis..].iter().product();
+        let few = of_one * fact.datum_type.size_of() < inputs.len() * LINE;
+        let output = match few {
+            true => Tensor::stack_tensors(self.axis, &inputs)?,
+            false => dispatch_copy!(Self::of_type(fact.datum_type)(self, &inputs, shape))?,
+        };
         Ok(tvec!(output.into_tvalue()))
     }
 }

@@ -45,7 +45,8 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
     (0..depth).step_by(most).map(move |first| first..(first + most).min(depth))
 }
 
-/// Columns of a product, for the threads that share this work: whole panels, and so many parts for each thread.
+/// Columns of a product, for the threads that share this work: whole panels, and at least so many parts for each thread, if there
+/// are panels for that.
 pub(super) fn shares(columns: usize, work: usize, of_a_thread: usize) -> Vec<Range<usize>> {
     shares_of_panels(columns, Tile::of(Vectors::detect()).columns, work, of_a_thread)
 }
@@ -59,7 +60,7 @@ pub(super) fn shares_of_panels(
 ) -> Vec<Range<usize>> {
     let most = match threads_for(work) {
         1 => columns,
-        // Not more for the first ones: what is left for the last thread takes part of a panel, too.
+        // Rounded down: rounded up, the last thread might have much less to do.
         threads if of_a_thread > 1 => (columns / (of_a_thread * threads) / panel).max(1) * panel,
         threads => columns.div_ceil(threads).next_multiple_of(panel),
     };

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
+use tract_core::ops::cnn::Conv;
+use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 
 use super::rule::{Phase, Rewrite, Rule, Session};
@@ -28,7 +30,7 @@ impl Rule for Functions {
         model: &TypedModel,
         node: &TypedNode,
     ) -> TractResult<Rewrite> {
-        /// More together would not stay in the caches between two functions.
+        /// There is a block for each input.
         const MOST: usize = 32;
         let Some(last) = function(model, node)? else { return Ok(Rewrite::NotMine) };
         let outputs = model.output_outlets()?;
@@ -75,6 +77,10 @@ impl Rule for Functions {
                 Function::Unary(unary) => Step::Unary(unary.clone(), value(0, node)?),
             });
         }
+        // tract computes one of its functions on all threads, too, and in place.
+        if let [Step::Unary(Unary::Other(_), _)] = &steps[..] {
+            return Ok(Rewrite::NotMine);
+        }
         let mut patch = TypedModelPatch::default();
         let taps = patch.taps(model, &inputs)?;
         let op = Elementwise { inputs: inputs.len(), steps };
@@ -104,6 +110,13 @@ fn function(model: &TypedModel, node: &TypedNode) -> TractResult<Option<Function
         None
     };
     rule_if_some!(function = function);
+    // tract's own products take over what follows them.
+    let is_of_product = |input: &OutletId| {
+        let before = model.node(input.node);
+        (before.op_is::<EinSum>() || before.op_is::<Conv>())
+            && before.outputs[input.slot].successors.len() == 1
+    };
+    rule_if!(!node.inputs.iter().any(is_of_product));
     let is_single = |fact: &TypedFact| fact.datum_type == DatumType::F32 && fact.is_plain();
     let inputs = model.node_input_facts(node.id)?;
     Ok((inputs.into_iter().all(is_single) && is_single(&node.outputs[0].fact)).then_some(function))
@@ -146,7 +159,7 @@ mod tests {
         let steps = |node: &TypedNode| node.op_as::<Elementwise>().map(|op| op.steps.len());
         let mut found: Vec<_> = model.nodes().iter().filter_map(steps).collect();
         found.sort();
-        assert_eq!(found, [1, 2, 4]);
+        assert_eq!(found, [2, 4]);
         for model in [model.clone(), model.into_optimized()?] {
             for (found, expected) in
                 model.into_runnable()?.run(inputs.clone())?.iter().zip(&expected)

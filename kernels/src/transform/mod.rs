@@ -45,7 +45,7 @@ const RULES: [&dyn Rule; 14] = [
     &softmax::Softmaxes,
     &contraction::Contractions,
     &axes::AxisMoves,
-    // What is in a body may leave it when the model is decluttered, so they are last.
+    // What is in a body may leave it when the model is decluttered, so they are the last of their phase.
     &bodies::Bodies,
     &elementwise::Functions,
     &movements::Movements,

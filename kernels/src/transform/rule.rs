@@ -9,6 +9,7 @@ use super::KernelsTransform;
 
 /// When a rule is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Phase {
     /// The model is as its reader gave it. Here is hidden what tract would compute at once, like weights that shall stay
     /// compressed.
@@ -18,7 +19,8 @@ pub enum Phase {
     BeforeAxisMoves,
     /// The model is decluttered. Axes were moved into products, so these are replaced here.
     Decluttered,
-    /// What no other rule took: rules see the nodes from the outputs on, so that a node can take those before it.
+    /// What no other rule took. Rules see the nodes from the outputs on, so that a node can take those before it; those are empty
+    /// when their turn comes.
     Rest,
 }
 
