@@ -189,7 +189,7 @@ mod tests {
     fn stated_samples_have_a_limit() {
         let op = RoiAlign {
             pooled: [7, 7],
-            sampling_ratio: 1 << 12,
+            sampling_ratio: 1 << 10,
             spatial_scale: 1.,
             greatest: false,
             aligned: Aligned::HalfPixel,
