@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 
-use crate::memory::unwritten_output;
+use crate::memory::{LINE, unwritten_output};
 use crate::threads::fill_rows;
 
 /// The elements of its inputs, one input after the other along an axis, which is what tract's Concat computes.
@@ -54,9 +54,6 @@ impl Concatenation {
         Ok(output)
     }
 }
-
-/// A line of the cache, in bytes.
-const LINE: usize = 64;
 
 /// About how many bytes are copied in a third of a nanosecond.
 const BYTES: usize = 4;

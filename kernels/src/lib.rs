@@ -39,6 +39,7 @@
 //! | `elementwise.rs` | functions of elements, several at once |
 //! | `concat.rs`, `transposition.rs` | elements that are put in other places |
 //! | `resize.rs` | axes that get other sizes |
+//! | `rows.rs` | where rows of an output begin in an input |
 //! | `softmax.rs` | Softmax along any axis |
 //! | `quantized/` | the operators of quantised networks, on codes of 8 bits |
 //! | `compressed/` | constants that stay compressed, and products with them |
@@ -69,6 +70,7 @@ mod product;
 mod quantized;
 mod resize;
 mod rotary;
+mod rows;
 mod runtime;
 mod softmax;
 pub mod threads;

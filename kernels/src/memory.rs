@@ -8,7 +8,7 @@ use tract_core::internal::*;
 use crate::checks::check_volume;
 
 /// A line of the cache, in bytes: the longest vector of a processor, too.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Elements that begin with a line of the cache, so that no vector of theirs lies in two of them. Products of one
 /// took 1.1 times as long, and tiles of codes twice as long, where each did (Intel Xeon with AVX-512 and AMX).
