@@ -58,7 +58,7 @@ impl Compressed {
         };
         let constant = match format {
             Some(format) => {
-                let bytes = tensor1(&self.codes.bytes(weights)?);
+                let bytes = self.codes.load_bytes(weights)?;
                 DequantizedConst::of_bytes(bytes, format, &self.codes.shape, zero_point, scale)?
             }
             None => DequantizedConst::new(self.codes.load(weights)?, zero_point, scale)?,

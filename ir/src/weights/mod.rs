@@ -12,6 +12,7 @@ use tract_core::internal::*;
 use tract_core::tract_data::half::f16;
 use tract_core::tract_data::half::slice::HalfFloatSliceExt;
 use tract_openvino_kernels::checks::volume;
+use tract_openvino_kernels::tensor_of_parts;
 
 use crate::document::ElementType;
 use strings::strings;
@@ -225,17 +226,25 @@ impl Blob {
             return elements::widen(self.element_type, &self.bytes(weights)?, &self.shape);
         };
         self.needed(weights)?;
-        let mut tensor = Tensor::zero_dt(dt, &self.shape)?;
-        let mut plain = tensor.try_as_plain_ram_mut()?;
         // Straight to where they stay.
-        weights.read(self.offset, plain.as_bytes_mut())?;
-        if cfg!(target_endian = "big") {
-            plain.as_bytes_mut().chunks_exact_mut(dt.size_of()).for_each(<[u8]>::reverse);
-        }
-        if self.element_type == ElementType::Boolean {
-            plain.as_bytes_mut().iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
-        }
-        Ok(tensor)
+        tensor_of_parts(dt, &self.shape, |begin, part| {
+            weights.read(self.offset + begin as u64, part)?;
+            if cfg!(target_endian = "big") {
+                part.chunks_exact_mut(dt.size_of()).for_each(<[u8]>::reverse);
+            }
+            if self.element_type == ElementType::Boolean {
+                part.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+            }
+            Ok(())
+        })
+    }
+
+    /// The bytes as they are, as a tensor.
+    pub fn load_bytes(&self, weights: &Weights) -> TractResult<Tensor> {
+        let len = self.needed(weights)?;
+        tensor_of_parts(DatumType::U8, &[len], |begin, part| {
+            weights.read(self.offset + begin as u64, part)
+        })
     }
 
     /// The tensor that bytes of half precision make, in single precision. They are read and widened a part at a time,

@@ -32,7 +32,7 @@ impl Format {
         }
     }
 
-    /// What is added to codes when they are read: see [`Nibbles`].
+    /// What is added to the codes of a panel: see [`Nibbles`].
     pub(super) fn offset(self) -> f32 {
         if self == Format::I4 { 8. } else { 0. }
     }

@@ -114,7 +114,7 @@ impl Matrix {
         self.depth / self.group
     }
 
-    /// The scales of the groups of some rows, and what is subtracted from the codes as they are read.
+    /// The scales of the groups of some rows, and their zero points.
     pub fn parameters(&self, rows: Range<usize>, parameters: &mut Parameters) -> TractResult<()> {
         let places = rows.start * self.groups()..rows.end * self.groups();
         let Parameters { scales, zero_points } = parameters;
@@ -124,15 +124,9 @@ impl Matrix {
             None => scales.resize(places.len(), 1.),
         }
         zero_points.clear();
-        let offset = self.format.offset();
         match &self.zero_points {
-            Some(tensor) => {
-                extend(zero_points, tensor, places)?;
-                if offset != 0. {
-                    zero_points.iter_mut().for_each(|zero_point| *zero_point += offset);
-                }
-            }
-            None if offset != 0. || self.groups() > 1 => zero_points.resize(places.len(), offset),
+            Some(tensor) => extend(zero_points, tensor, places)?,
+            None if self.groups() > 1 => zero_points.resize(places.len(), 0.),
             None => (),
         }
         Ok(())
@@ -147,8 +141,22 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
+    /// Numbers behind the last ones, so that a vector of them can be read from any place.
+    pub fn pad(&mut self, lanes: usize) {
+        for numbers in [&mut self.scales, &mut self.zero_points] {
+            if !numbers.is_empty() {
+                numbers.resize(numbers.len() + lanes, 0.);
+            }
+        }
+    }
+
     /// Puts those of a group next to each other, so many rows in a distance of [`PANEL_ROWS`]. Rows that are missing have zeros.
-    pub fn by_groups(&mut self, rows: usize) {
+    /// Zero points are of codes that are so much higher.
+    pub fn by_groups(&mut self, rows: usize, offset: f32) {
+        if offset != 0. {
+            self.zero_points.resize(self.scales.len(), 0.);
+            self.zero_points.iter_mut().for_each(|zero_point| *zero_point += offset);
+        }
         for numbers in [&mut self.scales, &mut self.zero_points] {
             let groups = numbers.len() / rows;
             let mut moved = vec![0.; groups * PANEL_ROWS];
@@ -176,6 +184,9 @@ fn extend(numbers: &mut Vec<f32>, tensor: &Tensor, places: Range<usize>) -> Trac
         _ => bail!("scales and zero points are of type {dt:?}"),
     };
     let size = dt.size_of();
-    widen(format, &plain.as_bytes()[places.start * size..places.end * size], numbers);
+    let begin = numbers.len();
+    numbers.resize(begin + places.len(), 0.);
+    let bytes = &plain.as_bytes()[places.start * size..places.end * size];
+    widen(format, bytes, &mut numbers[begin..]);
     Ok(())
 }

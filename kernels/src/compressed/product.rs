@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 
-use super::dots::{Data, Part, Prepare};
+use super::format::Format;
 use super::lanes::Kind;
 use super::matrix::{Matrix, Parameters};
 use super::unpack::Panel;
+use super::{dots, words};
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
@@ -54,20 +55,9 @@ fn multiply_few(
 ) -> TractResult<()> {
     let columns = matrix.rows;
     let rows = output.len() / columns;
-    let kind = Kind::detect();
-    let stride = matrix.depth.next_multiple_of(2 * kind.lanes());
-    let sums = matrix.groups() * kind.lanes();
-    let mut prepared = Scratch::new(rows * stride);
-    let mut sums_of_groups = Scratch::new(rows * sums);
-    let places = prepared.chunks_exact_mut(stride).zip(sums_of_groups.chunks_exact_mut(sums));
-    for (row, (prepared, sums)) in data.chunks_exact(matrix.depth).zip(places) {
-        let (format, group) = (matrix.format, matrix.group);
-        kind.run(Prepare { format, row, group, prepared, sums });
-    }
-    let data = Data { rows: &prepared, stride, sums: &sums_of_groups };
-    let bytes = matrix.bytes()?;
+    let few = Few::new(matrix, data);
     // Codes come from memory, about ten bytes in a nanosecond.
-    let work = bytes.len() / 3;
+    let work = matrix.bytes()?.len() / 3;
     let shares = shares(columns, work, SHARES);
     for_each_columns(output, columns, shares, work, |columns, share| {
         let mut parameters = Parameters::default();
@@ -79,17 +69,7 @@ fn multiply_few(
             let mut sums = [[0.; ROWS_AT_ONCE]; FEW_ROWS];
             let mut places: TVec<&mut [f32]> =
                 sums[..rows].iter_mut().map(|sums| &mut sums[..part.len()]).collect();
-            kind.run(Part {
-                format: matrix.format,
-                bytes: &bytes[part.start * matrix.row_bytes()..],
-                row_bytes: matrix.row_bytes(),
-                depth: matrix.depth,
-                group: matrix.group,
-                scales: &parameters.scales,
-                zero_points: &parameters.zero_points,
-                data: &data,
-                output: &mut places,
-            });
+            few.multiply(part.start, &mut parameters, &mut places)?;
             for (row, sums) in places.iter().enumerate() {
                 let output = &mut output.row(row)[..part.len()];
                 for ((place, sum), bias) in output.iter_mut().zip(&**sums).zip(&bias[part.clone()])
@@ -101,6 +81,59 @@ fn multiply_few(
         }
         Ok(())
     })
+}
+
+/// Few rows of data, as their products with a matrix need them.
+struct Few<'a> {
+    matrix: &'a Matrix,
+    kind: Kind,
+    data: FewData,
+}
+
+enum FewData {
+    Dots(dots::Data),
+    Words(words::Data),
+}
+
+impl Few<'_> {
+    fn new<'a>(matrix: &'a Matrix, data: &[f32]) -> Few<'a> {
+        let kind = Kind::detect();
+        let data = match matrix.format {
+            Format::I4 | Format::U4 => FewData::Words(words::Data::new(kind, matrix, data)),
+            _ => FewData::Dots(dots::Data::new(kind, matrix, data)),
+        };
+        Few { matrix, kind, data }
+    }
+
+    /// The products with some rows of the matrix, from the first one on, which have these parameters.
+    fn multiply(
+        &self,
+        first: usize,
+        parameters: &mut Parameters,
+        output: &mut [&mut [f32]],
+    ) -> TractResult<()> {
+        let Few { matrix, kind, data } = self;
+        let bytes = &matrix.bytes()?[first * matrix.row_bytes()..];
+        match data {
+            FewData::Dots(data) => kind.run(dots::Part {
+                format: matrix.format,
+                bytes,
+                row_bytes: matrix.row_bytes(),
+                depth: matrix.depth,
+                group: matrix.group,
+                scales: &parameters.scales,
+                zero_points: &parameters.zero_points,
+                data,
+                output,
+            }),
+            FewData::Words(data) => {
+                parameters.pad(kind.lanes());
+                let Parameters { scales, zero_points } = parameters;
+                kind.run(words::Part { matrix, bytes, scales, zero_points, data, output });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Some columns of the product, panel by panel.
@@ -121,7 +154,7 @@ fn multiply_panels(
         let width = (columns.end - first).min(tile.columns);
         let stride = width.next_multiple_of(tile.lanes);
         matrix.parameters(first..first + width, &mut parameters)?;
-        parameters.by_groups(width);
+        parameters.by_groups(width, matrix.format.offset());
         for begin in (0..matrix.depth).step_by(STEPS) {
             let steps = begin..(begin + STEPS).min(matrix.depth);
             kind.run(Panel {

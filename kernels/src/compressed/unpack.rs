@@ -6,15 +6,15 @@ use super::format::{BF16, Decode, F16, Format, I8, Nibbles, U8};
 use super::lanes::{Kind, Lanes, OnLanes};
 use super::matrix::Parameters;
 
-/// Appends the numbers that codes without a scale are.
-pub(super) fn widen(format: Format, bytes: &[u8], numbers: &mut Vec<f32>) {
+/// The numbers that codes of 8 or 16 bits stand for. The codes behind them are asked for: they come next.
+pub(super) fn widen(format: Format, bytes: &[u8], numbers: &mut [f32]) {
     Kind::detect().run(Widen { format, bytes, numbers });
 }
 
 struct Widen<'a> {
     format: Format,
     bytes: &'a [u8],
-    numbers: &'a mut Vec<f32>,
+    numbers: &'a mut [f32],
 }
 
 impl OnLanes for Widen<'_> {
@@ -25,8 +25,7 @@ impl OnLanes for Widen<'_> {
             Format::BF16 => self.of_format::<L, BF16, N>(lanes),
             Format::I8 => self.of_format::<L, I8, N>(lanes),
             Format::U8 => self.of_format::<L, U8, N>(lanes),
-            Format::I4 => self.of_format::<L, Nibbles<0x88>, N>(lanes),
-            Format::U4 => self.of_format::<L, Nibbles<0>, N>(lanes),
+            Format::I4 | Format::U4 => unreachable!("there are no numbers of four bits"),
         }
     }
 }
@@ -52,18 +51,21 @@ fn step<D: Decode, const N: usize>(half: usize, lane: usize) -> usize {
 impl Widen<'_> {
     #[inline(always)]
     fn of_format<L: Lanes<N>, D: Decode, const N: usize>(self, lanes: L) {
-        let block_bytes = 2 * N * D::BITS / 8;
-        for bytes in self.bytes.chunks(block_bytes) {
-            let mut halves = [[0.; N]; 2];
-            for (half, vector) in halves.iter_mut().zip(block::<L, D, N>(lanes, bytes)) {
-                lanes.store(half, vector);
-            }
-            if D::INTERLEAVES {
-                let [even, odd] = halves;
-                let pairs = even.iter().zip(odd).flat_map(|(even, odd)| [*even, odd]);
-                self.numbers.extend(pairs.take(bytes.len() * 8 / D::BITS));
-            } else {
-                self.numbers.extend(&halves.as_flattened()[..bytes.len() * 8 / D::BITS]);
+        let blocks = self.bytes.chunks(2 * N * D::BITS / 8).zip(self.numbers.chunks_mut(2 * N));
+        for (bytes, place) in blocks {
+            lanes.prefetch(bytes.as_ptr().wrapping_add(self.bytes.len()));
+            let vectors = block::<L, D, N>(lanes, bytes);
+            match place.as_chunks_mut::<N>().0 {
+                [low, high] => {
+                    lanes.store(low, vectors[0]);
+                    lanes.store(high, vectors[1]);
+                }
+                _ => {
+                    let mut numbers = [[0.; N]; 2];
+                    lanes.store(&mut numbers[0], vectors[0]);
+                    lanes.store(&mut numbers[1], vectors[1]);
+                    place.copy_from_slice(&numbers.as_flattened()[..place.len()]);
+                }
             }
         }
     }
