@@ -32,11 +32,6 @@ impl Format {
         }
     }
 
-    /// What is added to the codes of a panel: see [`Nibbles`].
-    pub(super) fn offset(self) -> f32 {
-        if self == Format::I4 { 8. } else { 0. }
-    }
-
     /// The first codes of these bytes.
     pub(super) fn numbers(self, bytes: &[u8], count: usize) -> Vec<f32> {
         let pairs = bytes.as_chunks::<2>().0.iter().copied();
@@ -46,7 +41,7 @@ impl Format {
             Format::BF16 => Box::new(pairs.map(|[a, b]| f32::from_le_bytes([0, 0, a, b]))),
             Format::I8 => Box::new(bytes.iter().map(|byte| f32::from(byte.cast_signed()))),
             Format::U8 => Box::new(bytes.iter().map(|byte| f32::from(*byte))),
-            Format::I4 => Box::new(halves.map(|half| f32::from(half ^ 8) - self.offset())),
+            Format::I4 => Box::new(halves.map(|half| f32::from(half ^ 8) - 8.)),
             Format::U4 => Box::new(halves.map(f32::from)),
         };
         numbers.take(count).collect()
@@ -56,11 +51,14 @@ impl Format {
 /// Reads codes of a format.
 pub(super) trait Decode {
     const BITS: usize;
-    /// Whether two vectors have neighbours in turn: those at even places come first.
-    const INTERLEAVES: bool = false;
 
     /// Two vectors of codes.
     fn decode<L: Lanes<N>, const N: usize>(lanes: L, bytes: &[u8]) -> [L::Numbers; 2];
+}
+
+/// Reads the codes of words: all first ones, all second ones, and so on.
+pub(super) trait OfWords<const CODES: usize> {
+    fn of_words<L: Lanes<N>, const N: usize>(lanes: L, words: L::Words) -> [L::Numbers; CODES];
 }
 
 /// Two neighbours of a type. The bytes are as many as they take: there is nothing to check in a loop.
@@ -74,8 +72,6 @@ fn pair<T>(parts: &[T]) -> [&T; 2] {
 
 macro_rules! formats {
     ($($name:ident: $bits:literal, $of:ident, |$bytes:ident| $parts:expr;)*) => {$(
-        pub(super) struct $name;
-
         impl Decode for $name {
             const BITS: usize = $bits;
 
@@ -95,18 +91,27 @@ formats! {
     U8: 8, of_u8, |bytes| bytes.as_chunks::<N>().0;
 }
 
-/// Two in a byte. `FLIPPED` makes signed ones unsigned: they are 8 more then.
-pub(super) struct Nibbles<const FLIPPED: u8>;
+macro_rules! formats_of_words {
+    ($($name:ident: $codes:literal, |$lanes:ident, $words:ident| $numbers:expr;)*) => {$(
+        pub(super) struct $name;
 
-impl<const FLIPPED: u8> Decode for Nibbles<FLIPPED> {
-    const BITS: usize = 4;
-    const INTERLEAVES: bool = true;
-
-    #[inline(always)]
-    fn decode<L: Lanes<N>, const N: usize>(lanes: L, bytes: &[u8]) -> [L::Numbers; 2] {
-        match bytes.as_chunks::<N>().0 {
-            [bytes] => lanes.of_nibbles(bytes, FLIPPED),
-            _ => unreachable!("there are two vectors of codes"),
+        impl OfWords<$codes> for $name {
+            #[inline(always)]
+            fn of_words<L: Lanes<N>, const N: usize>(
+                $lanes: L,
+                $words: L::Words,
+            ) -> [L::Numbers; $codes] {
+                $numbers
+            }
         }
-    }
+    )*};
+}
+
+formats_of_words! {
+    F16: 2, |lanes, words| lanes.f16_of_words(words);
+    BF16: 2, |lanes, words| lanes.bf16_of_words(words);
+    I8: 4, |lanes, words| lanes.bytes_of_words::<true>(words);
+    U8: 4, |lanes, words| lanes.bytes_of_words::<false>(words);
+    I4: 8, |lanes, words| lanes.nibbles_of_words::<true>(words);
+    U4: 8, |lanes, words| lanes.nibbles_of_words::<false>(words);
 }

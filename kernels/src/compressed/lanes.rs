@@ -18,6 +18,8 @@ pub(super) const AHEAD: usize = 1 << 13;
 /// Vectors of `N` numbers.
 pub(super) trait Lanes<const N: usize>: Copy {
     type Numbers: Copy;
+    /// As many words of four bytes, the lowest one first.
+    type Words: Copy;
     fn splat(self, number: f32) -> Self::Numbers;
     fn load(self, numbers: &[f32; N]) -> Self::Numbers;
     fn store(self, place: &mut [f32; N], numbers: Self::Numbers);
@@ -27,18 +29,22 @@ pub(super) trait Lanes<const N: usize>: Copy {
     /// `a * b + c`, rounded once where the machine can.
     fn mul_add(self, a: Self::Numbers, b: Self::Numbers, c: Self::Numbers) -> Self::Numbers;
     fn sum(self, numbers: Self::Numbers) -> f32;
+    fn load_words(self, words: &[[u8; 4]; N]) -> Self::Words;
     /// Lane by lane, what the vectors have there.
-    fn transpose(self, vectors: [Self::Numbers; N]) -> [Self::Numbers; N];
+    fn transpose(self, vectors: [Self::Words; N]) -> [Self::Words; N];
     /// Asks for a line of the cache, if the machine can.
     fn prefetch(self, _place: *const u8) {}
     fn of_i8(self, codes: &[u8; N]) -> Self::Numbers;
     fn of_u8(self, codes: &[u8; N]) -> Self::Numbers;
     fn of_f16(self, bytes: &[[u8; 2]; N]) -> Self::Numbers;
     fn of_bf16(self, bytes: &[[u8; 2]; N]) -> Self::Numbers;
-    /// The lower halves of the bytes, and the higher ones, from 0 to 15. The bits of `flipped` are flipped before.
-    fn of_nibbles(self, bytes: &[u8; N], flipped: u8) -> [Self::Numbers; 2];
-    /// The eight codes of four bits of words: all first ones, all second ones, and so on.
-    fn of_words<const SIGNED: bool>(self, words: &[[u8; 4]; N]) -> [Self::Numbers; 8];
+    /// The floats of 16 bits of words: all first ones, and all second ones.
+    fn f16_of_words(self, words: Self::Words) -> [Self::Numbers; 2];
+    fn bf16_of_words(self, words: Self::Words) -> [Self::Numbers; 2];
+    /// The bytes of words: all first ones, all second ones, and so on.
+    fn bytes_of_words<const SIGNED: bool>(self, words: Self::Words) -> [Self::Numbers; 4];
+    /// The codes of four bits of words: all first ones, all second ones, and so on.
+    fn nibbles_of_words<const SIGNED: bool>(self, words: Self::Words) -> [Self::Numbers; 8];
     /// For each lane, one of the numbers.
     fn permute(self, numbers: &[f32; N], places: &[u32; N]) -> Self::Numbers;
 }
@@ -49,6 +55,7 @@ pub(super) struct Portable;
 
 impl Lanes<8> for Portable {
     type Numbers = [f32; 8];
+    type Words = [u32; 8];
 
     #[inline(always)]
     fn splat(self, number: f32) -> [f32; 8] {
@@ -91,7 +98,12 @@ impl Lanes<8> for Portable {
     }
 
     #[inline(always)]
-    fn transpose(self, vectors: [[f32; 8]; 8]) -> [[f32; 8]; 8] {
+    fn load_words(self, words: &[[u8; 4]; 8]) -> [u32; 8] {
+        words.map(u32::from_le_bytes)
+    }
+
+    #[inline(always)]
+    fn transpose(self, vectors: [[u32; 8]; 8]) -> [[u32; 8]; 8] {
         std::array::from_fn(|lane| std::array::from_fn(|vector| vectors[vector][lane]))
     }
 
@@ -116,26 +128,38 @@ impl Lanes<8> for Portable {
     }
 
     #[inline(always)]
-    fn of_nibbles(self, bytes: &[u8; 8], flipped: u8) -> [[f32; 8]; 2] {
-        let bytes = bytes.map(|byte| byte ^ flipped);
-        [bytes.map(|byte| f32::from(byte & 15)), bytes.map(|byte| f32::from(byte >> 4))]
+    fn f16_of_words(self, words: [u32; 8]) -> [[f32; 8]; 2] {
+        [0, 16].map(|below| words.map(|word| f16::from_bits((word >> below) as u16).to_f32()))
     }
 
     #[inline(always)]
-    fn of_words<const SIGNED: bool>(self, words: &[[u8; 4]; 8]) -> [[f32; 8]; 8] {
-        std::array::from_fn(|code| {
-            words.map(|word| {
-                // The code comes to the highest bits, and back.
-                let word = u32::from_le_bytes(word) << (28 - 4 * code);
-                if SIGNED { (word.cast_signed() >> 28) as f32 } else { (word >> 28) as f32 }
-            })
-        })
+    fn bf16_of_words(self, words: [u32; 8]) -> [[f32; 8]; 2] {
+        [16, 0].map(|above| words.map(|word| f32::from_bits(word << above & 0xffff_0000)))
+    }
+
+    #[inline(always)]
+    fn bytes_of_words<const SIGNED: bool>(self, words: [u32; 8]) -> [[f32; 8]; 4] {
+        std::array::from_fn(|code| words.map(|word| of_word::<SIGNED, 8>(word, code)))
+    }
+
+    #[inline(always)]
+    fn nibbles_of_words<const SIGNED: bool>(self, words: [u32; 8]) -> [[f32; 8]; 8] {
+        std::array::from_fn(|code| words.map(|word| of_word::<SIGNED, 4>(word, code)))
     }
 
     #[inline(always)]
     fn permute(self, numbers: &[f32; 8], places: &[u32; 8]) -> [f32; 8] {
         places.map(|place| numbers[place as usize % 8])
     }
+}
+
+/// A code of so many bits of a word.
+#[inline(always)]
+fn of_word<const SIGNED: bool, const BITS: usize>(word: u32, code: usize) -> f32 {
+    // It comes to the highest bits, and back.
+    let word = word << (32 - BITS * (code + 1));
+    let back = 32 - BITS;
+    if SIGNED { (word.cast_signed() >> back) as f32 } else { (word >> back) as f32 }
 }
 
 /// 256 bits.
@@ -154,15 +178,16 @@ pub(super) struct Avx512(());
 /// write are arrays of their size.
 #[cfg(target_arch = "x86_64")]
 macro_rules! lanes {
-    ($name:ident, $lanes:literal, $numbers:ty, $half:ty,
+    ($name:ident, $lanes:literal, $numbers:ty, $words:ty,
         splat: $splat:ident, load: $load:ident, store: $store:ident, add: $add:ident, sub: $sub:ident, mul: $mul:ident,
-        fmadd: $fmadd:ident, load_bytes: $load_bytes:ident, load_half: $load_half:ident, widen_i8: $widen_i8:ident,
-        widen_u8: $widen_u8:ident, widen_u16: $widen_u16:ident, floats: $floats:ident, of_f16: $of_f16:ident,
-        cast: $cast:ident, and: $and:ident, set: $set:ident, xor_bytes: $xor:ident, set_bytes: $set_bytes:ident,
-        shift_left: $shift_left:ident, shift_right: $shift_right:ident, sum: $sum:expr, transpose: $transpose:ident,
-        load_words: $load_words:ident, of_word: $of_word:ident, permute: $permute:expr) => {
+        fmadd: $fmadd:ident, load_bytes: $load_bytes:ident, load_half: $load_half:ident, load_words: $load_words:ident,
+        widen_i8: $widen_i8:ident, widen_u8: $widen_u8:ident, widen_u16: $widen_u16:ident, floats: $floats:ident,
+        of_f16: $of_f16:ident, cast: $cast:ident, and: $and:ident, set: $set:ident, shift_left: $shift_left:ident,
+        shift_right: $shift_right:ident, shift_signed: $shift_signed:ident, lower_halves: $lower_halves:ident,
+        of_nibble: $of_nibble:ident, permute: $permute:expr, sum: $sum:expr, transpose: $transpose:ident) => {
         impl Lanes<$lanes> for $name {
             type Numbers = $numbers;
+            type Words = $words;
 
             #[inline(always)]
             fn splat(self, number: f32) -> $numbers {
@@ -208,8 +233,13 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn transpose(self, vectors: [$numbers; $lanes]) -> [$numbers; $lanes] {
-                $transpose(self, vectors)
+            fn load_words(self, words: &[[u8; 4]; $lanes]) -> $words {
+                unsafe { $load_words(words.as_ptr().cast()) }
+            }
+
+            #[inline(always)]
+            fn transpose(self, vectors: [$words; $lanes]) -> [$words; $lanes] {
+                unsafe { $transpose(vectors) }
             }
 
             #[inline(always)]
@@ -238,28 +268,54 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn of_nibbles(self, bytes: &[u8; $lanes], flipped: u8) -> [$numbers; 2] {
+            fn f16_of_words(self, words: $words) -> [$numbers; 2] {
                 unsafe {
-                    let bytes = $load_bytes(bytes.as_ptr().cast());
-                    let flipped = $set_bytes(flipped.cast_signed());
-                    let codes = $widen_u8($xor(bytes, flipped));
-                    [$floats($and(codes, $set(15))), $floats($shift_right::<4>(codes))]
+                    let second = $shift_right::<16>(words);
+                    [$of_f16($lower_halves(words)), $of_f16($lower_halves(second))]
                 }
             }
 
             #[inline(always)]
-            fn of_words<const SIGNED: bool>(self, words: &[[u8; 4]; $lanes]) -> [$numbers; 8] {
+            fn bf16_of_words(self, words: $words) -> [$numbers; 2] {
                 unsafe {
-                    let words = $load_words(words.as_ptr().cast());
+                    let second = $and(words, $set(!0xffff));
+                    [$cast($shift_left::<16>(words)), $cast(second)]
+                }
+            }
+
+            #[inline(always)]
+            fn bytes_of_words<const SIGNED: bool>(self, words: $words) -> [$numbers; 4] {
+                unsafe {
+                    let codes = match SIGNED {
+                        true => [
+                            $shift_signed::<24>($shift_left::<24>(words)),
+                            $shift_signed::<24>($shift_left::<16>(words)),
+                            $shift_signed::<24>($shift_left::<8>(words)),
+                            $shift_signed::<24>(words),
+                        ],
+                        false => [
+                            $and(words, $set(255)),
+                            $and($shift_right::<8>(words), $set(255)),
+                            $and($shift_right::<16>(words), $set(255)),
+                            $shift_right::<24>(words),
+                        ],
+                    };
+                    [$floats(codes[0]), $floats(codes[1]), $floats(codes[2]), $floats(codes[3])]
+                }
+            }
+
+            #[inline(always)]
+            fn nibbles_of_words<const SIGNED: bool>(self, words: $words) -> [$numbers; 8] {
+                unsafe {
                     [
-                        $of_word::<SIGNED, 28, 0>(words),
-                        $of_word::<SIGNED, 24, 4>(words),
-                        $of_word::<SIGNED, 20, 8>(words),
-                        $of_word::<SIGNED, 16, 12>(words),
-                        $of_word::<SIGNED, 12, 16>(words),
-                        $of_word::<SIGNED, 8, 20>(words),
-                        $of_word::<SIGNED, 4, 24>(words),
-                        $of_word::<SIGNED, 0, 28>(words),
+                        $of_nibble::<SIGNED, 28, 0>(words),
+                        $of_nibble::<SIGNED, 24, 4>(words),
+                        $of_nibble::<SIGNED, 20, 8>(words),
+                        $of_nibble::<SIGNED, 16, 12>(words),
+                        $of_nibble::<SIGNED, 12, 16>(words),
+                        $of_nibble::<SIGNED, 8, 20>(words),
+                        $of_nibble::<SIGNED, 4, 24>(words),
+                        $of_nibble::<SIGNED, 0, 28>(words),
                     ]
                 }
             }
@@ -279,7 +335,7 @@ macro_rules! lanes {
 /// The machine has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn of_word_256<const SIGNED: bool, const ABOVE: i32, const BELOW: i32>(
+unsafe fn of_nibble_256<const SIGNED: bool, const ABOVE: i32, const BELOW: i32>(
     words: __m256i,
 ) -> __m256 {
     unsafe {
@@ -297,7 +353,7 @@ unsafe fn of_word_256<const SIGNED: bool, const ABOVE: i32, const BELOW: i32>(
 /// The machine has AVX-512F.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn of_word_512<const SIGNED: bool, const ABOVE: i32, const BELOW: u32>(
+unsafe fn of_nibble_512<const SIGNED: bool, const ABOVE: i32, const BELOW: u32>(
     words: __m512i,
 ) -> __m512 {
     unsafe {
@@ -314,69 +370,117 @@ unsafe fn of_word_512<const SIGNED: bool, const ABOVE: i32, const BELOW: u32>(
 }
 
 #[cfg(target_arch = "x86_64")]
-lanes!(Avx2, 8, __m256, __m128i,
+lanes!(Avx2, 8, __m256, __m256i,
     splat: _mm256_set1_ps, load: _mm256_loadu_ps, store: _mm256_storeu_ps, add: _mm256_add_ps, sub: _mm256_sub_ps,
     mul: _mm256_mul_ps, fmadd: _mm256_fmadd_ps, load_bytes: _mm_loadl_epi64, load_half: _mm_loadu_si128,
-    widen_i8: _mm256_cvtepi8_epi32, widen_u8: _mm256_cvtepu8_epi32, widen_u16: _mm256_cvtepu16_epi32,
-    floats: _mm256_cvtepi32_ps, of_f16: _mm256_cvtph_ps, cast: _mm256_castsi256_ps, and: _mm256_and_si256,
-    set: _mm256_set1_epi32, xor_bytes: _mm_xor_si128, set_bytes: _mm_set1_epi8,
-    shift_left: _mm256_slli_epi32, shift_right: _mm256_srli_epi32,
+    load_words: _mm256_loadu_si256, widen_i8: _mm256_cvtepi8_epi32, widen_u8: _mm256_cvtepu8_epi32,
+    widen_u16: _mm256_cvtepu16_epi32, floats: _mm256_cvtepi32_ps, of_f16: _mm256_cvtph_ps, cast: _mm256_castsi256_ps,
+    and: _mm256_and_si256, set: _mm256_set1_epi32, shift_left: _mm256_slli_epi32, shift_right: _mm256_srli_epi32,
+    shift_signed: _mm256_srai_epi32, lower_halves: lower_halves_256, of_nibble: of_nibble_256,
+    permute: |numbers, places| _mm256_permutevar8x32_ps(numbers, places),
     sum: |numbers| {
         let halves = _mm_add_ps(_mm256_castps256_ps128(numbers), _mm256_extractf128_ps::<1>(numbers));
         let pairs = _mm_add_ps(halves, _mm_movehl_ps(halves, halves));
         _mm_cvtss_f32(_mm_add_ss(pairs, _mm_movehdup_ps(pairs)))
     },
-    transpose: transpose_8, load_words: _mm256_loadu_si256, of_word: of_word_256,
-    permute: |numbers, places| _mm256_permutevar8x32_ps(numbers, places));
+    transpose: transpose_8);
 
 #[cfg(target_arch = "x86_64")]
-lanes!(Avx512, 16, __m512, __m256i,
+lanes!(Avx512, 16, __m512, __m512i,
     splat: _mm512_set1_ps, load: _mm512_loadu_ps, store: _mm512_storeu_ps, add: _mm512_add_ps, sub: _mm512_sub_ps,
     mul: _mm512_mul_ps, fmadd: _mm512_fmadd_ps, load_bytes: _mm_loadu_si128, load_half: _mm256_loadu_si256,
-    widen_i8: _mm512_cvtepi8_epi32, widen_u8: _mm512_cvtepu8_epi32, widen_u16: _mm512_cvtepu16_epi32,
-    floats: _mm512_cvtepi32_ps, of_f16: _mm512_cvtph_ps, cast: _mm512_castsi512_ps, and: _mm512_and_si512,
-    set: _mm512_set1_epi32, xor_bytes: _mm_xor_si128, set_bytes: _mm_set1_epi8,
-    shift_left: _mm512_slli_epi32, shift_right: _mm512_srli_epi32,
+    load_words: _mm512_loadu_si512, widen_i8: _mm512_cvtepi8_epi32, widen_u8: _mm512_cvtepu8_epi32,
+    widen_u16: _mm512_cvtepu16_epi32, floats: _mm512_cvtepi32_ps, of_f16: _mm512_cvtph_ps, cast: _mm512_castsi512_ps,
+    and: _mm512_and_si512, set: _mm512_set1_epi32, shift_left: _mm512_slli_epi32, shift_right: _mm512_srli_epi32,
+    shift_signed: _mm512_srai_epi32, lower_halves: _mm512_cvtepi32_epi16, of_nibble: of_nibble_512,
+    permute: |numbers, places| _mm512_permutexvar_ps(places, numbers),
     sum: |numbers| _mm512_reduce_add_ps(numbers),
-    transpose: transpose_16, load_words: _mm512_loadu_si512, of_word: of_word_512,
-    permute: |numbers, places| _mm512_permutexvar_ps(places, numbers));
+    transpose: transpose_16);
 
-/// By pairs of vectors: their lanes in turn, then pairs of lanes, and halves.
+/// The lower halves of words.
+///
+/// # Safety
+///
+/// The machine has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn transpose_8(_: Avx2, v: [__m256; 8]) -> [__m256; 8] {
-    // SAFETY: there is a value of the type.
+unsafe fn lower_halves_256(words: __m256i) -> __m128i {
     unsafe {
-        let turns: [[__m256; 2]; 4] = std::array::from_fn(|pair| {
-            let [a, b] = [v[2 * pair], v[2 * pair + 1]];
-            [_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b)]
-        });
-        // Lane `n` and lane `n + 4` of four vectors each.
-        let fours: [[__m256; 4]; 2] = std::array::from_fn(|half| {
-            let [a, b] = [turns[2 * half], turns[2 * half + 1]];
-            [
-                _mm256_shuffle_ps::<0x44>(a[0], b[0]),
-                _mm256_shuffle_ps::<0xee>(a[0], b[0]),
-                _mm256_shuffle_ps::<0x44>(a[1], b[1]),
-                _mm256_shuffle_ps::<0xee>(a[1], b[1]),
-            ]
-        });
-        std::array::from_fn(|lane| match lane {
-            0..4 => _mm256_permute2f128_ps::<0x20>(fours[0][lane], fours[1][lane]),
-            _ => _mm256_permute2f128_ps::<0x31>(fours[0][lane - 4], fours[1][lane - 4]),
-        })
+        let halves = _mm256_and_si256(words, _mm256_set1_epi32(0xffff));
+        let turns = _mm256_packus_epi32(halves, halves);
+        _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b1000>(turns))
     }
 }
 
-/// As arrays: nothing hot needs it.
+/// By pairs of vectors: their lanes in turn, then pairs of lanes, and halves.
+///
+/// # Safety
+///
+/// The machine has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn transpose_16(lanes: Avx512, vectors: [__m512; 16]) -> [__m512; 16] {
-    let mut rows = [[0.; 16]; 16];
-    for (row, vector) in rows.iter_mut().zip(vectors) {
-        lanes.store(row, vector);
+unsafe fn transpose_8(v: [__m256i; 8]) -> [__m256i; 8] {
+    // Closures would not be compiled for the vectors.
+    unsafe {
+        let mut fours = [[_mm256_setzero_si256(); 4]; 2];
+        for (half, four) in fours.iter_mut().enumerate() {
+            let v = &v[4 * half..][..4];
+            let [a, b] = [_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1])];
+            let [c, d] = [_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3])];
+            // Lane `n` and lane `n + 4` of four vectors each.
+            *four = [
+                _mm256_unpacklo_epi64(a, c),
+                _mm256_unpackhi_epi64(a, c),
+                _mm256_unpacklo_epi64(b, d),
+                _mm256_unpackhi_epi64(b, d),
+            ];
+        }
+        let mut lanes = [_mm256_setzero_si256(); 8];
+        for lane in 0..4 {
+            let [a, b] = [fours[0][lane], fours[1][lane]];
+            lanes[lane] = _mm256_permute2x128_si256::<0x20>(a, b);
+            lanes[lane + 4] = _mm256_permute2x128_si256::<0x31>(a, b);
+        }
+        lanes
     }
-    std::array::from_fn(|lane| lanes.load(&std::array::from_fn(|vector| rows[vector][lane])))
+}
+
+/// By pairs of vectors: their lanes in turn, then pairs of lanes, and quarters.
+///
+/// # Safety
+///
+/// The machine has AVX-512F.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn transpose_16(v: [__m512i; 16]) -> [__m512i; 16] {
+    unsafe {
+        let mut fours = [[_mm512_setzero_si512(); 4]; 4];
+        for (quarter, four) in fours.iter_mut().enumerate() {
+            let v = &v[4 * quarter..][..4];
+            let [a, b] = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
+            let [c, d] = [_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3])];
+            // Lanes `n`, `n + 4`, `n + 8` and `n + 12` of four vectors each.
+            *four = [
+                _mm512_unpacklo_epi64(a, c),
+                _mm512_unpackhi_epi64(a, c),
+                _mm512_unpacklo_epi64(b, d),
+                _mm512_unpackhi_epi64(b, d),
+            ];
+        }
+        let mut lanes = [_mm512_setzero_si512(); 16];
+        for lane in 0..4 {
+            let [a, b] = [fours[0][lane], fours[1][lane]];
+            let [c, d] = [fours[2][lane], fours[3][lane]];
+            // The quarters with even numbers of two of them, and those with odd ones.
+            let even = [_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0x88>(c, d)];
+            let odd = [_mm512_shuffle_i32x4::<0xdd>(a, b), _mm512_shuffle_i32x4::<0xdd>(c, d)];
+            lanes[lane] = _mm512_shuffle_i32x4::<0x88>(even[0], even[1]);
+            lanes[lane + 4] = _mm512_shuffle_i32x4::<0x88>(odd[0], odd[1]);
+            lanes[lane + 8] = _mm512_shuffle_i32x4::<0xdd>(even[0], even[1]);
+            lanes[lane + 12] = _mm512_shuffle_i32x4::<0xdd>(odd[0], odd[1]);
+        }
+        lanes
+    }
 }
 
 /// What runs on vectors of any size.
@@ -408,11 +512,6 @@ impl Kind {
             _ => (),
         }
         Kind::Portable
-    }
-
-    /// The same, or vectors of 256 bits where it has more.
-    pub fn at_most_256_bits(self) -> Kind {
-        if self == Kind::Avx512 { Kind::Avx2 } else { self }
     }
 
     /// How many numbers a vector has.

@@ -151,12 +151,7 @@ impl Parameters {
     }
 
     /// Puts those of a group next to each other, so many rows in a distance of [`PANEL_ROWS`]. Rows that are missing have zeros.
-    /// Zero points are of codes that are so much higher.
-    pub fn by_groups(&mut self, rows: usize, offset: f32) {
-        if offset != 0. {
-            self.zero_points.resize(self.scales.len(), 0.);
-            self.zero_points.iter_mut().for_each(|zero_point| *zero_point += offset);
-        }
+    pub fn by_groups(&mut self, rows: usize) {
         for numbers in [&mut self.scales, &mut self.zero_points] {
             let groups = numbers.len() / rows;
             let mut moved = vec![0.; groups * PANEL_ROWS];

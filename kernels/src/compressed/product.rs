@@ -145,7 +145,7 @@ fn multiply_panels(
     activation: Activation,
     share: &mut Share,
 ) -> TractResult<()> {
-    let (vectors, kind) = (Vectors::detect(), Kind::detect().at_most_256_bits());
+    let (vectors, kind) = (Vectors::detect(), Kind::detect());
     let tile = Tile::of(vectors);
     let bytes = matrix.bytes()?;
     let mut parameters = Parameters::default();
@@ -154,7 +154,7 @@ fn multiply_panels(
         let width = (columns.end - first).min(tile.columns);
         let stride = width.next_multiple_of(tile.lanes);
         matrix.parameters(first..first + width, &mut parameters)?;
-        parameters.by_groups(width, matrix.format.offset());
+        parameters.by_groups(width);
         for begin in (0..matrix.depth).step_by(STEPS) {
             let steps = begin..(begin + STEPS).min(matrix.depth);
             kind.run(Panel {

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use super::format::{BF16, Decode, F16, Format, I8, Nibbles, U8};
+use super::format::{BF16, Decode, F16, Format, I4, I8, OfWords, U4, U8};
 use super::lanes::{Kind, Lanes, OnLanes};
 use super::matrix::Parameters;
+use crate::product::STEPS;
 
 /// The numbers that codes of 8 or 16 bits stand for. The codes behind them are asked for: they come next.
 pub(super) fn widen(format: Format, bytes: &[u8], numbers: &mut [f32]) {
@@ -40,12 +41,6 @@ fn block<L: Lanes<N>, D: Decode, const N: usize>(lanes: L, bytes: &[u8]) -> [L::
     let mut padded = [0; 64];
     padded[..bytes.len()].copy_from_slice(bytes);
     D::decode(lanes, &padded[..block_bytes])
-}
-
-/// The step of a block that a lane of one of its two vectors has.
-#[inline(always)]
-fn step<D: Decode, const N: usize>(half: usize, lane: usize) -> usize {
-    if D::INTERLEAVES { 2 * lane + half } else { half * N + lane }
 }
 
 impl Widen<'_> {
@@ -95,24 +90,23 @@ impl OnLanes for Panel<'_> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         match self.format {
-            Format::F16 => self.of_format::<L, F16, N>(lanes),
-            Format::BF16 => self.of_format::<L, BF16, N>(lanes),
-            Format::I8 => self.of_format::<L, I8, N>(lanes),
-            Format::U8 => self.of_format::<L, U8, N>(lanes),
-            Format::I4 => self.of_format::<L, Nibbles<0x88>, N>(lanes),
-            Format::U4 => self.of_format::<L, Nibbles<0>, N>(lanes),
+            Format::F16 => self.of_format::<L, F16, 2, N>(lanes),
+            Format::BF16 => self.of_format::<L, BF16, 2, N>(lanes),
+            Format::I8 => self.of_format::<L, I8, 4, N>(lanes),
+            Format::U8 => self.of_format::<L, U8, 4, N>(lanes),
+            Format::I4 => self.of_format::<L, I4, 8, N>(lanes),
+            Format::U4 => self.of_format::<L, U4, 8, N>(lanes),
         }
     }
 }
 
 impl Panel<'_> {
+    /// A vector of words of each of `N` rows becomes vectors of a word of all rows, whose codes are those of some steps.
     #[inline(always)]
-    fn of_format<L: Lanes<N>, D: Decode, const N: usize>(self, lanes: L) {
-        let of_rows = |numbers: &[f32], first: usize, group: usize| {
-            let numbers = numbers.get(group * PANEL_ROWS + first..).unwrap_or(&[]);
-            numbers.first_chunk().map_or(lanes.splat(0.), |numbers| lanes.load(numbers))
-        };
-        let bytes_of = |codes: usize| codes * D::BITS / 8;
+    fn of_format<L: Lanes<N>, D: OfWords<CODES>, const CODES: usize, const N: usize>(
+        self,
+        lanes: L,
+    ) {
         for first in (0..self.rows).step_by(N) {
             // The last row stands for those that are missing: their scale is 0.
             let rows: [&[u8]; N] = std::array::from_fn(|row| {
@@ -120,45 +114,74 @@ impl Panel<'_> {
                 &self.bytes[row * self.row_bytes..][..self.row_bytes]
             });
             let width = (self.stride - first).min(N);
-            let mut at = self.steps.start;
-            while at < self.steps.end {
-                let group = at / self.group;
-                let end = ((group + 1) * self.group).min(self.steps.end);
-                let scales = of_rows(&self.parameters.scales, first, group);
-                let zero_points = of_rows(&self.parameters.zero_points, first, group);
-                for begin in (at..end).step_by(2 * N) {
-                    let count = (end - begin).min(2 * N);
-                    let places = bytes_of(begin)..bytes_of(begin + count);
-                    // Closures would not be compiled for the vectors.
-                    let mut codes = [[lanes.splat(0.); N]; 2];
-                    for row in 0..N {
-                        let [low, high] = block::<L, D, N>(lanes, &rows[row][places.clone()]);
-                        codes[0][row] = low;
-                        codes[1][row] = high;
+            let mut group = self.steps.start / self.group;
+            let mut end_of_group = (group + 1) * self.group;
+            let mut scales = of_rows(lanes, &self.parameters.scales, first, group);
+            let mut zero_points = of_rows(lanes, &self.parameters.zero_points, first, group);
+            for begin in self.steps.clone().step_by(N * CODES) {
+                let mut words = [lanes.load_words(&[[0; 4]; N]); N];
+                for row in 0..N {
+                    let at = begin * 4 / CODES;
+                    // What comes next is not next to it: the same steps of the next part of the row, or of the next panel.
+                    let mut next = at + STEPS * 4 / CODES;
+                    if next >= self.row_bytes {
+                        next += (self.rows - 1) * self.row_bytes;
                     }
-                    let panel = &mut self.panel[(begin - self.steps.start) * self.stride..]
-                        [..count * self.stride];
-                    for (half, codes) in codes.into_iter().enumerate() {
-                        let steps = lanes.transpose(codes);
-                        for (lane, numbers) in steps.into_iter().enumerate() {
-                            let step = step::<D, N>(half, lane);
-                            let numbers = lanes.mul(lanes.sub(numbers, zero_points), scales);
-                            if step < count {
-                                let place = &mut panel[step * self.stride + first..][..width];
-                                match place.as_chunks_mut::<N>().0 {
-                                    [place] => lanes.store(place, numbers),
-                                    _ => {
-                                        let mut all = [0.; N];
-                                        lanes.store(&mut all, numbers);
-                                        place.copy_from_slice(&all[..width]);
-                                    }
-                                }
+                    lanes.prefetch(rows[row].as_ptr().wrapping_add(next));
+                    let bytes = &rows[row][at..];
+                    words[row] = match bytes.as_chunks().0.first_chunk() {
+                        Some(words) => lanes.load_words(words),
+                        None => {
+                            let mut words = [[0; 4]; N];
+                            words.as_flattened_mut()[..bytes.len()].copy_from_slice(bytes);
+                            lanes.load_words(&words)
+                        }
+                    };
+                }
+                let words = lanes.transpose(words);
+                for word in 0..(self.steps.end - begin).div_ceil(CODES).min(N) {
+                    let step = begin + word * CODES;
+                    if step == end_of_group {
+                        group += 1;
+                        end_of_group += self.group;
+                        scales = of_rows(lanes, &self.parameters.scales, first, group);
+                        zero_points = of_rows(lanes, &self.parameters.zero_points, first, group);
+                    }
+                    let mut numbers = D::of_words(lanes, words[word]);
+                    for numbers in &mut numbers {
+                        *numbers = lanes.mul(lanes.sub(*numbers, zero_points), scales);
+                    }
+                    let panel = &mut self.panel[(step - self.steps.start) * self.stride + first..];
+                    let count = CODES.min(self.steps.end - step);
+                    if width == N && count == CODES {
+                        for code in 0..CODES {
+                            if let Some(place) = panel[code * self.stride..].first_chunk_mut() {
+                                lanes.store(place, numbers[code]);
                             }
+                        }
+                    } else {
+                        for code in 0..count {
+                            let mut all = [0.; N];
+                            lanes.store(&mut all, numbers[code]);
+                            panel[code * self.stride..][..width].copy_from_slice(&all[..width]);
                         }
                     }
                 }
-                at = end;
             }
         }
+    }
+}
+
+/// What some rows have, of the numbers of [`Parameters::by_groups`].
+#[inline(always)]
+fn of_rows<L: Lanes<N>, const N: usize>(
+    lanes: L,
+    numbers: &[f32],
+    first: usize,
+    group: usize,
+) -> L::Numbers {
+    match numbers.get(group * PANEL_ROWS + first..).and_then(|numbers| numbers.first_chunk()) {
+        Some(numbers) => lanes.load(numbers),
+        None => lanes.splat(0.),
     }
 }

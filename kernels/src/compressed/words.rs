@@ -220,7 +220,7 @@ fn add<L: Lanes<N>, const SIGNED: bool, const SHIFTED: bool, const N: usize, con
     factors: [&DataBlock<N>; R],
     totals: &mut [L::Numbers; R],
 ) {
-    let numbers = lanes.of_words::<SIGNED>(words);
+    let numbers = lanes.nibbles_of_words::<SIGNED>(lanes.load_words(words));
     let scale = of_words(lanes, groups.scales, first_group, groups_of_words);
     let zero_point = match SHIFTED {
         true => of_words(lanes, groups.zero_points, first_group, groups_of_words),
