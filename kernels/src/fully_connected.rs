@@ -14,6 +14,11 @@ use crate::product::{
 };
 use crate::threads::{fill_rows, threads_for};
 
+/// Threads share the rows of the data where each share has so many, and the columns otherwise: then all rows meet a panel of weights
+/// before the next one. With fewer rows a GPT-2 took 1.15 times as long; with these, Swin, Whisper and SegFormer take 0.97 of the
+/// time on two threads: what a thread packs it has written itself, and it fits its cache (AMD EPYC, family 26 model 2).
+const MANY_ROWS: usize = 64;
+
 /// The product of the rows of its input, which are its last axis, and a constant matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FullyConnected {
@@ -186,11 +191,14 @@ impl EvalOp for FullyConnected {
                     TractResult::Ok(())
                 };
                 let shares = shares(columns, work, SHARES);
-                if shares.len() < threads_for(work) {
+                let threads = threads_for(work);
+                let rows_are_many = count >= MANY_ROWS * SHARES * threads;
+                if threads > 1 && (rows_are_many || shares.len() < threads) {
                     // Threads share the rows.
-                    fill_rows(elements, tile.rows * columns, work, |first, output| {
+                    let part = count.div_ceil(SHARES * threads).next_multiple_of(tile.rows);
+                    fill_rows(elements, part * columns, work, |first, output| {
                         let count = output.len() / columns;
-                        let data = &data[first * tile.rows * depth..][..count * depth];
+                        let data = &data[first * part * depth..][..count * depth];
                         let rows = Rows::pack_scratch(data, depth, count, depth, tile);
                         product(&rows, 0..columns, Output::matrix(output, columns))
                     })?;
@@ -252,7 +260,7 @@ mod tests {
     fn all_numbers_of_rows() -> TractResult<()> {
         let activation = Activation::Clamp { min: -40., max: 50. };
         let context = EvalContext::out_of_plan();
-        for (depth, columns) in [(1, 1), (5, 144), (3 * 8 * 16 + 21, 37), (64, 97)] {
+        for (depth, columns) in [(1, 1), (5, 144), (3 * 8 * 16 + 21, 37), (64, 97), (205, 97)] {
             let bias = integers(columns);
             for rows in [1, 2, 3, 8, 11] {
                 let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth))?;
@@ -285,6 +293,33 @@ mod tests {
                     });
                 }
             }
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "multithread-mm")]
+    #[test]
+    fn threads_share_rows_or_columns() -> TractResult<()> {
+        use tract_core::prelude::multithread::{
+            Executor, multithread_tract_scope, set_threading_element_threshold,
+        };
+
+        set_threading_element_threshold(0);
+        let (depth, columns) = (3, 700);
+        let weights = matrix([depth, columns])?;
+        let op = |known| {
+            let (bias, activation) = (integers(columns), Activation::Identity);
+            FullyConnected::new(&weights, false, bias, activation, known, std::iter::empty())
+        };
+        for rows in [2 * MANY_ROWS, 2 * MANY_ROWS * SHARES - 1, 2 * MANY_ROWS * SHARES + 5] {
+            let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth))?;
+            let run = |op: &FullyConnected| {
+                op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into()))
+            };
+            let op = op(Some(rows))?;
+            let expected = multithread_tract_scope(Executor::SingleThread, || run(&op))?;
+            let found = multithread_tract_scope(Executor::multithread(2), || run(&op))?;
+            assert_eq!(found, expected, "{rows} rows");
         }
         Ok(())
     }

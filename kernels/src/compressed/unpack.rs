@@ -139,15 +139,18 @@ impl Panel<'_> {
                     };
                 }
                 let words = lanes.transpose(words);
-                for word in 0..(self.steps.end - begin).div_ceil(CODES).min(N) {
+                for (word, words) in words.iter().enumerate() {
                     let step = begin + word * CODES;
+                    if step >= self.steps.end {
+                        break;
+                    }
                     if step == end_of_group {
                         group += 1;
                         end_of_group += self.group;
                         scales = of_rows(lanes, &self.parameters.scales, first, group);
                         zero_points = of_rows(lanes, &self.parameters.zero_points, first, group);
                     }
-                    let mut numbers = D::of_words(lanes, words[word]);
+                    let mut numbers = D::of_words(lanes, *words);
                     for numbers in &mut numbers {
                         *numbers = lanes.mul(lanes.sub(*numbers, zero_points), scales);
                     }

@@ -3,6 +3,8 @@ use std::ops::Range;
 use pulp::{NullaryFnOnce, Simd, WithSimd, as_arrays, as_arrays_mut};
 
 use super::activation::Activation;
+#[cfg(target_arch = "x86_64")]
+use super::avx512;
 use super::output::{Output, OutputRows};
 use super::panels::{Rows, Tile, row_panels};
 
@@ -108,8 +110,23 @@ impl Product<'_, '_> {
                 }
             };
             let vectors = (self.columns - first).div_ceil(tile.lanes).min(W);
-            let right = &panels[first * depth..][..vectors * tile.lanes * depth];
-            let right = &right[begin * vectors * tile.lanes..][..steps * vectors * tile.lanes];
+            let width = vectors * tile.lanes;
+            let right = &panels[first * depth..][..width * depth];
+            let right = &right[begin * width..][..steps * width];
+            // The columns are one panel, and another one is next.
+            #[cfg(target_arch = "x86_64")]
+            if W == 3
+                && N == avx512::ROWS
+                && S::F32_LANES == avx512::LANES
+                && steps >= avx512::LEAST_STEPS
+                && self.columns == tile.columns
+                && panels.len() > width * depth
+            {
+                let rows = (first_row - self.rows.start) / tile.rows;
+                let sums = avx512::sums(simd, left.as_flattened(), right, rows);
+                self.finish::<S, P, N, 3>(simd, at, sums, output);
+                continue;
+            }
             let right = S::as_simd_f32s(right).0;
             match vectors {
                 3 if W == 3 => {
@@ -129,11 +146,10 @@ impl Product<'_, '_> {
     }
 
     #[inline(always)]
-    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn tile<'r, S: Simd, P: OutputRows, const N: usize, const V: usize>(
         &self,
         simd: S,
-        [first_row, first_column]: [usize; 2],
+        at: [usize; 2],
         left: &[[f32; N]],
         right: impl Iterator<Item = &'r [S::f32s; V]>,
         output: &mut P,
@@ -148,6 +164,19 @@ impl Product<'_, '_> {
                 }
             }
         }
+        self.finish::<S, P, N, V>(simd, at, sums, output);
+    }
+
+    /// Writes a tile.
+    #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+    fn finish<S: Simd, P: OutputRows, const N: usize, const V: usize>(
+        &self,
+        simd: S,
+        [first_row, first_column]: [usize; 2],
+        sums: [[S::f32s; V]; N],
+        output: &mut P,
+    ) {
         let is_last = self.steps.end == self.depth;
         let activation = if is_last { self.activation } else { Activation::Identity };
         let lanes = S::F32_LANES;

@@ -8,6 +8,7 @@
 //!
 //! * `panels.rs` has the layout of packed factors;
 //! * `kernel.rs` multiplies them;
+//! * `avx512.rs` has its loop where vectors have 16 numbers;
 //! * `output.rs` says where the product goes;
 //! * `dots.rs` has the product of one row and the transpose of a matrix, which is read as it is;
 //! * `activation.rs` has the functions that are applied to `C` while it is in registers;
@@ -17,6 +18,8 @@
 //! and 32 KiB of first-level cache reach half of what it can do: see `docs/tract.md`.
 
 pub(super) mod activation;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod dots;
 pub mod gelu;
 mod kernel;
