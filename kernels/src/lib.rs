@@ -79,7 +79,7 @@ mod transposition;
 
 pub use attention::{AppendToPages, Attention, PagedFactor};
 pub use compressed::{DequantizedConst, Format, combine};
-pub use memory::tensor_of_parts;
+pub use memory::{ask_for_large_pages, large_pages, tensor_of_parts};
 pub use product::{Vectors, gelu};
 pub use quantized::FakeQuantize;
 pub use resize::Taps;

@@ -4,6 +4,9 @@
 
 use std::mem::MaybeUninit;
 
+#[cfg(target_os = "linux")]
+use tract_openvino_kernels::{ask_for_large_pages, large_pages};
+
 use super::blocks::is_narrow;
 use super::{Store, processor};
 
@@ -38,20 +41,17 @@ pub(super) fn store_for(bytes: &mut [MaybeUninit<u8>], block: usize) -> Store {
 /// Whether the system has not mapped the memory yet. If so, asks for large pages.
 #[cfg(target_os = "linux")]
 fn was_unmapped(bytes: &mut [MaybeUninit<u8>]) -> bool {
-    const HUGE_PAGE: usize = 2 << 20;
-    let before = bytes.as_ptr().align_offset(HUGE_PAGE);
-    let Some(bytes) = bytes.get_mut(before..) else { return false };
-    let length = bytes.len() / HUGE_PAGE * HUGE_PAGE;
-    let start = bytes.as_mut_ptr().cast();
+    let pages = large_pages(bytes);
+    if pages.is_empty() {
+        return false;
+    }
     let mut is_mapped = 0;
-    // SAFETY: `start` is the start of a page of memory that is ours, and the answer for one page is one byte.
-    let error = unsafe { libc::mincore(start, 1, &mut is_mapped) };
+    // SAFETY: this is the start of a page of memory that is ours, and the answer for one page is one byte.
+    let error = unsafe { libc::mincore(pages.as_mut_ptr().cast(), 1, &mut is_mapped) };
     if error != 0 || is_mapped & 1 == 1 {
         return false;
     }
-    // SAFETY: these are whole pages of memory that is ours alone, and the advice keeps their contents.
-    // An error means that the system has no such pages, which is fine.
-    unsafe { libc::madvise(start, length, libc::MADV_HUGEPAGE) };
+    ask_for_large_pages(pages);
     true
 }
 

@@ -232,9 +232,6 @@ impl Blob {
             if cfg!(target_endian = "big") {
                 part.chunks_exact_mut(dt.size_of()).for_each(<[u8]>::reverse);
             }
-            if self.element_type == ElementType::Boolean {
-                part.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
-            }
             Ok(())
         })
     }

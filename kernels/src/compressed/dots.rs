@@ -1,4 +1,4 @@
-//! Few rows of data, and codes of 8 or 16 bits: each is read once, and meets all of them.
+//! Few rows of data, and codes of 8 or 16 bits: each is read once for two rows.
 
 use super::Matrix;
 use super::format::{BF16, Decode, F16, Format, I8, U8};

@@ -8,7 +8,7 @@
 //! * `matrix.rs` says what is compressed how;
 //! * `lanes.rs` has the vectors of the processor, and what becomes of bytes in them;
 //! * `format.rs` has the formats of codes;
-//! * `dots.rs` multiplies few rows of data with codes of 8 or 16 bits: each code is read once;
+//! * `dots.rs` multiplies few rows of data with codes of 8 or 16 bits: each code is read once for two of them;
 //! * `words.rs` does with codes of 4 bits;
 //! * `unpack.rs` makes numbers of codes;
 //! * `product.rs` multiplies many: panels of the matrix become numbers in the cache, and meet all rows there.

@@ -172,7 +172,11 @@ fn multiply_panels(
             vectors.run(Product {
                 left: data.view(),
                 left_begin: steps.start,
-                right: Right::Packed { panels: &panel, begin: 0, depth: steps.len() },
+                right: Right::Packed {
+                    panels: &panel[..stride * steps.len()],
+                    begin: 0,
+                    depth: steps.len(),
+                },
                 rows: 0..data.rows,
                 columns: width,
                 depth: matrix.depth,

@@ -79,7 +79,7 @@ pub(super) struct Panel<'a> {
     /// Those of [`Parameters::by_groups`].
     pub parameters: &'a Parameters,
     pub rows: usize,
-    /// They begin with a block of codes, and with a group if there are several.
+    /// They begin with a word of codes.
     pub steps: Range<usize>,
     /// How far the steps of the panel are apart.
     pub stride: usize,

@@ -30,7 +30,7 @@ pub(super) const LEAST_STEPS: usize = 96;
 /// The products of so many rows and columns: `left` has a number for each row and step, `right` one for each column.
 ///
 /// `rows` is the number of the panel of rows: the first ones ask for a part each of what follows `right`, which is what they will
-/// meet next.
+/// meet next, or soon.
 #[inline(always)]
 pub(super) fn sums<S: Simd, const N: usize>(
     _: S,
@@ -38,15 +38,15 @@ pub(super) fn sums<S: Simd, const N: usize>(
     right: &[f32],
     rows: usize,
 ) -> [[S::f32s; VECTORS]; N] {
-    assert!(N == ROWS && size_of::<S::f32s>() == size_of::<__m512>());
+    assert!(N == ROWS && S::F32_LANES == LANES && S::REGISTER_COUNT >= 32);
     let (left, right) = (left.as_chunks().0, right.as_chunks().0);
     let lines = right.len() * COLUMNS * size_of::<f32>() / LINE;
     // Each step asks for a line.
     let first = rows * right.len();
     let (begin, distance) = if first < lines { (first * LINE, LINE) } else { (0, 0) };
     let next = right.as_ptr_range().end.cast::<u8>().wrapping_add(begin);
-    // SAFETY: a value of a type of such vectors is that of AVX-512: the machine has it. Both types are so many vectors of the same
-    // numbers.
+    // SAFETY: 32 registers of such vectors are those of AVX-512: the machine has it, as there is a value of the type. Both types of sums
+    // are so many vectors of the same numbers.
     unsafe { std::mem::transmute_copy(&sums_of_tile(left, right, next, distance)) }
 }
 

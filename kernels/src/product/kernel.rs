@@ -113,7 +113,7 @@ impl Product<'_, '_> {
             let width = vectors * tile.lanes;
             let right = &panels[first * depth..][..width * depth];
             let right = &right[begin * width..][..steps * width];
-            // The columns are one panel, and another one is next.
+            // The columns are one panel, and another one follows.
             #[cfg(target_arch = "x86_64")]
             if W == 3
                 && N == avx512::ROWS
