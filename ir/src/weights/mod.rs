@@ -226,21 +226,23 @@ impl Blob {
             return elements::widen(self.element_type, &self.bytes(weights)?, &self.shape);
         };
         self.needed(weights)?;
-        // Straight to where they stay.
-        tensor_of_parts(dt, &self.shape, |begin, part| {
-            weights.read(self.offset + begin as u64, part)?;
-            if cfg!(target_endian = "big") {
-                part.chunks_exact_mut(dt.size_of()).for_each(<[u8]>::reverse);
-            }
-            Ok(())
-        })
+        self.read(weights, dt, &self.shape)
     }
 
     /// The bytes as they are, as a tensor.
     pub fn load_bytes(&self, weights: &Weights) -> TractResult<Tensor> {
         let len = self.needed(weights)?;
-        tensor_of_parts(DatumType::U8, &[len], |begin, part| {
-            weights.read(self.offset + begin as u64, part)
+        self.read(weights, DatumType::U8, &[len])
+    }
+
+    /// The tensor of a type and a shape that the bytes are, straight to where they stay.
+    fn read(&self, weights: &Weights, dt: DatumType, shape: &[usize]) -> TractResult<Tensor> {
+        tensor_of_parts(dt, shape, |begin, part| {
+            weights.read(self.offset + begin as u64, part)?;
+            if cfg!(target_endian = "big") {
+                part.chunks_exact_mut(dt.size_of()).for_each(<[u8]>::reverse);
+            }
+            Ok(())
         })
     }
 

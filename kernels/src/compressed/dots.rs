@@ -3,6 +3,7 @@
 use super::Matrix;
 use super::format::{BF16, Decode, F16, Format, I8, U8};
 use super::lanes::{AHEAD, Kind, Lanes, OnLanes};
+use super::matrix::Part;
 use crate::memory::{LINE, Scratch};
 
 /// Rows of data, in whole blocks of two vectors.
@@ -65,25 +66,10 @@ impl OnLanes for SumGroups<'_> {
     }
 }
 
-/// Some rows of a matrix, and what they have.
-pub(super) struct Part<'a, 'b> {
-    pub format: Format,
-    pub bytes: &'a [u8],
-    pub row_bytes: usize,
-    pub depth: usize,
-    pub group: usize,
-    pub scales: &'a [f32],
-    /// Without zero points, there are none.
-    pub zero_points: &'a [f32],
-    pub data: &'a Data,
-    /// For each row of data, a number for each row of the matrix.
-    pub output: &'a mut [&'b mut [f32]],
-}
-
-impl OnLanes for Part<'_, '_> {
+impl OnLanes for Part<'_, '_, Data> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
-        match self.format {
+        match self.matrix.format {
             Format::F16 => self.of_format::<L, F16, N>(lanes),
             Format::BF16 => self.of_format::<L, BF16, N>(lanes),
             Format::I8 => self.of_format::<L, I8, N>(lanes),
@@ -93,11 +79,11 @@ impl OnLanes for Part<'_, '_> {
     }
 }
 
-impl Part<'_, '_> {
+impl Part<'_, '_, Data> {
     #[inline(always)]
     fn of_format<L: Lanes<N>, D: Decode, const N: usize>(&mut self, lanes: L) {
         let count = self.output.first().map_or(0, |row| row.len());
-        let in_groups = self.group < self.depth;
+        let in_groups = self.matrix.groups() > 1;
         let mut first = 0;
         while first < self.output.len() {
             let rows = (self.output.len() - first).min(2);
@@ -126,12 +112,6 @@ impl Part<'_, '_> {
         }
     }
 
-    /// The bytes of a row of the matrix.
-    #[inline(always)]
-    fn row(&self, row: usize) -> &[u8] {
-        &self.bytes[row * self.row_bytes..][..self.row_bytes]
-    }
-
     /// A row of the matrix, whose groups are whole blocks, and `R` rows of data. Sums of groups do not wait for each other.
     #[inline(always)]
     fn row_of_groups<L: Lanes<N>, D: Decode, const N: usize, const R: usize>(
@@ -141,7 +121,7 @@ impl Part<'_, '_> {
         first_data: usize,
     ) {
         // Loops of a constant take 0.6 of the time.
-        match self.group / (2 * N) {
+        match self.matrix.group / (2 * N) {
             2 => self.row_of_blocks::<L, D, N, R, 2>(lanes, row, first_data),
             4 => self.row_of_blocks::<L, D, N, R, 4>(lanes, row, first_data),
             8 => self.row_of_blocks::<L, D, N, R, 8>(lanes, row, first_data),
@@ -158,12 +138,12 @@ impl Part<'_, '_> {
         first_data: usize,
     ) {
         let block_bytes = 2 * N * D::BITS / 8;
-        let blocks = if B > 0 { B } else { self.group / (2 * N) };
-        let groups = self.depth / self.group;
+        let blocks = if B > 0 { B } else { self.matrix.group / (2 * N) };
+        let groups = self.matrix.groups();
         let codes = self.row(row).chunks_exact(blocks * block_bytes);
         let parameters = row * groups..(row + 1) * groups;
-        let scales = &self.scales[parameters.clone()];
-        let zero_points = &self.zero_points[parameters];
+        let scales = &self.parameters.scales[parameters.clone()];
+        let zero_points = &self.parameters.zero_points[parameters];
         let mut data: [_; R] =
             std::array::from_fn(|row| self.data.row(first_data + row).chunks_exact(blocks * 2 * N));
         let mut sums_of_data: [_; R] =
@@ -221,9 +201,9 @@ impl Part<'_, '_> {
         let data: [&[[f32; N]]; R] =
             std::array::from_fn(|row| self.data.row(first_data + row).as_chunks::<N>().0);
         let mut sums = [[[lanes.splat(0.); 2]; R]; C];
-        if !self.zero_points.is_empty() {
+        if !self.parameters.zero_points.is_empty() {
             for row in 0..C {
-                let zero_point = lanes.splat(-self.zero_points[first + row]);
+                let zero_point = lanes.splat(-self.parameters.zero_points[first + row]);
                 for of in 0..R {
                     let sum = lanes.load(&self.data.sums::<N>(1, first_data + of)[0]);
                     sums[row][of][0] = lanes.mul(zero_point, sum);
@@ -232,9 +212,9 @@ impl Part<'_, '_> {
         }
         // Where some rows are read at once, the machine does not see what comes next. Without the least distance, rows of 896 codes
         // took 1.05 times as long.
-        let mut next = codes[0].as_ptr().wrapping_add((C * self.row_bytes).max(AHEAD));
+        let mut next = codes[0].as_ptr().wrapping_add((C * self.matrix.row_bytes()).max(AHEAD));
         // The last block of a row may not be whole.
-        let whole = self.row_bytes / block_bytes;
+        let whole = self.matrix.row_bytes() / block_bytes;
         let of_blocks = codes.map(|codes| &codes[..whole * block_bytes]);
         let of_data = data.map(|data| &data.as_chunks::<2>().0[..whole]);
         for block in 0..whole {
@@ -254,7 +234,7 @@ impl Part<'_, '_> {
                 }
             }
         }
-        if whole * block_bytes < self.row_bytes {
+        if whole * block_bytes < self.matrix.row_bytes() {
             for row in 0..C {
                 let mut bytes = [0; 64];
                 let rest = &codes[row][whole * block_bytes..];
@@ -272,7 +252,8 @@ impl Part<'_, '_> {
         for row in 0..C {
             for of in 0..R {
                 let sum = lanes.sum(lanes.add(sums[row][of][0], sums[row][of][1]));
-                self.output[first_data + of][first + row] = sum * self.scales[first + row];
+                self.output[first_data + of][first + row] =
+                    sum * self.parameters.scales[first + row];
             }
         }
     }

@@ -133,6 +133,26 @@ impl Matrix {
     }
 }
 
+/// Some rows of a matrix, what they have, and the few rows of data that they are multiplied with.
+pub(super) struct Part<'a, 'b, D> {
+    pub matrix: &'a Matrix,
+    /// From the first row on.
+    pub bytes: &'a [u8],
+    /// Those of the rows. Words need a vector of any numbers behind them: see [`Parameters::pad`].
+    pub parameters: &'a Parameters,
+    pub data: &'a D,
+    /// For each row of data, a number for each row of the matrix.
+    pub output: &'a mut [&'b mut [f32]],
+}
+
+impl<'a, D> Part<'a, '_, D> {
+    /// The bytes of a row of the matrix.
+    #[inline(always)]
+    pub fn row(&self, row: usize) -> &'a [u8] {
+        &self.bytes[row * self.matrix.row_bytes()..][..self.matrix.row_bytes()]
+    }
+}
+
 /// A scale and a zero point for each group of some rows. Where rows are one group, there may be no zero points.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {

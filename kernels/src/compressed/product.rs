@@ -6,7 +6,7 @@ use tract_core::internal::*;
 
 use super::format::Format;
 use super::lanes::Kind;
-use super::matrix::{Matrix, Parameters};
+use super::matrix::{Matrix, Parameters, Part};
 use super::unpack::Panel;
 use super::{dots, words};
 use crate::memory::Scratch;
@@ -115,21 +115,10 @@ impl Few<'_> {
         let Few { matrix, kind, data } = self;
         let bytes = &matrix.bytes()?[first * matrix.row_bytes()..];
         match data {
-            FewData::Dots(data) => kind.run(dots::Part {
-                format: matrix.format,
-                bytes,
-                row_bytes: matrix.row_bytes(),
-                depth: matrix.depth,
-                group: matrix.group,
-                scales: &parameters.scales,
-                zero_points: &parameters.zero_points,
-                data,
-                output,
-            }),
+            FewData::Dots(data) => kind.run(Part { matrix, bytes, parameters, data, output }),
             FewData::Words(data) => {
                 parameters.pad(kind.lanes());
-                let Parameters { scales, zero_points } = parameters;
-                kind.run(words::Part { matrix, bytes, scales, zero_points, data, output });
+                kind.run(Part { matrix, bytes, parameters, data, output });
             }
         }
         Ok(())

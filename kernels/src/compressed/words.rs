@@ -3,6 +3,7 @@
 use super::Matrix;
 use super::format::Format;
 use super::lanes::{AHEAD, Kind, Lanes, OnLanes};
+use super::matrix::{Parameters, Part};
 use crate::memory::{LINE, Scratch};
 
 /// The codes of a word.
@@ -13,6 +14,9 @@ const VECTORS: usize = CODES + 1;
 
 /// A block of a row of data.
 type DataBlock<const N: usize> = [[f32; N]; VECTORS];
+
+/// The words of a block of a row of the matrix.
+type Words<const N: usize> = [[u8; 4]; N];
 
 /// Rows of data in blocks of a vector of words, and where the words have their scales.
 pub(super) struct Data {
@@ -66,25 +70,11 @@ impl Data {
     }
 }
 
-/// Some rows of a matrix, and what they have.
-pub(super) struct Part<'a, 'b> {
-    pub matrix: &'a Matrix,
-    /// From the first row on.
-    pub bytes: &'a [u8],
-    /// Those of the groups of the rows, and a vector of any numbers.
-    pub scales: &'a [f32],
-    /// The same, or none.
-    pub zero_points: &'a [f32],
-    pub data: &'a Data,
-    /// For each row of data, a number for each row of the matrix.
-    pub output: &'a mut [&'b mut [f32]],
-}
-
-impl OnLanes for Part<'_, '_> {
+impl OnLanes for Part<'_, '_, Data> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
         let is_signed = self.matrix.format == Format::I4;
-        match (is_signed, self.zero_points.is_empty()) {
+        match (is_signed, self.parameters.zero_points.is_empty()) {
             (true, true) => self.multiply::<L, true, false, N>(lanes),
             (true, false) => self.multiply::<L, true, true, N>(lanes),
             (false, true) => self.multiply::<L, false, false, N>(lanes),
@@ -93,7 +83,7 @@ impl OnLanes for Part<'_, '_> {
     }
 }
 
-impl Part<'_, '_> {
+impl Part<'_, '_, Data> {
     #[inline(always)]
     fn multiply<L: Lanes<N>, const SIGNED: bool, const SHIFTED: bool, const N: usize>(
         &mut self,
@@ -136,19 +126,21 @@ impl Part<'_, '_> {
         first_data: usize,
     ) {
         let (row_bytes, groups) = (self.matrix.row_bytes(), self.matrix.groups());
-        let codes: [&[u8]; C] =
-            std::array::from_fn(|row| &self.bytes[(first + row) * row_bytes..][..row_bytes]);
+        let codes: [&[u8]; C] = std::array::from_fn(|row| self.row(first + row));
         let of_groups: [Groups; C] = std::array::from_fn(|row| {
             let begin = (first + row) * groups;
-            let zero_points = if SHIFTED { &self.zero_points[begin..] } else { &[] };
-            Groups { scales: &self.scales[begin..], zero_points }
+            let Parameters { scales, zero_points } = self.parameters;
+            let zero_points = if SHIFTED { &zero_points[begin..] } else { &[] };
+            Groups { scales: &scales[begin..], zero_points }
         });
         let data: [&[DataBlock<N>]; R] = std::array::from_fn(|row| self.data.row(first_data + row));
-        let first_groups = &self.data.first_groups[..data[0].len()];
-        let groups_of_words = &self.data.groups_of_words.as_chunks::<N>().0[..data[0].len()];
+        let blocks = data[0].len();
+        let data = data.map(|data| &data[..blocks]);
+        let first_groups = &self.data.first_groups[..blocks];
+        let groups_of_words = &self.data.groups_of_words.as_chunks::<N>().0[..blocks];
         // The last block of a row may not be whole.
         let whole = row_bytes / (4 * N);
-        let words: [&[[[u8; 4]; N]]; C] =
+        let words: [&[Words<N>]; C] =
             std::array::from_fn(|row| &codes[row].as_chunks().0.as_chunks().0[..whole]);
         let mut next = codes[0].as_ptr().wrapping_add((C * row_bytes).max(AHEAD));
         let mut totals = [[lanes.splat(0.); R]; C];
@@ -157,37 +149,32 @@ impl Part<'_, '_> {
                 lanes.prefetch(next.wrapping_add(line));
             }
             next = next.wrapping_add(C * 4 * N);
-            let mut factors = [&data[0][block]; R];
-            for of in 1..R {
-                factors[of] = &data[of][block];
-            }
+            let factors = data.map(|data| &data[block]);
             let place = (first_groups[block], &groups_of_words[block]);
             for row in 0..C {
-                let words = &words[row][block];
+                let (words, groups) = (&words[row][block], of_groups[row]);
                 add::<L, SIGNED, SHIFTED, N, R>(
                     lanes,
                     words,
-                    of_groups[row],
+                    groups,
                     place,
                     factors,
                     &mut totals[row],
                 );
             }
         }
-        if whole < first_groups.len() {
-            let mut factors = [&data[0][whole]; R];
-            for of in 1..R {
-                factors[of] = &data[of][whole];
-            }
+        if whole < blocks {
+            let factors = data.map(|data| &data[whole]);
             let place = (first_groups[whole], &groups_of_words[whole]);
             for row in 0..C {
                 let mut words = [[0; 4]; N];
                 let rest = &codes[row][whole * 4 * N..];
                 words.as_flattened_mut()[..rest.len()].copy_from_slice(rest);
+                let groups = of_groups[row];
                 add::<L, SIGNED, SHIFTED, N, R>(
                     lanes,
                     &words,
-                    of_groups[row],
+                    groups,
                     place,
                     factors,
                     &mut totals[row],
@@ -214,7 +201,7 @@ struct Groups<'a> {
 #[inline(always)]
 fn add<L: Lanes<N>, const SIGNED: bool, const SHIFTED: bool, const N: usize, const R: usize>(
     lanes: L,
-    words: &[[u8; 4]; N],
+    words: &Words<N>,
     groups: Groups,
     (first_group, groups_of_words): (usize, &[u32; N]),
     factors: [&DataBlock<N>; R],
