@@ -75,16 +75,16 @@ impl WithSimd for Rows<'_> {
 }
 
 /// The softmax of some columns of a matrix with so many rows, each of which follows the one before it in a distance.
-struct Columns<'a, 'b> {
+struct Columns<'a> {
     data: &'a [f32],
     distance: usize,
     rows: usize,
     columns: Range<usize>,
     /// Begins with the first of the columns.
-    output: Output<'a, 'b>,
+    output: Output<'a>,
 }
 
-impl WithSimd for Columns<'_, '_> {
+impl WithSimd for Columns<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -179,7 +179,7 @@ impl EvalOp for SoftmaxOfAxis {
             for (data, elements) in data.chunks_exact(block).zip(elements.chunks_exact_mut(block)) {
                 let shares = shares(inner, work_of_block, SHARES);
                 for_each_columns(elements, inner, shares, work_of_block, |range, share| {
-                    columns(data, range, share.output());
+                    columns(data, range, share.skip_columns(0));
                     Ok(())
                 })?;
             }

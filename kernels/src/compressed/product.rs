@@ -12,7 +12,7 @@ use super::{dots, words};
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
-    Addend, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK, for_each_columns,
+    Addend, Output, Product, Right, Rows, SHARES, STEPS, Tile, Vectors, WORK, for_each_columns,
     shares,
 };
 
@@ -64,8 +64,7 @@ fn multiply_few(
         for first in columns.clone().step_by(ROWS_AT_ONCE) {
             let part = first..(first + ROWS_AT_ONCE).min(columns.end);
             matrix.parameters(part.clone(), &mut parameters)?;
-            let mut whole = share.output();
-            let mut output = whole.skip_columns(first - columns.start);
+            let mut output = share.skip_columns(first - columns.start);
             let mut sums = [[0.; ROWS_AT_ONCE]; FEW_ROWS];
             let mut places: TVec<&mut [f32]> =
                 sums[..rows].iter_mut().map(|sums| &mut sums[..part.len()]).collect();
@@ -132,7 +131,7 @@ fn multiply_panels(
     columns: Range<usize>,
     bias: &[f32],
     activation: Activation,
-    share: &mut Share,
+    share: &mut Output,
 ) -> TractResult<()> {
     let (vectors, kind) = (Vectors::detect(), Kind::detect());
     let tile = Tile::of(vectors);
@@ -157,7 +156,6 @@ fn multiply_panels(
                 stride,
                 panel: &mut panel,
             });
-            let mut whole = share.output();
             vectors.run(Product {
                 left: data.view(),
                 left_begin: steps.start,
@@ -169,7 +167,7 @@ fn multiply_panels(
                 rows: 0..data.rows,
                 columns: width,
                 depth: matrix.depth,
-                output: whole.skip_columns(first - columns.start),
+                output: share.skip_columns(first - columns.start),
                 addend: Addend::OfColumns(&bias[first..first + width]),
                 activation,
                 steps,

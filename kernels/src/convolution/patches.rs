@@ -6,7 +6,7 @@ use tract_core::ops::cnn::PoolSpec;
 
 use crate::checks::check_volume;
 use crate::memory::Scratch;
-use crate::product::{Output, Rows, Tile, Vectors, load, row_panels, store};
+use crate::product::{Output, Rows, Tile, Vectors, load, row_panels, shares_of_panels, store};
 use crate::threads::fill_rows;
 
 /// How a kernel moves over data of known size. There are three spatial axes; those that the data does not have
@@ -94,9 +94,18 @@ pub(super) struct Layout {
     is_plain: bool,
 }
 
+/// Pixels of a channel, and what they meet.
+pub(super) struct Band<'a> {
+    pub pixels: Range<usize>,
+    /// From the first of the pixels to the last one.
+    pub positions: Range<usize>,
+    /// The rows of the channel.
+    pub rows: &'a [Row],
+}
+
 /// Where a row of a channel goes, in the first part that has elements of it.
 #[derive(Debug)]
-struct Row {
+pub(super) struct Row {
     /// Its first element in the channel.
     from: usize,
     /// The place of its first element, padding included.
@@ -195,44 +204,124 @@ impl Layout {
     /// The distance of two channels. Where they are copied it is an odd number of lines of the cache: channels in a
     /// distance of a power of two would have few places there.
     pub fn channel(&self) -> usize {
-        const LINE: usize = 16;
         let elements: usize = self.window.strides.iter().chain(&self.part).product();
-        match self.is_plain {
-            true => elements,
-            false => (elements.div_ceil(LINE) | 1) * LINE,
+        if self.is_plain { elements } else { odd_lines(elements) }
+    }
+
+    /// Whether there is one plane.
+    fn is_plane(&self) -> bool {
+        let Window { input, output, kernel, .. } = &self.window;
+        [input, output, kernel].iter().all(|sizes| sizes[0] == 1)
+    }
+
+    /// Rows of pixels for the threads that share this work: one part for each, as long as parts have pixels enough. None: they share
+    /// the channels. What threads write of a channel they mostly read next, and far from each other they wait long for the rest.
+    pub fn shares_of_pixels(&self, work: usize) -> Option<Vec<Range<usize>>> {
+        /// With fewer, most lines of the cache are on both sides, and more of the rows are read twice. Images of tests are small.
+        const LEAST: usize = if cfg!(test) { 4 } else { 128 };
+        let shares = shares_of_panels(self.window.pixels(), self.window.output[2], work, 1);
+        (self.is_plane() && shares.len() > 1 && shares[0].len() >= LEAST).then_some(shares)
+    }
+
+    /// How many rows further on the last element of the kernel is than the first one.
+    fn reach(&self) -> usize {
+        self.offsets.iter().map(|offset| self.row_of_part(*offset)).max().unwrap_or(0)
+    }
+
+    /// The rows of a channel that are in these rows of the parts. There is one plane.
+    fn rows_at(&self, rows: Range<usize>) -> &[Row] {
+        let before = |end: usize| self.rows.partition_point(|row| self.row_of_part(row.to) < end);
+        &self.rows[before(rows.start)..before(rows.end)]
+    }
+
+    /// The number of a place's row in its part.
+    fn row_of_part(&self, place: usize) -> usize {
+        place % self.part.iter().product::<usize>() / self.part[2]
+    }
+
+    /// All pixels, or whole rows of them where there is one plane.
+    pub fn band(&self, pixels: Range<usize>) -> Band<'_> {
+        if pixels.len() == self.window.pixels() {
+            return Band { pixels, positions: 0..self.positions, rows: &self.rows };
+        }
+        let width = self.window.output[2];
+        let [first, last] = [pixels.start / width, pixels.end / width - 1];
+        Band {
+            pixels,
+            positions: first * self.part[2]..last * self.part[2] + width,
+            rows: self.rows_at(first..last + self.reach() + 1),
         }
     }
 
-    /// Channels in this layout, padded with 0; none if they are in it already.
-    pub fn lay_out(
+    /// Channels in this layout, padded with 0.
+    pub fn lay_out<'i>(
+        &self,
+        vectors: Vectors,
+        channels: usize,
+        image: &'i [f32],
+    ) -> TractResult<LaidOut<'i>> {
+        let (elements, distance) = (self.window.elements(), self.channel());
+        if self.is_plain {
+            return Ok(LaidOut { elements: Elements::Plain(image), distance, first: 0 });
+        }
+        let count = check_volume("padding", DatumType::F32, &[channels, distance])?;
+        let mut laid_out = Scratch::new(count);
+        fill_rows(&mut laid_out, distance, image.len(), |first, laid_out| {
+            let (image, rows) = (&image[first * elements..], &self.rows[..]);
+            vectors.run(LayOut { layout: self, image, rows, first: 0, distance, laid_out });
+            TractResult::Ok(())
+        })?;
+        Ok(LaidOut { elements: Elements::Own(laid_out), distance, first: 0 })
+    }
+
+    /// Whether what some rows of pixels meet can be laid out on its own.
+    pub fn has_bands(&self) -> bool {
+        !self.is_plain && self.is_plane() && self.window.strides == [1; 3]
+    }
+
+    /// The same of those rows of the channels that some positions meet, where there are [bands](Self::has_bands).
+    pub fn lay_out_band(
         &self,
         vectors: Vectors,
         channels: usize,
         image: &[f32],
-    ) -> TractResult<Option<Scratch>> {
-        rule_if!(!self.is_plain);
-        let count = check_volume("padding", DatumType::F32, &[channels, self.channel()])?;
+        positions: Range<usize>,
+    ) -> TractResult<LaidOut<'static>> {
+        let width = self.part[2];
+        // The last position need not be of a pixel: the kernel may end in a row of its own there.
+        let last = positions.end - 1 + self.offsets.iter().max().unwrap_or(&0);
+        let rows = positions.start / width..last / width + 1;
+        let distance = odd_lines(rows.len() * width);
+        let count = check_volume("padding", DatumType::F32, &[channels, distance])?;
         let mut laid_out = Scratch::new(count);
-        let elements = self.window.elements();
-        fill_rows(&mut laid_out, self.channel(), image.len(), |first, laid_out| {
-            vectors.run(LayOut { layout: self, image: &image[first * elements..], laid_out });
-            TractResult::Ok(())
-        })?;
-        Ok(Some(laid_out))
+        let first = rows.start * width;
+        let rows = self.rows_at(rows);
+        vectors.run(LayOut { layout: self, image, rows, first, distance, laid_out: &mut laid_out });
+        Ok(LaidOut { elements: Elements::Own(laid_out), distance, first })
     }
 
-    /// Writes a channel to its places among padding, which is there already. `image` begins with the channel.
+    /// Writes rows of a channel to their places among padding, which is there already. `image` begins with the channel, and `laid_out`
+    /// with a place that comes before the rows.
     #[inline(always)]
-    pub fn copy<S: Simd>(&self, simd: S, image: &[f32], laid_out: &mut [f32], padding: f32) {
+    pub fn copy<S: Simd>(
+        &self,
+        simd: S,
+        image: &[f32],
+        rows: &[Row],
+        first_place: usize,
+        laid_out: &mut [f32],
+        padding: f32,
+    ) {
         let (width, stride) = (self.window.input[2], self.window.strides[2]);
         for phase in &self.phases {
             let count = (self.part[2] - phase.at).min((width - phase.first).div_ceil(stride));
             let rest = Rest::of(simd, count, padding);
-            for row in &self.rows {
+            for row in rows {
                 let elements = &image[row.from + phase.first..];
-                let to = row.to + phase.part;
+                let to = row.to + phase.part - first_place;
+                let end = (row.end + phase.part - first_place).min(laid_out.len());
                 // The places after a row are padding, or of later rows.
-                let places = &mut laid_out[to + phase.at..row.end + phase.part];
+                let places = &mut laid_out[to + phase.at..end];
                 match stride {
                     1 => copy_row(simd, elements, places, count, Some(rest)),
                     2 => pick_every::<2>(elements, &mut places[..count]),
@@ -311,6 +400,16 @@ impl Layout {
         self.positions == self.window.pixels()
     }
 
+    /// All positions from the first to the last one of these columns.
+    pub fn positions_of_columns(&self, columns: Range<usize>) -> Range<usize> {
+        span(&self.runs(columns))
+    }
+
+    /// The same of pixels.
+    pub fn positions_of_pixels(&self, pixels: Range<usize>) -> Range<usize> {
+        span(&self.pixel_runs(pixels))
+    }
+
     /// Columns whose positions are neighbours: how many, and the first position.
     fn runs(&self, columns: Range<usize>) -> TVec<(usize, usize)> {
         match self.with_gaps {
@@ -338,6 +437,21 @@ impl Layout {
     }
 }
 
+/// From the first position to the last one.
+fn span(runs: &[(usize, usize)]) -> Range<usize> {
+    match runs {
+        [(_, first), .., (count, last)] => *first..last + count,
+        [(count, first)] => *first..first + count,
+        [] => 0..0,
+    }
+}
+
+/// So many elements, or more: an odd number of lines of the cache.
+fn odd_lines(elements: usize) -> usize {
+    const LINE: usize = 16;
+    (elements.div_ceil(LINE) | 1) * LINE
+}
+
 /// Whether computing results for all positions takes less time than packing each row of pixels on its own. In each step
 /// of the sum, a vector of results takes half a cycle for each channel, and to begin a row of pixels takes some cycles.
 fn gaps_pay(positions: usize, pixels: usize, channels: usize, rows: usize) -> bool {
@@ -346,10 +460,39 @@ fn gaps_pay(positions: usize, pixels: usize, channels: usize, rows: usize) -> bo
     vectors.saturating_mul(channels) / 2 <= 16 * rows
 }
 
-/// Channels, each to its places.
+/// Channels in a layout, or of each the rows that some pixels meet.
+pub(super) struct LaidOut<'a> {
+    elements: Elements<'a>,
+    /// The distance of two channels.
+    distance: usize,
+    /// The place of the first element.
+    first: usize,
+}
+
+enum Elements<'a> {
+    Own(Scratch),
+    /// The image is laid out so.
+    Plain(&'a [f32]),
+}
+
+impl LaidOut<'_> {
+    /// The elements from a position on.
+    pub fn from(&self, position: usize) -> &[f32] {
+        let elements = match &self.elements {
+            Elements::Own(elements) => elements,
+            Elements::Plain(elements) => *elements,
+        };
+        &elements[position - self.first..]
+    }
+}
+
+/// Rows of channels, each to its places, from a first place on.
 struct LayOut<'a> {
     layout: &'a Layout,
     image: &'a [f32],
+    rows: &'a [Row],
+    first: usize,
+    distance: usize,
     laid_out: &'a mut [f32],
 }
 
@@ -358,11 +501,11 @@ impl WithSimd for LayOut<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let elements = self.layout.window.elements();
-        let channels = self.laid_out.chunks_exact_mut(self.layout.channel());
-        for (number, laid_out) in channels.enumerate() {
-            laid_out.fill(0.);
-            self.layout.copy(simd, &self.image[number * elements..], laid_out, 0.);
+        let LayOut { layout, image, rows, first, distance, laid_out } = self;
+        let elements = layout.window.elements();
+        for (channel, places) in laid_out.chunks_exact_mut(distance).enumerate() {
+            places.fill(0.);
+            layout.copy(simd, &image[channel * elements..], rows, first, places, 0.);
         }
     }
 }
@@ -457,8 +600,8 @@ struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    fn from(layout: &'a Layout, first: usize) -> Steps<'a> {
-        let (offsets, channel) = (&layout.offsets[..], layout.channel());
+    fn from(layout: &'a Layout, channel: usize, first: usize) -> Steps<'a> {
+        let offsets = &layout.offsets[..];
         let (number, element) = (first / offsets.len(), first % offsets.len());
         Steps { offsets, channel, begin: number * channel, element }
     }
@@ -486,8 +629,8 @@ impl Layout {
     }
 
     /// Where the first column has each of so many steps.
-    pub fn steps(&self, depth: usize) -> Vec<usize> {
-        let mut steps = Steps::from(self, 0);
+    pub fn steps(&self, laid_out: &LaidOut, depth: usize) -> Vec<usize> {
+        let mut steps = Steps::from(self, laid_out.distance, 0);
         (0..depth).map(|_| steps.next()).collect()
     }
 }
@@ -496,7 +639,7 @@ impl Layout {
 /// is never whole in memory. A column is a pixel, or a position.
 pub(super) struct PackColumns<'a> {
     pub layout: &'a Layout,
-    pub channels: &'a [f32],
+    pub channels: &'a LaidOut<'a>,
     pub range: Range<usize>,
     pub steps: Range<usize>,
     pub columns: &'a mut [f32],
@@ -515,13 +658,14 @@ impl WithSimd for PackColumns<'_> {
             let (panel, others) = rest.split_at_mut(self.steps.len() * padded);
             rest = others;
             let runs = self.layout.runs(first..first + width);
-            let mut steps = Steps::from(self.layout, self.steps.start);
+            let mut steps = Steps::from(self.layout, self.channels.distance, self.steps.start);
             // Most panels are whole, and one run.
             if let [(count, position)] = runs[..]
                 && count == tile.columns
             {
+                let channels = self.channels.from(position);
                 for columns in S::as_mut_simd_f32s(panel).0.chunks_exact_mut(tile.vectors()) {
-                    let source = &self.channels[steps.next() + position..][..tile.columns];
+                    let source = &channels[steps.next()..][..tile.columns];
                     columns.copy_from_slice(S::as_simd_f32s(source).0);
                 }
                 continue;
@@ -534,7 +678,7 @@ impl WithSimd for PackColumns<'_> {
 /// Packs what some pixels meet, for these steps: the left factor of a product.
 pub(super) struct PackRows<'a> {
     pub layout: &'a Layout,
-    pub channels: &'a [f32],
+    pub channels: &'a LaidOut<'a>,
     /// The number of the first pixel.
     pub first: usize,
     pub steps: Range<usize>,
@@ -554,7 +698,7 @@ impl WithSimd for PackRows<'_> {
             rest = others;
             let first = self.first + first;
             let runs = self.layout.pixel_runs(first..first + width);
-            let steps = Steps::from(self.layout, self.steps.start);
+            let steps = Steps::from(self.layout, self.channels.distance, self.steps.start);
             pack_runs(simd, self.channels, &runs, steps, panel, width);
         }
     }
@@ -564,18 +708,20 @@ impl WithSimd for PackRows<'_> {
 #[inline(always)]
 fn pack_runs<S: Simd>(
     simd: S,
-    channels: &[f32],
+    channels: &LaidOut,
     runs: &[(usize, usize)],
     mut steps: Steps<'_>,
     panel: &mut [f32],
     distance: usize,
 ) {
+    let [(_, begin), ..] = *runs else { return };
+    let channels = channels.from(begin);
     for first in (0..panel.len()).step_by(distance) {
         let from = steps.next();
         let mut at = first;
         for (count, position) in runs {
             // Later columns follow, or later steps.
-            let source = &channels[from + position..];
+            let source = &channels[from + position - begin..];
             copy_row(simd, source, &mut panel[at..], *count, None);
             at += count;
         }
@@ -584,14 +730,14 @@ fn pack_runs<S: Simd>(
 
 /// The pixels among the results of a product for these positions, a row for each channel. Rows of the output are read from
 /// the first pixel on.
-pub(super) struct Pick<'a, 'b> {
+pub(super) struct Pick<'a> {
     pub layout: &'a Layout,
     pub positions: Range<usize>,
     pub results: &'a [f32],
-    pub output: Output<'a, 'b>,
+    pub output: Output<'a>,
 }
 
-impl WithSimd for Pick<'_, '_> {
+impl WithSimd for Pick<'_> {
     type Output = ();
 
     #[inline(always)]

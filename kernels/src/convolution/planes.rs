@@ -3,11 +3,11 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use super::layouts::Layouts;
-use super::patches::Layout;
+use super::patches::{Band, Layout};
 use crate::checks::expect_input_count;
 use crate::memory::{Scratch, unwritten_output};
-use crate::product::Vectors;
 use crate::product::activation::Activation;
+use crate::product::{Output, Vectors, for_each_columns};
 use crate::threads::fill_rows;
 
 /// What is made of each channel on its own: a convolution of one channel, or a pool.
@@ -40,30 +40,48 @@ impl Planes<'_> {
         // About eight products of two numbers take a third of a nanosecond here.
         let work = output.len().saturating_mul(self.layout.offsets.len()) / 8;
         let vectors = Vectors::detect();
+        if let Some(shares) = self.layout.shares_of_pixels(work) {
+            return for_each_columns(output, pixels, shares, work, |pixels, part| {
+                let (band, output) = (self.layout.band(pixels), part.skip_columns(0));
+                vectors.run(Channels {
+                    planes: self,
+                    data,
+                    channels,
+                    repeated,
+                    first: 0,
+                    band,
+                    output,
+                });
+                Ok(())
+            });
+        }
         fill_rows(output, repeated * pixels, work, |first, output| {
-            vectors.run(Channels { planes: self, data, channels, repeated, first, output });
+            let (band, output) = (self.layout.band(0..pixels), Output::matrix(output, pixels));
+            vectors.run(Channels { planes: self, data, channels, repeated, first, band, output });
             Ok(())
         })
     }
 }
 
-/// What is made of some channels, from the first one on.
+/// What is made of some pixels of some channels, from the first one on.
 struct Channels<'a> {
     planes: &'a Planes<'a>,
     data: &'a [f32],
     channels: usize,
     repeated: usize,
     first: usize,
-    output: &'a mut [f32],
+    band: Band<'a>,
+    output: Output<'a>,
 }
 
 impl WithSimd for Channels<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    fn with_simd<S: Simd>(mut self, simd: S) {
         let Channels { planes: Planes { layout, kind, activation }, channels, repeated, .. } = self;
-        let (image, pixels) = (layout.window.elements(), layout.window.pixels());
+        let Band { pixels, positions, rows } = self.band;
+        let (image, pixels) = (layout.window.elements(), pixels.len());
         let kernel = layout.offsets.len();
         let padding = match kind {
             Kind::Sum { .. } | Kind::SameSum(_) => 0.,
@@ -73,11 +91,11 @@ impl WithSimd for Channels<'_> {
         // What is computed beyond the positions, in whole vectors, meets what follows the channel.
         let mut plane = Scratch::new(layout.channel() + most);
         plane.fill(padding);
-        let computed = layout.positions.next_multiple_of(S::F32_LANES);
+        let computed = positions.len().next_multiple_of(S::F32_LANES);
         let mut gaps = Scratch::new(if computed > pixels { computed } else { 0 });
-        for (number, outputs) in self.output.chunks_mut(repeated * pixels).enumerate() {
+        for number in 0..self.output.len() / repeated {
             let channel = self.first + number;
-            layout.copy(simd, &self.data[channel * image..], &mut plane, padding);
+            layout.copy(simd, &self.data[channel * image..], rows, 0, &mut plane, padding);
             for copy in 0..repeated {
                 let channel = channel % channels * repeated + copy;
                 let (weights, bias) = match kind {
@@ -94,12 +112,12 @@ impl WithSimd for Channels<'_> {
                     bias,
                     activation: *activation,
                 };
-                let output = &mut outputs[copy * pixels..];
+                let output = self.output.row(number * repeated + copy);
                 if gaps.is_empty() {
-                    plane.results(simd, &mut output[..pixels]);
+                    plane.results(simd, positions.start, &mut output[..pixels]);
                 } else {
-                    plane.results(simd, &mut gaps);
-                    layout.pick(simd, 0..layout.positions, &gaps, output);
+                    plane.results(simd, positions.start, &mut gaps);
+                    layout.pick(simd, positions.clone(), &gaps, output);
                 }
             }
         }
@@ -120,12 +138,12 @@ struct Plane<'a> {
 const VECTORS: usize = 4;
 
 impl Plane<'_> {
-    /// The results for all positions, and for some after them so that vectors are whole.
+    /// The results for positions from the first one on, and for some after them so that vectors are whole.
     #[inline(always)]
-    fn results<S: Simd>(&self, simd: S, results: &mut [f32]) {
+    fn results<S: Simd>(&self, simd: S, first: usize, results: &mut [f32]) {
         let most = VECTORS * S::F32_LANES;
         for (number, results) in results.chunks_mut(most).enumerate() {
-            let at = number * most;
+            let at = first + number * most;
             match results.len() / S::F32_LANES {
                 4 => self.vectors::<S, 4>(simd, at, results),
                 3 => self.vectors::<S, 3>(simd, at, results),

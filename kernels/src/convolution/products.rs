@@ -2,12 +2,12 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 
-use super::patches::{Layout, PackColumns, PackRows, Pick, Window};
+use super::patches::{LaidOut, Layout, PackColumns, PackRows, Pick, Window};
 use crate::memory::Scratch;
 use crate::product::activation::Activation;
 use crate::product::{
-    Addend, Columns, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
-    cycles, parts, shares,
+    Addend, Columns, Output, Product, Right, Rows, SHARES, STEPS, Tile, Vectors, WORK, cycles,
+    parts, shares,
 };
 use crate::threads::{fill_rows, for_each_on_threads, threads_for};
 
@@ -92,7 +92,9 @@ struct Part<'a> {
     /// Where the weights are rows: others meet all pixels.
     rows: Range<usize>,
     columns: Range<usize>,
-    output: Share<'a>,
+    /// Whether the part lays out on its own what these meet.
+    lays_out: bool,
+    output: Output<'a>,
 }
 
 impl Products<'_> {
@@ -110,23 +112,26 @@ impl Products<'_> {
         fill_rows(&mut groups, 1, of_all, |_, groups| {
             for (number, output) in groups {
                 let data = &data[*number * image..][..image];
-                let laid_out = self.layout.lay_out(Vectors::detect(), channels, data)?;
-                let laid_out = laid_out.as_deref().unwrap_or(data);
                 let number = *number % self.groups.len();
-                let mut parts = self.parts(&self.groups[number], output, pixels, of_each);
-                match &mut parts[..] {
-                    [part] => self.part(number, laid_out, part),
-                    parts => for_each_on_threads(parts, of_each, |part| {
-                        self.part(number, laid_out, part);
-                        Ok(())
-                    })?,
+                let mut parts = self.parts(&self.groups[number], output, of_each);
+                let vectors = Vectors::detect();
+                if parts.iter().all(|part| part.lays_out) {
+                    for_each_on_threads(&mut parts, of_each, |part| {
+                        self.bands(number, channels, data, part)
+                    })?;
+                    continue;
                 }
+                let laid_out = self.layout.lay_out(vectors, channels, data)?;
+                for_each_on_threads(&mut parts, of_each, |part| {
+                    self.part(number, &laid_out, part);
+                    Ok(())
+                })?;
             }
             Ok(())
         })
     }
 
-    fn part(&self, group: usize, laid_out: &[f32], part: &mut Part) {
+    fn part(&self, group: usize, laid_out: &LaidOut, part: &mut Part) {
         let weights = &self.groups[group];
         let bias = &self.bias[group * weights.channels()..][..weights.channels()];
         match weights {
@@ -135,46 +140,52 @@ impl Products<'_> {
         }
     }
 
-    fn parts<'a>(
-        &self,
-        weights: &Factor,
-        output: &'a mut [f32],
-        pixels: usize,
-        work: usize,
-    ) -> Vec<Part<'a>> {
+    fn parts<'a>(&self, weights: &Factor, output: &'a mut [f32], work: usize) -> Vec<Part<'a>> {
+        let layout = self.layout;
+        let pixels = layout.window.pixels();
         match weights {
             Factor::Rows(weights) => {
-                let columns = shares(self.layout.columns(), work, SHARES);
+                let has_bands = layout.has_bands();
+                // A part of its own layout has some rows more.
+                let of_a_thread = if has_bands { 1 } else { SHARES };
+                let columns = shares(layout.columns(), work, of_a_thread);
                 if let Some(rows) = self.shares_of_rows(weights.rows, &columns, work) {
                     let shares = output.chunks_mut(rows * pixels).enumerate();
                     let part = |(number, elements): (usize, &'a mut [f32])| {
                         let first = number * rows;
                         Part {
                             rows: first..weights.rows.min(first + rows),
-                            columns: 0..self.layout.columns(),
-                            output: Share::Rows(elements, pixels),
+                            columns: 0..layout.columns(),
+                            lays_out: false,
+                            output: Output::matrix(elements, pixels),
                         }
                     };
                     return shares.map(part).collect();
                 }
-                let ends = columns.iter().map(|it| self.layout.pixels_before_column(it.end));
-                let ends: Vec<usize> = ends.collect();
-                let shares = columns.into_iter().zip(Share::of_columns(output, pixels, &ends));
-                let rows = 0..weights.rows;
-                shares
-                    .map(|(columns, output)| Part { rows: rows.clone(), columns, output })
-                    .collect()
+                let ends = columns.iter().map(|it| layout.pixels_before_column(it.end));
+                let shares = columns.iter().cloned().zip(Output::of_columns(output, pixels, ends));
+                let part = |(columns, output): (Range<usize>, _)| Part {
+                    rows: 0..weights.rows,
+                    lays_out: has_bands,
+                    columns,
+                    output,
+                };
+                shares.map(part).collect()
             }
             Factor::Columns(weights) => {
                 let columns = shares(weights.columns, work, 1);
                 let widest = columns[0].len();
                 if let Some(shares) = self.shares_of_pixels(weights.columns, widest, work) {
-                    let ends: Vec<usize> = shares.iter().map(|it| it.end).collect();
-                    let shares = shares.into_iter().zip(Share::of_columns(output, pixels, &ends));
-                    let columns = 0..weights.columns;
-                    return shares
-                        .map(|(rows, output)| Part { rows, columns: columns.clone(), output })
-                        .collect();
+                    let outputs =
+                        Output::of_columns(output, pixels, shares.iter().map(|it| it.end));
+                    let shares = shares.iter().cloned().zip(outputs);
+                    let part = |(rows, output): (Range<usize>, _)| Part {
+                        columns: 0..weights.columns,
+                        lays_out: layout.has_bands(),
+                        rows,
+                        output,
+                    };
+                    return shares.map(part).collect();
                 }
                 // Each packs what all pixels meet.
                 let of_part = output.chunks_mut(columns[0].len() * pixels);
@@ -182,11 +193,48 @@ impl Products<'_> {
                 let part = |(columns, elements): (_, &'a mut [f32])| Part {
                     rows: 0..pixels,
                     columns,
-                    output: Share::Rows(elements, pixels),
+                    lays_out: false,
+                    output: Output::matrix(elements, pixels),
                 };
                 shares.map(part).collect()
             }
         }
+    }
+
+    /// Computes a part, so few columns at a time that what they meet stays in the second-level cache.
+    fn bands(
+        &self,
+        group: usize,
+        channels: usize,
+        data: &[f32],
+        part: &mut Part,
+    ) -> TractResult<()> {
+        const LEAST_ROWS: usize = 4;
+        // Few in tests, whose images are small.
+        const ELEMENTS: usize = if cfg!(test) { 1 << 7 } else { 1 << 17 };
+        let (layout, vectors) = (self.layout, Vectors::detect());
+        if let Factor::Columns(_) = &self.groups[group] {
+            let positions = layout.positions_of_pixels(part.rows.clone());
+            let laid_out = layout.lay_out_band(vectors, channels, data, positions)?;
+            self.part(group, &laid_out, part);
+            return Ok(());
+        }
+        let columns = part.columns.clone();
+        let width = layout.window.output[2];
+        let all = columns.len() * channels;
+        let most = columns.len().div_ceil(LEAST_ROWS * width);
+        let count = all.div_ceil(ELEMENTS).min(most);
+        let step = columns.len().div_ceil(count).next_multiple_of(Tile::of(vectors).columns);
+        let first = layout.pixels_before_column(columns.start);
+        for begin in columns.clone().step_by(step) {
+            let columns = begin..(begin + step).min(columns.end);
+            let positions = layout.positions_of_columns(columns.clone());
+            let laid_out = layout.lay_out_band(vectors, channels, data, positions)?;
+            let output = part.output.skip_columns(layout.pixels_before_column(begin) - first);
+            let mut part = Part { rows: part.rows.clone(), columns, lays_out: true, output };
+            self.part(group, &laid_out, &mut part);
+        }
+        Ok(())
     }
 
     /// How many rows each thread takes, if that is faster than sharing the columns in these parts: it is where whole panels of
@@ -210,7 +258,7 @@ impl Products<'_> {
             }
         }
         let of_columns = of_threads.into_iter().max()?;
-        (time(share, self.layout.columns()) < of_columns).then_some(share)
+        (time(share, self.layout.columns()) < of_columns / 10 * 9).then_some(share)
     }
 
     /// The pixels of each thread, if that is faster than sharing the channels, of which one thread takes the most: whole panels of
@@ -238,7 +286,7 @@ impl Products<'_> {
         (of_pixels < time(pixels, widest)).then_some(shares)
     }
 
-    fn columns_of_pixels(&self, weights: &Rows, bias: &[f32], laid_out: &[f32], part: &mut Part) {
+    fn columns_of_pixels(&self, weights: &Rows, bias: &[f32], laid_out: &LaidOut, part: &mut Part) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         let layout = self.layout;
@@ -247,12 +295,11 @@ impl Products<'_> {
         let mut results = Scratch::new(gaps);
         let steps = STEPS.min(weights.depth);
         let mut columns = Scratch::new(steps * block.next_multiple_of(tile.lanes));
-        let offsets = layout.is_in_place().then(|| layout.steps(weights.depth));
+        let offsets = layout.is_in_place().then(|| layout.steps(laid_out, weights.depth));
         let first = part.columns.start;
         for column in part.columns.clone().step_by(block) {
             let width = (part.columns.end - column).min(block);
-            let mut output = part.output.output();
-            let mut output = output.skip_columns(
+            let mut output = part.output.skip_columns(
                 layout.pixels_before_column(column) - layout.pixels_before_column(first),
             );
             let whole = if offsets.is_some() { width - width % tile.columns } else { 0 };
@@ -267,7 +314,7 @@ impl Products<'_> {
                 });
                 let packed = Right::Packed { panels: &columns, begin: 0, depth: steps.len() };
                 let in_place = offsets.as_ref().map(|offsets| {
-                    let (elements, offsets) = (&laid_out[column..], &offsets[steps.clone()]);
+                    let (elements, offsets) = (laid_out.from(column), &offsets[steps.clone()]);
                     (Right::InPlace { elements, offsets }, 0, whole)
                 });
                 for (right, first, columns) in
@@ -301,7 +348,7 @@ impl Products<'_> {
         }
     }
 
-    fn rows_of_pixels(&self, weights: &Columns, bias: &[f32], laid_out: &[f32], part: &mut Part) {
+    fn rows_of_pixels(&self, weights: &Columns, bias: &[f32], laid_out: &LaidOut, part: &mut Part) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         let pixels = part.rows.len();
@@ -337,12 +384,12 @@ impl Products<'_> {
                 });
             }
         }
-        transpose(&results, pixels, part.output.output());
+        transpose(&results, pixels, &mut part.output);
     }
 }
 
 /// Transposes a matrix of so many rows. Columns that share a line of the cache are read together.
-fn transpose(matrix: &[f32], rows: usize, mut transposed: Output) {
+fn transpose(matrix: &[f32], rows: usize, transposed: &mut Output) {
     const TOGETHER: usize = 16;
     let columns = matrix.len() / rows;
     for first in (0..columns).step_by(TOGETHER) {

@@ -98,6 +98,16 @@ fn shape(leading: &[usize], spatial: &[usize]) -> TVec<usize> {
     leading.iter().chain(spatial).copied().collect()
 }
 
+/// Calls a function where two threads share the work, and three, however little there is. Without threads it does nothing.
+fn on_threads(_function: impl Fn()) {
+    #[cfg(feature = "multithread-mm")]
+    for threads in [2, 3] {
+        use tract_core::prelude::multithread::*;
+        set_threading_element_threshold(0);
+        multithread_tract_scope(Executor::multithread(threads), &_function);
+    }
+}
+
 proptest! {
     #![proptest_config(Config { cases: 192, failure_persistence: None, ..Config::default() })]
 
@@ -163,16 +173,11 @@ proptest! {
                     }
                 }
             });
-            #[cfg(feature = "multithread-mm")]
-            for threads in [2, 3] {
-                use tract_core::prelude::multithread::{Executor, multithread_tract_scope, set_threading_element_threshold};
-                set_threading_element_threshold(0);
-                let op = PackedConvolution::new(spec.clone(), group, activation, weights, bias.clone(), Some(&sizes)).unwrap();
-                let found = multithread_tract_scope(Executor::multithread(threads), || {
-                    op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap()
-                });
-                assert_eq!(*found[0], expected);
-            }
+            on_threads(|| {
+                let op = PackedConvolution::new(spec.clone(), group, activation, weights, bias.clone(), Some(&sizes));
+                let found = op.unwrap().eval(&EvalContext::out_of_plan(), tvec!(data.clone().into()));
+                assert_eq!(*found.unwrap()[0], expected);
+            });
         }
     }
 
@@ -200,13 +205,15 @@ proptest! {
                 .collect();
             let data = Tensor::from_shape(&shape(&[batch, channels], &sizes), &data).unwrap();
             let expected = Tensor::from_shape(&shape(&[batch, channels], &output), &expected).unwrap();
-            with_all_vectors(|| {
+            let check = || {
                 let op = PoolOfPlanes::new(spec(&axes, channels, channels), of);
                 let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
                 let exactly = matches!(of, PoolOf::Max | PoolOf::Sum);
                 let how = if exactly { Approximation::Exact } else { Approximation::Approximate };
                 found[0].close_enough(&expected, how).unwrap();
-            });
+            };
+            with_all_vectors(check);
+            on_threads(check);
         }
     }
 }
@@ -235,6 +242,50 @@ fn few_pixels_are_rows() -> TractResult<()> {
             });
             assert_eq!(known, unknown);
         });
+    }
+    Ok(())
+}
+
+/// Bands of one plane, wherever they end in a row, give what the same plane twice does, which has none.
+#[test]
+fn bands_end_anywhere() -> TractResult<()> {
+    let (inputs, outputs) = (2, 8);
+    // In the last one the first of two threads ends where a row of the padded data does, and its lines of the cache, too.
+    for [height, width] in [[11, 20], [12, 47], [9, 131], [128, 128]] {
+        let of_plane = |size| Axis { size, kernel: 5, stride: 1, dilation: 1, begin: 2, end: 2 };
+        let planes = Axis { size: 2, kernel: 1, stride: 1, dilation: 1, begin: 0, end: 0 };
+        let axes = [planes, of_plane(height), of_plane(width)];
+        let plane = integers(inputs * height * width);
+        let twice: Vec<f32> = plane
+            .chunks_exact(height * width)
+            .flat_map(|channel| [channel, channel].concat())
+            .collect();
+        let weights = integers(outputs * inputs * 25);
+        let run = |axes: &[Axis], data: &[f32]| {
+            let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
+            let spec = spec(axes, inputs, outputs);
+            let weights =
+                Tensor::from_shape(&shape(&[outputs, inputs], &spec.kernel_shape), &weights)?;
+            let bias = integers(outputs);
+            let op = PackedConvolution::new(
+                spec,
+                1,
+                Activation::Identity,
+                &weights,
+                bias,
+                Some(&sizes),
+            )?;
+            let data = Tensor::from_shape(&shape(&[1, inputs], &sizes), data)?;
+            Ok(op.eval(&EvalContext::out_of_plan(), tvec!(data.into()))?.remove(0).into_tensor())
+        };
+        let expected: Tensor = run(&axes, &twice)?;
+        let expected = expected.slice(2, 0, 1)?.into_shape(&[1, outputs, height, width])?;
+        let check = || {
+            let found: TractResult<Tensor> = run(&axes[1..], &plane);
+            assert_eq!(found.unwrap(), expected, "{height} {width}");
+        };
+        check();
+        on_threads(check);
     }
     Ok(())
 }

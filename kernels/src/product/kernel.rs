@@ -5,7 +5,7 @@ use pulp::{NullaryFnOnce, Simd, WithSimd, as_arrays, as_arrays_mut};
 use super::activation::Activation;
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
-use super::output::{Output, OutputRows};
+use super::output::Output;
 use super::panels::{Rows, Tile, row_panels};
 
 /// What a sum begins with.
@@ -30,7 +30,7 @@ pub(crate) enum Right<'a> {
 /// A part of a product: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
 /// later ones with what is in `C` already, and the last ones apply the activation.
 #[derive(Debug)]
-pub(crate) struct Product<'a, 'b> {
+pub(crate) struct Product<'a> {
     /// The steps of the part begin with step `left_begin` of these.
     pub left: Rows<&'a [f32]>,
     pub left_begin: usize,
@@ -43,27 +43,24 @@ pub(crate) struct Product<'a, 'b> {
     /// All steps of the sum.
     pub depth: usize,
     /// Begins with the first of the rows.
-    pub output: Output<'a, 'b>,
+    pub output: Output<'a>,
     pub addend: Addend<'a>,
     pub activation: Activation,
 }
 
-impl WithSimd for Product<'_, '_> {
+impl WithSimd for Product<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let nowhere = Output::matrix(&mut [], 0);
-        match std::mem::replace(&mut self.output, nowhere) {
-            Output::Matrix(mut output) => self.all_tiles(simd, &mut output),
-            Output::Parts(mut output) => self.all_tiles(simd, &mut output),
-        }
+        let mut output = std::mem::replace(&mut self.output, Output::matrix(&mut [], 0));
+        self.all_tiles(simd, &mut output);
     }
 }
 
-impl Product<'_, '_> {
+impl Product<'_> {
     #[inline(always)]
-    fn all_tiles<S: Simd>(&self, simd: S, output: &mut impl OutputRows) {
+    fn all_tiles<S: Simd>(&self, simd: S, output: &mut Output) {
         match Tile::of_simd::<S>().vectors() {
             3 => self.tiles_of_vectors::<S, 3>(simd, output),
             _ => self.tiles_of_vectors::<S, 2>(simd, output),
@@ -72,25 +69,25 @@ impl Product<'_, '_> {
 
     /// Those of whole panels of so many vectors.
     #[inline(always)]
-    fn tiles_of_vectors<S: Simd, const W: usize>(&self, simd: S, output: &mut impl OutputRows) {
+    fn tiles_of_vectors<S: Simd, const W: usize>(&self, simd: S, output: &mut Output) {
         for (first, width) in row_panels(self.rows.clone(), Tile::of_simd::<S>().rows) {
             match width {
-                8 => simd.vectorize(RowsOfTiles::<_, _, 8, W>(simd, self, first, output)),
-                6 => simd.vectorize(RowsOfTiles::<_, _, 6, W>(simd, self, first, output)),
-                4 => simd.vectorize(RowsOfTiles::<_, _, 4, W>(simd, self, first, output)),
-                2 => simd.vectorize(RowsOfTiles::<_, _, 2, W>(simd, self, first, output)),
-                _ => simd.vectorize(RowsOfTiles::<_, _, 1, W>(simd, self, first, output)),
+                8 => simd.vectorize(RowsOfTiles::<_, 8, W>(simd, self, first, output)),
+                6 => simd.vectorize(RowsOfTiles::<_, 6, W>(simd, self, first, output)),
+                4 => simd.vectorize(RowsOfTiles::<_, 4, W>(simd, self, first, output)),
+                2 => simd.vectorize(RowsOfTiles::<_, 2, W>(simd, self, first, output)),
+                _ => simd.vectorize(RowsOfTiles::<_, 1, W>(simd, self, first, output)),
             }
         }
     }
 
     /// All columns of a panel of rows.
     #[inline(always)]
-    fn rows_of_tiles<S: Simd, P: OutputRows, const N: usize, const W: usize>(
+    fn rows_of_tiles<S: Simd, const N: usize, const W: usize>(
         &self,
         simd: S,
         first_row: usize,
-        output: &mut P,
+        output: &mut Output,
     ) {
         let tile = Tile::of_simd::<S>();
         let steps = self.steps.len();
@@ -105,7 +102,7 @@ impl Product<'_, '_> {
                         let columns = &elements[offset + first..][..W * S::F32_LANES];
                         whole_vectors::<S, W>(columns)
                     });
-                    self.tile::<S, P, N, W>(simd, at, left, right, output);
+                    self.tile::<S, N, W>(simd, at, left, right, output);
                     continue;
                 }
             };
@@ -124,35 +121,35 @@ impl Product<'_, '_> {
             {
                 let rows = (first_row - self.rows.start) / tile.rows;
                 let sums = avx512::sums(simd, left.as_flattened(), right, rows);
-                self.finish::<S, P, N, 3>(simd, at, sums, output);
+                self.finish::<S, N, 3>(simd, at, sums, output);
                 continue;
             }
             let right = S::as_simd_f32s(right).0;
             match vectors {
                 3 if W == 3 => {
                     let right = as_arrays::<3, S::f32s>(right).0.iter();
-                    self.tile::<S, P, N, 3>(simd, at, left, right, output);
+                    self.tile::<S, N, 3>(simd, at, left, right, output);
                 }
                 2 => {
                     let right = as_arrays::<2, S::f32s>(right).0.iter();
-                    self.tile::<S, P, N, 2>(simd, at, left, right, output);
+                    self.tile::<S, N, 2>(simd, at, left, right, output);
                 }
                 _ => {
                     let right = as_arrays::<1, S::f32s>(right).0.iter();
-                    self.tile::<S, P, N, 1>(simd, at, left, right, output);
+                    self.tile::<S, N, 1>(simd, at, left, right, output);
                 }
             }
         }
     }
 
     #[inline(always)]
-    fn tile<'r, S: Simd, P: OutputRows, const N: usize, const V: usize>(
+    fn tile<'r, S: Simd, const N: usize, const V: usize>(
         &self,
         simd: S,
         at: [usize; 2],
         left: &[[f32; N]],
         right: impl Iterator<Item = &'r [S::f32s; V]>,
-        output: &mut P,
+        output: &mut Output,
     ) {
         let mut sums = [[simd.splat_f32s(0.); V]; N];
         for (left, right) in left.iter().zip(right) {
@@ -164,18 +161,18 @@ impl Product<'_, '_> {
                 }
             }
         }
-        self.finish::<S, P, N, V>(simd, at, sums, output);
+        self.finish::<S, N, V>(simd, at, sums, output);
     }
 
     /// Writes a tile.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn finish<S: Simd, P: OutputRows, const N: usize, const V: usize>(
+    fn finish<S: Simd, const N: usize, const V: usize>(
         &self,
         simd: S,
         [first_row, first_column]: [usize; 2],
         sums: [[S::f32s; V]; N],
-        output: &mut P,
+        output: &mut Output,
     ) {
         let is_last = self.steps.end == self.depth;
         let activation = if is_last { self.activation } else { Activation::Identity };
@@ -218,21 +215,20 @@ impl Product<'_, '_> {
     /// so that they stay in registers.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn store_whole<S: Simd, P: OutputRows, const N: usize, const V: usize>(
+    fn store_whole<S: Simd, const N: usize, const V: usize>(
         &self,
         simd: S,
         [first_row, first_column]: [usize; 2],
         mut sums: [[S::f32s; V]; N],
         activation: Activation,
-        output: &mut P,
+        output: &mut Output,
     ) {
         let columns = first_column..first_column + V * S::F32_LANES;
-        let first = first_row - self.rows.start;
+        let places = output.rows::<N>(first_row - self.rows.start, columns.clone());
         match self.addend {
             _ if self.steps.start > 0 => {
                 for row in 0..N {
-                    let before = whole_vectors::<S, V>(&output.row(first + row)[columns.clone()]);
-                    sums[row] = added(simd, sums[row], *before);
+                    sums[row] = added(simd, sums[row], *whole_vectors::<S, V>(places[row]));
                 }
             }
             Addend::Zero => (),
@@ -243,7 +239,7 @@ impl Product<'_, '_> {
                 }
             }
             Addend::OfColumns(numbers) => {
-                let numbers = *whole_vectors::<S, V>(&numbers[columns.clone()]);
+                let numbers = *whole_vectors::<S, V>(&numbers[columns]);
                 for row in 0..N {
                     sums[row] = added(simd, sums[row], numbers);
                 }
@@ -259,14 +255,13 @@ impl Product<'_, '_> {
             }
         }
         for row in 0..N {
-            let places = &mut output.row(first + row)[columns.clone()];
-            as_arrays_mut::<V, S::f32s>(S::as_mut_simd_f32s(places).0).0[0] = sums[row];
+            let vectors = S::as_mut_simd_f32s(places[row]).0;
+            as_arrays_mut::<V, S::f32s>(vectors).0[0] = sums[row];
         }
         // These take so many instructions that the sums would not stay in registers.
         if activation.is_long() {
             for row in 0..N {
-                let places = &mut output.row(first + row)[columns.clone()];
-                for place in S::as_mut_simd_f32s(places).0 {
+                for place in S::as_mut_simd_f32s(places[row]).0 {
                     *place = activation.apply(simd, *place);
                 }
             }
@@ -276,22 +271,20 @@ impl Product<'_, '_> {
 
 /// All columns of a panel of rows, from a row on. Each width is a function of its own: together they would need so much of
 /// the stack that threads of debug builds have too little.
-struct RowsOfTiles<'p, 'a, 'b, S, P, const N: usize, const W: usize>(
+struct RowsOfTiles<'p, 'a, 'o, S, const N: usize, const W: usize>(
     S,
-    &'p Product<'a, 'b>,
+    &'p Product<'a>,
     usize,
-    &'p mut P,
+    &'p mut Output<'o>,
 );
 
-impl<S: Simd, P: OutputRows, const N: usize, const W: usize> NullaryFnOnce
-    for RowsOfTiles<'_, '_, '_, S, P, N, W>
-{
+impl<S: Simd, const N: usize, const W: usize> NullaryFnOnce for RowsOfTiles<'_, '_, '_, S, N, W> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
         let RowsOfTiles(simd, product, first_row, output) = self;
-        product.rows_of_tiles::<S, P, N, W>(simd, first_row, output);
+        product.rows_of_tiles::<S, N, W>(simd, first_row, output);
     }
 }
 

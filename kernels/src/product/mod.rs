@@ -71,16 +71,15 @@ pub(super) fn shares_of_panels(
 }
 
 /// Calls a function with some columns of a matrix, and with this part of it, on the threads that share the work.
-pub(super) fn for_each_columns<'a, T: Send>(
-    matrix: &'a mut [T],
+pub(super) fn for_each_columns<T: Send>(
+    matrix: &mut [T],
     columns: usize,
     shares: Vec<Range<usize>>,
     work: usize,
-    each: impl Fn(Range<usize>, &mut Share<'a, T>) -> TractResult<()> + Sync,
+    each: impl Fn(Range<usize>, &mut Output<T>) -> TractResult<()> + Sync,
 ) -> TractResult<()> {
-    let ends: Vec<usize> = shares.iter().map(|columns| columns.end).collect();
-    let parts = Share::of_columns(matrix, columns, &ends);
-    let mut parts: Vec<_> = shares.into_iter().zip(parts).collect();
+    let parts = Output::of_columns(matrix, columns, shares.iter().map(|columns| columns.end));
+    let mut parts: Vec<_> = shares.iter().cloned().zip(parts).collect();
     for_each_on_threads(&mut parts, work, |(columns, part)| each(columns.clone(), part))
 }
 
@@ -89,7 +88,7 @@ pub(super) const SHARES: usize = 4;
 
 pub(super) use dots::Dots;
 pub(super) use kernel::{Addend, Product, Right, load, store};
-pub(super) use output::{Output, Share};
+pub(super) use output::Output;
 pub use panels::Vectors;
 pub(super) use panels::{Columns, ManyColumns, Rows, Tile, cycles, row_panels};
 
@@ -97,18 +96,18 @@ pub(super) use panels::{Columns, ManyColumns, Rows, Tile, cycles, row_panels};
 ///
 /// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. With four
 /// panels at a time a BERT took 1.03 times as long (AMD Zen 5).
-pub(super) struct Whole<'a, 'b> {
+pub(super) struct Whole<'a> {
     pub left: Rows<&'a [f32]>,
     pub right: Columns<&'a [f32]>,
     pub columns: Range<usize>,
     /// Begins with the first of the columns.
-    pub output: Output<'a, 'b>,
+    pub output: Output<'a>,
     /// A number for each column of the right factor.
     pub bias: Option<&'a [f32]>,
     pub activation: Activation,
 }
 
-impl Whole<'_, '_> {
+impl Whole<'_> {
     pub fn run(mut self, vectors: Vectors) {
         let block = Tile::of(vectors).columns;
         let Columns { depth, elements, .. } = self.right;

@@ -447,7 +447,7 @@ impl QuantizedConvolution {
         shape: &[usize],
     ) -> TractResult<Tensor>
     where
-        for<'o, 'r> Written<'o, 'r>: From<Output<'o, 'r, T>>,
+        for<'o> Written<'o>: From<Output<'o, T>>,
     {
         /// About how many products of codes take a third of a nanosecond, those of single channels, and reading how many weights.
         const WORK: usize = 64;
@@ -479,7 +479,7 @@ impl QuantizedConvolution {
                 let taken = self.taken(codes, window, 0..pixels, filters, *gathering, &mut buffers);
                 let shares = filters.shares(work);
                 for_each_columns(elements, channels, shares, work, |columns, share| {
-                    let output = Written::from(share.output()).with(others(0), channels);
+                    let output = Written::from(share.skip_columns(0)).with(others(0), channels);
                     let panels = columns.start / width..columns.end.div_ceil(width);
                     let output = output.with_first_channel(columns.start);
                     self.multiply(&taken, 0, filters, panels, output);

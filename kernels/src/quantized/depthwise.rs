@@ -100,7 +100,7 @@ impl Kernels {
 }
 
 /// Some pixels of a convolution. If several are computed together, they are those of one line, and so many rows of the output are one.
-pub(crate) struct Part<'a, 'b> {
+pub(crate) struct Part<'a> {
     pub codes: &'a [u8],
     /// The code of zero for each channel, of all pixels that are computed together.
     pub padding: &'a [u8],
@@ -110,7 +110,7 @@ pub(crate) struct Part<'a, 'b> {
     pub pixels: usize,
     pub kernels: &'a Kernels,
     pub finish: &'a Finish,
-    pub output: Written<'a, 'b>,
+    pub output: Written<'a>,
 }
 
 /// Some pixels of a line of the output.
@@ -143,7 +143,7 @@ struct Row<'a> {
 /// The weights of some taps of a block of channels.
 pub(crate) type WeightsOf<const LANES: usize, const T: usize> = [[[u8; 4]; LANES]; T];
 
-impl<'a> Part<'a, '_> {
+impl<'a> Part<'a> {
     /// The columns of a kernel, and how many times some taps make a column.
     #[inline(always)]
     pub fn shape(&self) -> [usize; 2] {

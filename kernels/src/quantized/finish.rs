@@ -203,7 +203,7 @@ pub(crate) enum Elements<C, F> {
 pub(crate) type Places<'a> = Elements<&'a mut [u8], &'a mut [f32]>;
 
 /// Rows of channels.
-type RowsOf<'a, 'b> = Elements<Output<'a, 'b, u8>, Output<'a, 'b, f32>>;
+type RowsOf<'a> = Elements<Output<'a, u8>, Output<'a>>;
 
 impl<'a> From<&'a mut [u8]> for Places<'a> {
     fn from(codes: &'a mut [u8]) -> Places<'a> {
@@ -218,8 +218,8 @@ impl<'a> From<&'a mut [f32]> for Places<'a> {
 }
 
 /// Where rows of channels are written to: all of them, or some that follow each other.
-pub(crate) struct Written<'a, 'b> {
-    rows: RowsOf<'a, 'b>,
+pub(crate) struct Written<'a> {
+    rows: RowsOf<'a>,
     /// Which channel each row begins with.
     first: usize,
     /// Codes that are added, for all channels of each row.
@@ -227,31 +227,31 @@ pub(crate) struct Written<'a, 'b> {
     channels: usize,
 }
 
-impl<'a, 'b> From<Output<'a, 'b, u8>> for Written<'a, 'b> {
-    fn from(rows: Output<'a, 'b, u8>) -> Written<'a, 'b> {
+impl<'a> From<Output<'a, u8>> for Written<'a> {
+    fn from(rows: Output<'a, u8>) -> Written<'a> {
         Written { rows: Elements::Codes(rows), first: 0, others: &[], channels: 0 }
     }
 }
 
-impl<'a, 'b> From<Output<'a, 'b, f32>> for Written<'a, 'b> {
-    fn from(rows: Output<'a, 'b, f32>) -> Written<'a, 'b> {
+impl<'a> From<Output<'a>> for Written<'a> {
+    fn from(rows: Output<'a>) -> Written<'a> {
         Written { rows: Elements::Floats(rows), first: 0, others: &[], channels: 0 }
     }
 }
 
-impl<'a, 'b> Written<'a, 'b> {
+impl<'a> Written<'a> {
     /// The same from a channel on.
-    pub fn with_first_channel(self, first: usize) -> Written<'a, 'b> {
+    pub fn with_first_channel(self, first: usize) -> Written<'a> {
         Written { first, ..self }
     }
 
     /// The same with codes that are added, for so many channels of each row; or with none.
-    pub fn with(self, others: &'a [u8], channels: usize) -> Written<'a, 'b> {
+    pub fn with(self, others: &'a [u8], channels: usize) -> Written<'a> {
         Written { others, channels, ..self }
     }
 
     /// The same without the first rows.
-    pub fn skip_rows(&mut self, rows: usize) -> Written<'_, 'b> {
+    pub fn skip_rows(&mut self, rows: usize) -> Written<'_> {
         let others = self.others.get(rows * self.channels..).unwrap_or(&[]);
         let Written { first, channels, .. } = *self;
         let rows = match &mut self.rows {
@@ -262,7 +262,7 @@ impl<'a, 'b> Written<'a, 'b> {
     }
 
     /// The same with so many rows as one, of so many times the channels.
-    pub fn with_rows_joined(self, count: usize) -> Written<'a, 'b> {
+    pub fn with_rows_joined(self, count: usize) -> Written<'a> {
         let rows = match self.rows {
             Elements::Codes(codes) => Elements::Codes(codes.with_rows_joined(count)),
             Elements::Floats(numbers) => Elements::Floats(numbers.with_rows_joined(count)),
@@ -278,7 +278,7 @@ impl<'a, 'b> Written<'a, 'b> {
 
     /// The rows from a channel on, if they are of codes.
     #[inline(always)]
-    pub fn codes(&mut self, channel: usize) -> Option<Output<'_, 'b, u8>> {
+    pub fn codes(&mut self, channel: usize) -> Option<Output<'_, u8>> {
         match &mut self.rows {
             Elements::Codes(codes) => Some(codes.skip_columns(channel - self.first)),
             Elements::Floats(_) => None,

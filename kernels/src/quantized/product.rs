@@ -241,7 +241,7 @@ impl Filters {
 }
 
 /// A part of a product: some rows, which are pixels of an image, and some panels of the filters.
-pub(crate) struct Part<'a, 'b, C> {
+pub(crate) struct Part<'a, C> {
     /// The codes of the image, from the first channel of the group on.
     pub codes: &'a [C],
     /// As many codes of zeros as a tap has.
@@ -255,13 +255,13 @@ pub(crate) struct Part<'a, 'b, C> {
     pub finish: &'a Finish,
     /// The first output channel of the group.
     pub first_channel: usize,
-    pub output: Written<'a, 'b>,
+    pub output: Written<'a>,
 }
 
 /// A step of a panel: some codes for each lane of each vector.
 type StepOf<const W: usize, const LANES: usize, const V: usize> = [[[i8; W]; LANES]; V];
 
-impl<'a, C> Part<'a, '_, C> {
+impl<'a, C> Part<'a, C> {
     /// The rows of each tile.
     pub fn tiles(&self) -> impl Iterator<Item = (usize, usize)> + use<C> {
         row_panels(0..self.rows, self.filters.instructions.rows())
