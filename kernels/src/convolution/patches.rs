@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
@@ -103,15 +104,15 @@ pub(super) struct Band<'a> {
     pub rows: &'a [Row],
 }
 
-/// Where a row of a channel goes, in the first part that has elements of it.
+/// Where a row of a channel goes.
 #[derive(Debug)]
 pub(super) struct Row {
     /// Its first element in the channel.
     from: usize,
-    /// The place of its first element, padding included.
-    to: usize,
-    /// The end of the part.
-    end: usize,
+    /// The first part that may have elements of it.
+    part: usize,
+    /// The row of the parts, padding included.
+    row: usize,
 }
 
 /// The elements of a row that go to one part.
@@ -121,7 +122,7 @@ struct Phase {
     first: usize,
     /// Where that one is in its row.
     at: usize,
-    /// Where the part is, after the first one for this row.
+    /// Which part it is, after the first one for this row.
     part: usize,
 }
 
@@ -165,16 +166,17 @@ impl Layout {
                 let element = [z + window.begin[0], y + window.begin[1], 0];
                 let to = place(element, strides, part);
                 let is_within = (0..2).all(|axis| element[axis] / strides[axis] < part[axis]);
-                if is_within && met_rows[to / volume / strides[2]] {
+                let number = to / volume;
+                if is_within && met_rows[number / strides[2]] {
                     let from = (z * window.input[1] + y) * window.input[2];
-                    rows.push(Row { from, to, end: (to / volume + 1) * volume });
+                    rows.push(Row { from, part: number, row: to % volume / part[2] });
                 }
             }
         }
         let begin = window.begin[2];
         let phases = (0..strides[2]).filter(|phase| met_phases[*phase]).map(|phase| {
             let first = (phase + strides[2] - begin % strides[2]) % strides[2];
-            Phase { first, at: (first + begin) / strides[2], part: phase * volume }
+            Phase { first, at: (first + begin) / strides[2], part: phase }
         });
         let has_elements = |it: &Phase| it.first < window.input[2] && it.at < part[2];
         let phases = phases.filter(has_elements).collect();
@@ -225,18 +227,17 @@ impl Layout {
 
     /// How many rows further on the last element of the kernel is than the first one.
     fn reach(&self) -> usize {
-        self.offsets.iter().map(|offset| self.row_of_part(*offset)).max().unwrap_or(0)
+        let row = |offset: &usize| offset % self.part_volume() / self.part[2];
+        self.offsets.iter().map(row).max().unwrap_or(0)
     }
 
-    /// The rows of a channel that are in these rows of the parts. There is one plane.
-    fn rows_at(&self, rows: Range<usize>) -> &[Row] {
-        let before = |end: usize| self.rows.partition_point(|row| self.row_of_part(row.to) < end);
-        &self.rows[before(rows.start)..before(rows.end)]
-    }
-
-    /// The number of a place's row in its part.
-    fn row_of_part(&self, place: usize) -> usize {
-        place % self.part.iter().product::<usize>() / self.part[2]
+    /// The rows of a channel that are in these rows of the parts, which are all, or there is one plane.
+    fn rows_at(&self, of_parts: Range<usize>) -> &[Row] {
+        if of_parts == self.all_rows() {
+            return &self.rows;
+        }
+        let before = |end: usize| self.rows.partition_point(|row| row.row < end);
+        &self.rows[before(of_parts.start)..before(of_parts.end)]
     }
 
     /// All pixels, or whole rows of them where there is one plane.
@@ -255,31 +256,32 @@ impl Layout {
 
     /// Channels in this layout, padded with 0.
     pub fn lay_out<'i>(
-        &self,
+        &'i self,
         vectors: Vectors,
         channels: usize,
         image: &'i [f32],
     ) -> TractResult<LaidOut<'i>> {
         let (elements, distance) = (self.window.elements(), self.channel());
+        let offsets = Cow::Borrowed(&self.offsets[..]);
         if self.is_plain {
-            return Ok(LaidOut { elements: Elements::Plain(image), distance, first: 0 });
+            return Ok(LaidOut { elements: Elements::Plain(image), distance, offsets, first: 0 });
         }
         let count = check_volume("padding", DatumType::F32, &[channels, distance])?;
         let mut laid_out = Scratch::new(count);
         fill_rows(&mut laid_out, distance, image.len(), |first, laid_out| {
-            let (image, rows) = (&image[first * elements..], &self.rows[..]);
-            vectors.run(LayOut { layout: self, image, rows, first: 0, distance, laid_out });
+            let image = &image[first * elements..];
+            vectors.run(LayOut { layout: self, image, band: self.all_rows(), distance, laid_out });
             TractResult::Ok(())
         })?;
-        Ok(LaidOut { elements: Elements::Own(laid_out), distance, first: 0 })
+        Ok(LaidOut { elements: Elements::Own(laid_out), distance, offsets, first: 0 })
     }
 
     /// Whether what some rows of pixels meet can be laid out on its own.
     pub fn has_bands(&self) -> bool {
-        !self.is_plain && self.is_plane() && self.window.strides == [1; 3]
+        !self.is_plain && self.is_plane()
     }
 
-    /// The same of those rows of the channels that some positions meet, where there are [bands](Self::has_bands).
+    /// The same of those rows of the parts that some positions meet, where there are [bands](Self::has_bands).
     pub fn lay_out_band(
         &self,
         vectors: Vectors,
@@ -287,41 +289,52 @@ impl Layout {
         image: &[f32],
         positions: Range<usize>,
     ) -> TractResult<LaidOut<'static>> {
-        let width = self.part[2];
+        let (volume, width) = (self.part_volume(), self.part[2]);
         // The last position need not be of a pixel: the kernel may end in a row of its own there.
-        let last = positions.end - 1 + self.offsets.iter().max().unwrap_or(&0);
-        let rows = positions.start / width..last / width + 1;
-        let distance = odd_lines(rows.len() * width);
+        let furthest = self.offsets.iter().map(|offset| offset % volume).max().unwrap_or(0);
+        let rows = positions.start / width..(positions.end - 1 + furthest) / width + 1;
+        let of_part = rows.len() * width;
+        let distance = odd_lines(self.window.strides.iter().product::<usize>() * of_part);
         let count = check_volume("padding", DatumType::F32, &[channels, distance])?;
         let mut laid_out = Scratch::new(count);
         let first = rows.start * width;
-        let rows = self.rows_at(rows);
-        vectors.run(LayOut { layout: self, image, rows, first, distance, laid_out: &mut laid_out });
-        Ok(LaidOut { elements: Elements::Own(laid_out), distance, first })
+        vectors.run(LayOut { layout: self, image, band: rows, distance, laid_out: &mut laid_out });
+        let offset = |offset: &usize| offset / volume * of_part + offset % volume;
+        let offsets = self.offsets.iter().map(offset).collect();
+        Ok(LaidOut { elements: Elements::Own(laid_out), distance, offsets, first })
     }
 
-    /// Writes rows of a channel to their places among padding, which is there already. `image` begins with the channel, and `laid_out`
-    /// with a place that comes before the rows.
+    /// The rows of a part.
+    pub fn all_rows(&self) -> Range<usize> {
+        0..self.part[0] * self.part[1]
+    }
+
+    fn part_volume(&self) -> usize {
+        self.part.iter().product()
+    }
+
+    /// Writes rows of a channel to their places among padding, which is there already. `image` begins with the channel. `laid_out`
+    /// has these rows of each part.
     #[inline(always)]
     pub fn copy<S: Simd>(
         &self,
         simd: S,
         image: &[f32],
         rows: &[Row],
-        first_place: usize,
+        of_parts: Range<usize>,
         laid_out: &mut [f32],
         padding: f32,
     ) {
+        let volume = of_parts.len() * self.part[2];
         let (width, stride) = (self.window.input[2], self.window.strides[2]);
         for phase in &self.phases {
             let count = (self.part[2] - phase.at).min((width - phase.first).div_ceil(stride));
             let rest = Rest::of(simd, count, padding);
             for row in rows {
                 let elements = &image[row.from + phase.first..];
-                let to = row.to + phase.part - first_place;
-                let end = (row.end + phase.part - first_place).min(laid_out.len());
+                let part = &mut laid_out[(row.part + phase.part) * volume..][..volume];
                 // The places after a row are padding, or of later rows.
-                let places = &mut laid_out[to + phase.at..end];
+                let places = &mut part[(row.row - of_parts.start) * self.part[2] + phase.at..];
                 match stride {
                     1 => copy_row(simd, elements, places, count, Some(rest)),
                     2 => pick_every::<2>(elements, &mut places[..count]),
@@ -465,6 +478,8 @@ pub(super) struct LaidOut<'a> {
     elements: Elements<'a>,
     /// The distance of two channels.
     distance: usize,
+    /// Those of the layout, where parts have these rows.
+    offsets: Cow<'a, [usize]>,
     /// The place of the first element.
     first: usize,
 }
@@ -476,6 +491,12 @@ enum Elements<'a> {
 }
 
 impl LaidOut<'_> {
+    /// Where the first position has each of so many steps.
+    pub fn steps(&self, depth: usize) -> Vec<usize> {
+        let mut steps = Steps::from(self, 0);
+        (0..depth).map(|_| steps.next()).collect()
+    }
+
     /// The elements from a position on.
     pub fn from(&self, position: usize) -> &[f32] {
         let elements = match &self.elements {
@@ -486,12 +507,12 @@ impl LaidOut<'_> {
     }
 }
 
-/// Rows of channels, each to its places, from a first place on.
+/// Rows of channels, each to its places.
 struct LayOut<'a> {
     layout: &'a Layout,
     image: &'a [f32],
-    rows: &'a [Row],
-    first: usize,
+    /// Rows of the parts.
+    band: Range<usize>,
     distance: usize,
     laid_out: &'a mut [f32],
 }
@@ -501,11 +522,11 @@ impl WithSimd for LayOut<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let LayOut { layout, image, rows, first, distance, laid_out } = self;
-        let elements = layout.window.elements();
+        let LayOut { layout, image, band, distance, laid_out } = self;
+        let (elements, rows) = (layout.window.elements(), layout.rows_at(band.clone()));
         for (channel, places) in laid_out.chunks_exact_mut(distance).enumerate() {
             places.fill(0.);
-            layout.copy(simd, &image[channel * elements..], rows, first, places, 0.);
+            layout.copy(simd, &image[channel * elements..], rows, band.clone(), places, 0.);
         }
     }
 }
@@ -600,8 +621,9 @@ struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    fn from(layout: &'a Layout, channel: usize, first: usize) -> Steps<'a> {
-        let offsets = &layout.offsets[..];
+    fn from(laid_out: &'a LaidOut, first: usize) -> Steps<'a> {
+        let LaidOut { offsets, distance: channel, .. } = laid_out;
+        let channel = *channel;
         let (number, element) = (first / offsets.len(), first % offsets.len());
         Steps { offsets, channel, begin: number * channel, element }
     }
@@ -626,12 +648,6 @@ impl Layout {
     pub fn is_in_place(&self) -> bool {
         const FEW_ROWS: usize = 48;
         self.rows_of_product <= FEW_ROWS && (self.with_gaps || self.is_dense())
-    }
-
-    /// Where the first column has each of so many steps.
-    pub fn steps(&self, laid_out: &LaidOut, depth: usize) -> Vec<usize> {
-        let mut steps = Steps::from(self, laid_out.distance, 0);
-        (0..depth).map(|_| steps.next()).collect()
     }
 }
 
@@ -658,7 +674,7 @@ impl WithSimd for PackColumns<'_> {
             let (panel, others) = rest.split_at_mut(self.steps.len() * padded);
             rest = others;
             let runs = self.layout.runs(first..first + width);
-            let mut steps = Steps::from(self.layout, self.channels.distance, self.steps.start);
+            let mut steps = Steps::from(self.channels, self.steps.start);
             // Most panels are whole, and one run.
             if let [(count, position)] = runs[..]
                 && count == tile.columns
@@ -698,7 +714,7 @@ impl WithSimd for PackRows<'_> {
             rest = others;
             let first = self.first + first;
             let runs = self.layout.pixel_runs(first..first + width);
-            let steps = Steps::from(self.layout, self.channels.distance, self.steps.start);
+            let steps = Steps::from(self.channels, self.steps.start);
             pack_runs(simd, self.channels, &runs, steps, panel, width);
         }
     }

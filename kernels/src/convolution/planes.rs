@@ -95,7 +95,8 @@ impl WithSimd for Channels<'_> {
         let mut gaps = Scratch::new(if computed > pixels { computed } else { 0 });
         for number in 0..self.output.len() / repeated {
             let channel = self.first + number;
-            layout.copy(simd, &self.data[channel * image..], rows, 0, &mut plane, padding);
+            let data = &self.data[channel * image..];
+            layout.copy(simd, data, rows, layout.all_rows(), &mut plane, padding);
             for copy in 0..repeated {
                 let channel = channel % channels * repeated + copy;
                 let (weights, bias) = match kind {

@@ -295,7 +295,7 @@ impl Products<'_> {
         let mut results = Scratch::new(gaps);
         let steps = STEPS.min(weights.depth);
         let mut columns = Scratch::new(steps * block.next_multiple_of(tile.lanes));
-        let offsets = layout.is_in_place().then(|| layout.steps(laid_out, weights.depth));
+        let offsets = layout.is_in_place().then(|| laid_out.steps(weights.depth));
         let first = part.columns.start;
         for column in part.columns.clone().step_by(block) {
             let width = (part.columns.end - column).min(block);
