@@ -174,7 +174,7 @@ impl Products<'_> {
             }
             Factor::Columns(weights) => {
                 let columns = shares(weights.columns, work, 1);
-                let widest = columns[0].len();
+                let widest = columns.iter().map(Range::len).max().unwrap_or(0);
                 if let Some(shares) = self.shares_of_pixels(weights.columns, widest, work) {
                     let outputs =
                         Output::of_columns(output, pixels, shares.iter().map(|it| it.end));
@@ -188,15 +188,15 @@ impl Products<'_> {
                     return shares.map(part).collect();
                 }
                 // Each packs what all pixels meet.
-                let of_part = output.chunks_mut(columns[0].len() * pixels);
-                let shares = columns.into_iter().zip(of_part);
-                let part = |(columns, elements): (_, &'a mut [f32])| Part {
-                    rows: 0..pixels,
-                    columns,
-                    lays_out: false,
-                    output: Output::matrix(elements, pixels),
+                let mut rest = output;
+                let part = |columns: Range<usize>| {
+                    let (elements, others) =
+                        std::mem::take(&mut rest).split_at_mut(columns.len() * pixels);
+                    rest = others;
+                    let output = Output::matrix(elements, pixels);
+                    Part { rows: 0..pixels, columns, lays_out: false, output }
                 };
-                shares.map(part).collect()
+                columns.into_iter().map(part).collect()
             }
         }
     }

@@ -48,8 +48,8 @@ pub(super) fn parts(depth: usize) -> impl Iterator<Item = Range<usize>> {
     (0..depth).step_by(most).map(move |first| first..(first + most).min(depth))
 }
 
-/// Columns of a product, for the threads that share this work: whole panels, and at least so many parts for each thread, if there
-/// are panels for that.
+/// Columns of a product, for the threads that share this work: so many parts for each thread, if there are panels for that, of as
+/// many whole panels each as the others, or one more.
 pub(super) fn shares(columns: usize, work: usize, of_a_thread: usize) -> Vec<Range<usize>> {
     shares_of_panels(columns, Tile::of(Vectors::detect()).columns, work, of_a_thread)
 }
@@ -61,13 +61,13 @@ pub(super) fn shares_of_panels(
     work: usize,
     of_a_thread: usize,
 ) -> Vec<Range<usize>> {
-    let most = match threads_for(work) {
-        1 => columns,
-        // Rounded down: rounded up, the last thread might have much less to do.
-        threads if of_a_thread > 1 => (columns / (of_a_thread * threads) / panel).max(1) * panel,
-        threads => columns.div_ceil(threads).next_multiple_of(panel),
+    let panels = columns.div_ceil(panel);
+    let count = match threads_for(work) {
+        1 => panels.min(1),
+        threads => panels.min(of_a_thread * threads),
     };
-    (0..columns).step_by(most.max(1)).map(|first| first..(first + most).min(columns)).collect()
+    let end = |number: usize| (number * panels / count * panel).min(columns);
+    (0..count).map(|number| end(number)..end(number + 1)).collect()
 }
 
 /// Calls a function with some columns of a matrix, and with this part of it, on the threads that share the work.
