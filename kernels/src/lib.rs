@@ -73,6 +73,7 @@ mod rotary;
 mod rows;
 mod runtime;
 mod softmax;
+mod sums;
 pub mod threads;
 mod transform;
 mod transposition;

@@ -269,7 +269,7 @@ mod tests {
         let part = Some(1. / 16.);
         for case in [Case { part: Some(0.5), ..LAST }, Case { part, is_shared: true, ..LAST }] {
             let names = case.check([2, 5, 16])?;
-            assert!(has(&names, "RmsNormalization") && has(&names, "Reduce<Sum>"), "{names:?}");
+            assert!(has(&names, "RmsNormalization") && has(&names, "SumOfAxes"), "{names:?}");
         }
         Ok(())
     }

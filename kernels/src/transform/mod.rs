@@ -18,6 +18,7 @@ mod resize;
 mod rotary;
 mod rule;
 mod softmax;
+mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -32,7 +33,7 @@ pub use rule::{
 };
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 14] = [
+const RULES: [&dyn Rule; 15] = [
     &fully_connected::CompressedLayers,
     &convolution::Convolution,
     &pool::Pools,
@@ -43,6 +44,8 @@ const RULES: [&dyn Rule; 14] = [
     // It takes two products and a softmax, which are single ones for the next rules.
     &attention::Attentions,
     &softmax::Softmaxes,
+    // Normalizations have sums, too.
+    &sums::Sums,
     &contraction::Contractions,
     &axes::AxisMoves,
     // What is in a body may leave it when the model is decluttered, so they are the last of their phase.
@@ -57,7 +60,7 @@ const RULES: [&dyn Rule; 14] = [
 /// and conditions. A model that is transformed can be run, decluttered and optimised, but not be saved.
 ///
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
-/// many, attention, normalization of rows, pools, softmax, Resize, and functions of elements; and concatenations and moves of axes,
+/// many, attention, normalization of rows, pools, softmax, sums along the last axes, Resize, and functions of elements; and concatenations and moves of axes,
 /// of any type. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which, and why others stay.
 #[derive(Debug)]
 pub struct KernelsTransform {

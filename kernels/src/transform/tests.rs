@@ -7,7 +7,7 @@ use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec, S
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::logic::{IfThenElse, comp_gt};
 use tract_core::ops::math::{add, div, max, min, mul};
-use tract_core::ops::nn::{DataFormat, Softmax, SoftmaxKind, resize};
+use tract_core::ops::nn::{DataFormat, Reduce, Reducer, Softmax, SoftmaxKind, resize};
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
 use tract_core::tract_data::half::f16;
 use tract_core::transform::{get_transform, get_transform_with_params};
@@ -34,11 +34,12 @@ fn names(model: &TypedModel) -> Vec<String> {
     names.filter(|name| !["Source", "Const"].contains(&&**name)).collect()
 }
 
-const OURS: [&str; 7] = [
+const OURS: [&str; 8] = [
     "PackedConvolution",
     "PoolOfPlanes",
     "ResizeAxes",
     "SoftmaxOfAxis",
+    "SumOfAxes",
     "FullyConnected",
     "Contraction",
     "Attention",
@@ -419,6 +420,31 @@ fn softmax_along_each_axis() -> TractResult<()> {
             assert_eq!(found == ["SoftmaxOfAxis"], is_taken, "{axes:?} {kind:?}: {found:?}");
             assert_eq!(refusals(&model)?.is_empty(), is_taken);
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn sums_along_the_last_axes() -> TractResult<()> {
+    for (axes, reducer, refused) in [
+        (tvec![2, 3], Reducer::Sum, None),
+        (tvec![3], Reducer::Sum, None),
+        (tvec![0, 1, 2, 3], Reducer::Sum, None),
+        (
+            tvec![1],
+            Reducer::Sum,
+            Some("sum: its axes are [1], but must be the last ones of rank 4"),
+        ),
+        (tvec![2, 3], Reducer::Max, Some("")),
+    ] {
+        let mut model = TypedModel::default();
+        let data = model.add_source("data", f32::fact([2, 3, 5, 7]))?;
+        let output = model.wire_node("sum", Reduce::new(axes.clone(), reducer), &[data])?;
+        model.select_output_outlets(&output)?;
+        let is_ours = transformed(&model)? == ["SumOfAxes"];
+        assert_eq!(is_ours, refused.is_none(), "{axes:?} {reducer:?}");
+        let said = refusals(&model)?.join("");
+        assert_eq!(said, refused.unwrap_or_default());
     }
     Ok(())
 }
