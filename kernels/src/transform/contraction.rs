@@ -1,11 +1,11 @@
-//! Products of two factors that are computed when the model runs.
+//! Products of two factors that are computed when the model runs, or of many matrices that are constants.
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
 
 use super::chain::Chain;
 use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
-use crate::contraction::Contraction;
+use crate::contraction::{BatchAxis, Contraction};
 
 /// A product of two matrices, or of many.
 #[derive(Debug)]
@@ -43,6 +43,9 @@ impl Rule for Contractions {
         model: &TypedModel,
         node: &TypedNode,
     ) -> TractResult<Rewrite> {
+        /// With fewer rows or columns of the other factor, packing constants in each run costs more than the product gains: tract
+        /// packs them once. With many, a DeBERTa took 0.9 of the time, and 0.82 on two threads (AMD EPYC, family 26 model 2).
+        const LEAST: usize = 64;
         if !node.op_is::<EinSum>() {
             return Ok(Rewrite::NotMine);
         }
@@ -51,12 +54,25 @@ impl Rule for Contractions {
                 "it must be a product of two matrices of type F32, or of many, whose rows are read in vectors"
             )
         };
-        // tract packs it once, and this operator in each run.
-        let is_constant = |input| TractResult::Ok(model.outlet_fact(input)?.konst.is_some());
-        refuse_if!(
-            is_constant(node.inputs[0])? || is_constant(node.inputs[1])?,
-            "a factor is a constant, but is no matrix"
-        );
+        let left = model.outlet_fact(node.inputs[product.left])?;
+        let right = model.outlet_fact(node.inputs[product.right])?;
+        let has_many = |factor: &TypedFact, axis: fn(&BatchAxis) -> Option<usize>| {
+            product.batch.iter().filter_map(axis).any(|axis| !factor.shape[axis].is_one())
+        };
+        let [columns, _] = product.axes_of_right();
+        for (factor, has_many, met) in [
+            (left, has_many(left, |it| it.left), &right.shape[columns]),
+            (right, has_many(right, |it| it.right), &left.shape[product.rows[0]]),
+        ] {
+            if factor.konst.is_none() {
+                continue;
+            }
+            refuse_if!(!has_many, "a factor is a constant, but is no matrix");
+            refuse_if!(
+                !met.to_usize().is_ok_and(|met| met >= LEAST),
+                "a factor has constant matrices, and each meets {met} rows or columns, but must meet {LEAST}"
+            );
+        }
         Ok(Chain::new(model, node).replaced_by(product, &node.inputs)?.into())
     }
 }

@@ -579,8 +579,10 @@ fn constants_on_both_sides() -> TractResult<()> {
     assert_eq!(of("kn,mk->mn", &[4, 9], &[3, 4])?, "PackedConvolution");
     // Few columns are rows.
     assert!(of("kn,mk->mn", &[4, 2], &[3, 4])?.contains("FullyConnected"));
-    // Weights for each of a batch.
+    // Weights for each of a batch, which few rows meet, or many rows or columns.
     assert_eq!(of("bmk,bkn->bmn", &[2, 4, 9], &[2, 9, 5])?, "EinSum");
+    assert_eq!(of("bmk,bkn->bmn", &[2, 70, 9], &[2, 9, 5])?, "Contraction");
+    assert_eq!(of("bkn,bmk->bmn", &[2, 9, 70], &[2, 5, 9])?, "Contraction");
     Ok(())
 }
 
