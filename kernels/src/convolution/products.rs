@@ -209,8 +209,10 @@ impl Products<'_> {
         data: &[f32],
         part: &mut Part,
     ) -> TractResult<()> {
+        /// What a band has beyond its pixels, for the kernel, is read again by the next one.
         const LEAST_ROWS: usize = 4;
-        // Few in tests, whose images are small.
+        /// Half a megabyte. A U-Net took 1.16 times as long where all was laid out at once (AMD EPYC, family 26 model 2). Images of
+        /// tests are small.
         const ELEMENTS: usize = if cfg!(test) { 1 << 7 } else { 1 << 17 };
         let (layout, vectors) = (self.layout, Vectors::detect());
         if let Factor::Columns(_) = &self.groups[group] {
@@ -258,6 +260,7 @@ impl Products<'_> {
             }
         }
         let of_columns = of_threads.into_iter().max()?;
+        // Each thread then also reads what the others have written.
         (time(share, self.layout.columns()) < of_columns / 10 * 9).then_some(share)
     }
 
