@@ -253,11 +253,7 @@ impl EvalOp for PoolOfPlanes {
         let mut output = unsafe { unwritten_output::<f32>("Pool", &shape)? };
         let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let (window, volume) = (&layout.window, layout.offsets.len());
-        let weight = match self.of {
-            PoolOf::MeanWithPadding => 1. / volume as f32,
-            _ => 1.,
-        };
-        let kernel = vec![weight; volume];
+        let kernel = vec![1.; volume];
         let kind = match self.of {
             PoolOf::Max => Kind::Max,
             _ => Kind::SameSum(&kernel),
@@ -267,6 +263,13 @@ impl EvalOp for PoolOfPlanes {
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
         planes.run(data.as_slice()?, sizes[axis], 1, elements)?;
+        if self.of == PoolOf::MeanWithPadding {
+            // A sum of quotients would be rounded: integers may have a mean that is one.
+            fill_rows(elements, window.pixels(), shape.iter().product(), |_, sums| {
+                sums.iter_mut().for_each(|sum| *sum /= volume as f32);
+                TractResult::Ok(())
+            })?;
+        }
         if self.of == PoolOf::Mean {
             // How many elements each pixel has: the sum of ones.
             let mut counts = Scratch::new(window.pixels());

@@ -218,6 +218,25 @@ proptest! {
     }
 }
 
+/// Means of integers are rounded once: layers of integers cut off what is behind the point.
+#[test]
+fn means_of_integers_that_are_integers() -> TractResult<()> {
+    let axis = Axis { size: 40, kernel: 3, stride: 1, dilation: 1, begin: 0, end: 0 };
+    let data = integers(40 * 40).iter().map(|it| 9. * it).collect::<Vec<f32>>();
+    let data = Tensor::from_shape(&[1, 1, 40, 40], &data)?;
+    for of in [PoolOf::Mean, PoolOf::MeanWithPadding] {
+        let op = PoolOfPlanes::new(spec(&[axis.clone(), axis.clone()], 1, 1), of);
+        let check = || {
+            let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into())).unwrap();
+            let found = found[0].try_as_plain_ram().unwrap();
+            assert!(found.as_slice::<f32>().unwrap().iter().all(|mean| mean.fract() == 0.));
+        };
+        with_all_vectors(check);
+        on_threads(check);
+    }
+    Ok(())
+}
+
 /// A convolution of few pixels gives the same with either factor packed.
 #[test]
 fn few_pixels_are_rows() -> TractResult<()> {
