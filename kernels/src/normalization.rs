@@ -8,6 +8,7 @@ use tract_core::internal::*;
 use crate::checks::expect_inputs;
 use crate::memory::unwritten_output;
 use crate::product::{Vectors, load, store};
+use crate::sums::total;
 use crate::threads::fill_rows;
 
 /// `(x - mean) / sqrt(variance + epsilon) * scale + shift`, of the elements along the last axis; or the same without the mean,
@@ -64,34 +65,6 @@ impl WithSimd for Rows<'_> {
             }
         }
     }
-}
-
-/// The sum of a row less a number, or of its `SQUARES`.
-#[inline(always)]
-fn total<S: Simd, const SQUARES: bool>(simd: S, row: &[f32], less: f32) -> f32 {
-    let less = simd.splat_f32s(less);
-    let mut sums = [simd.splat_f32s(0.); 4];
-    let (vectors, rest) = S::as_simd_f32s(row);
-    let (fours, others) = vectors.as_chunks::<4>();
-    for four in fours {
-        for (sum, x) in sums.iter_mut().zip(four) {
-            let x = simd.sub_f32s(*x, less);
-            *sum = if SQUARES { simd.mul_add_e_f32s(x, x, *sum) } else { simd.add_f32s(*sum, x) };
-        }
-    }
-    let mut last = [0.; 64];
-    let last = &mut last[..rest.len()];
-    for (number, x) in others.iter().copied().chain([simd.partial_load_f32s(rest)]).enumerate() {
-        let x = simd.sub_f32s(x, less);
-        let x = if SQUARES { simd.mul_f32s(x, x) } else { x };
-        match number < others.len() {
-            true => sums[number] = simd.add_f32s(sums[number], x),
-            false => simd.partial_store_f32s(last, x),
-        }
-    }
-    let [a, b, c, d] = sums;
-    let sum = simd.add_f32s(simd.add_f32s(a, b), simd.add_f32s(c, d));
-    simd.reduce_sum_f32s(sum) + last.iter().sum::<f32>()
 }
 
 impl Op for Normalization {

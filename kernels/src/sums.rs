@@ -5,7 +5,7 @@ use tract_core::internal::*;
 
 use crate::checks::expect_input_count;
 use crate::memory::unwritten_output;
-use crate::product::{Vectors, load};
+use crate::product::Vectors;
 use crate::threads::fill_rows;
 
 /// The sums of the elements along the last axes, from one on, which stay with size 1. The data is of type F32.
@@ -30,26 +30,43 @@ impl WithSimd for Sums<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         for (sum, row) in self.output.iter_mut().zip(self.rows.chunks_exact(self.size)) {
-            let (vectors, rest) = S::as_simd_f32s(row);
-            // Four at a time do not wait for each other.
-            let (fours, others) = vectors.as_chunks::<4>();
-            let mut sums = [simd.splat_f32s(0.); 4];
-            for four in fours {
-                for number in 0..4 {
-                    sums[number] = simd.add_f32s(sums[number], four[number]);
-                }
-            }
-            let [a, b, c, d] = sums;
-            let mut all = simd.add_f32s(simd.add_f32s(a, b), simd.add_f32s(c, d));
-            for vector in others {
-                all = simd.add_f32s(all, *vector);
-            }
-            if !rest.is_empty() {
-                all = simd.add_f32s(all, load(simd, rest));
-            }
-            *sum = simd.reduce_sum_f32s(all);
+            *sum = total::<S, false>(simd, row, 0.);
         }
     }
+}
+
+/// The sum of a row less a number, or of its `SQUARES`.
+#[inline(always)]
+pub(crate) fn total<S: Simd, const SQUARES: bool>(simd: S, row: &[f32], less: f32) -> f32 {
+    let (less, zero) = (simd.splat_f32s(less), simd.splat_f32s(0.));
+    let (vectors, rest) = S::as_simd_f32s(row);
+    let (fours, others) = vectors.as_chunks::<4>();
+    // Four at a time do not wait for each other.
+    let mut sums = [zero; 4];
+    for four in fours {
+        for number in 0..4 {
+            let x = simd.sub_f32s(four[number], less);
+            sums[number] = with::<S, SQUARES>(simd, sums[number], x);
+        }
+    }
+    let [a, b, c, d] = sums;
+    let mut sum = simd.add_f32s(simd.add_f32s(a, b), simd.add_f32s(c, d));
+    for vector in others {
+        sum = with::<S, SQUARES>(simd, sum, simd.sub_f32s(*vector, less));
+    }
+    if !rest.is_empty() {
+        let x = simd.sub_f32s(simd.partial_load_f32s(rest), less);
+        // The other lanes are no elements.
+        let is_element = simd.mask_between_m32s(0, rest.len() as u32).mask();
+        sum = with::<S, SQUARES>(simd, sum, simd.select_f32s(is_element, x, zero));
+    }
+    simd.reduce_sum_f32s(sum)
+}
+
+/// A sum with one number more, or its square.
+#[inline(always)]
+fn with<S: Simd, const SQUARES: bool>(simd: S, sum: S::f32s, x: S::f32s) -> S::f32s {
+    if SQUARES { simd.mul_add_e_f32s(x, x, sum) } else { simd.add_f32s(sum, x) }
 }
 
 impl Op for SumOfAxes {
