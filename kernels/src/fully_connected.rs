@@ -204,8 +204,8 @@ impl EvalOp for FullyConnected {
                     })?;
                 } else {
                     let rows = Rows::pack_on_threads(data, count, depth, tile);
-                    for_each_columns(elements, columns, shares, work, |columns, share| {
-                        product(&rows, columns, share.skip_columns(0))
+                    for_each_columns(elements, columns, shares, work, |columns, output| {
+                        product(&rows, columns, output)
                     })?;
                 }
             }

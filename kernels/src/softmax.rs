@@ -178,8 +178,8 @@ impl EvalOp for SoftmaxOfAxis {
         } else {
             for (data, elements) in data.chunks_exact(block).zip(elements.chunks_exact_mut(block)) {
                 let shares = shares(inner, work_of_block, SHARES);
-                for_each_columns(elements, inner, shares, work_of_block, |range, share| {
-                    columns(data, range, share.skip_columns(0));
+                for_each_columns(elements, inner, shares, work_of_block, |range, output| {
+                    columns(data, range, output);
                     Ok(())
                 })?;
             }

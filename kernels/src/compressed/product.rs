@@ -59,7 +59,7 @@ fn multiply_few(
     // Codes come from memory, about ten bytes in a nanosecond.
     let work = matrix.bytes()?.len() / 3;
     let shares = shares(columns, work, SHARES);
-    for_each_columns(output, columns, shares, work, |columns, share| {
+    for_each_columns(output, columns, shares, work, |columns, mut share| {
         let mut parameters = Parameters::default();
         for first in columns.clone().step_by(ROWS_AT_ONCE) {
             let part = first..(first + ROWS_AT_ONCE).min(columns.end);
@@ -131,7 +131,7 @@ fn multiply_panels(
     columns: Range<usize>,
     bias: &[f32],
     activation: Activation,
-    share: &mut Output,
+    mut share: Output,
 ) -> TractResult<()> {
     let (vectors, kind) = (Vectors::detect(), Kind::detect());
     let tile = Tile::of(vectors);

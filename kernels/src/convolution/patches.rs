@@ -6,7 +6,7 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use crate::checks::check_volume;
-use crate::memory::Scratch;
+use crate::memory::{LINE, Scratch};
 use crate::product::{Output, Rows, Tile, Vectors, load, row_panels, shares_of_panels, store};
 use crate::threads::fill_rows;
 
@@ -225,10 +225,12 @@ impl Layout {
         (self.is_plane() && shares.len() > 1 && shares[0].len() >= LEAST).then_some(shares)
     }
 
-    /// How many rows further on the last element of the kernel is than the first one.
-    fn reach(&self) -> usize {
-        let row = |offset: &usize| offset % self.part_volume() / self.part[2];
-        self.offsets.iter().map(row).max().unwrap_or(0)
+    /// The rows of the parts that positions of one plane meet. The last one need not be of a pixel: the kernel may end in a row of
+    /// its own there.
+    fn rows_met(&self, positions: &Range<usize>) -> Range<usize> {
+        let within = self.offsets.iter().map(|offset| offset % self.part_volume());
+        let last = positions.end - 1 + within.max().unwrap_or(0);
+        positions.start / self.part[2]..last / self.part[2] + 1
     }
 
     /// The rows of a channel that are in these rows of the parts, which are all, or there is one plane.
@@ -247,11 +249,9 @@ impl Layout {
         }
         let width = self.window.output[2];
         let [first, last] = [pixels.start / width, pixels.end / width - 1];
-        Band {
-            pixels,
-            positions: first * self.part[2]..last * self.part[2] + width,
-            rows: self.rows_at(first..last + self.reach() + 1),
-        }
+        let positions = first * self.part[2]..last * self.part[2] + width;
+        let rows = self.rows_at(self.rows_met(&positions));
+        Band { pixels, positions, rows }
     }
 
     /// Channels in this layout, padded with 0.
@@ -290,9 +290,7 @@ impl Layout {
         positions: Range<usize>,
     ) -> TractResult<LaidOut<'static>> {
         let (volume, width) = (self.part_volume(), self.part[2]);
-        // The last position need not be of a pixel: the kernel may end in a row of its own there.
-        let furthest = self.offsets.iter().map(|offset| offset % volume).max().unwrap_or(0);
-        let rows = positions.start / width..(positions.end - 1 + furthest) / width + 1;
+        let rows = self.rows_met(&positions);
         let of_part = rows.len() * width;
         let distance = odd_lines(self.window.strides.iter().product::<usize>() * of_part);
         let count = check_volume("padding", DatumType::F32, &[channels, distance])?;
@@ -415,12 +413,14 @@ impl Layout {
 
     /// All positions from the first to the last one of these columns.
     pub fn positions_of_columns(&self, columns: Range<usize>) -> Range<usize> {
-        span(&self.runs(columns))
+        let of_column = |column: usize| self.runs(column..column + 1)[0].1;
+        of_column(columns.start)..of_column(columns.end - 1) + 1
     }
 
     /// The same of pixels.
     pub fn positions_of_pixels(&self, pixels: Range<usize>) -> Range<usize> {
-        span(&self.pixel_runs(pixels))
+        let of_pixel = |pixel: usize| self.pixel_runs(pixel..pixel + 1)[0].1;
+        of_pixel(pixels.start)..of_pixel(pixels.end - 1) + 1
     }
 
     /// Columns whose positions are neighbours: how many, and the first position.
@@ -450,19 +450,10 @@ impl Layout {
     }
 }
 
-/// From the first position to the last one.
-fn span(runs: &[(usize, usize)]) -> Range<usize> {
-    match runs {
-        [(_, first), .., (count, last)] => *first..last + count,
-        [(count, first)] => *first..first + count,
-        [] => 0..0,
-    }
-}
-
 /// So many elements, or more: an odd number of lines of the cache.
 fn odd_lines(elements: usize) -> usize {
-    const LINE: usize = 16;
-    (elements.div_ceil(LINE) | 1) * LINE
+    const OF_LINE: usize = LINE / size_of::<f32>();
+    (elements.div_ceil(OF_LINE) | 1) * OF_LINE
 }
 
 /// Whether computing results for all positions takes less time than packing each row of pixels on its own. In each step

@@ -41,8 +41,8 @@ impl Planes<'_> {
         let work = output.len().saturating_mul(self.layout.offsets.len()) / 8;
         let vectors = Vectors::detect();
         if let Some(shares) = self.layout.shares_of_pixels(work) {
-            return for_each_columns(output, pixels, shares, work, |pixels, part| {
-                let (band, output) = (self.layout.band(pixels), part.skip_columns(0));
+            return for_each_columns(output, pixels, shares, work, |pixels, output| {
+                let band = self.layout.band(pixels);
                 vectors.run(Channels {
                     planes: self,
                     data,
@@ -263,17 +263,14 @@ impl EvalOp for PoolOfPlanes {
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
         planes.run(data.as_slice()?, sizes[axis], 1, elements)?;
-        if self.of == PoolOf::MeanWithPadding {
-            // A sum of quotients would be rounded: integers may have a mean that is one.
-            fill_rows(elements, window.pixels(), shape.iter().product(), |_, sums| {
-                sums.iter_mut().for_each(|sum| *sum /= volume as f32);
-                TractResult::Ok(())
-            })?;
-        }
-        if self.of == PoolOf::Mean {
-            // How many elements each pixel has: the sum of ones.
+        if let PoolOf::Mean | PoolOf::MeanWithPadding = self.of {
             let mut counts = Scratch::new(window.pixels());
-            planes.run(&vec![1.; window.elements()], 1, 1, &mut counts)?;
+            match self.of {
+                // How many elements each pixel has: the sum of ones.
+                PoolOf::Mean => planes.run(&vec![1.; window.elements()], 1, 1, &mut counts)?,
+                _ => counts.fill(volume as f32),
+            }
+            // A sum of quotients would be rounded: integers may have a mean that is one.
             fill_rows(elements, window.pixels(), shape.iter().product(), |_, channels| {
                 for channel in channels.chunks_exact_mut(counts.len()) {
                     channel.iter_mut().zip(&*counts).for_each(|(sum, count)| *sum /= count);

@@ -7,7 +7,7 @@ use crate::memory::Scratch;
 use crate::product::activation::Activation;
 use crate::product::{
     Addend, Columns, Output, Product, Right, Rows, SHARES, STEPS, Tile, Vectors, WORK, cycles,
-    parts, shares,
+    parts, shares, shares_of_panels,
 };
 use crate::threads::{fill_rows, for_each_on_threads, threads_for};
 
@@ -92,8 +92,6 @@ struct Part<'a> {
     /// Where the weights are rows: others meet all pixels.
     rows: Range<usize>,
     columns: Range<usize>,
-    /// Whether the part lays out on its own what these meet.
-    lays_out: bool,
     output: Output<'a>,
 }
 
@@ -113,17 +111,15 @@ impl Products<'_> {
             for (number, output) in groups {
                 let data = &data[*number * image..][..image];
                 let number = *number % self.groups.len();
-                let mut parts = self.parts(&self.groups[number], output, of_each);
-                let vectors = Vectors::detect();
-                if parts.iter().all(|part| part.lays_out) {
-                    for_each_on_threads(&mut parts, of_each, |part| {
-                        self.bands(number, channels, data, part)
-                    })?;
-                    continue;
-                }
-                let laid_out = self.layout.lay_out(vectors, channels, data)?;
+                let (mut parts, share_pixels) = self.parts(&self.groups[number], output, of_each);
+                let in_bands = share_pixels && self.layout.has_bands();
+                let of_all = || self.layout.lay_out(Vectors::detect(), channels, data);
+                let laid_out = (!in_bands).then(of_all).transpose()?;
                 for_each_on_threads(&mut parts, of_each, |part| {
-                    self.part(number, &laid_out, part);
+                    match &laid_out {
+                        Some(laid_out) => self.part(number, laid_out, part),
+                        None => self.bands(number, channels, data, part)?,
+                    }
                     Ok(())
                 })?;
             }
@@ -140,14 +136,19 @@ impl Products<'_> {
         }
     }
 
-    fn parts<'a>(&self, weights: &Factor, output: &'a mut [f32], work: usize) -> Vec<Part<'a>> {
+    /// What threads compute, and whether each has pixels of its own: otherwise they have channels of the output, and meet all pixels.
+    fn parts<'a>(
+        &self,
+        weights: &Factor,
+        output: &'a mut [f32],
+        work: usize,
+    ) -> (Vec<Part<'a>>, bool) {
         let layout = self.layout;
         let pixels = layout.window.pixels();
         match weights {
             Factor::Rows(weights) => {
-                let has_bands = layout.has_bands();
                 // A part of its own layout has some rows more.
-                let of_a_thread = if has_bands { 1 } else { SHARES };
+                let of_a_thread = if layout.has_bands() { 1 } else { SHARES };
                 let columns = shares(layout.columns(), work, of_a_thread);
                 if let Some(rows) = self.shares_of_rows(weights.rows, &columns, work) {
                     let shares = output.chunks_mut(rows * pixels).enumerate();
@@ -156,21 +157,19 @@ impl Products<'_> {
                         Part {
                             rows: first..weights.rows.min(first + rows),
                             columns: 0..layout.columns(),
-                            lays_out: false,
                             output: Output::matrix(elements, pixels),
                         }
                     };
-                    return shares.map(part).collect();
+                    return (shares.map(part).collect(), false);
                 }
                 let ends = columns.iter().map(|it| layout.pixels_before_column(it.end));
                 let shares = columns.iter().cloned().zip(Output::of_columns(output, pixels, ends));
                 let part = |(columns, output): (Range<usize>, _)| Part {
                     rows: 0..weights.rows,
-                    lays_out: has_bands,
                     columns,
                     output,
                 };
-                shares.map(part).collect()
+                (shares.map(part).collect(), true)
             }
             Factor::Columns(weights) => {
                 let columns = shares(weights.columns, work, 1);
@@ -181,11 +180,10 @@ impl Products<'_> {
                     let shares = shares.iter().cloned().zip(outputs);
                     let part = |(rows, output): (Range<usize>, _)| Part {
                         columns: 0..weights.columns,
-                        lays_out: layout.has_bands(),
                         rows,
                         output,
                     };
-                    return shares.map(part).collect();
+                    return (shares.map(part).collect(), true);
                 }
                 // Each packs what all pixels meet.
                 let mut rest = output;
@@ -194,9 +192,9 @@ impl Products<'_> {
                         std::mem::take(&mut rest).split_at_mut(columns.len() * pixels);
                     rest = others;
                     let output = Output::matrix(elements, pixels);
-                    Part { rows: 0..pixels, columns, lays_out: false, output }
+                    Part { rows: 0..pixels, columns, output }
                 };
-                columns.into_iter().map(part).collect()
+                (columns.into_iter().map(part).collect(), false)
             }
         }
     }
@@ -233,7 +231,7 @@ impl Products<'_> {
             let positions = layout.positions_of_columns(columns.clone());
             let laid_out = layout.lay_out_band(vectors, channels, data, positions)?;
             let output = part.output.skip_columns(layout.pixels_before_column(begin) - first);
-            let mut part = Part { rows: part.rows.clone(), columns, lays_out: true, output };
+            let mut part = Part { rows: part.rows.clone(), columns, output };
             self.part(group, &laid_out, &mut part);
         }
         Ok(())
@@ -272,14 +270,10 @@ impl Products<'_> {
         widest: usize,
         work: usize,
     ) -> Option<Vec<Range<usize>>> {
-        let (threads, pixels) = (threads_for(work), self.layout.window.pixels());
+        let pixels = self.layout.window.pixels();
         let tile = Tile::of(Vectors::detect());
-        let end = |number: usize| match number == threads {
-            true => pixels,
-            false => number * pixels / threads / tile.rows * tile.rows,
-        };
-        let shares: Vec<_> = (0..threads).map(|number| end(number)..end(number + 1)).collect();
-        if threads == 1 || shares.iter().any(Range::is_empty) {
+        let shares = shares_of_panels(pixels, tile.rows, work, 1);
+        if shares.len() < 2 {
             return None;
         }
         let time = |pixels: usize, channels: usize| {

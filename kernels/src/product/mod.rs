@@ -76,11 +76,13 @@ pub(super) fn for_each_columns<T: Send>(
     columns: usize,
     shares: Vec<Range<usize>>,
     work: usize,
-    each: impl Fn(Range<usize>, &mut Output<T>) -> TractResult<()> + Sync,
+    each: impl Fn(Range<usize>, Output<T>) -> TractResult<()> + Sync,
 ) -> TractResult<()> {
     let parts = Output::of_columns(matrix, columns, shares.iter().map(|columns| columns.end));
     let mut parts: Vec<_> = shares.iter().cloned().zip(parts).collect();
-    for_each_on_threads(&mut parts, work, |(columns, part)| each(columns.clone(), part))
+    for_each_on_threads(&mut parts, work, |(columns, part)| {
+        each(columns.clone(), part.skip_columns(0))
+    })
 }
 
 /// Parts for each thread, if sharing costs nothing: a late thread then finds less to do.

@@ -478,8 +478,8 @@ impl QuantizedConvolution {
                 let mut buffers = Buffers::default();
                 let taken = self.taken(codes, window, 0..pixels, filters, *gathering, &mut buffers);
                 let shares = filters.shares(work);
-                for_each_columns(elements, channels, shares, work, |columns, share| {
-                    let output = Written::from(share.skip_columns(0)).with(others(0), channels);
+                for_each_columns(elements, channels, shares, work, |columns, output| {
+                    let output = Written::from(output).with(others(0), channels);
                     let panels = columns.start / width..columns.end.div_ceil(width);
                     let output = output.with_first_channel(columns.start);
                     self.multiply(&taken, 0, filters, panels, output);
