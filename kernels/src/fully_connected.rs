@@ -1,6 +1,5 @@
 //! Products with a matrix that is a constant.
 
-use std::ops::Range;
 use std::sync::Weak;
 
 use tract_core::internal::*;
@@ -10,7 +9,8 @@ use crate::compressed::{self, Matrix};
 use crate::memory::{Scratch, unwritten_output};
 use crate::product::activation::Activation;
 use crate::product::{
-    Columns, Dots, Output, Rows, SHARES, Tile, Vectors, WORK, Whole, for_each_columns, shares,
+    Columns, Dots, Output, Rows, SHARES, Share, Tile, Vectors, WORK, Whole, for_each_share,
+    shares_of_product,
 };
 use crate::threads::{fill_rows, threads_for};
 
@@ -178,11 +178,11 @@ impl EvalOp for FullyConnected {
             Weights::Packed(weights, _) => {
                 let vectors = Vectors::detect();
                 let tile = Tile::of(vectors);
-                let product = |rows: &Rows<Scratch>, columns: Range<usize>, output: Output| {
+                let product = |rows: &Rows<Scratch>, share: Share, output: Output| {
                     let product = Whole {
                         left: rows.view(),
                         right: weights.view(),
-                        columns,
+                        share,
                         output,
                         bias: Some(&self.bias),
                         activation: self.activation,
@@ -190,22 +190,24 @@ impl EvalOp for FullyConnected {
                     product.run(vectors);
                     TractResult::Ok(())
                 };
-                let shares = shares(columns, work, SHARES);
                 let threads = threads_for(work);
                 let rows_are_many = count >= MANY_ROWS * SHARES * threads;
-                if threads > 1 && (rows_are_many || shares.len() < threads) {
+                let panels_are_few = columns.div_ceil(tile.columns) < threads;
+                if threads > 1 && (rows_are_many || panels_are_few) {
                     // Threads share the rows.
                     let part = count.div_ceil(SHARES * threads).next_multiple_of(tile.rows);
                     fill_rows(elements, part * columns, work, |first, output| {
                         let count = output.len() / columns;
                         let data = &data[first * part * depth..][..count * depth];
                         let rows = Rows::pack_scratch(data, depth, count, depth, tile);
-                        product(&rows, 0..columns, Output::matrix(output, columns))
+                        let share = Share { rows: 0..count, columns: 0..columns };
+                        product(&rows, share, Output::matrix(output, columns))
                     })?;
                 } else {
                     let rows = Rows::pack_on_threads(data, count, depth, tile);
-                    for_each_columns(elements, columns, shares, work, |columns, output| {
-                        product(&rows, columns, output)
+                    let shares = shares_of_product(count, columns, work, SHARES);
+                    for_each_share(elements, columns, shares, work, |share, output| {
+                        product(&rows, share, output)
                     })?;
                 }
             }

@@ -1,7 +1,5 @@
 //! The product of rows of data and a compressed matrix.
 
-use std::ops::Range;
-
 use tract_core::internal::*;
 
 use super::format::Format;
@@ -12,8 +10,8 @@ use super::{dots, words};
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
-    Addend, Output, Product, Right, Rows, SHARES, STEPS, Tile, Vectors, WORK, for_each_columns,
-    shares,
+    Addend, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
+    for_each_columns, for_each_share, shares, shares_of_product,
 };
 
 /// With more rows of data, panels of the matrix become numbers first.
@@ -40,9 +38,9 @@ pub(crate) fn multiply(
     let vectors = Vectors::detect();
     let tile = Tile::of(vectors);
     let data = Rows::pack_on_threads(data, rows, matrix.depth, tile);
-    let shares = shares(columns, work, SHARES);
-    for_each_columns(output, columns, shares, work, |columns, share| {
-        multiply_panels(matrix, &data, columns, bias, activation, share)
+    let shares = shares_of_product(rows, columns, work, SHARES);
+    for_each_share(output, columns, shares, work, |share, output| {
+        multiply_panels(matrix, &data, share, bias, activation, output)
     })
 }
 
@@ -128,10 +126,10 @@ impl Few<'_> {
 fn multiply_panels(
     matrix: &Matrix,
     data: &Rows<Scratch>,
-    columns: Range<usize>,
+    Share { rows, columns }: Share,
     bias: &[f32],
     activation: Activation,
-    mut share: Output,
+    mut output: Output,
 ) -> TractResult<()> {
     let (vectors, kind) = (Vectors::detect(), Kind::detect());
     let tile = Tile::of(vectors);
@@ -164,10 +162,10 @@ fn multiply_panels(
                     begin: 0,
                     depth: steps.len(),
                 },
-                rows: 0..data.rows,
+                rows: rows.clone(),
                 columns: width,
                 depth: matrix.depth,
-                output: share.skip_columns(first - columns.start),
+                output: output.skip_columns(first - columns.start),
                 addend: Addend::OfColumns(&bias[first..first + width]),
                 activation,
                 steps,

@@ -79,6 +79,7 @@ impl Case {
         constant.into_shape(&[self.rows, self.depth()])
     }
 
+    /// With the vectors that this thread has selected, or on several threads with those that all have.
     fn check(&self) {
         let constant = self.constant().unwrap();
         let weights = constant.value().unwrap();
@@ -88,24 +89,22 @@ impl Case {
         let data: Vec<f32> = self.floats(4).take(self.data_rows * self.depth()).collect();
         let bias: Vec<f32> = self.floats(5).take(self.rows).collect();
         let activation = Activation::Clamp { min: -1., max: f32::INFINITY };
-        with_all_vectors(|| {
-            let mut output = vec![f32::NAN; self.data_rows * self.rows];
-            multiply(&matrix, &data, &bias, activation, &mut output).unwrap();
-            for (place, found) in output.iter().enumerate() {
-                let (of_data, row) = (place / self.rows, place % self.rows);
-                let data = &data[of_data * self.depth()..][..self.depth()];
-                let weights = &weights[row * self.depth()..][..self.depth()];
-                let terms = || data.iter().zip(weights).map(|(a, b)| f64::from(*a) * f64::from(*b));
-                let size: f64 = terms().map(f64::abs).sum();
-                let expected = (terms().sum::<f64>() + f64::from(bias[row])).max(-1.);
-                let error = (f64::from(*found) - expected).abs();
-                // Zero points are multiplied with the sums of groups.
-                assert!(
-                    error <= 4e-6 * size + 1e-5,
-                    "{self:?}: {found} at {place}, expected {expected}"
-                );
-            }
-        });
+        let mut output = vec![f32::NAN; self.data_rows * self.rows];
+        multiply(&matrix, &data, &bias, activation, &mut output).unwrap();
+        for (place, found) in output.iter().enumerate() {
+            let (of_data, row) = (place / self.rows, place % self.rows);
+            let data = &data[of_data * self.depth()..][..self.depth()];
+            let weights = &weights[row * self.depth()..][..self.depth()];
+            let terms = || data.iter().zip(weights).map(|(a, b)| f64::from(*a) * f64::from(*b));
+            let size: f64 = terms().map(f64::abs).sum();
+            let expected = (terms().sum::<f64>() + f64::from(bias[row])).max(-1.);
+            let error = (f64::from(*found) - expected).abs();
+            // Zero points are multiplied with the sums of groups.
+            assert!(
+                error <= 4e-6 * size + 1e-5,
+                "{self:?}: {found} at {place}, expected {expected}"
+            );
+        }
     }
 }
 
@@ -130,11 +129,31 @@ fn cases() -> impl Strategy<Value = Case> {
 proptest! {
     #[test]
     fn products_are_those_of_the_numbers(case in cases()) {
-        case.check();
+        with_all_vectors(|| case.check());
     }
 }
 
 /// The formats, by hand.
+/// Few rows of data and many, of which threads share the columns that are left over.
+#[cfg(feature = "multithread-mm")]
+#[test]
+fn threads_share_a_product() {
+    use tract_core::prelude::multithread::{
+        Executor, multithread_tract_scope, set_threading_element_threshold,
+    };
+
+    set_threading_element_threshold(0);
+    for (format, data_rows, rows) in
+        [(Format::I8, 4, 500), (Format::F16, 64, 500), (Format::U4, 77, 300), (Format::I8, 100, 40)]
+    {
+        let (groups, group) = (2, 32);
+        let (has_zero_points, half_scales, seed) = (true, false, 7);
+        let case =
+            Case { format, data_rows, rows, groups, group, has_zero_points, half_scales, seed };
+        multithread_tract_scope(Executor::multithread(2), || case.check());
+    }
+}
+
 #[test]
 fn codes_stand_for_numbers() -> TractResult<()> {
     let numbers = |format: Format, bytes: &[u8], expected: &[f32]| -> TractResult<()> {

@@ -6,8 +6,8 @@ use super::patches::{LaidOut, Layout, PackColumns, PackRows, Pick, Window};
 use crate::memory::Scratch;
 use crate::product::activation::Activation;
 use crate::product::{
-    Addend, Columns, Output, Product, Right, Rows, SHARES, STEPS, Tile, Vectors, WORK, cycles,
-    parts, shares, shares_of_panels,
+    Addend, Columns, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
+    cycles, parts, shares, shares_of_all_rows, shares_of_panels, shares_of_product,
 };
 use crate::threads::{fill_rows, for_each_on_threads, threads_for};
 
@@ -147,10 +147,13 @@ impl Products<'_> {
         let pixels = layout.window.pixels();
         match weights {
             Factor::Rows(weights) => {
-                // A part of its own layout has some rows more.
-                let of_a_thread = if layout.has_bands() { 1 } else { SHARES };
-                let columns = shares(layout.columns(), work, of_a_thread);
-                if let Some(rows) = self.shares_of_rows(weights.rows, &columns, work) {
+                let (channels, columns) = (weights.rows, layout.columns());
+                let shares = match layout.has_bands() {
+                    // Each part lays out rows of its own, and some that others need too.
+                    true => shares_of_all_rows(channels, columns, work, 1),
+                    false => shares_of_product(channels, columns, work, SHARES),
+                };
+                if let Some(rows) = self.shares_of_rows(weights.rows, &shares, work) {
                     let shares = output.chunks_mut(rows * pixels).enumerate();
                     let part = |(number, elements): (usize, &'a mut [f32])| {
                         let first = number * rows;
@@ -162,14 +165,10 @@ impl Products<'_> {
                     };
                     return (shares.map(part).collect(), false);
                 }
-                let ends = columns.iter().map(|it| layout.pixels_before_column(it.end));
-                let shares = columns.iter().cloned().zip(Output::of_columns(output, pixels, ends));
-                let part = |(columns, output): (Range<usize>, _)| Part {
-                    rows: 0..weights.rows,
-                    columns,
-                    output,
-                };
-                (shares.map(part).collect(), true)
+                let place = |column| layout.pixels_before_column(column);
+                let outputs = Output::of_shares(output, pixels, &shares, place);
+                let part = |(Share { rows, columns }, output)| Part { rows, columns, output };
+                (shares.into_iter().zip(outputs).map(part).collect(), true)
             }
             Factor::Columns(weights) => {
                 let columns = shares(weights.columns, work, 1);
@@ -239,7 +238,7 @@ impl Products<'_> {
 
     /// How many rows each thread takes, if that is faster than sharing the columns in these parts: it is where whole panels of
     /// columns cannot be shared evenly. Each thread then packs all columns.
-    fn shares_of_rows(&self, rows: usize, columns: &[Range<usize>], work: usize) -> Option<usize> {
+    fn shares_of_rows(&self, rows: usize, shares: &[Share], work: usize) -> Option<usize> {
         let threads = threads_for(work);
         let tile = Tile::of(Vectors::detect());
         let share = rows.div_ceil(threads).next_multiple_of(tile.rows);
@@ -252,9 +251,9 @@ impl Products<'_> {
         };
         // Whoever is first takes the next part.
         let mut of_threads = vec![0; threads];
-        for part in columns {
+        for share in shares {
             if let Some(first) = of_threads.iter_mut().min() {
-                *first += time(rows, part.len());
+                *first += time(share.rows.len(), share.columns.len());
             }
         }
         let of_columns = of_threads.into_iter().max()?;

@@ -6,6 +6,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
 
+use super::Share;
+
 /// Rows that follow each other in a distance, each from the first column of the product on: all of a matrix, or some of its
 /// columns, while other threads have the others.
 ///
@@ -56,6 +58,46 @@ impl<'a, T> Output<'a, T> {
             begin = end;
             Output { first, reach, rows, stride, width, elements: PhantomData }
         })
+    }
+
+    /// The shares of a whole matrix. They are in the order of their columns, and those of the same columns in that of their rows; `place`
+    /// is where a column of a share is in the matrix.
+    pub fn of_shares(
+        matrix: &'a mut [T],
+        columns: usize,
+        shares: &[Share],
+        place: impl Fn(usize) -> usize,
+    ) -> Vec<Output<'a, T>> {
+        let groups: Vec<_> = shares.chunk_by(|a, b| a.columns == b.columns).collect();
+        let ends = groups.iter().map(|it| place(it[0].columns.end));
+        let mut outputs = vec![];
+        for (group, mut output) in groups.iter().zip(Output::of_columns(matrix, columns, ends)) {
+            for share in *group {
+                let (part, rest) = output.split_rows(share.rows.len());
+                outputs.push(part);
+                output = rest;
+            }
+        }
+        outputs
+    }
+
+    /// The first rows, and the others.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer.
+    fn split_rows(self, rows: usize) -> (Output<'a, T>, Output<'a, T>) {
+        assert!(rows <= self.rows, "row {rows} of {}", self.rows);
+        // The last row may end before the next one would begin.
+        let begin = (rows * self.stride).min(self.reach);
+        let others = Output {
+            // SAFETY: it is within the matrix.
+            first: unsafe { self.first.add(begin) },
+            reach: self.reach - begin,
+            rows: self.rows - rows,
+            ..self
+        };
+        (Output { rows, ..self }, others)
     }
 
     /// How many rows there are.
@@ -154,6 +196,21 @@ impl<'a, T> Output<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_have_their_rows_and_columns() {
+        let share = |rows, columns| Share { rows, columns };
+        let shares = [share(0..3, 0..1), share(0..2, 1..2), share(2..3, 1..2), share(0..3, 2..3)];
+        let mut matrix = [0; 15];
+        // Two elements for each column of a share, but for the last one.
+        let place = |column: usize| (2 * column).min(5);
+        let outputs = Output::of_shares(&mut matrix, 5, &shares, place);
+        for (number, mut output) in outputs.into_iter().enumerate() {
+            assert_eq!(output.len(), shares[number].rows.len());
+            (0..output.len()).for_each(|row| output.row(row).fill(10 * number + row));
+        }
+        assert_eq!(matrix, [0, 0, 10, 10, 30, 1, 1, 11, 11, 31, 2, 2, 20, 20, 32]);
+    }
 
     #[test]
     fn parts_of_a_matrix_are_its_columns() {

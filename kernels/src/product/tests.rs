@@ -24,6 +24,63 @@ pub fn integers(count: usize) -> Vec<f32> {
     (0..count).map(|number| (number * 37 % 11) as f32 - 5.).collect()
 }
 
+/// Shares cover a product once, in the order of their outputs.
+#[cfg(feature = "multithread-mm")]
+#[test]
+fn shares_cover_a_product_evenly() {
+    use std::collections::VecDeque;
+
+    use tract_core::prelude::multithread::{
+        Executor, multithread_tract_scope, set_threading_element_threshold,
+    };
+
+    use super::{SHARES, shares_of_product};
+
+    set_threading_element_threshold(0);
+    with_all_vectors(|| {
+        let tile = Tile::of(Vectors::detect());
+        let cases = [1, 2, 3, 4].into_iter().flat_map(|threads| {
+            let columns = (1..8 * tile.columns).step_by(5);
+            columns.flat_map(move |columns| [1, 63, 64, 100].map(|rows| (threads, rows, columns)))
+        });
+        for (threads, rows, columns) in cases {
+            let shares = multithread_tract_scope(Executor::multithread(threads), || {
+                shares_of_product(rows, columns, 1 << 30, SHARES)
+            });
+            let mut met = vec![0; rows * columns];
+            for share in &shares {
+                assert!(!share.rows.is_empty() && !share.columns.is_empty());
+                assert!(
+                    share.rows.start % tile.rows == 0 && share.columns.start % tile.columns == 0
+                );
+                for row in share.rows.clone() {
+                    met[row * columns..][share.columns.clone()].iter_mut().for_each(|it| *it += 1);
+                }
+            }
+            let case = format!("{threads} threads, {rows} rows, {columns} columns: {shares:?}");
+            assert!(met.iter().all(|it| *it == 1), "{case}");
+            let key = |share: &super::Share| (share.columns.start, share.rows.start);
+            assert!(shares.is_sorted_by_key(key), "{case}");
+        }
+        // An odd number of panels for two threads, which take parts from both ends.
+        for panels in [7, 11, 43] {
+            let (rows, columns) = (16 * tile.rows, panels * tile.columns);
+            let shares = multithread_tract_scope(Executor::multithread(2), || {
+                shares_of_product(rows, columns, 1 << 30, SHARES)
+            });
+            let mut rest: VecDeque<_> =
+                shares.iter().map(|it| it.rows.len() * it.columns.len()).collect();
+            let mut of_threads = [0, 0];
+            while !rest.is_empty() {
+                let is_first = of_threads[0] <= of_threads[1];
+                let next = if is_first { rest.pop_front() } else { rest.pop_back() };
+                of_threads[usize::from(!is_first)] += next.unwrap();
+            }
+            assert_eq!(of_threads, [rows * columns / 2; 2], "{shares:?}");
+        }
+    });
+}
+
 /// All sizes around those of tiles and vectors, in parts of the steps, against the definition.
 #[test]
 fn products() {
