@@ -8,7 +8,7 @@ use tract_core::ops::einsum::EinSum;
 use crate::checks::{expect_inputs, volume};
 use crate::memory::{unwritten_output, zero_output};
 use crate::product::activation::Activation;
-use crate::product::{Columns, Output, Rows, SHARES, Share, Tile, Vectors, WORK, Whole};
+use crate::product::{Columns, Output, Rows, SHARES, Tile, Vectors, WORK, Whole};
 use crate::threads::{fill_rows, threads_for};
 
 /// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
@@ -359,7 +359,7 @@ impl EvalOp for Contraction {
             let product = Whole {
                 left: packed.view(),
                 right: right_packed.view(),
-                share: Share { rows: 0..rows.len(), columns: 0..columns },
+                columns: 0..columns,
                 output: Output::matrix(output, sizes.rows.output),
                 bias: None,
                 activation: Activation::Identity,

@@ -1,15 +1,16 @@
 //! Products with a matrix that is a constant.
 
+use std::ops::Range;
 use std::sync::Weak;
 
 use tract_core::internal::*;
 
 use crate::checks::expect_input_count;
 use crate::compressed::{self, Matrix};
-use crate::memory::{Scratch, unwritten_output};
+use crate::memory::unwritten_output;
 use crate::product::activation::Activation;
 use crate::product::{
-    Columns, Dots, Output, Rows, SHARES, Share, Tile, Vectors, WORK, Whole, for_each_share,
+    Columns, Dots, Output, Rows, SHARES, Tile, Vectors, WORK, Whole, for_each_share,
     shares_of_product,
 };
 use crate::threads::{fill_rows, threads_for};
@@ -178,11 +179,11 @@ impl EvalOp for FullyConnected {
             Weights::Packed(weights, _) => {
                 let vectors = Vectors::detect();
                 let tile = Tile::of(vectors);
-                let product = |rows: &Rows<Scratch>, share: Share, output: Output| {
+                let product = |left: Rows<&[f32]>, columns: Range<usize>, output: Output| {
                     let product = Whole {
-                        left: rows.view(),
+                        left,
                         right: weights.view(),
-                        share,
+                        columns,
                         output,
                         bias: Some(&self.bias),
                         activation: self.activation,
@@ -200,14 +201,13 @@ impl EvalOp for FullyConnected {
                         let count = output.len() / columns;
                         let data = &data[first * part * depth..][..count * depth];
                         let rows = Rows::pack_scratch(data, depth, count, depth, tile);
-                        let share = Share { rows: 0..count, columns: 0..columns };
-                        product(&rows, share, Output::matrix(output, columns))
+                        product(rows.view(), 0..columns, Output::matrix(output, columns))
                     })?;
                 } else {
                     let rows = Rows::pack_on_threads(data, count, depth, tile);
                     let shares = shares_of_product(count, columns, work, SHARES);
                     for_each_share(elements, columns, shares, work, |share, output| {
-                        product(&rows, share, output)
+                        product(rows.part(share.rows), share.columns, output)
                     })?;
                 }
             }

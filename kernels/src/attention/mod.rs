@@ -15,7 +15,7 @@ use crate::contraction::{BatchAxis, Contraction, Sizes, Strides, offset, strides
 use crate::memory::{Scratch, unwritten_output, zero_output};
 use crate::product::activation::Activation;
 use crate::product::{
-    Addend, Columns, ManyColumns, Output, Product, Right, Rows, Share, Tile, Vectors, Whole, parts,
+    Addend, Columns, ManyColumns, Output, Product, Right, Rows, Tile, Vectors, Whole, parts,
 };
 pub use pages::{AppendToPages, PagedFactor};
 use pages::{Page, Pages};
@@ -143,7 +143,7 @@ impl Sequence<'_> {
             let product = Whole {
                 left: queries,
                 right,
-                share: Share { rows: 0..queries.rows, columns: 0..columns },
+                columns: 0..columns,
                 output: Output::matrix(&mut scores[positions.start..], stride),
                 bias: None,
                 activation: Activation::Identity,

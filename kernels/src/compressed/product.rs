@@ -1,5 +1,7 @@
 //! The product of rows of data and a compressed matrix.
 
+use std::ops::Range;
+
 use tract_core::internal::*;
 
 use super::format::Format;
@@ -10,8 +12,8 @@ use super::{dots, words};
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
-    Addend, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
-    for_each_columns, for_each_share, shares, shares_of_product,
+    Addend, Output, Product, Right, Rows, SHARES, STEPS, Tile, Vectors, WORK, for_each_columns,
+    for_each_share, shares, shares_of_product,
 };
 
 /// With more rows of data, panels of the matrix become numbers first.
@@ -40,7 +42,7 @@ pub(crate) fn multiply(
     let data = Rows::pack_on_threads(data, rows, matrix.depth, tile);
     let shares = shares_of_product(rows, columns, work, SHARES);
     for_each_share(output, columns, shares, work, |share, output| {
-        multiply_panels(matrix, &data, share, bias, activation, output)
+        multiply_panels(matrix, data.part(share.rows), share.columns, bias, activation, output)
     })
 }
 
@@ -125,8 +127,8 @@ impl Few<'_> {
 /// Some columns of the product, panel by panel.
 fn multiply_panels(
     matrix: &Matrix,
-    data: &Rows<Scratch>,
-    Share { rows, columns }: Share,
+    data: Rows<&[f32]>,
+    columns: Range<usize>,
     bias: &[f32],
     activation: Activation,
     mut output: Output,
@@ -155,14 +157,14 @@ fn multiply_panels(
                 panel: &mut panel,
             });
             vectors.run(Product {
-                left: data.view(),
+                left: data,
                 left_begin: steps.start,
                 right: Right::Packed {
                     panels: &panel[..stride * steps.len()],
                     begin: 0,
                     depth: steps.len(),
                 },
-                rows: rows.clone(),
+                rows: 0..data.rows,
                 columns: width,
                 depth: matrix.depth,
                 output: output.skip_columns(first - columns.start),

@@ -133,7 +133,6 @@ proptest! {
     }
 }
 
-/// The formats, by hand.
 /// Few rows of data and many, of which threads share the columns that are left over.
 #[cfg(feature = "multithread-mm")]
 #[test]
@@ -154,6 +153,7 @@ fn threads_share_a_product() {
     }
 }
 
+/// The formats, by hand.
 #[test]
 fn codes_stand_for_numbers() -> TractResult<()> {
     let numbers = |format: Format, bytes: &[u8], expected: &[f32]| -> TractResult<()> {

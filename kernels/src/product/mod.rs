@@ -184,8 +184,8 @@ pub(super) use panels::{Columns, ManyColumns, Rows, Tile, cycles, row_panels};
 pub(super) struct Whole<'a> {
     pub left: Rows<&'a [f32]>,
     pub right: Columns<&'a [f32]>,
-    pub share: Share,
-    /// Begins with the first of the rows and columns.
+    pub columns: Range<usize>,
+    /// Begins with the first of the columns.
     pub output: Output<'a>,
     /// A number for each column of the right factor.
     pub bias: Option<&'a [f32]>,
@@ -196,9 +196,8 @@ impl Whole<'_> {
     pub fn run(mut self, vectors: Vectors) {
         let block = Tile::of(vectors).columns;
         let Columns { depth, elements, .. } = self.right;
-        let Share { rows, columns: all } = self.share;
-        for first in all.clone().step_by(block) {
-            let columns = (all.end - first).min(block);
+        for first in self.columns.clone().step_by(block) {
+            let columns = (self.columns.end - first).min(block);
             for steps in parts(depth) {
                 vectors.run(Product {
                     left: self.left,
@@ -208,10 +207,10 @@ impl Whole<'_> {
                         begin: steps.start,
                         depth,
                     },
-                    rows: rows.clone(),
+                    rows: 0..self.left.rows,
                     columns,
                     depth,
-                    output: self.output.skip_columns(first - all.start),
+                    output: self.output.skip_columns(first - self.columns.start),
                     addend: match self.bias {
                         Some(bias) => Addend::OfColumns(&bias[first..first + columns]),
                         None => Addend::Zero,

@@ -162,6 +162,13 @@ impl<E: Deref<Target = [f32]>> Rows<E> {
     pub fn view(&self) -> Rows<&[f32]> {
         Rows { rows: self.rows, depth: self.depth, elements: &self.elements }
     }
+
+    /// Some of the rows. They begin with a whole panel, and end with one or with the last row.
+    pub fn part(&self, rows: Range<usize>) -> Rows<&[f32]> {
+        let depth = self.depth;
+        let elements = &self.elements[rows.start * depth..rows.end * depth];
+        Rows { rows: rows.len(), depth, elements }
+    }
 }
 
 impl Rows {
