@@ -242,9 +242,11 @@ macro_rules! lanes {
                 unsafe { $transpose(vectors) }
             }
 
+            // Into the second-level cache: the first one waits for too few lines at once. To ask for them there took 1.4 times as long for
+            // codes of 16 bits, and 2.3 times for those of 8 (AMD EPYC, family 25 model 17).
             #[inline(always)]
             fn prefetch(self, place: *const u8) {
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) }
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) }
             }
 
             #[inline(always)]
