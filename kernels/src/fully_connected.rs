@@ -200,11 +200,25 @@ impl EvalOp for FullyConnected {
                     fill_rows(elements, part * columns, work, |first, output| {
                         let count = output.len() / columns;
                         let data = &data[first * part * depth..][..count * depth];
-                        let rows = Rows::pack_scratch(data, depth, count, depth, tile);
-                        product(rows.view(), 0..columns, Output::matrix(output, columns))
+                        let packed;
+                        let rows = match Rows::in_place(data, count, depth, tile) {
+                            Some(rows) => rows,
+                            None => {
+                                packed = Rows::pack_scratch(data, depth, count, depth, tile);
+                                packed.view()
+                            }
+                        };
+                        product(rows, 0..columns, Output::matrix(output, columns))
                     })?;
                 } else {
-                    let rows = Rows::pack_on_threads(data, count, depth, tile);
+                    let packed;
+                    let rows = match Rows::in_place(data, count, depth, tile) {
+                        Some(rows) => rows,
+                        None => {
+                            packed = Rows::pack_on_threads(data, count, depth, tile);
+                            packed.view()
+                        }
+                    };
                     let shares = shares_of_product(count, columns, work, SHARES);
                     for_each_share(elements, columns, shares, work, |share, output| {
                         product(rows.part(share.rows), share.columns, output)

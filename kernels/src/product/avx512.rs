@@ -2,7 +2,8 @@
 //!
 //! Within the function of a product the compiler moves the sums between registers at each step, or keeps one of them in memory,
 //! whatever changes around the loop. Here it does not, and asking for the next panel pays: with panels that come from memory, tiles
-//! took 0.79 of the time for 48 rows, and 0.9 for 128 (AMD EPYC, family 26 model 2).
+//! took 0.79 of the time for 48 rows, and 0.9 for 128 (AMD EPYC, family 26 model 2). It takes the left factor packed, or as rows of a
+//! matrix.
 
 #![allow(unsafe_code)]
 
@@ -12,70 +13,82 @@ use pulp::Simd;
 
 use crate::memory::LINE;
 
-/// The rows of a tile.
-pub(super) const ROWS: usize = 8;
-
 /// The numbers of a vector.
 pub(super) const LANES: usize = 16;
 
-/// The vectors of a row of a tile.
-const VECTORS: usize = 3;
-
-/// The columns of a tile.
-const COLUMNS: usize = VECTORS * LANES;
+/// The vectors of a row of a whole tile.
+pub(super) const VECTORS: usize = 3;
 
 /// With fewer steps, writing the sums to memory and reading them again costs more than the loop gains.
 pub(super) const LEAST_STEPS: usize = 96;
 
-/// The products of so many rows and columns: `left` has a number for each row and step, `right` one for each column.
-///
-/// `rows` is the number of the panel of rows: the first ones ask for a part each of what follows `right`, which is what they will
-/// meet next, or soon.
-#[inline(always)]
-pub(super) fn sums<S: Simd, const N: usize>(
-    _: S,
-    left: &[f32],
-    right: &[f32],
-    rows: usize,
-) -> [[S::f32s; VECTORS]; N] {
-    assert!(N == ROWS && S::F32_LANES == LANES && S::REGISTER_COUNT >= 32);
-    let (left, right) = (left.as_chunks().0, right.as_chunks().0);
-    let lines = right.len() * COLUMNS * size_of::<f32>() / LINE;
-    // Each step asks for a line.
-    let first = rows * right.len();
-    let (begin, distance) = if first < lines { (first * LINE, LINE) } else { (0, 0) };
-    let next = right.as_ptr_range().end.cast::<u8>().wrapping_add(begin);
-    // SAFETY: 32 registers of such vectors are those of AVX-512: the machine has it, as there is a value of the type. Both types of sums
-    // are so many vectors of the same numbers.
-    unsafe { std::mem::transmute_copy(&sums_of_tile(left, right, next, distance)) }
+/// The rows of a left factor, from a step on.
+#[derive(Clone, Copy)]
+pub(super) struct Left<'a> {
+    pub elements: &'a [f32],
+    /// How far rows are apart.
+    pub row: usize,
+    /// How far steps are apart.
+    pub step: usize,
 }
 
+/// The products of `N` rows and `V` vectors of columns, of which `right` has so many numbers for each step.
+///
+/// `asking` is the number of the panel of rows, if something follows `right` that it will meet next, or soon: the first ones ask for a
+/// part each.
+#[inline(always)]
+pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
+    _: S,
+    left: Left,
+    right: &[f32],
+    asking: Option<usize>,
+) -> [[S::f32s; V]; N] {
+    assert!(S::F32_LANES == LANES && S::REGISTER_COUNT >= 32);
+    let right = right.as_chunks::<LANES>().0.as_chunks::<V>().0;
+    // Each step asks for a line.
+    let lines = size_of_val(right) / LINE;
+    let first = asking.map_or(lines, |number| number * right.len());
+    let (begin, distance) = if first < lines { (first * LINE, LINE) } else { (0, 0) };
+    let next = right.as_ptr_range().end.cast::<u8>().wrapping_add(begin);
+    let last = (N - 1) * left.row + right.len().saturating_sub(1) * left.step;
+    assert!(last < left.elements.len());
+    // SAFETY: 32 registers of such vectors are those of AVX-512: the machine has it, as there is a value of the type. The last element
+    // of the rows is there, so all are. Both types of sums are so many vectors of the same numbers.
+    unsafe { std::mem::transmute_copy(&sums_of_tile::<N, V>(left, right, next, distance)) }
+}
+
+/// # Safety
+///
+/// The left factor has `N` rows of as many steps as the right one.
 #[inline(never)]
 #[target_feature(enable = "avx512f")]
-fn sums_of_tile(
-    left: &[[f32; ROWS]],
-    right: &[[f32; COLUMNS]],
+unsafe fn sums_of_tile<const N: usize, const V: usize>(
+    left: Left,
+    right: &[[[f32; LANES]; V]],
     mut next: *const u8,
     distance: usize,
-) -> [[__m512; VECTORS]; ROWS] {
-    let mut sums = [[_mm512_setzero_ps(); VECTORS]; ROWS];
-    for (left, right) in left.iter().zip(right) {
-        // SAFETY: nothing is read, whatever the place is; the vectors are within the columns.
-        let right = unsafe {
-            _mm_prefetch::<_MM_HINT_T1>(next.cast());
-            let right = right.as_ptr();
-            [
-                _mm512_loadu_ps(right),
-                _mm512_loadu_ps(right.add(LANES)),
-                _mm512_loadu_ps(right.add(2 * LANES)),
-            ]
-        };
+) -> [[__m512; V]; N] {
+    let mut sums = [[_mm512_setzero_ps(); V]; N];
+    // An address is one of these and up to two distances: there is a register for each.
+    let mut rows = [0, 3, 6].map(|row| left.elements.as_ptr().wrapping_add(row * left.row));
+    for right in right {
+        _mm_prefetch::<_MM_HINT_T1>(next.cast());
         next = next.wrapping_add(distance);
-        for row in 0..ROWS {
-            let factor = _mm512_set1_ps(left[row]);
-            for vector in 0..VECTORS {
-                sums[row][vector] = _mm512_fmadd_ps(right[vector], factor, sums[row][vector]);
+        let mut vectors = [_mm512_setzero_ps(); V];
+        for vector in 0..V {
+            // SAFETY: the numbers are a vector.
+            vectors[vector] = unsafe { _mm512_loadu_ps(right[vector].as_ptr()) };
+        }
+        for row in 0..N {
+            // SAFETY: the caller says that the element is there.
+            let factor = unsafe { *rows[row / 3].wrapping_add(row % 3 * left.row) };
+            let factor = _mm512_set1_ps(factor);
+            for vector in 0..V {
+                sums[row][vector] = _mm512_fmadd_ps(vectors[vector], factor, sums[row][vector]);
             }
+        }
+        for row in &mut rows {
+            *row = row.wrapping_add(left.step);
         }
     }
     sums

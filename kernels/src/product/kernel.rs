@@ -6,7 +6,7 @@ use super::activation::Activation;
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
 use super::output::Output;
-use super::panels::{Rows, Tile, row_panels};
+use super::panels::{RowLayout, Rows, Tile, row_panels};
 
 /// What a sum begins with.
 #[derive(Debug, Clone, Copy)]
@@ -91,13 +91,16 @@ impl Product<'_> {
     ) {
         let tile = Tile::of_simd::<S>();
         let steps = self.steps.len();
-        let panel = &self.left.elements[first_row * self.left.depth..][..N * self.left.depth];
+        let depth = self.left.depth;
+        let panel = &self.left.elements[first_row * depth..][..N * depth];
+        let is_packed = self.left.layout == RowLayout::Panels;
         let left = &as_arrays::<N, f32>(panel).0[self.left_begin..][..steps];
         for first in (0..self.columns).step_by(tile.columns) {
             let at = [first_row, first];
             let (panels, begin, depth) = match self.right {
                 Right::Packed { panels, begin, depth } => (panels, begin, depth),
                 Right::InPlace { elements, offsets } => {
+                    assert!(is_packed, "the left factor must be packed");
                     let right = offsets[..steps].iter().map(|offset| {
                         let columns = &elements[offset + first..][..W * S::F32_LANES];
                         whole_vectors::<S, W>(columns)
@@ -110,20 +113,40 @@ impl Product<'_> {
             let width = vectors * tile.lanes;
             let right = &panels[first * depth..][..width * depth];
             let right = &right[begin * width..][..steps * width];
-            // The columns are one panel, and another one follows.
             #[cfg(target_arch = "x86_64")]
-            if W == 3
-                && N == avx512::ROWS
-                && S::F32_LANES == avx512::LANES
-                && steps >= avx512::LEAST_STEPS
-                && self.columns == tile.columns
-                && panels.len() > width * depth
-            {
-                let rows = (first_row - self.rows.start) / tile.rows;
-                let sums = avx512::sums(simd, left.as_flattened(), right, rows);
-                self.finish::<S, N, 3>(simd, at, sums, output);
-                continue;
+            if W == avx512::VECTORS && S::F32_LANES == avx512::LANES {
+                // The columns are one panel, and another one follows.
+                let is_followed = self.columns == tile.columns && panels.len() > width * depth;
+                let number = (first_row - self.rows.start) / tile.rows;
+                let asking = is_followed.then_some(number);
+                if !is_packed {
+                    let left = &panel[self.left_begin..];
+                    let left = avx512::Left { elements: left, row: self.left.depth, step: 1 };
+                    match vectors {
+                        3 => {
+                            let sums = avx512::sums::<S, N, 3>(simd, left, right, asking);
+                            self.finish::<S, N, 3>(simd, at, sums, output);
+                        }
+                        2 => {
+                            let sums = avx512::sums::<S, N, 2>(simd, left, right, asking);
+                            self.finish::<S, N, 2>(simd, at, sums, output);
+                        }
+                        _ => {
+                            let sums = avx512::sums::<S, N, 1>(simd, left, right, asking);
+                            self.finish::<S, N, 1>(simd, at, sums, output);
+                        }
+                    }
+                    continue;
+                }
+                if N == tile.rows && steps >= avx512::LEAST_STEPS && is_followed {
+                    let left =
+                        avx512::Left { elements: left.as_flattened(), row: 1, step: tile.rows };
+                    let sums = avx512::sums::<S, N, 3>(simd, left, right, asking);
+                    self.finish::<S, N, 3>(simd, at, sums, output);
+                    continue;
+                }
             }
+            assert!(is_packed, "the left factor must be packed");
             let right = S::as_simd_f32s(right).0;
             match vectors {
                 3 if W == 3 => {

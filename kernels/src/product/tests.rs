@@ -94,6 +94,8 @@ fn products() {
             (15, tile.columns + 1, 4),
             (16, 2 * tile.columns + tile.lanes + 1, 9),
             (3, tile.lanes, 2),
+            (15, 2 * tile.columns + tile.lanes + 1, 250),
+            (9, 2 * tile.lanes, 120),
         ] {
             let (a, b) = (integers(rows * depth), integers(depth * columns + 3)[3..].to_vec());
             let bias = integers(rows.max(columns));
@@ -101,19 +103,23 @@ fn products() {
             for (number, element) in b.iter().enumerate() {
                 transposed[number % columns * depth + number / columns] = *element;
             }
-            let left = Rows::pack(&a, rows, depth, tile);
+            let packed = Rows::pack(&a, rows, depth, tile);
             let right = Columns::pack(&b, false, depth, columns, tile);
             assert_eq!(right, Columns::pack(&transposed, true, depth, columns, tile));
             let addends = [Addend::OfRows(&bias), Addend::OfColumns(&bias), Addend::Zero];
             let clamp = Activation::Clamp { min: -20., max: 30. };
             let activations = [Activation::Identity, clamp, Activation::HardSwish];
-            for (addend, activation) in
-                addends.iter().flat_map(|it| activations.map(|activation| (*it, activation)))
+            let cases =
+                addends.iter().flat_map(|it| activations.map(|activation| (*it, activation)));
+            let in_place = Rows::in_place(&a, rows, depth, tile);
+            let lefts = [Some(packed.view()), in_place].into_iter().flatten();
+            for (left, (addend, activation)) in
+                lefts.flat_map(|left| cases.clone().map(move |case| (left, case)))
             {
                 let mut output = vec![f32::NAN; rows * columns];
                 for steps in [0..depth / 2, depth / 2..depth] {
                     vectors.run(Product {
-                        left: left.view(),
+                        left,
                         left_begin: steps.start,
                         right: Right::Packed { panels: &right.elements, begin: steps.start, depth },
                         rows: 0..rows,
@@ -144,7 +150,8 @@ fn products() {
                     let is_it = (found - expected).abs() <= 1e-6 * expected.abs();
                     assert!(
                         is_it,
-                        "{found} for {expected}, {activation:?}, {rows} {columns} {depth}, at {row} {column}, {vectors:?}"
+                        "{found} for {expected}, {activation:?}, {rows} {columns} {depth}, {:?}, at {row} {column}, {vectors:?}",
+                        left.layout
                     );
                 }
             }
