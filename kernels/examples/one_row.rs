@@ -1,0 +1,133 @@
+//! Products of one row of data with compressed matrices, as a language model has for each token, beside a plain read of the
+//! same bytes.
+//!
+//! ```text
+//! cargo run --release -p tract-openvino-kernels --features multithread-mm --example one_row
+//! ```
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use pulp::Arch;
+use tract_core::internal::*;
+use tract_core::ops::einsum::EinSum;
+use tract_core::prelude::multithread::{Executor, set_default_executor};
+use tract_openvino_kernels::threads::fill_rows;
+use tract_openvino_kernels::{
+    DequantizedConst, Format, KernelsRunnable, WithKernels, tensor_of_parts,
+};
+
+/// Of the second product of a layer of Llama 1B. There are as many of them as no cache has room for.
+const ROWS: usize = 2048;
+const DEPTH: usize = 8192;
+const MATRICES: usize = 16;
+
+/// The codes that have one scale, where codes are of four bits.
+const GROUP: usize = 64;
+
+fn main() -> TractResult<()> {
+    println!("| codes | threads | read, GB/s | product, GB/s | share |");
+    println!("| --- | ---: | ---: | ---: | ---: |");
+    for threads in [1, 2] {
+        if threads > 1 {
+            set_default_executor(Executor::multithread(threads));
+        }
+        for format in [Format::F16, Format::I8, Format::U4] {
+            let codes = codes(format)?;
+            let plans =
+                codes.iter().map(|codes| plan(codes, format)).collect::<TractResult<Vec<_>>>()?;
+            let data: TValue = Tensor::from_shape(&[1, DEPTH], &[0.5f32; DEPTH])?.into();
+            let run = || {
+                for plan in &plans {
+                    plan.run(tvec!(data.clone())).expect("the product runs");
+                }
+            };
+            let views = codes
+                .iter()
+                .map(|codes| codes.try_as_plain_ram())
+                .collect::<TractResult<Vec<_>>>()?;
+            let read = || views.iter().for_each(|view| read(view.as_bytes()));
+            let bytes = views.iter().map(|view| view.as_bytes().len()).sum::<usize>();
+            let gigabytes = |time: Duration| bytes as f64 / time.as_secs_f64() / 1e9;
+            let [read, product] = fastest([&read, &run]).map(gigabytes);
+            println!(
+                "| {format:?} | {threads} | {read:.1} | {product:.1} | {:.2} |",
+                product / read
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The codes of all matrices: small numbers.
+fn codes(format: Format) -> TractResult<Vec<Arc<Tensor>>> {
+    let len = ROWS * DEPTH * format.bits() / 8;
+    let bytes = match format {
+        Format::F16 => vec![0x00, 0x3c],
+        _ => vec![0x21, 0x43, 0x65],
+    };
+    (0..MATRICES)
+        .map(|_| {
+            let codes = tensor_of_parts(DatumType::U8, &[len], |begin, part| {
+                let bytes = bytes.iter().cycle().skip(begin % bytes.len());
+                part.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+                Ok(())
+            })?;
+            Ok(codes.into_arc_tensor())
+        })
+        .collect()
+}
+
+fn plan(codes: &Arc<Tensor>, format: Format) -> TractResult<KernelsRunnable> {
+    let (shape, scales) = match format {
+        Format::F16 => (vec![ROWS, DEPTH], None),
+        Format::U4 => {
+            let groups = DEPTH / GROUP;
+            (vec![ROWS, groups, GROUP], Some(vec![ROWS, groups, 1]))
+        }
+        _ => (vec![ROWS, DEPTH], Some(vec![ROWS, 1])),
+    };
+    let scales = scales
+        .map(|shape| Tensor::from_shape(&shape, &vec![0.1f32; shape.iter().product()]))
+        .transpose()?;
+    let constant = DequantizedConst::of_bytes(codes.clone(), format, &shape, None, scales)?;
+    let constant = constant.into_shape(&[ROWS, DEPTH])?;
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([1, DEPTH]))?;
+    let weights = model.wire_node("weights", constant, &[])?[0];
+    let product = EinSum::new("mk,nk->mn".parse()?, f32::datum_type());
+    let product = model.wire_node("product", product, &[data, weights])?;
+    model.select_output_outlets(&product)?;
+    model.into_runnable_with_kernels()
+}
+
+/// Adds all words, on the threads that share the work.
+fn read(bytes: &[u8]) {
+    let words = bytes.as_chunks::<8>().0;
+    let mut sums = vec![0u64; 64];
+    let part = words.len() / sums.len();
+    let result: Result<(), ()> = fill_rows(&mut sums, 1, bytes.len() / 3, |first, sums| {
+        for (number, sum) in sums.iter_mut().enumerate() {
+            let words = &words[(first + number) * part..][..part];
+            *sum = Arch::new().dispatch(|| {
+                words.iter().fold(0, |sum, word| u64::wrapping_add(sum, u64::from_ne_bytes(*word)))
+            });
+        }
+        Ok(())
+    });
+    black_box((sums, result)).1.expect("a read has no errors");
+}
+
+/// The least times of some functions, which are called in turns.
+fn fastest<const N: usize>(functions: [&dyn Fn(); N]) -> [Duration; N] {
+    let mut least = [Duration::MAX; N];
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(2000) {
+        for (least, function) in least.iter_mut().zip(functions) {
+            let started = Instant::now();
+            function();
+            *least = started.elapsed().min(*least);
+        }
+    }
+    least
+}
