@@ -200,25 +200,17 @@ impl EvalOp for FullyConnected {
                     fill_rows(elements, part * columns, work, |first, output| {
                         let count = output.len() / columns;
                         let data = &data[first * part * depth..][..count * depth];
-                        let packed;
-                        let rows = match Rows::in_place(data, count, depth, tile) {
-                            Some(rows) => rows,
-                            None => {
-                                packed = Rows::pack_scratch(data, depth, count, depth, tile);
-                                packed.view()
-                            }
-                        };
+                        let mut packed = None;
+                        let pack = || Rows::pack_scratch(data, depth, count, depth, tile);
+                        let rows = Rows::in_place(data, count, depth, tile)
+                            .unwrap_or_else(|| packed.insert(pack()).view());
                         product(rows, 0..columns, Output::matrix(output, columns))
                     })?;
                 } else {
-                    let packed;
-                    let rows = match Rows::in_place(data, count, depth, tile) {
-                        Some(rows) => rows,
-                        None => {
-                            packed = Rows::pack_on_threads(data, count, depth, tile);
-                            packed.view()
-                        }
-                    };
+                    let mut packed = None;
+                    let pack = || Rows::pack_on_threads(data, count, depth, tile);
+                    let rows = Rows::in_place(data, count, depth, tile)
+                        .unwrap_or_else(|| packed.insert(pack()).view());
                     let shares = shares_of_product(count, columns, work, SHARES);
                     for_each_share(elements, columns, shares, work, |share, output| {
                         product(rows.part(share.rows), share.columns, output)
