@@ -2,7 +2,7 @@
 
 use super::Matrix;
 use super::format::{BF16, Decode, F16, Format, I8, U8};
-use super::lanes::{AHEAD, Kind, Lanes, OnLanes};
+use super::lanes::{AHEAD, Kind, Lanes, OnLanes, prefetch};
 use super::matrix::Part;
 use crate::memory::{LINE, Scratch};
 
@@ -157,7 +157,7 @@ impl Part<'_, '_, Data> {
         let mut next = self.row(row).as_ptr().wrapping_add(AHEAD);
         for ((codes, scale), zero_point) in codes.zip(scales).zip(zero_points) {
             for line in (0..blocks * block_bytes).step_by(LINE) {
-                lanes.prefetch(next.wrapping_add(line));
+                prefetch(next.wrapping_add(line));
             }
             next = next.wrapping_add(blocks * block_bytes);
             let zero_point = lanes.splat(-zero_point);
@@ -224,7 +224,7 @@ impl Part<'_, '_, Data> {
         let of_data = data.map(|data| &data.as_chunks::<2>().0[..whole]);
         for block in 0..whole {
             for line in (0..C * block_bytes).step_by(LINE) {
-                lanes.prefetch(next.wrapping_add(line));
+                prefetch(next.wrapping_add(line));
             }
             next = next.wrapping_add(C * block_bytes);
             for row in 0..C {

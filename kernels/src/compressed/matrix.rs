@@ -6,7 +6,9 @@ use tract_core::internal::*;
 
 use super::constant::{DequantizedConst, combine};
 use super::format::Format;
+use super::lanes::prefetch;
 use super::unpack::{PANEL_ROWS, widen};
+use crate::memory::LINE;
 
 /// A compressed matrix of `rows` rows of `depth` codes.
 ///
@@ -126,7 +128,9 @@ impl Matrix {
         zero_points.clear();
         match &self.zero_points {
             Some(tensor) => extend(zero_points, tensor, places)?,
-            None if self.groups() > 1 => zero_points.resize(places.len(), 0.),
+            None if self.groups() > 1 && self.format.bits() > 4 => {
+                zero_points.resize(places.len(), 0.)
+            }
             None => (),
         }
         Ok(())
@@ -153,7 +157,7 @@ impl<'a, D> Part<'a, '_, D> {
     }
 }
 
-/// A scale and a zero point for each group of some rows. Where rows are one group, there may be no zero points.
+/// A scale and a zero point for each group of some rows. Where rows are one group, or codes of four bits, there may be no zero points.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {
     pub scales: Vec<f32>,
@@ -188,6 +192,12 @@ impl Parameters {
 fn extend(numbers: &mut Vec<f32>, tensor: &Tensor, places: Range<usize>) -> TractResult<()> {
     let plain = tensor.try_as_plain_ram()?;
     let dt = tensor.datum_type();
+    let size = dt.size_of();
+    let bytes = &plain.as_bytes()[places.start * size..places.end * size];
+    // As many will be needed next.
+    for line in (0..bytes.len()).step_by(LINE) {
+        prefetch(bytes.as_ptr().wrapping_add(bytes.len() + line));
+    }
     let format = match dt {
         DatumType::F32 => {
             numbers.extend(&plain.as_slice::<f32>()?[places]);
@@ -198,10 +208,8 @@ fn extend(numbers: &mut Vec<f32>, tensor: &Tensor, places: Range<usize>) -> Trac
         DatumType::I8 => Format::I8,
         _ => bail!("scales and zero points are of type {dt:?}"),
     };
-    let size = dt.size_of();
     let begin = numbers.len();
     numbers.resize(begin + places.len(), 0.);
-    let bytes = &plain.as_bytes()[places.start * size..places.end * size];
     widen(format, bytes, &mut numbers[begin..]);
     Ok(())
 }

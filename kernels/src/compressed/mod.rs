@@ -2,7 +2,7 @@
 //! perhaps a zero point, for each row of the matrix or for each group of neighbours in a row.
 //!
 //! The codes are read as the file has them, a row for each column of the result, and become numbers in registers. Products are those of
-//! single precision: nothing is rounded but products and sums.
+//! single precision: nothing is rounded but products and sums, or what `digits.rs` rounds in their place.
 //!
 //! * `constant.rs` has what a reader puts into a model;
 //! * `matrix.rs` says what is compressed how;
@@ -10,10 +10,13 @@
 //! * `format.rs` has the formats of codes;
 //! * `dots.rs` multiplies few rows of data with codes of 8 or 16 bits: each code is read once for two of them;
 //! * `words.rs` does with codes of 4 bits;
+//! * `digits.rs` has the data as whole numbers for that, where the processor multiplies bytes;
 //! * `unpack.rs` makes numbers of codes;
 //! * `product.rs` multiplies many: panels of the matrix become numbers in the cache, and meet all rows there.
 
 mod constant;
+#[cfg(target_arch = "x86_64")]
+mod digits;
 mod dots;
 mod format;
 mod lanes;

@@ -117,7 +117,7 @@ impl Few<'_> {
             FewData::Dots(data) => kind.run(Part { matrix, bytes, parameters, data, output }),
             FewData::Words(data) => {
                 parameters.pad(kind.lanes());
-                kind.run(Part { matrix, bytes, parameters, data, output });
+                words::multiply(*kind, Part { matrix, bytes, parameters, data, output });
             }
         }
         Ok(())

@@ -21,6 +21,8 @@ struct Case {
     group: usize,
     has_zero_points: bool,
     half_scales: bool,
+    /// So that the data has no digits.
+    is_tiny_first: bool,
     seed: u32,
 }
 
@@ -86,7 +88,10 @@ impl Case {
         let weights = weights.try_as_plain_ram().unwrap();
         let weights = weights.as_slice::<f32>().unwrap();
         let matrix = Matrix::new(&constant, self.rows).unwrap().unwrap();
-        let data: Vec<f32> = self.floats(4).take(self.data_rows * self.depth()).collect();
+        let mut data: Vec<f32> = self.floats(4).take(self.data_rows * self.depth()).collect();
+        if self.is_tiny_first {
+            data.iter_mut().take(8).for_each(|number| *number *= 1e-33);
+        }
         let bias: Vec<f32> = self.floats(5).take(self.rows).collect();
         let activation = Activation::Clamp { min: -1., max: f32::INFINITY };
         let mut output = vec![f32::NAN; self.data_rows * self.rows];
@@ -116,12 +121,23 @@ fn cases() -> impl Strategy<Value = Case> {
         (2usize..40, 0u32..3).prop_map(|(groups, size)| (groups, 32 << size)),
         Just((3, 160)),
     ];
-    (0usize..6, 1usize..10, 1usize..60, groups, any::<[bool; 2]>(), any::<u32>()).prop_map(
-        |(format, data_rows, rows, (groups, group), [has_zero_points, half_scales], seed)| {
+    (0usize..6, 1usize..10, 1usize..60, groups, any::<[bool; 3]>(), any::<u32>()).prop_map(
+        |(format, data_rows, rows, (groups, group), flags, seed)| {
             let format = FORMATS[format];
             // A row has whole bytes.
             let group = if format.bits() == 4 { group.next_multiple_of(2) } else { group };
-            Case { format, data_rows, rows, groups, group, has_zero_points, half_scales, seed }
+            let [has_zero_points, half_scales, is_tiny_first] = flags;
+            Case {
+                format,
+                data_rows,
+                rows,
+                groups,
+                group,
+                has_zero_points,
+                half_scales,
+                is_tiny_first,
+                seed,
+            }
         },
     )
 }
@@ -131,6 +147,31 @@ proptest! {
     fn products_are_those_of_the_numbers(case in cases()) {
         with_all_vectors(|| case.check());
     }
+}
+
+/// Data that has no digits is multiplied as it is.
+#[test]
+fn data_may_be_tiny_or_not_finite() -> TractResult<()> {
+    let (depth, rows) = (72, 5);
+    for format in [Format::U4, Format::I4] {
+        let bytes = vec![0x11u8; rows * depth / 2];
+        let constant =
+            DequantizedConst::of_bytes(tensor1(&bytes), format, &[rows, depth], None, None)?;
+        let matrix = Matrix::new(&constant, rows)?.unwrap();
+        for number in [1e-36, -1e-44, f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+            let mut data = vec![0.; depth];
+            data[depth - 2] = number;
+            with_all_vectors(|| {
+                let mut output = vec![0.; rows];
+                let bias = vec![0.; rows];
+                multiply(&matrix, &data, &bias, Activation::Identity, &mut output).unwrap();
+                for found in output {
+                    assert_eq!(found.to_bits(), number.to_bits(), "{format:?}: {found}");
+                }
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Few rows of data and many, of which threads share the columns that are left over.
@@ -146,9 +187,17 @@ fn threads_share_a_product() {
         [(Format::I8, 4, 500), (Format::F16, 64, 500), (Format::U4, 77, 300), (Format::I8, 100, 40)]
     {
         let (groups, group) = (2, 32);
-        let (has_zero_points, half_scales, seed) = (true, false, 7);
-        let case =
-            Case { format, data_rows, rows, groups, group, has_zero_points, half_scales, seed };
+        let case = Case {
+            format,
+            data_rows,
+            rows,
+            groups,
+            group,
+            has_zero_points: true,
+            half_scales: false,
+            is_tiny_first: false,
+            seed: 7,
+        };
         multithread_tract_scope(Executor::multithread(2), || case.check());
     }
 }

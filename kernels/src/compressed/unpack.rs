@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::format::{BF16, Decode, F16, Format, I4, I8, OfWords, U4, U8};
-use super::lanes::{Kind, Lanes, OnLanes};
+use super::lanes::{Kind, Lanes, OnLanes, prefetch};
 use super::matrix::Parameters;
 use crate::product::STEPS;
 
@@ -48,7 +48,6 @@ impl Widen<'_> {
     fn of_format<L: Lanes<N>, D: Decode, const N: usize>(self, lanes: L) {
         let blocks = self.bytes.chunks(2 * N * D::BITS / 8).zip(self.numbers.chunks_mut(2 * N));
         for (bytes, place) in blocks {
-            lanes.prefetch(bytes.as_ptr().wrapping_add(self.bytes.len()));
             let vectors = block::<L, D, N>(lanes, bytes);
             match place.as_chunks_mut::<N>().0 {
                 [low, high] => {
@@ -127,7 +126,7 @@ impl Panel<'_> {
                     if next >= self.row_bytes {
                         next += (self.rows - 1) * self.row_bytes;
                     }
-                    lanes.prefetch(rows[row].as_ptr().wrapping_add(next));
+                    prefetch(rows[row].as_ptr().wrapping_add(next));
                     let bytes = &rows[row][at..];
                     words[row] = match bytes.as_chunks().0.first_chunk() {
                         Some(words) => lanes.load_words(words),

@@ -1,28 +1,102 @@
 //! Few rows of data, and codes of four bits: each lane of a vector has the eight codes of a word of four bytes.
 
 use super::Matrix;
+#[cfg(target_arch = "x86_64")]
+use super::digits::{Digits, digits_of};
 use super::format::Format;
-use super::lanes::{AHEAD, Kind, Lanes, OnLanes};
+use super::lanes::{AHEAD, Kind, Lanes, OnLanes, prefetch};
+#[cfg(target_arch = "x86_64")]
+use super::lanes::{Avx512, OnVnni};
 use super::matrix::{Parameters, Part};
 use crate::memory::{LINE, Scratch};
 
 /// The codes of a word.
-const CODES: usize = 8;
-
-/// The vectors of a block of data: those of the codes of each place in words, and the sums of the words.
-const VECTORS: usize = CODES + 1;
-
-/// A block of a row of data.
-type DataBlock<const N: usize> = [[f32; N]; VECTORS];
+pub(super) const CODES: usize = 8;
 
 /// The words of a block of a row of the matrix.
 type Words<const N: usize> = [[u8; 4]; N];
 
-/// Rows of data in blocks of a vector of words, and where the words have their scales.
+/// A block of a row of data: what the codes of a vector of words are multiplied with.
+pub(super) trait Block<L: Lanes<N>, const N: usize>: Sized {
+    /// The blocks of a row.
+    fn of_row(row: &[f32]) -> &[Self];
+
+    /// For each word of some vectors, the sum of the products of its codes with some blocks.
+    fn products<const SIGNED: bool, const C: usize, const R: usize>(
+        lanes: L,
+        words: [L::Words; C],
+        blocks: [&Self; R],
+    ) -> [[L::Numbers; R]; C];
+
+    /// For each word, the sum of what its codes are multiplied with.
+    fn sums(&self, lanes: L) -> L::Numbers;
+}
+
+/// The numbers themselves: those of the codes of each place in words, and the sums of the words.
+pub(super) type Numbers<const N: usize> = [[f32; N]; CODES + 1];
+
+impl<L: Lanes<N>, const N: usize> Block<L, N> for Numbers<N> {
+    #[inline(always)]
+    fn of_row(row: &[f32]) -> &[Self] {
+        row.as_chunks().0.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn products<const SIGNED: bool, const C: usize, const R: usize>(
+        lanes: L,
+        words: [L::Words; C],
+        blocks: [&Self; R],
+    ) -> [[L::Numbers; R]; C] {
+        let mut products = [[lanes.splat(0.); R]; C];
+        for row in 0..C {
+            let numbers = lanes.nibbles_of_words::<SIGNED>(words[row]);
+            for of in 0..R {
+                let mut sums = [lanes.splat(0.); 2];
+                for code in 0..CODES {
+                    let factor = lanes.load(&blocks[of][code]);
+                    sums[code % 2] = lanes.mul_add(numbers[code], factor, sums[code % 2]);
+                }
+                products[row][of] = lanes.add(sums[0], sums[1]);
+            }
+        }
+        products
+    }
+
+    #[inline(always)]
+    fn sums(&self, lanes: L) -> L::Numbers {
+        lanes.load(&self[CODES])
+    }
+}
+
+/// Rows of data in [`Numbers`].
+fn numbers_of(lanes: usize, data: &[f32], depth: usize) -> Scratch {
+    let vectors = CODES + 1;
+    let blocks = depth.div_ceil(CODES * lanes);
+    let mut numbers = Scratch::new(data.len() / depth * blocks * vectors * lanes);
+    let places = numbers.chunks_exact_mut(blocks * vectors * lanes);
+    for (row, place) in data.chunks_exact(depth).zip(places) {
+        let row_blocks = row.chunks(CODES * lanes).zip(place.chunks_exact_mut(vectors * lanes));
+        for (block, vectors) in row_blocks {
+            vectors.fill(0.);
+            for (lane, word) in block.chunks(CODES).enumerate() {
+                for (place, number) in vectors[lane..].iter_mut().step_by(lanes).zip(word) {
+                    *place = *number;
+                }
+                vectors[CODES * lanes + lane] = word.iter().sum();
+            }
+        }
+    }
+    numbers
+}
+
+/// Rows of data in blocks, and where the words of a block have their scales.
 pub(super) struct Data {
     rows: Scratch,
     /// How far rows are apart.
     stride: usize,
+    /// What multiplies [`Digits`], if the blocks are such.
+    #[cfg(target_arch = "x86_64")]
+    digits: Option<Avx512<true>>,
     /// The group of the first word of each block.
     first_groups: Vec<usize>,
     /// For each word of a block, how many groups later its group is.
@@ -31,29 +105,14 @@ pub(super) struct Data {
 
 impl Data {
     pub fn new(kind: Kind, matrix: &Matrix, data: &[f32]) -> Data {
-        let lanes = kind.lanes();
-        let blocks = matrix.depth.div_ceil(CODES * lanes);
-        let stride = blocks * VECTORS * lanes;
-        let rows = data.chunks_exact(matrix.depth);
-        let mut prepared = Scratch::new(rows.len() * stride);
-        for (row, place) in rows.zip(prepared.chunks_exact_mut(stride)) {
-            let row_blocks = row.chunks(CODES * lanes).zip(place.chunks_exact_mut(VECTORS * lanes));
-            for (block, vectors) in row_blocks {
-                vectors.fill(0.);
-                for (lane, word) in block.chunks(CODES).enumerate() {
-                    for (place, number) in vectors[lane..].iter_mut().step_by(lanes).zip(word) {
-                        *place = *number;
-                    }
-                    vectors[CODES * lanes + lane] = word.iter().sum();
-                }
-            }
-        }
+        let (lanes, depth) = (kind.lanes(), matrix.depth);
+        let blocks = depth.div_ceil(CODES * lanes);
         let mut first_groups = Vec::with_capacity(blocks);
         let mut groups_of_words = Vec::with_capacity(blocks * lanes);
         let (mut group, mut end) = (0, matrix.group);
         for word in 0..blocks * lanes {
             // Words behind the last one have data of zeros, and any scale.
-            if word * CODES == end && end < matrix.depth {
+            if word * CODES == end && end < depth {
                 (group, end) = (group + 1, end + matrix.group);
             }
             if word % lanes == 0 {
@@ -61,31 +120,73 @@ impl Data {
             }
             groups_of_words.push((group - first_groups[word / lanes]) as u32);
         }
-        Data { rows: prepared, stride, first_groups, groups_of_words }
+        #[cfg(target_arch = "x86_64")]
+        let (digits, of_digits) =
+            Avx512::detect(kind).and_then(|it| Some((it, digits_of(it, data, depth)?))).unzip();
+        #[cfg(not(target_arch = "x86_64"))]
+        let of_digits = None;
+        let rows = of_digits.unwrap_or_else(|| numbers_of(lanes, data, depth));
+        let stride = rows.len() / (data.len() / depth);
+        Data {
+            rows,
+            stride,
+            #[cfg(target_arch = "x86_64")]
+            digits,
+            first_groups,
+            groups_of_words,
+        }
     }
 
     #[inline(always)]
-    fn row<const N: usize>(&self, row: usize) -> &[DataBlock<N>] {
-        self.rows[row * self.stride..][..self.stride].as_chunks().0.as_chunks().0
+    fn row<L: Lanes<N>, B: Block<L, N>, const N: usize>(&self, row: usize) -> &[B] {
+        B::of_row(&self.rows[row * self.stride..][..self.stride])
     }
+}
+
+/// Multiplies a part of a matrix of codes of four bits.
+pub(super) fn multiply(kind: Kind, part: Part<Data>) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(lanes) = part.data.digits {
+        return lanes.enter(part);
+    }
+    kind.run(part);
 }
 
 impl OnLanes for Part<'_, '_, Data> {
     #[inline(always)]
-    fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
-        let is_signed = self.matrix.format == Format::I4;
-        match (is_signed, self.parameters.zero_points.is_empty()) {
-            (true, true) => self.multiply::<L, true, false, N>(lanes),
-            (true, false) => self.multiply::<L, true, true, N>(lanes),
-            (false, true) => self.multiply::<L, false, false, N>(lanes),
-            (false, false) => self.multiply::<L, false, true, N>(lanes),
-        }
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
+        self.of_blocks::<L, Numbers<N>, N>(lanes);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl OnVnni for Part<'_, '_, Data> {
+    #[inline(always)]
+    fn run(self, lanes: Avx512<true>) {
+        self.of_blocks::<_, Digits, _>(lanes);
     }
 }
 
 impl Part<'_, '_, Data> {
     #[inline(always)]
-    fn multiply<L: Lanes<N>, const SIGNED: bool, const SHIFTED: bool, const N: usize>(
+    fn of_blocks<L: Lanes<N>, B: Block<L, N>, const N: usize>(mut self, lanes: L) {
+        let is_signed = self.matrix.format == Format::I4;
+        match (is_signed, self.parameters.zero_points.is_empty()) {
+            (true, true) => self.multiply::<L, B, true, false, N>(lanes),
+            (true, false) => self.multiply::<L, B, true, true, N>(lanes),
+            (false, true) => self.multiply::<L, B, false, false, N>(lanes),
+            (false, false) => self.multiply::<L, B, false, true, N>(lanes),
+        }
+    }
+
+    #[inline(always)]
+    fn multiply<
+        L: Lanes<N>,
+        B: Block<L, N>,
+        const SIGNED: bool,
+        const SHIFTED: bool,
+        const N: usize,
+    >(
         &mut self,
         lanes: L,
     ) {
@@ -96,14 +197,14 @@ impl Part<'_, '_, Data> {
             let whole = count / 4 * 4;
             for row in (0..whole).step_by(4) {
                 match is_pair {
-                    true => self.rows::<L, SIGNED, SHIFTED, N, 4, 2>(lanes, row, first),
-                    false => self.rows::<L, SIGNED, SHIFTED, N, 4, 1>(lanes, row, first),
+                    true => self.rows::<L, B, SIGNED, SHIFTED, N, 4, 2>(lanes, row, first),
+                    false => self.rows::<L, B, SIGNED, SHIFTED, N, 4, 1>(lanes, row, first),
                 }
             }
             for row in whole..count {
                 match is_pair {
-                    true => self.rows::<L, SIGNED, SHIFTED, N, 1, 2>(lanes, row, first),
-                    false => self.rows::<L, SIGNED, SHIFTED, N, 1, 1>(lanes, row, first),
+                    true => self.rows::<L, B, SIGNED, SHIFTED, N, 1, 2>(lanes, row, first),
+                    false => self.rows::<L, B, SIGNED, SHIFTED, N, 1, 1>(lanes, row, first),
                 }
             }
         }
@@ -114,6 +215,7 @@ impl Part<'_, '_, Data> {
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn rows<
         L: Lanes<N>,
+        B: Block<L, N>,
         const SIGNED: bool,
         const SHIFTED: bool,
         const N: usize,
@@ -127,13 +229,15 @@ impl Part<'_, '_, Data> {
     ) {
         let (row_bytes, groups) = (self.matrix.row_bytes(), self.matrix.groups());
         let codes: [&[u8]; C] = std::array::from_fn(|row| self.row(first + row));
+        // Equal lengths need one check for all rows.
         let of_groups: [Groups; C] = std::array::from_fn(|row| {
             let begin = (first + row) * groups;
             let Parameters { scales, zero_points } = self.parameters;
-            let zero_points = if SHIFTED { &zero_points[begin..] } else { &[] };
-            Groups { scales: &scales[begin..], zero_points }
+            let scales = &scales[begin..][..groups + N];
+            let zero_points = if SHIFTED { &zero_points[begin..][..groups + N] } else { &[] };
+            Groups { scales, zero_points }
         });
-        let data: [&[DataBlock<N>]; R] = std::array::from_fn(|row| self.data.row(first_data + row));
+        let data: [&[B]; R] = std::array::from_fn(|row| self.data.row(first_data + row));
         let blocks = data[0].len();
         let data = data.map(|data| &data[..blocks]);
         let first_groups = &self.data.first_groups[..blocks];
@@ -146,40 +250,37 @@ impl Part<'_, '_, Data> {
         let mut totals = [[lanes.splat(0.); R]; C];
         for block in 0..whole {
             for line in (0..C * 4 * N).step_by(LINE) {
-                lanes.prefetch(next.wrapping_add(line));
+                prefetch(next.wrapping_add(line));
             }
             next = next.wrapping_add(C * 4 * N);
+            let codes = std::array::from_fn(|row| &words[row][block]);
             let factors = data.map(|data| &data[block]);
             let place = (first_groups[block], &groups_of_words[block]);
-            for row in 0..C {
-                let (words, groups) = (&words[row][block], of_groups[row]);
-                add::<L, SIGNED, SHIFTED, N, R>(
-                    lanes,
-                    words,
-                    groups,
-                    place,
-                    factors,
-                    &mut totals[row],
-                );
-            }
+            add::<L, B, SIGNED, SHIFTED, N, C, R>(
+                lanes,
+                codes,
+                of_groups,
+                place,
+                factors,
+                &mut totals,
+            );
         }
         if whole < blocks {
+            let mut words = [[[0; 4]; N]; C];
+            for row in 0..C {
+                let rest = &codes[row][whole * 4 * N..];
+                words[row].as_flattened_mut()[..rest.len()].copy_from_slice(rest);
+            }
             let factors = data.map(|data| &data[whole]);
             let place = (first_groups[whole], &groups_of_words[whole]);
-            for row in 0..C {
-                let mut words = [[0; 4]; N];
-                let rest = &codes[row][whole * 4 * N..];
-                words.as_flattened_mut()[..rest.len()].copy_from_slice(rest);
-                let groups = of_groups[row];
-                add::<L, SIGNED, SHIFTED, N, R>(
-                    lanes,
-                    &words,
-                    groups,
-                    place,
-                    factors,
-                    &mut totals[row],
-                );
-            }
+            add::<L, B, SIGNED, SHIFTED, N, C, R>(
+                lanes,
+                words.each_ref(),
+                of_groups,
+                place,
+                factors,
+                &mut totals,
+            );
         }
         for row in 0..C {
             for of in 0..R {
@@ -196,34 +297,43 @@ struct Groups<'a> {
     zero_points: &'a [f32],
 }
 
-/// Adds the products of a block of words and of rows of data. `place` is the group of the first word, and how many groups later those
-/// of all words are.
+/// Adds the products of some vectors of words and of blocks of data. `place` is the group of the first word, and how many groups later
+/// those of all words are.
 #[inline(always)]
-fn add<L: Lanes<N>, const SIGNED: bool, const SHIFTED: bool, const N: usize, const R: usize>(
+fn add<
+    L: Lanes<N>,
+    B: Block<L, N>,
+    const SIGNED: bool,
+    const SHIFTED: bool,
+    const N: usize,
+    const C: usize,
+    const R: usize,
+>(
     lanes: L,
-    words: &Words<N>,
-    groups: Groups,
+    words: [&Words<N>; C],
+    groups: [Groups; C],
     (first_group, groups_of_words): (usize, &[u32; N]),
-    factors: [&DataBlock<N>; R],
-    totals: &mut [L::Numbers; R],
+    blocks: [&B; R],
+    totals: &mut [[L::Numbers; R]; C],
 ) {
-    let numbers = lanes.nibbles_of_words::<SIGNED>(lanes.load_words(words));
-    let scale = of_words(lanes, groups.scales, first_group, groups_of_words);
-    let zero_point = match SHIFTED {
-        true => of_words(lanes, groups.zero_points, first_group, groups_of_words),
-        false => lanes.splat(0.),
-    };
-    for of in 0..R {
-        let mut sums = [lanes.splat(0.); 2];
+    let mut vectors = [lanes.load_words(words[0]); C];
+    for row in 1..C {
+        vectors[row] = lanes.load_words(words[row]);
+    }
+    let mut products = B::products::<SIGNED, C, R>(lanes, vectors, blocks);
+    for row in 0..C {
         if SHIFTED {
-            let sum = lanes.load(&factors[of][CODES]);
-            sums[1] = lanes.sub(sums[1], lanes.mul(zero_point, sum));
+            let zero_points = groups[row].zero_points;
+            let zero_point = of_words(lanes, zero_points, first_group, groups_of_words);
+            for of in 0..R {
+                let of_zero_point = lanes.mul(zero_point, blocks[of].sums(lanes));
+                products[row][of] = lanes.sub(products[row][of], of_zero_point);
+            }
         }
-        for code in 0..CODES {
-            let factor = lanes.load(&factors[of][code]);
-            sums[code % 2] = lanes.mul_add(numbers[code], factor, sums[code % 2]);
+        let scale = of_words(lanes, groups[row].scales, first_group, groups_of_words);
+        for of in 0..R {
+            totals[row][of] = lanes.mul_add(scale, products[row][of], totals[row][of]);
         }
-        totals[of] = lanes.mul_add(scale, lanes.add(sums[0], sums[1]), totals[of]);
     }
 }
 
