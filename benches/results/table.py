@@ -166,11 +166,13 @@ def language_models():
         for row in rows:
             cases.setdefault((row["model"], row["threads"], row["context"]), {})[row["runtime"]] = row
         columns = ["prompt_ms", "tokens_per_s", "memory_mib", "ready_s"]
-        text += f"{processor}:\n\n| model | threads | context | prompt, ms | tokens per second | memory, MiB | ready, s |\n"
-        text += "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        text += f"{processor}:\n\n| model | threads | context | prompt, ms | tokens per second | memory, MiB | ready, s "
+        text += "| prompt in bytes, ms |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         for case, of in cases.items():
             runtimes = [of.get(name) for name in ["tract", "openvino", "openvino_f32"]]
             cells = [" / ".join(it[column] if it else "–" for it in runtimes) for column in columns]
+            dynamic = of.get("tract_dynamic")
+            cells.append(dynamic["prompt_ms"] if dynamic else "–")
             text += f"| {' | '.join([*case, *cells])} |\n"
         text += "\n"
     return text

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::Value;
+use tract_openvino::kernels::{KernelsConfig, KernelsTransform};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
 use tract_openvino_generation::{
@@ -76,6 +77,9 @@ struct Options {
     /// Set a variable of the chat template, such as enable_thinking=false; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     template_variable: Vec<(String, Value)>,
+    /// Round data that meets compressed weights to 8 bits where a prompt is read: faster, with another result
+    #[arg(long)]
+    dynamic_quantization: bool,
     /// The number of threads that tract may use
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
@@ -92,7 +96,11 @@ impl Options {
     /// The model of a folder, and the settings for it.
     fn load(&self, folder: &PathBuf) -> TractResult<(TextGenerator, GenerationConfig)> {
         use_threads(self.threads);
-        let generator = during("loading the model", || TextGenerator::from_folder(folder))?;
+        let mut kernels = KernelsConfig::default();
+        kernels.dynamic_quantization = self.dynamic_quantization;
+        let kernels = KernelsTransform::new(kernels)?;
+        let generator =
+            during("loading the model", || TextGenerator::from_folder_with(folder, &kernels))?;
         let config = self.config(generator.config().clone());
         config.validate()?;
         Ok((generator, config))

@@ -1,23 +1,27 @@
 //! How fast a language model runs here, for `speed.py`: one line of JSON.
 //!
 //! ```text
-//! speed FOLDER THREADS CONTEXT TOKENS
+//! speed FOLDER THREADS CONTEXT TOKENS [--dynamic-quantization]
 //! ```
 //!
 //! The prompt has `CONTEXT` tokens. Of two readings of it, the faster one counts; of the steps after it, the median.
 
-use std::path::Path;
 use std::time::Instant;
 
 use tract_core::internal::*;
 use tract_core::tract_linalg::multithread::{Executor, set_default_executor};
 use tract_openvino_generation::LanguageModel;
+use tract_openvino_kernels::{KernelsConfig, KernelsTransform};
 
 fn main() -> TractResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, threads, context, tokens] = &arguments[..] else {
-        bail!("usage: speed FOLDER THREADS CONTEXT TOKENS")
+    let mut config = KernelsConfig::default();
+    config.dynamic_quantization = arguments.get(4).is_some_and(|it| it == "--dynamic-quantization");
+    let count = if config.dynamic_quantization { 5 } else { 4 };
+    let [folder, threads, context, tokens, ..] = &arguments[..] else {
+        bail!("usage: speed FOLDER THREADS CONTEXT TOKENS [--dynamic-quantization]")
     };
+    ensure!(arguments.len() == count, "there are arguments that are not known: {arguments:?}");
     let (threads, context): (usize, u32) = (threads.parse()?, context.parse()?);
     let tokens: u32 = tokens.parse()?;
     if threads > 1 {
@@ -25,7 +29,7 @@ fn main() -> TractResult<()> {
     }
     let seconds = |started: Instant| started.elapsed().as_secs_f64();
     let started = Instant::now();
-    let model = LanguageModel::from_folder(Path::new(folder))?;
+    let model = LanguageModel::from_folder_with(folder, &KernelsTransform::new(config)?)?;
     let ready = seconds(started);
     let prompt: Vec<u32> = (0..context).map(|place| (place * 7919 + 13) % 30000).collect();
     let read = || -> TractResult<_> {

@@ -94,7 +94,7 @@ pub use tokenizer::{TextStream, TextTokenizer};
 pub use tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens};
 
 /// The crates that this one is built on.
-pub use {tokenizers, tract_openvino_ir};
+pub use {tokenizers, tract_openvino_ir, tract_openvino_kernels};
 
 /// What most programs need, of this crate and of tract.
 pub mod prelude {

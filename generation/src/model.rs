@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tract_core::internal::*;
 use tract_openvino_ir::ir;
-use tract_openvino_kernels::{KernelsRunnable, KernelsState, WithKernels};
+use tract_openvino_kernels::{KernelsRunnable, KernelsState, KernelsTransform};
 
 use crate::config::ModelConfig;
 use crate::last_logits::keep_last_position;
@@ -64,11 +64,23 @@ impl LanguageModel {
     ///
     /// A file cannot be read, or the model is no language model that keeps its keys and values.
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<LanguageModel> {
+        LanguageModel::from_folder_with(folder, &KernelsTransform::default())
+    }
+
+    /// The same with options for the operators.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`from_folder`](Self::from_folder).
+    pub fn from_folder_with(
+        folder: impl AsRef<Path>,
+        kernels: &KernelsTransform,
+    ) -> TractResult<LanguageModel> {
         let folder = folder.as_ref();
         let config = ModelConfig::from_folder(folder)?;
         let path = folder.join("openvino_model.xml");
         let model = ir().model_for_path(&path)?;
-        let model = LanguageModel::from_model(model);
+        let model = LanguageModel::from_model_with(model, kernels);
         let mut model = model.with_context(|| format!("in {}", path.display()))?;
         model.max_positions = config.max_positions();
         Ok(model)
@@ -79,7 +91,19 @@ impl LanguageModel {
     /// # Errors
     ///
     /// An input is missing, unknown or of another type, there are no logits or no variables, or tract cannot optimise the model.
-    pub fn from_model(mut model: TypedModel) -> TractResult<LanguageModel> {
+    pub fn from_model(model: TypedModel) -> TractResult<LanguageModel> {
+        LanguageModel::from_model_with(model, &KernelsTransform::default())
+    }
+
+    /// The same with options for the operators.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`from_model`](Self::from_model).
+    pub fn from_model_with(
+        mut model: TypedModel,
+        kernels: &KernelsTransform,
+    ) -> TractResult<LanguageModel> {
         let inputs = model.inputs.iter().map(|outlet| {
             let fact = model.outlet_fact(*outlet)?;
             let name = &model.node(outlet.node).name;
@@ -131,7 +155,7 @@ impl LanguageModel {
         );
         let vocabulary = fact.shape[2].to_usize().ok();
         keep_last_position(&mut model, logits)?;
-        let runnable = model.into_runnable_with_kernels()?;
+        let runnable = kernels.runnable(model)?;
         Ok(LanguageModel { runnable, inputs, logits, vocabulary, max_positions: None })
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tract_core::internal::*;
+use tract_openvino_kernels::KernelsTransform;
 
 use crate::beams::generate_beams;
 use crate::config::GenerationConfig;
@@ -67,6 +68,29 @@ impl TextGenerator {
     /// A file is missing or malformed, or the model is no language model. What is wrong with the chat template is said by
     /// [`chat`](Self::chat).
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<TextGenerator> {
+        TextGenerator::from_folder_with(folder, &KernelsTransform::default())
+    }
+
+    /// The same with options for the operators. Dynamic quantization reads prompts faster, with another result:
+    ///
+    /// ```
+    /// use tract_openvino_generation::TextGenerator;
+    /// use tract_openvino_generation::tract_openvino_kernels::{KernelsConfig, KernelsTransform};
+    ///
+    /// let mut config = KernelsConfig::default();
+    /// config.dynamic_quantization = true;
+    /// let kernels = KernelsTransform::new(config)?;
+    /// TextGenerator::from_folder_with("models/tiny", &kernels)?;
+    /// # tract_openvino_generation::prelude::TractResult::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`from_folder`](Self::from_folder).
+    pub fn from_folder_with(
+        folder: impl AsRef<Path>,
+        kernels: &KernelsTransform,
+    ) -> TractResult<TextGenerator> {
         let folder = folder.as_ref();
         // What is quickly read comes first.
         let mut config = GenerationConfig::from_folder(folder)?;
@@ -83,7 +107,7 @@ impl TextGenerator {
             config.eos_token_id = vec![token];
         }
         let template = ChatTemplate::from_folder(folder).map_err(|error| format!("{error:#}"));
-        let model = LanguageModel::from_folder(folder)?;
+        let model = LanguageModel::from_folder_with(folder, kernels)?;
         Ok(TextGenerator(Arc::new(Parts { model, tokenizer, template, config })))
     }
 

@@ -6,7 +6,7 @@ use std::sync::Weak;
 use tract_core::internal::*;
 
 use crate::checks::expect_input_count;
-use crate::compressed::{self, Matrix};
+use crate::compressed::{self, Matrix, Precision};
 use crate::memory::unwritten_output;
 use crate::product::activation::Activation;
 use crate::product::{
@@ -39,7 +39,7 @@ enum Weights {
     /// takes time, so packing them gains nothing.
     Transposed(Arc<Tensor>),
     /// As they are in the model, too.
-    Compressed(Arc<Matrix>),
+    Compressed(Arc<Matrix>, Precision),
 }
 
 /// What was packed, which may be gone: layers that share their weights share them packed, too.
@@ -55,7 +55,9 @@ impl PartialEq for Weights {
         match (self, other) {
             (Weights::Packed(a, _), Weights::Packed(b, _)) => Arc::ptr_eq(a, b) || a == b,
             (Weights::Transposed(a), Weights::Transposed(b)) => Arc::ptr_eq(a, b) || a == b,
-            (Weights::Compressed(a), Weights::Compressed(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Weights::Compressed(a, precision), Weights::Compressed(b, other)) => {
+                precision == other && (Arc::ptr_eq(a, b) || a == b)
+            }
             _ => false,
         }
     }
@@ -95,6 +97,7 @@ impl FullyConnected {
     /// With weights that stay compressed, a row for each column of the result.
     pub fn compressed(
         matrix: Matrix,
+        precision: Precision,
         bias: Vec<f32>,
         activation: Activation,
     ) -> TractResult<FullyConnected> {
@@ -102,7 +105,7 @@ impl FullyConnected {
         Ok(FullyConnected {
             depth: matrix.depth,
             columns: matrix.rows,
-            weights: Weights::Compressed(matrix.into()),
+            weights: Weights::Compressed(matrix.into(), precision),
             bias: bias.into(),
             activation,
         })
@@ -135,7 +138,10 @@ impl Op for FullyConnected {
 
     fn info(&self) -> TractResult<Vec<String>> {
         let format = match &self.weights {
-            Weights::Compressed(matrix) => format!(" {:?}", matrix.format),
+            Weights::Compressed(matrix, Precision::Exact) => format!(" {:?}", matrix.format),
+            Weights::Compressed(matrix, Precision::Bytes) => {
+                format!(" {:?} with dynamic quantization", matrix.format)
+            }
             _ => String::new(),
         };
         let FullyConnected { depth, columns, activation, .. } = self;
@@ -217,8 +223,15 @@ impl EvalOp for FullyConnected {
                     })?;
                 }
             }
-            Weights::Compressed(matrix) => {
-                compressed::multiply(matrix, data, &self.bias, self.activation, elements)?;
+            Weights::Compressed(matrix, precision) => {
+                compressed::multiply(
+                    matrix,
+                    data,
+                    *precision,
+                    &self.bias,
+                    self.activation,
+                    elements,
+                )?;
             }
             Weights::Transposed(weights) => {
                 let weights = weights.try_as_plain_ram()?;

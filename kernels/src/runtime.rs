@@ -37,7 +37,10 @@ impl Runtime for KernelsRuntime {
         model: TypedModel,
         options: &RunOptions,
     ) -> TractResult<Box<dyn Runnable>> {
-        let plan = TypedSimplePlan::new_with_options(optimized(model)?, options)?;
+        let plan = TypedSimplePlan::new_with_options(
+            optimized(&KernelsTransform::default(), model)?,
+            options,
+        )?;
         let executor = options.executor.clone();
         Ok(Box::new(KernelsRunnable { plan, executor, shares_work: Arc::default() }))
     }
@@ -50,10 +53,22 @@ impl Runtime for KernelsRuntime {
 tract_core::register_runtime!(KernelsRuntime = KernelsRuntime);
 
 /// A model on this crate's operators, and on tract's fastest for the rest.
-fn optimized(model: TypedModel) -> TractResult<TypedModel> {
-    let mut model = model.with_kernels()?;
+fn optimized(transform: &KernelsTransform, model: TypedModel) -> TractResult<TypedModel> {
+    let mut model = transform.transform_into(model)?;
     model.optimize()?;
     Ok(model)
+}
+
+impl KernelsTransform {
+    /// The model, transformed, optimised and ready to run: [`WithKernels::into_runnable_with_kernels`] with options.
+    ///
+    /// # Errors
+    ///
+    /// tract cannot declutter or optimise the model.
+    pub fn runnable(&self, model: TypedModel) -> TractResult<KernelsRunnable> {
+        let plan = optimized(self, model)?.into_runnable()?;
+        Ok(KernelsRunnable { plan, executor: None, shares_work: Arc::default() })
+    }
 }
 
 /// A plan of a model on this crate's operators.
@@ -191,7 +206,6 @@ impl WithKernels for TypedModel {
     }
 
     fn into_runnable_with_kernels(self) -> TractResult<KernelsRunnable> {
-        let plan = optimized(self)?.into_runnable()?;
-        Ok(KernelsRunnable { plan, executor: None, shares_work: Arc::default() })
+        KernelsTransform::default().runnable(self)
     }
 }

@@ -1,3 +1,5 @@
+use tract_openvino_kernels::WithKernels;
+
 use super::*;
 
 /// A tiny decoder with random weights and a vocabulary of 300 tokens, without `beam_idx`.

@@ -32,6 +32,11 @@ impl Format {
         }
     }
 
+    /// Whether codes are signed integers.
+    pub(super) fn is_signed(self) -> bool {
+        [Format::I8, Format::I4].contains(&self)
+    }
+
     /// The first codes of these bytes.
     pub(super) fn numbers(self, bytes: &[u8], count: usize) -> Vec<f32> {
         let pairs = bytes.as_chunks::<2>().0.iter().copied();

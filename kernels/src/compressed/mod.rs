@@ -11,6 +11,7 @@
 //! * `dots.rs` multiplies few rows of data with codes of 8 or 16 bits: each code is read once for two of them;
 //! * `words.rs` does with codes of 4 bits;
 //! * `digits.rs` has the data as whole numbers for that, where the processor multiplies bytes;
+//! * `dynamic.rs` multiplies many rows that may be rounded to bytes;
 //! * `unpack.rs` makes numbers of codes;
 //! * `product.rs` multiplies many: panels of the matrix become numbers in the cache, and meet all rows there.
 
@@ -18,6 +19,8 @@ mod constant;
 #[cfg(target_arch = "x86_64")]
 mod digits;
 mod dots;
+#[cfg(target_arch = "x86_64")]
+mod dynamic;
 mod format;
 mod lanes;
 mod matrix;
@@ -30,4 +33,4 @@ mod words;
 pub use constant::{DequantizedConst, combine};
 pub use format::Format;
 pub(crate) use matrix::Matrix;
-pub(crate) use product::multiply;
+pub(crate) use product::{Precision, multiply};

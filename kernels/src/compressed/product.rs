@@ -4,7 +4,11 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 
+#[cfg(target_arch = "x86_64")]
+use super::dynamic;
 use super::format::Format;
+#[cfg(target_arch = "x86_64")]
+use super::lanes::Avx512;
 use super::lanes::Kind;
 use super::matrix::{Matrix, Parameters, Part};
 use super::unpack::Panel;
@@ -12,21 +16,33 @@ use super::{dots, words};
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
-    Addend, Output, Product, Right, Rows, SHARES, STEPS, Tile, Vectors, WORK, for_each_columns,
-    for_each_share, shares, shares_of_product,
+    Addend, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
+    for_each_columns, for_each_share, shares, shares_of_product,
 };
 
 /// With more rows of data, panels of the matrix become numbers first.
-const FEW_ROWS: usize = 6;
+pub(super) const FEW_ROWS: usize = 6;
 
 /// How many rows of the matrix are multiplied with one set of parameters.
 const ROWS_AT_ONCE: usize = 16;
+
+/// What rows of data may be rounded to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Precision {
+    /// Nothing else than products in single precision are.
+    #[default]
+    Exact,
+    /// Bytes with a scale for each group of 32 or 64 neighbours, where there are more than a few rows, the codes are integers, and the
+    /// processor multiplies bytes.
+    Bytes,
+}
 
 /// Multiplies rows of data, of `depth` numbers each, with the transpose of a matrix. The output has a number for each row of the
 /// matrix in a row.
 pub(crate) fn multiply(
     matrix: &Matrix,
     data: &[f32],
+    precision: Precision,
     bias: &[f32],
     activation: Activation,
     output: &mut [f32],
@@ -37,6 +53,21 @@ pub(crate) fn multiply(
         return multiply_few(matrix, data, bias, activation, output);
     }
     let work = output.len().saturating_mul(matrix.depth) / WORK;
+    #[cfg(target_arch = "x86_64")]
+    if precision == Precision::Bytes
+        && matrix.format.bits() <= 8
+        && let Some(lanes) = Avx512::detect(Kind::detect())
+        && let Some(data) = dynamic::Data::new(lanes, matrix, data)?
+    {
+        let shares = shares_of_product(rows, columns, work, SHARES);
+        return for_each_share(output, columns, shares, work, |share, output| {
+            let Share { rows, columns } = share;
+            let product = dynamic::Product { matrix, data: &data, rows, columns, bias, activation };
+            product.run(lanes, output)
+        });
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = precision;
     let vectors = Vectors::detect();
     let tile = Tile::of(vectors);
     let data = Rows::pack_on_threads(data, rows, matrix.depth, tile);

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use tract_core::internal::*;
 
 use super::format::Format;
-use super::{DequantizedConst, Matrix, multiply};
+use super::lanes::Kind;
+use super::product::FEW_ROWS;
+use super::{DequantizedConst, Matrix, Precision, multiply};
 use crate::product::activation::Activation;
 use crate::product::tests::with_all_vectors;
 
@@ -83,6 +85,25 @@ impl Case {
 
     /// With the vectors that this thread has selected, or on several threads with those that all have.
     fn check(&self) {
+        self.check_with(Precision::Exact);
+        self.check_with(Precision::Bytes);
+    }
+
+    /// What data is multiplied, as its documentation says.
+    fn data_in_bytes(&self, data: &[f32]) -> Vec<f32> {
+        let group = if self.groups == 1 || self.group.is_multiple_of(64) { 64 } else { 32 };
+        let groups = data.chunks(self.depth()).flat_map(|row| row.chunks(group));
+        let rounded = groups.flat_map(|group| {
+            let largest = group.iter().fold(0f32, |most, number| most.max(number.abs()));
+            group.iter().map(move |number| match largest < 1e-30 {
+                true => 0.,
+                false => (number * (127. / largest)).round_ties_even() * (largest / 127.),
+            })
+        });
+        rounded.collect()
+    }
+
+    fn check_with(&self, precision: Precision) {
         let constant = self.constant().unwrap();
         let weights = constant.value().unwrap();
         let weights = weights.try_as_plain_ram().unwrap();
@@ -95,7 +116,14 @@ impl Case {
         let bias: Vec<f32> = self.floats(5).take(self.rows).collect();
         let activation = Activation::Clamp { min: -1., max: f32::INFINITY };
         let mut output = vec![f32::NAN; self.data_rows * self.rows];
-        multiply(&matrix, &data, &bias, activation, &mut output).unwrap();
+        multiply(&matrix, &data, precision, &bias, activation, &mut output).unwrap();
+        if precision == Precision::Bytes
+            && self.data_rows > FEW_ROWS
+            && self.format.bits() <= 8
+            && has_bytes()
+        {
+            data = self.data_in_bytes(&data);
+        }
         for (place, found) in output.iter().enumerate() {
             let (of_data, row) = (place / self.rows, place % self.rows);
             let data = &data[of_data * self.depth()..][..self.depth()];
@@ -111,6 +139,15 @@ impl Case {
             );
         }
     }
+}
+
+/// Whether the selected vectors multiply bytes.
+fn has_bytes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    let has_bytes = super::lanes::Avx512::detect(Kind::detect()).is_some();
+    #[cfg(not(target_arch = "x86_64"))]
+    let has_bytes = false;
+    has_bytes
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -164,13 +201,44 @@ fn data_may_be_tiny_or_not_finite() -> TractResult<()> {
             with_all_vectors(|| {
                 let mut output = vec![0.; rows];
                 let bias = vec![0.; rows];
-                multiply(&matrix, &data, &bias, Activation::Identity, &mut output).unwrap();
+                multiply(
+                    &matrix,
+                    &data,
+                    Precision::Exact,
+                    &bias,
+                    Activation::Identity,
+                    &mut output,
+                )
+                .unwrap();
                 for found in output {
                     assert_eq!(found.to_bits(), number.to_bits(), "{format:?}: {found}");
                 }
             });
         }
     }
+    Ok(())
+}
+
+/// Many rows become bytes if they may and can, in groups; others stay as they are.
+#[test]
+fn data_that_is_not_finite_stays() -> TractResult<()> {
+    let (depth, rows, data_rows) = (64, 3, FEW_ROWS + 1);
+    let codes: Vec<u8> = (0..rows * depth).map(|place| place as u8).collect();
+    let constant =
+        DequantizedConst::of_bytes(tensor1(&codes), Format::U8, &[rows, depth], None, None)?;
+    let matrix = Matrix::new(&constant, rows)?.unwrap();
+    let multiplied = |data: &[f32], precision| {
+        let mut output = vec![0.; data_rows * rows];
+        multiply(&matrix, data, precision, &[0.; 3], Activation::Identity, &mut output).unwrap();
+        output
+    };
+    let mut data: Vec<f32> = (0..data_rows * depth).map(|place| (place as f32).sin()).collect();
+    let [exact, bytes] = [Precision::Exact, Precision::Bytes].map(|it| multiplied(&data, it));
+    assert_eq!(exact != bytes, has_bytes());
+    data[depth + 5] = f32::INFINITY;
+    let [exact, bytes] = [Precision::Exact, Precision::Bytes].map(|it| multiplied(&data, it));
+    assert_eq!(exact, bytes);
+    assert_eq!(exact[rows..2 * rows], [f32::INFINITY; 3]);
     Ok(())
 }
 

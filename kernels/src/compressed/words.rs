@@ -3,7 +3,6 @@
 use super::Matrix;
 #[cfg(target_arch = "x86_64")]
 use super::digits::{Digits, digits_of};
-use super::format::Format;
 use super::lanes::{AHEAD, Kind, Lanes, OnLanes, prefetch};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx512, OnVnni};
@@ -170,8 +169,7 @@ impl OnVnni for Part<'_, '_, Data> {
 impl Part<'_, '_, Data> {
     #[inline(always)]
     fn of_blocks<L: Lanes<N>, B: Block<L, N>, const N: usize>(mut self, lanes: L) {
-        let is_signed = self.matrix.format == Format::I4;
-        match (is_signed, self.parameters.zero_points.is_empty()) {
+        match (self.matrix.format.is_signed(), self.parameters.zero_points.is_empty()) {
             (true, true) => self.multiply::<L, B, true, false, N>(lanes),
             (true, false) => self.multiply::<L, B, true, true, N>(lanes),
             (false, true) => self.multiply::<L, B, false, false, N>(lanes),

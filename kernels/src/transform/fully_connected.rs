@@ -188,7 +188,7 @@ impl Rule for CompressedLayers {
 
     fn rewrite(
         &self,
-        _session: &Session,
+        session: &Session,
         model: &TypedModel,
         node: &TypedNode,
     ) -> TractResult<Rewrite> {
@@ -217,7 +217,8 @@ impl Rule for CompressedLayers {
                         .into(),
                 ));
             }
-            FullyConnected::compressed(matrix, layer.bias, layer.activation).map(Ok)
+            FullyConnected::compressed(matrix, session.precision(), layer.bias, layer.activation)
+                .map(Ok)
         })
     }
 }

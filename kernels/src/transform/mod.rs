@@ -28,6 +28,8 @@ use tract_core::internal::*;
 use tract_core::optim::Optimizer;
 use tract_core::transform::ModelTransform;
 
+use crate::compressed::Precision;
+
 pub use rule::{
     Decision, Outcome, Phase, RegisteredMovement, RegisteredRule, Rewrite, Rule, Session,
 };
@@ -67,6 +69,7 @@ pub struct KernelsTransform {
     rules: Vec<&'static dyn Rule>,
     /// Whether quantised networks run on codes.
     quantized: bool,
+    dynamic_quantization: bool,
 }
 
 /// The options of `kernels_transform`.
@@ -85,6 +88,12 @@ pub struct KernelsTransform {
 pub struct KernelsConfig {
     /// The names of rules that are left out.
     pub without: Vec<String>,
+    /// Whether products with compressed weights of 8 and 4 bits may round their data: to 8 bits, with a scale for each group of 32 or
+    /// 64 numbers of a row. They do where there are more than six rows of data, as in a prompt, and the processor has VNNI with
+    /// vectors of 512 bits.
+    ///
+    /// OpenVINO does so by default (`DYNAMIC_QUANTIZATION_GROUP_SIZE`). It is faster, and the result is another one.
+    pub dynamic_quantization: bool,
 }
 
 tract_core::register_model_transform!("kernels_transform", KernelsConfig, |config| Ok(Box::new(
@@ -94,7 +103,11 @@ tract_core::register_model_transform!("kernels_transform", KernelsConfig, |confi
 impl Default for KernelsTransform {
     fn default() -> KernelsTransform {
         let registered = inventory::iter::<RegisteredRule>().map(|rule| rule.0);
-        KernelsTransform { rules: RULES.into_iter().chain(registered).collect(), quantized: true }
+        KernelsTransform {
+            rules: RULES.into_iter().chain(registered).collect(),
+            quantized: true,
+            dynamic_quantization: false,
+        }
     }
 }
 
@@ -105,7 +118,10 @@ impl KernelsTransform {
     ///
     /// There is no rule of a name that is left out.
     pub fn new(config: KernelsConfig) -> TractResult<KernelsTransform> {
-        let mut transform = KernelsTransform::default();
+        let mut transform = KernelsTransform {
+            dynamic_quantization: config.dynamic_quantization,
+            ..KernelsTransform::default()
+        };
         for name in &config.without {
             let rules = transform.rules.iter().map(|rule| rule.name());
             let names: Vec<&str> = std::iter::once(quantized::NAME).chain(rules).collect();
@@ -128,6 +144,11 @@ impl KernelsTransform {
     /// tract cannot declutter the model.
     pub fn transform_with_decisions(&self, model: &mut TypedModel) -> TractResult<Vec<Decision>> {
         self.run(model, String::new())
+    }
+
+    /// That of data that meets compressed weights.
+    fn precision(&self) -> Precision {
+        if self.dynamic_quantization { Precision::Bytes } else { Precision::Exact }
     }
 
     fn run(&self, model: &mut TypedModel, prefix: String) -> TractResult<Vec<Decision>> {

@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use tract_core::internal::*;
 
 use super::KernelsTransform;
+use crate::compressed::Precision;
 
 /// When a rule is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +113,11 @@ impl<'a> Session<'a> {
         let decisions = self.transform.run(&mut body, prefix)?;
         self.decisions.borrow_mut().extend(decisions);
         Ok(body)
+    }
+
+    /// That of data that meets compressed weights.
+    pub(super) fn precision(&self) -> Precision {
+        self.transform.precision()
     }
 
     pub(super) fn decide(&self, rule: &dyn Rule, node: &TypedNode, outcome: Outcome) {

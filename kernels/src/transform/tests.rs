@@ -13,7 +13,7 @@ use tract_core::tract_data::half::f16;
 use tract_core::transform::{get_transform, get_transform_with_params};
 
 use super::*;
-use crate::WithKernels;
+use crate::{DequantizedConst, WithKernels};
 
 /// Small integers, so that sums of products are exact.
 fn integers(shape: &[usize]) -> Tensor {
@@ -744,5 +744,35 @@ fn convolutions_give_what_they_give_on_one_thread() -> TractResult<()> {
             assert_eq!(found, expected, "{of:?} on {threads} threads");
         }
     }
+    Ok(())
+}
+
+/// Data that meets compressed weights is rounded only if the program asks for it.
+#[test]
+fn dynamic_quantization_is_an_option() -> TractResult<()> {
+    let (rows, depth, columns) = (8, 64, 5);
+    let codes: Vec<u8> = (0..columns * depth).map(|place| (place * 7 % 256) as u8).collect();
+    let scale = Tensor::from_shape(&[columns, 1], &[0.1f32; 5])?;
+    let mut model = TypedModel::default();
+    let data = model.add_source("data", f32::fact([rows, depth]))?;
+    let codes = Tensor::from_shape(&[columns, depth], &codes)?;
+    let weights = DequantizedConst::new(codes, None, Some(scale))?;
+    let weights = model.wire_node("weights", weights, &[])?[0];
+    let product = EinSum::new("mk,nk->mn".parse()?, f32::datum_type());
+    let product = model.wire_node("product", product, &[data, weights])?;
+    model.select_output_outlets(&product)?;
+    let numbers: Vec<f32> = (0..rows * depth).map(|place| (place as f32).sin()).collect();
+    let data = Tensor::from_shape(&[rows, depth], &numbers)?;
+    let run = |dynamic_quantization: bool| -> TractResult<(bool, Tensor)> {
+        let config = KernelsConfig { dynamic_quantization, ..KernelsConfig::default() };
+        let runnable = KernelsTransform::new(config)?.runnable(model.clone())?;
+        let mut infos = runnable.model().nodes().iter().flat_map(|node| node.op.info());
+        let is_said = infos.any(|info| info.concat().contains("U8 with dynamic quantization"));
+        let output = runnable.run(tvec!(data.clone().into()))?.remove(0).into_tensor();
+        Ok((is_said, output))
+    };
+    let (exact, rounded) = (run(false)?, run(true)?);
+    assert_eq!([exact.0, rounded.0], [false, true]);
+    exact.1.close_enough(&rounded.1, Approximation::Custom(0.5, 0.02, 0.))?;
     Ok(())
 }

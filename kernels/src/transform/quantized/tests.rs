@@ -93,7 +93,7 @@ impl Network {
     /// The same without some rules, and what was decided.
     fn transformed(&self, without: &[&str]) -> (TypedModel, Vec<Decision>) {
         let without = without.iter().map(|name| name.to_string()).collect();
-        let config = KernelsConfig { without };
+        let config = KernelsConfig { without, ..KernelsConfig::default() };
         let mut model = self.model.clone();
         let decisions =
             KernelsTransform::new(config).unwrap().transform_with_decisions(&mut model).unwrap();

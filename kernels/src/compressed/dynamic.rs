@@ -1,0 +1,382 @@
+//! Many rows of data in bytes ("dynamic quantization", as OpenVINO has it by default): a loss that a program asks for.
+//!
+//! In a row of data, each group of neighbours has the scale of its largest number, and becomes signed bytes `q`. Codes are unsigned bytes
+//! `c`; signed ones get 128 more, or 8, and so do their zero points. With the scales `s` and `t` of both,
+//!
+//! ```text
+//! sum((c - zero_point) * s * q * t) = s * t * sum(c * q) - s * zero_point * t * sum(q)
+//! ```
+//!
+//! and the sums of products are exact: the processor adds four of them to a sum at once (`vpdpbusd`, of VNNI).
+
+// The functions take vectors as a proof of the instructions, and read and write arrays of their size.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tract_core::internal::*;
+
+use super::Matrix;
+use super::lanes::{Avx512, Lanes, OnVnni, prefetch};
+use super::matrix::Parameters;
+use super::unpack::PANEL_ROWS;
+use crate::memory::Scratch;
+use crate::product::activation::{Activate, Activation};
+use crate::product::{Output, Vectors};
+use crate::threads::fill_rows;
+
+type Vnni = Avx512<true>;
+
+const LANES: usize = 16;
+
+/// The vectors of columns of a panel.
+const VECTORS: usize = PANEL_ROWS / LANES;
+
+/// The most rows of data that meet a panel at once: each has a sum of bytes and one of numbers for each vector of columns.
+const ROWS: usize = 4;
+
+/// The codes that are multiplied at once, for each column.
+const CODES_OF_STEP: usize = 4;
+
+/// A number below, for all of its group, is 0.
+const LEAST: f32 = 1e-30;
+
+/// What a step of all columns of a panel has: bytes, which are the bits of floats.
+type Step = [[f32; LANES]; VECTORS];
+
+/// Rows of data in bytes. They are the bits of floats, four in one.
+pub(super) struct Data {
+    rows: Scratch,
+    layout: Layout,
+}
+
+/// Where a row of data has what.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    depth: usize,
+    /// The numbers that have one scale.
+    group: usize,
+    groups: usize,
+    /// Whether a word has eight codes of the matrix: those of even places are in its first step.
+    is_of_words: bool,
+}
+
+impl Layout {
+    fn new(matrix: &Matrix) -> Layout {
+        // The groups of the matrix are multiples of 32, or rows.
+        let is_whole = matrix.groups() == 1 || matrix.group.is_multiple_of(64);
+        let group = if is_whole { 64 } else { 32 };
+        Layout {
+            depth: matrix.depth,
+            group,
+            groups: matrix.depth.div_ceil(group),
+            is_of_words: matrix.format.bits() == 4,
+        }
+    }
+
+    fn steps_of_group(self) -> usize {
+        self.group / CODES_OF_STEP
+    }
+
+    /// How many steps a row has.
+    fn steps(self) -> usize {
+        self.groups * self.steps_of_group()
+    }
+
+    /// How far rows are apart: behind the bytes are the scale of each group, and the sum of what its bytes stand for.
+    fn stride(self) -> usize {
+        self.steps() + 2 * self.groups
+    }
+}
+
+impl Data {
+    /// None if a number is not finite.
+    pub fn new(lanes: Vnni, matrix: &Matrix, data: &[f32]) -> TractResult<Option<Data>> {
+        let layout = Layout::new(matrix);
+        let stride = layout.stride();
+        let mut rows = Scratch::new(data.len() / layout.depth * stride);
+        let work = data.len() / 8;
+        let all_finite = AtomicBool::new(true);
+        fill_rows(&mut rows, stride, work, |first, rows| {
+            let data = &data[first * layout.depth..];
+            for (data, row) in data.chunks_exact(layout.depth).zip(rows.chunks_exact_mut(stride)) {
+                let mut is_finite = true;
+                lanes.enter(Quantize { data, row, layout, is_finite: &mut is_finite });
+                all_finite.fetch_and(is_finite, Ordering::Relaxed);
+            }
+            TractResult::Ok(())
+        })?;
+        Ok(all_finite.into_inner().then_some(Data { rows, layout }))
+    }
+
+    #[inline(always)]
+    fn row(&self, row: usize) -> &[f32] {
+        &self.rows[row * self.layout.stride()..][..self.layout.stride()]
+    }
+}
+
+/// Makes bytes of a row.
+struct Quantize<'a> {
+    data: &'a [f32],
+    row: &'a mut [f32],
+    layout: Layout,
+    is_finite: &'a mut bool,
+}
+
+impl OnVnni for Quantize<'_> {
+    #[inline(always)]
+    fn run(self, lanes: Vnni) {
+        let Layout { group, groups, is_of_words, .. } = self.layout;
+        let (bytes, parameters) = self.row.split_at_mut(self.layout.steps());
+        let (scales, sums) = parameters.split_at_mut(groups);
+        let places = bytes.chunks_exact_mut(self.layout.steps_of_group());
+        let parameters = scales.iter_mut().zip(sums);
+        for ((data, place), (scale, sum)) in self.data.chunks(group).zip(places).zip(parameters) {
+            let mut padded = [0.; 64];
+            let data = match data.len() == group {
+                true => data,
+                false => {
+                    padded[..data.len()].copy_from_slice(data);
+                    &padded[..group]
+                }
+            };
+            let (vectors, words) = (data.as_chunks().0, place.as_chunks_mut().0);
+            *self.is_finite &= quantize(lanes, vectors, words, is_of_words, scale, sum);
+        }
+    }
+}
+
+/// Makes bytes of a group, if its numbers are finite.
+#[inline(always)]
+fn quantize(
+    lanes: Vnni,
+    group: &[[f32; LANES]],
+    words: &mut [[f32; LANES / CODES_OF_STEP]],
+    is_of_words: bool,
+    scale: &mut f32,
+    sum: &mut f32,
+) -> bool {
+    // SAFETY: the machine has the instructions, as there is a value of `Vnni`; a vector of bytes is as long as four floats.
+    unsafe {
+        let mut finite = 0xffff;
+        let mut largest = lanes.splat(0.);
+        for numbers in group {
+            let size = _mm512_abs_ps(lanes.load(numbers));
+            finite &= _mm512_cmp_ps_mask::<_CMP_LE_OQ>(size, lanes.splat(f32::MAX));
+            largest = _mm512_max_ps(largest, size);
+        }
+        let largest = _mm512_reduce_max_ps(largest);
+        let of_one = if largest < LEAST { 0. } else { 127. / largest };
+        let even_first = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+        let mut sums = _mm512_setzero_si512();
+        for (numbers, place) in group.iter().zip(words) {
+            let whole = _mm512_cvtps_epi32(lanes.mul(lanes.load(numbers), lanes.splat(of_one)));
+            sums = _mm512_add_epi32(sums, whole);
+            let mut bytes = _mm512_cvtepi32_epi8(whole);
+            if is_of_words {
+                bytes = _mm_shuffle_epi8(bytes, even_first);
+            }
+            _mm_storeu_si128(place.as_mut_ptr().cast(), bytes);
+        }
+        *scale = largest / 127.;
+        *sum = *scale * _mm512_reduce_add_epi32(sums) as f32;
+        finite == 0xffff
+    }
+}
+
+/// Some rows of data, and some columns of their product with a matrix.
+pub(super) struct Product<'a> {
+    pub matrix: &'a Matrix,
+    pub data: &'a Data,
+    pub rows: Range<usize>,
+    pub columns: Range<usize>,
+    pub bias: &'a [f32],
+    pub activation: Activation,
+}
+
+impl Product<'_> {
+    pub fn run(&self, lanes: Vnni, mut output: Output) -> TractResult<()> {
+        let Product { matrix, columns, .. } = self;
+        let bytes = matrix.bytes()?;
+        let steps = self.data.layout.steps();
+        // Words become steps by the vector.
+        let mut panel = Scratch::new(steps.next_multiple_of(2 * LANES) * PANEL_ROWS);
+        let mut parameters = Parameters::default();
+        for first in columns.clone().step_by(PANEL_ROWS) {
+            let width = (columns.end - first).min(PANEL_ROWS);
+            matrix.parameters(first..first + width, &mut parameters)?;
+            parameters.by_groups(width);
+            let above = match matrix.format.is_signed() {
+                true => (1 << (matrix.format.bits() - 1)) as f32,
+                false => 0.,
+            };
+            parameters.zero_points.resize(parameters.scales.len(), 0.);
+            for (zero_point, scale) in parameters.zero_points.iter_mut().zip(&parameters.scales) {
+                *zero_point = (*zero_point + above) * scale;
+            }
+            lanes.enter(OfPanel {
+                product: self,
+                bytes: &bytes[first * matrix.row_bytes()..],
+                first,
+                width,
+                parameters: &parameters,
+                panel: &mut panel,
+                output: output.skip_columns(first - columns.start),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// All rows of data, and the columns of a panel.
+struct OfPanel<'a, 'b> {
+    product: &'a Product<'a>,
+    /// From the first column on.
+    bytes: &'a [u8],
+    first: usize,
+    width: usize,
+    /// In the order of groups. Zero points are multiplied with the scales.
+    parameters: &'a Parameters,
+    panel: &'a mut [f32],
+    output: Output<'b>,
+}
+
+impl OnVnni for OfPanel<'_, '_> {
+    #[inline(always)]
+    fn run(mut self, lanes: Vnni) {
+        self.unpack(lanes);
+        let rows = self.product.rows.clone();
+        for first in rows.clone().step_by(ROWS) {
+            match rows.end - first {
+                1 => self.tile::<1>(lanes, first),
+                2 => self.tile::<2>(lanes, first),
+                3 => self.tile::<3>(lanes, first),
+                _ => self.tile::<ROWS>(lanes, first),
+            }
+        }
+    }
+}
+
+impl OfPanel<'_, '_> {
+    /// Words of the rows of the matrix become steps of all columns.
+    #[inline(always)]
+    fn unpack(&mut self, lanes: Vnni) {
+        let matrix = self.product.matrix;
+        let (row_bytes, is_of_words) = (matrix.row_bytes(), matrix.format.bits() == 4);
+        let above = match (matrix.format.is_signed(), is_of_words) {
+            (true, true) => 0x88,
+            (true, false) => 0x80,
+            _ => 0_u8,
+        };
+        let steps: &mut [Step] = self.panel.as_chunks_mut().0.as_chunks_mut().0;
+        for vector in 0..VECTORS {
+            let begin = vector * LANES;
+            if begin >= self.width {
+                break;
+            }
+            // The last row stands for those that are missing: their scale is 0.
+            let rows: [&[u8]; LANES] = std::array::from_fn(|row| {
+                &self.bytes[(begin + row).min(self.width - 1) * row_bytes..][..row_bytes]
+            });
+            let mut places = steps.iter_mut();
+            for at in (0..row_bytes).step_by(CODES_OF_STEP * LANES) {
+                let mut words = [lanes.load_words(&[[0; 4]; LANES]); LANES];
+                for row in 0..LANES {
+                    // The same words of the next panel.
+                    prefetch(rows[row].as_ptr().wrapping_add(at + self.width * row_bytes));
+                    let bytes = &rows[row][at..];
+                    words[row] = match bytes.as_chunks().0.first_chunk() {
+                        Some(words) => lanes.load_words(words),
+                        None => {
+                            let mut words = [[0; 4]; LANES];
+                            words.as_flattened_mut()[..bytes.len()].copy_from_slice(bytes);
+                            lanes.load_words(&words)
+                        }
+                    };
+                }
+                let words = lanes.transpose(words);
+                for word in words {
+                    // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+                    unsafe {
+                        let word = _mm512_xor_si512(word, _mm512_set1_epi8(above.cast_signed()));
+                        let low = _mm512_set1_epi8(0x0f);
+                        let codes = match is_of_words {
+                            true => _mm512_and_si512(word, low),
+                            false => word,
+                        };
+                        let Some(step) = places.next() else { break };
+                        lanes.store(&mut step[vector], _mm512_castsi512_ps(codes));
+                        if is_of_words {
+                            let codes = _mm512_and_si512(_mm512_srli_epi32::<4>(word), low);
+                            let Some(step) = places.next() else { break };
+                            lanes.store(&mut step[vector], _mm512_castsi512_ps(codes));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// `N` rows of data.
+    #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
+    fn tile<const N: usize>(&mut self, lanes: Vnni, first: usize) {
+        let Product { matrix, data, bias, activation, .. } = self.product;
+        let layout = data.layout;
+        let steps = layout.steps_of_group();
+        let panel: &[Step] = self.panel.as_chunks().0.as_chunks().0;
+        let rows: [&[f32]; N] = std::array::from_fn(|row| data.row(first + row));
+        let scales: &[Step] = self.parameters.scales.as_chunks().0.as_chunks().0;
+        let offsets: &[Step] = self.parameters.zero_points.as_chunks().0.as_chunks().0;
+        let mut totals = [[lanes.splat(0.); VECTORS]; N];
+        for group in 0..layout.groups {
+            let bytes: [&[f32]; N] =
+                std::array::from_fn(|row| &rows[row][group * steps..][..steps]);
+            let right = &panel[group * steps..][..steps];
+            // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+            unsafe {
+                let mut sums = [[_mm512_setzero_si512(); VECTORS]; N];
+                for step in 0..steps {
+                    let mut codes = [_mm512_setzero_si512(); VECTORS];
+                    for vector in 0..VECTORS {
+                        codes[vector] = _mm512_castps_si512(lanes.load(&right[step][vector]));
+                    }
+                    for row in 0..N {
+                        let bytes = _mm512_set1_epi32(bytes[row][step].to_bits().cast_signed());
+                        for vector in 0..VECTORS {
+                            sums[row][vector] =
+                                _mm512_dpbusd_epi32(sums[row][vector], codes[vector], bytes);
+                        }
+                    }
+                }
+                let of_matrix = group * layout.group / matrix.group;
+                for vector in 0..VECTORS {
+                    let scale = lanes.load(&scales[of_matrix][vector]);
+                    let offset = lanes.load(&offsets[of_matrix][vector]);
+                    for row in 0..N {
+                        let parameters = &rows[row][layout.steps()..];
+                        let of_data = lanes.splat(parameters[group]);
+                        let sum = lanes.splat(parameters[layout.groups + group]);
+                        let product = lanes.mul(_mm512_cvtepi32_ps(sums[row][vector]), scale);
+                        let total = lanes.mul_add(product, of_data, totals[row][vector]);
+                        totals[row][vector] = _mm512_fnmadd_ps(offset, sum, total);
+                    }
+                }
+            }
+        }
+        for row in 0..N {
+            let mut sums = [[0.; LANES]; VECTORS];
+            for vector in 0..VECTORS {
+                lanes.store(&mut sums[vector], totals[row][vector]);
+            }
+            let numbers = &mut self.output.row(first - self.product.rows.start + row)[..self.width];
+            let bias = &bias[self.first..];
+            for ((place, sum), bias) in numbers.iter_mut().zip(sums.as_flattened()).zip(bias) {
+                *place = sum + bias;
+            }
+            Vectors::detect().run(Activate { numbers, activation: *activation });
+        }
+    }
+}
