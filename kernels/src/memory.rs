@@ -7,6 +7,7 @@ use tract_core::internal::*;
 use tract_core::tract_data::internal::vector_size;
 
 use crate::checks::{check_volume, ensure_allocatable, volume};
+use crate::threads::fill_rows;
 
 /// A line of the cache, in bytes: the longest vector of a processor, too.
 pub(crate) const LINE: usize = 64;
@@ -177,8 +178,8 @@ pub(crate) unsafe fn unwritten_output<T: Datum>(
     unsafe { Tensor::uninitialized::<T>(shape) }
 }
 
-/// A tensor whose bytes come from elsewhere: a file, for example. `read` fills parts of it, one after the other; it gets the place of
-/// the first byte, and zeros. A boolean is true if its byte is not 0.
+/// A tensor whose bytes come from elsewhere: a file, for example. `read` fills parts of it, in any order and on the threads that tract
+/// has; it gets the place of the first byte, and zeros. A boolean is true if its byte is not 0.
 ///
 /// Large tensors ask the system for large pages. With them a Llama of a billion weights in half precision was ready in 0.4 of the
 /// time, and had 1.1 times as many tokens per second (AMD EPYC, family 26 model 2).
@@ -190,7 +191,7 @@ pub(crate) unsafe fn unwritten_output<T: Datum>(
 pub fn tensor_of_parts(
     dt: DatumType,
     shape: &[usize],
-    mut read: impl FnMut(usize, &mut [u8]) -> TractResult<()>,
+    read: impl Fn(usize, &mut [u8]) -> TractResult<()> + Sync,
 ) -> TractResult<Tensor> {
     /// The zeros are still in the cache when `read` writes there.
     const PART: usize = 1 << 17;
@@ -205,13 +206,17 @@ pub fn tensor_of_parts(
         let mut view = tensor.try_as_plain_ram_mut()?;
         let bytes = view.as_bytes_mut();
         ask_for_large_pages(bytes);
-        for (number, part) in bytes.chunks_mut(PART).enumerate() {
-            part.fill(0);
-            read(number * PART, part)?;
-            if dt == DatumType::Bool {
-                part.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        // New memory takes about a nanosecond for four bytes.
+        fill_rows(bytes, PART, len, |first, parts| {
+            for (number, part) in parts.chunks_mut(PART).enumerate() {
+                part.fill(0);
+                read((first + number) * PART, part)?;
+                if dt == DatumType::Bool {
+                    part.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+                }
             }
-        }
+            TractResult::Ok(())
+        })?;
     }
     Ok(tensor)
 }

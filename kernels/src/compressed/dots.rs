@@ -8,7 +8,7 @@ use super::lanes::{AHEAD, Kind, Lanes, OnLanes, prefetch};
 use super::matrix::Part;
 use crate::memory::{LINE, Scratch};
 
-/// How many numbers of a row of data meet the rows at once: they have room in half of a first-level cache of 32 KiB.
+/// How many numbers of a row of data meet codes of 16 bits at once: they have room in half of a first-level cache of 32 KiB.
 const DATA_AT_ONCE: usize = if cfg!(test) { 64 } else { 1 << 12 };
 
 /// Rows of data, in whole blocks of two vectors.
@@ -89,40 +89,45 @@ impl Part<'_, '_, Data> {
     fn of_format<L: Lanes<N>, D: Decode, const N: usize>(&mut self, lanes: L) {
         let count = self.output.first().map_or(0, |row| row.len());
         let in_groups = self.matrix.groups() > 1;
-        for first in (0..self.output.len()).step_by(2) {
+        let mut first = 0;
+        while first < self.output.len() {
             let rows = (self.output.len() - first).min(2);
-            if in_groups {
-                for row in 0..count {
-                    match rows {
-                        1 => self.row_of_groups::<L, D, N, 1>(lanes, row, first),
-                        _ => self.row_of_groups::<L, D, N, 2>(lanes, row, first),
+            // Long data meets the rows in parts: with 8,192 numbers that takes 0.72 of the time (AMD EPYC, family 25 model 17).
+            if D::BITS == 16 && self.matrix.depth > DATA_AT_ONCE {
+                for begin in (0..self.matrix.depth).step_by(DATA_AT_ONCE) {
+                    let steps = begin..(begin + DATA_AT_ONCE).min(self.matrix.depth);
+                    for row in 0..count {
+                        match rows {
+                            1 => self.part_of_row::<L, D, N, 1>(lanes, row, first, &steps),
+                            _ => self.part_of_row::<L, D, N, 2>(lanes, row, first, &steps),
+                        }
                     }
                 }
+                first += rows;
                 continue;
             }
             // Rows of codes of 16 bits are read one after the other: four at once took 1.09 times as long, and those of 8 bits as long
-            // or longer (AMD EPYC, family 26 model 2). Data that has no room in the first-level cache beside them meets the rows in
-            // parts: one row of 8,192 numbers takes 0.72 of the time (AMD EPYC, family 25 model 17).
-            let is_half = D::BITS == 16;
-            let at_once = if rows == 1 && is_half { 1 } else { 2 };
-            let part = if is_half { DATA_AT_ONCE } else { self.matrix.depth };
+            // or longer (AMD EPYC, family 26 model 2).
+            let at_once = if in_groups || (rows == 1 && D::BITS == 16) { 1 } else { 2 };
             let whole = count / at_once * at_once;
-            for begin in (0..self.matrix.depth).step_by(part) {
-                let at = &(begin..(begin + part).min(self.matrix.depth));
-                for row in (0..whole).step_by(at_once) {
-                    match (at_once, rows) {
-                        (1, _) => self.rows_of_one_group::<L, D, N, 1, 1>(lanes, row, first, at),
-                        (_, 1) => self.rows_of_one_group::<L, D, N, 2, 1>(lanes, row, first, at),
-                        _ => self.rows_of_one_group::<L, D, N, 2, 2>(lanes, row, first, at),
+            for row in (0..whole).step_by(at_once) {
+                match (in_groups, rows) {
+                    (true, 1) => self.row_of_groups::<L, D, N, 1>(lanes, row, first),
+                    (true, _) => self.row_of_groups::<L, D, N, 2>(lanes, row, first),
+                    (false, 1) if at_once == 1 => {
+                        self.rows_of_one_group::<L, D, N, 1, 1>(lanes, row, first)
                     }
-                }
-                for row in whole..count {
-                    match rows {
-                        1 => self.rows_of_one_group::<L, D, N, 1, 1>(lanes, row, first, at),
-                        _ => self.rows_of_one_group::<L, D, N, 1, 2>(lanes, row, first, at),
-                    }
+                    (false, 1) => self.rows_of_one_group::<L, D, N, 2, 1>(lanes, row, first),
+                    (false, _) => self.rows_of_one_group::<L, D, N, 2, 2>(lanes, row, first),
                 }
             }
+            for row in whole..count {
+                match rows {
+                    1 => self.rows_of_one_group::<L, D, N, 1, 1>(lanes, row, first),
+                    _ => self.rows_of_one_group::<L, D, N, 1, 2>(lanes, row, first),
+                }
+            }
+            first += rows;
         }
     }
 
@@ -201,7 +206,7 @@ impl Part<'_, '_, Data> {
         }
     }
 
-    /// `C` rows of the matrix, which are a group each, and `R` rows of data, at some steps.
+    /// `C` rows of the matrix, which are a group each, and `R` rows of data.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn rows_of_one_group<L: Lanes<N>, D: Decode, const N: usize, const C: usize, const R: usize>(
@@ -209,16 +214,12 @@ impl Part<'_, '_, Data> {
         lanes: L,
         first: usize,
         first_data: usize,
-        steps: &Range<usize>,
     ) {
-        let block_bytes = 2 * N * D::BITS / 8;
-        let bytes = steps.start * D::BITS / 8..steps.end * D::BITS / 8;
-        let codes: [&[u8]; C] = std::array::from_fn(|row| &self.row(first + row)[bytes.clone()]);
-        let data: [&[[f32; N]]; R] = std::array::from_fn(|row| {
-            self.data.row(first_data + row)[steps.start..].as_chunks::<N>().0
-        });
+        let codes: [&[u8]; C] = std::array::from_fn(|row| self.row(first + row));
+        let data: [&[[f32; N]]; R] =
+            std::array::from_fn(|row| self.data.row(first_data + row).as_chunks::<N>().0);
         let mut sums = [[[lanes.splat(0.); 2]; R]; C];
-        if steps.start == 0 && !self.parameters.zero_points.is_empty() {
+        if !self.parameters.zero_points.is_empty() {
             for row in 0..C {
                 let zero_point = lanes.splat(-self.parameters.zero_points[first + row]);
                 for of in 0..R {
@@ -227,50 +228,87 @@ impl Part<'_, '_, Data> {
                 }
             }
         }
-        // The rows that come next, or later ones if they are short: asked for so late, rows of 896 codes took 1.05 times as long.
-        let of_rows = C * self.matrix.row_bytes();
-        let ahead = AHEAD.next_multiple_of(of_rows);
-        // The last block of a row may not be whole.
-        let whole = bytes.len() / block_bytes;
-        let of_blocks = codes.map(|codes| &codes[..whole * block_bytes]);
-        let of_data = data.map(|data| &data.as_chunks::<2>().0[..whole]);
-        for block in 0..whole {
-            for row in 0..C {
-                let bytes = &of_blocks[row][block * block_bytes..][..block_bytes];
-                for line in (0..block_bytes).step_by(LINE) {
-                    prefetch(bytes.as_ptr().wrapping_add(ahead + line));
-                }
-                let numbers = D::decode(lanes, bytes);
-                for of in 0..R {
-                    for half in 0..2 {
-                        let factor = lanes.load(&of_data[of][block][half]);
-                        sums[row][of][half] =
-                            lanes.mul_add(numbers[half], factor, sums[row][of][half]);
-                    }
-                }
-            }
-        }
-        if whole * block_bytes < bytes.len() {
-            for row in 0..C {
-                let mut bytes = [0; 64];
-                let rest = &codes[row][whole * block_bytes..];
-                bytes[..rest.len()].copy_from_slice(rest);
-                let numbers = D::decode(lanes, &bytes[..block_bytes]);
-                for of in 0..R {
-                    for half in 0..2 {
-                        let factor = lanes.load(&data[of][2 * whole + half]);
-                        sums[row][of][half] =
-                            lanes.mul_add(numbers[half], factor, sums[row][of][half]);
-                    }
-                }
-            }
-        }
+        // Where some rows are read at once, the machine does not see what comes next. Without the least distance, rows of 896 codes
+        // took 1.05 times as long.
+        let ahead = (C * self.matrix.row_bytes()).max(AHEAD);
+        add_products::<L, D, N, C, R>(lanes, codes, data, ahead, &mut sums);
         for row in 0..C {
             for of in 0..R {
                 let sum = lanes.sum(lanes.add(sums[row][of][0], sums[row][of][1]));
-                let product = sum * self.parameters.scales[first + row];
-                let place = &mut self.output[first_data + of][first + row];
-                *place = if steps.start == 0 { product } else { *place + product };
+                self.output[first_data + of][first + row] =
+                    sum * self.parameters.scales[first + row];
+            }
+        }
+    }
+
+    /// Some steps of a row of the matrix, which is a group, and of `R` rows of data.
+    #[inline(always)]
+    fn part_of_row<L: Lanes<N>, D: Decode, const N: usize, const R: usize>(
+        &mut self,
+        lanes: L,
+        row: usize,
+        first_data: usize,
+        steps: &Range<usize>,
+    ) {
+        let bytes = steps.start * D::BITS / 8..steps.end * D::BITS / 8;
+        let codes = [&self.row(row)[bytes]];
+        let data: [&[[f32; N]]; R] = std::array::from_fn(|row| {
+            self.data.row(first_data + row)[steps.start..].as_chunks::<N>().0
+        });
+        let mut sums = [[[lanes.splat(0.); 2]; R]];
+        // The same steps of the next row.
+        let ahead = self.matrix.row_bytes();
+        add_products::<L, D, N, 1, R>(lanes, codes, data, ahead, &mut sums);
+        for (output, [a, b]) in self.output[first_data..].iter_mut().zip(sums[0]) {
+            let product = lanes.sum(lanes.add(a, b)) * self.parameters.scales[row];
+            output[row] = if steps.start == 0 { product } else { output[row] + product };
+        }
+    }
+}
+
+/// Adds the products of rows of codes and of data, and asks for the codes that are so many bytes later.
+#[inline(always)]
+fn add_products<L: Lanes<N>, D: Decode, const N: usize, const C: usize, const R: usize>(
+    lanes: L,
+    codes: [&[u8]; C],
+    data: [&[[f32; N]]; R],
+    ahead: usize,
+    sums: &mut [[[L::Numbers; 2]; R]; C],
+) {
+    let block_bytes = 2 * N * D::BITS / 8;
+    let row_bytes = codes[0].len();
+    let mut next = codes[0].as_ptr().wrapping_add(ahead);
+    // The last block of a row may not be whole.
+    let whole = row_bytes / block_bytes;
+    let of_blocks = codes.map(|codes| &codes[..whole * block_bytes]);
+    let of_data = data.map(|data| &data.as_chunks::<2>().0[..whole]);
+    for block in 0..whole {
+        for line in (0..C * block_bytes).step_by(LINE) {
+            prefetch(next.wrapping_add(line));
+        }
+        next = next.wrapping_add(C * block_bytes);
+        for row in 0..C {
+            let bytes = &of_blocks[row][block * block_bytes..][..block_bytes];
+            let numbers = D::decode(lanes, bytes);
+            for of in 0..R {
+                for half in 0..2 {
+                    let factor = lanes.load(&of_data[of][block][half]);
+                    sums[row][of][half] = lanes.mul_add(numbers[half], factor, sums[row][of][half]);
+                }
+            }
+        }
+    }
+    if whole * block_bytes < row_bytes {
+        for row in 0..C {
+            let mut bytes = [0; 64];
+            let rest = &codes[row][whole * block_bytes..];
+            bytes[..rest.len()].copy_from_slice(rest);
+            let numbers = D::decode(lanes, &bytes[..block_bytes]);
+            for of in 0..R {
+                for half in 0..2 {
+                    let factor = lanes.load(&data[of][2 * whole + half]);
+                    sums[row][of][half] = lanes.mul_add(numbers[half], factor, sums[row][of][half]);
+                }
             }
         }
     }

@@ -226,7 +226,8 @@ impl Part<'_, '_, Data> {
         first_data: usize,
     ) {
         let (row_bytes, groups) = (self.matrix.row_bytes(), self.matrix.groups());
-        let codes: [&[u8]; C] = std::array::from_fn(|row| self.row(first + row));
+        // Behind those of a row come those of the next one.
+        let codes: [&[u8]; C] = std::array::from_fn(|row| &self.bytes[(first + row) * row_bytes..]);
         // Equal lengths need one check for all rows.
         let of_groups: [Groups; C] = std::array::from_fn(|row| {
             let begin = (first + row) * groups;
@@ -240,8 +241,10 @@ impl Part<'_, '_, Data> {
         let data = data.map(|data| &data[..blocks]);
         let first_groups = &self.data.first_groups[..blocks];
         let groups_of_words = &self.data.groups_of_words.as_chunks::<N>().0[..blocks];
-        // The last block of a row may not be whole.
-        let whole = row_bytes / (4 * N);
+        // The last block of a row may not be whole. Words of the next row do no harm there, as the data has zeros; but the last rows of
+        // the matrix have too few behind them.
+        let is_followed = codes[C - 1].len() >= blocks * 4 * N;
+        let whole = if is_followed { blocks } else { row_bytes / (4 * N) };
         let words: [&[Words<N>]; C] =
             std::array::from_fn(|row| &codes[row].as_chunks().0.as_chunks().0[..whole]);
         let mut next = codes[0].as_ptr().wrapping_add((C * row_bytes).max(AHEAD));
@@ -266,7 +269,7 @@ impl Part<'_, '_, Data> {
         if whole < blocks {
             let mut words = [[[0; 4]; N]; C];
             for row in 0..C {
-                let rest = &codes[row][whole * 4 * N..];
+                let rest = &codes[row][whole * 4 * N..row_bytes];
                 words[row].as_flattened_mut()[..rest.len()].copy_from_slice(rest);
             }
             let factors = data.map(|data| &data[whole]);
