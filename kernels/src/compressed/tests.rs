@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use tract_core::internal::*;
 
 use super::format::Format;
-use super::lanes::Kind;
 use super::product::FEW_ROWS;
 use super::{DequantizedConst, Matrix, Precision, multiply};
 use crate::product::activation::Activation;
@@ -144,7 +143,10 @@ impl Case {
 /// Whether the selected vectors multiply bytes.
 fn has_bytes() -> bool {
     #[cfg(target_arch = "x86_64")]
-    let has_bytes = super::lanes::Avx512::detect(Kind::detect()).is_some();
+    let has_bytes = {
+        use crate::compressed::lanes::{Avx512, Kind};
+        Avx512::detect(Kind::detect()).is_some()
+    };
     #[cfg(not(target_arch = "x86_64"))]
     let has_bytes = false;
     has_bytes
