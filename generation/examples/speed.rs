@@ -15,13 +15,14 @@ use tract_openvino_kernels::{KernelsConfig, KernelsTransform};
 
 fn main() -> TractResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let usage = "usage: speed FOLDER THREADS CONTEXT TOKENS [--dynamic-quantization]";
+    let [folder, threads, context, tokens, options @ ..] = &arguments[..] else { bail!(usage) };
     let mut config = KernelsConfig::default();
-    config.dynamic_quantization = arguments.get(4).is_some_and(|it| it == "--dynamic-quantization");
-    let count = if config.dynamic_quantization { 5 } else { 4 };
-    let [folder, threads, context, tokens, ..] = &arguments[..] else {
-        bail!("usage: speed FOLDER THREADS CONTEXT TOKENS [--dynamic-quantization]")
+    config.dynamic_quantization = match options {
+        [] => false,
+        [option] if option == "--dynamic-quantization" => true,
+        _ => bail!(usage),
     };
-    ensure!(arguments.len() == count, "there are arguments that are not known: {arguments:?}");
     let (threads, context): (usize, u32) = (threads.parse()?, context.parse()?);
     let tokens: u32 = tokens.parse()?;
     if threads > 1 {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tract_core::internal::*;
 
 use super::Matrix;
-use super::lanes::{Avx512, Lanes, OnVnni, prefetch};
+use super::lanes::{Avx512, Lanes, OnVnni, first_words, prefetch};
 use super::matrix::Parameters;
 use super::unpack::PANEL_ROWS;
 use crate::memory::Scratch;
@@ -286,15 +286,7 @@ impl OfPanel<'_, '_> {
                 for row in 0..LANES {
                     // The same words of the next panel.
                     prefetch(rows[row].as_ptr().wrapping_add(at + self.width * row_bytes));
-                    let bytes = &rows[row][at..];
-                    words[row] = match bytes.as_chunks().0.first_chunk() {
-                        Some(words) => lanes.load_words(words),
-                        None => {
-                            let mut words = [[0; 4]; LANES];
-                            words.as_flattened_mut()[..bytes.len()].copy_from_slice(bytes);
-                            lanes.load_words(&words)
-                        }
-                    };
+                    words[row] = first_words(lanes, &rows[row][at..]);
                 }
                 let words = lanes.transpose(words);
                 for word in words {

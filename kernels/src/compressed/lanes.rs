@@ -62,6 +62,19 @@ pub(super) trait Lanes<const N: usize>: Copy {
     fn permute(self, numbers: &[f32; N], places: &[u32; N]) -> Self::Numbers;
 }
 
+/// The first words of some bytes, with zeros where there are no more.
+#[inline(always)]
+pub(super) fn first_words<L: Lanes<N>, const N: usize>(lanes: L, bytes: &[u8]) -> L::Words {
+    match bytes.as_chunks().0.first_chunk() {
+        Some(words) => lanes.load_words(words),
+        None => {
+            let mut words = [[0; 4]; N];
+            words.as_flattened_mut()[..bytes.len()].copy_from_slice(bytes);
+            lanes.load_words(&words)
+        }
+    }
+}
+
 /// Arrays, for any processor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Portable;

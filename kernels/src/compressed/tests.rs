@@ -70,14 +70,13 @@ impl Case {
         if self.half_scales {
             scale = scale.cast_to::<f16>()?.into_owned();
         }
-        let is_float = [Format::F16, Format::BF16].contains(&self.format);
         let zero_point = zero_point.cast_to::<u8>()?.into_owned();
         let constant = DequantizedConst::of_bytes(
             tensor1(&bytes),
             self.format,
             &shape,
-            (self.has_zero_points && !is_float).then_some(zero_point),
-            (!is_float).then_some(scale),
+            self.has_zero_points.then_some(zero_point),
+            (self.format.bits() <= 8 || self.half_scales).then_some(scale),
         )?;
         constant.into_shape(&[self.rows, self.depth()])
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::format::{BF16, Decode, F16, Format, I4, I8, OfWords, U4, U8};
-use super::lanes::{Kind, Lanes, OnLanes, prefetch};
+use super::lanes::{Kind, Lanes, OnLanes, first_words, prefetch};
 use super::matrix::Parameters;
 use crate::product::STEPS;
 
@@ -127,15 +127,7 @@ impl Panel<'_> {
                         next += (self.rows - 1) * self.row_bytes;
                     }
                     prefetch(rows[row].as_ptr().wrapping_add(next));
-                    let bytes = &rows[row][at..];
-                    words[row] = match bytes.as_chunks().0.first_chunk() {
-                        Some(words) => lanes.load_words(words),
-                        None => {
-                            let mut words = [[0; 4]; N];
-                            words.as_flattened_mut()[..bytes.len()].copy_from_slice(bytes);
-                            lanes.load_words(&words)
-                        }
-                    };
+                    words[row] = first_words(lanes, &rows[row][at..]);
                 }
                 let words = lanes.transpose(words);
                 for (word, words) in words.iter().enumerate() {
