@@ -104,9 +104,7 @@ pub(super) fn digits_of(lanes: Vnni, data: &[f32], depth: usize) -> Option<Scrat
     let blocks = depth.div_ceil(CODES * LANES);
     let stride = blocks * size_of::<Digits>() / size_of::<f32>();
     let mut digits = Scratch::new(data.len() / depth * stride);
-    let mut is_exact = true;
-    lanes.enter(Split { data, depth, stride, digits: &mut digits, is_exact: &mut is_exact });
-    is_exact.then_some(digits)
+    lanes.enter(Split { data, depth, stride, digits: &mut digits }).then_some(digits)
 }
 
 struct Split<'a> {
@@ -114,25 +112,29 @@ struct Split<'a> {
     depth: usize,
     stride: usize,
     digits: &'a mut [f32],
-    is_exact: &'a mut bool,
 }
 
 impl OnVnni for Split<'_> {
+    /// Whether all numbers could be split.
+    type Output = bool;
+
     #[inline(always)]
-    fn run(self, lanes: Vnni) {
+    fn run(self, lanes: Vnni) -> bool {
+        let mut is_exact = true;
         let rows = self.data.chunks_exact(self.depth);
         for (row, digits) in rows.zip(self.digits.chunks_exact_mut(self.stride)) {
             let mut digits = digits.as_chunks_mut().0.as_chunks_mut().0.iter_mut();
             let (blocks, rest) = row.as_chunks();
             for (block, digits) in blocks.iter().zip(&mut digits) {
-                *self.is_exact &= split(lanes, block, digits);
+                is_exact &= split(lanes, block, digits);
             }
             if let Some(digits) = digits.next() {
                 let mut block = [0.; CODES * LANES];
                 block[..rest.len()].copy_from_slice(rest);
-                *self.is_exact &= split(lanes, &block, digits);
+                is_exact &= split(lanes, &block, digits);
             }
         }
+        is_exact
     }
 }
 

@@ -14,7 +14,6 @@
 
 use std::arch::x86_64::*;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tract_core::internal::*;
 
@@ -93,22 +92,22 @@ impl Layout {
 
 impl Data {
     /// None if a number is not finite.
-    pub fn new(lanes: Vnni, matrix: &Matrix, data: &[f32]) -> TractResult<Option<Data>> {
+    pub fn new(lanes: Vnni, matrix: &Matrix, data: &[f32]) -> Option<Data> {
         let layout = Layout::new(matrix);
         let stride = layout.stride();
         let mut rows = Scratch::new(data.len() / layout.depth * stride);
         let work = data.len() / 8;
-        let all_finite = AtomicBool::new(true);
-        fill_rows(&mut rows, stride, work, |first, rows| {
+        struct NotFinite;
+        let filled = fill_rows(&mut rows, stride, work, |first, rows| {
             let data = &data[first * layout.depth..];
             for (data, row) in data.chunks_exact(layout.depth).zip(rows.chunks_exact_mut(stride)) {
-                let mut is_finite = true;
-                lanes.enter(Quantize { data, row, layout, is_finite: &mut is_finite });
-                all_finite.fetch_and(is_finite, Ordering::Relaxed);
+                if !lanes.enter(Quantize { data, row, layout }) {
+                    return Err(NotFinite);
+                }
             }
-            TractResult::Ok(())
-        })?;
-        Ok(all_finite.into_inner().then_some(Data { rows, layout }))
+            Ok(())
+        });
+        filled.is_ok().then_some(Data { rows, layout })
     }
 
     #[inline(always)]
@@ -122,17 +121,20 @@ struct Quantize<'a> {
     data: &'a [f32],
     row: &'a mut [f32],
     layout: Layout,
-    is_finite: &'a mut bool,
 }
 
 impl OnVnni for Quantize<'_> {
+    /// Whether all numbers are finite.
+    type Output = bool;
+
     #[inline(always)]
-    fn run(self, lanes: Vnni) {
+    fn run(self, lanes: Vnni) -> bool {
         let Layout { group, groups, is_of_words, .. } = self.layout;
         let (bytes, parameters) = self.row.split_at_mut(self.layout.steps());
         let (scales, sums) = parameters.split_at_mut(groups);
         let places = bytes.chunks_exact_mut(self.layout.steps_of_group());
         let parameters = scales.iter_mut().zip(sums);
+        let mut is_finite = true;
         for ((data, place), (scale, sum)) in self.data.chunks(group).zip(places).zip(parameters) {
             let mut padded = [0.; 64];
             let data = match data.len() == group {
@@ -143,8 +145,9 @@ impl OnVnni for Quantize<'_> {
                 }
             };
             let (vectors, words) = (data.as_chunks().0, place.as_chunks_mut().0);
-            *self.is_finite &= quantize(lanes, vectors, words, is_of_words, scale, sum);
+            is_finite &= quantize(lanes, vectors, words, is_of_words, scale, sum);
         }
+        is_finite
     }
 }
 
@@ -208,10 +211,7 @@ impl Product<'_> {
             let width = (columns.end - first).min(PANEL_ROWS);
             matrix.parameters(first..first + width, &mut parameters)?;
             parameters.by_groups(width);
-            let above = match matrix.format.is_signed() {
-                true => (1 << (matrix.format.bits() - 1)) as f32,
-                false => 0.,
-            };
+            let above = f32::from(matrix.format.above());
             parameters.zero_points.resize(parameters.scales.len(), 0.);
             for (zero_point, scale) in parameters.zero_points.iter_mut().zip(&parameters.scales) {
                 *zero_point = (*zero_point + above) * scale;
@@ -244,6 +244,8 @@ struct OfPanel<'a, 'b> {
 }
 
 impl OnVnni for OfPanel<'_, '_> {
+    type Output = ();
+
     #[inline(always)]
     fn run(mut self, lanes: Vnni) {
         self.unpack(lanes);
@@ -264,12 +266,8 @@ impl OfPanel<'_, '_> {
     #[inline(always)]
     fn unpack(&mut self, lanes: Vnni) {
         let matrix = self.product.matrix;
-        let (row_bytes, is_of_words) = (matrix.row_bytes(), matrix.format.bits() == 4);
-        let above = match (matrix.format.is_signed(), is_of_words) {
-            (true, true) => 0x88,
-            (true, false) => 0x80,
-            _ => 0_u8,
-        };
+        let (row_bytes, is_of_words) = (matrix.row_bytes(), self.product.data.layout.is_of_words);
+        let above = matrix.format.above() * if is_of_words { 0x11 } else { 1 };
         let steps: &mut [Step] = self.panel.as_chunks_mut().0.as_chunks_mut().0;
         for vector in 0..VECTORS {
             let begin = vector * LANES;

@@ -37,6 +37,12 @@ impl Format {
         [Format::I8, Format::I4].contains(&self)
     }
 
+    /// How much greater integers are as unsigned codes, with their highest bit the other way round.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn above(self) -> u8 {
+        if self.is_signed() { 1 << (self.bits() - 1) } else { 0 }
+    }
+
     /// The first codes of these bytes.
     pub(super) fn numbers(self, bytes: &[u8], count: usize) -> Vec<f32> {
         let pairs = bytes.as_chunks::<2>().0.iter().copied();

@@ -571,7 +571,8 @@ fn avx512(body: impl OnLanes) {
 /// What runs only where the machine multiplies bytes.
 #[cfg(target_arch = "x86_64")]
 pub(super) trait OnVnni {
-    fn run(self, lanes: Avx512<true>);
+    type Output;
+    fn run(self, lanes: Avx512<true>) -> Self::Output;
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -583,7 +584,7 @@ impl Avx512<true> {
     }
 
     /// Runs what is compiled for them.
-    pub fn enter(self, body: impl OnVnni) {
+    pub fn enter<B: OnVnni>(self, body: B) -> B::Output {
         // SAFETY: there is a value of the type only where `detect` has found the instructions.
         unsafe { avx512_vnni(body) }
     }
@@ -591,6 +592,6 @@ impl Avx512<true> {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-fn avx512_vnni(body: impl OnVnni) {
-    body.run(Avx512(()));
+fn avx512_vnni<B: OnVnni>(body: B) -> B::Output {
+    body.run(Avx512(()))
 }

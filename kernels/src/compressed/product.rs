@@ -57,7 +57,7 @@ pub(crate) fn multiply(
     if precision == Precision::Bytes
         && matrix.format.bits() <= 8
         && let Some(lanes) = Avx512::detect(Kind::detect())
-        && let Some(data) = dynamic::Data::new(lanes, matrix, data)?
+        && let Some(data) = dynamic::Data::new(lanes, matrix, data)
     {
         let shares = shares_of_product(rows, columns, work, SHARES);
         return for_each_share(output, columns, shares, work, |share, output| {

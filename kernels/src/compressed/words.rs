@@ -160,6 +160,8 @@ impl OnLanes for Part<'_, '_, Data> {
 
 #[cfg(target_arch = "x86_64")]
 impl OnVnni for Part<'_, '_, Data> {
+    type Output = ();
+
     #[inline(always)]
     fn run(self, lanes: Avx512<true>) {
         self.of_blocks::<_, Digits, _>(lanes);
