@@ -3,7 +3,7 @@
 use super::Matrix;
 #[cfg(target_arch = "x86_64")]
 use super::digits::{Digits, digits_of};
-use super::lanes::{AHEAD, Kind, Lanes, OnLanes, first_words, prefetch};
+use super::lanes::{AHEAD, Kind, Lanes, OnLanes, prefetch};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx512, OnVnni};
 use super::matrix::{Parameters, Part};
@@ -256,15 +256,12 @@ impl Part<'_, '_, Data> {
                 prefetch(next.wrapping_add(line));
             }
             next = next.wrapping_add(C * 4 * N);
-            let mut vectors = [lanes.load_words(&words[0][block]); C];
-            for row in 1..C {
-                vectors[row] = lanes.load_words(&words[row][block]);
-            }
+            let codes = std::array::from_fn(|row| &words[row][block]);
             let factors = data.map(|data| &data[block]);
             let place = (first_groups[block], &groups_of_words[block]);
             add::<L, B, SIGNED, SHIFTED, N, C, R>(
                 lanes,
-                vectors,
+                codes,
                 of_groups,
                 place,
                 factors,
@@ -272,16 +269,16 @@ impl Part<'_, '_, Data> {
             );
         }
         if whole < blocks {
-            let rest = whole * 4 * N..row_bytes;
-            let mut vectors = [first_words(lanes, &codes[0][rest.clone()]); C];
-            for row in 1..C {
-                vectors[row] = first_words(lanes, &codes[row][rest.clone()]);
+            let mut words = [[[0; 4]; N]; C];
+            for row in 0..C {
+                let rest = &codes[row][whole * 4 * N..row_bytes];
+                words[row].as_flattened_mut()[..rest.len()].copy_from_slice(rest);
             }
             let factors = data.map(|data| &data[whole]);
             let place = (first_groups[whole], &groups_of_words[whole]);
             add::<L, B, SIGNED, SHIFTED, N, C, R>(
                 lanes,
-                vectors,
+                words.each_ref(),
                 of_groups,
                 place,
                 factors,
@@ -316,13 +313,18 @@ fn add<
     const R: usize,
 >(
     lanes: L,
-    words: [L::Words; C],
+    words: [&Words<N>; C],
     groups: [Groups; C],
     (first_group, groups_of_words): (usize, &[u32; N]),
     blocks: [&B; R],
     totals: &mut [[L::Numbers; R]; C],
 ) {
-    let mut products = B::products::<SIGNED, C, R>(lanes, words, blocks);
+    // Vectors that the caller loads cost 1.05 times the time.
+    let mut vectors = [lanes.load_words(words[0]); C];
+    for row in 1..C {
+        vectors[row] = lanes.load_words(words[row]);
+    }
+    let mut products = B::products::<SIGNED, C, R>(lanes, vectors, blocks);
     for row in 0..C {
         if SHIFTED {
             let zero_points = groups[row].zero_points;
