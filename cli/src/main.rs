@@ -39,6 +39,10 @@ use model_cases::Stage;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
 
+/// What is often used lies in large pages, and what is freed is used again.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Run, inspect, check, time and convert models of OpenVINO with tract: OpenVINO IR, and ONNX with OpenVINO's gather
 /// operators.
 #[derive(Debug, Parser)]

@@ -13,6 +13,10 @@ use tract_core::tract_linalg::multithread::{Executor, set_default_executor};
 use tract_openvino_generation::LanguageModel;
 use tract_openvino_kernels::{KernelsConfig, KernelsTransform};
 
+/// The one of the tool.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> TractResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let usage = "usage: speed FOLDER THREADS CONTEXT TOKENS [--dynamic-quantization]";

@@ -359,6 +359,7 @@ impl EvalOp for Contraction {
             let product = Whole {
                 left: packed.view(),
                 right: right_packed.view(),
+                next: None,
                 columns: 0..columns,
                 output: Output::matrix(output, sizes.rows.output),
                 bias: None,

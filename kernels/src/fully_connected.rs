@@ -189,6 +189,7 @@ impl EvalOp for FullyConnected {
                     let product = Whole {
                         left,
                         right: weights.view(),
+                        next: None,
                         columns,
                         output,
                         bias: Some(&self.bias),

@@ -50,6 +50,9 @@ const SCORES: usize = 1 << 15;
 /// So many queries, or fewer, meet all keys at once.
 const FEW: usize = 16;
 
+/// So many rows, or fewer, are multiplied before the next page comes from memory.
+const WAITING: usize = 8;
+
 /// Threads share queries in parts of so many or more; the last part may have fewer.
 const LEAST_ROWS: usize = 16;
 
@@ -109,6 +112,14 @@ impl Packed<'_> {
             Packed::Pages(pages) => pages[number].panels(),
         }
     }
+
+    /// The page after this one, if so many rows wait for the memory.
+    fn next(&self, number: usize, rows: usize) -> Option<&[f32]> {
+        match self {
+            Packed::Pages(pages) if rows <= WAITING => pages.get(number + 1).map(Page::panels),
+            _ => None,
+        }
+    }
 }
 
 /// What the queries of one sequence meet.
@@ -143,6 +154,7 @@ impl Sequence<'_> {
             let product = Whole {
                 left: queries,
                 right,
+                next: self.keys.next(number, queries.rows),
                 columns: 0..columns,
                 output: Output::matrix(&mut scores[positions.start..], stride),
                 bias: None,
@@ -159,13 +171,19 @@ impl Sequence<'_> {
             let columns = (self.width - first).min(self.tile.columns);
             for (number, positions) in self.pages(count) {
                 let panels = &self.values.page(number)[first * self.page..];
+                let next = self.values.next(number, weights.rows);
                 for steps in parts(positions.len()) {
                     let begin = steps.start;
                     let steps = positions.start + steps.start..positions.start + steps.end;
                     self.vectors.run(Product {
                         left: weights,
                         left_begin: steps.start,
-                        right: Right::Packed { panels, begin, depth: self.page },
+                        right: Right::Packed {
+                            panels,
+                            begin,
+                            depth: self.page,
+                            next: next.map(|next| &next[first * self.page..]),
+                        },
                         rows: 0..weights.rows,
                         columns,
                         depth: count,

@@ -194,6 +194,7 @@ fn multiply_panels(
                     panels: &panel[..stride * steps.len()],
                     begin: 0,
                     depth: steps.len(),
+                    next: None,
                 },
                 rows: 0..data.rows,
                 columns: width,

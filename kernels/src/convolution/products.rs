@@ -308,7 +308,8 @@ impl Products<'_> {
                     steps: steps.clone(),
                     columns: &mut columns,
                 });
-                let packed = Right::Packed { panels: &columns, begin: 0, depth: steps.len() };
+                let packed =
+                    Right::Packed { panels: &columns, begin: 0, depth: steps.len(), next: None };
                 let in_place = offsets.as_ref().map(|offsets| {
                     let (elements, offsets) = (laid_out.from(column), &offsets[steps.clone()]);
                     (Right::InPlace { elements, offsets }, 0, whole)
@@ -369,6 +370,7 @@ impl Products<'_> {
                         panels: &weights.elements[column * weights.depth..],
                         begin: steps.start,
                         depth: weights.depth,
+                        next: None,
                     },
                     rows: 0..pixels,
                     columns,

@@ -32,29 +32,48 @@ pub(super) struct Left<'a> {
     pub step: usize,
 }
 
+/// What is asked for meanwhile.
+#[derive(Clone, Copy)]
+pub(super) enum Ask<'a> {
+    Nothing,
+    /// What follows the right factor, which many rows will meet next, or soon: the first panels of rows, which have these numbers, ask
+    /// for a part each.
+    Part(usize),
+    /// As much as the right factor has, at once: few rows wait for the memory.
+    All(&'a [f32]),
+}
+
 /// The products of `N` rows and `V` vectors of columns, of which `right` has so many numbers for each step.
-///
-/// `asking` is the number of the panel of rows, if something follows `right` that it will meet next, or soon: the first ones ask for a
-/// part each.
 #[inline(always)]
 pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
     _: S,
     left: Left,
     right: &[f32],
-    asking: Option<usize>,
+    ask: Ask,
 ) -> [[S::f32s; V]; N] {
     assert!(S::F32_LANES == LANES && S::REGISTER_COUNT >= 32);
     let right = right.as_chunks::<LANES>().0.as_chunks::<V>().0;
-    // Each step asks for a line.
-    let lines = size_of_val(right) / LINE;
-    let first = asking.map_or(lines, |number| number * right.len());
-    let (begin, distance) = if first < lines { (first * LINE, LINE) } else { (0, 0) };
-    let next = right.as_ptr_range().end.cast::<u8>().wrapping_add(begin);
     let last = (N - 1) * left.row + right.len().saturating_sub(1) * left.step;
     assert!(last < left.elements.len());
     // SAFETY: 32 registers of such vectors are those of AVX-512: the machine has it, as there is a value of the type. The last element
     // of the rows is there, so all are. Both types of sums are so many vectors of the same numbers.
-    unsafe { std::mem::transmute_copy(&sums_of_tile::<N, V>(left, right, next, distance)) }
+    unsafe {
+        let sums = match ask {
+            Ask::All(next) => sums_of_tile::<N, V, V>(left, right, next.as_ptr().cast(), V * LINE),
+            Ask::Part(_) | Ask::Nothing => {
+                // Each step asks for a line.
+                let lines = size_of_val(right) / LINE;
+                let begin = match ask {
+                    Ask::Part(number) => number * right.len(),
+                    _ => lines,
+                };
+                let (begin, distance) = if begin < lines { (begin * LINE, LINE) } else { (0, 0) };
+                let next = right.as_ptr_range().end.cast::<u8>().wrapping_add(begin);
+                sums_of_tile::<N, V, 1>(left, right, next, distance)
+            }
+        };
+        std::mem::transmute_copy(&sums)
+    }
 }
 
 /// # Safety
@@ -62,7 +81,7 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
 /// The left factor has `N` rows of as many steps as the right one.
 #[inline(never)]
 #[target_feature(enable = "avx512f")]
-unsafe fn sums_of_tile<const N: usize, const V: usize>(
+unsafe fn sums_of_tile<const N: usize, const V: usize, const LINES: usize>(
     left: Left,
     right: &[[[f32; LANES]; V]],
     mut next: *const u8,
@@ -72,7 +91,9 @@ unsafe fn sums_of_tile<const N: usize, const V: usize>(
     // An address is one of these and up to two distances: there is a register for each.
     let mut rows = [0, 3, 6].map(|row| left.elements.as_ptr().wrapping_add(row * left.row));
     for right in right {
-        _mm_prefetch::<_MM_HINT_T1>(next.cast());
+        for line in 0..LINES {
+            _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(line * LINE).cast());
+        }
         next = next.wrapping_add(distance);
         let mut vectors = [_mm512_setzero_ps(); V];
         for vector in 0..V {

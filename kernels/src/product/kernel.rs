@@ -22,7 +22,9 @@ pub(crate) enum Addend<'a> {
 #[derive(Debug)]
 pub(crate) enum Right<'a> {
     /// Panels of columns with `depth` steps. Those of the part begin with step `begin` of them.
-    Packed { panels: &'a [f32], begin: usize, depth: usize },
+    ///
+    /// `next` is what few rows will meet after them, of the same size.
+    Packed { panels: &'a [f32], begin: usize, depth: usize, next: Option<&'a [f32]> },
     /// Where the first column has each of the steps. The other ones follow it. The columns are whole panels.
     InPlace { elements: &'a [f32], offsets: &'a [usize] },
 }
@@ -97,8 +99,8 @@ impl Product<'_> {
         let left = &as_arrays::<N, f32>(panel).0[self.left_begin..][..steps];
         for first in (0..self.columns).step_by(tile.columns) {
             let at = [first_row, first];
-            let (panels, begin, depth) = match self.right {
-                Right::Packed { panels, begin, depth } => (panels, begin, depth),
+            let (panels, begin, depth, next) = match self.right {
+                Right::Packed { panels, begin, depth, next } => (panels, begin, depth, next),
                 Right::InPlace { elements, offsets } => {
                     assert!(is_packed, "the left factor must be packed");
                     let right = offsets[..steps].iter().map(|offset| {
@@ -118,31 +120,36 @@ impl Product<'_> {
                 // The columns are one panel, and another one follows.
                 let is_followed = self.columns == tile.columns && panels.len() > width * depth;
                 let number = (first_row - self.rows.start) / tile.rows;
-                let asking = is_followed.then_some(number);
-                if !is_packed {
-                    let left = &panel[self.left_begin..];
-                    let left = avx512::Left { elements: left, row: self.left.depth, step: 1 };
+                let ask = match next {
+                    Some(next) if first_row == self.rows.start => {
+                        avx512::Ask::All(&next[first * depth + begin * width..])
+                    }
+                    None if is_followed => avx512::Ask::Part(number),
+                    _ => avx512::Ask::Nothing,
+                };
+                let is_tile = N == tile.rows && steps >= avx512::LEAST_STEPS && is_followed;
+                if !is_packed || next.is_some() || is_tile {
+                    let left = match is_packed {
+                        true => avx512::Left { elements: left.as_flattened(), row: 1, step: N },
+                        false => {
+                            let elements = &panel[self.left_begin..];
+                            avx512::Left { elements, row: self.left.depth, step: 1 }
+                        }
+                    };
                     match vectors {
                         3 => {
-                            let sums = avx512::sums::<S, N, 3>(simd, left, right, asking);
+                            let sums = avx512::sums::<S, N, 3>(simd, left, right, ask);
                             self.finish::<S, N, 3>(simd, at, sums, output);
                         }
                         2 => {
-                            let sums = avx512::sums::<S, N, 2>(simd, left, right, asking);
+                            let sums = avx512::sums::<S, N, 2>(simd, left, right, ask);
                             self.finish::<S, N, 2>(simd, at, sums, output);
                         }
                         _ => {
-                            let sums = avx512::sums::<S, N, 1>(simd, left, right, asking);
+                            let sums = avx512::sums::<S, N, 1>(simd, left, right, ask);
                             self.finish::<S, N, 1>(simd, at, sums, output);
                         }
                     }
-                    continue;
-                }
-                if N == tile.rows && steps >= avx512::LEAST_STEPS && is_followed {
-                    let left =
-                        avx512::Left { elements: left.as_flattened(), row: 1, step: tile.rows };
-                    let sums = avx512::sums::<S, N, 3>(simd, left, right, asking);
-                    self.finish::<S, N, 3>(simd, at, sums, output);
                     continue;
                 }
             }

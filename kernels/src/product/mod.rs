@@ -184,6 +184,8 @@ pub(super) use panels::{Columns, ManyColumns, Rows, Tile, cycles, row_panels};
 pub(super) struct Whole<'a> {
     pub left: Rows<&'a [f32]>,
     pub right: Columns<&'a [f32]>,
+    /// What few rows will meet after it, of the same size.
+    pub next: Option<&'a [f32]>,
     pub columns: Range<usize>,
     /// Begins with the first of the columns.
     pub output: Output<'a>,
@@ -206,6 +208,7 @@ impl Whole<'_> {
                         panels: &elements[first * depth..],
                         begin: steps.start,
                         depth,
+                        next: self.next.map(|next| &next[first * depth..]),
                     },
                     rows: 0..self.left.rows,
                     columns,

@@ -121,7 +121,12 @@ fn products() {
                     vectors.run(Product {
                         left,
                         left_begin: steps.start,
-                        right: Right::Packed { panels: &right.elements, begin: steps.start, depth },
+                        right: Right::Packed {
+                            panels: &right.elements,
+                            begin: steps.start,
+                            depth,
+                            next: None,
+                        },
                         rows: 0..rows,
                         columns,
                         depth,
