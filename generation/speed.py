@@ -7,7 +7,7 @@
 
 It measures all models in the folder: those of smollm2.py, too, if they are there. Needs the packages of requirements.txt.
 OpenVINO runs twice: with its defaults, which quantise activations and the cache where the processor has the instructions, and in
-f32 like ours; and so do we, with dynamic quantization where weights are compressed. All compute the logits of the last position alone.
+f32 like ours; and so do we, with dynamic quantization and a cache in u8 where weights are compressed. All compute the logits of the last position alone.
 """
 
 import argparse
@@ -107,7 +107,7 @@ def measure(folder, file, contexts, threads, turns):
                 there = [sys.executable, __file__, "openvino", model.parent, str(count), str(context)]
                 commands = {"tract": here, "openvino": [*there, "{}"], "openvino_f32": [*there, json.dumps(ACCURATE)]}
                 if not model.parent.name.endswith("f16"):
-                    commands["tract_dynamic"] = [*here, "--dynamic-quantization"]
+                    commands["tract_bytes"] = [*here, "--dynamic-quantization", "--kv-cache-u8"]
                 best = {}
                 for _ in range(turns):
                     for name, command in commands.items():

@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::Value;
-use tract_openvino::kernels::{KernelsConfig, KernelsTransform};
+use tract_openvino::kernels::{CachePrecision, KernelsConfig, KernelsTransform};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
 use tract_openvino_generation::{
@@ -80,6 +81,9 @@ struct Options {
     /// Round data that meets compressed weights to 8 bits where a prompt is read: faster, with another result
     #[arg(long)]
     dynamic_quantization: bool,
+    /// What keys and values of the text so far are kept as: u8 takes a quarter of the memory, with another result
+    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = cache_precision())]
+    kv_cache_precision: CachePrecision,
     /// The number of threads that tract may use
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
@@ -92,12 +96,20 @@ fn parse_variable(text: &str) -> Result<(String, Value), String> {
     Ok((name.into(), value))
 }
 
+fn cache_precision() -> impl TypedValueParser<Value = CachePrecision> {
+    PossibleValuesParser::new(["f32", "u8"]).map(|name| match &*name {
+        "u8" => CachePrecision::U8,
+        _ => CachePrecision::F32,
+    })
+}
+
 impl Options {
     /// The model of a folder, and the settings for it.
     fn load(&self, folder: &PathBuf) -> TractResult<(TextGenerator, GenerationConfig)> {
         use_threads(self.threads);
         let mut kernels = KernelsConfig::default();
         kernels.dynamic_quantization = self.dynamic_quantization;
+        kernels.kv_cache_precision = self.kv_cache_precision;
         let kernels = KernelsTransform::new(kernels)?;
         let generator =
             during("loading the model", || TextGenerator::from_folder_with(folder, &kernels))?;

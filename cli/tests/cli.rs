@@ -2013,6 +2013,7 @@ mod generation {
         assert_eq!(drawn("1"), drawn("1"));
         assert_ne!(drawn("1"), drawn("2"));
         assert!(!text(&["--beams", "3"]).is_empty());
+        assert!(!text(&["--dynamic-quantization", "--kv-cache-precision", "u8"]).is_empty());
         let first = greedy.chars().next().unwrap().to_string();
         assert_eq!(text(&["--stop", &first]), "\n");
         assert_ne!(text(&["--repetition-penalty", "0.01"]), greedy);

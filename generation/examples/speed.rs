@@ -1,7 +1,7 @@
 //! How fast a language model runs here, for `speed.py`: one line of JSON.
 //!
 //! ```text
-//! speed FOLDER THREADS CONTEXT TOKENS [--dynamic-quantization]
+//! speed FOLDER THREADS CONTEXT TOKENS [--dynamic-quantization] [--kv-cache-u8]
 //! ```
 //!
 //! The prompt has `CONTEXT` tokens. Of two readings of it, the faster one counts; of the steps after it, the median.
@@ -11,7 +11,7 @@ use std::time::Instant;
 use tract_core::internal::*;
 use tract_core::tract_linalg::multithread::{Executor, set_default_executor};
 use tract_openvino_generation::LanguageModel;
-use tract_openvino_kernels::{KernelsConfig, KernelsTransform};
+use tract_openvino_kernels::{CachePrecision, KernelsConfig, KernelsTransform};
 
 /// The one of the tool.
 #[global_allocator]
@@ -19,14 +19,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> TractResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let usage = "usage: speed FOLDER THREADS CONTEXT TOKENS [--dynamic-quantization]";
+    let usage =
+        "usage: speed FOLDER THREADS CONTEXT TOKENS [--dynamic-quantization] [--kv-cache-u8]";
     let [folder, threads, context, tokens, options @ ..] = &arguments[..] else { bail!(usage) };
     let mut config = KernelsConfig::default();
-    config.dynamic_quantization = match options {
-        [] => false,
-        [option] if option == "--dynamic-quantization" => true,
-        _ => bail!(usage),
-    };
+    for option in options {
+        match &**option {
+            "--dynamic-quantization" => config.dynamic_quantization = true,
+            "--kv-cache-u8" => config.kv_cache_precision = CachePrecision::U8,
+            _ => bail!(usage),
+        }
+    }
     let (threads, context): (usize, u32) = (threads.parse()?, context.parse()?);
     let tokens: u32 = tokens.parse()?;
     if threads > 1 {

@@ -78,7 +78,7 @@ pub mod threads;
 mod transform;
 mod transposition;
 
-pub use attention::{AppendToPages, Attention, PagedFactor};
+pub use attention::{AppendToPages, Attention, CachePrecision, PageFormat, PagedFactor};
 pub use compressed::{DequantizedConst, Format, combine};
 pub use memory::{ask_for_large_pages, large_pages, tensor_of_parts};
 pub use product::{Vectors, gelu};

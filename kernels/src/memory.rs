@@ -12,6 +12,22 @@ use crate::threads::fill_rows;
 /// A line of the cache, in bytes: the longest vector of a processor, too.
 pub(crate) const LINE: usize = 64;
 
+/// Asks for a line of the cache, if the machine can.
+///
+/// It comes into the second-level cache: the first one waits for too few lines at once. To ask for them there took 1.4 times as long for
+/// codes of 16 bits, and 2.3 times for those of 8 (AMD EPYC, family 25 model 17).
+#[inline(always)]
+#[allow(unsafe_code)]
+pub(crate) fn prefetch(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: all such processors have the instruction, which reads nothing that the program could see, wherever the place is.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(place.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
 /// Elements that begin with a line of the cache, so that no vector of theirs lies in two of them. Products of one
 /// took 1.1 times as long, and tiles of codes twice as long, where each did (Intel Xeon with AVX-512 and AMX).
 #[derive(Debug)]

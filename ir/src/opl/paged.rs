@@ -4,7 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::array::TypedConcat;
 use tract_openvino::{Gather, IndexPolicy};
 use tract_openvino_kernels::{
-    AppendToPages, Attention, PagedFactor, Phase, Rewrite, Rule, Session, register_rule,
+    AppendToPages, Attention, PageFormat, PagedFactor, Phase, Rewrite, Rule, Session, register_rule,
 };
 
 use super::bound::Bound;
@@ -22,7 +22,7 @@ register_rule!(PagedAttention);
 
 /// Keys or values that a variable has.
 struct Cached<'a> {
-    factor: PagedFactor,
+    format: PageFormat,
     read: &'a TypedNode,
     variable: &'a ReadValue,
     /// Which of the earlier sequences each one continues.
@@ -37,7 +37,7 @@ impl<'a> Cached<'a> {
         model: &'a TypedModel,
         attention: &TypedNode,
         slot: usize,
-        factor: PagedFactor,
+        format: PageFormat,
     ) -> TractResult<Option<Cached<'a>>> {
         let concat = model.node(attention.inputs[slot].node);
         rule_if_some!(op = concat.op_as::<TypedConcat>());
@@ -81,19 +81,19 @@ impl<'a> Cached<'a> {
             |inlet: &InletId| *inlet == InletId::new(attention.id, slot) || is_assigned(inlet);
         rule_if!(concat.outputs[0].successors.len() == 2);
         rule_if!(concat.outputs[0].successors.iter().all(is_known));
-        Ok(Some(Cached { factor, read, variable, beams, new, concat }))
+        Ok(Some(Cached { format, read, variable, beams, new, concat }))
     }
 
     /// The same in pages, in place of these nodes.
     fn wire(&self, model: &TypedModel, patch: &mut TypedModelPatch) -> TractResult<OutletId> {
         let initial = patch.taps(model, &self.read.inputs)?;
-        let read = ReadValue { pages: Some(self.factor), ..self.variable.clone() };
+        let read = ReadValue { pages: Some(self.format), ..self.variable.clone() };
         let read = patch.wire_node(&self.read.name, read, &initial)?[0];
         let mut inputs = tvec![read, patch.tap_model(model, self.new)?];
         if let Some(beams) = self.beams {
             inputs.push(patch.tap_model(model, beams)?);
         }
-        let append = AppendToPages { factor: self.factor };
+        let append = AppendToPages { format: self.format };
         let pages = patch.wire_node(&self.concat.name, append, &inputs)?[0];
         patch.shunt_outside(model, self.read.id.into(), read)?;
         patch.shunt_outside(model, self.concat.id.into(), pages)?;
@@ -114,13 +114,16 @@ impl Rule for PagedAttention {
 
     fn rewrite(
         &self,
-        _session: &Session,
+        session: &Session,
         model: &TypedModel,
         node: &TypedNode,
     ) -> TractResult<Rewrite> {
         let Some(attention) = node.op_as::<Attention>() else { return Ok(Rewrite::NotMine) };
         let slots = attention.keys_and_values();
-        let cached = |at: usize, factor| Cached::of(model, node, slots[at], factor);
+        let precision = session.kv_cache_precision();
+        let cached = |at: usize, factor| {
+            Cached::of(model, node, slots[at], PageFormat { factor, precision })
+        };
         let (keys, values) = (cached(0, PagedFactor::Keys)?, cached(1, PagedFactor::Values)?);
         let (keys, values) = match (keys, values) {
             (Some(keys), Some(values)) => (keys, values),
@@ -151,8 +154,9 @@ impl Rule for PagedAttention {
 mod tests {
     use tract_core::ops::einsum::EinSum;
     use tract_core::ops::nn::{Softmax, SoftmaxKind};
+    use tract_core::transform::ModelTransform;
     use tract_openvino::GatherRevision;
-    use tract_openvino_kernels::{KernelsTransform, Outcome};
+    use tract_openvino_kernels::{CachePrecision, KernelsConfig, KernelsTransform, Outcome};
 
     use super::super::variable::Variable;
     use super::*;
@@ -245,6 +249,26 @@ mod tests {
             let found = paged.run(inputs(count, beams, seed))?;
             found[0].close_enough(&expected[0], Approximation::Approximate)?;
         }
+        Ok(())
+    }
+
+    /// Bytes are another result, if the program asks for them.
+    #[test]
+    fn pages_of_bytes_are_an_option() -> TractResult<()> {
+        let last = |precision: CachePrecision| -> TractResult<Tensor> {
+            let mut config = KernelsConfig::default();
+            config.kv_cache_precision = precision;
+            let mut model = decoder(false)?;
+            KernelsTransform::new(config)?.transform(&mut model)?;
+            let mut state = SimplePlan::new(model.into_optimized()?)?.spawn()?;
+            for (seed, count) in [60, 1, 9].into_iter().enumerate() {
+                state.run(inputs(count, &[0, 1], seed))?;
+            }
+            Ok(state.run(inputs(1, &[1, 0], 3))?.remove(0).into_tensor())
+        };
+        let [exact, rounded] = [last(CachePrecision::F32)?, last(CachePrecision::U8)?];
+        assert_ne!(exact, rounded);
+        rounded.close_enough(&exact, Approximation::Custom(0.02, 0.02, 0.))?;
         Ok(())
     }
 

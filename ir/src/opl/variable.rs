@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_core::internal::*;
-use tract_openvino_kernels::PagedFactor;
+use tract_openvino_kernels::PageFormat;
 use tract_openvino_kernels::checks::expect_input_count;
 
 use super::{check_volume, impl_op, set_symbols};
@@ -53,7 +53,7 @@ pub(crate) struct ReadValue {
     /// The shape of the value, with symbols for what changes from run to run.
     pub shape: ShapeFact,
     /// Whether the value is in pages.
-    pub pages: Option<PagedFactor>,
+    pub pages: Option<PageFormat>,
 }
 
 impl PartialEq for ReadValue {
@@ -94,7 +94,7 @@ impl TypedOp for ReadValue {
         expect_input_count("ReadValue", inputs.len(), 0..=1)?;
         let datum_type = inputs.first().map_or(self.datum_type, |initial| initial.datum_type);
         Ok(tvec!(match self.pages {
-            Some(factor) => factor.fact(self.shape.clone()),
+            Some(format) => format.fact(self.shape.clone()),
             None => datum_type.fact(self.shape.clone()),
         }))
     }
@@ -159,7 +159,7 @@ impl OpState for ReadState {
             needed.iter().map(|dim| dim.to_string()).collect::<Vec<_>>().join(", ")
         );
         let value = match op.pages {
-            Some(factor) if value.is_plain() => factor.pack(&value)?.into_tvalue(),
+            Some(format) if value.is_plain() => format.pack(&value)?.into_tvalue(),
             _ => value,
         };
         Ok(tvec!(value))

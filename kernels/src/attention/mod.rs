@@ -1,5 +1,6 @@
 //! Attention: two products with a softmax in between.
 
+mod codes;
 mod pages;
 mod softmax;
 #[cfg(test)]
@@ -11,14 +12,16 @@ use tract_core::internal::*;
 use tract_core::ndarray::Dimension;
 
 use crate::checks::expect_input_count;
+use crate::compressed::Kind;
 use crate::contraction::{BatchAxis, Contraction, Sizes, Strides, offset, strides};
 use crate::memory::{Scratch, unwritten_output, zero_output};
 use crate::product::activation::Activation;
 use crate::product::{
     Addend, Columns, ManyColumns, Output, Product, Right, Rows, Tile, Vectors, Whole, parts,
 };
-pub use pages::{AppendToPages, PagedFactor};
-use pages::{Page, Pages};
+use codes::Unpack;
+pub use pages::{AppendToPages, CachePrecision, PageFormat, PagedFactor};
+use pages::{Layout, Page, Pages};
 use softmax::SoftmaxOfRows;
 
 /// `Softmax(scale * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
@@ -101,22 +104,63 @@ enum Factor<'a> {
 enum Packed<'a> {
     Whole(Columns<Scratch>),
     Shared(&'a [f32]),
-    Pages(&'a [Page]),
+    Pages(&'a [Page], Layout),
+    /// The numbers of all pages, which have codes.
+    Unpacked(Scratch, Layout),
 }
 
-impl Packed<'_> {
-    fn page(&self, number: usize) -> &[f32] {
+impl<'a> Packed<'a> {
+    /// What so many queries meet of a sequence, of which they see so many positions.
+    fn of(pages: &'a Pages, sequence: usize, queries: usize, count: usize) -> Packed<'a> {
+        let (pages, layout) = (pages.sequence(sequence), pages.layout);
+        let pages = &pages[..count.div_ceil(layout.room())];
+        if queries <= WAITING || layout.format.precision == CachePrecision::F32 {
+            return Packed::Pages(pages, layout);
+        }
+        let size = layout.page_size();
+        let mut numbers = Scratch::new(pages.len() * size);
+        for (page, numbers) in pages.iter().zip(numbers.chunks_mut(size)) {
+            if let Some(codes) = page.codes(layout) {
+                Kind::detect().run(Unpack { codes, numbers });
+            }
+        }
+        Packed::Unpacked(numbers, layout)
+    }
+
+    /// Memory for the numbers of a page that has codes.
+    fn buffer(&self) -> Scratch {
+        match self {
+            Packed::Pages([page, ..], layout) if page.codes(*layout).is_some() => {
+                Scratch::new(layout.page_size())
+            }
+            _ => Scratch::new(0),
+        }
+    }
+
+    fn page<'s>(&'s self, number: usize, buffer: &'s mut [f32]) -> &'s [f32] {
         match self {
             Packed::Whole(columns) => &columns.elements,
             Packed::Shared(elements) => elements,
-            Packed::Pages(pages) => pages[number].panels(),
+            Packed::Unpacked(numbers, layout) => &numbers[number * layout.page_size()..],
+            Packed::Pages(pages, layout) => match pages[number].codes(*layout) {
+                None => pages[number].panels(*layout).expect("it has numbers or codes"),
+                Some(codes) => {
+                    if let Some(next) = pages.get(number + 1).and_then(|it| it.codes(*layout)) {
+                        next.ask();
+                    }
+                    Kind::detect().run(Unpack { codes, numbers: buffer });
+                    buffer
+                }
+            },
         }
     }
 
     /// The page after this one, if so many rows wait for the memory.
     fn next(&self, number: usize, rows: usize) -> Option<&[f32]> {
         match self {
-            Packed::Pages(pages) if rows <= WAITING => pages.get(number + 1).map(Page::panels),
+            Packed::Pages(pages, layout) if rows <= WAITING => {
+                pages.get(number + 1).and_then(|page| page.panels(*layout))
+            }
             _ => None,
         }
     }
@@ -144,13 +188,16 @@ impl Sequence<'_> {
 
     /// The products of queries and the first keys. There may be some more in a row than keys.
     fn scores(&self, queries: Rows<&[f32]>, count: usize, scores: &mut [f32], stride: usize) {
+        let mut buffer = self.keys.buffer();
         for (number, positions) in self.pages(count) {
             let columns = match self.keys {
                 Packed::Whole(_) | Packed::Shared(_) => positions.len(),
-                Packed::Pages(_) => positions.len().next_multiple_of(self.tile.columns),
+                Packed::Pages(..) | Packed::Unpacked(..) => {
+                    positions.len().next_multiple_of(self.tile.columns)
+                }
             };
-            let right =
-                Columns { depth: self.depth, columns: self.page, elements: self.keys.page(number) };
+            let elements = self.keys.page(number, &mut buffer);
+            let right = Columns { depth: self.depth, columns: self.page, elements };
             let product = Whole {
                 left: queries,
                 right,
@@ -167,11 +214,13 @@ impl Sequence<'_> {
     /// The products of weights of the first values and these.
     fn values(&self, weights: Rows<&[f32]>, output: &mut [f32], stride: usize) {
         let count = weights.depth;
-        for first in (0..self.width).step_by(self.tile.columns) {
-            let columns = (self.width - first).min(self.tile.columns);
-            for (number, positions) in self.pages(count) {
-                let panels = &self.values.page(number)[first * self.page..];
-                let next = self.values.next(number, weights.rows);
+        let mut buffer = self.values.buffer();
+        for (number, positions) in self.pages(count) {
+            let elements = self.values.page(number, &mut buffer);
+            let next = self.values.next(number, weights.rows);
+            for first in (0..self.width).step_by(self.tile.columns) {
+                let columns = (self.width - first).min(self.tile.columns);
+                let panels = &elements[first * self.page..];
                 for steps in parts(positions.len()) {
                     let begin = steps.start;
                     let steps = positions.start + steps.start..positions.start + steps.end;
@@ -301,7 +350,10 @@ impl EvalOp for Attention {
             }
         }
         let (depth, count) = (scores.depth, scores.columns);
-        let page = if self.is_paged { Pages::positions(tile) } else { count };
+        let page = match keys {
+            Factor::Tensor(_) => count,
+            Factor::Pages(pages) => pages.layout.room(),
+        };
         // Room for whole pages. An odd number of vectors: rows in a distance of a power of two would have the same places in
         // the cache.
         let stride = (count.next_multiple_of(page).div_ceil(tile.lanes) | 1) * tile.lanes;
@@ -354,7 +406,7 @@ impl EvalOp for Attention {
                     count,
                     tile,
                 )),
-                (None, Factor::Pages(pages)) => Packed::Pages(pages.sequence(in_keys)),
+                (None, Factor::Pages(pages)) => Packed::of(pages, in_keys, of_output.len(), count),
             };
             let of_values = match (&shared, values) {
                 (Some([_, values]), _) => Packed::Shared(values.elements(in_values)),
@@ -366,7 +418,9 @@ impl EvalOp for Attention {
                     sizes.columns,
                     tile,
                 )),
-                (None, Factor::Pages(pages)) => Packed::Pages(pages.sequence(in_values)),
+                (None, Factor::Pages(pages)) => {
+                    Packed::of(pages, in_values, of_output.len(), count)
+                }
             };
             let sequence = Sequence {
                 keys: of_keys,

@@ -12,6 +12,7 @@ use std::fmt;
 use tract_core::internal::*;
 use tract_core::tract_data::internal::{PlainStorage, TensorStorage};
 
+use super::codes::{Codes, Range};
 use crate::checks::{checked_volume, expect_input_count, volume};
 use crate::product::{Tile, Vectors};
 
@@ -24,7 +25,28 @@ pub enum PagedFactor {
     Values,
 }
 
-impl PagedFactor {
+/// What keys and values of earlier positions are kept as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CachePrecision {
+    /// As they are.
+    #[default]
+    F32,
+    /// Bytes: the elements of a position, of one head, are rounded to 256 numbers in even steps from the least to the greatest of them.
+    /// All of them are NaN, if one or the difference of these two is not finite.
+    U8,
+}
+
+/// What pages have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PageFormat {
+    /// Whether they have keys or values.
+    pub factor: PagedFactor,
+    /// What these are kept as.
+    pub precision: CachePrecision,
+}
+
+impl PageFormat {
     /// What is known of a tensor in pages, of this shape: `[.., positions, elements]`, of type F32.
     pub fn fact(self, shape: impl Into<ShapeFact>) -> TypedFact {
         f32::fact(shape).with_exotic_fact(PagedFact(self))
@@ -37,16 +59,16 @@ impl PagedFactor {
     /// It is of another type, or has fewer than two axes, or no elements in a position.
     pub fn pack(self, tensor: &Tensor) -> TractResult<Tensor> {
         let shape = tensor.shape();
+        let factor = self.factor;
         let [.., _, width] = *shape else {
-            bail!("{self:?} have shape {shape:?}, but must have [.., positions, elements]")
+            bail!("{factor:?} have shape {shape:?}, but must have [.., positions, elements]")
         };
-        ensure!(width > 0, "{self:?} have shape {shape:?}, but must have elements");
+        ensure!(width > 0, "{factor:?} have shape {shape:?}, but must have elements");
         let elements = tensor.try_as_plain_ram()?;
         let elements = elements.as_slice::<f32>()?;
         let sequences = shape[..shape.len() - 2].iter().product();
-        let tile = Tile::of(Vectors::detect());
-        let empty =
-            Pages { factor: self, width, length: 0, tile, sequences: vec![vec![]; sequences] };
+        let layout = Layout { format: self, width, tile: Tile::of(Vectors::detect()) };
+        let empty = Pages { layout, length: 0, sequences: vec![vec![]; sequences] };
         let sources: Vec<_> = (0..sequences).map(Some).collect();
         Ok(Tensor::from_storage(f32::datum_type(), shape, empty.append(&sources, elements)?))
     }
@@ -54,7 +76,7 @@ impl PagedFactor {
 
 /// What a model knows of a tensor in pages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct PagedFact(PagedFactor);
+struct PagedFact(PageFormat);
 
 impl ExoticFact for PagedFact {
     fn buffer_sizes(&self) -> TVec<TDim> {
@@ -62,15 +84,56 @@ impl ExoticFact for PagedFact {
     }
 }
 
+/// How pages are packed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Layout {
+    pub format: PageFormat,
+    /// The number of elements in a position.
+    pub width: usize,
+    pub tile: Tile,
+}
+
+impl Layout {
+    /// How many positions a page has room for: whole panels of keys, and few, as the last page is copied in each run.
+    pub fn room(self) -> usize {
+        32usize.next_multiple_of(self.tile.columns)
+    }
+
+    /// The elements of a page.
+    pub fn page_size(self) -> usize {
+        match self.format.factor {
+            PagedFactor::Keys => self.room() * self.width,
+            PagedFactor::Values => self.room() * self.width.next_multiple_of(self.tile.lanes),
+        }
+    }
+
+    /// Writes a position into its place of a page. Keys are columns of panels, and values are rows of them.
+    fn write<T: Copy>(self, page: &mut [T], place: usize, elements: impl Iterator<Item = T>) {
+        let Layout { format, width, tile } = self;
+        match format.factor {
+            PagedFactor::Keys => {
+                let panel = place / tile.columns * tile.columns;
+                let column = &mut page[panel * width + place - panel..];
+                let places = column.iter_mut().step_by(tile.columns);
+                places.zip(elements).for_each(|(place, element)| *place = element);
+            }
+            PagedFactor::Values => {
+                for (column, element) in elements.enumerate() {
+                    let first = column / tile.columns * tile.columns;
+                    let columns = (width - first).min(tile.columns).next_multiple_of(tile.lanes);
+                    page[first * self.room() + place * columns + column - first] = element;
+                }
+            }
+        }
+    }
+}
+
 /// The storage of a tensor of shape `[.., positions, elements]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pages {
-    factor: PagedFactor,
-    /// The number of elements in a position.
-    width: usize,
+    pub layout: Layout,
     /// The number of positions.
     length: usize,
-    tile: Tile,
     sequences: Vec<Vec<Page>>,
 }
 
@@ -80,113 +143,162 @@ impl Eq for Pages {}
 /// Some positions, packed: a part of what a run has added.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Page {
-    memory: Arc<Vec<f32>>,
-    begin: usize,
+    memory: Arc<Memory>,
+    number: usize,
+}
+
+/// The pages of a run.
+#[derive(Debug, Clone, PartialEq)]
+enum Memory {
+    F32(Vec<f32>),
+    U8 {
+        codes: Vec<u8>,
+        /// For each page the least numbers of its positions, and then the steps between two codes.
+        ranges: Vec<f32>,
+    },
+}
+
+impl Memory {
+    fn zeros(layout: Layout, pages: usize) -> TractResult<Memory> {
+        let elements = checked_volume("AppendToPages", &[pages, layout.page_size()])?;
+        Ok(match layout.format.precision {
+            CachePrecision::F32 => Memory::F32(vec![0.; elements]),
+            CachePrecision::U8 => {
+                let ranges = vec![0.; pages * 2 * layout.room()];
+                Memory::U8 { codes: vec![0; elements], ranges }
+            }
+        })
+    }
+
+    /// Writes what another page has.
+    fn copy(&mut self, layout: Layout, number: usize, from: &Page) {
+        fn copy<T: Copy>(to: &mut [T], from: &[T], size: usize, [to_page, from_page]: [usize; 2]) {
+            to[to_page * size..][..size].copy_from_slice(&from[from_page * size..][..size]);
+        }
+        let (size, numbers) = (layout.page_size(), [number, from.number]);
+        match (self, &*from.memory) {
+            (Memory::F32(to), Memory::F32(from)) => copy(to, from, size, numbers),
+            (
+                Memory::U8 { codes, ranges },
+                Memory::U8 { codes: from_codes, ranges: from_ranges },
+            ) => {
+                copy(codes, from_codes, size, numbers);
+                copy(ranges, from_ranges, 2 * layout.room(), numbers);
+            }
+            _ => unreachable!("all pages of a tensor have its precision"),
+        }
+    }
+
+    /// Writes a position.
+    fn write(&mut self, layout: Layout, number: usize, place: usize, elements: &[f32]) {
+        let size = layout.page_size();
+        match self {
+            Memory::F32(numbers) => {
+                let page = &mut numbers[number * size..][..size];
+                layout.write(page, place, elements.iter().copied());
+            }
+            Memory::U8 { codes, ranges } => {
+                let page = &mut codes[number * size..][..size];
+                let range = Range::of(elements);
+                layout.write(page, place, elements.iter().map(|element| range.code(*element)));
+                let ranges = &mut ranges[number * 2 * layout.room()..][..2 * layout.room()];
+                ranges[place] = range.least;
+                ranges[layout.room() + place] = range.step;
+            }
+        }
+    }
 }
 
 impl Page {
-    /// From the first panel to the end of the memory.
-    pub fn panels(&self) -> &[f32] {
-        &self.memory[self.begin..]
+    /// From the first panel on, if they are numbers.
+    pub fn panels(&self, layout: Layout) -> Option<&[f32]> {
+        match &*self.memory {
+            Memory::F32(numbers) => Some(&numbers[self.number * layout.page_size()..]),
+            Memory::U8 { .. } => None,
+        }
+    }
+
+    /// Its codes, if it has some.
+    pub fn codes(&self, layout: Layout) -> Option<Codes<'_>> {
+        let (size, room) = (layout.page_size(), layout.room());
+        match &*self.memory {
+            Memory::F32(_) => None,
+            Memory::U8 { codes, ranges } => {
+                let codes = &codes[self.number * size..][..size];
+                let ranges = &ranges[self.number * 2 * room..][..2 * room];
+                let (least, step) = ranges.split_at(room);
+                Some(Codes { layout, codes, least, step })
+            }
+        }
     }
 }
 
 impl Pages {
-    /// How many positions a page has room for: whole panels of keys, and few, as the last one is copied in each run.
-    pub fn positions(tile: Tile) -> usize {
-        32usize.next_multiple_of(tile.columns)
-    }
-
     /// The pages of a tensor.
     pub fn of(tensor: &Tensor, tile: Tile) -> TractResult<&Pages> {
         let pages = tensor.try_storage_as::<Pages>()?;
-        ensure!(pages.tile == tile, "pages for {:?} meet a product of {tile:?}", pages.tile);
+        let of_pages = pages.layout.tile;
+        ensure!(of_pages == tile, "pages for {of_pages:?} meet a product of {tile:?}");
         Ok(pages)
     }
 
     /// The sequence that begins with this element of the tensor.
     pub fn sequence(&self, element: usize) -> &[Page] {
-        &self.sequences[element / (self.length * self.width)]
-    }
-
-    /// The elements of a page.
-    fn page_size(&self) -> usize {
-        let room = Pages::positions(self.tile);
-        match self.factor {
-            PagedFactor::Keys => room * self.width,
-            PagedFactor::Values => room * self.width.next_multiple_of(self.tile.lanes),
-        }
+        &self.sequences[element / (self.length * self.layout.width)]
     }
 
     /// Sequences that continue some of these, or zeros, with `[sequences, positions, elements]`.
     fn append(&self, sources: &[Option<usize>], new: &[f32]) -> TractResult<Pages> {
-        let Pages { factor, width, length, tile, .. } = *self;
-        let (room, size) = (Pages::positions(tile), self.page_size());
+        let Pages { layout, length, .. } = *self;
+        let (room, width) = (layout.room(), layout.width);
         let of_sequence = new.len() / sources.len().max(1);
         let after = length + of_sequence / width;
         // Full pages are shared.
         let full = length / room;
-        let added = (after.div_ceil(room) - full) * size;
-        let elements = checked_volume("AppendToPages", &[sources.len(), added])?;
-        let mut memory = vec![0.; elements];
+        let added = after.div_ceil(room) - full;
+        let pages = checked_volume("AppendToPages", &[sources.len(), added])?;
+        let mut memory = Memory::zeros(layout, pages)?;
         for (number, source) in sources.iter().enumerate() {
-            let memory = &mut memory[number * added..][..added];
+            let first = number * added;
             if let Some(page) = source.and_then(|source| self.sequences[source].get(full)) {
-                memory[..size].copy_from_slice(&page.panels()[..size]);
+                memory.copy(layout, first, page);
             }
             let new = new[number * of_sequence..][..of_sequence].chunks_exact(width);
             for (position, elements) in (length - full * room..).zip(new) {
-                let page = &mut memory[position / room * size..][..size];
-                write(factor, page, position % room, elements, tile);
+                memory.write(layout, first + position / room, position % room, elements);
             }
         }
         let memory = Arc::new(memory);
-        let zeros = Page { memory: Arc::new(vec![0.; size]), begin: 0 };
+        let zeros = Page { memory: Arc::new(Memory::zeros(layout, 1)?), number: 0 };
         let sequences = sources.iter().enumerate().map(|(number, source)| {
             let mut pages = match source {
                 Some(source) => self.sequences[*source][..full].to_vec(),
                 None => vec![zeros.clone(); full],
             };
-            let begins = (number * added..(number + 1) * added).step_by(size);
-            pages.extend(begins.map(|begin| Page { memory: memory.clone(), begin }));
+            let numbers = number * added..(number + 1) * added;
+            pages.extend(numbers.map(|number| Page { memory: memory.clone(), number }));
             pages
         });
         let sequences = sequences.collect();
-        Ok(Pages { factor, width, length: after, tile, sequences })
-    }
-}
-
-/// Writes a position into its place of a page. Keys are columns of panels, and values are rows of them.
-fn write(factor: PagedFactor, page: &mut [f32], place: usize, elements: &[f32], tile: Tile) {
-    let width = elements.len();
-    match factor {
-        PagedFactor::Keys => {
-            let panel = place / tile.columns * tile.columns;
-            let column = &mut page[panel * width + place - panel..];
-            let places = column.iter_mut().step_by(tile.columns);
-            places.zip(elements).for_each(|(place, element)| *place = *element);
-        }
-        PagedFactor::Values => {
-            let room = Pages::positions(tile);
-            for (number, part) in elements.chunks(tile.columns).enumerate() {
-                let first = number * tile.columns;
-                let padded = part.len().next_multiple_of(tile.lanes);
-                page[first * room + place * padded..][..part.len()].copy_from_slice(part);
-            }
-        }
+        Ok(Pages { layout, length: after, sequences })
     }
 }
 
 impl fmt::Display for Pages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sequences = self.sequences.len();
-        write!(f, "{:?} of {sequences} sequences in pages", self.factor)
+        let PageFormat { factor, precision } = self.layout.format;
+        write!(f, "{factor:?} of {sequences} sequences in pages of {precision:?}")
     }
 }
 
 impl TensorStorage for Pages {
     fn byte_len(&self) -> usize {
-        self.sequences.len() * self.length * self.width * size_of::<f32>()
+        let of_element = match self.layout.format.precision {
+            CachePrecision::F32 => size_of::<f32>(),
+            CachePrecision::U8 => 1,
+        };
+        self.sequences.len() * self.length * self.layout.width * of_element
     }
 
     fn is_empty(&self) -> bool {
@@ -210,14 +322,22 @@ impl TensorStorage for Pages {
     }
 
     fn dyn_hash(&self, state: &mut dyn std::hash::Hasher) {
-        let size = self.page_size();
-        for element in self.sequences.iter().flatten().flat_map(|page| &page.panels()[..size]) {
-            state.write_u32(element.to_bits());
+        let size = self.layout.page_size();
+        for page in self.sequences.iter().flatten() {
+            let (numbers, codes) = (page.panels(self.layout), page.codes(self.layout));
+            if let Some(codes) = codes {
+                state.write(codes.codes);
+            }
+            let numbers = numbers.map(|panels| &panels[..size]);
+            let ranges = codes.map(|codes| [codes.least, codes.step]);
+            for number in numbers.into_iter().chain(ranges.into_iter().flatten()).flatten() {
+                state.write_u32(number.to_bits());
+            }
         }
     }
 
     fn exotic_fact(&self, _shape: &[usize]) -> TractResult<Option<Box<dyn ExoticFact>>> {
-        Ok(Some(Box::new(PagedFact(self.factor))))
+        Ok(Some(Box::new(PagedFact(self.layout.format))))
     }
 }
 
@@ -230,7 +350,7 @@ impl TensorStorage for Pages {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppendToPages {
     /// What the pages have.
-    pub factor: PagedFactor,
+    pub format: PageFormat,
 }
 
 impl AppendToPages {
@@ -243,7 +363,7 @@ impl AppendToPages {
         ensure!(
             is_fit,
             "{:?} of shape {new:?} cannot follow {before:?}: only the batch and the positions may differ",
-            self.factor
+            self.format.factor
         );
         let mut shape: TVec<D> = new.into();
         shape[axes - 2] = before[axes - 2].clone() + &new[axes - 2];
@@ -257,7 +377,8 @@ impl Op for AppendToPages {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{:?}", self.factor)])
+        let PageFormat { factor, precision } = self.format;
+        Ok(vec![format!("{factor:?} as {precision:?}")])
     }
 
     op_as_typed_op!();
@@ -269,8 +390,9 @@ impl EvalOp for AppendToPages {
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         expect_input_count("AppendToPages", inputs.len(), 2..=3)?;
         let (before, new) = (&inputs[0], &inputs[1]);
+        let factor = self.format.factor;
         let shape = self.shape(before.shape(), new.shape())?;
-        ensure!(volume(&shape).is_some(), "{:?} of shape {shape:?} are too large", self.factor);
+        ensure!(volume(&shape).is_some(), "{factor:?} of shape {shape:?} are too large");
         let pages = Pages::of(before, Tile::of(Vectors::detect()))?;
         let batches = before.shape()[0];
         let batch: Vec<i64> = match inputs.get(2) {
@@ -279,10 +401,9 @@ impl EvalOp for AppendToPages {
         };
         ensure!(
             batch.len() == new.shape()[0],
-            "{} sequences are continued by {} of {:?}",
+            "{} sequences are continued by {} of {factor:?}",
             batch.len(),
-            new.shape()[0],
-            self.factor
+            new.shape()[0]
         );
         let batch: Vec<Option<usize>> = batch
             .into_iter()
@@ -305,7 +426,7 @@ impl TypedOp for AppendToPages {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("AppendToPages", inputs.len(), 2..=3)?;
         let shape = self.shape(&inputs[0].shape, &inputs[1].shape)?;
-        Ok(tvec!(self.factor.fact(shape)))
+        Ok(tvec!(self.format.fact(shape)))
     }
 
     as_op!();

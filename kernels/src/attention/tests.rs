@@ -411,15 +411,36 @@ proptest! {
 
     /// Runs with all their positions in pages are those with tensors.
     #[test]
-    fn pages_are_tensors(runs in runs(), depth in 2usize..20, width in 1usize..40) {
-        with_all_vectors(|| pages_and_tensors(&runs, depth, width).unwrap());
+    fn pages_are_tensors(runs in runs(), depth in 2usize..20, width in 1usize..70) {
+        for precision in [CachePrecision::F32, CachePrecision::U8] {
+            with_all_vectors(|| pages_and_tensors(&runs, depth, width, precision).unwrap());
+        }
     }
+}
+
+/// What pages of this precision have of a tensor: in U8, the next of 256 numbers between the least and the greatest one of a row.
+fn kept(tensor: &Tensor, precision: CachePrecision) -> Tensor {
+    let mut kept = tensor.clone();
+    let width = *tensor.shape().last().unwrap();
+    let mut view = kept.try_as_plain_ram_mut().unwrap();
+    if precision == CachePrecision::U8 {
+        for row in view.as_slice_mut::<f32>().unwrap().chunks_mut(width) {
+            let least = row.iter().copied().fold(f32::MAX, f32::min);
+            let greatest = row.iter().copied().fold(f32::MIN, f32::max);
+            let step = (greatest - least) / 255.;
+            for number in row.iter_mut().filter(|_| step > 0.) {
+                *number = least + step * ((*number - least) / step).round();
+            }
+        }
+    }
+    kept
 }
 
 fn pages_and_tensors(
     runs: &[(usize, Option<Vec<i64>>)],
     depth: usize,
     width: usize,
+    precision: CachePrecision,
 ) -> TractResult<()> {
     let context = EvalContext::out_of_plan();
     let op = |axes: &str, shapes: [&[TDim]; 2]| -> TractResult<Contraction> {
@@ -433,18 +454,20 @@ fn pages_and_tensors(
     let values = op("bgrqk,bgkd->bgrqd", [&of_scores, &dims(&[2, 3, 9, width])])?;
     let attention = Attention::new(scores, 0.5, values, &of_scores).context("it is attention")?;
     let on_pages = attention.on_pages(4).context("keys and values are in rows")?;
-    let sizes = [(PagedFactor::Keys, depth), (PagedFactor::Values, width)];
+    let sizes = [(PagedFactor::Keys, depth), (PagedFactor::Values, width)]
+        .map(|(factor, size)| (PageFormat { factor, precision }, size));
     let mut batches = 2;
     let mut plain: Vec<Tensor> = vec![];
     let mut paged: Vec<Tensor> = vec![];
-    for (factor, size) in sizes {
-        plain.push(tensor(&[batches, 3, 4, size], 1));
-        paged.push(factor.pack(&plain[plain.len() - 1])?);
+    for (format, size) in sizes {
+        let before = tensor(&[batches, 3, 4, size], 1);
+        plain.push(kept(&before, precision));
+        paged.push(format.pack(&before)?);
     }
     for (number, (count, beams)) in runs.iter().enumerate() {
         let before = paged.clone();
         let as_before = [&plain[0], &plain[1]].map(Tensor::clone);
-        for (place, (factor, size)) in sizes.into_iter().enumerate() {
+        for (place, (format, size)) in sizes.into_iter().enumerate() {
             let rows = beams.as_ref().map_or(batches, Vec::len);
             let new = tensor(&[rows, 3, *count, size], number + place);
             let mut inputs = tvec!(paged[place].clone().into_tvalue(), new.clone().into_tvalue());
@@ -452,14 +475,15 @@ fn pages_and_tensors(
                 inputs.push(tensor1(beams).cast_to::<i32>()?.into_owned().into_tvalue());
                 plain[place] = gathered(&plain[place], beams);
             }
-            let appended = AppendToPages { factor }.eval(&context, inputs)?.remove(0);
+            let appended = AppendToPages { format }.eval(&context, inputs)?.remove(0);
             paged[place] = appended.into_tensor();
-            plain[place] = Tensor::stack_tensors(2, &[plain[place].clone(), new])?;
+            plain[place] =
+                Tensor::stack_tensors(2, &[plain[place].clone(), kept(&new, precision)])?;
             assert_eq!(paged[place].shape(), plain[place].shape());
         }
         // What was before is as it was, for whoever still has it.
         for (paged, plain) in [(&before, &as_before[..]), (&paged, &plain[..])] {
-            for queries in [1, 7] {
+            for queries in [1, 7, 9] {
                 let queries = tensor(&[plain[0].shape()[0], 3, 5, queries, depth], 3);
                 let run = |op: &Attention, [keys, values]: [&Tensor; 2]| {
                     let inputs = [&queries, keys, values];
@@ -479,18 +503,19 @@ fn pages_and_tensors(
 #[test]
 fn pages_are_shared() -> TractResult<()> {
     let tile = Tile::of(Vectors::detect());
-    let room = Pages::positions(tile);
-    let factor = PagedFactor::Keys;
-    let first = factor.pack(&tensor(&[1, 1, room + 3, 4], 0))?.into_tvalue();
+    let format = PageFormat { factor: PagedFactor::Keys, precision: CachePrecision::F32 };
+    let room = Layout { format, width: 4, tile }.room();
+    let first = format.pack(&tensor(&[1, 1, room + 3, 4], 0))?.into_tvalue();
     let append = |before: &TValue, beams: &[i64]| {
         let new = tensor(&[beams.len(), 1, 1, 4], 5).into_tvalue();
         let inputs = tvec!(before.clone(), new, tensor1(beams).into_tvalue());
-        AppendToPages { factor }.eval(&EvalContext::out_of_plan(), inputs)
+        AppendToPages { format }.eval(&EvalContext::out_of_plan(), inputs)
     };
     let second = append(&first, &[0, 0])?.remove(0);
     let pages = |tensor: &TValue, sequence: usize, page: usize| {
         let pages = Pages::of(tensor, tile).unwrap();
-        pages.sequence(sequence * tensor.shape()[2] * 4)[page].panels().as_ptr()
+        let page = &pages.sequence(sequence * tensor.shape()[2] * 4)[page];
+        page.panels(pages.layout).expect("it has numbers").as_ptr()
     };
     for sequence in [0, 1] {
         assert_eq!(pages(&first, 0, 0), pages(&second, sequence, 0));
@@ -501,8 +526,8 @@ fn pages_are_shared() -> TractResult<()> {
 
 #[test]
 fn what_cannot_follow() -> TractResult<()> {
-    let factor = PagedFactor::Values;
-    let before = factor.pack(&tensor(&[2, 3, 4, 5], 0))?.into_tvalue();
+    let format = PageFormat { factor: PagedFactor::Values, precision: CachePrecision::F32 };
+    let before = format.pack(&tensor(&[2, 3, 4, 5], 0))?.into_tvalue();
     for (new, beams, expected) in [
         (vec![2, 3, 1, 6], None, "only the batch and the positions may differ"),
         (vec![2, 1, 1, 5], None, "only the batch and the positions may differ"),
@@ -511,11 +536,11 @@ fn what_cannot_follow() -> TractResult<()> {
     ] {
         let mut inputs = tvec!(before.clone(), tensor(&new, 0).into_tvalue());
         inputs.extend(beams.map(|beams| tensor1(&beams).into_tvalue()));
-        let result = AppendToPages { factor }.eval(&EvalContext::out_of_plan(), inputs);
+        let result = AppendToPages { format }.eval(&EvalContext::out_of_plan(), inputs);
         let error = result.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
-    let error = factor.pack(&tensor(&[2, 0], 0)).unwrap_err().to_string();
+    let error = format.pack(&tensor(&[2, 0], 0)).unwrap_err().to_string();
     assert!(error.contains("must have elements"), "{error}");
     Ok(())
 }

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::Matrix;
 use super::format::{BF16, Decode, F16, Format, I8, U8};
-use super::lanes::{AHEAD, Kind, Lanes, OnLanes, prefetch};
+use super::lanes::{AHEAD, Kind, Lanes, OnLanes};
 use super::matrix::Part;
-use crate::memory::{LINE, Scratch};
+use crate::memory::{LINE, Scratch, prefetch};
 
 /// How many numbers of a row of data meet codes of 16 bits at once: they have room in half of a first-level cache of 32 KiB.
 const DATA_AT_ONCE: usize = if cfg!(test) { 64 } else { 1 << 12 };

@@ -18,10 +18,10 @@ use std::ops::Range;
 use tract_core::internal::*;
 
 use super::Matrix;
-use super::lanes::{Avx512, Lanes, OnVnni, first_words, prefetch};
+use super::lanes::{Avx512, Lanes, OnVnni, first_words};
 use super::matrix::Parameters;
 use super::unpack::PANEL_ROWS;
-use crate::memory::Scratch;
+use crate::memory::{Scratch, prefetch};
 use crate::product::activation::{Activate, Activation};
 use crate::product::{Output, Vectors};
 use crate::threads::fill_rows;

@@ -15,23 +15,8 @@ use crate::product::{Tile, Vectors};
 /// family 26 model 2).
 pub(super) const AHEAD: usize = 1 << 13;
 
-/// Asks for a line of the cache, if the machine can.
-///
-/// It comes into the second-level cache: the first one waits for too few lines at once. To ask for them there took 1.4 times as long for
-/// codes of 16 bits, and 2.3 times for those of 8 (AMD EPYC, family 25 model 17).
-#[inline(always)]
-pub(super) fn prefetch(place: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: all such processors have the instruction, which reads nothing that the program could see, wherever the place is.
-    unsafe {
-        _mm_prefetch::<_MM_HINT_T1>(place.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
-}
-
 /// Vectors of `N` numbers.
-pub(super) trait Lanes<const N: usize>: Copy {
+pub(crate) trait Lanes<const N: usize>: Copy {
     type Numbers: Copy;
     /// As many words of four bytes, the lowest one first.
     type Words: Copy;
@@ -505,7 +490,7 @@ unsafe fn transpose_16(v: [__m512i; 16]) -> [__m512i; 16] {
 }
 
 /// What runs on vectors of any size.
-pub(super) trait OnLanes {
+pub(crate) trait OnLanes {
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L);
 }
 

@@ -6,9 +6,8 @@ use tract_core::internal::*;
 
 use super::constant::{DequantizedConst, combine};
 use super::format::Format;
-use super::lanes::prefetch;
 use super::unpack::{PANEL_ROWS, widen};
-use crate::memory::LINE;
+use crate::memory::{LINE, prefetch};
 
 /// A compressed matrix of `rows` rows of `depth` codes.
 ///

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::format::{BF16, Decode, F16, Format, I4, I8, OfWords, U4, U8};
-use super::lanes::{Kind, Lanes, OnLanes, first_words, prefetch};
+use super::lanes::{Kind, Lanes, OnLanes, first_words};
 use super::matrix::Parameters;
+use crate::memory::prefetch;
 use crate::product::STEPS;
 
 /// The numbers that codes of 8 or 16 bits stand for. The codes behind them are asked for: they come next.

@@ -3,11 +3,11 @@
 use super::Matrix;
 #[cfg(target_arch = "x86_64")]
 use super::digits::{Digits, digits_of};
-use super::lanes::{AHEAD, Kind, Lanes, OnLanes, prefetch};
+use super::lanes::{AHEAD, Kind, Lanes, OnLanes};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx512, OnVnni};
 use super::matrix::{Parameters, Part};
-use crate::memory::{LINE, Scratch};
+use crate::memory::{LINE, Scratch, prefetch};
 
 /// The codes of a word.
 pub(super) const CODES: usize = 8;

@@ -28,6 +28,7 @@ use tract_core::internal::*;
 use tract_core::optim::Optimizer;
 use tract_core::transform::ModelTransform;
 
+use crate::attention::CachePrecision;
 use crate::compressed::Precision;
 
 pub use rule::{
@@ -70,6 +71,7 @@ pub struct KernelsTransform {
     /// Whether quantised networks run on codes.
     quantized: bool,
     dynamic_quantization: bool,
+    kv_cache_precision: CachePrecision,
 }
 
 /// The options of `kernels_transform`.
@@ -94,6 +96,10 @@ pub struct KernelsConfig {
     ///
     /// OpenVINO does so by default (`DYNAMIC_QUANTIZATION_GROUP_SIZE`). It is faster, and the result is another one.
     pub dynamic_quantization: bool,
+    /// What attention keeps keys and values of earlier runs as, if the model has them in variables: as they are, or rounded to `U8`.
+    ///
+    /// OpenVINO rounds them by default (`KV_CACHE_PRECISION`). They then take a quarter of the memory, and the result is another one.
+    pub kv_cache_precision: CachePrecision,
 }
 
 tract_core::register_model_transform!("kernels_transform", KernelsConfig, |config| Ok(Box::new(
@@ -107,6 +113,7 @@ impl Default for KernelsTransform {
             rules: RULES.into_iter().chain(registered).collect(),
             quantized: true,
             dynamic_quantization: false,
+            kv_cache_precision: CachePrecision::default(),
         }
     }
 }
@@ -120,6 +127,7 @@ impl KernelsTransform {
     pub fn new(config: KernelsConfig) -> TractResult<KernelsTransform> {
         let mut transform = KernelsTransform {
             dynamic_quantization: config.dynamic_quantization,
+            kv_cache_precision: config.kv_cache_precision,
             ..KernelsTransform::default()
         };
         for name in &config.without {

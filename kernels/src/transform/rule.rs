@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use tract_core::internal::*;
 
 use super::KernelsTransform;
+use crate::attention::CachePrecision;
 use crate::compressed::Precision;
 
 /// When a rule is tried.
@@ -113,6 +114,11 @@ impl<'a> Session<'a> {
         let decisions = self.transform.run(&mut body, prefix)?;
         self.decisions.borrow_mut().extend(decisions);
         Ok(body)
+    }
+
+    /// What keys and values of earlier runs are kept as.
+    pub fn kv_cache_precision(&self) -> CachePrecision {
+        self.transform.kv_cache_precision
     }
 
     /// That of data that meets compressed weights.

@@ -1,0 +1,160 @@
+//! Keys and values as bytes.
+//!
+//! As OpenVINO's cache of type u8, each position has a range of its own, from its least to its greatest element.
+
+use super::pages::{Layout, PagedFactor};
+use crate::compressed::{Lanes, OnLanes};
+use crate::memory::{LINE, prefetch};
+
+/// The numbers that codes stand for: `least + step * code`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Range {
+    pub least: f32,
+    pub step: f32,
+}
+
+impl Range {
+    /// The narrowest one that has all of these elements. They are NaN in it if they or their difference are not finite.
+    pub fn of(elements: &[f32]) -> Range {
+        let least = elements.iter().copied().fold(f32::INFINITY, f32::min);
+        let greatest = elements.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let step = (greatest - least) / f32::from(u8::MAX);
+        let is_finite = step.is_finite() && elements.iter().all(|element| element.is_finite());
+        if is_finite { Range { least, step } } else { Range { least: f32::NAN, step: 0. } }
+    }
+
+    /// The code whose number is next to this element.
+    pub fn code(self, element: f32) -> u8 {
+        // Where there are no steps it is 0, or does not matter.
+        ((element - self.least) / self.step).round() as u8
+    }
+}
+
+/// The codes of a page, in their places, and the ranges of its positions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Codes<'a> {
+    pub layout: Layout,
+    pub codes: &'a [u8],
+    pub least: &'a [f32],
+    pub step: &'a [f32],
+}
+
+impl Codes<'_> {
+    /// Asks for them, so that they come from memory meanwhile.
+    pub fn ask(&self) {
+        for line in self.codes.chunks(LINE) {
+            prefetch(line.as_ptr());
+        }
+        for line in [self.least, self.step] {
+            prefetch(line.as_ptr().cast());
+        }
+    }
+}
+
+/// Writes the numbers of a page.
+pub(super) struct Unpack<'a> {
+    pub codes: Codes<'a>,
+    pub numbers: &'a mut [f32],
+}
+
+impl OnLanes for Unpack<'_> {
+    #[inline(always)]
+    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
+        let Unpack { codes: Codes { layout, codes, least, step }, numbers } = self;
+        let Layout { format, width, tile } = layout;
+        match format.factor {
+            PagedFactor::Keys => {
+                // A row of a panel has an element of its positions.
+                for first in (0..layout.room()).step_by(tile.columns) {
+                    let panel = first * width..(first + tile.columns) * width;
+                    let (codes, numbers) = (&codes[panel.clone()], &mut numbers[panel]);
+                    let whole = tile.columns / N * N;
+                    for column in (0..whole).step_by(N) {
+                        let least = lanes.load(vector(&least[first..], column));
+                        let step = lanes.load(vector(&step[first..], column));
+                        for at in (column..codes.len()).step_by(tile.columns) {
+                            let sum = lanes.mul_add(lanes.of_u8(vector(codes, at)), step, least);
+                            lanes.store(vector_mut(numbers, at), sum);
+                        }
+                    }
+                    for column in whole..tile.columns {
+                        let (least, step) = (least[first + column], step[first + column]);
+                        for at in (column..codes.len()).step_by(tile.columns) {
+                            numbers[at] = least + step * f32::from(codes[at]);
+                        }
+                    }
+                }
+            }
+            PagedFactor::Values => {
+                // A row of a panel is a part of a position.
+                for first in (0..width).step_by(tile.columns) {
+                    let columns = (width - first).min(tile.columns).next_multiple_of(tile.lanes);
+                    let panel = first * layout.room()..(first + columns) * layout.room();
+                    let (codes, numbers) = (&codes[panel.clone()], &mut numbers[panel]);
+                    let whole = columns / N * N;
+                    for (position, (least, step)) in least.iter().zip(step).enumerate() {
+                        let begin = position * columns;
+                        let (all_least, all_steps) = (lanes.splat(*least), lanes.splat(*step));
+                        for at in (begin..begin + whole).step_by(N) {
+                            let codes = lanes.of_u8(vector(codes, at));
+                            let sum = lanes.mul_add(codes, all_steps, all_least);
+                            lanes.store(vector_mut(numbers, at), sum);
+                        }
+                        for at in begin + whole..begin + columns {
+                            numbers[at] = least + step * f32::from(codes[at]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn vector<T, const N: usize>(elements: &[T], at: usize) -> &[T; N] {
+    elements[at..].first_chunk().expect("it has a whole vector")
+}
+
+#[inline(always)]
+fn vector_mut<const N: usize>(elements: &mut [f32], at: usize) -> &mut [f32; N] {
+    elements[at..].first_chunk_mut().expect("it has a whole vector")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn numbers(elements: &[f32]) -> Vec<f32> {
+        let range = Range::of(elements);
+        let numbers =
+            elements.iter().map(|it| range.least + range.step * f32::from(range.code(*it)));
+        numbers.collect()
+    }
+
+    proptest! {
+        /// Elements are next to the numbers of their codes.
+        #[test]
+        fn codes_are_next_to_elements(elements in prop::collection::vec(-9f32..9., 1..80), at in -1e4f32..1e4) {
+            let elements: Vec<f32> = elements.into_iter().map(|it| it + at).collect();
+            let range = Range::of(&elements);
+            for (number, element) in numbers(&elements).into_iter().zip(elements) {
+                let rounding = 4. * f32::EPSILON * (element.abs() + 255. * range.step);
+                prop_assert!((number - element).abs() <= 0.5 * range.step + rounding);
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_of_all_sizes() {
+        let [least, zero, greatest] = numbers(&[-1e38, 0., 2e38])[..] else { panic!() };
+        assert!(least == -1e38 && zero.abs() < 1e32 && (greatest - 2e38).abs() < 1e32);
+        assert_eq!(numbers(&[2.5, 2.5]), [2.5, 2.5]);
+        // The step is too small for a number.
+        assert_eq!(numbers(&[0., f32::from_bits(1)]), [0., 0.]);
+        for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MIN] {
+            assert!(numbers(&[f32::MAX, wrong]).iter().all(|number| number.is_nan()));
+        }
+    }
+}
