@@ -66,6 +66,7 @@ mod elementwise;
 mod fully_connected;
 mod memory;
 mod normalization;
+mod parallel;
 mod product;
 mod quantized;
 mod resize;

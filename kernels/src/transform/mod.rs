@@ -12,6 +12,7 @@ mod fully_connected;
 mod layout;
 mod movements;
 mod normalization;
+mod parallel;
 mod pool;
 mod quantized;
 mod resize;
@@ -36,7 +37,7 @@ pub use rule::{
 };
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 15] = [
+const RULES: [&dyn Rule; 16] = [
     &fully_connected::CompressedLayers,
     &convolution::Convolution,
     &pool::Pools,
@@ -55,6 +56,7 @@ const RULES: [&dyn Rule; 15] = [
     &bodies::Bodies,
     &elementwise::Functions,
     &movements::Movements,
+    &parallel::Loops,
 ];
 
 /// Replaces operators of tract by those of this crate, which run faster. tract has it by the name `kernels_transform`.

@@ -1,0 +1,108 @@
+//! Loops that do not wait for each other.
+
+use tract_core::internal::*;
+use tract_core::ops::gru_seq::GruSeq;
+use tract_core::ops::scan::Scan;
+
+use super::rule::{Phase, Rewrite, Rule, Session};
+use crate::parallel::Parallel;
+
+/// Two loops with outputs of the same sizes, of which none needs what the other one gives.
+#[derive(Debug)]
+pub(super) struct Loops;
+
+impl Rule for Loops {
+    fn name(&self) -> &'static str {
+        "loops"
+    }
+
+    fn phase(&self) -> Phase {
+        Phase::Rest
+    }
+
+    fn rewrite(
+        &self,
+        _session: &Session,
+        model: &TypedModel,
+        node: &TypedNode,
+    ) -> TractResult<Rewrite> {
+        if !is_loop(node) {
+            return Ok(Rewrite::NotMine);
+        }
+        let is_like = |other: &TypedNode| {
+            let facts = |node: &TypedNode| -> Vec<(DatumType, ShapeFact)> {
+                let outputs = node.outputs.iter();
+                outputs.map(|it| (it.fact.datum_type, it.fact.shape.clone())).collect()
+            };
+            is_loop(other) && facts(node) == facts(other)
+        };
+        for other in model.eval_order()? {
+            let other = model.node(other);
+            if other.id == node.id || !is_like(other) || needs(model, [node, other]) {
+                continue;
+            }
+            let ops = [(optimized(model, node)?, node), (optimized(model, other)?, other)];
+            let ops = ops.map(|(op, node)| op.map(|op| (op, node.inputs.len())));
+            let [Some(first), Some(second)] = ops else { continue };
+            let Some(op) = Parallel::new([first, second]) else { continue };
+            let mut patch = TypedModelPatch::default();
+            let inputs = [&node.inputs[..], &other.inputs].concat();
+            let inputs = patch.taps(model, &inputs)?;
+            let name = format!("{}.parallel", node.name);
+            let mut outputs = patch.wire_node(name, op, &inputs)?.into_iter();
+            for node in [node, other] {
+                for (slot, output) in (0..node.outputs.len()).zip(&mut outputs) {
+                    patch.shunt_outside(model, OutletId::new(node.id, slot), output)?;
+                }
+                patch.obliterate(node.id)?;
+            }
+            return Ok(patch.into());
+        }
+        Ok(Rewrite::NotMine)
+    }
+}
+
+fn is_loop(node: &TypedNode) -> bool {
+    node.op_is::<Scan>() || node.op_is::<GruSeq>()
+}
+
+/// Whether one of two nodes needs what the other one gives.
+fn needs(model: &TypedModel, [one, other]: [&TypedNode; 2]) -> bool {
+    let needs = |node: &TypedNode, other: &TypedNode| {
+        let mut seen = std::collections::HashSet::new();
+        let mut waiting = vec![node.id];
+        while let Some(id) = waiting.pop() {
+            if id == other.id {
+                return true;
+            }
+            if seen.insert(id) {
+                waiting.extend(model.node(id).inputs.iter().map(|input| input.node));
+            }
+        }
+        false
+    };
+    needs(one, other) || needs(other, one)
+}
+
+/// A node's operator as tract's optimiser makes it, if it is one for the same inputs and outputs.
+fn optimized(model: &TypedModel, node: &TypedNode) -> TractResult<Option<Box<dyn TypedOp>>> {
+    let mut alone = TypedModel { symbols: model.symbols.clone(), ..TypedModel::default() };
+    let mut inputs = vec![];
+    for (slot, input) in node.inputs.iter().enumerate() {
+        let fact = model.outlet_fact(*input)?.clone();
+        let name = format!("input_{slot}");
+        inputs.push(match fact.konst {
+            Some(value) => alone.add_const(name, value)?,
+            None => alone.add_source(name, fact)?,
+        });
+    }
+    let outputs = alone.wire_node(&node.name, node.op.clone(), &inputs)?;
+    alone.select_output_outlets(&outputs)?;
+    let alone = alone.into_optimized()?;
+    let outputs = alone.output_outlets()?;
+    let optimized = alone.node(outputs[0].node);
+    let is_same = optimized.inputs.len() == node.inputs.len()
+        && outputs.iter().enumerate().all(|(slot, it)| *it == OutletId::new(optimized.id, slot))
+        && optimized.outputs.len() == node.outputs.len();
+    Ok(is_same.then(|| optimized.op.clone()))
+}
