@@ -7,7 +7,8 @@
 
 It measures all models in the folder: those of smollm2.py, too, if they are there. Needs the packages of requirements.txt.
 OpenVINO runs twice: with its defaults, which quantise activations and the cache where the processor has the instructions, and in
-f32 like ours; and so do we, with dynamic quantization and a cache in u8 where weights are compressed. All compute the logits of the last position alone.
+f32 like ours; and so do we, with dynamic quantization and a cache in u8 where weights are compressed. All compute the logits of the
+last position alone.
 """
 
 import argparse

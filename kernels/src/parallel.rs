@@ -27,8 +27,8 @@ struct Loop {
 const STEP: usize = 3000;
 
 impl Parallel {
-    /// These operators as one, with so many inputs each, if they are loops that start afresh in each run.
-    pub fn new(ops: impl IntoIterator<Item = (Box<dyn TypedOp>, usize)>) -> Option<Parallel> {
+    /// These operators as one, with so many inputs each, if they are optimised loops.
+    pub fn new(ops: [(Box<dyn TypedOp>, usize); 2]) -> Option<Parallel> {
         let loops = ops.into_iter().map(|(op, inputs)| {
             let steps = steps(&*op)?;
             Some(Loop { op, inputs, steps })
@@ -47,15 +47,13 @@ impl Parallel {
     }
 }
 
-/// What an optimised loop has a step for, if it is one that starts afresh in each run: an input and its axis.
+/// What an optimised loop has a step for: an input and its axis.
 fn steps(op: &dyn TypedOp) -> Option<(usize, usize)> {
-    if let Some(gru) = op.downcast_ref::<GruSeq>() {
-        return gru.reset_every_turn.then_some((0, 1));
+    if op.is::<GruSeq>() {
+        return Some((0, 1));
     }
-    let scan = op.downcast_ref::<OptScan>()?;
-    let mut inputs = scan.input_mapping.iter().enumerate();
-    let scanned = inputs.find_map(|(slot, it)| Some((slot, it.as_scan()?.axis)));
-    scanned.filter(|_| scan.reset_every_turn && scan.skip == 0)
+    let mut inputs = op.downcast_ref::<OptScan>()?.input_mapping.iter().enumerate();
+    inputs.find_map(|(slot, it)| Some((slot, it.as_scan()?.axis)))
 }
 
 // As tract's loops.

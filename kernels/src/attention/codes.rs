@@ -88,7 +88,7 @@ impl OnLanes for Unpack<'_> {
             PagedFactor::Values => {
                 // A row of a panel is a part of a position.
                 for first in (0..width).step_by(tile.columns) {
-                    let columns = (width - first).min(tile.columns).next_multiple_of(tile.lanes);
+                    let columns = layout.columns_of_values(first);
                     let panel = first * layout.room()..(first + columns) * layout.room();
                     let (codes, numbers) = (&codes[panel.clone()], &mut numbers[panel]);
                     let whole = columns / N * N;

@@ -21,7 +21,7 @@ use crate::product::{
 };
 use codes::Unpack;
 pub use pages::{AppendToPages, CachePrecision, PageFormat, PagedFactor};
-use pages::{Layout, Page, Pages};
+use pages::{Contents, Layout, Page, Pages};
 use softmax::SoftmaxOfRows;
 
 /// `Softmax(scale * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
@@ -120,7 +120,7 @@ impl<'a> Packed<'a> {
         let size = layout.page_size();
         let mut numbers = Scratch::new(pages.len() * size);
         for (page, numbers) in pages.iter().zip(numbers.chunks_mut(size)) {
-            if let Some(codes) = page.codes(layout) {
+            if let Contents::Codes(codes) = page.contents(layout) {
                 Kind::detect().run(Unpack { codes, numbers });
             }
         }
@@ -130,7 +130,7 @@ impl<'a> Packed<'a> {
     /// Memory for the numbers of a page that has codes.
     fn buffer(&self) -> Scratch {
         match self {
-            Packed::Pages([page, ..], layout) if page.codes(*layout).is_some() => {
+            Packed::Pages(_, layout) if layout.format.precision == CachePrecision::U8 => {
                 Scratch::new(layout.page_size())
             }
             _ => Scratch::new(0),
@@ -142,10 +142,11 @@ impl<'a> Packed<'a> {
             Packed::Whole(columns) => &columns.elements,
             Packed::Shared(elements) => elements,
             Packed::Unpacked(numbers, layout) => &numbers[number * layout.page_size()..],
-            Packed::Pages(pages, layout) => match pages[number].codes(*layout) {
-                None => pages[number].panels(*layout).expect("it has numbers or codes"),
-                Some(codes) => {
-                    if let Some(next) = pages.get(number + 1).and_then(|it| it.codes(*layout)) {
+            Packed::Pages(pages, layout) => match pages[number].contents(*layout) {
+                Contents::Numbers(panels) => panels,
+                Contents::Codes(codes) => {
+                    let next = pages.get(number + 1).map(|page| page.contents(*layout));
+                    if let Some(Contents::Codes(next)) = next {
                         next.ask();
                     }
                     Kind::detect().run(Unpack { codes, numbers: buffer });
@@ -157,11 +158,11 @@ impl<'a> Packed<'a> {
 
     /// The page after this one, if so many rows wait for the memory.
     fn next(&self, number: usize, rows: usize) -> Option<&[f32]> {
-        match self {
-            Packed::Pages(pages, layout) if rows <= WAITING => {
-                pages.get(number + 1).and_then(|page| page.panels(*layout))
-            }
-            _ => None,
+        let Packed::Pages(pages, layout) = self else { return None };
+        let next = pages.get(number + 1).filter(|_| rows <= WAITING)?;
+        match next.contents(*layout) {
+            Contents::Numbers(panels) => Some(panels),
+            Contents::Codes(_) => None,
         }
     }
 }

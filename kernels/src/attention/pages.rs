@@ -107,8 +107,13 @@ impl Layout {
         }
     }
 
+    /// How many columns the panel of values that begins with this one has.
+    pub fn columns_of_values(self, first: usize) -> usize {
+        (self.width - first).min(self.tile.columns).next_multiple_of(self.tile.lanes)
+    }
+
     /// Writes a position into its place of a page. Keys are columns of panels, and values are rows of them.
-    fn write<T: Copy>(self, page: &mut [T], place: usize, elements: impl Iterator<Item = T>) {
+    fn write<T>(self, page: &mut [T], place: usize, mut elements: impl Iterator<Item = T>) {
         let Layout { format, width, tile } = self;
         match format.factor {
             PagedFactor::Keys => {
@@ -118,10 +123,11 @@ impl Layout {
                 places.zip(elements).for_each(|(place, element)| *place = element);
             }
             PagedFactor::Values => {
-                for (column, element) in elements.enumerate() {
-                    let first = column / tile.columns * tile.columns;
-                    let columns = (width - first).min(tile.columns).next_multiple_of(tile.lanes);
-                    page[first * self.room() + place * columns + column - first] = element;
+                for first in (0..width).step_by(tile.columns) {
+                    let columns = self.columns_of_values(first);
+                    let row = &mut page[first * self.room() + place * columns..];
+                    let row = row[..columns.min(width - first)].iter_mut();
+                    row.zip(&mut elements).for_each(|(place, element)| *place = element);
                 }
             }
         }
@@ -209,25 +215,23 @@ impl Memory {
     }
 }
 
-impl Page {
-    /// From the first panel on, if they are numbers.
-    pub fn panels(&self, layout: Layout) -> Option<&[f32]> {
-        match &*self.memory {
-            Memory::F32(numbers) => Some(&numbers[self.number * layout.page_size()..]),
-            Memory::U8 { .. } => None,
-        }
-    }
+/// What a page has.
+pub(super) enum Contents<'a> {
+    /// Its panels, and what follows them in memory.
+    Numbers(&'a [f32]),
+    Codes(Codes<'a>),
+}
 
-    /// Its codes, if it has some.
-    pub fn codes(&self, layout: Layout) -> Option<Codes<'_>> {
+impl Page {
+    pub fn contents(&self, layout: Layout) -> Contents<'_> {
         let (size, room) = (layout.page_size(), layout.room());
         match &*self.memory {
-            Memory::F32(_) => None,
+            Memory::F32(numbers) => Contents::Numbers(&numbers[self.number * size..]),
             Memory::U8 { codes, ranges } => {
                 let codes = &codes[self.number * size..][..size];
                 let ranges = &ranges[self.number * 2 * room..][..2 * room];
                 let (least, step) = ranges.split_at(room);
-                Some(Codes { layout, codes, least, step })
+                Contents::Codes(Codes { layout, codes, least, step })
             }
         }
     }
@@ -269,11 +273,16 @@ impl Pages {
             }
         }
         let memory = Arc::new(memory);
-        let zeros = Page { memory: Arc::new(Memory::zeros(layout, 1)?), number: 0 };
+        let zeros = match sources.contains(&None) {
+            true => {
+                vec![Page { memory: Arc::new(Memory::zeros(layout, 1)?), number: 0 }; full]
+            }
+            false => vec![],
+        };
         let sequences = sources.iter().enumerate().map(|(number, source)| {
             let mut pages = match source {
                 Some(source) => self.sequences[*source][..full].to_vec(),
-                None => vec![zeros.clone(); full],
+                None => zeros.clone(),
             };
             let numbers = number * added..(number + 1) * added;
             pages.extend(numbers.map(|number| Page { memory: memory.clone(), number }));
@@ -324,13 +333,14 @@ impl TensorStorage for Pages {
     fn dyn_hash(&self, state: &mut dyn std::hash::Hasher) {
         let size = self.layout.page_size();
         for page in self.sequences.iter().flatten() {
-            let (numbers, codes) = (page.panels(self.layout), page.codes(self.layout));
-            if let Some(codes) = codes {
-                state.write(codes.codes);
-            }
-            let numbers = numbers.map(|panels| &panels[..size]);
-            let ranges = codes.map(|codes| [codes.least, codes.step]);
-            for number in numbers.into_iter().chain(ranges.into_iter().flatten()).flatten() {
+            let numbers = match page.contents(self.layout) {
+                Contents::Numbers(numbers) => [&numbers[..size], &[]],
+                Contents::Codes(Codes { codes, least, step, .. }) => {
+                    state.write(codes);
+                    [least, step]
+                }
+            };
+            for number in numbers.into_iter().flatten() {
                 state.write_u32(number.to_bits());
             }
         }

@@ -55,19 +55,18 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
     let right = right.as_chunks::<LANES>().0.as_chunks::<V>().0;
     let last = (N - 1) * left.row + right.len().saturating_sub(1) * left.step;
     assert!(last < left.elements.len());
+    // Each step asks for a line.
+    let lines = size_of_val(right) / LINE;
+    let (begin, distance) = match ask {
+        Ask::Part(number) if number * right.len() < lines => (number * right.len() * LINE, LINE),
+        _ => (0, 0),
+    };
     // SAFETY: 32 registers of such vectors are those of AVX-512: the machine has it, as there is a value of the type. The last element
     // of the rows is there, so all are. Both types of sums are so many vectors of the same numbers.
     unsafe {
         let sums = match ask {
             Ask::All(next) => sums_of_tile::<N, V, V>(left, right, next.as_ptr().cast(), V * LINE),
             Ask::Part(_) | Ask::Nothing => {
-                // Each step asks for a line.
-                let lines = size_of_val(right) / LINE;
-                let begin = match ask {
-                    Ask::Part(number) => number * right.len(),
-                    _ => lines,
-                };
-                let (begin, distance) = if begin < lines { (begin * LINE, LINE) } else { (0, 0) };
                 let next = right.as_ptr_range().end.cast::<u8>().wrapping_add(begin);
                 sums_of_tile::<N, V, 1>(left, right, next, distance)
             }

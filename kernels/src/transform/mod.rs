@@ -72,8 +72,7 @@ pub struct KernelsTransform {
     rules: Vec<&'static dyn Rule>,
     /// Whether quantised networks run on codes.
     quantized: bool,
-    dynamic_quantization: bool,
-    kv_cache_precision: CachePrecision,
+    config: KernelsConfig,
 }
 
 /// The options of `kernels_transform`.
@@ -114,8 +113,7 @@ impl Default for KernelsTransform {
         KernelsTransform {
             rules: RULES.into_iter().chain(registered).collect(),
             quantized: true,
-            dynamic_quantization: false,
-            kv_cache_precision: CachePrecision::default(),
+            config: KernelsConfig::default(),
         }
     }
 }
@@ -127,11 +125,7 @@ impl KernelsTransform {
     ///
     /// There is no rule of a name that is left out.
     pub fn new(config: KernelsConfig) -> TractResult<KernelsTransform> {
-        let mut transform = KernelsTransform {
-            dynamic_quantization: config.dynamic_quantization,
-            kv_cache_precision: config.kv_cache_precision,
-            ..KernelsTransform::default()
-        };
+        let mut transform = KernelsTransform::default();
         for name in &config.without {
             let rules = transform.rules.iter().map(|rule| rule.name());
             let names: Vec<&str> = std::iter::once(quantized::NAME).chain(rules).collect();
@@ -143,7 +137,7 @@ impl KernelsTransform {
             transform.quantized &= name != quantized::NAME;
             transform.rules.retain(|rule| rule.name() != name);
         }
-        Ok(transform)
+        Ok(KernelsTransform { config, ..transform })
     }
 
     /// Transforms a model, and says what the rules decided. A node that no rule is for is not among them; one that several
@@ -158,7 +152,7 @@ impl KernelsTransform {
 
     /// That of data that meets compressed weights.
     fn precision(&self) -> Precision {
-        if self.dynamic_quantization { Precision::Bytes } else { Precision::Exact }
+        if self.config.dynamic_quantization { Precision::Bytes } else { Precision::Exact }
     }
 
     fn run(&self, model: &mut TypedModel, prefix: String) -> TractResult<Vec<Decision>> {

@@ -36,34 +36,35 @@ impl Rule for Loops {
             };
             is_loop(other) && facts(node) == facts(other)
         };
-        for other in model.eval_order()? {
-            let other = model.node(other);
-            if other.id == node.id || !is_like(other) || needs(model, [node, other]) {
-                continue;
+        let order = model.eval_order()?;
+        let mut others = order.into_iter().map(|id| model.node(id));
+        let other = others
+            .find(|other| other.id != node.id && is_like(other) && !needs(model, [node, other]));
+        let Some(other) = other else { return Ok(Rewrite::NotMine) };
+        let (first, second) = (optimized(model, node)?, optimized(model, other)?);
+        let loops = first.zip(second).and_then(|(first, second)| {
+            Parallel::new([(first, node.inputs.len()), (second, other.inputs.len())])
+        });
+        let Some(op) = loops else { return Ok(Rewrite::NotMine) };
+        let mut patch = TypedModelPatch::default();
+        let inputs = patch.taps(model, &[&node.inputs[..], &other.inputs].concat())?;
+        let name = format!("{}.parallel", node.name);
+        let mut outputs = patch.wire_node(name, op, &inputs)?.into_iter();
+        for node in [node, other] {
+            for (slot, output) in (0..node.outputs.len()).zip(&mut outputs) {
+                patch.shunt_outside(model, OutletId::new(node.id, slot), output)?;
             }
-            let ops = [(optimized(model, node)?, node), (optimized(model, other)?, other)];
-            let ops = ops.map(|(op, node)| op.map(|op| (op, node.inputs.len())));
-            let [Some(first), Some(second)] = ops else { continue };
-            let Some(op) = Parallel::new([first, second]) else { continue };
-            let mut patch = TypedModelPatch::default();
-            let inputs = [&node.inputs[..], &other.inputs].concat();
-            let inputs = patch.taps(model, &inputs)?;
-            let name = format!("{}.parallel", node.name);
-            let mut outputs = patch.wire_node(name, op, &inputs)?.into_iter();
-            for node in [node, other] {
-                for (slot, output) in (0..node.outputs.len()).zip(&mut outputs) {
-                    patch.shunt_outside(model, OutletId::new(node.id, slot), output)?;
-                }
-                patch.obliterate(node.id)?;
-            }
-            return Ok(patch.into());
+            patch.obliterate(node.id)?;
         }
-        Ok(Rewrite::NotMine)
+        Ok(patch.into())
     }
 }
 
+/// Whether it is a loop that starts afresh in each run.
 fn is_loop(node: &TypedNode) -> bool {
-    node.op_is::<Scan>() || node.op_is::<GruSeq>()
+    let scan = node.op_as::<Scan>().map(|op| op.reset_every_turn && op.skip == 0);
+    let gru = node.op_as::<GruSeq>().map(|op| op.reset_every_turn);
+    scan.or(gru).unwrap_or(false)
 }
 
 /// Whether one of two nodes needs what the other one gives.

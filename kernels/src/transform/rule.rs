@@ -118,7 +118,7 @@ impl<'a> Session<'a> {
 
     /// What keys and values of earlier runs are kept as.
     pub fn kv_cache_precision(&self) -> CachePrecision {
-        self.transform.kv_cache_precision
+        self.transform.config.kv_cache_precision
     }
 
     /// That of data that meets compressed weights.
