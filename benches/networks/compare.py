@@ -42,8 +42,8 @@ COLUMNS = ["read_ms", "ready_ms", "first_ms", "median_ms", "memory_mib", "loadin
 
 
 # The GNU C library keeps what is freed, as allocators of long-running programs do. By default it returns larger tensors to
-# the system after each run, or does not, by what was freed before.
-KEEPS_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+# the system after each run, or does not, by what was freed before; and what threads other than the first one free, always.
+KEEPS_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_ARENA_MAX": "1"}
 
 
 class Worker:

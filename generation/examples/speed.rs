@@ -58,7 +58,9 @@ fn main() -> TractResult<()> {
     steps.sort_by(f64::total_cmp);
     let median = steps.get(steps.len() / 2).copied().unwrap_or(f64::NAN);
     println!(
-        "{{\"ready\": {ready:.3}, \"prompt\": {best:.4}, \"token\": {median:.5}, \"memory\": {}}}",
+        "{{\"ready\": {ready:.3}, \"first\": {:.3}, \"prompt\": {best:.4}, \"token\": {median:.5}, \
+         \"memory\": {}}}",
+        ready + first,
         peak_memory()?
     );
     Ok(())

@@ -73,6 +73,7 @@ mod resize;
 mod rotary;
 mod rows;
 mod runtime;
+mod slice;
 mod softmax;
 mod sums;
 pub mod threads;

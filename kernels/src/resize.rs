@@ -119,7 +119,9 @@ impl Taps {
         shape[axis] = self.len();
         check_volume(operator, data.datum_type(), &shape)?;
         // With a type that is quantised, that of the data.
-        let mut output = Tensor::zero_dt(data.datum_type(), &shape)?;
+        // SAFETY: each element is written.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { Tensor::uninitialized_dt(data.datum_type(), &shape)? };
         let data = data.try_as_plain_ram()?;
         let data = data.as_slice::<T>()?;
         let mut view = output.try_as_plain_ram_mut()?;
@@ -127,23 +129,45 @@ impl Taps {
         if elements.is_empty() {
             return Ok(output);
         }
+        let times = self.times(size);
         let (row, work) = (self.len() * inner, elements.len());
         fill_rows(elements, row, work, |first, elements| {
             for (number, elements) in elements.chunks_exact_mut(row).enumerate() {
                 let block = &data[(first + number) * size * inner..][..size * inner];
-                if inner == 1 {
-                    for (place, (at, _)) in elements.iter_mut().zip(&self.taps) {
-                        *place = block[*at];
+                match (inner, times) {
+                    (1, Some(2)) => repeat::<_, 2>(block, elements),
+                    (1, Some(4)) => repeat::<_, 4>(block, elements),
+                    (1, Some(8)) => repeat::<_, 8>(block, elements),
+                    (1, _) => {
+                        for (place, (at, _)) in elements.iter_mut().zip(&self.taps) {
+                            *place = block[*at];
+                        }
                     }
-                    continue;
-                }
-                for (places, (at, _)) in elements.chunks_exact_mut(inner).zip(&self.taps) {
-                    places.copy_from_slice(&block[at * inner..][..inner]);
+                    _ => {
+                        for (places, (at, _)) in elements.chunks_exact_mut(inner).zip(&self.taps) {
+                            places.copy_from_slice(&block[at * inner..][..inner]);
+                        }
+                    }
                 }
             }
             TractResult::Ok(())
         })?;
         Ok(output)
+    }
+
+    /// How often each element of an axis of this size is taken, if all are, one after the other.
+    fn times(&self, size: usize) -> Option<usize> {
+        let times = self.len() / size.max(1);
+        let is_it = self.len() == size * times
+            && self.taps.iter().enumerate().all(|(number, (at, _))| *at == number / times);
+        is_it.then_some(times)
+    }
+}
+
+/// Writes each element so many times.
+fn repeat<T: Copy, const TIMES: usize>(data: &[T], elements: &mut [T]) {
+    for (places, element) in elements.as_chunks_mut::<TIMES>().0.iter_mut().zip(data) {
+        *places = [*element; TIMES];
     }
 }
 
@@ -357,6 +381,18 @@ mod tests {
         assert_eq!(nothing.shape(), [2, 4, 0]);
         let last = taps.pick::<u8>("Test", &Tensor::from_shape(&[1, 3], &[7u8, 8, 9])?, 1)?;
         assert_eq!(last, Tensor::from_shape(&[1, 4], &[9u8, 7, 7, 8])?);
+        for times in [1, 2, 3, 4, 8] {
+            let mut taps = Taps::default();
+            (0..5 * times).for_each(|at| taps.push([(at / times, 1.)]));
+            let data: Vec<u16> = (0..20).collect();
+            for (shape, axis) in [([4, 5, 1], 1), ([2, 5, 2], 1), ([1, 4, 5], 2)] {
+                let found = taps.pick::<u16>("Test", &Tensor::from_shape(&shape, &data)?, axis)?;
+                let inner = shape[axis + 1..].iter().product();
+                let expected = data.chunks(inner).flat_map(|part| part.repeat(times));
+                let found = found.try_as_plain_ram()?.as_slice::<u16>()?.to_vec();
+                assert_eq!(found, expected.collect::<Vec<_>>(), "{times} {shape:?}");
+            }
+        }
         Ok(())
     }
 

@@ -45,28 +45,35 @@ impl Transposition {
             elements.copy_from_slice(data);
             return Ok(output);
         };
+        // How many rows have elements that are neighbours in the input.
+        let (width, outer) = match outer.split_last() {
+            Some((&(width, 1), outer)) => (width, outer),
+            _ => (1, outer),
+        };
         let work = size_of_val(elements) / BYTES;
         fill_rows(elements, size, work, |first, mut output| {
-            let mut begins = row_begins(outer.iter().copied(), first);
+            let begins = row_begins(outer.iter().copied(), first / width);
             if stride == 1 {
                 for (row, begin) in output.chunks_exact_mut(size).zip(begins) {
                     row.copy_from_slice(&data[begin..][..size]);
                 }
                 return TractResult::Ok(());
             }
-            let mut rows = first..first + output.len() / size;
-            while !rows.is_empty()
-                && let Some(begin) = begins.next()
-            {
-                // Rows whose elements are neighbours in the input.
-                let count = match outer.last() {
-                    Some((size, 1)) => (size - rows.start % size).min(rows.len()),
-                    _ => 1,
-                };
-                begins.by_ref().take(count - 1).for_each(drop);
+            let mut at = first % width;
+            for begin in begins {
+                let count = (width - at).min(output.len() / size);
+                if count == 0 {
+                    break;
+                }
                 let (these, rest) = output.split_at_mut(count * size);
-                transpose(&data[begin..], stride, these, count, size);
-                (rows.start, output) = (rows.start + count, rest);
+                let data = &data[begin + at..];
+                match size {
+                    2 => interleave::<_, 2>(data, stride, these),
+                    3 => interleave::<_, 3>(data, stride, these),
+                    4 => interleave::<_, 4>(data, stride, these),
+                    _ => transpose(data, stride, these, count, size),
+                }
+                (at, output) = (0, rest);
             }
             Ok(())
         })?;
@@ -76,6 +83,16 @@ impl Transposition {
 
 /// About how many bytes are moved in a third of a nanosecond.
 const BYTES: usize = 2;
+
+/// Writes rows of `SIZE` elements. An element of the next row is the next one of the data, and an element of the next column is
+/// `stride` further.
+fn interleave<T: Copy, const SIZE: usize>(data: &[T], stride: usize, output: &mut [T]) {
+    let (rows, _) = output.as_chunks_mut::<SIZE>();
+    let columns: [&[T]; SIZE] = std::array::from_fn(|at| &data[at * stride..][..rows.len()]);
+    for (number, row) in rows.iter_mut().enumerate() {
+        *row = columns.map(|column| column[number]);
+    }
+}
 
 /// Writes so many rows of a size. An element of the next row is the next one of the data, and an element of the next column is
 /// `stride` further.

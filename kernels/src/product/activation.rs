@@ -4,7 +4,7 @@ use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::element_wise::ElementWiseOp;
-use tract_core::ops::math::{Max, Min};
+use tract_core::ops::math::{Add, Div, Max, Min, Mul};
 use tract_core::ops::nn;
 use tract_core::ops::nn::GeluExact;
 use tract_core::ops::nn::gelu_approximate::GeluApproximate;
@@ -20,8 +20,8 @@ pub(crate) enum Activation {
     Identity,
     /// `min(max(x, min), max)`: Relu and Clamp. NaN becomes `min`, as in tract.
     Clamp { min: f32, max: f32 },
-    /// `x * min(max(x + 3, 0), 6) / 6`.
-    HardSwish,
+    /// `x * min(max(x + 3, 0), 6) * factor + addend`. [`Activation::HARD_SWISH`] is the function alone.
+    HardSwish { factor: f32, addend: f32 },
     /// `x / (1 + exp(-x))`.
     Swish,
     /// `x * (1 + erf(x / sqrt(2))) / 2`.
@@ -31,8 +31,11 @@ pub(crate) enum Activation {
 }
 
 impl Activation {
-    /// This function, and then an operator with a constant operand if it has one; `None` if both together are
-    /// none of these functions.
+    /// `x * min(max(x + 3, 0), 6) / 6`.
+    pub const HARD_SWISH: Activation = Activation::HardSwish { factor: 1. / 6., addend: 0. };
+
+    /// This function, and then an operator with a constant operand if it has one, which divides and is not divided; `None` if both
+    /// together are none of these functions.
     pub fn followed_by(
         self,
         op: &dyn TypedOp,
@@ -43,7 +46,7 @@ impl Activation {
             let is_gelu_tanh = op.0.is::<gelu::GeluTanh>()
                 || op.0.downcast_ref::<GeluApproximate>().is_some_and(|op| !op.fast_impl);
             return Ok(match self {
-                Identity if op.0.is::<nn::HardSwish>() => Some(HardSwish),
+                Identity if op.0.is::<nn::HardSwish>() => Some(Activation::HARD_SWISH),
                 Identity if op.0.is::<Silu>() => Some(Swish),
                 Identity if op.0.is::<GeluExact>() => Some(Gelu),
                 Identity if is_gelu_tanh => Some(GeluTanh),
@@ -52,19 +55,30 @@ impl Activation {
         }
         rule_if_some!(op = op.downcast_ref::<TypedBinOp>());
         rule_if!(op.1.is_none());
-        let (is_max, is_min) = (op.0.is::<Max>(), op.0.is::<Min>());
-        rule_if!(is_max || is_min);
         rule_if_some!(operand = operand);
         rule_if!(operand.len() == 1 && operand.datum_type() == DatumType::F32);
         let number: f32 = operand.cast_to_scalar()?;
-        rule_if!(!number.is_nan());
-        Ok(match self {
+        let (is_max, is_min) = (op.0.is::<Max>(), op.0.is::<Min>());
+        let both = match self {
             Identity if is_max => Some(Clamp { min: number, max: f32::INFINITY }),
             Clamp { min, max } if is_min && number >= min => {
                 Some(Clamp { min, max: max.min(number) })
             }
+            HardSwish { factor, addend } if op.0.is::<Mul>() => {
+                Some(HardSwish { factor: factor * number, addend: addend * number })
+            }
+            HardSwish { factor, addend } if op.0.is::<Div>() => {
+                Some(HardSwish { factor: factor / number, addend: addend / number })
+            }
+            HardSwish { factor, addend } if op.0.is::<Add>() => {
+                Some(HardSwish { factor, addend: addend + number })
+            }
             _ => None,
-        })
+        };
+        Ok(both.filter(|both| match both {
+            HardSwish { factor, addend } => factor.is_finite() && addend.is_finite(),
+            _ => !number.is_nan(),
+        }))
     }
 
     /// Between which limits it leaves numbers as they are, if it does nothing else.
@@ -90,11 +104,12 @@ impl Activation {
             Activation::Clamp { min, max } => {
                 simd.min_f32s(simd.max_f32s(x, simd.splat_f32s(min)), simd.splat_f32s(max))
             }
-            Activation::HardSwish => {
+            Activation::HardSwish { factor, addend } => {
                 let moved = simd.add_f32s(x, simd.splat_f32s(3.));
                 let part =
                     simd.min_f32s(simd.max_f32s(moved, simd.splat_f32s(0.)), simd.splat_f32s(6.));
-                simd.mul_f32s(simd.mul_f32s(x, part), simd.splat_f32s(1. / 6.))
+                let product = simd.mul_f32s(x, part);
+                simd.mul_add_e_f32s(product, simd.splat_f32s(factor), simd.splat_f32s(addend))
             }
             Activation::Swish => {
                 let power = exp(simd, simd.neg_f32s(x));

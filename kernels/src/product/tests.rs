@@ -108,7 +108,7 @@ fn products() {
             assert_eq!(right, Columns::pack(&transposed, true, depth, columns, tile));
             let addends = [Addend::OfRows(&bias), Addend::OfColumns(&bias), Addend::Zero];
             let clamp = Activation::Clamp { min: -20., max: 30. };
-            let activations = [Activation::Identity, clamp, Activation::HardSwish];
+            let activations = [Activation::Identity, clamp, Activation::HARD_SWISH];
             let cases =
                 addends.iter().flat_map(|it| activations.map(|activation| (*it, activation)));
             let in_place = Rows::in_place(&a, rows, depth, tile);
@@ -148,7 +148,7 @@ fn products() {
                     let sum = first + terms.sum::<f32>();
                     let expected = match activation {
                         Activation::Clamp { min, max } => sum.clamp(min, max),
-                        Activation::HardSwish => sum * (sum + 3.).clamp(0., 6.) / 6.,
+                        Activation::HARD_SWISH => sum * (sum + 3.).clamp(0., 6.) / 6.,
                         _ => sum,
                     };
                     // A sixth is rounded.
@@ -229,13 +229,13 @@ fn activations() {
         }
         for (x, expected) in [(-4., 0.), (-1., -1. / 3.), (0., 0.), (3., 3.), (7., 7.), (inf, inf)]
         {
-            let found = run(Activation::HardSwish, x);
+            let found = run(Activation::HARD_SWISH, x);
             assert!(
                 found == expected || (found - expected).abs() < 1e-6,
                 "HSwish of {x} is {found}"
             );
         }
-        assert!(run(Activation::HardSwish, nan).is_nan());
+        assert!(run(Activation::HARD_SWISH, nan).is_nan());
         for x in [-100f32, -20., -1., -1e-3, 0., 0.5, 10., 80., 1e30] {
             let expected = f64::from(x) / (1. + (-f64::from(x)).exp());
             let found = f64::from(run(Activation::Swish, x));

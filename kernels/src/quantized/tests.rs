@@ -215,11 +215,11 @@ impl Case {
             (Activation::Identity, None, Some(&coded), None),
             (Activation::Clamp { min: 0., max: 2000. }, None, Some(&coded), None),
             (Activation::Clamp { min: 0., max: 2000. }, Some(&*second), Some(&coded), None),
-            (Activation::HardSwish, None, Some(&coded), None),
-            (Activation::HardSwish, Some(&*second), Some(&coded), None),
+            (Activation::HARD_SWISH, None, Some(&coded), None),
+            (Activation::HARD_SWISH, Some(&*second), Some(&coded), None),
             (Activation::Identity, None, Some(&coded), to_codes),
             (Activation::Clamp { min: 0., max: 2000. }, None, Some(&coded), to_numbers),
-            (Activation::HardSwish, Some(&*second), Some(&coded), to_codes),
+            (Activation::HARD_SWISH, Some(&*second), Some(&coded), to_codes),
             (Activation::Swish, None, None, None),
             (Activation::Swish, None, Some(&coded), None),
         ] {
@@ -254,7 +254,7 @@ impl Case {
             for (at, found) in found.as_slice::<f32>().unwrap().iter().enumerate() {
                 let number = match activation {
                     Activation::Clamp { min, max } => number(at).clamp(min.into(), max.into()),
-                    Activation::HardSwish => number(at) * (number(at) + 3.).clamp(0., 6.) / 6.,
+                    Activation::HARD_SWISH => number(at) * (number(at) + 3.).clamp(0., 6.) / 6.,
                     Activation::Swish => number(at) / (1. + (-number(at)).exp()),
                     _ => number(at),
                 };

@@ -29,12 +29,6 @@ impl Next<'_> {
     pub fn is_binary<O: BinMiniOp>(&self) -> bool {
         self.node.op_as::<TypedBinOp>().is_some_and(|op| op.0.is::<O>() && op.1.is_none())
     }
-
-    /// Whether the node takes a sixth, with this number.
-    fn is_sixth(&self, number: f32) -> bool {
-        let is_product = self.is_binary::<Mul>() && (number - 1. / 6.).abs() < 1e-6;
-        is_product || (self.is_binary::<Div>() && self.slot == 0 && number == 6.)
-    }
 }
 
 impl<'a> Chain<'a> {
@@ -114,13 +108,14 @@ impl<'a> Chain<'a> {
 
     /// Takes over functions of one number.
     pub fn activation(&mut self) -> TractResult<Activation> {
-        if self.hard_swish()?.is_some() {
-            return Ok(Activation::HardSwish);
-        }
-        let mut activation = Activation::default();
+        let mut activation = match self.hard_swish()? {
+            Some(factor) => Activation::HardSwish { factor, addend: 0. },
+            None => Activation::Identity,
+        };
         while let Some(next) = self.next()? {
             let constant = self.constant(next.operand)?;
-            if next.operand.is_some() && constant.is_none() {
+            let is_divisor = next.is_binary::<Div>() && next.slot == 1;
+            if next.operand.is_some() && constant.is_none() || is_divisor {
                 break;
             }
             let both = activation.followed_by(&*next.node.op, constant.map(|it| &**it))?;
@@ -131,8 +126,9 @@ impl<'a> Chain<'a> {
         Ok(activation)
     }
 
-    /// Takes over `x * min(max(x + 3, 0), 6) / 6`, which is divided before the product or after it.
-    fn hard_swish(&mut self) -> TractResult<Option<()>> {
+    /// Takes over `x * min(max(x + 3, 0), 6) * factor`, whose second part may be multiplied with the factor before the product. The
+    /// factor is 1 where a sixth is what follows.
+    fn hard_swish(&mut self) -> TractResult<Option<f32>> {
         let x = self.last();
         rule_if!(x.outputs.len() == 1 && !self.model.output_outlets()?.contains(&x.id.into()));
         rule_if_let!([one, other] = &*x.outputs[0].successors);
@@ -146,7 +142,7 @@ impl<'a> Chain<'a> {
         rule_if!(self.number(operand)? == Some(3.));
         // What the sum becomes, up to the product.
         let mut branch = Chain::new(self.model, sum);
-        let (mut least, mut most, mut is_scaled) = (f32::NEG_INFINITY, f32::INFINITY, false);
+        let (mut least, mut most, mut factor) = (f32::NEG_INFINITY, f32::INFINITY, 1.);
         loop {
             rule_if_some!(next = branch.next()?);
             if next.node.id == last.id {
@@ -155,22 +151,18 @@ impl<'a> Chain<'a> {
             }
             rule_if_some!(number = self.number(next.operand)?);
             match () {
-                () if next.is_binary::<Max>() => least = least.max(number),
-                () if next.is_binary::<Min>() => most = most.min(number),
-                () if !is_scaled && next.is_sixth(number) => is_scaled = true,
+                () if factor == 1. && next.is_binary::<Max>() => least = least.max(number),
+                () if factor == 1. && next.is_binary::<Min>() => most = most.min(number),
+                () if next.is_binary::<Mul>() => factor *= number,
+                () if next.is_binary::<Div>() && next.slot == 0 => factor /= number,
                 () => return Ok(None),
             }
             branch.push(next.node);
         }
-        rule_if!((least, most) == (0., 6.));
+        rule_if!((least, most) == (0., 6.) && factor.is_finite());
         branch.push(last);
-        if !is_scaled {
-            rule_if_some!(next = branch.next()?);
-            rule_if!(self.number(next.operand)?.is_some_and(|number| next.is_sixth(number)));
-            branch.push(next.node);
-        }
         self.nodes.extend(branch.nodes);
-        Ok(Some(()))
+        Ok(Some(factor))
     }
 
     /// The number that an operand is.
@@ -192,13 +184,13 @@ impl<'a> Chain<'a> {
         self.replace(patch, output)
     }
 
-    /// An operator of one input in place of the whole chain, whose data is moved or reshaped before it and after it.
+    /// Operators of one input in place of the whole chain: one, what its data meets before, and what follows.
     pub fn replaced_between(
         &self,
         data: OutletId,
         before: Option<AxisOp>,
         op: impl Into<Box<dyn TypedOp>>,
-        after: Option<AxisOp>,
+        after: Vec<Box<dyn TypedOp>>,
     ) -> TractResult<TypedModelPatch> {
         let name = &self.last().name;
         let mut patch = TypedModelPatch::default();
@@ -207,10 +199,14 @@ impl<'a> Chain<'a> {
             outlet = patch.wire_node(format!("{name}.before"), before, &[outlet])?[0];
         }
         // The last node has the name of what it replaces.
-        let op_name = if after.is_some() { format!("{name}.packed") } else { name.clone() };
-        outlet = patch.wire_node(op_name, op, &[outlet])?[0];
-        if let Some(after) = after {
-            outlet = patch.wire_node(name, after, &[outlet])?[0];
+        let last = after.len();
+        for (number, op) in std::iter::once(op.into()).chain(after).enumerate() {
+            let name = match number {
+                _ if number == last => name.clone(),
+                0 => format!("{name}.packed"),
+                _ => format!("{name}.after_{number}"),
+            };
+            outlet = patch.wire_node(name, op, &[outlet])?[0];
         }
         self.replace(patch, outlet)
     }

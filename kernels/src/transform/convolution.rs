@@ -2,18 +2,20 @@
 
 use tract_core::internal::*;
 use tract_core::ops::Downsample;
-use tract_core::ops::cnn::{Conv, KernelFormat, PaddingSpec, PoolSpec};
+use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::{Add, Mul};
 use tract_core::ops::nn::DataFormat;
 
 use super::chain::Chain;
 use super::layout::{channels_first, wire_channels_first};
-use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
+use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
+use super::upsampling::Upsampling;
 use crate::convolution::{PackedConvolution, trimmed};
 use crate::fully_connected::FullyConnected;
 
-/// A convolution, and what follows it: numbers that are added to or multiplied with its channels, and an activation.
+/// A convolution, transposed or not, and what follows it: numbers that are added to or multiplied with its channels, and an
+/// activation.
 ///
 /// tract's declutter makes a product of a convolution of one pixel, and a `Downsample` in front of it of its stride. Both
 /// become a convolution again.
@@ -22,6 +24,8 @@ pub(super) struct Convolution;
 
 /// With so few pixels most lanes of a vector are empty.
 const FEW_PIXELS: usize = 8;
+
+const NO_CONSTANTS: &str = "its weights and its bias must be constants of type F32";
 
 /// A convolution as it is in a model.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ struct Found {
     weights: Arc<Tensor>,
     /// One number for each channel of the output.
     bias: Vec<f32>,
+    /// Of a transposed convolution, whose weights and bias these are. The rest is that of the convolution in its place.
+    upsampling: Option<Upsampling>,
 }
 
 /// The numbers of a constant, if it is one of single precision that has elements.
@@ -42,6 +48,14 @@ fn floats(model: &TypedModel, outlet: OutletId) -> TractResult<Option<&Arc<Tenso
         konst.datum_type() == DatumType::F32 && konst.is_plain() && konst.len() > 0
     };
     Ok(fact.konst.as_ref().filter(is_float))
+}
+
+/// A bias, as one number for each channel.
+fn for_channels(bias: &Tensor, channels: usize) -> TractResult<Vec<f32>> {
+    Ok(match bias.try_as_plain_ram()?.as_slice::<f32>()? {
+        [one] => vec![*one; channels],
+        many => many.to_vec(),
+    })
 }
 
 impl Found {
@@ -61,18 +75,32 @@ impl Found {
                 weights.into_shape(&shape)?.into_arc_tensor()
             }
         };
-        let channels = op.pool_spec.output_channels;
-        let bias = bias.try_as_plain_ram()?;
-        let bias = match bias.as_slice::<f32>()? {
-            [one] => vec![*one; channels],
-            many => many.to_vec(),
-        };
+        let bias = for_channels(bias, op.pool_spec.output_channels)?;
         Ok(Some(Found {
             spec: op.pool_spec.clone(),
             group: op.group,
             data: node.inputs[0],
             weights,
             bias,
+            upsampling: None,
+        }))
+    }
+
+    fn of_transposed(
+        model: &TypedModel,
+        node: &TypedNode,
+        op: &Deconv,
+        upsampling: Upsampling,
+    ) -> TractResult<Option<Found>> {
+        rule_if_some!(weights = floats(model, node.inputs[1])?);
+        rule_if_some!(bias = floats(model, node.inputs[2])?);
+        Ok(Some(Found {
+            spec: upsampling.convolution(op.pool_spec.data_format),
+            group: 1,
+            data: node.inputs[0],
+            weights: weights.clone(),
+            bias: for_channels(bias, op.pool_spec.output_channels)?,
+            upsampling: Some(upsampling),
         }))
     }
 
@@ -126,6 +154,7 @@ impl Found {
                     data,
                     weights,
                     bias: vec![0.; outputs],
+                    upsampling: None,
                 }));
             }
         }
@@ -202,6 +231,21 @@ impl Found {
         }
     }
 
+    /// If this is a transposed convolution, its weights and its bias become those of the convolution in its place, and this is what
+    /// makes pixels of that one's channels. `output` is what it gives.
+    fn take_upsampling(
+        &mut self,
+        model: &TypedModel,
+        output: &TypedFact,
+    ) -> TractResult<Vec<Box<dyn TypedOp>>> {
+        let Some(upsampling) = self.upsampling.take() else { return Ok(vec![]) };
+        self.weights = upsampling.weights::<f32>(&self.weights)?.into_arc_tensor();
+        self.bias = upsampling.repeated(&self.bias);
+        let before = self.spec.output_shape(&model.outlet_fact(self.data)?.shape)?;
+        let format = channels_first(self.spec.data_format);
+        Ok(upsampling.ops(format, before.hw_dims(), self.spatial(output)))
+    }
+
     /// The sizes of the spatial axes.
     fn spatial<'a>(&self, fact: &'a TypedFact) -> &'a [TDim] {
         &fact.shape[self.spec.data_format.h_axis()..][..self.spec.rank()]
@@ -220,7 +264,7 @@ impl Found {
         let others = std::iter::empty();
         let op = FullyConnected::new(&self.weights, true, self.bias, activation, rows, others)?;
         let (before, after) = (AxisOp::Move(axis, last), AxisOp::Move(last, axis));
-        chain.replaced_between(self.data, Some(before), op, Some(after))
+        chain.replaced_between(self.data, Some(before), op, vec![Box::new(after)])
     }
 }
 
@@ -243,7 +287,17 @@ impl Rule for Convolution {
             let dt = node.outputs[0].fact.datum_type;
             refuse_if!(dt != DatumType::F32, "its type is {dt:?}, but must be F32");
             let found = Found::of_conv(model, node, op)?;
-            refuse_if!(found.is_none(), "its weights and its bias must be constants of type F32");
+            refuse_if!(found.is_none(), "{NO_CONSTANTS}");
+            found
+        } else if let Some(op) = node.op_as::<Deconv>() {
+            let dt = node.outputs[0].fact.datum_type;
+            refuse_if!(dt != DatumType::F32, "its type is {dt:?}, but must be F32");
+            let upsampling = match Upsampling::new(op) {
+                Ok(upsampling) => upsampling,
+                Err(reason) => refuse!("{reason}"),
+            };
+            let found = Found::of_transposed(model, node, op, upsampling)?;
+            refuse_if!(found.is_none(), "{NO_CONSTANTS}");
             found
         } else if let Some(op) = node.op_as::<EinSum>() {
             match node.outputs[0].fact.datum_type {
@@ -272,9 +326,10 @@ impl Rule for Convolution {
         let mut chain = Chain::new(model, node);
         found.take_arithmetic(&mut chain)?;
         let activation = chain.activation()?;
+        let pixels = found.take_upsampling(model, &node.outputs[0].fact)?;
         let sizes = found.spatial(model.outlet_fact(found.data)?).iter();
         let sizes: Option<TVec<usize>> = sizes.map(|size| size.to_usize().ok()).collect();
-        let Found { mut spec, group, data, mut weights, bias } = found;
+        let Found { mut spec, group, data, mut weights, bias, .. } = found;
         if let Some(sizes) = &sizes
             && let Some(less) = trimmed(&spec, &weights, sizes)?
         {
@@ -282,6 +337,6 @@ impl Rule for Convolution {
         }
         spec.data_format = channels_first(format);
         let op = PackedConvolution::new(spec, group, activation, &weights, bias, sizes.as_deref())?;
-        Ok(wire_channels_first(&chain, data, format, op)?.into())
+        Ok(wire_channels_first(&chain, data, format, op, pixels)?.into())
     }
 }

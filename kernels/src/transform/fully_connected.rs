@@ -133,8 +133,10 @@ fn rewrite(
     };
     let dims = |sizes: &[usize]| sizes.iter().map(|size| size.to_dim()).collect::<TVec<TDim>>();
     let merge = (steps.len() > 1).then(|| AxisOp::Reshape(axes.rows, dims(steps), dims(&[depth])));
-    let split =
-        (columns.len() > 1).then(|| AxisOp::Reshape(axes.rows, dims(&[width]), dims(columns)));
+    let mut split: Vec<Box<dyn TypedOp>> = vec![];
+    if columns.len() > 1 {
+        split.push(Box::new(AxisOp::Reshape(axes.rows, dims(&[width]), dims(columns))));
+    }
     Ok(chain.replaced_between(data, merge, op, split)?.into())
 }
 

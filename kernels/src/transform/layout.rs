@@ -14,19 +14,21 @@ pub(super) fn channels_first(format: DataFormat) -> DataFormat {
     }
 }
 
-/// An operator that works with channels first, in place of a chain whose data has a format. Axes are moved in front of
-/// it and behind it if they must; tract then lets neighbours cancel each other.
+/// An operator that works with channels first, and operators of one input that follow it, in place of a chain whose data has a
+/// format. Axes are moved in front of them and behind them if they must; tract then lets neighbours cancel each other.
 pub(super) fn wire_channels_first(
     chain: &Chain,
     data: OutletId,
     format: DataFormat,
     op: impl Into<Box<dyn TypedOp>>,
+    mut after: Vec<Box<dyn TypedOp>>,
 ) -> TractResult<TypedModelPatch> {
-    if !format.c_is_last() {
-        return chain.replaced_by(op, &[data]);
+    let mut before = None;
+    if format.c_is_last() {
+        let last = chain.model.outlet_fact(data)?.rank() - 1;
+        let first = usize::from(format.has_n());
+        before = Some(AxisOp::Move(last, first));
+        after.push(Box::new(AxisOp::Move(first, last)));
     }
-    let last = chain.model.outlet_fact(data)?.rank() - 1;
-    let first = usize::from(format.has_n());
-    let (before, after) = (AxisOp::Move(last, first), AxisOp::Move(first, last));
-    chain.replaced_between(data, Some(before), op, Some(after))
+    chain.replaced_between(data, before, op, after)
 }

@@ -22,6 +22,7 @@ mod softmax;
 mod sums;
 #[cfg(test)]
 mod tests;
+mod upsampling;
 
 use std::fmt::Debug;
 

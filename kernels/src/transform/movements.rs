@@ -1,13 +1,14 @@
 //! Operators that put elements in other places.
 
 use tract_core::internal::*;
-use tract_core::ops::array::TypedConcat;
+use tract_core::ops::array::{Slice, TypedConcat};
 
 use super::rule::{Phase, Rewrite, Rule, Session};
 use crate::concat::Concatenation;
+use crate::slice::SliceOfAxis;
 use crate::transposition::Transposition;
 
-/// tract's Concat, and moves of axes after which elements are in another order.
+/// tract's Concat and Slice, and moves of axes after which elements are in another order.
 #[derive(Debug)]
 pub(super) struct Movements;
 
@@ -34,6 +35,8 @@ impl Rule for Movements {
         }
         let op: Box<dyn TypedOp> = if let Some(op) = node.op_as::<TypedConcat>() {
             Box::new(Concatenation { axis: op.axis })
+        } else if let Some(op) = node.op_as::<Slice>() {
+            Box::new(SliceOfAxis(op.clone()))
         } else if let Some(AxisOp::Move(from, to)) = node.op_as::<AxisOp>() {
             let shape = &model.outlet_fact(node.inputs[0])?.shape;
             let mut perm: TVec<usize> = (0..shape.len()).collect();

@@ -3,7 +3,7 @@
 use tract_core::floats::FloatPrecisionTranslator;
 use tract_core::model::translator::Translate;
 use tract_core::ops::binary::TypedBinOp;
-use tract_core::ops::cnn::{Conv, KernelFormat, MaxPool, PaddingSpec, PoolSpec, SumPool};
+use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, MaxPool, PaddingSpec, PoolSpec, SumPool};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::logic::{IfThenElse, comp_gt};
 use tract_core::ops::math::{add, div, max, min, mul};
@@ -265,6 +265,61 @@ fn few_pixels_stay() -> TractResult<()> {
     assert!(!transformed(&model)?.contains(&"PackedConvolution".to_string()));
     let expected = "convolution: its output has 4 pixels, but must have 8 or more";
     assert!(refusals(&model)?.contains(&expected.to_string()), "{:?}", refusals(&model)?);
+    Ok(())
+}
+
+/// Transposed convolutions: kernels smaller and larger than the stride, pads, and pixels that no tap reaches; with one spatial axis
+/// to three. Each of axes: size, kernel, stride, pads, adjustment.
+const TRANSPOSED: [&[[usize; 6]]; 7] = [
+    &[[5, 2, 2, 0, 0, 0], [6, 2, 2, 0, 0, 0]],
+    &[[4, 3, 2, 1, 1, 1], [5, 3, 2, 1, 0, 0]],
+    &[[4, 4, 2, 1, 1, 0], [3, 5, 3, 2, 1, 1]],
+    &[[4, 3, 1, 1, 1, 0], [3, 1, 4, 0, 0, 1]],
+    &[[4, 2, 3, 0, 0, 0], [3, 2, 3, 0, 1, 2]],
+    &[[9, 4, 2, 3, 0, 0]],
+    &[[2, 2, 2, 0, 0, 0], [3, 3, 2, 1, 1, 1], [2, 3, 1, 0, 2, 0]],
+];
+
+/// A transposed convolution of 5 channels to 7, with numbers for the channels and a Relu.
+fn transposed(format: DataFormat, axes: &[[usize; 6]], group: usize) -> TractResult<TypedModel> {
+    let of = |number: usize| axes.iter().map(|axis| axis[number]).collect::<TVec<_>>();
+    let (inputs, outputs) = (5 * group, 7 * group);
+    let mut model = TypedModel::default();
+    let shape = format.from_n_c_hw(2, inputs, of(0))?.shape;
+    let data = model.add_source("data", f32::fact(&shape))?;
+    let weights = integers(&[&[outputs, 5], &*of(1)].concat());
+    let weights = model.add_const("weights", weights)?;
+    let bias = model.add_const("bias", integers(&[outputs]))?;
+    let padding = PaddingSpec::Explicit(of(3), of(4));
+    let spec = PoolSpec::new(format, of(1), padding, None, Some(of(2)), inputs, outputs);
+    let op = Deconv::new(spec, KernelFormat::OIHW, of(5), group);
+    let mut output = model.wire_node("deconv", op, &[data, weights, bias])?[0];
+    let shape = format.from_n_c_hw(1, outputs, vec![1; axes.len()])?.shape;
+    for (number, function) in [mul(), add()].into_iter().enumerate() {
+        let numbers = model.add_const(format!("numbers_{number}"), integers(&shape))?;
+        output = model.wire_node(format!("function_{number}"), function, &[output, numbers])?[0];
+    }
+    let zero = model.add_const("zero", Tensor::zero::<f32>(&vec![1; shape.len()])?)?;
+    output = model.wire_node("relu", max(), &[output, zero])?[0];
+    model.select_output_outlets(&[output])?;
+    Ok(model)
+}
+
+#[test]
+fn transposed_convolutions() -> TractResult<()> {
+    for format in FORMATS {
+        for axes in TRANSPOSED {
+            let found = transformed(&transposed(format, axes, 1)?)
+                .with_context(|| format!("{format:?} {axes:?}"))?;
+            let ours: Vec<_> = found.iter().filter(|name| OURS.contains(&&***name)).collect();
+            assert_eq!(ours, ["PackedConvolution"], "{format:?} {axes:?}: {found:?}");
+        }
+    }
+    let model = transposed(DataFormat::NCHW, TRANSPOSED[0], 2)?;
+    assert!(!transformed(&model)?.contains(&"PackedConvolution".to_string()));
+    let expected =
+        "convolution: it has 2 groups and dilations [1, 1], but must have 1 group and no dilation";
+    assert_eq!(refusals(&model)?, [expected]);
     Ok(())
 }
 
@@ -562,8 +617,28 @@ fn hard_swish_of_several_operators() -> TractResult<()> {
         if !is_scaled_first {
             output = model.wire_node("scaled", scale, &[output[0], sixth])?;
         }
-        model.select_output_outlets(&output)?;
-        assert_eq!(transformed(&model)?, ["PackedConvolution"]);
+        for (follows, expected) in [
+            (None, vec!["PackedConvolution"]),
+            (Some(1.5), vec!["PackedConvolution"]),
+            (Some(f32::INFINITY), vec!["PackedConvolution", "Mul"]),
+        ] {
+            let (mut model, mut output) = (model.clone(), output.clone());
+            if let Some(factor) = follows {
+                for (name, op, number) in [("factor", mul(), factor), ("addend", add(), -0.25)] {
+                    let number = Tensor::from_shape(&[1; 4], &[number])?;
+                    let number = model.add_const(format!("{name}.number"), number)?;
+                    output = model.wire_node(name, op, &[output[0], number])?;
+                }
+            }
+            model.select_output_outlets(&output)?;
+            let found = match follows {
+                // Infinities and what is no number are not compared.
+                Some(f32::INFINITY) => names(&model.with_kernels()?),
+                _ => transformed(&model)?,
+            };
+            assert_eq!(found[0], expected[0]);
+            assert_eq!(found.len(), expected.len(), "{found:?}");
+        }
     }
     Ok(())
 }

@@ -10,7 +10,6 @@
 mod nodes;
 #[cfg(test)]
 mod tests;
-mod upsampling;
 mod weights;
 
 use std::collections::{HashMap, HashSet};

@@ -11,7 +11,6 @@ use tract_core::ops::math::Mul;
 use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
 use tract_core::ops::quant::DequantizeLinearF32;
 
-use super::upsampling::{Upsampled, Upsampling};
 use super::weights::Line;
 use super::{Form, Translated, Translation, makes_levels, moves_elements, operation_of, scale_of};
 use crate::product::activation::Activation;
@@ -20,6 +19,7 @@ use crate::quantized::{
     QuantizedArithmetic, QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize,
 };
 use crate::transform::chain::Chain;
+use crate::transform::upsampling::Upsampling;
 
 /// What a chain of nodes after an operator ends with.
 struct Ending {
@@ -290,12 +290,22 @@ impl<'a> Translation<'a> {
         let Some(bias) = self.bias(node, op.pool_spec.output_channels)? else {
             return Ok(Translated::Refused("its bias is no constant".into()));
         };
-        let Upsampled { spec, codes, upsampling } = match Upsampled::new(op, &weights.codes)? {
-            Ok(upsampled) => upsampled,
+        let format = op.pool_spec.data_format;
+        if format != DataFormat::NCHW {
+            return Ok(Translated::Refused(format!("its data is {format:?}, but must be NCHW")));
+        }
+        let upsampling = match Upsampling::new(op) {
+            Ok(upsampling) => upsampling,
             Err(reason) => return Ok(Translated::Refused(reason)),
         };
-        let (scales, upsampling) = (weights.scales(), Some(upsampling));
-        let layer = Layer { spec, group: 1, codes, scales, bias, upsampling };
+        let layer = Layer {
+            spec: upsampling.convolution(DataFormat::NHWC),
+            group: 1,
+            codes: upsampling.weights::<i8>(&weights.codes)?,
+            scales: weights.scales(),
+            bias,
+            upsampling: Some(upsampling),
+        };
         self.layer(node, layer, Channels::Second)
     }
 
@@ -378,8 +388,9 @@ impl<'a> Translation<'a> {
         let by = op.name();
         let name = &node.name;
         let mut outlet = self.wire(&format!("{name}.phases"), op, &[codes])?;
-        let before = self.target.outlet_fact(outlet)?.shape.to_tvec();
-        let mut ops = upsampling.ops(&before, &node.outputs[0].fact.shape[2..]);
+        let after = &node.outputs[0].fact.shape[2..];
+        let before = self.target.outlet_fact(outlet)?.shape[1..1 + after.len()].to_vec();
+        let mut ops = upsampling.ops(DataFormat::NHWC, &before, after);
         let Some(last) = ops.pop() else { bail!("channels become no pixels") };
         for op in ops {
             outlet = self.wire(&format!("{name}.pixels"), op, &[outlet])?;

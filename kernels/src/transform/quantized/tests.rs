@@ -227,7 +227,9 @@ fn movements() {
     let other = net.quantized(same, -1., 0.0153, None);
     let conv = net.convolution(other, 5, 1, 3);
     let operators = net.operators(conv);
-    for (name, expected) in [("Quantize", 1), ("Slice", 3), ("Requantize", 1), ("Dequantize", 0)] {
+    for (name, expected) in
+        [("Quantize", 1), ("SliceOfAxis", 3), ("Requantize", 1), ("Dequantize", 0)]
+    {
         assert_eq!(count(&operators, name), expected, "{name} {operators:?}");
     }
     // Of the last output alone.
