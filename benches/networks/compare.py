@@ -42,7 +42,8 @@ COLUMNS = ["read_ms", "ready_ms", "first_ms", "median_ms", "memory_mib", "loadin
 
 
 # The GNU C library keeps what is freed, as allocators of long-running programs do. By default it returns larger tensors to
-# the system after each run, or does not, by what was freed before; and what threads other than the first one free, always.
+# the system after each run, or does not, by what was freed before. What threads other than the first one free it always
+# returns, unless there is one arena.
 KEEPS_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_ARENA_MAX": "1"}
 
 
@@ -177,7 +178,8 @@ def compare(arguments):
                 row = {"network": folder.name, "threads": str(threads), "runtime": runtime}
                 row |= {name: f"{value:.3f}" for name, value in zip(COLUMNS, figures)}
                 rows.append(row | {"weights_mib": f"{weights:.1f}"})
-            print(*table([it for it in rows if it["network"] == folder.name]).splitlines()[2:3], file=sys.stderr, flush=True)
+            these = [it for it in rows if (it["network"], it["threads"]) == (folder.name, str(threads))]
+            print(*table(these).splitlines()[2:3], file=sys.stderr, flush=True)
     print(table(rows))
     if arguments.processor:
         RESULTS.mkdir(parents=True, exist_ok=True)

@@ -165,14 +165,16 @@ def language_models():
         cases = {}
         for row in rows:
             cases.setdefault((row["model"], row["threads"], row["context"]), {})[row["runtime"]] = row
-        columns = ["prompt_ms", "tokens_per_s", "memory_mib", "ready_s", "first_s"]
-        text += f"{processor}:\n\n| model | threads | context | prompt, ms | tokens per second | memory, MiB | ready, s | first token, s "
-        text += "| in bytes: ms, tokens, MiB |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        columns = {"prompt_ms": "prompt, ms", "tokens_per_s": "tokens per second", "memory_mib": "memory, MiB", "ready_s": "ready, s"}
+        if "first_s" in rows[0]:
+            columns["first_s"] = "first token, s"
+        text += f"{processor}:\n\n| model | threads | context | {' | '.join(columns.values())} | in bytes: ms, tokens, MiB |\n"
+        text += "| --- |" + " ---: |" * (len(columns) + 3) + "\n"
         for case, of in cases.items():
             runtimes = [of.get(name) for name in ["tract", "openvino", "openvino_f32"]]
-            cells = [" / ".join(it.get(column) or "–" if it else "–" for it in runtimes) for column in columns]
+            cells = [" / ".join(it[column] or "–" if it else "–" for it in runtimes) for column in columns]
             in_bytes = of.get("tract_bytes")
-            cells.append(" / ".join(in_bytes[column] for column in columns[:3]) if in_bytes else "–")
+            cells.append(" / ".join(in_bytes[column] for column in list(columns)[:3]) if in_bytes else "–")
             text += f"| {' | '.join([*case, *cells])} |\n"
         text += "\n"
     return text

@@ -189,9 +189,28 @@ pub(crate) unsafe fn unwritten_output<T: Datum>(
     operator: &str,
     shape: &[usize],
 ) -> TractResult<Tensor> {
-    check_volume(operator, T::datum_type(), shape)?;
+    // SAFETY: as the caller's.
+    unsafe { unwritten_output_dt(operator, T::datum_type(), shape) }
+}
+
+/// The same of a type that is known at run time, whose elements are no strings or the like.
+///
+/// # Safety
+///
+/// As for [`unwritten_output`].
+///
+/// # Errors
+///
+/// Those of [`check_volume`].
+#[allow(unsafe_code)]
+pub(crate) unsafe fn unwritten_output_dt(
+    operator: &str,
+    dt: DatumType,
+    shape: &[usize],
+) -> TractResult<Tensor> {
+    check_volume(operator, dt, shape)?;
     // SAFETY: nobody reads an element that is not written, and to drop them takes no values.
-    unsafe { Tensor::uninitialized::<T>(shape) }
+    unsafe { Tensor::uninitialized_dt(dt, shape) }
 }
 
 /// A tensor whose bytes come from elsewhere: a file, for example. `read` fills parts of it, in any order and on the threads that tract

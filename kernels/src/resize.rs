@@ -2,8 +2,8 @@
 
 use tract_core::internal::*;
 
-use crate::checks::{check_volume, expect_inputs};
-use crate::memory::unwritten_output;
+use crate::checks::expect_inputs;
+use crate::memory::{unwritten_output, unwritten_output_dt};
 use crate::product::Vectors;
 use crate::threads::fill_rows;
 
@@ -117,11 +117,10 @@ impl Taps {
         assert_eq!(self.taps.len(), self.len(), "{operator}: an element has not one tap");
         let (mut shape, size, inner) = parts_of_shape(data, axis);
         shape[axis] = self.len();
-        check_volume(operator, data.datum_type(), &shape)?;
         // With a type that is quantised, that of the data.
         // SAFETY: each element is written.
         #[allow(unsafe_code)]
-        let mut output = unsafe { Tensor::uninitialized_dt(data.datum_type(), &shape)? };
+        let mut output = unsafe { unwritten_output_dt(operator, data.datum_type(), &shape)? };
         let data = data.try_as_plain_ram()?;
         let data = data.as_slice::<T>()?;
         let mut view = output.try_as_plain_ram_mut()?;

@@ -60,6 +60,13 @@ impl Op for SliceOfAxis {
         self.0.info()
     }
 
+    fn required_bound_symbols(&self, inputs: &[&TypedFact]) -> TVec<Symbol> {
+        let Slice { start, end, .. } = &self.0;
+        let mut symbols = self.0.required_bound_symbols(inputs);
+        symbols.extend([start, end].into_iter().flat_map(|bound| bound.symbols()));
+        symbols
+    }
+
     op_as_typed_op!();
 }
 
@@ -127,6 +134,25 @@ mod tests {
             let error = error.unwrap_err().to_string();
             assert!(error.contains("must have indices 3 to 8 on axis 1"), "{error}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn bounds_may_be_open() -> TractResult<()> {
+        let symbols = SymbolScope::default();
+        let begin = symbols.sym("K");
+        let mut model = TypedModel { symbols, ..TypedModel::default() };
+        let data = model.add_source("data", f32::fact([2, 7]))?;
+        let op = SliceOfAxis(Slice::new(1, begin.to_dim(), begin.to_dim() + 3));
+        assert!(op.required_bound_symbols(&[model.outlet_fact(data)?]).contains(&begin));
+        let output = model.wire_node("slice", op, &[data])?;
+        model.select_output_outlets(&output)?;
+        assert_eq!(model.output_fact(0)?.shape.as_concrete(), Some(&[2, 3][..]));
+        let numbers: Vec<f32> = (0..14u8).map(f32::from).collect();
+        let data = Tensor::from_shape(&[2, 7], &numbers)?.into_tvalue();
+        let model = model.set_symbols(&HashMap::from([(begin, 2.to_dim())]))?;
+        let found = model.into_runnable()?.run(tvec!(data))?;
+        assert_eq!(*found[0], tensor2(&[[2f32, 3., 4.], [9., 10., 11.]]));
         Ok(())
     }
 

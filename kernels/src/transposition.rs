@@ -229,6 +229,19 @@ mod tests {
             };
             assert_eq!(run(1)?, run(3)?);
         }
+        // Rows of few elements.
+        for size in [2, 3, 4] {
+            let data = data.clone().into_tensor().into_shape(&[700, 300])?;
+            let data = data.slice(1, 0, size * 75)?.into_shape(&[175, size, 300])?.into_tvalue();
+            let run = |threads| {
+                multithread_tract_scope(Executor::multithread(threads), || {
+                    let op = Transposition { perm: tvec![0, 2, 1] };
+                    op.eval(&EvalContext::out_of_plan(), tvec!(data.clone()))
+                })
+            };
+            let expected = data.clone().into_tensor().permute_axes(&[0, 2, 1])?;
+            assert_eq!(*run(3)?[0], expected);
+        }
         Ok(())
     }
 }

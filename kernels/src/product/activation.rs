@@ -34,8 +34,8 @@ impl Activation {
     /// `x * min(max(x + 3, 0), 6) / 6`.
     pub const HARD_SWISH: Activation = Activation::HardSwish { factor: 1. / 6., addend: 0. };
 
-    /// This function, and then an operator with a constant operand if it has one, which divides and is not divided; `None` if both
-    /// together are none of these functions.
+    /// This function, and then an operator with a constant operand if it has one; `None` if both together are
+    /// none of these functions. Of a division the constant must be the divisor, which the caller sees to.
     pub fn followed_by(
         self,
         op: &dyn TypedOp,
@@ -108,8 +108,8 @@ impl Activation {
                 let moved = simd.add_f32s(x, simd.splat_f32s(3.));
                 let part =
                     simd.min_f32s(simd.max_f32s(moved, simd.splat_f32s(0.)), simd.splat_f32s(6.));
-                let product = simd.mul_f32s(x, part);
-                simd.mul_add_e_f32s(product, simd.splat_f32s(factor), simd.splat_f32s(addend))
+                let part = simd.mul_f32s(part, simd.splat_f32s(factor));
+                simd.mul_add_e_f32s(x, part, simd.splat_f32s(addend))
             }
             Activation::Swish => {
                 let power = exp(simd, simd.neg_f32s(x));

@@ -236,6 +236,10 @@ fn activations() {
             );
         }
         assert!(run(Activation::HARD_SWISH, nan).is_nan());
+        let scaled = Activation::HardSwish { factor: -0.5, addend: 2. };
+        for (x, expected) in [(-4., 2.), (-1., 3.), (0., 2.), (3., -7.), (7., -19.)] {
+            assert_eq!(run(scaled, x), expected, "HSwish of {x}, scaled");
+        }
         for x in [-100f32, -20., -1., -1e-3, 0., 0.5, 10., 80., 1e30] {
             let expected = f64::from(x) / (1. + (-f64::from(x)).exp());
             let found = f64::from(run(Activation::Swish, x));

@@ -126,8 +126,7 @@ impl<'a> Chain<'a> {
         Ok(activation)
     }
 
-    /// Takes over `x * min(max(x + 3, 0), 6) * factor`, whose second part may be multiplied with the factor before the product. The
-    /// factor is 1 where a sixth is what follows.
+    /// Takes over `x * (min(max(x + 3, 0), 6) * factor)`, and gives the factor: 1 if the second part is multiplied with none.
     fn hard_swish(&mut self) -> TractResult<Option<f32>> {
         let x = self.last();
         rule_if!(x.outputs.len() == 1 && !self.model.output_outlets()?.contains(&x.id.into()));

@@ -27,6 +27,10 @@ const FEW_PIXELS: usize = 8;
 
 const NO_CONSTANTS: &str = "its weights and its bias must be constants of type F32";
 
+/// A transposed convolution may have so many times the products as a convolution, which is faster. It has more at the edges of its
+/// data, and where its kernel has fewer elements than there are strides.
+const MOST_TIMES: usize = 3;
+
 /// A convolution as it is in a model.
 #[derive(Debug)]
 struct Found {
@@ -309,6 +313,16 @@ impl Rule for Convolution {
         };
         let Some(mut found) = found else { return Ok(Rewrite::NotMine) };
         let format = found.spec.data_format;
+        if let Some(upsampling) = &found.upsampling {
+            let products = upsampling.products(format, &model.outlet_fact(found.data)?.shape)?;
+            if let Some([inner, own]) = products {
+                refuse_if!(
+                    inner / MOST_TIMES > own,
+                    "as a convolution it would have {inner} products for each two channels, but must have {MOST_TIMES} times its \
+                     own {own} or fewer"
+                );
+            }
+        }
         let pixels = found.spatial(&node.outputs[0].fact).iter().product::<TDim>();
         let are_few = pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS);
         if are_few && node.op_is::<EinSum>() {

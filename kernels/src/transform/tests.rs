@@ -2,6 +2,7 @@
 
 use tract_core::floats::FloatPrecisionTranslator;
 use tract_core::model::translator::Translate;
+use tract_core::ops::Downsample;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, MaxPool, PaddingSpec, PoolSpec, SumPool};
 use tract_core::ops::einsum::EinSum;
@@ -274,7 +275,7 @@ const TRANSPOSED: [&[[usize; 6]]; 7] = [
     &[[5, 2, 2, 0, 0, 0], [6, 2, 2, 0, 0, 0]],
     &[[4, 3, 2, 1, 1, 1], [5, 3, 2, 1, 0, 0]],
     &[[4, 4, 2, 1, 1, 0], [3, 5, 3, 2, 1, 1]],
-    &[[4, 3, 1, 1, 1, 0], [3, 1, 4, 0, 0, 1]],
+    &[[4, 3, 1, 1, 1, 0], [3, 1, 2, 0, 0, 1]],
     &[[4, 2, 3, 0, 0, 0], [3, 2, 3, 0, 1, 2]],
     &[[9, 4, 2, 3, 0, 0]],
     &[[2, 2, 2, 0, 0, 0], [3, 3, 2, 1, 1, 1], [2, 3, 1, 0, 2, 0]],
@@ -289,8 +290,11 @@ fn transposed(format: DataFormat, axes: &[[usize; 6]], group: usize) -> TractRes
     let data = model.add_source("data", f32::fact(&shape))?;
     let weights = integers(&[&[outputs, 5], &*of(1)].concat());
     let weights = model.add_const("weights", weights)?;
-    let bias = model.add_const("bias", integers(&[outputs]))?;
-    let padding = PaddingSpec::Explicit(of(3), of(4));
+    // As readers give them.
+    let bias = if axes.len() == 1 { tensor0(0.5f32) } else { integers(&[outputs]) };
+    let bias = model.add_const("bias", bias)?;
+    let is_padded = axes.iter().any(|axis| axis[3..5] != [0, 0]);
+    let padding = if is_padded { PaddingSpec::Explicit(of(3), of(4)) } else { PaddingSpec::Valid };
     let spec = PoolSpec::new(format, of(1), padding, None, Some(of(2)), inputs, outputs);
     let op = Deconv::new(spec, KernelFormat::OIHW, of(5), group);
     let mut output = model.wire_node("deconv", op, &[data, weights, bias])?[0];
@@ -315,11 +319,77 @@ fn transposed_convolutions() -> TractResult<()> {
             assert_eq!(ours, ["PackedConvolution"], "{format:?} {axes:?}: {found:?}");
         }
     }
-    let model = transposed(DataFormat::NCHW, TRANSPOSED[0], 2)?;
-    assert!(!transformed(&model)?.contains(&"PackedConvolution".to_string()));
-    let expected =
-        "convolution: it has 2 groups and dilations [1, 1], but must have 1 group and no dilation";
-    assert_eq!(refusals(&model)?, [expected]);
+    // A kernel much smaller than its strides, one pixel that becomes many, and strides that no memory is enough for.
+    let large = (1 << 31) - 1;
+    for (axes, group, expected) in [
+        (
+            TRANSPOSED[0],
+            2,
+            "it has 2 groups and dilations [1, 1], but must have 1 group and no dilation",
+        ),
+        (
+            &[[3, 1, 2, 0, 0, 0], [3, 1, 4, 0, 0, 0]],
+            1,
+            "its kernel is [1, 1] and its strides are [2, 4]: 8 weights for each two channels, but it must have 4 times those of \
+             the kernel or fewer",
+        ),
+        (
+            &[[1, 4, 1, 0, 0, 0], [1, 4, 1, 0, 0, 0]],
+            1,
+            "as a convolution it would have 256 products for each two channels, but must have 3 times its own 16 or fewer",
+        ),
+        (
+            &[[1, 8, 1, 0, 0, 0], [1, 1, large, 0, 0, 0]],
+            1,
+            "its kernel is [8, 1] and its strides are [1, 2147483647]: 17179869176 weights for each two channels, but it must \
+             have 4 times those of the kernel or fewer",
+        ),
+    ] {
+        let model = transposed(DataFormat::NCHW, axes, group)?;
+        assert!(!transformed(&model)?.contains(&"PackedConvolution".to_string()));
+        assert_eq!(refusals(&model)?, [format!("convolution: {expected}")]);
+    }
+    Ok(())
+}
+
+/// Of data of open sizes, and behind a stride that is an operator of its own, which the convolution takes.
+#[test]
+fn transposed_convolutions_of_open_sizes() -> TractResult<()> {
+    for axes in [TRANSPOSED[0], TRANSPOSED[1], TRANSPOSED[2]] {
+        let symbols = SymbolScope::default();
+        let open = symbols.sym("S").to_dim();
+        let known = transposed(DataFormat::NCHW, axes, 1)?;
+        let mut model = TypedModel { symbols, ..TypedModel::default() };
+        let mut outlet = model
+            .add_source("data", f32::fact([2.to_dim(), 5.to_dim(), open, axes[1][0].to_dim()]))?;
+        outlet = model.wire_node("every_second", Downsample::new(2, 2, 0), &[outlet])?[0];
+        for node in known.nodes().iter().skip(1) {
+            let constant = |outlet: &OutletId| known.outlet_fact(*outlet).unwrap().konst.clone();
+            if node.inputs.is_empty() {
+                continue;
+            }
+            let mut inputs = tvec![outlet];
+            for (number, konst) in node.inputs.iter().filter_map(constant).enumerate() {
+                inputs.push(model.add_const(format!("{}.{number}", node.name), konst)?);
+            }
+            outlet = model.wire_node(&node.name, node.op.clone(), &inputs)?[0];
+        }
+        model.select_output_outlets(&[outlet])?;
+        let transformed = model.clone().with_kernels()?;
+        let found = names(&transformed);
+        assert!(found.contains(&"PackedConvolution".to_string()), "{found:?}");
+        // A kernel of one tap has no pads, and takes the stride.
+        let is_taken = axes.iter().all(|axis| axis[1] <= axis[2]);
+        assert_eq!(!found.contains(&"Downsample".to_string()), is_taken, "{axes:?} {found:?}");
+        for size in [3, 8] {
+            let data: TVec<TValue> = tvec!(integers(&[2, 5, size, axes[1][0]]).into());
+            let expected = model.clone().into_runnable()?.run(data.clone())?;
+            for model in [transformed.clone(), transformed.clone().into_optimized()?] {
+                let found = model.into_runnable()?.run(data.clone())?;
+                found[0].close_enough(&expected[0], Approximation::Close)?;
+            }
+        }
+    }
     Ok(())
 }
 
@@ -617,28 +687,66 @@ fn hard_swish_of_several_operators() -> TractResult<()> {
         if !is_scaled_first {
             output = model.wire_node("scaled", scale, &[output[0], sixth])?;
         }
-        for (follows, expected) in [
-            (None, vec!["PackedConvolution"]),
-            (Some(1.5), vec!["PackedConvolution"]),
-            (Some(f32::INFINITY), vec!["PackedConvolution", "Mul"]),
-        ] {
-            let (mut model, mut output) = (model.clone(), output.clone());
-            if let Some(factor) = follows {
-                for (name, op, number) in [("factor", mul(), factor), ("addend", add(), -0.25)] {
-                    let number = Tensor::from_shape(&[1; 4], &[number])?;
-                    let number = model.add_const(format!("{name}.number"), number)?;
-                    output = model.wire_node(name, op, &[output[0], number])?;
-                }
-            }
-            model.select_output_outlets(&output)?;
-            let found = match follows {
-                // Infinities and what is no number are not compared.
-                Some(f32::INFINITY) => names(&model.with_kernels()?),
-                _ => transformed(&model)?,
-            };
-            assert_eq!(found[0], expected[0]);
-            assert_eq!(found.len(), expected.len(), "{found:?}");
+        model.select_output_outlets(&output)?;
+        assert_eq!(transformed(&model)?, ["PackedConvolution"]);
+    }
+    Ok(())
+}
+
+/// Numbers that a hard swish is multiplied with, or that are added, are taken; what divides it is, and what it divides is not.
+#[test]
+fn what_follows_hard_swish() -> TractResult<()> {
+    let one = "PackedConvolution";
+    let model = |ops: &[(TypedBinOp, f32, bool)]| -> TractResult<TypedModel> {
+        let mut model = TypedModel::default();
+        let mut output = Convolution::default().wire(&mut model)?;
+        let hard_swish = tract_core::ops::nn::hard_swish();
+        output = model.wire_node("hard_swish", hard_swish, &[output])?[0];
+        for (number, (op, operand, is_left)) in ops.iter().enumerate() {
+            let operand = Tensor::from_shape(&[1; 4], &[*operand])?;
+            let operand = model.add_const(format!("operand.{number}"), operand)?;
+            let inputs = if *is_left { [operand, output] } else { [output, operand] };
+            output = model.wire_node(format!("op.{number}"), op.clone(), &inputs)?[0];
         }
+        model.select_output_outlets(&[output])?;
+        Ok(model)
+    };
+    for ops in [
+        vec![(mul(), -1.5, false)],
+        vec![(mul(), 1.5, true), (add(), -0.25, false), (mul(), 3., false)],
+        vec![(add(), -0.25, true), (div(), 3., false)],
+    ] {
+        // The product of two factors is rounded.
+        let found = transformed_within(&model(&ops)?, Approximation::Approximate)?;
+        assert_eq!(found, [one], "{ops:?}");
+    }
+    // Where it is 0, the quotient is infinite.
+    for ops in [
+        vec![(div(), 2., true)],
+        vec![(mul(), f32::INFINITY, false), (add(), 1., false)],
+        vec![(max(), -0.1, false)],
+    ] {
+        let found = names(&model(&ops)?.with_kernels()?);
+        assert_eq!(found, [one, "Elementwise"], "{ops:?}");
+    }
+    // Limits of a number that was multiplied before are other ones.
+    for (name, factor, expected) in
+        [("hard swish", None, vec![one]), ("no hard swish", Some(2f32), vec![one, "Elementwise"])]
+    {
+        let mut model = TypedModel::default();
+        let x = Convolution::default().wire(&mut model)?;
+        let mut part = x;
+        let before = factor.map(|factor| (mul(), factor));
+        let steps =
+            [Some((add(), 3.)), before, Some((max(), 0.)), Some((min(), 6.)), Some((mul(), 0.5))];
+        for (number, (op, operand)) in steps.into_iter().flatten().enumerate() {
+            let operand = Tensor::from_shape(&[1; 4], &[operand])?;
+            let operand = model.add_const(format!("operand.{number}"), operand)?;
+            part = model.wire_node(format!("op.{number}"), op, &[part, operand])?[0];
+        }
+        let output = model.wire_node("output", mul(), &[x, part])?;
+        model.select_output_outlets(&output)?;
+        assert_eq!(transformed(&model)?, expected, "{name}");
     }
     Ok(())
 }

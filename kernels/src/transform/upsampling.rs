@@ -3,6 +3,8 @@
 //! With a stride of `s`, the pixels `q * s + r` of an output, for one `r`, are a convolution of the data with every `s`-th element
 //! of the kernel, in opposite order. So a transposed convolution is one convolution with `s` times the channels along each axis,
 //! and its channels are then laid out as neighbours. The pads of a transposed convolution are pixels of that to leave out.
+//!
+//! Where the size of the kernel is no multiple of the stride, some pixels meet weights of 0, and what is infinite becomes NaN there.
 
 use tract_core::internal::tract_ndarray::indices;
 use tract_core::internal::*;
@@ -10,19 +12,28 @@ use tract_core::ops::array::Slice;
 use tract_core::ops::cnn::{Deconv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
+use crate::checks::volume;
+
 /// A transposed convolution, and what it becomes.
 #[derive(Debug)]
 pub(super) struct Upsampling {
+    /// How many channels its data has.
     inputs: usize,
+    /// How many channels its output has.
     channels: usize,
     kernel: TVec<usize>,
     strides: TVec<usize>,
-    /// The kernel of the convolution, and its pads behind the data.
+    /// The kernel of the convolution.
     taps: TVec<usize>,
-    after: TVec<usize>,
+    /// The pads of the convolution behind the data.
+    pads_behind: TVec<usize>,
     /// How many pixels are left out at the beginning of each axis.
     skipped: TVec<usize>,
 }
+
+/// The convolution may have so many times the weights: those that the kernel does not have are 0. It is 16 / 9 for a kernel of 3 x 3 and
+/// strides of 2.
+const MOST_TIMES: usize = 4;
 
 impl Upsampling {
     /// That of a transposed convolution, or why there is none.
@@ -45,19 +56,39 @@ impl Upsampling {
             ));
         }
         let kernel = &spec.kernel_shape;
-        if kernel.contains(&0) {
-            return Err("its kernel is empty".into());
+        if kernel.contains(&0) || strides.contains(&0) {
+            return Err(format!(
+                "its kernel is {kernel:?} and its strides are {strides:?}, but must be 1 or more"
+            ));
         }
-        let (mut taps, mut after) = (tvec![], tvec![]);
+        let taps: TVec<usize> =
+            kernel.iter().zip(&*strides).map(|(size, stride)| size.div_ceil(*stride)).collect();
+        let volume_of = |sizes: &[usize]| volume(sizes).unwrap_or(usize::MAX);
+        let all = volume_of(&[&*taps, &*strides].concat());
+        if all > volume_of(kernel).saturating_mul(MOST_TIMES) {
+            return Err(format!(
+                "its kernel is {kernel:?} and its strides are {strides:?}: {all} weights for each two channels, but it must have \
+                 {MOST_TIMES} times those of the kernel or fewer"
+            ));
+        }
+        let mut pads_behind = tvec![];
         for axis in 0..rank {
-            taps.push(kernel[axis].div_ceil(strides[axis]));
-            let Some(reach) = (kernel[axis] + op.adjustments[axis])
+            let adjustment = op.adjustments[axis];
+            let Some(reach) = (kernel[axis].saturating_add(adjustment))
                 .checked_sub(end[axis])
                 .filter(|reach| *reach > 0)
             else {
-                return Err("its pads are larger than its kernel".into());
+                return Err(format!(
+                    "its pads at the end are {end:?}, and leave nothing of its kernel {kernel:?}"
+                ));
             };
-            after.push(reach.div_ceil(strides[axis]) - 1);
+            pads_behind.push(reach.div_ceil(strides[axis]) - 1);
+        }
+        if pads_behind.iter().zip(&taps).any(|(pad, taps)| pad > taps) {
+            return Err(format!(
+                "its adjustments are {:?}, which is further than its kernel {kernel:?} reaches",
+                op.adjustments
+            ));
         }
         Ok(Upsampling {
             inputs: spec.input_channels,
@@ -65,15 +96,32 @@ impl Upsampling {
             kernel: kernel.clone(),
             strides: strides.into_owned().into(),
             taps,
-            after,
+            pads_behind,
             skipped: begin,
         })
     }
 
-    /// The convolution.
+    /// How many products of numbers the convolution has, and how many the transposed one, for each two channels, if data of this
+    /// format and shape has known sizes.
+    pub fn products(
+        &self,
+        format: DataFormat,
+        data: &ShapeFact,
+    ) -> TractResult<Option<[usize; 2]>> {
+        rule_if_some!(data = data.as_concrete());
+        let after = self.convolution(format).output_shape(data)?;
+        let before = format.shape(data)?;
+        let of = |pixels: &[usize], others: [&[usize]; 2]| {
+            volume(&[pixels, others[0], others[1]].concat()).unwrap_or(usize::MAX)
+        };
+        let inner = of(after.hw_dims(), [&self.taps, &self.strides]);
+        Ok(Some([inner, of(before.hw_dims(), [&self.kernel, &[]])]))
+    }
+
+    /// The convolution, of data in this format.
     pub fn convolution(&self, format: DataFormat) -> PoolSpec {
         let before = self.taps.iter().map(|taps| taps - 1).collect();
-        let padding = PaddingSpec::Explicit(before, self.after.clone());
+        let padding = PaddingSpec::Explicit(before, self.pads_behind.clone());
         let outputs = self.phases() * self.channels;
         PoolSpec::new(format, self.taps.clone(), padding, None, None, self.inputs, outputs)
     }
@@ -91,7 +139,8 @@ impl Upsampling {
             self.inputs,
             self.kernel
         );
-        let mut upsampled = vec![];
+        let times = self.phases() * self.taps.iter().product::<usize>();
+        let mut upsampled = Vec::with_capacity(plain.len() / area * times);
         for phase in indices(&*self.strides) {
             // Where each tap is in the kernel, if it is there.
             let places: Vec<Option<usize>> = indices(&*self.taps)
@@ -123,14 +172,9 @@ impl Upsampling {
         of_channels.repeat(self.phases())
     }
 
-    /// What makes neighbours of the channels of the convolution, in this format. `before` is how many pixels it gives along each
-    /// axis, and `after` how many the result has.
-    pub fn ops(
-        &self,
-        format: DataFormat,
-        before: &[TDim],
-        after: &[TDim],
-    ) -> Vec<Box<dyn TypedOp>> {
+    /// What makes neighbours of the channels of the convolution, in this format. `inner` is how many pixels it gives along each axis,
+    /// and `outer` how many the result has.
+    pub fn ops(&self, format: DataFormat, inner: &[TDim], outer: &[TDim]) -> Vec<Box<dyn TypedOp>> {
         let rank = self.strides.len();
         let mut ops: Vec<Box<dyn TypedOp>> = vec![];
         let phases: TVec<TDim> = self.strides.iter().map(|stride| stride.to_dim()).collect();
@@ -138,30 +182,30 @@ impl Upsampling {
         let apart = [&*phases, &[self.channels.to_dim()]].concat();
         let batch = usize::from(format.has_n());
         // Where the channels are, and the first spatial axis when they are one axis again.
-        let (channels, first) = match format.c_is_last() {
+        let (channel_axis, first) = match format.c_is_last() {
             true => (batch + rank, batch),
             false => (batch, batch + 1),
         };
-        ops.push(Box::new(AxisOp::Reshape(channels, tvec![all], apart.into())));
+        ops.push(Box::new(AxisOp::Reshape(channel_axis, tvec![all], apart.into())));
         for axis in 0..rank {
             // Behind its axis, which the phases that are still to be moved are in front of if the channels are.
             let (from, to) = match format.c_is_last() {
-                true => (channels + axis, first + 1 + 2 * axis),
-                false => (channels, first + rank + axis),
+                true => (channel_axis + axis, first + 1 + 2 * axis),
+                false => (channel_axis, first + rank + axis),
             };
             if from != to {
                 ops.push(Box::new(AxisOp::Move(from, to)));
             }
         }
         for axis in 0..rank {
-            let (size, stride) = (before[axis].clone(), phases[axis].clone());
+            let (size, stride) = (inner[axis].clone(), phases[axis].clone());
             let joined = size.clone() * &stride;
             ops.push(Box::new(AxisOp::Reshape(first + axis, tvec![size, stride], tvec![joined])));
         }
         for axis in 0..rank {
             let begin = self.skipped[axis].to_dim();
-            let end = begin.clone() + &after[axis];
-            if begin != 0.to_dim() || end != before[axis].clone() * &phases[axis] {
+            let end = begin.clone() + &outer[axis];
+            if begin != 0.to_dim() || end != inner[axis].clone() * &phases[axis] {
                 ops.push(Box::new(Slice::new(first + axis, begin, end)));
             }
         }
