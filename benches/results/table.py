@@ -171,8 +171,8 @@ def language_models():
         text += f"{processor}:\n\n| model | threads | context | {' | '.join(columns.values())} | in bytes: ms, tokens, MiB |\n"
         text += "| --- |" + " ---: |" * (len(columns) + 3) + "\n"
         for case, of in cases.items():
-            runtimes = [of.get(name) for name in ["tract", "openvino", "openvino_f32"]]
-            cells = [" / ".join(it[column] or "–" if it else "–" for it in runtimes) for column in columns]
+            runtimes = [of.get(name, {}) for name in ["tract", "openvino", "openvino_f32"]]
+            cells = [" / ".join(it.get(column) or "–" for it in runtimes) for column in columns]
             in_bytes = of.get("tract_bytes")
             cells.append(" / ".join(in_bytes[column] for column in list(columns)[:3]) if in_bytes else "–")
             text += f"| {' | '.join([*case, *cells])} |\n"

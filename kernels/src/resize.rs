@@ -128,16 +128,16 @@ impl Taps {
         if elements.is_empty() {
             return Ok(output);
         }
-        let times = self.times(size);
+        let times = (inner == 1).then(|| self.times(size)).flatten();
         let (row, work) = (self.len() * inner, elements.len());
         fill_rows(elements, row, work, |first, elements| {
             for (number, elements) in elements.chunks_exact_mut(row).enumerate() {
                 let block = &data[(first + number) * size * inner..][..size * inner];
-                match (inner, times) {
-                    (1, Some(2)) => repeat::<_, 2>(block, elements),
-                    (1, Some(4)) => repeat::<_, 4>(block, elements),
-                    (1, Some(8)) => repeat::<_, 8>(block, elements),
-                    (1, _) => {
+                match times {
+                    Some(2) => repeat::<_, 2>(block, elements),
+                    Some(4) => repeat::<_, 4>(block, elements),
+                    Some(8) => repeat::<_, 8>(block, elements),
+                    _ if inner == 1 => {
                         for (place, (at, _)) in elements.iter_mut().zip(&self.taps) {
                             *place = block[*at];
                         }

@@ -29,3 +29,14 @@ pub(crate) fn row_begins(
         Some(this)
     })
 }
+
+/// Puts the elements of a column next to each other: those of `N` rows, which begin at a distance of `stride`, as far as there is room.
+pub(crate) fn interleave<const N: usize, T: Copy>(rows: &[T], stride: usize, columns: &mut [T]) {
+    let columns = columns.as_chunks_mut::<N>().0;
+    let rows: [&[T]; N] = std::array::from_fn(|row| &rows[row * stride..][..columns.len()]);
+    for (step, column) in columns.iter_mut().enumerate() {
+        for (element, row) in column.iter_mut().zip(rows) {
+            *element = row[step];
+        }
+    }
+}

@@ -4,7 +4,7 @@ use tract_core::internal::*;
 
 use crate::checks::expect_inputs;
 use crate::memory::unwritten_output;
-use crate::rows::row_begins;
+use crate::rows::{interleave, row_begins};
 use crate::threads::fill_rows;
 
 /// Its input with the axes in another order, as ONNX's Transpose: axis `n` of the output is axis `perm[n]` of the input.
@@ -68,9 +68,9 @@ impl Transposition {
                 let (these, rest) = output.split_at_mut(count * size);
                 let data = &data[begin + at..];
                 match size {
-                    2 => interleave::<_, 2>(data, stride, these),
-                    3 => interleave::<_, 3>(data, stride, these),
-                    4 => interleave::<_, 4>(data, stride, these),
+                    2 => interleave::<2, _>(data, stride, these),
+                    3 => interleave::<3, _>(data, stride, these),
+                    4 => interleave::<4, _>(data, stride, these),
                     _ => transpose(data, stride, these, count, size),
                 }
                 (at, output) = (0, rest);
@@ -83,16 +83,6 @@ impl Transposition {
 
 /// About how many bytes are moved in a third of a nanosecond.
 const BYTES: usize = 2;
-
-/// Writes rows of `SIZE` elements. An element of the next row is the next one of the data, and an element of the next column is
-/// `stride` further.
-fn interleave<T: Copy, const SIZE: usize>(data: &[T], stride: usize, output: &mut [T]) {
-    let (rows, _) = output.as_chunks_mut::<SIZE>();
-    let columns: [&[T]; SIZE] = std::array::from_fn(|at| &data[at * stride..][..rows.len()]);
-    for (number, row) in rows.iter_mut().enumerate() {
-        *row = columns.map(|column| column[number]);
-    }
-}
 
 /// Writes so many rows of a size. An element of the next row is the next one of the data, and an element of the next column is
 /// `stride` further.

@@ -6,6 +6,7 @@ use pulp::{Arch, Simd, WithSimd};
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
 use crate::memory::{Aligned, Scratch};
+use crate::rows::interleave;
 use crate::threads::fill_rows;
 
 /// The vector instructions of the machine, found once.
@@ -224,23 +225,12 @@ impl<E: DerefMut<Target = [f32]>> Rows<E> {
             let panel = &mut self.elements[first * depth..][..width * depth];
             let rows = &matrix[first * stride..];
             match width {
-                8 => interleave::<8>(rows, stride, panel),
-                6 => interleave::<6>(rows, stride, panel),
-                4 => interleave::<4>(rows, stride, panel),
-                2 => interleave::<2>(rows, stride, panel),
+                8 => interleave::<8, _>(rows, stride, panel),
+                6 => interleave::<6, _>(rows, stride, panel),
+                4 => interleave::<4, _>(rows, stride, panel),
+                2 => interleave::<2, _>(rows, stride, panel),
                 _ => panel.copy_from_slice(&rows[..depth]),
             }
-        }
-    }
-}
-
-/// Puts the elements of a column next to each other.
-fn interleave<const N: usize>(rows: &[f32], stride: usize, panel: &mut [f32]) {
-    let panel = panel.as_chunks_mut::<N>().0;
-    let rows: [&[f32]; N] = std::array::from_fn(|row| &rows[row * stride..][..panel.len()]);
-    for (step, column) in panel.iter_mut().enumerate() {
-        for (element, row) in column.iter_mut().zip(rows) {
-            *element = row[step];
         }
     }
 }

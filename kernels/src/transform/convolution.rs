@@ -25,8 +25,6 @@ pub(super) struct Convolution;
 /// With so few pixels most lanes of a vector are empty.
 const FEW_PIXELS: usize = 8;
 
-const NO_CONSTANTS: &str = "its weights and its bias must be constants of type F32";
-
 /// A transposed convolution may have so many times the products as a convolution, which is faster. It has more at the edges of its
 /// data, and where its kernel has fewer elements than there are strides.
 const MOST_TIMES: usize = 3;
@@ -287,34 +285,33 @@ impl Rule for Convolution {
         model: &TypedModel,
         node: &TypedNode,
     ) -> TractResult<Rewrite> {
+        let [output] = &*node.outputs else { return Ok(Rewrite::NotMine) };
+        let dt = output.fact.datum_type;
+        let is_convolution = node.op_is::<Conv>() || node.op_is::<Deconv>();
+        refuse_if!(is_convolution && dt != DatumType::F32, "its type is {dt:?}, but must be F32");
         let found = if let Some(op) = node.op_as::<Conv>() {
-            let dt = node.outputs[0].fact.datum_type;
-            refuse_if!(dt != DatumType::F32, "its type is {dt:?}, but must be F32");
-            let found = Found::of_conv(model, node, op)?;
-            refuse_if!(found.is_none(), "{NO_CONSTANTS}");
-            found
+            Found::of_conv(model, node, op)?
         } else if let Some(op) = node.op_as::<Deconv>() {
-            let dt = node.outputs[0].fact.datum_type;
-            refuse_if!(dt != DatumType::F32, "its type is {dt:?}, but must be F32");
-            let upsampling = match Upsampling::new(op) {
-                Ok(upsampling) => upsampling,
+            match Upsampling::new(op) {
+                Ok(upsampling) => Found::of_transposed(model, node, op, upsampling)?,
                 Err(reason) => refuse!("{reason}"),
-            };
-            let found = Found::of_transposed(model, node, op, upsampling)?;
-            refuse_if!(found.is_none(), "{NO_CONSTANTS}");
-            found
-        } else if let Some(op) = node.op_as::<EinSum>() {
-            match node.outputs[0].fact.datum_type {
-                DatumType::F32 => Found::of_product(model, node, op)?,
-                _ => None,
             }
+        } else if let Some(op) = node.op_as::<EinSum>()
+            && dt == DatumType::F32
+        {
+            Found::of_product(model, node, op)?
         } else {
             None
         };
+        refuse_if!(
+            is_convolution && found.is_none(),
+            "its weights and its bias must be constants of type F32"
+        );
         let Some(mut found) = found else { return Ok(Rewrite::NotMine) };
         let format = found.spec.data_format;
         if let Some(upsampling) = &found.upsampling {
-            let products = upsampling.products(format, &model.outlet_fact(found.data)?.shape)?;
+            let data = &model.outlet_fact(found.data)?.shape;
+            let products = upsampling.products(&found.spec, data)?;
             if let Some([inner, own]) = products {
                 refuse_if!(
                     inner / MOST_TIMES > own,
@@ -323,7 +320,7 @@ impl Rule for Convolution {
                 );
             }
         }
-        let pixels = found.spatial(&node.outputs[0].fact).iter().product::<TDim>();
+        let pixels = found.spatial(&output.fact).iter().product::<TDim>();
         let are_few = pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS);
         if are_few && node.op_is::<EinSum>() {
             return Ok(found.into_rows(model, node)?.into());
@@ -340,7 +337,7 @@ impl Rule for Convolution {
         let mut chain = Chain::new(model, node);
         found.take_arithmetic(&mut chain)?;
         let activation = chain.activation()?;
-        let pixels = found.take_upsampling(model, &node.outputs[0].fact)?;
+        let pixels = found.take_upsampling(model, &output.fact)?;
         let sizes = found.spatial(model.outlet_fact(found.data)?).iter();
         let sizes: Option<TVec<usize>> = sizes.map(|size| size.to_usize().ok()).collect();
         let Found { mut spec, group, data, mut weights, bias, .. } = found;

@@ -271,7 +271,7 @@ fn few_pixels_stay() -> TractResult<()> {
 
 /// Transposed convolutions: kernels smaller and larger than the stride, pads, and pixels that no tap reaches; with one spatial axis
 /// to three. Each of axes: size, kernel, stride, pads, adjustment.
-const TRANSPOSED: [&[[usize; 6]]; 7] = [
+pub(super) const TRANSPOSED: [&[[usize; 6]]; 7] = [
     &[[5, 2, 2, 0, 0, 0], [6, 2, 2, 0, 0, 0]],
     &[[4, 3, 2, 1, 1, 1], [5, 3, 2, 1, 0, 0]],
     &[[4, 4, 2, 1, 1, 0], [3, 5, 3, 2, 1, 1]],

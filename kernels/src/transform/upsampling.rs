@@ -101,21 +101,19 @@ impl Upsampling {
         })
     }
 
-    /// How many products of numbers the convolution has, and how many the transposed one, for each two channels, if data of this
-    /// format and shape has known sizes.
+    /// How many products of numbers the [convolution](Self::convolution) has, and how many the transposed one, for each two channels,
+    /// if data of this shape has known sizes.
     pub fn products(
         &self,
-        format: DataFormat,
+        convolution: &PoolSpec,
         data: &ShapeFact,
     ) -> TractResult<Option<[usize; 2]>> {
         rule_if_some!(data = data.as_concrete());
-        let after = self.convolution(format).output_shape(data)?;
-        let before = format.shape(data)?;
-        let of = |pixels: &[usize], others: [&[usize]; 2]| {
-            volume(&[pixels, others[0], others[1]].concat()).unwrap_or(usize::MAX)
-        };
-        let inner = of(after.hw_dims(), [&self.taps, &self.strides]);
-        Ok(Some([inner, of(before.hw_dims(), [&self.kernel, &[]])]))
+        let after = convolution.output_shape(data)?;
+        let before = convolution.data_format.shape(data)?;
+        let of = |parts: &[&[usize]]| volume(&parts.concat()).unwrap_or(usize::MAX);
+        let inner = of(&[after.hw_dims(), &self.taps, &self.strides]);
+        Ok(Some([inner, of(&[before.hw_dims(), &self.kernel])]))
     }
 
     /// The convolution, of data in this format.

@@ -10,6 +10,7 @@ use tract_core::ops::quant::{DequantizeLinearF32, quantize_linear_i8, quantize_l
 use crate::compressed::DequantizedConst;
 use crate::quantized::FakeQuantize;
 use crate::quantized::tests::{random, with_all_instructions};
+use crate::transform::tests::TRANSPOSED;
 use crate::transform::{Decision, KernelsConfig, KernelsTransform, Outcome};
 
 /// A network that is made node by node.
@@ -248,18 +249,8 @@ fn movements() {
 /// to three.
 #[test]
 fn transposed_convolutions() {
-    // Of each axis: size, kernel, stride, pads, adjustment.
-    let cases: [&[[usize; 6]]; 7] = [
-        &[[5, 2, 2, 0, 0, 0], [6, 2, 2, 0, 0, 0]],
-        &[[4, 3, 2, 1, 1, 1], [5, 3, 2, 1, 0, 0]],
-        &[[4, 4, 2, 1, 1, 0], [3, 5, 3, 2, 1, 1]],
-        &[[4, 3, 1, 1, 1, 0], [3, 1, 2, 0, 0, 1]],
-        &[[4, 2, 3, 0, 0, 0], [3, 2, 3, 0, 1, 2]],
-        &[[9, 4, 2, 3, 0, 0]],
-        &[[2, 2, 2, 0, 0, 0], [3, 3, 2, 1, 1, 1], [2, 3, 1, 0, 2, 0]],
-    ];
     with_all_instructions(|_| {
-        for axes in cases {
+        for axes in TRANSPOSED {
             let of = |number: usize| axes.iter().map(|axis| axis[number]).collect::<TVec<_>>();
             let (sizes, kernel, strides) = (of(0), of(1), of(2));
             let (inputs, outputs) = (5, 7);
