@@ -84,10 +84,13 @@ pub(crate) trait Position: Copy + Eq {
 
     /// The position on these axes and one more, of this size: `self * size + position`.
     fn append_axis(self, size: Self, position: Self) -> Self;
+
+    /// The same numbers, if they have 32 bits.
+    fn as_u32s(numbers: &[Self]) -> Option<&[u32]>;
 }
 
 macro_rules! position {
-    ($unsigned:ty, $signed:ty) => {
+    ($unsigned:ty, $signed:ty, $as_u32s:expr) => {
         impl Position for $unsigned {
             const OUT_OF_RANGE: Self = Self::MAX;
             const MAX_SIZE: usize = <$signed>::MAX as usize;
@@ -120,11 +123,15 @@ macro_rules! position {
             fn append_axis(self, size: Self, position: Self) -> Self {
                 self.wrapping_mul(size).wrapping_add(position)
             }
+
+            fn as_u32s(numbers: &[Self]) -> Option<&[u32]> {
+                $as_u32s(numbers)
+            }
         }
     };
 }
-position!(u32, i32);
-position!(u64, i64);
+position!(u32, i32, Some);
+position!(u64, i64, |_| None);
 
 /// The element types of `indices`.
 ///

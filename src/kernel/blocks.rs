@@ -4,10 +4,13 @@
 
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 
-use super::pieces::{Piece, for_each_piece};
-use super::processor::{copy_or_zero_vectorized, end_of_stream, prefetch, stream};
+use super::elements::gather_elements;
+use super::pieces::{Part, Piece, for_each_piece, parts};
+use super::processor::{
+    GATHERED, Loop, end_of_stream, gather_or_zero, has_gathers, prefetch, stream, vectorized,
+};
 use super::tuples::BlockNumbers;
 use super::{AnyBadIndex, Operands, Store};
 use crate::geometry::Geometry;
@@ -65,13 +68,17 @@ pub(super) fn gather_range(
     let block = operands.geometry.block;
     assert!(output.len().is_multiple_of(block));
     let blocks = first..first + output.len() / block;
-    // A vector holds twice as many numbers of 32 bits. With 64 bits, blocks of one element took 1.1 to 1.4 times
-    // as long.
-    let gathered = if operands.blocks_per_table <= u32::MAX_SIZE {
-        copy_blocks::<u32>(operands, blocks, store, output)
-    } else {
-        copy_blocks::<u64>(operands, blocks, store, output)
-    };
+    let gathered = parts(operands.geometry, blocks).try_for_each(|part| {
+        if let Some(gathered) = gather_elements(operands, &part, output) {
+            gathered
+        } else if operands.blocks_per_table <= u32::MAX_SIZE {
+            // A vector holds twice as many numbers of 32 bits. With 64 bits, blocks of one element took 1.1 to 1.4
+            // times as long.
+            copy_blocks::<u32>(operands, &part, store, output)
+        } else {
+            copy_blocks::<u64>(operands, &part, store, output)
+        }
+    });
     if store == Store::Streamed {
         // After an error too: the memory will be used again.
         end_of_stream();
@@ -81,12 +88,12 @@ pub(super) fn gather_range(
 
 fn copy_blocks<N: Position>(
     operands: &Operands<'_, u8>,
-    blocks: Range<usize>,
+    part: &Part,
     store: Store,
     output: &mut [MaybeUninit<u8>],
 ) -> Result<(), AnyBadIndex> {
     let copy_narrow = copy_narrow_of(operands.geometry.block);
-    for_each_piece(operands, blocks, &mut |piece: Piece<'_, N>| match copy_narrow {
+    for_each_piece(operands, part, &mut |piece: Piece<'_, N>| match copy_narrow {
         Some(copy) => copy(operands, &piece, output),
         None => copy_wide(operands, &piece, store, output),
     })
@@ -118,17 +125,55 @@ fn copy_narrow<N: Position, const SIZE: usize>(
     for (data, output) in tables(operands, piece, output) {
         let (data, _) = data.as_chunks::<SIZE>();
         let (output, _) = output.as_chunks_mut::<SIZE>();
-        let zero = match *operands.zero {
-            [byte] => [byte; SIZE],
-            ref zero => std::array::from_fn(|i| zero[i % zero.len()]),
-        };
-        let done = copy_or_zero_vectorized(data, piece.numbers.as_slice(), &zero, output);
+        let zero = repeat(operands.zero);
+        let done = copy_gathered(data, piece.numbers.as_slice(), &zero, output);
         if piece.numbers.are_below(data.len()) {
             copy_in_range(data, piece.numbers, done, output);
         } else {
             let numbers = &piece.numbers.as_slice()[done..];
             copy_or_zero(data, numbers, &zero, &mut output[done..]);
         }
+    }
+}
+
+/// Copies the first blocks if the processor gathers such, and returns how many.
+fn copy_gathered<N: Position, const SIZE: usize>(
+    data: &[[u8; SIZE]],
+    numbers: &[N],
+    zero: &[u8; SIZE],
+    output: &mut [[MaybeUninit<u8>; SIZE]],
+) -> usize {
+    struct CopyGathered<'a, const SIZE: usize> {
+        data: &'a [[u8; SIZE]],
+        numbers: &'a [[u32; GATHERED]],
+        zero: &'a [u8; SIZE],
+        output: &'a mut [[[MaybeUninit<u8>; SIZE]; GATHERED]],
+    }
+
+    impl<const SIZE: usize> Loop for CopyGathered<'_, SIZE> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run(self) {
+            let CopyGathered { data, numbers, zero, output } = self;
+            for (output, numbers) in output.iter_mut().zip(numbers) {
+                // SAFETY: the processor has such instructions, as was asked below.
+                unsafe { gather_or_zero(data, numbers, zero, output) };
+            }
+        }
+    }
+
+    let (true, Some(numbers)) = (has_gathers::<SIZE>(), N::as_u32s(numbers)) else { return 0 };
+    let (numbers, output) = (numbers.as_chunks().0, output.as_chunks_mut().0);
+    vectorized(CopyGathered { data, numbers, zero, output });
+    numbers.len() * GATHERED
+}
+
+/// A block of zeros.
+pub(super) fn repeat<const SIZE: usize>(zero: &[u8]) -> [u8; SIZE] {
+    match *zero {
+        [byte] => [byte; SIZE],
+        ref zero => std::array::from_fn(|i| zero[i % zero.len()]),
     }
 }
 
@@ -151,7 +196,7 @@ fn copy_in_range<N: Position, const SIZE: usize>(
 /// Without a branch: with one, it took seven times as long when half of the indices were out of range. Not inlined,
 /// because the compiler would make it a branch.
 #[inline(never)]
-fn copy_or_zero<N: Position, const SIZE: usize>(
+pub(super) fn copy_or_zero<N: Position, const SIZE: usize>(
     data: &[[u8; SIZE]],
     numbers: &[N],
     zero: &[u8; SIZE],

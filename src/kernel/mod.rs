@@ -1,14 +1,15 @@
 //! Copies elements: computes the operators in their common form, which [`geometry`](crate::geometry) defines.
 //!
-//! * `pieces.rs` cuts the output into pieces of a few hundred blocks;
+//! * `pieces.rs` cuts the output into parts, and those into pieces of a few hundred blocks;
 //! * `tuples.rs` resolves the tuples of a piece into block numbers, by the index policy;
 //! * `blocks.rs` copies those blocks;
+//! * `elements.rs` does both in one loop, for parts of single elements;
 //! * `processor/` has instructions of certain processors;
 //! * `memory.rs` prepares the memory of large outputs.
 //!
 //! Resolving depends on the integer type and the policy, copying on the size of a block. As separate steps they
 //! need no code for each combination, and the outer positions of a batch share the block numbers. Those of one
-//! piece are on the stack.
+//! piece are on the stack. `elements.rs` has such code for the combinations that take the longest for each byte.
 //!
 //! Any range of the output's blocks can be gathered separately. That is how threads share the work.
 //!
@@ -17,6 +18,7 @@
 //! cloned in safe code.
 
 mod blocks;
+mod elements;
 mod memory;
 mod pieces;
 mod processor;
@@ -90,8 +92,10 @@ pub(crate) fn gather_values<T: Clone>(
     output: &mut [T],
 ) -> Result<(), BadIndex> {
     let blocks = 0..operands.geometry.output_blocks();
-    let gathered = pieces::for_each_piece::<u64, T>(operands, blocks, &mut |piece| {
-        blocks::clone_piece(operands, &piece, output);
+    let gathered = pieces::parts(operands.geometry, blocks).try_for_each(|part| {
+        pieces::for_each_piece::<u64, T>(operands, &part, &mut |piece| {
+            blocks::clone_piece(operands, &piece, output);
+        })
     });
     gathered.map_err(|AnyBadIndex| operands.first_bad_index())
 }

@@ -1,10 +1,12 @@
-//! Cuts a range of the output into pieces whose tuples are resolved together.
+//! Cuts a range of the output into parts that pick from the same tables, and those into pieces whose tuples are
+//! resolved together.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use super::tuples::{BlockNumbers, resolve};
 use super::{AnyBadIndex, Operands};
+use crate::geometry::Geometry;
 use crate::index::Position;
 
 /// How many tuples are resolved at a time, so that their numbers stay in the first-level cache.
@@ -19,31 +21,50 @@ pub(super) struct Piece<'a, N> {
     pub first_block: usize,
 }
 
-/// Resolves the tuples for a range of the output's blocks, and calls `copy` with each piece.
-pub(super) fn for_each_piece<N: Position, T>(
-    operands: &Operands<'_, T>,
-    blocks: Range<usize>,
-    copy: &mut dyn FnMut(Piece<'_, N>),
-) -> Result<(), AnyBadIndex> {
-    let mut scratch = [const { MaybeUninit::uninit() }; PIECE];
-    let (outer, count) = (operands.geometry.outer, operands.geometry.tuples_per_table());
+/// A range of the output's blocks that a run of tuples picks from each of some tables.
+pub(super) struct Part {
+    /// Numbered through all of `indices`.
+    pub tuples: Range<usize>,
+    /// As [`Piece::tables`].
+    pub tables: Range<usize>,
+    /// As [`Piece::first_block`].
+    pub first_block: usize,
+}
+
+/// Cuts a range of the output's blocks where the tables change: as many whole tables as share their tuples, or a
+/// part of one.
+pub(super) fn parts(geometry: Geometry<'_>, blocks: Range<usize>) -> impl Iterator<Item = Part> {
+    let (outer, count) = (geometry.outer, geometry.tuples_per_table());
     let mut start = blocks.start;
-    while start < blocks.end {
+    std::iter::from_fn(move || {
+        if start >= blocks.end {
+            return None;
+        }
         let (batch, in_batch) = (start / (outer * count), start % (outer * count));
         let (first_outer, tuple) = (in_batch / count, in_batch % count);
         let left = (blocks.end - start).min(outer * count - in_batch);
-        // As many whole tables as are left of the batch, which share their tuples; else a part of one.
         let outers = if tuple == 0 { (left / count).max(1) } else { 1 };
         let length = left.min(count - tuple);
         let table = batch * outer + first_outer;
         let first = batch * count + tuple;
-        for tuple in (first..first + length).step_by(PIECE) {
-            let tuples = tuple..(tuple + PIECE).min(first + length);
-            let first_block = start - blocks.start + (tuple - first);
-            let numbers = resolve(operands, tuples, &mut scratch)?;
-            copy(Piece { numbers, tables: table..table + outers, first_block });
-        }
+        let first_block = start - blocks.start;
         start += outers * length;
+        Some(Part { tuples: first..first + length, tables: table..table + outers, first_block })
+    })
+}
+
+/// Resolves the tuples of a part, and calls `copy` with each piece.
+pub(super) fn for_each_piece<N: Position, T>(
+    operands: &Operands<'_, T>,
+    part: &Part,
+    copy: &mut dyn FnMut(Piece<'_, N>),
+) -> Result<(), AnyBadIndex> {
+    let mut scratch = [const { MaybeUninit::uninit() }; PIECE];
+    let Part { tuples, tables, first_block } = part;
+    for first in tuples.clone().step_by(PIECE) {
+        let numbers = resolve(operands, first..(first + PIECE).min(tuples.end), &mut scratch)?;
+        let first_block = first_block + (first - tuples.start);
+        copy(Piece { numbers, tables: tables.clone(), first_block });
     }
     Ok(())
 }

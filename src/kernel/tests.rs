@@ -152,6 +152,41 @@ fn any_range_of_blocks() {
     }
 }
 
+/// An index that is bad is an error wherever it stands, in each of the loops and in each part of it.
+#[test]
+fn any_bad_index() {
+    let size = 1000;
+    for (count, block) in [(1, 4), (63, 1), (200, 1), (200, 2), (200, 4), (200, 8), (700, 12)] {
+        let geometry = Geometry {
+            batch: 1,
+            outer: 1,
+            tuples_per_batch: count,
+            gathered_dims: &[size],
+            columns: 1,
+            block,
+        };
+        let data = vec![0; size * block];
+        for bad in [0, 1, 63, 64, 127, 128, 191, 192, 199, 512, 699] {
+            if bad >= count {
+                continue;
+            }
+            let mut entries = entries(count, 0, size as i32);
+            entries[bad] = -1;
+            let wide = entries.iter().map(|&entry| entry.into()).collect::<Vec<_>>();
+            for indices in [Indices::I32(&entries), Indices::I64(&wide)] {
+                let operands =
+                    Operands::new(geometry, IndexPolicy::NonNegative, &data, indices, &[0]);
+                with_each_of_the_vectors(|| {
+                    let mut output = vec![MaybeUninit::new(0); count * block];
+                    let gathered = gather_range(&operands, 0, Store::Cached, &mut output);
+                    assert!(gathered.is_err(), "{bad} of {count} blocks of {block}");
+                    assert_eq!(operands.first_bad_index(), BadIndex(bad));
+                });
+            }
+        }
+    }
+}
+
 /// Just below and above the sizes at which something changes: pieces, lines, merged batches.
 fn near(edges: &'static [usize]) -> impl Strategy<Value = usize> {
     (proptest::sample::select(edges), 0..3usize).prop_map(|(edge, more)| (edge + more).max(2) - 1)

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::Loop;
+use super::{GATHERED, Loop};
 
 /// Vector units to compile for: there is nothing to choose.
 #[cfg(test)]
@@ -25,13 +25,21 @@ pub(in super::super) fn vectorized<L: Loop>(body: L) -> L::Output {
     body.run()
 }
 
-pub(in super::super) fn copy_or_zero_vectorized<N, const SIZE: usize>(
+pub(in super::super) fn has_gathers<const SIZE: usize>() -> bool {
+    false
+}
+
+/// # Safety
+///
+/// Never called: there are no such instructions.
+#[allow(unsafe_code)]
+pub(in super::super) unsafe fn gather_or_zero<const SIZE: usize>(
     _data: &[[u8; SIZE]],
-    _numbers: &[N],
+    _numbers: &[u32; GATHERED],
     _zero: &[u8; SIZE],
-    _output: &mut [[MaybeUninit<u8>; SIZE]],
-) -> usize {
-    0
+    _output: &mut [[MaybeUninit<u8>; SIZE]; GATHERED],
+) {
+    unreachable!("this processor has no gathers");
 }
 
 pub(in super::super) fn prefetch<T>(_data: &[T]) {}

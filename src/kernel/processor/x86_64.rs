@@ -5,8 +5,7 @@
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-use super::Loop;
-use crate::index::Position;
+use super::{GATHERED, Loop};
 
 /// Vector units to compile for. `Portable` is what every processor of the target has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,43 +63,44 @@ pub(in super::super) fn vectorized<L: Loop>(body: L) -> L::Output {
     }
 }
 
-/// Copies the first blocks if there are vectors for that, and returns how many. Without, blocks of 4 bytes took 1.6
-/// times as long when half of the indices were out of range, and 1.15 when none was (AMD Zen 4).
-pub(in super::super) fn copy_or_zero_vectorized<N: Position, const SIZE: usize>(
+/// Whether this machine has vectors that gather elements of `SIZE` bytes.
+#[inline]
+pub(in super::super) fn has_gathers<const SIZE: usize>() -> bool {
+    SIZE == 4 && Vectors::selected() >= Vectors::Avx2
+}
+
+/// Copies the elements that have these numbers; `zero` for a number that none has. Without, blocks of 4 bytes took
+/// 1.6 times as long when half of the indices were out of range, and 1.15 when none was (AMD Zen 4).
+///
+/// # Panics
+///
+/// If `SIZE` is not 4.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(in super::super) fn gather_or_zero<const SIZE: usize>(
     data: &[[u8; SIZE]],
-    numbers: &[N],
+    numbers: &[u32; GATHERED],
     zero: &[u8; SIZE],
-    output: &mut [[MaybeUninit<u8>; SIZE]],
-) -> usize {
-    #[target_feature(enable = "avx2")]
-    fn copy<N, const SIZE: usize>(
-        data: &[[u8; SIZE]],
-        numbers: &[[N; 8]],
-        zero: &[u8; 4],
-        output: &mut [[[MaybeUninit<u8>; SIZE]; 8]],
-    ) {
-        assert!(SIZE == 4 && size_of::<N>() == 4 && !data.is_empty());
-        let zeros = _mm256_set1_epi32(i32::from_ne_bytes(*zero));
-        let last = _mm256_set1_epi32(i32::try_from(data.len() - 1).expect("N numbers them"));
-        for (output, numbers) in output.iter_mut().zip(numbers) {
-            // SAFETY: `numbers` has eight numbers of 4 bytes, `output` eight elements of 4 bytes. An element of
-            // `data` is read only if its number, unsigned, is at most the last one's.
-            unsafe {
-                let numbers = _mm256_loadu_si256(numbers.as_ptr().cast());
-                let valid = _mm256_cmpeq_epi32(_mm256_min_epu32(numbers, last), numbers);
-                let data = data.as_ptr().cast();
-                let elements = _mm256_mask_i32gather_epi32::<4>(zeros, data, numbers, valid);
-                _mm256_storeu_si256(output.as_mut_ptr().cast(), elements);
-            }
+    output: &mut [[MaybeUninit<u8>; SIZE]; GATHERED],
+) {
+    assert!(SIZE == 4);
+    let Some(last) = data.len().checked_sub(1) else {
+        return output.fill(zero.map(MaybeUninit::new));
+    };
+    let zeros = _mm256_set1_epi32(i32::from_ne_bytes(std::array::from_fn(|i| zero[i])));
+    let last = _mm256_set1_epi32(i32::try_from(last).unwrap_or(i32::MAX));
+    let (numbers, _) = numbers.as_chunks::<8>();
+    for (output, numbers) in output.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+        // SAFETY: both are eight elements of 4 bytes. An element of `data` is read only if its number, unsigned, is
+        // at most the last one's.
+        unsafe {
+            let numbers = _mm256_loadu_si256(numbers.as_ptr().cast());
+            let valid = _mm256_cmpeq_epi32(_mm256_min_epu32(numbers, last), numbers);
+            let data = data.as_ptr().cast();
+            let elements = _mm256_mask_i32gather_epi32::<4>(zeros, data, numbers, valid);
+            _mm256_storeu_si256(output.as_mut_ptr().cast(), elements);
         }
     }
-    let has_vectors = Vectors::selected() >= Vectors::Avx2;
-    let fits = SIZE == 4 && size_of::<N>() == 4 && !data.is_empty();
-    let (true, Some(zero)) = (has_vectors && fits, zero.first_chunk()) else { return 0 };
-    let (numbers, _) = numbers.as_chunks();
-    // SAFETY: the machine has these instructions.
-    unsafe { copy(data, numbers, zero, output.as_chunks_mut().0) };
-    numbers.len() * 8
 }
 
 /// Asks the processor to fetch `data` while it copies other blocks.

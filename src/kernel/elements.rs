@@ -1,0 +1,122 @@
+//! Gathers elements from one axis: resolves indices and copies what they pick in the same loop.
+//!
+//! Elements that are in no near cache arrive in any order, as many at a time as the processor looks ahead. In two
+//! loops it looks no further than the end of a piece, and the elements drive the piece's numbers out of the
+//! first-level cache. A million elements of 4 bytes took 1.06 to 1.35 times as long that way, by how far the memory
+//! was; of 1, 2 and 8 bytes 1.1 to 1.2 times (AMD Zen 4).
+
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+
+use super::blocks::{copy_or_zero, repeat};
+use super::pieces::Part;
+use super::processor::{GATHERED, Loop, gather_or_zero, has_gathers, vectorized};
+use super::{AnyBadIndex, Operands};
+use crate::geometry::{Geometry, Indices};
+use crate::index::{IndexElement, IndexPolicy, Position};
+
+/// Gathers a part of the output, if this loop is for it: single indices, in the types that most models have, which
+/// pick elements of a plain size from a table of their own. Writes all of the part, unless an index is bad.
+pub(super) fn gather_elements(
+    operands: &Operands<'_, u8>,
+    part: &Part,
+    output: &mut [MaybeUninit<u8>],
+) -> Option<Result<(), AnyBadIndex>> {
+    match operands.geometry.block {
+        1 => gather_sized::<1>(operands, part, output),
+        2 => gather_sized::<2>(operands, part, output),
+        4 => gather_sized::<4>(operands, part, output),
+        8 => gather_sized::<8>(operands, part, output),
+        _ => None,
+    }
+}
+
+fn gather_sized<const SIZE: usize>(
+    operands: &Operands<'_, u8>,
+    part: &Part,
+    output: &mut [MaybeUninit<u8>],
+) -> Option<Result<(), AnyBadIndex>> {
+    let &Operands { geometry, policy, indices, zero, .. } = operands;
+    let Geometry { gathered_dims: &[size], columns: 1, .. } = geometry else { return None };
+    if part.tables.len() != 1 || geometry.merges_batches() || size > u32::MAX_SIZE {
+        return None;
+    }
+    let (data, _) = operands.table(part.tables.start).as_chunks();
+    let output = &mut output[part.first_block * SIZE..][..part.tuples.len() * SIZE];
+    let (output, _) = output.as_chunks_mut();
+    let (zero, tuples) = (&repeat(zero), part.tuples.clone());
+    let all_in_range = match indices {
+        Indices::I32(all) => gather::<_, SIZE>(data, &all[tuples], policy, zero, output),
+        Indices::I64(all) => gather::<_, SIZE>(data, &all[tuples], policy, zero, output),
+        _ => return None,
+    };
+    Some(if all_in_range || !policy.is_strict() { Ok(()) } else { Err(AnyBadIndex) })
+}
+
+/// Returns whether all indices are in range.
+fn gather<I: IndexElement, const SIZE: usize>(
+    data: &[[u8; SIZE]],
+    indices: &[I],
+    policy: IndexPolicy,
+    zero: &[u8; SIZE],
+    output: &mut [[MaybeUninit<u8>; SIZE]],
+) -> bool {
+    if has_gathers::<SIZE>() {
+        vectorized(GatherElements::<I, SIZE, true> { data, indices, policy, zero, output })
+    } else {
+        vectorized(GatherElements::<I, SIZE, false> { data, indices, policy, zero, output })
+    }
+}
+
+struct GatherElements<'a, I, const SIZE: usize, const HAS_GATHERS: bool> {
+    data: &'a [[u8; SIZE]],
+    indices: &'a [I],
+    policy: IndexPolicy,
+    zero: &'a [u8; SIZE],
+    output: &'a mut [[MaybeUninit<u8>; SIZE]],
+}
+
+impl<I: IndexElement, const SIZE: usize, const HAS_GATHERS: bool> Loop
+    for GatherElements<'_, I, SIZE, HAS_GATHERS>
+{
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let GatherElements { data, indices, policy, zero, output } = self;
+        assert!(indices.len() == output.len() && data.len() <= u32::MAX_SIZE);
+        let size = u32::from_size(data.len());
+        let mut all_in_range = true;
+        let mut numbers = [0; GATHERED];
+        let (groups, rest) = indices.as_chunks::<GATHERED>();
+        let (output, output_of_rest) = output.as_chunks_mut::<GATHERED>();
+        for (indices, output) in groups.iter().zip(output) {
+            let mut in_range = true;
+            for (number, &index) in numbers.iter_mut().zip(indices) {
+                *number = u32::resolve(policy, index, size);
+                in_range &= *number != u32::OUT_OF_RANGE;
+            }
+            all_in_range &= in_range;
+            if HAS_GATHERS {
+                // SAFETY: the processor has them: `gather` has asked.
+                unsafe { gather_or_zero(data, &numbers, zero, output) };
+            } else if in_range {
+                for (element, number) in output.iter_mut().zip(&numbers) {
+                    // SAFETY: a number that is in range is below `size`, the length of `data`.
+                    let picked = unsafe { data.get_unchecked(number.to_usize()) };
+                    *element = picked.map(MaybeUninit::new);
+                }
+            } else {
+                copy_or_zero(data, &numbers, zero, output);
+            }
+        }
+        for (&index, output) in rest.iter().zip(output_of_rest) {
+            let number = u32::resolve(policy, index, size);
+            all_in_range &= number != u32::OUT_OF_RANGE;
+            let picked = data.get(number.to_usize()).unwrap_or(zero);
+            *output = picked.map(MaybeUninit::new);
+        }
+        all_in_range
+    }
+}
