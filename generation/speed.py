@@ -14,6 +14,8 @@ last position alone.
 import argparse
 import csv
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -22,6 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ACCURATE = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
 TOKENS = 16
+# As speed.rs: a prompt of so many tokens is read once, after a short one.
+LONG, SHORT = 2048, 128
 
 
 def make(folder):
@@ -88,13 +92,16 @@ def openvino(folder, threads, context, options):
         return time.perf_counter() - started
 
     prompt = [(place * 7919 + 13) % 30000 for place in range(context)]
-    first = step(prompt, 0)
+    is_long = context >= LONG
+    first = step(prompt[:SHORT] if is_long else prompt, 0)
     request.reset_state()
-    best = min(first, step(prompt, 0))
+    second = step(prompt, 0)
     steps = sorted(step([100 + token], context + token) for token in range(TOKENS))
     status = Path("/proc/self/status").read_text()
     memory = int(status.split("VmHWM:")[1].split()[0]) // 1024
-    times = {"ready": ready, "first": ready + first, "prompt": best, "token": steps[len(steps) // 2]}
+    times = {"ready": ready, "prompt": second, "token": steps[len(steps) // 2]}
+    if not is_long:
+        times |= {"first": ready + first, "prompt": min(first, second)}
     print(json.dumps({**times, "memory": memory}))
 
 
@@ -102,6 +109,9 @@ def measure(folder, file, contexts, threads, turns):
     program = ROOT / "target/release/examples/speed"
     rows = []
     for model in sorted(folder.glob("*/openvino_model.xml")):
+        # Who is first would wait for the disk.
+        with open(model.with_suffix(".bin"), "rb") as weights, open(os.devnull, "wb") as nowhere:
+            shutil.copyfileobj(weights, nowhere)
         for count in threads:
             for context in contexts:
                 here = [program, model.parent, str(count), str(context), str(TOKENS)]
@@ -121,7 +131,8 @@ def measure(folder, file, contexts, threads, turns):
                         best[name] = {key: min(kept[key], times[key]) for key in times}
                 for name, times in best.items():
                     rows.append({"model": model.parent.name, "threads": count, "context": context, "runtime": name,
-                                 "ready_s": round(times["ready"], 2), "first_s": round(times["first"], 2),
+                                 "ready_s": round(times["ready"], 2),
+                                 "first_s": round(times["first"], 2) if "first" in times else "",
                                  "prompt_ms": round(times["prompt"] * 1e3),
                                  "tokens_per_s": round(1 / times["token"], 1), "memory_mib": times["memory"]})
                     print(rows[-1], flush=True)

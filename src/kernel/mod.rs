@@ -9,7 +9,7 @@
 //!
 //! Resolving depends on the integer type and the policy, copying on the size of a block. As separate steps they
 //! need no code for each combination, and the outer positions of a batch share the block numbers. Those of one
-//! piece are on the stack. `elements.rs` has such code for the combinations that take the longest for each byte.
+//! piece are on the stack. `elements.rs` has such code for the most common gathers of single elements.
 //!
 //! Any range of the output's blocks can be gathered separately. That is how threads share the work.
 //!

@@ -1,5 +1,5 @@
-//! Cuts a range of the output into parts that pick from the same tables, and those into pieces whose tuples are
-//! resolved together.
+//! Cuts a range of the output into parts, whose tuples pick from the same tables, and those into pieces, whose tuples
+//! are resolved together.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -12,27 +12,25 @@ use crate::index::Position;
 /// How many tuples are resolved at a time, so that their numbers stay in the first-level cache.
 pub(super) const PIECE: usize = 512;
 
-/// Resolved tuples, and the tables of `data` that they pick from.
-pub(super) struct Piece<'a, N> {
-    pub numbers: BlockNumbers<'a, N>,
+/// A run of tuples, and the tables of `data` that each of them picks from.
+pub(super) struct Part {
+    /// Numbered through all of `indices`.
+    pub tuples: Range<usize>,
     pub tables: Range<usize>,
     /// Where the blocks from the first table go: the number of the first one in the range of the output. Those from
     /// the next table are `tuples_per_table` blocks further on.
     pub first_block: usize,
 }
 
-/// A range of the output's blocks that a run of tuples picks from each of some tables.
-pub(super) struct Part {
-    /// Numbered through all of `indices`.
-    pub tuples: Range<usize>,
-    /// As [`Piece::tables`].
+/// Some resolved tuples of a [`Part`].
+pub(super) struct Piece<'a, N> {
+    pub numbers: BlockNumbers<'a, N>,
+    /// As those of the part.
     pub tables: Range<usize>,
-    /// As [`Piece::first_block`].
     pub first_block: usize,
 }
 
-/// Cuts a range of the output's blocks where the tables change: as many whole tables as share their tuples, or a
-/// part of one.
+/// Cuts a range of the output's blocks into parts: as many whole tables of a batch as there are, or a part of one table.
 pub(super) fn parts(geometry: Geometry<'_>, blocks: Range<usize>) -> impl Iterator<Item = Part> {
     let (outer, count) = (geometry.outer, geometry.tuples_per_table());
     let mut start = blocks.start;

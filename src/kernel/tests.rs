@@ -86,7 +86,9 @@ fn any_range_of_blocks() {
         (3, 1, 700, &[7], 12),
         (3, 1, 127, &[7], 4),
         (3, 1, 128, &[7], 4),
+        (1, 3, 130, &[7], 4),
         (2, 5, 3, &[4], 2),
+        (2, 1, 200, &[7], 2),
         (2, 3, 1025, &[4], 8),
         (1, 4, 2049, &[5], 24),
         (2, 1, 1030, &[3, 2], 6),
@@ -94,6 +96,8 @@ fn any_range_of_blocks() {
         (1, 1, 9, &[2, 3, 2, 2], 16),
         (2, 1, 4, &[], 32),
         (1, 2, 3, &[0], 64),
+        (1, 1, 70, &[0], 1),
+        (1, 1, 70, &[0], 4),
         // Prefetched.
         (1, 1, 50, &[16384], 512),
         (1, 1, 50, &[2048], 4096),
@@ -152,7 +156,7 @@ fn any_range_of_blocks() {
     }
 }
 
-/// An index that is bad is an error wherever it stands, in each of the loops and in each part of it.
+/// An index that is bad is an error wherever it stands, in each of the loops.
 #[test]
 fn any_bad_index() {
     let size = 1000;
@@ -166,13 +170,12 @@ fn any_bad_index() {
             block,
         };
         let data = vec![0; size * block];
-        for bad in [0, 1, 63, 64, 127, 128, 191, 192, 199, 512, 699] {
-            if bad >= count {
-                continue;
-            }
+        let places = [0, 1, 63, 64, 127, 128, 191, 192, 199, 512, 699];
+        for bad in places.into_iter().filter(|place| *place < count) {
             let mut entries = entries(count, 0, size as i32);
-            entries[bad] = -1;
-            let wide = entries.iter().map(|&entry| entry.into()).collect::<Vec<_>>();
+            let mut wide: Vec<i64> = entries.iter().map(|&entry| entry.into()).collect();
+            // In range, if only its lower 32 bits counted.
+            (entries[bad], wide[bad]) = (-1, (1 << 32) + 1);
             for indices in [Indices::I32(&entries), Indices::I64(&wide)] {
                 let operands =
                     Operands::new(geometry, IndexPolicy::NonNegative, &data, indices, &[0]);

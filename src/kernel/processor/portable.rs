@@ -35,6 +35,19 @@ pub(in super::super) fn has_gathers<const SIZE: usize>() -> bool {
 #[allow(unsafe_code)]
 pub(in super::super) unsafe fn gather_or_zero<const SIZE: usize>(
     _data: &[[u8; SIZE]],
+    _numbers: &[[u32; GATHERED]],
+    _zero: &[u8; SIZE],
+    _output: &mut [[[MaybeUninit<u8>; SIZE]; GATHERED]],
+) {
+    unreachable!("this processor has no gathers");
+}
+
+/// # Safety
+///
+/// Never called, either.
+#[allow(unsafe_code)]
+pub(in super::super) unsafe fn gather_eight_or_zero<const SIZE: usize>(
+    _data: &[[u8; SIZE]],
     _numbers: &[u32; GATHERED],
     _zero: &[u8; SIZE],
     _output: &mut [[MaybeUninit<u8>; SIZE]; GATHERED],
