@@ -43,6 +43,42 @@ struct Found {
     upsampling: Option<Upsampling>,
 }
 
+/// The factors of a product, with the labels of their axes.
+struct Factors {
+    weights: Vec<char>,
+    matrix: Arc<Tensor>,
+    data: Vec<char>,
+    outlet: OutletId,
+}
+
+impl Factors {
+    /// Takes back the axes that the channels were split into. tract does that where they were shuffled, as in ShuffleNet: the
+    /// product then sums over all of these axes, and the weights have the shuffle.
+    fn take_split(&mut self, model: &TypedModel, output: &[char]) -> TractResult<()> {
+        let before = model.node(self.outlet.node);
+        let Some(AxisOp::Reshape(at, from, to)) = before.op_as() else { return Ok(()) };
+        let (Some(split), 1) = (self.data.get(*at..at + to.len()), from.len()) else {
+            return Ok(());
+        };
+        let places = split.iter().map(|label| self.weights.iter().position(|it| it == label));
+        let Some(places) = places.collect::<Option<Vec<usize>>>() else { return Ok(()) };
+        let others = (0..self.weights.len()).filter(|place| !places.contains(place));
+        let &[channel] = &*others.collect::<Vec<usize>>() else { return Ok(()) };
+        if places.len() + 1 != self.weights.len() || split.iter().any(|it| output.contains(it)) {
+            return Ok(());
+        }
+        let order: Vec<usize> = [channel].into_iter().chain(places).collect();
+        let matrix = self.matrix.clone().into_tensor().permute_axes(&order)?;
+        let channels = matrix.shape()[0];
+        let summed = matrix.len() / channels;
+        self.matrix = matrix.into_shape(&[channels, summed])?.into_arc_tensor();
+        self.weights = vec![self.weights[channel], split[0]];
+        self.data.drain(at + 1..at + to.len());
+        self.outlet = before.inputs[0];
+        Ok(())
+    }
+}
+
 /// The numbers of a constant, if it is one of single precision that has elements.
 fn floats(model: &TypedModel, outlet: OutletId) -> TractResult<Option<&Arc<Tensor>>> {
     let fact = model.outlet_fact(outlet)?;
@@ -113,8 +149,15 @@ impl Found {
         let labels = |slot| op.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
         let output = labels(InOut::Out(0));
         for slot in [1, 0] {
-            let (weights, data) = (labels(InOut::In(slot)), labels(InOut::In(1 - slot)));
             let Some(matrix) = floats(model, node.inputs[slot])? else { continue };
+            let mut factors = Factors {
+                weights: labels(InOut::In(slot)),
+                matrix: matrix.clone(),
+                data: labels(InOut::In(1 - slot)),
+                outlet: node.inputs[1 - slot],
+            };
+            factors.take_split(model, &output)?;
+            let Factors { weights, matrix, data, outlet } = factors;
             let &[a, b] = &*weights else { continue };
             for (summed, channel, is_transposed) in [(b, a, false), (a, b, true)] {
                 let Some(axis) = data.iter().position(|label| *label == summed) else { continue };
@@ -138,9 +181,8 @@ impl Found {
                     false => matrix.clone(),
                 };
                 let (outputs, inputs) = (weights.shape()[0], weights.shape()[1]);
-                let data = node.inputs[1 - slot];
                 // A sum over one element is broadcast by tract's operator.
-                rule_if!(model.outlet_fact(data)?.shape[axis] == inputs.to_dim());
+                rule_if!(model.outlet_fact(outlet)?.shape[axis] == inputs.to_dim());
                 let padding = PaddingSpec::Explicit(tvec![0; rank], tvec![0; rank]);
                 return Ok(Some(Found {
                     spec: PoolSpec::new(
@@ -153,7 +195,7 @@ impl Found {
                         outputs,
                     ),
                     group: 1,
-                    data,
+                    data: outlet,
                     weights,
                     bias: vec![0.; outputs],
                     upsampling: None,
