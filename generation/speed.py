@@ -109,7 +109,7 @@ def measure(folder, file, contexts, threads, turns):
     program = ROOT / "target/release/examples/speed"
     rows = []
     for model in sorted(folder.glob("*/openvino_model.xml")):
-        # Who is first would wait for the disk.
+        # Otherwise the program that runs first would also wait for the disk.
         with open(model.with_suffix(".bin"), "rb") as weights, open(os.devnull, "wb") as nowhere:
             shutil.copyfileobj(weights, nowhere)
         for count in threads:

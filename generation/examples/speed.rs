@@ -18,8 +18,10 @@ use tract_openvino_kernels::{CachePrecision, KernelsConfig, KernelsTransform};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The tokens of a long prompt; `speed.py` has the same numbers.
 const LONG: u32 = 2048;
 
+/// Those of the short one before it.
 const SHORT: usize = 128;
 
 fn main() -> TractResult<()> {

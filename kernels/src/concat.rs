@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 
-use crate::memory::{LINE, unwritten_output};
+use crate::memory::{COPIED_BYTES, LINE, unwritten_output};
 use crate::threads::fill_rows;
 
 /// The elements of its inputs, one input after the other along an axis, which is what tract's Concat computes.
@@ -49,14 +49,11 @@ impl Concatenation {
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<T>()?;
         let line = LINE / size_of::<T>();
-        let work = size_of_val(elements) / BYTES;
+        let work = size_of_val(elements) / COPIED_BYTES;
         fill_rows(elements, line, work, |number, output| fill(number * line, output))?;
         Ok(output)
     }
 }
-
-/// About how many bytes are copied in a third of a nanosecond.
-const BYTES: usize = 4;
 
 impl Op for Concatenation {
     fn name(&self) -> StaticName {

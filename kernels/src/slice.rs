@@ -4,15 +4,12 @@ use tract_core::internal::*;
 use tract_core::ops::array::Slice;
 
 use crate::checks::expect_inputs;
-use crate::memory::unwritten_output;
+use crate::memory::{COPIED_BYTES, unwritten_output};
 use crate::threads::fill_rows;
 
 /// What tract's Slice gives, on the threads that share this work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SliceOfAxis(pub Slice);
-
-/// About how many bytes are copied in a third of a nanosecond.
-const BYTES: usize = 4;
 
 impl SliceOfAxis {
     /// From this index on. `shape` is that of the output.
@@ -35,7 +32,7 @@ impl SliceOfAxis {
         let data = &data.as_slice::<T>()?[begin * inner..];
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<T>()?;
-        let work = size_of_val(elements) / BYTES;
+        let work = size_of_val(elements) / COPIED_BYTES;
         fill_rows(elements, inner, work, |first, mut output| {
             let mut at = first * inner;
             while !output.is_empty() {

@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 
 use super::blocks::{copy_or_zero, zero_block};
 use super::pieces::Part;
-use super::processor::{Loop, gather_eight_or_zero, has_gathers, vectorized};
+use super::processor::{GATHERED, Loop, gather_eight_or_zero, has_gathers, vectorized};
 use super::{AnyBadIndex, Operands};
 use crate::geometry::{Geometry, Indices};
 use crate::index::{IndexElement, IndexPolicy, Position};
@@ -20,9 +20,9 @@ use crate::index::{IndexElement, IndexPolicy, Position};
 /// them one by one: bytes took 1.6 times as long.
 const GROUP: usize = 64;
 
-/// Gathers elements of 1, 2, 4 or 8 bytes that indices of `i32` or `i64` pick from one table, which no columns or
-/// merged batches make longer than the axis. `None` if the part is another one: then the two steps are for it. Writes
-/// all of the part, unless an index is bad.
+/// Gathers elements of 1, 2, 4 or 8 bytes that indices of `i32` or `i64` pick from one table, which is just the gathered
+/// axis: there are no columns and no merged batches. `None` if the part is another one: then the two steps are for it.
+/// Writes all of the part, unless an index is bad.
 pub(super) fn gather_elements(
     operands: &Operands<'_, u8>,
     part: &Part,
@@ -104,6 +104,7 @@ impl<I: IndexElement, const SIZE: usize, const HAS_GATHERS: bool> Loop
             }
             all_in_range &= in_range;
             if HAS_GATHERS {
+                const { assert!(GROUP.is_multiple_of(GATHERED), "all of a group must be written") };
                 let output = output.as_chunks_mut().0.iter_mut();
                 for (output, numbers) in output.zip(numbers.as_chunks().0) {
                     // SAFETY: the processor has gathers: the function `gather` has asked.

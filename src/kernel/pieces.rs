@@ -27,6 +27,7 @@ pub(super) struct Piece<'a, N> {
     pub numbers: BlockNumbers<'a, N>,
     /// As those of the part.
     pub tables: Range<usize>,
+    /// Where the blocks of these tuples go, as in the part.
     pub first_block: usize,
 }
 

@@ -45,36 +45,41 @@ struct Found {
 
 /// The factors of a product, with the labels of their axes.
 struct Factors {
-    weights: Vec<char>,
-    matrix: Arc<Tensor>,
-    data: Vec<char>,
-    outlet: OutletId,
+    weights: Arc<Tensor>,
+    labels_of_weights: Vec<char>,
+    data: OutletId,
+    labels_of_data: Vec<char>,
 }
 
 impl Factors {
-    /// Takes back the axes that the channels were split into. tract does that where they were shuffled, as in ShuffleNet: the
-    /// product then sums over all of these axes, and the weights have the shuffle.
+    /// Takes back a split of the channels, after which the product sums over two axes, and has weights of three. tract leaves that where
+    /// a model shuffles its channels, as ShuffleNet: it splits them, swaps the two axes and merges them.
     fn take_split(&mut self, model: &TypedModel, output: &[char]) -> TractResult<()> {
-        let before = model.node(self.outlet.node);
+        let before = model.node(self.data.node);
         let Some(AxisOp::Reshape(at, from, to)) = before.op_as() else { return Ok(()) };
-        let (Some(split), 1) = (self.data.get(*at..at + to.len()), from.len()) else {
-            return Ok(());
-        };
-        let places = split.iter().map(|label| self.weights.iter().position(|it| it == label));
+        let split = self.labels_of_data.get(*at..at + to.len());
+        let Some(split @ [first, ..]) = split else { return Ok(()) };
+        let of_weights = &self.labels_of_weights;
+        let places = split.iter().map(|label| of_weights.iter().position(|it| it == label));
         let Some(places) = places.collect::<Option<Vec<usize>>>() else { return Ok(()) };
-        let others = (0..self.weights.len()).filter(|place| !places.contains(place));
+        let others = (0..of_weights.len()).filter(|place| !places.contains(place));
         let &[channel] = &*others.collect::<Vec<usize>>() else { return Ok(()) };
-        if places.len() + 1 != self.weights.len() || split.iter().any(|it| output.contains(it)) {
+        // Sums over one element are broadcast by tract's operator.
+        let shape = self.weights.shape();
+        let are_sizes = to.iter().zip(&places).all(|(size, place)| *size == shape[*place].to_dim());
+        let is_summed = !split.iter().any(|label| output.contains(label));
+        if from.len() != 1 || places.len() + 1 != of_weights.len() || !are_sizes || !is_summed {
             return Ok(());
         }
+        let (first, channel_label) = (*first, of_weights[channel]);
         let order: Vec<usize> = [channel].into_iter().chain(places).collect();
-        let matrix = self.matrix.clone().into_tensor().permute_axes(&order)?;
-        let channels = matrix.shape()[0];
-        let summed = matrix.len() / channels;
-        self.matrix = matrix.into_shape(&[channels, summed])?.into_arc_tensor();
-        self.weights = vec![self.weights[channel], split[0]];
-        self.data.drain(at + 1..at + to.len());
-        self.outlet = before.inputs[0];
+        let weights = self.weights.clone().into_tensor().permute_axes(&order)?;
+        let channels = weights.shape()[0];
+        let summed = weights.len() / channels;
+        self.weights = weights.into_shape(&[channels, summed])?.into_arc_tensor();
+        self.labels_of_weights = vec![channel_label, first];
+        self.labels_of_data.drain(at + 1..at + to.len());
+        self.data = before.inputs[0];
         Ok(())
     }
 }
@@ -149,16 +154,16 @@ impl Found {
         let labels = |slot| op.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
         let output = labels(InOut::Out(0));
         for slot in [1, 0] {
-            let Some(matrix) = floats(model, node.inputs[slot])? else { continue };
+            let Some(weights) = floats(model, node.inputs[slot])? else { continue };
             let mut factors = Factors {
-                weights: labels(InOut::In(slot)),
-                matrix: matrix.clone(),
-                data: labels(InOut::In(1 - slot)),
-                outlet: node.inputs[1 - slot],
+                weights: weights.clone(),
+                labels_of_weights: labels(InOut::In(slot)),
+                data: node.inputs[1 - slot],
+                labels_of_data: labels(InOut::In(1 - slot)),
             };
             factors.take_split(model, &output)?;
-            let Factors { weights, matrix, data, outlet } = factors;
-            let &[a, b] = &*weights else { continue };
+            let Factors { weights: matrix, data: outlet, labels_of_data: data, .. } = factors;
+            let &[a, b] = &*factors.labels_of_weights else { continue };
             for (summed, channel, is_transposed) in [(b, a, false), (a, b, true)] {
                 let Some(axis) = data.iter().position(|label| *label == summed) else { continue };
                 let mut expected = data.clone();
