@@ -159,6 +159,7 @@ pub(super) fn zero_block<const SIZE: usize>(zero: &[u8]) -> [u8; SIZE] {
     }
 }
 
+/// Copies blocks whose numbers are all in range.
 fn copy_in_range<N: Position, const SIZE: usize>(
     data: &[[u8; SIZE]],
     numbers: BlockNumbers<'_, N>,

@@ -112,6 +112,7 @@ impl<I: IndexElement, const SIZE: usize, const HAS_GATHERS: bool> Loop
                     unsafe { gather_eight_or_zero(data, numbers, zero, output) };
                 }
             } else if in_range {
+                // As `copy_in_range` of `blocks.rs`. A call of that, although inlined, took 1.05 times as long for bytes.
                 for (element, number) in output.iter_mut().zip(&numbers) {
                     // SAFETY: all numbers of the group are in range, so they are below `size`. That is the length of
                     // `data`, which fits, as the assertion says.
