@@ -17,51 +17,59 @@ use tract_openvino_kernels::{
     DequantizedConst, Format, KernelsRunnable, WithKernels, tensor_of_parts,
 };
 
-/// Of the second product of a layer of Llama 1B. There are as many of them as no cache has room for.
-const ROWS: usize = 2048;
-const DEPTH: usize = 8192;
+/// Rows and their numbers of codes: those of the first and of the second product of a layer of Llama 1B.
+const SHAPES: [[usize; 2]; 2] = [[8192, 2048], [2048, 8192]];
+
+/// As many as no cache has room for.
 const MATRICES: usize = 16;
 
 /// The codes that have one scale, where codes are of four bits.
 const GROUP: usize = 64;
 
 fn main() -> TractResult<()> {
-    println!("| codes | threads | read, GB/s | product, GB/s | share |");
-    println!("| --- | ---: | ---: | ---: | ---: |");
+    println!("| codes | codes in a row | threads | read, GB/s | product, GB/s | share |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
     for threads in [1, 2] {
         if threads > 1 {
             set_default_executor(Executor::multithread(threads));
         }
         for format in [Format::F16, Format::I8, Format::U4] {
-            let codes = codes(format)?;
-            let plans =
-                codes.iter().map(|codes| plan(codes, format)).collect::<TractResult<Vec<_>>>()?;
-            let data: TValue = Tensor::from_shape(&[1, DEPTH], &[0.5f32; DEPTH])?.into();
-            let run = || {
-                for plan in &plans {
-                    plan.run(tvec!(data.clone())).expect("the product runs");
-                }
-            };
-            let views = codes
-                .iter()
-                .map(|codes| codes.try_as_plain_ram())
-                .collect::<TractResult<Vec<_>>>()?;
-            let read = || views.iter().for_each(|view| read(view.as_bytes()));
-            let bytes = views.iter().map(|view| view.as_bytes().len()).sum::<usize>();
-            let gigabytes = |time: Duration| bytes as f64 / time.as_secs_f64() / 1e9;
-            let [read, product] = fastest([&read, &run]).map(gigabytes);
-            println!(
-                "| {format:?} | {threads} | {read:.1} | {product:.1} | {:.2} |",
-                product / read
-            );
+            for shape in SHAPES {
+                measure(threads, format, shape)?;
+            }
         }
     }
     Ok(())
 }
 
+/// Prints the line of a format and a shape.
+fn measure(threads: usize, format: Format, shape: [usize; 2]) -> TractResult<()> {
+    let [_, depth] = shape;
+    let codes = codes(format, shape)?;
+    let plans =
+        codes.iter().map(|codes| plan(codes, format, shape)).collect::<TractResult<Vec<_>>>()?;
+    let data: TValue = Tensor::from_shape(&[1, depth], &vec![0.5f32; depth])?.into();
+    let run = || {
+        for plan in &plans {
+            plan.run(tvec!(data.clone())).expect("the product runs");
+        }
+    };
+    let views =
+        codes.iter().map(|codes| codes.try_as_plain_ram()).collect::<TractResult<Vec<_>>>()?;
+    let read = || views.iter().for_each(|view| read(view.as_bytes()));
+    let bytes = views.iter().map(|view| view.as_bytes().len()).sum::<usize>();
+    let gigabytes = |time: Duration| bytes as f64 / time.as_secs_f64() / 1e9;
+    let [read, product] = fastest([&read, &run]).map(gigabytes);
+    println!(
+        "| {format:?} | {depth} | {threads} | {read:.1} | {product:.1} | {:.2} |",
+        product / read
+    );
+    Ok(())
+}
+
 /// The codes of all matrices: small numbers.
-fn codes(format: Format) -> TractResult<Vec<Arc<Tensor>>> {
-    let len = ROWS * DEPTH * format.bits() / 8;
+fn codes(format: Format, [rows, depth]: [usize; 2]) -> TractResult<Vec<Arc<Tensor>>> {
+    let len = rows * depth * format.bits() / 8;
     let bytes = match format {
         Format::F16 => vec![0x00, 0x3c],
         _ => vec![0x21, 0x43, 0x65],
@@ -78,22 +86,26 @@ fn codes(format: Format) -> TractResult<Vec<Arc<Tensor>>> {
         .collect()
 }
 
-fn plan(codes: &Arc<Tensor>, format: Format) -> TractResult<KernelsRunnable> {
+fn plan(
+    codes: &Arc<Tensor>,
+    format: Format,
+    [rows, depth]: [usize; 2],
+) -> TractResult<KernelsRunnable> {
     let (shape, scales) = match format {
-        Format::F16 => (vec![ROWS, DEPTH], None),
+        Format::F16 => (vec![rows, depth], None),
         Format::U4 => {
-            let groups = DEPTH / GROUP;
-            (vec![ROWS, groups, GROUP], Some(vec![ROWS, groups, 1]))
+            let groups = depth / GROUP;
+            (vec![rows, groups, GROUP], Some(vec![rows, groups, 1]))
         }
-        _ => (vec![ROWS, DEPTH], Some(vec![ROWS, 1])),
+        _ => (vec![rows, depth], Some(vec![rows, 1])),
     };
     let scales = scales
         .map(|shape| Tensor::from_shape(&shape, &vec![0.1f32; shape.iter().product()]))
         .transpose()?;
     let constant = DequantizedConst::of_bytes(codes.clone(), format, &shape, None, scales)?;
-    let constant = constant.into_shape(&[ROWS, DEPTH])?;
+    let constant = constant.into_shape(&[rows, depth])?;
     let mut model = TypedModel::default();
-    let data = model.add_source("data", f32::fact([1, DEPTH]))?;
+    let data = model.add_source("data", f32::fact([1, depth]))?;
     let weights = model.wire_node("weights", constant, &[])?[0];
     let product = EinSum::new("mk,nk->mn".parse()?, f32::datum_type());
     let product = model.wire_node("product", product, &[data, weights])?;

@@ -31,6 +31,40 @@ pub(crate) fn prefetch(place: *const u8) {
     let _ = place;
 }
 
+/// How far ahead bytes that are read once are asked for. A quarter of it takes up to twice the time where they come from memory (AMD
+/// EPYC, family 26 model 2).
+pub(crate) const AHEAD: usize = 1 << 13;
+
+/// Asks for lines of bytes that are read in turn: far ahead, and again when they are nearer.
+///
+/// A machine that waits for as many lines as it can forgets what else it is asked for. Products of one row and codes of 16 bits took 1.3
+/// times as long where each line was asked for once (AMD EPYC, family 25 model 17).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ahead {
+    far: *const u8,
+    /// How many bytes nearer lines are when they are asked for again.
+    nearer: usize,
+}
+
+impl Ahead {
+    /// For what is so many bytes behind a place that is read next, and again so many bytes nearer.
+    #[inline(always)]
+    pub fn new(place: *const u8, far: usize, nearer: usize) -> Ahead {
+        Ahead { far: place.wrapping_add(far), nearer }
+    }
+
+    /// Asks for as many bytes as are read now.
+    #[inline(always)]
+    pub fn ask(&mut self, bytes: usize) {
+        for line in (0..bytes).step_by(LINE) {
+            let far = self.far.wrapping_add(line);
+            prefetch(far);
+            prefetch(far.wrapping_sub(self.nearer));
+        }
+        self.far = self.far.wrapping_add(bytes);
+    }
+}
+
 /// Elements that begin with a line of the cache, so that no vector of theirs lies in two of them. Products of one
 /// took 1.1 times as long, and tiles of codes twice as long, where each did (Intel Xeon with AVX-512 and AMX).
 #[derive(Debug)]

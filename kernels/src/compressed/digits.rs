@@ -1,6 +1,6 @@
 //! Data as whole numbers of three digits, which the processor multiplies with codes byte by byte (`vpdpbusd`, of VNNI).
 //!
-//! A number `x` is `scale * q`, where the eight numbers of a word have one scale, and `q = 65536 a + 256 b + c`, with digits between
+//! A number `x` is `scale * q`, where the numbers of a word have one scale, and `q = 65536 a + 256 b + c`, with digits between
 //! -128 and 127. Sums of products of codes and digits are exact, and so are those of the digits:
 //!
 //! ```text
@@ -159,23 +159,17 @@ fn split(lanes: Vnni, block: &[f32; CODES * LANES], digits: &mut Digits) -> bool
             largest = _mm512_max_ps(largest, size);
             numbers[code] = number;
         }
-        let zeros = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(largest, lanes.splat(0.));
-        let large = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(largest, lanes.splat(LEAST));
-        let largest = _mm512_max_ps(largest, lanes.splat(LEAST));
-        let scale = _mm512_div_ps(largest, lanes.splat(MOST));
+        let (scale, has_all_bits) = scale_of(lanes, largest);
         let mut sum = _mm512_setzero_si512();
         let mut vectors = [[_mm512_setzero_si512(); 2]; 3];
         for code in 0..CODES {
             let mut whole = _mm512_cvtps_epi32(_mm512_div_ps(numbers[code], scale));
             sum = _mm512_add_epi32(sum, whole);
             for digit in (0..3).rev() {
-                // The lowest byte as a signed number, which what is left does not have.
-                let byte = _mm512_and_si512(whole, _mm512_set1_epi32(0xff));
+                let byte = lowest_digit(&mut whole);
                 let above = _mm512_set1_epi32(8 * (code / 2) as i32);
                 let vector = &mut vectors[digit][code % 2];
                 *vector = _mm512_or_si512(*vector, _mm512_sllv_epi32(byte, above));
-                whole = _mm512_add_epi32(whole, _mm512_set1_epi32(128));
-                whole = _mm512_srai_epi32::<8>(whole);
             }
         }
         for digit in 0..3 {
@@ -186,29 +180,59 @@ fn split(lanes: Vnni, block: &[f32; CODES * LANES], digits: &mut Digits) -> bool
         }
         lanes.store(&mut digits[SCALES], scale);
         lanes.store(&mut digits[SUMS], _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale));
-        finite == 0xffff && (zeros | large) == 0xffff
+        finite & has_all_bits == 0xffff
+    }
+}
+
+/// The scale of numbers of which these are the largest ones, and where it has all its bits.
+#[inline(always)]
+pub(super) fn scale_of(lanes: Vnni, largest: __m512) -> (__m512, __mmask16) {
+    // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+    unsafe {
+        let zeros = _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(largest, lanes.splat(0.));
+        let large = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(largest, lanes.splat(LEAST));
+        let largest = _mm512_max_ps(largest, lanes.splat(LEAST));
+        (_mm512_div_ps(largest, lanes.splat(MOST)), zeros | large)
+    }
+}
+
+/// Takes the lowest digit of whole numbers off, as a byte. What is left does not have it.
+///
+/// # Safety
+///
+/// The machine has AVX-512F.
+#[inline(always)]
+pub(super) unsafe fn lowest_digit(whole: &mut __m512i) -> __m512i {
+    unsafe {
+        let byte = _mm512_and_si512(*whole, _mm512_set1_epi32(0xff));
+        *whole = _mm512_srai_epi32::<8>(_mm512_add_epi32(*whole, _mm512_set1_epi32(128)));
+        byte
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::compressed::lanes::Kind;
 
     /// Two rows, the last block of which is not whole.
     const DEPTH: usize = 200;
 
-    fn data() -> Vec<f32> {
-        let numbers = (0..2 * DEPTH).map(|place| (place as f32 * 0.7).sin());
-        // Some are much larger than others, some words have none but zeros, and some numbers are integers.
-        let scaled = numbers.enumerate().map(|(place, number)| match place / CODES % 5 {
-            0 if place % CODES == 3 => number * 1e4,
+    /// Numbers of words of so many. Some are much larger than others, some words have none but zeros, and some numbers are integers.
+    pub fn numbers(word: usize, count: usize) -> Vec<f32> {
+        let numbers = (0..count).map(|place| (place as f32 * 0.7).sin());
+        let scaled = numbers.enumerate().map(|(place, number)| match place / word % 5 {
+            0 if place % word == 3 => number * 1e4,
             1 => number * 1e-20,
             2 => 0.,
             3 => number.round(),
             _ => number,
         });
         scaled.collect()
+    }
+
+    fn data() -> Vec<f32> {
+        numbers(CODES, 2 * DEPTH)
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::Matrix;
 use super::format::{BF16, Decode, F16, Format, I8, U8};
-use super::lanes::{AHEAD, Kind, Lanes, OnLanes};
+use super::lanes::{Kind, Lanes, OnLanes};
 use super::matrix::Part;
-use crate::memory::{LINE, Scratch, prefetch};
+use crate::memory::{AHEAD, Ahead, Scratch};
 
 /// How many numbers of a row of data meet codes of 16 bits at once: they have room in half of a first-level cache of 32 KiB.
 const DATA_AT_ONCE: usize = if cfg!(test) { 64 } else { 1 << 12 };
@@ -165,12 +165,9 @@ impl Part<'_, '_, Data> {
         let mut sums_of_data: [_; R] =
             std::array::from_fn(|row| self.data.sums::<N>(groups, first_data + row).iter());
         let mut totals = [lanes.splat(0.); R];
-        let mut next = self.row(row).as_ptr().wrapping_add(AHEAD);
+        let mut next = Ahead::new(self.row(row).as_ptr(), AHEAD, AHEAD / 2);
         for ((codes, scale), zero_point) in codes.zip(scales).zip(zero_points) {
-            for line in (0..blocks * block_bytes).step_by(LINE) {
-                prefetch(next.wrapping_add(line));
-            }
-            next = next.wrapping_add(blocks * block_bytes);
+            next.ask(blocks * block_bytes);
             let zero_point = lanes.splat(-zero_point);
             let mut sums = [[lanes.splat(0.); 2]; R];
             let mut factors = [&[][..]; R];
@@ -219,9 +216,9 @@ impl Part<'_, '_, Data> {
         for row in 0..C {
             self.begin_sums::<L, N, R>(lanes, first + row, first_data, &mut sums[row]);
         }
-        // Where some rows are read at once, the machine does not see what comes next. Without the least distance, rows of 896 codes
-        // took 1.05 times as long.
-        let ahead = (C * self.matrix.row_bytes()).max(AHEAD);
+        // Behind the rows that are read at once.
+        let rows = if C > 1 { C * self.matrix.row_bytes() } else { 0 };
+        let ahead = Ahead::new(codes[0].as_ptr(), rows + AHEAD, AHEAD / 2);
         add_products::<L, D, N, C, R>(lanes, codes, data, ahead, &mut sums);
         for row in 0..C {
             for of in 0..R {
@@ -268,8 +265,9 @@ impl Part<'_, '_, Data> {
         if steps.start == 0 {
             self.begin_sums::<L, N, R>(lanes, row, first_data, &mut sums[0]);
         }
-        // The same steps of the next row.
-        let ahead = self.matrix.row_bytes();
+        // The same steps of the next two rows.
+        let row_bytes = self.matrix.row_bytes();
+        let ahead = Ahead::new(codes[0].as_ptr(), 2 * row_bytes, row_bytes);
         add_products::<L, D, N, 1, R>(lanes, codes, data, ahead, &mut sums);
         for (output, [a, b]) in self.output[first_data..].iter_mut().zip(sums[0]) {
             let product = lanes.sum(lanes.add(a, b)) * self.parameters.scales[row];
@@ -278,27 +276,23 @@ impl Part<'_, '_, Data> {
     }
 }
 
-/// Adds the products of rows of codes and of data, and asks for the codes that are so many bytes later.
+/// Adds the products of rows of codes and of data, and asks for the codes that come later.
 #[inline(always)]
 fn add_products<L: Lanes<N>, D: Decode, const N: usize, const C: usize, const R: usize>(
     lanes: L,
     codes: [&[u8]; C],
     data: [&[[f32; N]]; R],
-    ahead: usize,
+    mut ahead: Ahead,
     sums: &mut [[[L::Numbers; 2]; R]; C],
 ) {
     let block_bytes = 2 * N * D::BITS / 8;
     let row_bytes = codes[0].len();
-    let mut next = codes[0].as_ptr().wrapping_add(ahead);
     // The last block of a row may not be whole.
     let whole = row_bytes / block_bytes;
     let of_blocks = codes.map(|codes| &codes[..whole * block_bytes]);
     let of_data = data.map(|data| &data.as_chunks::<2>().0[..whole]);
     for block in 0..whole {
-        for line in (0..C * block_bytes).step_by(LINE) {
-            prefetch(next.wrapping_add(line));
-        }
-        next = next.wrapping_add(C * block_bytes);
+        ahead.ask(C * block_bytes);
         for row in 0..C {
             let bytes = &of_blocks[row][block * block_bytes..][..block_bytes];
             let numbers = D::decode(lanes, bytes);

@@ -11,10 +11,6 @@ use tract_core::prelude::f16;
 
 use crate::product::{Tile, Vectors};
 
-/// How far ahead codes are asked for, in bytes. A quarter of it takes up to twice the time where they come from memory (AMD EPYC,
-/// family 26 model 2).
-pub(super) const AHEAD: usize = 1 << 13;
-
 /// Vectors of `N` numbers.
 pub(crate) trait Lanes<const N: usize>: Copy {
     type Numbers: Copy;

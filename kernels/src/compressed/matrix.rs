@@ -7,7 +7,7 @@ use tract_core::internal::*;
 use super::constant::{DequantizedConst, combine};
 use super::format::Format;
 use super::unpack::{PANEL_ROWS, widen};
-use crate::memory::{LINE, prefetch};
+use crate::memory::Ahead;
 
 /// A compressed matrix of `rows` rows of `depth` codes.
 ///
@@ -194,9 +194,7 @@ fn extend(numbers: &mut Vec<f32>, tensor: &Tensor, places: Range<usize>) -> Trac
     let size = dt.size_of();
     let bytes = &plain.as_bytes()[places.start * size..places.end * size];
     // As many will be needed next.
-    for line in (0..bytes.len()).step_by(LINE) {
-        prefetch(bytes.as_ptr().wrapping_add(bytes.len() + line));
-    }
+    Ahead::new(bytes.as_ptr(), 2 * bytes.len(), bytes.len()).ask(bytes.len());
     let format = match dt {
         DatumType::F32 => {
             numbers.extend(&plain.as_slice::<f32>()?[places]);

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 
-#[cfg(target_arch = "x86_64")]
-use super::dynamic;
 use super::format::Format;
 #[cfg(target_arch = "x86_64")]
 use super::lanes::Avx512;
 use super::lanes::Kind;
 use super::matrix::{Matrix, Parameters, Part};
 use super::unpack::Panel;
+#[cfg(target_arch = "x86_64")]
+use super::{bytes, dynamic};
 use super::{dots, words};
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
@@ -121,6 +121,8 @@ struct Few<'a> {
 }
 
 enum FewData {
+    #[cfg(target_arch = "x86_64")]
+    Bytes(bytes::Data),
     Dots(dots::Data),
     Words(words::Data),
 }
@@ -128,6 +130,14 @@ enum FewData {
 impl Few<'_> {
     fn new<'a>(matrix: &'a Matrix, data: &[f32]) -> Few<'a> {
         let kind = Kind::detect();
+        #[cfg(target_arch = "x86_64")]
+        if matrix.format.bits() == 8
+            && matrix.groups() == 1
+            && let Some(lanes) = Avx512::detect(kind)
+            && let Some(data) = bytes::Data::new(lanes, matrix, data)
+        {
+            return Few { matrix, kind, data: FewData::Bytes(data) };
+        }
         let data = match matrix.format {
             Format::I4 | Format::U4 => FewData::Words(words::Data::new(kind, matrix, data)),
             _ => FewData::Dots(dots::Data::new(kind, matrix, data)),
@@ -145,6 +155,10 @@ impl Few<'_> {
         let Few { matrix, kind, data } = self;
         let bytes = &matrix.bytes()?[first * matrix.row_bytes()..];
         match data {
+            #[cfg(target_arch = "x86_64")]
+            FewData::Bytes(data) => {
+                bytes::multiply(Part { matrix, bytes, parameters, data, output })
+            }
             FewData::Dots(data) => kind.run(Part { matrix, bytes, parameters, data, output }),
             FewData::Words(data) => {
                 parameters.pad(kind.lanes());

@@ -191,8 +191,10 @@ proptest! {
 #[test]
 fn data_may_be_tiny_or_not_finite() -> TractResult<()> {
     let (depth, rows) = (72, 5);
-    for format in [Format::U4, Format::I4] {
-        let bytes = vec![0x11u8; rows * depth / 2];
+    for format in [Format::U4, Format::I4, Format::U8, Format::I8] {
+        // Codes of one.
+        let byte = if format.bits() == 4 { 0x11 } else { 1u8 };
+        let bytes = vec![byte; rows * depth * format.bits() / 8];
         let constant =
             DequantizedConst::of_bytes(tensor1(&bytes), format, &[rows, depth], None, None)?;
         let matrix = Matrix::new(&constant, rows)?.unwrap();

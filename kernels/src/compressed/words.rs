@@ -3,11 +3,11 @@
 use super::Matrix;
 #[cfg(target_arch = "x86_64")]
 use super::digits::{Digits, digits_of};
-use super::lanes::{AHEAD, Kind, Lanes, OnLanes};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx512, OnVnni};
+use super::lanes::{Kind, Lanes, OnLanes};
 use super::matrix::{Parameters, Part};
-use crate::memory::{LINE, Scratch, prefetch};
+use crate::memory::{AHEAD, Ahead, Scratch};
 
 /// The codes of a word.
 pub(super) const CODES: usize = 8;
@@ -249,13 +249,10 @@ impl Part<'_, '_, Data> {
         let whole = if is_followed { blocks } else { row_bytes / (4 * N) };
         let words: [&[Words<N>]; C] =
             std::array::from_fn(|row| &codes[row].as_chunks().0.as_chunks().0[..whole]);
-        let mut next = codes[0].as_ptr().wrapping_add((C * row_bytes).max(AHEAD));
+        let mut next = Ahead::new(codes[0].as_ptr(), C * row_bytes + AHEAD, AHEAD / 2);
         let mut totals = [[lanes.splat(0.); R]; C];
         for block in 0..whole {
-            for line in (0..C * 4 * N).step_by(LINE) {
-                prefetch(next.wrapping_add(line));
-            }
-            next = next.wrapping_add(C * 4 * N);
+            next.ask(C * 4 * N);
             let codes = std::array::from_fn(|row| &words[row][block]);
             let factors = data.map(|data| &data[block]);
             let place = (first_groups[block], &groups_of_words[block]);
