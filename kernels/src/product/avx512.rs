@@ -65,22 +65,28 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
     // of the rows is there, so all are. Both types of sums are so many vectors of the same numbers.
     unsafe {
         let sums = match ask {
-            Ask::All(next) => sums_of_tile::<N, V, V>(left, right, next.as_ptr().cast(), V * LINE),
+            Ask::All(next) => {
+                sums_of_tile::<N, V, true>(left, right, next.as_ptr().cast(), V * LINE)
+            }
             Ask::Part(_) | Ask::Nothing => {
                 let next = right.as_ptr_range().end.cast::<u8>().wrapping_add(begin);
-                sums_of_tile::<N, V, 1>(left, right, next, distance)
+                sums_of_tile::<N, V, false>(left, right, next, distance)
             }
         };
         std::mem::transmute_copy(&sums)
     }
 }
 
+/// Each step asks for what is `distance` behind what the step before has asked for: for a line, or for `ALL` that the step after as many
+/// steps needs, and for this again after half of them, as [`Ahead`](crate::memory::Ahead) does: asked for once, a token of SmolLM2 in 8 bits
+/// took 1.14 times as long after 4,096 others (AMD EPYC, family 25 model 17).
+///
 /// # Safety
 ///
 /// The left factor has `N` rows of as many steps as the right one.
 #[inline(never)]
 #[target_feature(enable = "avx512f")]
-unsafe fn sums_of_tile<const N: usize, const V: usize, const LINES: usize>(
+unsafe fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
     left: Left,
     right: &[[[f32; LANES]; V]],
     mut next: *const u8,
@@ -89,9 +95,21 @@ unsafe fn sums_of_tile<const N: usize, const V: usize, const LINES: usize>(
     let mut sums = [[_mm512_setzero_ps(); V]; N];
     // An address is one of these and up to two distances: there is a register for each.
     let mut rows = [0, 3, 6].map(|row| left.elements.as_ptr().wrapping_add(row * left.row));
-    for right in right {
-        for line in 0..LINES {
+    // What is nearer: the rest of this factor, and then what begins the next one.
+    let half = right.len() / 2;
+    let [begin_of_next, mut nearer] = [next, right[half..].as_ptr().cast()];
+    for (step, right) in right.iter().enumerate() {
+        for line in 0..if ALL { V } else { 1 } {
             _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(line * LINE).cast());
+        }
+        if ALL {
+            if step == half {
+                nearer = begin_of_next;
+            }
+            for line in 0..V {
+                _mm_prefetch::<_MM_HINT_T1>(nearer.wrapping_add(line * LINE).cast());
+            }
+            nearer = nearer.wrapping_add(distance);
         }
         next = next.wrapping_add(distance);
         let mut vectors = [_mm512_setzero_ps(); V];
