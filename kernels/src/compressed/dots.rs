@@ -6,7 +6,7 @@ use super::Matrix;
 use super::format::{BF16, Decode, F16, Format, I8, U8};
 use super::lanes::{Kind, Lanes, OnLanes};
 use super::matrix::Part;
-use crate::memory::{AHEAD, Ahead, Scratch};
+use crate::memory::{Ahead, Scratch};
 
 /// How many numbers of a row of data meet codes of 16 bits at once: they have room in half of a first-level cache of 32 KiB.
 const DATA_AT_ONCE: usize = if cfg!(test) { 64 } else { 1 << 12 };
@@ -165,7 +165,7 @@ impl Part<'_, '_, Data> {
         let mut sums_of_data: [_; R] =
             std::array::from_fn(|row| self.data.sums::<N>(groups, first_data + row).iter());
         let mut totals = [lanes.splat(0.); R];
-        let mut next = Ahead::new(self.row(row).as_ptr(), AHEAD, AHEAD / 2);
+        let mut next = Ahead::behind(self.row(row).as_ptr(), 0);
         for ((codes, scale), zero_point) in codes.zip(scales).zip(zero_points) {
             next.ask(blocks * block_bytes);
             let zero_point = lanes.splat(-zero_point);
@@ -216,9 +216,9 @@ impl Part<'_, '_, Data> {
         for row in 0..C {
             self.begin_sums::<L, N, R>(lanes, first + row, first_data, &mut sums[row]);
         }
-        // Behind the rows that are read at once.
+        // Rows that are read at once are asked for one after the other.
         let rows = if C > 1 { C * self.matrix.row_bytes() } else { 0 };
-        let ahead = Ahead::new(codes[0].as_ptr(), rows + AHEAD, AHEAD / 2);
+        let ahead = Ahead::behind(codes[0].as_ptr(), rows);
         add_products::<L, D, N, C, R>(lanes, codes, data, ahead, &mut sums);
         for row in 0..C {
             for of in 0..R {
@@ -308,6 +308,7 @@ fn add_products<L: Lanes<N>, D: Decode, const N: usize, const C: usize, const R:
         for row in 0..C {
             let mut bytes = [0; 64];
             let rest = &codes[row][whole * block_bytes..];
+            ahead.ask(rest.len());
             bytes[..rest.len()].copy_from_slice(rest);
             let numbers = D::decode(lanes, &bytes[..block_bytes]);
             for of in 0..R {

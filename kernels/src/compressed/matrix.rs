@@ -156,6 +156,22 @@ impl<'a, D> Part<'a, '_, D> {
     }
 }
 
+/// The tiles of an output: their first row of the matrix, and their first row of data; whether they have four rows of the matrix, or one,
+/// and whether they have two rows of data, or one.
+pub(super) fn tiles(
+    output: &[&mut [f32]],
+) -> impl Iterator<Item = (usize, usize, bool, bool)> + use<> {
+    let rows = output.first().map_or(0, |row| row.len());
+    let of_data = output.len();
+    let whole = rows / 4 * 4;
+    (0..of_data).step_by(2).flat_map(move |first_data| {
+        let is_pair = of_data - first_data >= 2;
+        let fours = (0..whole).step_by(4).map(|row| (row, true));
+        let tiles = fours.chain((whole..rows).map(|row| (row, false)));
+        tiles.map(move |(row, are_four)| (row, first_data, are_four, is_pair))
+    })
+}
+
 /// A scale and a zero point for each group of some rows. Where rows are one group, or codes of four bits, there may be no zero points.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {
@@ -193,7 +209,7 @@ fn extend(numbers: &mut Vec<f32>, tensor: &Tensor, places: Range<usize>) -> Trac
     let dt = tensor.datum_type();
     let size = dt.size_of();
     let bytes = &plain.as_bytes()[places.start * size..places.end * size];
-    // As many will be needed next.
+    // Twice as many will be needed next.
     Ahead::new(bytes.as_ptr(), 2 * bytes.len(), bytes.len()).ask(bytes.len());
     let format = match dt {
         DatumType::F32 => {

@@ -2,7 +2,7 @@
 //! perhaps a zero point, for each row of the matrix or for each group of neighbours in a row.
 //!
 //! The codes are read as the file has them, a row for each column of the result, and become numbers in registers. Products are those of
-//! single precision: nothing is rounded but products and sums, or what `digits.rs` rounds in their place.
+//! single precision: nothing is rounded but products and sums, or what `digits.rs` says in their place.
 //!
 //! * `constant.rs` has what a reader puts into a model;
 //! * `matrix.rs` says what is compressed how;

@@ -222,3 +222,27 @@ fn multiply_panels(
     }
     Ok(())
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::super::DequantizedConst;
+    use super::*;
+
+    #[test]
+    fn codes_of_8_bits_in_one_group_meet_digits() -> TractResult<()> {
+        let (rows, depth) = (3, 64);
+        let multiplies_bytes = Avx512::detect(Kind::detect()).is_some();
+        for (format, groups) in [(Format::I8, 1), (Format::U8, 1), (Format::I8, 2), (Format::U8, 2)]
+        {
+            let codes = tensor1(&vec![1u8; rows * depth]);
+            let scales = Tensor::zero::<f32>(&[rows, groups, 1])?;
+            let shape = [rows, groups, depth / groups];
+            let constant = DequantizedConst::of_bytes(codes, format, &shape, None, Some(scales))?;
+            let matrix = Matrix::new(&constant.into_shape(&[rows, depth])?, rows)?.unwrap();
+            let few = Few::new(&matrix, &[1.; 64]);
+            let has_digits = matches!(few.data, FewData::Bytes(_));
+            assert_eq!(has_digits, multiplies_bytes && groups == 1, "{format:?}, {groups}");
+        }
+        Ok(())
+    }
+}

@@ -187,39 +187,90 @@ proptest! {
     }
 }
 
-/// Data that has no digits is multiplied as it is.
+/// Products of rows of data with codes of a format that have no scales.
+fn products(format: Format, codes: &[u8], depth: usize, data: &[f32]) -> Vec<f32> {
+    let rows = codes.len() * 8 / format.bits() / depth;
+    let constant =
+        DequantizedConst::of_bytes(tensor1(codes), format, &[rows, depth], None, None).unwrap();
+    let matrix = Matrix::new(&constant, rows).unwrap().unwrap();
+    let mut output = vec![f32::NAN; data.len() / depth * rows];
+    let bias = vec![0.; rows];
+    multiply(&matrix, data, Precision::Exact, &bias, Activation::Identity, &mut output).unwrap();
+    output
+}
+
+const INTEGERS: [Format; 4] = [Format::I8, Format::U8, Format::I4, Format::U4];
+
+/// Data that has no digits is multiplied as it is, wherever it is.
 #[test]
-fn data_may_be_tiny_or_not_finite() -> TractResult<()> {
-    let (depth, rows) = (72, 5);
-    for format in [Format::U4, Format::I4, Format::U8, Format::I8] {
+fn data_may_be_tiny_or_not_finite() {
+    let (depth, rows) = (136, 5);
+    for format in INTEGERS {
         // Codes of one.
         let byte = if format.bits() == 4 { 0x11 } else { 1u8 };
-        let bytes = vec![byte; rows * depth * format.bits() / 8];
-        let constant =
-            DequantizedConst::of_bytes(tensor1(&bytes), format, &[rows, depth], None, None)?;
-        let matrix = Matrix::new(&constant, rows)?.unwrap();
+        let codes = vec![byte; rows * depth * format.bits() / 8];
         for number in [1e-36, -1e-44, f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
-            let mut data = vec![0.; depth];
-            data[depth - 2] = number;
+            for place in [1, depth - 2] {
+                // A row that has digits comes after it.
+                let mut data = vec![0.; 2 * depth];
+                data[place] = number;
+                with_all_vectors(|| {
+                    let found = products(format, &codes, depth, &data);
+                    let bits = found.iter().map(|found| found.to_bits());
+                    let expected = [[number.to_bits(); 5], [0; 5]].concat();
+                    assert!(bits.eq(expected), "{format:?}, {number} at {place}: {found:?}");
+                });
+            }
+        }
+    }
+}
+
+/// What signed codes add as unsigned ones is taken back without a rest, for numbers of any size.
+#[test]
+fn codes_of_zero_add_nothing() {
+    let (depth, rows, place) = (200, 5, 77);
+    for format in INTEGERS {
+        let mut codes = vec![0u8; rows * depth * format.bits() / 8];
+        // The last row has one code of one.
+        let bit = ((rows - 1) * depth + place) * format.bits();
+        codes[bit / 8] = 1 << (bit % 8);
+        for size in [1., 1e38] {
+            let data: Vec<f32> = (0..depth).map(|it| size * (it as f32 * 0.7).cos()).collect();
             with_all_vectors(|| {
-                let mut output = vec![0.; rows];
-                let bias = vec![0.; rows];
-                multiply(
-                    &matrix,
-                    &data,
-                    Precision::Exact,
-                    &bias,
-                    Activation::Identity,
-                    &mut output,
-                )
-                .unwrap();
-                for found in output {
-                    assert_eq!(found.to_bits(), number.to_bits(), "{format:?}: {found}");
-                }
+                let found = products(format, &codes, depth, &data);
+                assert_eq!(found[..rows - 1], [0.; 4], "{format:?}");
+                let error = (found[rows - 1] - data[place]).abs();
+                assert!(error <= size * 2f32.powi(-23), "{format:?}: {error}");
             });
         }
     }
-    Ok(())
+}
+
+/// Codes of 8 bits and rows of one group: blocks that are whole and not, fewer than four rows, and pairs of rows of data.
+#[test]
+fn rows_of_one_group() {
+    let depths = [1, 63, 64, 65, 200];
+    let [rows, data_rows] = [[3, 4, 17], [1, 2, 3]];
+    for (number, (format, has_zero_points)) in
+        [Format::I8, Format::U8].into_iter().flat_map(|it| [(it, false), (it, true)]).enumerate()
+    {
+        for (depth, rows) in depths.into_iter().flat_map(|depth| rows.map(|rows| (depth, rows))) {
+            for data_rows in data_rows {
+                let case = Case {
+                    format,
+                    data_rows,
+                    rows,
+                    groups: 1,
+                    group: depth,
+                    has_zero_points,
+                    half_scales: false,
+                    is_tiny_first: false,
+                    seed: number as u32,
+                };
+                with_all_vectors(|| case.check_with(Precision::Exact));
+            }
+        }
+    }
 }
 
 /// Many rows become bytes if they may and can, in groups; others stay as they are.

@@ -2,12 +2,12 @@
 
 use super::Matrix;
 #[cfg(target_arch = "x86_64")]
-use super::digits::{Digits, digits_of};
+use super::digits::{Digits, ForNibbles, digits_of};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx512, OnVnni};
 use super::lanes::{Kind, Lanes, OnLanes};
-use super::matrix::{Parameters, Part};
-use crate::memory::{AHEAD, Ahead, Scratch};
+use super::matrix::{Parameters, Part, tiles};
+use crate::memory::{Ahead, Scratch};
 
 /// The codes of a word.
 pub(super) const CODES: usize = 8;
@@ -120,8 +120,9 @@ impl Data {
             groups_of_words.push((group - first_groups[word / lanes]) as u32);
         }
         #[cfg(target_arch = "x86_64")]
-        let (digits, of_digits) =
-            Avx512::detect(kind).and_then(|it| Some((it, digits_of(it, data, depth)?))).unzip();
+        let (digits, of_digits) = Avx512::detect(kind)
+            .and_then(|it| Some((it, digits_of(it, ForNibbles, data, depth)?)))
+            .unzip();
         #[cfg(not(target_arch = "x86_64"))]
         let of_digits = None;
         let rows = of_digits.unwrap_or_else(|| numbers_of(lanes, data, depth));
@@ -190,22 +191,12 @@ impl Part<'_, '_, Data> {
         &mut self,
         lanes: L,
     ) {
-        let count = self.output.first().map_or(0, |row| row.len());
-        let of_data = self.output.len();
-        for first in (0..of_data).step_by(2) {
-            let is_pair = of_data - first >= 2;
-            let whole = count / 4 * 4;
-            for row in (0..whole).step_by(4) {
-                match is_pair {
-                    true => self.rows::<L, B, SIGNED, SHIFTED, N, 4, 2>(lanes, row, first),
-                    false => self.rows::<L, B, SIGNED, SHIFTED, N, 4, 1>(lanes, row, first),
-                }
-            }
-            for row in whole..count {
-                match is_pair {
-                    true => self.rows::<L, B, SIGNED, SHIFTED, N, 1, 2>(lanes, row, first),
-                    false => self.rows::<L, B, SIGNED, SHIFTED, N, 1, 1>(lanes, row, first),
-                }
+        for (row, first, are_four, is_pair) in tiles(self.output) {
+            match (are_four, is_pair) {
+                (true, true) => self.rows::<L, B, SIGNED, SHIFTED, N, 4, 2>(lanes, row, first),
+                (true, false) => self.rows::<L, B, SIGNED, SHIFTED, N, 4, 1>(lanes, row, first),
+                (false, true) => self.rows::<L, B, SIGNED, SHIFTED, N, 1, 2>(lanes, row, first),
+                (false, false) => self.rows::<L, B, SIGNED, SHIFTED, N, 1, 1>(lanes, row, first),
             }
         }
     }
@@ -249,7 +240,7 @@ impl Part<'_, '_, Data> {
         let whole = if is_followed { blocks } else { row_bytes / (4 * N) };
         let words: [&[Words<N>]; C] =
             std::array::from_fn(|row| &codes[row].as_chunks().0.as_chunks().0[..whole]);
-        let mut next = Ahead::new(codes[0].as_ptr(), C * row_bytes + AHEAD, AHEAD / 2);
+        let mut next = Ahead::behind(codes[0].as_ptr(), C * row_bytes);
         let mut totals = [[lanes.splat(0.); R]; C];
         for block in 0..whole {
             next.ask(C * 4 * N);

@@ -77,9 +77,9 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
     }
 }
 
-/// Each step asks for what is `distance` behind what the step before has asked for: for a line, or for `ALL` that the step after as many
-/// steps needs, and for this again after half of them, as [`Ahead`](crate::memory::Ahead) does: asked for once, a token of SmolLM2 in 8 bits
-/// took 1.14 times as long after 4,096 others (AMD EPYC, family 25 model 17).
+/// With `ALL`, each step asks for what the same step of the next factor needs, and for the same again half a factor before that, as
+/// [`Ahead`](crate::memory::Ahead) does: asked for once, a token of SmolLM2 in 8 bits took 1.14 times as long after 4,096 others (AMD
+/// EPYC, family 25 model 17). Otherwise it asks for a line. What a step asks for is `distance` behind what the one before does.
 ///
 /// # Safety
 ///

@@ -119,8 +119,8 @@ pub(in super::super) fn gather_eight_or_zero<const SIZE: usize>(
 
 /// Asks the processor to fetch `data` while it copies other blocks.
 ///
-/// It comes into the second-level cache: the first one waits for too few lines at once. There, blocks of 3 KiB took 1.3 times as long
-/// (AMD EPYC, family 25 model 17).
+/// It comes into the second-level cache. The first one waits for too few lines at once: asked for into that one, blocks of 3 KiB took 1.3
+/// times as long (AMD EPYC, family 25 model 17).
 #[inline]
 pub(in super::super) fn prefetch<T>(data: &[T]) {
     /// The bytes of a cache line.
