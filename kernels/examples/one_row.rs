@@ -17,7 +17,8 @@ use tract_openvino_kernels::{
     DequantizedConst, Format, KernelsRunnable, WithKernels, tensor_of_parts,
 };
 
-/// Rows and their numbers of codes: those of the first and of the last product of a layer of Llama 1B.
+/// Rows and their numbers of codes: those of the first and of the last product of the feed-forward part of
+/// Llama 1B.
 const SHAPES: [[usize; 2]; 2] = [[8192, 2048], [2048, 8192]];
 
 /// As many as no cache has room for.

@@ -22,7 +22,8 @@ const CODES: usize = 4;
 /// The numbers of a block.
 const WIDTH: usize = CODES * LANES;
 
-/// A block of a row of data: the digits of its numbers, the highest ones first; the scales of its words; and the sums of their numbers.
+/// A block of a row of data: the digits of its numbers, the highest ones first; the scales of its words; and the sums of their whole
+/// numbers.
 type Block = Vectors<5>;
 
 /// Rows of data in blocks.
@@ -50,7 +51,7 @@ impl Data {
 /// Splits data for codes of 8 bits.
 #[derive(Clone, Copy)]
 struct ForBytes {
-    /// The digits.
+    /// Whether digits are, for codes that are not.
     are_signed: bool,
 }
 
@@ -73,7 +74,6 @@ impl Split<5, WIDTH> for ForBytes {
                 let mut whole = _mm512_cvtps_epi32(_mm512_div_ps(numbers, scale));
                 let pairs = _mm512_add_epi32(whole, _mm512_shuffle_epi32::<0b10_11_00_01>(whole));
                 let sum = _mm512_add_epi32(pairs, _mm512_shuffle_epi32::<0b01_00_11_10>(pairs));
-                let sum = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale);
                 if !self.are_signed {
                     whole = _mm512_add_epi32(whole, _mm512_set1_epi32(1 << 23));
                 }
@@ -84,7 +84,8 @@ impl Split<5, WIDTH> for ForBytes {
                     });
                 }
                 let words = LANES / CODES * vector..LANES / CODES * (vector + 1);
-                for (place, numbers) in block[digits.len()..].iter_mut().zip([scale, sum]) {
+                let of_words = [scale, _mm512_castsi512_ps(sum)];
+                for (place, numbers) in block[digits.len()..].iter_mut().zip(of_words) {
                     let first = _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, numbers));
                     _mm_storeu_ps(place[words.clone()].as_mut_ptr(), first);
                 }
@@ -212,12 +213,12 @@ fn add<const SIGNED: bool, const SHIFTED: bool, const C: usize, const R: usize>(
                 let low = multiply(zeros, c);
                 // As a whole number, the sum of both would not have room.
                 let [high, low] = [_mm512_cvtepi32_ps(high), _mm512_cvtepi32_ps(low)];
-                let product = lanes.mul_add(high, lanes.splat(256.), low);
-                let total = &mut totals[row][of];
+                let mut product = lanes.mul_add(high, lanes.splat(256.), low);
                 if SHIFTED {
-                    *total = lanes.mul_add(zero_points[row], lanes.load(sum), *total);
+                    let sum = _mm512_cvtepi32_ps(_mm512_castps_si512(lanes.load(sum)));
+                    product = lanes.mul_add(zero_points[row], sum, product);
                 }
-                *total = lanes.mul_add(product, lanes.load(scale), *total);
+                totals[row][of] = lanes.mul_add(product, lanes.load(scale), totals[row][of]);
             }
         }
     }
@@ -256,7 +257,8 @@ mod tests {
                     );
                 }
                 let expected: f64 = word.iter().copied().map(f64::from).sum();
-                let error = (f64::from(sum) - expected).abs();
+                let sum = f64::from(sum.to_bits().cast_signed()) * f64::from(scale);
+                let error = (sum - expected).abs();
                 assert!(error <= 5. * most, "the sum of word {place} is wrong by {error}");
             }
         }

@@ -1,7 +1,7 @@
 //! Data as whole numbers of three digits, which the processor multiplies with codes byte by byte (`vpdpbusd`, of VNNI).
 //!
 //! A number `x` is `scale * q`, where the numbers of a word have one scale, and `q = 65536 a + 256 b + c`, with digits between
-//! -128 and 127. Sums of products of codes and digits are exact, and so is
+//! -128 and 127, or 0 and 255. Sums of products of codes and digits are exact, and so is
 //!
 //! ```text
 //! sum(code * q) = 256 * (256 * sum(code * a) + sum(code * b)) + sum(code * c)

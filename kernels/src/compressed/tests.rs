@@ -246,6 +246,19 @@ fn codes_of_zero_add_nothing() {
     }
 }
 
+/// Zeros give zero with any codes.
+#[test]
+fn zeros_add_nothing() {
+    let depth = 100;
+    let codes: Vec<u8> = [0x80, 0x7f, 1, 0xff, 0].into_iter().cycle().take(4 * depth).collect();
+    for format in INTEGERS {
+        with_all_vectors(|| {
+            let found = products(format, &codes, depth, &vec![0.; depth]);
+            assert!(found.iter().all(|found| *found == 0.), "{format:?}: {found:?}");
+        });
+    }
+}
+
 /// Codes of 8 bits and rows of one group: blocks that are whole and not, fewer than four rows, and pairs of rows of data.
 #[test]
 fn rows_of_one_group() {
