@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 
 use pulp::Simd;
 
-use crate::memory::LINE;
+use crate::memory::{LINE, prefetch};
 
 /// The numbers of a vector.
 pub(super) const LANES: usize = 16;
@@ -100,14 +100,14 @@ unsafe fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
     let [begin_of_next, mut nearer] = [next, right[half..].as_ptr().cast()];
     for (step, right) in right.iter().enumerate() {
         for line in 0..if ALL { V } else { 1 } {
-            _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(line * LINE).cast());
+            prefetch(next.wrapping_add(line * LINE));
         }
         if ALL {
             if step == half {
                 nearer = begin_of_next;
             }
             for line in 0..V {
-                _mm_prefetch::<_MM_HINT_T1>(nearer.wrapping_add(line * LINE).cast());
+                prefetch(nearer.wrapping_add(line * LINE));
             }
             nearer = nearer.wrapping_add(distance);
         }
