@@ -1,5 +1,5 @@
 //! Products of one row of data with compressed matrices, as a language model has for each token, beside a plain read of the
-//! same bytes.
+//! same bytes, which are those of the codes and of their scales in half precision.
 //!
 //! ```text
 //! cargo run --release -p tract-openvino-kernels --features multithread-mm --example one_row
@@ -24,7 +24,7 @@ const SHAPES: [[usize; 2]; 2] = [[8192, 2048], [2048, 8192]];
 /// As many as no cache has room for.
 const MATRICES: usize = 16;
 
-/// The codes that have one scale, where codes are of four bits.
+/// The codes of four bits that have one scale.
 const GROUP: usize = 64;
 
 fn main() -> TractResult<()> {
@@ -47,16 +47,17 @@ fn main() -> TractResult<()> {
 fn measure(threads: usize, format: Format, shape: [usize; 2]) -> TractResult<()> {
     let [_, depth] = shape;
     let codes = codes(format, shape)?;
-    let plans =
-        codes.iter().map(|codes| plan(codes, format, shape)).collect::<TractResult<Vec<_>>>()?;
+    let scales = (0..MATRICES).map(|_| scales(format, shape)).collect::<TractResult<Vec<_>>>()?;
+    let plans = codes.iter().zip(&scales).map(|(codes, scales)| plan(codes, scales, format, shape));
+    let plans = plans.collect::<TractResult<Vec<_>>>()?;
     let data: TValue = Tensor::from_shape(&[1, depth], &vec![0.5f32; depth])?.into();
     let run = || {
         for plan in &plans {
             plan.run(tvec!(data.clone())).expect("the product runs");
         }
     };
-    let views =
-        codes.iter().map(|codes| codes.try_as_plain_ram()).collect::<TractResult<Vec<_>>>()?;
+    let tensors = codes.iter().map(Arc::as_ref).chain(scales.iter().flatten());
+    let views = tensors.map(Tensor::try_as_plain_ram).collect::<TractResult<Vec<_>>>()?;
     let read = || views.iter().for_each(|view| read(view.as_bytes()));
     let bytes = views.iter().map(|view| view.as_bytes().len()).sum::<usize>();
     let gigabytes = |time: Duration| bytes as f64 / time.as_secs_f64() / 1e9;
@@ -87,22 +88,26 @@ fn codes(format: Format, [rows, depth]: [usize; 2]) -> TractResult<Vec<Arc<Tenso
         .collect()
 }
 
+/// The scales of a matrix: floats have none, codes of 8 bits one for each row, and codes of 4 bits one for each group.
+fn scales(format: Format, [rows, depth]: [usize; 2]) -> TractResult<Option<Tensor>> {
+    let groups = match format.bits() {
+        4 => depth / GROUP,
+        8 => 1,
+        _ => return Ok(None),
+    };
+    let scales = vec![f16::from_f32(0.1); rows * groups];
+    Tensor::from_shape(&[rows, groups, 1], &scales).map(Some)
+}
+
 fn plan(
     codes: &Arc<Tensor>,
+    scales: &Option<Tensor>,
     format: Format,
     [rows, depth]: [usize; 2],
 ) -> TractResult<KernelsRunnable> {
-    let (shape, scales) = match format {
-        Format::F16 => (vec![rows, depth], None),
-        Format::U4 => {
-            let groups = depth / GROUP;
-            (vec![rows, groups, GROUP], Some(vec![rows, groups, 1]))
-        }
-        _ => (vec![rows, depth], Some(vec![rows, 1])),
-    };
-    let scales = scales
-        .map(|shape| Tensor::from_shape(&shape, &vec![0.1f32; shape.iter().product()]))
-        .transpose()?;
+    let groups = scales.as_ref().map_or(1, |scales| scales.shape()[1]);
+    let shape = [rows, groups, depth / groups];
+    let scales = scales.clone();
     let constant = DequantizedConst::of_bytes(codes.clone(), format, &shape, None, scales)?;
     let constant = constant.into_shape(&[rows, depth])?;
     let mut model = TypedModel::default();

@@ -10,10 +10,11 @@
 use std::arch::x86_64::*;
 
 use super::digits::{
-    LANES, Split, Vectors, Vnni, digits_of, scale_of, signed_digit, unsigned_digit,
+    LANES, Split, SplitRow, Vectors, Vnni, digits_of, scale_of, signed_digit, split_blocks,
+    unsigned_digit,
 };
 use super::lanes::{Lanes, OnVnni};
-use super::matrix::{Matrix, Part, tiles};
+use super::matrix::{Matrix, Part, Tiles};
 use crate::memory::{Ahead, Scratch};
 
 /// The codes of a word, which have one scale.
@@ -53,6 +54,17 @@ impl Data {
 struct ForBytes {
     /// Whether digits are, for codes that are not.
     are_signed: bool,
+}
+
+impl SplitRow for ForBytes {
+    fn stride(self, depth: usize) -> usize {
+        depth.div_ceil(WIDTH) * size_of::<Block>() / size_of::<f32>()
+    }
+
+    #[inline(always)]
+    fn split_row(self, lanes: Vnni, row: &[f32], place: &mut [f32]) -> bool {
+        split_blocks(self, lanes, row, place)
+    }
 }
 
 impl Split<5, WIDTH> for ForBytes {
@@ -123,7 +135,7 @@ impl OnVnni for Part<'_, '_, Data> {
 impl Part<'_, '_, Data> {
     #[inline(always)]
     fn multiply<const SIGNED: bool, const SHIFTED: bool>(&mut self, lanes: Vnni) {
-        for (row, first, are_four, is_pair) in tiles(self.output) {
+        for (row, first, are_four, is_pair) in Tiles::new(self.output, 4) {
             match (are_four, is_pair) {
                 (true, true) => self.rows::<SIGNED, SHIFTED, 4, 2>(lanes, row, first),
                 (true, false) => self.rows::<SIGNED, SHIFTED, 4, 1>(lanes, row, first),

@@ -73,8 +73,7 @@ impl Matrix {
         groups.pop();
         let of_groups = |operand: Option<&Arc<Tensor>>| -> TractResult<Option<Arc<Tensor>>> {
             let Some(operand) = operand else { return Ok(None) };
-            let types = [DatumType::F32, DatumType::F16, DatumType::U8, DatumType::I8];
-            if operand.len() == volume / group && types.contains(&operand.datum_type()) {
+            if operand.len() == volume / group && Number::of(operand.datum_type()).is_ok() {
                 return Ok(Some(operand.clone()));
             }
             let mut numbers = vec![0.; volume / group];
@@ -115,40 +114,120 @@ impl Matrix {
         self.depth / self.group
     }
 
+    /// The scales of the groups of all rows from one on, if there are any, and their zero points.
+    pub(super) fn of_groups(&self, first_row: usize) -> TractResult<[Option<OfGroups<'_>>; 2]> {
+        let first = first_row * self.groups();
+        let of_groups =
+            |tensor| OfGroups::of(tensor).map(|it| it.part(first..self.rows * self.groups()));
+        let [scales, zero_points] =
+            [&self.scales, &self.zero_points].map(|tensor| tensor.as_deref().map(of_groups));
+        Ok([scales.transpose()?, zero_points.transpose()?])
+    }
+
     /// The scales of the groups of some rows, and their zero points.
     pub fn parameters(&self, rows: Range<usize>, parameters: &mut Parameters) -> TractResult<()> {
-        let places = rows.start * self.groups()..rows.end * self.groups();
+        let count = rows.len() * self.groups();
+        let of_groups = self.of_groups(rows.start)?;
+        let [all_scales, all_zero_points] = of_groups.map(|it| it.map(|it| it.part(0..count)));
         let Parameters { scales, zero_points } = parameters;
         scales.clear();
-        match &self.scales {
-            Some(tensor) => extend(scales, tensor, places.clone())?,
-            None => scales.resize(places.len(), 1.),
+        match all_scales {
+            Some(all) => all.append_to(scales),
+            None => scales.resize(count, 1.),
         }
         zero_points.clear();
-        match &self.zero_points {
-            Some(tensor) => extend(zero_points, tensor, places)?,
-            None if self.groups() > 1 && self.format.bits() > 4 => {
-                zero_points.resize(places.len(), 0.)
-            }
+        match all_zero_points {
+            Some(all) => all.append_to(zero_points),
+            None if self.groups() > 1 && self.format.bits() > 4 => zero_points.resize(count, 0.),
             None => (),
         }
         Ok(())
     }
 }
 
+/// The types of scales and zero points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Number {
+    F32,
+    F16,
+    U8,
+    I8,
+}
+
+impl Number {
+    fn of(dt: DatumType) -> TractResult<Number> {
+        Ok(match dt {
+            DatumType::F32 => Number::F32,
+            DatumType::F16 => Number::F16,
+            DatumType::U8 => Number::U8,
+            DatumType::I8 => Number::I8,
+            _ => bail!("scales and zero points are of type {dt:?}"),
+        })
+    }
+
+    /// The bytes of a number.
+    #[inline(always)]
+    pub fn size(self) -> usize {
+        match self {
+            Number::F32 => 4,
+            Number::F16 => 2,
+            Number::U8 | Number::I8 => 1,
+        }
+    }
+}
+
+/// Scales or zero points of groups, as the file has them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OfGroups<'a> {
+    pub number: Number,
+    pub bytes: &'a [u8],
+}
+
+impl<'a> OfGroups<'a> {
+    fn of(tensor: &'a Tensor) -> TractResult<OfGroups<'a>> {
+        let number = Number::of(tensor.datum_type())?;
+        Ok(OfGroups { number, bytes: tensor.try_as_plain_ram()?.as_bytes() })
+    }
+
+    /// Those of some groups.
+    #[inline(always)]
+    pub fn part(self, groups: Range<usize>) -> OfGroups<'a> {
+        let size = self.number.size();
+        OfGroups { bytes: &self.bytes[groups.start * size..groups.end * size], ..self }
+    }
+
+    fn append_to(self, numbers: &mut Vec<f32>) {
+        let bytes = self.bytes;
+        // Twice as many will be needed next.
+        Ahead::new(bytes.as_ptr(), 2 * bytes.len(), bytes.len()).ask(bytes.len());
+        let format = match self.number {
+            Number::F32 => {
+                return numbers
+                    .extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)));
+            }
+            Number::F16 => Format::F16,
+            Number::U8 => Format::U8,
+            Number::I8 => Format::I8,
+        };
+        let begin = numbers.len();
+        numbers.resize(begin + bytes.len() / self.number.size(), 0.);
+        widen(format, bytes, &mut numbers[begin..]);
+    }
+}
+
 /// Some rows of a matrix, what they have, and the few rows of data that they are multiplied with.
-pub(super) struct Part<'a, 'b, D> {
+pub(super) struct Part<'a, 'b, D, P = &'a Parameters> {
     pub matrix: &'a Matrix,
     /// From the first row on.
     pub bytes: &'a [u8],
     /// Those of the rows. Words need a vector of any numbers behind them: see [`Parameters::pad`].
-    pub parameters: &'a Parameters,
+    pub parameters: P,
     pub data: &'a D,
     /// For each row of data, a number for each row of the matrix.
     pub output: &'a mut [&'b mut [f32]],
 }
 
-impl<'a, D> Part<'a, '_, D> {
+impl<'a, D, P> Part<'a, '_, D, P> {
     /// The bytes of a row of the matrix.
     #[inline(always)]
     pub fn row(&self, row: usize) -> &'a [u8] {
@@ -156,20 +235,39 @@ impl<'a, D> Part<'a, '_, D> {
     }
 }
 
-/// The tiles of an output: their first row of the matrix, and their first row of data; whether they have four rows of the matrix, or one,
-/// and whether they have two rows of data, or one.
-pub(super) fn tiles(
-    output: &[&mut [f32]],
-) -> impl Iterator<Item = (usize, usize, bool, bool)> + use<> {
-    let rows = output.first().map_or(0, |row| row.len());
-    let of_data = output.len();
-    let whole = rows / 4 * 4;
-    (0..of_data).step_by(2).flat_map(move |first_data| {
-        let is_pair = of_data - first_data >= 2;
-        let fours = (0..whole).step_by(4).map(|row| (row, true));
-        let tiles = fours.chain((whole..rows).map(|row| (row, false)));
-        tiles.map(move |(row, are_four)| (row, first_data, are_four, is_pair))
-    })
+/// The tiles of an output, with `height` rows of the matrix, or one, and two rows of data, or one.
+pub(super) struct Tiles {
+    rows: usize,
+    of_data: usize,
+    height: usize,
+    row: usize,
+    first_data: usize,
+}
+
+impl Tiles {
+    pub fn new(output: &[&mut [f32]], height: usize) -> Tiles {
+        let rows = output.first().map_or(0, |row| row.len());
+        Tiles { rows, of_data: output.len(), height, row: 0, first_data: 0 }
+    }
+}
+
+impl Iterator for Tiles {
+    /// The first row of the matrix, and the first row of data; and whether the tile has `height` rows and two rows of data.
+    type Item = (usize, usize, bool, bool);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.row >= self.rows {
+            (self.row, self.first_data) = (0, self.first_data + 2);
+        }
+        if self.row >= self.rows || self.first_data >= self.of_data {
+            return None;
+        }
+        let is_high = self.rows - self.row >= self.height;
+        let tile = (self.row, self.first_data, is_high, self.of_data - self.first_data >= 2);
+        self.row += if is_high { self.height } else { 1 };
+        Some(tile)
+    }
 }
 
 /// A scale and a zero point for each group of some rows. Where rows are one group, or codes of four bits, there may be no zero points.
@@ -201,28 +299,4 @@ impl Parameters {
             *numbers = moved;
         }
     }
-}
-
-/// Appends some numbers of a tensor.
-fn extend(numbers: &mut Vec<f32>, tensor: &Tensor, places: Range<usize>) -> TractResult<()> {
-    let plain = tensor.try_as_plain_ram()?;
-    let dt = tensor.datum_type();
-    let size = dt.size_of();
-    let bytes = &plain.as_bytes()[places.start * size..places.end * size];
-    // Twice as many will be needed next.
-    Ahead::new(bytes.as_ptr(), 2 * bytes.len(), bytes.len()).ask(bytes.len());
-    let format = match dt {
-        DatumType::F32 => {
-            numbers.extend(&plain.as_slice::<f32>()?[places]);
-            return Ok(());
-        }
-        DatumType::F16 => Format::F16,
-        DatumType::U8 => Format::U8,
-        DatumType::I8 => Format::I8,
-        _ => bail!("scales and zero points are of type {dt:?}"),
-    };
-    let begin = numbers.len();
-    numbers.resize(begin + places.len(), 0.);
-    widen(format, bytes, &mut numbers[begin..]);
-    Ok(())
 }

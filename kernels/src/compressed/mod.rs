@@ -10,8 +10,8 @@
 //! * `format.rs` has the formats of codes;
 //! * `dots.rs` multiplies few rows of data with codes of 8 or 16 bits: each code is read once for two of them;
 //! * `words.rs` does with codes of 4 bits;
-//! * `digits.rs` has the data as whole numbers for that, where the processor multiplies bytes;
-//! * `bytes.rs` has it so for codes of 8 bits that are one group in a row, in place of `dots.rs`;
+//! * `digits.rs` has data as whole numbers, where the processor multiplies bytes: `nibbles.rs` multiplies them with codes of 4 bits, in
+//!   place of `words.rs`, and `bytes.rs` with codes of 8 bits that are one group in a row, in place of `dots.rs`;
 //! * `dynamic.rs` multiplies many rows that may be rounded to bytes;
 //! * `unpack.rs` makes numbers of codes;
 //! * `product.rs` multiplies many: panels of the matrix become numbers in the cache, and meet all rows there.
@@ -27,6 +27,8 @@ mod dynamic;
 mod format;
 mod lanes;
 mod matrix;
+#[cfg(target_arch = "x86_64")]
+mod nibbles;
 mod product;
 #[cfg(test)]
 mod tests;

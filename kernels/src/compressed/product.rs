@@ -11,7 +11,7 @@ use super::lanes::Kind;
 use super::matrix::{Matrix, Parameters, Part};
 use super::unpack::Panel;
 #[cfg(target_arch = "x86_64")]
-use super::{bytes, dynamic};
+use super::{bytes, dynamic, nibbles};
 use super::{dots, words};
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
@@ -23,8 +23,8 @@ use crate::product::{
 /// With more rows of data, panels of the matrix become numbers first.
 pub(super) const FEW_ROWS: usize = 6;
 
-/// How many rows of the matrix are multiplied with one set of parameters.
-const ROWS_AT_ONCE: usize = 16;
+/// How many rows of the matrix are multiplied at once, at most.
+const ROWS_AT_ONCE: usize = 64;
 
 /// What rows of data may be rounded to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,14 +92,14 @@ fn multiply_few(
     let shares = shares(columns, work, SHARES);
     for_each_columns(output, columns, shares, work, |columns, mut share| {
         let mut parameters = Parameters::default();
-        for first in columns.clone().step_by(ROWS_AT_ONCE) {
-            let part = first..(first + ROWS_AT_ONCE).min(columns.end);
-            matrix.parameters(part.clone(), &mut parameters)?;
+        let at_once = few.rows_at_once();
+        for first in columns.clone().step_by(at_once) {
+            let part = first..(first + at_once).min(columns.end);
             let mut output = share.skip_columns(first - columns.start);
             let mut sums = [[0.; ROWS_AT_ONCE]; FEW_ROWS];
             let mut places: TVec<&mut [f32]> =
                 sums[..rows].iter_mut().map(|sums| &mut sums[..part.len()]).collect();
-            few.multiply(part.start, &mut parameters, &mut places)?;
+            few.multiply(part.clone(), &mut parameters, &mut places)?;
             for (row, sums) in places.iter().enumerate() {
                 let output = &mut output.row(row)[..part.len()];
                 for ((place, sum), bias) in output.iter_mut().zip(&**sums).zip(&bias[part.clone()])
@@ -123,6 +123,8 @@ struct Few<'a> {
 enum FewData {
     #[cfg(target_arch = "x86_64")]
     Bytes(bytes::Data),
+    #[cfg(target_arch = "x86_64")]
+    Nibbles(nibbles::Data),
     Dots(dots::Data),
     Words(words::Data),
 }
@@ -131,12 +133,15 @@ impl Few<'_> {
     fn new<'a>(matrix: &'a Matrix, data: &[f32]) -> Few<'a> {
         let kind = Kind::detect();
         #[cfg(target_arch = "x86_64")]
-        if matrix.format.bits() == 8
-            && matrix.groups() == 1
-            && let Some(lanes) = Avx512::detect(kind)
-            && let Some(data) = bytes::Data::new(lanes, matrix, data)
-        {
-            return Few { matrix, kind, data: FewData::Bytes(data) };
+        if let Some(lanes) = Avx512::detect(kind) {
+            let data = match (matrix.format.bits(), matrix.groups()) {
+                (4, _) => nibbles::Data::new(lanes, matrix, data).map(FewData::Nibbles),
+                (8, 1) => bytes::Data::new(lanes, matrix, data).map(FewData::Bytes),
+                _ => None,
+            };
+            if let Some(data) = data {
+                return Few { matrix, kind, data };
+            }
         }
         let data = match matrix.format {
             Format::I4 | Format::U4 => FewData::Words(words::Data::new(kind, matrix, data)),
@@ -145,25 +150,45 @@ impl Few<'_> {
         Few { matrix, kind, data }
     }
 
-    /// The products with some rows of the matrix, from the first one on, which have these parameters.
+    /// How many rows are multiplied at once. Where the parameters of groups are copied, those of more leave the first-level cache.
+    fn rows_at_once(&self) -> usize {
+        match self.data {
+            #[cfg(target_arch = "x86_64")]
+            FewData::Nibbles(_) => ROWS_AT_ONCE,
+            _ if self.matrix.groups() == 1 => ROWS_AT_ONCE,
+            _ => ROWS_AT_ONCE / 4,
+        }
+    }
+
+    /// The products with some rows of the matrix. `parameters` is room for those of the rows.
     fn multiply(
         &self,
-        first: usize,
+        rows: Range<usize>,
         parameters: &mut Parameters,
         output: &mut [&mut [f32]],
     ) -> TractResult<()> {
         let Few { matrix, kind, data } = self;
-        let bytes = &matrix.bytes()?[first * matrix.row_bytes()..];
+        let bytes = &matrix.bytes()?[rows.start * matrix.row_bytes()..];
+        #[cfg(target_arch = "x86_64")]
+        if let FewData::Nibbles(data) = data {
+            let parameters = matrix.of_groups(rows.start)?;
+            nibbles::multiply(Part { matrix, bytes, parameters, data, output });
+            return Ok(());
+        }
+        matrix.parameters(rows, parameters)?;
+        if let FewData::Words(_) = data {
+            parameters.pad(kind.lanes());
+        }
+        let parameters = &*parameters;
         match data {
             #[cfg(target_arch = "x86_64")]
             FewData::Bytes(data) => {
                 bytes::multiply(Part { matrix, bytes, parameters, data, output })
             }
+            #[cfg(target_arch = "x86_64")]
+            FewData::Nibbles(_) => (),
             FewData::Dots(data) => kind.run(Part { matrix, bytes, parameters, data, output }),
-            FewData::Words(data) => {
-                parameters.pad(kind.lanes());
-                words::multiply(*kind, Part { matrix, bytes, parameters, data, output });
-            }
+            FewData::Words(data) => kind.run(Part { matrix, bytes, parameters, data, output }),
         }
         Ok(())
     }
@@ -228,20 +253,22 @@ mod tests {
     use super::super::DequantizedConst;
     use super::*;
 
+    /// Codes of 4 bits do, and those of 8 bits in one group.
     #[test]
-    fn codes_of_8_bits_in_one_group_meet_digits() -> TractResult<()> {
+    fn codes_meet_digits() -> TractResult<()> {
         let (rows, depth) = (3, 64);
         let multiplies_bytes = Avx512::detect(Kind::detect()).is_some();
-        for (format, groups) in [(Format::I8, 1), (Format::U8, 1), (Format::I8, 2), (Format::U8, 2)]
-        {
-            let codes = tensor1(&vec![1u8; rows * depth]);
+        let formats = [Format::I4, Format::U4, Format::I8, Format::U8];
+        for (format, groups) in formats.into_iter().flat_map(|it| [(it, 1), (it, 2)]) {
+            let codes = tensor1(&vec![1u8; rows * depth * format.bits() / 8]);
             let scales = Tensor::zero::<f32>(&[rows, groups, 1])?;
             let shape = [rows, groups, depth / groups];
             let constant = DequantizedConst::of_bytes(codes, format, &shape, None, Some(scales))?;
             let matrix = Matrix::new(&constant.into_shape(&[rows, depth])?, rows)?.unwrap();
             let few = Few::new(&matrix, &[1.; 64]);
-            let has_digits = matches!(few.data, FewData::Bytes(_));
-            assert_eq!(has_digits, multiplies_bytes && groups == 1, "{format:?}, {groups}");
+            let has_digits = matches!(few.data, FewData::Bytes(_) | FewData::Nibbles(_));
+            let can_have = format.bits() == 4 || groups == 1;
+            assert_eq!(has_digits, multiplies_bytes && can_have, "{format:?}, {groups}");
         }
         Ok(())
     }

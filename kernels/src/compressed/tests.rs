@@ -20,7 +20,8 @@ struct Case {
     rows: usize,
     groups: usize,
     group: usize,
-    has_zero_points: bool,
+    /// Their type.
+    zero_points: Option<DatumType>,
     half_scales: bool,
     /// So that the data has no digits.
     is_tiny_first: bool,
@@ -64,18 +65,19 @@ impl Case {
         let groups = self.rows * self.groups;
         let operand =
             |numbers: Vec<f32>| Tensor::from_shape(&[self.rows, self.groups, 1], &numbers);
-        let zero_point =
-            operand(self.numbers(2).map(|it| (it % 16) as f32).take(groups).collect())?;
+        let zero_point = self.zero_points.map(|dt| {
+            let numbers = self.numbers(2).map(|it| (it % 16) as f32).take(groups).collect();
+            TractResult::Ok(operand(numbers)?.cast_to_dt(dt)?.into_owned())
+        });
         let mut scale = operand(self.floats(3).take(groups).collect())?;
         if self.half_scales {
             scale = scale.cast_to::<f16>()?.into_owned();
         }
-        let zero_point = zero_point.cast_to::<u8>()?.into_owned();
         let constant = DequantizedConst::of_bytes(
             tensor1(&bytes),
             self.format,
             &shape,
-            self.has_zero_points.then_some(zero_point),
+            zero_point.transpose()?,
             (self.format.bits() <= 8 || self.half_scales).then_some(scale),
         )?;
         constant.into_shape(&[self.rows, self.depth()])
@@ -109,7 +111,7 @@ impl Case {
         let matrix = Matrix::new(&constant, self.rows).unwrap().unwrap();
         let mut data: Vec<f32> = self.floats(4).take(self.data_rows * self.depth()).collect();
         if self.is_tiny_first {
-            data.iter_mut().take(8).for_each(|number| *number *= 1e-33);
+            data.iter_mut().take(32).for_each(|number| *number *= 1e-33);
         }
         let bias: Vec<f32> = self.floats(5).take(self.rows).collect();
         let activation = Activation::Clamp { min: -1., max: f32::INFINITY };
@@ -151,6 +153,8 @@ fn has_bytes() -> bool {
     has_bytes
 }
 
+const NUMBERS: [DatumType; 4] = [DatumType::F32, DatumType::F16, DatumType::U8, DatumType::I8];
+
 fn cases() -> impl Strategy<Value = Case> {
     let groups = prop_oneof![
         (1usize..150).prop_map(|depth| (1, depth)),
@@ -165,13 +169,14 @@ fn cases() -> impl Strategy<Value = Case> {
             // A row has whole bytes.
             let group = if format.bits() == 4 { group.next_multiple_of(2) } else { group };
             let [has_zero_points, half_scales, is_tiny_first] = flags;
+            let zero_points = has_zero_points.then_some(NUMBERS[seed as usize % NUMBERS.len()]);
             Case {
                 format,
                 data_rows,
                 rows,
                 groups,
                 group,
-                has_zero_points,
+                zero_points,
                 half_scales,
                 is_tiny_first,
                 seed,
@@ -204,13 +209,13 @@ const INTEGERS: [Format; 4] = [Format::I8, Format::U8, Format::I4, Format::U4];
 /// Data that has no digits is multiplied as it is, wherever it is.
 #[test]
 fn data_may_be_tiny_or_not_finite() {
-    let (depth, rows) = (136, 5);
-    for format in INTEGERS {
+    let rows = 5;
+    for (format, depth) in INTEGERS.into_iter().flat_map(|it| [(it, 136), (it, 648)]) {
         // Codes of one.
         let byte = if format.bits() == 4 { 0x11 } else { 1u8 };
         let codes = vec![byte; rows * depth * format.bits() / 8];
         for number in [1e-36, -1e-44, f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
-            for place in [1, depth - 2] {
+            for place in [1, depth / 2, depth - 2] {
                 // A row that has digits comes after it.
                 let mut data = vec![0.; 2 * depth];
                 data[place] = number;
@@ -228,8 +233,10 @@ fn data_may_be_tiny_or_not_finite() {
 /// What signed codes add as unsigned ones is taken back without a rest, for numbers of any size.
 #[test]
 fn codes_of_zero_add_nothing() {
-    let (depth, rows, place) = (200, 5, 77);
-    for format in INTEGERS {
+    let rows = 5;
+    let cases = [(200, 77), (712, 77), (712, 705)];
+    for (format, (depth, place)) in INTEGERS.into_iter().flat_map(|it| cases.map(|case| (it, case)))
+    {
         let mut codes = vec![0u8; rows * depth * format.bits() / 8];
         // The last row has one code of one.
         let bit = ((rows - 1) * depth + place) * format.bits();
@@ -249,9 +256,9 @@ fn codes_of_zero_add_nothing() {
 /// Zeros give zero with any codes.
 #[test]
 fn zeros_add_nothing() {
-    let depth = 100;
-    let codes: Vec<u8> = [0x80, 0x7f, 1, 0xff, 0].into_iter().cycle().take(4 * depth).collect();
-    for format in INTEGERS {
+    for (format, depth) in INTEGERS.into_iter().flat_map(|it| [(it, 100), (it, 612)]) {
+        let codes = [0x80, 0x7f, 1, 0xff, 0].into_iter().cycle();
+        let codes: Vec<u8> = codes.take(4 * depth).collect();
         with_all_vectors(|| {
             let found = products(format, &codes, depth, &vec![0.; depth]);
             assert!(found.iter().all(|found| *found == 0.), "{format:?}: {found:?}");
@@ -259,30 +266,45 @@ fn zeros_add_nothing() {
     }
 }
 
+/// Each pair of a format and a type of zero points.
+fn check_shapes(formats: [Format; 2], all_groups: &[(usize, usize)], half_scales: bool) {
+    let zero_points = [None].into_iter().chain(NUMBERS.map(Some));
+    for (format, zero_points) in zero_points.flat_map(|it| formats.map(|format| (format, it))) {
+        let rows = [(3, 1), (4, 2), (17, 3)];
+        for (&(groups, group), (rows, data_rows)) in
+            all_groups.iter().flat_map(|groups| rows.map(|rows| (groups, rows)))
+        {
+            let case = Case {
+                format,
+                data_rows,
+                rows,
+                groups,
+                group,
+                zero_points,
+                half_scales,
+                is_tiny_first: false,
+                seed: (groups * group + rows) as u32,
+            };
+            with_all_vectors(|| case.check_with(Precision::Exact));
+        }
+    }
+}
+
 /// Codes of 8 bits and rows of one group: blocks that are whole and not, fewer than four rows, and pairs of rows of data.
 #[test]
 fn rows_of_one_group() {
-    let depths = [1, 63, 64, 65, 200];
-    let [rows, data_rows] = [[3, 4, 17], [1, 2, 3]];
-    for (number, (format, has_zero_points)) in
-        [Format::I8, Format::U8].into_iter().flat_map(|it| [(it, false), (it, true)]).enumerate()
-    {
-        for (depth, rows) in depths.into_iter().flat_map(|depth| rows.map(|rows| (depth, rows))) {
-            for data_rows in data_rows {
-                let case = Case {
-                    format,
-                    data_rows,
-                    rows,
-                    groups: 1,
-                    group: depth,
-                    has_zero_points,
-                    half_scales: false,
-                    is_tiny_first: false,
-                    seed: number as u32,
-                };
-                with_all_vectors(|| case.check_with(Precision::Exact));
-            }
-        }
+    let groups = [1, 63, 64, 65, 200].map(|depth| (1, depth));
+    check_shapes([Format::I8, Format::U8], &groups, false);
+}
+
+/// Codes of 4 bits: tiles of four vectors and of one, whole and not; groups that are as long as quarters of vectors, longer, and not a
+/// multiple of a tile.
+#[test]
+fn rows_of_four_bits() {
+    let groups =
+        [(1, 2), (1, 512), (1, 1022), (16, 32), (31, 32), (9, 64), (6, 96), (7, 160), (2, 640)];
+    for half_scales in [false, true] {
+        check_shapes([Format::I4, Format::U4], &groups, half_scales);
     }
 }
 
@@ -328,7 +350,7 @@ fn threads_share_a_product() {
             rows,
             groups,
             group,
-            has_zero_points: true,
+            zero_points: Some(DatumType::U8),
             half_scales: false,
             is_tiny_first: false,
             seed: 7,

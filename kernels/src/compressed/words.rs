@@ -1,73 +1,20 @@
 //! Few rows of data, and codes of four bits: each lane of a vector has the eight codes of a word of four bytes.
 
 use super::Matrix;
-#[cfg(target_arch = "x86_64")]
-use super::digits::{Digits, ForNibbles, digits_of};
-#[cfg(target_arch = "x86_64")]
-use super::lanes::{Avx512, OnVnni};
 use super::lanes::{Kind, Lanes, OnLanes};
-use super::matrix::{Parameters, Part, tiles};
+use super::matrix::{Parameters, Part, Tiles};
 use crate::memory::{Ahead, Scratch};
 
 /// The codes of a word.
-pub(super) const CODES: usize = 8;
+const CODES: usize = 8;
 
 /// The words of a block of a row of the matrix.
 type Words<const N: usize> = [[u8; 4]; N];
 
-/// A block of a row of data: what the codes of a vector of words are multiplied with.
-pub(super) trait Block<L: Lanes<N>, const N: usize>: Sized {
-    /// The blocks of a row.
-    fn of_row(row: &[f32]) -> &[Self];
+/// A block of a row of data: the numbers that the codes of each place in words are multiplied with, and the sums of those of a word.
+type Block<const N: usize> = [[f32; N]; CODES + 1];
 
-    /// For each word of some vectors, the sum of the products of its codes with some blocks.
-    fn products<const SIGNED: bool, const C: usize, const R: usize>(
-        lanes: L,
-        words: [L::Words; C],
-        blocks: [&Self; R],
-    ) -> [[L::Numbers; R]; C];
-
-    /// For each word, the sum of what its codes are multiplied with.
-    fn sums(&self, lanes: L) -> L::Numbers;
-}
-
-/// The numbers themselves: those of the codes of each place in words, and the sums of the words.
-pub(super) type Numbers<const N: usize> = [[f32; N]; CODES + 1];
-
-impl<L: Lanes<N>, const N: usize> Block<L, N> for Numbers<N> {
-    #[inline(always)]
-    fn of_row(row: &[f32]) -> &[Self] {
-        row.as_chunks().0.as_chunks().0
-    }
-
-    #[inline(always)]
-    fn products<const SIGNED: bool, const C: usize, const R: usize>(
-        lanes: L,
-        words: [L::Words; C],
-        blocks: [&Self; R],
-    ) -> [[L::Numbers; R]; C] {
-        let mut products = [[lanes.splat(0.); R]; C];
-        for row in 0..C {
-            let numbers = lanes.nibbles_of_words::<SIGNED>(words[row]);
-            for of in 0..R {
-                let mut sums = [lanes.splat(0.); 2];
-                for code in 0..CODES {
-                    let factor = lanes.load(&blocks[of][code]);
-                    sums[code % 2] = lanes.mul_add(numbers[code], factor, sums[code % 2]);
-                }
-                products[row][of] = lanes.add(sums[0], sums[1]);
-            }
-        }
-        products
-    }
-
-    #[inline(always)]
-    fn sums(&self, lanes: L) -> L::Numbers {
-        lanes.load(&self[CODES])
-    }
-}
-
-/// Rows of data in [`Numbers`].
+/// Rows of data in blocks.
 fn numbers_of(lanes: usize, data: &[f32], depth: usize) -> Scratch {
     let vectors = CODES + 1;
     let blocks = depth.div_ceil(CODES * lanes);
@@ -93,9 +40,6 @@ pub(super) struct Data {
     rows: Scratch,
     /// How far rows are apart.
     stride: usize,
-    /// What multiplies [`Digits`], if the blocks are such.
-    #[cfg(target_arch = "x86_64")]
-    digits: Option<Avx512<true>>,
     /// The group of the first word of each block.
     first_groups: Vec<usize>,
     /// For each word of a block, how many groups later its group is.
@@ -119,84 +63,41 @@ impl Data {
             }
             groups_of_words.push((group - first_groups[word / lanes]) as u32);
         }
-        #[cfg(target_arch = "x86_64")]
-        let (digits, of_digits) = Avx512::detect(kind)
-            .and_then(|it| Some((it, digits_of(it, ForNibbles, data, depth)?)))
-            .unzip();
-        #[cfg(not(target_arch = "x86_64"))]
-        let of_digits = None;
-        let rows = of_digits.unwrap_or_else(|| numbers_of(lanes, data, depth));
+        let rows = numbers_of(lanes, data, depth);
         let stride = rows.len() / (data.len() / depth);
-        Data {
-            rows,
-            stride,
-            #[cfg(target_arch = "x86_64")]
-            digits,
-            first_groups,
-            groups_of_words,
-        }
+        Data { rows, stride, first_groups, groups_of_words }
     }
 
     #[inline(always)]
-    fn row<L: Lanes<N>, B: Block<L, N>, const N: usize>(&self, row: usize) -> &[B] {
-        B::of_row(&self.rows[row * self.stride..][..self.stride])
+    fn row<const N: usize>(&self, row: usize) -> &[Block<N>] {
+        self.rows[row * self.stride..][..self.stride].as_chunks().0.as_chunks().0
     }
-}
-
-/// Multiplies a part of a matrix of codes of four bits.
-pub(super) fn multiply(kind: Kind, part: Part<Data>) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(lanes) = part.data.digits {
-        return lanes.enter(part);
-    }
-    kind.run(part);
 }
 
 impl OnLanes for Part<'_, '_, Data> {
     #[inline(always)]
-    fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
-        self.of_blocks::<L, Numbers<N>, N>(lanes);
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl OnVnni for Part<'_, '_, Data> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self, lanes: Avx512<true>) {
-        self.of_blocks::<_, Digits, _>(lanes);
+    fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
+        match (self.matrix.format.is_signed(), self.parameters.zero_points.is_empty()) {
+            (true, true) => self.multiply::<L, true, false, N>(lanes),
+            (true, false) => self.multiply::<L, true, true, N>(lanes),
+            (false, true) => self.multiply::<L, false, false, N>(lanes),
+            (false, false) => self.multiply::<L, false, true, N>(lanes),
+        }
     }
 }
 
 impl Part<'_, '_, Data> {
     #[inline(always)]
-    fn of_blocks<L: Lanes<N>, B: Block<L, N>, const N: usize>(mut self, lanes: L) {
-        match (self.matrix.format.is_signed(), self.parameters.zero_points.is_empty()) {
-            (true, true) => self.multiply::<L, B, true, false, N>(lanes),
-            (true, false) => self.multiply::<L, B, true, true, N>(lanes),
-            (false, true) => self.multiply::<L, B, false, false, N>(lanes),
-            (false, false) => self.multiply::<L, B, false, true, N>(lanes),
-        }
-    }
-
-    #[inline(always)]
-    fn multiply<
-        L: Lanes<N>,
-        B: Block<L, N>,
-        const SIGNED: bool,
-        const SHIFTED: bool,
-        const N: usize,
-    >(
+    fn multiply<L: Lanes<N>, const SIGNED: bool, const SHIFTED: bool, const N: usize>(
         &mut self,
         lanes: L,
     ) {
-        for (row, first, are_four, is_pair) in tiles(self.output) {
+        for (row, first, are_four, is_pair) in Tiles::new(self.output, 4) {
             match (are_four, is_pair) {
-                (true, true) => self.rows::<L, B, SIGNED, SHIFTED, N, 4, 2>(lanes, row, first),
-                (true, false) => self.rows::<L, B, SIGNED, SHIFTED, N, 4, 1>(lanes, row, first),
-                (false, true) => self.rows::<L, B, SIGNED, SHIFTED, N, 1, 2>(lanes, row, first),
-                (false, false) => self.rows::<L, B, SIGNED, SHIFTED, N, 1, 1>(lanes, row, first),
+                (true, true) => self.rows::<L, SIGNED, SHIFTED, N, 4, 2>(lanes, row, first),
+                (true, false) => self.rows::<L, SIGNED, SHIFTED, N, 4, 1>(lanes, row, first),
+                (false, true) => self.rows::<L, SIGNED, SHIFTED, N, 1, 2>(lanes, row, first),
+                (false, false) => self.rows::<L, SIGNED, SHIFTED, N, 1, 1>(lanes, row, first),
             }
         }
     }
@@ -206,7 +107,6 @@ impl Part<'_, '_, Data> {
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn rows<
         L: Lanes<N>,
-        B: Block<L, N>,
         const SIGNED: bool,
         const SHIFTED: bool,
         const N: usize,
@@ -229,7 +129,7 @@ impl Part<'_, '_, Data> {
             let zero_points = if SHIFTED { &zero_points[begin..][..groups + N] } else { &[] };
             Groups { scales, zero_points }
         });
-        let data: [&[B]; R] = std::array::from_fn(|row| self.data.row(first_data + row));
+        let data: [&[Block<N>]; R] = std::array::from_fn(|row| self.data.row(first_data + row));
         let blocks = data[0].len();
         let data = data.map(|data| &data[..blocks]);
         let first_groups = &self.data.first_groups[..blocks];
@@ -247,7 +147,7 @@ impl Part<'_, '_, Data> {
             let codes = std::array::from_fn(|row| &words[row][block]);
             let factors = data.map(|data| &data[block]);
             let place = (first_groups[block], &groups_of_words[block]);
-            add::<L, B, SIGNED, SHIFTED, N, C, R>(
+            add::<L, SIGNED, SHIFTED, N, C, R>(
                 lanes,
                 codes,
                 of_groups,
@@ -264,7 +164,7 @@ impl Part<'_, '_, Data> {
             }
             let factors = data.map(|data| &data[whole]);
             let place = (first_groups[whole], &groups_of_words[whole]);
-            add::<L, B, SIGNED, SHIFTED, N, C, R>(
+            add::<L, SIGNED, SHIFTED, N, C, R>(
                 lanes,
                 words.each_ref(),
                 of_groups,
@@ -293,7 +193,6 @@ struct Groups<'a> {
 #[inline(always)]
 fn add<
     L: Lanes<N>,
-    B: Block<L, N>,
     const SIGNED: bool,
     const SHIFTED: bool,
     const N: usize,
@@ -304,7 +203,7 @@ fn add<
     words: [&Words<N>; C],
     groups: [Groups; C],
     (first_group, groups_of_words): (usize, &[u32; N]),
-    blocks: [&B; R],
+    blocks: [&Block<N>; R],
     totals: &mut [[L::Numbers; R]; C],
 ) {
     // Vectors that the caller loads cost 1.05 times the time.
@@ -312,13 +211,13 @@ fn add<
     for row in 1..C {
         vectors[row] = lanes.load_words(words[row]);
     }
-    let mut products = B::products::<SIGNED, C, R>(lanes, vectors, blocks);
+    let mut products = products::<L, SIGNED, N, C, R>(lanes, vectors, blocks);
     for row in 0..C {
         if SHIFTED {
             let zero_points = groups[row].zero_points;
             let zero_point = of_words(lanes, zero_points, first_group, groups_of_words);
             for of in 0..R {
-                let of_zero_point = lanes.mul(zero_point, blocks[of].sums(lanes));
+                let of_zero_point = lanes.mul(zero_point, lanes.load(&blocks[of][CODES]));
                 products[row][of] = lanes.sub(products[row][of], of_zero_point);
             }
         }
@@ -327,6 +226,28 @@ fn add<
             totals[row][of] = lanes.mul_add(scale, products[row][of], totals[row][of]);
         }
     }
+}
+
+/// For each word of some vectors, the sum of the products of its codes with some blocks.
+#[inline(always)]
+fn products<L: Lanes<N>, const SIGNED: bool, const N: usize, const C: usize, const R: usize>(
+    lanes: L,
+    words: [L::Words; C],
+    blocks: [&Block<N>; R],
+) -> [[L::Numbers; R]; C] {
+    let mut products = [[lanes.splat(0.); R]; C];
+    for row in 0..C {
+        let numbers = lanes.nibbles_of_words::<SIGNED>(words[row]);
+        for of in 0..R {
+            let mut sums = [lanes.splat(0.); 2];
+            for code in 0..CODES {
+                let factor = lanes.load(&blocks[of][code]);
+                sums[code % 2] = lanes.mul_add(numbers[code], factor, sums[code % 2]);
+            }
+            products[row][of] = lanes.add(sums[0], sums[1]);
+        }
+    }
+    products
 }
 
 /// What the words of a block have.
