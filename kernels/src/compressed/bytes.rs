@@ -135,7 +135,7 @@ impl OnVnni for Part<'_, '_, Data> {
 impl Part<'_, '_, Data> {
     #[inline(always)]
     fn multiply<const SIGNED: bool, const SHIFTED: bool>(&mut self, lanes: Vnni) {
-        for (row, first, are_four, is_pair) in Tiles::new(self.output, 4) {
+        for (row, first, are_four, is_pair) in Tiles::new(self.output) {
             match (are_four, is_pair) {
                 (true, true) => self.rows::<SIGNED, SHIFTED, 4, 2>(lanes, row, first),
                 (true, false) => self.rows::<SIGNED, SHIFTED, 4, 1>(lanes, row, first),

@@ -1,6 +1,6 @@
 //! Data as whole numbers of three digits, which the processor multiplies with codes byte by byte (`vpdpbusd`, of VNNI).
 //!
-//! A number `x` is `scale * q`, where some numbers have one scale, and `q = 65536 a + 256 b + c`, with digits between -128 and 127, or 0
+//! A number `x` is `scale * q`, where neighbours have one scale, and `q = 65536 a + 256 b + c`, with digits between -128 and 127, or 0
 //! and 255. Sums of products of codes and digits are exact, and so is
 //!
 //! ```text

@@ -459,15 +459,7 @@ unsafe fn transpose_16(v: [__m512i; 16]) -> [__m512i; 16] {
         let mut fours = [[_mm512_setzero_si512(); 4]; 4];
         for (quarter, four) in fours.iter_mut().enumerate() {
             let v = &v[4 * quarter..][..4];
-            let [a, b] = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
-            let [c, d] = [_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3])];
-            // Lanes `n`, `n + 4`, `n + 8` and `n + 12` of four vectors each.
-            *four = [
-                _mm512_unpacklo_epi64(a, c),
-                _mm512_unpackhi_epi64(a, c),
-                _mm512_unpacklo_epi64(b, d),
-                _mm512_unpackhi_epi64(b, d),
-            ];
+            *four = transpose_quarters([v[0], v[1], v[2], v[3]]);
         }
         let mut lanes = [_mm512_setzero_si512(); 16];
         for lane in 0..4 {
@@ -482,6 +474,27 @@ unsafe fn transpose_16(v: [__m512i; 16]) -> [__m512i; 16] {
             lanes[lane + 12] = _mm512_shuffle_i32x4::<0xdd>(odd[0], odd[1]);
         }
         lanes
+    }
+}
+
+/// Transposes the four words that each quarter of four vectors has: vector `n` comes to have the words of lanes `n`, `n + 4`, `n + 8` and
+/// `n + 12` of all, by quarters.
+///
+/// # Safety
+///
+/// The machine has AVX-512F.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) unsafe fn transpose_quarters(v: [__m512i; 4]) -> [__m512i; 4] {
+    unsafe {
+        let [a, b] = [_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1])];
+        let [c, d] = [_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3])];
+        [
+            _mm512_unpacklo_epi64(a, c),
+            _mm512_unpackhi_epi64(a, c),
+            _mm512_unpacklo_epi64(b, d),
+            _mm512_unpackhi_epi64(b, d),
+        ]
     }
 }
 

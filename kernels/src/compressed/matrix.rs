@@ -30,8 +30,8 @@ impl PartialEq for Matrix {
     }
 }
 
-/// Groups begin where a vector of codes does, on any machine.
-const LEAST_GROUP: usize = 32;
+/// What are multiplied as one are codes of one group, on any machine: words in a lane, or vectors.
+pub(super) const LEAST_GROUP: usize = 32;
 
 impl Matrix {
     /// The matrix of so many rows that a constant is, or why it is none.
@@ -114,8 +114,11 @@ impl Matrix {
         self.depth / self.group
     }
 
-    /// The scales of the groups of all rows from one on, if there are any, and their zero points.
-    pub(super) fn of_groups(&self, first_row: usize) -> TractResult<[Option<OfGroups<'_>>; 2]> {
+    /// The scales of the groups of all rows from `first_row` on, if there are any, and their zero points.
+    pub(super) fn scales_and_zero_points(
+        &self,
+        first_row: usize,
+    ) -> TractResult<[Option<OfGroups<'_>>; 2]> {
         let first = first_row * self.groups();
         let of_groups =
             |tensor| OfGroups::of(tensor).map(|it| it.part(first..self.rows * self.groups()));
@@ -124,12 +127,16 @@ impl Matrix {
         Ok([scales.transpose()?, zero_points.transpose()?])
     }
 
-    /// The scales of the groups of some rows, and their zero points.
-    pub fn parameters(&self, rows: Range<usize>, parameters: &mut Parameters) -> TractResult<()> {
+    /// Puts the scales of the groups of some rows into a place, and their zero points.
+    pub fn parameters<'a>(
+        &self,
+        rows: Range<usize>,
+        parameters: &'a mut Parameters,
+    ) -> TractResult<&'a mut Parameters> {
         let count = rows.len() * self.groups();
-        let of_groups = self.of_groups(rows.start)?;
-        let [all_scales, all_zero_points] = of_groups.map(|it| it.map(|it| it.part(0..count)));
-        let Parameters { scales, zero_points } = parameters;
+        let all = self.scales_and_zero_points(rows.start)?;
+        let [all_scales, all_zero_points] = all.map(|it| it.map(|it| it.part(0..count)));
+        let Parameters { scales, zero_points } = &mut *parameters;
         scales.clear();
         match all_scales {
             Some(all) => all.append_to(scales),
@@ -141,7 +148,7 @@ impl Matrix {
             None if self.groups() > 1 && self.format.bits() > 4 => zero_points.resize(count, 0.),
             None => (),
         }
-        Ok(())
+        Ok(parameters)
     }
 }
 
@@ -176,7 +183,7 @@ impl Number {
     }
 }
 
-/// Scales or zero points of groups, as the file has them.
+/// Scales or zero points of groups, in one of the types that need not be copied.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OfGroups<'a> {
     pub number: Number,
@@ -220,7 +227,8 @@ pub(super) struct Part<'a, 'b, D, P = &'a Parameters> {
     pub matrix: &'a Matrix,
     /// From the first row on.
     pub bytes: &'a [u8],
-    /// Those of the rows. Words need a vector of any numbers behind them: see [`Parameters::pad`].
+    /// Those of the rows, or of all rows from the first one on. Words need a vector of any numbers behind them: see
+    /// [`Parameters::pad`].
     pub parameters: P,
     pub data: &'a D,
     /// For each row of data, a number for each row of the matrix.
@@ -235,24 +243,23 @@ impl<'a, D, P> Part<'a, '_, D, P> {
     }
 }
 
-/// The tiles of an output, with `height` rows of the matrix, or one, and two rows of data, or one.
+/// The tiles of an output, with four rows of the matrix, or one, and two rows of data, or one.
 pub(super) struct Tiles {
     rows: usize,
     of_data: usize,
-    height: usize,
     row: usize,
     first_data: usize,
 }
 
 impl Tiles {
-    pub fn new(output: &[&mut [f32]], height: usize) -> Tiles {
+    pub fn new(output: &[&mut [f32]]) -> Tiles {
         let rows = output.first().map_or(0, |row| row.len());
-        Tiles { rows, of_data: output.len(), height, row: 0, first_data: 0 }
+        Tiles { rows, of_data: output.len(), row: 0, first_data: 0 }
     }
 }
 
 impl Iterator for Tiles {
-    /// The first row of the matrix, and the first row of data; and whether the tile has `height` rows and two rows of data.
+    /// The first row of the matrix, and the first row of data; and whether the tile has four rows, and two rows of data.
     type Item = (usize, usize, bool, bool);
 
     #[inline(always)]
@@ -263,9 +270,9 @@ impl Iterator for Tiles {
         if self.row >= self.rows || self.first_data >= self.of_data {
             return None;
         }
-        let is_high = self.rows - self.row >= self.height;
-        let tile = (self.row, self.first_data, is_high, self.of_data - self.first_data >= 2);
-        self.row += if is_high { self.height } else { 1 };
+        let are_four = self.rows - self.row >= 4;
+        let tile = (self.row, self.first_data, are_four, self.of_data - self.first_data >= 2);
+        self.row += if are_four { 4 } else { 1 };
         Some(tile)
     }
 }

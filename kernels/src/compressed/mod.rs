@@ -9,7 +9,7 @@
 //! * `lanes.rs` has the vectors of the processor, and what becomes of bytes in them;
 //! * `format.rs` has the formats of codes;
 //! * `dots.rs` multiplies few rows of data with codes of 8 or 16 bits: each code is read once for two of them;
-//! * `words.rs` does with codes of 4 bits;
+//! * `words.rs` does so with codes of 4 bits;
 //! * `digits.rs` has data as whole numbers, where the processor multiplies bytes: `nibbles.rs` multiplies them with codes of 4 bits, in
 //!   place of `words.rs`, and `bytes.rs` with codes of 8 bits that are one group in a row, in place of `dots.rs`;
 //! * `dynamic.rs` multiplies many rows that may be rounded to bytes;

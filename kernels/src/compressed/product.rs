@@ -23,7 +23,7 @@ use crate::product::{
 /// With more rows of data, panels of the matrix become numbers first.
 pub(super) const FEW_ROWS: usize = 6;
 
-/// How many rows of the matrix are multiplied at once, at most.
+/// How many rows of the matrix are multiplied at once, at most. More than two rows of data read their codes again, from the cache.
 const ROWS_AT_ONCE: usize = 64;
 
 /// What rows of data may be rounded to.
@@ -92,7 +92,7 @@ fn multiply_few(
     let shares = shares(columns, work, SHARES);
     for_each_columns(output, columns, shares, work, |columns, mut share| {
         let mut parameters = Parameters::default();
-        let at_once = few.rows_at_once();
+        let at_once = if rows <= 2 { few.rows_at_once() } else { ROWS_AT_ONCE / 4 };
         for first in columns.clone().step_by(at_once) {
             let part = first..(first + at_once).min(columns.end);
             let mut output = share.skip_columns(first - columns.start);
@@ -169,26 +169,25 @@ impl Few<'_> {
     ) -> TractResult<()> {
         let Few { matrix, kind, data } = self;
         let bytes = &matrix.bytes()?[rows.start * matrix.row_bytes()..];
-        #[cfg(target_arch = "x86_64")]
-        if let FewData::Nibbles(data) = data {
-            let parameters = matrix.of_groups(rows.start)?;
-            nibbles::multiply(Part { matrix, bytes, parameters, data, output });
-            return Ok(());
-        }
-        matrix.parameters(rows, parameters)?;
-        if let FewData::Words(_) = data {
-            parameters.pad(kind.lanes());
-        }
-        let parameters = &*parameters;
         match data {
             #[cfg(target_arch = "x86_64")]
-            FewData::Bytes(data) => {
-                bytes::multiply(Part { matrix, bytes, parameters, data, output })
+            FewData::Nibbles(data) => {
+                let parameters = matrix.scales_and_zero_points(rows.start)?;
+                nibbles::multiply(Part { matrix, bytes, parameters, data, output });
             }
             #[cfg(target_arch = "x86_64")]
-            FewData::Nibbles(_) => (),
-            FewData::Dots(data) => kind.run(Part { matrix, bytes, parameters, data, output }),
-            FewData::Words(data) => kind.run(Part { matrix, bytes, parameters, data, output }),
+            FewData::Bytes(data) => {
+                let parameters = &*matrix.parameters(rows, parameters)?;
+                bytes::multiply(Part { matrix, bytes, parameters, data, output });
+            }
+            FewData::Dots(data) => {
+                let parameters = &*matrix.parameters(rows, parameters)?;
+                kind.run(Part { matrix, bytes, parameters, data, output });
+            }
+            FewData::Words(data) => {
+                matrix.parameters(rows, parameters)?.pad(kind.lanes());
+                kind.run(Part { matrix, bytes, parameters: &*parameters, data, output });
+            }
         }
         Ok(())
     }

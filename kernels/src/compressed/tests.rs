@@ -66,7 +66,13 @@ impl Case {
         let operand =
             |numbers: Vec<f32>| Tensor::from_shape(&[self.rows, self.groups, 1], &numbers);
         let zero_point = self.zero_points.map(|dt| {
-            let numbers = self.numbers(2).map(|it| (it % 16) as f32).take(groups).collect();
+            // Some are negative if they may be, have a fraction, or are no signed bytes.
+            let number = |it: u32| match dt {
+                DatumType::U8 => (it % 16 + it % 3 / 2 * 200) as f32,
+                DatumType::I8 => (it % 16) as f32 - 8.,
+                _ => (it % 64) as f32 / 4. - 8.,
+            };
+            let numbers = self.numbers(2).map(number).take(groups).collect();
             TractResult::Ok(operand(numbers)?.cast_to_dt(dt)?.into_owned())
         });
         let mut scale = operand(self.floats(3).take(groups).collect())?;
@@ -163,7 +169,7 @@ fn cases() -> impl Strategy<Value = Case> {
         (2usize..40, 0u32..3).prop_map(|(groups, size)| (groups, 32 << size)),
         Just((3, 160)),
     ];
-    (0usize..6, 1usize..10, 1usize..60, groups, any::<[bool; 3]>(), any::<u32>()).prop_map(
+    (0usize..6, 1usize..10, 1usize..150, groups, any::<[bool; 3]>(), any::<u32>()).prop_map(
         |(format, data_rows, rows, (groups, group), flags, seed)| {
             let format = FORMATS[format];
             // A row has whole bytes.
@@ -266,11 +272,12 @@ fn zeros_add_nothing() {
     }
 }
 
-/// Each pair of a format and a type of zero points.
+/// Checks products of each format with each type of zero points, or none: few rows and more than are multiplied at once, and pairs of rows
+/// of data.
 fn check_shapes(formats: [Format; 2], all_groups: &[(usize, usize)], half_scales: bool) {
     let zero_points = [None].into_iter().chain(NUMBERS.map(Some));
     for (format, zero_points) in zero_points.flat_map(|it| formats.map(|format| (format, it))) {
-        let rows = [(3, 1), (4, 2), (17, 3)];
+        let rows = [(3, 1), (4, 2), (17, 3), (131, 1)];
         for (&(groups, group), (rows, data_rows)) in
             all_groups.iter().flat_map(|groups| rows.map(|rows| (groups, rows)))
         {
@@ -340,9 +347,13 @@ fn threads_share_a_product() {
     };
 
     set_threading_element_threshold(0);
-    for (format, data_rows, rows) in
-        [(Format::I8, 4, 500), (Format::F16, 64, 500), (Format::U4, 77, 300), (Format::I8, 100, 40)]
-    {
+    for (format, data_rows, rows) in [
+        (Format::I8, 4, 500),
+        (Format::U4, 2, 300),
+        (Format::F16, 64, 500),
+        (Format::U4, 77, 300),
+        (Format::I8, 100, 40),
+    ] {
         let (groups, group) = (2, 32);
         let case = Case {
             format,

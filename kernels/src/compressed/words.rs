@@ -92,7 +92,7 @@ impl Part<'_, '_, Data> {
         &mut self,
         lanes: L,
     ) {
-        for (row, first, are_four, is_pair) in Tiles::new(self.output, 4) {
+        for (row, first, are_four, is_pair) in Tiles::new(self.output) {
             match (are_four, is_pair) {
                 (true, true) => self.rows::<L, SIGNED, SHIFTED, N, 4, 2>(lanes, row, first),
                 (true, false) => self.rows::<L, SIGNED, SHIFTED, N, 4, 1>(lanes, row, first),
