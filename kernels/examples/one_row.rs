@@ -48,7 +48,8 @@ fn measure(threads: usize, format: Format, shape: [usize; 2]) -> TractResult<()>
     let [_, depth] = shape;
     let codes = codes(format, shape)?;
     let scales = (0..MATRICES).map(|_| scales(format, shape)).collect::<TractResult<Vec<_>>>()?;
-    let plans = codes.iter().zip(&scales).map(|(codes, scales)| plan(codes, scales, format, shape));
+    let matrices = codes.iter().zip(&scales);
+    let plans = matrices.map(|(codes, scales)| plan(codes, scales.clone(), format, shape));
     let plans = plans.collect::<TractResult<Vec<_>>>()?;
     let data: TValue = Tensor::from_shape(&[1, depth], &vec![0.5f32; depth])?.into();
     let run = || {
@@ -101,13 +102,12 @@ fn scales(format: Format, [rows, depth]: [usize; 2]) -> TractResult<Option<Tenso
 
 fn plan(
     codes: &Arc<Tensor>,
-    scales: &Option<Tensor>,
+    scales: Option<Tensor>,
     format: Format,
     [rows, depth]: [usize; 2],
 ) -> TractResult<KernelsRunnable> {
     let groups = scales.as_ref().map_or(1, |scales| scales.shape()[1]);
     let shape = [rows, groups, depth / groups];
-    let scales = scales.clone();
     let constant = DequantizedConst::of_bytes(codes.clone(), format, &shape, None, scales)?;
     let constant = constant.into_shape(&[rows, depth])?;
     let mut model = TypedModel::default();

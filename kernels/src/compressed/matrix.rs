@@ -114,6 +114,11 @@ impl Matrix {
         self.depth / self.group
     }
 
+    /// The group of a code of a row. Codes behind the last one meet zeros, and may have any: they have its group.
+    pub fn group_of(&self, code: usize) -> usize {
+        code.min(self.depth - 1) / self.group
+    }
+
     /// The scales of the groups of all rows from `first_row` on, if there are any, and their zero points.
     pub(super) fn scales_and_zero_points(
         &self,

@@ -101,16 +101,13 @@ struct OfTile {
 impl Data {
     /// None if some numbers cannot be [split](Split::split).
     pub fn new(lanes: Vnni, matrix: &Matrix, data: &[f32]) -> Option<Data> {
-        let Matrix { depth, group, .. } = *matrix;
-        let rows = digits_of(lanes, ForNibbles, data, depth)?;
-        let layout = Layout::new(depth);
+        let rows = digits_of(lanes, ForNibbles, data, matrix.depth)?;
+        let layout = Layout::new(matrix.depth);
         let mut groups_of_lanes: Vec<[u32; LANES]> = vec![];
         let tiles = layout.begins().map(|(begin, vectors)| {
-            let first = begin / group;
-            let places = places_of_lanes(vectors);
-            // Lanes behind the last code have data of zeros, and any scale.
-            let groups = places.map(|place| (begin + place).min(depth - 1) / group - first);
-            let groups = groups.map(|group| group as u32);
+            let first = matrix.group_of(begin);
+            let groups = places_of_lanes(vectors)
+                .map(|place| (matrix.group_of(begin + place) - first) as u32);
             let number = groups_of_lanes.iter().position(|it| *it == groups).unwrap_or_else(|| {
                 groups_of_lanes.push(groups);
                 groups_of_lanes.len() - 1

@@ -23,7 +23,7 @@ use crate::product::{
 /// With more rows of data, panels of the matrix become numbers first.
 pub(super) const FEW_ROWS: usize = 6;
 
-/// How many rows of the matrix are multiplied at once, at most. More than two rows of data read their codes again, from the cache.
+/// How many rows of the matrix are multiplied at once, at most.
 const ROWS_AT_ONCE: usize = 64;
 
 /// What rows of data may be rounded to.
@@ -92,13 +92,14 @@ fn multiply_few(
     let shares = shares(columns, work, SHARES);
     for_each_columns(output, columns, shares, work, |columns, mut share| {
         let mut parameters = Parameters::default();
-        let at_once = if rows <= 2 { few.rows_at_once() } else { ROWS_AT_ONCE / 4 };
+        let mut sums = [[0.; ROWS_AT_ONCE]; FEW_ROWS];
+        let at_once = few.rows_at_once(rows);
         for first in columns.clone().step_by(at_once) {
             let part = first..(first + at_once).min(columns.end);
             let mut output = share.skip_columns(first - columns.start);
-            let mut sums = [[0.; ROWS_AT_ONCE]; FEW_ROWS];
             let mut places: TVec<&mut [f32]> =
                 sums[..rows].iter_mut().map(|sums| &mut sums[..part.len()]).collect();
+            places.iter_mut().for_each(|sums| sums.fill(0.));
             few.multiply(part.clone(), &mut parameters, &mut places)?;
             for (row, sums) in places.iter().enumerate() {
                 let output = &mut output.row(row)[..part.len()];
@@ -150,14 +151,15 @@ impl Few<'_> {
         Few { matrix, kind, data }
     }
 
-    /// How many rows are multiplied at once. Where the parameters of groups are copied, those of more leave the first-level cache.
-    fn rows_at_once(&self) -> usize {
-        match self.data {
+    /// How many rows are multiplied at once. Where the parameters of groups are copied, those of more leave the first-level cache; and more
+    /// than two rows of data read the codes again.
+    fn rows_at_once(&self, of_data: usize) -> usize {
+        let are_copied = match self.data {
             #[cfg(target_arch = "x86_64")]
-            FewData::Nibbles(_) => ROWS_AT_ONCE,
-            _ if self.matrix.groups() == 1 => ROWS_AT_ONCE,
-            _ => ROWS_AT_ONCE / 4,
-        }
+            FewData::Nibbles(_) => false,
+            _ => self.matrix.groups() > 1,
+        };
+        if are_copied || of_data > 2 { ROWS_AT_ONCE / 4 } else { ROWS_AT_ONCE }
     }
 
     /// The products with some rows of the matrix. `parameters` is room for those of the rows.

@@ -52,12 +52,8 @@ impl Data {
         let blocks = depth.div_ceil(CODES * lanes);
         let mut first_groups = Vec::with_capacity(blocks);
         let mut groups_of_words = Vec::with_capacity(blocks * lanes);
-        let (mut group, mut end) = (0, matrix.group);
         for word in 0..blocks * lanes {
-            // Words behind the last one have data of zeros, and any scale.
-            if word * CODES == end && end < depth {
-                (group, end) = (group + 1, end + matrix.group);
-            }
+            let group = matrix.group_of(word * CODES);
             if word % lanes == 0 {
                 first_groups.push(group);
             }
