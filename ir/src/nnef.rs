@@ -18,6 +18,7 @@ use tract_core::ops::nn::GeluExact;
 use tract_openvino::tract_nnef::framework::Nnef;
 use tract_openvino::tract_nnef::internal::*;
 use tract_openvino::tract_nnef::ser::{datum_type, ints, tdim};
+use tract_openvino_kernels::LazyConst;
 use tract_openvino_kernels::gelu::GeluTanh;
 
 use crate::opl::activation::{Mish, SoftPlus};
@@ -116,6 +117,10 @@ fn registry() -> Registry {
     let integers = || TypeName::Integer.array();
     let parameters = [tensor("input"), integers().named("axes"), integers().named("sizes")];
     registry.register_primitive(LEAST_SIZES, &parameters, &results, load_least_sizes);
+    // Loaded again, it is an ordinary constant.
+    registry.register_dumper(|ast, node, constant: &LazyConst| {
+        ast.konst_variable(&node.name, constant.0.get()?).map(Some)
+    });
     registry.register_dumper(|ast, node, _: &Separate| dump(ast, node, SEPARATE, &[]));
     registry.register_primitive(SEPARATE, &input, &results, |builder, invocation| {
         load_with_input(builder, invocation, Separate)

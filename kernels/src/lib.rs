@@ -64,6 +64,7 @@ mod contraction;
 mod convolution;
 mod elementwise;
 mod fully_connected;
+mod lazy;
 mod memory;
 mod normalization;
 mod parallel;
@@ -82,6 +83,7 @@ mod transposition;
 
 pub use attention::{AppendToPages, Attention, CachePrecision, PageFormat, PagedFactor};
 pub use compressed::{DequantizedConst, Format, combine};
+pub use lazy::{LazyConst, LazyTensor};
 pub use memory::{ask_for_large_pages, large_pages, tensor_of_parts};
 pub use product::{Vectors, gelu};
 pub use quantized::FakeQuantize;

@@ -259,6 +259,8 @@ pub(crate) unsafe fn unwritten_output_dt(
 /// A tensor whose bytes come from elsewhere: a file, for example. `read` fills parts of it, in any order and on the threads that tract
 /// has; it gets the place of the first byte, and zeros. A boolean is true if its byte is not 0.
 ///
+/// [`LazyTensor`](crate::LazyTensor) does so when the tensor is needed.
+///
 /// Large tensors ask the system for large pages. With them a Llama of a billion weights in half precision was ready in 0.4 of the
 /// time, and had 1.1 times as many tokens per second (AMD EPYC, family 26 model 2).
 ///
@@ -273,11 +275,7 @@ pub fn tensor_of_parts(
 ) -> TractResult<Tensor> {
     /// The zeros are still in the cache when `read` writes there.
     const PART: usize = 1 << 17;
-    ensure!(dt.is_number() || dt == DatumType::Bool, "elements of type {dt:?} are not bytes");
-    let len = volume(shape).and_then(|volume| volume.checked_mul(dt.size_of()));
-    let len = len.with_context(|| format!("the sizes of shape {shape:?} cannot be multiplied"))?;
-    let alignment = if len < 2 * LARGE_PAGE { vector_size() } else { LARGE_PAGE };
-    ensure_allocatable("a constant", len.saturating_add(alignment))?;
+    let (len, alignment) = check_parts(dt, shape)?;
     // SAFETY: each byte is written below before anybody reads it, and any bytes are numbers. Those of booleans are made so.
     let mut tensor = unsafe { Tensor::uninitialized_aligned_dt(dt, shape, alignment)? };
     {
@@ -297,6 +295,16 @@ pub fn tensor_of_parts(
         })?;
     }
     Ok(tensor)
+}
+
+/// How many bytes [`tensor_of_parts`] reads for a tensor, and where it may begin, if there is memory for it.
+pub(crate) fn check_parts(dt: DatumType, shape: &[usize]) -> TractResult<(usize, usize)> {
+    ensure!(dt.is_number() || dt == DatumType::Bool, "elements of type {dt:?} are not bytes");
+    let len = volume(shape).and_then(|volume| volume.checked_mul(dt.size_of()));
+    let len = len.with_context(|| format!("the sizes of shape {shape:?} cannot be multiplied"))?;
+    let alignment = if len < 2 * LARGE_PAGE { vector_size() } else { LARGE_PAGE };
+    ensure_allocatable("a constant", len.saturating_add(alignment))?;
+    Ok((len, alignment))
 }
 
 /// The bytes of a large page.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use tract_core::internal::*;
 use tract_core::ops::math::{mul, sub};
 use tract_openvino_kernels::checks::volume;
-use tract_openvino_kernels::{DequantizedConst, Format};
+use tract_openvino_kernels::{DequantizedConst, Format, LazyConst, LazyTensor};
 
 use super::{LayerContext, Value};
 use crate::document::ElementType;
@@ -23,7 +23,7 @@ pub(crate) struct Compressed {
     pub datum_type: DatumType,
     /// What was put into the model: codes, their rows, or numbers.
     wired_codes: OnceLock<DequantizedConst>,
-    wired_rows: OnceLock<Arc<Tensor>>,
+    wired_rows: OnceLock<LazyTensor>,
     tensor: OnceLock<Arc<Tensor>>,
 }
 
@@ -58,10 +58,10 @@ impl Compressed {
         };
         let constant = match format {
             Some(format) => {
-                let bytes = self.codes.load_bytes(weights)?;
+                let bytes = self.codes.load_bytes_lazily(weights)?;
                 DequantizedConst::of_bytes(bytes, format, &self.codes.shape, zero_point, scale)?
             }
-            None => DequantizedConst::new(self.codes.load(weights)?, zero_point, scale)?,
+            None => DequantizedConst::new(self.codes.load_lazily(weights)?, zero_point, scale)?,
         };
         constant.into_shape(&self.shape)
     }
@@ -244,13 +244,14 @@ impl LayerContext<'_, '_> {
                 let codes = constant.as_ref().and_then(|constant| constant.codes().cloned());
                 let codes = match codes {
                     Some(codes) => codes,
-                    None => compressed.codes.load(weights)?.into_arc_tensor(),
+                    None => compressed.codes.load_lazily(weights)?,
                 };
                 compressed.wired_rows.get_or_init(|| codes).clone()
             }
         };
-        let rank = codes.rank();
-        let codes = self.add_const("codes", codes)?;
+        let rank = codes.shape().len();
+        self.translation.budget().take(codes.datum_type(), codes.shape())?;
+        let codes = self.wire("codes", LazyConst(codes), &[])?;
         let mut rows = gather(self, "codes.rows", codes)?;
         rows = self.cast("codes.numbers", rows, DatumType::F32)?;
         for (name, operand, op) in
@@ -318,6 +319,52 @@ mod tests {
                 replaced == expected && (is_there || reason.is_empty()),
                 "{name}: {replaced} {refused:?}"
             );
+        }
+        Ok(())
+    }
+
+    /// A model whose file may change before its codes are read.
+    fn copied(name: &str) -> TractResult<(std::path::PathBuf, std::path::PathBuf)> {
+        let from = format!("{}/models/compressed_weights/{name}", env!("CARGO_MANIFEST_DIR"));
+        let folder = format!("tract-openvino-ir-{}-{name}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        std::fs::create_dir_all(&folder)?;
+        for file in ["model.xml", "model.bin"] {
+            std::fs::copy(format!("{from}/{file}"), folder.join(file))?;
+        }
+        Ok((folder.join("model.xml"), folder.join("model.bin")))
+    }
+
+    /// Runs a model of tokens, `model` of which loads it, after `change` was done to its weights.
+    fn after(
+        name: &str,
+        change: impl Fn(&std::path::Path) -> std::io::Result<()>,
+    ) -> TractResult<Tensor> {
+        let (model, weights) = copied(name)?;
+        let runnable = crate::ir().model_for_path(&model)?.into_runnable_with_kernels()?;
+        change(&weights)?;
+        let outputs = runnable.run(tvec!(tensor2(&[[0i64, 3, 1]]).into()));
+        std::fs::remove_dir_all(weights.with_file_name(""))?;
+        Ok(outputs?.remove(0).into_tensor())
+    }
+
+    #[test]
+    fn codes_are_read_when_the_model_runs() -> TractResult<()> {
+        for name in ["u8_embedding", "embedding_and_product"] {
+            let whole = after(name, |_| Ok(()))?;
+            let added = |weights: &std::path::Path| {
+                use std::io::Write;
+                std::fs::File::options().append(true).open(weights)?.write_all(b"more")
+            };
+            let error = after(name, added).map(drop).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(
+                error.contains("model.bin was written to after the model was loaded"),
+                "{error}"
+            );
+            // The open file stays as it was.
+            #[cfg(unix)]
+            assert_eq!(after(name, |weights| std::fs::remove_file(weights))?, whole);
         }
         Ok(())
     }

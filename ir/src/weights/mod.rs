@@ -7,12 +7,13 @@ use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tract_core::internal::*;
 use tract_core::tract_data::half::f16;
 use tract_core::tract_data::half::slice::HalfFloatSliceExt;
 use tract_openvino_kernels::checks::volume;
-use tract_openvino_kernels::tensor_of_parts;
+use tract_openvino_kernels::{LazyTensor, tensor_of_parts};
 
 use crate::document::ElementType;
 use strings::strings;
@@ -26,12 +27,42 @@ enum Place {
     /// Nowhere, and why.
     Absent(String),
     Bytes(Arc<dyn AsRef<[u8]> + Send + Sync>),
-    File {
-        file: Arc<File>,
-        len: u64,
-        /// For errors.
-        path: PathBuf,
-    },
+    File(Arc<OpenFile>),
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    file: File,
+    len: u64,
+    /// When it was written last, if the system knows that.
+    modified: Option<SystemTime>,
+    /// For errors.
+    path: PathBuf,
+}
+
+impl OpenFile {
+    fn open(path: PathBuf) -> std::io::Result<OpenFile> {
+        let file = File::open(&path)?;
+        let metadata = file.metadata()?;
+        Ok(OpenFile { len: metadata.len(), modified: metadata.modified().ok(), file, path })
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> TractResult<()> {
+        read_at(&self.file, offset, buffer)
+            .with_context(|| format!("reading {}", self.path.display()))
+    }
+
+    /// An error if others have written to the file since it was opened.
+    fn check_unchanged(&self) -> TractResult<()> {
+        let metadata = self.file.metadata();
+        let metadata = metadata.with_context(|| format!("reading {}", self.path.display()))?;
+        ensure!(
+            metadata.len() == self.len && metadata.modified().ok() == self.modified,
+            "{} was written to after the model was loaded, and before all of its weights were read: load the model again",
+            self.path.display()
+        );
+        Ok(())
+    }
 }
 
 impl Weights {
@@ -48,17 +79,17 @@ impl Weights {
 
     /// Opens a weights file, from which each constant is read on its own.
     ///
+    /// Compressed weights are read when the model first needs them, and the file stays open as long as the model is there. If it is
+    /// written to before, the run is an error. To read everything at once, read the file and call [`from_bytes`](Self::from_bytes).
+    ///
     /// # Errors
     ///
     /// The file cannot be opened.
     pub fn open(path: impl AsRef<Path>) -> TractResult<Weights> {
         let path = path.as_ref();
-        let open = || -> std::io::Result<Weights> {
-            let file = File::open(path)?;
-            let len = file.metadata()?.len();
-            Ok(Weights(Place::File { file: file.into(), len, path: path.into() }))
-        };
-        open().with_context(|| format!("opening the weights {}", path.display()))
+        let file = OpenFile::open(path.into());
+        let file = file.with_context(|| format!("opening the weights {}", path.display()))?;
+        Ok(Weights(Place::File(file.into())))
     }
 
     /// How many bytes there are.
@@ -66,7 +97,7 @@ impl Weights {
         match &self.0 {
             Place::Absent(reason) => Err(no_weights(reason)),
             Place::Bytes(bytes) => Ok((**bytes).as_ref().len() as u64),
-            Place::File { len, .. } => Ok(*len),
+            Place::File(file) => Ok(file.len),
         }
     }
 
@@ -81,9 +112,7 @@ impl Weights {
                 buffer.copy_from_slice(found.context("beyond the weights")?);
                 Ok(())
             }
-            Place::File { file, path, .. } => {
-                read_at(file, offset, buffer).with_context(|| format!("reading {}", path.display()))
-            }
+            Place::File(file) => file.read(offset, buffer),
         }
     }
 }
@@ -128,7 +157,7 @@ impl fmt::Debug for Weights {
         match &self.0 {
             Place::Absent(reason) => write!(f, "Absent({reason})"),
             Place::Bytes(bytes) => write!(f, "Bytes({} bytes)", (**bytes).as_ref().len()),
-            Place::File { len, path, .. } => write!(f, "File({}, {len} bytes)", path.display()),
+            Place::File(file) => write!(f, "File({}, {} bytes)", file.path.display(), file.len),
         }
     }
 }
@@ -229,19 +258,47 @@ impl Blob {
         self.read(weights, dt, &self.shape)
     }
 
-    /// The bytes as they are, as a tensor.
-    pub fn load_bytes(&self, weights: &Weights) -> TractResult<Tensor> {
+    /// The tensor that the bytes make, of numbers of a type that tract has. It is read from a file when it is needed.
+    pub fn load_lazily(&self, weights: &Weights) -> TractResult<LazyTensor> {
+        match datum_type(self.element_type) {
+            Some(dt) if dt.is_number() => {
+                self.needed(weights)?;
+                self.read_lazily(weights, dt, &self.shape)
+            }
+            _ => Ok(self.load(weights)?.into()),
+        }
+    }
+
+    /// The bytes as they are, as a tensor. It is read from a file when it is needed.
+    pub fn load_bytes_lazily(&self, weights: &Weights) -> TractResult<LazyTensor> {
         let len = self.needed(weights)?;
-        self.read(weights, DatumType::U8, &[len])
+        self.read_lazily(weights, DatumType::U8, &[len])
+    }
+
+    fn read_lazily(
+        &self,
+        weights: &Weights,
+        dt: DatumType,
+        shape: &[usize],
+    ) -> TractResult<LazyTensor> {
+        let Place::File(file) = &weights.0 else {
+            return Ok(self.read(weights, dt, shape)?.into());
+        };
+        let (file, offset) = (file.clone(), self.offset);
+        LazyTensor::of_parts(dt, shape, move |begin, part| {
+            file.read(offset + begin as u64, part)?;
+            // What was written before it was read is noticed.
+            file.check_unchanged()?;
+            from_little_endian(dt, part);
+            Ok(())
+        })
     }
 
     /// The tensor of a type and a shape that the bytes are, straight to where they stay.
     fn read(&self, weights: &Weights, dt: DatumType, shape: &[usize]) -> TractResult<Tensor> {
         tensor_of_parts(dt, shape, |begin, part| {
             weights.read(self.offset + begin as u64, part)?;
-            if cfg!(target_endian = "big") {
-                part.chunks_exact_mut(dt.size_of()).for_each(<[u8]>::reverse);
-            }
+            from_little_endian(dt, part);
             Ok(())
         })
     }
@@ -273,6 +330,13 @@ impl Blob {
             halves.convert_to_f32_slice(singles);
         }
         Ok(tensor)
+    }
+}
+
+/// Makes elements of a file those of this machine.
+fn from_little_endian(dt: DatumType, elements: &mut [u8]) {
+    if cfg!(target_endian = "big") {
+        elements.chunks_exact_mut(dt.size_of()).for_each(<[u8]>::reverse);
     }
 }
 

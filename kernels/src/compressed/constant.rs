@@ -7,6 +7,7 @@ use tract_core::ops::konst::Const;
 
 use super::format::Format;
 use crate::checks;
+use crate::lazy::LazyTensor;
 
 /// A constant of type `f32` that is computed from codes: `(codes - zero_point) * scale`.
 ///
@@ -30,7 +31,7 @@ pub struct DequantizedConst(Arc<Parts>);
 #[derive(Debug)]
 struct Parts {
     /// Of a type of numbers; or bytes, which have codes in a format.
-    codes: Arc<Tensor>,
+    codes: LazyTensor,
     format: Option<Format>,
     /// The shape of the codes.
     code_shape: TVec<usize>,
@@ -45,8 +46,8 @@ impl PartialEq for DequantizedConst {
     fn eq(&self, other: &DequantizedConst) -> bool {
         let parts = |it: &DequantizedConst| {
             let Parts { codes, format, code_shape, zero_point, scale, shape, .. } = &*it.0;
-            let tensors = (codes.clone(), zero_point.clone(), scale.clone());
-            (*format, code_shape.clone(), shape.clone(), tensors)
+            let operands = (zero_point.clone(), scale.clone());
+            (*format, code_shape.clone(), shape.clone(), codes.clone(), operands)
         };
         Arc::ptr_eq(&self.0, &other.0) || parts(self) == parts(other)
     }
@@ -61,11 +62,11 @@ impl DequantizedConst {
     ///
     /// An operand has no numbers, or cannot be broadcast to the shape of the codes.
     pub fn new(
-        codes: impl IntoArcTensor,
+        codes: impl Into<LazyTensor>,
         zero_point: Option<Tensor>,
         scale: Option<Tensor>,
     ) -> TractResult<DequantizedConst> {
-        let codes = codes.into_arc_tensor();
+        let codes = codes.into();
         ensure!(
             codes.datum_type().is_number(),
             "DequantizedConst: the codes are {codes:?}, but must be numbers"
@@ -80,24 +81,24 @@ impl DequantizedConst {
     ///
     /// As those of [`DequantizedConst::new`]. Or there are too few bytes.
     pub fn of_bytes(
-        bytes: impl IntoArcTensor,
+        bytes: impl Into<LazyTensor>,
         format: Format,
         shape: &[usize],
         zero_point: Option<Tensor>,
         scale: Option<Tensor>,
     ) -> TractResult<DequantizedConst> {
-        let bytes = bytes.into_arc_tensor();
+        let bytes = bytes.into();
         let bits = checks::volume(shape).and_then(|count| count.checked_mul(format.bits()));
         ensure!(
             bytes.datum_type() == DatumType::U8
-                && bits.is_some_and(|bits| bytes.len() >= bits.div_ceil(8)),
+                && bits.is_some_and(|bits| bytes.shape().iter().product::<usize>() >= bits.div_ceil(8)),
             "DequantizedConst: the codes are {bytes:?}, but must be the bytes of a tensor of {format:?} of shape {shape:?}"
         );
         DequantizedConst::of_parts(bytes, Some(format), shape.into(), zero_point, scale)
     }
 
     fn of_parts(
-        codes: Arc<Tensor>,
+        codes: LazyTensor,
         format: Option<Format>,
         shape: TVec<usize>,
         zero_point: Option<Tensor>,
@@ -147,14 +148,14 @@ impl DequantizedConst {
     }
 
     /// The codes, if they have a type of tract and the shape of the numbers.
-    pub fn codes(&self) -> Option<&Arc<Tensor>> {
+    pub fn codes(&self) -> Option<&LazyTensor> {
         let Parts { codes, format, code_shape, shape, .. } = &*self.0;
         (format.is_none() && code_shape == shape).then_some(codes)
     }
 
     /// The tensor that has the codes, or their bytes; their format; and their shape, to which zero points and scales are
     /// broadcast.
-    pub(crate) fn stored(&self) -> (&Arc<Tensor>, Option<Format>, &[usize]) {
+    pub(crate) fn stored(&self) -> (&LazyTensor, Option<Format>, &[usize]) {
         (&self.0.codes, self.0.format, &self.0.code_shape)
     }
 
@@ -177,12 +178,13 @@ impl DequantizedConst {
     ///
     /// # Errors
     ///
-    /// The codes or an operand are not in plain memory.
+    /// The codes cannot be read. Or these or an operand are not in plain memory.
     pub fn value(&self) -> TractResult<Arc<Tensor>> {
         let Parts { codes, format, code_shape, zero_point, scale, shape, value } = &*self.0;
         if let Some(value) = value.get() {
             return Ok(value.clone());
         }
+        let codes = codes.get()?;
         let mut tensor = match format {
             None => codes.cast_to::<f32>()?.into_owned(),
             Some(format) => {

@@ -104,10 +104,10 @@ impl Matrix {
         self.depth * self.format.bits() / 8
     }
 
-    /// The bytes of all rows.
+    /// The bytes of all rows. They may have to be read first, which threads share: to be called before they share other work.
     pub fn bytes(&self) -> TractResult<&[u8]> {
         let (codes, ..) = self.constant.stored();
-        Ok(codes.try_as_plain_ram()?.as_bytes())
+        Ok(codes.get()?.try_as_plain_ram()?.as_bytes())
     }
 
     pub fn groups(&self) -> usize {

@@ -47,6 +47,7 @@ pub(crate) fn multiply(
     activation: Activation,
     output: &mut [f32],
 ) -> TractResult<()> {
+    matrix.bytes()?;
     let columns = matrix.rows;
     let rows = output.len() / columns;
     if rows <= FEW_ROWS {

@@ -118,9 +118,11 @@ impl Weights {
     fn of_constant(constant: &DequantizedConst) -> TractResult<Option<Weights>> {
         rule_if_some!(scale = constant.scale());
         rule_if_some!(codes = constant.codes());
+        rule_if!([DatumType::I8, DatumType::U8].contains(&codes.datum_type()));
+        let codes = codes.get()?;
         let codes = match (codes.datum_type(), constant.zero_point()) {
             (DatumType::I8, None) => codes.clone().into_tensor(),
-            (DatumType::I8 | DatumType::U8, zero_point) => {
+            (_, zero_point) => {
                 // Codes less their zero point must be signed ones.
                 let mut numbers = codes.cast_to::<f32>()?.into_owned();
                 let shape: TVec<usize> = numbers.shape().into();
@@ -134,7 +136,6 @@ impl Weights {
                 );
                 numbers.cast_to::<i8>()?.into_owned()
             }
-            _ => return Ok(None),
         };
         let mut scale = scale.cast_to::<f32>()?.into_owned();
         while scale.rank() < codes.rank() {
