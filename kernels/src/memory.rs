@@ -267,44 +267,57 @@ pub(crate) unsafe fn unwritten_output_dt(
 /// # Errors
 ///
 /// Elements of the type are not bytes, as strings; there is no memory for so many; and those of `read`.
-#[allow(unsafe_code)]
 pub fn tensor_of_parts(
     dt: DatumType,
     shape: &[usize],
     read: impl Fn(usize, &mut [u8]) -> TractResult<()> + Sync,
 ) -> TractResult<Tensor> {
-    /// The zeros are still in the cache when `read` writes there.
-    const PART: usize = 1 << 17;
-    let (len, alignment) = check_parts(dt, shape)?;
-    // SAFETY: each byte is written below before anybody reads it, and any bytes are numbers. Those of booleans are made so.
-    let mut tensor = unsafe { Tensor::uninitialized_aligned_dt(dt, shape, alignment)? };
-    {
+    Unwritten::new(dt, shape)?.of_parts(read)
+}
+
+/// Memory for a tensor that is not there yet. The system gives it when it is written.
+pub(crate) struct Unwritten(Tensor);
+
+impl Unwritten {
+    #[allow(unsafe_code)]
+    pub fn new(dt: DatumType, shape: &[usize]) -> TractResult<Unwritten> {
+        ensure!(dt.is_number() || dt == DatumType::Bool, "elements of type {dt:?} are not bytes");
+        let len = volume(shape).and_then(|volume| volume.checked_mul(dt.size_of()));
+        let len =
+            len.with_context(|| format!("the sizes of shape {shape:?} cannot be multiplied"))?;
+        let alignment = if len < 2 * LARGE_PAGE { vector_size() } else { LARGE_PAGE };
+        ensure_allocatable("a constant", len.saturating_add(alignment))?;
+        // SAFETY: `of_parts` writes each byte before anybody reads it, and any bytes are numbers. Those of booleans are made so.
+        let mut tensor = unsafe { Tensor::uninitialized_aligned_dt(dt, shape, alignment)? };
+        ask_for_large_pages(tensor.try_as_plain_ram_mut()?.as_bytes_mut());
+        Ok(Unwritten(tensor))
+    }
+
+    /// As [`tensor_of_parts`].
+    pub fn of_parts(
+        self,
+        read: impl Fn(usize, &mut [u8]) -> TractResult<()> + Sync,
+    ) -> TractResult<Tensor> {
+        /// The zeros are still in the cache when `read` writes there.
+        const PART: usize = 1 << 17;
+        let Unwritten(mut tensor) = self;
+        let is_bool = tensor.datum_type() == DatumType::Bool;
         let mut view = tensor.try_as_plain_ram_mut()?;
         let bytes = view.as_bytes_mut();
-        ask_for_large_pages(bytes);
         // New memory takes about a nanosecond for four bytes.
-        fill_rows(bytes, PART, len, |first, parts| {
+        let work = bytes.len();
+        fill_rows(bytes, PART, work, |first, parts| {
             for (number, part) in parts.chunks_mut(PART).enumerate() {
                 part.fill(0);
                 read((first + number) * PART, part)?;
-                if dt == DatumType::Bool {
+                if is_bool {
                     part.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
                 }
             }
             TractResult::Ok(())
         })?;
+        Ok(tensor)
     }
-    Ok(tensor)
-}
-
-/// How many bytes [`tensor_of_parts`] reads for a tensor, and where it may begin, if there is memory for it.
-pub(crate) fn check_parts(dt: DatumType, shape: &[usize]) -> TractResult<(usize, usize)> {
-    ensure!(dt.is_number() || dt == DatumType::Bool, "elements of type {dt:?} are not bytes");
-    let len = volume(shape).and_then(|volume| volume.checked_mul(dt.size_of()));
-    let len = len.with_context(|| format!("the sizes of shape {shape:?} cannot be multiplied"))?;
-    let alignment = if len < 2 * LARGE_PAGE { vector_size() } else { LARGE_PAGE };
-    ensure_allocatable("a constant", len.saturating_add(alignment))?;
-    Ok((len, alignment))
 }
 
 /// The bytes of a large page.
