@@ -57,6 +57,8 @@ fn main() -> TractResult<()> {
     let (_, first) = read(if is_long { &prompt[..SHORT] } else { &prompt })?;
     let (mut state, mut best) = read(&prompt)?;
     if !is_long {
+        // Its keys and values would take memory beside the next ones.
+        drop(state);
         let (again, third) = read(&prompt)?;
         (state, best) = (again, first.min(best).min(third));
     }

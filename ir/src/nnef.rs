@@ -117,7 +117,7 @@ fn registry() -> Registry {
     let integers = || TypeName::Integer.array();
     let parameters = [tensor("input"), integers().named("axes"), integers().named("sizes")];
     registry.register_primitive(LEAST_SIZES, &parameters, &results, load_least_sizes);
-    // Loaded again, it is an ordinary constant.
+    // It is an ordinary variable of the archive, which has this registry as an extension all the same.
     registry.register_dumper(|ast, node, constant: &LazyConst| {
         ast.konst_variable(&node.name, constant.0.get()?).map(Some)
     });

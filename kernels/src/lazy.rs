@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tract_core::internal::*;
 
 use crate::memory::Unwritten;
+use crate::threads::without_noting;
 
 /// A constant tensor that may not have been read yet. Clones share it.
 ///
@@ -41,7 +42,8 @@ struct Parts {
 type ReadParts = dyn Fn(usize, &mut [u8]) -> TractResult<()> + Send + Sync;
 
 impl LazyTensor {
-    /// A tensor that [`tensor_of_parts`] reads when it is needed.
+    /// A tensor that is read, as [`tensor_of_parts`] does it, when it is needed. Its memory is reserved now, and the system gives it when
+    /// it is read. `read` must not need the tensor itself.
     ///
     /// # Errors
     ///
@@ -75,22 +77,24 @@ impl LazyTensor {
         self.0.tensor.get().is_some()
     }
 
-    /// The tensor, which is read now if it was not before. Threads that need it at the same time may each read it, and one of these
-    /// tensors stays.
+    /// The tensor, which is read now if it was not before. Threads that need it meanwhile wait, or help.
     ///
     /// # Errors
     ///
-    /// Those of `read`. Whoever needs the tensor next tries again.
+    /// Those of `read`. Whoever needs the tensor next tries again; it is an error, too, if there is no memory for it then.
     pub fn get(&self) -> TractResult<&Arc<Tensor>> {
         let Parts { datum_type, shape, room, read, tensor } = &*self.0;
         if let Some(tensor) = tensor.get() {
             return Ok(tensor);
         }
-        // Nobody waits for others: reading is shared by the threads of a pool, and one that waits for it may be the one that reads, in a
-        // task that it took up meanwhile.
-        let room = room.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let room = room.map_or_else(|| Unwritten::new(*datum_type, shape), Ok)?;
-        let found = room.of_parts(read)?.into_arc_tensor();
+        // Who reads waits for nobody but threads that read parts of it, so others can wait for him, whatever they are within.
+        let mut room = room.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tensor) = tensor.get() {
+            return Ok(tensor);
+        }
+        let place = room.take().map_or_else(|| Unwritten::new(*datum_type, shape), Ok)?;
+        // It says nothing of how much work the runs to come have.
+        let found = without_noting(|| place.of_parts(read))?.into_arc_tensor();
         Ok(tensor.get_or_init(|| found))
     }
 }
@@ -175,10 +179,10 @@ mod tests {
 
     use super::*;
 
-    /// Four bytes, how many of which were read is counted. They can be read once `room` is positive.
-    fn counted(room: Arc<AtomicUsize>, count: Arc<AtomicUsize>) -> TractResult<LazyTensor> {
+    /// Four bytes, how many of which were read is counted. They can be read once `allowed` is positive.
+    fn counted(allowed: Arc<AtomicUsize>, count: Arc<AtomicUsize>) -> TractResult<LazyTensor> {
         LazyTensor::of_parts(DatumType::U8, &[2, 2], move |begin, part| {
-            ensure!(room.load(Ordering::Relaxed) > 0, "the file is not there");
+            ensure!(allowed.load(Ordering::Relaxed) > 0, "the file is not there");
             count.fetch_add(part.len(), Ordering::Relaxed);
             for (place, byte) in part.iter_mut().enumerate() {
                 *byte = (begin + place) as u8;
@@ -189,19 +193,36 @@ mod tests {
 
     #[test]
     fn a_tensor_is_read_once() -> TractResult<()> {
-        let (room, count) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let tensor = counted(room.clone(), count.clone())?;
+        let (allowed, count) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let tensor = counted(allowed.clone(), count.clone())?;
         assert_eq!((tensor.datum_type(), tensor.shape()), (DatumType::U8, &[2, 2][..]));
         let error = tensor.get().unwrap_err();
         assert!(format!("{error:#}").contains("the file is not there"), "{error:#}");
         assert!(!tensor.is_read());
         // It can be read later.
-        room.store(1, Ordering::Relaxed);
+        allowed.store(1, Ordering::Relaxed);
         let clone = tensor.clone();
         for tensor in [&tensor, &clone, &tensor] {
             assert_eq!(**tensor.get()?, tensor2(&[[0u8, 1], [2, 3]]));
         }
         assert_eq!(count.load(Ordering::Relaxed), 4);
+        Ok(())
+    }
+
+    #[test]
+    fn threads_read_it_once() -> TractResult<()> {
+        let (allowed, count) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(0)));
+        for _ in 0..100 {
+            let tensor = counted(allowed.clone(), count.clone())?;
+            count.store(0, Ordering::Relaxed);
+            let places = std::thread::scope(|scope| {
+                let threads = [(); 4]
+                    .map(|()| scope.spawn(|| tensor.get().map(Arc::as_ptr).unwrap() as usize));
+                threads.map(|thread| thread.join().unwrap())
+            });
+            assert!(places.iter().all(|place| *place == places[0]));
+            assert_eq!(count.load(Ordering::Relaxed), 4);
+        }
         Ok(())
     }
 
@@ -229,8 +250,8 @@ mod tests {
 
     #[test]
     fn a_constant_is_read_when_the_model_runs() -> TractResult<()> {
-        let (room, count) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(0)));
-        let tensor = counted(room, count.clone())?;
+        let (allowed, count) = (Arc::new(AtomicUsize::new(1)), Arc::new(AtomicUsize::new(0)));
+        let tensor = counted(allowed, count.clone())?;
         let mut model = TypedModel::default();
         let constant = model.wire_node("constant", LazyConst(tensor.clone()), &[])?[0];
         let input = model.add_source("input", u8::fact([2, 2]))?;

@@ -261,7 +261,7 @@ pub(crate) unsafe fn unwritten_output_dt(
 ///
 /// [`LazyTensor`](crate::LazyTensor) does so when the tensor is needed.
 ///
-/// Large tensors ask the system for large pages. With them a Llama of a billion weights in half precision was ready in 0.4 of the
+/// Large tensors ask the system for large pages. With them a Llama of a billion weights in half precision was read in 0.4 of the
 /// time, and had 1.1 times as many tokens per second (AMD EPYC, family 26 model 2).
 ///
 /// # Errors

@@ -91,7 +91,7 @@ impl KernelsRunnable {
     ///
     /// # Errors
     ///
-    /// An operator refuses its inputs.
+    /// An operator refuses its inputs, or weights cannot be read.
     pub fn run(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         self.spawn()?.run(inputs)
     }
@@ -142,7 +142,8 @@ impl KernelsState {
     ///
     /// # Errors
     ///
-    /// An operator refuses its inputs. The state then keeps the variables that it has, and takes inputs of other sizes.
+    /// An operator refuses its inputs, or weights cannot be read. The state then keeps the variables that it has, and takes inputs of
+    /// other sizes.
     pub fn run(&mut self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let KernelsRunnable { executor, shares_work, .. } = &self.runnable;
         let outputs = if shares_work.load(Ordering::Relaxed) {

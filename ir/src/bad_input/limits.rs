@@ -74,6 +74,30 @@ fn constants_that_grow() {
     fails(&ir(), &tiles(1), &many, "more than 268435712 bytes");
 }
 
+/// Rows of a table are gathered, which is read when the model runs.
+#[test]
+fn tables_that_are_read_later() {
+    let table = layer(
+        1,
+        "table",
+        "Const",
+        r#"element_type="u8" shape="100,100" offset="8" size="10000""#,
+        0,
+    );
+    let layers = [
+        layer(0, "x", "Parameter", r#"shape="?" element_type="i64""#, 0),
+        table,
+        layer(2, "numbers", "Convert", r#"destination_type="f32""#, 1),
+        constant(3, "", 8),
+        layer(4, "gather", "Gather", "", 3),
+        layer(5, "result", "Result", "", 1),
+    ];
+    let edges = [(1, 2, 0), (2, 4, 0), (0, 4, 1), (3, 4, 2), (4, 5, 0)];
+    let (xml, weights) = (net(&layers, &edges), vec![0; 10_008]);
+    load(&limited(10_100), &xml, &weights).unwrap();
+    fails(&limited(9_999), &xml, &weights, "a constant of type U8 and shape [100, 100]");
+}
+
 #[test]
 fn constants_that_share_their_bytes() {
     let count = 10;

@@ -47,21 +47,17 @@ impl OpenFile {
         Ok(OpenFile { len: metadata.len(), modified: metadata.modified().ok(), file, path })
     }
 
+    /// Fills a buffer. It is an error if the file was written to since it was opened.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> TractResult<()> {
-        read_at(&self.file, offset, buffer)
-            .with_context(|| format!("reading {}", self.path.display()))
-    }
-
-    /// An error if others have written to the file since it was opened.
-    fn check_unchanged(&self) -> TractResult<()> {
-        let metadata = self.file.metadata();
-        let metadata = metadata.with_context(|| format!("reading {}", self.path.display()))?;
+        let doing = || format!("reading {}", self.path.display());
+        let read = read_at(&self.file, offset, buffer);
+        let metadata = self.file.metadata().with_context(doing)?;
         ensure!(
             metadata.len() == self.len && metadata.modified().ok() == self.modified,
-            "{} was written to after the model was loaded, and before all of its weights were read: load the model again",
+            "{} was written to after it was opened, and before all of its weights were read: load the model again",
             self.path.display()
         );
-        Ok(())
+        read.with_context(doing)
     }
 }
 
@@ -79,8 +75,9 @@ impl Weights {
 
     /// Opens a weights file, from which each constant is read on its own.
     ///
-    /// Compressed weights are read when the model first needs them, and the file stays open as long as the model is there. If it is
-    /// written to before, the run is an error. To read everything at once, read the file and call [`from_bytes`](Self::from_bytes).
+    /// Matrices and tables that stay compressed are read when the model first needs them, and the file stays open until the model is
+    /// dropped. A run is an error if it has to read a file whose length or time of change is another one by then. To read everything
+    /// when the model is loaded, read the file and call [`from_bytes`](Self::from_bytes).
     ///
     /// # Errors
     ///
@@ -287,8 +284,6 @@ impl Blob {
         let (file, offset) = (file.clone(), self.offset);
         LazyTensor::of_parts(dt, shape, move |begin, part| {
             file.read(offset + begin as u64, part)?;
-            // What was written before it was read is noticed.
-            file.check_unchanged()?;
             from_little_endian(dt, part);
             Ok(())
         })

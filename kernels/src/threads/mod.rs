@@ -8,11 +8,11 @@ mod pool;
 #[cfg(not(feature = "multithread-mm"))]
 pub use one::{fill_rows, threads_for};
 #[cfg(not(feature = "multithread-mm"))]
-pub(crate) use one::{notes_sharing, within_pool};
+pub(crate) use one::{notes_sharing, within_pool, without_noting};
 #[cfg(feature = "multithread-mm")]
 pub use pool::{fill_rows, threads_for};
 #[cfg(feature = "multithread-mm")]
-pub(crate) use pool::{notes_sharing, within_pool};
+pub(crate) use pool::{notes_sharing, within_pool, without_noting};
 use tract_core::prelude::TractResult;
 
 /// Does something with each item, on the threads that share this work: see [`fill_rows`].

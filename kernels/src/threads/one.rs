@@ -13,6 +13,11 @@ pub(crate) fn notes_sharing<R>(function: impl FnOnce() -> R) -> (R, bool) {
 }
 
 /// Calls a function.
+pub(crate) fn without_noting<R>(function: impl FnOnce() -> R) -> R {
+    function()
+}
+
+/// Calls a function.
 pub(crate) fn within_pool<R>(_executor: Option<&Executor>, function: impl FnOnce() -> R) -> R {
     function()
 }

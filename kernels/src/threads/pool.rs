@@ -64,6 +64,14 @@ pub(crate) fn notes_sharing<R>(function: impl FnOnce() -> R) -> (R, bool) {
     (result, shared)
 }
 
+/// Calls a function, whose sharing [`notes_sharing`] does not note.
+pub(crate) fn without_noting<R>(function: impl FnOnce() -> R) -> R {
+    let before = SHARED.get();
+    let result = function();
+    SHARED.set(before);
+    result
+}
+
 /// Calls a function on a thread of an executor's pool, or of that which the program gave to tract. There tract's operators
 /// need not hand their work over and wait for it: runs of networks on two threads took 0.95 of the time, Swin v2 0.8 (AMD EPYC,
 /// family 25 model 1).
@@ -500,5 +508,7 @@ mod tests {
             notes_sharing(|| share(0)).1
         });
         assert_eq!((inner, outer), (false, true));
+        assert!(!notes_sharing(|| without_noting(|| share(much))).1);
+        assert!(notes_sharing(|| [share(much), without_noting(|| share(0))]).1);
     }
 }
