@@ -110,6 +110,11 @@ impl Matrix {
         Ok(codes.get()?.try_as_plain_ram()?.as_bytes())
     }
 
+    /// Whether there are neither scales nor zero points.
+    pub fn is_plain(&self) -> bool {
+        self.scales.is_none() && self.zero_points.is_none()
+    }
+
     pub fn groups(&self) -> usize {
         self.depth / self.group
     }

@@ -222,6 +222,7 @@ fn multiply_panels(
                 bytes: &bytes[first * matrix.row_bytes()..],
                 row_bytes: matrix.row_bytes(),
                 group: matrix.group,
+                is_plain: matrix.is_plain(),
                 parameters: &parameters,
                 rows: width,
                 steps: steps.clone(),

@@ -76,6 +76,9 @@ pub(super) struct Panel<'a> {
     pub bytes: &'a [u8],
     pub row_bytes: usize,
     pub group: usize,
+    /// Whether codes are what they stand for. Prompts of Qwen2 0.5B in half precision take 0.98 of the time
+    /// without scales and zero points (AMD EPYC, family 25 model 17).
+    pub is_plain: bool,
     /// Those of [`Parameters::by_groups`].
     pub parameters: &'a Parameters,
     pub rows: usize,
@@ -90,12 +93,14 @@ impl OnLanes for Panel<'_> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         match self.format {
-            Format::F16 => self.of_format::<L, F16, 2, N>(lanes),
-            Format::BF16 => self.of_format::<L, BF16, 2, N>(lanes),
-            Format::I8 => self.of_format::<L, I8, 4, N>(lanes),
-            Format::U8 => self.of_format::<L, U8, 4, N>(lanes),
-            Format::I4 => self.of_format::<L, I4, 8, N>(lanes),
-            Format::U4 => self.of_format::<L, U4, 8, N>(lanes),
+            Format::F16 if self.is_plain => self.of_format::<L, F16, true, 2, N>(lanes),
+            Format::F16 => self.of_format::<L, F16, false, 2, N>(lanes),
+            Format::BF16 if self.is_plain => self.of_format::<L, BF16, true, 2, N>(lanes),
+            Format::BF16 => self.of_format::<L, BF16, false, 2, N>(lanes),
+            Format::I8 => self.of_format::<L, I8, false, 4, N>(lanes),
+            Format::U8 => self.of_format::<L, U8, false, 4, N>(lanes),
+            Format::I4 => self.of_format::<L, I4, false, 8, N>(lanes),
+            Format::U4 => self.of_format::<L, U4, false, 8, N>(lanes),
         }
     }
 }
@@ -103,12 +108,18 @@ impl OnLanes for Panel<'_> {
 impl Panel<'_> {
     /// A vector of words of each of `N` rows becomes vectors of a word of all rows, whose codes are those of some steps.
     #[inline(always)]
-    fn of_format<L: Lanes<N>, D: OfWords<CODES>, const CODES: usize, const N: usize>(
+    fn of_format<
+        L: Lanes<N>,
+        D: OfWords<CODES>,
+        const PLAIN: bool,
+        const CODES: usize,
+        const N: usize,
+    >(
         self,
         lanes: L,
     ) {
         for first in (0..self.rows).step_by(N) {
-            // The last row stands for those that are missing: their scale is 0.
+            // The last row stands for those that are missing: nobody reads their columns.
             let rows: [&[u8]; N] = std::array::from_fn(|row| {
                 let row = (first + row).min(self.rows - 1);
                 &self.bytes[row * self.row_bytes..][..self.row_bytes]
@@ -143,8 +154,10 @@ impl Panel<'_> {
                         zero_points = of_rows(lanes, &self.parameters.zero_points, first, group);
                     }
                     let mut numbers = D::of_words(lanes, *words);
-                    for numbers in &mut numbers {
-                        *numbers = lanes.mul(lanes.sub(*numbers, zero_points), scales);
+                    if !PLAIN {
+                        for numbers in &mut numbers {
+                            *numbers = lanes.mul(lanes.sub(*numbers, zero_points), scales);
+                        }
                     }
                     let panel = &mut self.panel[(step - self.steps.start) * self.stride + first..];
                     let count = CODES.min(self.steps.end - step);
