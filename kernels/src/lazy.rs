@@ -42,12 +42,12 @@ struct Parts {
 type ReadParts = dyn Fn(usize, &mut [u8]) -> TractResult<()> + Send + Sync;
 
 impl LazyTensor {
-    /// A tensor that is read, as [`tensor_of_parts`] does it, when it is needed. Its memory is reserved now, and the system gives it when
+    /// A tensor that is read, as [`tensor_of_parts`](crate::tensor_of_parts) does it, when it is needed. Its memory is reserved now, and the system gives it when
     /// it is read. `read` must not need the tensor itself.
     ///
     /// # Errors
     ///
-    /// Those of [`tensor_of_parts`], but for those of `read`.
+    /// Those of [`tensor_of_parts`](crate::tensor_of_parts), but for those of `read`.
     pub fn of_parts(
         datum_type: DatumType,
         shape: &[usize],
