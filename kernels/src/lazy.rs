@@ -42,8 +42,8 @@ struct Parts {
 type ReadParts = dyn Fn(usize, &mut [u8]) -> TractResult<()> + Send + Sync;
 
 impl LazyTensor {
-    /// A tensor that is read, as [`tensor_of_parts`](crate::tensor_of_parts) does it, when it is needed. Its memory is reserved now, and the system gives it when
-    /// it is read. `read` must not need the tensor itself.
+    /// A tensor that is read, as [`tensor_of_parts`](crate::tensor_of_parts) does it, when it is needed. Its memory is reserved now,
+    /// and the system gives it when it is read. `read` must not need the tensor itself.
     ///
     /// # Errors
     ///
