@@ -278,24 +278,31 @@ impl Blob {
         dt: DatumType,
         shape: &[usize],
     ) -> TractResult<LazyTensor> {
-        let Place::File(file) = &weights.0 else {
-            return Ok(self.read(weights, dt, shape)?.into());
-        };
-        let (file, offset) = (file.clone(), self.offset);
-        LazyTensor::of_parts(dt, shape, move |begin, part| {
-            file.read(offset + begin as u64, part)?;
-            from_little_endian(dt, part);
-            Ok(())
-        })
+        match weights.0 {
+            Place::File(_) => LazyTensor::of_parts(dt, shape, self.parts(weights, dt)),
+            _ => Ok(self.read(weights, dt, shape)?.into()),
+        }
     }
 
     /// The tensor of a type and a shape that the bytes are, straight to where they stay.
     fn read(&self, weights: &Weights, dt: DatumType, shape: &[usize]) -> TractResult<Tensor> {
-        tensor_of_parts(dt, shape, |begin, part| {
-            weights.read(self.offset + begin as u64, part)?;
-            from_little_endian(dt, part);
+        tensor_of_parts(dt, shape, self.parts(weights, dt))
+    }
+
+    /// What reads parts of the bytes, as elements of this machine.
+    fn parts(
+        &self,
+        weights: &Weights,
+        dt: DatumType,
+    ) -> impl Fn(usize, &mut [u8]) -> TractResult<()> + Send + Sync + use<> {
+        let (weights, offset) = (weights.clone(), self.offset);
+        move |begin, part| {
+            weights.read(offset + begin as u64, part)?;
+            if cfg!(target_endian = "big") {
+                part.chunks_exact_mut(dt.size_of()).for_each(<[u8]>::reverse);
+            }
             Ok(())
-        })
+        }
     }
 
     /// The tensor that bytes of half precision make, in single precision. They are read and widened a part at a time,
@@ -325,13 +332,6 @@ impl Blob {
             halves.convert_to_f32_slice(singles);
         }
         Ok(tensor)
-    }
-}
-
-/// Makes elements of a file those of this machine.
-fn from_little_endian(dt: DatumType, elements: &mut [u8]) {
-    if cfg!(target_endian = "big") {
-        elements.chunks_exact_mut(dt.size_of()).for_each(<[u8]>::reverse);
     }
 }
 

@@ -91,7 +91,7 @@ impl DequantizedConst {
         let bits = checks::volume(shape).and_then(|count| count.checked_mul(format.bits()));
         ensure!(
             bytes.datum_type() == DatumType::U8
-                && bits.is_some_and(|bits| bytes.shape().iter().product::<usize>() >= bits.div_ceil(8)),
+                && bits.is_some_and(|bits| checks::volume(bytes.shape()) >= Some(bits.div_ceil(8))),
             "DequantizedConst: the codes are {bytes:?}, but must be the bytes of a tensor of {format:?} of shape {shape:?}"
         );
         DequantizedConst::of_parts(bytes, Some(format), shape.into(), zero_point, scale)

@@ -47,6 +47,7 @@ pub(crate) fn multiply(
     activation: Activation,
     output: &mut [f32],
 ) -> TractResult<()> {
+    // If they have to be read, then now: threads share that, too.
     matrix.bytes()?;
     let columns = matrix.rows;
     let rows = output.len() / columns;

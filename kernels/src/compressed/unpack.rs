@@ -93,14 +93,12 @@ impl OnLanes for Panel<'_> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         match self.format {
-            Format::F16 if self.is_plain => self.of_format::<L, F16, true, 2, N>(lanes),
-            Format::F16 => self.of_format::<L, F16, false, 2, N>(lanes),
-            Format::BF16 if self.is_plain => self.of_format::<L, BF16, true, 2, N>(lanes),
-            Format::BF16 => self.of_format::<L, BF16, false, 2, N>(lanes),
-            Format::I8 => self.of_format::<L, I8, false, 4, N>(lanes),
-            Format::U8 => self.of_format::<L, U8, false, 4, N>(lanes),
-            Format::I4 => self.of_format::<L, I4, false, 8, N>(lanes),
-            Format::U4 => self.of_format::<L, U4, false, 8, N>(lanes),
+            Format::F16 => self.of_format::<L, F16, 2, N>(lanes),
+            Format::BF16 => self.of_format::<L, BF16, 2, N>(lanes),
+            Format::I8 => self.of_format::<L, I8, 4, N>(lanes),
+            Format::U8 => self.of_format::<L, U8, 4, N>(lanes),
+            Format::I4 => self.of_format::<L, I4, 8, N>(lanes),
+            Format::U4 => self.of_format::<L, U4, 8, N>(lanes),
         }
     }
 }
@@ -108,13 +106,7 @@ impl OnLanes for Panel<'_> {
 impl Panel<'_> {
     /// A vector of words of each of `N` rows becomes vectors of a word of all rows, whose codes are those of some steps.
     #[inline(always)]
-    fn of_format<
-        L: Lanes<N>,
-        D: OfWords<CODES>,
-        const PLAIN: bool,
-        const CODES: usize,
-        const N: usize,
-    >(
+    fn of_format<L: Lanes<N>, D: OfWords<CODES>, const CODES: usize, const N: usize>(
         self,
         lanes: L,
     ) {
@@ -154,7 +146,7 @@ impl Panel<'_> {
                         zero_points = of_rows(lanes, &self.parameters.zero_points, first, group);
                     }
                     let mut numbers = D::of_words(lanes, *words);
-                    if !PLAIN {
+                    if !self.is_plain {
                         for numbers in &mut numbers {
                             *numbers = lanes.mul(lanes.sub(*numbers, zero_points), scales);
                         }
