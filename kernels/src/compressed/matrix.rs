@@ -125,16 +125,36 @@ impl Matrix {
     }
 
     /// The scales of the groups of all rows from `first_row` on, if there are any, and their zero points.
-    pub(super) fn scales_and_zero_points(
-        &self,
-        first_row: usize,
-    ) -> TractResult<[Option<OfGroups<'_>>; 2]> {
+    fn scales_and_zero_points(&self, first_row: usize) -> TractResult<[Option<OfGroups<'_>>; 2]> {
         let first = first_row * self.groups();
         let of_groups =
             |tensor| OfGroups::of(tensor).map(|it| it.part(first..self.rows * self.groups()));
         let [scales, zero_points] =
             [&self.scales, &self.zero_points].map(|tensor| tensor.as_deref().map(of_groups));
         Ok([scales.transpose()?, zero_points.transpose()?])
+    }
+
+    /// The scales of the groups of some rows, and their zero points, if there are any. Behind the last ones are so many of any numbers.
+    /// Only where there are not, `copies` gets a copy.
+    pub(super) fn followed_parameters<'a>(
+        &'a self,
+        rows: Range<usize>,
+        numbers_behind: usize,
+        copies: &'a mut [Vec<u8>; 2],
+    ) -> TractResult<(OfGroups<'a>, Option<OfGroups<'a>>)> {
+        let count = rows.len() * self.groups();
+        let [scales, zero_points] = self.scales_and_zero_points(rows.start)?;
+        let [of_scales, of_zero_points] = copies;
+        let scales = match scales {
+            Some(scales) => scales.followed(count, numbers_behind, of_scales),
+            None => {
+                *of_scales = 1f32.to_ne_bytes().repeat(count + numbers_behind);
+                OfGroups { number: Number::F32, bytes: of_scales }
+            }
+        };
+        let zero_points =
+            zero_points.map(|all| all.followed(count, numbers_behind, of_zero_points));
+        Ok((scales, zero_points))
     }
 
     /// Puts the scales of the groups of some rows into a place, and their zero points.
@@ -146,7 +166,7 @@ impl Matrix {
         let count = rows.len() * self.groups();
         let all = self.scales_and_zero_points(rows.start)?;
         let [all_scales, all_zero_points] = all.map(|it| it.map(|it| it.part(0..count)));
-        let Parameters { scales, zero_points } = &mut *parameters;
+        let Parameters { scales, zero_points, .. } = &mut *parameters;
         scales.clear();
         match all_scales {
             Some(all) => all.append_to(scales),
@@ -211,6 +231,18 @@ impl<'a> OfGroups<'a> {
     pub fn part(self, groups: Range<usize>) -> OfGroups<'a> {
         let size = self.number.size();
         OfGroups { bytes: &self.bytes[groups.start * size..groups.end * size], ..self }
+    }
+
+    /// The first ones, with so many others behind them, or a copy that has those.
+    fn followed(self, count: usize, behind: usize, copy: &'a mut Vec<u8>) -> OfGroups<'a> {
+        let len = (count + behind) * self.number.size();
+        if self.bytes.len() >= len {
+            return OfGroups { bytes: &self.bytes[..len], ..self };
+        }
+        copy.clear();
+        copy.extend_from_slice(self.part(0..count).bytes);
+        copy.resize(len, 0);
+        OfGroups { bytes: copy, ..self }
     }
 
     fn append_to(self, numbers: &mut Vec<f32>) {
@@ -292,6 +324,8 @@ impl Iterator for Tiles {
 pub(crate) struct Parameters {
     pub scales: Vec<f32>,
     pub zero_points: Vec<f32>,
+    /// Room for what [`Matrix::followed_parameters`] copies.
+    pub copies: [Vec<u8>; 2],
 }
 
 impl Parameters {

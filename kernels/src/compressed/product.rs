@@ -176,7 +176,8 @@ impl Few<'_> {
         match data {
             #[cfg(target_arch = "x86_64")]
             FewData::Nibbles(data) => {
-                let parameters = matrix.scales_and_zero_points(rows.start)?;
+                let copies = &mut parameters.copies;
+                let parameters = matrix.followed_parameters(rows, nibbles::LANES, copies)?;
                 nibbles::multiply(Part { matrix, bytes, parameters, data, output });
             }
             #[cfg(target_arch = "x86_64")]

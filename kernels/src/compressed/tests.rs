@@ -236,7 +236,8 @@ fn data_may_be_tiny_or_not_finite() {
     }
 }
 
-/// What signed codes add as unsigned ones is taken back without a rest, for numbers of any size.
+/// What signed codes add as unsigned ones is taken back, for numbers of any size: without a rest where all are zero. Else codes of 4 bits
+/// have sums that were rounded before that.
 #[test]
 fn codes_of_zero_add_nothing() {
     let rows = 5;
@@ -253,7 +254,8 @@ fn codes_of_zero_add_nothing() {
                 let found = products(format, &codes, depth, &data);
                 assert_eq!(found[..rows - 1], [0.; 4], "{format:?}");
                 let error = (found[rows - 1] - data[place]).abs();
-                assert!(error <= size * 2f32.powi(-23), "{format:?}: {error}");
+                let most = size * 2f32.powi(if format.bits() == 4 { -21 } else { -23 });
+                assert!(error <= most, "{format:?}: {error}");
             });
         }
     }

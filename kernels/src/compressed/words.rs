@@ -120,7 +120,7 @@ impl Part<'_, '_, Data> {
         // Equal lengths need one check for all rows.
         let of_groups: [Groups; C] = std::array::from_fn(|row| {
             let begin = (first + row) * groups;
-            let Parameters { scales, zero_points } = self.parameters;
+            let Parameters { scales, zero_points, .. } = self.parameters;
             let scales = &scales[begin..][..groups + N];
             let zero_points = if SHIFTED { &zero_points[begin..][..groups + N] } else { &[] };
             Groups { scales, zero_points }
