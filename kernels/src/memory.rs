@@ -31,7 +31,7 @@ pub(crate) fn prefetch(place: *const u8) {
     let _ = place;
 }
 
-/// Asks for a line that the second-level cache has for the first one, if the machine can.
+/// Asks for a line that the second-level cache has, for the first one.
 #[inline(always)]
 #[allow(unsafe_code)]
 #[cfg(target_arch = "x86_64")]

@@ -7,8 +7,8 @@
 //! sum(code * q) = 256 * (256 * sum(code * a) + sum(code * b)) + sum(code * c)
 //! ```
 //!
-//! until it becomes a number in single precision. One factor of the processor's multiplication has no sign: `bytes.rs` takes back what that
-//! adds in whole numbers, and `nibbles.rs` with the zero points.
+//! until it becomes a number in single precision. One factor of the processor's multiplication has no sign: `bytes.rs` and `nibbles.rs`
+//! take back what that adds, in whole numbers.
 //!
 //! Only `q` is rounded. Each number is wrong by less than 2^-23 of the largest of those that have its scale, four neighbours, for codes of
 //! 8 bits; and by less than 2^-22 of the largest of 32 (eight at the end of a row) for codes of four bits, which have numbers of two
@@ -48,8 +48,8 @@ pub(super) trait SplitRow: Copy {
 /// The largest whole number: the largest of three digits is 8,355,711, and the scale is rounded.
 const MOST: f32 = 8_355_700.;
 
-/// A scale is not smaller than that of this number, so that it has all its bits, and a sixteenth of it, too: the processor takes its time
-/// for products with others.
+/// A scale is not smaller than that of this number, so that it, and a sixteenth of it, has all its bits. With subnormal scales, rows of 576
+/// codes of four bits took 1.4 times as long.
 const LEAST: f32 = f32::from_bits((127 - 96) << 23);
 
 /// Rows of data, of `depth` numbers each, in blocks; or none if some cannot be [split](Split::split).

@@ -134,8 +134,8 @@ impl Matrix {
         Ok([scales.transpose()?, zero_points.transpose()?])
     }
 
-    /// The scales of the groups of some rows, and their zero points, if there are any. Behind the last ones are so many of any numbers.
-    /// Only where there are not, `copies` gets a copy.
+    /// The scales of the groups of some rows, and their zero points, if there are any. Behind the last ones are so many of any numbers:
+    /// what is at the end of a tensor is copied for that.
     pub(super) fn followed_parameters<'a>(
         &'a self,
         rows: Range<usize>,
@@ -227,8 +227,7 @@ impl<'a> OfGroups<'a> {
     }
 
     /// Those of some groups.
-    #[inline(always)]
-    pub fn part(self, groups: Range<usize>) -> OfGroups<'a> {
+    fn part(self, groups: Range<usize>) -> OfGroups<'a> {
         let size = self.number.size();
         OfGroups { bytes: &self.bytes[groups.start * size..groups.end * size], ..self }
     }
@@ -269,8 +268,7 @@ pub(super) struct Part<'a, 'b, D, P = &'a Parameters> {
     pub matrix: &'a Matrix,
     /// From the first row on.
     pub bytes: &'a [u8],
-    /// Those of the rows, or of all rows from the first one on. Words need a vector of any numbers behind them: see
-    /// [`Parameters::pad`].
+    /// Those of the rows. Words need a vector of any numbers behind them: see [`Parameters::pad`] and [`Matrix::followed_parameters`].
     pub parameters: P,
     pub data: &'a D,
     /// For each row of data, a number for each row of the matrix.

@@ -3,8 +3,7 @@
 //! A vector has 16 words of eight codes. Four vectors of a row are a tile of 512 codes, and each 32 neighbours are four words, a quarter of
 //! a vector. The words of the tile change places, as in a matrix that is transposed: each lane meets four neighbours, one in each vector.
 //! So 32 codes have one sum for each digit. They are of one group, and what is done for sums, above all with the scales of groups, is
-//! done for a quarter of the vectors. One row of data takes less than 0.7 to 0.8 of the time of sums of eight codes (AMD EPYC, family 25
-//! model 17). What is left of a row is tiles of one vector, each lane of which has the sums of a word.
+//! done for a quarter of the vectors. One row of data took 0.7 to 0.8 of the time of sums of eight codes (AMD EPYC, family 25 model 17). What is left of a row is tiles of one vector, each lane of which has the sums of a word.
 //!
 //! Two codes, `e` at an even place and `o` at an odd one, are a byte `e + 16 o`. For data `x` and `y`,
 //!
@@ -21,12 +20,10 @@ use std::arch::x86_64::*;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 pub(super) use super::digits::LANES;
-use super::digits::{
-    Split, SplitRow, Vectors, Vnni, digits_of, scale_of, signed_digit, split_blocks,
-};
+use super::digits::{SplitRow, Vnni, digits_of, scale_of, signed_digit};
 use super::lanes::{Lanes, OnVnni, transpose_quarters};
 use super::matrix::{LEAST_GROUP, Matrix, Number, OfGroups, Part};
-use crate::memory::{Ahead, LINE, Scratch, prefetch, prefetch_first};
+use crate::memory::{Ahead, LINE, Scratch, prefetch_first};
 
 /// The codes of a word, two of which are a byte.
 const CODES: usize = 8;
@@ -39,18 +36,25 @@ const BYTES: usize = WIDTH / 2;
 const FOUR: usize = 4;
 const ONE: usize = 1;
 
+/// A vector of data. Whole numbers and digits are the bits of floats.
+type Vector = [f32; LANES];
+
 /// The vectors of digits for a vector of words: three for the codes of even places, and three for bytes.
 const DIGITS: usize = 6;
 
-/// The data of a tile: for each vector of words, the digits for the codes of even places, the highest one first; for each, those for bytes;
-/// the vectors of [`UNIT`] and [`SUM`].
-type OfFour = Vectors<{ DIGITS * FOUR + 2 }>;
-type OfOne = Vectors<{ DIGITS * ONE + 2 }>;
-
-/// Behind the digits: for each lane, what its sums of products are multiplied with, a sixteenth of the scale of its numbers.
+/// The data of a tile, from here to [`SUM`] on: first the digits for codes of even places, three for each vector of words, the highest one
+/// first; then those for bytes; then, for each lane, what its sums of products are multiplied with, a sixteenth of the scale of its numbers.
 const UNIT: usize = 0;
-/// The sum of its numbers, in that unit.
+/// The sum of the numbers of a lane, in that unit.
 const SUM: usize = 1;
+/// Where codes are signed: the whole numbers that unsigned codes of 8 have in place of sums of products, of two digits and of the lowest
+/// one. That they are there for all codes would cost rows of 8,192 codes 1.03 times the time: their data fills the first-level cache.
+const EIGHTS: [usize; 2] = [2, 3];
+
+/// How many vectors the data of a tile of so many vectors has.
+const fn vectors_of_data(vectors: usize, is_signed: bool) -> usize {
+    DIGITS * vectors + if is_signed { 4 } else { 2 }
+}
 
 /// So far ahead, in a row, codes are asked for once more, for the first-level cache. With that, rows take 0.97 of the time.
 const NEXT: usize = 512;
@@ -78,18 +82,19 @@ const fn places_of_lanes(vectors: usize) -> [usize; LANES] {
 struct Layout {
     fours: usize,
     ones: usize,
+    is_signed: bool,
 }
 
 impl Layout {
-    fn new(depth: usize) -> Layout {
+    fn new(depth: usize, is_signed: bool) -> Layout {
         let (fours, rest) = (depth / (FOUR * WIDTH), depth % (FOUR * WIDTH));
-        Layout { fours, ones: rest.div_ceil(WIDTH) }
+        Layout { fours, ones: rest.div_ceil(WIDTH), is_signed }
     }
 
-    /// The floats of the data of all tiles of four vectors, and of all tiles of one.
-    fn floats(self) -> [usize; 2] {
-        [self.fours * size_of::<OfFour>(), self.ones * size_of::<OfOne>()]
-            .map(|bytes| bytes / size_of::<f32>())
+    /// The vectors of the data of all tiles of four vectors, and of all tiles of one.
+    fn vectors(self) -> [usize; 2] {
+        [(self.fours, FOUR), (self.ones, ONE)]
+            .map(|(tiles, vectors)| tiles * vectors_of_data(vectors, self.is_signed))
     }
 
     /// The first codes of the tiles, each with how many vectors the tile has.
@@ -112,16 +117,17 @@ pub(super) struct Data {
 /// The first group of a tile, and which of [`Data::groups_of_lanes`] it has.
 #[derive(Clone, Copy)]
 struct OfTile {
-    /// With 32 bits, that numbers of a row are there is one comparison.
+    /// Of 32 bits: places that are counted from it cannot be too large, and one comparison checks them.
     first: u32,
     groups_of_lanes: usize,
 }
 
 impl Data {
-    /// None if some numbers cannot be [split](Split::split).
+    /// None if some numbers cannot be [split](super::digits::Split::split), or groups counted in 32 bits.
     pub fn new(lanes: Vnni, matrix: &Matrix, data: &[f32]) -> Option<Data> {
-        let rows = digits_of(lanes, ForNibbles, data, matrix.depth)?;
-        let layout = Layout::new(matrix.depth);
+        let is_signed = matrix.format.is_signed();
+        let rows = digits_of(lanes, ForNibbles { is_signed }, data, matrix.depth)?;
+        let layout = Layout::new(matrix.depth, is_signed);
         let mut groups_of_lanes: Vec<[u32; LANES]> = vec![];
         let tiles = layout.begins().map(|(begin, vectors)| {
             let first = matrix.group_of(begin);
@@ -139,43 +145,45 @@ impl Data {
 
     /// The tiles of a row.
     #[inline(always)]
-    fn row(&self, row: usize) -> (&[OfFour], &[OfOne]) {
-        let [fours, ones] = self.layout.floats();
-        let (of_fours, of_ones) = self.rows[row * (fours + ones)..][..fours + ones].split_at(fours);
-        (of_fours.as_chunks().0.as_chunks().0, of_ones.as_chunks().0.as_chunks().0)
+    fn row(&self, row: usize) -> (&[Vector], &[Vector]) {
+        let [fours, ones] = self.layout.vectors();
+        let vectors = self.rows.as_chunks().0;
+        vectors[row * (fours + ones)..][..fours + ones].split_at(fours)
     }
 }
 
 /// Splits data for codes of four bits.
 #[derive(Debug, Clone, Copy)]
-struct ForNibbles;
+struct ForNibbles {
+    is_signed: bool,
+}
 
 impl SplitRow for ForNibbles {
     fn stride(self, depth: usize) -> usize {
-        Layout::new(depth).floats().iter().sum()
+        LANES * Layout::new(depth, self.is_signed).vectors().iter().sum::<usize>()
     }
 
     #[inline(always)]
     fn split_row(self, lanes: Vnni, row: &[f32], place: &mut [f32]) -> bool {
-        let layout = Layout::new(row.len());
-        let (fours, ones) = row.split_at(layout.fours * FOUR * WIDTH);
-        let (of_fours, of_ones) = place.split_at_mut(layout.floats()[0]);
-        split_blocks::<_, _, { FOUR * WIDTH }>(self, lanes, fours, of_fours)
-            & split_blocks::<_, _, WIDTH>(self, lanes, ones, of_ones)
-    }
-}
-
-impl Split<{ DIGITS * FOUR + 2 }, { FOUR * WIDTH }> for ForNibbles {
-    #[inline(always)]
-    fn split(self, lanes: Vnni, numbers: &[f32; FOUR * WIDTH], tile: &mut OfFour) -> bool {
-        split::<FOUR>(lanes, numbers, tile)
-    }
-}
-
-impl Split<{ DIGITS * ONE + 2 }, WIDTH> for ForNibbles {
-    #[inline(always)]
-    fn split(self, lanes: Vnni, numbers: &[f32; WIDTH], tile: &mut OfOne) -> bool {
-        split::<ONE>(lanes, numbers, tile)
+        let mut places: &mut [Vector] = place.as_chunks_mut().0;
+        let mut is_exact = true;
+        for (begin, vectors) in Layout::new(row.len(), self.is_signed).begins() {
+            let (tile, rest) = places.split_at_mut(vectors_of_data(vectors, self.is_signed));
+            places = rest;
+            let numbers = &row[begin..];
+            is_exact &= match numbers.first_chunk() {
+                Some(numbers) if vectors == FOUR => {
+                    split::<FOUR, { FOUR * WIDTH }>(lanes, numbers, tile)
+                }
+                _ => {
+                    let mut padded = [0.; WIDTH];
+                    let count = numbers.len().min(WIDTH);
+                    padded[..count].copy_from_slice(&numbers[..count]);
+                    split::<ONE, WIDTH>(lanes, &padded, tile)
+                }
+            };
+        }
+        is_exact
     }
 }
 
@@ -187,10 +195,14 @@ const fn of_digit(vectors: usize, vector: usize, digit: usize) -> usize {
 /// Splits the data of a tile of so many vectors.
 #[inline(always)]
 #[expect(clippy::needless_range_loop, reason = "closures would not be compiled for the vectors")]
-fn split<const V: usize>(lanes: Vnni, numbers: &[f32], tile: &mut [[f32; LANES]]) -> bool {
+fn split<const V: usize, const COUNT: usize>(
+    lanes: Vnni,
+    numbers: &[f32; COUNT],
+    tile: &mut [Vector],
+) -> bool {
     // Each lane has so many numbers.
     let count = V * CODES;
-    assert!(numbers.len() == V * WIDTH && count <= 2 * LANES);
+    const { assert!(COUNT == V * WIDTH && V * CODES <= 2 * LANES) }
     // SAFETY: the machine has the instructions, as there is a value of `Vnni`. Each lane has `count` numbers from its place on, the last
     // one up to the end; only so many of a vector are read.
     unsafe {
@@ -243,26 +255,38 @@ fn split<const V: usize>(lanes: Vnni, numbers: &[f32], tile: &mut [[f32; LANES]]
                 lanes.store(place, _mm512_castsi512_ps(digits[digit]));
             }
         }
-        // The sum is an eighth of the product with codes that are all 8, rounded as products are, so that signed codes of zero have a
-        // product of zero. In the unit, what meets codes of even places counts 16 times, and what meets bytes 17 times: a byte has both
-        // codes, one of them 16 times.
-        let mut parts = [lanes.splat(0.); 2];
-        for part in 0..2 {
-            let mut sum = _mm512_setzero_si512();
-            for parity in 0..2 {
-                let rest = without_lowest[parity];
-                let lowest = _mm512_sub_epi32(wholes[parity], _mm512_slli_epi32::<8>(rest));
-                let digits = if part == 0 { rest } else { lowest };
-                let count = _mm512_set1_epi32(8 * (16 + parity as i32));
-                sum = _mm512_add_epi32(sum, _mm512_mullo_epi32(digits, count));
-            }
-            parts[part] = _mm512_cvtepi32_ps(sum);
+        // In the unit, what meets codes of even places counts 16 times, and what meets bytes 17 times: a byte has both codes, one of them
+        // 16 times.
+        let eights = [8 * 16, 8 * 17].map(|factor| _mm512_set1_epi32(factor));
+        let mut high = _mm512_setzero_si512();
+        let mut lowest = _mm512_setzero_si512();
+        for parity in 0..2 {
+            let rest = without_lowest[parity];
+            let digits = _mm512_sub_epi32(wholes[parity], _mm512_slli_epi32::<8>(rest));
+            high = _mm512_add_epi32(high, _mm512_mullo_epi32(rest, eights[parity]));
+            lowest = _mm512_add_epi32(lowest, _mm512_mullo_epi32(digits, eights[parity]));
         }
-        let product = lanes.mul_add(parts[0], lanes.splat(256.), parts[1]);
-        let behind = &mut tile[DIGITS * V..];
-        lanes.store(&mut behind[UNIT], lanes.mul(scale, lanes.splat(1. / 16.)));
-        lanes.store(&mut behind[SUM], lanes.mul(product, lanes.splat(1. / 8.)));
+        let [unit, sum, of_eights @ ..] = &mut tile[DIGITS * V..] else {
+            unreachable!("there are two vectors behind the digits")
+        };
+        let product = product_of(lanes, high, lowest);
+        lanes.store(unit, lanes.mul(scale, lanes.splat(1. / 16.)));
+        lanes.store(sum, lanes.mul(product, lanes.splat(1. / 8.)));
+        if let [place_of_high, place_of_lowest] = of_eights {
+            lanes.store(place_of_high, _mm512_castsi512_ps(high));
+            lanes.store(place_of_lowest, _mm512_castsi512_ps(lowest));
+        }
         finite & has_all_bits == 0xffff
+    }
+}
+
+/// The product of codes and whole numbers, in single precision, of its sums with two digits and with the lowest one.
+#[inline(always)]
+fn product_of(lanes: Vnni, high: __m512i, lowest: __m512i) -> __m512 {
+    // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
+    unsafe {
+        let (high, lowest) = (_mm512_cvtepi32_ps(high), _mm512_cvtepi32_ps(lowest));
+        lanes.mul_add(high, lanes.splat(256.), lowest)
     }
 }
 
@@ -280,8 +304,10 @@ impl OnVnni for Nibbles<'_, '_> {
     #[inline(always)]
     fn run(mut self, lanes: Vnni) {
         match self.matrix.format.is_signed() {
-            true => self.of_codes::<true>(lanes),
-            false => self.of_codes::<false>(lanes),
+            true => self.of_codes::<true, { vectors_of_data(FOUR, true) }, { vectors_of_data(ONE, true) }>(lanes),
+            false => {
+                self.of_codes::<false, { vectors_of_data(FOUR, false) }, { vectors_of_data(ONE, false) }>(lanes)
+            }
         }
     }
 }
@@ -319,32 +345,39 @@ impl<const HAS_ZERO_POINTS: bool> Types for Any<HAS_ZERO_POINTS> {
 
 impl Nibbles<'_, '_> {
     #[inline(always)]
-    fn of_codes<const SIGNED: bool>(&mut self, lanes: Vnni) {
+    fn of_codes<const SIGNED: bool, const F: usize, const O: usize>(&mut self, lanes: Vnni) {
         let (scales, zero_points) = self.parameters;
         match (scales.number, zero_points.map(|all| all.number)) {
-            (Number::F16, None) => self.multiply::<Halves, SIGNED>(lanes),
-            (Number::F16, Some(Number::U8)) => self.multiply::<HalvesAndBytes, SIGNED>(lanes),
-            (_, None) => self.multiply::<Any<false>, SIGNED>(lanes),
-            (_, Some(_)) => self.multiply::<Any<true>, SIGNED>(lanes),
+            (Number::F16, None) => self.multiply::<Halves, SIGNED, F, O>(lanes),
+            (Number::F16, Some(Number::U8)) => self.multiply::<HalvesAndBytes, SIGNED, F, O>(lanes),
+            (_, None) => self.multiply::<Any<false>, SIGNED, F, O>(lanes),
+            (_, Some(_)) => self.multiply::<Any<true>, SIGNED, F, O>(lanes),
         }
     }
 
     #[inline(always)]
-    fn multiply<T: Types, const SIGNED: bool>(&mut self, lanes: Vnni) {
+    fn multiply<T: Types, const SIGNED: bool, const F: usize, const O: usize>(
+        &mut self,
+        lanes: Vnni,
+    ) {
         for first in (0..self.output.len()).step_by(2) {
             match self.output.len() - first {
-                1 => self.of_data::<T, SIGNED, 1>(lanes, first),
-                _ => self.of_data::<T, SIGNED, 2>(lanes, first),
+                1 => self.of_data::<T, SIGNED, F, O, 1>(lanes, first),
+                _ => self.of_data::<T, SIGNED, F, O, 2>(lanes, first),
             }
         }
     }
 
     /// The products with `R` rows of data.
     #[inline(always)]
-    fn of_data<T: Types, const SIGNED: bool, const R: usize>(&mut self, lanes: Vnni, first: usize) {
+    fn of_data<T: Types, const SIGNED: bool, const F: usize, const O: usize, const R: usize>(
+        &mut self,
+        lanes: Vnni,
+        first: usize,
+    ) {
         let data = self.data;
         let (scales, zero_points) = self.parameters;
-        let mut rows = Rows {
+        let mut rows: Rows<F, O, R> = Rows {
             codes: self.bytes,
             row_bytes: self.matrix.row_bytes(),
             scales,
@@ -356,7 +389,9 @@ impl Nibbles<'_, '_> {
             data_of_ones: [&[]; R],
         };
         for of in 0..R {
-            (rows.data_of_fours[of], rows.data_of_ones[of]) = data.row(first + of);
+            let (of_fours, of_ones) = data.row(first + of);
+            (rows.data_of_fours[of], rows.data_of_ones[of]) =
+                (of_fours.as_chunks().0, of_ones.as_chunks().0);
         }
         let count = self.output[first].len();
         for row in (0..count / 2 * 2).step_by(2) {
@@ -377,7 +412,7 @@ impl Nibbles<'_, '_> {
 /// Rows of a matrix and `R` rows of data. What all rows need is a value of its own: the compiler reads nothing of it again after it has
 /// written sums.
 #[derive(Clone, Copy)]
-struct Rows<'a, const R: usize> {
+struct Rows<'a, const F: usize, const O: usize, const R: usize> {
     codes: &'a [u8],
     row_bytes: usize,
     /// Those of all rows.
@@ -388,11 +423,11 @@ struct Rows<'a, const R: usize> {
     /// The tiles of four vectors, and those of one.
     tiles: (&'a [OfTile], &'a [OfTile]),
     groups_of_lanes: &'a [[u32; LANES]],
-    data_of_fours: [&'a [OfFour]; R],
-    data_of_ones: [&'a [OfOne]; R],
+    data_of_fours: [&'a [[Vector; F]]; R],
+    data_of_ones: [&'a [[Vector; O]]; R],
 }
 
-impl<const R: usize> Rows<'_, R> {
+impl<const F: usize, const O: usize, const R: usize> Rows<'_, F, O, R> {
     /// The products of `C` rows, from the first one on: a row for each row of data.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
@@ -414,6 +449,7 @@ impl<const R: usize> Rows<'_, R> {
             data_of_fours[of] = &data_of_fours[of][..fours.len()];
         }
         let scales = of_rows(self.scales, self.groups, first);
+        // If there are none, nobody reads them.
         let zero_points = of_rows(self.zero_points.unwrap_or(self.scales), self.groups, first);
         let zeros = first_bytes(lanes, &[]);
         let mut totals = [[lanes.splat(0.); R]; C];
@@ -429,7 +465,7 @@ impl<const R: usize> Rows<'_, R> {
             let asks = Asks { ahead: &mut ahead, next };
             let data = data_of_fours.map(|data| &data[tile]);
             let groups = self.groups::<T, C>(lanes, fours[tile], scales, zero_points);
-            add::<T, SIGNED, C, R, FOUR, _>(lanes, words, data, groups, asks, &mut totals);
+            add::<T, SIGNED, C, R, FOUR, F>(lanes, words, data, groups, asks, &mut totals);
         }
         for tile in 0..ones.len() {
             let mut words = [[zeros; ONE]; C];
@@ -442,7 +478,7 @@ impl<const R: usize> Rows<'_, R> {
             let asks = Asks { ahead: &mut ahead, next };
             let data = self.data_of_ones.map(|data| &data[tile]);
             let groups = self.groups::<T, C>(lanes, ones[tile], scales, zero_points);
-            add::<T, SIGNED, C, R, ONE, _>(lanes, words, data, groups, asks, &mut totals);
+            add::<T, SIGNED, C, R, ONE, O>(lanes, words, data, groups, asks, &mut totals);
         }
         let mut sums = [[0.; C]; R];
         for row in 0..C {
@@ -491,11 +527,8 @@ fn ask_for_groups<const C: usize>(
     let size = number.unwrap_or(rows[0].number).size();
     // For those that are multiplied the time after the next, or some lines ahead.
     let far = (2 * C * groups * size).max(4 * LINE);
-    let place = rows[0].bytes.as_ptr().wrapping_add(C * first as usize * size + far);
-    for line in (0..C * LANES * size).step_by(LINE) {
-        prefetch(place.wrapping_add(line));
-        prefetch(place.wrapping_add(line).wrapping_sub(far / 2));
-    }
+    let place = rows[0].bytes.as_ptr().wrapping_add(C * first as usize * size);
+    Ahead::new(place, far, far / 2).ask(C * LANES * size);
 }
 
 /// What the groups of some rows have, and a vector behind each. They are equally long, which is one comparison for all.
@@ -576,21 +609,18 @@ fn add<
 >(
     lanes: Vnni,
     mut words: [[__m512i; V]; C],
-    data: [&Vectors<COUNT>; R],
-    [scales, mut zero_points]: OfLanes<C>,
+    data: [&[Vector; COUNT]; R],
+    [scales, zero_points]: OfLanes<C>,
     asks: Asks<C>,
     totals: &mut [[__m512; R]; C],
 ) {
-    const { assert!(COUNT == DIGITS * V + 2) };
+    const { assert!(COUNT == vectors_of_data(V, SIGNED)) };
     // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
     unsafe {
         if SIGNED {
-            // As unsigned codes, signed ones are greater by 8, and so are their zero points.
+            // As unsigned codes, signed ones are greater by 8.
             for word in words.as_flattened_mut() {
                 *word = _mm512_xor_si512(*word, _mm512_set1_epi32(0x8888_8888_u32.cast_signed()));
-            }
-            for zero_point in &mut zero_points {
-                *zero_point = lanes.add(*zero_point, lanes.splat(8.));
             }
         }
         let mut sums = [[[_mm512_setzero_si512(); 3]; R]; C];
@@ -605,17 +635,18 @@ fn add<
                 // rows of 8,192 codes take 1.2 times as long.
                 compiler_fence(Ordering::SeqCst);
                 match of_bytes {
-                    false => asks.ahead.ask(C * LINE),
+                    false => asks.ahead.ask(C * BYTES),
                     true => {
                         for next in asks.next {
-                            prefetch_first(next.wrapping_add(vector * LINE));
+                            prefetch_first(next.wrapping_add(vector * BYTES));
                         }
                     }
                 }
-                let mut codes = [_mm512_set1_epi8(15); C];
+                let low = _mm512_set1_epi8(15);
+                let mut codes = [low; C];
                 for row in 0..C {
                     let words = words[row][vector];
-                    codes[row] = if of_bytes { words } else { _mm512_and_si512(words, codes[row]) };
+                    codes[row] = if of_bytes { words } else { _mm512_and_si512(words, low) };
                 }
                 for digit in 0..3 {
                     for of in 0..R {
@@ -631,13 +662,17 @@ fn add<
         }
         for row in 0..C {
             for of in 0..R {
-                let [a, b, lowest] = sums[row][of];
-                // Up to here, whole numbers are exact: 32 codes and two of the digits have products of less than 2^29.
-                let high = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32::<8>(a), b));
-                let lowest = _mm512_cvtepi32_ps(lowest);
-                let mut product = lanes.mul_add(high, lanes.splat(256.), lowest);
                 let behind = &data[of][DIGITS * V..];
-                if T::HAS_ZERO_POINTS || SIGNED {
+                let [a, b, mut lowest] = sums[row][of];
+                // 32 codes have products with two digits of less than 2^28, in the unit.
+                let mut high = _mm512_add_epi32(_mm512_slli_epi32::<8>(a), b);
+                if SIGNED {
+                    let [of_high, of_lowest] = EIGHTS.map(|place| lanes.load(&behind[place]));
+                    high = _mm512_sub_epi32(high, _mm512_castps_si512(of_high));
+                    lowest = _mm512_sub_epi32(lowest, _mm512_castps_si512(of_lowest));
+                }
+                let mut product = product_of(lanes, high, lowest);
+                if T::HAS_ZERO_POINTS {
                     product = _mm512_fnmadd_ps(zero_points[row], lanes.load(&behind[SUM]), product);
                 }
                 let product = lanes.mul(product, lanes.load(&behind[UNIT]));
@@ -656,8 +691,10 @@ mod tests {
     /// A tile of four vectors, one of one, and a part of one.
     const DEPTH: usize = 712;
 
+    const SIGNED: ForNibbles = ForNibbles { is_signed: true };
+
     fn digits(lanes: Vnni, data: &[f32], depth: usize) -> Option<Scratch> {
-        digits_of(lanes, ForNibbles, data, depth)
+        digits_of(lanes, SIGNED, data, depth)
     }
 
     /// Checks a tile against its data.
@@ -683,9 +720,13 @@ mod tests {
                 let error = (whole * scale - expected).abs();
                 assert!(error <= most, "number {number} of lane {lane} is wrong by {error}");
             }
-            let error = (sum * scale - expected.iter().sum::<f64>()).abs();
-            let bound = (V * CODES + 1) as f64 * most;
-            assert!(error <= bound, "the sum of lane {lane} is wrong by {error}");
+            let [high, lowest] = EIGHTS
+                .map(|place| f64::from(tile[DIGITS * V + place][lane].to_bits().cast_signed()));
+            for sum in [sum, (256. * high + lowest) / 8.] {
+                let error = (sum * scale - expected.iter().sum::<f64>()).abs();
+                let bound = (V * CODES + 1) as f64 * most;
+                assert!(error <= bound, "the sum of lane {lane} is wrong by {error}");
+            }
         }
     }
 
@@ -695,11 +736,11 @@ mod tests {
         for (word, depth) in [(CODES, 2), (CODES, DEPTH), (FOUR * CODES, DEPTH), (CODES, 900)] {
             let data = numbers(word, 2 * depth);
             let rows = digits(lanes, &data, depth).expect("all numbers are finite");
-            for (row, data) in rows.chunks(ForNibbles.stride(depth)).zip(data.chunks(depth)) {
+            for (row, data) in rows.chunks(SIGNED.stride(depth)).zip(data.chunks(depth)) {
                 let mut vectors = row.as_chunks().0;
-                for (begin, count) in Layout::new(depth).begins() {
+                for (begin, count) in Layout::new(depth, true).begins() {
                     let tile;
-                    (tile, vectors) = vectors.split_at(DIGITS * count + 2);
+                    (tile, vectors) = vectors.split_at(vectors_of_data(count, true));
                     match count {
                         FOUR => check::<FOUR>(tile, &data[begin..]),
                         _ => check::<ONE>(tile, &data[begin..]),
@@ -713,7 +754,7 @@ mod tests {
     #[test]
     fn some_numbers_have_no_digits() {
         let Some(lanes) = Vnni::detect(Kind::detect()) else { return };
-        for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-31, -1e-40] {
+        for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e-29, 1e-31, -1e-40] {
             // In a lane of each tile, which has zeros otherwise.
             for (zeros, place) in [(32..64, 33), (512..520, 519), (704..712, 704)] {
                 let mut data = numbers(CODES, DEPTH);
@@ -723,5 +764,15 @@ mod tests {
                 assert!(digits(lanes, &data, DEPTH).is_none(), "{number} at {place}");
             }
         }
+        for number in [2e-29, f32::MAX] {
+            let mut data = numbers(CODES, DEPTH);
+            data[32..64].fill(0.);
+            data[33] = number;
+            assert!(digits(lanes, &data, DEPTH).is_some(), "{number}");
+        }
+        // What meets the first code is greater than it.
+        let mut data = numbers(CODES, DEPTH);
+        data[32..34].copy_from_slice(&[f32::MAX, -f32::MAX]);
+        assert!(digits(lanes, &data, DEPTH).is_none());
     }
 }

@@ -236,29 +236,61 @@ fn data_may_be_tiny_or_not_finite() {
     }
 }
 
-/// What signed codes add as unsigned ones is taken back, for numbers of any size: without a rest where all are zero. Else codes of 4 bits
-/// have sums that were rounded before that.
+/// What signed codes add as unsigned ones is taken back without a rest, for numbers of any size, and of any signs.
 #[test]
 fn codes_of_zero_add_nothing() {
     let rows = 5;
-    let cases = [(200, 77), (712, 77), (712, 705)];
-    for (format, (depth, place)) in INTEGERS.into_iter().flat_map(|it| cases.map(|case| (it, case)))
+    let places = [(200, 77), (200, 92), (712, 77), (712, 95), (712, 705)];
+    let cases = places.into_iter().flat_map(|case| [1., 1e38].map(|size| (case, size)));
+    for (format, ((depth, place), size)) in
+        INTEGERS.into_iter().flat_map(|it| cases.clone().map(move |case| (it, case)))
     {
+        // One code of the first row is 1.
         let mut codes = vec![0u8; rows * depth * format.bits() / 8];
-        // The last row has one code of one.
-        let bit = ((rows - 1) * depth + place) * format.bits();
+        let bit = place * format.bits();
         codes[bit / 8] = 1 << (bit % 8);
-        for size in [1., 1e38] {
-            let data: Vec<f32> = (0..depth).map(|it| size * (it as f32 * 0.7).cos()).collect();
+        for least in [-1., 0.5] {
+            let between = |it: usize| (1. + least + (1. - least) * (it as f32 * 0.7).cos()) / 2.;
+            let data: Vec<f32> = (0..depth).map(|it| size * between(it)).collect();
             with_all_vectors(|| {
                 let found = products(format, &codes, depth, &data);
-                assert_eq!(found[..rows - 1], [0.; 4], "{format:?}");
-                let error = (found[rows - 1] - data[place]).abs();
-                let most = size * 2f32.powi(if format.bits() == 4 { -21 } else { -23 });
-                assert!(error <= most, "{format:?}: {error}");
+                assert_eq!(found[1..], [0.; 4], "{format:?}");
+                let error = (found[0] - data[place]).abs();
+                let most = size * 2f32.powi(if format.bits() == 4 { -22 } else { -23 });
+                assert!(error <= most, "{format:?}, {place} of {depth}: {error}");
             });
         }
     }
+}
+
+/// Matrices have such, and no scales, too.
+#[test]
+fn zero_points_are_enough() -> TractResult<()> {
+    let shape = [5, 4, 32];
+    let data: Vec<f32> = (0..128).map(|it| (it as f32 * 0.7).sin()).collect();
+    for format in [Format::I4, Format::U4] {
+        let codes: Vec<u8> = (0..5 * 64).map(|it| (it * 37) as u8).collect();
+        let zero_points: Vec<u8> = (0..20).map(|it| it % 16).collect();
+        let zero_points = Tensor::from_shape(&[5, 4, 1], &zero_points)?;
+        let constant =
+            DequantizedConst::of_bytes(tensor1(&codes), format, &shape, Some(zero_points), None)?
+                .into_shape(&[5, 128])?;
+        let value = constant.value()?;
+        let numbers = value.try_as_plain_ram()?;
+        let numbers = numbers.as_slice::<f32>()?;
+        let matrix = Matrix::new(&constant, 5)?.unwrap();
+        with_all_vectors(|| {
+            let mut output = [0.; 5];
+            let (exact, none) = (Precision::Exact, Activation::default());
+            multiply(&matrix, &data, exact, &[0.; 5], none, &mut output).unwrap();
+            for (found, row) in output.iter().zip(numbers.chunks(128)) {
+                let products = row.iter().zip(&data).map(|(a, b)| a * b);
+                let (expected, size) = products.fold((0., 0.), |(a, b), it| (a + it, b + it.abs()));
+                assert!((found - expected).abs() <= 4e-6 * size, "{format:?}: {found} {expected}");
+            }
+        });
+    }
+    Ok(())
 }
 
 /// Zeros give zero with any codes.
