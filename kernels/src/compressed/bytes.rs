@@ -10,8 +10,7 @@
 use std::arch::x86_64::*;
 
 use super::digits::{
-    LANES, Split, SplitRow, Vectors, Vnni, digits_of, scale_of, signed_digit, split_blocks,
-    unsigned_digit,
+    LANES, SplitRow, Vectors, Vnni, digits_of, padded, scale_of, signed_digit, unsigned_digit,
 };
 use super::lanes::{Lanes, OnVnni};
 use super::matrix::{Matrix, Part, Tiles};
@@ -36,7 +35,7 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// None if some numbers cannot be [split](Split::split).
+    /// None if some numbers cannot be [split](SplitRow::split_row).
     pub fn new(lanes: Vnni, matrix: &Matrix, data: &[f32]) -> Option<Data> {
         let split = ForBytes { are_signed: !matrix.format.is_signed() };
         let rows = digits_of(lanes, split, data, matrix.depth)?;
@@ -63,11 +62,20 @@ impl SplitRow for ForBytes {
 
     #[inline(always)]
     fn split_row(self, lanes: Vnni, row: &[f32], place: &mut [f32]) -> bool {
-        split_blocks(self, lanes, row, place)
+        let blocks = place.as_chunks_mut().0.as_chunks_mut().0;
+        let mut is_exact = true;
+        for (numbers, block) in row.chunks(WIDTH).zip(blocks) {
+            is_exact &= match numbers.first_chunk() {
+                Some(numbers) => self.split(lanes, numbers, block),
+                None => self.split(lanes, &padded(numbers), block),
+            };
+        }
+        is_exact
     }
 }
 
-impl Split<5, WIDTH> for ForBytes {
+impl ForBytes {
+    /// Whether the numbers could be split.
     #[inline(always)]
     fn split(self, lanes: Vnni, numbers: &[f32; WIDTH], block: &mut Block) -> bool {
         // SAFETY: the machine has the instructions, as there is a value of `Vnni`; what is written has the size of a vector of 128 bits.

@@ -29,19 +29,13 @@ pub(super) const LANES: usize = 16;
 /// The vectors of a block. Whole numbers and digits are the bits of floats.
 pub(super) type Vectors<const COUNT: usize> = [[f32; LANES]; COUNT];
 
-/// Makes blocks of so many vectors of so many numbers.
-pub(super) trait Split<const COUNT: usize, const WIDTH: usize>: Copy {
-    /// Whether the numbers could be split: they are finite, and the largest one of a scale is zero, or not so small that the scale would
-    /// lose bits.
-    fn split(self, lanes: Vnni, numbers: &[f32; WIDTH], block: &mut Vectors<COUNT>) -> bool;
-}
-
 /// Makes blocks of rows.
 pub(super) trait SplitRow: Copy {
     /// How many floats the blocks of a row of so many numbers have.
     fn stride(self, depth: usize) -> usize;
 
-    /// Whether all numbers of a row could be [split](Split::split).
+    /// Whether all numbers of a row could be split: they are finite, and the largest one of a scale is zero, or not so small that the scale
+    /// would lose bits.
     fn split_row(self, lanes: Vnni, row: &[f32], place: &mut [f32]) -> bool;
 }
 
@@ -52,7 +46,7 @@ const MOST: f32 = 8_355_700.;
 /// codes of four bits took 1.4 times as long.
 const LEAST: f32 = f32::from_bits((127 - 96) << 23);
 
-/// Rows of data, of `depth` numbers each, in blocks; or none if some cannot be [split](Split::split).
+/// Rows of data, of `depth` numbers each, in blocks; or none if some cannot be [split](SplitRow::split_row).
 pub(super) fn digits_of(
     lanes: Vnni,
     split: impl SplitRow,
@@ -87,28 +81,14 @@ impl<S: SplitRow> OnVnni for SplitRows<'_, S> {
     }
 }
 
-/// Splits neighbours, with zeros behind the last ones.
+/// So many numbers: the first ones of these, or all, and zeros.
 #[inline(always)]
-pub(super) fn split_blocks<S: Split<COUNT, WIDTH>, const COUNT: usize, const WIDTH: usize>(
-    split: S,
-    lanes: Vnni,
-    numbers: &[f32],
-    blocks: &mut [f32],
-) -> bool {
-    let mut blocks = blocks.as_chunks_mut().0.as_chunks_mut().0.iter_mut();
-    let (whole, rest) = numbers.as_chunks();
-    let mut is_exact = true;
-    for (numbers, block) in whole.iter().zip(&mut blocks) {
-        is_exact &= split.split(lanes, numbers, block);
+pub(super) fn padded<const WIDTH: usize>(numbers: &[f32]) -> [f32; WIDTH] {
+    let mut padded = [0.; WIDTH];
+    for (place, number) in padded.iter_mut().zip(numbers) {
+        *place = *number;
     }
-    if !rest.is_empty()
-        && let Some(block) = blocks.next()
-    {
-        let mut numbers = [0.; WIDTH];
-        numbers[..rest.len()].copy_from_slice(rest);
-        is_exact &= split.split(lanes, &numbers, block);
-    }
-    is_exact
+    padded
 }
 
 /// The scale of numbers of which these are the largest ones, and where it has all its bits.

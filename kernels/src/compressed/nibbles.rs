@@ -3,7 +3,8 @@
 //! A vector has 16 words of eight codes. Four vectors of a row are a tile of 512 codes, and each 32 neighbours are four words, a quarter of
 //! a vector. The words of the tile change places, as in a matrix that is transposed: each lane meets four neighbours, one in each vector.
 //! So 32 codes have one sum for each digit. They are of one group, and what is done for sums, above all with the scales of groups, is
-//! done for a quarter of the vectors. One row of data took 0.7 to 0.8 of the time of sums of eight codes (AMD EPYC, family 25 model 17). What is left of a row is tiles of one vector, each lane of which has the sums of a word.
+//! done for a quarter of the vectors. One row of data took 0.7 to 0.8 of the time of sums of eight codes (AMD EPYC, family 25 model 17).
+//! What is left of a row is tiles of one vector, each lane of which has the sums of a word.
 //!
 //! Two codes, `e` at an even place and `o` at an odd one, are a byte `e + 16 o`. For data `x` and `y`,
 //!
@@ -20,7 +21,7 @@ use std::arch::x86_64::*;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 pub(super) use super::digits::LANES;
-use super::digits::{SplitRow, Vnni, digits_of, scale_of, signed_digit};
+use super::digits::{SplitRow, Vnni, digits_of, padded, scale_of, signed_digit};
 use super::lanes::{Lanes, OnVnni, transpose_quarters};
 use super::matrix::{LEAST_GROUP, Matrix, Number, OfGroups, Part};
 use crate::memory::{Ahead, LINE, Scratch, prefetch_first};
@@ -39,16 +40,20 @@ const ONE: usize = 1;
 /// A vector of data. Whole numbers and digits are the bits of floats.
 type Vector = [f32; LANES];
 
-/// The vectors of digits for a vector of words: three for the codes of even places, and three for bytes.
+/// The vectors of digits for a vector of words: three for the codes of even places, the highest digits first, and three for bytes.
 const DIGITS: usize = 6;
 
-/// The data of a tile, from here to [`SUM`] on: first the digits for codes of even places, three for each vector of words, the highest one
-/// first; then those for bytes; then, for each lane, what its sums of products are multiplied with, a sixteenth of the scale of its numbers.
+// The data of a tile has first the digits for codes of even places, of all its vectors; then those for bytes; and behind them, for each
+// lane:
+
+/// What its sums of products are multiplied with: a sixteenth of the scale of its numbers.
 const UNIT: usize = 0;
-/// The sum of the numbers of a lane, in that unit.
+
+/// The sum of its numbers, in that unit.
 const SUM: usize = 1;
-/// Where codes are signed: the whole numbers that unsigned codes of 8 have in place of sums of products, of two digits and of the lowest
-/// one. That they are there for all codes would cost rows of 8,192 codes 1.03 times the time: their data fills the first-level cache.
+
+/// Where codes are signed: the whole numbers that codes of 8 have in place of the sums of products, those of two digits and of the lowest
+/// one. Unsigned codes do without: with that, rows of 8,192 would take 1.03 times as long, as their data fills the first-level cache.
 const EIGHTS: [usize; 2] = [2, 3];
 
 /// How many vectors the data of a tile of so many vectors has.
@@ -56,7 +61,8 @@ const fn vectors_of_data(vectors: usize, is_signed: bool) -> usize {
     DIGITS * vectors + if is_signed { 4 } else { 2 }
 }
 
-/// So far ahead, in a row, codes are asked for once more, for the first-level cache. With that, rows take 0.97 of the time.
+/// So far ahead, in a row, codes are asked for once more, for the first-level cache. With that, rows of 2,048 and 8,192 codes take 0.97
+/// of the time; to find the next row at the end of one costs short rows more than it gives long ones.
 const NEXT: usize = 512;
 
 const _: () = assert!(LEAST_GROUP.is_multiple_of(FOUR * CODES), "a lane has codes of one group");
@@ -123,7 +129,7 @@ struct OfTile {
 }
 
 impl Data {
-    /// None if some numbers cannot be [split](super::digits::Split::split), or groups counted in 32 bits.
+    /// None if some numbers cannot be [split](SplitRow::split_row), or groups counted in 32 bits.
     pub fn new(lanes: Vnni, matrix: &Matrix, data: &[f32]) -> Option<Data> {
         let is_signed = matrix.format.is_signed();
         let rows = digits_of(lanes, ForNibbles { is_signed }, data, matrix.depth)?;
@@ -175,12 +181,7 @@ impl SplitRow for ForNibbles {
                 Some(numbers) if vectors == FOUR => {
                     split::<FOUR, { FOUR * WIDTH }>(lanes, numbers, tile)
                 }
-                _ => {
-                    let mut padded = [0.; WIDTH];
-                    let count = numbers.len().min(WIDTH);
-                    padded[..count].copy_from_slice(&numbers[..count]);
-                    split::<ONE, WIDTH>(lanes, &padded, tile)
-                }
+                _ => split::<ONE, WIDTH>(lanes, &padded(numbers), tile),
             };
         }
         is_exact
