@@ -345,6 +345,8 @@ impl<const HAS_ZERO_POINTS: bool> Types for Any<HAS_ZERO_POINTS> {
 }
 
 impl Nibbles<'_, '_> {
+    /// The data of a tile of four vectors is `F` vectors, and that of a tile of one is `O`. Lengths that the compiler knows keep its loads
+    /// between the fences of [`add`]: without them, rows of 8,192 codes take 1.1 times as long.
     #[inline(always)]
     fn of_codes<const SIGNED: bool, const F: usize, const O: usize>(&mut self, lanes: Vnni) {
         let (scales, zero_points) = self.parameters;
