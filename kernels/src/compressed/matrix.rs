@@ -136,6 +136,7 @@ impl Matrix {
 
     /// The scales of the groups of some rows, and their zero points, if there are any. Behind the last ones are so many of any numbers:
     /// what is at the end of a tensor is copied for that.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn followed_parameters<'a>(
         &'a self,
         rows: Range<usize>,
@@ -233,6 +234,7 @@ impl<'a> OfGroups<'a> {
     }
 
     /// The first ones, with so many others behind them, or a copy that has those.
+    #[cfg(target_arch = "x86_64")]
     fn followed(self, count: usize, behind: usize, copy: &'a mut Vec<u8>) -> OfGroups<'a> {
         let len = (count + behind) * self.number.size();
         if self.bytes.len() >= len {
@@ -323,6 +325,7 @@ pub(crate) struct Parameters {
     pub scales: Vec<f32>,
     pub zero_points: Vec<f32>,
     /// Room for what [`Matrix::followed_parameters`] copies.
+    #[cfg(target_arch = "x86_64")]
     pub copies: [Vec<u8>; 2],
 }
 
