@@ -26,8 +26,11 @@ pub(super) type Vnni = Avx512<true>;
 
 pub(super) const LANES: usize = 16;
 
-/// The vectors of a block. Whole numbers and digits are the bits of floats.
-pub(super) type Vectors<const COUNT: usize> = [[f32; LANES]; COUNT];
+/// A vector of a block. Whole numbers and digits are the bits of floats.
+pub(super) type Vector = [f32; LANES];
+
+/// The vectors of a block.
+pub(super) type Vectors<const COUNT: usize> = [Vector; COUNT];
 
 /// Makes blocks of rows.
 pub(super) trait SplitRow: Copy {

@@ -20,8 +20,9 @@
 use std::arch::x86_64::*;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-pub(super) use super::digits::LANES;
-use super::digits::{SplitRow, Vnni, digits_of, padded, scale_of, signed_digit};
+use super::digits::{
+    LANES, SplitRow, Vector, Vectors, Vnni, digits_of, padded, scale_of, signed_digit,
+};
 use super::lanes::{Lanes, OnVnni, transpose_quarters};
 use super::matrix::{LEAST_GROUP, Matrix, Number, OfGroups, Part};
 use crate::memory::{Ahead, LINE, Scratch, prefetch_first};
@@ -36,9 +37,6 @@ const BYTES: usize = WIDTH / 2;
 /// The vectors of a tile that is transposed, and of one that is not.
 const FOUR: usize = 4;
 const ONE: usize = 1;
-
-/// A vector of data. Whole numbers and digits are the bits of floats.
-type Vector = [f32; LANES];
 
 /// The vectors of digits for a vector of words: three for the codes of even places, the highest digits first, and three for bytes.
 const DIGITS: usize = 6;
@@ -258,14 +256,14 @@ fn split<const V: usize, const COUNT: usize>(
         }
         // In the unit, what meets codes of even places counts 16 times, and what meets bytes 17 times: a byte has both codes, one of them
         // 16 times.
-        let eights = [8 * 16, 8 * 17].map(|factor| _mm512_set1_epi32(factor));
         let mut high = _mm512_setzero_si512();
         let mut lowest = _mm512_setzero_si512();
         for parity in 0..2 {
+            let eights = _mm512_set1_epi32(8 * (16 + parity as i32));
             let rest = without_lowest[parity];
             let digits = _mm512_sub_epi32(wholes[parity], _mm512_slli_epi32::<8>(rest));
-            high = _mm512_add_epi32(high, _mm512_mullo_epi32(rest, eights[parity]));
-            lowest = _mm512_add_epi32(lowest, _mm512_mullo_epi32(digits, eights[parity]));
+            high = _mm512_add_epi32(high, _mm512_mullo_epi32(rest, eights));
+            lowest = _mm512_add_epi32(lowest, _mm512_mullo_epi32(digits, eights));
         }
         let [unit, sum, of_eights @ ..] = &mut tile[DIGITS * V..] else {
             unreachable!("there are two vectors behind the digits")
@@ -426,8 +424,8 @@ struct Rows<'a, const F: usize, const O: usize, const R: usize> {
     /// The tiles of four vectors, and those of one.
     tiles: (&'a [OfTile], &'a [OfTile]),
     groups_of_lanes: &'a [[u32; LANES]],
-    data_of_fours: [&'a [[Vector; F]]; R],
-    data_of_ones: [&'a [[Vector; O]]; R],
+    data_of_fours: [&'a [Vectors<F>]; R],
+    data_of_ones: [&'a [Vectors<O>]; R],
 }
 
 impl<const F: usize, const O: usize, const R: usize> Rows<'_, F, O, R> {
@@ -612,7 +610,7 @@ fn add<
 >(
     lanes: Vnni,
     mut words: [[__m512i; V]; C],
-    data: [&[Vector; COUNT]; R],
+    data: [&Vectors<COUNT>; R],
     [scales, zero_points]: OfLanes<C>,
     asks: Asks<C>,
     totals: &mut [[__m512; R]; C],
@@ -701,7 +699,7 @@ mod tests {
     }
 
     /// Checks a tile against its data.
-    fn check<const V: usize>(tile: &[[f32; LANES]], data: &[f32]) {
+    fn check<const V: usize>(tile: &[Vector], data: &[f32]) {
         let whole_of = |digits: [f64; 3]| 65536. * digits[0] + 256. * digits[1] + digits[2];
         for (lane, place) in places_of_lanes(V).into_iter().enumerate() {
             let expected: Vec<f64> = (place..place + V * CODES)

@@ -177,7 +177,7 @@ impl Few<'_> {
             #[cfg(target_arch = "x86_64")]
             FewData::Nibbles(data) => {
                 let copies = &mut parameters.copies;
-                let parameters = matrix.followed_parameters(rows, nibbles::LANES, copies)?;
+                let parameters = matrix.followed_parameters(rows, kind.lanes(), copies)?;
                 nibbles::multiply(Part { matrix, bytes, parameters, data, output });
             }
             #[cfg(target_arch = "x86_64")]
