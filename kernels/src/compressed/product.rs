@@ -37,6 +37,11 @@ pub(crate) enum Precision {
     Bytes,
 }
 
+/// Rows of a multiple of so many numbers are packed: they are 4 KiB apart or a multiple of that, so that all lines of a tile have the same
+/// few places in the first-level cache. Prompts of Llama 1B, whose rows have 2,048 and 8,192 numbers, take 0.99 of the time so. Those of
+/// Qwen2 and SmolLM2, whose rows have others, take 0.98 to 0.99 on two threads where they are not packed (AMD EPYC, family 25 model 17).
+const SAME_PLACE: usize = 1024;
+
 /// Multiplies rows of data, of `depth` numbers each, with the transpose of a matrix. The output has a number for each row of the
 /// matrix in a row.
 pub(crate) fn multiply(
@@ -72,7 +77,13 @@ pub(crate) fn multiply(
     let _ = precision;
     let vectors = Vectors::detect();
     let tile = Tile::of(vectors);
-    let data = Rows::pack_on_threads(data, rows, matrix.depth, tile);
+    let mut packed = None;
+    let pack = || Rows::pack_on_threads(data, rows, matrix.depth, tile);
+    let in_place = match matrix.depth.is_multiple_of(SAME_PLACE) {
+        true => None,
+        false => Rows::in_place(data, rows, matrix.depth, tile),
+    };
+    let data = in_place.unwrap_or_else(|| packed.insert(pack()).view());
     let shares = shares_of_product(rows, columns, work, SHARES);
     for_each_share(output, columns, shares, work, |share, output| {
         multiply_panels(matrix, data.part(share.rows), share.columns, bias, activation, output)

@@ -168,6 +168,8 @@ fn cases() -> impl Strategy<Value = Case> {
         // More of them than a vector of codes has, and a part of one.
         (2usize..40, 0u32..3).prop_map(|(groups, size)| (groups, 32 << size)),
         Just((3, 160)),
+        // Many rows of data are packed.
+        Just((8, 128)),
     ];
     (0usize..6, 1usize..10, 1usize..90, groups, any::<[bool; 3]>(), any::<u32>()).prop_map(
         |(format, data_rows, rows, (groups, group), flags, seed)| {
