@@ -111,7 +111,7 @@ pub(super) fn shares_of_product(
     if threads == 1 || rest == 0 || rest >= of_each || pieces < 2 {
         return shares_of_all_rows(rows, columns, work, of_a_thread);
     }
-    // The caller begins with the first part and the others with the last one: this is where they meet.
+    // They are where the parts of the first thread end.
     let left_over = of_each..of_each + rest;
     let share = |tiles: Range<usize>, panels: Range<usize>| Share {
         rows: tiles.start * tile.rows..(tiles.end * tile.rows).min(rows),

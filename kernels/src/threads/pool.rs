@@ -161,21 +161,24 @@ pub fn fill_rows<T: Send, E: Send>(
         // Several parts for each thread, so that a late one finds less to do.
         let part = rows.div_ceil(8 * threads);
         let parts: Vec<_> = output.chunks_mut(part * row).map(|it| Mutex::new(Some(it))).collect();
-        // Nobody waits for a lock: how many parts are left says who gets one more.
+        // How many parts are left says who gets one more: whoever does finds one.
         let left = AtomicUsize::new(parts.len());
-        let from_behind = AtomicUsize::new(0);
+        let helpers = AtomicUsize::new(0);
         let result = Mutex::new(Ok(()));
         let fill_parts = |by: By| {
             let one_less = |left: usize| left.checked_sub(1);
-            let mut next = 0;
+            let thread = match by {
+                By::Caller => 0,
+                By::Helper => 1 + helpers.fetch_add(1, Ordering::Relaxed),
+            };
+            let mut order = order_of_parts(parts.len(), thread, threads);
             while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
-                let number = match by {
-                    By::Caller => next,
-                    By::Helper => parts.len() - 1 - from_behind.fetch_add(1, Ordering::Relaxed),
+                let take = |number: usize| {
+                    let rows = parts[number].lock().expect("taking a part does not panic").take();
+                    Some((number, rows?))
                 };
-                next += 1;
-                let rows = parts[number].lock().expect("taking a part does not panic").take();
-                let rows = rows.expect("each part is taken once");
+                let (number, rows) =
+                    order.find_map(take).expect("nobody else may take the last one");
                 if let Err(error) = fill(number * part, rows) {
                     left.store(0, Ordering::Relaxed);
                     *result.lock().expect("storing an error does not panic") = Err(error);
@@ -201,8 +204,17 @@ pub fn fill_rows<T: Send, E: Send>(
     fill(0, output)
 }
 
-/// Who works on a job. The caller begins with the first part and those that help with the last one, so that a thread finds most of
-/// what it needs of an operator's output in its own caches.
+/// Parts in the order in which one of some threads takes them, if nobody has. First its own, which follow each other: so it finds most of
+/// what it needs of an operator's output in its own caches, and what a part asks for ahead is for the next one. Where the other threads
+/// began at the end, transformers took 1.04 times as long on two threads, and prompts of language models in half precision up to 1.1
+/// times (AMD EPYC, family 25 model 17). Then come those of the others, the last ones first.
+fn order_of_parts(parts: usize, thread: usize, threads: usize) -> impl Iterator<Item = usize> {
+    let begin = |thread: usize| thread.min(threads) * parts / threads;
+    let own = begin(thread)..begin(thread + 1);
+    own.clone().chain((0..parts).rev().filter(move |part| !own.contains(part)))
+}
+
+/// Who works on a job.
 #[derive(Debug, Clone, Copy)]
 enum By {
     Caller,
@@ -404,6 +416,18 @@ mod tests {
         assert_eq!(threads_of(1 << 20, 400, false, || 8), 8);
         assert_eq!(threads_of(1 << 20, 400, true, || 1), 1);
         assert_eq!(threads_of(7, 0, false, || 8), 8);
+    }
+
+    #[test]
+    fn threads_take_their_own_parts_first() {
+        let order =
+            |parts, thread, threads| order_of_parts(parts, thread, threads).collect::<Vec<_>>();
+        assert_eq!(order(7, 0, 2), [0, 1, 2, 6, 5, 4, 3]);
+        assert_eq!(order(7, 1, 2), [3, 4, 5, 6, 2, 1, 0]);
+        assert_eq!(order(7, 1, 3), [2, 3, 6, 5, 4, 1, 0]);
+        // One more than there are.
+        assert_eq!(order(3, 2, 2), [2, 1, 0]);
+        assert_eq!(order(1, 1, 2), [0]);
     }
 
     #[test]
