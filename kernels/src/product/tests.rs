@@ -28,13 +28,12 @@ pub fn integers(count: usize) -> Vec<f32> {
 #[cfg(feature = "multithread-mm")]
 #[test]
 fn shares_cover_a_product_evenly() {
-    use std::collections::VecDeque;
-
     use tract_core::prelude::multithread::{
         Executor, multithread_tract_scope, set_threading_element_threshold,
     };
 
     use super::{SHARES, shares_of_product};
+    use crate::threads::order_of_parts;
 
     set_threading_element_threshold(0);
     with_all_vectors(|| {
@@ -62,19 +61,19 @@ fn shares_cover_a_product_evenly() {
             let key = |share: &super::Share| (share.columns.start, share.rows.start);
             assert!(shares.is_sorted_by_key(key), "{case}");
         }
-        // An odd number of panels for two threads, which take parts from both ends.
+        // An odd number of panels for two threads.
         for panels in [7, 11, 43] {
             let (rows, columns) = (16 * tile.rows, panels * tile.columns);
             let shares = multithread_tract_scope(Executor::multithread(2), || {
                 shares_of_product(rows, columns, 1 << 30, SHARES)
             });
-            let mut rest: VecDeque<_> =
-                shares.iter().map(|it| it.rows.len() * it.columns.len()).collect();
+            let mut orders = [0, 1].map(|thread| order_of_parts(shares.len(), thread, 2));
+            let mut rest: Vec<_> = shares.iter().map(Some).collect();
             let mut of_threads = [0, 0];
-            while !rest.is_empty() {
-                let is_first = of_threads[0] <= of_threads[1];
-                let next = if is_first { rest.pop_front() } else { rest.pop_back() };
-                of_threads[usize::from(!is_first)] += next.unwrap();
+            for _ in &shares {
+                let thread = usize::from(of_threads[0] > of_threads[1]);
+                let share = orders[thread].find_map(|part| rest[part].take()).unwrap();
+                of_threads[thread] += share.rows.len() * share.columns.len();
             }
             assert_eq!(of_threads, [rows * columns / 2; 2], "{shares:?}");
         }

@@ -9,6 +9,8 @@ mod pool;
 pub use one::{fill_rows, threads_for};
 #[cfg(not(feature = "multithread-mm"))]
 pub(crate) use one::{notes_sharing, within_pool, without_noting};
+#[cfg(all(test, feature = "multithread-mm"))]
+pub(crate) use pool::order_of_parts;
 #[cfg(feature = "multithread-mm")]
 pub use pool::{fill_rows, threads_for};
 #[cfg(feature = "multithread-mm")]
