@@ -18,6 +18,7 @@ use std::ops::Range;
 use tract_core::internal::*;
 
 use super::Matrix;
+use super::digits::padded;
 use super::lanes::{Avx512, Lanes, OnVnni, first_words};
 use super::matrix::Parameters;
 use super::unpack::PANEL_ROWS;
@@ -136,12 +137,12 @@ impl OnVnni for Quantize<'_> {
         let parameters = scales.iter_mut().zip(sums);
         let mut is_finite = true;
         for ((data, place), (scale, sum)) in self.data.chunks(group).zip(places).zip(parameters) {
-            let mut padded = [0.; 64];
+            let whole: [f32; 64];
             let data = match data.len() == group {
                 true => data,
                 false => {
-                    padded[..data.len()].copy_from_slice(data);
-                    &padded[..group]
+                    whole = padded(data);
+                    &whole[..group]
                 }
             };
             let (vectors, words) = (data.as_chunks().0, place.as_chunks_mut().0);

@@ -79,11 +79,9 @@ pub(crate) fn multiply(
     let tile = Tile::of(vectors);
     let mut packed = None;
     let pack = || Rows::pack_on_threads(data, rows, matrix.depth, tile);
-    let in_place = match matrix.depth.is_multiple_of(SAME_PLACE) {
-        true => None,
-        false => Rows::in_place(data, rows, matrix.depth, tile),
-    };
-    let data = in_place.unwrap_or_else(|| packed.insert(pack()).view());
+    let data = Rows::in_place(data, rows, matrix.depth, tile)
+        .filter(|_| !matrix.depth.is_multiple_of(SAME_PLACE))
+        .unwrap_or_else(|| packed.insert(pack()).view());
     let shares = shares_of_product(rows, columns, work, SHARES);
     for_each_share(output, columns, shares, work, |share, output| {
         multiply_panels(matrix, data.part(share.rows), share.columns, bias, activation, output)

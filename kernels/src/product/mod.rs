@@ -32,7 +32,7 @@ use std::ops::Range;
 
 use tract_core::prelude::TractResult;
 
-use crate::threads::{for_each_on_threads, threads_for};
+use crate::threads::{even_parts, for_each_on_threads, threads_for};
 use activation::Activation;
 
 /// How many steps of a sum are done at once, so that what is multiplied stays in the caches: a panel of 48 columns
@@ -69,12 +69,6 @@ pub(super) fn shares_of_panels(
     even_parts(0..panels, count)
         .map(|panels| (panels.start * panel).min(columns)..(panels.end * panel).min(columns))
         .collect()
-}
-
-/// So many parts of a range, of as many as the others each, or one more.
-fn even_parts(of: Range<usize>, count: usize) -> impl Iterator<Item = Range<usize>> {
-    let end = move |number: usize| of.start + number * of.len() / count;
-    (0..count).map(move |number| end(number)..end(number + 1))
 }
 
 /// What a thread computes of a product.

@@ -15,6 +15,9 @@ pub(crate) use pool::order_of_parts;
 pub use pool::{fill_rows, threads_for};
 #[cfg(feature = "multithread-mm")]
 pub(crate) use pool::{notes_sharing, within_pool, without_noting};
+
+use std::ops::Range;
+
 use tract_core::prelude::TractResult;
 
 /// Does something with each item, on the threads that share this work: see [`fill_rows`].
@@ -28,6 +31,12 @@ pub fn for_each_on_threads<T: Send>(
     each: impl Fn(&mut T) -> TractResult<()> + Sync,
 ) -> TractResult<()> {
     fill_rows(items, 1, work, |_, items| items.iter_mut().try_for_each(&each))
+}
+
+/// So many parts of a range, of as many as the others each, or one more.
+pub(crate) fn even_parts(of: Range<usize>, count: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = move |number: usize| of.start + number * of.len() / count;
+    (0..count).map(move |number| end(number)..end(number + 1))
 }
 
 #[cfg(test)]

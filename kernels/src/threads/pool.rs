@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use tract_core::prelude::multithread::{self, Executor};
 
+use super::even_parts;
+
 /// How many threads of the executor that the program gave to tract share some work: those of an
 /// `Executor::MultiThread`, or one.
 ///
@@ -214,8 +216,8 @@ pub(crate) fn order_of_parts(
     thread: usize,
     threads: usize,
 ) -> impl Iterator<Item = usize> {
-    let begin = |thread: usize| thread.min(threads) * parts / threads;
-    let own = begin(thread)..begin(thread + 1);
+    // Who is one more than there are has none.
+    let own = even_parts(0..parts, threads).nth(thread).unwrap_or_default();
     own.clone().chain((0..parts).rev().filter(move |part| !own.contains(part)))
 }
 
