@@ -208,7 +208,8 @@ mod tests {
                 let model = with_kernels.clone().into_optimized().unwrap();
                 let found = model.into_runnable().unwrap().run(tvec!(data.clone())).unwrap();
                 for (found, expected) in found.iter().zip(&expected) {
-                    found.close_enough(expected, Approximation::Custom(5e-6, 2e-6, 0.)).unwrap();
+                    // Where a shift takes away most of a number of 7, tract's are wrong by 4e-6, and these by 2e-6 (AVX2).
+                    found.close_enough(expected, Approximation::Custom(1e-5, 2e-6, 0.)).unwrap();
                 }
             });
             Ok(names)

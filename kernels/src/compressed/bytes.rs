@@ -10,9 +10,9 @@
 use std::arch::x86_64::*;
 
 use super::digits::{
-    LANES, SplitRow, Vectors, Vnni, digits_of, padded, scale_of, signed_digit, unsigned_digit,
+    LANES, SplitRow, Vectors, digits_of, padded, scale_of, signed_digit, unsigned_digit,
 };
-use super::lanes::{Lanes, OnVnni};
+use super::lanes::{Enter, Lanes, On, Vnni};
 use super::matrix::{Matrix, Part, Tiles};
 use crate::memory::{Ahead, Scratch};
 
@@ -55,7 +55,7 @@ struct ForBytes {
     are_signed: bool,
 }
 
-impl SplitRow for ForBytes {
+impl SplitRow<Vnni> for ForBytes {
     fn stride(self, depth: usize) -> usize {
         depth.div_ceil(WIDTH) * size_of::<Block>() / size_of::<f32>()
     }
@@ -126,7 +126,7 @@ pub(super) fn multiply(part: Part<Data>) {
     part.data.lanes.enter(part);
 }
 
-impl OnVnni for Part<'_, '_, Data> {
+impl On<Vnni> for Part<'_, '_, Data> {
     type Output = ();
 
     #[inline(always)]
@@ -248,11 +248,11 @@ fn add<const SIGNED: bool, const SHIFTED: bool, const C: usize, const R: usize>(
 mod tests {
     use super::*;
     use crate::compressed::digits::tests::numbers;
-    use crate::compressed::lanes::{Avx512, Kind};
+    use crate::compressed::lanes::Kind;
 
     #[test]
     fn digits_stand_for_the_numbers() {
-        let Some(lanes) = Avx512::detect(Kind::detect()) else { return };
+        let Some(lanes) = Vnni::detect(Kind::detect()) else { return };
         let data = numbers(CODES, 2 * WIDTH);
         for are_signed in [true, false] {
             let split = ForBytes { are_signed };

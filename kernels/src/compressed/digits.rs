@@ -7,22 +7,20 @@
 //! sum(code * q) = 256 * (256 * sum(code * a) + sum(code * b)) + sum(code * c)
 //! ```
 //!
-//! until it becomes a number in single precision. One factor of the processor's multiplication has no sign: `bytes.rs` and `nibbles.rs`
-//! take back what that adds, in whole numbers.
+//! until it becomes a number in single precision. One factor of the processor's multiplication has no sign: `bytes.rs` and `nibbles`
+//! take back what that adds, in whole numbers. `nibbles/avx2.rs` has digits for an older instruction.
 //!
 //! Only `q` is rounded. Each number is wrong by less than 2^-23 of the largest of those that have its scale, four neighbours, for codes of
-//! 8 bits; and by less than 2^-22 of the largest of 32 (eight at the end of a row) for codes of four bits, which have numbers of two
-//! neighbours in one. In floats, each sum is rounded as much.
+//! 8 bits; and by less than 2^-22 of the largest of 32 (eight at the end of a row) for codes of four bits. In floats, each sum is rounded as
+//! much.
 
 // The functions take vectors as a proof of the instructions, and read and write arrays of their size.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
-use super::lanes::{Avx512, Lanes, OnVnni};
+use super::lanes::{Enter, Lanes, On, Vnni};
 use crate::memory::Scratch;
-
-pub(super) type Vnni = Avx512<true>;
 
 pub(super) const LANES: usize = 16;
 
@@ -33,13 +31,13 @@ pub(super) type Vector = [f32; LANES];
 pub(super) type Vectors<const COUNT: usize> = [Vector; COUNT];
 
 /// Makes blocks of rows.
-pub(super) trait SplitRow: Copy {
+pub(super) trait SplitRow<L>: Copy {
     /// How many floats the blocks of a row of so many numbers have.
     fn stride(self, depth: usize) -> usize;
 
     /// Whether all numbers of a row could be split: they are finite, and the largest one of a scale is zero, or not so small that the scale
     /// would lose bits.
-    fn split_row(self, lanes: Vnni, row: &[f32], place: &mut [f32]) -> bool;
+    fn split_row(self, lanes: L, row: &[f32], place: &mut [f32]) -> bool;
 }
 
 /// The largest whole number: the largest of three digits is 8,355,711, and the scale is rounded.
@@ -47,12 +45,12 @@ const MOST: f32 = 8_355_700.;
 
 /// A scale is not smaller than that of this number, so that it, and a sixteenth of it, has all its bits. With subnormal scales, rows of 576
 /// codes of four bits took 1.4 times as long.
-const LEAST: f32 = f32::from_bits((127 - 96) << 23);
+pub(super) const LEAST: f32 = f32::from_bits((127 - 96) << 23);
 
 /// Rows of data, of `depth` numbers each, in blocks; or none if some cannot be [split](SplitRow::split_row).
-pub(super) fn digits_of(
-    lanes: Vnni,
-    split: impl SplitRow,
+pub(super) fn digits_of<L: Enter>(
+    lanes: L,
+    split: impl SplitRow<L>,
     data: &[f32],
     depth: usize,
 ) -> Option<Scratch> {
@@ -69,12 +67,12 @@ struct SplitRows<'a, S> {
     places: &'a mut [f32],
 }
 
-impl<S: SplitRow> OnVnni for SplitRows<'_, S> {
+impl<L: Copy, S: SplitRow<L>> On<L> for SplitRows<'_, S> {
     /// Whether all numbers could be split.
     type Output = bool;
 
     #[inline(always)]
-    fn run(self, lanes: Vnni) -> bool {
+    fn run(self, lanes: L) -> bool {
         let places = self.places.chunks_exact_mut(self.split.stride(self.depth));
         let mut is_exact = true;
         for (row, place) in self.data.chunks_exact(self.depth).zip(places) {
@@ -88,10 +86,16 @@ impl<S: SplitRow> OnVnni for SplitRows<'_, S> {
 #[inline(always)]
 pub(super) fn padded<const WIDTH: usize>(numbers: &[f32]) -> [f32; WIDTH] {
     let mut padded = [0.; WIDTH];
-    for (place, number) in padded.iter_mut().zip(numbers) {
+    copy_first(&mut padded, numbers);
+    padded
+}
+
+/// Copies the first numbers, as many as there are.
+#[inline(always)]
+pub(super) fn copy_first(place: &mut [f32], numbers: &[f32]) {
+    for (place, number) in place.iter_mut().zip(numbers) {
         *place = *number;
     }
-    padded
 }
 
 /// The scale of numbers of which these are the largest ones, and where it has all its bits.

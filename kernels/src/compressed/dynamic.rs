@@ -19,15 +19,13 @@ use tract_core::internal::*;
 
 use super::Matrix;
 use super::digits::padded;
-use super::lanes::{Avx512, Lanes, OnVnni, first_words};
+use super::lanes::{Enter, Lanes, On, Vnni, first_words};
 use super::matrix::Parameters;
 use super::unpack::PANEL_ROWS;
 use crate::memory::{Scratch, prefetch};
 use crate::product::activation::{Activate, Activation};
 use crate::product::{Output, Vectors};
 use crate::threads::fill_rows;
-
-type Vnni = Avx512<true>;
 
 const LANES: usize = 16;
 
@@ -124,7 +122,7 @@ struct Quantize<'a> {
     layout: Layout,
 }
 
-impl OnVnni for Quantize<'_> {
+impl On<Vnni> for Quantize<'_> {
     /// Whether all numbers are finite.
     type Output = bool;
 
@@ -244,7 +242,7 @@ struct OfPanel<'a, 'b> {
     output: Output<'b>,
 }
 
-impl OnVnni for OfPanel<'_, '_> {
+impl On<Vnni> for OfPanel<'_, '_> {
     type Output = ();
 
     #[inline(always)]

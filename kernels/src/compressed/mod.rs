@@ -10,8 +10,9 @@
 //! * `format.rs` has the formats of codes;
 //! * `dots.rs` multiplies few rows of data with codes of 8 or 16 bits: each code is read once for two of them;
 //! * `words.rs` does so with codes of 4 bits;
-//! * `digits.rs` has data as whole numbers, where the processor multiplies bytes: `nibbles.rs` multiplies them with codes of 4 bits, in
-//!   place of `words.rs`, and `bytes.rs` with codes of 8 bits that are one group in a row, in place of `dots.rs`;
+//! * `digits.rs` has data as whole numbers, where the processor multiplies bytes: `nibbles` multiplies them with codes of 4 bits (AVX2, or
+//!   AVX-512 with VNNI), in place of `words.rs`, and `bytes.rs` with codes of 8 bits that are one group in a row (VNNI), in place of
+//!   `dots.rs`;
 //! * `dynamic.rs` multiplies many rows that may be rounded to bytes;
 //! * `unpack.rs` makes numbers of codes;
 //! * `product.rs` multiplies many: panels of the matrix become numbers in the cache, and meet all rows there.

@@ -5,9 +5,9 @@ use std::ops::Range;
 use tract_core::internal::*;
 
 use super::format::Format;
-#[cfg(target_arch = "x86_64")]
-use super::lanes::Avx512;
 use super::lanes::Kind;
+#[cfg(target_arch = "x86_64")]
+use super::lanes::Vnni;
 use super::matrix::{Matrix, Parameters, Part};
 use super::unpack::Panel;
 #[cfg(target_arch = "x86_64")]
@@ -63,7 +63,7 @@ pub(crate) fn multiply(
     #[cfg(target_arch = "x86_64")]
     if precision == Precision::Bytes
         && matrix.format.bits() <= 8
-        && let Some(lanes) = Avx512::detect(Kind::detect())
+        && let Some(lanes) = Vnni::detect(Kind::detect())
         && let Some(data) = dynamic::Data::new(lanes, matrix, data)
     {
         let shares = shares_of_product(rows, columns, work, SHARES);
@@ -145,13 +145,13 @@ impl Few<'_> {
     fn new<'a>(matrix: &'a Matrix, data: &[f32]) -> Few<'a> {
         let kind = Kind::detect();
         #[cfg(target_arch = "x86_64")]
-        if let Some(lanes) = Avx512::detect(kind) {
-            let data = match (matrix.format.bits(), matrix.groups()) {
-                (4, _) => nibbles::Data::new(lanes, matrix, data).map(FewData::Nibbles),
-                (8, 1) => bytes::Data::new(lanes, matrix, data).map(FewData::Bytes),
+        {
+            let digits = match (matrix.format.bits(), matrix.groups(), Vnni::detect(kind)) {
+                (4, ..) => nibbles::Data::new(kind, matrix, data).map(FewData::Nibbles),
+                (8, 1, Some(lanes)) => bytes::Data::new(lanes, matrix, data).map(FewData::Bytes),
                 _ => None,
             };
-            if let Some(data) = data {
+            if let Some(data) = digits {
                 return Few { matrix, kind, data };
             }
         }
@@ -266,12 +266,12 @@ fn multiply_panels(
 mod tests {
     use super::super::DequantizedConst;
     use super::*;
+    use crate::product::tests::with_all_vectors;
 
-    /// Codes of 4 bits do, and those of 8 bits in one group.
+    /// Codes of 4 bits do with AVX2 or VNNI, and those of 8 bits in one group with VNNI.
     #[test]
     fn codes_meet_digits() -> TractResult<()> {
         let (rows, depth) = (3, 64);
-        let multiplies_bytes = Avx512::detect(Kind::detect()).is_some();
         let formats = [Format::I4, Format::U4, Format::I8, Format::U8];
         for (format, groups) in formats.into_iter().flat_map(|it| [(it, 1), (it, 2)]) {
             let codes = tensor1(&vec![1u8; rows * depth * format.bits() / 8]);
@@ -279,10 +279,17 @@ mod tests {
             let shape = [rows, groups, depth / groups];
             let constant = DequantizedConst::of_bytes(codes, format, &shape, None, Some(scales))?;
             let matrix = Matrix::new(&constant.into_shape(&[rows, depth])?, rows)?.unwrap();
-            let few = Few::new(&matrix, &[1.; 64]);
-            let has_digits = matches!(few.data, FewData::Bytes(_) | FewData::Nibbles(_));
-            let can_have = format.bits() == 4 || groups == 1;
-            assert_eq!(has_digits, multiplies_bytes && can_have, "{format:?}, {groups}");
+            with_all_vectors(|| {
+                let kind = Kind::detect();
+                let has_vnni = Vnni::detect(kind).is_some();
+                let can_have = match format.bits() {
+                    4 => has_vnni || kind == Kind::Avx2,
+                    _ => has_vnni && groups == 1,
+                };
+                let few = Few::new(&matrix, &[1.; 64]);
+                let has_digits = matches!(few.data, FewData::Bytes(_) | FewData::Nibbles(_));
+                assert_eq!(has_digits, can_have, "{format:?}, {groups}");
+            });
         }
         Ok(())
     }

@@ -151,8 +151,8 @@ impl Case {
 fn has_bytes() -> bool {
     #[cfg(target_arch = "x86_64")]
     let has_bytes = {
-        use crate::compressed::lanes::{Avx512, Kind};
-        Avx512::detect(Kind::detect()).is_some()
+        use crate::compressed::lanes::{Kind, Vnni};
+        Vnni::detect(Kind::detect()).is_some()
     };
     #[cfg(not(target_arch = "x86_64"))]
     let has_bytes = false;
@@ -295,6 +295,29 @@ fn zero_points_are_enough() -> TractResult<()> {
     Ok(())
 }
 
+/// The largest sums of products with codes of four bits have room, of each sign: the largest codes, and data that is of one size, or nearly
+/// all of whose middle digits are -128 (AVX2).
+#[test]
+fn the_largest_sums_have_room() {
+    let depth = 712;
+    for (format, byte, code) in
+        [(Format::U4, 0xff, 15.), (Format::I4, 0x88, -8.), (Format::I4, 0x77, 7.)]
+    {
+        let codes = vec![byte; depth / 2];
+        let parts = [1., 0.753, (40. * 32768. - 16384.) / 4_161_500.];
+        for (part, sign) in parts.into_iter().flat_map(|part| [(part, 1.), (part, -1.)]) {
+            let number = |it: usize| sign * if it.is_multiple_of(32) { 1. } else { part };
+            let data: Vec<f32> = (0..depth).map(number).collect();
+            let sum: f64 = data.iter().copied().map(f64::from).sum();
+            with_all_vectors(|| {
+                let found = f64::from(products(format, &codes, depth, &data)[0]);
+                let error = (found - sum * code).abs();
+                assert!(error <= 1e-6 * (sum * code).abs(), "{format:?}, {part}, {sign}: {found}");
+            });
+        }
+    }
+}
+
 /// Zeros give zero with any codes.
 #[test]
 fn zeros_add_nothing() {
@@ -340,7 +363,7 @@ fn rows_of_one_group() {
     check_shapes([Format::I8, Format::U8], &groups, false);
 }
 
-/// Codes of 4 bits: tiles of four vectors and of one, whole and not; groups that are as long as quarters of vectors, longer, and not a
+/// Codes of 4 bits: tiles of four vectors and of one, whole and not; groups that are as long as a lane of 128 bits, longer, and not a
 /// multiple of a tile.
 #[test]
 fn rows_of_four_bits() {

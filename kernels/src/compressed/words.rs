@@ -255,7 +255,7 @@ fn of_words<L: Lanes<N>, const N: usize>(
     groups_of_words: &[u32; N],
 ) -> L::Numbers {
     match numbers[first_group..].first_chunk() {
-        Some(numbers) => lanes.permute(numbers, groups_of_words),
+        Some(numbers) => lanes.permute(lanes.load(numbers), groups_of_words),
         None => unreachable!("a vector of numbers is behind those of the last group"),
     }
 }
