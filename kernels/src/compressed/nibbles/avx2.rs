@@ -123,7 +123,7 @@ impl Multiply<LANES> for Avx2 {
 
     #[inline(always)]
     fn first_words(self, bytes: &[u8]) -> __m256i {
-        first_words(self, &bytes[..bytes.len().min(4 * LANES)])
+        first_words(self, bytes)
     }
 
     #[inline(always)]
