@@ -161,7 +161,9 @@ pub mod internal {
         IndexError, IndexPolicy, NegativeIndices, Operation, Revision,
     };
     pub use tract_core;
+    #[doc(no_inline)]
     pub use tract_core::internal::*;
+    #[doc(no_inline)]
     pub use tract_core::ops;
     pub use tract_openvino_kernels::checks::{
         check_input_count, ensure_allocatable, expect_input_count, expect_inputs, listed, volume,

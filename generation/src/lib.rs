@@ -99,6 +99,7 @@ pub use {tokenizers, tract_openvino_ir, tract_openvino_kernels};
 /// What most programs need, of this crate and of tract.
 pub mod prelude {
     pub use crate::{GenerationConfig, Message, TextGenerator};
+    #[doc(no_inline)]
     pub use tract_core::prelude::*;
 }
 

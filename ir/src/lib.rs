@@ -102,6 +102,7 @@ mod readme {}
 /// What a program needs to run models.
 pub mod prelude {
     pub use crate::ir;
+    #[doc(no_inline)]
     pub use tract_core::prelude::*;
     pub use tract_openvino_kernels::WithKernels;
 }
@@ -111,6 +112,8 @@ pub mod prelude {
 pub mod internal {
     pub use crate::{FromAttribute, LayerContext, Registry, ir};
     pub use tract_core;
+    #[doc(no_inline)]
     pub use tract_core::internal::*;
+    #[doc(no_inline)]
     pub use tract_core::ops;
 }
