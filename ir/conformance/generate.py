@@ -115,18 +115,27 @@ def any_difference(outputs, expected, tolerance=1e-3):
 
 def computed(runner, model, data_sets):
     """The outputs of the CPU plugin."""
-    # Twice each time, for outputs that are random.
-    twice = [inputs for inputs, _ in data_sets] * 2
-    outputs = runner.run(model, twice) + runner.run(model, twice)
-    for number, some in enumerate(outputs):
-        if any_difference(some, outputs[number % len(data_sets)], 0):
-            raise ValueError("its outputs are not the same each time")
-    return outputs[: len(data_sets)]
-
-
-def computed_once(runner, model, data_sets):
-    """The same, where the outputs are compared with others."""
     return runner.run(model, [inputs for inputs, _ in data_sets])
+
+
+def computed_twice(runner, model, data_sets):
+    """The same; it computes them twice, for outputs that are random."""
+    outputs = computed(runner, model, data_sets * 2)
+    once, again = outputs[: len(data_sets)], outputs[len(data_sets) :]
+    for pair in zip(once, again, strict=True):
+        expect_same(*pair)
+    return once
+
+
+def computed_again(runner, model, data_sets, number):
+    """Those of one data set, of another run."""
+    return computed(runner, model, data_sets)[number]
+
+
+def expect_same(outputs, again):
+    """Refuses outputs that another run does not give."""
+    if any_difference(again, outputs, 0):
+        raise ValueError("its outputs are not the same each time")
 
 
 def evaluated(runner, files, inputs, like):
@@ -147,13 +156,11 @@ def computed_for_sizes(runner, files, inputs):
 
 
 def settled(outputs, again, reference, drawn, for_sizes):
-    """The outputs of a random model to go by: of those of the CPU plugin, twice, of the reference, if any, and of the
-    CPU plugin where it knows the sizes."""
+    """The outputs of a random model to go by: of those of the CPU plugin, of what it computes `again`, of the reference,
+    if any, and of the CPU plugin where it knows the sizes."""
     rule = rules.outputs_rule(drawn)
-    if rule is None and any_difference(outputs, again, 0):
-        raise ValueError("its outputs are not the same each time")
     if rule is None:
-        return judged(outputs, None, lambda: reference)[0]
+        return judged(outputs, None, lambda: reference, again)[0]
     if rule.verdict == "plugin":
         return outputs
     if rule.verdict == "sizes":
@@ -180,17 +187,22 @@ def with_inferred_shapes(runner, files, inputs, outputs):
     return [it.reshape(shape) if it.size == 0 else it for it, shape in pairs]
 
 
-def judged(outputs, expected, evaluate):
-    """The outputs to go by, and how they differ from those that are expected."""
+def judged(outputs, expected, evaluate, again):
+    """The outputs to go by, and how they differ from those that are expected. Where nothing else gives them, the CPU
+    plugin must, when it compiles the model `again`."""
+    difference = None
     if expected is not None:
         difference = any_difference(outputs, expected)
-        if difference and (reference := evaluate()) and not any_difference(reference, expected):
+        if difference is None:
+            return outputs, None
+        if (reference := evaluate()) and not any_difference(reference, expected):
             return reference, None
-        return outputs, difference
-    reference = evaluate()
-    if reference and (difference := any_difference(outputs, reference)):
-        raise ValueError(f"the CPU plugin and the reference implementation differ: {difference}")
-    return outputs, None
+    elif reference := evaluate():
+        if difference := any_difference(outputs, reference):
+            raise ValueError(f"the CPU plugin and the reference implementation differ: {difference}")
+        return outputs, None
+    expect_same(outputs, again())
+    return outputs, difference
 
 
 def generate(test, folder, runner, asks_reference=True):
@@ -200,7 +212,7 @@ def generate(test, folder, runner, asks_reference=True):
     model = runner.core.read_model(xml, weights)
     data_sets = list(test.data_sets(model))
     is_random = isinstance(test, RandomTest)
-    compute = computed_once if is_random else computed
+    compute = computed if is_random else computed_twice
     files, differences = model_files(xml, weights), []
     for number, outputs in enumerate(compute(runner, model, data_sets)):
         inputs, expected = data_sets[number]
@@ -209,16 +221,16 @@ def generate(test, folder, runner, asks_reference=True):
         if is_random:
             outputs = with_inferred_shapes(runner, (xml, weights), inputs, outputs)
         evaluate = partial(evaluated, runner, (xml, weights), inputs, outputs)
+        again = partial(computed_again, runner, model, data_sets, number)
         if is_random:
             # The reference implementations have no state.
             is_asked = asks_reference and test.has_reference and len(data_sets) == 1
             reference = evaluate() if is_asked else None
-            again = computed_once(runner, model, data_sets)[number] if reference is None else outputs
             for_sizes = partial(computed_for_sizes, runner, (xml, weights), inputs)
             outputs = settled(outputs, again, reference, test.drawn, for_sizes)
             test.drawn.outputs = outputs
         else:
-            outputs, difference = judged(outputs, expected, evaluate)
+            outputs, difference = judged(outputs, expected, evaluate, again)
             differences += [difference] if difference else []
         files |= npz_file(number, inputs, outputs)
     write_files(folder, files)
