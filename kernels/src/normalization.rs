@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use crate::checks::expect_inputs;
+use crate::checks::check_named_inputs;
 use crate::memory::unwritten_output;
 use crate::product::{Vectors, load, store};
 use crate::sums::total;
@@ -14,9 +14,12 @@ use crate::threads::fill_rows;
 /// `(x - mean) / sqrt(variance + epsilon) * scale + shift`, of the elements along the last axis; or the same without the mean,
 /// with the mean of the squares in place of the variance ("Root Mean Square Layer Normalization", equation 4).
 ///
-/// The data has any shape with an axis, and is of type F32. So is the output.
+/// The data has any shape with an axis, and is of type F32. So is the output, and a second input, if there is one: the data is the sum
+/// of both then.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Normalization {
+    /// Whether there are two inputs.
+    pub is_of_sum: bool,
     /// Whether the mean is subtracted.
     pub is_centred: bool,
     pub epsilon: f32,
@@ -28,10 +31,18 @@ pub(crate) struct Normalization {
 // Nothing that reads a model compares factors that are NaN.
 impl Eq for Normalization {}
 
+impl Normalization {
+    /// The names of the inputs.
+    fn inputs(&self) -> &'static [&'static str] {
+        if self.is_of_sum { &["data", "addend"] } else { &["data"] }
+    }
+}
+
 /// Some rows, each of so many elements.
 struct Rows<'a> {
     of: &'a Normalization,
     data: &'a [f32],
+    addend: Option<&'a [f32]>,
     size: usize,
     output: &'a mut [f32],
 }
@@ -41,29 +52,64 @@ impl WithSimd for Rows<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Rows { of, data, size, output } = self;
-        let part_of = |numbers: &Option<Arc<Vec<f32>>>, first: usize, count: usize| {
-            numbers.as_ref().map(|numbers| load(simd, &numbers[first..][..count]))
-        };
-        for (data, output) in data.chunks_exact(size).zip(output.chunks_exact_mut(size)) {
-            let count = size as f32;
-            let mean = if of.is_centred { total::<S, false>(simd, data, 0.) / count } else { 0. };
-            let variance = total::<S, true>(simd, data, mean) / count;
-            let factor = simd.splat_f32s(1. / (variance + of.epsilon).sqrt());
-            let mean = simd.splat_f32s(mean);
-            let parts = data.chunks(S::F32_LANES).zip(output.chunks_mut(S::F32_LANES));
-            for (number, (data, output)) in parts.enumerate() {
-                let first = number * S::F32_LANES;
-                let mut numbers = simd.mul_f32s(simd.sub_f32s(load(simd, data), mean), factor);
-                if let Some(scale) = part_of(&of.scale, first, data.len()) {
-                    numbers = simd.mul_f32s(numbers, scale);
+        let Rows { of, data, addend, size, output } = self;
+        for (number, output) in output.chunks_exact_mut(size).enumerate() {
+            let data = &data[number * size..][..size];
+            let lanes = S::F32_LANES;
+            match addend {
+                None => {
+                    let row = Row::new(simd, of, data);
+                    let parts = data.chunks(lanes).zip(output.chunks_mut(lanes));
+                    for (part, (data, output)) in parts.enumerate() {
+                        store(simd, output, row.normalized(simd, part * lanes, data));
+                    }
                 }
-                if let Some(shift) = part_of(&of.shift, first, data.len()) {
-                    numbers = simd.add_f32s(numbers, shift);
+                // While a row is in the first-level cache.
+                Some(addend) => {
+                    let addend = &addend[number * size..][..size];
+                    let parts = data.chunks(lanes).zip(addend.chunks(lanes));
+                    for ((a, b), output) in parts.zip(output.chunks_mut(lanes)) {
+                        store(simd, output, simd.add_f32s(load(simd, a), load(simd, b)));
+                    }
+                    let row = Row::new(simd, of, output);
+                    for (part, output) in output.chunks_mut(lanes).enumerate() {
+                        let numbers = row.normalized(simd, part * lanes, output);
+                        store(simd, output, numbers);
+                    }
                 }
-                store(simd, output, numbers);
             }
         }
+    }
+}
+
+/// What all elements of a row have in common.
+struct Row<'a, S: Simd> {
+    of: &'a Normalization,
+    mean: S::f32s,
+    factor: S::f32s,
+}
+
+impl<S: Simd> Row<'_, S> {
+    #[inline(always)]
+    fn new<'a>(simd: S, of: &'a Normalization, data: &[f32]) -> Row<'a, S> {
+        let count = data.len() as f32;
+        let mean = if of.is_centred { total::<S, false>(simd, data, 0.) / count } else { 0. };
+        let variance = total::<S, true>(simd, data, mean) / count;
+        let factor = simd.splat_f32s(1. / (variance + of.epsilon).sqrt());
+        Row { of, mean: simd.splat_f32s(mean), factor }
+    }
+
+    /// A vector of numbers, or the last ones of a row, from an element on.
+    #[inline(always)]
+    fn normalized(&self, simd: S, first: usize, data: &[f32]) -> S::f32s {
+        let mut numbers = simd.mul_f32s(simd.sub_f32s(load(simd, data), self.mean), self.factor);
+        if let Some(scale) = &self.of.scale {
+            numbers = simd.mul_f32s(numbers, load(simd, &scale[first..][..data.len()]));
+        }
+        if let Some(shift) = &self.of.shift {
+            numbers = simd.add_f32s(numbers, load(simd, &shift[first..][..data.len()]));
+        }
+        numbers
     }
 }
 
@@ -75,7 +121,8 @@ impl Op for Normalization {
     fn info(&self) -> TractResult<Vec<String>> {
         let has = |numbers: &Option<Arc<Vec<f32>>>| if numbers.is_some() { "with" } else { "no" };
         let (scale, shift) = (has(&self.scale), has(&self.shift));
-        Ok(vec![format!("epsilon: {}, {scale} scale, {shift} shift", self.epsilon)])
+        let of_sum = if self.is_of_sum { ", of the sum of two inputs" } else { "" };
+        Ok(vec![format!("epsilon: {}, {scale} scale, {shift} shift{of_sum}", self.epsilon)])
     }
 
     fn validation(&self) -> Validation {
@@ -89,8 +136,8 @@ impl EvalOp for Normalization {
     op_out_of_plan!();
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        let [data] = expect_inputs(&self.name(), ["data"], &inputs)?;
-        let shape = data.shape();
+        check_named_inputs(&self.name(), self.inputs(), inputs.len())?;
+        let shape = inputs[0].shape();
         let size =
             *shape.last().with_context(|| format!("{}: the data has no axis", self.name()))?;
         for numbers in [&self.scale, &self.shift].into_iter().flatten() {
@@ -101,19 +148,34 @@ impl EvalOp for Normalization {
                 numbers.len()
             );
         }
+        for addend in &inputs[1..] {
+            ensure!(
+                addend.shape() == shape,
+                "{}: the addend has shape {:?}, but must have that of the data, {shape:?}",
+                self.name(),
+                addend.shape()
+            );
+        }
         // SAFETY: all rows are written.
         #[allow(unsafe_code)]
         let mut output = unsafe { unwritten_output::<f32>(&self.name(), shape)? };
-        let data = data.try_as_plain_ram()?;
-        let data = data.as_slice::<f32>()?;
+        let inputs = inputs.iter().map(|input| input.try_as_plain_ram());
+        let inputs: TVec<_> = inputs.collect::<TractResult<_>>()?;
+        let data = inputs[0].as_slice::<f32>()?;
+        let addend = inputs.get(1).map(|input| input.as_slice::<f32>()).transpose()?;
         if data.is_empty() {
             return Ok(tvec!(output.into_tvalue()));
         }
         let mut view = output.try_as_plain_ram_mut()?;
         let vectors = Vectors::detect();
         fill_rows(view.as_slice_mut::<f32>()?, size, data.len(), |first, output| {
-            let data = &data[first * size..][..output.len()];
-            vectors.run(Rows { of: self, data, size, output });
+            vectors.run(Rows {
+                of: self,
+                data: &data[first * size..],
+                addend: addend.map(|addend| &addend[first * size..]),
+                size,
+                output,
+            });
             TractResult::Ok(())
         })?;
         Ok(tvec!(output.into_tvalue()))
@@ -122,12 +184,20 @@ impl EvalOp for Normalization {
 
 impl TypedOp for Normalization {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let [data] = expect_inputs(&self.name(), ["data"], inputs)?;
+        check_named_inputs(&self.name(), self.inputs(), inputs.len())?;
+        let data = inputs[0];
         ensure!(
             data.datum_type == DatumType::F32 && data.rank() > 0,
             "{}: the data is {data:?}, but must be of type F32 and have an axis",
             self.name()
         );
+        for addend in &inputs[1..] {
+            ensure!(
+                addend.datum_type == data.datum_type && addend.shape == data.shape,
+                "{}: the addend is {addend:?}, but must be like the data, {data:?}",
+                self.name()
+            );
+        }
         Ok(tvec!(data.without_value()))
     }
 
@@ -149,14 +219,22 @@ mod tests {
         axis: usize,
         /// What the sum is multiplied by before it is subtracted, if it is.
         part: Option<f32>,
-        /// Whether the data less its mean is another output.
+        /// The size of the last axis of what is added first, if anything is.
+        addend: Option<usize>,
+        /// Whether the sum, or the data less its mean, is another output.
         is_shared: bool,
         has_scale: bool,
         has_shift: bool,
     }
 
-    const LAST: Case =
-        Case { axis: 2, part: None, is_shared: false, has_scale: false, has_shift: false };
+    const LAST: Case = Case {
+        axis: 2,
+        part: None,
+        addend: None,
+        is_shared: false,
+        has_scale: false,
+        has_shift: false,
+    };
 
     fn numbers(count: usize, from: usize) -> Vec<f32> {
         (from..from + count).map(|it| (it * 37 % 101) as f32 / 10. - 3.).collect()
@@ -169,13 +247,18 @@ mod tests {
             let data = model.add_source("data", f32::fact(shape))?;
             let mut last = data;
             let mut outputs = tvec!();
+            if let Some(size) = self.addend {
+                let addend = model.add_source("addend", f32::fact([shape[0], shape[1], size]))?;
+                last = model.wire_node("both", add(), &[data, addend])?[0];
+                outputs.extend(self.is_shared.then_some(last));
+            }
             if let Some(part) = self.part {
                 let sum = Reduce::new(tvec!(axis), Reducer::Sum);
-                let sum = model.wire_node("sum", sum, &[data])?[0];
+                let sum = model.wire_node("sum", sum, &[last])?[0];
                 let part = model.add_const("part", Tensor::from_shape(&[1, 1, 1], &[part])?)?;
                 let mean = model.wire_node("mean", mul(), &[sum, part])?[0];
-                last = model.wire_node("centred", sub(), &[data, mean])?[0];
-                outputs.extend(self.is_shared.then_some(last));
+                last = model.wire_node("centred", sub(), &[last, mean])?[0];
+                outputs.extend((self.is_shared && self.addend.is_none()).then_some(last));
             }
             let op = RmsNorm { axis, eps: tensor0(1e-5f32).into_arc_tensor() };
             last = model.wire_node("norm", op, &[last])?[0];
@@ -198,15 +281,22 @@ mod tests {
         /// Runs it as it is, and with kernels: the operators that it has then.
         fn check(self, shape: [usize; 3]) -> TractResult<Vec<String>> {
             let model = self.model(shape)?;
-            let data = numbers(shape.iter().product(), 0);
-            let data: TValue = Tensor::from_shape(&shape, &data)?.into();
-            let expected = model.clone().into_runnable()?.run(tvec!(data.clone()))?;
+            let input = |size: usize, from: usize| {
+                let shape = [shape[0], shape[1], size];
+                let numbers = numbers(shape.iter().product(), from);
+                Tensor::from_shape(&shape, &numbers).map(TValue::from)
+            };
+            let mut inputs = tvec!(input(shape[2], 0)?);
+            if let Some(size) = self.addend {
+                inputs.push(input(size, 5)?);
+            }
+            let expected = model.clone().into_runnable()?.run(inputs.clone())?;
             let with_kernels = model.with_kernels()?;
             let names = with_kernels.nodes().iter().map(|node| node.op.name().to_string());
             let names = names.collect();
             with_all_vectors(|| {
                 let model = with_kernels.clone().into_optimized().unwrap();
-                let found = model.into_runnable().unwrap().run(tvec!(data.clone())).unwrap();
+                let found = model.into_runnable().unwrap().run(inputs.clone()).unwrap();
                 for (found, expected) in found.iter().zip(&expected) {
                     // Where a shift takes away most of a number of 7, tract's are wrong by 4e-6, and these by 2e-6 (AVX2).
                     found.close_enough(expected, Approximation::Custom(1e-5, 2e-6, 0.)).unwrap();
@@ -229,6 +319,8 @@ mod tests {
                 let names = Case { part, has_scale, has_shift, ..LAST }.check([2, 5, size])?;
                 let name = if is_centred { "LayerNormalization" } else { "RmsNormalization" };
                 assert_eq!(names, ["Source", name], "{size}");
+                let case = Case { part, addend: Some(size), has_scale, has_shift, ..LAST };
+                assert_eq!(case.check([2, 5, size])?, ["Source", "Source", name], "{size}");
             }
         }
         Ok(())
@@ -248,10 +340,48 @@ mod tests {
         Ok(())
     }
 
+    /// A sum that something else needs stays, and one of another shape.
+    #[test]
+    fn other_sums_stay() -> TractResult<()> {
+        for part in [None, Some(1. / 16.)] {
+            for (addend, is_shared) in [(16, true), (1, false)] {
+                let case = Case { part, addend: Some(addend), is_shared, ..LAST };
+                let names = case.check([2, 5, 16])?;
+                assert_eq!(names[..3], ["Source", "Source", "Elementwise"], "{part:?}, {addend}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn inputs_of_other_shapes_are_an_error() {
+        let op = Normalization {
+            is_of_sum: true,
+            is_centred: false,
+            epsilon: 0.,
+            scale: None,
+            shift: None,
+        };
+        let eval = |shapes: &[&[usize]]| {
+            let inputs = shapes.iter().map(|shape| Tensor::zero::<f32>(shape).unwrap().into());
+            let error = op.eval(&EvalContext::out_of_plan(), inputs.collect()).unwrap_err();
+            error.to_string()
+        };
+        assert_eq!(
+            eval(&[&[2, 4], &[1, 4]]),
+            "RmsNormalization: the addend has shape [1, 4], but must have that of the data, [2, 4]"
+        );
+        assert_eq!(
+            eval(&[&[2, 4]]),
+            "RmsNormalization: the number of inputs is 1, but must be 2: data, addend"
+        );
+    }
+
     #[test]
     fn rows_of_another_size_are_an_error() {
         let scale = Some(Arc::new(vec![1.; 3]));
-        let op = Normalization { is_centred: true, epsilon: 0., scale, shift: None };
+        let op =
+            Normalization { is_of_sum: false, is_centred: true, epsilon: 0., scale, shift: None };
         let eval = |shape: &[usize]| {
             let data = Tensor::zero::<f32>(shape).unwrap().into_tvalue();
             op.eval(&EvalContext::out_of_plan(), tvec!(data)).unwrap_err().to_string()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tract_core::internal::*;
+use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::math::{Add, Mul, Sub};
 use tract_core::ops::nn::{Reduce, Reducer, RmsNorm};
 
@@ -12,7 +13,7 @@ use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
 use crate::normalization::Normalization;
 
 /// tract's RmsNorm, with the scale and the shift that follow, and with the mean that is subtracted before it: then it is a
-/// LayerNormalization.
+/// LayerNormalization. A sum that nothing else needs, as behind the layers of a BERT, is taken over, too.
 #[derive(Debug)]
 pub(super) struct Normalizations;
 
@@ -42,23 +43,50 @@ impl Rule for Normalizations {
         refuse_if!(op.axis != last, "its axis is {}, but must be the last one, {last}", op.axis);
         let mut found = Found::new(model, node);
         let centred = centred(&mut found, node.inputs[0], last)?;
+        let data = centred.unwrap_or(node.inputs[0]);
+        if centred.is_none() {
+            found.nodes.truncate(1);
+        }
+        let addends = addends(&found, data)?;
         let mut chain = Chain::new(model, node);
         let scale = chain.arithmetic::<Mul>(last..last + 1)?;
         let shift = chain.arithmetic::<Add>(last..last + 1)?;
         let op = Normalization {
+            is_of_sum: addends.is_some(),
             is_centred: centred.is_some(),
             epsilon: op.eps.cast_to_scalar()?,
             scale: scale.map(Arc::new),
             shift: shift.map(Arc::new),
         };
-        let mut patch = chain.replaced_by(op, &[centred.unwrap_or(node.inputs[0])])?;
-        if centred.is_some() {
-            for before in &found.nodes[1..] {
-                patch.obliterate(*before)?;
-            }
+        let inputs = match &addends {
+            Some(addends) => &addends[..],
+            None => &[data],
+        };
+        let mut patch = chain.replaced_by(op, inputs)?;
+        for before in &found.nodes[1..] {
+            patch.obliterate(*before)?;
+        }
+        if addends.is_some() {
+            patch.obliterate(data.node)?;
         }
         Ok(patch.into())
     }
+}
+
+/// What the data is the sum of, if it is one of two of its shape that nothing else needs than what was found.
+fn addends(found: &Found, data: OutletId) -> TractResult<Option<[OutletId; 2]>> {
+    let node = found.model.node(data.node);
+    rule_if_some!(op = node.op_as::<TypedBinOp>());
+    rule_if!(op.0.is::<Add>() && op.1.is_none());
+    rule_if!(!found.model.output_outlets()?.contains(&data));
+    let is_inner = |inlet: &InletId| found.nodes.contains(&inlet.node);
+    rule_if!(node.outputs[0].successors.iter().all(is_inner));
+    let is_like = |fact: &&TypedFact| {
+        let sum = &node.outputs[0].fact;
+        fact.datum_type == sum.datum_type && fact.shape == sum.shape && fact.is_plain()
+    };
+    rule_if!(found.model.node_input_facts(node.id)?.iter().all(is_like));
+    Ok(node.inputs[..].try_into().ok())
 }
 
 /// The data, if an outlet is the data less its mean along the last axis.
