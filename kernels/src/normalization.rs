@@ -206,12 +206,20 @@ impl TypedOp for Normalization {
 
 #[cfg(test)]
 mod tests {
-    use tract_core::ops::math::{add, mul, sub};
+    use tract_core::ops::math::{add, mul, square, sub};
     use tract_core::ops::nn::{Reduce, Reducer, RmsNorm};
 
     use super::*;
     use crate::WithKernels;
     use crate::product::tests::with_all_vectors;
+
+    /// What else needs the sum, or the data less its mean.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Shared {
+        No,
+        Output,
+        Node,
+    }
 
     /// What a model has around its RmsNorm.
     #[derive(Debug, Clone, Copy)]
@@ -221,8 +229,7 @@ mod tests {
         part: Option<f32>,
         /// The size of the last axis of what is added first, if anything is.
         addend: Option<usize>,
-        /// Whether the sum, or the data less its mean, is another output.
-        is_shared: bool,
+        shared: Shared,
         has_scale: bool,
         has_shift: bool,
     }
@@ -231,7 +238,7 @@ mod tests {
         axis: 2,
         part: None,
         addend: None,
-        is_shared: false,
+        shared: Shared::No,
         has_scale: false,
         has_shift: false,
     };
@@ -247,10 +254,18 @@ mod tests {
             let data = model.add_source("data", f32::fact(shape))?;
             let mut last = data;
             let mut outputs = tvec!();
+            let mut share = |model: &mut TypedModel, outlet: OutletId| {
+                match self.shared {
+                    Shared::No => (),
+                    Shared::Output => outputs.push(outlet),
+                    Shared::Node => outputs.push(model.wire_node("node", square(), &[outlet])?[0]),
+                }
+                TractResult::Ok(())
+            };
             if let Some(size) = self.addend {
                 let addend = model.add_source("addend", f32::fact([shape[0], shape[1], size]))?;
                 last = model.wire_node("both", add(), &[data, addend])?[0];
-                outputs.extend(self.is_shared.then_some(last));
+                share(&mut model, last)?;
             }
             if let Some(part) = self.part {
                 let sum = Reduce::new(tvec!(axis), Reducer::Sum);
@@ -258,7 +273,9 @@ mod tests {
                 let part = model.add_const("part", Tensor::from_shape(&[1, 1, 1], &[part])?)?;
                 let mean = model.wire_node("mean", mul(), &[sum, part])?[0];
                 last = model.wire_node("centred", sub(), &[last, mean])?[0];
-                outputs.extend((self.is_shared && self.addend.is_none()).then_some(last));
+                if self.addend.is_none() {
+                    share(&mut model, last)?;
+                }
             }
             let op = RmsNorm { axis, eps: tensor0(1e-5f32).into_arc_tensor() };
             last = model.wire_node("norm", op, &[last])?[0];
@@ -333,7 +350,9 @@ mod tests {
         let names = Case { axis: 1, part: Some(0.2), ..LAST }.check([2, 5, 16])?;
         assert!(has(&names, "RmsNorm"), "{names:?}");
         let part = Some(1. / 16.);
-        for case in [Case { part: Some(0.5), ..LAST }, Case { part, is_shared: true, ..LAST }] {
+        for case in
+            [Case { part: Some(0.5), ..LAST }, Case { part, shared: Shared::Output, ..LAST }]
+        {
             let names = case.check([2, 5, 16])?;
             assert!(has(&names, "RmsNormalization") && has(&names, "SumOfAxes"), "{names:?}");
         }
@@ -344,10 +363,10 @@ mod tests {
     #[test]
     fn other_sums_stay() -> TractResult<()> {
         for part in [None, Some(1. / 16.)] {
-            for (addend, is_shared) in [(16, true), (1, false)] {
-                let case = Case { part, addend: Some(addend), is_shared, ..LAST };
+            for (addend, shared) in [(16, Shared::Output), (16, Shared::Node), (1, Shared::No)] {
+                let case = Case { part, addend: Some(addend), shared, ..LAST };
                 let names = case.check([2, 5, 16])?;
-                assert_eq!(names[..3], ["Source", "Source", "Elementwise"], "{part:?}, {addend}");
+                assert_eq!(names[..3], ["Source", "Source", "Elementwise"], "{case:?}");
             }
         }
         Ok(())
