@@ -28,7 +28,7 @@ import shutil
 import sys
 import threading
 from collections import Counter
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -127,11 +127,6 @@ def computed_twice(runner, model, data_sets):
     return once
 
 
-def computed_again(runner, model, data_sets, number):
-    """Those of one data set, of another run."""
-    return computed(runner, model, data_sets)[number]
-
-
 def expect_same(outputs, again):
     """Refuses outputs that another run does not give."""
     if any_difference(again, outputs, 0):
@@ -213,6 +208,7 @@ def generate(test, folder, runner, asks_reference=True):
     data_sets = list(test.data_sets(model))
     is_random = isinstance(test, RandomTest)
     compute = computed if is_random else computed_twice
+    recomputed = cache(partial(computed, runner, model, data_sets))
     files, differences = model_files(xml, weights), []
     for number, outputs in enumerate(compute(runner, model, data_sets)):
         inputs, expected = data_sets[number]
@@ -221,16 +217,15 @@ def generate(test, folder, runner, asks_reference=True):
         if is_random:
             outputs = with_inferred_shapes(runner, (xml, weights), inputs, outputs)
         evaluate = partial(evaluated, runner, (xml, weights), inputs, outputs)
-        again = partial(computed_again, runner, model, data_sets, number)
         if is_random:
             # The reference implementations have no state.
             is_asked = asks_reference and test.has_reference and len(data_sets) == 1
             reference = evaluate() if is_asked else None
             for_sizes = partial(computed_for_sizes, runner, (xml, weights), inputs)
-            outputs = settled(outputs, again, reference, test.drawn, for_sizes)
+            outputs = settled(outputs, lambda: recomputed()[number], reference, test.drawn, for_sizes)
             test.drawn.outputs = outputs
         else:
-            outputs, difference = judged(outputs, expected, evaluate, again)
+            outputs, difference = judged(outputs, expected, evaluate, lambda: recomputed()[number])
             differences += [difference] if difference else []
         files |= npz_file(number, inputs, outputs)
     write_files(folder, files)

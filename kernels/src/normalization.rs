@@ -214,7 +214,7 @@ mod tests {
     use crate::product::tests::with_all_vectors;
 
     /// What else needs the sum, or the data less its mean.
-    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[derive(Debug, Clone, Copy)]
     enum Shared {
         No,
         Output,

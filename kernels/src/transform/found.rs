@@ -15,10 +15,24 @@ impl<'a> Found<'a> {
         Found { model, nodes: tvec!(last.id) }
     }
 
+    /// What a function finds. If that is nothing, the nodes that it came across stay in the model.
+    pub fn attempt<T>(
+        &mut self,
+        find: impl FnOnce(&mut Self) -> TractResult<Option<T>>,
+    ) -> TractResult<Option<T>> {
+        let count = self.nodes.len();
+        let result = find(self)?;
+        if result.is_none() {
+            self.nodes.truncate(count);
+        }
+        Ok(result)
+    }
+
     /// The node that gives an outlet, if nobody else needs it.
     pub fn inner(&mut self, outlet: OutletId) -> TractResult<Option<&'a TypedNode>> {
         let node = self.model.node(outlet.node);
-        rule_if!(node.outputs.len() == 1 && node.outputs[0].successors.len() == 1);
+        rule_if!(node.outputs.len() == 1);
+        rule_if!(node.outputs[0].successors.iter().all(|inlet| self.nodes.contains(&inlet.node)));
         rule_if!(!self.model.output_outlets()?.contains(&outlet));
         self.nodes.push(node.id);
         Ok(Some(node))

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tract_core::internal::*;
-use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::math::{Add, Mul, Sub};
 use tract_core::ops::nn::{Reduce, Reducer, RmsNorm};
 
@@ -42,12 +41,9 @@ impl Rule for Normalizations {
         let last = fact.rank() - 1;
         refuse_if!(op.axis != last, "its axis is {}, but must be the last one, {last}", op.axis);
         let mut found = Found::new(model, node);
-        let centred = centred(&mut found, node.inputs[0], last)?;
+        let centred = found.attempt(|found| centred(found, node.inputs[0], last))?;
         let data = centred.unwrap_or(node.inputs[0]);
-        if centred.is_none() {
-            found.nodes.truncate(1);
-        }
-        let addends = addends(&found, data)?;
+        let addends = found.attempt(|found| addends(found, data))?;
         let mut chain = Chain::new(model, node);
         let scale = chain.arithmetic::<Mul>(last..last + 1)?;
         let shift = chain.arithmetic::<Add>(last..last + 1)?;
@@ -66,27 +62,19 @@ impl Rule for Normalizations {
         for before in &found.nodes[1..] {
             patch.obliterate(*before)?;
         }
-        if addends.is_some() {
-            patch.obliterate(data.node)?;
-        }
         Ok(patch.into())
     }
 }
 
-/// What the data is the sum of, if it is one of two of its shape that nothing else needs than what was found.
-fn addends(found: &Found, data: OutletId) -> TractResult<Option<[OutletId; 2]>> {
-    let node = found.model.node(data.node);
-    rule_if_some!(op = node.op_as::<TypedBinOp>());
-    rule_if!(op.0.is::<Add>() && op.1.is_none());
-    rule_if!(!found.model.output_outlets()?.contains(&data));
-    let is_inner = |inlet: &InletId| found.nodes.contains(&inlet.node);
-    rule_if!(node.outputs[0].successors.iter().all(is_inner));
-    let is_like = |fact: &&TypedFact| {
-        let sum = &node.outputs[0].fact;
-        fact.datum_type == sum.datum_type && fact.shape == sum.shape && fact.is_plain()
-    };
-    rule_if!(found.model.node_input_facts(node.id)?.iter().all(is_like));
-    Ok(node.inputs[..].try_into().ok())
+/// What the data is the sum of, if it is one of two of its shape.
+fn addends(found: &mut Found, data: OutletId) -> TractResult<Option<[OutletId; 2]>> {
+    rule_if_some!(addends = found.operands::<Add>(data)?);
+    let sum = found.model.outlet_fact(data)?;
+    for addend in addends {
+        let fact = found.model.outlet_fact(addend)?;
+        rule_if!(fact.datum_type == sum.datum_type && fact.shape == sum.shape && fact.is_plain());
+    }
+    Ok(Some(addends))
 }
 
 /// The data, if an outlet is the data less its mean along the last axis.

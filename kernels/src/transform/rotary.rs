@@ -115,13 +115,14 @@ fn inputs(
         rule_if_some!(of_cos = found.factors(sum.inputs[a])?);
         rule_if_some!(of_sin = found.factors(sum.inputs[b])?);
         for (rotated, sin) in [(0, 1), (1, 0)] {
-            let count = found.nodes.len();
-            if let Some(data) = found.rotated(of_sin[rotated])?
-                && let Some(position) = of_cos.iter().position(|factor| *factor == data)
-            {
+            let result = found.attempt(|found| {
+                rule_if_some!(data = found.rotated(of_sin[rotated])?);
+                let position = of_cos.iter().position(|factor| *factor == data);
+                Ok(position.map(|position| (data, position)))
+            })?;
+            if let Some((data, position)) = result {
                 return Ok(Some(([data, of_cos[1 - position], of_sin[sin]], found.nodes)));
             }
-            found.nodes.truncate(count);
         }
     }
     Ok(None)
