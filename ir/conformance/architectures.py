@@ -8,7 +8,7 @@ Needs the packages of `generation/requirements.txt` and `models/requirements.txt
 folders of `ir/models/`, with the outputs of OpenVINO in f32. Language models with a state have two data sets: some tokens, and then
 one more. To check them:
 
-    IR_MODELS=FOLDER cargo test --workspace --all-features --test models
+    IR_MODELS=FOLDER cargo test --release --workspace --all-features --test models
 """
 
 import sys

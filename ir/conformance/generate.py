@@ -234,8 +234,10 @@ def generate(test, folder, runner, asks_reference=True):
     return ("differ", differences[0]) if differences else ("same", "")
 
 
-def work(tests, root, connection):
+def work(tests, root, processor, connection):
     """A process that writes the folders of the tests that it is told, and answers with a verdict."""
+    # Or OpenVINO compiles with threads for all processors, in each process.
+    os.sched_setaffinity(0, {processor})
     # OpenVINO has much to say.
     with open(os.devnull, "w") as nothing:
         os.dup2(nothing.fileno(), 1)
@@ -250,15 +252,15 @@ def work(tests, root, connection):
         connection.send(verdict)
 
 
-def supervise(tests, root, names, verdicts):
-    """Has a process write folders, and starts another one where it crashes or does not end."""
+def supervise(tests, root, processor, names, verdicts):
+    """Has a process write folders on a processor, and starts another one where it crashes or does not end."""
     process, connection = None, None
     for name in names:
         # A process may crash because of what it has done before, or in a reference implementation.
         for asks_reference in [True, True, False]:
             if process is None:
                 connection, theirs = FORK.Pipe()
-                process = FORK.Process(target=work, args=(tests, root, theirs), daemon=True)
+                process = FORK.Process(target=work, args=(tests, root, processor, theirs), daemon=True)
                 process.start()
                 theirs.close()
             connection.send((name, asks_reference))
@@ -301,7 +303,7 @@ def main():
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
 
-    # The processes take from the same names.
+    # There is a process for each processor. They take from the same names.
     names, lock, verdicts = iter(tests), threading.Lock(), {}
 
     def next_names():
@@ -313,7 +315,8 @@ def main():
             yield name
 
     threads = [
-        threading.Thread(target=supervise, args=(tests, root, next_names(), verdicts)) for _ in range(2)
+        threading.Thread(target=supervise, args=(tests, root, processor, next_names(), verdicts))
+        for processor in os.sched_getaffinity(0)
     ]
     for thread in threads:
         thread.start()
