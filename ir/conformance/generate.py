@@ -5,6 +5,8 @@
     python generate.py FOLDER resize gather    those with one of these texts in their names
     python generate.py FOLDER --random 800     as many random ones instead, of `--seed` 1
 
+It needs Linux, where each process has a processor of its own.
+
 There are three kinds: FOLDER/onnx/TEST are ONNX's backend tests, as OpenVINO reads and saves them;
 FOLDER/opsets/OPERATION are those of `opsets.py`; FOLDER/random/OPERATION/SEED-NUMBER those of
 `random_models.py`. Each has the files of the folders of `ir/models/`, whose `requirements.txt` says what is
