@@ -71,8 +71,13 @@ struct Outcome {
     stage: Option<Stage>,
     /// A line for each failure.
     failures: Vec<Line>,
+    /// Whether the model had the sizes of the data sets, because it does not work with its symbols.
+    has_sizes: bool,
     time: Duration,
 }
+
+/// A model with the sizes of data sets that follow each other, the number of the first one, and these.
+type Sized = (usize, Case, Model);
 
 /// The advice if all failures are [`Difference::Element`]s that are close.
 pub const IS_CLOSE: &str = "all failures are floats within 0.001 of what was expected, which is how far rounding may take a network: \
@@ -121,8 +126,14 @@ impl Check {
         let count = |number: usize, what: &str| {
             format!("{number} {what}{}", if number == 1 { "" } else { "s" })
         };
+        let passed = outcomes.iter().filter(|outcome| outcome.failures.is_empty());
+        let sizes_only = passed.filter(|outcome| outcome.has_sizes).count();
+        let sizes_only = match sizes_only {
+            0 => String::new(),
+            sizes_only => format!(" ({sizes_only} with the sizes of the data sets only)"),
+        };
         let summary = format!(
-            "{}, {}: {style}{} passed, {failed} failed{style:#} in {:.1} s",
+            "{}, {}: {style}{} passed{sizes_only}, {failed} failed{style:#} in {:.1} s",
             count(folders.len(), "model"),
             count(outcomes.len(), "check"),
             outcomes.len() - failed,
@@ -173,6 +184,7 @@ impl Check {
             folder: folder.into(),
             stage: None,
             failures: vec![Line::new(format!("{}: {error:#}", folder.display()), &error)],
+            has_sizes: false,
             time: started.elapsed(),
         };
         let mut case = match catch("reading", || load_case(folder, &file)) {
@@ -188,24 +200,29 @@ impl Check {
             symbols.extend(known);
             model
         });
-        // With the sizes of the data sets, where the model does not load with its symbols.
-        let mut sized: Vec<(usize, Case, Model)> = vec![];
-        if let Err(error) = &model {
-            let names = match catch("reading", || input_names(&file)) {
-                Ok(names) => names,
-                Err(error) => return Ok(vec![failed(error)]),
-            };
-            for (first, case) in case.by_shapes() {
+        // With the sizes of the data sets, where the model does not work with its symbols. Made when it is first needed.
+        let mut sized: Option<Vec<Sized>> = None;
+        let with_sizes = |case: &Case| -> TractResult<Vec<Sized>> {
+            let names = catch("reading", || input_names(&file))?;
+            let cases = case.by_shapes().into_iter().map(|(first, case)| {
                 let shapes = shapes_of(names.clone(), &case.data_sets[0].inputs);
-                match catch("reading", || read(&shapes)) {
-                    Ok((_, model)) => sized.push((first, case, model)),
-                    Err(_) => return Ok(vec![failed(format_err!("{error:#}"))]),
-                }
-            }
+                catch("reading", || read(&shapes)).map(|(_, model)| (first, case, model))
+            });
+            cases.collect()
+        };
+        let because = |error: &TractError| {
             note(&format!(
                 "{}: the sizes are those of the data sets, because {error:#}",
                 folder.display()
             ));
+        };
+        if let Err(error) = &model {
+            // The first error is the one that is about the model as it stands.
+            match with_sizes(&case) {
+                Ok(models) => sized = Some(models),
+                Err(_) => return Ok(vec![failed(format_err!("{error:#}"))]),
+            }
+            because(error);
         }
         let mut blessed = vec![];
         if self.bless {
@@ -223,24 +240,44 @@ impl Check {
         for &stage in self.stages() {
             let started = Instant::now();
             let tolerance = self.tolerance.tolerance();
-            let check = || {
-                if let Ok(model) = &model {
-                    if let Model::Typed(typed) = model {
-                        let names = model.names()?;
-                        let mut inputs = case.data_sets.iter().map(|data_set| &data_set.inputs);
-                        inputs.try_for_each(|inputs| expect_fit(typed, &names, &file, inputs))?;
-                    }
-                    return Ok(case.check(&[stage], tolerance, |stage| model.clone().at(stage)));
+            let check = |model: &Model| {
+                if let Model::Typed(typed) = model {
+                    let names = model.names()?;
+                    let mut inputs = case.data_sets.iter().map(|data_set| &data_set.inputs);
+                    inputs.try_for_each(|inputs| expect_fit(typed, &names, &file, inputs))?;
                 }
+                Ok(case.check(&[stage], tolerance, |stage| model.clone().at(stage)))
+            };
+            let check_sized = |sized: &[Sized]| {
                 let mut failures = vec![];
-                for (first, case, model) in &sized {
+                for (first, case, model) in sized {
                     let found = case.check(&[stage], tolerance, |stage| model.clone().at(stage));
                     failures.extend(found.into_iter().map(|it| it.from_data_set(*first)));
                 }
                 Ok(failures)
             };
-            let failures = catch("running the model", check)
-                .unwrap_or_else(|error| vec![Failure { stage, data_set: None, error }]);
+            let run = |check: &dyn Fn() -> TractResult<Vec<Failure>>| {
+                catch("running the model", check)
+                    .unwrap_or_else(|error| vec![Failure { stage, data_set: None, error }])
+            };
+            let mut failures = match &model {
+                Ok(model) => run(&|| check(model)),
+                Err(_) => run(&|| check_sized(sized.as_deref().unwrap_or_default())),
+            };
+            let mut has_sizes = model.is_err();
+            // It loads with its symbols, but does not get to this stage.
+            if let [Failure { data_set: None, error, .. }] = &*failures
+                && !has_sizes
+            {
+                if sized.is_none() {
+                    sized = with_sizes(&case).ok();
+                }
+                let found = sized.as_deref().map(|sized| run(&|| check_sized(sized)));
+                if let Some(found) = found.filter(Vec::is_empty) {
+                    because(error);
+                    (failures, has_sizes) = (found, true);
+                }
+            }
             let line = |Failure { data_set, error, .. }: &Failure| {
                 let data_set =
                     data_set.map_or_else(String::new, |k| format!(", test_data_set_{k}"));
@@ -251,6 +288,7 @@ impl Check {
                 folder: folder.into(),
                 stage: Some(stage),
                 failures: failures.iter().map(line).collect(),
+                has_sizes,
                 time: started.elapsed(),
             });
         }

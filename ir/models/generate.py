@@ -32,7 +32,7 @@ from shared import compare, npz_file, stale_files, write_files
 HERE = Path(__file__).parent
 FAMILIES = (
     "sources shape movement indexing elementwise activation matmul reduce convolution interpolate recurrent control "
-    "quantize run_time signal searching embedding decoding deformable color detection detectors"
+    "quantize run_time signal searching embedding decoding deformable color detection detectors sizes"
 ).split()
 
 

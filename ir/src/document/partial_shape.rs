@@ -39,6 +39,9 @@ impl PartialShape {
     ///
     /// The text is not in the grammar, or leaves the number of dimensions open.
     pub fn parse(text: &str) -> Result<PartialShape> {
+        if PartialShape::leaves_rank_open(text) {
+            bail!("shape {text:?} leaves the number of dimensions open")
+        }
         let all = text.trim();
         let inner = match all.strip_prefix('[') {
             Some(rest) => rest.strip_suffix(']').with_context(|| {
@@ -46,9 +49,6 @@ impl PartialShape {
             })?,
             None => all,
         };
-        if inner.trim() == "..." {
-            bail!("shape {text:?} leaves the number of dimensions open, but tract must know it")
-        }
         if inner.trim().is_empty() {
             return Ok(PartialShape(vec![]));
         }
@@ -60,9 +60,22 @@ impl PartialShape {
             .with_context(|| format!("in shape {text:?}"))
     }
 
+    /// Whether a text is `...`, which stands for any number of dimensions.
+    pub fn leaves_rank_open(text: &str) -> bool {
+        let text = text.trim();
+        let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        inner.unwrap_or(text).trim() == "..."
+    }
+
     /// The dimensions.
     pub fn dims(&self) -> &[Dimension] {
         &self.0
+    }
+}
+
+impl From<Vec<Dimension>> for PartialShape {
+    fn from(dims: Vec<Dimension>) -> PartialShape {
+        PartialShape(dims)
     }
 }
 

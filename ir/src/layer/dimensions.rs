@@ -15,9 +15,10 @@ use tract_core::internal::*;
 
 use super::options::ShapeOption;
 use super::restart::Restart;
-use crate::document::{Graph, PartialShape};
+use crate::document::{Dimension, Graph, PartialShape};
+use crate::opl::size_bounds::Bounds;
 pub(crate) use equations::is_size;
-use equations::{multiple, solved};
+use equations::solved;
 use symbols::{given_shape, symbol_name};
 
 /// What is known of the inputs' dimensions.
@@ -30,13 +31,15 @@ pub(crate) struct Dimensions {
     open: Vec<OpenDimension>,
     /// What symbols are equal to. No dimension there has one of these symbols.
     learnt: HashMap<Symbol, TDim>,
+    /// The dimensions that may not have any size.
+    bounds: Vec<Bounds>,
 }
 
 /// A symbol and the dimension that it stands for.
 #[derive(Debug)]
 struct OpenDimension {
     symbol: Symbol,
-    declared: crate::document::Dimension,
+    declared: Dimension,
     /// Like `dimension 1 of input "input_ids"`.
     description: String,
     /// The input and the axis, unless it is one of a variable.
@@ -49,7 +52,7 @@ impl Dimensions {
         scope: SymbolScope,
         graph: &Graph,
         given: &[ShapeOption],
-        declared: &[PartialShape],
+        declared: &[Option<PartialShape>],
     ) -> TractResult<Dimensions> {
         let mut shapes: Vec<Option<Vec<Option<TDim>>>> = vec![None; declared.len()];
         for ShapeOption { input, shape } in given {
@@ -64,12 +67,26 @@ impl Dimensions {
                 .with_context(|| format!("in the shape given for input {input:?}"))?;
             shapes[number] = Some(dims);
         }
-        let mut dimensions =
-            Dimensions { scope, initial: vec![], open: vec![], learnt: HashMap::new() };
+        let mut dimensions = Dimensions {
+            scope,
+            initial: vec![],
+            open: vec![],
+            learnt: HashMap::new(),
+            bounds: vec![],
+        };
         let mut symbols = HashSet::new();
         for (number, (declared, given)) in declared.iter().zip(shapes).enumerate() {
             let names = graph.input_names(number);
             let name = names.first().map_or("", |name| name);
+            // Of a rank that is open, the user gives a shape.
+            let any = || vec![Dimension { min: 0, max: None }; given.as_ref().map_or(0, Vec::len)];
+            let declared = match (declared, &given) {
+                (Some(declared), _) => declared.clone(),
+                (None, Some(_)) => PartialShape::from(any()),
+                (None, None) => bail!(
+                    "input {name:?} leaves the number of dimensions open, but tract must know it: give it a shape"
+                ),
+            };
             let rank = declared.dims().len();
             let given = given.unwrap_or_else(|| vec![None; rank]);
             ensure!(
@@ -99,13 +116,15 @@ impl Dimensions {
                         symbol.to_dim()
                     }
                 };
+                let description = format!("dimension {axis} of input {name:?}");
+                dimensions.bound(&dim, *declared, &description)?;
                 if let TDim::Sym(symbol) = &dim
                     && symbols.insert(symbol.clone())
                 {
                     dimensions.open.push(OpenDimension {
                         symbol: symbol.clone(),
                         declared: *declared,
-                        description: format!("dimension {axis} of input {name:?}"),
+                        description,
                         place: Some((number, axis)),
                     });
                 }
@@ -150,11 +169,12 @@ impl Dimensions {
         &mut self,
         variable: &str,
         axis: usize,
-        declared: crate::document::Dimension,
+        declared: Dimension,
     ) -> TractResult<Symbol> {
         let symbol = self.scope.new_with_prefix(&symbol_name(variable, axis));
         self.scope.add_assertion(format!("{symbol}>=0"))?;
         let description = format!("dimension {axis} of variable {variable:?}");
+        self.bound(&symbol.to_dim(), declared, &description)?;
         self.open.push(OpenDimension {
             symbol: symbol.clone(),
             declared,
@@ -162,6 +182,29 @@ impl Dimensions {
             place: None,
         });
         Ok(symbol)
+    }
+
+    /// The dimensions that may not have any size, as far as they are still open.
+    pub fn bounds(&self) -> TractResult<TVec<Bounds>> {
+        let mut open = tvec!();
+        for bounds in &self.bounds {
+            let size = self.known(&bounds.size)?;
+            if size.as_i64().is_none() {
+                open.push(Bounds { size, ..bounds.clone() });
+            }
+        }
+        Ok(open)
+    }
+
+    /// Notes which sizes a dimension may have.
+    fn bound(&mut self, size: &TDim, declared: Dimension, of: &str) -> TractResult<()> {
+        let Dimension { min, max } = declared;
+        if (min > 0 || max.is_some()) && size.as_i64().is_none() {
+            let most = max.map(i64::try_from).transpose()?;
+            let (size, of) = (size.clone(), of.to_string());
+            self.bounds.push(Bounds { size, least: i64::try_from(min)?, most, of });
+        }
+        Ok(())
     }
 
     /// Whether the file leaves dimensions of the inputs open that nobody has given.
@@ -191,13 +234,12 @@ impl Dimensions {
     /// Notes that two dimensions are equal. `because` gives the reason, like ``layer 7 "add" (Add, opset1)
     /// adds them``.
     ///
-    /// Gives the one to go on with. They may still differ if one depends on values that are only known when
-    /// the model runs: `EqualShape` compares them then.
+    /// Gives the one to go on with. They may still differ if they are equal for some sizes of the inputs only, or if one
+    /// depends on values that are only known when the model runs: `EqualShape` compares them then.
     ///
     /// # Errors
     ///
-    /// They are not equal, or only for some sizes of the inputs; then the error says what to give. Or
-    /// [`Restart::Learnt`]: the translation must start again.
+    /// They are not equal. Or [`Restart::Learnt`]: the translation must start again.
     pub fn require_equal(
         &mut self,
         a: &TDim,
@@ -229,8 +271,7 @@ impl Dimensions {
         let position = |symbol: &Symbol| self.open.iter().position(|open| open.symbol == *symbol);
         // A symbol may get its value when the model runs.
         if symbols.iter().any(|symbol| position(symbol).is_none()) {
-            let known = [a, b].into_iter().find(|dim| dim.as_i64().is_some());
-            return Ok(known.unwrap_or(a).clone());
+            return Ok(self.simpler(a, b));
         }
         // Later dimensions are expressed by earlier ones.
         let mut candidates: Vec<(usize, &Symbol)> =
@@ -278,27 +319,17 @@ impl Dimensions {
             self.learn(&symbol, is)?;
             return Err(Restart::Learnt.into());
         }
-        let inputs: Vec<&str> = self
-            .open
-            .iter()
-            .filter(|open| symbols.contains(&open.symbol))
-            .map(|open| &*open.description)
-            .collect();
-        let mut multiples: Vec<String> = match multiple(&difference) {
-            Some(factor) => symbols.iter().map(|symbol| format!("{factor}*{symbol}")).collect(),
-            None => vec![],
+        log::info!("dimensions {a} and {b} must be equal when the model runs: {}", because());
+        Ok(self.simpler(a, b))
+    }
+
+    /// The one of two dimensions to go on with: the one that is known first, and the shorter one.
+    fn simpler(&self, a: &TDim, b: &TDim) -> TDim {
+        let is_open = |symbol: &Symbol| self.open.iter().any(|open| open.symbol == *symbol);
+        let cost = |dim: &TDim| {
+            let at_run_time = dim.symbols().iter().any(|symbol| !is_open(symbol));
+            (dim.as_i64().is_none(), at_run_time, dim.to_string().len())
         };
-        multiples.sort();
-        bail!(
-            "dimensions {a} and {b} must be equal, which holds for some sizes of the inputs only: {}. Give {} \
-             a size{}",
-            because(),
-            inputs.join(" and "),
-            match &*multiples {
-                [] => String::new(),
-                multiples =>
-                    format!(", or a multiple that makes them equal: {}", multiples.join(" and ")),
-            }
-        )
+        if cost(b) < cost(a) { b.clone() } else { a.clone() }
     }
 }

@@ -3,6 +3,7 @@
 mod attribute;
 mod budget;
 mod compressed;
+mod derived;
 mod dimensions;
 mod fold;
 mod folded;
@@ -25,6 +26,7 @@ use tract_openvino_kernels::checks::check_input_count;
 pub use attribute::FromAttribute;
 pub(crate) use budget::Budget;
 use compressed::Compressed;
+pub(crate) use derived::{Derived, Fraction, MOST_ELEMENTS};
 pub(crate) use dimensions::{Dimensions, is_size};
 pub(crate) use fold::{Translate, has_state};
 use folded::Folded;

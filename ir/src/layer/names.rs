@@ -5,10 +5,12 @@ use std::collections::{HashMap, HashSet};
 
 use tract_core::internal::*;
 
+use super::derived::Derived;
+
 /// The names that are taken in a model.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    model: Taken,
+    pub model: Taken,
     /// How often each name was taken already when a node of any model was to have it.
     counts: HashMap<String, usize>,
 }
@@ -18,6 +20,8 @@ pub(super) struct Names {
 pub(crate) struct Taken {
     names: HashSet<String>,
     nodes: usize,
+    /// What is known of outlets of the model that are computed from sizes alone.
+    pub derived: HashMap<OutletId, Derived>,
 }
 
 impl Names {

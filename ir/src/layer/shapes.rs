@@ -11,9 +11,11 @@ impl LayerContext<'_, '_> {
     /// Notes that two dimensions are equal, because of what the layer does. `doing` says that, like `adds
     /// them`. Gives the one to go on with.
     ///
+    /// If they are equal for some sizes only, or may be, compare them when the model runs.
+    ///
     /// # Errors
     ///
-    /// They are not equal, or only for some sizes of the inputs.
+    /// They are not equal.
     pub fn require_equal(&mut self, a: &TDim, b: &TDim, doing: &str) -> TractResult<TDim> {
         let layer = self.layer;
         self.translation.dimensions.require_equal(a, b, &|| format!("{layer} {doing}"))

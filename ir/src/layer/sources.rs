@@ -7,13 +7,16 @@ use crate::document::{ElementType, Layer, PartialShape};
 use crate::limits::{MAX_AXES, MAX_DECLARED_ELEMENTS};
 use crate::weights::{Blob, datum_type};
 
-/// The shape that a `Parameter` declares.
-pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<PartialShape> {
-    let shape =
-        layer.attributes.get("shape").with_context(|| format!("{layer} has no attribute shape"));
-    let shape = PartialShape::parse(shape?).with_context(|| format!("in {layer}"))?;
+/// The shape that a `Parameter` declares, unless it leaves the number of dimensions open.
+pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<Option<PartialShape>> {
+    let shape = layer.attributes.get("shape");
+    let shape = shape.with_context(|| format!("{layer} has no attribute shape"))?;
+    if PartialShape::leaves_rank_open(shape) {
+        return Ok(None);
+    }
+    let shape = PartialShape::parse(shape).with_context(|| format!("in {layer}"))?;
     check_sizes(&shape).with_context(|| format!("in {layer}"))?;
-    Ok(shape)
+    Ok(Some(shape))
 }
 
 /// Checks the number of axes of a tensor.

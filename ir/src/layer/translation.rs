@@ -10,6 +10,7 @@ use tract_core::ops::konst::Const;
 
 use super::Value;
 use super::budget::Budget;
+use super::derived::Derived;
 use super::dimensions::Dimensions;
 use super::folded::Computations;
 use super::names::{Names, Taken};
@@ -85,6 +86,16 @@ impl Translation<'_> {
     /// Goes on to wire nodes into another model, and gives the names of the one before, to come back to it.
     pub fn enter_model(&mut self, model: Taken) -> Taken {
         self.names.get_mut().go_on_with(model)
+    }
+
+    /// What is known of an outlet that is computed from sizes alone.
+    pub fn derived(&self, outlet: OutletId) -> Option<Derived> {
+        self.names.borrow().model.derived.get(&outlet).cloned()
+    }
+
+    /// Notes what is known of an outlet.
+    pub fn derive(&mut self, outlet: OutletId, derived: Derived) {
+        self.names.get_mut().model.derived.insert(outlet, derived);
     }
 
     /// Notes that variables are in a graph, and checks that they are in no other: each has its own state.

@@ -4,16 +4,22 @@ use std::fmt;
 use std::sync::Arc;
 
 use tract_core::internal::*;
-use tract_core::ops::cast::Cast;
 
 use super::{LayerContext, Value, tdims};
-use crate::opl::opaque::Opaque;
 
-/// The error of a layer that must know the value of an input when it is translated.
+/// The error of a layer that must know a value, or a size, that only a run knows.
 #[derive(Debug)]
 pub(crate) struct NotKnown {
-    pub input: usize,
+    /// The input whose value it is.
+    pub input: Option<usize>,
     pub message: String,
+}
+
+impl NotKnown {
+    /// The error of a layer that must know sizes of its inputs.
+    pub fn sizes(message: String) -> NotKnown {
+        NotKnown { input: None, message }
+    }
 }
 
 impl fmt::Display for NotKnown {
@@ -80,19 +86,7 @@ impl LayerContext<'_, '_> {
         let message = format!(
             "input {input} ({name}) is only known when the model runs, but must be known when it is loaded{hint}"
         );
-        Err(NotKnown { input, message }.into())
-    }
-
-    /// The symbolic size that an input was before it was converted to another type.
-    pub(crate) fn converted_size(&self, input: usize) -> Option<TDim> {
-        let Value::Outlet(outlet) = self.inputs.get(input)? else { return None };
-        let node = self.model.node(outlet.node);
-        node.op_as::<Opaque>()?;
-        let node = self.model.node(node.inputs.first()?.node);
-        node.op_as::<Cast>()?;
-        let sizes = self.model.outlet_fact(*node.inputs.first()?).ok()?.konst.as_ref()?;
-        let is_one = sizes.datum_type().is_tdim() && sizes.len() == 1;
-        if is_one { tdims(sizes).ok()?.first().cloned() } else { None }
+        Err(NotKnown { input: Some(input), message }.into())
     }
 
     /// The value of an input that must be a constant of rank 0 or 1.
@@ -123,12 +117,14 @@ impl LayerContext<'_, '_> {
             return dims
                 .iter()
                 .map(|dim| {
-                    dim.to_i64().with_context(|| {
-                        format!(
+                    let number = dim.as_i64().ok_or_else(|| NotKnown {
+                        input: Some(input),
+                        message: format!(
                             "input {input} ({name}) is {dim}, which depends on the sizes of the inputs: \
                              give these"
-                        )
-                    })
+                        ),
+                    })?;
+                    Ok(number)
                 })
                 .collect();
         }

@@ -6,7 +6,7 @@ use tract_openvino_kernels::checks::volume;
 use super::chain::Chain;
 use super::common::FAR;
 use super::pad::pad_with_value;
-use crate::layer::LayerContext;
+use crate::layer::{LayerContext, NotKnown};
 use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {
@@ -199,10 +199,10 @@ pub(super) fn divide(dim: &TDim, by: usize, what: &str) -> TractResult<TDim> {
     let product = (quotient.clone() * by).simplify();
     match dim.as_i64() {
         Some(_) => ensure!(product == *dim, "{what} is {dim}, but must be a multiple of {by}"),
-        None => ensure!(
-            product == *dim,
+        None if product == *dim => (),
+        None => bail!(NotKnown::sizes(format!(
             "{what} is {dim}, but must be a multiple of {by}: give the input a size, or a multiple like {by}*h"
-        ),
+        ))),
     }
     Ok(quotient.simplify())
 }

@@ -7,7 +7,7 @@ use tract_core::ops::nn::DataFormat;
 use tract_openvino_kernels::checks::volume;
 
 use super::pooling;
-use crate::layer::LayerContext;
+use crate::layer::{LayerContext, NotKnown};
 use crate::limits::{MAX_KERNEL_ELEMENTS, MAX_WINDOW_EXTENT};
 use crate::registry::Registry;
 
@@ -440,12 +440,12 @@ impl Crops {
         for axis in 0..rank {
             let full = full_size(window, axis, &sizes[axis])?;
             let surplus = (full - &wanted[axis]).simplify();
-            let surplus = surplus.to_i64().with_context(|| {
-                format!(
+            let surplus = surplus.as_i64().ok_or_else(|| {
+                NotKnown::sizes(format!(
                     "output_shape has {} for spatial axis {axis} of size {}, so that the pads depend on the \
                      sizes of the inputs: give these",
                     wanted[axis], sizes[axis]
-                )
+                ))
             })?;
             ensure!(
                 surplus.abs() <= MAX_WINDOW_EXTENT,

@@ -7,31 +7,23 @@ use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::{logic, math};
 use tract_openvino_kernels::checks::listed;
 
-use super::sizes::{self, OfSizes, Relation, of_sizes};
 use crate::layer::LayerContext;
 use crate::opl::arithmetic::Arithmetic;
 use crate::opl::opaque::Opaque;
 use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.add("Add", 1, |ctx| sum_or_product(ctx, sizes::add, math::add(), Arithmetic::Add));
-    registry.add("Subtract", 1, |ctx| {
-        sum_or_product(ctx, sizes::subtract, math::sub(), Arithmetic::Subtract)
-    });
-    registry.add("Multiply", 1, |ctx| {
-        sum_or_product(ctx, sizes::multiply, math::mul(), Arithmetic::Multiply)
-    });
+    registry.add("Add", 1, |ctx| sum_or_product(ctx, math::add(), Arithmetic::Add));
+    registry.add("Subtract", 1, |ctx| sum_or_product(ctx, math::sub(), Arithmetic::Subtract));
+    registry.add("Multiply", 1, |ctx| sum_or_product(ctx, math::mul(), Arithmetic::Multiply));
     registry.add("Divide", 1, divide);
-    registry
-        .add("Power", 1, |ctx| arithmetic(ctx, sizes::power, math::pow(), Arithmetic::Power.op()));
-    registry.add("Mod", 1, |ctx| {
-        arithmetic(ctx, sizes::remainder, Arithmetic::Mod.op(), Arithmetic::Mod.op())
-    });
+    registry.add("Power", 1, |ctx| arithmetic(ctx, math::pow(), Arithmetic::Power.op()));
+    registry.add("Mod", 1, |ctx| arithmetic(ctx, Arithmetic::Mod.op(), Arithmetic::Mod.op()));
     registry.add("FloorMod", 1, |ctx| {
-        arithmetic(ctx, sizes::floor_mod, Arithmetic::FloorMod.op(), Arithmetic::FloorMod.op())
+        arithmetic(ctx, Arithmetic::FloorMod.op(), Arithmetic::FloorMod.op())
     });
-    registry.add("Maximum", 1, |ctx| arithmetic(ctx, sizes::maximum, math::max(), math::max()));
-    registry.add("Minimum", 1, |ctx| arithmetic(ctx, sizes::minimum, math::min(), math::min()));
+    registry.add("Maximum", 1, |ctx| arithmetic(ctx, math::max(), math::max()));
+    registry.add("Minimum", 1, |ctx| arithmetic(ctx, math::min(), math::min()));
     registry.add("SquaredDifference", 1, squared_difference);
 
     registry.add("Equal", 1, |ctx| compare(ctx, Relation::Equal));
@@ -172,13 +164,9 @@ pub(super) fn unannotated(ctx: &mut LayerContext, outlet: OutletId) -> TractResu
 /// for integers. The remainder of Mod has the sign of the dividend, that of FloorMod the sign of the divisor.
 fn arithmetic(
     ctx: &mut LayerContext,
-    sizes: OfSizes,
     floats: TypedBinOp,
     integers: TypedBinOp,
 ) -> TractResult<TVec<OutletId>> {
-    if let Some(output) = of_sizes(ctx, sizes)? {
-        return Ok(tvec!(output));
-    }
     let operands = operands(ctx)?;
     let op = if number_type(ctx, operands[0])?.is_float() { floats } else { integers };
     ctx.finish(op, &operands)
@@ -197,7 +185,6 @@ pub(super) fn number_type(ctx: &LayerContext, outlet: OutletId) -> TractResult<D
 /// network computes indices, because they can be saved. Elsewhere it is [`Arithmetic`], which says what is wrong with tract's own.
 fn sum_or_product(
     ctx: &mut LayerContext,
-    sizes: OfSizes,
     tracts: TypedBinOp,
     own: Arithmetic,
 ) -> TractResult<TVec<OutletId>> {
@@ -213,24 +200,21 @@ fn sum_or_product(
     }
     let tracts_do = matches!(dt, DatumType::I32 | DatumType::I64) && constants == 1;
     let integers = if tracts_do { tracts.clone() } else { own.op() };
-    arithmetic(ctx, sizes, tracts, integers)
+    arithmetic(ctx, tracts, integers)
 }
 
 /// **Divide-1**: the quotient of integers is rounded down, as in Python, if `m_pythondiv` is true (the
 /// default), and towards zero if it is false.
 fn divide(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    let (sizes, integers): (OfSizes, _) = match ctx.attribute_or("m_pythondiv", true)? {
-        true => (sizes::floor_divide, Arithmetic::FloorDivide),
-        false => (sizes::divide, Arithmetic::Divide),
+    let integers = match ctx.attribute_or("m_pythondiv", true)? {
+        true => Arithmetic::FloorDivide,
+        false => Arithmetic::Divide,
     };
-    arithmetic(ctx, sizes, math::div(), integers.op())
+    arithmetic(ctx, math::div(), integers.op())
 }
 
 /// **SquaredDifference-1**: the square of the difference.
 fn squared_difference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    if let Some(output) = of_sizes(ctx, sizes::squared_difference)? {
-        return Ok(tvec!(output));
-    }
     let operands = operands(ctx)?;
     if number_type(ctx, operands[0])?.is_float() {
         let difference = ctx.wire("difference", math::sub(), &operands)?;
@@ -242,12 +226,19 @@ fn squared_difference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 
 // Comparisons, logic, bits.
 
+#[derive(Clone, Copy)]
+enum Relation {
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+}
+
 /// **Equal-1**, **NotEqual-1**, **Less-1**, **LessEqual-1**, **Greater-1**, **GreaterEqual-1**: a boolean for
 /// each pair of elements.
 fn compare(ctx: &mut LayerContext, relation: Relation) -> TractResult<TVec<OutletId>> {
-    if let Some(output) = of_sizes(ctx, |a, b| relation.of_sizes(a, b))? {
-        return Ok(tvec!(output));
-    }
     let [mut a, mut b] = operands(ctx)?;
     // tract does not compare booleans.
     if ctx.type_of(a)? == DatumType::Bool {

@@ -9,7 +9,7 @@ use tract_openvino_kernels::checks::listed;
 
 use super::chain::Chain;
 use super::pad::pad_with_value;
-use crate::layer::LayerContext;
+use crate::layer::{LayerContext, NotKnown};
 use crate::limits::MAX_SIGNAL;
 use crate::opl::check_volume;
 use crate::registry::Registry;
@@ -230,8 +230,10 @@ pub(super) fn real_inverse(
     signal: &Signal,
 ) -> TractResult<OutletId> {
     let Signal { axis, size, .. } = signal;
-    let size = size.to_usize().with_context(|| {
-        format!("the size of the output on axis {axis} is {size}, but must be a number: give the inputs sizes")
+    let size = size.to_usize().map_err(|_| {
+        NotKnown::sizes(format!(
+            "the size of the output on axis {axis} is {size}, but must be a number: give the inputs sizes"
+        ))
     })?;
     ensure!(
         (1..=MAX_SIGNAL).contains(&(size as i64)),

@@ -3,7 +3,7 @@
 use tract_core::internal::*;
 use tract_core::ops::array::{Pad, PadMode};
 
-use crate::layer::LayerContext;
+use crate::layer::{LayerContext, NotKnown};
 use crate::opl::grid_sample::{self, GridSample, Padding};
 use crate::opl::interpolate::{Axis, Coordinates, Interpolate, Mode, Nearest};
 use crate::registry::Registry;
@@ -227,8 +227,10 @@ fn scaled_size(size: &TDim, scale: f32) -> TractResult<TDim> {
             product >= 1. && (product / f64::from(divisor) - scale).abs() <= 5e-7 * scale.max(1.);
         (is && product <= f64::from(i32::MAX)).then_some((product as i64, divisor))
     });
-    let (product, divisor) = fraction.with_context(|| {
-        format!("size {size} is scaled by {scale}, which is no simple fraction: give the size")
+    let (product, divisor) = fraction.ok_or_else(|| {
+        NotKnown::sizes(format!(
+            "size {size} is scaled by {scale}, which is no simple fraction: give the size"
+        ))
     })?;
     Ok((size.clone() * product / u64::from(divisor)).simplify())
 }

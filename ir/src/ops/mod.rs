@@ -31,7 +31,7 @@ mod reverse;
 mod scatter;
 mod searching;
 mod shape;
-mod sizes;
+pub(crate) mod sizes;
 mod slice;
 mod softmax;
 mod sources;

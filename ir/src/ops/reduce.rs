@@ -4,7 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::math::{abs, div, mul, sqrt, square};
 use tract_core::ops::nn::{self, Reduce};
 
-use super::sizes::are_sizes;
+use super::sizes::is_small;
 use crate::layer::LayerContext;
 use crate::opl::reduction::{Reducer, Reduction};
 use crate::registry::Registry;
@@ -126,7 +126,7 @@ fn reducible(ctx: &mut LayerContext, input: OutletId) -> TractResult<OutletId> {
     let fact = ctx.model.outlet_fact(input)?;
     if let Some(sizes) = fact.konst.as_ref().filter(|konst| konst.datum_type().is_tdim()) {
         let all = TDim::Add(sizes.try_as_plain_ram()?.as_slice::<TDim>()?.to_vec());
-        if !are_sizes(&all, &0.to_dim()) {
+        if !is_small(&all) {
             return ctx.numbers(input);
         }
     }

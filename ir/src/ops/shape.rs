@@ -5,8 +5,9 @@ use tract_core::ops::change_axes::{AxisOp, perm_to_ops, to_axis_ops_with_onnx_ru
 use tract_openvino_kernels::checks::listed;
 
 use super::blocks::multiply;
-use crate::layer::{LayerContext, is_size};
+use crate::layer::{LayerContext, NotKnown, is_size};
 use crate::opl::range::Range;
+use crate::opl::reshape::Reshape;
 use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {
@@ -64,13 +65,32 @@ fn reshape(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     require_alike_equal(ctx, &left, &wanted, open.is_some(), &doing)?;
     let (left, wanted) = (volume(&left)?, volume(&wanted)?);
     if let Some(open) = open {
-        to[open] = open_dim(&left, &wanted).map_err(|reason| {
-            format_err!("{} cannot be reshaped to {}{reason}", listed(&from), listed(&target))
-        })?;
+        match open_dim(&left, &wanted) {
+            OpenDim::Known(dim) => to[open] = dim,
+            OpenDim::AtRunTime => {
+                to[open] = ctx.size_at_run_time("reshaped")?.to_dim();
+                let input = ctx.input(0)?;
+                return ctx.finish(Reshape { shape: to, open: Some(open) }, &[input]);
+            }
+            OpenDim::None => bail!(
+                "{} cannot be reshaped to {}: the -1 would be ({left})/({wanted}), which is not a size",
+                listed(&from),
+                listed(&target)
+            ),
+        }
     } else if left != wanted {
         ctx.require_equal(&left, &wanted, &doing)?;
+        if !are_equal(&left, &wanted) {
+            let input = ctx.input(0)?;
+            return ctx.finish(Reshape { shape: to, open: None }, &[input]);
+        }
     }
     wire_reshape(ctx, from, to)
+}
+
+/// Whether tract can tell that two numbers of elements are equal.
+fn are_equal(a: &TDim, b: &TDim) -> bool {
+    a == b || (a.clone() - b).simplify().as_i64() == Some(0)
 }
 
 /// A shape that copies the dimensions of another one where it is 0.
@@ -151,22 +171,28 @@ fn require_alike_equal(
     Ok(())
 }
 
-/// What the -1 of a shape is: what the other dimensions leave of the elements. The error is the end of a text.
-fn open_dim(left: &TDim, wanted: &TDim) -> Result<TDim, String> {
+/// What the -1 of a shape is.
+enum OpenDim {
+    Known(TDim),
+    /// It is a size for some sizes of the inputs only.
+    AtRunTime,
+    /// No size.
+    None,
+}
+
+/// What the other dimensions of a shape leave of the elements.
+fn open_dim(left: &TDim, wanted: &TDim) -> OpenDim {
     match (left.as_i64(), wanted.as_i64()) {
         // Any size would do.
-        (Some(0), Some(0)) => return Ok(1.to_dim()),
-        (_, Some(0)) => return Err(String::new()),
+        (Some(0), Some(0)) => return OpenDim::Known(1.to_dim()),
+        (_, Some(0)) => return OpenDim::None,
         _ => (),
     }
-    if let Ok((dim, 1)) = left.maybe_div(wanted) {
-        return Ok(dim.simplify());
+    match (left.maybe_div(wanted), left.as_i64(), wanted.as_i64()) {
+        (Ok((dim, 1)), ..) => OpenDim::Known(dim.simplify()),
+        (_, Some(_), Some(_)) => OpenDim::None,
+        _ => OpenDim::AtRunTime,
     }
-    let hint = match (left.as_i64(), wanted.as_i64()) {
-        (Some(_), Some(_)) => "",
-        _ => " for all sizes of the inputs: give them, or multiples",
-    };
-    Err(format!(": the -1 would be ({left})/({wanted}), which is not a size{hint}"))
 }
 
 /// Wires the change of the input's shape.
@@ -196,13 +222,13 @@ fn squeeze(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let shape = ctx.shape(0)?;
     let axes = if ctx.input_count() == 2 { ctx.integers(1, "axes")? } else { tvec!() };
     let removed: TVec<usize> = if axes.is_empty() {
-        let open = shape.iter().position(|dim| dim.as_i64().is_none());
-        ensure!(
-            open.is_none(),
-            "all axes of size 1 are removed from {shape}, which depends on the sizes of the inputs: give \
-             these",
-            shape = listed(&shape)
-        );
+        if shape.iter().any(|dim| dim.as_i64().is_none()) {
+            bail!(NotKnown::sizes(format!(
+                "all axes of size 1 are removed from {shape}, which depends on the sizes of the inputs: give \
+                 these",
+                shape = listed(&shape)
+            )));
+        }
         (0..shape.len()).filter(|axis| shape[*axis].is_one()).collect()
     } else {
         let mut removed = tvec!();
@@ -409,7 +435,9 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// or a size that was converted to a float.
 fn whole_number(ctx: &LayerContext, input: usize) -> TractResult<Option<TDim>> {
     let Some(tensor) = ctx.constant_opt(input)? else {
-        return Ok(ctx.converted_size(input));
+        let derived = ctx.derived(input)?;
+        let element = derived.and_then(|derived| derived.elements?.into_iter().next());
+        return Ok(element.filter(|it| it.divisor == 1).map(|it| it.numerator));
     };
     if tensor.datum_type().is_float() {
         let number = tensor.cast_to_scalar::<f64>()?;

@@ -1,48 +1,489 @@
-//! Operations on sizes that have symbols. They give nothing where the result depends on values of symbols.
+//! Arithmetic of sizes: what layers compute from the sizes of the inputs alone, as expressions of these.
+//!
+//! A size is often computed in several steps, through floats and comparisons: `Floor(Convert(H) * 0.25)`, or the larger of
+//! two sizes. Where each step is exact for all sizes, the result is an expression, of which the reader can tell what it is
+//! equal to. Elsewhere the model computes it when it runs, and it gets a symbol for a name ([`NamedSizes`]).
 
 use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
 use tract_ndarray::ArrayD;
 
-use crate::layer::{LayerContext, is_size};
+use crate::document::ElementType;
+use crate::layer::{Derived, Fraction, LayerContext, MOST_ELEMENTS, has_state, is_size};
+use crate::opl::named_sizes::NamedSizes;
+use crate::weights::datum_type;
 
-/// Computes a constant element by element from two constants with symbols, if that is possible.
-pub(super) fn of_sizes<T: Datum>(
-    ctx: &mut LayerContext,
-    f: impl Fn(&TDim, &TDim) -> Option<T>,
-) -> TractResult<Option<OutletId>> {
-    let mut operands = tvec!();
-    for input in 0..ctx.input_count() {
-        let outlet = ctx.input(input)?;
-        let fact = ctx.model.outlet_fact(outlet)?;
-        let dt = fact.datum_type;
-        if fact.konst.is_none() || !(dt.is_tdim() || dt.is_integer()) {
-            return Ok(None);
-        }
-        operands.push((outlet, dt));
-    }
-    if operands.len() != 2 || operands.iter().all(|(_, dt)| !dt.is_tdim()) {
-        return Ok(None);
-    }
-    let mut tensors = tvec!();
-    for (outlet, _) in operands {
-        let outlet = ctx.cast("symbols", outlet, DatumType::TDim)?;
-        tensors.push(ctx.model.outlet_fact(outlet)?.konst.clone().context("it is a constant")?);
-    }
-    let shape = multi_broadcast(&[tensors[0].shape(), tensors[1].shape()])?;
-    let (a, b) = (tensors[0].to_plain_array_view::<TDim>()?, tensors[1].to_plain_array_view()?);
-    let not_broadcast = || format!("{:?} and {:?} cannot be broadcast", a.shape(), b.shape());
-    let a = a.broadcast(&*shape).with_context(not_broadcast)?;
-    let b = b.broadcast(&*shape).with_context(not_broadcast)?;
-    let pairs = a.iter().zip(b.iter());
-    let pair = |(a, b)| if are_sizes(a, b) { f(a, b) } else { None };
-    let Some(elements) = pairs.map(pair).collect::<Option<Vec<T>>>() else { return Ok(None) };
-    let tensor = ArrayD::from_shape_vec(&*shape, elements)?.into_tensor();
-    ctx.add_const("of_sizes", tensor).map(Some)
+/// What a layer computes, if it does so from sizes alone and its result is an expression of them.
+///
+/// Integers are wired as a constant here, and are all that the layer is. Of floats and booleans the expression is what is
+/// known of the layer's output, whose nodes must still be wired.
+pub(crate) enum Computed {
+    Integers(OutletId),
+    Known(Derived),
 }
 
-/// An operation on two sizes.
-pub(super) type OfSizes = fn(&TDim, &TDim) -> Option<TDim>;
+/// The expression of a layer's output, if it has one.
+pub(crate) fn computed(ctx: &mut LayerContext) -> TractResult<Option<Computed>> {
+    let Some(operation) = operation(ctx)? else { return Ok(None) };
+    let Some(inputs) = inputs(ctx)? else { return Ok(None) };
+    let has_symbols = |derived: &Derived| {
+        derived.elements.as_ref().is_none_or(|elements| {
+            elements.iter().any(|element| element.numerator.as_i64().is_none())
+        })
+    };
+    if !inputs.iter().any(has_symbols) {
+        return Ok(None);
+    }
+    let Some(derived) = operation.of(&inputs) else { return Ok(None) };
+    let elements = derived.elements.as_deref().unwrap_or_default();
+    if elements.iter().any(|element| !is_small(&element.numerator)) {
+        return Ok(None);
+    }
+    if !operation.gives_integers(ctx)? {
+        return Ok(Some(Computed::Known(derived)));
+    }
+    if elements.iter().any(|element| element.divisor != 1) {
+        return Ok(None);
+    }
+    let dims: Vec<TDim> = elements.iter().map(|element| element.numerator.clone()).collect();
+    let tensor = ArrayD::from_shape_vec(&*derived.shape, dims)?.into_tensor();
+    ctx.add_const("of_sizes", tensor).map(|outlet| Some(Computed::Integers(outlet)))
+}
+
+/// Notes that an output is computed from sizes alone, if it is. Integers that are no expression get names.
+pub(crate) fn derived(
+    ctx: &mut LayerContext,
+    outlet: OutletId,
+    known: Option<Derived>,
+) -> TractResult<OutletId> {
+    let fact = ctx.model.outlet_fact(outlet)?;
+    let (dt, konst) = (fact.datum_type, &fact.konst);
+    let Some(shape) = fact.shape.as_concrete().map(TVec::<usize>::from) else { return Ok(outlet) };
+    let count = shape.iter().try_fold(1usize, |count, size| count.checked_mul(*size));
+    if konst.is_some() || count.is_none_or(|count| count > MOST_ELEMENTS) {
+        return Ok(outlet);
+    }
+    if let Some(known) = known {
+        ctx.derive(outlet, known);
+        return Ok(outlet);
+    }
+    if !ctx.layer().bodies.is_empty() || has_state(ctx.layer()) {
+        return Ok(outlet);
+    }
+    let Some(inputs) = inputs(ctx)? else { return Ok(outlet) };
+    let may_be_negative = !KEEPS_SIGN.contains(&&*ctx.layer().operation)
+        || inputs.iter().any(|input| input.may_be_negative);
+    if dt.is_float() || dt == DatumType::Bool {
+        ctx.derive(outlet, Derived { shape, elements: None, may_be_negative });
+        return Ok(outlet);
+    }
+    let named = [DatumType::I32, DatumType::I64].contains(&dt) && count <= Some(MOST_NAMED);
+    if named { name(ctx, outlet, &shape, may_be_negative) } else { Ok(outlet) }
+}
+
+/// The most integers of a tensor that get names: as many as tensors have axes, at most.
+const MOST_NAMED: usize = 16;
+
+/// Operations whose result is not negative if no input is.
+const KEEPS_SIGN: [&str; 23] = [
+    "Abs",
+    "Add",
+    "Ceiling",
+    "Concat",
+    "Convert",
+    "ConvertLike",
+    "Divide",
+    "Floor",
+    "Gather",
+    "Maximum",
+    "Minimum",
+    "Multiply",
+    "Power",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReLU",
+    "Reshape",
+    "Round",
+    "Sqrt",
+    "Squeeze",
+    "Unsqueeze",
+];
+
+/// Symbols for integers that the model computes, as a constant.
+fn name(
+    ctx: &mut LayerContext,
+    integers: OutletId,
+    shape: &[usize],
+    may_be_negative: bool,
+) -> TractResult<OutletId> {
+    let count = shape.iter().product();
+    let symbols = |ctx: &LayerContext, prefix: &str| -> TractResult<TVec<TDim>> {
+        (0..count).map(|_| Ok(ctx.size_at_run_time(prefix)?.to_dim())).collect()
+    };
+    let sizes = symbols(ctx, "computed")?;
+    let negative = if may_be_negative { symbols(ctx, "negative")? } else { tvec!() };
+    let mut dims = sizes.to_vec();
+    for (dim, negative) in dims.iter_mut().zip(&negative) {
+        *dim -= negative;
+    }
+    ctx.wire("named", NamedSizes { sizes, negative }, &[integers])?;
+    let tensor = ArrayD::from_shape_vec(shape, dims)?.into_tensor();
+    ctx.add_const("sizes", tensor)
+}
+
+/// What is known of all inputs, if they are small constants or are computed from sizes alone.
+fn inputs(ctx: &LayerContext) -> TractResult<Option<Vec<Derived>>> {
+    match ctx.input_count() {
+        0 => Ok(None),
+        count => (0..count).map(|input| ctx.derived(input)).collect(),
+    }
+}
+
+/// An operation on expressions.
+enum Operation {
+    Unary(fn(&Fraction) -> Option<Fraction>),
+    Binary(fn(&Fraction, &Fraction) -> Option<Fraction>),
+    Clamp(Fraction, Fraction),
+    Select,
+    /// Of all axes.
+    Reduce {
+        keep_dims: bool,
+        by: fn(&Fraction, &Fraction) -> Option<Fraction>,
+    },
+    /// To another type.
+    Convert(DatumType),
+}
+
+/// The operation of a layer, if it is one of those that are computed here.
+fn operation(ctx: &LayerContext) -> TractResult<Option<Operation>> {
+    use Operation::{Binary, Unary};
+    let count = ctx.input_count();
+    if count == 0 || count > 3 || ctx.output_type(0) == Some(DatumType::F16) {
+        return Ok(None);
+    }
+    let floats = || Ok::<bool, TractError>(ctx.datum_type(0)?.is_float());
+    let operation = match &*ctx.layer().operation {
+        "Abs" => Unary(absolute),
+        "Negative" => Unary(|a| Some(negative(a))),
+        "Sign" => Unary(sign),
+        "Floor" => Unary(floor),
+        "Ceiling" => Unary(|a| Some(negative(&floor(&negative(a))?))),
+        "Round" => Unary(|a| (a.divisor == 1).then(|| a.clone())),
+        "Sqrt" if floats()? => Unary(square_root),
+        "ReLU" => Unary(|a| larger(a, &Fraction::whole(0.to_dim()))),
+        "LogicalNot" => Unary(|a| Some(Fraction::whole(negated(&a.numerator)))),
+        "Convert" => {
+            let text: String = ctx.attribute("destination_type")?;
+            let dt = ElementType::from_text(&text).and_then(datum_type);
+            return Ok(dt.map(Operation::Convert));
+        }
+        "ConvertLike" if count == 2 => Operation::Convert(ctx.datum_type(1)?),
+        "Clamp" => {
+            let [min, max] = ["min", "max"].map(|name| ctx.attribute::<f64>(name));
+            let bounds = Fraction::of_float(min?).zip(Fraction::of_float(max?));
+            return Ok(bounds.map(|(min, max)| Operation::Clamp(min, max)));
+        }
+        "Add" => Binary(sum),
+        "Subtract" => Binary(|a, b| sum(a, &negative(b))),
+        "Multiply" => Binary(product),
+        "Divide" if floats()? => Binary(quotient_of_floats),
+        "Divide" if ctx.attribute_or("m_pythondiv", true)? => {
+            Binary(|a, b| of_whole(a, b, floor_divide))
+        }
+        "Divide" => Binary(|a, b| of_whole(a, b, divide)),
+        "Mod" => Binary(|a, b| of_whole(a, b, remainder)),
+        "FloorMod" => Binary(|a, b| of_whole(a, b, floor_mod)),
+        "Power" => Binary(power),
+        "SquaredDifference" => Binary(|a, b| {
+            let difference = sum(a, &negative(b))?;
+            product(&difference, &difference)
+        }),
+        "Maximum" => Binary(larger),
+        "Minimum" => Binary(smaller),
+        "Equal" => Binary(|a, b| compared(a, b, Relation::Equal)),
+        "NotEqual" => Binary(|a, b| compared(a, b, Relation::NotEqual)),
+        "Less" => Binary(|a, b| compared(a, b, Relation::Less)),
+        "LessEqual" => Binary(|a, b| compared(a, b, Relation::LessEqual)),
+        "Greater" => Binary(|a, b| compared(a, b, Relation::Greater)),
+        "GreaterEqual" => Binary(|a, b| compared(a, b, Relation::GreaterEqual)),
+        "LogicalAnd" => Binary(product),
+        "LogicalOr" => Binary(larger),
+        "LogicalXor" | "Xor" => Binary(|a, b| {
+            let different = [&a.numerator, &b.numerator];
+            Some(Fraction::whole(negated(&Relation::Equal.term(different[0], different[1]))))
+        }),
+        "Select" if count == 3 => Operation::Select,
+        name @ ("ReduceSum" | "ReduceProd" | "ReduceMax" | "ReduceMin" | "ReduceLogicalAnd"
+        | "ReduceLogicalOr") => {
+            let all = ctx.rank(0)? == 1 && ctx.shape(1)?.iter().all(TDim::is_one);
+            if !all || !ctx.is_constant(1) {
+                return Ok(None);
+            }
+            let by: fn(&Fraction, &Fraction) -> Option<Fraction> = match name {
+                "ReduceSum" => sum,
+                "ReduceMax" | "ReduceLogicalOr" => larger,
+                "ReduceMin" => smaller,
+                _ => product,
+            };
+            Operation::Reduce { keep_dims: ctx.attribute_or("keep_dims", false)?, by }
+        }
+        _ => return Ok(None),
+    };
+    let broadcasts = matches!(operation, Binary(_) | Operation::Select)
+        && ctx.attribute_or("auto_broadcast", String::from("numpy"))?.eq_ignore_ascii_case("pdpd");
+    Ok(Some(operation).filter(|_| !broadcasts))
+}
+
+impl Operation {
+    /// The result, if each element is an expression.
+    fn of(&self, inputs: &[Derived]) -> Option<Derived> {
+        match (self, inputs) {
+            (Operation::Unary(f), [input]) => elementwise(&[input], |it| f(it[0])),
+            (Operation::Convert(dt), [input, ..]) => elementwise(&[input], |it| match dt {
+                DatumType::I32 | DatumType::I64 | DatumType::TDim => truncated(it[0]),
+                DatumType::F32 | DatumType::F64 => Some(it[0].clone()),
+                DatumType::Bool => {
+                    compared(it[0], &Fraction::whole(0.to_dim()), Relation::NotEqual)
+                }
+                _ => None,
+            }),
+            (Operation::Clamp(min, max), [input]) => {
+                elementwise(&[input], |it| smaller(&larger(it[0], min)?, max))
+            }
+            (Operation::Binary(f), [a, b]) => elementwise(&[a, b], |it| f(it[0], it[1])),
+            (Operation::Select, [condition, a, b]) => {
+                elementwise(&[condition, a, b], |it| select(it[0], it[1], it[2]))
+            }
+            (Operation::Reduce { keep_dims, by }, [input, _]) => {
+                let (first, others) = input.elements.as_ref()?.split_first()?;
+                let small = |it: &Fraction| is_small(&it.numerator);
+                let reduced = others.iter().try_fold(first.clone(), |reduced, element| {
+                    by(&reduced, element).filter(small)
+                })?;
+                let shape: &[usize] = if *keep_dims { &[1] } else { &[] };
+                Some(of_elements(shape, vec![reduced]))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the result has integers.
+    fn gives_integers(&self, ctx: &LayerContext) -> TractResult<bool> {
+        let dt = match self {
+            Operation::Convert(dt) => *dt,
+            Operation::Select => ctx.datum_type(1)?,
+            _ if ctx.output_type(0) == Some(DatumType::Bool) => DatumType::Bool,
+            _ => ctx.datum_type(0)?,
+        };
+        Ok(dt.is_tdim() || dt.is_integer())
+    }
+}
+
+fn of_elements(shape: &[usize], elements: Vec<Fraction>) -> Derived {
+    let may_be_negative = elements.iter().any(|element| !is_size(&element.numerator));
+    Derived { shape: shape.into(), elements: Some(elements), may_be_negative }
+}
+
+/// Computes element by element of tensors that are broadcast to each other.
+fn elementwise(
+    inputs: &[&Derived],
+    f: impl Fn(&[&Fraction]) -> Option<Fraction>,
+) -> Option<Derived> {
+    let shapes: TVec<&[usize]> = inputs.iter().map(|input| &*input.shape).collect();
+    let shape = multi_broadcast(&shapes).ok()?;
+    let count: usize = shape.iter().product();
+    let mut columns = vec![];
+    for input in inputs {
+        let elements = input.elements.as_ref()?;
+        let elements = ArrayD::from_shape_vec(&*input.shape, elements.iter().collect()).ok()?;
+        columns.push(elements.broadcast(&*shape)?.iter().copied().collect::<Vec<&Fraction>>());
+    }
+    let row = |number: usize| columns.iter().map(|column| column[number]).collect::<TVec<_>>();
+    let elements: Option<Vec<Fraction>> = (0..count)
+        .map(|number| {
+            let row = row(number);
+            if row.iter().all(|element| is_small(&element.numerator)) { f(&row) } else { None }
+        })
+        .collect();
+    elements.filter(|_| count <= MOST_ELEMENTS).map(|elements| of_elements(&shape, elements))
+}
+
+// Fractions. Each function gives nothing where the result is not exact.
+
+/// With one divisor, two fractions that are not rounded.
+fn in_common(a: &Fraction, b: &Fraction) -> Option<(TDim, TDim, u64)> {
+    let divisor = num_lcm(a.divisor, b.divisor)?;
+    let numerator = |it: &Fraction| {
+        let factor = i64::try_from(divisor / it.divisor).ok()?;
+        (!it.rounded).then(|| (it.numerator.clone() * factor).simplify())
+    };
+    Some((numerator(a)?, numerator(b)?, divisor))
+}
+
+/// The least number that both divide, if sizes can be multiplied by it.
+fn num_lcm(a: u64, b: u64) -> Option<u64> {
+    let larger = a.max(b);
+    larger.is_multiple_of(a.min(b)).then_some(larger).filter(|lcm| *lcm < MOST)
+}
+
+fn sum(a: &Fraction, b: &Fraction) -> Option<Fraction> {
+    let (numerator, other, divisor) = in_common(a, b)?;
+    Some(Fraction { numerator: (numerator + other).simplify(), divisor, rounded: false })
+}
+
+fn negative(a: &Fraction) -> Fraction {
+    Fraction { numerator: (-a.numerator.clone()).simplify(), ..a.clone() }
+}
+
+fn product(a: &Fraction, b: &Fraction) -> Option<Fraction> {
+    let divisor = a.divisor.checked_mul(b.divisor).filter(|divisor| *divisor <= MOST_DIVISOR)?;
+    let numerator = (a.numerator.clone() * &b.numerator).simplify();
+    (!a.rounded && !b.rounded).then(|| reduced(numerator, divisor, false))
+}
+
+/// The largest divisor of floats that are exact.
+const MOST_DIVISOR: u64 = 1 << 16;
+
+/// A fraction in lower terms, where that is plain to see.
+fn reduced(numerator: TDim, divisor: u64, rounded: bool) -> Fraction {
+    let common = gcd(numerator.gcd(), divisor).max(1);
+    let numerator = if common > 1 { (numerator / common).simplify() } else { numerator };
+    let divisor = divisor / common;
+    Fraction { numerator, divisor, rounded: rounded && !divisor.is_power_of_two() }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The quotient of floats, the second of which is a number.
+fn quotient_of_floats(a: &Fraction, b: &Fraction) -> Option<Fraction> {
+    let by = b.numerator.as_i64().filter(|by| *by != 0 && !a.rounded && !b.rounded)?;
+    let factor = i64::try_from(b.divisor).ok()?.checked_mul(by.signum())?;
+    let divisor = a.divisor.checked_mul(by.unsigned_abs()).filter(|divisor| *divisor < MOST)?;
+    let numerator = (a.numerator.clone() * factor).simplify();
+    Some(reduced(numerator, divisor, true))
+}
+
+fn floor(a: &Fraction) -> Option<Fraction> {
+    if a.divisor == 1 {
+        return Some(a.clone());
+    }
+    floor_divide(&a.numerator, &i64::try_from(a.divisor).ok()?.to_dim()).map(Fraction::whole)
+}
+
+/// Rounded towards zero.
+fn truncated(a: &Fraction) -> Option<Fraction> {
+    if a.divisor == 1 {
+        return Some(a.clone());
+    }
+    divide(&a.numerator, &i64::try_from(a.divisor).ok()?.to_dim()).map(Fraction::whole)
+}
+
+fn absolute(a: &Fraction) -> Option<Fraction> {
+    let numerator = &a.numerator;
+    let numerator = match (is_size(numerator), is_size(&(-numerator.clone()).simplify())) {
+        (true, _) => numerator.clone(),
+        (_, true) => (-numerator.clone()).simplify(),
+        _ => maximum(numerator, &-numerator.clone())?,
+    };
+    Some(Fraction { numerator, ..a.clone() })
+}
+
+fn sign(a: &Fraction) -> Option<Fraction> {
+    let zero = 0.to_dim();
+    let [above, below] =
+        [Relation::Greater.term(&a.numerator, &zero), Relation::Less.term(&a.numerator, &zero)];
+    Some(Fraction::whole((above - below).simplify()))
+}
+
+/// The root of a square.
+fn square_root(a: &Fraction) -> Option<Fraction> {
+    if a.divisor != 1 {
+        return None;
+    }
+    let root = match &a.numerator {
+        TDim::Val(number) => {
+            let root = (*number as f64).sqrt() as i64;
+            (root.checked_mul(root) == Some(*number)).then(|| root.to_dim())?
+        }
+        TDim::Mul(factors) => match &**factors {
+            [one, other] if one == other => absolute(&Fraction::whole(one.clone()))?.numerator,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(Fraction::whole(root))
+}
+
+fn power(a: &Fraction, b: &Fraction) -> Option<Fraction> {
+    if b.divisor == 2 && b.numerator.is_one() {
+        return square_root(a);
+    }
+    let exponent = b.numerator.as_i64().filter(|exponent| b.divisor == 1 && *exponent <= 4)?;
+    let one = Fraction::whole(1.to_dim());
+    (0..u32::try_from(exponent).ok()?).try_fold(one, |power, _| product(&power, a))
+}
+
+/// An operation on integers, which may be floats.
+fn of_whole(a: &Fraction, b: &Fraction, f: fn(&TDim, &TDim) -> Option<TDim>) -> Option<Fraction> {
+    let whole = a.divisor == 1 && b.divisor == 1;
+    if whole { f(&a.numerator, &b.numerator).map(Fraction::whole) } else { None }
+}
+
+fn larger(a: &Fraction, b: &Fraction) -> Option<Fraction> {
+    let (a, b, divisor) = in_common(a, b)?;
+    Some(Fraction { numerator: maximum(&a, &b)?, divisor, rounded: false })
+}
+
+fn smaller(a: &Fraction, b: &Fraction) -> Option<Fraction> {
+    let (a, b, divisor) = in_common(a, b)?;
+    Some(Fraction { numerator: minimum(&a, &b)?, divisor, rounded: false })
+}
+
+/// 1 where the relation holds, and 0 elsewhere. Rounding keeps a quotient on its side of each integer.
+fn compared(a: &Fraction, b: &Fraction, relation: Relation) -> Option<Fraction> {
+    let exact = |a: &Fraction, b: &Fraction| !a.rounded || (!b.rounded && b.divisor == 1);
+    if !exact(a, b) || !exact(b, a) {
+        return None;
+    }
+    let [of_a, of_b] = [a.divisor, b.divisor].map(|divisor| divisor as i64);
+    let a = (a.numerator.clone() * of_b).simplify();
+    let b = (b.numerator.clone() * of_a).simplify();
+    Some(Fraction::whole(relation.term(&a, &b)))
+}
+
+/// `a` where the condition is 1, and `b` where it is 0.
+fn select(condition: &Fraction, a: &Fraction, b: &Fraction) -> Option<Fraction> {
+    let condition = &condition.numerator;
+    match condition.as_i64() {
+        Some(0) => return Some(b.clone()),
+        Some(_) => return Some(a.clone()),
+        None if a == b => return Some(a.clone()),
+        None => (),
+    }
+    let (a, b, divisor) = in_common(a, b)?;
+    // Where the condition holds, both are the same.
+    if let TDim::Eq(one, other) = condition
+        && ((**one == a && **other == b) || (**one == b && **other == a))
+    {
+        return Some(Fraction { numerator: b, divisor, rounded: false });
+    }
+    let numerator = a * condition + b * negated(condition);
+    Some(Fraction { numerator: numerator.simplify(), divisor, rounded: false })
+}
+
+/// 1 for 0, and 0 for 1.
+fn negated(condition: &TDim) -> TDim {
+    match condition {
+        TDim::Ge(a, b) => TDim::Ge(b.clone(), Box::new(((**a).clone() + 1).simplify())),
+        condition => (1.to_dim() - condition).simplify(),
+    }
+}
+
+// Sizes. They give nothing where the result depends on values of symbols.
 
 #[derive(Clone, Copy)]
 pub(super) enum Relation {
@@ -82,6 +523,27 @@ impl Relation {
             Relation::GreaterEqual => negative.map(|negative| !negative),
         }
     }
+
+    /// 1 where it holds between two sizes, and 0 where it does not.
+    fn term(self, a: &TDim, b: &TDim) -> TDim {
+        if let Some(holds) = self.of_sizes(a, b) {
+            return i64::from(holds).to_dim();
+        }
+        let above = |a: &TDim, b: &TDim| {
+            let least = (b.clone() + 1).simplify();
+            TDim::Ge(Box::new(a.clone()), Box::new(least))
+        };
+        let boxed = [a, b].map(|dim| Box::new(dim.clone()));
+        let [boxed_a, boxed_b] = boxed;
+        match self {
+            Relation::Equal => TDim::Eq(boxed_a, boxed_b),
+            Relation::NotEqual => negated(&TDim::Eq(boxed_a, boxed_b)),
+            Relation::Less => above(b, a),
+            Relation::LessEqual => TDim::Ge(boxed_b, boxed_a),
+            Relation::Greater => above(a, b),
+            Relation::GreaterEqual => TDim::Ge(boxed_a, boxed_b),
+        }
+    }
 }
 
 /// Numbers in sizes are below this, so that nothing overflows.
@@ -90,8 +552,9 @@ const MOST: u64 = 1 << 31;
 /// The most terms of a size. Networks have few, but some operations double them.
 const MOST_TERMS: usize = 100;
 
-pub(super) fn are_sizes(a: &TDim, b: &TDim) -> bool {
-    [a, b].into_iter().all(|dim| terms(dim).is_some_and(|terms| terms <= MOST_TERMS))
+/// Whether tract simplifies an expression without overflow, and in time.
+pub(super) fn is_small(dim: &TDim) -> bool {
+    terms(dim).is_some_and(|terms| terms <= MOST_TERMS)
 }
 
 /// The number of terms, or `None` if a number in them is too large.
@@ -110,28 +573,6 @@ fn terms(dim: &TDim) -> Option<usize> {
         | TDim::Max(dims)
         | TDim::Broadcast(dims) => sum(dims)?,
     })
-}
-
-pub(super) fn add(a: &TDim, b: &TDim) -> Option<TDim> {
-    Some(a.clone() + b)
-}
-
-pub(super) fn subtract(a: &TDim, b: &TDim) -> Option<TDim> {
-    Some(a.clone() - b)
-}
-
-pub(super) fn multiply(a: &TDim, b: &TDim) -> Option<TDim> {
-    Some(a.clone() * b)
-}
-
-pub(super) fn power(a: &TDim, b: &TDim) -> Option<TDim> {
-    let exponent = b.as_i64().filter(|exponent| (0..=4).contains(exponent))?;
-    Some((0..exponent).fold(1.to_dim(), |power, _| power * a))
-}
-
-pub(super) fn squared_difference(a: &TDim, b: &TDim) -> Option<TDim> {
-    let difference = a.clone() - b;
-    Some(difference.clone() * &difference)
 }
 
 /// A size, or zero where it is negative.
@@ -185,6 +626,14 @@ pub(super) fn floor_divide(a: &TDim, b: &TDim) -> Option<TDim> {
         Some(_) => return None,
         None => return divide(a, b).filter(|_| a.prove_positive_or_zero()),
     };
+    // Moved by a multiple of the divisor, it is not negative.
+    let least = a.low_inclusive_bound().filter(|least| (-(MOST as i64)..0).contains(least));
+    if let Some(least) = least {
+        let moved = (-least + number - 1) / number;
+        if let Some(quotient) = quotient((a.clone() + moved * number).simplify(), number as u64) {
+            return Some((quotient - moved).simplify());
+        }
+    }
     // Negative numbers are rounded up without their sign.
     let below = positive(&-a.clone()) + (number - 1);
     Some(quotient(positive(a), number as u64)? - quotient(below, number as u64)?)

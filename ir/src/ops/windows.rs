@@ -11,7 +11,7 @@ use super::common::FAR;
 use super::indexing::gather;
 use super::matmul::unseen_positions;
 use super::pad::pad_with_value;
-use crate::layer::LayerContext;
+use crate::layer::{LayerContext, NotKnown};
 use crate::opl::overlap_add::{Axis, OverlapAdd};
 use crate::registry::Registry;
 
@@ -128,12 +128,12 @@ fn extract_image_patches(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
 fn same_pads(dim: &TDim, slide: &Slide, lower: bool) -> TractResult<[TDim; 2]> {
     let last = (dim.clone().div_ceil(slide.step as u64) - 1) * slide.step;
     let missing = (last + slide.extent()? - dim).simplify();
-    let missing = missing.as_i64().with_context(|| {
-        format!(
+    let missing = missing.as_i64().ok_or_else(|| {
+        NotKnown::sizes(format!(
             "the zeros at the ends of an axis of size {dim} depend on that size: give the input sizes, or \
              multiples of {}",
             slide.step
-        )
+        ))
     })?;
     let missing = missing.max(0);
     let (less, more) = ((missing / 2).to_dim(), (missing - missing / 2).to_dim());

@@ -196,7 +196,7 @@ impl Untranslated {
             match self.translate(inputs, &known) {
                 Ok(model) => break model,
                 Err(error) => match error.downcast_ref::<NotKnown>() {
-                    Some(missing) if known.insert(missing.input) => (),
+                    Some(missing) if missing.input.is_some_and(|input| known.insert(input)) => (),
                     _ => return Err(error),
                 },
             }

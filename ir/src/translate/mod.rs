@@ -15,8 +15,10 @@ use crate::layer::{
     parameter_type,
 };
 use crate::opl::bound::bind_symbols;
+use crate::opl::size_bounds::SizeBounds;
 use crate::ops::bias::move_biases;
 use crate::ops::pooling::drop_unused_indices;
+use crate::ops::sizes::{self, Computed};
 use crate::ops::state::wire_assignments;
 use crate::registry::Registry;
 use crate::shortened::shortened;
@@ -118,6 +120,7 @@ fn translate_network(
         model.set_outlet_label(outlet, name)?;
         outlets.push(outlet);
     }
+    wire_bounds(translation, model, &mut outlets)?;
     wire_assignments(model, &mut outlets, translation.dimensions, translation.variables)?;
     let ids = translation.variables.ids().cloned().collect::<Vec<_>>();
     translation.own(ids, &Place::default())?;
@@ -127,6 +130,30 @@ fn translate_network(
     drop_unused_indices(model)?;
     move_biases(model)?;
     translation.budget().take_computed(model)
+}
+
+/// Has the first output pass through a check of the sizes of the inputs, if the file does not allow them all.
+fn wire_bounds(
+    translation: &Translation,
+    model: &mut TypedModel,
+    outlets: &mut [OutletId],
+) -> TractResult<()> {
+    let bounds = translation.dimensions.bounds()?;
+    if let Some(outlet) = outlets.first_mut()
+        && !bounds.is_empty()
+    {
+        let name = translation.unique_name(model, "size_bounds".into());
+        let checked = model.wire_node(name, SizeBounds { bounds }, &[*outlet])?[0];
+        if let Some(label) = model.outlet_label(*outlet).map(str::to_string) {
+            model.set_outlet_label(checked, label)?;
+        }
+        // Names lead to one outlet.
+        if !model.inputs.contains(outlet) {
+            model.outlet_labels.remove(outlet);
+        }
+        *outlet = checked;
+    }
+    Ok(())
 }
 
 impl TranslateGraph for Registry {
@@ -214,31 +241,26 @@ fn translate_layer(registry: &Registry, layer: &mut LayerContext) -> TractResult
 
 /// Translates the layer: computes its outputs if all its inputs are constants, and wires its nodes otherwise.
 ///
-/// If the layer needs a value or a size that only a run knows, it is translated when the model runs. There are two
-/// exceptions, which are errors: the inputs of the model have open dimensions, because it may be known once the user
-/// gives these; and the layer has a state, because that would be lost after each run.
+/// If the layer needs a value or a size that only a run knows, it is translated when the model runs. A layer with a state is
+/// not: that would be lost after each run.
 fn translate_or_defer(registry: &Registry, layer: &mut LayerContext) -> TractResult<Vec<Value>> {
     let error = match translate_once(registry, layer) {
         Err(error) if !error.is::<Restart>() => error,
         result => return result,
     };
     let missing = error.downcast_ref::<NotKnown>();
-    if missing.is_none() && !has_open_inputs(layer) {
-        return Err(error);
-    }
-    if layer.translation().dimensions.are_open() {
-        let says_what_to_do = format!("{error:#}").to_lowercase().contains("give");
-        return Err(match says_what_to_do {
-            true => error,
-            false => {
-                error.context("dimensions of its inputs are open, and may have to be given sizes")
-            }
-        });
-    }
-    if !has_state(layer.layer())
-        && let Some(values) = layer.defer(registry, missing.map(|missing| missing.input))?
+    let has_open_inputs = has_open_inputs(layer);
+    let are_open = layer.translation().dimensions.are_open();
+    // Any operator may fail for sizes that are only known when the model runs. Those of the inputs have names.
+    let may_wait = missing.is_some() || (has_open_inputs && !are_open);
+    if may_wait
+        && !has_state(layer.layer())
+        && let Some(values) = layer.defer(registry, missing.and_then(|missing| missing.input))?
     {
         return Ok(values);
+    }
+    if missing.is_none() && has_open_inputs && are_open {
+        bail!(error.context("dimensions of its inputs are open, and may have to be given sizes"));
     }
     Err(error)
 }
@@ -253,5 +275,17 @@ fn has_open_inputs(layer: &LayerContext) -> bool {
 fn translate_once(registry: &Registry, layer: &mut LayerContext) -> TractResult<Vec<Value>> {
     let (translate, since) =
         registry.find(layer.layer()).map_err(|reason| format_err!("{reason}"))?;
-    layer.translate_with(&*translate, since)
+    if since == 0 || layer.translation().at_run_time {
+        return layer.translate_with(&*translate, since);
+    }
+    let known = match sizes::computed(layer)? {
+        Some(Computed::Integers(outlet)) => return Ok(vec![Value::Outlet(outlet)]),
+        Some(Computed::Known(known)) => Some(known),
+        None => None,
+    };
+    let mut values = layer.translate_with(&*translate, since)?;
+    if let [Value::Outlet(outlet)] = &mut *values {
+        *outlet = sizes::derived(layer, *outlet, known)?;
+    }
+    Ok(values)
 }

@@ -2,30 +2,29 @@
 
 use tract_core::internal::*;
 
-/// The power of 2 that makes a sum zero if all symbols are multiples of it, if there is one.
-pub(super) fn multiple(sum: &TDim) -> Option<i64> {
-    (1..=8).map(|power| 1 << power).find(|factor| {
-        let multiplied = sum.symbols().into_iter().try_fold(sum.clone(), |sum, symbol| {
-            let dim = symbol.to_dim() * *factor;
-            sum.substitute(&symbol, &dim)
-        });
-        multiplied.is_ok_and(|sum| sum.simplify().as_i64() == Some(0))
-    })
-}
-
 /// Whether a dimension cannot be negative, given that symbols stand for sizes.
 pub(crate) fn is_size(dim: &TDim) -> bool {
     match dim {
         TDim::Sym(_) => true,
         TDim::Val(size) => *size >= 0,
         TDim::MulInt(factor, dim) => *factor >= 0 && is_size(dim),
+        TDim::Add(terms) if is_negation(terms) => true,
         TDim::Add(terms) | TDim::Mul(terms) | TDim::Min(terms) | TDim::Broadcast(terms) => {
             terms.iter().all(is_size)
         }
         TDim::Max(terms) => terms.iter().any(is_size),
         TDim::Div(dim, _) => is_size(dim),
-        _ => false,
+        TDim::Ge(..) | TDim::Eq(..) => true,
     }
+}
+
+/// Whether a sum is 1 without a condition, which is 0 or 1.
+fn is_negation(terms: &[TDim]) -> bool {
+    let is_condition = |term: &TDim| match term {
+        TDim::MulInt(-1, term) => matches!(**term, TDim::Ge(..) | TDim::Eq(..)),
+        _ => false,
+    };
+    matches!(terms, [one, other] if (one.is_one() && is_condition(other)) || (other.is_one() && is_condition(one)))
 }
 
 /// Solves `sum = 0` for a symbol, if the result is a whole number for all values of the other symbols.

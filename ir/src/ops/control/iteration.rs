@@ -113,7 +113,10 @@ fn parameters(
         let input = node_inputs.len();
         parameters.push(match *role {
             Role::Iteration => {
-                let rank = parameter_shape(layer)?.dims().len();
+                let shape = parameter_shape(layer)?.with_context(|| {
+                    format!("{layer}, the number of the iteration, leaves its rank open")
+                })?;
+                let rank = shape.dims().len();
                 ensure!(rank <= 1, "{layer}, the number of the iteration, has rank {rank}");
                 let datum_type = parameter_type(layer)?;
                 let fact = datum_type.fact(&[1usize][..rank]);

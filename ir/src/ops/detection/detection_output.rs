@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 
-use crate::layer::LayerContext;
+use crate::layer::{LayerContext, NotKnown};
 use crate::limits::MAX_BOXES;
 use crate::opl::detection::detection_output::DetectionOutput;
 use crate::ops::blocks::multiply;
@@ -86,10 +86,14 @@ fn classes(ctx: &LayerContext, scores: &TDim, priors: &TDim) -> TractResult<TDim
     }
     let classes = scores.maybe_div(priors).ok();
     let classes = classes.filter(|(_, rest)| *rest == 1).map(|(classes, _)| classes);
-    classes.with_context(|| {
-        format!(
-            "class_preds have {scores} scores of {priors} prior boxes, but must have the same number for each: if \
-             these follow from open dimensions, give the sizes of the inputs"
-        )
-    })
+    let error = || {
+        let message = format!(
+            "class_preds have {scores} scores of {priors} prior boxes, but must have the same number for each"
+        );
+        match (scores.as_i64(), priors.as_i64()) {
+            (Some(_), Some(_)) => format_err!(message),
+            _ => NotKnown::sizes(format!("{message}: give the sizes of the inputs")).into(),
+        }
+    };
+    classes.ok_or_else(error)
 }
