@@ -104,9 +104,11 @@ pub(super) fn contract(
         _ => DatumType::F64,
     };
     let mut factors = tvec!();
-    for (input, suffix) in inputs.into_iter().zip(["a", "b"]) {
-        let factor = ctx.cast(suffix, input, operating)?;
-        factors.push(match is_broadcast(ctx.model, factor) {
+    for (number, suffix) in ["a", "b"].into_iter().enumerate() {
+        let factor = ctx.cast(suffix, inputs[number], operating)?;
+        let flattened = flattened(ctx.model, factor, labels[number], labels[1 - number]);
+        let broadcast = is_broadcast(ctx.model, flattened.unwrap_or(factor));
+        factors.push(match broadcast {
             true => ctx.wire("opaque", Opaque, &[factor])?,
             false => factor,
         });
@@ -125,6 +127,37 @@ pub(super) fn contract(
     let op = EinSum::new(AxesMapping::from_strs(&labels, &[output])?, operating);
     let product = ctx.wire(if operating == dt { suffix } else { "product" }, op, &factors)?;
     ctx.cast(suffix, product, dt)
+}
+
+/// The tensor of which a factor is a reshape that makes several axes one, unless the other factor has that axis, too. tract
+/// moves such a reshape behind the product.
+fn flattened(
+    model: &TypedModel,
+    factor: OutletId,
+    labels: &str,
+    others: &str,
+) -> Option<OutletId> {
+    let mut labels: Vec<Option<char>> = labels.chars().map(Some).collect();
+    let mut outlet = factor;
+    for _ in 0..MOST_SEEN {
+        let node = model.node(outlet.node);
+        match node.op_as() {
+            Some(AxisOp::Add(axis)) => drop(labels.remove(*axis)),
+            Some(AxisOp::Rm(axis)) => labels.insert(*axis, None),
+            Some(AxisOp::Move(from, to)) => {
+                let label = labels.remove(*to);
+                labels.insert(*from, label);
+            }
+            Some(AxisOp::Reshape(at, _, to)) => {
+                let is_alone = labels[*at].is_some_and(|label| !others.contains(label));
+                return node.inputs.first().copied().filter(|_| to.len() == 1 && is_alone);
+            }
+            None if node.op_is::<Cast>() => (),
+            None => return None,
+        }
+        outlet = *node.inputs.first()?;
+    }
+    None
 }
 
 /// Whether tract would find that an outlet is broadcast, now or after it has rewritten the nodes in between.
