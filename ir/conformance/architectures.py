@@ -24,7 +24,6 @@ import numpy as np
 import openvino as ov
 import torch
 import transformers
-from optimum.exporters.openvino import export_from_model
 from shared import npz_file, write_files
 
 TOKENS, WORDS, WIDTH = 7, 200, 32
@@ -138,6 +137,9 @@ def data_sets(file):
 
 
 def main():
+    # Here, so that `exporter.py` takes from this file without optimum.
+    from optimum.exporters.openvino import export_from_model
+
     root, *only = sys.argv[1:]
     failed = False
     for task, (kind, architectures) in TASKS.items():
