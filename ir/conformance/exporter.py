@@ -4,14 +4,15 @@
     python exporter.py FOLDER                       all of them
     python exporter.py FOLDER gemma2 rt_detr        those
 
-Needs the packages of `exporter.txt` beside this file. FOLDER/ARCHITECTURE/FORM has the files of the folders of `ir/models/`, with the
-outputs of OpenVINO in f32. All sizes that can stay open are open. The forms of a language model are
+Needs the packages of `exporter.txt` and `models/requirements.txt`. FOLDER/ARCHITECTURE/FORM has the files of the folders of
+`ir/models/`, with the outputs of OpenVINO in f32. All sizes that can stay open are open. The forms of a language model are
 
 * `prefill`: all tokens at once, which gives the keys and values as outputs;
 * `decode`: one token after another, with a state;
 * `decode_many`: any number of tokens after others, with a state;
-* `decode_many_stateless`: the same with the keys and values as inputs and outputs;
-* `decode_static`: one token after another, with keys and values of a fixed size.
+* `decode_many_of_one`: the same from a single text, which leaves out the mask and fixes some sizes to 1;
+* `decode_many_stateless`: `decode_many` with the keys and values as inputs and outputs;
+* `decode_static`: the same with keys and values of a fixed size.
 
 To check them:
 
@@ -27,12 +28,11 @@ sys.dont_write_bytecode = True
 warnings.filterwarnings("ignore")
 
 import numpy as np
-import openvino as ov
 import torch
 import transformers
 import transformers.models.rt_detr.modeling_rt_detr
-from architectures import DECODER, IMAGE, STAGES, TEXT, WIDTH, WORDS
-from shared import npz_file, write_files
+from architectures import DECODER, IMAGE, STAGES, TEXT, WIDTH, WORDS, data_sets
+from shared import write_files
 from transformers.exporters.exporter_openvino import OpenVINOConfig, OpenVINOExporter
 from transformers.exporters.utils import decompose_for_generation
 
@@ -185,35 +185,10 @@ def image_runs(sizes):
     return values
 
 
-def data_sets(file, runs):
-    """The files of the runs."""
-    core = ov.Core()
-    model = core.read_model(file)
-    options = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
-    request = core.compile_model(model, "CPU", options).create_infer_request()
-    files = {}
-    steps = runs(model, np.random.default_rng(7))
-    outputs = None
-    while True:
-        try:
-            values = steps.send(outputs)
-        except StopIteration:
-            return files
-        inputs = []
-        for parameter in model.inputs:
-            value = next(values[name] for name in parameter.get_names() if name in values)
-            inputs.append(np.array(value, parameter.get_element_type().to_dtype(), order="C"))
-        results = request.infer(inputs)
-        outputs = [results[it].copy() for it in range(len(model.outputs))]
-        for output, value in zip(model.outputs, outputs):
-            if value.dtype.kind == "f" and not np.isfinite(value).all():
-                print(f"  {file}: {output.get_any_name()} is not finite")
-        files |= npz_file(len(files), inputs, outputs)
-
-
 PREFILL = text_runs((1, 7), (2, 5), (3, 12))
 STEPS = text_runs((1, 1), (None, 1), (None, 1))
 CHUNKS = text_runs((2, 7), (None, 1), (None, 3))
+ONE = text_runs((1, 7), (None, 1), (None, 3))
 
 
 def model_of(name, kind, sizes):
@@ -237,6 +212,11 @@ def text():
     return {"input_ids": torch.arange(3, 15).reshape(2, 6), "attention_mask": mask}
 
 
+def one_text():
+    """One text, of which transformers knows that no mask is needed."""
+    return {"input_ids": torch.arange(3, 9)[None], "attention_mask": torch.ones(1, 6, dtype=torch.int64)}
+
+
 def whole(sample, runs):
     """The form of a model that is called once."""
 
@@ -249,10 +229,10 @@ def whole(sample, runs):
 def generation(name):
     """The forms of a language model."""
 
-    def form(part, runs, many=False, stateful=True, **cache):
+    def form(part, runs, many=False, stateful=True, sample=text, **cache):
         def export(model):
             config = transformers.GenerationConfig(**model.generation_config.to_dict() | cache)
-            parts = decompose_for_generation(model, text(), generation_config=config, multi_token_decode=many)
+            parts = decompose_for_generation(model, sample(), config, multi_token_decode=many)
             return OpenVINOExporter().export(*parts[part], OpenVINOConfig(dynamic=True, stateful=stateful)).program
 
         return export, runs
@@ -261,6 +241,7 @@ def generation(name):
         "prefill": form("prefill", PREFILL),
         "decode": form("decode", STEPS),
         "decode_many": form("decode", CHUNKS, many=True),
+        "decode_many_of_one": form("decode", ONE, many=True, sample=one_text),
         "decode_many_stateless": form("decode", CHUNKS, many=True, stateful=False),
     }
     if name in ONE_BY_ONE:
