@@ -11,8 +11,7 @@ Needs the packages of `exporter.txt` and `models/requirements.txt`. FOLDER/ARCHI
 * `decode`: one token after another, with a state;
 * `decode_many`: any number of tokens after others, with a state;
 * `decode_many_of_one`: the same from a single text, which leaves out the mask and fixes some sizes to 1;
-* `decode_many_stateless`: `decode_many` with the keys and values as inputs and outputs;
-* `decode_static`: the same with keys and values of a fixed size.
+* `decode_many_stateless`: `decode_many` with the keys and values as inputs and outputs.
 
 To check them:
 
@@ -54,9 +53,6 @@ DECODERS = {
     "olmo2": DECODER, "smollm3": DECODER, "granite": DECODER, "gpt_oss": DECODER | EXPERTS | LOCAL,
     "mixtral": DECODER | EXPERTS, "mamba": MAMBA,
 }  # fmt: skip
-
-# Those that are exported with keys and values of a fixed size, too.
-STATIC, SLOTS = ["gpt2"], 16
 
 # Their loops over the tokens are unrolled, so that only one token stays possible.
 ONE_BY_ONE = ["mamba"]
@@ -123,15 +119,9 @@ class Tokens:
             more[1:, : min(2, count - 1)] = 0
         has_beams = any(it.get_any_name() == "beam_idx" for it in model.inputs)
         self.mask = np.concatenate([self.mask[rows] if has_beams else self.mask, more], axis=1)
-        mask = self.mask
-        if any(it.get_any_name() == "attention_mask" and len(it.get_partial_shape()) == 4 for it in model.inputs):
-            # For keys and values of a fixed size, each new token has a row of its own.
-            slots, at = np.arange(SLOTS), np.arange(past, past + count)
-            known = np.pad(self.mask, [(0, 0), (0, SLOTS - past - count)])
-            mask = (slots <= at[:, None]) & (known[:, None, None] != 0)
         values = {
             "input_ids": self.random.integers(3, WORDS, (self.batch, count)),
-            "attention_mask": mask,
+            "attention_mask": self.mask,
             "position_ids": np.maximum(self.mask.cumsum(1) - 1, 0)[:, past:],
             "cache_position": np.arange(past, past + count),
             "beam_idx": rows,
@@ -229,10 +219,9 @@ def whole(sample, runs):
 def generation(name):
     """The forms of a language model."""
 
-    def form(part, runs, many=False, stateful=True, sample=text, **cache):
+    def form(part, runs, many=False, stateful=True, sample=text):
         def export(model):
-            config = transformers.GenerationConfig(**model.generation_config.to_dict() | cache)
-            parts = decompose_for_generation(model, sample(), config, multi_token_decode=many)
+            parts = decompose_for_generation(model, sample(), multi_token_decode=many)
             return OpenVINOExporter().export(*parts[part], OpenVINOConfig(dynamic=True, stateful=stateful)).program
 
         return export, runs
@@ -246,9 +235,6 @@ def generation(name):
     }
     if name in ONE_BY_ONE:
         return {"decode": forms["decode"]}
-    if name in STATIC:
-        cache = {"cache_implementation": "static", "max_cache_len": SLOTS}
-        forms["decode_static"] = form("decode", CHUNKS, many=True, stateful=False, **cache)
     return forms
 
 
