@@ -24,7 +24,6 @@ import numpy as np
 import openvino as ov
 import torch
 import transformers
-from optimum.exporters.openvino import export_from_model
 from shared import npz_file, write_files
 
 TOKENS, WORDS, WIDTH = 7, 200, 32
@@ -113,31 +112,48 @@ def value_of(parameter, past, count, random):
     return random.standard_normal(sizes).astype(np.float32)
 
 
-def data_sets(file):
-    """The inputs and outputs of one run, or of two where there is a state."""
-    core = ov.Core()
-    model = core.read_model(file)
-    options = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
-    request = core.compile_model(model, "CPU", options).create_infer_request()
-    random = np.random.default_rng(7)
-    runs = [(0, TOKENS), (TOKENS, 1)] if model.get_sinks() else [(0, TOKENS)]
-    files = {}
+def runs(model, random):
+    """The inputs of one run, or of two where there is a state."""
     encoded = {}
-    for number, (past, count) in enumerate(runs):
-        inputs = []
+    for past, count in [(0, TOKENS), (TOKENS, 1)] if model.get_sinks() else [(0, TOKENS)]:
+        values = {}
         for parameter in model.inputs:
             name = parameter.get_any_name()
             value = value_of(parameter, past, count, random)
             # What an encoder gives stays the same.
-            value = encoded.setdefault(name, value) if name.startswith("encoder") else value
-            inputs.append(value.astype(parameter.get_element_type().to_dtype()))
+            values[name] = encoded.setdefault(name, value) if name.startswith("encoder") else value
+        yield values
+
+
+def data_sets(file, runs):
+    """The data sets of a model. `runs` takes the model and a source of random numbers; it yields the inputs by name, for one
+    run after the other, and is sent the outputs."""
+    core = ov.Core()
+    model = core.read_model(file)
+    options = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+    request = core.compile_model(model, "CPU", options).create_infer_request()
+    steps = runs(model, np.random.default_rng(7))
+    files, outputs = {}, None
+    while True:
+        try:
+            values = steps.send(outputs)
+        except StopIteration:
+            return files
+        inputs = []
+        for parameter in model.inputs:
+            value = next(values[name] for name in parameter.get_names() if name in values)
+            inputs.append(np.array(value, parameter.get_element_type().to_dtype(), order="C"))
         results = request.infer(inputs)
         outputs = [results[it].copy() for it in range(len(model.outputs))]
-        files |= npz_file(number, inputs, outputs)
-    return files
+        for output, value in zip(model.outputs, outputs):
+            assert value.dtype.kind != "f" or np.isfinite(value).all(), f"{output.get_any_name()} is not finite"
+        files |= npz_file(len(files), inputs, outputs)
 
 
 def main():
+    # Here, so that `exporter.py` takes from this file without optimum.
+    from optimum.exporters.openvino import export_from_model
+
     root, *only = sys.argv[1:]
     failed = False
     for task, (kind, architectures) in TASKS.items():
@@ -154,7 +170,7 @@ def main():
                         files = {"model.xml": xml.read_bytes(), "model.bin": xml.with_suffix(".bin").read_bytes()}
                         files |= {"shapes": f"{SHAPES[name]}\n".encode()} if name in SHAPES else {}
                         part = xml.stem.removeprefix("openvino_").removesuffix("model").strip("_") or "model"
-                        write_files(Path(root, name, part), files | data_sets(xml))
+                        write_files(Path(root, name, part), files | data_sets(xml, runs))
                         print(f"{name}/{part}", flush=True)
             except Exception as error:
                 failed = True
