@@ -5,6 +5,7 @@
 //! output = tract_openvino_ir_opaque(input);
 //! output = tract_openvino_ir_separate(input);
 //! output = tract_openvino_ir_least_sizes(input, axes = [2, 3], sizes = [3, 3]);
+//! output = tract_openvino_ir_size_bounds(input, sizes = [N], least = [2], most = [7], of = ["dimension 0 of input \"x\""]);
 //! output = tract_openvino_ir_non_zero(input, count = "N");
 //! output = tract_openvino_ir_gelu(input);  // and _gelu_tanh, _mish, _soft_plus
 //! output = tract_openvino_ir_add(a, b);    // and _subtract, _multiply, _divide and so on
@@ -17,7 +18,7 @@ use tract_core::internal::*;
 use tract_core::ops::nn::GeluExact;
 use tract_openvino::tract_nnef::framework::Nnef;
 use tract_openvino::tract_nnef::internal::*;
-use tract_openvino::tract_nnef::ser::{datum_type, ints, tdim};
+use tract_openvino::tract_nnef::ser::{array, datum_type, ints, numeric, string, tdim, tdims};
 use tract_openvino_kernels::LazyConst;
 use tract_openvino_kernels::gelu::GeluTanh;
 
@@ -27,6 +28,7 @@ use crate::opl::least_sizes::LeastSizes;
 use crate::opl::non_zero::NonZero;
 use crate::opl::opaque::{Opaque, Separate};
 use crate::opl::range::Range;
+use crate::opl::size_bounds::{Bounds, SizeBounds};
 
 /// Adds this crate's operators to tract's reader and writer of NNEF archives, for models that were read from IR. Gather
 /// operators need [`WithOpenVino`](tract_openvino::WithOpenVino) too.
@@ -117,6 +119,15 @@ fn registry() -> Registry {
     let integers = || TypeName::Integer.array();
     let parameters = [tensor("input"), integers().named("axes"), integers().named("sizes")];
     registry.register_primitive(LEAST_SIZES, &parameters, &results, load_least_sizes);
+    registry.register_dumper(dump_size_bounds);
+    let parameters = [
+        tensor("input"),
+        integers().named("sizes"),
+        integers().named("least"),
+        integers().named("most"),
+        TypeName::String.array().named("of"),
+    ];
+    registry.register_primitive(SIZE_BOUNDS, &parameters, &results, load_size_bounds);
     // It is an ordinary variable of the archive, which has this registry as an extension all the same.
     registry.register_dumper(|ast, node, constant: &LazyConst| {
         ast.konst_variable(&node.name, constant.0.get()?).map(Some)
@@ -132,6 +143,7 @@ const RANGE: &str = "tract_openvino_ir_range";
 const NON_ZERO: &str = "tract_openvino_ir_non_zero";
 const OPAQUE: &str = "tract_openvino_ir_opaque";
 const LEAST_SIZES: &str = "tract_openvino_ir_least_sizes";
+const SIZE_BOUNDS: &str = "tract_openvino_ir_size_bounds";
 const SEPARATE: &str = "tract_openvino_ir_separate";
 
 type Dumped = TractResult<Option<Arc<RValue>>>;
@@ -198,6 +210,48 @@ fn load_least_sizes(
     );
     let least = axes.into_iter().zip(sizes).collect();
     load_with_input(builder, invocation, LeastSizes { least })
+}
+
+/// What a size may be at most, where it may be any.
+const ANY: i64 = -1;
+
+fn dump_size_bounds(ast: &mut IntoAst, node: &TypedNode, op: &SizeBounds) -> Dumped {
+    let sizes: Vec<TDim> = op.bounds.iter().map(|it| it.size.clone()).collect();
+    let integers = |of: fn(&Bounds) -> i64| {
+        array(op.bounds.iter().map(|it| numeric(of(it))).collect::<Vec<_>>())
+    };
+    let named = [
+        ("sizes", tdims(&sizes)),
+        ("least", integers(|it| it.least)),
+        ("most", integers(|it| it.most.unwrap_or(ANY))),
+        ("of", array(op.bounds.iter().map(|it| string(&it.of)).collect::<Vec<_>>())),
+    ];
+    dump(ast, node, SIZE_BOUNDS, &named)
+}
+
+fn load_size_bounds(
+    builder: &mut ModelBuilder,
+    invocation: &ResolvedInvocation,
+) -> TractResult<Value> {
+    let sizes: TVec<TDim> = invocation.named_arg_as(builder, "sizes")?;
+    let least: TVec<i64> = invocation.named_arg_as(builder, "least")?;
+    let most: TVec<i64> = invocation.named_arg_as(builder, "most")?;
+    let of: TVec<String> = invocation.named_arg_as(builder, "of")?;
+    let count = sizes.len();
+    ensure!(
+        [least.len(), most.len(), of.len()] == [count; 3],
+        "there are {count} sizes, {} least and {} most ones, and {} names, but must be as many of each",
+        least.len(),
+        most.len(),
+        of.len()
+    );
+    let bounds = (0..count).map(|number| Bounds {
+        size: sizes[number].clone(),
+        least: least[number],
+        most: Some(most[number]).filter(|most| *most != ANY),
+        of: of[number].clone(),
+    });
+    load_with_input(builder, invocation, SizeBounds { bounds: bounds.collect() })
 }
 
 /// Wires an operator that has one input, and nothing that is still to be read.

@@ -184,8 +184,8 @@ mod tests {
 * Tensors of types bf16, f4, f6, f8 and nf4, and of integers of less than 8 bits. Constants of these types are read, and
   converted to wider ones.
 * Parameters of an operation, such as axes and pads, and sizes that it must know, such as a number of channels, if only a
-  run knows them and the operation has a state, a dimension of the model's inputs is open, or the file does not state the
-  ranks of its outputs. Otherwise the layer is translated when it runs, and again for other values and sizes.
+  run knows them and the operation has a state, or the file does not state the ranks of its outputs. Otherwise the layer
+  is translated when it runs, and again for other values and sizes.
 
 ## What is missing
 

@@ -323,12 +323,17 @@ impl Dimensions {
         Ok(self.simpler(a, b))
     }
 
+    /// Whether a dimension is known once those of the inputs and variables are.
+    pub fn follows_from_inputs(&self, dim: &TDim) -> bool {
+        let given = || self.initial.iter().flatten().flat_map(TDim::symbols);
+        let is_open = |symbol: &Symbol| self.open.iter().any(|open| open.symbol == *symbol);
+        dim.symbols().iter().all(|symbol| is_open(symbol) || given().any(|it| it == *symbol))
+    }
+
     /// The one of two dimensions to go on with: the one that is known first, and the shorter one.
     fn simpler(&self, a: &TDim, b: &TDim) -> TDim {
-        let is_open = |symbol: &Symbol| self.open.iter().any(|open| open.symbol == *symbol);
         let cost = |dim: &TDim| {
-            let at_run_time = dim.symbols().iter().any(|symbol| !is_open(symbol));
-            (dim.as_i64().is_none(), at_run_time, dim.to_string().len())
+            (dim.as_i64().is_none(), !self.follows_from_inputs(dim), dim.to_string().len())
         };
         if cost(b) < cost(a) { b.clone() } else { a.clone() }
     }

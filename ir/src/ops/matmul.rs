@@ -131,12 +131,7 @@ pub(super) fn contract(
 
 /// The tensor of which a factor is a reshape that makes several axes one, unless the other factor has that axis, too. tract
 /// moves such a reshape behind the product.
-fn flattened(
-    model: &TypedModel,
-    factor: OutletId,
-    labels: &str,
-    others: &str,
-) -> Option<OutletId> {
+fn flattened(model: &TypedModel, factor: OutletId, labels: &str, others: &str) -> Option<OutletId> {
     let mut labels: Vec<Option<char>> = labels.chars().map(Some).collect();
     let mut outlet = factor;
     for _ in 0..MOST_SEEN {

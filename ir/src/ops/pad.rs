@@ -6,7 +6,7 @@ use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode as CorePadMode, Type
 use tract_openvino_kernels::checks::listed;
 
 use super::chain::Chain;
-use crate::layer::LayerContext;
+use crate::layer::{LayerContext, is_size};
 use crate::limits::MAX_PAD;
 use crate::opl::take::{PadMode, Positions, Take};
 use crate::registry::Registry;
@@ -48,7 +48,10 @@ fn pad(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let Some(mode) = mode else {
         let pads: Vec<[TDim; 2]> = begin.into_iter().zip(end).map(|(a, b)| [a, b]).collect();
         let value = if ctx.input_count() == 4 { Some(ctx.input(3)?) } else { None };
-        return Ok(tvec!(pad_with_value(ctx, "", data, &pads, value)?));
+        return Ok(tvec!(match ctx.since() >= 12 && pads.iter().flatten().any(may_crop) {
+            true => pad_or_crop(ctx, data, &pads, value)?,
+            false => pad_with_value(ctx, "", data, &pads, value)?,
+        }));
     };
     let mut chain = Chain::default();
     for (axis, (before, after)) in begin.into_iter().zip(end).enumerate() {
@@ -63,6 +66,42 @@ fn pad(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         }
     }
     Ok(tvec!(chain.wire(ctx, data)?))
+}
+
+/// Whether a pad is negative for some sizes of the inputs, and not for all.
+fn may_crop(pad: &TDim) -> bool {
+    pad.as_i64().is_none() && !is_size(pad) && !pad.prove_positive_or_zero()
+}
+
+/// Pads with a value, or with zeros, where only a run knows whether pads are negative.
+fn pad_or_crop(
+    ctx: &mut LayerContext,
+    data: OutletId,
+    pads: &[[TDim; 2]],
+    value: Option<OutletId>,
+) -> TractResult<OutletId> {
+    let mut shape = ctx.shape_of(data)?;
+    let (mut crop, mut added) = (Chain::default(), vec![]);
+    for (axis, pads) in pads.iter().enumerate() {
+        let more = pads.each_ref().map(|pad| match may_crop(pad) {
+            true => pad.clone().maxi(0.to_dim()),
+            false => pad.clone(),
+        });
+        let [before, after] = pads.each_ref().map(|pad| match may_crop(pad) {
+            true => (-pad.clone()).maxi(0.to_dim()),
+            false => 0.to_dim(),
+        });
+        if !before.is_zero() || !after.is_zero() {
+            let end = (shape[axis].clone() - after).simplify();
+            crop.contiguous(axis, &shape[axis], before, end);
+        }
+        shape[axis] = pads.iter().fold(shape[axis].clone(), |size, pad| size + pad).simplify();
+        added.push(more);
+    }
+    let cropped = crop.wire_as(ctx, "cropped", data)?;
+    let padded = pad_with_value(ctx, "padded", cropped, &added, value)?;
+    // What is taken away and what is added is one number.
+    ctx.with_shape(padded, shape)
 }
 
 /// Pads with a value, or with zeros.
@@ -131,7 +170,7 @@ pub(super) fn pad_with_value(
                 return Ok(None);
             }
             let mut shape = shape.clone();
-            if pad.prove_positive_or_zero() {
+            if is_size(pad) || pad.prove_positive_or_zero() {
                 shape[*axis] = pad.clone();
                 let op = MultiBroadcastTo { shape: shape.into() };
                 return ctx.wire("filled", op, &[value]).map(Some);

@@ -665,7 +665,131 @@ pub(super) fn minimum(a: &TDim, b: &TDim) -> Option<TDim> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// The sizes that expressions are evaluated for. 0 is one.
+    const SIZES: [[i64; 2]; 9] =
+        [[0, 0], [0, 5], [1, 0], [1, 1], [2, 9], [7, 2], [8, 3], [33, 64], [100, 7]];
+
+    /// A fraction, and what the model would compute for each of the sizes.
+    type Both = (Fraction, Vec<f32>);
+
+    /// Applies an operation to both, if it has an expression.
+    fn applied(number: usize, operands: [&Both; 3]) -> Option<Both> {
+        let [(a, x), (b, y), (c, z)] = operands;
+        let holds = |holds: bool| f32::from(u8::from(holds));
+        let relations = [
+            (Relation::Equal, f32::eq as fn(&f32, &f32) -> bool),
+            (Relation::NotEqual, f32::ne),
+            (Relation::Less, |x, y| x < y),
+            (Relation::LessEqual, |x, y| x <= y),
+            (Relation::Greater, |x, y| x > y),
+            (Relation::GreaterEqual, |x, y| x >= y),
+        ];
+        let pairs = |f: &dyn Fn(f32, f32) -> f32| -> Vec<f32> {
+            x.iter().zip(y).map(|(x, y)| f(*x, *y)).collect()
+        };
+        let each = |f: fn(f32) -> f32| -> Vec<f32> { x.iter().map(|x| f(*x)).collect() };
+        Some(match number {
+            0 => (sum(a, b)?, pairs(&|x, y| x + y)),
+            1 => (sum(a, &negative(b))?, pairs(&|x, y| x - y)),
+            2 => (product(a, b)?, pairs(&|x, y| x * y)),
+            3 => (quotient_of_floats(a, b)?, pairs(&|x, y| x / y)),
+            4 => (larger(a, b)?, pairs(&f32::max)),
+            5 => (smaller(a, b)?, pairs(&f32::min)),
+            6 => (floor(a)?, each(f32::floor)),
+            7 => (negative(&floor(&negative(a))?), each(f32::ceil)),
+            8 => (truncated(a)?, each(f32::trunc)),
+            9 => (absolute(a)?, each(f32::abs)),
+            10 => (sign(a)?, each(|x| if x == 0. { 0. } else { x.signum() })),
+            11 => {
+                let square = product(a, a)?;
+                (square_root(&square)?, each(f32::abs))
+            }
+            12..18 => {
+                let (relation, of_floats) = relations[number - 12];
+                (compared(a, b, relation)?, pairs(&|x, y| holds(of_floats(&x, &y))))
+            }
+            _ => {
+                let condition = compared(a, b, Relation::Less)?;
+                let choice = pairs(&|x, y| holds(x < y));
+                let chosen = choice.iter().zip(x).zip(z);
+                let chosen = chosen.map(|((is, x), z)| if *is == 1. { *z } else { *x }).collect();
+                (select(&condition, c, a)?, chosen)
+            }
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        /// What an expression says is what the model computes, whatever is computed from it.
+        #[test]
+        fn expressions_are_what_the_model_computes(
+            steps in proptest::collection::vec((0usize..19, any::<[prop::sample::Index; 3]>()), 1..8)
+        ) {
+            let symbols = SymbolScope::default();
+            for name in ["n", "m"] {
+                symbols.add_assertion(format!("{name}>=0")).unwrap();
+            }
+            let [n, m] = ["n", "m"].map(|name| symbols.sym(name));
+            let mut known: Vec<Both> = [&n, &m]
+                .iter()
+                .enumerate()
+                .map(|(at, symbol)| {
+                    (Fraction::whole(symbol.to_dim()), SIZES.iter().map(|it| it[at] as f32).collect())
+                })
+                .collect();
+            for number in [0.25, 1.5, 3., 7., -2.] {
+                known.push((Fraction::of_float(number).unwrap(), vec![number as f32; SIZES.len()]));
+            }
+            for (operation, operands) in steps {
+                let operands = operands.map(|index| index.get(&known).clone());
+                let Some((fraction, floats)) = applied(operation, operands.each_ref()) else { continue };
+                if !is_small(&fraction.numerator) || floats.iter().any(|float| float.abs() > 1e5) {
+                    continue;
+                }
+                for (sizes, float) in SIZES.iter().zip(&floats) {
+                    let values = SymbolValues::default().with(&n, sizes[0]).with(&m, sizes[1]);
+                    let numerator = fraction.numerator.eval_to_i64(&values).unwrap();
+                    let quotient = numerator as f64 / fraction.divisor as f64;
+                    let expected = f64::from(*float);
+                    let same = match fraction.rounded {
+                        true => quotient as f32 == *float && quotient.floor() == expected.floor(),
+                        false => quotient == expected,
+                    };
+                    prop_assert!(same, "{operation}: {fraction:?} is {quotient}, not {expected}, for {sizes:?}");
+                }
+                known.push((fraction, floats));
+            }
+        }
+    }
+
+    /// What exporters write has an expression.
+    #[test]
+    fn quotients_and_choices_have_expressions() {
+        let symbols = SymbolScope::default();
+        symbols.add_assertion("h>=0").unwrap();
+        let h = Fraction::whole(symbols.sym("h").to_dim());
+        let float = |number| Fraction::of_float(number).unwrap();
+        let is = |fraction: Option<Fraction>, text: &str| {
+            assert_eq!(fraction.unwrap().numerator, symbols.parse_tdim(text).unwrap().simplify());
+        };
+        let less = sum(&h, &float(-1.)).unwrap();
+        let steps = of_whole(&less, &float(4.), floor_divide).unwrap();
+        is(sum(&steps, &float(1.)), "(h+3)/4");
+        let quarter = product(&h, &float(0.25)).unwrap();
+        is(floor(&quarter), "h/4");
+        let seventh = quotient_of_floats(&h, &float(7.)).unwrap();
+        assert!(seventh.rounded && product(&seventh, &float(7.)).is_none());
+        let is_one = compared(&h, &float(1.), Relation::Equal).unwrap();
+        assert_eq!(select(&is_one, &h, &h), Some(h.clone()));
+        assert_eq!(select(&is_one, &float(1.), &h), Some(h.clone()));
+        // Not exactly 1 / 300.
+        assert_eq!(Fraction::of_float(f64::from(1f32 / 300.)), None);
+    }
 
     /// Compares operations on sizes with those on their values.
     #[test]

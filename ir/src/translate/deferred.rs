@@ -410,8 +410,27 @@ mod tests {
         };
         let unknown = "is only known when the model runs, but must be known when it is loaded";
         fails(&ir(), &NET.replace("<dim>-1</dim><dim>2</dim>", ""), unknown);
+    }
+
+    #[test]
+    fn inputs_may_have_open_dimensions() {
         let open = NET.replace("shape=\"2,3\"", "shape=\"?,3\"");
-        fails(&ir(), &open, &format!("{unknown}: if it is computed from the sizes of the inputs"));
-        load(&ir().with_input_shape("x", "2,3"), &open).unwrap();
+        let model = load(&ir(), &open).unwrap().into_optimized().unwrap().into_runnable().unwrap();
+        for rows in [2, 5] {
+            let x = Tensor::zero::<f32>(&[rows, 3]).unwrap().into_tvalue();
+            let outputs = model.run(tvec!(x, tensor1(&[1i64, 0]).into_tvalue()));
+            match rows {
+                2 => assert_eq!(outputs.unwrap()[0].shape(), [3, 2]),
+                // The file says 2.
+                _ => assert!(format!("{:#}", outputs.unwrap_err()).contains("as the file says")),
+            }
+        }
+        // With a dimension that is refused as it stands, too.
+        let unknown = open.replace("<dim>-1</dim><dim>2</dim>", "");
+        let error = format!("{:#}", load(&ir(), &unknown).unwrap_err());
+        assert!(
+            error.contains(": if it is computed from the sizes of the inputs, give these"),
+            "{error}"
+        );
     }
 }

@@ -249,26 +249,31 @@ fn translate_or_defer(registry: &Registry, layer: &mut LayerContext) -> TractRes
         result => return result,
     };
     let missing = error.downcast_ref::<NotKnown>();
-    let has_open_inputs = has_open_inputs(layer);
-    let are_open = layer.translation().dimensions.are_open();
-    // Any operator may fail for sizes that are only known when the model runs. Those of the inputs have names.
-    let may_wait = missing.is_some() || (has_open_inputs && !are_open);
-    if may_wait
+    // Any operator may fail for sizes that only a run knows.
+    if (missing.is_some() || has_sizes_of_a_run(layer))
         && !has_state(layer.layer())
         && let Some(values) = layer.defer(registry, missing.and_then(|missing| missing.input))?
     {
         return Ok(values);
     }
-    if missing.is_none() && has_open_inputs && are_open {
+    if missing.is_none() && has_open_inputs(layer) && layer.translation().dimensions.are_open() {
         bail!(error.context("dimensions of its inputs are open, and may have to be given sizes"));
     }
     Err(error)
 }
 
-/// Whether sizes of some inputs are not known yet.
+/// Whether sizes of some inputs of the layer are not known yet.
 fn has_open_inputs(layer: &LayerContext) -> bool {
     let is_open = |shape: TVec<TDim>| shape.iter().any(|dim| dim.as_i64().is_none());
     (0..layer.input_count()).any(|input| layer.shape(input).is_ok_and(is_open))
+}
+
+/// Whether sizes of some inputs of the layer do not follow from those of the model's inputs.
+fn has_sizes_of_a_run(layer: &mut LayerContext) -> bool {
+    let shapes = (0..layer.input_count()).filter_map(|input| layer.shape(input).ok());
+    let dims: Vec<TDim> = shapes.flatten().collect();
+    let dimensions = &layer.translation().dimensions;
+    dims.iter().any(|dim| !dimensions.follows_from_inputs(dim))
 }
 
 /// Translates a layer with what is known now.
