@@ -146,6 +146,7 @@ fn use_operators(instructions: &mut Instructions<'_>) {
 /// * A literal becomes a variable, as minijinja calculates with literals while it compiles, and knows fewer escapes.
 /// * Tuples, which are lists to minijinja, become calls, and so do empty lists and mappings, which are literals too.
 /// * What a sign stands before gets parentheses: to minijinja, `-a.b` is `(-a).b`.
+/// * What follows `else` in a loop, and is in blocks of `set` and `filter`, becomes a scope, which it is in Jinja2.
 /// * `{% generation %}`, between which and its end transformers notes what the model said, becomes a scope.
 fn rewritten(source: &str, environment: &mut Environment<'static>) -> Result<String> {
     let tokens = tokenize(source, false, SyntaxConfig::default(), white_space());
@@ -159,6 +160,10 @@ fn rewritten(source: &str, environment: &mut Environment<'static>) -> Result<Str
     // What comes after a token.
     let mut after = vec![0; tokens.len()];
     let mut is_target = false;
+    // The blocks `if` and `for` around a token.
+    let mut blocks: Vec<Block> = vec![];
+    // The end of a tag after which a scope begins.
+    let mut scope = None;
     // The end of an empty list or mapping.
     let mut close = None;
     for (index, (this, span)) in tokens.iter().enumerate() {
@@ -206,9 +211,56 @@ fn rewritten(source: &str, environment: &mut Environment<'static>) -> Result<Str
             Token::Ident("self") if is_value && !matches!(rest.first(), Some((Token::Dot, _))) => {
                 return Err(refused("self has no text"));
             }
-            Token::Ident("for" | "set") if begins_block => {
+            Token::Ident(name @ ("for" | "set")) if begins_block => {
+                if *name == "for" {
+                    blocks.push(Block { is_loop: true, ..Block::default() });
+                }
                 is_target = true;
+                if *name == "set" && !has(rest.iter().map(|(token, _)| token), is_assign) {
+                    scope = Some(index + length(rest));
+                }
                 None
+            }
+            Token::Ident("filter") if begins_block => {
+                scope = Some(index + length(rest));
+                None
+            }
+            Token::Ident(name @ ("endset" | "endfilter")) if begins_block => {
+                Some(format!("endwith %}}{{% {name}"))
+            }
+            Token::BlockEnd if scope == Some(index) => {
+                is_target = false;
+                Some(format!(" %}}{{% with {written}"))
+            }
+            Token::Ident("if") if begins_block => {
+                blocks.push(Block::default());
+                None
+            }
+            Token::Ident("break" | "continue") if begins_block => {
+                if let Some(block) = blocks.iter_mut().rfind(|it| it.is_loop) {
+                    block.has_jump = true;
+                }
+                None
+            }
+            Token::Ident("else") if begins_block => {
+                let block = blocks.last_mut().filter(|it| it.is_loop);
+                block.map(|block| {
+                    block.has_else = true;
+                    "else %}{% with".to_string()
+                })
+            }
+            Token::Ident("endif" | "endfor") if begins_block => {
+                let block = blocks.pop().unwrap_or_default();
+                if block.has_else && block.has_jump {
+                    return Err(refused(
+                        "a loop has else, and break or continue, which is not supported",
+                    ));
+                }
+                (block.is_loop && block.has_else).then(|| "endwith %}{% endfor".to_string())
+            }
+            // A line that ends after other blocks goes, but not after this one.
+            Token::TemplateData(_) if follows_raw(source, span.start_offset as usize) => {
+                Some(format!("\n{written}"))
             }
             Token::Ident("in") | Token::BlockEnd => {
                 is_target = false;
@@ -217,17 +269,13 @@ fn rewritten(source: &str, environment: &mut Environment<'static>) -> Result<Str
             // A tuple without parentheses.
             Token::Assign if is_target => {
                 is_target = false;
-                let count = rest.iter().take_while(|(token, _)| !matches!(token, Token::BlockEnd));
-                let count = count.count();
-                has_comma(rest.iter().map(|(token, _)| token)).then(|| {
-                    after[index + count] += 1;
+                has(rest.iter().map(|(token, _)| token), is_comma).then(|| {
+                    after[index + length(rest) - 1] += 1;
                     format!("= {TUPLE}(")
                 })
             }
-            Token::VariableStart if has_comma(rest.iter().map(|(token, _)| token)) => {
-                let count =
-                    rest.iter().take_while(|(token, _)| !matches!(token, Token::VariableEnd));
-                after[index + count.count()] += 1;
+            Token::VariableStart if has(rest.iter().map(|(token, _)| token), is_comma) => {
+                after[index + length(rest) - 1] += 1;
                 Some(format!("{written} {TUPLE}("))
             }
             Token::BracketOpen | Token::BraceOpen
@@ -244,7 +292,7 @@ fn rewritten(source: &str, environment: &mut Environment<'static>) -> Result<Str
             Token::BracketClose | Token::BraceClose if close == Some(index) => Some(")".into()),
             Token::ParenOpen if !is_target && !ends_operand(before, second) => {
                 let is_empty = matches!(rest.first(), Some((Token::ParenClose, _)));
-                let is_tuple = is_empty || has_comma(rest.iter().map(|(token, _)| token));
+                let is_tuple = is_empty || has(rest.iter().map(|(token, _)| token), is_comma);
                 is_tuple.then(|| format!(" {TUPLE}("))
             }
             Token::Minus | Token::Plus if !ends_operand(before, second) => {
@@ -267,6 +315,24 @@ fn rewritten(source: &str, environment: &mut Environment<'static>) -> Result<Str
     }
     result += &source[end..];
     Ok(result)
+}
+
+/// A block that may have an `else`.
+#[derive(Debug, Default)]
+struct Block {
+    is_loop: bool,
+    has_else: bool,
+    /// Whether there is a `break` or `continue`, after which Jinja2 may go on with `else`, and minijinja never does.
+    has_jump: bool,
+}
+
+/// Whether a line ends right after the tag `{% raw %}` at this place.
+fn follows_raw(source: &str, place: usize) -> bool {
+    let (before, after) = source.split_at(place);
+    let tag =
+        before.rfind("{%").and_then(|start| before[start..].strip_prefix("{%")?.strip_suffix("%}"));
+    after.starts_with('\n')
+        && tag.is_some_and(|tag| tag.trim_start_matches(['-', '+']).trim() == "raw")
 }
 
 /// Whether what is calculated with may end here: a parenthesis begins arguments then, and a sign is an operator.
@@ -312,12 +378,27 @@ fn operand<'a>(tokens: impl Iterator<Item = &'a Token<'a>>) -> usize {
     count
 }
 
-/// Whether there is a comma before the end of what these tokens are in, and in no parentheses of their own.
-fn has_comma<'a>(tokens: impl Iterator<Item = &'a Token<'a>>) -> bool {
+/// How many tokens there are up to the end of the tag, with that.
+fn length<S>(tokens: &[(Token<'_>, S)]) -> usize {
+    let is_end =
+        |(token, _): &&(Token<'_>, S)| matches!(token, Token::BlockEnd | Token::VariableEnd);
+    1 + tokens.iter().take_while(|it| !is_end(it)).count()
+}
+
+fn is_comma(token: &Token<'_>) -> bool {
+    matches!(token, Token::Comma)
+}
+
+fn is_assign(token: &Token<'_>) -> bool {
+    matches!(token, Token::Assign)
+}
+
+/// Whether there is such a token before the end of what these tokens are in, and in no parentheses of its own.
+fn has<'a>(tokens: impl Iterator<Item = &'a Token<'a>>, is: fn(&Token<'_>) -> bool) -> bool {
     let mut depth = 0_usize;
     for token in tokens {
         match token {
-            Token::Comma if depth == 0 => return true,
+            _ if depth == 0 && is(token) => return true,
             Token::BlockEnd | Token::VariableEnd => return false,
             Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => depth += 1,
             Token::ParenClose | Token::BracketClose | Token::BraceClose => {

@@ -29,7 +29,7 @@ struct Case {
 }
 
 /// Templates that Jinja2 renders, and that are errors here.
-const REFUSED: [&str; 36] = [
+const REFUSED: [&str; 37] = [
     "{{ '{:%}'.format(0.25) }}",
     "{{ s.swapcase() }}",
     "{{ '²'.isdigit() }}",
@@ -60,6 +60,7 @@ const REFUSED: [&str; 36] = [
     "{{ cycler('a', 'b').next() }}",
     "{{ cycler('a', 'b', 'c').current }}",
     "{{ joiner(', ')() }}",
+    "{% for x in xs %}{% if x %}{% continue %}{% endif %}{% else %}none{% endfor %}",
     "{% set ns = namespace({'a': 1}, b=2) %}{{ ns.a }}{{ ns.b }}",
     "{% with a = 1, b = a %}{{ a }}{{ b }}{% endwith %}{{ a }}",
     "{% macro f(a) %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1, 2, 3) }}{{ f(1, k=2) }}",
