@@ -16,7 +16,7 @@ use std::path::Path;
 
 use jiff::Zoned;
 use jiff::fmt::strtime;
-use minijinja::{Environment, Error, ErrorKind, Value};
+use minijinja::{Error, ErrorKind, Value};
 use serde::{Deserialize, Serialize};
 use tract_core::internal::*;
 
@@ -395,7 +395,7 @@ mod tests {
             ),
             ("{{ 1 is divisibleby 0 }}", "none is divisible by 0"),
             ("{{ [3, 'a']|sort }}", "< does not take"),
-            ("{{ '\\N{DASH}' }}", "escape"),
+            ("{{ '\\N{DASH}' }}", "characters by their names"),
         ] {
             let error = format!("{:#}", rendered(template).unwrap_err());
             assert!(error.contains(expected), "{template}: {error}");
