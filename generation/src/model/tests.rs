@@ -203,7 +203,11 @@ fn inputs_go_by_the_names_of_their_tensors() -> TractResult<()> {
     // A tensor without a name.
     let none = renamed(|xml| xml.replace(&tensor("input_ids"), ">"))?;
     assert_close(none.start()?.extend(&[1, 2, 3])?, &expected);
-    let error = renamed(|xml| xml.replace(&tensor("position_ids"), &tensor("inputs_embeds")));
+    // Neither has a name that is known: the error has that of the tensor.
+    let error = renamed(|xml| {
+        xml.replace(&tensor("position_ids"), &tensor("inputs_embeds"))
+            .replace(&layer("position_ids"), &layer("Parameter_3"))
+    });
     let error = format!("{:#}", error.unwrap_err());
     assert!(error.contains("the model has an input \"inputs_embeds\""), "{error}");
     Ok(())
