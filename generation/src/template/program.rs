@@ -16,6 +16,9 @@ const NAME: &str = "chat template";
 /// How many instructions a template may run: some seconds of them.
 const MOST_STEPS: u64 = 20_000_000;
 
+/// How many brackets may be in each other, and signs before each other. minijinja's limit is about as large.
+const DEEPEST: usize = 150;
+
 /// The functions that make tuples, empty lists and empty mappings.
 const TUPLE: &str = "__tuple";
 const LIST: &str = "__list";
@@ -159,6 +162,7 @@ fn rewritten(source: &str, environment: &mut Environment<'static>) -> Result<Str
     let mut last_text: Option<String> = None;
     // What comes after a token.
     let mut after = vec![0; tokens.len()];
+    let mut depth = 0_usize;
     let mut is_target = false;
     // The blocks `if` and `for` around a token.
     let mut blocks: Vec<Block> = vec![];
@@ -182,6 +186,17 @@ fn rewritten(source: &str, environment: &mut Environment<'static>) -> Result<Str
             environment.add_global(name.trim().to_string(), value);
             name
         };
+        match this {
+            Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => depth += 1,
+            Token::ParenClose | Token::BracketClose | Token::BraceClose => {
+                depth = depth.saturating_sub(1);
+            }
+            _ => {}
+        }
+        // What is in them is looked through for each.
+        if depth > DEEPEST {
+            return Err(refused(format!("there are more than {DEEPEST} brackets in each other")));
+        }
         let mut text = None;
         let replacement = match this {
             Token::Str(_) | Token::String(_) => {
@@ -329,10 +344,11 @@ struct Block {
 /// Whether a line ends right after the tag `{% raw %}` at this place.
 fn follows_raw(source: &str, place: usize) -> bool {
     let (before, after) = source.split_at(place);
-    let tag =
-        before.rfind("{%").and_then(|start| before[start..].strip_prefix("{%")?.strip_suffix("%}"));
-    after.starts_with('\n')
-        && tag.is_some_and(|tag| tag.trim_start_matches(['-', '+']).trim() == "raw")
+    let Some(before) = before.strip_suffix("%}").filter(|_| after.starts_with('\n')) else {
+        return false;
+    };
+    let tag = before.rfind("{%").map_or("", |start| &before[start + 2..]);
+    tag.trim_start_matches(['-', '+']).trim() == "raw"
 }
 
 /// Whether what is calculated with may end here: a parenthesis begins arguments then, and a sign is an operator.
@@ -355,7 +371,7 @@ fn ends_operand(this: Option<&Token<'_>>, before: Option<&Token<'_>>) -> bool {
 /// How many tokens an operand after a sign has, with its attributes, items and arguments.
 fn operand<'a>(tokens: impl Iterator<Item = &'a Token<'a>>) -> usize {
     let mut depth = 0_usize;
-    let mut count = 0;
+    let (mut count, mut signs) = (0, 0);
     let mut tokens = tokens.peekable();
     while let Some(token) = tokens.next() {
         count += 1;
@@ -365,7 +381,10 @@ fn operand<'a>(tokens: impl Iterator<Item = &'a Token<'a>>) -> usize {
                 depth = depth.saturating_sub(1);
             }
             // Signs may follow each other.
-            Token::Minus | Token::Plus if depth == 0 => continue,
+            Token::Minus | Token::Plus if depth == 0 && signs < DEEPEST => {
+                signs += 1;
+                continue;
+            }
             Token::BlockEnd | Token::VariableEnd => return count - 1,
             _ => {}
         }
