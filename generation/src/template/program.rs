@@ -14,7 +14,7 @@ use super::{filters, methods, operators};
 const NAME: &str = "chat template";
 
 /// How many instructions a template may run: some seconds of them.
-const MOST_STEPS: u64 = 20_000_000;
+const MOST_STEPS: u64 = 10_000_000;
 
 /// How many brackets may be in each other, and signs before each other. minijinja's limit is about as large.
 const DEEPEST: usize = 150;
