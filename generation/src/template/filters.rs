@@ -72,7 +72,7 @@ fn add_filters(environment: &mut Environment<'static>) {
             _ => filters::length(value),
         });
     }
-    environment.add_filter("list", |value: &Value| Ok::<_, minijinja::Error>(all(value)?));
+    environment.add_filter("list", all);
     environment.add_filter("items", |value: &Value| match value.as_object() {
         Some(map) if value.kind() == ValueKind::Map => all(&items(map)).map(generator),
         _ if value.is_undefined() => Ok(generator(vec![])),

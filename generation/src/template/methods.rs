@@ -167,10 +167,9 @@ fn of_text(text: &str, name: &str, arguments: &[Value]) -> Result<Option<Value>>
         "isalnum" => all(|it| Ok(is_letter(it)? || is_numeric(it)?))?,
         "islower" | "isupper" => {
             alone()?;
-            let (is, is_not): (fn(char) -> bool, fn(char) -> bool) = match name {
-                "islower" => (char::is_lowercase, char::is_uppercase),
-                _ => (char::is_uppercase, char::is_lowercase),
-            };
+            let is_lower = name == "islower";
+            let is = |it: char| if is_lower { it.is_lowercase() } else { it.is_uppercase() };
+            let is_not = |it: char| if is_lower { it.is_uppercase() } else { it.is_lowercase() };
             let is_other = |it: char| is_not(it) || digraph(it) == Some(it);
             (text.chars().any(is) && !text.chars().any(is_other)).into()
         }

@@ -4,7 +4,6 @@ use minijinja::machinery::{
     CompiledTemplate, Instruction, Instructions, TemplateConfig, Token, Vm, WhitespaceConfig,
     make_string_output, tokenize,
 };
-use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Value};
 
 use super::values::{Result, html, refused, text};
@@ -81,7 +80,7 @@ impl Program {
 
     fn compiled(&self) -> Result<CompiledTemplate<'_>> {
         let config = TemplateConfig {
-            syntax_config: SyntaxConfig::default(),
+            syntax_config: Default::default(),
             ws_config: white_space(),
             default_auto_escape: std::sync::Arc::new(|_| AutoEscape::None),
         };
@@ -152,7 +151,7 @@ fn use_operators(instructions: &mut Instructions<'_>) {
 /// * What follows `else` in a loop, and is in blocks of `set` and `filter`, becomes a scope, which it is in Jinja2.
 /// * `{% generation %}`, between which and its end transformers notes what the model said, becomes a scope.
 fn rewritten(source: &str, environment: &mut Environment<'static>) -> Result<String> {
-    let tokens = tokenize(source, false, SyntaxConfig::default(), white_space());
+    let tokens = tokenize(source, false, Default::default(), white_space());
     let tokens = tokens.collect::<Result<Vec<_>>>()?;
     let token = |index: usize| tokens.get(index).map(|(token, _)| token);
     let mut result = String::with_capacity(source.len());
