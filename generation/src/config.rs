@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tract_core::internal::*;
 
-use crate::files::read_json;
+use crate::files::{parse_json, read_json};
 
 /// How tokens are chosen, and when generation ends.
 ///
@@ -31,8 +31,11 @@ pub struct GenerationConfig {
     pub min_new_tokens: usize,
     /// The tokens that end a text.
     pub eos_token_id: Vec<u32>,
-    /// Strings that end a text. They are not part of it.
+    /// Strings that end a text. They are not part of it. Where there is a tokenizer, the text of a special token ends a text as
+    /// `eos_token_id` does.
     pub stop_strings: Vec<String>,
+    /// Whether texts are without special tokens. Some models mark tools and thoughts by them.
+    pub skip_special_tokens: bool,
     /// Whether tokens are drawn at random. If not, the most probable one is taken.
     pub do_sample: bool,
     /// What logits are divided by before a token is drawn: above 0. Below 1, probable tokens become more probable.
@@ -75,6 +78,7 @@ impl Default for GenerationConfig {
             min_new_tokens: 0,
             eos_token_id: vec![],
             stop_strings: vec![],
+            skip_special_tokens: true,
             do_sample: false,
             temperature: 1.,
             top_k: 50,
@@ -115,8 +119,7 @@ impl GenerationConfig {
     /// The text is no JSON, a setting has a value of another type, or one of transformers is set that would change the text but is
     /// not supported, such as `no_repeat_ngram_size`.
     pub fn from_json(text: &str) -> TractResult<GenerationConfig> {
-        let settings = serde_json::from_str(text).map_err(TractError::from);
-        settings.and_then(Settings::config).context("reading generation settings")
+        parse_json(text).and_then(Settings::config).context("reading generation settings")
     }
 
     /// Sets [`max_new_tokens`](Self::max_new_tokens), which then counts in place of [`max_length`](Self::max_length).
@@ -149,6 +152,12 @@ impl GenerationConfig {
         strings: impl IntoIterator<Item = S>,
     ) -> GenerationConfig {
         self.stop_strings = strings.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets [`skip_special_tokens`](Self::skip_special_tokens).
+    pub fn with_skip_special_tokens(mut self, skip_special_tokens: bool) -> GenerationConfig {
+        self.skip_special_tokens = skip_special_tokens;
         self
     }
 
@@ -268,9 +277,9 @@ impl GenerationConfig {
     }
 }
 
-/// Settings of transformers that change what is generated, and that this crate does not have, with the number that changes
+/// Settings of transformers, and of others that have them in the same file, that change what is generated, and that this crate does not have, with the number that changes
 /// nothing. Null, false and an empty list change nothing either.
-const UNSUPPORTED: [(&str, Option<f64>); 24] = [
+const UNSUPPORTED: [(&str, Option<f64>); 28] = [
     ("bad_words_ids", None),
     ("begin_suppress_tokens", None),
     ("constraints", None),
@@ -284,6 +293,7 @@ const UNSUPPORTED: [(&str, Option<f64>); 24] = [
     ("force_words_ids", None),
     ("forced_bos_token_id", None),
     ("forced_eos_token_id", None),
+    ("frequency_penalty", Some(0.)),
     ("guidance_scale", Some(1.)),
     ("max_time", None),
     ("min_length", Some(0.)),
@@ -291,10 +301,13 @@ const UNSUPPORTED: [(&str, Option<f64>); 24] = [
     ("num_beam_groups", Some(1.)),
     ("num_return_sequences", Some(1.)),
     ("penalty_alpha", Some(0.)),
+    ("presence_penalty", Some(0.)),
     ("sequence_bias", None),
     ("suppress_tokens", None),
+    ("token_healing", None),
     ("top_h", None),
     ("typical_p", Some(1.)),
+    ("watermarking_config", None),
 ];
 
 /// What is read of `generation_config.json`.
@@ -342,6 +355,7 @@ impl Settings {
             min_new_tokens: self.min_new_tokens.unwrap_or(default.min_new_tokens),
             eos_token_id: self.eos_token_id.map_or(vec![], OneOrMore::into_vec),
             stop_strings: self.stop_strings.map_or(vec![], OneOrMore::into_vec),
+            skip_special_tokens: default.skip_special_tokens,
             do_sample: self.do_sample.unwrap_or(default.do_sample),
             temperature: self.temperature.unwrap_or(default.temperature),
             top_k: self.top_k.unwrap_or(default.top_k),
@@ -450,7 +464,7 @@ mod tests {
     #[test]
     fn settings_that_are_not_supported() -> TractResult<()> {
         let neutral = r#"{"no_repeat_ngram_size": 0, "typical_p": 1, "num_return_sequences": 1, "suppress_tokens": null,
-            "bad_words_ids": [], "guidance_scale": 1.0, "use_cache": true, "assistant_confidence_threshold": 0.4}"#;
+            "bad_words_ids": [], "guidance_scale": 1.0, "use_cache": true, "token_healing": false, "presence_penalty": 0.0, "assistant_confidence_threshold": 0.4}"#;
         assert_eq!(GenerationConfig::from_json(neutral)?, GenerationConfig::default());
         for (text, expected) in [
             (
@@ -463,6 +477,10 @@ mod tests {
             ),
             (r#"{"forced_eos_token_id": 0}"#, "forced_eos_token_id is 0"),
             (r#"{"num_return_sequences": 2}"#, "num_return_sequences is 2"),
+            (r#"{"token_healing": true}"#, "token_healing is true"),
+            (r#"{"watermarking_config": {"bias": 2.5}}"#, "watermarking_config is {"),
+            (r#"{"presence_penalty": 1.5}"#, "presence_penalty is 1.5"),
+            (r#"{"temperature": Infinity}"#, "Infinity"),
             (
                 r#"{"early_stopping": "soon"}"#,
                 "early_stopping is \"soon\", but must be true, false or \"never\"",
@@ -505,9 +523,10 @@ mod tests {
                 Some(6),
                 &[4],
             ),
+            (r#"{"time_step_limit": [0.0, Infinity], "n_positions": 5}"#, Some(5), &[]),
             ("{}", None, &[]),
         ] {
-            let config: ModelConfig = serde_json::from_str(text)?;
+            let config: ModelConfig = parse_json(text)?;
             assert_eq!((config.max_positions(), &config.into_eos_token_id()[..]), (positions, end));
         }
         Ok(())

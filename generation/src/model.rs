@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tract_core::internal::*;
+use tract_openvino_ir::document::Graph;
 use tract_openvino_ir::ir;
 use tract_openvino_kernels::{KernelsRunnable, KernelsState, KernelsTransform};
 
@@ -10,6 +11,9 @@ use crate::config::ModelConfig;
 use crate::last_logits::keep_last_position;
 
 /// A language model as `optimum-cli export openvino` writes it: it keeps the keys and values of attention in variables.
+///
+/// Inputs and outputs go by the names of their tensors: any of those that the file has, or the label of the outlet in a model that is
+/// read already. Where a tensor has no name that is known, the name of the layer counts.
 ///
 /// | input | type and shape | |
 /// |---|---|---|
@@ -56,6 +60,25 @@ const INPUTS: [(&str, Role, usize); 4] = [
     ("beam_idx", Role::Rows, 1),
 ];
 
+/// The name of the output with the logits.
+const LOGITS: &str = "logits";
+
+/// Labels the inputs and the output that are known by any name of their tensors: an outlet has one label only.
+fn label_known(model: &mut TypedModel, graph: &Graph) -> TractResult<()> {
+    for (name, ..) in INPUTS {
+        // A layer may have the name of another one's tensor.
+        let has_name = |input: &usize| graph.input_names(*input).iter().any(|it| it == name);
+        let input = (0..model.inputs.len()).find(has_name);
+        if let Some(input) = input {
+            model.set_outlet_label(model.inputs[input], name.into())?;
+        }
+    }
+    if let Some(output) = graph.output_by_name(LOGITS) {
+        model.set_outlet_label(model.outputs[output], LOGITS.into())?;
+    }
+    Ok(())
+}
+
 impl LanguageModel {
     /// The model of a folder: `openvino_model.xml` with its `.bin`, and `max_position_embeddings` or `n_positions` of
     /// `config.json`.
@@ -79,7 +102,11 @@ impl LanguageModel {
         let folder = folder.as_ref();
         let config = ModelConfig::from_folder(folder)?;
         let path = folder.join("openvino_model.xml");
-        let model = ir().model_for_path(&path)?;
+        let ir = ir();
+        let proto = ir.proto_model_for_path(&path)?;
+        let model = ir.model_for_proto_model(&proto);
+        let mut model = model.with_context(|| format!("in {}", path.display()))?;
+        label_known(&mut model, proto.document.graph())?;
         let model = LanguageModel::from_model_with(model, kernels);
         let mut model = model.with_context(|| format!("in {}", path.display()))?;
         model.max_positions = config.max_positions();
@@ -106,8 +133,10 @@ impl LanguageModel {
     ) -> TractResult<LanguageModel> {
         let inputs = model.inputs.iter().map(|outlet| {
             let fact = model.outlet_fact(*outlet)?;
-            let name = &model.node(outlet.node).name;
-            let known = INPUTS.iter().find(|(known, ..)| known == name);
+            let node = &*model.node(outlet.node).name;
+            let name = model.outlet_label(*outlet).unwrap_or(node);
+            let with_name = |name: &str| INPUTS.iter().find(|(known, ..)| *known == name);
+            let known = with_name(name).or_else(|| with_name(node));
             let Some((_, role, rank)) = known else {
                 let known = INPUTS.map(|(name, ..)| name).join(", ");
                 bail!(
@@ -142,7 +171,7 @@ impl LanguageModel {
             0 => bail!("the model has no outputs, but must have one with the logits"),
             1 => 0,
             _ => {
-                let is_logits = |outlet: &OutletId| model.outlet_label(*outlet) == Some("logits");
+                let is_logits = |outlet: &OutletId| model.outlet_label(*outlet) == Some(LOGITS);
                 let found = model.outputs.iter().position(is_logits);
                 found.context("the model has several outputs, but none has the name logits")?
             }

@@ -1,19 +1,28 @@
 //! Chat templates: the messages of a chat as one text.
 
+mod arguments;
+mod filters;
+mod format;
+mod json;
+mod methods;
+mod operators;
+mod program;
+#[cfg(test)]
+mod rendered;
+mod values;
+
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::path::Path;
 
 use jiff::Zoned;
 use jiff::fmt::strtime;
-use minijinja::value::Kwargs;
-use minijinja::{Environment, Error, ErrorKind, Value, context};
+use minijinja::{Error, ErrorKind, Value};
 use serde::{Deserialize, Serialize};
-use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use tract_core::internal::*;
 
 use crate::files::{read_json, read_text};
 use crate::tokenizer::special_tokens;
+use program::Program;
 
 /// A message of a chat.
 ///
@@ -55,9 +64,10 @@ impl Message {
 
 /// The template of a model, in the language Jinja: `chat_template.jinja`, or `chat_template` in `tokenizer_config.json`.
 ///
-/// It sees `messages`, `add_generation_prompt` and the special tokens, has the functions `raise_exception` and `strftime_now` and
-/// the filter `tojson` as transformers defines them, and strings have the methods of Python's. `tools` and `documents` are none,
-/// unless [`with_variable`](Self::with_variable) sets them.
+/// It sees `messages`, `add_generation_prompt` and the special tokens, and has the functions `raise_exception` and `strftime_now` and
+/// the filter `tojson` as transformers defines them. Operators, methods and the texts of values are those of Python; what would give
+/// another text than there is an error, and the README of this crate lists it. `tools` and `documents` are none, unless
+/// [`with_variable`](Self::with_variable) sets them.
 ///
 /// ```
 /// use tract_openvino_generation::{ChatTemplate, Message};
@@ -72,11 +82,9 @@ impl Message {
 /// ```
 #[derive(Debug, Clone)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    program: Program,
     variables: BTreeMap<String, Value>,
 }
-
-const NAME: &str = "chat template";
 
 impl ChatTemplate {
     /// A template from its text, without special tokens.
@@ -85,20 +93,13 @@ impl ChatTemplate {
     ///
     /// The text is no template.
     pub fn new(text: &str) -> TractResult<ChatTemplate> {
-        let mut environment = Environment::new();
-        // As transformers sets it.
-        environment.set_trim_blocks(true);
-        environment.set_lstrip_blocks(true);
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.add_function("raise_exception", raise_exception);
-        environment.add_function("strftime_now", strftime_now);
-        environment.add_filter("tojson", to_json);
-        let added = environment.add_template_owned(NAME, without_generation_blocks(text));
-        added.context("reading a chat template")?;
+        let program = Program::new(text, |environment| {
+            environment.add_function("raise_exception", raise_exception);
+            environment.add_function("strftime_now", strftime_now);
+        });
         let none = |name: &str| (name.to_string(), Value::from(()));
         let variables = ["tools", "documents"].map(none).into();
-        Ok(ChatTemplate { environment, variables })
+        Ok(ChatTemplate { program: program.context("reading a chat template")?, variables })
     }
 
     /// The template of a folder, with its special tokens, or `None` if it has none.
@@ -138,41 +139,18 @@ impl ChatTemplate {
     ///
     /// The template refuses the messages, or asks for what is not there, such as a special token that is not known.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> TractResult<String> {
-        let template = self.environment.get_template(NAME)?;
         for token in ["bos_token", "eos_token"] {
             ensure!(
-                self.variables.contains_key(token)
-                    || !template.undeclared_variables(false).contains(token),
+                self.variables.contains_key(token) || !self.program.names(token),
                 "the chat template names {token}, which neither tokenizer_config.json nor special_tokens_map.json has: it must \
                  be there, or be given as a variable; null is none"
             );
         }
-        let variables = Value::from(self.variables.clone());
-        let text = template.render(context! { messages, add_generation_prompt, ..variables });
-        text.context("filling in a chat template")
+        let mut variables = self.variables.clone();
+        variables.insert("messages".into(), Value::from_serialize(messages));
+        variables.insert("add_generation_prompt".into(), add_generation_prompt.into());
+        self.program.render(Value::from(variables)).context("filling in a chat template")
     }
-}
-
-/// The template without `{% generation %}` and `{% endgeneration %}`, between which transformers notes what the model said. Blocks of
-/// the same effect on white space stand there instead.
-fn without_generation_blocks(text: &str) -> String {
-    let mut parts = text.split("{%");
-    let mut result = parts.next().unwrap_or_default().to_string();
-    for part in parts {
-        result += "{%";
-        let (tag, rest) = part.split_once("%}").unwrap_or((part, ""));
-        match tag.trim_matches(|it: char| "+-".contains(it) || it.is_whitespace()) {
-            "generation" => result += &tag.replace("generation", "if true"),
-            "endgeneration" => result += &tag.replace("endgeneration", "endif"),
-            _ => {
-                result += part;
-                continue;
-            }
-        }
-        result += "%}";
-        result += rest;
-    }
-    result
 }
 
 fn raise_exception(message: String) -> Result<String, Error> {
@@ -184,43 +162,6 @@ fn strftime_now(format: String) -> Result<String, Error> {
     strtime::format(&format, &Zoned::now()).map_err(|error| {
         Error::new(ErrorKind::InvalidOperation, format!("strftime_now({format:?}): {error}"))
     })
-}
-
-/// JSON as Python's `json.dumps` writes it. It escapes no HTML, as the filter of minijinja does.
-fn to_json(value: Value, options: Kwargs) -> Result<String, Error> {
-    let indent: Option<u8> = options.get("indent")?;
-    // transformers does so anyway.
-    let _: Option<bool> = options.get("ensure_ascii")?;
-    options.assert_all_used()?;
-    let indent = indent.map(|indent| " ".repeat(indent.into()));
-    let mut json = vec![];
-    let written = match &indent {
-        Some(indent) => {
-            let formatter = PrettyFormatter::with_indent(indent.as_bytes());
-            value.serialize(&mut Serializer::with_formatter(&mut json, formatter))
-        }
-        None => value.serialize(&mut Serializer::with_formatter(&mut json, OneLine)),
-    };
-    let invalid = |error: String| Error::new(ErrorKind::InvalidOperation, error);
-    written.map_err(|error| invalid(error.to_string()))?;
-    String::from_utf8(json).map_err(|error| invalid(error.to_string()))
-}
-
-/// Spaces after commas and colons.
-struct OneLine;
-
-impl Formatter for OneLine {
-    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        out.write_all(if first { b"" } else { b", " })
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        out.write_all(if first { b"" } else { b", " })
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        out.write_all(b": ")
-    }
 }
 
 /// What is read of `tokenizer_config.json`.
@@ -419,6 +360,48 @@ mod tests {
         );
         assert!(rendered("{{ 1 | tojson(indent=9999999999999999) }}").is_err());
         Ok(())
+    }
+
+    #[test]
+    fn what_templates_may_not_do() {
+        let doubled = |start: &str| {
+            format!(
+                "{{% set ns = namespace(t={start}) %}}{{% for i in range(60) %}}{{% set ns.t = ns.t + ns.t %}}{{% endfor %}}"
+            )
+        };
+        let nested = "{% set ns = namespace(t=[]) %}{% for i in range(300) %}{% set ns.t = [ns.t] %}{% endfor %}";
+        let endless = "{% for i in range(9999) %}".repeat(3) + &"{% endfor %}".repeat(3);
+        for (template, expected) in [
+            (doubled("'a'").as_str(), "the result of + is too large"),
+            (doubled("[1]").as_str(), "the result of + is too large"),
+            ("{{ 'ab' * 999999999 }}", "the result of * is too large"),
+            ("{{ 9 ** 999 }}", "the result of ** is too large"),
+            ("{{ [1]|slice(99999999999999)|list }}", "slice needs a number from 1 to 10000"),
+            ("{{ [1]|batch(99999999999999)|list }}", "batch needs a number from 1 to 10000"),
+            ("{{ 'a'|indent(99999999999999) }}", "indent takes 10000 at most"),
+            ("{{ 'a'.ljust(99999999999999) }}", "ljust makes 100000 characters at most"),
+            ("{{ '%999999999d' % 1 }}", "a place is 999999999 wide"),
+            ("{{ '{:999999999}'.format(1) }}", "a place is as wide as"),
+            (&format!("{nested}{{{{ ns.t }}}}"), "more than 200 lists"),
+            (&format!("{nested}{{{{ ns.t|tojson }}}}"), "more than 200 lists"),
+            (&format!("{nested}{{{{ ns.t == [ns.t] }}}}"), "more than 200 lists"),
+            (&endless, "ran out of fuel"),
+            ("{{ [1]|map('upper') }}", "has no text: list gives one"),
+            ("{{ 'a'.upper }}", "upper is a method of a string"),
+            ("{% set m = {'b': 1} %}{{ m['items'] }}", "no item \"items\", but a method"),
+            (
+                "{% for i in [1] %}{{ loop.cycle() }}{% endfor %}",
+                "no method named cycle without items",
+            ),
+            ("{{ 1 is divisibleby 0 }}", "none is divisible by 0"),
+            ("{{ [3, 'a']|sort }}", "< does not take"),
+            ("{{ '\\N{DASH}' }}", "characters by their names"),
+            (&format!("{{{{ {} }}}}", "(".repeat(100_000)), "150 brackets in each other"),
+            (&format!("{{{{ {}1 }}}}", "- ".repeat(100_000)), "maximum recursion"),
+        ] {
+            let error = format!("{:#}", rendered(template).unwrap_err());
+            assert!(error.contains(expected), "{}: {error}", &template[..template.len().min(100)]);
+        }
     }
 
     #[test]

@@ -161,6 +161,7 @@ impl TextGenerator {
         config: &GenerationConfig,
         on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> TractResult<Generated> {
+        let config = &self.with_end_tokens(config);
         let prompt = self.tokenizer().encode(prompt, true)?;
         // A word that follows has its space.
         let stream = self.tokenizer().stream_after(&prompt);
@@ -178,6 +179,21 @@ impl TextGenerator {
         Ok(Chat { generator: self.clone(), template: template.clone(), contexts: vec![] })
     }
 
+    /// Settings in which the stop strings that are special tokens are end tokens: a text does not have them.
+    fn with_end_tokens(&self, config: &GenerationConfig) -> GenerationConfig {
+        let mut config = config.clone();
+        let mut stop_strings = std::mem::take(&mut config.stop_strings);
+        stop_strings.retain(|stop| match self.tokenizer().special_token(stop) {
+            Some(token) => {
+                config.eos_token_id.push(token);
+                false
+            }
+            None => true,
+        });
+        config.stop_strings = stop_strings;
+        config
+    }
+
     fn continue_context(
         &self,
         context: &mut Context,
@@ -187,7 +203,7 @@ impl TextGenerator {
         on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> TractResult<Generated> {
         let mut streamer = Streamer {
-            stream,
+            stream: stream.with_skip_special_tokens(config.skip_special_tokens),
             stop: StopStrings::new(config.stop_strings.iter().cloned()),
             text: String::new(),
             on_text,
@@ -297,6 +313,7 @@ impl Chat {
         config: &GenerationConfig,
         on_text: impl FnMut(&str) -> ControlFlow<()>,
     ) -> TractResult<Generated> {
+        let config = &self.generator.with_end_tokens(config);
         config.validate()?;
         let text = self.template.render(messages, true)?;
         let tokenizer = self.generator.tokenizer();
@@ -369,6 +386,33 @@ mod tests {
             assert_eq!(generated.end, EndReason::Stopped);
             assert!(!generated.text.is_empty() && all.starts_with(&generated.text));
         }
+        Ok(())
+    }
+
+    #[test]
+    fn special_tokens_as_stop_strings_and_as_text() -> TractResult<()> {
+        let generator = generator();
+        let end = generator.tokenizer().special_token("<|im_end|>").unwrap();
+        let start = generator.tokenizer().special_token("<|im_start|>").unwrap();
+        // Whatever the model says, it is one of these.
+        let others =
+            |tokens: &[u32]| (0..258).filter(|it| !tokens.contains(it)).collect::<Vec<_>>();
+        let config = generator.config().clone().with_max_new_tokens(3).with_min_new_tokens(3);
+        let config = config.with_eos_token_id(others(&[start]));
+        assert_eq!(generator.generate("Hello", &config, |_| GO_ON)?.text, "");
+        let shown = config.with_skip_special_tokens(false);
+        let text = "<|im_start|>".repeat(3);
+        assert_eq!(generator.generate("Hello", &shown, |_| GO_ON)?.text, text);
+
+        let config = generator.config().clone().with_max_new_tokens(3).with_eos_token_id([]);
+        let expected =
+            generator.generate("Hello", &config.clone().with_eos_token_id([end]), |_| GO_ON)?;
+        let stop = config.with_stop_strings(["<|im_end|>"]);
+        for config in [stop.clone(), stop.clone().with_min_new_tokens(1)] {
+            let stopped = generator.with_end_tokens(&config);
+            assert_eq!((&stopped.eos_token_id[..], stopped.stop_strings.len()), (&[end][..], 0));
+        }
+        assert_eq!(generator.generate("Hello", &stop, |_| GO_ON)?.tokens, expected.tokens);
         Ok(())
     }
 

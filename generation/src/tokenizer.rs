@@ -49,7 +49,19 @@ impl TextTokenizer {
     ///
     /// The tokenizer cannot put these tokens together.
     pub fn decode(&self, tokens: &[u32]) -> TractResult<String> {
-        self.0.decode(tokens, true).map_err(as_error).context("putting tokens together")
+        self.decode_with(tokens, true)
+    }
+
+    /// The text of tokens, with or without special ones.
+    fn decode_with(&self, tokens: &[u32], skip_special_tokens: bool) -> TractResult<String> {
+        let text = self.0.decode(tokens, skip_special_tokens);
+        text.map_err(as_error).context("putting tokens together")
+    }
+
+    /// The special token that has exactly this text, if there is one. [`decode`](Self::decode) leaves it out.
+    pub fn special_token(&self, text: &str) -> Option<u32> {
+        let token = self.0.token_to_id(text)?;
+        self.0.get_added_vocabulary().is_special_token(text).then_some(token)
     }
 
     /// The text of a special token, or of any other, as the tokenizer has it in its vocabulary.
@@ -65,7 +77,13 @@ impl TextTokenizer {
     /// The text of tokens that come one by one after others, whose text is not repeated. Some tokenizers leave out the space of a
     /// word where a text begins: here it does not begin.
     pub fn stream_after(&self, tokens: &[u32]) -> TextStream<'_> {
-        TextStream { tokenizer: self, tokens: tokens.to_vec(), context: 0, decoded: tokens.len() }
+        TextStream {
+            tokenizer: self,
+            tokens: tokens.to_vec(),
+            skip_special_tokens: true,
+            context: 0,
+            decoded: tokens.len(),
+        }
     }
 }
 
@@ -112,6 +130,7 @@ pub(crate) fn special_tokens(folder: &Path) -> TractResult<BTreeMap<&'static str
 pub struct TextStream<'a> {
     tokenizer: &'a TextTokenizer,
     tokens: Vec<u32>,
+    skip_special_tokens: bool,
     /// The first token that is decoded again. What is before it does not change the text any more; what is from here to
     /// `decoded` may, as some tokenizers leave out a space where a text begins.
     context: usize,
@@ -120,6 +139,12 @@ pub struct TextStream<'a> {
 }
 
 impl TextStream<'_> {
+    /// The stream with the texts of special tokens, or without them, as it is at first.
+    pub fn with_skip_special_tokens(mut self, skip_special_tokens: bool) -> Self {
+        self.skip_special_tokens = skip_special_tokens;
+        self
+    }
+
     /// The text that is complete with this token. It is empty if the token ends within a character: then the rest of the
     /// character brings the whole of it.
     ///
@@ -149,7 +174,10 @@ impl TextStream<'_> {
 
     /// The text of the tokens that have not come yet.
     fn rest(&self) -> TractResult<String> {
-        let decode = |end: usize| self.tokenizer.decode(&self.tokens[self.context..end]);
+        let decode = |end: usize| {
+            let tokens = &self.tokens[self.context..end];
+            self.tokenizer.decode_with(tokens, self.skip_special_tokens)
+        };
         let (before, mut text) = (decode(self.decoded)?, decode(self.tokens.len())?);
         // A decoder that changes what has come, which those of language models do not, cannot take it back.
         let common = before.chars().zip(text.chars()).take_while(|(a, b)| a == b);
@@ -234,6 +262,21 @@ pub(crate) mod tests {
         assert_eq!(pieces, ["hell", " ", "", "", "", "🦀", "", "é", "", "!", ""]);
         assert_eq!(streamed(&tokenizer, &tokens[..4]), ["hell", " ", "", "", "\u{FFFD}"]);
         assert_eq!(tokenizer.token("<end>"), Some(260));
+        Ok(())
+    }
+
+    #[test]
+    fn texts_with_special_tokens() -> TractResult<()> {
+        let tokenizer = bytes();
+        let tokens = tokenizer.encode("hell<end>!", false)?;
+        let mut stream = tokenizer.stream().with_skip_special_tokens(false);
+        let pieces: TractResult<Vec<String>> = tokens.iter().map(|it| stream.push(*it)).collect();
+        assert_eq!(pieces?, ["hell", "<end>", "!"]);
+        assert_eq!(tokenizer.special_token("<end>"), Some(260));
+        assert_eq!(
+            (tokenizer.special_token("he"), tokenizer.special_token("<end>!")),
+            (None, None)
+        );
         Ok(())
     }
 

@@ -166,6 +166,76 @@ fn positions_of_config_json() -> TractResult<()> {
     Ok(())
 }
 
+/// The tiny model with other names in its XML.
+fn renamed(change: impl Fn(&str) -> String) -> TractResult<LanguageModel> {
+    let folder = tempfile::tempdir()?;
+    std::fs::copy("models/tiny/openvino_model.bin", folder.path().join("openvino_model.bin"))?;
+    let xml = std::fs::read_to_string("models/tiny/openvino_model.xml")?;
+    let changed = change(&xml);
+    assert_ne!(xml, changed);
+    std::fs::write(folder.path().join("openvino_model.xml"), changed)?;
+    LanguageModel::from_folder(&folder)
+}
+
+#[test]
+fn inputs_go_by_the_names_of_their_tensors() -> TractResult<()> {
+    let expected = with_beams().start()?.extend(&[1, 2, 3])?.to_vec();
+    let layer = |name: &str| format!("name=\"{name}\" type=\"Parameter\"");
+    let tensor = |name: &str| format!(" names=\"{name}\">");
+    // Layers that have other names, or even those of each other.
+    let layers = renamed(|xml| {
+        xml.replace(&layer("input_ids"), &layer("Parameter_1"))
+            .replace(&layer("attention_mask"), &layer("input_ids"))
+            .replace(&layer("position_ids"), &layer("attention_mask"))
+            .replace(&layer("beam_idx"), &layer("input_ids"))
+    })?;
+    assert!(layers.can_reorder());
+    assert_close(layers.start()?.extend(&[1, 2, 3])?, &expected);
+    // A tensor with several names, of which no particular one comes first.
+    let tensors = renamed(|xml| {
+        xml.replace(&layer("input_ids"), &layer("Parameter_1"))
+            .replace(&tensor("input_ids"), &tensor("37,input_ids,tokens"))
+            .replace(&layer("beam_idx"), &layer("Parameter_4"))
+            .replace(&tensor("beam_idx"), &tensor("beam,beam_idx"))
+    })?;
+    assert!(tensors.can_reorder());
+    assert_close(tensors.start()?.extend(&[1, 2, 3])?, &expected);
+    // A tensor without a name.
+    let none = renamed(|xml| xml.replace(&tensor("input_ids"), ">"))?;
+    assert_close(none.start()?.extend(&[1, 2, 3])?, &expected);
+    // Neither has a name that is known: the error has that of the tensor.
+    let error = renamed(|xml| {
+        xml.replace(&tensor("position_ids"), &tensor("inputs_embeds"))
+            .replace(&layer("position_ids"), &layer("Parameter_3"))
+    });
+    let error = format!("{:#}", error.unwrap_err());
+    assert!(error.contains("the model has an input \"inputs_embeds\""), "{error}");
+    Ok(())
+}
+
+#[test]
+fn logits_go_by_any_name() -> TractResult<()> {
+    let expected = with_beams().start()?.extend(&[1, 2, 3])?.to_vec();
+    let logits = "<layer id=\"371\" name=\"Result_2645\" type=\"Result\" version=\"opset1\" output_names=\"logits\">";
+    let with_names = |names: &str| {
+        // Another output comes first.
+        let tokens = "<layer id=\"372\" name=\"Result_1\" type=\"Result\" version=\"opset1\"><input><port id=\"0\">\
+            <dim>-1</dim><dim>-1</dim></port></input></layer>";
+        let edge = "<edge from-layer=\"0\" from-port=\"0\" to-layer=\"372\" to-port=\"0\" />";
+        renamed(|xml| {
+            assert!(xml.contains(logits));
+            let named =
+                logits.replace("output_names=\"logits\"", &format!("output_names=\"{names}\""));
+            xml.replace(logits, &format!("{tokens}{named}"))
+                .replace("<edges>", &format!("<edges>{edge}"))
+        })
+    };
+    assert_close(with_names("37,logits")?.start()?.extend(&[1, 2, 3])?, &expected);
+    let error = format!("{:#}", with_names("scores").unwrap_err());
+    assert!(error.contains("none has the name logits"), "{error}");
+    Ok(())
+}
+
 #[test]
 fn what_is_no_language_model() {
     for (path, expected) in
