@@ -4,6 +4,7 @@
 //! that model as it is: a seed.
 
 pub mod ir;
+pub mod kernels;
 pub mod model;
 pub mod nnef;
 pub mod operator;
@@ -23,11 +24,12 @@ pub struct Target {
     count: fn() -> usize,
 }
 
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
     Target { name: "operator", run: operator::run, count: operator::count },
     Target { name: "model", run: model::run, count: || model::models().len() },
     Target { name: "nnef", run: nnef::run, count: || nnef::archives().len() },
     Target { name: "ir", run: ir::run, count: || ir::seeds().len() },
+    Target { name: "kernels", run: kernels::run, count: kernels::count },
 ];
 
 impl Target {

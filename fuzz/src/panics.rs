@@ -29,6 +29,19 @@ pub fn all_are_ours() {
     ALL_ARE_OURS.set(true);
 }
 
+/// What a function gives, in which every panic is ours.
+pub fn ours<T>(function: impl FnOnce() -> T) -> T {
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            ALL_ARE_OURS.set(self.0);
+        }
+    }
+    install_hook();
+    let _before = Before(ALL_ARE_OURS.replace(true));
+    function()
+}
+
 static OF_TRACT: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 /// The functions in the backtrace of a panic's hook, from the innermost outside of the hook, as
@@ -48,10 +61,15 @@ fn functions(trace: &str) -> impl Iterator<Item = String> {
         .skip_while(|function| !function.starts_with("std::panicking::"))
 }
 
-/// Whether the innermost function of this crate is another than [`HANDS_OVER`], or it was the fuzzing itself.
+/// Whether the innermost function of this crate is another than [`HANDS_OVER`], or it was the fuzzing itself, or an operator of the
+/// kernels.
 fn is_ours(trace: &str) -> bool {
     let of_tract = |function: &String| function.starts_with("tract_");
     if functions(trace).find(of_tract).is_none_or(|it| it.starts_with("tract_openvino_fuzz::")) {
+        return true;
+    }
+    if functions(trace).find(of_tract).is_some_and(|it| it.starts_with("tract_openvino_kernels::"))
+    {
         return true;
     }
     let innermost = functions(trace).find(|function| function.starts_with("tract_openvino::"));

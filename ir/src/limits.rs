@@ -6,6 +6,8 @@
 //!
 //! Sizes of blocks, and numbers up to which some way is the faster one, are no limits: they stay where they are used.
 
+use tract_openvino_kernels::checks::power_of_two;
+
 /// What a model may take that a real network could reach: see [`Ir::with_limits`](crate::Ir::with_limits).
 ///
 /// ```
@@ -76,7 +78,7 @@ pub(crate) const MAX_ERROR_BYTES: usize = 4096;
 pub(crate) const MAX_AXES: usize = 64;
 
 /// The most elements of the shape that an input or a constant declares: its sizes are multiplied and added later.
-pub(crate) const MAX_DECLARED_ELEMENTS: usize = 1 << 40;
+pub(crate) const MAX_DECLARED_ELEMENTS: usize = power_of_two(40);
 
 /// The most elements of what is made of numbers and not of data: a range, a random tensor, the axis of a OneHot, the
 /// segments of a sum, the signal of an inverse transform. 2²⁸ floats take 1 GiB.
@@ -113,7 +115,7 @@ pub(crate) const MAX_SAMPLES: usize = 1 << 16;
 
 /// The most samples of all regions of ROIAlign together, if the file states how many a part has: they take time, 14 s here. A Mask
 /// R-CNN with 1,000 regions has a twentieth of them.
-pub(crate) const MAX_STATED_SAMPLES: usize = 1 << 32;
+pub(crate) const MAX_STATED_SAMPLES: usize = power_of_two(32);
 
 /// The most rows of a SparseFillEmptyRows. A file may state any number, and each takes a place in the output.
 pub(crate) const MAX_FILLED_ROWS: usize = 1 << 24;

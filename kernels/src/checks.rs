@@ -6,7 +6,20 @@ use std::ops::RangeInclusive;
 use tract_core::internal::*;
 
 /// The most elements of an output: its sizes may be computed from numbers in a file.
-pub const MAX_OUTPUT_ELEMENTS: usize = 1 << 32;
+pub const MAX_OUTPUT_ELEMENTS: usize = power_of_two(32);
+
+/// So many bits to the left of 1, or the largest `usize` where it has fewer bits.
+pub const fn power_of_two(exponent: u32) -> usize {
+    match 1usize.checked_shl(exponent) {
+        Some(power) => power,
+        None => usize::MAX,
+    }
+}
+
+/// The product of some sizes of a tensor, or `usize::MAX` if it does not fit: then the tensor has no elements.
+pub(crate) fn extent(sizes: &[usize]) -> usize {
+    if sizes.contains(&0) { 0 } else { volume(sizes).unwrap_or(usize::MAX) }
+}
 
 /// The product of sizes, or `None` if it does not fit: a model may state any sizes.
 pub fn volume<'a>(sizes: impl IntoIterator<Item = &'a usize>) -> Option<usize> {
@@ -131,6 +144,12 @@ mod tests {
     #[test]
     fn outputs_have_a_limit() {
         assert_eq!(checked_volume("Take", &[1 << 16, 1 << 16]).unwrap(), 1 << 32);
+        assert_eq!([31, 64, 200].map(power_of_two), [1 << 31, usize::MAX, usize::MAX]);
+        let many = 1 << 40;
+        assert_eq!(
+            [&[2, 3][..], &[], &[many, many, 0], &[many, many]].map(extent),
+            [6, 1, 0, usize::MAX]
+        );
         assert_eq!(checked_volume("Take", &[1 << 40, 1 << 20, 0]).unwrap(), 0);
         checked_volume("Take", &[usize::MAX, usize::MAX, 0]).unwrap_err();
         checked_volume("Take", &[1 << 16, 1 << 16, 2]).unwrap_err();

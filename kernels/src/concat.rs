@@ -2,6 +2,7 @@
 
 use tract_core::internal::*;
 
+use crate::checks::extent;
 use crate::memory::{COPIED_BYTES, LINE, unwritten_output};
 use crate::threads::fill_rows;
 
@@ -76,8 +77,8 @@ impl EvalOp for Concatenation {
         let fact = self.output_facts(&facts.iter().collect::<TVec<_>>())?.remove(0);
         let shape = fact.shape.as_concrete().context("tensors have known sizes")?;
         // tract has a loop for a few elements of each input in turn.
-        let of_one: usize = shape[self.axis..].iter().product();
-        let few = of_one * fact.datum_type.size_of() < inputs.len() * LINE;
+        let of_one = extent(&shape[self.axis..]).saturating_mul(fact.datum_type.size_of());
+        let few = of_one < inputs.len() * LINE;
         let output = match few {
             true => Tensor::stack_tensors(self.axis, &inputs)?,
             false => dispatch_copy!(Self::of_type(fact.datum_type)(self, &inputs, shape))?,
@@ -179,6 +180,21 @@ mod tests {
             })
         };
         assert_eq!(run(1)?, run(3)?);
+        Ok(())
+    }
+
+    /// Their sizes have a product that does not fit.
+    #[test]
+    fn long_and_empty_parts() -> TractResult<()> {
+        let many = 1 << 40;
+        let concatenated = |axis: usize, shape: [usize; 3]| {
+            let data = Tensor::zero::<f32>(&shape)?.into_tvalue();
+            Concatenation { axis }.eval(&EvalContext::out_of_plan(), tvec!(data.clone(), data))
+        };
+        assert_eq!(concatenated(2, [many, 1, 0])?[0].shape(), [many, 1, 0]);
+        assert_eq!(concatenated(0, [many, 1, 0])?[0].shape(), [2 * many, 1, 0]);
+        let error = concatenated(0, [many, many, 0]).unwrap_err().to_string();
+        assert!(error.contains("cannot be multiplied"), "{error}");
         Ok(())
     }
 }

@@ -167,11 +167,11 @@ impl Contraction {
     }
 }
 
-/// The distances of neighbours along each axis of a tensor.
+/// The distances of neighbours along each axis of a tensor. If it has no elements they may not fit, and are the largest that do.
 pub(crate) fn strides(shape: &[usize]) -> TVec<usize> {
-    let mut strides = tvec![1; shape.len()];
+    let mut strides = tvec![1usize; shape.len()];
     for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis] * shape[axis];
+        strides[axis - 1] = strides[axis].saturating_mul(shape[axis]);
     }
     strides
 }
@@ -514,5 +514,10 @@ mod tests {
             assert_eq!(*found[0], Tensor::zero::<f32>(&[left[0], left[1], right[2]])?);
         }
         Ok(())
+    }
+
+    #[test]
+    fn distances_that_do_not_fit() {
+        assert_eq!(*strides(&[0, 1 << 40, 1 << 40, 3]), [usize::MAX, 3 << 40, 3, 1]);
     }
 }

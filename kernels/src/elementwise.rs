@@ -216,22 +216,25 @@ struct Layout {
 }
 
 impl Layout {
+    /// Of an output without elements the sizes and the distances may not fit, and are the largest that do.
     fn new(shape: &[usize], inputs: &[&[usize]]) -> Layout {
         // From the last axis to the first.
         let mut axes: Vec<(usize, TVec<bool>)> = vec![];
         for axis in (0..shape.len()).rev().filter(|axis| shape[*axis] != 1) {
             let moves: TVec<bool> = inputs.iter().map(|shape| shape[axis] != 1).collect();
             match axes.last_mut() {
-                Some((size, before)) if *before == moves => *size *= shape[axis],
+                Some((size, before)) if *before == moves => {
+                    *size = size.saturating_mul(shape[axis])
+                }
                 _ => axes.push((shape[axis], moves)),
             }
         }
         let strides = (0..inputs.len()).map(|input| {
-            let mut volume = 1;
+            let mut volume = 1usize;
             let of_axis = |(size, moves): &(usize, TVec<bool>)| match moves[input] {
                 true => {
                     let stride = volume;
-                    volume *= size;
+                    volume = volume.saturating_mul(*size);
                     stride
                 }
                 false => 0,

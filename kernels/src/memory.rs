@@ -163,6 +163,12 @@ thread_local! {
     static KEPT: RefCell<Vec<Aligned<f32>>> = const { RefCell::new(vec![]) };
 }
 
+/// More, in elements, is rarely needed at once, and then seldom.
+const MOST: usize = 1 << 24;
+
+/// The most elements that a thread keeps.
+const MOST_KEPT: usize = 2 * MOST;
+
 /// Numbers that are needed for a while. They have old values.
 ///
 /// The thread keeps the memory: new memory would be filled with zeros, by the system or by the program.
@@ -179,7 +185,7 @@ impl Scratch {
             // The smallest that is large enough, or the largest, which grows.
             let lack_and_size = |it: &Aligned<f32>| (it.room() < count, it.room().abs_diff(count));
             let best = (0..kept.len()).min_by_key(|number| lack_and_size(&kept[*number]));
-            best.map_or_else(Aligned::empty, |number| kept.swap_remove(number))
+            best.map_or_else(Aligned::empty, |number| kept.remove(number))
         });
         memory.resize(0., count);
         if cfg!(debug_assertions) {
@@ -192,12 +198,18 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        /// More, in elements, is rarely needed, and then seldom.
-        const MOST: usize = 1 << 24;
         let memory = std::mem::take(&mut self.0);
         if (1..=MOST).contains(&memory.room()) {
             // At the end of a thread there may be nothing to keep it in.
-            let _ = KEPT.try_with(|kept| kept.borrow_mut().push(memory));
+            let _ = KEPT.try_with(|kept| {
+                let mut kept = kept.borrow_mut();
+                kept.push(memory);
+                let mut all: usize = kept.iter().map(Aligned::room).sum();
+                // What was not used for the longest time goes.
+                while all > MOST_KEPT {
+                    all -= kept.remove(0).room();
+                }
+            });
         }
     }
 }
@@ -394,6 +406,22 @@ mod tests {
         // The large one is taken only where the small one is not enough.
         let (small, large) = (Scratch::new(9), Scratch::new(11));
         assert_eq!([large.as_ptr(), small.as_ptr()], first);
+    }
+
+    #[test]
+    fn a_thread_keeps_some_memory_only() {
+        let kept = || KEPT.with_borrow(|kept| kept.iter().map(Aligned::room).sum::<usize>());
+        let several: Vec<Scratch> = (0..5).map(|_| Scratch::new(MOST / 2)).collect();
+        let last = several[4].as_ptr();
+        drop(several);
+        assert!((MOST..=MOST_KEPT).contains(&kept()), "{}", kept());
+        // The last one is still there.
+        let again: Vec<Scratch> = (0..3).map(|_| Scratch::new(MOST / 2)).collect();
+        assert!(again.iter().any(|it| it.as_ptr() == last));
+        drop(again);
+        // It is too large to be kept.
+        drop(Scratch::new(MOST + 1000));
+        assert!(kept() <= MOST_KEPT);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 
-use crate::checks::expect_inputs;
+use crate::checks::{expect_inputs, extent};
 use crate::memory::{unwritten_output, unwritten_output_dt};
 use crate::product::Vectors;
 use crate::threads::fill_rows;
@@ -173,7 +173,7 @@ fn repeat<T: Copy, const TIMES: usize>(data: &[T], elements: &mut [T]) {
 /// The shape, the size of an axis, and how many elements are behind one of its positions.
 fn parts_of_shape(data: &Tensor, axis: usize) -> (TVec<usize>, usize, usize) {
     let shape: TVec<usize> = data.shape().into();
-    let inner = shape[axis + 1..].iter().product();
+    let inner = extent(&shape[axis + 1..]);
     (shape.clone(), shape[axis], inner)
 }
 

@@ -28,16 +28,17 @@ pub(crate) fn power_below<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     simd.select_f32s(simd.equal_f32s(x, x), power, x)
 }
 
-/// The softmax of a row, in its place.
+/// The softmax of a row, in its place: of its elements and one more, if there is a sink, but without the weight of that.
 #[inline(always)]
-pub(crate) fn softmax_of_row<S: Simd>(simd: S, row: &mut [f32]) {
+pub(crate) fn softmax_of_row<S: Simd>(simd: S, row: &mut [f32], sink: Option<f32>) {
     let mut greatest = simd.splat_f32s(f32::NEG_INFINITY);
     let mut vectors = row.chunks_exact(S::F32_LANES);
     for part in &mut vectors {
         greatest = simd.max_f32s(load(simd, part), greatest);
     }
     let rest = vectors.remainder().iter().copied();
-    let greatest = rest.fold(simd.reduce_max_f32s(greatest), f32::max);
+    let greatest = rest.chain(sink).fold(simd.reduce_max_f32s(greatest), f32::max);
+    let of_sink = sink.map_or(0., |sink| (sink - greatest).exp());
     // If that is `-inf`, the differences are NaN.
     let greatest = simd.splat_f32s(greatest);
     let mut sums = simd.splat_f32s(0.);
@@ -50,7 +51,7 @@ pub(crate) fn softmax_of_row<S: Simd>(simd: S, row: &mut [f32]) {
             false => simd.add_f32s(sums, simd.partial_load_f32s(part)),
         };
     }
-    let factor = simd.splat_f32s(1. / simd.reduce_sum_f32s(sums));
+    let factor = simd.splat_f32s(1. / (simd.reduce_sum_f32s(sums) + of_sink));
     for part in row.chunks_mut(S::F32_LANES) {
         let power = load(simd, part);
         store(simd, part, simd.mul_f32s(power, factor));
@@ -69,7 +70,7 @@ impl WithSimd for Rows<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         for row in self.rows.chunks_exact_mut(self.size) {
-            softmax_of_row(simd, row);
+            softmax_of_row(simd, row, None);
         }
     }
 }

@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use crate::checks::expect_input_count;
+use crate::checks::{expect_input_count, extent};
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;
@@ -92,7 +92,7 @@ impl EvalOp for SumOfAxes {
         let data = args_1!(inputs);
         let fact = self.output_facts(&[&TypedFact::shape_and_dt_of(&data)])?.remove(0);
         let shape = fact.shape.as_concrete().context("tensors have known sizes")?;
-        let size: usize = data.shape()[self.axis..].iter().product();
+        let size = extent(&data.shape()[self.axis..]);
         // SAFETY: each element is written.
         #[allow(unsafe_code)]
         let mut output = unsafe { unwritten_output::<f32>("SumOfAxes", shape)? };
@@ -161,6 +161,21 @@ mod tests {
         let error =
             SumOfAxes { axis: 2 }.eval(&EvalContext::out_of_plan(), tvec!(tensor1(&[1f32]).into()));
         assert!(error.unwrap_err().to_string().contains("must be of type F32 and have axis 2"));
+        Ok(())
+    }
+
+    #[test]
+    fn sums_of_long_and_empty_rows() -> TractResult<()> {
+        let many = 1 << 40;
+        let sum = |axis: usize, shape: &[usize]| -> TractResult<TVec<TValue>> {
+            let data = Tensor::zero::<f32>(shape)?.into_tvalue();
+            SumOfAxes { axis }.eval(&EvalContext::out_of_plan(), tvec!(data))
+        };
+        assert_eq!(*sum(0, &[many, many, 0])?[0], Tensor::zero::<f32>(&[1, 1, 1])?);
+        assert_eq!(*sum(1, &[2, 0, many])?[0], Tensor::zero::<f32>(&[2, 1, 1])?);
+        assert_eq!(sum(1, &[0, 1, many])?[0].shape(), [0, 1, 1]);
+        let error = sum(1, &[many, 0, 1]).unwrap_err().to_string();
+        assert!(error.contains("has more than"), "{error}");
         Ok(())
     }
 }

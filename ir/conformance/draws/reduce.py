@@ -114,6 +114,9 @@ def attention(draw, kind):
         more.append(draw.fed(mask, 0.3))
         if draw.flag(0.5):
             more.append(draw.fed(np.full(draw.choice((), (1,)), draw.real(0.125, 2), q.dtype), 0.7))
+            if draw.flag(0.4):
+                # OpenVINO's sinks are of the queries' rank.
+                more.append(draw.fed(draw.numbers(type_, *draw.broadcastable(heads), draw.choice(1, queries), 1), 0.7))
     return [q, k, v, *more], op(kind, causal=causal)
 
 

@@ -124,7 +124,7 @@ einsum(
 # --- ScaledDotProductAttention --------------------------------------------------------------------
 
 
-def attention(q, k, v, mask=None, scale=None, causal=False):
+def attention(q, k, v, mask=None, scale=None, sink=None, causal=False):
     scale = 1 / np.sqrt(q.shape[-1]) if scale is None else np.float64(scale).reshape(())
     scores = q.astype(np.float64) @ k.swapaxes(-1, -2) * scale
     if causal:
@@ -133,8 +133,11 @@ def attention(q, k, v, mask=None, scale=None, causal=False):
         scores = np.where(mask, scores, -np.inf)
     elif mask is not None and mask.ndim:
         scores = scores + mask
+    keys = scores.shape[-1]
+    if sink is not None:
+        scores = np.concatenate([scores, np.broadcast_to(sink, (*scores.shape[:-1], 1))], -1)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    return (weights / weights.sum(-1, keepdims=True) @ v).astype(v.dtype)
+    return ((weights / weights.sum(-1, keepdims=True))[..., :keys] @ v).astype(v.dtype)
 
 
 def sdpa(name, *inputs, causal=False, **more):
@@ -204,6 +207,42 @@ sdpa(
     shapes=["?,2,?,4"] * 3,
     more=[[spread(2, 2, 4, 4), spread(2, 2, 4, 4), spread(2, 2, 4, 4)]],
 )
+# One more score of each head.
+SINK, ZERO, HALF = f32([0.5, -1]).reshape(1, 2, 1, 1), const(f32(0)), const(f32(0.5))
+sdpa("sink", Q, K, V, ADDED[None, None], HALF, const(SINK))
+sdpa("sink_without_mask", Q, K, V, ZERO, HALF, const(SINK))
+sdpa("sink_of_all_heads", Q, K, V, ZERO, HALF, const(f32([[[[0.25]]]])))
+sdpa("sink_of_each_query", Q, K, V, ZERO, HALF, spread(1, 2, 3, 1, seed=5))
+sdpa("sink_causal", Q, K, V, ZERO, HALF, const(SINK), causal=True)
+sdpa("sink_rank_3", Q[0], K[0], V[0], ADDED[None], HALF, const(SINK[0]))
+sdpa("sink_f16", f16(Q), f16(K), f16(V), const(f16(0)), const(f16(0.5)), const(f16(SINK)), tolerance=5e-3)
+# A row that is masked everywhere gives zeros.
+sdpa("sink_masked_row_boolean", Q, K, V, MASK & boolean([[1], [0], [1]]), HALF, const(SINK))
+HIDDEN = np.where(MASK & boolean([[1], [0], [1]]), f32(0), f32(-np.inf))[None, None]
+sdpa("sink_masked_row_infinity", Q, K, V, HIDDEN, HALF, const(SINK))
+sdpa(
+    "sink_broadcast_heads",
+    spread(2, 2, 3, 4) / 4,
+    spread(2, 1, 5, 4, seed=1) / 4,
+    spread(2, 1, 5, 4, seed=2),
+    ZERO,
+    HALF,
+    const(SINK),
+)
+sdpa(
+    "sink_open_dimensions",
+    Q,
+    K,
+    V,
+    ADDED[None, None],
+    HALF,
+    SINK,
+    shapes=["?,2,?,4", "?,2,?,4", "?,2,?,4", "?,1,?,?", "1,2,1,1"],
+    more=[
+        [spread(2, 2, 1, 4), spread(2, 2, 3, 4), spread(2, 2, 3, 4), f32([[[[0, -1e4, 0]]], [[[0, 1, 0]]]]), SINK],
+        [spread(1, 2, 7, 4), spread(1, 2, 7, 4), spread(1, 2, 7, 4), np.zeros((1, 1, 7, 7), np.float32), SINK],
+    ],
+)
 
 # --- cases that share a model ----------------------------------------------------------------------
 
@@ -223,3 +262,13 @@ join("scaled_dot_product_attention/added_mask", "added_mask", "added_mask_rank_2
 join("scaled_dot_product_attention/masked_row", "masked_row_boolean", "masked_row_infinity")
 join("scaled_dot_product_attention/causal", "causal", "causal_tall", "causal_ignores_the_mask", "causal_with_scale")
 join("scaled_dot_product_attention/scale", "scale", "scale_rank_1", "scalar_mask_and_scale")
+join(
+    "scaled_dot_product_attention/sink",
+    "sink",
+    "sink_without_mask",
+    "sink_of_all_heads",
+    "sink_of_each_query",
+    "sink_causal",
+    "sink_rank_3",
+)
+join("scaled_dot_product_attention/sink_masked_row", "sink_masked_row_boolean", "sink_masked_row_infinity")

@@ -110,6 +110,41 @@ fn constants_without_elements() {
 }
 
 #[test]
+fn sinks_of_attention() {
+    let attention = r#"ScaledDotProductAttention opset13 causal="false""#;
+    let number = || Constant(tensor0(0f32));
+    let inputs = |sink: Input| {
+        let one = || Fed("f32", "2,?,5,8");
+        vec![one(), one(), one(), number(), number(), sink]
+    };
+    for (sink, expected) in [
+        (Fed("f16", "1,1,1,1"), "input 5 (sink) is of type F16, but must be F32"),
+        (
+            Fed("f32", "1,1,1"),
+            "input 5 (sink) has shape [1,1,1], but must be of the rank of the query",
+        ),
+        (Fed("f32", ""), "input 5 (sink) has shape []"),
+        (Fed("f32", "1,1,1,5"), "input 5 (sink) has shape [1,1,1,5]"),
+        (Fed("f32", "1,1,4,1"), "input 5 (sink) has shape [1,1,4,1]"),
+        (Fed("f32", "3,1,1,1"), "broadcast to [2,"),
+    ] {
+        fails_to_load(attention, inputs(sink), expected);
+    }
+    // Open numbers of heads.
+    let heads = |number: usize| zeros(&[2, number, 5, 8]);
+    let inputs = || {
+        let one = || Fed("f32", "2,?,5,8");
+        let all = vec![one(), one(), one(), number(), number(), Constant(zeros(&[1, 3, 1, 1]))];
+        all
+    };
+    let result = load(attention, inputs());
+    let model = result.unwrap();
+    run(model.clone(), &[heads(3), heads(3), heads(3)]).unwrap();
+    let error = run(model, &[heads(4), heads(4), heads(4)]).unwrap_err();
+    assert!(error.contains('3'), "{error}");
+}
+
+#[test]
 fn windows_that_do_not_fit_into_open_sizes() {
     let filters = || Constant(zeros(&[1, 1, 3]));
     let image = || Fed("f32", "?,1,?");

@@ -152,6 +152,7 @@ impl Rule for PagedAttention {
 
 #[cfg(test)]
 mod tests {
+    use tract_core::ops::array::{MultiBroadcastTo, Slice};
     use tract_core::ops::einsum::EinSum;
     use tract_core::ops::nn::{Softmax, SoftmaxKind};
     use tract_core::transform::ModelTransform;
@@ -162,11 +163,14 @@ mod tests {
     use super::*;
 
     /// Attention over all `x` so far, which are queries, keys and values. `beams` say what each row continues.
-    fn decoder(other_use: bool) -> TractResult<TypedModel> {
+    fn decoder(other_use: bool, has_sink: bool) -> TractResult<TypedModel> {
         let mut model = TypedModel::default();
         let symbols = ["B", "N", "P", "E"].map(|name| model.symbols.sym(name).to_dim());
         let [batch, count, past, before] = symbols;
         let shape = |batch: &TDim, count: TDim| tvec![batch.clone(), 2.to_dim(), count, 4.to_dim()];
+        let sinks = MultiBroadcastTo::new(
+            tvec![batch.clone(), 2.to_dim(), count.clone(), 1.to_dim()].into(),
+        );
         let x = model.add_source("x", f32::fact(shape(&batch, count)))?;
         let beams = model.add_source("beams", i32::fact([batch]))?;
         let (mut variables, mut reads, mut all) = (vec![], vec![], vec![]);
@@ -189,7 +193,19 @@ mod tests {
         let scores = product("bhqd,bhkd->bhqk")?;
         let scores = model.wire_node("scores", scores, &[x, all[0]])?;
         let softmax = Softmax::new(tvec![3], None, SoftmaxKind::Softmax);
-        let weights = model.wire_node("weights", softmax, &scores)?[0];
+        let weights = match has_sink {
+            true => {
+                let keys = model.outlet_fact(scores[0])?.shape[3].clone();
+                let sink = Tensor::from_shape(&[1, 2, 1, 1], &[0.5f32, 3.])?;
+                let sink = model.add_const("sink", sink)?;
+                let sink = model.wire_node("sinks", sinks, &[sink])?[0];
+                let concat = TypedConcat::new(3);
+                let all = model.wire_node("scores_and_sink", concat, &[scores[0], sink])?;
+                let weights = model.wire_node("weights_and_sink", softmax, &all)?;
+                model.wire_node("weights", Slice::new(3, 0, keys), &weights)?[0]
+            }
+            false => model.wire_node("weights", softmax, &scores)?[0],
+        };
         let output = product("bhqk,bhkd->bhqd")?;
         let output = model.wire_node("output", output, &[weights, all[1]])?[0];
         let mut outputs = vec![output];
@@ -213,7 +229,13 @@ mod tests {
 
     #[test]
     fn states_go_on_in_pages() -> TractResult<()> {
-        let model = decoder(false)?;
+        for has_sink in [false, true] {
+            states_go_on(decoder(false, has_sink)?)?;
+        }
+        Ok(())
+    }
+
+    fn states_go_on(model: TypedModel) -> TractResult<()> {
         let mut transformed = model.clone();
         let decisions = KernelsTransform::default().transform_with_decisions(&mut transformed)?;
         let replaced = decisions.iter().filter(|it| it.rule == "paged_attention");
@@ -258,7 +280,7 @@ mod tests {
         let last = |precision: CachePrecision| -> TractResult<Tensor> {
             let mut config = KernelsConfig::default();
             config.kv_cache_precision = precision;
-            let mut model = decoder(false)?;
+            let mut model = decoder(false, false)?;
             KernelsTransform::new(config)?.transform(&mut model)?;
             let mut state = SimplePlan::new(model.into_optimized()?)?.spawn()?;
             for (seed, count) in [60, 1, 9].into_iter().enumerate() {
@@ -275,7 +297,7 @@ mod tests {
     /// Nobody else can read pages.
     #[test]
     fn other_uses_keep_tensors() -> TractResult<()> {
-        let mut model = decoder(true)?;
+        let mut model = decoder(true, false)?;
         let decisions = KernelsTransform::default().transform_with_decisions(&mut model)?;
         assert!(decisions.iter().all(|it| {
             it.rule != "paged_attention" || matches!(it.outcome, Outcome::Refused(_))

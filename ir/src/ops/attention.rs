@@ -1,6 +1,7 @@
 //! Attention.
 
 use tract_core::internal::*;
+use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::logic::{Iff, comp_lte};
 use tract_core::ops::math::{add, mul, rsqrt};
@@ -18,9 +19,11 @@ pub(super) fn register(registry: &mut Registry) {
 
 /// **ScaledDotProductAttention-13**: `Softmax(q * k^T * scale + mask) * v`. A boolean mask keeps the scores
 /// where it is true; another is added to them. With `causal` a query sees the keys up to its own position,
-/// and the mask is not used. `scale` is `1 / sqrt(width)` by default. A query that sees no key gives NaN.
+/// and the mask is not used. `scale` is `1 / sqrt(width)` by default. A sink is one more score of each query in the
+/// softmax, neither scaled nor masked, whose weight meets no value. A query that sees no key gives NaN, or zeros if
+/// there is a sink.
 fn scaled_dot_product_attention(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    ctx.expect_inputs(3..=5)?;
+    ctx.expect_inputs(3..=6)?;
     let causal = ctx.attribute("causal")?;
     let dt = ctx.datum_type(0)?;
     // In half precision each step would be rounded.
@@ -70,8 +73,13 @@ fn scaled_dot_product_attention(ctx: &mut LayerContext) -> TractResult<TVec<Outl
             scores = ctx.wire("masked", add(), &operands)?;
         }
     }
-    let last = ctx.shape_of(scores)?.len() - 1;
-    let weights = softmax(ctx, "weights", scores, last, SoftmaxKind::Softmax)?;
+    let weights = match ctx.input_count() > 5 {
+        true => weights_beside_sink(ctx, scores, dt)?,
+        false => {
+            let last = ctx.shape_of(scores)?.len() - 1;
+            softmax(ctx, "weights", scores, last, SoftmaxKind::Softmax)?
+        }
+    };
     let suffix = if dt == single { "" } else { "single" };
     let output = product(ctx, suffix, [weights, factors[2]], [false, false])?;
     Ok(tvec!(ctx.cast("", output, dt)?))
@@ -92,6 +100,45 @@ fn scale(ctx: &mut LayerContext, dt: DatumType) -> TractResult<OutletId> {
     let width = ctx.add_const("size", tensor0(width))?;
     let width = ctx.cast("width", width, dt)?;
     ctx.wire("scale", rsqrt(), &[width])
+}
+
+/// The softmax of scores and the sink, which is input 5 and of the type of the queries, without the sink's weight.
+fn weights_beside_sink(
+    ctx: &mut LayerContext,
+    scores: OutletId,
+    dt: DatumType,
+) -> TractResult<OutletId> {
+    let (sink, found) = (ctx.shape(5)?, ctx.datum_type(5)?);
+    let (shape, rank) = (ctx.shape_of(scores)?, ctx.rank(0)?);
+    let last = shape.len() - 1;
+    let mut rows = shape.clone();
+    rows[last] = 1.to_dim();
+    ensure!(found == dt, "input 5 (sink) is of type {found:?}, but must be {dt:?}");
+    let has_place = |(size, row): (&TDim, &TDim)| {
+        let sizes = (size.as_i64(), row.as_i64());
+        size.is_one() || size == row || !matches!(sizes, (Some(_), Some(_)))
+    };
+    ensure!(
+        sink.len() == rank && sink.iter().rev().zip(rows.iter().rev()).all(has_place),
+        "input 5 (sink) has shape {sink}, but must be of the rank of the query and broadcast to {rows}",
+        sink = listed(&sink),
+        rows = listed(&rows)
+    );
+    let doing = format!("broadcasts the sink to {}", listed(&rows));
+    for (size, row) in sink.iter().rev().zip(rows.iter().rev()) {
+        if !size.is_one() {
+            ctx.require_equal(size, row, &doing)?;
+        }
+    }
+    let sink = ctx.input(5)?;
+    let sink = ctx.cast("sink", sink, ctx.type_of(scores)?)?;
+    let added = std::iter::repeat_n(AxisOp::Add(0), shape.len() - rank);
+    let sink = ctx.change_axes("sink", sink, added)?;
+    let sink = ctx.repeated("sink", sink, rows)?;
+    let all = ctx.wire("scores_and_sink", TypedConcat::new(last), &[scores, sink])?;
+    let weights = softmax(ctx, "weights_and_sink", all, last, SoftmaxKind::Softmax)?;
+    let end = shape[last].clone();
+    ctx.wire("weights", Slice { axis: last, start: 0.to_dim(), end }, &[weights])
 }
 
 /// Keeps scores where `keep` is true, and has negative infinity elsewhere.

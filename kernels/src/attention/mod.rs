@@ -22,19 +22,21 @@ use crate::product::{
 use codes::Unpack;
 pub use pages::{AppendToPages, CachePrecision, PageFormat, PagedFactor};
 use pages::{Contents, Layout, Page, Pages};
-use softmax::SoftmaxOfRows;
+use softmax::{OfRows, SoftmaxOfRows};
 
 /// `Softmax(scale * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
 /// caches, where those of all would be the largest tensor of many a model.
 ///
-/// The inputs are those of the scores in their order, the values, and masks of the scores' rank. Keys and values are tensors,
-/// or both are in [pages](AppendToPages).
+/// The inputs are those of the scores in their order, the values, a sink if there is one, and masks of the scores' rank. Keys and
+/// values are tensors, or both are in [pages](AppendToPages). A sink is one more score of each query, `[.., 1]` of the scores' rank,
+/// which is neither scaled nor masked: it takes its part of the weights and has no value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attention {
     scores: Contraction,
     scale: f32,
     /// The product of the scores, which are its left factor, and the values.
     values: Contraction,
+    has_sink: bool,
     is_paged: bool,
 }
 
@@ -66,6 +68,7 @@ impl Attention {
         scores: Contraction,
         scale: f32,
         values: Contraction,
+        has_sink: bool,
         shape: &[TDim],
     ) -> Option<Attention> {
         let has = |output: usize| values.batch.iter().any(|axis| axis.left == Some(output));
@@ -75,7 +78,12 @@ impl Attention {
         let is_same = values.rows[0] == scores.rows[1]
             && scores.batch.iter().all(|axis| has(axis.output) || shape[axis.output].is_one())
             && values.batch.iter().all(is_known);
-        is_same.then_some(Attention { scores, scale, values, is_paged: false })
+        is_same.then_some(Attention { scores, scale, values, has_sink, is_paged: false })
+    }
+
+    /// The first input with a mask.
+    fn masks(&self) -> usize {
+        VALUES + 1 + usize::from(self.has_sink)
     }
 
     /// The inputs with the keys and with the values.
@@ -249,14 +257,14 @@ impl Sequence<'_> {
 }
 
 /// How many of the first keys are not hidden from all of these rows: those after them have a weight of 0. All are, if a row
-/// sees none: its result is not a number.
-fn visible(masks: &[(&[f32], usize)], rows: usize, count: usize) -> usize {
+/// sees none: its result is not a number, or 0 if there is a sink.
+fn visible(masks: &[OfRows], rows: usize, count: usize) -> usize {
     let is_hidden = |part: &[f32]| {
         let others = part.iter().map(|it| u32::from(*it != f32::NEG_INFINITY)).sum::<u32>();
         others == 0
     };
     let of_row = |row: usize| {
-        let of_mask = |(mask, stride): &(&[f32], usize)| {
+        let of_mask = |(mask, stride): &OfRows| {
             let mut end = count;
             while end > 0 {
                 let begin = (end - 1) / 64 * 64;
@@ -312,15 +320,33 @@ impl EvalOp for Attention {
         let queries = plain(self.scores.left)?;
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
-        let factor = |slot: usize| match self.is_paged {
-            true => Ok(Factor::Pages(Pages::of(&inputs[slot], tile)?)),
-            false => TractResult::Ok(Factor::Tensor(plain(slot)?)),
+        let factor = |slot: usize, expected: PagedFactor| {
+            if !self.is_paged {
+                return Ok(Factor::Tensor(plain(slot)?));
+            }
+            let pages = Pages::of(&inputs[slot], tile)?;
+            let PageFormat { factor, .. } = pages.layout.format;
+            ensure!(
+                factor == expected,
+                "{OPERATOR}: the pages of input {slot} have {factor:?}, but must have {expected:?}"
+            );
+            TractResult::Ok(Factor::Pages(pages))
         };
-        let [keys, values] = self.keys_and_values().map(factor);
-        let (keys, values) = (keys?, values?);
-        let masks = (VALUES + 1..inputs.len())
-            .map(|slot| Ok((plain(slot)?, mask_strides(inputs[slot].shape(), &scores.shape)?)));
-        let masks: TVec<(&[f32], TVec<usize>)> = masks.collect::<TractResult<_>>()?;
+        let [of_keys, of_values] = self.keys_and_values();
+        let keys = factor(of_keys, PagedFactor::Keys)?;
+        let values = factor(of_values, PagedFactor::Values)?;
+        let added = |slot: usize, keys: usize, what: &str| -> TractResult<Added> {
+            let strides = strides_of(inputs[slot].shape(), &scores.shape, keys)
+                .with_context(|| format!("{OPERATOR}: input {slot} is the {what}"))?;
+            Ok((plain(slot)?, strides))
+        };
+        let masks = self.masks()..inputs.len();
+        let masks = masks.map(|slot| added(slot, scores.columns, "mask"));
+        let masks: TVec<Added> = masks.collect::<TractResult<_>>()?;
+        let sink = match self.has_sink {
+            true => Some(added(VALUES + 1, 1, "sink")?),
+            false => None,
+        };
         let mut rows: OfScores = (self.scores.rows[1], &scores.rows);
         // For each axis of the output's batch, that of the scores.
         let mut batch: TVec<Option<OfScores>> = self
@@ -432,22 +458,19 @@ impl EvalOp for Attention {
                 vectors,
                 tile,
             };
-            let of_batch: TVec<(&[f32], usize)> = masks
+            let masks: TVec<Beginning> = masks
                 .iter()
-                .map(|(mask, strides)| {
-                    (&mask[place(index, &|axis, _| strides[axis])..], strides[rows.0])
-                })
+                .map(|mask| Beginning::new(mask, rows.0, |strides| place(index, strides)))
                 .collect();
+            let sink = sink.as_ref();
+            let sink = sink.map(|it| Beginning::new(it, rows.0, |strides| place(index, strides)));
             let few = of_output.len().min(FEW);
             let block = ((SCORES / stride).clamp(tile.rows, 64) / tile.rows * tile.rows).max(few);
             let mut part = Scratch::new(block.min(of_output.len()) * stride);
             for first in of_output.clone().step_by(block) {
                 let count_rows = block.min(of_output.end - first);
-                let of_rows: TVec<(&[f32], usize)> = of_batch
-                    .iter()
-                    .map(|(mask, stride)| (&mask[first * stride..], *stride))
-                    .collect();
-                let visible = visible(&of_rows, count_rows, count);
+                let masks: TVec<OfRows> = masks.iter().map(|mask| mask.rows(first)).collect();
+                let visible = visible(&masks, count_rows, count);
                 if depth == 0 {
                     // A sum of nothing writes nothing.
                     part.fill(0.);
@@ -460,7 +483,8 @@ impl EvalOp for Attention {
                     stride,
                     columns: visible,
                     scale: self.scale,
-                    masks: &of_rows,
+                    masks: &masks,
+                    sink: sink.as_ref().map(|sink| sink.rows(first)),
                 });
                 let weights = Rows::pack_scratch(&part, stride, count_rows, visible, tile);
                 let output = &mut output[(first - of_output.start) * sizes.rows.output..];
@@ -477,20 +501,50 @@ fn from(elements: &[f32], begin: usize) -> &[f32] {
     elements.get(begin..).unwrap_or_default()
 }
 
-/// The distances of neighbours in a mask, along each axis of the scores.
-fn mask_strides(mask: &[usize], scores: &[usize]) -> TractResult<TVec<usize>> {
+/// What is added to scores, or beside them: its elements, and the distances of neighbours along each axis of the scores.
+type Added<'a> = (&'a [f32], TVec<usize>);
+
+/// Where one sequence's part of it begins, and the distance of the elements for its rows.
+struct Beginning<'a> {
+    elements: &'a [f32],
+    begin: usize,
+    stride: usize,
+}
+
+impl<'a> Beginning<'a> {
+    fn new(
+        (elements, strides): &Added<'a>,
+        rows: usize,
+        place: impl Fn(&dyn Fn(usize, &Strides) -> usize) -> usize,
+    ) -> Beginning<'a> {
+        let begin = place(&|axis, _| strides[axis]);
+        Beginning { elements, begin, stride: strides[rows] }
+    }
+
+    /// For rows from one on.
+    fn rows(&self, first: usize) -> OfRows<'a> {
+        (&self.elements[self.begin + first * self.stride..], self.stride)
+    }
+}
+
+/// The distances of neighbours in what is added to scores of this shape, and has so many elements along their last axis.
+fn strides_of(shape: &[usize], scores: &[usize], keys: usize) -> TractResult<TVec<usize>> {
     let last = scores.len() - 1;
-    let fits = mask.len() == scores.len()
-        && mask[last] == scores[last]
-        && mask.iter().zip(scores).all(|(mask, size)| mask == size || *mask == 1);
-    ensure!(fits, "attention: the mask has shape {mask:?}, but the scores have {scores:?}");
-    let strides = strides(mask).into_iter().zip(mask);
+    let fits = shape.len() == scores.len()
+        && shape[last] == keys
+        && shape[..last].iter().zip(scores).all(|(size, score)| size == score || *size == 1);
+    ensure!(
+        fits,
+        "it has shape {shape:?}, but must have {keys} elements in the last axis, and as many as the scores of shape {scores:?} \
+         or one in each other axis"
+    );
+    let strides = strides(shape).into_iter().zip(shape);
     Ok(strides.map(|(stride, size)| if *size > 1 { stride } else { 0 }).collect())
 }
 
 impl TypedOp for Attention {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("Attention", inputs.len(), 3..=usize::MAX)?;
+        expect_input_count("Attention", inputs.len(), self.masks()..=usize::MAX)?;
         let (queries, keys) = (inputs[self.scores.left], inputs[self.scores.right]);
         let scores = self.scores.shape(&queries.shape, &keys.shape)?;
         Ok(tvec!(f32::fact(self.values.shape(&scores, &inputs[VALUES].shape)?)))

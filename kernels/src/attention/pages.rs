@@ -13,8 +13,10 @@ use tract_core::internal::*;
 use tract_core::tract_data::internal::{PlainStorage, TensorStorage};
 
 use super::codes::{Codes, Range};
-use crate::checks::{checked_volume, expect_input_count, volume};
+use crate::checks::{checked_volume, ensure_allocatable, expect_input_count, listed};
 use crate::product::{Tile, Vectors};
+
+const OPERATOR: &str = "AppendToPages";
 
 /// Which factor of attention it is. Each is packed in its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,6 +48,12 @@ pub struct PageFormat {
     pub precision: CachePrecision,
 }
 
+impl fmt::Display for PageFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} as {:?}", self.factor, self.precision)
+    }
+}
+
 impl PageFormat {
     /// What is known of a tensor in pages, of this shape: `[.., positions, elements]`, of type F32.
     pub fn fact(self, shape: impl Into<ShapeFact>) -> TypedFact {
@@ -56,21 +64,27 @@ impl PageFormat {
     ///
     /// # Errors
     ///
-    /// It is of another type, or has fewer than two axes, or no elements in a position.
+    /// It is of another type, or has fewer than two axes, or no elements in a position; or there is no memory.
     pub fn pack(self, tensor: &Tensor) -> TractResult<Tensor> {
         let shape = tensor.shape();
         let factor = self.factor;
-        let [.., _, width] = *shape else {
+        let [.., count, width] = *shape else {
             bail!("{factor:?} have shape {shape:?}, but must have [.., positions, elements]")
         };
         ensure!(width > 0, "{factor:?} have shape {shape:?}, but must have elements");
         let elements = tensor.try_as_plain_ram()?;
         let elements = elements.as_slice::<f32>()?;
-        let sequences = shape[..shape.len() - 2].iter().product();
         let layout = Layout { format: self, width, tile: Tile::of(Vectors::detect()) };
-        let empty = Pages { layout, length: 0, sequences: vec![vec![]; sequences] };
-        let sources: Vec<_> = (0..sequences).map(Some).collect();
-        Ok(Tensor::from_storage(f32::datum_type(), shape, empty.append(&sources, elements)?))
+        let empty = Pages { layout, length: 0, sequences: vec![] };
+        let pages = match checked_volume(OPERATOR, shape)? {
+            0 => Pages { length: count, ..empty },
+            _ => {
+                let sequences: usize = shape[..shape.len() - 2].iter().product();
+                let sources: Vec<_> = (0..sequences).map(Some).collect();
+                empty.append(&sources, count, elements)?
+            }
+        };
+        Ok(Tensor::from_storage(f32::datum_type(), shape, pages))
     }
 }
 
@@ -140,6 +154,7 @@ pub(super) struct Pages {
     pub layout: Layout,
     /// The number of positions.
     length: usize,
+    /// The pages of each sequence. None, if the tensor has no elements: its other sizes may be any.
     sequences: Vec<Vec<Page>>,
 }
 
@@ -166,11 +181,16 @@ enum Memory {
 
 impl Memory {
     fn zeros(layout: Layout, pages: usize) -> TractResult<Memory> {
-        let elements = checked_volume("AppendToPages", &[pages, layout.page_size()])?;
+        let elements = checked_volume(OPERATOR, &[pages, layout.page_size()])?;
+        let room_for = |floats: usize| {
+            ensure_allocatable(OPERATOR, floats.saturating_mul(size_of::<f32>()))?;
+            TractResult::Ok(vec![0.; floats])
+        };
         Ok(match layout.format.precision {
-            CachePrecision::F32 => Memory::F32(vec![0.; elements]),
+            CachePrecision::F32 => Memory::F32(room_for(elements)?),
             CachePrecision::U8 => {
-                let ranges = vec![0.; pages * 2 * layout.room()];
+                let ranges = room_for(checked_volume(OPERATOR, &[pages, 2 * layout.room()])?)?;
+                ensure_allocatable(OPERATOR, elements)?;
                 Memory::U8 { codes: vec![0; elements], ranges }
             }
         })
@@ -251,20 +271,25 @@ impl Pages {
         &self.sequences[element / (self.length * self.layout.width)]
     }
 
-    /// Sequences that continue some of these, or zeros, with `[sequences, positions, elements]`.
-    fn append(&self, sources: &[Option<usize>], new: &[f32]) -> TractResult<Pages> {
+    /// Sequences that continue some of these, or zeros, with `[sequences, positions, elements]`. There is a sequence, and it has
+    /// positions then.
+    fn append(&self, sources: &[Option<usize>], count: usize, new: &[f32]) -> TractResult<Pages> {
         let Pages { layout, length, .. } = *self;
         let (room, width) = (layout.room(), layout.width);
-        let of_sequence = new.len() / sources.len().max(1);
-        let after = length + of_sequence / width;
+        let of_sequence = count * width;
+        let after = length + count;
         // Full pages are shared.
         let full = length / room;
         let added = after.div_ceil(room) - full;
-        let pages = checked_volume("AppendToPages", &[sources.len(), added])?;
+        let pages = checked_volume(OPERATOR, &[sources.len(), added])?;
+        let all = checked_volume(OPERATOR, &[sources.len(), full + added])?;
+        ensure_allocatable(OPERATOR, all.saturating_mul(size_of::<Page>()))?;
         let mut memory = Memory::zeros(layout, pages)?;
+        // A tensor without elements has no sequences, and these would have no pages.
+        let before = |source: usize| self.sequences.get(source).map_or(&[][..], |pages| pages);
         for (number, source) in sources.iter().enumerate() {
             let first = number * added;
-            if let Some(page) = source.and_then(|source| self.sequences[source].get(full)) {
+            if let Some(page) = source.and_then(|source| before(source).get(full)) {
                 memory.copy(layout, first, page);
             }
             let new = new[number * of_sequence..][..of_sequence].chunks_exact(width);
@@ -281,7 +306,7 @@ impl Pages {
         };
         let sequences = sources.iter().enumerate().map(|(number, source)| {
             let mut pages = match source {
-                Some(source) => self.sequences[*source][..full].to_vec(),
+                Some(source) => before(*source)[..full].to_vec(),
                 None => zeros.clone(),
             };
             let numbers = number * added..(number + 1) * added;
@@ -296,8 +321,7 @@ impl Pages {
 impl fmt::Display for Pages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sequences = self.sequences.len();
-        let PageFormat { factor, precision } = self.layout.format;
-        write!(f, "{factor:?} of {sequences} sequences in pages of {precision:?}")
+        write!(f, "{} of {sequences} sequences in pages", self.layout.format)
     }
 }
 
@@ -364,6 +388,15 @@ pub struct AppendToPages {
 }
 
 impl AppendToPages {
+    fn check_format(&self, before: PageFormat) -> TractResult<()> {
+        ensure!(
+            before == self.format,
+            "{OPERATOR}: the pages have {before}, but must have {}",
+            self.format
+        );
+        Ok(())
+    }
+
     fn shape<D: DimLike>(&self, before: &[D], new: &[D]) -> TractResult<TVec<D>> {
         let axes = before.len();
         let is_fit = axes > 2
@@ -372,8 +405,10 @@ impl AppendToPages {
             && before[axes - 1] == new[axes - 1];
         ensure!(
             is_fit,
-            "{:?} of shape {new:?} cannot follow {before:?}: only the batch and the positions may differ",
-            self.format.factor
+            "{:?} of shape {new} cannot follow {before}: only the batch and the positions may differ",
+            self.format.factor,
+            new = listed(new),
+            before = listed(before)
         );
         let mut shape: TVec<D> = new.into();
         shape[axes - 2] = before[axes - 2].clone() + &new[axes - 2];
@@ -383,12 +418,11 @@ impl AppendToPages {
 
 impl Op for AppendToPages {
     fn name(&self) -> StaticName {
-        "AppendToPages".into()
+        OPERATOR.into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        let PageFormat { factor, precision } = self.format;
-        Ok(vec![format!("{factor:?} as {precision:?}")])
+        Ok(vec![self.format.to_string()])
     }
 
     op_as_typed_op!();
@@ -398,43 +432,55 @@ impl EvalOp for AppendToPages {
     op_out_of_plan!();
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        expect_input_count("AppendToPages", inputs.len(), 2..=3)?;
+        expect_input_count(OPERATOR, inputs.len(), 2..=3)?;
         let (before, new) = (&inputs[0], &inputs[1]);
-        let factor = self.format.factor;
+        let PageFormat { factor, .. } = self.format;
         let shape = self.shape(before.shape(), new.shape())?;
-        ensure!(volume(&shape).is_some(), "{factor:?} of shape {shape:?} are too large");
         let pages = Pages::of(before, Tile::of(Vectors::detect()))?;
+        self.check_format(pages.layout.format)?;
         let batches = before.shape()[0];
-        let batch: Vec<i64> = match inputs.get(2) {
-            Some(batch) => batch.cast_to::<i64>()?.try_as_plain_ram()?.as_slice::<i64>()?.to_vec(),
-            None => (0..batches as i64).collect(),
-        };
+        let batch = inputs.get(2).map(|batch| batch.cast_to::<i64>()).transpose()?;
+        let batch = batch.as_ref().map(|batch| batch.try_as_plain_ram()).transpose()?;
+        let batch = batch.as_ref().map(|batch| batch.as_slice::<i64>()).transpose()?;
+        let continued = batch.map_or(batches, |batch| batch.len());
         ensure!(
-            batch.len() == new.shape()[0],
-            "{} sequences are continued by {} of {factor:?}",
-            batch.len(),
+            continued == new.shape()[0],
+            "{continued} sequences are continued by {} of {factor:?}",
             new.shape()[0]
         );
-        let batch: Vec<Option<usize>> = batch
-            .into_iter()
-            .map(|index| {
-                let index = if index < 0 { index + batches as i64 } else { index };
-                usize::try_from(index).ok().filter(|index| *index < batches)
-            })
-            .collect();
-        let inner: usize = shape[1..shape.len() - 2].iter().product();
-        let sources: Vec<Option<usize>> = batch
-            .into_iter()
-            .flat_map(|batch| (0..inner).map(move |it| batch.map(|batch| batch * inner + it)))
-            .collect();
-        let pages = pages.append(&sources, new.try_as_plain_ram()?.as_slice()?)?;
+        let count = new.shape()[shape.len() - 2];
+        let pages = match checked_volume(OPERATOR, &shape)? {
+            0 => Pages { layout: pages.layout, length: shape[shape.len() - 2], sequences: vec![] },
+            _ => {
+                let source = |number: usize| match batch {
+                    Some(batch) => {
+                        let index = i128::from(batch[number]);
+                        let index = if index < 0 { index + batches as i128 } else { index };
+                        usize::try_from(index).ok().filter(|index| *index < batches)
+                    }
+                    None => Some(number),
+                };
+                let inner: usize = shape[1..shape.len() - 2].iter().product();
+                let sources = (0..continued).flat_map(|number| {
+                    let batch = source(number);
+                    (0..inner).map(move |it| batch.map(|batch| batch * inner + it))
+                });
+                let sources: Vec<Option<usize>> = sources.collect();
+                pages.append(&sources, count, new.try_as_plain_ram()?.as_slice()?)?
+            }
+        };
         Ok(tvec!(Tensor::from_storage(f32::datum_type(), &shape, pages).into_tvalue()))
     }
 }
 
 impl TypedOp for AppendToPages {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("AppendToPages", inputs.len(), 2..=3)?;
+        expect_input_count(OPERATOR, inputs.len(), 2..=3)?;
+        let before = inputs[0].exotic_fact.as_ref().and_then(|it| it.downcast_ref::<PagedFact>());
+        let before = before.with_context(|| {
+            format!("{OPERATOR}: input 0 is {:?}, but must be in pages", inputs[0])
+        })?;
+        self.check_format(before.0)?;
         let shape = self.shape(&inputs[0].shape, &inputs[1].shape)?;
         Ok(tvec!(self.format.fact(shape)))
     }

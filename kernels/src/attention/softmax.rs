@@ -5,14 +5,18 @@ use pulp::{Simd, WithSimd};
 use crate::product::{load, store};
 use crate::softmax::softmax_of_row;
 
+/// For each row of scores some elements, in a distance: a row of a mask, or a sink.
+pub(super) type OfRows<'a> = (&'a [f32], usize);
+
 /// The softmax of rows of scores, of which each is multiplied by the scale and has masks added first.
 pub(super) struct SoftmaxOfRows<'a> {
     pub scores: &'a mut [f32],
     pub stride: usize,
     pub columns: usize,
     pub scale: f32,
-    /// A row of each mask for each row of scores, in its distance.
-    pub masks: &'a [(&'a [f32], usize)],
+    pub masks: &'a [OfRows<'a>],
+    /// One more score of each row, which takes its part of the weights.
+    pub sink: Option<OfRows<'a>>,
 }
 
 impl WithSimd for SoftmaxOfRows<'_> {
@@ -35,8 +39,8 @@ impl WithSimd for SoftmaxOfRows<'_> {
                     store(simd, part, simd.add_f32s(scores, load(simd, mask)));
                 }
             }
-            // A query that sees no key gets NaN.
-            softmax_of_row(simd, row);
+            // A query that sees no key gets NaN, unless there is a sink.
+            softmax_of_row(simd, row, self.sink.map(|(sink, stride)| sink[number * stride]));
         }
     }
 }

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use tract_core::ops::array::{MultiBroadcastTo, Slice, TypedConcat};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::{add, div, mul};
 use tract_core::ops::nn::{Softmax, SoftmaxKind};
@@ -7,7 +8,7 @@ use super::*;
 use crate::WithKernels;
 use crate::product::tests::with_all_vectors;
 
-/// Two products with a scale, masks and a softmax in between, and the shapes of what is fed.
+/// Two products with a scale, masks, a sink and a softmax in between, and the shapes of what is fed.
 struct Case {
     scores: &'static str,
     values: &'static str,
@@ -16,6 +17,7 @@ struct Case {
     /// The size of a value.
     width: usize,
     masks: Vec<Vec<usize>>,
+    sink: Option<Vec<usize>>,
 }
 
 impl Case {
@@ -43,6 +45,23 @@ fn product(
     Ok(model.wire_node(name, op, &inputs)?[0])
 }
 
+/// The softmax over the last axis, and over one more column that is cut off, if there is a sink.
+fn softmax(
+    model: &mut TypedModel,
+    scores: OutletId,
+    sink: Option<OutletId>,
+) -> TractResult<OutletId> {
+    let mut shape = model.outlet_fact(scores)?.shape.to_tvec();
+    let last = shape.len() - 1;
+    let op = Softmax::new(tvec![last], None, SoftmaxKind::Softmax);
+    let Some(sink) = sink else { return Ok(model.wire_node("softmax", op, &[scores])?[0]) };
+    let keys = std::mem::replace(&mut shape[last], 1.to_dim());
+    let sink = model.wire_node("sinks", MultiBroadcastTo::new(shape.into()), &[sink])?[0];
+    let all = model.wire_node("all", TypedConcat::new(last), &[scores, sink])?[0];
+    let weights = model.wire_node("softmax", op, &[all])?[0];
+    Ok(model.wire_node("kept", Slice::new(last, 0, keys), &[weights])?[0])
+}
+
 fn model(case: &Case, is_divided: bool) -> TractResult<TypedModel> {
     model_with_values(case, is_divided, &case.values_shape())
 }
@@ -62,8 +81,8 @@ fn model_with_values(case: &Case, is_divided: bool, values: &[usize]) -> TractRe
         let mask = model.add_source(format!("mask_{number}"), f32::fact(mask))?;
         scores = model.wire_node(format!("masked_{number}"), add(), &[scores, mask])?[0];
     }
-    let softmax = Softmax::new(tvec![rank - 1], None, SoftmaxKind::Softmax);
-    let weights = model.wire_node("softmax", softmax, &[scores])?[0];
+    let sink = case.sink.as_ref().map(|sink| model.add_source("sink", f32::fact(sink)));
+    let weights = softmax(&mut model, scores, sink.transpose()?)?;
     let output = product(&mut model, "output", case.values, [weights, values])?;
     model.select_output_outlets(&[output])?;
     Ok(model)
@@ -78,6 +97,7 @@ fn cases() -> Vec<Case> {
             keys: vec![2, 70, 3, 5],
             width: 50,
             masks: vec![],
+            sink: None,
         },
         Case {
             scores: "abmk,abnk->abmn",
@@ -86,6 +106,27 @@ fn cases() -> Vec<Case> {
             keys: vec![2, 3, 33, 16],
             width: 16,
             masks: vec![vec![2, 1, 1, 33], vec![1, 3, 7, 33]],
+            sink: None,
+        },
+        // One sink for each head, and all keys hidden from a query.
+        Case {
+            scores: "abmk,abnk->abmn",
+            values: "abmk,abkn->abmn",
+            queries: vec![2, 3, 7, 16],
+            keys: vec![2, 3, 33, 16],
+            width: 16,
+            masks: vec![vec![2, 1, 1, 33], vec![1, 3, 7, 33]],
+            sink: Some(vec![1, 3, 1, 1]),
+        },
+        // One for each query, of which there are more than a block has.
+        Case {
+            scores: "ambk,anbk->abmn",
+            values: "abmk,akbn->ambn",
+            queries: vec![2, 90, 3, 5],
+            keys: vec![2, 70, 3, 5],
+            width: 50,
+            masks: vec![],
+            sink: Some(vec![2, 3, 90, 1]),
         },
         // The queries of all heads follow each other.
         Case {
@@ -95,8 +136,9 @@ fn cases() -> Vec<Case> {
             keys: vec![70, 3, 5],
             width: 50,
             masks: vec![vec![3, 1, 70]],
+            sink: None,
         },
-        // Many queries of one token each, whose heads have their own keys.
+        // Many queries of one token each, whose heads have their own keys, and their own sinks.
         Case {
             scores: "bamk,ank->bamn",
             values: "bamk,akn->bamn",
@@ -104,6 +146,16 @@ fn cases() -> Vec<Case> {
             keys: vec![3, 70, 5],
             width: 50,
             masks: vec![],
+            sink: Some(vec![40, 3, 1, 1]),
+        },
+        Case {
+            scores: "bamk,ank->bamn",
+            values: "bamk,akn->bamn",
+            queries: vec![40, 3, 1, 5],
+            keys: vec![3, 70, 5],
+            width: 50,
+            masks: vec![],
+            sink: None,
         },
         // Queries of nothing: all keys are alike.
         Case {
@@ -113,6 +165,7 @@ fn cases() -> Vec<Case> {
             keys: vec![1000, 0],
             width: 3,
             masks: vec![],
+            sink: None,
         },
         // A batch of one that the result does not have, and one that the scores do not have, as axes move in models.
         Case {
@@ -122,6 +175,7 @@ fn cases() -> Vec<Case> {
             keys: vec![1, 6, 2, 4],
             width: 4,
             masks: vec![vec![1, 1, 1, 6]],
+            sink: Some(vec![1, 2, 1, 1]),
         },
         Case {
             scores: "ambk,anbk->bmn",
@@ -130,6 +184,7 @@ fn cases() -> Vec<Case> {
             keys: vec![1, 6, 2, 4],
             width: 4,
             masks: vec![vec![1, 9, 6]],
+            sink: None,
         },
     ]
 }
@@ -157,12 +212,15 @@ fn it_is_the_softmax_between_two_products() -> TractResult<()> {
                 }
                 inputs.push(mask.into());
             }
+            inputs.extend(case.sink.as_ref().map(|sink| tensor(sink, 2).into()));
             let expected = model.clone().into_runnable()?.run(inputs.clone())?;
             with_all_vectors(|| {
                 let model = model.clone().with_kernels().unwrap().into_optimized().unwrap();
                 let names: Vec<_> = model.nodes().iter().map(|node| node.op.name()).collect();
-                let ours = names.iter().filter(|name| *name == "Attention").count();
-                assert_eq!((ours, names.len()), (1, 4 + case.masks.len()), "{names:?}");
+                let count =
+                    |it: &[&str]| names.iter().filter(|name| it.contains(&&***name)).count();
+                let ours = count(&["Attention", "Source", "MultiBroadcastTo"]);
+                assert_eq!((count(&["Attention"]), ours), (1, names.len()), "{names:?}");
                 let runnable = model.into_runnable().unwrap();
                 let check = || close(&runnable.run(inputs.clone()).unwrap()[0], &expected[0]);
                 check();
@@ -183,6 +241,7 @@ fn keys_of_nothing() -> TractResult<()> {
         keys: vec![0, 2, 5],
         width: 4,
         masks: vec![],
+        sink: Some(vec![2, 3, 1]),
     };
     let values = [2, 5, 4];
     let model = model_with_values(&case, false, &values)?;
@@ -190,6 +249,7 @@ fn keys_of_nothing() -> TractResult<()> {
         tensor(&case.queries, 0).into(),
         tensor(&case.keys, 0).into(),
         tensor(&values, 9).into(),
+        tensor(&[2, 3, 1], 2).into(),
     );
     let expected = model.clone().into_runnable()?.run(inputs.clone())?;
     let model = model.with_kernels()?.into_optimized()?;
@@ -299,12 +359,106 @@ fn causal(queries: usize, keys: usize) -> Tensor {
     mask.into_tensor()
 }
 
+/// Weights of some scores beside a sink, as its definition has them.
+#[test]
+fn sinks_that_are_no_numbers() -> TractResult<()> {
+    let (low, high) = (f32::NEG_INFINITY, f32::INFINITY);
+    let rows = [[0.25, -0.5, 1.], [low, 2., low], [low; 3], [-200., -100., -90.], [high, 0., 0.]];
+    for row in rows {
+        for sink in [0., -3., 100., 1e30, -1e30, low, high, f32::NAN] {
+            let all = [row[0], row[1], row[2], sink].map(f64::from);
+            let most = all.into_iter().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = all.iter().map(|score| (score - most).exp()).sum();
+            let expected = row.map(|score| ((f64::from(score) - most).exp() / sum) as f32);
+            let mut model = TypedModel::default();
+            let mut source = |name: &str, shape: &[usize]| model.add_source(name, f32::fact(shape));
+            let [queries, keys, mask] = [("queries", [1, 2]), ("keys", [3, 2]), ("mask", [1, 3])]
+                .map(|(name, shape)| source(name, &shape));
+            let (values, sinks) = (source("values", &[3, 3]), source("sink", &[1, 1])?);
+            let scores = product(&mut model, "scores", "mk,nk->mn", [queries?, keys?])?;
+            let scores = model.wire_node("masked", add(), &[scores, mask?])?[0];
+            let weights = softmax(&mut model, scores, Some(sinks))?;
+            let output = product(&mut model, "output", "mk,kn->mn", [weights, values?])?;
+            model.select_output_outlets(&[output])?;
+            // Each weight alone.
+            let unit = Tensor::from_shape(&[3, 3], &[1f32, 0., 0., 0., 1., 0., 0., 0., 1.])?;
+            let inputs: TVec<TValue> = tvec!(
+                Tensor::zero::<f32>(&[1, 2])?.into(),
+                Tensor::zero::<f32>(&[3, 2])?.into(),
+                Tensor::from_shape(&[1, 3], &row)?.into(),
+                unit.into(),
+                Tensor::from_shape(&[1, 1], &[sink])?.into(),
+            );
+            with_all_vectors(|| {
+                let model = model.clone().with_kernels().unwrap().into_optimized().unwrap();
+                assert!(model.nodes().iter().any(|node| node.op_is::<Attention>()));
+                let found = model.into_runnable().unwrap().run(inputs.clone()).unwrap();
+                close(&found[0], &Tensor::from_shape(&[1, 3], &expected).unwrap());
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A sink of another shape than its fact, and what is concatenated or cut off in another way.
+#[test]
+fn what_is_no_sink() -> TractResult<()> {
+    let names = |model: TypedModel| -> TractResult<Vec<String>> {
+        let model = model.with_kernels()?.into_optimized()?;
+        Ok(model.nodes().iter().map(|node| node.op.name().to_string()).collect())
+    };
+    let case = &cases()[2];
+    let original = model(case, false)?;
+    assert!(names(original.clone())?.contains(&"Attention".to_string()));
+    // The first key has no weight, instead of the sink.
+    let mut shifted = original.clone();
+    let kept = shifted.node_by_name("kept")?.id;
+    shifted.node_mut(kept).op = Box::new(Slice::new(3, 1, 34));
+    assert!(!names(shifted)?.contains(&"Attention".to_string()));
+    // The sink comes first.
+    let mut first = original.clone();
+    let all = first.node_by_name("all")?.id;
+    let inputs: Vec<OutletId> = first.node(all).inputs.iter().rev().copied().collect();
+    for (slot, input) in inputs.into_iter().enumerate() {
+        first.add_edge(input, InletId::new(all, slot))?;
+    }
+    assert!(!names(first)?.contains(&"Attention".to_string()));
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_the_scores() -> TractResult<()> {
+    let case = &cases()[2];
+    let model = model(case, false)?.with_kernels()?;
+    let (attention, _) = model
+        .nodes()
+        .iter()
+        .find_map(|node| Some((node.op_as::<Attention>()?, node)))
+        .context("it is attention")?;
+    for (slot, shape, expected) in [
+        (3, vec![1, 3, 1, 2], "input 3 is the sink"),
+        (3, vec![1, 3, 2, 1], "must have 1 elements in the last axis"),
+        (3, vec![3, 1, 1], "or one in each other axis"),
+        (4, vec![2, 1, 1, 1], "input 4 is the mask"),
+        (5, vec![1, 3, 6, 33], "must have 33 elements in the last axis"),
+    ] {
+        let mut shapes = vec![case.queries.clone(), case.keys.clone(), case.values_shape()];
+        shapes.extend([vec![1, 3, 1, 1], vec![2, 1, 1, 33], vec![1, 3, 7, 33]]);
+        shapes[slot] = shape;
+        let inputs = shapes.iter().map(|shape| tensor(shape, 0).into_tvalue()).collect();
+        let error = attention.eval(&EvalContext::out_of_plan(), inputs).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains(expected), "{error}");
+    }
+    Ok(())
+}
+
 /// Heads of which some have the same keys, as tract leaves them when a model repeats the keys.
 #[test]
 fn heads_share_keys() -> TractResult<()> {
     let (groups, heads, depth) = (2, 6, 16);
     for (queries, keys) in [(1, 1), (1, 200), (5, 40), (130, 300)] {
-        for mask_heads in [1, heads] {
+        for (mask_heads, has_sink) in [(1, false), (heads, false), (1, true), (heads, true)] {
             let mut model = TypedModel::default();
             let symbols = ["Q", "K"].map(|name| model.symbols.sym(name).to_dim());
             let mut source = |name: &str, batch: usize, heads: usize, rest: [TDim; 2]| {
@@ -317,6 +471,7 @@ fn heads_share_keys() -> TractResult<()> {
             let of_keys = source("keys", 2, groups, [of_columns.clone(), depth.to_dim()]);
             let of_values = source("values", 2, groups, [of_columns.clone(), depth.to_dim()]);
             let mask = source("mask", 1, mask_heads, [of_rows, of_columns])?;
+            let sink = has_sink.then(|| source("sink", 1, heads, [1.to_dim(), 1.to_dim()]));
             let merged = tvec!(heads.to_dim());
             let parted = tvec!(groups.to_dim(), (heads / groups).to_dim());
             let part = AxisOp::Reshape(1, merged.clone(), parted.clone());
@@ -327,20 +482,22 @@ fn heads_share_keys() -> TractResult<()> {
             let scores = model.wire_node("scaled", mul(), &[scores, scale])?[0];
             let scores = model.wire_node("merged", merge.clone(), &[scores])?[0];
             let scores = model.wire_node("masked", add(), &[scores, mask])?[0];
-            let softmax = Softmax::new(tvec![3], None, SoftmaxKind::Softmax);
-            let weights = model.wire_node("softmax", softmax, &[scores])?[0];
+            let weights = softmax(&mut model, scores, sink.transpose()?)?;
             let weights = model.wire_node("weights", part, &[weights])?[0];
             let output =
                 product(&mut model, "product", "bgrqk,bgkd->bgrqd", [weights, of_values?])?;
             let output = model.wire_node("output", merge, &[output])?;
             model.select_output_outlets(&output)?;
             let mask = causal(queries, keys).broadcast_to_shape(&[1, mask_heads, queries, keys])?;
-            let inputs: TVec<TValue> = tvec!(
+            let mut inputs: TVec<TValue> = tvec!(
                 tensor(&[2, heads, queries, depth], 0).into(),
                 tensor(&[2, groups, keys, depth], 7).into(),
                 tensor(&[2, groups, keys, depth], 9).into(),
                 mask.into(),
             );
+            if has_sink {
+                inputs.push(tensor(&[1, heads, 1, 1], 2).into());
+            }
             let expected = model.clone().into_runnable()?.run(inputs.clone())?;
             with_all_vectors(|| {
                 let model = model.clone().with_kernels().unwrap().into_optimized().unwrap();
@@ -411,9 +568,16 @@ proptest! {
 
     /// Runs with all their positions in pages are those with tensors.
     #[test]
-    fn pages_are_tensors(runs in runs(), depth in 2usize..20, width in 1usize..70) {
+    fn pages_are_tensors(
+        runs in runs(),
+        depth in 2usize..20,
+        width in 1usize..70,
+        has_sink in any::<bool>(),
+    ) {
         for precision in [CachePrecision::F32, CachePrecision::U8] {
-            with_all_vectors(|| pages_and_tensors(&runs, depth, width, precision).unwrap());
+            with_all_vectors(|| {
+                pages_and_tensors(&runs, [depth, width], has_sink, precision).unwrap()
+            });
         }
     }
 }
@@ -438,8 +602,8 @@ fn kept(tensor: &Tensor, precision: CachePrecision) -> Tensor {
 
 fn pages_and_tensors(
     runs: &[(usize, Option<Vec<i64>>)],
-    depth: usize,
-    width: usize,
+    [depth, width]: [usize; 2],
+    has_sink: bool,
     precision: CachePrecision,
 ) -> TractResult<()> {
     let context = EvalContext::out_of_plan();
@@ -452,7 +616,8 @@ fn pages_and_tensors(
     let of_queries = dims(&[2, 3, 5, 7, depth]);
     let scores = op("bgrqd,bgkd->bgrqk", [&of_queries, &dims(&[2, 3, 9, depth])])?;
     let values = op("bgrqk,bgkd->bgrqd", [&of_scores, &dims(&[2, 3, 9, width])])?;
-    let attention = Attention::new(scores, 0.5, values, &of_scores).context("it is attention")?;
+    let attention = Attention::new(scores, 0.5, values, has_sink, &of_scores);
+    let attention = attention.context("it is attention")?;
     let on_pages = attention.on_pages(4).context("keys and values are in rows")?;
     let sizes = [(PagedFactor::Keys, depth), (PagedFactor::Values, width)]
         .map(|(factor, size)| (PageFormat { factor, precision }, size));
@@ -486,8 +651,10 @@ fn pages_and_tensors(
             for queries in [1, 7, 9] {
                 let queries = tensor(&[plain[0].shape()[0], 3, 5, queries, depth], 3);
                 let run = |op: &Attention, [keys, values]: [&Tensor; 2]| {
-                    let inputs = [&queries, keys, values];
-                    let inputs = inputs.into_iter().map(|it| it.clone().into_tvalue()).collect();
+                    let sink = tensor(&[1, 3, 5, 1, 1], 2);
+                    let inputs =
+                        [&queries, keys, values].into_iter().chain(has_sink.then_some(&sink));
+                    let inputs = inputs.map(|it| it.clone().into_tvalue()).collect();
                     TractResult::Ok(op.eval(&context, inputs)?.remove(0).into_tensor())
                 };
                 let expected = run(&attention, [&plain[0], &plain[1]])?;
@@ -524,6 +691,101 @@ fn pages_are_shared() -> TractResult<()> {
         assert_eq!(pages(&first, 0, 0), pages(&second, sequence, 0));
         assert_ne!(pages(&first, 0, 1), pages(&second, sequence, 1));
     }
+    Ok(())
+}
+
+/// A run without sequences moves the positions on, for those of the next run.
+#[test]
+fn after_no_sequences() -> TractResult<()> {
+    for precision in [CachePrecision::F32, CachePrecision::U8] {
+        let format = PageFormat { factor: PagedFactor::Keys, precision };
+        let mut paged = format.pack(&tensor(&[0, 2, 1, 4], 0))?.into_tvalue();
+        let mut plain = tensor(&[0, 2, 1, 4], 0);
+        for (beams, count) in
+            [(vec![], 40), (vec![0i64, -1], 3), (vec![1], 30), (vec![], 1), (vec![0], 2)]
+        {
+            let new = tensor(&[beams.len(), 2, count, 4], count);
+            let inputs = tvec!(paged, new.clone().into_tvalue(), tensor1(&beams).into_tvalue());
+            paged = AppendToPages { format }.eval(&EvalContext::out_of_plan(), inputs)?.remove(0);
+            plain = Tensor::stack_tensors(2, &[gathered(&plain, &beams), kept(&new, precision)])?;
+            assert_eq!(paged.shape(), plain.shape());
+            let op = |axes: &str, shapes: [&[TDim]; 2]| -> TractResult<Contraction> {
+                let einsum = EinSum::new(axes.parse()?, DatumType::F32);
+                Contraction::of(&einsum, shapes).context("a product of matrices")
+            };
+            let dims = |sizes: [usize; 4]| sizes.map(|size| size.to_dim());
+            let some = dims([2, 2, 3, 4]);
+            let (scores, of_scores) = (op("bhqd,bhkd->bhqk", [&some, &some])?, dims([2, 2, 3, 3]));
+            let values = op("bhqk,bhkd->bhqd", [&of_scores, &some])?;
+            let attention = Attention::new(scores, 0.5, values, false, &of_scores);
+            let attention = attention.context("it is attention")?;
+            let on_pages = attention.on_pages(4).context("keys and values are in rows")?;
+            let queries = tensor(&[beams.len(), 2, 3, 4], 1).into_tvalue();
+            let values = PageFormat { factor: PagedFactor::Values, precision: CachePrecision::F32 };
+            let run = |op: &Attention, [keys, values]: [TValue; 2]| {
+                op.eval(&EvalContext::out_of_plan(), tvec!(queries.clone(), keys, values))
+            };
+            let found = run(&on_pages, [paged.clone(), values.pack(&plain)?.into_tvalue()])?;
+            let plain = plain.clone().into_tvalue();
+            close(&found[0], &run(&attention, [plain.clone(), plain])?[0]);
+        }
+    }
+    Ok(())
+}
+
+/// Sizes of what has no elements take neither memory nor time.
+#[test]
+fn long_and_empty_pages() -> TractResult<()> {
+    let many = 1 << 40;
+    for precision in [CachePrecision::F32, CachePrecision::U8] {
+        let format = PageFormat { factor: PagedFactor::Values, precision };
+        let empty = |shape: &[usize]| TractResult::Ok(Tensor::zero::<f32>(shape)?.into_tvalue());
+        let append = |before: &[usize], new: &[usize], beams: Option<&[i64]>| {
+            let mut inputs = tvec!(format.pack(&*empty(before)?)?.into_tvalue(), empty(new)?);
+            inputs.extend(beams.map(|beams| tensor1(beams).into_tvalue()));
+            AppendToPages { format }.eval(&EvalContext::out_of_plan(), inputs)
+        };
+        for shape in [
+            [many, 1, 0, 64],
+            [1, many, 0, 64],
+            [0, 1, many, 64],
+            [0, many, 0, 64],
+            [0, 0, many, 64],
+        ] {
+            let found = append(&shape, &shape, None)?;
+            let expected = shape[2] * 2;
+            assert_eq!(found[0].shape(), [shape[0], shape[1], expected, shape[3]]);
+        }
+        // One of many.
+        let found = append(&[many, 1, 0, 64], &[2, 1, 3, 64], Some(&[5, i64::MIN]))?;
+        assert_eq!(found[0].shape(), [2, 1, 3, 64]);
+        let text = |result: TractResult<TVec<TValue>>| result.unwrap_err().to_string();
+        let error = text(append(&[0, 1, many, 64], &[1, 1, 1, 64], Some(&[0])));
+        assert!(error.contains("has more than"), "{error}");
+        let error = format.pack(&Tensor::zero::<f32>(&[many, many, 0, 64])?).unwrap_err();
+        assert!(error.to_string().contains("cannot be multiplied"), "{error}");
+    }
+    Ok(())
+}
+
+/// Pages say what they have.
+#[test]
+fn pages_of_another_format() -> TractResult<()> {
+    let keys = PageFormat { factor: PagedFactor::Keys, precision: CachePrecision::F32 };
+    let values = PageFormat { factor: PagedFactor::Values, precision: CachePrecision::U8 };
+    let before = tensor(&[1, 1, 3, 4], 0);
+    let new = tensor(&[1, 1, 1, 4], 0);
+    let inputs = tvec!(keys.pack(&before)?.into_tvalue(), new.into_tvalue());
+    let append = AppendToPages { format: values };
+    let error = append.eval(&EvalContext::out_of_plan(), inputs).unwrap_err().to_string();
+    assert!(error.contains("the pages have Keys as F32, but must have Values as U8"), "{error}");
+    let new = f32::fact([1, 1, 1, 4]);
+    let of_fact = |fact: TypedFact| append.output_facts(&[&fact, &new]);
+    of_fact(values.fact([1, 1, 3, 4]))?;
+    let error = of_fact(keys.fact([1, 1, 3, 4])).unwrap_err().to_string();
+    assert!(error.contains("but must have Values as U8"), "{error}");
+    let error = of_fact(f32::fact([1, 1, 3, 4])).unwrap_err().to_string();
+    assert!(error.contains("but must be in pages"), "{error}");
     Ok(())
 }
 

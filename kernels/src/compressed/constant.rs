@@ -214,19 +214,31 @@ fn codes_len(shape: &[usize]) -> usize {
 ///
 /// # Errors
 ///
-/// The operand has no numbers.
+/// The operand has no numbers, or is not broadcast to the shape, or there are not as many numbers.
 pub fn combine(
     numbers: &mut [f32],
     shape: &[usize],
     operand: &Tensor,
     change: impl Fn(f32, f32) -> f32,
 ) -> TractResult<()> {
-    let missing = shape.len() - operand.rank();
+    let of_operand = operand.shape();
+    let missing = shape.len().checked_sub(of_operand.len()).filter(|missing| {
+        let sizes = of_operand.iter().zip(&shape[*missing..]);
+        sizes.into_iter().all(|(size, of)| size == of || *size == 1)
+    });
+    let missing = missing.with_context(|| {
+        format!("an operand has shape {of_operand:?}, but must be broadcast to {shape:?}")
+    })?;
+    ensure!(
+        checks::volume(shape) == Some(numbers.len()),
+        "there are {} numbers, but must be those of shape {shape:?}",
+        numbers.len()
+    );
     let mut strides = vec![0; shape.len()];
-    let mut stride = 1;
-    for (axis, size) in operand.shape().iter().enumerate().rev() {
+    let mut stride = 1usize;
+    for (axis, size) in of_operand.iter().enumerate().rev() {
         strides[missing + axis] = if *size == 1 { 0 } else { stride };
-        stride *= size;
+        stride = stride.saturating_mul(*size);
     }
     let operand = operand.cast_to::<f32>()?;
     let operand = operand.try_as_plain_ram()?;

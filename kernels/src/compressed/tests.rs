@@ -470,3 +470,20 @@ fn other_constants_are_refused() -> TractResult<()> {
     assert!(DequantizedConst::of_bytes(codes(&[3])?, Format::U4, &[1, 7], None, None).is_err());
     Ok(())
 }
+
+#[test]
+fn operands_that_do_not_fit() {
+    let combined = |count: usize, shape: &[usize], operand: &[usize]| {
+        let operand = Tensor::zero::<f32>(operand).unwrap();
+        super::combine(&mut vec![1.; count], shape, &operand, |number, _| number)
+    };
+    combined(6, &[2, 3], &[3]).unwrap();
+    combined(6, &[2, 3], &[2, 1]).unwrap();
+    combined(0, &[1 << 40, 1 << 40, 0], &[]).unwrap_err();
+    for operand in [&[1, 2, 3][..], &[2], &[3, 1], &[0]] {
+        let error = combined(6, &[2, 3], operand).unwrap_err().to_string();
+        assert!(error.contains("must be broadcast to [2, 3]"), "{error}");
+    }
+    let error = combined(5, &[2, 3], &[3]).unwrap_err().to_string();
+    assert!(error.contains("there are 5 numbers"), "{error}");
+}

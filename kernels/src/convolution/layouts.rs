@@ -1,13 +1,16 @@
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
 use super::patches::{Layout, Window};
 
-/// The layout for the last sizes that an operator met: it is the same in each run of most models.
+/// So many layouts an operator keeps: in most models there is one for all runs, and some alternate between few sizes.
+const MOST_LAYOUTS: usize = 4;
+
+/// The layouts for the last sizes that an operator met, the last one at the end.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Layouts(Arc<Mutex<Option<Arc<Layout>>>>);
+pub(super) struct Layouts(Arc<Mutex<Vec<Arc<Layout>>>>);
 
 /// What is remembered is no part of an operator.
 impl PartialEq for Layouts {
@@ -28,20 +31,88 @@ impl Layouts {
         rows: usize,
         shape: &mut TVec<usize>,
     ) -> TractResult<Option<Arc<Layout>>> {
-        let mut last = self.0.lock().map_err(|_| format_err!("a thread panicked"))?;
-        if let Some(layout) = &*last
-            && layout.window.input[3 - spec.rank()..] == *sizes
-        {
+        if let Some(layout) = self.kept(spec, sizes) {
             shape.extend_from_slice(&layout.window.output[3 - spec.rank()..]);
-            return Ok((!shape.contains(&0)).then(|| layout.clone()));
+            return Ok((!shape.contains(&0)).then_some(layout));
         }
         let window = Window::new(spec, sizes)?;
         shape.extend_from_slice(&window.output[3 - spec.rank()..]);
         if shape.contains(&0) {
             return Ok(None);
         }
+        // Other runs need not wait for it.
         let layout = Arc::new(Layout::new(window, rows)?);
-        *last = Some(layout.clone());
+        let mut kept = self.lock();
+        if kept.len() >= MOST_LAYOUTS {
+            kept.remove(0);
+        }
+        kept.push(layout.clone());
         Ok(Some(layout))
+    }
+
+    /// The layout for these sizes, if it is there.
+    fn kept(&self, spec: &PoolSpec, sizes: &[usize]) -> Option<Arc<Layout>> {
+        let mut kept = self.lock();
+        let is_it = |it: &Arc<Layout>| it.window.input[3 - spec.rank()..] == *sizes;
+        let place = kept.iter().rposition(is_it)?;
+        kept[place..].rotate_left(1);
+        kept.last().cloned()
+    }
+
+    /// Whole layouts are in it, whatever a thread does that has it.
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Layout>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tract_core::ops::cnn::PaddingSpec;
+    use tract_core::ops::nn::DataFormat;
+
+    use super::*;
+
+    fn spec() -> PoolSpec {
+        PoolSpec::new(DataFormat::NCHW, tvec![3, 3], PaddingSpec::Valid, None, None, 1, 1)
+    }
+
+    #[test]
+    fn some_sizes_are_kept() -> TractResult<()> {
+        let (layouts, spec) = (Layouts::default(), spec());
+        let of = |size: usize| {
+            let mut shape = tvec![1, 1];
+            let layout = layouts.of(&spec, &[size, 7], 1, &mut shape)?.context("it has pixels")?;
+            assert_eq!(*shape, [1, 1, size - 2, 5]);
+            TractResult::Ok(layout)
+        };
+        let first = of(10)?;
+        let second = of(11)?;
+        for _ in 0..2 {
+            assert!(Arc::ptr_eq(&first, &of(10)?));
+            assert!(Arc::ptr_eq(&second, &of(11)?));
+        }
+        // What was not met for the longest time goes.
+        for size in 20..23 {
+            of(size)?;
+        }
+        assert!(Arc::ptr_eq(&second, &of(11)?));
+        assert!(!Arc::ptr_eq(&first, &of(10)?));
+        Ok(())
+    }
+
+    /// A panic elsewhere does not end the operator.
+    #[test]
+    fn after_a_panic() -> TractResult<()> {
+        let layouts = Layouts::default();
+        let other = layouts.clone();
+        let thread = std::thread::spawn(move || {
+            let _kept = other.0.lock();
+            panic!("with the layouts");
+        });
+        thread.join().unwrap_err();
+        assert!(layouts.0.is_poisoned());
+        let layout = layouts.of(&spec(), &[5, 5], 1, &mut tvec![1, 1])?;
+        assert_eq!(layout.context("it has pixels")?.window.pixels(), 9);
+        Ok(())
     }
 }

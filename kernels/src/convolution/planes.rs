@@ -7,7 +7,7 @@ use super::patches::{Band, Layout};
 use crate::checks::expect_input_count;
 use crate::memory::{Scratch, unwritten_output};
 use crate::product::activation::Activation;
-use crate::product::{Output, Vectors, for_each_columns};
+use crate::product::{Output, Vectors, for_each_columns, max_or_second};
 use crate::threads::fill_rows;
 
 /// What is made of each channel on its own: a convolution of one channel, or a pool.
@@ -178,7 +178,7 @@ impl Plane<'_> {
                 for offset in self.offsets {
                     let source = source(*offset);
                     for number in 0..N {
-                        vectors[number] = simd.max_f32s(source[number], vectors[number]);
+                        vectors[number] = max_or_second(simd, source[number], vectors[number]);
                     }
                 }
             }

@@ -11,7 +11,7 @@ use tract_core::ops::nn::gelu_approximate::GeluApproximate;
 use tract_core::ops::nn::silu::Silu;
 
 use super::gelu;
-use super::kernel::{load, store};
+use super::kernel::{load, max_or_second, store};
 
 /// What is done with each element of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -100,9 +100,9 @@ impl Activation {
     pub fn apply<S: Simd>(self, simd: S, x: S::f32s) -> S::f32s {
         match self {
             Activation::Identity => x,
-            // Of NaN the second operand is the larger one.
             Activation::Clamp { min, max } => {
-                simd.min_f32s(simd.max_f32s(x, simd.splat_f32s(min)), simd.splat_f32s(max))
+                let raised = max_or_second(simd, x, simd.splat_f32s(min));
+                simd.min_f32s(raised, simd.splat_f32s(max))
             }
             Activation::HardSwish { factor, addend } => {
                 let moved = simd.add_f32s(x, simd.splat_f32s(3.));

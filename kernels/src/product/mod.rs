@@ -166,7 +166,7 @@ pub(super) fn for_each_columns<T: Send>(
 pub(super) const SHARES: usize = 4;
 
 pub(super) use dots::Dots;
-pub(super) use kernel::{Addend, Product, Right, load, store};
+pub(super) use kernel::{Addend, Product, Right, load, max_or_second, store};
 pub(super) use output::Output;
 pub use panels::Vectors;
 pub(super) use panels::{Columns, ManyColumns, Rows, Tile, cycles, row_panels};

@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
 use super::levels::{Level, Levels};
-use crate::checks::expect_input_count;
+use crate::checks::{expect_input_count, extent};
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;
@@ -80,7 +80,7 @@ impl Sizes {
         let channels = codes.last().copied().unwrap_or(1);
         let pixels = match codes.len() {
             0 | 1 => 1,
-            rank => codes[1..rank - 1].iter().product(),
+            rank => extent(&codes[1..rank - 1]),
         };
         Sizes { pixels, channels }
     }

@@ -6,7 +6,7 @@ use tract_core::internal::*;
 use tract_core::ndarray::Zip;
 
 use super::levels::nearest;
-use crate::checks::{check_volume, expect_inputs};
+use crate::checks::{check_volume, expect_inputs, extent};
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;
@@ -31,6 +31,12 @@ pub struct FakeQuantize {
 type Limits = [f32; 4];
 
 impl FakeQuantize {
+    fn check(&self) -> TractResult<()> {
+        let levels = self.levels;
+        ensure!(levels > 1, "FakeQuantize: there are {levels} levels, but must be 2 or more");
+        Ok(())
+    }
+
     #[inline(always)]
     fn number(&self, x: f32, limits: Limits) -> f32 {
         let [input_low, input_high, output_low, output_high] = limits;
@@ -83,6 +89,7 @@ impl EvalOp for FakeQuantize {
     op_out_of_plan!();
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        self.check()?;
         let (x, input_low, input_high, output_low, output_high) = args_5!(inputs);
         let limits = [input_low, input_high, output_low, output_high];
         let mut shapes: TVec<&[usize]> = limits.iter().map(|limit| limit.shape()).collect();
@@ -96,7 +103,7 @@ impl EvalOp for FakeQuantize {
             && *x.shape() == *shape
         {
             let first = axis.first().copied();
-            let same: usize = shape[first.map_or(0, |axis| axis + 1)..].iter().product();
+            let same = extent(&shape[first.map_or(0, |axis| axis + 1)..]);
             let channels = first.map_or(1, |axis| shape[axis]);
             return self.with_limits_of_an_axis(&x, &limits, channels, same);
         }
@@ -167,6 +174,7 @@ impl FakeQuantize {
 
 impl TypedOp for FakeQuantize {
     fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        self.check()?;
         let [data, ..] = expect_inputs(
             "FakeQuantize",
             ["data", "input_low", "input_high", "output_low", "output_high"],
@@ -205,6 +213,25 @@ mod tests {
         let output = FakeQuantize { levels: 2 }.eval(&EvalContext::out_of_plan(), inputs);
         let error = output.unwrap_err().to_string();
         assert!(error.contains("[1048576, 1048576] has more than"), "{error}");
+    }
+
+    #[test]
+    fn few_levels_are_an_error() {
+        for levels in [0, 1] {
+            let op = FakeQuantize { levels };
+            let inputs = tvec![tensor1(&[0f32]).into_tvalue(); 5];
+            let facts: Vec<TypedFact> =
+                inputs.iter().map(|input| TypedFact::shape_and_dt_of(input)).collect();
+            let inferred = op.output_facts(&facts.iter().collect::<Vec<_>>()).map(|_| ());
+            let computed = op.eval(&EvalContext::out_of_plan(), inputs).map(|_| ());
+            for result in [inferred, computed] {
+                let error = result.unwrap_err().to_string();
+                assert!(
+                    error.contains(&format!("{levels} levels, but must be 2 or more")),
+                    "{error}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tract_core::ops::cnn::PoolSpec;
 use super::levels::Levels;
 use super::product::PADDING;
 use super::window::{Window, one_pixel, output_shape};
-use crate::checks::expect_input_count;
+use crate::checks::{check_volume, expect_input_count};
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
 use crate::threads::fill_rows;
@@ -157,6 +157,8 @@ impl EvalOp for QuantizedSum {
         let codes = codes.as_slice::<u8>()?;
         let shape = one_pixel(input.shape(), 1);
         ensure!(shape.len() > 1, "QuantizedSum: the data has shape {shape:?}");
+        // The sums are numbers first.
+        let count = check_volume("QuantizedSum", DatumType::F32, &shape)?;
         let (images, channels) = (shape[0], shape[shape.len() - 1]);
         let image = codes.len() / images.max(1);
         let pixels = image / channels.max(1);
@@ -165,7 +167,7 @@ impl EvalOp for QuantizedSum {
             "QuantizedSum: an image has {pixels} pixels, but must have {MOST_PIXELS} or fewer"
         );
         let mut numbers = vec![];
-        if channels > 0 {
+        if count > 0 {
             let mut sums = vec![0; channels];
             for number in 0..images {
                 sums.fill(0);
@@ -203,4 +205,64 @@ impl TypedOp for QuantizedSum {
     }
 
     as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(shape: &[usize], is_coded: bool) -> TractResult<TVec<TValue>> {
+        let levels = Levels::of_scale(0.5, 3).context("there are levels")?;
+        let levels = Arc::new(levels);
+        let output = is_coded.then(|| levels.clone());
+        let op = QuantizedSum { levels, factor: 2., output };
+        let data = Tensor::zero::<u8>(shape)?.into_tvalue();
+        op.eval(&EvalContext::out_of_plan(), tvec!(data))
+    }
+
+    /// Sizes of what has no elements take neither memory nor time.
+    #[test]
+    fn sums_of_long_and_empty_images() -> TractResult<()> {
+        let many = 1 << 40;
+        for is_coded in [false, true] {
+            // Sums of nothing.
+            let found = sum(&[2, 0, many, 3], is_coded)?;
+            assert_eq!(found[0].shape(), [2, 1, 1, 3]);
+            assert!(found[0].is_all_zero()? != is_coded);
+            for shape in [[0, 1, 1, many], [many, 1, 1, 0], [1, 0, many, 0]] {
+                assert_eq!(*sum(&shape, is_coded)?[0].shape(), [shape[0], 1, 1, shape[3]]);
+            }
+            for shape in [[many, 0, 0, 3], [1, 0, 1, many]] {
+                let error = sum(&shape, is_coded).unwrap_err().to_string();
+                assert!(error.contains("QuantizedSum: an output of shape"), "{error}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn pools_of_long_and_empty_images() -> TractResult<()> {
+        use tract_core::ops::cnn::PaddingSpec;
+        use tract_core::ops::nn::DataFormat;
+
+        let spec = |channels| {
+            let kernel = tvec![2, 2];
+            PoolSpec::new(
+                DataFormat::NHWC,
+                kernel,
+                PaddingSpec::Valid,
+                None,
+                None,
+                channels,
+                channels,
+            )
+        };
+        for shape in [[1 << 40, 0, 5, 3], [1 << 40, 5, 5, 0], [0, 1 << 40, 1 << 20, 3]] {
+            let pool = QuantizedMaxPool { spec: spec(shape[3]) };
+            let data = Tensor::zero::<u8>(&shape)?.into_tvalue();
+            let found = pool.eval(&EvalContext::out_of_plan(), tvec!(data))?;
+            assert_eq!(found[0].len(), 0);
+        }
+        Ok(())
+    }
 }

@@ -1,6 +1,7 @@
 //! Attention: a softmax between two products.
 
 use tract_core::internal::*;
+use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::{Add, Div, Mul};
 use tract_core::ops::nn::{Softmax, SoftmaxKind};
@@ -11,18 +12,20 @@ use super::fully_connected::has_constant_matrix;
 use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
 use crate::attention::Attention;
 
-/// A product, a scale, masks, a softmax and another product.
+/// A product, a scale, masks, a softmax and another product. A sink is concatenated before the softmax, and its weight cut off after
+/// it.
 #[derive(Debug)]
 pub(super) struct Attentions;
 
 /// What is between the scores and their product with the values.
 struct Between {
     scale: f32,
-    masks: TVec<Mask>,
+    masks: TVec<Added>,
+    sink: Option<Added>,
 }
 
-/// A mask, and how its axes become those of the scores.
-struct Mask {
+/// A mask or a sink, and how its axes become those of the scores.
+struct Added {
     outlet: OutletId,
     regrouped: Option<AxisOp>,
 }
@@ -35,11 +38,11 @@ fn regrouping(node: &TypedNode, rank: usize) -> Option<&AxisOp> {
     matches!(op, AxisOp::Reshape(at, from, _) if leaves_scores(*at, from)).then_some(op)
 }
 
-impl Mask {
-    /// A mask that is added to scores whose axes are regrouped, if it can be regrouped back.
-    fn of(model: &TypedModel, outlet: OutletId, regrouped: Option<&AxisOp>) -> Option<Mask> {
+impl Added {
+    /// What is added to scores whose axes are regrouped, if it can be regrouped back.
+    fn of(model: &TypedModel, outlet: OutletId, regrouped: Option<&AxisOp>) -> Option<Added> {
         let Some(AxisOp::Reshape(at, before, after)) = regrouped else {
-            return Some(Mask { outlet, regrouped: None });
+            return Some(Added { outlet, regrouped: None });
         };
         let shape = &model.outlet_fact(outlet).ok()?.shape;
         let axes = &shape[*at..at + after.len()];
@@ -51,58 +54,88 @@ impl Mask {
             () if axes == &**after => AxisOp::Reshape(*at, after.clone(), before.clone()),
             () => return None,
         };
-        Some(Mask { outlet, regrouped: Some(op) })
+        Some(Added { outlet, regrouped: Some(op) })
+    }
+
+    /// The same with the axes of the scores.
+    fn wire(
+        &self,
+        model: &TypedModel,
+        patch: &mut TypedModelPatch,
+        name: String,
+    ) -> TractResult<OutletId> {
+        let outlet = patch.tap_model(model, self.outlet)?;
+        match &self.regrouped {
+            Some(op) => Ok(patch.wire_node(name, op.clone(), &[outlet])?[0]),
+            None => Ok(outlet),
+        }
     }
 }
 
-/// Follows the scores up to their softmax over the last axis. In between, axes of heads may be regrouped, and are as they were
-/// at the end.
+/// Follows the scores up to their softmax over the last axis, and the sink's weight that is cut off. In between, axes of heads
+/// may be regrouped, and are as they were at the end.
 fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
-    let mut found = Between { scale: 1., masks: tvec!() };
-    let mut is_softmax = false;
+    let mut found = Between { scale: 1., masks: tvec!(), sink: None };
+    let (mut is_softmax, mut has_column_of_sink) = (false, false);
     // What the axes were made of, if they are not those of the scores.
     let mut regrouped: Option<&AxisOp> = None;
     let original = chain.last().outputs[0].fact.shape.clone();
+    let rows = |shape: &ShapeFact| shape[..shape.rank() - 1].to_vec();
+    rule_if_some!(keys = original.last());
     loop {
-        let shape = &chain.last().outputs[0].fact.shape;
-        if is_softmax && regrouped.is_none() {
+        let (model, before) = (chain.model, &chain.last().outputs[0].fact);
+        let shape = &before.shape;
+        let last = shape.rank() - 1;
+        if is_softmax && regrouped.is_none() && !has_column_of_sink {
             // Together they may leave the numbers that each of them keeps to.
             return Ok(found.scale.is_normal().then_some(found));
         }
-        if let Some((node, _)) = chain.successor()?
-            && let Some(op) = regrouping(node, shape.len())
-        {
+        rule_if_some!(next = chain.follower()?);
+        let after = &next.node.outputs[0].fact;
+        if let Some(op) = regrouping(next.node, shape.len()) {
             regrouped = match regrouped {
                 None => Some(op),
-                Some(_) if node.outputs[0].fact.shape == original => None,
+                Some(_) if rows(&after.shape) == rows(&original) => None,
                 Some(_) => return Ok(None),
             };
-            chain.push(node);
-            continue;
-        }
-        rule_if!(!is_softmax);
-        rule_if_some!(next = chain.next()?);
-        let number = match chain.constant(next.operand)? {
-            Some(operand) if operand.len() == 1 => Some(operand.cast_to_scalar::<f32>()?),
-            _ => None,
-        };
-        if let (Some(operand), true) = (next.operand, next.is_binary::<Add>()) {
-            let mask = chain.model.outlet_fact(operand)?;
-            rule_if!(mask.datum_type == DatumType::F32 && mask.shape.last() == shape.last());
-            rule_if_some!(mask = Mask::of(chain.model, operand, regrouped));
-            found.masks.push(mask);
-        } else if let (Some(number), true) = (number, found.masks.is_empty()) {
-            match () {
-                () if next.is_binary::<Mul>() => found.scale *= number,
-                () if next.is_binary::<Div>() && next.slot == 0 => found.scale /= number,
-                () => return Ok(None),
-            }
-        } else if let Some(softmax) = next.node.op_as::<Softmax>() {
-            rule_if!(softmax.axes[..] == [shape.len() - 1]);
-            rule_if!(softmax.kind == SoftmaxKind::Softmax && softmax.quant_output_dt.is_none());
-            is_softmax = true;
+        } else if let (Some(operand), Some(op)) = (next.operand, next.node.op_as::<TypedConcat>()) {
+            let sink = model.outlet_fact(operand)?;
+            rule_if!(!is_softmax && found.sink.is_none() && op.axis == last && next.slot == 0);
+            rule_if!(sink.datum_type == DatumType::F32 && sink.shape[last].is_one());
+            rule_if_some!(sink = Added::of(model, operand, regrouped));
+            found.sink = Some(sink);
+            has_column_of_sink = true;
+        } else if let Some(op) = next.node.op_as::<Slice>() {
+            rule_if!(is_softmax && has_column_of_sink && op.axis == last);
+            rule_if!(op.start == 0.to_dim() && op.end == *keys);
+            has_column_of_sink = false;
         } else {
-            return Ok(None);
+            rule_if!(!is_softmax);
+            rule_if!(after.shape == *shape && after.datum_type == before.datum_type);
+            let number = match chain.constant(next.operand)? {
+                Some(operand) if operand.len() == 1 => Some(operand.cast_to_scalar::<f32>()?),
+                _ => None,
+            };
+            if let Some(softmax) = next.node.op_as::<Softmax>() {
+                rule_if!(softmax.axes[..] == [last]);
+                rule_if!(softmax.kind == SoftmaxKind::Softmax && softmax.quant_output_dt.is_none());
+                is_softmax = true;
+            } else if has_column_of_sink {
+                return Ok(None);
+            } else if let (Some(operand), true) = (next.operand, next.is_binary::<Add>()) {
+                let mask = model.outlet_fact(operand)?;
+                rule_if!(mask.datum_type == DatumType::F32 && mask.shape.last() == shape.last());
+                rule_if_some!(mask = Added::of(model, operand, regrouped));
+                found.masks.push(mask);
+            } else if let (Some(number), true) = (number, found.masks.is_empty()) {
+                match () {
+                    () if next.is_binary::<Mul>() => found.scale *= number,
+                    () if next.is_binary::<Div>() && next.slot == 0 => found.scale /= number,
+                    () => return Ok(None),
+                }
+            } else {
+                return Ok(None);
+            }
         }
         chain.push(next.node);
     }
@@ -147,7 +180,9 @@ impl Rule for Attentions {
             !product.takes(&shape, &fact.shape, &next.node.outputs[0].fact.shape),
             "the softmax and the values have shapes that are broadcast"
         );
-        let Some(attention) = Attention::new(scores, between.scale, product, &shape) else {
+        let has_sink = between.sink.is_some();
+        let Some(attention) = Attention::new(scores, between.scale, product, has_sink, &shape)
+        else {
             refuse!("the rows, the columns and the batches of both products must be the same");
         };
         chain.push(next.node);
@@ -155,12 +190,11 @@ impl Rule for Attentions {
         let mut inputs = patch.taps(model, &node.inputs)?;
         inputs.push(patch.tap_model(model, values)?);
         let name = &chain.last().name;
+        if let Some(sink) = between.sink {
+            inputs.push(sink.wire(model, &mut patch, format!("{name}.sink"))?);
+        }
         for (number, mask) in between.masks.into_iter().enumerate() {
-            let mut outlet = patch.tap_model(model, mask.outlet)?;
-            if let Some(op) = mask.regrouped {
-                outlet = patch.wire_node(format!("{name}.mask_{number}"), op, &[outlet])?[0];
-            }
-            inputs.push(outlet);
+            inputs.push(mask.wire(model, &mut patch, format!("{name}.mask_{number}"))?);
         }
         let output = patch.wire_node(name, attention, &inputs)?[0];
         Ok(chain.replace(patch, output)?.into())
