@@ -7,6 +7,7 @@ use tract_core::internal::*;
 use tract_core::ops::cast::Cast;
 
 use super::{LayerContext, Value, tdims};
+use crate::document::ElementType;
 use crate::opl::opaque::Opaque;
 
 /// The error of a layer that must know the value of an input when it is translated.
@@ -93,6 +94,27 @@ impl LayerContext<'_, '_> {
         let sizes = self.model.outlet_fact(*node.inputs.first()?).ok()?.konst.as_ref()?;
         let is_one = sizes.datum_type().is_tdim() && sizes.len() == 1;
         if is_one { tdims(sizes).ok()?.first().cloned() } else { None }
+    }
+
+    /// The bits of an input that must be a constant of type `u1`, and its shape. The lowest bit of a byte is the first one.
+    pub(crate) fn constant_bits(
+        &self,
+        input: usize,
+        name: &str,
+    ) -> TractResult<(Vec<bool>, Vec<usize>)> {
+        let Value::Weights(blob) = self.value(input)? else {
+            bail!("input {input} ({name}) is computed, but must be a constant of type u1")
+        };
+        ensure!(
+            blob.element_type == ElementType::U1,
+            "input {input} ({name}) is of type {}, but must be u1",
+            blob.element_type
+        );
+        self.translation.budget().take(DatumType::F32, &blob.shape)?;
+        let bytes = blob.bytes(self.translation.weights);
+        let bytes = bytes.with_context(|| self.in_constant(input))?;
+        let bits = (0..blob.shape.iter().product()).map(|bit| bytes[bit / 8] >> (bit % 8) & 1 == 1);
+        Ok((bits.collect(), blob.shape.clone()))
     }
 
     /// The value of an input that must be a constant of rank 0 or 1.
