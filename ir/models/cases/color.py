@@ -52,14 +52,14 @@ case("color_formats/floats", [IMAGE.astype(np.float32)], op("NV12toRGB-8"), nv12
 # Blue is halfway between integers, mostly, and the lower one is even.
 H = np.stack(np.meshgrid(np.arange(256), np.arange(256)), -1).reshape(-1, 2)
 BLUE = f32(1.164) * f32(H[:, 0] - 16) + f32(2.018) * f32(H[:, 1] - 128)
-H = H[(BLUE % 1 == 0.5) & (BLUE % 2 < 1) & (0 < BLUE) & (BLUE < 255)][:16]
-HALVES = u8(H[:, 0]).reshape(1, 2, 8, 1).repeat(2, 1).repeat(2, 2), u8(H[:, 1]).reshape(1, 2, 8, 1)
+H = H[(BLUE % 1 == 0.5) & (BLUE % 2 < 1) & (0 < BLUE) & (BLUE < 255)][:8]
+HALVES = u8(H[:, 0]).reshape(1, 1, 8, 1).repeat(2, 1).repeat(2, 2), u8(H[:, 1]).reshape(1, 1, 8, 1)
 several(
     "color_formats/halves",
-    [*HALVES, u8(np.full((1, 2, 8, 1), 128))],
+    [*HALVES, u8(np.full((1, 1, 8, 1), 128))],
     [
         (op("I420toRGB-8"), rgb),
-        (lambda y, u, v: make("NV12toBGR-8", y, make("Concat-1", u, v, axis=3)), lambda y, u, v: rgb(y, u, v, True)),
+        (lambda y, u, v: make("NV12toBGR-8", y, make("Concat-1", u, v, axis=-1)), lambda y, u, v: rgb(y, u, v, True)),
     ],
 )
 
