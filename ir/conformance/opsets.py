@@ -78,6 +78,7 @@ rows(NUMBERS, [X], "Clamp-1", min=-1.5, max=2.0)
 rows(FLOATS, [X], "Elu-1", alpha=0.5)
 rows(["f32"], [X], "Selu-1", more=[const(f32(1.5)), const(f32(1.0))])
 rows(FLOATS, [X, (3,)], "PRelu-1")
+rows(FLOATS, [X], "ErfInv-17", build=lambda x: make("ErfInv-17", make("Tanh-1", x)))
 rows(FLOATS, [X], "Round-5", mode="half_to_even")
 rows(FLOATS, [X], "Gelu-2")
 rows(FLOATS, [X], "Gelu-7", approximation_mode="tanh")
@@ -198,6 +199,12 @@ for keep in [True, False]:
     )
 rows(NUMBERS, [X, (4, 2)], "MatMul-1")
 rows(NUMBERS, [X, (2, 4)], "MatMul-1", transpose_b=True, name="transposed")
+for type_ in NUMBERS:
+    matrices = Const(numbers(type_, 2, 3, 4, seed=1))
+    build = partial(lambda matrices, x, ends: make("GroupedMatMul-17", x, matrices, ends), matrices)
+    rows([type_], [(5, 4)], "GroupedMatMul-17", more=[i32([2, 5])], build=build, is_open=False)
+    build = partial(lambda matrices, x: make("GroupedMatMul-17", x, matrices), matrices)
+    rows([type_], [(2, 5, 4)], "GroupedMatMul-17", build=build, is_open=False, name="batches")
 rows(FLOATS, [X], "Softmax-1 Softmax-8 LogSoftmax-5", axis=1)
 IMAGE = (1, 2, 5, 4)
 POOL = {"strides": [2, 1], "pads_begin": [0, 1], "pads_end": [1, 0], "kernel": [2, 2]}
@@ -211,6 +218,9 @@ for kind, weights in [
     ("GroupConvolutionBackpropData-1", (2, 1, 3, 2, 3)),
 ]:
     rows(FLOATS, [IMAGE, weights], kind, is_open=False, **WINDOW)
+BINARY = const(spread_ints(0, 1, 4, 8, 2, 3), "u1")
+PADS_OF_ONES = {**WINDOW, "auto_pad": "explicit", "mode": "xnor-popcount", "pad_value": 1.0}
+rows(FLOATS, [(1, 8, 5, 4)], "BinaryConvolution-1", more=[BINARY], is_open=False, **PADS_OF_ONES)
 rows(FLOATS, [IMAGE], "LRN-1", more=[axes(1)], alpha=0.5, beta=0.75, bias=1.0, size=3)
 rows(FLOATS, [IMAGE], "GRN-1", bias=0.5)
 rows(FLOATS, [IMAGE], "MVN-2", across_channels=False, normalize_variance=True, eps=1e-5)
@@ -218,6 +228,9 @@ rows(FLOATS, [IMAGE], "MVN-6", more=[axes(2, 3)], normalize_variance=True, eps=1
 rows(FLOATS, [IMAGE], "NormalizeL2-1", more=[axes(1)], eps=1e-5, eps_mode="add")
 SCALES = [f32([1, 2]), f32([0, 1])]
 rows(["f32"], [IMAGE], "GroupNormalization-12", more=SCALES, num_groups=2, epsilon=1e-5, is_open=False)
+for type_ in ["f16", "f32"]:
+    build = partial(lambda scale, x: make("FakeConvert-13", x, scale), Const(np.array(2, DTYPES[type_])))
+    rows([type_], [X], "FakeConvert-13", build=build)
 rows(["f32"], [X], "FakeQuantize-1", more=[const(f32(it)) for it in (-2, 2, -1, 3)], levels=9)
 rows(
     FLOATS,
@@ -263,3 +276,35 @@ for type_ in ALL:
     rows([type_], [], "Eye-9", more=[scalar(3)], build=build)
     build = partial(lambda type_, x: make("Range-4", scalar(2), x, scalar(3), output_type=type_), type_)
     rows([type_], [], "Range-4", more=[np.int64(9)], build=build)
+
+# --- regions ------------------------------------------------------------------------------------------
+
+for type_ in FLOATS:
+    turned = np.array([[1, 1, 3, 2, 0.5], [2, 1.5, 1, 3, -1]], DTYPES[type_])
+    rows(
+        [type_],
+        [IMAGE],
+        "ROIAlignRotated-15",
+        more=[turned, i32([0, 0])],
+        pooled_h=2,
+        pooled_w=2,
+        sampling_ratio=2,
+        spatial_scale=1.0,
+        clockwise_mode=True,
+    )
+    regions = np.array([[0, 0, 1, 3, 4], [0, 1, 1, 2, 2]], DTYPES[type_])
+    rows(
+        [type_],
+        [(1, 4, 5, 4)],
+        "DeformablePSROIPooling-1",
+        more=[regions],
+        output_dim=1,
+        group_size=2,
+        spatial_scale=0.5,
+        mode="bilinear_deformable",
+        spatial_bins_x=1,
+        spatial_bins_y=2,
+        trans_std=0.5,
+        part_size=1,
+        is_open=False,
+    )

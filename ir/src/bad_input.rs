@@ -205,7 +205,7 @@ fn operations_that_are_not_known_are_all_in_one_error() {
     fails(&two, "Transmogrify is not supported (layer 2 \"transpose\" (Transmogrify, opset1))");
     fails(
         &changed(r#"type="Transpose" version="opset1""#, r#"type="Transpose" version="opset99""#),
-        "Transpose of operation set \"opset99\" is not known: OpenVINO's sets are opset1 to opset16; add your own with \
+        "Transpose of operation set \"opset99\" is not known: OpenVINO's sets are opset1 to opset17; add your own with \
          Registry::add_extension",
     );
     fails(

@@ -7,7 +7,7 @@
 //! output = tract_openvino_ir_least_sizes(input, axes = [2, 3], sizes = [3, 3]);
 //! output = tract_openvino_ir_size_bounds(input, sizes = [N], least = [2], most = [7], of = ["dimension 0 of input \"x\""]);
 //! output = tract_openvino_ir_non_zero(input, count = "N");
-//! output = tract_openvino_ir_gelu(input);  // and _gelu_tanh, _mish, _soft_plus
+//! output = tract_openvino_ir_gelu(input);  // and _gelu_tanh, _mish, _soft_plus, _erf_inv, _to_bf16 and so on
 //! output = tract_openvino_ir_add(a, b);    // and _subtract, _multiply, _divide and so on
 //! ```
 //!
@@ -22,12 +22,13 @@ use tract_openvino::tract_nnef::ser::{array, datum_type, ints, numeric, string, 
 use tract_openvino_kernels::LazyConst;
 use tract_openvino_kernels::gelu::GeluTanh;
 
-use crate::opl::activation::{Mish, SoftPlus};
+use crate::opl::activation::{ErfInv, Mish, SoftPlus};
 use crate::opl::arithmetic::Arithmetic;
 use crate::opl::least_sizes::LeastSizes;
 use crate::opl::non_zero::NonZero;
 use crate::opl::opaque::{Opaque, Separate};
 use crate::opl::range::Range;
+use crate::opl::rounding::{SaturateF8E4M3, SaturateF8E5M2, ToBf16, ToF8E4M3, ToF8E5M2};
 use crate::opl::size_bounds::{Bounds, SizeBounds};
 
 /// Adds this crate's operators to tract's reader and writer of NNEF archives, for models that were read from IR. Gather
@@ -90,6 +91,12 @@ fn registry() -> Registry {
     registry.register_unit_element_wise("tract_openvino_ir_gelu_tanh", &GeluTanh {});
     registry.register_unit_element_wise("tract_openvino_ir_mish", &Mish {});
     registry.register_unit_element_wise("tract_openvino_ir_soft_plus", &SoftPlus {});
+    registry.register_unit_element_wise("tract_openvino_ir_erf_inv", &ErfInv {});
+    registry.register_unit_element_wise("tract_openvino_ir_to_bf16", &ToBf16 {});
+    registry.register_unit_element_wise("tract_openvino_ir_to_f8e4m3", &ToF8E4M3 {});
+    registry.register_unit_element_wise("tract_openvino_ir_to_f8e5m2", &ToF8E5M2 {});
+    registry.register_unit_element_wise("tract_openvino_ir_saturate_f8e4m3", &SaturateF8E4M3 {});
+    registry.register_unit_element_wise("tract_openvino_ir_saturate_f8e5m2", &SaturateF8E5M2 {});
 
     for (operation, name) in [
         (Arithmetic::Add, "add"),

@@ -7,6 +7,7 @@ use tract_core::internal::*;
 
 use crate::document::Layer;
 use crate::layer::{LayerContext, Translate};
+use crate::unsupported::{REFUSED, is_internal};
 
 /// The operations that the reader has, by type and revision.
 ///
@@ -28,7 +29,7 @@ struct Revision {
 }
 
 /// The newest operation set of OpenVINO that is known here.
-const NEWEST: u32 = 16;
+const NEWEST: u32 = 17;
 
 /// Prefixes of operations that a file may put into the operation sets `extension` and `experimental`, which then mean
 /// opset6.
@@ -127,6 +128,13 @@ impl Registry {
             None => None,
         };
         let Some(mut number) = number else {
+            if is_internal(operation, opset) {
+                return Err(format!(
+                    "{operation} of operation set {opset:?} is what OpenVINO makes of other operations, for a device or in a \
+                     transformation of its own, and is in none of its operation sets: save the model before it is compiled \
+                     or transformed"
+                ));
+            }
             return Err(format!(
                 "{operation} of operation set {opset:?} is not known: OpenVINO's sets are opset1 to opset{NEWEST}; add \
                  your own with Registry::add_extension"
@@ -136,7 +144,9 @@ impl Registry {
             number = 2;
         }
         let Some(revisions) = self.operations.get(&key) else {
-            return Err(format!("{operation} is not supported"));
+            let refused = REFUSED.iter().find(|(refused, _)| refused.eq_ignore_ascii_case(&key));
+            let reason = refused.map_or(String::new(), |(_, reason)| format!(": {reason}"));
+            return Err(format!("{operation} is not supported{reason}"));
         };
         let revision = revisions.iter().rev().find(|revision| revision.since <= number);
         revision.map(|revision| (revision.translate.clone(), revision.since)).ok_or_else(|| {
@@ -166,42 +176,107 @@ mod tests {
             let row = format!("| {operation} | {} | {limits}", revisions.join(", "));
             format!("{} |\n", row.trim_end())
         });
+        let missing = REFUSED.iter().map(|(name, reason)| format!("| {name} | {reason} |\n"));
         format!(
             "# Supported operations\n\n\
              The reader has `Parameter`, `Constant`, `Result` and these {} operations. The number of a revision is \
              that of the\nfirst operation set that has it. A layer names an operation set, and means the newest \
              revision that is not newer.\n\n\
-             | operation | revisions | what is refused |\n|---|---|---|\n{}\n{NOT_THERE}",
+             | operation | revisions | what is refused |\n|---|---|---|\n{}\n{OF_EVERY_OPERATION}\n\
+             ## What is missing\n\n\
+             Of operation sets 1 to {NEWEST}, the reader does not have:\n\n\
+             | operation | why |\n|---|---|\n{}",
             operations.len(),
-            rows.collect::<String>()
+            rows.collect::<String>(),
+            missing.collect::<String>()
         )
     }
 
-    /// What is refused of every operation, and the operations of the specification that the registry does not have.
-    const NOT_THERE: &str = "\
+    /// What is refused of every operation.
+    const OF_EVERY_OPERATION: &str = "\
 ## What is refused of every operation
 
-* Tensors of types bf16, f4, f6, f8 and nf4, and of integers of less than 8 bits. Constants of these types are read, and
-  converted to wider ones.
+* Inputs and outputs of the model of types bf16, f4, f6, f8 and nf4, and of integers of less than 8 bits. Constants of these
+  types are read, and converted to wider ones. What a model computes in bf16, f8e4m3 or f8e5m2 is computed in f32, and rounded to
+  these types.
 * Parameters of an operation, such as axes and pads, and sizes that it must know, such as a number of channels, if only a
   run knows them and the operation has a state, or the file does not state the ranks of its outputs. Otherwise the layer
   is translated when it runs, and again for other values and sizes.
-
-## What is missing
-
-Of operation sets 1 to 16, the reader does not have: BinaryConvolution, DeformablePSROIPooling, FakeConvert,
-ROIAlignRotated, StringTensorPack, StringTensorUnpack.
 ";
 
+    /// OpenVINO's operation sets. `ir/conformance/opset_table.py` writes them.
+    const OPSETS: &str = include_str!("opsets.txt");
+
+    /// Revisions that are in none of the operation sets, or not so early, but in older files.
+    const OLDER: [(&str, u32); 2] = [("LSTMSequence", 1), ("ScatterNDUpdate", 3)];
+
+    /// Each operation of the operation sets, with the first of them that has each of its revisions.
+    fn opsets() -> Vec<(&'static str, Vec<u32>)> {
+        let rows = OPSETS.lines().filter(|line| !line.starts_with('#'));
+        let row = |line: &'static str| {
+            let mut words = line.split_whitespace();
+            let name = words.next().unwrap();
+            (name, words.map(|word| word.parse().unwrap()).collect())
+        };
+        rows.map(row).collect()
+    }
+
     #[test]
-    fn what_is_not_there_is_not_there() {
+    fn operations_are_those_of_openvino_but_for_what_is_refused() {
         let ir = crate::ir();
-        let names = NOT_THERE.rsplit(": ").next().unwrap_or_default();
-        let names: Vec<&str> = names.split([',', '.', '\n']).map(str::trim).collect();
-        let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
-        assert_eq!(names.len(), 6);
-        for name in names {
-            assert_eq!(ir.registry().since(&layer(name, "opset16")), None, "{name}");
+        let registered: HashMap<&str, Vec<u32>> = ir.registry().operations().into_iter().collect();
+        let refused = |name: &str| REFUSED.iter().any(|(refused, _)| *refused == name);
+        let opsets = opsets();
+        assert!(opsets.len() > 200);
+        for (name, revisions) in &opsets {
+            if ["Parameter", "Constant", "Result"].contains(name) {
+                continue;
+            }
+            let Some(found) = registered.get(name) else {
+                assert!(refused(name), "{name} is neither registered nor refused");
+                continue;
+            };
+            assert!(!refused(name), "{name} is registered and refused");
+            let older = OLDER.iter().filter(|(older, _)| older == name).map(|(_, since)| *since);
+            let mut expected: Vec<u32> = revisions.iter().copied().chain(older).collect();
+            expected.sort_unstable();
+            assert_eq!(*found, expected, "the revisions of {name}");
+        }
+        for name in registered.keys().chain(REFUSED.iter().map(|(name, _)| name)) {
+            assert!(opsets.iter().any(|(known, _)| known == name), "{name} is in no operation set");
+        }
+        let newest = opsets.iter().flat_map(|(_, revisions)| revisions).max();
+        assert_eq!(newest, Some(&NEWEST));
+    }
+
+    #[test]
+    fn what_is_refused_says_why() {
+        for (name, reason) in REFUSED {
+            let error = crate::ir().registry().find(&layer(name, "opset15")).err().unwrap();
+            assert_eq!(error, format!("{name} is not supported: {reason}"));
+        }
+    }
+
+    #[test]
+    fn what_is_made_for_a_device_is_not_in_a_file() {
+        let ir = crate::ir();
+        let internal = |operation: &str, opset: &str| {
+            let error = ir.registry().find(&layer(operation, opset)).err().unwrap();
+            error.contains("save the model before it is compiled")
+        };
+        for (operation, opset) in [
+            ("PagedAttentionExtension", "extension"),
+            ("RMS", "ie_internal_opset"),
+            ("FullyConnectedCompressed", "ie_internal_opset"),
+            ("Subgraph", "SnippetsOpset"),
+            ("PowerStatic", "cpu_plugin_opset"),
+            ("Whatever", "gpu_opset"),
+            ("Whatever", "util"),
+        ] {
+            assert!(internal(operation, opset), "{operation} {opset}");
+        }
+        for (operation, opset) in [("Whatever", "extension"), ("Whatever", "opset99")] {
+            assert!(!internal(operation, opset), "{operation} {opset}");
         }
     }
 
@@ -245,7 +320,7 @@ ROIAlignRotated, StringTensorPack, StringTensorUnpack.
             ("Gather", "opset1", 1),
             ("Gather", "opset6", 1),
             ("Gather", "opset7", 7),
-            ("Gather", "opset16", 8),
+            ("Gather", "opset17", 8),
             ("gather", "OPSET8", 8),
             ("MVN", "opset1", 2),
             ("GRUCell", "extension", 3),
@@ -254,7 +329,7 @@ ROIAlignRotated, StringTensorPack, StringTensorUnpack.
             assert_eq!(since, Some(expected), "{operation} {opset}");
         }
         for (operation, opset) in
-            [("Gather", "opset0"), ("Gather", "opset17"), ("Gather", "extension")]
+            [("Gather", "opset0"), ("Gather", "opset18"), ("Gather", "extension")]
         {
             assert_eq!(ir.registry().since(&layer(operation, opset)), None, "{operation} {opset}");
         }

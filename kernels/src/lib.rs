@@ -34,6 +34,7 @@
 //! | `transform/convolution.rs`, … | the rules, a file for each operator |
 //! | `runtime.rs` | [`KernelsRuntime`], and [`KernelsRunnable`], what runs |
 //! | `convolution/`, `fully_connected.rs`, `contraction.rs` | the operators |
+//! | `grouped.rs` | products of rows in groups, each with a matrix of its own |
 //! | `attention/`, `rotary.rs` | attention, keys and values that grow from run to run, rotary position embedding |
 //! | `normalization.rs` | LayerNormalization and RMSNormalization |
 //! | `elementwise.rs` | functions of elements, several at once |
@@ -64,6 +65,7 @@ mod contraction;
 mod convolution;
 mod elementwise;
 mod fully_connected;
+mod grouped;
 mod lazy;
 mod memory;
 mod normalization;
@@ -83,6 +85,7 @@ mod transposition;
 
 pub use attention::{AppendToPages, Attention, CachePrecision, PageFormat, PagedFactor};
 pub use compressed::{DequantizedConst, Format, combine};
+pub use grouped::GroupedProduct;
 pub use lazy::{LazyConst, LazyTensor};
 pub use memory::{ask_for_large_pages, large_pages, tensor_of_parts};
 pub use product::{Vectors, gelu};

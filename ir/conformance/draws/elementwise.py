@@ -9,13 +9,13 @@ UNARY = {
     "Sinh-1 Cosh-1 Asinh-4 SoftPlus-4 Mish-4 HSwish-4 HSigmoid-5 SoftSign-9 Gelu-2": (-5, 5),
     "Tan-1": (-1.5, 1.5),
     "Asin-1 Acos-1": (-1, 1),
-    "Atanh-4": (-0.9375, 0.9375),
+    "Atanh-4 ErfInv-17": (-0.9375, 0.9375),
     "Acosh-4": (1, 6),
     "Log-1": (0.0625, 8),
     "Sqrt-1": (0, 8),
 }
 RANGES = {kind: limits for kinds, limits in UNARY.items() for kind in kinds.split()}
-ONLY_FLOATS = "SoftPlus-4 Mish-4 SoftSign-9 Gelu-2 HSwish-4 HSigmoid-5".split()
+ONLY_FLOATS = "SoftPlus-4 Mish-4 SoftSign-9 Gelu-2 HSwish-4 HSigmoid-5 ErfInv-17".split()
 
 
 def operand(draw, *, types=FLOATS, low=-4, high=4):
@@ -277,3 +277,16 @@ def fake_quantize(draw, kind):
     outputs = inputs if draw.flag(0.3) else limits()
     attributes = {"levels": levels, **draw.default("auto_broadcast", mode, "numpy")}
     return [x, *(draw.fed(it, 0.9) for it in (*inputs, *outputs))], op(kind, **attributes)
+
+
+@operation("FakeConvert-13")
+def fake_convert(draw, kind):
+    # Sixteenths, some of which are halfway between floats of 8 bits.
+    x = operand(draw, types=["f32", "f32", "f16"]) * draw.choice(1, 1, 16)
+    shape = draw.broadcastable(x.shape) if draw.flag() else draw.choice((), (1,) * x.ndim)
+    # Powers of two, so that scaling is exact.
+    scale = 2.0 ** draw.numpy.integers(-2, 3, shape, endpoint=True)
+    shift = draw.numbers("f32", *shape, low=-2, high=2)
+    more = [np.asarray(it, x.dtype) for it in (scale, shift)[: draw.choice(1, 2)]]
+    destination = draw.optional({"destination_type": draw.choice("f8e4m3", "f8e5m2")})
+    return [x, *(draw.fed(it, 0.9) for it in more)], op(kind, **destination)

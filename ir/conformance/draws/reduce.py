@@ -188,3 +188,17 @@ def group_normalization(draw, kind):
     x = draw.numbers(draw.type(["f32", "f32", "f16", "f64"]), *shape)
     more = [draw.fed(draw.numbers("f32", shape[1]).astype(x.dtype), 0.6) for _ in range(2)]
     return [x, *more], op(kind, num_groups=groups, epsilon=draw.choice(*EPS))
+
+
+@operation("GroupedMatMul-17")
+def grouped_mat_mul(draw, kind):
+    type_ = draw.type(FLOATS)
+    groups, inner, columns = draw.size(1), draw.size(), draw.size()
+    # OpenVINO's CPU plugin has it with constant matrices only.
+    matrices = Const(draw.numbers(type_, groups, columns, inner))
+    if draw.flag():
+        return [draw.numbers(type_, groups, draw.size(), inner), matrices], op(kind)
+    sizes = [draw.size() for _ in range(groups)]
+    # It does not write rows after the last group, and there must be some.
+    ends = np.cumsum(sizes).astype(DTYPES[draw.choice("i32", "i64")])
+    return [draw.numbers(type_, int(ends[-1]), inner), matrices, ends], op(kind)

@@ -111,9 +111,10 @@ def color(draw, kind):
     else:
         shapes += 2 * [(rows, columns, 1)]
     type_ = draw.choice("u8", "u8", *FLOATS)
-    planes = [draw.numbers(type_, batch, *it, low=0, high=255) for it in shapes]
-    # Of multiples of 8 no output is halfway between integers, where errors of rounding decide.
-    return [it // 8 * 8 if type_ == "u8" else it for it in planes], op(kind)
+    return [draw.numbers(type_, batch, *it, low=0, high=255) for it in shapes], op(kind)
+
+
+# RGBtoNV12 and BGRtoNV12 cannot be drawn: OpenVINO's CPU plugin does not have them.
 
 
 def regions(draw, type_, count, size):
@@ -193,3 +194,43 @@ def psroi_pooling(draw, kind):
         # Nor does it say what the mean of nothing is.
         boxes[:, 2:] = np.maximum(boxes[:, :2], boxes[:, 2:])
     return [x, draw.fed(with_images(draw, x, boxes), 0.3)], op(kind, **attributes)
+
+
+@operation("ROIAlignRotated-15")
+def roi_align_rotated(draw, kind):
+    type_ = draw.type(FLOATS)
+    x, count = feature_map(draw, type_), draw.size()
+    attributes = {
+        "pooled_h": draw.integer(1, 4),
+        "pooled_w": draw.integer(1, 4),
+        "sampling_ratio": draw.integer(0, 3),
+        "spatial_scale": draw.choice(1.0, 0.5, 0.25, 2.0, 0.375),
+        "clockwise_mode": draw.flag(),
+    }
+    boxes = np.concatenate(
+        [
+            draw.numbers(type_, count, 2, low=-1 if draw.flag(0.3) else 0, high=8),
+            draw.numbers(type_, count, 2, low=-1 if draw.flag(0.1) else 1 / 16, high=8),
+            # Angles of which no sample is on the border of the data.
+            draw.numbers(type_, count, 1, low=-3, high=3) + DTYPES[type_](1 / 64),
+        ],
+        1,
+    )
+    images = draw.indices(0, len(x) - 1, count)
+    return [x, draw.fed(boxes, 0.3), draw.fed(images)], op(kind, **attributes)
+
+
+@operation("DeformablePSROIPooling-1")
+def deformable_psroi_pooling(draw, kind):
+    # OpenVINO's CPU plugin must know the sizes.
+    draw.is_closed = True
+    type_ = draw.type(FLOATS)
+    classes, group, part = draw.integer(1, 2), draw.integer(1, 3), draw.integer(1, 3)
+    outputs = classes * draw.integer(1, 2)
+    x, count = feature_map(draw, type_, outputs * group * group), draw.size(1)
+    boxes = with_images(draw, x, regions(draw, type_, count, draw.choice(4, 8)))
+    attributes = {"output_dim": outputs, "spatial_scale": draw.choice(1.0, 0.5, 0.25, 0.75), "group_size": group}
+    attributes |= {"mode": "bilinear_deformable", "part_size": part, "trans_std": draw.choice(1.0, 0.125, 0.3)}
+    attributes |= {"spatial_bins_x": draw.integer(1, 3), "spatial_bins_y": draw.integer(1, 3)}
+    offsets = draw.numbers(type_, count, 2 * classes, part, part, low=-1, high=1)
+    return [x, boxes, *draw.subset([offsets])], op(kind, **attributes)

@@ -95,6 +95,17 @@ def convolution(draw, kind):
     return [x, weights(draw, w)], op(kind, dilations=windows.dilations, **windows.attributes(draw))
 
 
+@operation("BinaryConvolution-1")
+def binary_convolution(draw, kind):
+    # OpenVINO's CPU plugin must know the sizes, and takes 8 channels together.
+    draw.is_closed = True
+    windows = Windows(draw, spatial=2)
+    x = draw.numbers(draw.type(["f32", "f16"]), draw.size(1), 8 * draw.integer(1, 2), *windows.sizes, low=-1, high=1)
+    bits = draw.numpy.integers(0, 2, (draw.size(1), x.shape[1], *windows.kernel))
+    attributes = {"mode": "xnor-popcount", "pad_value": draw.choice(-1.0, 0.0, 1.0)}
+    return [x, const(bits, "u1")], op(kind, dilations=windows.dilations, **attributes, **windows.attributes(draw))
+
+
 @operation("ConvolutionBackpropData-1 GroupConvolutionBackpropData-1")
 def convolution_backprop_data(draw, kind):
     windows = Windows(draw)

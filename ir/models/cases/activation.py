@@ -2,6 +2,8 @@
 
 from math import erf
 
+import math
+
 from framework import *
 
 erf = np.vectorize(erf, otypes=[np.float64])
@@ -79,6 +81,37 @@ several(
 )
 several("unary/inverses", [f32([-1, -0.5, 0.25, 0.99])], [unary("Asin-1", np.arcsin), unary("Acos-1", np.arccos)])
 several("unary/atanh", [f32([-0.9, -0.5, 0.25, 0.99])], [unary("Atanh-4", np.arctanh)])
+
+
+@lambda function: np.vectorize(function, otypes=[np.float64])
+def erf_inv(x):
+    """The number whose error function is x, by Newton's steps."""
+    if not -1 < x < 1:
+        return np.inf * x if abs(x) == 1 else np.nan
+    y = 0.0
+    for _ in range(200):
+        step = (math.erf(y) - x) * math.sqrt(math.pi) / 2 * math.exp(y * y)
+        y -= min(max(step, -0.25), 0.25)
+    return y
+
+
+INVERTED = [0, 0.1, -0.5, 0.84, 0.86, -0.99, 0.9999, 1e-30]
+several(
+    "erf_inv/f32",
+    [f32([*INVERTED, 1, -1, 1.5, -2, np.inf, np.nan])],
+    [unary("ErfInv-17", lambda x: f32(erf_inv(x.astype(np.float64))))],
+    shapes=["?"],
+    more=[[f32([])], [f32([0.25])]],
+    # The CPU plugin approximates it.
+    tolerance=2e-4,
+)
+several("erf_inv/f16_and_rank_0", [f16(0.5)], [(op("ErfInv-17"), lambda x: f16(erf_inv(x.astype(np.float64))))])
+several(
+    "erf_inv/f64",
+    [np.array([*INVERTED, 1 - 2.0**-50])],
+    [(op("ErfInv-17"), erf_inv)],
+    formula="the CPU plugin computes in f32",
+)
 several("unary/acosh", [f32([1, 1.5, 20])], [unary("Acosh-4", np.arccosh)])
 several(
     "unary/roots_and_logarithms", [f32([0.25, 1, 2, 100, np.inf])], [unary("Sqrt-1", np.sqrt), unary("Log-1", np.log)]

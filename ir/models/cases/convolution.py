@@ -173,6 +173,57 @@ several(
     ],
 )
 
+# --- BinaryConvolution ----------------------------------------------------------------------------
+
+
+def binary_convolution(w, pad_value, begin=(0, 0), end=(0, 0), strides=(1, 1), dilations=(1, 1), auto_pad="explicit"):
+    """The node and its formula. The first of 8 weights is the lowest bit, which is not the order of OpenVINO's constants."""
+    bits = w.reshape(-1, 8)[:, ::-1].reshape(w.shape)
+    spatial = dict(strides=strides, dilations=dilations, pads_begin=begin, pads_end=end)
+    attributes = {name: list(it) for name, it in spatial.items()}
+    attributes |= dict(auto_pad=auto_pad, mode="xnor-popcount", pad_value=pad_value)
+
+    def formula(x):
+        sizes = pads(x, w.shape[2:], strides, dilations, begin, end, auto_pad)
+        moved = 2.0 * (x > 0) - 1 - pad_value
+        signs = 2.0 * w - 1
+        output = convolve(moved, signs, strides, dilations, *sizes)
+        return (output + pad_value * signs.sum((1, 2, 3)).reshape(-1, 1, 1)).astype(x.dtype)
+
+    return op("BinaryConvolution-1", const(bits, "u1"), **attributes), formula
+
+
+BITS, BINARY = spread_ints(0, 1, 2, 8, 4, 5).astype(np.float32), spread_ints(0, 1, 3, 8, 2, 3, seed=1)
+several(
+    "binary_convolution/pads",
+    [BITS],
+    [binary_convolution(BINARY, pad_value, (1, 0), (1, 2)) for pad_value in (0.0, 1.0, -1.0)],
+)
+several(
+    "binary_convolution/strides_and_dilations",
+    [BITS],
+    [
+        binary_convolution(BINARY, 0.0, strides=(2, 1), dilations=(1, 2)),
+        binary_convolution(BINARY, 1.0, auto_pad="same_upper"),
+        binary_convolution(BINARY, -1.0, auto_pad="same_lower"),
+    ],
+)
+several("binary_convolution/f16", [f16(BITS)], [binary_convolution(BINARY, 1.0, (1, 1), (0, 0))])
+several(
+    "binary_convolution/signs",
+    [spread(1, 8, 3, 3)],
+    [binary_convolution(spread_ints(0, 1, 8, 8, 1, 1, seed=2), 0.0)],
+    shapes=["?,8,?,?"],
+    more=[[spread(2, 8, 1, 4)]],
+    formula="the CPU plugin must know the sizes, and OpenVINO's core has no reference implementation",
+)
+several(
+    "binary_convolution/integers",
+    [spread_ints(0, 1, 1, 8, 3, 3)],
+    [binary_convolution(BINARY[:, :, :, :1], -1.0, (1, 1), (1, 1))],
+    formula="the CPU plugin takes floats only, and OpenVINO's core has no reference implementation",
+)
+
 # --- GroupConvolution -----------------------------------------------------------------------------
 
 

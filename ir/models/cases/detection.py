@@ -1,6 +1,8 @@
 """NonMaxSuppression, NMSRotated, PriorBox, PriorBoxClustered, DetectionOutput, RegionYolo, ReorgYolo, ROIAlign,
 ROIPooling, PSROIPooling, Proposal, MulticlassNms, MatrixNms, GenerateProposals, ExperimentalDetectron*."""
 
+import re
+
 from framework import *
 
 
@@ -479,6 +481,140 @@ case(
     "psroi_pooling/bilinear",
     [spread(2, 12, 5, 6), UNIT[:2]],
     ops(*(op("PSROIPooling-1", **BILINEAR, group_size=group_size) for group_size in (2, 1))),
+)
+
+# --- ROIAlignRotated, DeformablePSROIPooling ------------------------------------------------------
+
+
+def between(channel, y, x):
+    """The element at a point, which is moved into the data."""
+    y, x = (np.clip(at, 0, size - 1) for at, size in zip((y, x), channel.shape))
+    (top, left), (bottom, right) = ([int(it(at)) for at in (y, x)] for it in (np.floor, np.ceil))
+    upper, lower = ([channel[row, it] for it in (left, right)] for row in (top, bottom))
+    upper, lower = (it[0] + (it[1] - it[0]) * (x - left) for it in (upper, lower))
+    return upper + (lower - upper) * (y - top)
+
+
+def roi_align_rotated(data, regions, images, pooled_h, pooled_w, sampling_ratio, spatial_scale, clockwise_mode):
+    output = np.zeros((len(regions), data.shape[1], pooled_h, pooled_w))
+    height, width = data.shape[2:]
+    for region, image in enumerate(images):
+        x, y, w, h = (float(it) * spatial_scale for it in regions[region, :4])
+        angle = float(regions[region, 4]) * (-1 if clockwise_mode else 1)
+        cos, sin = np.cos(angle), np.sin(angle)
+        part_h, part_w = h / pooled_h, w / pooled_w
+        rows, columns = (sampling_ratio or max(int(np.ceil(part)), 0) for part in (part_h, part_w))
+        for channel, row, column in np.ndindex(output.shape[1:]):
+            total = 0
+            for i, j in np.ndindex(rows, columns):
+                down = (row + (i + 0.5) / rows) * part_h - h / 2
+                right = (column + (j + 0.5) / columns) * part_w - w / 2
+                at_y, at_x = down * cos - right * sin + y - 0.5, down * sin + right * cos + x - 0.5
+                if -1 <= at_y <= height and -1 <= at_x <= width:
+                    total += between(data[image, channel].astype(np.float64), at_y, at_x)
+            output[region, channel, row, column] = total / (rows * columns) if rows * columns else 0
+    return output.astype(data.dtype)
+
+
+def align_rotated(**attributes):
+    attributes = dict(pooled_h=2, pooled_w=3, sampling_ratio=2, spatial_scale=1.0, clockwise_mode=True) | attributes
+    return op("ROIAlignRotated-15", **attributes), lambda *inputs: roi_align_rotated(*inputs, **attributes)
+
+
+TURNED = f32([[3, 2, 4, 3, 0.3], [4, 3, 9, 2, -1.2], [1, 1, 3, 3, 2.5], [2, 2, 0, 3, 0.1], [3, 3, -2, 4, 0.2]])
+several(
+    "roi_align_rotated/regions",
+    [MAP, TURNED, IMAGES],
+    [align_rotated(), align_rotated(clockwise_mode=False), align_rotated(sampling_ratio=0, spatial_scale=0.75)],
+    tolerance=1e-4,
+)
+several(
+    "roi_align_rotated/open_dimensions",
+    [MAP, TURNED, i64(IMAGES)],
+    [align_rotated()],
+    shapes=["?,?,?,?", "?,5", "?"],
+    more=[[spread(1, 1, 3, 3), TURNED[:1], i64([0])]],
+    tolerance=1e-4,
+)
+several("roi_align_rotated/f16", [f16(MAP), f16(TURNED), IMAGES], [align_rotated()])
+
+
+def deformable_psroi_pooling(
+    data, regions, *offsets, output_dim, group_size, spatial_scale, spatial_bins_x, spatial_bins_y, trans_std, part_size, mode
+):
+    output = np.zeros((len(regions), output_dim, group_size, group_size))
+    height, width = data.shape[2:]
+    for region, (image, *corners) in enumerate(regions.astype(np.float64)):
+        if image == -1:
+            break
+        corners = np.trunc(np.array(corners) + np.copysign(0.5, corners)) + [0, 0, 1, 1]
+        x, y, x_end, y_end = corners * spatial_scale - 0.5
+        w, h = max(x_end - x, 0.1), max(y_end - y, 0.1)
+        for channel, row, column in np.ndindex(output.shape[1:]):
+            right, down = 0, 0
+            if offsets:
+                (trans,) = offsets
+                by_class = trans[region].astype(np.float64).reshape(-1, 2, part_size, part_size)
+                of_class = by_class[channel // (output_dim // len(by_class))]
+                right, down = of_class[:, row * part_size // group_size, column * part_size // group_size] * trans_std
+            rows = y + (row / group_size + down) * h + np.arange(spatial_bins_y) * h / group_size / spatial_bins_y
+            columns = x + (column / group_size + right) * w + np.arange(spatial_bins_x) * w / group_size / spatial_bins_x
+            of_data = data[int(image), (channel * group_size + row) * group_size + column].astype(np.float64)
+            values = [
+                between(of_data, i, j)
+                for i in rows[(rows >= -0.5) & (rows <= height - 0.5)]
+                for j in columns[(columns >= -0.5) & (columns <= width - 0.5)]
+            ]
+            output[region, channel, row, column] = np.mean(values) if values else 0
+    return output.astype(data.dtype)
+
+
+def deformable_pool(**attributes):
+    attributes = dict(output_dim=2, group_size=3, spatial_scale=0.5, mode="bilinear_deformable") | attributes
+    attributes = dict(spatial_bins_x=2, spatial_bins_y=3, trans_std=0.3, part_size=3) | attributes
+    return op("DeformablePSROIPooling-1", **attributes), lambda *inputs: deformable_psroi_pooling(*inputs, **attributes)
+
+
+DEFORMED = f32([[0, 1, 2, 9, 8], [1, -3, 0, 20, 5], [1, 12, 10, 14, 12], [0, 5, 5, 4, 4]])
+MAPS = spread(2, 18, 5, 6)
+several("deformable_psroi_pooling/without_offsets", [MAPS, DEFORMED], [deformable_pool()], tolerance=1e-4)
+several(
+    "deformable_psroi_pooling/offsets",
+    [MAPS, DEFORMED, spread(4, 2, 3, 3, seed=1) / 8],
+    [deformable_pool()],
+    tolerance=1e-4,
+)
+several(
+    "deformable_psroi_pooling/classes",
+    [MAPS, DEFORMED, spread(4, 4, 2, 2, seed=1) / 8],
+    [deformable_pool(part_size=2, spatial_bins_x=1)],
+    tolerance=1e-4,
+)
+several(
+    "deformable_psroi_pooling/end_of_regions",
+    [MAPS, np.where(np.arange(4)[:, None] == 1, -1, DEFORMED).astype(np.float32)],
+    [deformable_pool()],
+    tolerance=1e-4,
+)
+several(
+    "deformable_psroi_pooling/open_dimensions",
+    [MAPS, DEFORMED, spread(4, 2, 3, 3, seed=1) / 8],
+    [deformable_pool()],
+    shapes=["?,18,?,?", "?,5", "?,2,3,3"],
+    more=[[MAPS[:1, :, :3], DEFORMED[:1], spread(1, 2, 3, 3) / 8]],
+    formula="the CPU plugin must know the sizes, and OpenVINO's core has no reference implementation",
+)
+several("deformable_psroi_pooling/f16", [f16(MAPS), f16(DEFORMED)], [deformable_pool()])
+case(
+    "deformable_psroi_pooling/without_optional_attributes",
+    [spread(1, 2, 5, 6), DEFORMED[:1]],
+    op("DeformablePSROIPooling-1", output_dim=2, spatial_scale=0.5, mode="bilinear_deformable"),
+    lambda *inputs: deformable_psroi_pooling(
+        *inputs, output_dim=2, group_size=1, spatial_scale=0.5, spatial_bins_x=1, spatial_bins_y=1, trans_std=1,
+        part_size=1, mode=None,
+    ),
+    edit=[(re.compile(' (group_size|spatial_bins_[xy]|trans_std|part_size|mode)="[^"]*"'), "")],
+    tolerance=1e-4,
 )
 
 # --- Proposal -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""MatMul, Einsum, ScaledDotProductAttention."""
+"""MatMul, GroupedMatMul, Einsum, ScaledDotProductAttention."""
 
 from framework import *
 
@@ -86,6 +86,74 @@ matmul(
     spread(4, 3, seed=1),
     (True, True),
     edit=[attribute("transpose_a", "true", "1"), attribute("transpose_b", "true", "TRUE")],
+)
+
+# --- GroupedMatMul --------------------------------------------------------------------------------
+
+
+def grouped(x, matrices, ends=None):
+    if x.ndim == 3:
+        return (x.astype(np.float64) @ t(matrices).astype(np.float64)).astype(x.dtype)
+    output, start = np.zeros((len(x), matrices.shape[1])), 0
+    for matrix, end in zip(matrices, ends):
+        output[start:end] = x[start:end].astype(np.float64) @ matrix.T.astype(np.float64)
+        start = end
+    return output.astype(x.dtype)
+
+
+MATRICES = spread(3, 5, 8, seed=2)
+CONSTANT = "the CPU plugin has it with constant matrices only, and OpenVINO's core has no reference implementation"
+case(
+    "grouped_matmul/batches",
+    [spread(3, 2, 8), const(MATRICES)],
+    op("GroupedMatMul-17"),
+    grouped,
+    shapes=["3,?,8"],
+    more=[[spread(3, 1, 8, seed=1)], [spread(3, 0, 8)]],
+)
+case(
+    "grouped_matmul/batches_of_inputs",
+    [spread(2, 3, 4), spread(2, 5, 4, seed=1)],
+    op("GroupedMatMul-17"),
+    grouped,
+    shapes=["?,?,?", "?,?,?"],
+    more=[[spread(3, 1, 2), spread(3, 2, 2, seed=1)]],
+    formula=CONSTANT,
+)
+# Some groups are small, some are not, and some are empty.
+case(
+    "grouped_matmul/groups",
+    [spread(9, 8), const(MATRICES), i32([1, 3, 9])],
+    op("GroupedMatMul-17"),
+    grouped,
+    shapes=["?,8", "3"],
+    more=[
+        [spread(6, 8, seed=1), i32([0, 6, 6])],
+        [spread(1, 8, seed=2), i32([0, 0, 1])],
+        [spread(7, 8, seed=3), i32([5, 6, 7])],
+    ],
+)
+case(
+    "grouped_matmul/half",
+    [spread(5, 4, dtype=np.float16), const(spread(2, 3, 4, seed=1, dtype=np.float16)), i64([2, 5])],
+    op("GroupedMatMul-17"),
+    grouped,
+)
+case(
+    "grouped_matmul/rows_after_the_last_group",
+    [spread(5, 4), spread(2, 3, 4, seed=1), i64([2, 4])],
+    op("GroupedMatMul-17"),
+    grouped,
+    shapes=["?,?", "?,?,?", "?"],
+    more=[[spread(3, 4), spread(1, 3, 4, seed=1), i64([0])]],
+    formula="the rows are 0; the CPU plugin does not write them",
+)
+case(
+    "grouped_matmul/integers",
+    [spread_ints(-100, 100, 5, 4), spread_ints(-100, 100, 2, 3, 4, seed=1), i32([2, 5])],
+    op("GroupedMatMul-17"),
+    grouped,
+    formula=CONSTANT,
 )
 
 # --- Einsum ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""FakeQuantize and compressed weights."""
+"""FakeQuantize, FakeConvert and compressed weights."""
 
 from framework import *
 
@@ -94,6 +94,51 @@ case(
     lambda x: np.einsum("nchw,oc->nohw", ACTIVATIONS[1](x), WEIGHTS[1](KERNEL)[:, :, 0, 0]),
     tolerance=1e-4,
     formula="the CPU plugin's sums of integers saturate on processors without VNNI",
+)
+
+# --- FakeConvert ----------------------------------------------------------------------------------
+
+
+def fake_convert(x, scale, shift=None, type_="f8e4m3"):
+    format_, greatest = {"f8e4m3": (float8_e4m3fn, 448), "f8e5m2": (float8_e5m2, 57344)}[type_]
+    scale, shift = (f32(0 if it is None else it) for it in (scale, shift))
+    scaled = np.clip(f32(x) * scale - shift, -greatest, greatest)
+    return ((scaled.astype(format_).astype(np.float32) + shift) / scale).astype(x.dtype)
+
+
+def converted(scale, shift=None, type_="f8e4m3", dtype=np.float32):
+    inputs = [const(np.array(it, dtype)) for it in (scale, shift) if it is not None]
+    return op("FakeConvert-13", *inputs, destination_type=type_), lambda x: fake_convert(x, scale, shift, type_)
+
+
+# Halves, numbers without the first bit of the mantissa, and what is too large.
+F8 = f32([0, -0.3, 1.0625, 1.1875, 3.3, 17.7, -100, 447, 464, 465, 1e5, -np.inf, 1e-4, 2.0**-10, 3 * 2.0**-10])
+several(
+    "fake_convert/types",
+    [F8],
+    [converted(scale, shift, type_) for type_ in ("f8e4m3", "f8e5m2") for scale, shift in ((1.0, 0.0), (2.0, None))],
+    shapes=["?"],
+    more=[[spread(4)], [f32([])]],
+)
+several(
+    "fake_convert/per_channel",
+    [spread(3, 2, 4)],
+    [converted([[1.0], [2.0]], [[0.5], [-1.0]]), converted([[[2.0]], [[1.5]], [[0.5]]], None, "f8e5m2")],
+)
+several("fake_convert/f16", [f16([1.0625, -0.3, 600, 3 * 2.0**-10])], [converted(2.0, 0.5, dtype=np.float16)])
+several(
+    "fake_convert/nan",
+    [f32([np.nan, 1])],
+    [converted(1.0, 0.0)],
+    formula="they stay; the CPU plugin makes the greatest number of them",
+    without_reference="it does, too",
+)
+case(
+    "fake_convert/without_destination_type",
+    [F8],
+    converted(1.0)[0],
+    converted(1.0)[1],
+    edit=[attribute("destination_type", "f8e4m3", None)],
 )
 
 # --- compressed weights ---------------------------------------------------------------------------

@@ -42,15 +42,19 @@ def rnn_cell(x, h, w, r, b, activations=("tanh",), clip=0):
     return (ACTIVATIONS[activations[0]](clipped(x @ w.T + h @ r.T + b, clip)),)
 
 
-def sequence(cell, direction, x, *states_lengths_weights, states, **attributes):
-    """Y [batch, directions, time, hidden] and the last states; past a sequence's length Y is zero."""
+def sequence(cell, direction, x, *states_lengths_weights, states, activations=None, **attributes):
+    """Y [batch, directions, time, hidden] and the last states; past a sequence's length Y is zero. Activations may be
+    those of one direction after the other."""
     initial, lengths = states_lengths_weights[:states], states_lengths_weights[states]
     weights = states_lengths_weights[states + 1 :]
     directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
     batch, time, _ = x.shape
     y = np.zeros((batch, len(directions), time, initial[0].shape[-1]))
     last = [it.astype(np.float64).copy() for it in initial]
+    count = {lstm_cell: 3, gru_cell: 2, rnn_cell: 1}[cell]
     for d, backward in enumerate(directions):
+        if activations:
+            attributes["activations"] = activations[d * count :][:count] or activations
         for n in range(batch):
             state = tuple(it[n : n + 1, d].astype(np.float64) for it in initial)
             steps = range(int(lengths[n]))
@@ -58,7 +62,9 @@ def sequence(cell, direction, x, *states_lengths_weights, states, **attributes):
                 # The specification does not say what is last.
                 state = tuple(np.zeros_like(it) for it in state)
             for t in reversed(steps) if backward else steps:
-                state = cell(x[n : n + 1, t].astype(np.float64), *state, *(it[d] for it in weights), **attributes)
+                of_weights = (it[d] for it in weights)
+                step = x[n : n + 1, t].astype(np.float64)
+                state = cell(step, *state, *of_weights, **attributes)
                 y[n, d, t] = state[0]
             for it, value in zip(last, state):
                 it[n, d] = value
@@ -101,6 +107,7 @@ def recurrent(
     more=(),
     edit=(),
     formula=None,
+    without_reference=None,
     **attributes,
 ):
     attributes.setdefault("activations", DEFAULT[kind])
@@ -122,6 +129,7 @@ def recurrent(
         more=more,
         edit=edit,
         formula=formula,
+        without_reference=without_reference,
         tolerance=1e-4,
     )
 
@@ -161,6 +169,16 @@ recurrent("clip", "LSTM", clip=0.5)
 recurrent("clip", "GRU", clip=0.5)
 recurrent("activations", "LSTM", activations=("sigmoid", "relu", "tanh"))
 recurrent("activations", "RNN", activations=("relu",))
+for kind in ("LSTM", "GRU", "RNN"):
+    recurrent("activations_of_both_directions", kind, "bidirectional", activations=DEFAULT[kind] * 2)
+recurrent(
+    "activations_of_each_direction",
+    "GRU",
+    "bidirectional",
+    activations=("sigmoid", "tanh", "tanh", "relu"),
+    formula="as in ONNX; OpenVINO takes the first ones for both directions",
+    without_reference="it takes them, too",
+)
 recurrent("linear_before_reset", "GRU", linear_before_reset=True)
 recurrent("linear_before_reset_bidirectional", "GRU", "bidirectional", linear_before_reset=True)
 recurrent("upper_case", "LSTM", "reverse", edit=[attribute("direction", "reverse", "REVERSE")])

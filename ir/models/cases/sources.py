@@ -268,6 +268,66 @@ case(
     op("Convert-1", destination_type="f16"),
     lambda x: x.astype(np.float16),
 )
+
+
+def bf16(x):
+    return x.astype(bfloat16).astype(np.float32)
+
+
+def through(x, type_, *nodes):
+    """An input in another type, some nodes on it, and what comes of it in f32."""
+    x = make("Convert-1", x, destination_type=type_)
+    for node in nodes:
+        x = node(x)
+    return make("Convert-1", x, destination_type="f32")
+
+
+# Halves, and what single precision has and bf16 has not.
+BF16 = f32([1 + 2.0**-8, 1 + 3 * 2.0**-8, -3.14159265, 1e-3, 65504, 3.39e38, 3.4e38, -np.inf, 0, -0.0])
+case(
+    "convert/bf16",
+    [BF16],
+    lambda x: [
+        through(x, "bf16"),
+        through(x, "bf16", op("Reshape-1", axes(2, -1), special_zero=False)),
+        through(make("Abs-1", x), "bf16", op("Sqrt-1")),
+        make("Convert-1", make("Clamp-1", make("Convert-1", x, destination_type="bf16"), min=-9, max=9), destination_type="i32"),
+    ],
+    lambda x: [
+        bf16(x),
+        bf16(x).reshape(2, -1),
+        bf16(np.sqrt(bf16(np.abs(x)))),
+        i32(np.clip(bf16(x), -9, 9)),
+    ],
+    shapes=["?"],
+    more=[[spread(4) / 3]],
+)
+several(
+    "convert/bf16_arithmetic",
+    [spread(2, 3) / 3, spread(3, seed=1) / 7],
+    [
+        (
+            lambda x, y: make("Convert-1", make("ConvertLike-1", x, const(1.0, "bf16")), destination_type="f32"),
+            lambda x, y: bf16(x),
+        ),
+        (
+            lambda x, y: through(x, "bf16", op("Multiply-1", const(3.0, "bf16"), auto_broadcast="numpy")),
+            lambda x, y: bf16(bf16(x) * f32(3)),
+        ),
+        (
+            lambda x, y: through(x, "bf16", lambda x: make("Add-1", x, make("Convert-1", y, destination_type="bf16"))),
+            lambda x, y: bf16(bf16(x) + bf16(y)),
+        ),
+    ],
+    formula="each result is rounded; the CPU plugin leaves some as they are",
+    without_reference="the reference cuts off digits",
+)
+case(
+    "convert/f8",
+    [f32([1.0625, -0.3, 2.0**-10, 3 * 2.0**-10, 100, 448, 0, -0.0])],
+    lambda x: [through(x, type_) for type_ in ("f8e4m3", "f8e5m2")],
+    lambda x: [x.astype(type_).astype(np.float32) for type_ in (float8_e4m3fn, float8_e5m2)],
+)
 case(
     "convert/rank_0_and_empty",
     [f32(1.5), f32(np.zeros((0, 3)))],

@@ -77,6 +77,43 @@ OneHot opset1 axis="1" | i64[1] 0 | const i64[] -1 | const f32[] 1 | const f32[]
 Eye opset9 output_type="f32" | i64[] 1048576 | i64[] 1048576 | const i64[] 0 -> ?,?
     run: the output would have shape [1048576, 1048576], but must have 268435456 elements or fewer
 
+GroupedMatMul opset17 | f32[4] | f32[2,3,4]
+    input 0 (mat_a) has rank 1, but must have rank 2 or 3
+GroupedMatMul opset17 | f32[5,4] | f32[2,3,4]
+    input 2 (offsets) is missing: mat_a has rank 2, and so groups of rows
+GroupedMatMul opset17 | f32[5,4] | f32[2,3,5] | i32[2]
+    dimensions 4 and 5 must be equal: layer 90 "tested" (GroupedMatMul, opset17) multiplies the rows of each group by a matrix of its own
+GroupedMatMul opset17 | f32[5,4] | f32[2,3,4] | i32[3]
+    dimensions 3 and 2 must be equal: layer 90 "tested" (GroupedMatMul, opset17) multiplies the rows of each group by a matrix of its own
+GroupedMatMul opset17 | f32[3,5,4] | f32[2,3,4]
+    dimensions 3 and 2 must be equal: layer 90 "tested" (GroupedMatMul, opset17) multiplies the rows of each group by a matrix of its own
+GroupedMatMul opset17 | f32[5,4] | f32[2,3,4] | const i64[2] 3,2 -> ?,?
+    run: GroupedProduct: group 1 ends at 2, but must end in [3, 5]
+RGBtoNV12 opset17 | u8[1,3,4,3]
+    the height is 3, but must be a multiple of 2
+BGRtoNV12 opset17 | i8[1,2,4,3]
+    the data is of type I8, but must be U8 or floats
+ErfInv opset17 | i32[2]
+    input 0 (arg) is of type I32, but must be floats
+FakeConvert opset13 destination_type="f8e8m0" | f32[2] | const f32[] 1
+    attribute destination_type is "f8e8m0", but must be one of f8e4m3, f8e5m2
+FakeConvert opset13 | f32[1] | const f32[2] 1,1
+    dimensions 1 and 2 must be equal: layer 90 "tested" (FakeConvert, opset13) has a scale that is broadcast to its data
+BinaryConvolution opset1 mode="xnor-popcount" pad_value="0.5" | f32[1,8,3,3] | u8[8,8,1,1]
+    attribute pad_value is 0.5, but must be -1, 0 or 1
+BinaryConvolution opset1 mode="xnor-popcount" pad_value="0" | f32[1,8,3,3] | u8[8,8,1,1]
+    input 1 (weights) is computed, but must be a constant of type u1
+BinaryConvolution opset1 mode="xnor-popcount" pad_value="0" | f32[1,8,3,3] | const i32[1,8,1,1] 0,1,0,1,0,1,0,1
+    input 1 (weights) is of type i32, but must be u1
+DeformablePSROIPooling opset1 mode="average" | f32[1,8,3,3] | f32[1,5]
+    attribute mode is "average", but must be one of bilinear_deformable
+LSTMSequence opset5 hidden_size="2" direction="bidirectional" activations="tanh,tanh" | f32[1,1,1]
+    attribute activations has length 2, but must have length 3 or 6
+LSTMSequence opset5 hidden_size="2" direction="forward" activations="tanh,tanh,tanh,tanh,tanh,tanh" | f32[1,1,1]
+    attribute activations has length 6, but must have length 3
+Convert opset1 destination_type="u4" | f32[2]
+    attribute destination_type is u4, but tract has that type for constants only
+
 Reshape opset1 special_zero="false" | f32[2,3] | const i64[2] 4,2
     dimensions 3 and 4 must be equal: layer 90 "tested" (Reshape, opset1) reshapes [2, 3] to [4, 2]
 Reshape opset1 special_zero="false" | f32[2,3] | i64[2] 4,2 -> ?,?

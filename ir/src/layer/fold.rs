@@ -5,7 +5,7 @@ use tract_core::internal::*;
 use super::folded::Folded;
 use super::names::Taken;
 use super::{LayerContext, Value, concrete};
-use crate::document::Layer;
+use crate::document::{ElementType, Layer};
 use crate::opl::check_volume;
 use crate::weights::datum_type;
 
@@ -41,6 +41,7 @@ impl LayerContext<'_, '_> {
         let outlets = translate(self)?;
         let mut values = vec![];
         for (number, outlet) in outlets.into_iter().enumerate() {
+            let outlet = self.rounded_output(number, outlet)?;
             values.push(self.in_declared_type(number, outlet)?);
         }
         Ok(values)
@@ -95,8 +96,12 @@ impl LayerContext<'_, '_> {
             _ => false,
         });
         let mut inputs = vec![];
-        for input in 0..self.inputs.len() {
-            inputs.push(Value::Constant(self.tensor_in_single(input)?));
+        for (input, value) in self.inputs.iter().enumerate() {
+            inputs.push(match value {
+                // Bits have another order in a layer than as numbers.
+                Value::Weights(blob) if blob.element_type == ElementType::U1 => value.clone(),
+                _ => Value::Constant(self.tensor_in_single(input)?),
+            });
         }
         let mut scratch =
             TypedModel { symbols: self.model.symbols.clone(), ..TypedModel::default() };

@@ -12,6 +12,7 @@ mod nodes;
 mod options;
 mod place;
 mod restart;
+mod rounded;
 mod shapes;
 mod sources;
 mod translation;
@@ -35,13 +36,13 @@ pub(crate) use names::Taken;
 pub(crate) use options::{Options, ShapeOption};
 pub(crate) use place::Place;
 pub(crate) use restart::Restart;
-pub(crate) use sources::{constant, parameter_shape, parameter_type};
+pub(crate) use sources::{body_parameter_type, constant, parameter_shape, parameter_type};
 pub(crate) use translation::{TranslateGraph, Translation};
 pub(crate) use values::NotKnown;
 pub(crate) use variables::Variables;
 
 use crate::document::{Body, Layer};
-use crate::weights::{Blob, datum_type, widened};
+use crate::weights::{Blob, held_type, widened};
 
 /// A layer that is being translated: its attributes and inputs, and the model that its nodes go into.
 ///
@@ -280,9 +281,10 @@ impl<'a, 't> LayerContext<'a, 't> {
         Ok(self.model.outlet_fact(outlet)?.datum_type)
     }
 
-    /// The element type that the file states for an output, if tract has it.
+    /// The element type that the file states for an output, as tract has it: [`DatumType::F32`] for `bf16` and floats of 8 bits, which
+    /// are rounded after the layer. `None` if tract has none.
     pub fn output_type(&self, output: usize) -> Option<DatumType> {
-        self.layer.outputs.get(output)?.element_type.and_then(datum_type)
+        self.layer.outputs.get(output)?.element_type.and_then(held_type)
     }
 }
 

@@ -5,7 +5,7 @@ use tract_openvino_kernels::checks::volume;
 
 use crate::document::{ElementType, Layer, PartialShape};
 use crate::limits::{MAX_AXES, MAX_DECLARED_ELEMENTS};
-use crate::weights::{Blob, datum_type};
+use crate::weights::{Blob, datum_type, held_type};
 
 /// The shape that a `Parameter` declares, unless it leaves the number of dimensions open.
 pub(crate) fn parameter_shape(layer: &Layer) -> TractResult<Option<PartialShape>> {
@@ -47,6 +47,13 @@ pub(crate) fn parameter_type(layer: &Layer) -> TractResult<DatumType> {
     datum_type(element_type).with_context(|| {
         format!("{layer}: inputs of type {element_type} are not supported: tract has no such type")
     })
+}
+
+/// The element type that a `Parameter` of a body declares. `bf16` and floats of 8 bits are single-precision ones there.
+pub(crate) fn body_parameter_type(layer: &Layer) -> TractResult<DatumType> {
+    let text = layer.attributes.get("element_type");
+    let element_type = text.and_then(|text| ElementType::from_text(text));
+    element_type.and_then(held_type).map_or_else(|| parameter_type(layer), Ok)
 }
 
 /// **Const-1**: `element_type`, `shape`, and where the bytes are (`offset` and `size`).

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tract_core::internal::*;
 
 use super::{LayerContext, Value, tdims};
+use crate::document::ElementType;
 
 /// The error of a layer that must know a value, or a size, that only a run knows.
 #[derive(Debug)]
@@ -87,6 +88,27 @@ impl LayerContext<'_, '_> {
             "input {input} ({name}) is only known when the model runs, but must be known when it is loaded{hint}"
         );
         Err(NotKnown { input: Some(input), message }.into())
+    }
+
+    /// The bits of an input that must be a constant of type `u1`, and its shape. The lowest bit of a byte is the first one.
+    pub(crate) fn constant_bits(
+        &self,
+        input: usize,
+        name: &str,
+    ) -> TractResult<(Vec<bool>, Vec<usize>)> {
+        let Value::Weights(blob) = self.value(input)? else {
+            bail!("input {input} ({name}) is computed, but must be a constant of type u1")
+        };
+        ensure!(
+            blob.element_type == ElementType::U1,
+            "input {input} ({name}) is of type {}, but must be u1",
+            blob.element_type
+        );
+        self.translation.budget().take(DatumType::F32, &blob.shape)?;
+        let bytes = blob.bytes(self.translation.weights);
+        let bytes = bytes.with_context(|| self.in_constant(input))?;
+        let bits = (0..blob.shape.iter().product()).map(|bit| bytes[bit / 8] >> (bit % 8) & 1 == 1);
+        Ok((bits.collect(), blob.shape.clone()))
     }
 
     /// The value of an input that must be a constant of rank 0 or 1.

@@ -27,6 +27,7 @@ pub(crate) mod range;
 pub(crate) mod reduction;
 pub(crate) mod reshape;
 pub(crate) mod reverse_sequence;
+pub(crate) mod rounding;
 pub(crate) mod scatter;
 pub(crate) mod search_sorted;
 pub(crate) mod segments;

@@ -2,7 +2,10 @@
 
 use tract_core::internal::*;
 use tract_core::ops::array::{MultiBroadcastTo, Pad, PadMode, Slice};
+use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, PaddingSpec, PoolSpec};
+use tract_core::ops::logic::comp_lt;
+use tract_core::ops::math::{mul, sub};
 use tract_core::ops::nn::DataFormat;
 use tract_openvino_kernels::checks::volume;
 
@@ -22,6 +25,9 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("GroupConvolutionBackpropData", 1, group_convolution_backprop_data_1).without(
         "weights of a shape that is not known, and an `output_shape` for open sizes of the data",
     );
+    registry
+        .add("BinaryConvolution", 1, binary_convolution)
+        .without("a `pad_value` other than -1, 0 and 1");
     pooling::register(registry);
 }
 
@@ -298,7 +304,23 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
     check_elements(&shape[2..])?;
     let data = ctx.input(0)?;
     let data = window.checked(ctx, data)?;
-    let mut data = ctx.single_float("single", data)?;
+    let data = ctx.single_float("single", data)?;
+    let weights = filters.merged(ctx)?;
+    let bias = Tensor::zero_scalar_dt(ctx.type_of(data)?)?;
+    let bias = ctx.add_const("bias", bias)?;
+    let result = convolved(ctx, &window, [data, weights, bias], [input, output], filters.group)?;
+    Ok(tvec!(ctx.cast("type", result, ctx.datum_type(0)?)?))
+}
+
+/// The convolution of data, weights and a bias, with so many channels of its input and output.
+fn convolved(
+    ctx: &mut LayerContext,
+    window: &Window,
+    [mut data, weights, bias]: [OutletId; 3],
+    [input, output]: [usize; 2],
+    group: usize,
+) -> TractResult<OutletId> {
+    let shape = ctx.shape_of(data)?;
     for (axis, size) in shape.iter().enumerate().skip(2) {
         let (begin, end) = (window.pads_begin[axis - 2].min(0), window.pads_end[axis - 2].min(0));
         if (begin, end) == (0, 0) {
@@ -328,13 +350,51 @@ fn convolution(ctx: &mut LayerContext, grouped: bool) -> TractResult<TVec<Outlet
         let (begin, end) = pads.iter().map(|axis| (axis.pad_before, axis.pad_after)).unzip();
         spec.padding = PaddingSpec::Explicit(begin, end);
     }
-    let weights = filters.merged(ctx)?;
-    let bias = Tensor::zero_scalar_dt(ctx.type_of(data)?)?;
-    let bias = ctx.add_const("bias", bias)?;
-    let convolution = Conv::new(spec, KernelFormat::OIHW, filters.group, None);
-    let inputs = [data, weights, bias];
-    let result = ctx.wire("", convolution, &inputs)?;
-    Ok(tvec!(ctx.cast("type", result, ctx.datum_type(0)?)?))
+    let convolution = Conv::new(spec, KernelFormat::OIHW, group, None);
+    ctx.wire("", convolution, &[data, weights, bias])
+}
+
+/// **BinaryConvolution-1**: a convolution of -1 and 1: bits of weights, a constant of type `u1`, and numbers of the data, which are
+/// 1 if they are greater than 0. The data has two spatial axes. `pad_value` is -1, 1, or 0 for pads that do not count.
+///
+/// As for OpenVINO's CPU plug-in, and as Model Optimizer writes them, the first weight is the lowest bit of a byte. In other
+/// constants of type `u1` it is the highest, and OpenVINO's reference implementation reads it so here, too.
+fn binary_convolution(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=2)?;
+    let dt = ctx.expect_numbers(0, "data")?;
+    let shape = ctx.shape_of_rank(0, "data", 4)?;
+    ctx.attribute_among("mode", &[("xnor-popcount", ())], None)?;
+    let pad_value: f32 = ctx.attribute("pad_value")?;
+    ensure!(
+        [-1., 0., 1.].contains(&pad_value),
+        "attribute pad_value is {pad_value}, but must be -1, 0 or 1"
+    );
+    let (bits, sizes) = ctx.constant_bits(1, "weights")?;
+    let &[output, input, height, width] = &*sizes else {
+        bail!("input 1 (weights) has shape {sizes:?}, but must have rank 4")
+    };
+    ensure!(!sizes.contains(&0), "the weights have shape {sizes:?}, but must have elements");
+    let window = Window::new(ctx, &[height, width])?;
+    ctx.require_equal(&shape[1], &input.to_dim(), "has weights for these channels of its data")?;
+    check_elements(&shape[2..])?;
+    let weights: Vec<f32> = bits.iter().map(|bit| if *bit { 1. } else { -1. }).collect();
+    // The pads are 0, so all other numbers are moved, and what that takes from the sums is added to them.
+    let sums = weights.chunks_exact(input * height * width);
+    let bias: Vec<f32> = sums.map(|filter| filter.iter().sum::<f32>() * pad_value).collect();
+    let weights = ctx.add_const("weights", tensor1(&weights).into_shape(&sizes)?)?;
+    let bias = ctx.add_const("bias", tensor1(&bias))?;
+    let data = ctx.input(0)?;
+    let data = window.checked(ctx, data)?;
+    let data = ctx.numbers(data)?;
+    let zero = ctx.scalar("zero", 0., ctx.type_of(data)?, 4)?;
+    let data = ctx.wire("are_positive", TypedBinOp(comp_lt(), None), &[zero, data])?;
+    let data = ctx.cast("bits", data, DatumType::F32)?;
+    let two = ctx.scalar("two", 2., DatumType::F32, 4)?;
+    let data = ctx.wire("doubled", mul(), &[data, two])?;
+    let moved = ctx.scalar("moved", f64::from(1. + pad_value), DatumType::F32, 4)?;
+    let data = ctx.wire("signs", sub(), &[data, moved])?;
+    let result = convolved(ctx, &window, [data, weights, bias], [input, output], 1)?;
+    Ok(tvec!(ctx.cast("type", result, dt)?))
 }
 
 /// **ConvolutionBackpropData-1**: a transposed convolution. The weights are `[input channels, output

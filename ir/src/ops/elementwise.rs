@@ -8,6 +8,7 @@ use tract_core::ops::{logic, math};
 use tract_openvino_kernels::checks::listed;
 
 use crate::layer::LayerContext;
+use crate::opl::activation;
 use crate::opl::arithmetic::Arithmetic;
 use crate::opl::opaque::Opaque;
 use crate::registry::Registry;
@@ -56,6 +57,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Log", 1, |ctx| rounded(ctx, math::ln()));
     registry.add("Sqrt", 1, |ctx| rounded(ctx, math::sqrt()));
     registry.add("Erf", 1, |ctx| rounded(ctx, math::erf()));
+    registry.add("ErfInv", 17, erf_inv);
     registry.add("Sin", 1, |ctx| rounded(ctx, math::sin()));
     registry.add("Cos", 1, |ctx| rounded(ctx, math::cos()));
     registry.add("Tan", 1, |ctx| rounded(ctx, math::tan()));
@@ -359,6 +361,13 @@ fn round(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let input = ctx.input(0)?;
     let is_float = ctx.type_of(input)?.is_float();
     unary(ctx, if to_even && is_float { math::round_half_to_even() } else { math::round() })
+}
+
+/// **ErfInv-17**: the number whose error function is an element: infinite for -1 and 1, NaN for what is beyond them.
+fn erf_inv(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(1..=1)?;
+    ctx.expect_floats(0, "arg")?;
+    unary(ctx, activation::erf_inv())
 }
 
 /// **IsInf-10**: `detect_negative` and `detect_positive` say which infinities count. The default is both.

@@ -7,6 +7,7 @@ use tract_core::ops::array::{MultiBroadcastTo, Tile, TypedConcat};
 use tract_core::ops::cast::Cast;
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
+use tract_openvino_kernels::GroupedProduct;
 use tract_openvino_kernels::checks::listed;
 
 use crate::layer::LayerContext;
@@ -16,6 +17,7 @@ use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("MatMul", 1, mat_mul);
+    registry.add("GroupedMatMul", 17, grouped_mat_mul);
 }
 
 /// **MatMul-1**: NumPy's product of matrices. `transpose_a` and `transpose_b` swap the last two axes, unless
@@ -26,6 +28,49 @@ fn mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let transpose_b = ctx.attribute_or("transpose_b", false)?;
     let factors = [ctx.matrix_input(0)?, ctx.matrix_input(1)?];
     Ok(tvec!(product(ctx, "", factors, [transpose_a, transpose_b])?))
+}
+
+/// **GroupedMatMul-17**: products of groups of rows, each with a matrix of its own, `[groups, columns, depth]`, whose rows
+/// are the columns of the product. Data of rank 3 has the same number of rows for each group. Of data of rank 2, the third
+/// input has the number of the row that each group ends before; rows after the last group become 0.
+fn grouped_mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=3)?;
+    let (data, matrices) = (ctx.shape(0)?, ctx.shape_of_rank(1, "mat_b", 3)?);
+    let doing = "multiplies the rows of each group by a matrix of its own";
+    ctx.require_equal(
+        data.last().context("input 0 (mat_a) is a scalar, but must have rank 2 or 3")?,
+        &matrices[2],
+        doing,
+    )?;
+    if ctx.input_count() == 3 {
+        ctx.expect_integers(2, "offsets")?;
+        let ends = ctx.shape_of_rank(2, "offsets", 1)?;
+        ctx.require_equal(&ends[0], &matrices[0], doing)?;
+    }
+    match data.len() {
+        // The ends are those of all rows.
+        3 => {
+            ctx.require_equal(&data[0], &matrices[0], doing)?;
+            let factors = [ctx.matrix_input(0)?, ctx.matrix_input(1)?];
+            Ok(tvec!(product(ctx, "", factors, [false, true])?))
+        }
+        2 if ctx.input_count() == 3 => {
+            let dt = ctx.datum_type(0)?;
+            let operating = type_of_products(dt)?;
+            let factors = [ctx.input(0)?, ctx.input(1)?];
+            ctx.same_type(&factors)?;
+            let operating = if operating == DatumType::F16 { DatumType::F32 } else { operating };
+            let data = ctx.cast("a", factors[0], operating)?;
+            let matrices = ctx.cast("b", factors[1], operating)?;
+            let ends = ctx.input(2)?;
+            let ends = ctx.cast("ends", ends, DatumType::I64)?;
+            let suffix = if operating == dt { "" } else { "product" };
+            let product = ctx.wire(suffix, GroupedProduct, &[data, matrices, ends])?;
+            Ok(tvec!(ctx.cast("", product, dt)?))
+        }
+        2 => bail!("input 2 (offsets) is missing: mat_a has rank 2, and so groups of rows"),
+        rank => bail!("input 0 (mat_a) has rank {rank}, but must have rank 2 or 3"),
+    }
 }
 
 /// The product of matrices. Each of the two may be transposed. Batches are broadcast.
@@ -95,14 +140,7 @@ pub(super) fn contract(
 ) -> TractResult<OutletId> {
     let [dt, other] = [ctx.type_of(inputs[0])?, ctx.type_of(inputs[1])?];
     ensure!(dt == other, "the factors are of types {dt:?} and {other:?}, but must be of one type");
-    ensure!(dt.is_number() || dt.is_tdim(), "the factors are of type {dt:?}, but must be numbers");
-    let operating = match dt {
-        dt if dt.is_float() => dt,
-        DatumType::I8 | DatumType::U8 | DatumType::I16 | DatumType::U16 => DatumType::I32,
-        DatumType::I32 => dt,
-        // These are exact up to 2^53.
-        _ => DatumType::F64,
-    };
+    let operating = type_of_products(dt)?;
     let mut factors = tvec!();
     for (number, suffix) in ["a", "b"].into_iter().enumerate() {
         let factor = ctx.cast(suffix, inputs[number], operating)?;
@@ -153,6 +191,18 @@ fn flattened(model: &TypedModel, factor: OutletId, labels: &str, others: &str) -
         outlet = *node.inputs.first()?;
     }
     None
+}
+
+/// The type in which products of a type are computed.
+fn type_of_products(dt: DatumType) -> TractResult<DatumType> {
+    ensure!(dt.is_number() || dt.is_tdim(), "the factors are of type {dt:?}, but must be numbers");
+    Ok(match dt {
+        dt if dt.is_float() => dt,
+        DatumType::I8 | DatumType::U8 | DatumType::I16 | DatumType::U16 => DatumType::I32,
+        DatumType::I32 => dt,
+        // These are exact up to 2^53.
+        _ => DatumType::F64,
+    })
 }
 
 /// Whether tract would find that an outlet is broadcast, now or after it has rewritten the nodes in between.

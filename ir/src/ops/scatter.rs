@@ -15,6 +15,7 @@ pub(super) fn register(registry: &mut Registry) {
         .add("ScatterElementsUpdate", 12, scatter_elements_update)
         .without("`reduction` mean of booleans");
     registry.add("ScatterNDUpdate", 3, scatter_nd_update);
+    registry.add("ScatterNDUpdate", 4, scatter_nd_update);
     registry.add("ScatterNDUpdate", 15, scatter_nd_update);
 }
 

@@ -5,7 +5,7 @@ use tract_core::internal::*;
 use crate::document::ElementType;
 use crate::layer::LayerContext;
 use crate::registry::Registry;
-use crate::weights::{datum_type, widened};
+use crate::weights::{datum_type, held_type, widened};
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Convert", 1, convert).without("strings from or to numbers");
@@ -22,11 +22,16 @@ fn convert(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let element_type = ElementType::from_text(&text).with_context(|| {
         format!("attribute destination_type is {text:?}, which is not an element type")
     })?;
-    // Constants may be of a type that tract does not have.
-    let dt = if ctx.folding() { Some(widened(element_type)) } else { datum_type(element_type) };
+    // Constants may be of other types that tract does not have, too.
+    let dt = if ctx.folding() { Some(widened(element_type)) } else { held_type(element_type) };
     let dt = dt.with_context(|| {
         format!("attribute destination_type is {element_type}, but tract has that type for constants only")
     })?;
+    if datum_type(element_type).is_none() && !ctx.widened() && dt == DatumType::F32 {
+        let input = ctx.input(0)?;
+        let single = ctx.cast("single", input, dt)?;
+        return Ok(tvec!(ctx.rounded("", single, element_type)?));
+    }
     if ctx.folding() && dt == DatumType::F16 {
         // Half precision that is computed with is single, as OpenVINO has it: weights that are compressed in
         // smaller types are not rounded.
@@ -42,15 +47,29 @@ fn convert_like(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let like = ctx.datum_type(1)?;
     let dt = if like.is_tdim() { ctx.output_type(0).unwrap_or(DatumType::I64) } else { like };
-    convert_to(ctx, dt)
+    let output = convert_to(ctx, dt)?[0];
+    Ok(tvec!(as_declared(ctx, 0, output)?))
 }
 
 /// **ConvertPromoteTypes-14**: both inputs in one type. The file states which one.
 fn convert_promote_types(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let dt = ctx.output_type(0).context("output 0 has a type that tract does not have")?;
-    let inputs = ctx.all_inputs()?;
-    inputs.into_iter().map(|input| converted(ctx, input, dt)).collect()
+    let mut outputs = ctx.all_inputs()?;
+    for (number, output) in outputs.iter_mut().enumerate() {
+        let converted = converted(ctx, *output, dt)?;
+        *output = as_declared(ctx, number, converted)?;
+    }
+    Ok(outputs)
+}
+
+/// An output that is converted to what the file states, if tract does not have that type.
+fn as_declared(ctx: &mut LayerContext, number: usize, output: OutletId) -> TractResult<OutletId> {
+    let port = ctx.layer().outputs.get(number);
+    match port.and_then(|port| port.element_type) {
+        Some(element_type) => ctx.rounded("", output, element_type),
+        None => Ok(output),
+    }
 }
 
 fn convert_to(ctx: &mut LayerContext, dt: DatumType) -> TractResult<TVec<OutletId>> {

@@ -14,7 +14,7 @@ use crate::layer::{
 use crate::opl::bound::bind_symbols;
 use crate::opl::{check_volume, impl_op, set_symbols};
 use crate::registry::Registry;
-use crate::weights::{Weights, datum_type};
+use crate::weights::{Weights, held_type};
 
 /// A layer that is translated when it runs, with the values and the shapes that its inputs have then.
 ///
@@ -98,7 +98,7 @@ impl LayerContext<'_, '_> {
     ) -> TractResult<Option<Vec<Value>>> {
         let mut outputs = tvec!();
         for port in &self.layer().outputs {
-            let Some(dt) = port.element_type.and_then(datum_type) else { return Ok(None) };
+            let Some(dt) = port.element_type.and_then(held_type) else { return Ok(None) };
             if port.dims.is_empty() {
                 return Ok(None);
             }

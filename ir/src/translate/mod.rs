@@ -23,7 +23,7 @@ use crate::ops::state::wire_assignments;
 use crate::registry::Registry;
 use crate::shortened::shortened;
 use crate::unsupported::UnsupportedOperations;
-use crate::weights::Weights;
+use crate::weights::{Weights, datum_type};
 
 /// The model of a graph and its weights.
 pub(crate) fn translate(
@@ -108,6 +108,13 @@ fn translate_network(
     for (number, value) in outputs.iter().enumerate() {
         let names = graph.output_names(number);
         let name = names.first().map_or("output", |name| name).to_string();
+        if let Some(element_type) = graph.result_type(number).filter(|it| datum_type(*it).is_none())
+        {
+            bail!(
+                "output {number} {name:?} is of type {element_type}, and outputs of this type are not supported: tract has no \
+                 such type. Convert it to f32 in the model"
+            );
+        }
         let mut outlet = translation.result(model, &name, value, graph.result_type(number))?;
         // An outlet has one name: that of an input, or of another output, stays.
         if model.outlet_label(outlet).is_some() {

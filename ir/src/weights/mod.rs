@@ -200,6 +200,16 @@ pub(crate) fn datum_type(element_type: ElementType) -> Option<DatumType> {
     })
 }
 
+/// tract's type for the elements of a tensor that is computed. Floats of 8 bits and `bf16` are single-precision ones there, which
+/// are rounded where they are computed.
+pub(crate) fn held_type(element_type: ElementType) -> Option<DatumType> {
+    use ElementType::*;
+    match element_type {
+        BF16 | F8E4M3 | F8E5M2 => Some(DatumType::F32),
+        other => datum_type(other),
+    }
+}
+
 impl Blob {
     /// The number of elements.
     fn volume(&self) -> TractResult<usize> {

@@ -1,6 +1,7 @@
 //! Operators of detectors: boxes with scores, and regions of feature maps.
 
 pub(crate) mod boxes;
+pub(crate) mod deformable_psroi_pooling;
 pub(crate) mod detection_output;
 pub(crate) mod detectron_output;
 pub(crate) mod generate_proposals;
@@ -14,6 +15,7 @@ pub(crate) mod prior_grid;
 pub(crate) mod proposal;
 pub(crate) mod psroi_pooling;
 pub(crate) mod roi_align;
+pub(crate) mod roi_align_rotated;
 pub(crate) mod roi_feature_extractor;
 pub(crate) mod roi_pooling;
 pub(crate) mod selection;

@@ -7,7 +7,7 @@ use tract_openvino_kernels::checks::listed;
 
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
-use crate::layer::{LayerContext, Value, parameter_shape, parameter_type};
+use crate::layer::{LayerContext, Value, body_parameter_type, parameter_shape};
 use crate::opl::control::{self, LoopInput, LoopOutput};
 use crate::opl::one_element;
 use crate::ops::blocks::multiply;
@@ -118,7 +118,7 @@ fn parameters(
                 })?;
                 let rank = shape.dims().len();
                 ensure!(rank <= 1, "{layer}, the number of the iteration, has rank {rank}");
-                let datum_type = parameter_type(layer)?;
+                let datum_type = body_parameter_type(layer)?;
                 let fact = datum_type.fact(&[1usize][..rank]);
                 Parameter::Fed(LoopInput::Iteration { datum_type, rank }, fact.into())
             }
@@ -131,7 +131,7 @@ fn parameters(
                 }
             },
             Role::Part { input: whole, parts: Parts { axis, size, backwards } } => {
-                let outlet = in_type(ctx, whole, parameter_type(layer)?)?;
+                let outlet = in_type(ctx, whole, body_parameter_type(layer)?)?;
                 let mut shape = ctx.shape_of(outlet)?;
                 let axis = ctx.axis("axis of the port_map", axis, shape.len())?;
                 let here = part_count(&shape[axis], size, axis)?;
@@ -147,7 +147,7 @@ fn parameters(
                 Parameter::Fed(LoopInput::Part { input, axis, size, backwards }, fact.into())
             }
             Role::State { input: first, result } => {
-                let outlet = in_type(ctx, first, parameter_type(layer)?)?;
+                let outlet = in_type(ctx, first, body_parameter_type(layer)?)?;
                 node_inputs.push(outlet);
                 let fact = ctx.model.outlet_fact(outlet)?.without_value();
                 Parameter::Fed(LoopInput::State { input, output: result }, fact.into())

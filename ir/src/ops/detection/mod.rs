@@ -28,8 +28,10 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Proposal", 4, proposal::proposal);
     registry.add("ROIAlign", 3, regions::roi_align);
     registry.add("ROIAlign", 9, regions::roi_align);
+    registry.add("ROIAlignRotated", 15, regions::roi_align_rotated);
     registry.add("ROIPooling", 2, regions::roi_pooling);
     registry.add("PSROIPooling", 1, regions::psroi_pooling);
+    registry.add("DeformablePSROIPooling", 1, regions::deformable_psroi_pooling);
     registry.add("NonMaxSuppression", 1, suppression::non_max_suppression);
     registry.add("NonMaxSuppression", 3, suppression::non_max_suppression);
     registry.add("NonMaxSuppression", 4, suppression::non_max_suppression);

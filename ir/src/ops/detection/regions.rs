@@ -3,8 +3,10 @@
 use tract_core::internal::*;
 
 use crate::layer::LayerContext;
+use crate::opl::detection::deformable_psroi_pooling::DeformablePsroiPooling;
 use crate::opl::detection::psroi_pooling::{self, PsroiPooling};
 use crate::opl::detection::roi_align::{Aligned, RoiAlign};
+use crate::opl::detection::roi_align_rotated::RoiAlignRotated;
 use crate::opl::detection::roi_pooling::{Method, RoiPooling};
 
 /// Checks the inputs: data of rank 4, and regions of that many coordinates, both of floats.
@@ -54,6 +56,24 @@ pub(super) fn roi_align(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.finish(op, &inputs)
 }
 
+/// **ROIAlignRotated-15**: of each region, means of samples in the middle of parts. A region has a center, a width, a height and
+/// an angle in radians, by which it is turned clockwise if `clockwise_mode` is true.
+pub(super) fn roi_align_rotated(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(3..=3)?;
+    expect_regions(ctx, 5)?;
+    ctx.expect_integers(2, "batch_indices")?;
+    let (regions, images) = (ctx.shape(1)?, ctx.shape(2)?);
+    ctx.equal_shapes(&images, &regions[..1], None, "has an image for each region")?;
+    let op = RoiAlignRotated {
+        pooled: check_pooled([ctx.attribute("pooled_h")?, ctx.attribute("pooled_w")?])?,
+        sampling_ratio: ctx.attribute("sampling_ratio")?,
+        spatial_scale: ctx.attribute("spatial_scale")?,
+        clockwise: ctx.attribute("clockwise_mode")?,
+    };
+    let inputs = ctx.all_inputs()?;
+    ctx.finish(op, &inputs)
+}
+
 /// **ROIPooling-1**: of each region, the greatest elements of parts, or points of a grid between elements.
 /// Older files have `output_size`, or `pooled_h` and `pooled_w`, for `output_roi`.
 pub(super) fn roi_pooling(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
@@ -97,6 +117,39 @@ pub(super) fn psroi_pooling(ctx: &mut LayerContext) -> TractResult<TVec<OutletId
     let channels = op.channels().context("the number of channels cannot be counted")?;
     let data = ctx.shape(0)?;
     ctx.require_equal(&data[1], &channels.to_dim(), "has this number of channels for its parts")?;
+    let inputs = ctx.all_inputs()?;
+    ctx.finish(op, &inputs)
+}
+
+/// **DeformablePSROIPooling-1**: of each region, means of points in `spatial_bins_y` by `spatial_bins_x` bins of parts, each of
+/// which has a channel of its own. The third input has offsets of the parts, in sizes of the region times `trans_std`. The first
+/// region of image -1 ends the list, as in OpenVINO.
+pub(super) fn deformable_psroi_pooling(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    ctx.expect_inputs(2..=3)?;
+    expect_regions(ctx, 5)?;
+    let modes = [("bilinear_deformable", ())];
+    ctx.attribute_among("mode", &modes, Some(()))?;
+    let bins = [ctx.attribute_or("spatial_bins_y", 1)?, ctx.attribute_or("spatial_bins_x", 1)?];
+    let group_size = ctx.attribute_or("group_size", 1)?;
+    let part_size = ctx.attribute_or("part_size", 1)?;
+    let op = DeformablePsroiPooling {
+        output_dim: ctx.attribute("output_dim")?,
+        group_size: check_pooled([group_size; 2])?[0],
+        spatial_scale: ctx.attribute("spatial_scale")?,
+        bins: check_pooled(bins)?,
+        trans_std: ctx.attribute_or("trans_std", 1.)?,
+        part_size: check_pooled([part_size; 2])?[0],
+    };
+    let channels = op.channels().context("the number of channels cannot be counted")?;
+    let (data, regions) = (ctx.shape(0)?, ctx.shape(1)?);
+    ctx.require_equal(&data[1], &channels.to_dim(), "has this number of channels for its parts")?;
+    if ctx.input_count() == 3 {
+        ctx.expect_floats(2, "offsets")?;
+        let offsets = ctx.shape_of_rank(2, "offsets", 4)?;
+        let parts = op.part_size.to_dim();
+        let expected = [regions[0].clone(), offsets[1].clone(), parts.clone(), parts];
+        ctx.equal_shapes(&offsets, &expected, None, "has offsets for the parts of each region")?;
+    }
     let inputs = ctx.all_inputs()?;
     ctx.finish(op, &inputs)
 }

@@ -19,7 +19,7 @@ use crate::opl::check_volume;
 /// input P has the weights of peepholes, which OpenVINO ignores. Its `weights_format` says nothing: OpenVINO writes
 /// `ifco`, but the order of the gates is the same as later.
 pub(super) fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
-    let cell = Cell::new(ctx, kind)?;
+    let cell = Cell::new(ctx, kind, 1)?;
     let states = kind.states();
     let weights = 1 + states.len();
     match (ctx.since(), kind) {
@@ -119,6 +119,7 @@ pub(super) type Wire<'a> =
 pub(super) struct Cell {
     pub kind: Kind,
     pub hidden: usize,
+    /// Those of one direction after the other.
     activations: TVec<Activation>,
     clip: Option<f32>,
     linear_before_reset: bool,
@@ -139,21 +140,29 @@ pub(super) struct Weights {
 }
 
 impl Cell {
-    /// Reads the attributes. The three activations do not use `activations_alpha` and `activations_beta`.
-    pub(super) fn new(ctx: &LayerContext, kind: Kind) -> TractResult<Cell> {
+    /// Reads the attributes, of so many directions. The three activations do not use `activations_alpha` and
+    /// `activations_beta`. A layer of two directions may list them once for both, or once for each, as ONNX does.
+    pub(super) fn new(ctx: &LayerContext, kind: Kind, directions: usize) -> TractResult<Cell> {
         let hidden: usize = ctx.attribute("hidden_size")?;
         ensure!(hidden > 0, "attribute hidden_size is 0, but must be 1 or more");
         let default = kind.activations();
         let activations = match ctx.attribute_opt::<Vec<String>>("activations")? {
-            None => default.into(),
+            None => default.repeat(directions),
             Some(words) => {
+                let count = default.len();
+                let of_both = if directions > 1 {
+                    format!(" or {}", directions * count)
+                } else {
+                    String::new()
+                };
                 ensure!(
-                    words.len() == default.len(),
-                    "attribute activations has length {}, but must have length {}",
+                    [count, directions * count].contains(&words.len()),
+                    "attribute activations has length {}, but must have length {count}{of_both}",
                     words.len(),
-                    default.len()
                 );
-                words.iter().map(|word| activation(word)).collect::<TractResult<_>>()?
+                let words = words.iter().map(|word| activation(word));
+                let words = words.collect::<TractResult<Vec<_>>>()?;
+                words.into_iter().cycle().take(directions * count).collect()
             }
         };
         let clip: f32 = ctx.attribute_or("clip", 0.)?;
@@ -168,12 +177,19 @@ impl Cell {
         Ok(Cell {
             kind,
             hidden,
-            activations,
+            activations: activations.into(),
             clip: Some(clip).filter(|clip| *clip > 0. && clip.is_finite()),
             linear_before_reset: kind == Kind::Gru
                 && ctx.attribute_or("linear_before_reset", false)?,
             dt,
         })
+    }
+
+    /// The cell of one direction, which has its activations.
+    pub(super) fn of_direction(&self, number: usize) -> Cell {
+        let count = self.kind.activations().len();
+        let activations = self.activations[number * count..][..count].into();
+        Cell { activations, ..*self }
     }
 
     /// Whether tract has an operator for all steps of it: a GRU with `linear_before_reset` and nothing unusual.

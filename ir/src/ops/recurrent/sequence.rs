@@ -24,7 +24,16 @@ use crate::opl::opaque::Separate;
 /// last step of the sequence. The last states of a sequence without steps are zeros, as OpenVINO has them: the
 /// specification does not say what they are.
 pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<OutletId>> {
-    let cell = Cell::new(ctx, kind)?;
+    let directions: &[Direction] = ctx.attribute_among(
+        "direction",
+        &[
+            ("forward", &[Direction::Forward] as &[_]),
+            ("reverse", &[Direction::Reverse]),
+            ("bidirectional", &[Direction::Forward, Direction::Reverse]),
+        ],
+        None,
+    )?;
+    let cell = Cell::new(ctx, kind, directions.len())?;
     let names = kind.states();
     let lengths = 1 + names.len();
     let weights = lengths + 1;
@@ -35,15 +44,6 @@ pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<O
     if ctx.input_count() > weights + 3 {
         refuse_peepholes(ctx, weights + 3)?;
     }
-    let directions: &[Direction] = ctx.attribute_among(
-        "direction",
-        &[
-            ("forward", &[Direction::Forward] as &[_]),
-            ("reverse", &[Direction::Reverse]),
-            ("bidirectional", &[Direction::Forward, Direction::Reverse]),
-        ],
-        None,
-    )?;
     let shape = ctx.shape(0)?;
     let [batch, time, features] = &*shape else {
         bail!("input 0 (X) has shape {shape}, but must have rank 3", shape = listed(&shape))
@@ -60,9 +60,10 @@ pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<O
     }
     expect_shape(ctx, lengths, "sequence_lengths", std::slice::from_ref(batch))?;
     cell.check_weights(ctx, weights, &[leading], features)?;
-    let sequence = Sequence { cell, within: steps_within(ctx, lengths, time)? };
+    let within = steps_within(ctx, lengths, time)?;
     let mut outputs: Vec<TVec<OutletId>> = vec![tvec!(); 1 + names.len()];
     for (number, direction) in directions.iter().enumerate() {
+        let sequence = Sequence { cell: cell.of_direction(number), within };
         let of_direction = sequence.direction(ctx, number, *direction, weights)?;
         outputs.iter_mut().zip(of_direction).for_each(|(output, part)| output.push(part));
     }
@@ -73,7 +74,7 @@ pub(super) fn sequence(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<O
             1 => parts[0],
             _ => ctx.wire(name, TypedConcat::new(1), parts)?,
         };
-        result.push(ctx.cast(name, whole, sequence.cell.dt)?);
+        result.push(ctx.cast(name, whole, cell.dt)?);
     }
     Ok(result)
 }
