@@ -90,8 +90,8 @@ pub use quantized::FakeQuantize;
 pub use resize::Taps;
 pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
 pub use transform::{
-    Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredMovement, RegisteredRule,
-    Rewrite, Rule, Session,
+    Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredCheck, RegisteredMovement,
+    RegisteredRule, Rewrite, Rule, Session,
 };
 
 /// The examples of the README run as tests.
@@ -99,6 +99,6 @@ pub use transform::{
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-/// What [`register_rule`] and [`register_movement`] name.
+/// What [`register_rule`], [`register_movement`] and [`register_check`] name.
 #[doc(hidden)]
 pub use inventory;

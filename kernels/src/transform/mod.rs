@@ -34,7 +34,8 @@ use crate::attention::CachePrecision;
 use crate::compressed::Precision;
 
 pub use rule::{
-    Decision, Outcome, Phase, RegisteredMovement, RegisteredRule, Rewrite, Rule, Session,
+    Decision, Outcome, Phase, RegisteredCheck, RegisteredMovement, RegisteredRule, Rewrite, Rule,
+    Session,
 };
 
 /// The rules of this crate, in the order in which they are tried.
