@@ -70,6 +70,7 @@ mod normalization;
 mod parallel;
 mod product;
 mod quantized;
+mod reduction;
 mod resize;
 mod rotary;
 mod rows;

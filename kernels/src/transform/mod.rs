@@ -16,10 +16,10 @@ mod parallel;
 mod pool;
 mod quantized;
 mod resize;
+mod reduction;
 mod rotary;
 mod rule;
 mod softmax;
-mod sums;
 #[cfg(test)]
 mod tests;
 mod upsampling;
@@ -51,7 +51,7 @@ const RULES: [&dyn Rule; 16] = [
     &attention::Attentions,
     &softmax::Softmaxes,
     // Normalizations have sums, too.
-    &sums::Sums,
+    &reduction::Reductions,
     &contraction::Contractions,
     &axes::AxisMoves,
     // What is in a body may leave it when the model is decluttered, so they are the last of their phase.
@@ -67,7 +67,7 @@ const RULES: [&dyn Rule; 16] = [
 /// and conditions. A model that is transformed can be run, decluttered and optimised, but not be saved.
 ///
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
-/// many, attention, normalization of rows, pools, softmax, sums along the last axes, Resize, and functions of elements; and concatenations and moves of axes,
+/// many, attention, normalization of rows, pools, softmax, reductions of axes, Resize, and functions of elements; and concatenations and moves of axes,
 /// of any type. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which, and why others stay.
 #[derive(Debug)]
 pub struct KernelsTransform {
