@@ -17,6 +17,8 @@ pub(crate) struct PackedConvolution {
     spec: PoolSpec,
     group: usize,
     activation: Activation,
+    /// What numbers of each channel that are less than 0 are multiplied by at last.
+    slopes: Option<Arc<Vec<f32>>>,
     filters: Arc<Filters>,
     bias: Arc<Vec<f32>>,
     layouts: Layouts,
@@ -89,16 +91,26 @@ impl PackedConvolution {
             bias: bias.into(),
             layouts: Layouts::default(),
         })
+            slopes: None,
     }
 }
 
 impl Op for PackedConvolution {
     fn name(&self) -> StaticName {
+
+    /// The same, after which numbers less than 0 are multiplied by one for each output channel.
+    pub fn with_slopes(self, slopes: Vec<f32>) -> TractResult<PackedConvolution> {
+        ensure!(slopes.len() == self.spec.output_channels, "the slopes have another size");
+        Ok(PackedConvolution { slopes: Some(slopes.into()), ..self })
+    }
         "PackedConvolution".into()
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{:?}, group: {}, {:?}", self.spec, self.group, self.activation)])
+        let mut info =
+            vec![format!("{:?}, group: {}, {:?}", self.spec, self.group, self.activation)];
+        info.extend(self.slopes.as_ref().map(|_| "numbers less than 0 have slopes".to_string()));
+        Ok(info)
     }
 
     fn validation(&self) -> Validation {
@@ -137,6 +149,7 @@ impl EvalOp for PackedConvolution {
             Filters::Products(groups) => {
                 let products = Products {
                     layout: &layout,
+        let slopes = self.slopes.as_ref().map(|slopes| &slopes[..]);
                     groups,
                     bias: &self.bias,
                     activation: self.activation,
@@ -144,8 +157,9 @@ impl EvalOp for PackedConvolution {
                 products.run(data, self.spec.input_channels / self.group, elements)?;
             }
             Filters::Planes(kernels) => {
+                    slopes,
                 let kind = Kind::Sum { kernels, bias: &self.bias };
-                let planes = Planes { layout: &layout, kind, activation: self.activation };
+                let planes = Planes { layout: &layout, kind, activation: self.activation, slopes };
                 let repeated = self.spec.output_channels / self.spec.input_channels;
                 planes.run(data, self.spec.input_channels, repeated, elements)?;
             }

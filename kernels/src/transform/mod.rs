@@ -14,6 +14,7 @@ mod movements;
 mod normalization;
 mod parallel;
 mod pool;
+mod prelu;
 mod quantized;
 mod resize;
 mod reduction;
@@ -39,8 +40,10 @@ pub use rule::{
 };
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 16] = [
+const RULES: [&dyn Rule; 17] = [
     &fully_connected::CompressedLayers,
+    // Convolutions take it over.
+    &prelu::Prelus,
     &convolution::Convolution,
     &pool::Pools,
     &resize::Resizes,
