@@ -35,6 +35,9 @@ enum Filters {
     Planes(Vec<f32>),
 }
 
+/// So many channels of an output that are made of one channel, or more, are a product: it reads that one for several of them at once.
+const FEW_CHANNELS: usize = 8;
+
 /// How many elements padding may add to a channel: it is copied with them.
 const MOST_PADDING: usize = 1 << 16;
 
@@ -75,7 +78,8 @@ impl PackedConvolution {
         ensure!(!weights.is_empty(), "the weights have no elements");
         ensure!(weights.len() == group * outputs * depth, "the weights have another size");
         ensure!(bias.len() == spec.output_channels, "the bias has another size");
-        let filters = if inputs == 1 && spec.rank() <= 2 {
+        let few = outputs < FEW_CHANNELS;
+        let filters = if inputs == 1 && spec.rank() <= 2 && (group > 1 || few) {
             Filters::Planes(weights.to_vec())
         } else {
             let window = sizes.map(|sizes| Window::new(&spec, sizes)).transpose()?;
@@ -87,22 +91,22 @@ impl PackedConvolution {
             spec,
             group,
             activation,
+            slopes: None,
             filters: filters.into(),
             bias: bias.into(),
             layouts: Layouts::default(),
         })
-            slopes: None,
     }
-}
-
-impl Op for PackedConvolution {
-    fn name(&self) -> StaticName {
 
     /// The same, after which numbers less than 0 are multiplied by one for each output channel.
     pub fn with_slopes(self, slopes: Vec<f32>) -> TractResult<PackedConvolution> {
         ensure!(slopes.len() == self.spec.output_channels, "the slopes have another size");
         Ok(PackedConvolution { slopes: Some(slopes.into()), ..self })
     }
+}
+
+impl Op for PackedConvolution {
+    fn name(&self) -> StaticName {
         "PackedConvolution".into()
     }
 
@@ -145,19 +149,19 @@ impl EvalOp for PackedConvolution {
         let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
+        let slopes = self.slopes.as_ref().map(|slopes| &slopes[..]);
         match &*self.filters {
             Filters::Products(groups) => {
                 let products = Products {
                     layout: &layout,
-        let slopes = self.slopes.as_ref().map(|slopes| &slopes[..]);
                     groups,
                     bias: &self.bias,
                     activation: self.activation,
+                    slopes,
                 };
                 products.run(data, self.spec.input_channels / self.group, elements)?;
             }
             Filters::Planes(kernels) => {
-                    slopes,
                 let kind = Kind::Sum { kernels, bias: &self.bias };
                 let planes = Planes { layout: &layout, kind, activation: self.activation, slopes };
                 let repeated = self.spec.output_channels / self.spec.input_channels;
