@@ -78,6 +78,7 @@ mod runtime;
 mod slice;
 mod softmax;
 mod sums;
+mod take;
 pub mod threads;
 mod transform;
 mod transposition;
@@ -90,6 +91,7 @@ pub use product::{Vectors, gelu};
 pub use quantized::FakeQuantize;
 pub use resize::Taps;
 pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
+pub use take::{Run, take_runs};
 pub use transform::{
     Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredCheck, RegisteredMovement,
     RegisteredRule, Rewrite, Rule, Session,
