@@ -2,6 +2,7 @@
 
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
+use tract_core::ops::logic::Iff;
 use tract_core::ops::math::{Add, Div, Mul};
 use tract_core::ops::nn::{Softmax, SoftmaxKind};
 
@@ -9,7 +10,7 @@ use super::chain::Chain;
 use super::contraction::contraction;
 use super::fully_connected::has_constant_matrix;
 use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
-use crate::attention::Attention;
+use crate::attention::{AddendOfKept, Attention};
 
 /// A product, a scale, masks, a softmax and another product.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ struct Between {
 /// A mask, and how its axes become those of the scores.
 struct Mask {
     outlet: OutletId,
+    /// Whether it says which scores are kept, and is not what is added to them.
+    keeps: bool,
     regrouped: Option<AxisOp>,
 }
 
@@ -38,8 +41,9 @@ fn regrouping(node: &TypedNode, rank: usize) -> Option<&AxisOp> {
 impl Mask {
     /// A mask that is added to scores whose axes are regrouped, if it can be regrouped back.
     fn of(model: &TypedModel, outlet: OutletId, regrouped: Option<&AxisOp>) -> Option<Mask> {
+        let keeps = model.outlet_fact(outlet).ok()?.datum_type == DatumType::Bool;
         let Some(AxisOp::Reshape(at, before, after)) = regrouped else {
-            return Some(Mask { outlet, regrouped: None });
+            return Some(Mask { outlet, keeps, regrouped: None });
         };
         let shape = &model.outlet_fact(outlet).ok()?.shape;
         let axes = &shape[*at..at + after.len()];
@@ -51,7 +55,7 @@ impl Mask {
             () if axes == &**after => AxisOp::Reshape(*at, after.clone(), before.clone()),
             () => return None,
         };
-        Some(Mask { outlet, regrouped: Some(op) })
+        Some(Mask { outlet, keeps, regrouped: Some(op) })
     }
 }
 
@@ -81,6 +85,14 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
             continue;
         }
         rule_if!(!is_softmax);
+        if let Some((node, keep)) = kept(chain)? {
+            let mask = chain.model.outlet_fact(keep)?;
+            rule_if!(mask.shape.last() == shape.last());
+            rule_if_some!(mask = Mask::of(chain.model, keep, regrouped));
+            found.masks.push(mask);
+            chain.push(node);
+            continue;
+        }
         rule_if_some!(next = chain.next()?);
         let number = match chain.constant(next.operand)? {
             Some(operand) if operand.len() == 1 => Some(operand.cast_to_scalar::<f32>()?),
@@ -106,6 +118,19 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
         }
         chain.push(next.node);
     }
+}
+
+/// A node that hides scores, and the mask that says which are kept: the others are negative infinity.
+fn kept<'a>(chain: &Chain<'a>) -> TractResult<Option<(&'a TypedNode, OutletId)>> {
+    rule_if_some!((node, slot) = chain.successor()?);
+    rule_if!(node.op_is::<Iff>() && slot == 1);
+    rule_if_let!(&[keep, _, other] = &*node.inputs);
+    let [found, expected] = [node, chain.last()].map(|node| &node.outputs[0].fact);
+    rule_if!(found.shape == expected.shape && found.datum_type == DatumType::F32);
+    let other = chain.model.outlet_fact(other)?;
+    rule_if_some!(other = other.konst.as_ref().or(other.uniform.as_ref()));
+    rule_if!(other.len() == 1 && other.cast_to_scalar::<f32>()? == f32::NEG_INFINITY);
+    Ok(Some((node, keep)))
 }
 
 impl Rule for Attentions {
@@ -159,6 +184,10 @@ impl Rule for Attentions {
             let mut outlet = patch.tap_model(model, mask.outlet)?;
             if let Some(op) = mask.regrouped {
                 outlet = patch.wire_node(format!("{name}.mask_{number}"), op, &[outlet])?[0];
+            }
+            if mask.keeps {
+                let name = format!("{name}.hidden_{number}");
+                outlet = patch.wire_node(name, AddendOfKept, &[outlet])?[0];
             }
             inputs.push(outlet);
         }
