@@ -70,6 +70,8 @@ pub(crate) enum Binary {
     Min,
     /// The larger number; the other one, if one is NaN.
     Max,
+    /// The first number if it is not less than 0, and its product with the second one otherwise.
+    Prelu,
 }
 
 impl Binary {
@@ -158,6 +160,10 @@ impl WithSimd for Combine<'_> {
             Binary::Max => {
                 each(simd, operands, output, |a, b| other_of_nan(a, b, simd.max_f32s(a, b)))
             }
+            Binary::Prelu => each(simd, operands, output, |x, slope| {
+                let is_below = simd.less_than_f32s(x, simd.splat_f32s(0.));
+                simd.select_f32s(is_below, simd.mul_f32s(x, slope), x)
+            }),
         }
     }
 }
@@ -284,6 +290,16 @@ enum Place<'a> {
 }
 
 impl Elementwise {
+    /// One function of two inputs.
+    pub fn of_binary(binary: Binary) -> Elementwise {
+        Elementwise { inputs: 2, steps: vec![Step::Binary(binary, [0, 1])] }
+    }
+
+    /// Whether it is this function of its two inputs.
+    pub fn is_binary(&self, binary: Binary) -> bool {
+        *self == Elementwise::of_binary(binary)
+    }
+
     /// For each step the block that has its result until nobody needs it any more, and how many blocks there are. The last step
     /// writes to the output.
     fn blocks(&self) -> (Vec<usize>, usize) {
@@ -482,6 +498,32 @@ impl TypedOp for Elementwise {
         Ok(tvec!(f32::fact(&*shape)))
     }
 
+    fn axes_mapping(
+        &self,
+        inputs: &[&TypedFact],
+        outputs: &[&TypedFact],
+    ) -> TractResult<AxesMapping> {
+        AxesMapping::natural(inputs, outputs)
+    }
+
+    fn change_axes(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+        _io: InOut,
+        change: &AxisOp,
+    ) -> TractResult<Option<AxisChangeConsequence>> {
+        match change {
+            AxisOp::Add(_) | AxisOp::Move(..) => (),
+            AxisOp::Rm(axis) => {
+                let inputs = model.node_input_facts(node.id)?;
+                rule_if!(inputs.iter().all(|fact| fact.shape[*axis].is_one()));
+            }
+            AxisOp::Reshape(..) => return Ok(None),
+        }
+        Ok(Some(AxisChangeConsequence::new(model, node, None, change)))
+    }
+
     as_op!();
 }
 
@@ -504,6 +546,7 @@ mod tests {
             Binary::Div => math::div(),
             Binary::Min => math::min(),
             Binary::Max => math::max(),
+            Binary::Prelu => panic!("tract has no operator for it"),
         }
     }
 

@@ -72,6 +72,7 @@ mod normalization;
 mod parallel;
 mod product;
 mod quantized;
+mod reduction;
 mod resize;
 mod rotary;
 mod rows;
@@ -79,6 +80,7 @@ mod runtime;
 mod slice;
 mod softmax;
 mod sums;
+mod take;
 pub mod threads;
 mod transform;
 mod transposition;
@@ -92,9 +94,10 @@ pub use product::{Vectors, gelu};
 pub use quantized::FakeQuantize;
 pub use resize::Taps;
 pub use runtime::{KernelsRunnable, KernelsRuntime, KernelsState, WithKernels};
+pub use take::{Run, take_runs};
 pub use transform::{
-    Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredMovement, RegisteredRule,
-    Rewrite, Rule, Session,
+    Decision, KernelsConfig, KernelsTransform, Outcome, Phase, RegisteredCheck, RegisteredMovement,
+    RegisteredRule, Rewrite, Rule, Session,
 };
 
 /// The examples of the README run as tests.
@@ -102,6 +105,6 @@ pub use transform::{
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-/// What [`register_rule`] and [`register_movement`] name.
+/// What [`register_rule`], [`register_movement`] and [`register_check`] name.
 #[doc(hidden)]
 pub use inventory;

@@ -354,7 +354,7 @@ mod tests {
             [Case { part: Some(0.5), ..LAST }, Case { part, shared: Shared::Output, ..LAST }]
         {
             let names = case.check([2, 5, 16])?;
-            assert!(has(&names, "RmsNormalization") && has(&names, "SumOfAxes"), "{names:?}");
+            assert!(has(&names, "RmsNormalization") && has(&names, "ReductionOfAxes"), "{names:?}");
         }
         Ok(())
     }

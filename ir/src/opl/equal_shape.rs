@@ -1,5 +1,6 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
+use tract_openvino_kernels::{register_check, register_movement};
 
 use super::{check_volume, impl_op, set_symbols};
 
@@ -16,6 +17,9 @@ pub(crate) struct EqualShape {
     /// Whether symbols of the shape get their values here.
     names: bool,
 }
+
+register_check!(|op| op.downcast_ref::<EqualShape>().is_some_and(|op| !op.broadcasts));
+register_movement!(|op| op.is::<EqualShape>());
 
 impl EqualShape {
     /// `shape` is what the input must have.
@@ -83,6 +87,19 @@ impl TypedOp for EqualShape {
         Ok(tvec!(inputs[0].datum_type.fact(&self.shape)))
     }
 
+    fn change_axes(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+        _io: InOut,
+        change: &AxisOp,
+    ) -> TractResult<Option<AxisChangeConsequence>> {
+        rule_if!(matches!(change, AxisOp::Move(..)));
+        let mut op = self.clone();
+        change.change_shape_array(&mut op.shape, false)?;
+        Ok(Some(AxisChangeConsequence::new(model, node, Some(Box::new(op)), change)))
+    }
+
     set_symbols!(shape);
 
     as_op!();
@@ -91,6 +108,7 @@ impl TypedOp for EqualShape {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::opl::between_codes;
 
     #[test]
     fn sizes_are_compared_when_the_model_runs() -> TractResult<()> {
@@ -110,6 +128,21 @@ mod tests {
         run([3, 3])?;
         let error = format!("{:#}", run([3, 2]).unwrap_err());
         assert!(error.contains("dimension 0 of a tensor is 2, but must be 3 (N)"), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn it_stays_between_codes() -> TractResult<()> {
+        for of in [EqualShape::new, EqualShape::or_broadcast] {
+            let found = between_codes(|h| {
+                let shape = [1.to_dim(), 4.to_dim(), h.to_dim(), 6.to_dim()];
+                Box::new(of(shape.into_iter().collect()))
+            })?;
+            assert_eq!(
+                found,
+                ["Source", "Quantize", "OpenVinoEqualShape", "QuantizedMaxPool", "Dequantize"]
+            );
+        }
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
+use tract_openvino_kernels::register_check;
 
 use super::impl_op;
 
@@ -13,6 +14,8 @@ pub(crate) struct LeastSizes {
     /// Axes, and the number of elements of each.
     pub least: TVec<(usize, usize)>,
 }
+
+register_check!(|op| op.is::<LeastSizes>());
 
 impl LeastSizes {
     fn check(&self, rank: usize) -> TractResult<()> {
@@ -104,6 +107,7 @@ impl TypedOp for LeastSizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::opl::between_codes;
 
     #[test]
     fn sizes_are_checked_when_the_model_runs() {
@@ -116,6 +120,16 @@ mod tests {
         let error = format!("{:#}", run(&[4, 2]).unwrap_err());
         assert!(error.contains("has size 2, but must have size 3 or more"), "{error}");
         run(&[3]).unwrap_err();
+    }
+
+    #[test]
+    fn it_stays_between_codes() -> TractResult<()> {
+        let found = between_codes(|_| Box::new(LeastSizes { least: tvec![(2, 2), (3, 2)] }))?;
+        assert_eq!(
+            found,
+            ["Source", "Quantize", "OpenVinoLeastSizes", "QuantizedMaxPool", "Dequantize"]
+        );
+        Ok(())
     }
 
     #[test]

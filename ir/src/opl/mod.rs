@@ -211,6 +211,38 @@ pub(crate) fn fails<T>(result: TractResult<T>, expected: &str) {
     assert!(error.contains(expected), "{expected:?} is not in {error:?}");
 }
 
+/// The operators that a model has on the kernels, if this one stands between levels and a pool. The data is `NCHW`, with `H` open.
+#[cfg(test)]
+fn between_codes(op: impl Fn(&Symbol) -> Box<dyn TypedOp>) -> TractResult<Vec<String>> {
+    use tract_core::ops::cnn::{MaxPool, PaddingSpec, PoolSpec};
+    use tract_core::ops::nn::DataFormat;
+    use tract_openvino_kernels::{FakeQuantize, KernelsTransform};
+
+    let mut model = TypedModel::default();
+    let h = model.symbols.sym("H");
+    let shape = [1.to_dim(), 4.to_dim(), h.to_dim(), 6.to_dim()];
+    let data = model.add_source("data", f32::fact(shape))?;
+    let low = model.add_const("low", Tensor::from_shape(&[1; 4], &[-1f32])?)?;
+    let high = model.add_const("high", Tensor::from_shape(&[1; 4], &[1f32])?)?;
+    let levels = FakeQuantize { levels: 256 };
+    let coded = model.wire_node("coded", levels, &[data, low, high, low, high])?;
+    let between = model.wire_node("between", op(&h), &coded)?;
+    let (format, padding) = (DataFormat::NCHW, PaddingSpec::Valid);
+    let spec = PoolSpec::new(format, tvec![2, 2], padding, None, None, 4, 4);
+    let pool = model.wire_node("pool", MaxPool::new(spec, None), &between)?;
+    model.select_output_outlets(&pool)?;
+    let numbers: Vec<f32> = (0..4 * 5 * 6).map(|it| (it * 37 % 101) as f32 / 50. - 1.).collect();
+    let input = Tensor::from_shape(&[1, 4, 5, 6], &numbers)?.into_tvalue();
+    let expected = model.clone().into_runnable()?.run(tvec!(input.clone()))?;
+    KernelsTransform::default().transform_with_decisions(&mut model)?;
+    let model = model.into_optimized()?;
+    let operators = model.eval_order()?.into_iter().map(|id| model.node(id).op.name().to_string());
+    let operators = operators.collect();
+    let found = model.into_runnable()?.run(tvec!(input))?;
+    found[0].close_enough(&expected[0], Approximation::Close)?;
+    Ok(operators)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,9 @@
 
 use tract_core::internal::*;
 
-use super::{SetSymbols, check_volume, impl_op, integers, set_symbols};
+use tract_openvino_kernels::{Run, register_movement, take_runs};
+
+use super::{SetSymbols, impl_op, integers, set_symbols};
 
 /// Which elements of an axis, in which order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -108,31 +110,96 @@ impl Positions {
         };
         Ok((0..len).map(position))
     }
+
+    /// The same positions as runs of them. Where nothing is copied they are few: a tensor without elements may have an axis of any
+    /// size.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`on_axis`](Self::on_axis), and of the positions that it gives.
+    fn runs(&self, dim: usize, symbols: &SymbolValues, is_empty: bool) -> TractResult<Vec<Run>> {
+        let mut positions = self.on_axis(dim, symbols)?;
+        let (size, len) = (dim as i128, positions.len() as i128);
+        // The first position of each run, the step, and how many there are.
+        let mut runs: Vec<(i128, i64, i128)> = vec![];
+        match self {
+            Positions::Stride { first, step, .. } => {
+                runs.push((first.eval_to_i64(symbols)?.into(), *step, len));
+            }
+            Positions::Pad { mode: PadMode::Wrap, .. } if is_empty && size > 0 => {
+                runs.push((0, 0, len));
+            }
+            Positions::Pad { mode: PadMode::Wrap, before, .. } if size > 0 => {
+                let mut at = -i128::from(before.eval_to_i64(symbols)?);
+                let end = at + len;
+                while at < end {
+                    let found = at.rem_euclid(size);
+                    // One element comes again and again.
+                    let (step, count) = if size == 1 { (0, len) } else { (1, size - found) };
+                    runs.push((found, step, count.min(end - at)));
+                    at += count;
+                }
+            }
+            Positions::Pad { mode, before, .. } => {
+                let start = -i128::from(before.eval_to_i64(symbols)?);
+                let end = start + len;
+                // What stands for a position before the elements, or after them, and the step from there.
+                let outside = |position: i128| match mode {
+                    PadMode::Edge => (position.min(size - 1).max(0), 0),
+                    PadMode::Wrap => (position, 1),
+                    PadMode::Reflect if position < 0 => (-position, -1),
+                    PadMode::Reflect => (2 * (size - 1) - position, -1),
+                    PadMode::Symmetric if position < 0 => (-1 - position, -1),
+                    PadMode::Symmetric => (2 * size - 1 - position, -1),
+                };
+                let (low, high) = (start.max(0), end.min(size));
+                let (after, last_before) = (start.max(size), end.min(0));
+                let (first, step) = outside(start);
+                runs.push((first, step, last_before - start));
+                runs.push((low, 1, high - low));
+                let (first, step) = outside(after);
+                runs.push((first, step, end - after));
+            }
+        }
+        let run = |(first, step, count): (i128, i64, i128)| {
+            let last = first + (count - 1) * i128::from(step);
+            let is_there = (0..size).contains(&first) && (0..size).contains(&last);
+            let run = || {
+                let (first, count) = (first.try_into().ok()?, count.try_into().ok()?);
+                Some(Run { first, step: step.try_into().ok()?, count })
+            };
+            is_there.then(run).flatten()
+        };
+        let runs = runs.into_iter().filter(|(.., count)| *count > 0).map(run);
+        if let Some(runs) = runs.collect::<Option<Vec<Run>>>() {
+            return Ok(runs);
+        }
+        // The first that is wrong says what it is.
+        positions.try_for_each(|position| position.map(drop))?;
+        bail!("positions of an axis of size {dim} are beyond what can be addressed")
+    }
+
+    /// The elements of a tensor at these positions of an axis.
+    fn take(&self, data: &Tensor, axis: usize, symbols: &SymbolValues) -> TractResult<Tensor> {
+        let shape = data.shape();
+        let dim = *shape.get(axis).with_context(|| {
+            format!("Take: axis is {axis}, but must be in [0, {})", shape.len())
+        })?;
+        let is_empty = (0..shape.len()).any(|other| other != axis && shape[other] == 0);
+        take_runs("Take", data, axis, &self.runs(dim, symbols, is_empty)?)
+    }
 }
 
 /// The elements of a tensor at some positions of an axis. Consecutive ones are copied at once.
-pub(super) fn take(
-    data: &Tensor,
-    axis: usize,
-    mut positions: impl ExactSizeIterator<Item = TractResult<usize>>,
-) -> TractResult<Tensor> {
-    let mut shape: TVec<usize> = data.shape().into();
-    shape[axis] = positions.len();
-    check_volume("Take", data.datum_type(), &shape)?;
-    let mut output = Tensor::zero_dt(data.datum_type(), &shape)?;
-    let mut done = 0;
-    let mut next = positions.next().transpose()?;
-    while let Some(start) = next {
-        let mut end = start + 1;
-        next = positions.next().transpose()?;
-        while next == Some(end) {
-            end += 1;
-            next = positions.next().transpose()?;
+pub(super) fn take(data: &Tensor, axis: usize, positions: &[usize]) -> TractResult<Tensor> {
+    let mut runs: Vec<Run> = vec![];
+    for position in positions {
+        match runs.last_mut() {
+            Some(run) if run.first + run.count == *position => run.count += 1,
+            _ => runs.push(Run { first: *position, step: 1, count: 1 }),
         }
-        output.assign_slice(done..done + end - start, data, start..end, axis)?;
-        done += end - start;
     }
-    Ok(output)
+    take_runs("Take", data, axis, &runs)
 }
 
 /// Takes elements along an axis whose size is a symbol.
@@ -141,6 +208,8 @@ pub(crate) struct Take {
     pub axis: usize,
     pub positions: Positions,
 }
+
+register_movement!(|op| op.is::<Take>());
 
 impl_op!(
     Take,
@@ -154,8 +223,7 @@ impl EvalOp for Take {
 
     fn eval(&self, ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let data = args_1!(inputs);
-        let positions = self.positions.on_axis(data.shape()[self.axis], ctx.symbols)?;
-        Ok(tvec!(take(&data, self.axis, positions)?.into_tvalue()))
+        Ok(tvec!(self.positions.take(&data, self.axis, ctx.symbols)?.into_tvalue()))
     }
 }
 
@@ -170,6 +238,18 @@ impl TypedOp for Take {
         );
         shape[self.axis] = self.positions.len(&shape[self.axis]);
         Ok(tvec!(inputs[0].datum_type.fact(shape)))
+    }
+
+    fn change_axes(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+        _io: InOut,
+        change: &AxisOp,
+    ) -> TractResult<Option<AxisChangeConsequence>> {
+        rule_if_some!(axis = change.transform_axis(self.axis));
+        let op = Box::new(Take { axis, positions: self.positions.clone() });
+        Ok(Some(AxisChangeConsequence::new(model, node, Some(op), change)))
     }
 
     set_symbols!(positions);
@@ -231,8 +311,7 @@ impl EvalOp for DynSlice {
         let (first, len) = numpy_slice(dim, start, stop, self.step);
         let positions =
             Positions::Stride { first: first.to_dim(), step: self.step, len: len.to_dim() };
-        let output = take(&data, self.axis, positions.on_axis(dim, ctx.symbols)?)?;
-        Ok(tvec!(output.into_tvalue()))
+        Ok(tvec!(positions.take(&data, self.axis, ctx.symbols)?.into_tvalue()))
     }
 }
 
@@ -257,7 +336,7 @@ impl TypedOp for DynSlice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::opl::fails;
+    use crate::opl::{between_codes, fails};
 
     #[test]
     fn slices_as_numpy_has_them() {
@@ -279,6 +358,22 @@ mod tests {
                 "{start}:{stop}:{step} of {dim}"
             );
         }
+    }
+
+    #[test]
+    fn it_stays_between_codes() -> TractResult<()> {
+        for axis in [2, 3] {
+            let found = between_codes(|_| {
+                let (before, after) = (1.to_dim(), 2.to_dim());
+                let positions = Positions::Pad { mode: PadMode::Reflect, before, after };
+                Box::new(Take { axis, positions })
+            })?;
+            assert_eq!(
+                found,
+                ["Source", "Quantize", "OpenVinoTake", "QuantizedMaxPool", "Dequantize"]
+            );
+        }
+        Ok(())
     }
 
     #[test]
@@ -314,11 +409,64 @@ mod tests {
     #[test]
     fn consecutive_and_other_positions() {
         let data = tensor2(&[[1, 2, 3, 4], [5, 6, 7, 8]]);
-        let positions = [1usize, 2, 0, 3].map(Ok);
-        let taken = take(&data, 1, positions.into_iter()).unwrap();
+        let taken = take(&data, 1, &[1, 2, 0, 3]).unwrap();
         assert_eq!(taken, tensor2(&[[2, 3, 1, 4], [6, 7, 5, 8]]));
         let sizes = tensor1(&[1.to_dim(), 2.to_dim()]);
-        let taken = take(&sizes, 0, [1usize, 0].map(Ok).into_iter()).unwrap();
+        let taken = take(&sizes, 0, &[1, 0]).unwrap();
         assert_eq!(taken, tensor1(&[2.to_dim(), 1.to_dim()]));
+        fails(take(&sizes, 0, &[0, 2]), "must be on an axis of size 2");
+    }
+
+    /// The runs are the positions one by one, or fail as these do.
+    #[test]
+    fn runs_of_positions() {
+        let symbols = SymbolValues::default();
+        let check = |positions: Positions, dim: usize| {
+            let one_by_one = positions.on_axis(dim, &symbols);
+            let one_by_one: TractResult<Vec<usize>> = one_by_one.and_then(|it| it.collect());
+            let runs = positions.runs(dim, &symbols, false);
+            match (one_by_one, &runs) {
+                (Ok(expected), Ok(runs)) => {
+                    let found = runs.iter().flat_map(|run| run.positions());
+                    let found: Vec<usize> = found.map(|position| position as usize).collect();
+                    assert_eq!(found, expected, "{positions:?} {dim}");
+                    let of_empty = positions.runs(dim, &symbols, true).unwrap();
+                    let count = of_empty.iter().map(|run| run.count).sum::<usize>();
+                    assert_eq!(count, expected.len(), "{positions:?} {dim}");
+                }
+                (Err(expected), Err(found)) => {
+                    assert_eq!(format!("{found:#}"), format!("{expected:#}"))
+                }
+                (expected, found) => panic!("{positions:?} {dim}: {found:?}, not {expected:?}"),
+            }
+        };
+        for dim in 0..5 {
+            for before in -6i64..9 {
+                for after in -6i64..9 {
+                    for mode in [PadMode::Edge, PadMode::Reflect, PadMode::Symmetric, PadMode::Wrap]
+                    {
+                        let (before, after) = (before.to_dim(), after.to_dim());
+                        check(Positions::Pad { mode, before, after }, dim);
+                    }
+                    for len in -1i64..5 {
+                        let (first, len) = (before.to_dim(), len.to_dim());
+                        check(Positions::Stride { first, step: after, len }, dim);
+                    }
+                }
+            }
+        }
+    }
+
+    /// An axis of any size takes no time where there is nothing to copy.
+    #[test]
+    fn many_positions_of_nothing() -> TractResult<()> {
+        let data = Tensor::zero::<f32>(&[0, 3])?;
+        for mode in [PadMode::Edge, PadMode::Wrap] {
+            let (before, after) = ((1i64 << 40).to_dim(), 0.to_dim());
+            let positions = Positions::Pad { mode, before, after };
+            let taken = positions.take(&data, 1, &SymbolValues::default())?;
+            assert_eq!(taken.shape(), [0, (1 << 40) + 3]);
+        }
+        Ok(())
     }
 }

@@ -91,7 +91,7 @@ impl EvalOp for Unique {
             dt => dispatch_number!(groups(dt)(self.sorted, &slices))?,
         };
         let firsts: Vec<usize> = groups.members.iter().map(|group| group[0]).collect();
-        let unique = take(&data, axis, firsts.iter().map(|first| Ok(*first)))?;
+        let unique = take(&data, axis, &firsts)?;
         let numbers = |numbers: Vec<i64>| tensor1(&numbers).into_tvalue();
         Ok(tvec![
             unique.into_tvalue(),

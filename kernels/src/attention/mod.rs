@@ -1,6 +1,7 @@
 //! Attention: two products with a softmax in between.
 
 mod codes;
+mod kept;
 mod pages;
 mod softmax;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::product::{
     Addend, Columns, ManyColumns, Output, Product, Right, Rows, Tile, Vectors, Whole, parts,
 };
 use codes::Unpack;
+pub(crate) use kept::AddendOfKept;
 pub use pages::{AppendToPages, CachePrecision, PageFormat, PagedFactor};
 use pages::{Contents, Layout, Page, Pages};
 use softmax::{OfRows, SoftmaxOfRows};

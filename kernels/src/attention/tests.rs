@@ -809,3 +809,60 @@ fn what_cannot_follow() -> TractResult<()> {
     assert!(error.contains("must have elements"), "{error}");
     Ok(())
 }
+
+/// Scores that a mask keeps, and that are negative infinity elsewhere: the mask is that of a batch, of a head, or of all. A query that
+/// sees nothing gives NaN.
+#[test]
+fn masks_that_keep_scores() -> TractResult<()> {
+    use tract_core::ops::logic::Iff;
+    let (queries, keys) = ([2, 3, 70, 16], [2, 3, 130, 16]);
+    for (mask, slot, number, is_ours) in [
+        ([1, 1, 70, 130], 1, f32::NEG_INFINITY, true),
+        ([2, 1, 1, 130], 1, f32::NEG_INFINITY, true),
+        ([2, 3, 70, 130], 1, f32::NEG_INFINITY, true),
+        // One for all keys, other numbers, and scores where it is false.
+        ([2, 3, 70, 1], 1, f32::NEG_INFINITY, false),
+        ([1, 1, 70, 130], 1, -10., false),
+        ([1, 1, 70, 130], 2, f32::NEG_INFINITY, false),
+    ] {
+        let mut model = TypedModel::default();
+        let sources = [("queries", &queries), ("keys", &keys), ("values", &keys)];
+        let [q, k, v] = sources.map(|(name, shape)| model.add_source(name, f32::fact(shape)));
+        let (q, k, v) = (q?, k?, v?);
+        let keep = model.add_source("keep", bool::fact(mask))?;
+        let scores = product(&mut model, "scores", "abmk,abnk->abmn", [q, k])?;
+        let other = model.add_const("other", Tensor::from_shape(&[1; 4], &[number])?)?;
+        let operands = if slot == 1 { [keep, scores, other] } else { [keep, other, scores] };
+        let masked = model.wire_node("masked", Iff, &operands)?;
+        let softmax = Softmax::new(tvec![3], None, SoftmaxKind::Softmax);
+        let weights = model.wire_node("softmax", softmax, &masked)?[0];
+        let output = product(&mut model, "output", "abmk,abkn->abmn", [weights, v])?;
+        model.select_output_outlets(&[output])?;
+        let count: usize = mask.iter().product();
+        let width = mask[3];
+        let keep: Vec<bool> = (0..count)
+            .map(|place| {
+                let (row, column) = (place / width, place % width);
+                row % 9 != 4 && (column * 7 + row) % 3 != 0 && column < 90
+            })
+            .collect();
+        let keep = Tensor::from_shape(&mask, &keep)?;
+        let tensors = [tensor(&queries, 0), tensor(&keys, 5), tensor(&keys, 11), keep];
+        let inputs: TVec<TValue> = tensors.into_iter().map(|it| it.into_tvalue()).collect();
+        let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+        let expected = expected[0].try_as_plain_ram()?.as_slice::<f32>()?.to_vec();
+        let model = model.with_kernels()?;
+        let found = model.nodes().iter().any(|node| node.op_is::<Attention>());
+        assert_eq!(found, is_ours, "{mask:?} {slot} {number}");
+        let model = model.into_optimized()?.into_runnable()?;
+        with_all_vectors(|| {
+            let found = model.run(inputs.clone()).unwrap();
+            let found = found[0].try_as_plain_ram().unwrap();
+            for (found, expected) in found.as_slice::<f32>().unwrap().iter().zip(&expected) {
+                let is_near = (found - expected).abs() < 1e-5;
+                assert!(is_near || found.is_nan() && expected.is_nan(), "{found} {expected}");
+            }
+        });
+    }
+    Ok(())
+}

@@ -17,6 +17,8 @@ pub(crate) struct PackedConvolution {
     spec: PoolSpec,
     group: usize,
     activation: Activation,
+    /// What numbers of each channel that are less than 0 are multiplied by at last.
+    slopes: Option<Arc<Vec<f32>>>,
     filters: Arc<Filters>,
     bias: Arc<Vec<f32>>,
     layouts: Layouts,
@@ -32,6 +34,9 @@ enum Filters {
     /// A channel of the output is made of one of the input: the kernel for each.
     Planes(Vec<f32>),
 }
+
+/// So many channels of an output that are made of one channel, or more, are a product: it reads that one for several of them at once.
+const FEW_CHANNELS: usize = 8;
 
 /// How many elements padding may add to a channel: it is copied with them.
 const MOST_PADDING: usize = 1 << 16;
@@ -73,7 +78,8 @@ impl PackedConvolution {
         ensure!(!weights.is_empty(), "the weights have no elements");
         ensure!(weights.len() == group * outputs * depth, "the weights have another size");
         ensure!(bias.len() == spec.output_channels, "the bias has another size");
-        let filters = if inputs == 1 && spec.rank() <= 2 {
+        let few = outputs < FEW_CHANNELS;
+        let filters = if inputs == 1 && spec.rank() <= 2 && (group > 1 || few) {
             Filters::Planes(weights.to_vec())
         } else {
             let window = sizes.map(|sizes| Window::new(&spec, sizes)).transpose()?;
@@ -85,10 +91,17 @@ impl PackedConvolution {
             spec,
             group,
             activation,
+            slopes: None,
             filters: filters.into(),
             bias: bias.into(),
             layouts: Layouts::default(),
         })
+    }
+
+    /// The same, after which numbers less than 0 are multiplied by one for each output channel.
+    pub fn with_slopes(self, slopes: Vec<f32>) -> TractResult<PackedConvolution> {
+        ensure!(slopes.len() == self.spec.output_channels, "the slopes have another size");
+        Ok(PackedConvolution { slopes: Some(slopes.into()), ..self })
     }
 }
 
@@ -98,7 +111,10 @@ impl Op for PackedConvolution {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{:?}, group: {}, {:?}", self.spec, self.group, self.activation)])
+        let mut info =
+            vec![format!("{:?}, group: {}, {:?}", self.spec, self.group, self.activation)];
+        info.extend(self.slopes.as_ref().map(|_| "numbers less than 0 have slopes".to_string()));
+        Ok(info)
     }
 
     fn validation(&self) -> Validation {
@@ -133,6 +149,7 @@ impl EvalOp for PackedConvolution {
         let Some(layout) = layout else { return Ok(tvec!(output.into_tvalue())) };
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;
+        let slopes = self.slopes.as_ref().map(|slopes| &slopes[..]);
         match &*self.filters {
             Filters::Products(groups) => {
                 let products = Products {
@@ -140,12 +157,13 @@ impl EvalOp for PackedConvolution {
                     groups,
                     bias: &self.bias,
                     activation: self.activation,
+                    slopes,
                 };
                 products.run(data, self.spec.input_channels / self.group, elements)?;
             }
             Filters::Planes(kernels) => {
                 let kind = Kind::Sum { kernels, bias: &self.bias };
-                let planes = Planes { layout: &layout, kind, activation: self.activation };
+                let planes = Planes { layout: &layout, kind, activation: self.activation, slopes };
                 let repeated = self.spec.output_channels / self.spec.input_channels;
                 planes.run(data, self.spec.input_channels, repeated, elements)?;
             }

@@ -6,7 +6,7 @@ use super::layouts::Layouts;
 use super::patches::{Band, Layout};
 use crate::checks::expect_input_count;
 use crate::memory::{Scratch, unwritten_output};
-use crate::product::activation::Activation;
+use crate::product::activation::{Activation, below_zero};
 use crate::product::{Output, Vectors, for_each_columns, max_or_second};
 use crate::threads::fill_rows;
 
@@ -15,6 +15,8 @@ pub(super) struct Planes<'a> {
     pub layout: &'a Layout,
     pub kind: Kind<'a>,
     pub activation: Activation,
+    /// What numbers of each channel of the output that are less than 0 are multiplied by.
+    pub slopes: Option<&'a [f32]>,
 }
 
 #[derive(Clone, Copy)]
@@ -79,7 +81,8 @@ impl WithSimd for Channels<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let Channels { planes: Planes { layout, kind, activation }, channels, repeated, .. } = self;
+        let Planes { layout, kind, activation, slopes } = self.planes;
+        let Channels { channels, repeated, .. } = self;
         let Band { pixels, positions, rows } = self.band;
         let (image, pixels) = (layout.window.elements(), pixels.len());
         let kernel = layout.offsets.len();
@@ -119,6 +122,9 @@ impl WithSimd for Channels<'_> {
                 } else {
                     plane.results(simd, positions.start, &mut gaps);
                     layout.pick(simd, positions.clone(), &gaps, output);
+                }
+                if let Some(slopes) = slopes {
+                    below_zero(simd, &mut output[..pixels], slopes[channel]);
                 }
             }
         }
@@ -258,7 +264,8 @@ impl EvalOp for PoolOfPlanes {
             PoolOf::Max => Kind::Max,
             _ => Kind::SameSum(&kernel),
         };
-        let planes = Planes { layout: &layout, kind, activation: Activation::Identity };
+        let planes =
+            Planes { layout: &layout, kind, activation: Activation::Identity, slopes: None };
         let data = input.try_as_plain_ram()?;
         let mut view = output.try_as_plain_ram_mut()?;
         let elements = view.as_slice_mut::<f32>()?;

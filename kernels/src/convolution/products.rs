@@ -4,7 +4,7 @@ use tract_core::internal::*;
 
 use super::patches::{LaidOut, Layout, PackColumns, PackRows, Pick, Window};
 use crate::memory::Scratch;
-use crate::product::activation::Activation;
+use crate::product::activation::{Activation, BelowZero};
 use crate::product::{
     Addend, Columns, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
     cycles, parts, shares, shares_of_all_rows, shares_of_panels, shares_of_product,
@@ -85,6 +85,8 @@ pub(super) struct Products<'a> {
     pub groups: &'a [Factor],
     pub bias: &'a [f32],
     pub activation: Activation,
+    /// What numbers of each channel that are less than 0 are multiplied by.
+    pub slopes: Option<&'a [f32]>,
 }
 
 /// What a thread computes of a group: some rows and columns of the product.
@@ -129,10 +131,12 @@ impl Products<'_> {
 
     fn part(&self, group: usize, laid_out: &LaidOut, part: &mut Part) {
         let weights = &self.groups[group];
-        let bias = &self.bias[group * weights.channels()..][..weights.channels()];
+        let channels = group * weights.channels()..(group + 1) * weights.channels();
+        let bias = &self.bias[channels.clone()];
+        let slopes = self.slopes.map(|slopes| &slopes[channels]);
         match weights {
-            Factor::Rows(rows) => self.columns_of_pixels(rows, bias, laid_out, part),
-            Factor::Columns(it) => self.rows_of_pixels(it, bias, laid_out, part),
+            Factor::Rows(rows) => self.columns_of_pixels(rows, bias, slopes, laid_out, part),
+            Factor::Columns(it) => self.rows_of_pixels(it, bias, slopes, laid_out, part),
         }
     }
 
@@ -282,7 +286,14 @@ impl Products<'_> {
         (of_pixels < time(pixels, widest)).then_some(shares)
     }
 
-    fn columns_of_pixels(&self, weights: &Rows, bias: &[f32], laid_out: &LaidOut, part: &mut Part) {
+    fn columns_of_pixels(
+        &self,
+        weights: &Rows,
+        bias: &[f32],
+        slopes: Option<&[f32]>,
+        laid_out: &LaidOut,
+        part: &mut Part,
+    ) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         let layout = self.layout;
@@ -342,10 +353,25 @@ impl Products<'_> {
                 let results = &results[..part.rows.len() * width];
                 vectors.run(Pick { layout, positions, results, output });
             }
+            if let Some(slopes) = slopes {
+                let pixels = |column| layout.pixels_before_column(column);
+                vectors.run(BelowZero {
+                    rows: part.output.skip_columns(pixels(column) - pixels(first)),
+                    count: pixels(column + width) - pixels(column),
+                    slopes: &slopes[part.rows.clone()],
+                });
+            }
         }
     }
 
-    fn rows_of_pixels(&self, weights: &Columns, bias: &[f32], laid_out: &LaidOut, part: &mut Part) {
+    fn rows_of_pixels(
+        &self,
+        weights: &Columns,
+        bias: &[f32],
+        slopes: Option<&[f32]>,
+        laid_out: &LaidOut,
+        part: &mut Part,
+    ) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         let pixels = part.rows.len();
@@ -383,6 +409,10 @@ impl Products<'_> {
             }
         }
         transpose(&results, pixels, &mut part.output);
+        if let Some(slopes) = slopes {
+            let (rows, slopes) = (part.output.skip_columns(0), &slopes[start..end]);
+            vectors.run(BelowZero { rows, count: pixels, slopes });
+        }
     }
 }
 

@@ -119,6 +119,7 @@ proptest! {
         inputs in prop_oneof![9 => 1..4usize, 1 => 45..50usize],
         // Many read packed patches, few read them in place.
         outputs in prop_oneof![4 => 1..4usize, 4 => 7..20usize, 1 => 49..56usize],
+        has_slopes in any::<bool>(),
     ) {
         let (output, windows) = windows(&axes);
         let sizes: Vec<usize> = axes.iter().map(|axis| axis.size).collect();
@@ -128,6 +129,7 @@ proptest! {
         let data = integers(batch * group * inputs * image);
         let weights = integers(group * outputs * inputs * depth);
         let bias = integers(group * outputs);
+        let slopes: Vec<f32> = (0..group * outputs).map(|it| (it % 5) as f32 / 2. - 1.).collect();
         let mut expected = vec![];
         for part in 0..batch * group {
             for channel in 0..outputs {
@@ -140,7 +142,8 @@ proptest! {
                             sum += at.map_or(0., |at| data[(part * inputs + input) * image + at]) * weight;
                         }
                     }
-                    expected.push(sum.max(-10.));
+                    let sum = sum.max(-10.);
+                    expected.push(if has_slopes && sum < 0. { sum * slopes[channel] } else { sum });
                 }
             }
         }
@@ -150,6 +153,10 @@ proptest! {
         let weights = Tensor::from_shape(&shape(&[group * outputs, inputs], &kernel), &weights).unwrap();
         let expected = Tensor::from_shape(&shape(&[batch, group * outputs], &output), &expected).unwrap();
         let activation = Activation::Clamp { min: -10., max: f32::INFINITY };
+        let with_slopes = |op: PackedConvolution| match has_slopes {
+            true => op.with_slopes(slopes.clone()).unwrap(),
+            false => op,
+        };
         let trimmed = trimmed(&spec, &weights, &sizes).unwrap();
         // A batch of one may be missing.
         let mut without_batch = (data.clone(), expected.clone());
@@ -168,14 +175,14 @@ proptest! {
                             (data, expected) = (&without_batch.0, &without_batch.1);
                         }
                         let op = PackedConvolution::new(spec, group, activation, weights, bias.clone(), sizes);
-                        let found = op.unwrap().eval(&EvalContext::out_of_plan(), tvec!(data.clone().into()));
+                        let found = with_slopes(op.unwrap()).eval(&EvalContext::out_of_plan(), tvec!(data.clone().into()));
                         assert_eq!(*found.unwrap()[0], *expected);
                     }
                 }
             });
             on_threads(|| {
                 let op = PackedConvolution::new(spec.clone(), group, activation, weights, bias.clone(), Some(&sizes));
-                let found = op.unwrap().eval(&EvalContext::out_of_plan(), tvec!(data.clone().into()));
+                let found = with_slopes(op.unwrap()).eval(&EvalContext::out_of_plan(), tvec!(data.clone().into()));
                 assert_eq!(*found.unwrap()[0], expected);
             });
         }

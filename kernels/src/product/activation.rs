@@ -12,6 +12,7 @@ use tract_core::ops::nn::silu::Silu;
 
 use super::gelu;
 use super::kernel::{load, max_or_second, store};
+use super::output::Output;
 
 /// What is done with each element of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -170,6 +171,35 @@ impl WithSimd for Activate<'_> {
         for part in self.numbers.chunks_mut(S::F32_LANES) {
             let numbers = load(simd, part);
             store(simd, part, self.activation.apply(simd, numbers));
+        }
+    }
+}
+
+/// Multiplies the numbers that are less than 0.
+#[inline(always)]
+pub(crate) fn below_zero<S: Simd>(simd: S, numbers: &mut [f32], slope: f32) {
+    let (slope, zero) = (simd.splat_f32s(slope), simd.splat_f32s(0.));
+    for part in numbers.chunks_mut(S::F32_LANES) {
+        let x = load(simd, part);
+        let is_below = simd.less_than_f32s(x, zero);
+        store(simd, part, simd.select_f32s(is_below, simd.mul_f32s(x, slope), x));
+    }
+}
+
+/// The same for the first numbers of some rows, with a slope for each row.
+pub(crate) struct BelowZero<'a> {
+    pub rows: Output<'a>,
+    pub count: usize,
+    pub slopes: &'a [f32],
+}
+
+impl WithSimd for BelowZero<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        for (row, slope) in self.slopes.iter().enumerate() {
+            below_zero(simd, &mut self.rows.row(row)[..self.count], *slope);
         }
     }
 }

@@ -8,7 +8,7 @@ use tract_core::internal::*;
 use super::levels::{Level, Levels};
 use crate::checks::{expect_input_count, extent};
 use crate::memory::unwritten_output;
-use crate::product::Vectors;
+use crate::product::{Vectors, load, store};
 use crate::threads::fill_rows;
 
 /// Where the numbers have the channels. Codes have them last.
@@ -24,6 +24,8 @@ pub(crate) enum Channels {
 pub(crate) struct Quantize {
     pub levels: Arc<Levels>,
     pub from: Channels,
+    /// What the numbers of each channel are multiplied by before; then the channels are last.
+    pub factors: Option<Arc<Vec<f32>>>,
 }
 
 /// Codes of type `u8` become numbers of type `f32`.
@@ -46,6 +48,9 @@ impl Eq for Requantize {}
 
 /// How many pixels are moved at a time.
 const PIXELS: usize = 64;
+
+/// How many channels are moved at a time: their codes are a word.
+const CHANNELS: usize = size_of::<u32>();
 
 /// The pixels of an image, and the channels of each.
 #[derive(Clone, Copy)]
@@ -105,10 +110,35 @@ impl WithSimd for ToCodes<'_> {
     }
 }
 
-/// Some codes, in a distance, become neighbours.
+/// The numbers of some pixels, whose channels differ and are last, become codes.
+struct RowsToCodes<'a> {
+    numbers: &'a [f32],
+    codes: &'a mut [u8],
+    /// What the numbers of each channel are multiplied by.
+    before: &'a [f32],
+    level: &'a [Level],
+    levels: &'a Levels,
+}
+
+impl WithSimd for RowsToCodes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let RowsToCodes { numbers, codes, before, level, levels } = self;
+        let channels = level.len();
+        for (codes, numbers) in codes.chunks_mut(channels).zip(numbers.chunks(channels)) {
+            let channels = before.iter().zip(level);
+            for ((code, number), (before, level)) in codes.iter_mut().zip(numbers).zip(channels) {
+                *code = levels.code(*level, number * before);
+            }
+        }
+    }
+}
+
+/// Some codes become numbers.
 struct ToNumbers<'a> {
     codes: &'a [u8],
-    distance: usize,
     numbers: &'a mut [f32],
     level: Level,
 }
@@ -119,15 +149,119 @@ impl WithSimd for ToNumbers<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
         let Level { low, step, .. } = self.level;
-        if self.distance == 1 {
-            for (number, code) in self.numbers.iter_mut().zip(self.codes) {
-                *number = f32::from(*code) * step + low;
-            }
-        } else {
-            for (number, code) in
-                self.numbers.iter_mut().zip(self.codes.iter().step_by(self.distance))
+        for (number, code) in self.numbers.iter_mut().zip(self.codes) {
+            *number = f32::from(*code) * step + low;
+        }
+    }
+}
+
+/// As [`load`].
+#[inline(always)]
+fn load_words<S: Simd>(simd: S, words: &[u32]) -> S::u32s {
+    match S::as_simd_u32s(words).0 {
+        [whole] => *whole,
+        _ => simd.partial_load_u32s(words),
+    }
+}
+
+/// Pixels of some channels, which follow each other in the numbers, become codes, of which those of a pixel follow each other.
+struct ToPixels<'a> {
+    /// The first channel, from the first pixel on.
+    numbers: &'a [f32],
+    /// How far channels are apart there.
+    distance: usize,
+    /// The first channel, from the first pixel on.
+    codes: &'a mut [u8],
+    /// How far pixels are apart there.
+    channels: usize,
+    /// How many pixels there are.
+    count: usize,
+    /// Of each of the channels, as many as make a word at most.
+    level: &'a [Level],
+    levels: &'a Levels,
+}
+
+impl WithSimd for ToPixels<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let ToPixels { numbers, distance, codes, channels, count, level, levels } = self;
+        let mut words = [0; PIXELS];
+        let words = &mut words[..count];
+        for (number, level) in level.iter().enumerate() {
+            let numbers = &numbers[number * distance..][..count];
+            let of_word = simd.splat_u32s(8 * number as u32);
+            for (numbers, words) in numbers.chunks(S::F32_LANES).zip(words.chunks_mut(S::F32_LANES))
             {
-                *number = f32::from(*code) * step + low;
+                let codes = levels.codes(simd, *level, load(simd, numbers));
+                let codes = simd.wrapping_dyn_shl_u32s(codes, of_word);
+                let codes = simd.or_u32s(load_words(simd, words), codes);
+                match S::as_mut_simd_u32s(words).0 {
+                    [whole] => *whole = codes,
+                    _ => simd.partial_store_u32s(words, codes),
+                }
+            }
+        }
+        let places = codes.chunks_mut(channels).zip(words);
+        match level.len() {
+            CHANNELS => places.for_each(|(place, word)| {
+                place[..CHANNELS].copy_from_slice(&word.to_le_bytes());
+            }),
+            // The pixels of a picture.
+            3 => places.for_each(|(place, word)| {
+                place[..3].copy_from_slice(&word.to_le_bytes()[..3]);
+            }),
+            few => places.for_each(|(place, word)| {
+                place[..few].copy_from_slice(&word.to_le_bytes()[..few]);
+            }),
+        }
+    }
+}
+
+/// The same back: each channel goes to a row of its own.
+struct FromPixels<'a> {
+    codes: &'a [u8],
+    channels: usize,
+    numbers: &'a mut [f32],
+    distance: usize,
+    count: usize,
+    level: &'a [Level],
+}
+
+impl WithSimd for FromPixels<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let FromPixels { codes, channels, numbers, distance, count, level } = self;
+        let mut words = [0; PIXELS];
+        let words = &mut words[..count];
+        let places = codes.chunks(channels).zip(words.iter_mut());
+        match level.len() {
+            CHANNELS => places.for_each(|(codes, word)| {
+                let bytes = std::array::from_fn(|number| codes[number]);
+                *word = u32::from_le_bytes(bytes);
+            }),
+            few => places.for_each(|(codes, word)| {
+                let bytes = std::array::from_fn(|at| if at < few { codes[at] } else { 0 });
+                *word = u32::from_le_bytes(bytes);
+            }),
+        }
+        // A number of this size has a byte as its last bits.
+        const SIZE: f32 = 8_388_608.;
+        let (byte, size) = (simd.splat_u32s(0xff), simd.splat_u32s(SIZE.to_bits()));
+        for (number, level) in level.iter().enumerate() {
+            let numbers = &mut numbers[number * distance..][..count];
+            let of_word = simd.splat_u32s(8 * number as u32);
+            let (step, low) = (simd.splat_f32s(level.step), simd.splat_f32s(level.low));
+            for (numbers, words) in numbers.chunks_mut(S::F32_LANES).zip(words.chunks(S::F32_LANES))
+            {
+                let codes = load_words(simd, words);
+                let codes = simd.and_u32s(simd.wrapping_dyn_shr_u32s(codes, of_word), byte);
+                let codes = simd.transmute_f32s_u32s(simd.or_u32s(codes, size));
+                let codes = simd.sub_f32s(codes, simd.splat_f32s(SIZE));
+                store(simd, numbers, simd.add_f32s(simd.mul_f32s(codes, step), low));
             }
         }
     }
@@ -141,29 +275,34 @@ impl Quantize {
         let is_moved = self.from == Channels::Second && pixels > 1 && channels > 1;
         if !is_moved {
             let numbers = &numbers[first * channels..][..codes.len()];
-            let width = if self.levels.are_the_same() { codes.len() } else { 1 };
-            for (number, (codes, numbers)) in
-                codes.chunks_mut(width.max(1)).zip(numbers.chunks(width.max(1))).enumerate()
-            {
-                let level = self.levels.of(number % channels);
-                vectors.run(ToCodes { numbers, codes, level, levels });
+            if self.factors.is_none() && levels.are_the_same() {
+                vectors.run(ToCodes { numbers, codes, level: levels.of(0), levels });
+                return;
             }
+            let level = levels.of_channels(channels);
+            let ones = vec![1.; if self.factors.is_none() { channels } else { 0 }];
+            let before = self.factors.as_ref().map_or(&ones[..], |factors| &factors[..]);
+            vectors.run(RowsToCodes { numbers, codes, before, level: &level, levels });
             return;
         }
-        let mut some = [0; PIXELS];
+        let level = levels.of_channels(channels);
         let mut first = first;
         let mut codes = codes;
         while !codes.is_empty() {
             let (image, pixel) = (first / pixels, first % pixels);
             let count = (codes.len() / channels).min(PIXELS).min(pixels - pixel);
             let (now, later) = std::mem::take(&mut codes).split_at_mut(count * channels);
-            for channel in 0..channels {
-                let numbers = &numbers[(image * channels + channel) * pixels + pixel..][..count];
-                let level = self.levels.of(channel);
-                vectors.run(ToCodes { numbers, codes: &mut some[..count], level, levels });
-                for (place, code) in now[channel..].iter_mut().step_by(channels).zip(&some) {
-                    *place = *code;
-                }
+            for (number, level) in level.chunks(CHANNELS).enumerate() {
+                let channel = number * CHANNELS;
+                vectors.run(ToPixels {
+                    numbers: &numbers[(image * channels + channel) * pixels + pixel..],
+                    distance: pixels,
+                    codes: &mut now[channel..],
+                    channels,
+                    count,
+                    level,
+                    levels,
+                });
             }
             (codes, first) = (later, first + count);
         }
@@ -176,7 +315,11 @@ impl Op for Quantize {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![self.levels.text()])
+        let mut info = vec![self.levels.text()];
+        info.extend(
+            self.factors.as_ref().map(|_| "of numbers times a factor of each channel".into()),
+        );
+        Ok(info)
     }
 
     op_as_typed_op!();
@@ -191,6 +334,14 @@ impl EvalOp for Quantize {
         let numbers = numbers.as_slice::<f32>()?;
         let shape = self.from.to_codes(input.shape());
         let sizes = Sizes::of(&shape);
+        if let Some(factors) = &self.factors {
+            ensure!(
+                self.from == Channels::Last && factors.len() == sizes.channels,
+                "Quantize: the data has shape {:?}, but must have size {} on the last axis",
+                input.shape(),
+                factors.len()
+            );
+        }
         // SAFETY: each code is written.
         #[allow(unsafe_code)]
         let mut output = unsafe { unwritten_output::<u8>("Quantize", &shape)? };
@@ -249,18 +400,25 @@ impl EvalOp for Dequantize {
         let Sizes { pixels, channels } = Sizes::of(input.shape());
         if numbers.is_empty() {
         } else if self.to == Channels::Second && pixels > 1 && channels > 1 {
+            let level = self.levels.of_channels(channels);
             // Rows are the pixels of a channel.
             fill_rows(numbers, pixels, codes.len(), |first, numbers| {
+                let rows = first..first + numbers.len() / pixels;
                 for begin in (0..pixels).step_by(PIXELS) {
                     let count = (pixels - begin).min(PIXELS);
-                    for (row, numbers) in numbers.chunks_mut(pixels).enumerate() {
-                        let (image, channel) = ((first + row) / channels, (first + row) % channels);
-                        vectors.run(ToNumbers {
+                    let mut row = rows.start;
+                    while row < rows.end {
+                        let (image, channel) = (row / channels, row % channels);
+                        let together = (channels - channel).min(rows.end - row).min(CHANNELS);
+                        vectors.run(FromPixels {
                             codes: &codes[(image * pixels + begin) * channels + channel..],
-                            distance: channels,
-                            numbers: &mut numbers[begin..][..count],
-                            level: self.levels.of(channel),
+                            channels,
+                            numbers: &mut numbers[(row - rows.start) * pixels + begin..],
+                            distance: pixels,
+                            count,
+                            level: &level[channel..][..together],
                         });
+                        row += together;
                     }
                 }
                 TractResult::Ok(())
@@ -273,7 +431,7 @@ impl EvalOp for Dequantize {
                     numbers.chunks_mut(width).zip(codes.chunks(width)).enumerate()
                 {
                     let level = self.levels.of(number % channels);
-                    vectors.run(ToNumbers { codes, distance: 1, numbers, level });
+                    vectors.run(ToNumbers { codes, numbers, level });
                 }
                 TractResult::Ok(())
             })?;
@@ -339,4 +497,106 @@ impl TypedOp for Requantize {
     }
 
     as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::product::tests::with_all_vectors;
+
+    /// Those of a scale, of limits, and of limits of each channel.
+    fn levels(channels: usize) -> Vec<Arc<Levels>> {
+        let limits: Vec<[f32; 4]> = (0..channels)
+            .map(|channel| {
+                let size = 1. + channel as f32 / 7.;
+                [-size, size, -size, 1.25 * size]
+            })
+            .collect();
+        let of_limits = |limits| Levels::of_fake_quantize(255, limits);
+        [Levels::of_scale(0.017, 127), of_limits(&limits[..1]), of_limits(&limits)]
+            .map(|levels| Arc::new(levels.unwrap()))
+            .into()
+    }
+
+    fn run(op: &dyn EvalOp, input: Tensor) -> Tensor {
+        op.eval(&EvalContext::out_of_plan(), tvec!(input.into())).unwrap().remove(0).into_tensor()
+    }
+
+    /// Each number alone.
+    #[test]
+    fn there_and_back() {
+        for channels in [1, 2, 3, 4, 5, 8, 11, 35] {
+            for pixels in [0, 1, 3, 16, 63, 64, 65, 200] {
+                let shape = [2, channels, pixels];
+                let count = shape.iter().product();
+                let mut numbers: Vec<f32> =
+                    (0..count).map(|it| (it * 37 % 101) as f32 / 30. - 1.6).collect();
+                let special = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0., 1e30];
+                numbers.iter_mut().zip(special).for_each(|(number, it)| *number = it);
+                for levels in levels(channels) {
+                    let channel = |place: usize| place / pixels % channels;
+                    let code = |(place, number): (usize, &f32)| {
+                        levels.code(levels.of(channel(place)), *number)
+                    };
+                    let codes: Vec<u8> = numbers.iter().enumerate().map(code).collect();
+                    let number = |(place, code): (usize, &u8)| {
+                        let level = levels.of(channel(place));
+                        f32::from(*code) * level.step + level.low
+                    };
+                    let back: Vec<f32> = codes.iter().enumerate().map(number).collect();
+                    let data = Tensor::from_shape(&shape, &numbers).unwrap();
+                    let codes = Tensor::from_shape(&shape, &codes).unwrap();
+                    let codes = codes.permute_axes(&[0, 2, 1]).unwrap();
+                    let back = Tensor::from_shape(&shape, &back).unwrap();
+                    with_all_vectors(|| {
+                        let quantize = Quantize {
+                            levels: levels.clone(),
+                            from: Channels::Second,
+                            factors: None,
+                        };
+                        assert_eq!(run(&quantize, data.clone()), codes, "{shape:?} {levels:?}");
+                        let dequantize =
+                            Dequantize { levels: levels.clone(), to: Channels::Second };
+                        assert_eq!(run(&dequantize, codes.clone()), back, "{shape:?} {levels:?}");
+                        // The channels are last before and after.
+                        let last = data.clone().permute_axes(&[0, 2, 1]).unwrap();
+                        let quantize = Quantize {
+                            levels: levels.clone(),
+                            from: Channels::Last,
+                            factors: None,
+                        };
+                        assert_eq!(run(&quantize, last.clone()), codes);
+                        let ones = Some(Arc::new(vec![1.; channels]));
+                        let factors = Quantize { factors: ones, ..quantize };
+                        assert_eq!(run(&factors, last), codes);
+                        let dequantize = Dequantize { levels: levels.clone(), to: Channels::Last };
+                        let last = back.clone().permute_axes(&[0, 2, 1]).unwrap();
+                        assert_eq!(run(&dequantize, codes.clone()), last);
+                    });
+                }
+            }
+        }
+    }
+
+    #[cfg(feature = "multithread-mm")]
+    #[test]
+    fn of_threads() {
+        use tract_core::prelude::multithread::{Executor, multithread_tract_scope};
+        let numbers: Vec<f32> = (0..2 * 35 * 5000).map(|it| (it % 101) as f32 / 30.).collect();
+        let data = Tensor::from_shape(&[2, 35, 5000], &numbers).unwrap();
+        for levels in levels(35) {
+            let both = |threads| {
+                multithread_tract_scope(Executor::multithread(threads), || {
+                    let from = Channels::Second;
+                    let codes = run(
+                        &Quantize { levels: levels.clone(), from, factors: None },
+                        data.clone(),
+                    );
+                    let back = Dequantize { levels: levels.clone(), to: from };
+                    (codes.clone(), run(&back, codes))
+                })
+            };
+            assert_eq!(both(1), both(3));
+        }
+    }
 }

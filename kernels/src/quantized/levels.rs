@@ -1,5 +1,7 @@
 //! Codes, and the numbers that they stand for.
 
+use pulp::Simd;
+
 /// Up to 256 levels of numbers: which code is nearest to a number, and which number a code stands for. Channels may differ.
 ///
 /// A number `x` has the code `round(x * factor + shift)`, at least 0 and at most `top`; halves are rounded to even codes. A
@@ -104,6 +106,15 @@ impl Levels {
         (0..channels).map(zero).collect()
     }
 
+    /// The code that stands for a number in all channels, if there is one.
+    pub fn exact_code(&self, number: f32) -> Option<u8> {
+        let [level] = &*self.channels else { return None };
+        let code = self.code(*level, number);
+        let is_near =
+            (level.low + f32::from(code) * level.step - number).abs() <= level.step * 1e-3;
+        is_near.then_some(code)
+    }
+
     /// The code of a number.
     #[inline(always)]
     pub fn code(&self, level: Level, number: f32) -> u8 {
@@ -112,6 +123,27 @@ impl Levels {
             number = nearest(number);
         }
         rounded(limited(number + level.shift, 0., self.top()))
+    }
+
+    /// The codes of a vector of numbers.
+    #[inline(always)]
+    pub fn codes<S: Simd>(&self, simd: S, level: Level, numbers: S::f32s) -> S::u32s {
+        let rounder = simd.splat_f32s(ROUNDER);
+        let mut numbers = simd.mul_f32s(numbers, simd.splat_f32s(level.factor));
+        if self.rounds_first {
+            numbers = simd.sub_f32s(simd.add_f32s(numbers, rounder), rounder);
+        }
+        let numbers = simd.add_f32s(numbers, simd.splat_f32s(level.shift));
+        // Of NaN the second operand is the larger one.
+        let numbers = simd.max_f32s(numbers, simd.splat_f32s(0.));
+        let numbers = simd.min_f32s(numbers, simd.splat_f32s(self.top()));
+        let bits = simd.transmute_u32s_f32s(simd.add_f32s(numbers, rounder));
+        simd.and_u32s(bits, simd.splat_u32s(0xff))
+    }
+
+    /// Those of each of so many channels.
+    pub fn of_channels(&self, channels: usize) -> Vec<Level> {
+        (0..channels).map(|channel| self.of(channel)).collect()
     }
 
     /// Which codes these are as a text, for `info` of operators.
@@ -165,6 +197,10 @@ mod tests {
         assert_eq!([0, 255].map(number), [-1.5, 126.]);
         assert!((0..=255).all(|it| code(number(it)) == it));
         assert_eq!(levels.limits(level, [0., f32::INFINITY]), [3., 255.]);
+        assert_eq!(
+            [0., 126., 0.25, 127., f32::NAN].map(|it| levels.exact_code(it)),
+            [Some(3), Some(255), None, None, None]
+        );
     }
 
     #[test]

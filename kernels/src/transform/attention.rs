@@ -3,6 +3,7 @@
 use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::einsum::EinSum;
+use tract_core::ops::logic::Iff;
 use tract_core::ops::math::{Add, Div, Mul};
 use tract_core::ops::nn::{Softmax, SoftmaxKind};
 
@@ -10,7 +11,7 @@ use super::chain::Chain;
 use super::contraction::contraction;
 use super::fully_connected::has_constant_matrix;
 use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
-use crate::attention::Attention;
+use crate::attention::{AddendOfKept, Attention};
 
 /// A product, a scale, masks, a softmax and another product. A sink is concatenated before the softmax, and its weight cut off after
 /// it.
@@ -27,6 +28,8 @@ struct Between {
 /// A mask or a sink, and how its axes become those of the scores.
 struct Added {
     outlet: OutletId,
+    /// Whether it says which scores are kept, and is not what is added to them.
+    keeps: bool,
     regrouped: Option<AxisOp>,
 }
 
@@ -41,8 +44,9 @@ fn regrouping(node: &TypedNode, rank: usize) -> Option<&AxisOp> {
 impl Added {
     /// What is added to scores whose axes are regrouped, if it can be regrouped back.
     fn of(model: &TypedModel, outlet: OutletId, regrouped: Option<&AxisOp>) -> Option<Added> {
+        let keeps = model.outlet_fact(outlet).ok()?.datum_type == DatumType::Bool;
         let Some(AxisOp::Reshape(at, before, after)) = regrouped else {
-            return Some(Added { outlet, regrouped: None });
+            return Some(Added { outlet, keeps, regrouped: None });
         };
         let shape = &model.outlet_fact(outlet).ok()?.shape;
         let axes = &shape[*at..at + after.len()];
@@ -54,7 +58,7 @@ impl Added {
             () if axes == &**after => AxisOp::Reshape(*at, after.clone(), before.clone()),
             () => return None,
         };
-        Some(Added { outlet, regrouped: Some(op) })
+        Some(Added { outlet, keeps, regrouped: Some(op) })
     }
 
     /// The same with the axes of the scores.
@@ -89,6 +93,17 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
         if is_softmax && regrouped.is_none() && !has_column_of_sink {
             // Together they may leave the numbers that each of them keeps to.
             return Ok(found.scale.is_normal().then_some(found));
+        }
+        if !is_softmax
+            && !has_column_of_sink
+            && let Some((node, keep)) = kept(chain)?
+        {
+            let mask = model.outlet_fact(keep)?;
+            rule_if!(mask.shape.last() == shape.last());
+            rule_if_some!(mask = Added::of(model, keep, regrouped));
+            found.masks.push(mask);
+            chain.push(node);
+            continue;
         }
         rule_if_some!(next = chain.follower()?);
         let after = &next.node.outputs[0].fact;
@@ -139,6 +154,19 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
         }
         chain.push(next.node);
     }
+}
+
+/// A node that hides scores, and the mask that says which are kept: the others are negative infinity.
+fn kept<'a>(chain: &Chain<'a>) -> TractResult<Option<(&'a TypedNode, OutletId)>> {
+    rule_if_some!((node, slot) = chain.successor()?);
+    rule_if!(node.op_is::<Iff>() && slot == 1);
+    rule_if_let!(&[keep, _, other] = &*node.inputs);
+    let [found, expected] = [node, chain.last()].map(|node| &node.outputs[0].fact);
+    rule_if!(found.shape == expected.shape && found.datum_type == DatumType::F32);
+    let other = chain.model.outlet_fact(other)?;
+    rule_if_some!(other = other.konst.as_ref().or(other.uniform.as_ref()));
+    rule_if!(other.len() == 1 && other.cast_to_scalar::<f32>()? == f32::NEG_INFINITY);
+    Ok(Some((node, keep)))
 }
 
 impl Rule for Attentions {
@@ -194,7 +222,12 @@ impl Rule for Attentions {
             inputs.push(sink.wire(model, &mut patch, format!("{name}.sink"))?);
         }
         for (number, mask) in between.masks.into_iter().enumerate() {
-            inputs.push(mask.wire(model, &mut patch, format!("{name}.mask_{number}"))?);
+            let mut outlet = mask.wire(model, &mut patch, format!("{name}.mask_{number}"))?;
+            if mask.keeps {
+                let name = format!("{name}.hidden_{number}");
+                outlet = patch.wire_node(name, AddendOfKept, &[outlet])?[0];
+            }
+            inputs.push(outlet);
         }
         let output = patch.wire_node(name, attention, &inputs)?[0];
         Ok(chain.replace(patch, output)?.into())

@@ -4,8 +4,11 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 use tract_core::ops::binary::{BinMiniOp, TypedBinOp};
+use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Add, Div, Max, Min, Mul};
+use tract_core::ops::nn::LeakyRelu;
 
+use crate::elementwise::{Binary, Elementwise};
 use crate::product::activation::Activation;
 
 /// A chain of nodes, each of which needs the one before and is all that needs it.
@@ -91,6 +94,27 @@ impl<'a> Chain<'a> {
     ) -> TractResult<Option<Vec<f32>>> {
         rule_if_some!(next = self.next()?);
         rule_if!(next.is_binary::<O>());
+        self.numbers(next, axes)
+    }
+
+    /// Takes over a function that multiplies numbers less than 0 by constants, which are as those of [`arithmetic`](Self::arithmetic).
+    pub fn slopes(&mut self, axes: Range<usize>) -> TractResult<Option<Vec<f32>>> {
+        rule_if_some!(next = self.next()?);
+        if let Some(op) = next.node.op_as::<ElementWiseOp>().filter(|op| op.1.is_none()) {
+            rule_if_some!(op = op.0.downcast_ref::<LeakyRelu>());
+            let sizes =
+                next.node.outputs[0].fact.shape[axes].iter().map(|size| size.to_usize().ok());
+            rule_if_some!(count = sizes.product::<Option<usize>>());
+            self.push(next.node);
+            return Ok(Some(vec![op.alpha; count]));
+        }
+        rule_if_some!(op = next.node.op_as::<Elementwise>());
+        rule_if!(op.is_binary(Binary::Prelu) && next.slot == 0);
+        self.numbers(next, axes)
+    }
+
+    /// Takes over a node whose other operand is a constant.
+    fn numbers(&mut self, next: Next<'a>, axes: Range<usize>) -> TractResult<Option<Vec<f32>>> {
         rule_if_some!(operand = self.constant(next.operand)?);
         rule_if!(operand.datum_type() == DatumType::F32 && operand.is_plain());
         let shape = &self.last().outputs[0].fact.shape;

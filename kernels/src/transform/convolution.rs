@@ -13,9 +13,10 @@ use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
 use super::upsampling::Upsampling;
 use crate::convolution::{PackedConvolution, trimmed};
 use crate::fully_connected::FullyConnected;
+use crate::product::activation::Activation;
 
 /// A convolution, transposed or not, and what follows it: numbers that are added to or multiplied with its channels, and an
-/// activation.
+/// activation, or slopes for what is less than 0.
 ///
 /// tract's declutter makes a product of a convolution of one pixel, and a `Downsample` in front of it of its stride. Both
 /// become a convolution again.
@@ -250,12 +251,17 @@ impl Found {
         }
     }
 
-    /// Takes over what is added to channels or multiplied with them, as far as weights stay finite.
-    fn take_arithmetic(&mut self, chain: &mut Chain) -> TractResult<()> {
-        let axis = match self.spec.data_format.c_is_last() {
+    /// The axis of the channels of the output.
+    fn channel_axis(&self, chain: &Chain) -> usize {
+        match self.spec.data_format.c_is_last() {
             true => chain.last().outputs[0].fact.rank() - 1,
             false => usize::from(self.spec.data_format.has_n()),
-        };
+        }
+    }
+
+    /// Takes over what is added to channels or multiplied with them, as far as weights stay finite.
+    fn take_arithmetic(&mut self, chain: &mut Chain) -> TractResult<()> {
+        let axis = self.channel_axis(chain);
         let channels = self.bias.len();
         loop {
             if let Some(added) = chain.arithmetic::<Add>(axis..axis + 1)? {
@@ -384,6 +390,15 @@ impl Rule for Convolution {
         let mut chain = Chain::new(model, node);
         found.take_arithmetic(&mut chain)?;
         let activation = chain.activation()?;
+        let axis = found.channel_axis(&chain);
+        let slopes = match activation {
+            Activation::Identity => chain.slopes(axis..axis + 1)?,
+            _ => None,
+        };
+        let slopes = match (slopes, &found.upsampling) {
+            (Some(slopes), Some(upsampling)) => Some(upsampling.repeated(&slopes)),
+            (slopes, _) => slopes,
+        };
         let pixels = found.take_upsampling(model, &output.fact)?;
         let sizes = found.spatial(model.outlet_fact(found.data)?).iter();
         let sizes: Option<TVec<usize>> = sizes.map(|size| size.to_usize().ok()).collect();
@@ -394,7 +409,11 @@ impl Rule for Convolution {
             (spec, weights) = (less.0, less.1.into_arc_tensor());
         }
         spec.data_format = channels_first(format);
-        let op = PackedConvolution::new(spec, group, activation, &weights, bias, sizes.as_deref())?;
+        let mut op =
+            PackedConvolution::new(spec, group, activation, &weights, bias, sizes.as_deref())?;
+        if let Some(slopes) = slopes {
+            op = op.with_slopes(slopes)?;
+        }
         Ok(wire_channels_first(&chain, data, format, op, pixels)?.into())
     }
 }

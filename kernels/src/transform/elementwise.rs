@@ -100,7 +100,12 @@ enum Function {
 
 /// The function of elements of type F32 that a node is.
 fn function(model: &TypedModel, node: &TypedNode) -> TractResult<Option<Function>> {
-    let function = if let Some(op) = node.op_as::<TypedBinOp>() {
+    let function = if let Some(op) = node.op_as::<Elementwise>() {
+        match op.steps[..] {
+            [Step::Binary(binary, [0, 1])] if op.inputs == 2 => Some(Function::Binary(binary)),
+            _ => None,
+        }
+    } else if let Some(op) = node.op_as::<TypedBinOp>() {
         rule_if!(op.1.is_none());
         Binary::of(&*op.0).map(Function::Binary)
     } else if let Some(op) = node.op_as::<ElementWiseOp>() {

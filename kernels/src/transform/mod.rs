@@ -14,12 +14,13 @@ mod movements;
 mod normalization;
 mod parallel;
 mod pool;
+mod prelu;
 mod quantized;
+mod reduction;
 mod resize;
 mod rotary;
 mod rule;
 mod softmax;
-mod sums;
 #[cfg(test)]
 mod tests;
 mod upsampling;
@@ -34,12 +35,15 @@ use crate::attention::CachePrecision;
 use crate::compressed::Precision;
 
 pub use rule::{
-    Decision, Outcome, Phase, RegisteredMovement, RegisteredRule, Rewrite, Rule, Session,
+    Decision, Outcome, Phase, RegisteredCheck, RegisteredMovement, RegisteredRule, Rewrite, Rule,
+    Session,
 };
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 16] = [
+const RULES: [&dyn Rule; 17] = [
     &fully_connected::CompressedLayers,
+    // Convolutions take it over.
+    &prelu::Prelus,
     &convolution::Convolution,
     &pool::Pools,
     &resize::Resizes,
@@ -50,7 +54,7 @@ const RULES: [&dyn Rule; 16] = [
     &attention::Attentions,
     &softmax::Softmaxes,
     // Normalizations have sums, too.
-    &sums::Sums,
+    &reduction::Reductions,
     &contraction::Contractions,
     &axes::AxisMoves,
     // What is in a body may leave it when the model is decluttered, so they are the last of their phase.
@@ -66,7 +70,7 @@ const RULES: [&dyn Rule; 16] = [
 /// and conditions. A model that is transformed can be run, decluttered and optimised, but not be saved.
 ///
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
-/// many, attention, normalization of rows, pools, softmax, sums along the last axes, Resize, and functions of elements; and concatenations and moves of axes,
+/// many, attention, normalization of rows, pools, softmax, reductions of axes, Resize, and functions of elements; and concatenations and moves of axes,
 /// of any type. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which, and why others stay.
 #[derive(Debug)]
 pub struct KernelsTransform {

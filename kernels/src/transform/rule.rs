@@ -221,6 +221,29 @@ macro_rules! register_movement {
     };
 }
 
+/// Names operators of a crate above this one that check their one input and give it as it is, or fail. Quantised networks then run
+/// them on codes. If [`change_axes`](tract_core::ops::TypedOp::change_axes) can put the channels last, no axis is moved before or after
+/// such an operator.
+#[derive(Debug)]
+pub struct RegisteredCheck(pub fn(&dyn TypedOp) -> bool);
+
+inventory::collect!(RegisteredCheck);
+
+/// Registers which operators [check their input](RegisteredCheck), for every [`KernelsTransform`] of a program that links the crate.
+///
+/// ```
+/// use tract_core::ops::identity::Identity;
+/// use tract_openvino_kernels::register_check;
+///
+/// register_check!(|op| op.is::<Identity>());
+/// ```
+#[macro_export]
+macro_rules! register_check {
+    ($is_one:expr) => {
+        $crate::inventory::submit! { $crate::RegisteredCheck($is_one) }
+    };
+}
+
 /// Ends a rule: the node stays, for a reason.
 macro_rules! refuse {
     ($($reason:tt)*) => {

@@ -6,9 +6,9 @@ use tract_core::ops::Downsample;
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, MaxPool, PaddingSpec, PoolSpec, SumPool};
 use tract_core::ops::einsum::EinSum;
-use tract_core::ops::logic::{IfThenElse, comp_gt};
+use tract_core::ops::logic::{IfThenElse, Iff, comp_gt, comp_lt};
 use tract_core::ops::math::{add, div, max, min, mul};
-use tract_core::ops::nn::{DataFormat, Reduce, Reducer, Softmax, SoftmaxKind, resize};
+use tract_core::ops::nn::{self, DataFormat, Reduce, Reducer, Softmax, SoftmaxKind, resize};
 use tract_core::ops::scan::{InputMapping, OutputMapping, Scan, ScanInfo};
 use tract_core::tract_data::half::f16;
 use tract_core::transform::{get_transform, get_transform_with_params};
@@ -40,7 +40,7 @@ const OURS: [&str; 8] = [
     "PoolOfPlanes",
     "ResizeAxes",
     "SoftmaxOfAxis",
-    "SumOfAxes",
+    "ReductionOfAxes",
     "FullyConnected",
     "Contraction",
     "Attention",
@@ -187,6 +187,49 @@ fn convolutions_of_all_formats() -> TractResult<()> {
                 };
                 assert_eq!(found.len(), expected.len(), "{of:?}: {found:?}");
                 assert!(found.contains(&"PackedConvolution".to_string()), "{of:?}: {found:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// PRelu and LeakyRelu after a convolution are part of it: one slope, or one for each channel. Slopes of other axes are not.
+#[test]
+fn slopes_of_channels() -> TractResult<()> {
+    for format in FORMATS {
+        for (group, kernel) in [(1, 3), (1, 1), (6, 3)] {
+            for slopes in ["channels", "one", "leaky", "columns"] {
+                let inputs = if group > 1 { 6 } else { 4 };
+                let of = Convolution { format, group, inputs, kernel, ..Convolution::default() };
+                let mut model = TypedModel::default();
+                let x = of.wire(&mut model)?;
+                let shape = match slopes {
+                    "channels" => format.from_n_c_hw(1, 6, [1; 2])?.shape,
+                    "columns" => {
+                        let size = model.outlet_fact(x)?.shape[format.h_axis() + 1].to_usize()?;
+                        format.from_n_c_hw(1, 1, [1, size])?.shape
+                    }
+                    _ => format.from_n_c_hw(1, 1, [1; 2])?.shape,
+                };
+                let output = if slopes == "leaky" {
+                    model.wire_node("leaky", nn::leaky_relu(0.125), &[x])?
+                } else {
+                    let zero = Tensor::zero::<f32>(&vec![1; shape.len()])?;
+                    let zero = model.add_const("zero", zero)?;
+                    let slope = model.add_const("slope", integers(&shape))?;
+                    let is_below = TypedBinOp(comp_lt(), None);
+                    let is_below = model.wire_node("is_below", is_below, &[x, zero])?[0];
+                    let scaled = model.wire_node("scaled", mul(), &[x, slope])?[0];
+                    model.wire_node("prelu", Iff, &[is_below, scaled, x])?
+                };
+                model.select_output_outlets(&output)?;
+                let found = transformed(&model).with_context(|| format!("{of:?} {slopes}"))?;
+                let others: Vec<&String> =
+                    found.iter().filter(|name| !name.starts_with("Move")).collect();
+                match slopes {
+                    "columns" => assert_eq!(others, ["PackedConvolution", "Elementwise"]),
+                    _ => assert_eq!(others, ["PackedConvolution"], "{of:?} {slopes}"),
+                }
             }
         }
     }
@@ -550,24 +593,25 @@ fn softmax_along_each_axis() -> TractResult<()> {
 }
 
 #[test]
-fn sums_along_the_last_axes() -> TractResult<()> {
+fn reductions() -> TractResult<()> {
     for (axes, reducer, refused) in [
         (tvec![2, 3], Reducer::Sum, None),
         (tvec![3], Reducer::Sum, None),
         (tvec![0, 1, 2, 3], Reducer::Sum, None),
-        (
-            tvec![1],
-            Reducer::Sum,
-            Some("sum: its axes are [1], but must be the last ones of rank 4"),
-        ),
-        (tvec![2, 3], Reducer::Max, Some("")),
+        (tvec![1], Reducer::Sum, None),
+        (tvec![0, 1], Reducer::Prod, None),
+        (tvec![0, 2, 3], Reducer::Min, None),
+        (tvec![3, 1], Reducer::Max, None),
+        (tvec![], Reducer::Max, Some("reduction: it has no axes, but must have 1 or more")),
+        (tvec![2, 3], Reducer::MeanOfSquares, Some("")),
     ] {
         let mut model = TypedModel::default();
         let data = model.add_source("data", f32::fact([2, 3, 5, 7]))?;
         let output = model.wire_node("sum", Reduce::new(axes.clone(), reducer), &[data])?;
         model.select_output_outlets(&output)?;
-        let is_ours = transformed(&model)? == ["SumOfAxes"];
-        assert_eq!(is_ours, refused.is_none(), "{axes:?} {reducer:?}");
+        let found = transformed(&model)?;
+        let is_ours = found.iter().all(|name| name == "ReductionOfAxes");
+        assert_eq!(is_ours, refused.is_none(), "{axes:?} {reducer:?} {found:?}");
         let said = refusals(&model)?.join("");
         assert_eq!(said, refused.unwrap_or_default());
     }

@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tract_core::internal::*;
-use tract_core::ops::array::{Slice, TypedConcat};
+use tract_core::ops::array::{Pad, Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cast::Cast;
 use tract_core::ops::cnn::{Conv, Deconv, MaxPool};
@@ -29,7 +29,7 @@ use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLine
 
 use super::chain::Chain;
 use super::declutter_with;
-use super::rule::{Outcome, RegisteredMovement, Session};
+use super::rule::{Outcome, RegisteredCheck, RegisteredMovement, Session};
 use crate::quantized::{Channels, Dequantize, FakeQuantize, Levels, Operation};
 
 /// The name of this part, as if it were a rule.
@@ -295,6 +295,8 @@ impl<'a> Translation<'a> {
             self.sum(node, op)?
         } else if let Some(operation) = operation_of(node) {
             self.arithmetic(node, operation)?
+        } else if let Some(op) = op.downcast_ref::<Pad>() {
+            self.padding(node, op)?
         } else if moves_elements(op.as_ref()) {
             self.movement(node)?
         } else {
@@ -382,7 +384,13 @@ fn moves_elements(op: &dyn TypedOp) -> bool {
     op.is::<AxisOp>()
         || op.is::<Slice>()
         || op.is::<TypedConcat>()
+        || is_check(op)
         || inventory::iter::<RegisteredMovement>().any(|movement| movement.0(op))
+}
+
+/// Whether an operator gives its input as it is: each element stays where it is.
+fn is_check(op: &dyn TypedOp) -> bool {
+    inventory::iter::<RegisteredCheck>().any(|check| check.0(op))
 }
 
 /// Whether a node rounds numbers to levels: FakeQuantize, or QuantizeLinear as tract reads it from ONNX.

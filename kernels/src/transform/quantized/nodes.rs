@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tract_core::internal::*;
+use tract_core::ops::array::{Pad, PadMode};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
@@ -12,7 +13,9 @@ use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
 use tract_core::ops::quant::DequantizeLinearF32;
 
 use super::weights::Line;
-use super::{Form, Translated, Translation, makes_levels, moves_elements, operation_of, scale_of};
+use super::{
+    Form, Translated, Translation, is_check, makes_levels, moves_elements, operation_of, scale_of,
+};
 use crate::product::activation::Activation;
 use crate::quantized::{
     AdditionOf, Channels, Description, FakeQuantize, Levels, Operation, Quantize,
@@ -214,12 +217,43 @@ impl<'a> Translation<'a> {
             return self.finish(&chain, op, &[codes], Some(levels), form);
         }
         if let (Channels::Second, Some(numbers)) = (form, value.numbers_last) {
-            let op = Quantize { levels: levels.clone(), from: Channels::Last };
+            let op = Quantize { levels: levels.clone(), from: Channels::Last, factors: None };
+            return self.finish(&chain, op, &[numbers], Some(levels), form);
+        }
+        if let (Channels::Last, Some((before, factors))) = (form, self.factors_before(node)?) {
+            let numbers = self.numbers(before)?;
+            let factors = Some(factors.into());
+            let op = Quantize { levels: levels.clone(), from: form, factors };
             return self.finish(&chain, op, &[numbers], Some(levels), form);
         }
         let numbers = self.numbers(node.inputs[0])?;
-        let op = Quantize { levels: levels.clone(), from: form };
+        let op = Quantize { levels: levels.clone(), from: form, factors: None };
         self.finish(&chain, op, &[numbers], Some(levels), form)
+    }
+
+    /// If what a node needs is multiplied by a constant for each index of the last axis, and nobody else needs it: what is multiplied, and
+    /// the constants.
+    fn factors_before(&self, node: &TypedNode) -> TractResult<Option<(OutletId, Vec<f32>)>> {
+        let product = self.source.node(node.inputs[0].node);
+        rule_if!(operation_of(product) == Some(Operation::Multiply));
+        rule_if!(product.outputs[0].successors.len() == 1);
+        rule_if!(!self.source.output_outlets()?.contains(&product.id.into()));
+        let shape = &product.outputs[0].fact.shape;
+        rule_if_let!(&[a, b] = &*product.inputs);
+        for (data, factors) in [(a, b), (b, a)] {
+            let fact = self.source.outlet_fact(data)?;
+            let Some(factors) = self.constant(factors)? else { continue };
+            let is_of_channels = factors.datum_type() == DatumType::F32
+                && fact.datum_type == DatumType::F32
+                && fact.shape == *shape
+                && factors.shape().last().is_some_and(|last| *last == factors.len())
+                && shape.last() == Some(&factors.len().to_dim());
+            if is_of_channels {
+                let factors = factors.try_as_plain_ram()?.as_slice::<f32>()?.to_vec();
+                return Ok(Some((data, factors)));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether something with a window needs a node, or what is made of it with the channels in the same place.
@@ -238,6 +272,7 @@ impl<'a> Translation<'a> {
                 let keeps_places = node.op_is::<TypedBinOp>()
                     || node.op_is::<ElementWiseOp>()
                     || node.op_is::<DequantizeLinearF32>()
+                    || node.op_is::<Pad>()
                     || makes_levels(node)
                     || (moves_elements(node.op.as_ref()) && !node.op_is::<AxisOp>());
                 if keeps_places {
@@ -595,18 +630,59 @@ impl<'a> Translation<'a> {
         self.finish(&chain, op, &[codes_a, codes_b], output, form)
     }
 
+    /// A constant around the data, if a code stands for it, or elements of the data.
+    pub fn padding(&mut self, node: &'a TypedNode, op: &Pad) -> TractResult<Translated> {
+        let value = self.value(node.inputs[0])?;
+        let Some(levels) = value.levels.filter(|levels| levels.are_the_same()) else {
+            return Ok(Translated::NotMine);
+        };
+        let mode = match &op.mode {
+            PadMode::Constant(number) => {
+                let number = number.cast_to_scalar::<f32>()?;
+                let Some(code) = levels.exact_code(number) else {
+                    return Ok(Translated::Refused(format!("there is no code for {number}")));
+                };
+                PadMode::Constant(tensor0(code).into_arc_tensor())
+            }
+            mode => mode.clone(),
+        };
+        let rank = self.rank(node.inputs[0])?;
+        let is_last = value.codes_last.is_some() && rank > 2;
+        let form = if is_last { Channels::Second } else { Channels::Last };
+        let Some((codes, _)) = self.codes(node.inputs[0], form)? else {
+            return Ok(Translated::NotMine);
+        };
+        let mut pads = op.pads.clone();
+        if is_last {
+            pads[1..].rotate_left(1);
+        }
+        self.finish(
+            &Chain::new(self.source, node),
+            Pad { pads, mode },
+            &[codes],
+            Some(levels),
+            form,
+        )
+    }
+
     /// What moves elements and does nothing else.
     pub fn movement(&mut self, node: &'a TypedNode) -> TractResult<Translated> {
         let values = node.inputs.iter().map(|input| self.value(*input));
         let values = values.collect::<TractResult<Vec<_>>>()?;
+        // Channels stay where they are, too.
+        let is_check = is_check(node.op.as_ref());
         let Some(levels) = values.first().and_then(|value| value.levels.clone()) else {
-            return Ok(Translated::NotMine);
+            return if is_check { self.check_of_numbers(node) } else { Ok(Translated::NotMine) };
         };
         let are_the_same = values.iter().all(|value| value.levels.as_ref() == Some(&levels));
-        if !are_the_same || !levels.are_the_same() || node.outputs.len() != 1 {
+        let stay = levels.are_the_same() || is_check;
+        if !are_the_same || !stay || node.outputs.len() != 1 {
             return Ok(Translated::NotMine);
         }
         let all_last = values.iter().all(|value| value.codes_last.is_some());
+        if all_last && self.shuffle(node, &levels)? {
+            return Ok(Translated::Moved);
+        }
         let of_last = if all_last { self.with_channels_last(node)? } else { None };
         let (form, op) = match of_last {
             Some(op) => (Channels::Second, op),
@@ -621,6 +697,59 @@ impl<'a> Translation<'a> {
         }
         let chain = Chain::new(self.source, node);
         self.finish(&chain, op, &inputs, Some(levels), form)?;
+        Ok(Translated::Moved)
+    }
+
+    /// Axis operators that split the channels, move the parts and merge them again, as ShuffleNet does: the channels are another order
+    /// of themselves, where they are last, too. Whether these are such.
+    fn shuffle(&mut self, node: &'a TypedNode, levels: &Arc<Levels>) -> TractResult<bool> {
+        let input = node.inputs[0];
+        let rank = self.rank(input)?;
+        let Some(others) = rank.checked_sub(2).filter(|others| *others > 0) else {
+            return Ok(false);
+        };
+        let mut chain = Chain::new(self.source, node);
+        // How many axes the channels are, after the first one.
+        let mut axes = 1;
+        let mut ops = vec![];
+        loop {
+            let node = chain.last();
+            let Some(op) = node.op_as::<AxisOp>() else { return Ok(false) };
+            ops.push(match op {
+                AxisOp::Reshape(1, from, to) if from.len() == axes => {
+                    axes = to.len();
+                    AxisOp::Reshape(1 + others, from.clone(), to.clone())
+                }
+                AxisOp::Move(from, to)
+                    if [*from, *to].iter().all(|axis| (1..=axes).contains(axis)) =>
+                {
+                    AxisOp::Move(from + others, to + others)
+                }
+                _ => return Ok(false),
+            });
+            if axes == 1 {
+                break;
+            }
+            let Some((next, _)) = chain.successor()? else { return Ok(false) };
+            chain.push(next);
+        }
+        let Some((mut codes, _)) = self.codes(input, Channels::Second)? else { return Ok(false) };
+        let Some(last) = ops.pop() else { return Ok(false) };
+        for op in ops {
+            codes = self.wire(&format!("{}.shuffle", chain.last().name), op, &[codes])?;
+        }
+        self.finish(&chain, last, &[codes], Some(levels.clone()), Channels::Second)?;
+        Ok(true)
+    }
+
+    /// A check of numbers that have the channels last: so have those that it gives.
+    fn check_of_numbers(&mut self, node: &'a TypedNode) -> TractResult<Translated> {
+        let value = self.value(node.inputs[0])?;
+        let (None, Some(numbers)) = (value.numbers, value.numbers_last) else {
+            return Ok(Translated::NotMine);
+        };
+        let Some(op) = self.with_channels_last(node)? else { return Ok(Translated::NotMine) };
+        self.finish(&Chain::new(self.source, node), op, &[numbers], None, Channels::Second)?;
         Ok(Translated::Moved)
     }
 

@@ -1,6 +1,7 @@
 //! Networks of FakeQuantize, on codes and in single precision.
 
 use tract_core::internal::*;
+use tract_core::ops::array::{Pad, PadMode};
 use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, MaxPool, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::{add, max, mul};
@@ -243,6 +244,156 @@ fn movements() {
         assert_eq!(count(&operators, name), expected, "{name} {operators:?}");
     }
     net.check(&[columns, both, other, conv, tiled, conv_of_tiled], &input);
+}
+
+/// What checks its data and gives it as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct NotEmpty {
+    axis: usize,
+}
+
+impl Op for NotEmpty {
+    fn name(&self) -> StaticName {
+        "NotEmpty".into()
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for NotEmpty {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        ensure!(inputs[0].shape()[self.axis] > 0, "axis {} is empty", self.axis);
+        Ok(inputs)
+    }
+}
+
+impl TypedOp for NotEmpty {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        Ok(tvec!(inputs[0].without_value()))
+    }
+
+    fn change_axes(
+        &self,
+        model: &TypedModel,
+        node: &TypedNode,
+        _io: InOut,
+        change: &AxisOp,
+    ) -> TractResult<Option<AxisChangeConsequence>> {
+        rule_if_some!(axis = change.transform_axis(self.axis));
+        let op = Box::new(NotEmpty { axis });
+        Ok(Some(AxisChangeConsequence::new(model, node, Some(op), change)))
+    }
+
+    as_op!();
+}
+
+/// Checks stay between codes: of channels that have the same levels or not, and of numbers whose channels are last.
+#[test]
+fn checks() {
+    crate::register_check!(|op| op.is::<NotEmpty>());
+    let input = [2, 6, 9, 7];
+    let mut net = Network::new();
+    let data = net.model.add_source("data", f32::fact(input)).unwrap();
+    let coded = net.quantized(data, -2., 0.016, None);
+    let checked = net.wire(NotEmpty { axis: 2 }, &[coded]);
+    let conv = net.convolution(checked, 12, 1, 3);
+    let of_channels = net.quantized(conv, -2., 0.03, Some(1));
+    let checked = net.wire(NotEmpty { axis: 3 }, &[of_channels]);
+    let depthwise = net.convolution(checked, 12, 12, 3);
+    let numbers = net.wire(NotEmpty { axis: 1 }, &[depthwise]);
+    let coded = net.quantized(numbers, -4., 0.04, None);
+    let checked = net.wire(NotEmpty { axis: 3 }, &[coded]);
+    let last = net.convolution(checked, 5, 1, 1);
+    let operators = net.operators(last);
+    for (name, expected) in [
+        ("NotEmpty", 4),
+        ("QuantizedConvolution", 3),
+        ("Quantize", 2),
+        ("Dequantize", 0),
+        // Of the output alone.
+        ("Transposition", 1),
+    ] {
+        assert_eq!(count(&operators, name), expected, "{name} {operators:?}");
+    }
+    net.check(&[of_channels, coded, last], &input);
+}
+
+/// What is multiplied before it becomes codes, as NNCF does it for the data of products.
+#[test]
+fn factors_before_codes() {
+    let input = [2, 5, 9];
+    let mut net = Network::new();
+    let data = net.model.add_source("data", f32::fact(input)).unwrap();
+    let factors: Vec<f32> = (0..9).map(|it| 0.8 + it as f32 / 7.).collect();
+    let factors = net.constant(&[1, 1, 9], &factors);
+    let scaled = net.wire(mul(), &[factors, data]);
+    let coded = net.quantized(scaled, -2., 0.016, None);
+    let weights = net.weights(&[4, 9]);
+    let axes = "abk,nk->abn".parse().unwrap();
+    let op = EinSum { axes, operating_dt: DatumType::F32, q_params: None };
+    let rows = net.wire(op, &[coded, weights]);
+    assert_eq!(net.operators(rows), ["Source", "Quantize", "QuantizedConvolution"]);
+    net.check(&[coded, rows], &input);
+    // Somebody else needs it.
+    net.check(&[scaled, rows], &input);
+    assert!(net.transformed(&[]).0.nodes.iter().any(|node| node.op.name() == "Elementwise"));
+}
+
+/// A shuffle of channels moves those of each pixel, wherever they are.
+#[test]
+fn shuffles() {
+    let input = [2, 6, 5, 7];
+    let mut net = Network::new();
+    let data = net.model.add_source("data", f32::fact(input)).unwrap();
+    let coded = net.quantized(data, -2., 0.016, None);
+    let conv = net.convolution(coded, 12, 1, 3);
+    let coded = net.quantized(conv, -4., 0.04, None);
+    let dims = |sizes: &[usize]| sizes.iter().map(|size| size.to_dim()).collect::<TVec<_>>();
+    let split = net.wire(AxisOp::Reshape(1, dims(&[12]), dims(&[2, 3, 2])), &[coded]);
+    let moved = net.wire(AxisOp::Move(1, 2), &[split]);
+    let moved = net.wire(AxisOp::Move(3, 1), &[moved]);
+    let merged = net.wire(AxisOp::Reshape(1, dims(&[2, 3, 2]), dims(&[12])), &[moved]);
+    let shuffled = net.convolution(merged, 12, 12, 3);
+    let operators = net.operators(shuffled);
+    // One of the channels, and one of the output.
+    assert_eq!(count(&operators, "Transposition"), 2, "{operators:?}");
+    assert_eq!(count(&operators, "QuantizedConvolution"), 2, "{operators:?}");
+    net.check(&[merged, shuffled], &input);
+    // Rows are moved, too.
+    let split = net.wire(AxisOp::Reshape(1, dims(&[12]), dims(&[3, 4])), &[coded]);
+    let moved = net.wire(AxisOp::Move(3, 2), &[split]);
+    let moved = net.wire(AxisOp::Move(3, 2), &[moved]);
+    let merged = net.wire(AxisOp::Reshape(1, dims(&[3, 4]), dims(&[12])), &[moved]);
+    // Somebody needs the parts.
+    let again = net.wire(AxisOp::Move(1, 2), &[split]);
+    let conv = net.convolution(merged, 5, 1, 3);
+    net.check(&[merged, conv, again], &input);
+}
+
+/// Padding is a code, if there is one that stands for it.
+#[test]
+fn padding() {
+    let input = [2, 6, 9, 7];
+    let mut net = Network::new();
+    let data = net.model.add_source("data", f32::fact(input)).unwrap();
+    let coded = net.quantized(data, -2., 0.016, None);
+    let pads = vec![(0, 0), (2, 0), (0, 1), (3, 1)];
+    let mut pad = |data: OutletId, number: f32| {
+        let mode = PadMode::Constant(tensor0(number).into_arc_tensor());
+        net.wire(Pad { pads: pads.clone(), mode }, &[data])
+    };
+    let (zeros, others, between) = (pad(coded, 0.), pad(coded, 0.016), pad(coded, 0.1239));
+    let edge = net.wire(Pad { pads, mode: PadMode::Edge }, &[coded]);
+    for (padded, is_code) in [(zeros, true), (others, true), (edge, true), (between, false)] {
+        let conv = net.convolution(padded, 5, 1, 3);
+        let operators = net.operators(conv);
+        let found = count(&operators, "QuantizedConvolution");
+        assert_eq!(found, usize::from(is_code), "{operators:?}");
+        assert_eq!(count(&operators, "Pad"), 1, "{operators:?}");
+        net.check(&[padded, conv], &input);
+    }
 }
 
 /// Transposed convolutions: kernels smaller and larger than the stride, pads, and pixels that no tap reaches; with one spatial axis

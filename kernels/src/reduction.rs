@@ -1,0 +1,492 @@
+//! Sums, products, minima and maxima along axes.
+
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd};
+use tract_core::internal::*;
+
+use crate::checks::expect_input_count;
+use crate::memory::{self, Scratch, unwritten_output};
+use crate::product::{Vectors, load, store};
+use crate::sums::total;
+use crate::threads::fill_rows;
+
+/// What elements are reduced to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reducer {
+    Sum,
+    Product,
+    /// The least element. NaN is ignored, and of nothing else it is the greatest of all finite numbers, as tract begins with it.
+    Min,
+    /// The greatest element. NaN is ignored, and of nothing else it is the least of all finite numbers.
+    Max,
+}
+
+impl Reducer {
+    /// What changes nothing: the reduction of no elements.
+    fn neutral(self) -> f32 {
+        match self {
+            Reducer::Sum => 0.,
+            Reducer::Product => 1.,
+            Reducer::Min => f32::MAX,
+            Reducer::Max => f32::MIN,
+        }
+    }
+
+    /// Two elements as one, or of each lane. `x` may be NaN, where the reduction so far is none.
+    #[inline(always)]
+    fn of<S: Simd>(self, simd: S, so_far: S::f32s, x: S::f32s) -> S::f32s {
+        match self {
+            Reducer::Sum => simd.add_f32s(so_far, x),
+            Reducer::Product => simd.mul_f32s(so_far, x),
+            // Of NaN the second operand is the result.
+            Reducer::Min => simd.min_f32s(x, so_far),
+            Reducer::Max => simd.max_f32s(x, so_far),
+        }
+    }
+
+    #[inline(always)]
+    fn of_numbers(self, so_far: f32, x: f32) -> f32 {
+        match self {
+            Reducer::Sum => so_far + x,
+            Reducer::Product => so_far * x,
+            Reducer::Min => so_far.min(x),
+            Reducer::Max => so_far.max(x),
+        }
+    }
+
+    #[inline(always)]
+    fn of_lanes<S: Simd>(self, simd: S, lanes: S::f32s) -> f32 {
+        match self {
+            Reducer::Sum => simd.reduce_sum_f32s(lanes),
+            Reducer::Product => simd.reduce_product_f32s(lanes),
+            Reducer::Min => simd.reduce_min_f32s(lanes),
+            Reducer::Max => simd.reduce_max_f32s(lanes),
+        }
+    }
+}
+
+/// Reduces axes that are neighbours, which stay with size 1. The data is of type F32.
+///
+/// Sums and products are rounded as vectors are added and multiplied: not one element after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReductionOfAxes {
+    pub axes: Range<usize>,
+    pub reducer: Reducer,
+}
+
+/// How many elements of a reduction are kept in the first-level cache, while rows are added to them.
+const BLOCK: usize = 1024;
+
+/// So many rows are added to each other before they are added to others: the more are added one after the other, the more a sum is
+/// rounded.
+const ROWS: usize = 512;
+
+/// What threads share are whole lines of the cache, of so many elements.
+const LINE: usize = memory::LINE / size_of::<f32>();
+
+/// Rows of fewer elements are reduced several at once.
+const SHORT: usize = 64;
+
+/// Of each row of some data.
+struct OfRows<'a> {
+    reducer: Reducer,
+    rows: &'a [f32],
+    size: usize,
+    output: &'a mut [f32],
+}
+
+impl WithSimd for OfRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let rows = self.output.iter_mut().zip(self.rows.chunks_exact(self.size));
+        // Each of the loops has one function.
+        match self.reducer {
+            Reducer::Sum => rows.for_each(|(place, row)| *place = total::<S, false>(simd, row, 0.)),
+            Reducer::Product => {
+                rows.for_each(|(place, row)| *place = of_row(simd, Reducer::Product, row))
+            }
+            Reducer::Min => rows.for_each(|(place, row)| *place = of_row(simd, Reducer::Min, row)),
+            Reducer::Max => rows.for_each(|(place, row)| *place = of_row(simd, Reducer::Max, row)),
+        }
+    }
+}
+
+#[inline(always)]
+fn of_row<S: Simd>(simd: S, reducer: Reducer, row: &[f32]) -> f32 {
+    let neutral = simd.splat_f32s(reducer.neutral());
+    let (vectors, rest) = S::as_simd_f32s(row);
+    let (fours, others) = vectors.as_chunks::<4>();
+    // Four at a time do not wait for each other.
+    let mut so_far = [neutral; 4];
+    for four in fours {
+        for number in 0..4 {
+            so_far[number] = reducer.of(simd, so_far[number], four[number]);
+        }
+    }
+    let [a, b, c, d] = so_far;
+    let mut all = reducer.of(simd, reducer.of(simd, a, b), reducer.of(simd, c, d));
+    for vector in others {
+        all = reducer.of(simd, all, *vector);
+    }
+    if !rest.is_empty() {
+        // The other lanes are no elements.
+        let is_element = simd.mask_between_m32s(0, rest.len() as u32).mask();
+        let rest = simd.select_f32s(is_element, simd.partial_load_f32s(rest), neutral);
+        all = reducer.of(simd, all, rest);
+    }
+    reducer.of_lanes(simd, all)
+}
+
+/// Of the elements of some columns: `rows` begin with the first of these, and are `size` elements apart.
+struct OfColumns<'a> {
+    reducer: Reducer,
+    rows: &'a [f32],
+    size: usize,
+    count: usize,
+    output: &'a mut [f32],
+}
+
+impl WithSimd for OfColumns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match self.reducer {
+            Reducer::Sum => self.reduce(simd, Reducer::Sum),
+            Reducer::Product => self.reduce(simd, Reducer::Product),
+            Reducer::Min => self.reduce(simd, Reducer::Min),
+            Reducer::Max => self.reduce(simd, Reducer::Max),
+        }
+    }
+}
+
+impl OfColumns<'_> {
+    #[inline(always)]
+    fn reduce<S: Simd>(self, simd: S, reducer: Reducer) {
+        let OfColumns { rows, size, count, output, .. } = self;
+        output.fill(reducer.neutral());
+        if size < SHORT && size == output.len() {
+            short_rows(simd, reducer, &rows[..size * count], output);
+            return;
+        }
+        let width = output.len().min(BLOCK);
+        let mut block = Scratch::new(if count > ROWS { width } else { 0 });
+        for (number, output) in output.chunks_mut(width.max(1)).enumerate() {
+            let rows = &rows[number * width..];
+            if count <= ROWS {
+                columns(simd, reducer, rows, size, count, output);
+                continue;
+            }
+            let block = &mut block[..output.len()];
+            for first in (0..count).step_by(ROWS) {
+                block.fill(reducer.neutral());
+                let rows = &rows[first * size..];
+                columns(simd, reducer, rows, size, ROWS.min(count - first), block);
+                columns(simd, reducer, block, 0, 1, output);
+            }
+        }
+    }
+}
+
+/// Reduces rows in a distance to what is there already.
+#[inline(always)]
+fn columns<S: Simd>(
+    simd: S,
+    reducer: Reducer,
+    rows: &[f32],
+    size: usize,
+    count: usize,
+    output: &mut [f32],
+) {
+    const AT_ONCE: usize = 4;
+    let lanes = S::F32_LANES;
+    let width = output.len();
+    let mut first = 0;
+    while first + AT_ONCE <= count {
+        let [a, b, c, d]: [&[f32]; AT_ONCE] =
+            std::array::from_fn(|row| &rows[(first + row) * size..][..width]);
+        for (number, place) in output.chunks_mut(lanes).enumerate() {
+            let range = number * lanes..number * lanes + place.len();
+            let [a, b, c, d] = [a, b, c, d].map(|row| load(simd, &row[range.clone()]));
+            // What is there already is no NaN of a row.
+            let so_far = load(simd, place);
+            let all = match reducer {
+                Reducer::Sum | Reducer::Product => reducer.of(
+                    simd,
+                    so_far,
+                    reducer.of(simd, reducer.of(simd, a, b), reducer.of(simd, c, d)),
+                ),
+                Reducer::Min | Reducer::Max => {
+                    [a, b, c, d].into_iter().fold(so_far, |so_far, x| reducer.of(simd, so_far, x))
+                }
+            };
+            store(simd, place, all);
+        }
+        first += AT_ONCE;
+    }
+    for row in first..count {
+        let row = &rows[row * size..][..width];
+        for (place, row) in output.chunks_mut(lanes).zip(row.chunks(lanes)) {
+            let all = reducer.of(simd, load(simd, place), load(simd, row));
+            store(simd, place, all);
+        }
+    }
+}
+
+/// Reduces rows of few elements to one: several of them at once, as if they were one row.
+#[inline(always)]
+fn short_rows<S: Simd>(simd: S, reducer: Reducer, rows: &[f32], output: &mut [f32]) {
+    let size = output.len();
+    let together = SHORT.div_ceil(size);
+    let count = rows.len() / size;
+    let (longer, mut rest) = (count / together, rows);
+    if longer > 1 {
+        let width = together * size;
+        let mut all = [0.; 2 * SHORT];
+        let mut block = [0.; 2 * SHORT];
+        let (all, block) = (&mut all[..width], &mut block[..width]);
+        all.fill(reducer.neutral());
+        for first in (0..longer).step_by(ROWS) {
+            block.fill(reducer.neutral());
+            let rows = &rows[first * width..];
+            columns(simd, reducer, rows, width, ROWS.min(longer - first), block);
+            columns(simd, reducer, block, 0, 1, all);
+        }
+        rest = &rows[longer * width..];
+        each(reducer, all, output);
+    }
+    each(reducer, rest, output);
+}
+
+/// Reduces rows to one, element by element.
+fn each(reducer: Reducer, rows: &[f32], output: &mut [f32]) {
+    for row in rows.chunks_exact(output.len()) {
+        for (place, x) in output.iter_mut().zip(row) {
+            *place = reducer.of_numbers(*place, *x);
+        }
+    }
+}
+
+impl Op for ReductionOfAxes {
+    fn name(&self) -> StaticName {
+        "ReductionOfAxes".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("{:?} along axes {:?}", self.reducer, self.axes)])
+    }
+
+    fn validation(&self) -> Validation {
+        match self.reducer {
+            Reducer::Sum | Reducer::Product => Validation::Rounding,
+            Reducer::Min | Reducer::Max => Validation::Accurate,
+        }
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for ReductionOfAxes {
+    op_out_of_plan!();
+
+    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        let data = args_1!(inputs);
+        let fact = self.output_facts(&[&TypedFact::shape_and_dt_of(&data)])?.remove(0);
+        let shape = fact.shape.as_concrete().context("tensors have known sizes")?;
+        let volume = |axes: Range<usize>| data.shape()[axes].iter().product::<usize>();
+        let count = volume(self.axes.clone());
+        let size = volume(self.axes.end..data.rank());
+        // SAFETY: each element is written.
+        #[allow(unsafe_code)]
+        let mut output = unsafe { unwritten_output::<f32>("ReductionOfAxes", shape)? };
+        let data = data.try_as_plain_ram()?;
+        let data = data.as_slice::<f32>()?;
+        let mut view = output.try_as_plain_ram_mut()?;
+        let elements = view.as_slice_mut::<f32>()?;
+        let (reducer, vectors) = (self.reducer, Vectors::detect());
+        if data.is_empty() {
+            elements.fill(reducer.neutral());
+        } else if size == 1 {
+            fill_rows(elements, 1, data.len(), |first, output| {
+                vectors.run(OfRows { reducer, rows: &data[first * count..], size: count, output });
+                TractResult::Ok(())
+            })?;
+        } else {
+            let of_threads = if size < SHORT { size } else { LINE };
+            fill_rows(elements, of_threads, data.len(), |first, mut output| {
+                let mut at = first * of_threads;
+                while !output.is_empty() {
+                    let (outer, column) = (at / size, at % size);
+                    let (part, rest) = output.split_at_mut((size - column).min(output.len()));
+                    (at, output) = (at + part.len(), rest);
+                    let rows = &data[outer * count * size + column..];
+                    vectors.run(OfColumns { reducer, rows, size, count, output: part });
+                }
+                TractResult::Ok(())
+            })?;
+        }
+        Ok(tvec!(output.into_tvalue()))
+    }
+}
+
+impl TypedOp for ReductionOfAxes {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("ReductionOfAxes", inputs.len(), 1..=1)?;
+        let (data, axes) = (inputs[0], &self.axes);
+        ensure!(
+            data.datum_type == DatumType::F32 && !axes.is_empty() && axes.end <= data.rank(),
+            "ReductionOfAxes: the data is {data:?}, but must be of type F32 and have axes {axes:?}"
+        );
+        let mut fact = data.without_value();
+        axes.clone().for_each(|axis| fact.shape.set(axis, 1.to_dim()));
+        Ok(tvec!(fact))
+    }
+
+    as_op!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::product::tests::{integers, with_all_vectors};
+
+    const ALL: [Reducer; 4] = [Reducer::Sum, Reducer::Product, Reducer::Min, Reducer::Max];
+
+    fn run(data: &Tensor, axes: Range<usize>, reducer: Reducer) -> TractResult<Tensor> {
+        let op = ReductionOfAxes { axes, reducer };
+        let mut found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into()))?;
+        Ok(found.remove(0).into_tensor())
+    }
+
+    /// Element by element.
+    fn expected(numbers: &[f32], [outer, count, size]: [usize; 3], reducer: Reducer) -> Vec<f32> {
+        let element = |outer: usize, row: usize, column: usize| {
+            numbers[(outer * count + row) * size + column]
+        };
+        let of_place = |place: usize| {
+            let elements = (0..count).map(|row| element(place / size, row, place % size));
+            match reducer {
+                Reducer::Sum => elements.sum(),
+                Reducer::Product => elements.product(),
+                Reducer::Min => elements.fold(f32::MAX, f32::min),
+                Reducer::Max => elements.fold(f32::MIN, f32::max),
+            }
+        };
+        (0..outer * size).map(of_place).collect()
+    }
+
+    #[test]
+    fn of_axes_in_any_place() -> TractResult<()> {
+        for (shape, axes) in [
+            (&[2, 3, 7, 7][..], 2..4),
+            (&[1, 5, 13, 20], 2..4),
+            (&[4, 65], 1..2),
+            (&[3, 1, 2], 0..3),
+            (&[2, 0], 1..2),
+            (&[0, 2], 1..2),
+            (&[0, 2], 0..1),
+            (&[2, 0, 3], 1..2),
+            (&[17, 1], 1..2),
+            (&[17, 1], 0..1),
+            // Columns: of rows that are short, and of long ones.
+            (&[3, 5, 7], 0..1),
+            (&[3, 5, 7], 0..2),
+            (&[2, 5, 7], 1..2),
+            (&[3, 1100], 0..1),
+            (&[2, 9, 17, 60], 1..2),
+            (&[2, 9, 5, 67], 1..3),
+            (&[2, 1030, 3], 1..2),
+            (&[1000, 65], 0..1),
+            (&[70_001, 1], 0..1),
+            (&[70_001, 2], 0..1),
+        ] {
+            // Products of these are exact.
+            let numbers: Vec<f32> = integers(shape.iter().product());
+            let of_ones: Vec<f32> =
+                numbers.iter().map(|it| if *it < 0. { -1. } else { 1. }).collect();
+            let before = shape[..axes.start].iter().product();
+            let after = shape[axes.end..].iter().product();
+            let sizes = [before, shape[axes.clone()].iter().product(), after];
+            let mut reduced = shape.to_vec();
+            reduced[axes.clone()].fill(1);
+            for reducer in ALL {
+                let numbers = if reducer == Reducer::Product { &of_ones } else { &numbers };
+                let expected = Tensor::from_shape(&reduced, &expected(numbers, sizes, reducer))?;
+                let data = Tensor::from_shape(shape, numbers)?;
+                with_all_vectors(|| {
+                    let found = run(&data, axes.clone(), reducer).unwrap();
+                    assert_eq!(found, expected, "{reducer:?} {shape:?} {axes:?}");
+                });
+            }
+        }
+        let data = tensor1(&[1f32]);
+        for axes in [0..2, 1..2, 0..0] {
+            let error = run(&data, axes, Reducer::Sum).unwrap_err();
+            assert!(error.to_string().contains("must be of type F32 and have axes"));
+        }
+        Ok(())
+    }
+
+    /// NaN is ignored, wherever it is.
+    #[test]
+    fn least_and_greatest_of_nan() {
+        for (outer, count, size) in [(1, 37, 1), (2, 7, 3), (1, 9, 40), (1, 600, 67)] {
+            let len = outer * count * size;
+            let mut numbers = integers(len);
+            (0..len).step_by(3).for_each(|place| numbers[place] = f32::NAN);
+            // All of a column.
+            (0..count).for_each(|row| numbers[row * size] = f32::NAN);
+            let data = Tensor::from_shape(&[outer, count, size], &numbers).unwrap();
+            for reducer in [Reducer::Min, Reducer::Max] {
+                let expected = expected(&numbers, [outer, count, size], reducer);
+                with_all_vectors(|| {
+                    let found = run(&data, 1..2, reducer).unwrap();
+                    let found = found.try_as_plain_ram().unwrap();
+                    assert_eq!(found.as_slice::<f32>().unwrap(), expected);
+                });
+            }
+        }
+    }
+
+    /// Long sums are not rounded more than a few times: each of so many numbers alone would change nothing.
+    #[test]
+    fn sums_of_many_rows() {
+        let count = 1 << 20;
+        let mut numbers = vec![1. / 16.; 2 * count];
+        numbers[..2].fill((1 << 20) as f32);
+        let data = Tensor::from_shape(&[count, 2], &numbers).unwrap();
+        with_all_vectors(|| {
+            let found = run(&data, 0..1, Reducer::Sum).unwrap();
+            let expected = (1 << 20) as f32 * (1. + 1. / 16.);
+            for sum in found.try_as_plain_ram().unwrap().as_slice::<f32>().unwrap() {
+                assert!((sum - expected).abs() < 64., "{sum} {expected}");
+            }
+        });
+    }
+
+    #[cfg(feature = "multithread-mm")]
+    #[test]
+    fn of_threads() -> TractResult<()> {
+        use tract_core::prelude::multithread::{Executor, multithread_tract_scope};
+        for (shape, axes) in [
+            ([30, 40, 500], 1..2),
+            ([1, 50, 20_011], 1..2),
+            ([9000, 4, 9], 1..2),
+            ([99, 99, 99], 2..3),
+        ] {
+            let data = Tensor::from_shape(&shape, &integers(shape.iter().product()))?;
+            for reducer in ALL {
+                let run = |threads| {
+                    multithread_tract_scope(Executor::multithread(threads), || {
+                        run(&data, axes.clone(), reducer)
+                    })
+                };
+                assert_eq!(run(1)?, run(3)?);
+            }
+        }
+        Ok(())
+    }
+}

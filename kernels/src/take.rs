@@ -1,0 +1,197 @@
+//! Elements of an axis in another order.
+
+use tract_core::internal::*;
+
+use crate::checks::check_volume;
+use crate::memory::{COPIED_BYTES, unwritten_output};
+use crate::threads::fill_rows;
+
+/// Positions on an axis, in the same distance: `first`, `first + step` and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// The first position.
+    pub first: usize,
+    /// How far the next position is: 1 for neighbours, 0 for the same element again.
+    pub step: isize,
+    /// How many positions there are.
+    pub count: usize,
+}
+
+impl Run {
+    /// The positions, which may lie beyond any axis.
+    pub fn positions(self) -> impl DoubleEndedIterator<Item = i128> + ExactSizeIterator {
+        (0..self.count).map(move |number| self.first as i128 + number as i128 * self.step as i128)
+    }
+
+    /// Whether all positions are on an axis of this size.
+    fn is_on_axis(self, size: usize) -> bool {
+        let mut positions = self.positions();
+        let ends = [positions.next(), positions.next_back()];
+        ends.into_iter().flatten().all(|position| (0..size as i128).contains(&position))
+    }
+}
+
+/// The elements of a tensor at the positions of an axis that these runs have, one run after the other, on the threads that share this
+/// work.
+///
+/// # Errors
+///
+/// The tensor has no such axis, a position is not on it, or the output has more elements than a tensor may have; they begin
+/// with the name of the operator.
+pub fn take_runs(operator: &str, data: &Tensor, axis: usize, runs: &[Run]) -> TractResult<Tensor> {
+    let mut shape: TVec<usize> = data.shape().into();
+    ensure!(axis < shape.len(), "{operator}: axis is {axis}, but must be in [0, {})", shape.len());
+    let size = shape[axis];
+    if let Some(wrong) = runs.iter().find(|run| !run.is_on_axis(size)) {
+        bail!("{operator}: positions are {wrong:?}, but must be on an axis of size {size}");
+    }
+    let count = runs.iter().try_fold(0usize, |count, run| count.checked_add(run.count));
+    shape[axis] = count.with_context(|| format!("{operator}: there are too many positions"))?;
+    check_volume(operator, data.datum_type(), &shape)?;
+    let dt = data.datum_type();
+    if dt.is_copy() && !dt.is_quantized() && data.is_plain() {
+        return dispatch_copy!(of_type(dt)(operator, data, axis, runs, &shape));
+    }
+    let mut output = Tensor::zero_dt(dt, &shape)?;
+    let mut done = 0;
+    for run in runs {
+        let positions = run.positions().map(|position| position as usize);
+        for position in positions {
+            output.assign_slice(done..done + 1, data, position..position + 1, axis)?;
+            done += 1;
+        }
+    }
+    Ok(output)
+}
+
+fn of_type<T: Datum + Copy>(
+    operator: &str,
+    data: &Tensor,
+    axis: usize,
+    runs: &[Run],
+    shape: &[usize],
+) -> TractResult<Tensor> {
+    // SAFETY: each element is written: each row has as many as the runs have positions.
+    #[allow(unsafe_code)]
+    let mut output = unsafe { unwritten_output::<T>(operator, shape)? };
+    if output.len() == 0 {
+        return Ok(output);
+    }
+    let inner: usize = shape[axis + 1..].iter().product();
+    let (row, row_of_data) = (shape[axis] * inner, data.shape()[axis] * inner);
+    let data = data.try_as_plain_ram()?;
+    let data = data.as_slice::<T>()?;
+    let mut view = output.try_as_plain_ram_mut()?;
+    let elements = view.as_slice_mut::<T>()?;
+    let work = size_of_val(elements) / COPIED_BYTES;
+    fill_rows(elements, row, work, |first, rows| {
+        let data = &data[first * row_of_data..];
+        for (row, data) in rows.chunks_exact_mut(row).zip(data.chunks_exact(row_of_data)) {
+            let mut rest = row;
+            for run in runs {
+                let (part, others) = rest.split_at_mut(run.count * inner);
+                rest = others;
+                of_run(*run, data, inner, part);
+            }
+        }
+        TractResult::Ok(())
+    })?;
+    Ok(output)
+}
+
+/// Copies what one run takes, so many elements for each position.
+fn of_run<T: Copy>(run: Run, data: &[T], inner: usize, output: &mut [T]) {
+    let Run { first, step, count } = run;
+    match step {
+        // It may begin anywhere.
+        _ if count == 0 => (),
+        1 => output.copy_from_slice(&data[first * inner..][..count * inner]),
+        0 if inner == 1 => output.fill(data[first]),
+        -1 if inner == 1 => {
+            let elements = data[..=first].iter().rev();
+            output.iter_mut().zip(elements).for_each(|(place, element)| *place = *element);
+        }
+        _ => {
+            for (places, position) in output.chunks_exact_mut(inner).zip(run.positions()) {
+                places.copy_from_slice(&data[position as usize * inner..][..inner]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(first: usize, step: isize, count: usize) -> Run {
+        Run { first, step, count }
+    }
+
+    #[test]
+    fn runs_one_after_the_other() -> TractResult<()> {
+        let all = [
+            vec![run(1, 1, 2), run(3, -1, 4), run(2, 0, 3)],
+            vec![run(0, 2, 2), run(3, -3, 2), run(9, 1, 0), run(1, 0, 1)],
+            vec![],
+        ];
+        for shape in [&[4][..], &[4, 3], &[2, 4], &[2, 4, 3], &[3, 4, 1, 2], &[0, 4, 2], &[2, 4, 0]]
+        {
+            let axis = shape.iter().position(|size| *size == 4).unwrap();
+            let count = shape.iter().product::<usize>();
+            let numbers: Vec<i64> = (0..count as i64).collect();
+            let data = Tensor::from_shape(shape, &numbers)?;
+            for runs in all.iter() {
+                // A run without positions may begin anywhere.
+                let positions: Vec<usize> =
+                    runs.iter().flat_map(|run| run.positions()).map(|it| it as usize).collect();
+                let parts: Vec<Tensor> = positions
+                    .iter()
+                    .map(|position| data.slice(axis, *position, position + 1))
+                    .collect::<TractResult<_>>()?;
+                let mut empty = shape.to_vec();
+                empty[axis] = 0;
+                let expected = match parts.is_empty() {
+                    true => Tensor::zero::<i64>(&empty)?,
+                    false => Tensor::stack_tensors(axis, &parts)?,
+                };
+                for dt in [DatumType::I64, DatumType::F16, DatumType::U8, DatumType::TDim] {
+                    let data = data.cast_to_dt(dt)?;
+                    let found = take_runs("test", &data, axis, runs)?;
+                    assert_eq!(found, *expected.cast_to_dt(dt)?, "{shape:?} {runs:?}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_there() {
+        let data = tensor1(&[1f32, 2., 3.]);
+        for (axis, runs, expected) in [
+            (1, vec![], "test: axis is 1, but must be in [0, 1)"),
+            (0, vec![run(2, 1, 2)], "must be on an axis of size 3"),
+            (0, vec![run(0, 1, 1), run(1, -1, 3)], "must be on an axis of size 3"),
+            (0, vec![run(1, isize::MAX, 2)], "must be on an axis of size 3"),
+            (0, vec![run(0, 0, usize::MAX), run(0, 0, 1)], "there are too many positions"),
+            (0, vec![run(0, 0, usize::MAX / 2)], "test"),
+        ] {
+            let error = take_runs("test", &data, axis, &runs).unwrap_err();
+            assert!(format!("{error:#}").contains(expected), "{error:#}");
+        }
+    }
+
+    #[cfg(feature = "multithread-mm")]
+    #[test]
+    fn of_threads() -> TractResult<()> {
+        use tract_core::prelude::multithread::{Executor, multithread_tract_scope};
+        let numbers: Vec<u32> = (0..600 * 300).collect();
+        let data = Tensor::from_shape(&[600, 300], &numbers)?;
+        let of = |threads| {
+            multithread_tract_scope(Executor::multithread(threads), || {
+                take_runs("test", &data, 1, &[run(50, -1, 50), run(0, 1, 300), run(299, 0, 9)])
+            })
+        };
+        assert_eq!(of(1)?, of(3)?);
+        Ok(())
+    }
+}
