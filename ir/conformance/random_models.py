@@ -11,6 +11,7 @@ import openvino.opset15 as opset15
 
 import draws
 from draws import ALL, Draw, OPERATIONS
+from draws.sizes import computed_size, one_size, rank
 from framework import Case, Const, body, const, make, scalar, xml_and_weights
 from rules import drawn_of
 from shared import i64
@@ -175,22 +176,12 @@ def with_preludes(draw, drawn, kind, inputs, build):
 # --- after the operation ----------------------------------------------------------------------------
 
 
-def rank(output):
-    return len(output.get_partial_shape()) if output.get_partial_shape().rank.is_static else None
-
-
 def type_name(output):
     return output.get_element_type().get_type_name()
 
 
-def one_size(draw, x, is_vector=True):
-    axis = draw.axis(rank(x))
-    sizes = make("ShapeOf-3", x, output_type="i64" if is_vector else draw.choice("i32", "i64"))
-    return make("Gather-8", sizes, const(i64([axis] if is_vector else axis)), scalar(0), batch_dims=0)
-
-
 def broadcast_by_size(draw, x):
-    value, sizes = draw.numbers(draw.type(ALL), *draw.choice((), (1,), (3, 1))), one_size(draw, x)
+    value, sizes = draw.numbers(draw.type(ALL), *draw.choice((), (1,), (3, 1))), computed_size(draw, x)
     if value.ndim == 2:
         sizes = make("Concat-1", const(i64([3])), sizes, axis=0)
     return make("Broadcast-3", const(value), sizes, mode=draw.choice("numpy", "bidirectional"))
@@ -198,12 +189,12 @@ def broadcast_by_size(draw, x):
 
 def range_to_size(draw, x):
     type_ = draw.choice("i32", "i64", "f32")
-    return make("Range-4", scalar(0), one_size(draw, x, False), scalar(1), output_type=type_)
+    return make("Range-4", scalar(0), computed_size(draw, x, False), scalar(1), output_type=type_)
 
 
 def tile_by_size(draw, x):
     value = draw.numbers(draw.type(ALL), *draw.choice((1,), (2,), (2, 3)))
-    return make("Tile-1", const(value), one_size(draw, x))
+    return make("Tile-1", const(value), computed_size(draw, x))
 
 
 def reshape_by_size(draw, x):

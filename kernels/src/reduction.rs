@@ -5,7 +5,7 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 use tract_core::internal::*;
 
-use crate::checks::expect_input_count;
+use crate::checks::{expect_input_count, extent};
 use crate::memory::{self, Scratch, unwritten_output};
 use crate::product::{Vectors, load, store};
 use crate::sums::total;
@@ -296,9 +296,8 @@ impl EvalOp for ReductionOfAxes {
         let data = args_1!(inputs);
         let fact = self.output_facts(&[&TypedFact::shape_and_dt_of(&data)])?.remove(0);
         let shape = fact.shape.as_concrete().context("tensors have known sizes")?;
-        let volume = |axes: Range<usize>| data.shape()[axes].iter().product::<usize>();
-        let count = volume(self.axes.clone());
-        let size = volume(self.axes.end..data.rank());
+        let count = extent(&data.shape()[self.axes.clone()]);
+        let size = extent(&data.shape()[self.axes.end..]);
         // SAFETY: each element is written.
         #[allow(unsafe_code)]
         let mut output = unsafe { unwritten_output::<f32>("ReductionOfAxes", shape)? };
@@ -487,6 +486,22 @@ mod tests {
                 assert_eq!(run(1)?, run(3)?);
             }
         }
+        Ok(())
+    }
+
+    #[test]
+    fn long_and_empty_axes() -> TractResult<()> {
+        let many = 1 << 40;
+        let sum = |axes: Range<usize>, shape: &[usize]| -> TractResult<TVec<TValue>> {
+            let data = Tensor::zero::<f32>(shape)?.into_tvalue();
+            let op = ReductionOfAxes { axes, reducer: Reducer::Sum };
+            op.eval(&EvalContext::out_of_plan(), tvec!(data))
+        };
+        assert_eq!(*sum(0..3, &[many, many, 0])?[0], Tensor::zero::<f32>(&[1, 1, 1])?);
+        assert_eq!(*sum(1..3, &[2, 0, many])?[0], Tensor::zero::<f32>(&[2, 1, 1])?);
+        assert_eq!(sum(1..3, &[0, 1, many])?[0].shape(), [0, 1, 1]);
+        let error = sum(1..3, &[many, 0, 1]).unwrap_err().to_string();
+        assert!(error.contains("has more than"), "{error}");
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ from framework import *
 
 from . import operation
 from .control import BINARY, UNARY
+from .sizes import computed_size
 
 
 @operation("ReadValue-3 ReadValue-6 Assign-3 Assign-6")
@@ -31,7 +32,7 @@ def variable(draw, kind):
     attributes = {"variable_id": draw.choice("state", "past.key", "a/b:0 c")}
     if revision == 6:
         attributes |= {"variable_type": type_, "variable_shape": ov.PartialShape(open_shape)}
-    outputs = draw.subset(("read", "assigned", "joined"), 1)
+    outputs = draw.subset(("read", "assigned", "joined", "size"), 1)
 
     def joined(read, x):
         return make("Concat-1", read, x, axis=axis) if rank else binary(x, read)
@@ -45,7 +46,11 @@ def variable(draw, kind):
             "binary": lambda: binary(read, x),
             "joined": lambda: joined(read, x),
         }[update]()
-        built = {"read": read, "assigned": assigned, "joined": joined(read, x)}
+        both = joined(read, x)
+        built = {"read": read, "assigned": assigned, "joined": both}
+        # Beside a variable, a size of which only a run knows.
+        size = computed_size(draw, both.output(0)) if rank else const(i64([2]))
+        built["size"] = make("Broadcast-3", const(f32(1)), size, mode="numpy")
         assign = make(f"Assign-{revision}", assigned, variable_id=attributes["variable_id"])
         return [*(built[it] for it in outputs), assign]
 
