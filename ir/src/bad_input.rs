@@ -153,6 +153,11 @@ fn parameters_and_constants() {
             r#"element_type="bf16""#,
             "inputs of type bf16 are not supported",
         ),
+        (
+            r#"element_type="f32""#,
+            r#"element_type="f32" execOrder="0""#,
+            "this is what OpenVINO compiled of a model, for a device",
+        ),
         (r#"element_type="i64""#, r#"element_type="i65""#, "which is not an element type"),
         (r#"element_type="i64" "#, "", "there is no attribute element_type"),
         (r#"shape="2" offset"#, r#"shape="?" offset"#, "but a constant must have known sizes"),

@@ -289,13 +289,13 @@ case(
     [BF16],
     lambda x: [
         through(x, "bf16"),
-        through(x, "bf16", op("Reshape-1", axes(2, -1), special_zero=False)),
+        through(x, "bf16", op("Reshape-1", axes(-1, 1), special_zero=False)),
         through(make("Abs-1", x), "bf16", op("Sqrt-1")),
         make("Convert-1", make("Clamp-1", make("Convert-1", x, destination_type="bf16"), min=-9, max=9), destination_type="i32"),
     ],
     lambda x: [
         bf16(x),
-        bf16(x).reshape(2, -1),
+        bf16(x).reshape(-1, 1),
         bf16(np.sqrt(bf16(np.abs(x)))),
         i32(np.clip(bf16(x), -9, 9)),
     ],

@@ -220,6 +220,14 @@ fn edges(
 }
 
 fn layer(node: Node, depth: usize) -> Result<(Layer, Ports)> {
+    // Only what is compiled says in which order it runs.
+    let is_compiled = child(node, "data").is_some_and(|data| data.has_attribute("execOrder"));
+    ensure!(
+        !is_compiled,
+        "<layer> has the attribute execOrder: this is what OpenVINO compiled of a model, for a device: save the model before \
+         it is compiled{}",
+        place(node)
+    );
     let mut layer = Layer {
         id: id(node, "id")?,
         name: required(node, "name")?.into(),
