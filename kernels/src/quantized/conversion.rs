@@ -35,11 +35,14 @@ pub(crate) struct Dequantize {
     pub to: Channels,
 }
 
-/// Codes of type `u8` become those of other levels that are nearest. In both, all channels have the same levels.
+/// Codes of type `u8` become those of other levels that are nearest, perhaps to a function of the numbers that they stand for. In both,
+/// all channels have the same levels.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Requantize {
-    pub from: Arc<Levels>,
-    pub to: Arc<Levels>,
+    from: Arc<Levels>,
+    to: Arc<Levels>,
+    /// For each code the other one.
+    table: Arc<[u8; 256]>,
 }
 
 impl Eq for Quantize {}
@@ -454,6 +457,26 @@ impl TypedOp for Dequantize {
     as_op!();
 }
 
+impl Requantize {
+    /// To the codes that are nearest to the same numbers.
+    pub fn new(from: Arc<Levels>, to: Arc<Levels>) -> Requantize {
+        let numbers = Requantize::numbers(&from);
+        Requantize::of_function(from, to, &numbers)
+    }
+
+    /// The numbers that codes stand for.
+    pub fn numbers(from: &Levels) -> [f32; 256] {
+        let level = from.of(0);
+        std::array::from_fn(|code| code as f32 * level.step + level.low)
+    }
+
+    /// To the codes that are nearest to what becomes of these numbers.
+    pub fn of_function(from: Arc<Levels>, to: Arc<Levels>, results: &[f32; 256]) -> Requantize {
+        let table = results.map(|result| to.code(to.of(0), result)).into();
+        Requantize { from, to, table }
+    }
+}
+
 impl Op for Requantize {
     fn name(&self) -> StaticName {
         "Requantize".into()
@@ -471,9 +494,7 @@ impl EvalOp for Requantize {
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let mut data = args_1!(inputs).into_tensor();
-        let (from, to) = (self.from.of(0), self.to.of(0));
-        let table: [u8; 256] =
-            std::array::from_fn(|code| self.to.code(to, from.low + code as f32 * from.step));
+        let table = &*self.table;
         let mut view = data.try_as_plain_ram_mut()?;
         let codes = view.as_slice_mut::<u8>()?;
         let count = codes.len();

@@ -224,8 +224,8 @@ fn slopes_of_channels() -> TractResult<()> {
                 };
                 model.select_output_outlets(&output)?;
                 let found = transformed(&model).with_context(|| format!("{of:?} {slopes}"))?;
-                let others: Vec<&String> =
-                    found.iter().filter(|name| !name.starts_with("Move")).collect();
+                let is_move = |name: &str| name.starts_with("Move") || name == "Transposition";
+                let others: Vec<&String> = found.iter().filter(|name| !is_move(name)).collect();
                 match slopes {
                     "columns" => assert_eq!(others, ["PackedConvolution", "Elementwise"]),
                     _ => assert_eq!(others, ["PackedConvolution"], "{of:?} {slopes}"),
@@ -601,7 +601,7 @@ fn reductions() -> TractResult<()> {
         (tvec![1], Reducer::Sum, None),
         (tvec![0, 1], Reducer::Prod, None),
         (tvec![0, 2, 3], Reducer::Min, None),
-        (tvec![3, 1], Reducer::Max, None),
+        (tvec![1, 3], Reducer::Max, None),
         (tvec![], Reducer::Max, Some("reduction: it has no axes, but must have 1 or more")),
         (tvec![2, 3], Reducer::MeanOfSquares, Some("")),
     ] {
@@ -932,7 +932,9 @@ fn by_name() -> TractResult<()> {
     assert_eq!(names(&without.transform_into(model.clone())?), ["EinSum"]);
     let error = with(r#"{"without": ["convolutions"]}"#).err().unwrap().to_string();
     assert!(
-        error.contains(r#"no rule "convolutions", but quantized, compressed, convolution, pool"#),
+        error.contains(
+            r#"no rule "convolutions", but quantized, compressed, prelu, convolution, pool"#
+        ),
         "{error}"
     );
     with(r#"{"with": []}"#).err().unwrap();

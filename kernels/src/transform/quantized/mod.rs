@@ -302,6 +302,10 @@ impl<'a> Translation<'a> {
         } else {
             Translated::NotMine
         };
+        let outcome = match outcome {
+            Translated::NotMine => self.function(node)?,
+            outcome => outcome,
+        };
         let has_codes =
             |input: &OutletId| self.values.get(input).is_some_and(|value| value.levels.is_some());
         let outcome = match outcome {

@@ -213,7 +213,7 @@ impl<'a> Translation<'a> {
                 (None, Some(codes)) => (codes, Channels::Last),
                 (None, None) => bail!("a value has levels, but no codes"),
             };
-            let op = Requantize { from, to: levels.clone() };
+            let op = Requantize::new(from, levels.clone());
             return self.finish(&chain, op, &[codes], Some(levels), form);
         }
         if let (Channels::Second, Some(numbers)) = (form, value.numbers_last) {
@@ -628,6 +628,84 @@ impl<'a> Translation<'a> {
             channels,
         );
         self.finish(&chain, op, &[codes_a, codes_b], output, form)
+    }
+
+    /// Functions of one number between codes: each code becomes another one.
+    pub fn function(&mut self, node: &'a TypedNode) -> TractResult<Translated> {
+        let Some(data) = self.operand(node)? else { return Ok(Translated::NotMine) };
+        let value = self.value(node.inputs[data])?;
+        let Some(from) = value.levels.filter(|levels| levels.are_the_same()) else {
+            return Ok(Translated::NotMine);
+        };
+        let rank = self.rank(node.inputs[data])?;
+        let mut chain = Chain::new(self.source, node);
+        let mut shape = vec![1; rank];
+        let Some(last) = shape.last_mut() else { return Ok(Translated::NotMine) };
+        *last = 256;
+        let numbers = Tensor::from_shape(&shape, &Requantize::numbers(&from))?;
+        let mut numbers = self.applied(node, data, numbers)?;
+        let to = loop {
+            let Some((next, slot)) = chain.successor()? else { return Ok(Translated::NotMine) };
+            if makes_levels(next) && slot == 0 {
+                match self.levels(next)? {
+                    Ok((levels, None)) => break Arc::new(levels),
+                    _ => return Ok(Translated::NotMine),
+                }
+            }
+            if self.operand(next)? != Some(slot) {
+                return Ok(Translated::NotMine);
+            }
+            numbers = self.applied(next, slot, numbers)?;
+            chain.push(next);
+        };
+        let Some((next, _)) = chain.successor()? else { return Ok(Translated::NotMine) };
+        chain.push(next);
+        let results = numbers.try_as_plain_ram()?;
+        let results: &[f32; 256] = results.as_slice::<f32>()?.try_into()?;
+        let (codes, form) = match (value.codes_last, value.codes) {
+            (Some(codes), _) => (codes, Channels::Second),
+            (None, Some(codes)) => (codes, Channels::Last),
+            (None, None) => bail!("a value has levels, but no codes"),
+        };
+        let op = Requantize::of_function(from, to.clone(), results);
+        self.finish(&chain, op, &[codes], Some(to), form)
+    }
+
+    /// Which input a node makes something of, number by number, if all others are one constant each.
+    fn operand(&self, node: &TypedNode) -> TractResult<Option<usize>> {
+        let is_single = |fact: &TypedFact| fact.datum_type == DatumType::F32;
+        rule_if!(node.outputs.len() == 1 && is_single(&node.outputs[0].fact));
+        rule_if!(self.source.node_input_facts(node.id)?.into_iter().all(is_single));
+        if let Some(op) = node.op_as::<ElementWiseOp>() {
+            return Ok(op.1.is_none().then_some(0));
+        }
+        rule_if!(node.op_as::<TypedBinOp>().is_some_and(|op| op.1.is_none()));
+        rule_if_let!(&[a, b] = &*node.inputs);
+        for (slot, data, other) in [(0, a, b), (1, b, a)] {
+            let is_whole = self.source.outlet_fact(data)?.shape == node.outputs[0].fact.shape;
+            let constant = self.constant(other)?;
+            if is_whole && constant.is_some_and(|constant| constant.len() == 1) {
+                return Ok(Some(slot));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a node makes of these numbers, if they are this input.
+    fn applied(&self, node: &TypedNode, slot: usize, numbers: Tensor) -> TractResult<Tensor> {
+        let mut inputs = tvec![];
+        for (number, input) in node.inputs.iter().enumerate() {
+            inputs.push(match number == slot {
+                true => numbers.clone().into_tvalue(),
+                false => {
+                    let constant = self.constant(*input)?;
+                    constant.context("it is a constant")?.into_tvalue()
+                }
+            });
+        }
+        let outputs = node.op.eval_out_of_plan(inputs)?;
+        let output = outputs.and_then(|outputs| outputs.into_iter().next());
+        Ok(output.context("it needs no plan")?.into_tensor())
     }
 
     /// A constant around the data, if a code stands for it, or elements of the data.

@@ -320,6 +320,46 @@ fn checks() {
     net.check(&[of_channels, coded, last], &input);
 }
 
+/// Functions of one number between codes: of one operator and of several. Those that others need, or that differ along axes, stay.
+#[test]
+fn functions_between_codes() {
+    use tract_core::ops::math::{div, sub};
+    use tract_core::ops::nn::{hard_swish, sigmoid};
+    let input = [2, 6, 5, 7];
+    let mut net = Network::new();
+    let data = net.model.add_source("data", f32::fact(input)).unwrap();
+    let coded = net.quantized(data, -2., 0.016, None);
+    let conv = net.convolution(coded, 12, 1, 3);
+    let coded = net.quantized(conv, -4., 0.0317, None);
+    let one = net.wire(hard_swish(), &[coded]);
+    let one = net.quantized(one, -0.4, 0.0173, None);
+    let three = net.constant(&[1; 4], &[3.]);
+    let several = net.wire(sub(), &[three, one]);
+    let several = net.wire(sigmoid(), &[several]);
+    let several = net.wire(div(), &[several, three]);
+    let several = net.quantized(several, 0., 0.0013, None);
+    let conv = net.convolution(several, 5, 1, 3);
+    let operators = net.operators(conv);
+    for (name, expected) in
+        [("Requantize", 2), ("QuantizedConvolution", 2), ("Dequantize", 0), ("Quantize", 1)]
+    {
+        assert_eq!(count(&operators, name), expected, "{name} {operators:?}");
+    }
+    net.check(&[one, several, conv], &input);
+    // Somebody needs the numbers.
+    let needed = net.wire(sigmoid(), &[coded]);
+    let also = net.quantized(needed, 0., 0.0041, None);
+    net.check(&[needed, also], &input);
+    // Channels have other numbers.
+    let numbers: Vec<f32> = (0..12).map(|it| it as f32 / 7.).collect();
+    let numbers = net.constant(&[1, 12, 1, 1], &numbers);
+    let differ = net.wire(add(), &[coded, numbers]);
+    let differ = net.quantized(differ, -4., 0.0417, None);
+    let operators = net.operators(differ);
+    assert_eq!(count(&operators, "Requantize"), 0, "{operators:?}");
+    net.check(&[differ], &input);
+}
+
 /// What is multiplied before it becomes codes, as NNCF does it for the data of products.
 #[test]
 fn factors_before_codes() {
@@ -352,9 +392,8 @@ fn shuffles() {
     let coded = net.quantized(conv, -4., 0.04, None);
     let dims = |sizes: &[usize]| sizes.iter().map(|size| size.to_dim()).collect::<TVec<_>>();
     let split = net.wire(AxisOp::Reshape(1, dims(&[12]), dims(&[2, 3, 2])), &[coded]);
-    let moved = net.wire(AxisOp::Move(1, 2), &[split]);
-    let moved = net.wire(AxisOp::Move(3, 1), &[moved]);
-    let merged = net.wire(AxisOp::Reshape(1, dims(&[2, 3, 2]), dims(&[12])), &[moved]);
+    let moved = net.wire(AxisOp::Move(1, 3), &[split]);
+    let merged = net.wire(AxisOp::Reshape(1, dims(&[3, 2, 2]), dims(&[12])), &[moved]);
     let shuffled = net.convolution(merged, 12, 12, 3);
     let operators = net.operators(shuffled);
     // One of the channels, and one of the output.
