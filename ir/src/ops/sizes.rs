@@ -1,8 +1,9 @@
 //! Arithmetic of sizes: what layers compute from the sizes of the inputs alone, as expressions of these.
 //!
 //! A size is often computed in several steps, through floats and comparisons: `Floor(Convert(H) * 0.25)`, or the larger of
-//! two sizes. Where each step is exact for all sizes, the result is an expression, of which the reader can tell what it is
-//! equal to. Elsewhere the model computes it when it runs, and it gets a symbol for a name ([`NamedSizes`]).
+//! two sizes. Where each step is exact for all sizes up to 2²⁴, as floats are, the result is an expression, of which the
+//! reader can tell what it is equal to. Elsewhere the model computes it when it runs, and it gets a symbol for a name
+//! ([`NamedSizes`]).
 
 use tract_core::broadcast::multi_broadcast;
 use tract_core::internal::*;
@@ -14,11 +15,10 @@ use crate::opl::named_sizes::NamedSizes;
 use crate::weights::datum_type;
 
 /// What a layer computes, if it does so from sizes alone and its result is an expression of them.
-///
-/// Integers are wired as a constant here, and are all that the layer is. Of floats and booleans the expression is what is
-/// known of the layer's output, whose nodes must still be wired.
 pub(crate) enum Computed {
-    Integers(OutletId),
+    /// Integers, and what has the same value for all sizes: a constant is all that the layer is.
+    Constant(OutletId),
+    /// Floats and booleans: what is known of the layer's output, whose nodes must still be wired.
     Known(Derived),
 }
 
@@ -26,10 +26,9 @@ pub(crate) enum Computed {
 pub(crate) fn computed(ctx: &mut LayerContext) -> TractResult<Option<Computed>> {
     let Some(operation) = operation(ctx)? else { return Ok(None) };
     let Some(inputs) = inputs(ctx)? else { return Ok(None) };
+    let is_number = |element: &Fraction| element.numerator.as_i64().is_some();
     let has_symbols = |derived: &Derived| {
-        derived.elements.as_ref().is_none_or(|elements| {
-            elements.iter().any(|element| element.numerator.as_i64().is_none())
-        })
+        derived.elements.as_ref().is_none_or(|elements| !elements.iter().all(is_number))
     };
     if !inputs.iter().any(has_symbols) {
         return Ok(None);
@@ -39,15 +38,21 @@ pub(crate) fn computed(ctx: &mut LayerContext) -> TractResult<Option<Computed>> 
     if elements.iter().any(|element| !is_small(&element.numerator)) {
         return Ok(None);
     }
-    if !operation.gives_integers(ctx)? {
-        return Ok(Some(Computed::Known(derived)));
+    let dt = operation.result(ctx)?;
+    let is_whole = elements.iter().all(|element| element.divisor == 1);
+    if dt.is_tdim() || dt.is_integer() {
+        let dims = elements.iter().map(|element| element.numerator.clone()).collect();
+        let tensor = ArrayD::<TDim>::from_shape_vec(&*derived.shape, dims)?.into_tensor();
+        let constant = is_whole.then(|| ctx.add_const("of_sizes", tensor));
+        return Ok(constant.transpose()?.map(Computed::Constant));
     }
-    if elements.iter().any(|element| element.divisor != 1) {
-        return Ok(None);
+    if is_whole && elements.iter().all(is_number) {
+        let numbers = elements.iter().filter_map(|element| element.numerator.as_i64()).collect();
+        let tensor = ArrayD::<i64>::from_shape_vec(&*derived.shape, numbers)?.into_tensor();
+        let tensor = tensor.cast_to_dt(dt)?.into_owned();
+        return Ok(Some(Computed::Constant(ctx.add_const("of_sizes", tensor)?)));
     }
-    let dims: Vec<TDim> = elements.iter().map(|element| element.numerator.clone()).collect();
-    let tensor = ArrayD::from_shape_vec(&*derived.shape, dims)?.into_tensor();
-    ctx.add_const("of_sizes", tensor).map(|outlet| Some(Computed::Integers(outlet)))
+    Ok(Some(Computed::Known(derived)))
 }
 
 /// Notes that an output is computed from sizes alone, if it is. Integers that are no expression get names.
@@ -140,6 +145,23 @@ fn inputs(ctx: &LayerContext) -> TractResult<Option<Vec<Derived>>> {
         count => (0..count).map(|input| ctx.derived(input)).collect(),
     }
 }
+
+/// Operations whose result has booleans, whatever the inputs have.
+const GIVES_BOOLEANS: [&str; 13] = [
+    "Equal",
+    "Greater",
+    "GreaterEqual",
+    "Less",
+    "LessEqual",
+    "LogicalAnd",
+    "LogicalNot",
+    "LogicalOr",
+    "LogicalXor",
+    "NotEqual",
+    "ReduceLogicalAnd",
+    "ReduceLogicalOr",
+    "Xor",
+];
 
 /// An operation on expressions.
 enum Operation {
@@ -269,15 +291,14 @@ impl Operation {
         }
     }
 
-    /// Whether the result has integers.
-    fn gives_integers(&self, ctx: &LayerContext) -> TractResult<bool> {
-        let dt = match self {
-            Operation::Convert(dt) => *dt,
-            Operation::Select => ctx.datum_type(1)?,
-            _ if ctx.output_type(0) == Some(DatumType::Bool) => DatumType::Bool,
-            _ => ctx.datum_type(0)?,
-        };
-        Ok(dt.is_tdim() || dt.is_integer())
+    /// The element type of the result.
+    fn result(&self, ctx: &LayerContext) -> TractResult<DatumType> {
+        match self {
+            Operation::Convert(dt) => Ok(*dt),
+            Operation::Select => ctx.datum_type(1),
+            _ if GIVES_BOOLEANS.contains(&&*ctx.layer().operation) => Ok(DatumType::Bool),
+            _ => ctx.datum_type(0),
+        }
     }
 }
 

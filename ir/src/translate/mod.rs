@@ -291,7 +291,7 @@ fn translate_once(registry: &Registry, layer: &mut LayerContext) -> TractResult<
         return layer.translate_with(&*translate, since);
     }
     let known = match sizes::computed(layer)? {
-        Some(Computed::Integers(outlet)) => return Ok(vec![Value::Outlet(outlet)]),
+        Some(Computed::Constant(outlet)) => return Ok(vec![Value::Outlet(outlet)]),
         Some(Computed::Known(known)) => Some(known),
         None => None,
     };
