@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::identity::Identity;
 
-use crate::document::Graph;
+use crate::document::{Graph, Layer};
 use crate::layer::{
     Budget, Computations, Dimensions, LayerContext, NotKnown, Options, Place, Restart,
-    TranslateGraph, Translation, Value, Values, Variables, constant, has_state, parameter_shape,
+    TranslateGraph, Translation, Value, Values, Variables, constant, parameter_shape,
     parameter_type,
 };
 use crate::opl::bound::bind_symbols;
@@ -19,7 +19,7 @@ use crate::ops::bias::move_biases;
 use crate::ops::pooling::drop_unused_indices;
 use crate::ops::state::wire_assignments;
 use crate::registry::Registry;
-use crate::shortened::shortened;
+use crate::shortened::{shortened, shortened_name};
 use crate::unsupported::UnsupportedOperations;
 use crate::weights::Weights;
 
@@ -93,10 +93,10 @@ fn translate_network(
     for (number, layer) in graph.parameters.iter().enumerate() {
         let layer = &graph.layers[*layer];
         let fact = parameter_type(layer)?.fact(translation.dimensions.of_input(number)?);
-        let name = translation.unique_name(model, layer.name.clone());
+        let name = translation.unique_name(model, &layer.name);
         let outlet = model.add_source(name, fact)?;
         if let Some(name) = graph.input_names(number).first() {
-            model.set_outlet_label(outlet, name.clone())?;
+            model.set_outlet_label(outlet, shortened_name(name).into())?;
         }
         inputs.push(Value::Outlet(outlet));
     }
@@ -104,13 +104,12 @@ fn translate_network(
         translation.driver.translate_graph(translation, model, graph, &Place::default(), inputs)?;
     let mut outlets = vec![];
     for (number, value) in outputs.iter().enumerate() {
-        let names = graph.output_names(number);
-        let name = names.first().map_or("output", |name| name).to_string();
+        let name = shortened_name(graph.output_name(number)).into_owned();
         let mut outlet = translation.result(model, &name, value, graph.result_type(number))?;
         // An outlet has one name: that of an input, or of another output, stays.
         if model.outlet_label(outlet).is_some() {
             let fact = model.outlet_fact(outlet)?.without_value();
-            let node = translation.unique_name(model, name.clone());
+            let node = translation.unique_name(model, &name);
             let node = model.add_node(node, Identity, tvec!(fact))?;
             model.add_edge(outlet, InletId::new(node, 0))?;
             outlet = node.into();
@@ -160,7 +159,7 @@ impl TranslateGraph for Registry {
                         vec![Value::Weights(Arc::new(blob)); layer.outputs.len().max(1)];
                 }
                 _ => {
-                    let names = layer.inputs.iter().map(|it| graph.layers[it.layer].name.clone());
+                    let names = layer.inputs.iter().map(|it| &*graph.layers[it.layer].name);
                     let mut context = LayerContext::new(
                         translation,
                         model,
@@ -195,6 +194,10 @@ impl TranslateGraph for Registry {
                 value.with_context(|| format!("{} has no edge to it", graph.layers[*number]))
             })
             .collect()
+    }
+
+    fn has_state(&self, layer: &Layer) -> bool {
+        Registry::has_state(self, layer)
     }
 }
 
@@ -235,7 +238,7 @@ fn translate_or_defer(registry: &Registry, layer: &mut LayerContext) -> TractRes
             }
         });
     }
-    if !has_state(layer.layer())
+    if !layer.has_state()
         && let Some(values) = layer.defer(registry, missing.map(|missing| missing.input))?
     {
         return Ok(values);
@@ -251,7 +254,6 @@ fn has_open_inputs(layer: &LayerContext) -> bool {
 
 /// Translates a layer with what is known now.
 fn translate_once(registry: &Registry, layer: &mut LayerContext) -> TractResult<Vec<Value>> {
-    let (translate, since) =
-        registry.find(layer.layer()).map_err(|reason| format_err!("{reason}"))?;
-    layer.translate_with(&*translate, since)
+    let found = registry.find(layer.layer()).map_err(|reason| format_err!("{reason}"))?;
+    layer.translate_with(&*found.translate, found.operation, found.since)
 }
