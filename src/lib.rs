@@ -82,7 +82,6 @@
 //! | `ops/` | the typed operators [`Gather`], [`GatherNd`], [`DynGather`], [`GatherElements`] and [`GatherTree`]: facts, axes and rewrites, and which one an [`Operation`] becomes |
 //! | `revision.rs` | the revisions, as data |
 //! | `shape.rs` | axes, batch dimensions and output shapes, for inference, facts and evaluation |
-//! | `checks.rs` | checks that the reader of IR shares: numbers of inputs, memory |
 //! | `eval.rs` | evaluation: from tensors to slices of bytes and integers, and errors back |
 //! | `index.rs` | what an index means, and the error for one out of range |
 //! | `geometry.rs` | the common form of the operators for the kernel (GatherTree has its own loops) |
@@ -91,10 +90,9 @@
 //!
 //! # Features
 //!
+//! * `onnx`, which is on by default: the operators in ONNX models, with tract's reader of these.
 //! * `multithread-mm`: large outputs are shared among the threads of the executor that the program gives to tract.
 //! * `nnef`: models are saved to NNEF archives and loaded again.
-//!
-//! None is on by default.
 //!
 //! # Versions
 //!

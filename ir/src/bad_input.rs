@@ -3,7 +3,7 @@
 pub(crate) mod changed_models;
 mod kinds;
 mod limits;
-mod operations;
+pub(crate) mod operations;
 mod size;
 
 use crate::prelude::*;
@@ -256,4 +256,18 @@ fn shapes_that_the_user_gives_are_checked() {
     assert!(error.contains("dimension 1 of input \"x\" is given as 7"), "{error}");
     let error = load(&ir().with_input_shape("x", &[2][..]), &open).unwrap_err();
     assert!(error.contains("the shape given for input \"x\" has rank 1"), "{error}");
+}
+
+/// OpenVINO does not mind the case of types either.
+#[test]
+fn types_in_any_case() {
+    for spell in [str::to_uppercase, str::to_lowercase] {
+        let mut xml = NET.to_string();
+        for name in ["Parameter", "Const", "Transpose", "Result"] {
+            xml = xml.replace(&format!("type=\"{name}\""), &format!("type=\"{}\"", spell(name)));
+        }
+        let model = load(&ir(), &xml).unwrap();
+        assert_eq!(model.input_outlets().unwrap().len(), 1);
+        assert_eq!(model.output_fact(0).unwrap().shape.as_concrete(), Some(&[3, 2][..]));
+    }
 }

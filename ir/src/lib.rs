@@ -49,12 +49,12 @@
 //! | `layer/sources.rs` | the types and shapes that the layers of inputs and constants declare |
 //! | `layer/fold.rs` | which layers are computed when the model is loaded; `folded.rs` has the results, and drops them |
 //! | `layer/compressed.rs` | compressed weights: codes for the kernels, their rows, or numbers |
-//! | `layer/names.rs` | the names of nodes, each once in a model |
+//! | `layer/names.rs` | the names of nodes, each once in a model, and its large constants |
 //! | `layer/budget.rs` | how much memory constants may take |
 //! | `opl/` | operators that tract does not have, or has slower ones of |
 //! | `weights/` | the bytes of a constant, and the tensor that they make |
 //! | `document/` | what the XML says: layers, edges, bodies, shapes and element types, checked, without tract |
-//! | `shortened.rs` | long errors, without their middle |
+//! | `shortened.rs` | long errors and names, without their middle |
 //! | `limits.rs` | [`Limits`], and the other limits of what a model may ask for |
 //!
 //! # Features
@@ -69,6 +69,8 @@
 #[cfg(test)]
 mod bad_input;
 pub mod document;
+#[cfg(test)]
+mod half_precision;
 mod layer;
 mod limits;
 #[cfg(feature = "nnef")]

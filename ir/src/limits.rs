@@ -64,13 +64,21 @@ pub(crate) const MAX_XML_ATTRIBUTES: usize = 256;
 /// The most bodies of control flow within each other: networks have one or two. Each is a level of recursion.
 pub(crate) const MAX_BODY_DEPTH: usize = 16;
 
-/// The most times that the bodies of a model are translated. Those within the body of a loop are translated again
+/// The most times that bodies of control flow are translated, on an average of all their layers. Those within the body of a loop are translated again
 /// whenever something is learnt of the sizes that the loop changes, so that the times multiply.
-pub(crate) const MAX_BODY_TRANSLATIONS: usize = 1 << 12;
+pub(crate) const MAX_BODY_TRANSLATIONS: usize = 1 << 7;
+
+/// The most times that a loop's body is translated to learn which of its sizes an iteration changes, each of them from
+/// others. If there are more to learn, all sizes of its states count as changed.
+pub(crate) const MAX_LESSONS_OF_LOOP: usize = 4;
 
 /// The most bytes of a text of an error. An error is a few of them, one in front of the other. Names, lists and shapes
 /// of a file may be megabytes.
 pub(crate) const MAX_ERROR_BYTES: usize = 4096;
+
+/// The most bytes of the name of a node. It has the names of the layers around it in it, and each of several nodes
+/// of a layer has it. Real names have some hundred.
+pub(crate) const MAX_NAME_BYTES: usize = 512;
 
 // Tensors.
 

@@ -25,7 +25,28 @@ pub struct Registry {
 struct Revision {
     operation: &'static str,
     since: u32,
+    /// Whether what it computes does not depend on its inputs alone.
+    has_state: bool,
     translate: Arc<Translate>,
+}
+
+/// The revision of an operation that a layer means.
+#[derive(Clone)]
+pub(crate) struct Found {
+    /// The name of the operation. Files may spell it otherwise. Nothing for an operation of the user.
+    pub operation: &'static str,
+    /// The first operation set with this revision: 0 for an operation of the user.
+    pub since: u32,
+    pub has_state: bool,
+    pub translate: Arc<Translate>,
+}
+
+/// Why there is no operation for a layer.
+enum Missing {
+    OperationSet,
+    Type,
+    /// The first operation set with any revision of it.
+    Before(u32),
 }
 
 /// The newest operation set of OpenVINO that is known here.
@@ -41,10 +62,20 @@ const FROM_OPSET_2: [&str; 3] = ["mvn", "roipooling", "reorgyolo"];
 /// A revision that was added.
 pub(crate) struct Added<'a> {
     limits: &'a mut HashMap<&'static str, &'static str>,
+    revisions: &'a mut Vec<Revision>,
     operation: &'static str,
+    since: u32,
 }
 
 impl Added<'_> {
+    /// States that what this revision computes does not depend on its inputs alone.
+    pub fn with_state(self) -> Self {
+        for revision in self.revisions.iter_mut().filter(|it| it.since == self.since) {
+            revision.has_state = true;
+        }
+        self
+    }
+
     /// States what the specification allows for the operation, in any revision, and the reader refuses.
     pub fn without(self, what: &'static str) {
         self.limits.insert(self.operation, what);
@@ -60,13 +91,14 @@ impl Registry {
         translate: fn(&mut LayerContext) -> TractResult<TVec<OutletId>>,
     ) -> Added<'_> {
         let revisions = self.operations.entry(operation.to_ascii_lowercase()).or_default();
-        revisions.push(Revision { operation, since, translate: Arc::new(translate) });
+        let translate = Arc::new(translate);
+        revisions.push(Revision { operation, since, has_state: false, translate });
         revisions.sort_by_key(|revision| revision.since);
-        Added { limits: &mut self.limits, operation }
+        Added { limits: &mut self.limits, revisions, operation, since }
     }
 
-    /// Adds an operation of your own, for layers of exactly this type and operation set. `translate` wires its nodes,
-    /// and returns its outputs.
+    /// Adds an operation of your own, for layers of this type and operation set, in upper or lower case. `translate`
+    /// wires its nodes, and returns its outputs.
     ///
     /// ```
     /// use tract_openvino_ir::internal::*;
@@ -83,7 +115,8 @@ impl Registry {
         opset: impl Into<String>,
         translate: impl Fn(&mut LayerContext) -> TractResult<TVec<OutletId>> + Send + Sync + 'static,
     ) {
-        self.extensions.insert((operation.into(), opset.into()), Arc::new(translate));
+        let key = (lower(&operation.into()), lower(&opset.into()));
+        self.extensions.insert(key, Arc::new(translate));
     }
 
     /// The names of the operations, in order, each with its revisions: the number of the first operation set with each.
@@ -109,51 +142,73 @@ impl Registry {
     /// The first operation set with the revision that a layer means: 0 for an operation of
     /// [your own](Self::add_extension), `None` for one that the reader does not have.
     pub fn since(&self, layer: &Layer) -> Option<u32> {
-        self.find(layer).ok().map(|(_, since)| since)
+        self.lookup(layer).ok().map(|found| found.since)
     }
 
-    /// The function for a layer and the number of its revision, or why there is none.
-    pub(crate) fn find(&self, layer: &Layer) -> Result<(Arc<Translate>, u32), String> {
+    /// Whether what a layer computes, or one in its bodies, does not depend on its inputs alone.
+    pub(crate) fn has_state(&self, layer: &Layer) -> bool {
+        let mut bodies = layer.bodies.iter().flat_map(|body| &body.graph.layers);
+        self.lookup(layer).is_ok_and(|found| found.has_state)
+            || bodies.any(|layer| self.has_state(layer))
+    }
+
+    /// The revision that a layer means, or why there is none.
+    pub(crate) fn find(&self, layer: &Layer) -> Result<Found, String> {
         let Layer { operation, opset, .. } = layer;
-        let extension = self.extensions.get(&(operation.clone(), opset.clone()));
-        if let Some(translate) = extension {
-            return Ok((translate.clone(), 0));
-        }
-        let key = operation.to_ascii_lowercase();
-        let number = match opset.trim().to_ascii_lowercase().strip_prefix("opset") {
+        self.lookup(layer).map_err(|missing| match missing {
+            Missing::OperationSet if is_internal(operation, opset) => format!(
+                "{operation} of operation set {opset:?} is what OpenVINO makes of other operations, for a device or in a \
+                 transformation of its own, and is in none of its operation sets: save the model before it is compiled \
+                 or transformed"
+            ),
+            Missing::OperationSet => format!(
+                "{operation} of operation set {opset:?} is not known: OpenVINO's sets are opset1 to opset{NEWEST}; add \
+                 your own with Registry::add_extension"
+            ),
+            Missing::Type => {
+                let known = lower(operation);
+                let refused = REFUSED.iter().find(|(refused, _)| lower(refused) == known);
+                let reason = refused.map_or(String::new(), |(_, reason)| format!(": {reason}"));
+                format!("{operation} is not supported{reason}")
+            }
+            Missing::Before(oldest) => format!(
+                "{operation} is not supported in {opset}: the oldest that is supported is opset{oldest}"
+            ),
+        })
+    }
+
+    fn lookup(&self, layer: &Layer) -> Result<Found, Missing> {
+        let (key, opset) = (lower(&layer.operation), lower(&layer.opset));
+        let key = match self.extensions.get(&(key.clone(), opset.clone())) {
+            Some(translate) => {
+                let translate = translate.clone();
+                return Ok(Found { operation: "", since: 0, has_state: false, translate });
+            }
+            None => key,
+        };
+        let number = match opset.strip_prefix("opset") {
             Some(digits) => digits.parse().ok().filter(|number| (1..=NEWEST).contains(number)),
-            None if ["extension", "experimental"].contains(&opset.as_str()) => {
+            None if ["extension", "experimental"].contains(&&*opset) => {
                 FROM_OPSET_6.iter().any(|prefix| key.starts_with(prefix)).then_some(6)
             }
             None => None,
         };
-        let Some(mut number) = number else {
-            if is_internal(operation, opset) {
-                return Err(format!(
-                    "{operation} of operation set {opset:?} is what OpenVINO makes of other operations, for a device or in a \
-                     transformation of its own, and is in none of its operation sets: save the model before it is compiled \
-                     or transformed"
-                ));
-            }
-            return Err(format!(
-                "{operation} of operation set {opset:?} is not known: OpenVINO's sets are opset1 to opset{NEWEST}; add \
-                 your own with Registry::add_extension"
-            ));
-        };
+        let mut number = number.ok_or(Missing::OperationSet)?;
         if number == 1 && FROM_OPSET_2.contains(&&*key) {
             number = 2;
         }
-        let Some(revisions) = self.operations.get(&key) else {
-            let refused = REFUSED.iter().find(|(refused, _)| refused.eq_ignore_ascii_case(&key));
-            let reason = refused.map_or(String::new(), |(_, reason)| format!(": {reason}"));
-            return Err(format!("{operation} is not supported{reason}"));
-        };
+        let revisions = self.operations.get(&key).ok_or(Missing::Type)?;
         let revision = revisions.iter().rev().find(|revision| revision.since <= number);
-        revision.map(|revision| (revision.translate.clone(), revision.since)).ok_or_else(|| {
-            let oldest = revisions.first().map_or(0, |revision| revision.since);
-            format!("{operation} is not supported in {opset}: the oldest that is supported is opset{oldest}")
-        })
+        let oldest = || revisions.first().map_or(0, |revision| revision.since);
+        let revision = revision.ok_or_else(|| Missing::Before(oldest()))?;
+        let Revision { operation, since, has_state, ref translate } = *revision;
+        Ok(Found { operation, since, has_state, translate: translate.clone() })
     }
+}
+
+/// The case of types and of operation sets does not matter.
+fn lower(name: &str) -> String {
+    name.trim().to_ascii_lowercase()
 }
 
 impl std::fmt::Debug for Registry {
@@ -333,5 +388,37 @@ mod tests {
         {
             assert_eq!(ir.registry().since(&layer(operation, opset)), None, "{operation} {opset}");
         }
+    }
+
+    #[test]
+    fn the_case_of_types_and_operation_sets_does_not_matter() {
+        let mut ir = crate::ir();
+        ir.registry_mut().add_extension("Double", "my_Operations", |layer| layer.all_inputs());
+        let registry = ir.registry();
+        assert_eq!(registry.since(&layer("DOUBLE", "MY_operations")), Some(0));
+        let mut with_state = vec![];
+        for (operation, revisions) in registry.operations() {
+            for since in revisions {
+                let spelled = |operation: &str, opset: &str| {
+                    let layer = layer(operation, &format!("{opset}{since}"));
+                    (registry.since(&layer), registry.has_state(&layer))
+                };
+                let found = spelled(operation, "opset");
+                assert_eq!(spelled(&operation.to_uppercase(), "OPSET"), found, "{operation}");
+                assert_eq!(spelled(&operation.to_lowercase(), "OpSet"), found, "{operation}");
+                if found.1 {
+                    with_state.push(format!("{operation}-{since}"));
+                }
+            }
+        }
+        let expected = [
+            "Assign-3",
+            "Assign-6",
+            "Multinomial-13",
+            "RandomUniform-8",
+            "ReadValue-3",
+            "ReadValue-6",
+        ];
+        assert_eq!(with_state, expected);
     }
 }

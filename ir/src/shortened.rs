@@ -1,10 +1,11 @@
-//! Errors of a length that one can read, whatever a file has in it.
+//! Errors and names of a length that one can read, whatever a file has in it.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use tract_core::internal::*;
 
-use crate::limits::MAX_ERROR_BYTES;
+use crate::limits::{MAX_ERROR_BYTES, MAX_NAME_BYTES};
 
 /// Room for the note that bytes were left out.
 const NOTE: usize = 64;
@@ -24,13 +25,22 @@ pub(crate) fn shortened(error: TractError) -> TractError {
 
 /// A text without its middle if it is long. Shortened once more, it stays as it is.
 pub(crate) fn shortened_text(text: &dyn Display) -> String {
-    let text = text.to_string();
-    if text.len() <= MAX_ERROR_BYTES {
+    without_middle(text.to_string().into(), MAX_ERROR_BYTES).into_owned()
+}
+
+/// A name for a node: that of a file without its middle if it is long. Shortened once more, it stays as it is.
+pub(crate) fn shortened_name<'a>(name: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+    without_middle(name.into(), MAX_NAME_BYTES)
+}
+
+/// A text of so many bytes at most: a longer one has lost its middle.
+fn without_middle(text: Cow<'_, str>, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
         return text;
     }
-    let start = text.floor_char_boundary(MAX_ERROR_BYTES * 3 / 4 - NOTE);
-    let end = text.ceil_char_boundary(text.len() - MAX_ERROR_BYTES / 4);
-    format!("{} [{} bytes left out] {}", &text[..start], end - start, &text[end..])
+    let start = text.floor_char_boundary(most * 3 / 4 - NOTE);
+    let end = text.ceil_char_boundary(text.len() - most / 4);
+    format!("{} [{} bytes left out] {}", &text[..start], end - start, &text[end..]).into()
 }
 
 #[cfg(test)]
@@ -45,5 +55,14 @@ mod tests {
         let error = format!("{:#}", shortened(error.context("in layer 1")));
         assert!(error.starts_with("in layer 1: it is éé"), "{error}");
         assert!(error.ends_with("éé, but must be 1") && error.len() < 5000, "{error}");
+    }
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        let name = shortened_name(format!("first/{}/last", "é".repeat(10_000)));
+        assert!(name.starts_with("first/éé") && name.ends_with("éé/last"), "{name}");
+        assert!(name.len() <= MAX_NAME_BYTES, "{name}");
+        assert_eq!(shortened_name(&*name), name);
+        assert_eq!(shortened_name("short"), "short");
     }
 }

@@ -13,9 +13,8 @@
 //!
 //! Any range of the output's blocks can be gathered separately. That is how threads share the work.
 //!
-//! Only this folder has `unsafe`: to write the output's memory only once, for loops over narrow blocks without a
-//! check of each number, for processor instructions, and for threads that borrow. Elements that own memory are
-//! cloned in safe code.
+//! In this crate only this folder has `unsafe`: to write the output's memory only once, for loops over narrow blocks
+//! without a check of each number, and for processor instructions. Elements that own memory are cloned in safe code.
 
 mod blocks;
 mod elements;

@@ -33,12 +33,35 @@ impl Operation<GatherRevision> {
         inputs: &[OutletId],
         known: &[Option<TDim>],
     ) -> TractResult<TVec<OutletId>> {
+        let (op, inputs) = self.operator_with_known_dims(model, inputs, known)?;
+        model.wire_node(name, op, inputs)
+    }
+
+    /// What [`wire`](Self::wire) adds to a model: the operator, and those of the inputs that it takes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`wire`](Self::wire), but for what only the operator finds wrong with its inputs.
+    pub fn operator<'i>(
+        &self,
+        model: &TypedModel,
+        inputs: &'i [OutletId],
+    ) -> TractResult<(Box<dyn TypedOp>, &'i [OutletId])> {
+        self.operator_with_known_dims(model, inputs, &[])
+    }
+
+    fn operator_with_known_dims<'i>(
+        &self,
+        model: &TypedModel,
+        inputs: &'i [OutletId],
+        known: &[Option<TDim>],
+    ) -> TractResult<(Box<dyn TypedOp>, &'i [OutletId])> {
         let spec = self.spec();
         let [data, indices, axis] = expect_inputs(spec.name, ["data", "indices", "axis"], inputs)?;
         if let Some(axis) = &model.outlet_fact(axis)?.konst
             && let Some(axis) = eval::axis_if_known(spec, axis)?
         {
-            return self.wire_with_axis(name, model, &[data, indices], axis);
+            return Ok((Box::new(self.gather_of(model, &inputs[..2], axis)?), &inputs[..2]));
         }
         let (data, indices) = (model.outlet_fact(data)?, model.outlet_fact(indices)?);
         let batch_dims = shape::normalize_batch_dims(spec, self.batch_dims, indices.rank())?;
@@ -49,7 +72,7 @@ impl Operation<GatherRevision> {
         };
         let shape = dims.into_iter().enumerate().map(dim).collect();
         let operation = Operation { batch_dims: batch_dims as i64, ..*self };
-        model.wire_node(name, DynGather { operation, shape }, inputs)
+        Ok((Box::new(DynGather { operation, shape }), inputs))
     }
 
     /// [`wire`](Self::wire) for a known axis: the inputs are `data` and `indices`.
@@ -60,9 +83,19 @@ impl Operation<GatherRevision> {
         inputs: &[OutletId],
         axis: i128,
     ) -> TractResult<TVec<OutletId>> {
+        model.wire_node(name, self.gather_of(model, inputs, axis)?, inputs)
+    }
+
+    /// The typed operator for a known axis, and for `data` and `indices` of a model.
+    fn gather_of(
+        &self,
+        model: &TypedModel,
+        inputs: &[OutletId],
+        axis: i128,
+    ) -> TractResult<Gather> {
         let [data, indices] = expect_inputs(self.spec().name, ["data", "indices"], inputs)?;
         let ranks = [model.outlet_fact(data)?.rank(), model.outlet_fact(indices)?.rank()];
-        model.wire_node(name, self.to_gather(axis, ranks)?, inputs)
+        self.to_gather(axis, ranks)
     }
 
     /// The typed operator, for an axis and the ranks of `data` and `indices`.
@@ -93,6 +126,19 @@ impl Operation<GatherNdRevision> {
         inputs: &[OutletId],
     ) -> TractResult<TVec<OutletId>> {
         model.wire_node(name, self.to_gather_nd()?, inputs)
+    }
+
+    /// What [`wire`](Self::wire) adds to a model: the operator, and its inputs.
+    ///
+    /// # Errors
+    ///
+    /// The batch dimensions do not fit any ranks.
+    pub fn operator<'i>(
+        &self,
+        _model: &TypedModel,
+        inputs: &'i [OutletId],
+    ) -> TractResult<(Box<dyn TypedOp>, &'i [OutletId])> {
+        Ok((Box::new(self.to_gather_nd()?), inputs))
     }
 
     /// The typed operator.

@@ -298,6 +298,45 @@ case(
     more=[[i64([[1]])]],
     tolerance=2e-3,
 )
+# Gather-8 gives zeros for rows that are not there, whatever zero their codes have.
+TABLES = [
+    (BYTES, "u8", SCALES / 64, u8([[128], [120], [3], [255]])),
+    (BYTES, "u8", SCALES / 64, u8(127)),
+    (BYTES, "u8", f16(0.1), u8([[128], [120], [3], [255]])),
+    (BYTES, "u8", f16(0.1), u8(127)),
+    (BYTES, "u8", f16(spread(1, 8) / 64), u8(spread_ints(0, 255, 1, 8, seed=1))),
+    (BYTES - 128, "i8", f16(0.1), np.array(-7)),
+    (BYTES - 128, "i8", SCALES / 64),
+    (NIBBLES, "u4", f16(0.1), np.array(8)),
+    (NIBBLES, "u4", SCALES / 4, np.array(8)),
+    (NIBBLES - 8, "i4", f16(0.1), np.array(3)),
+    (NIBBLES.reshape(4, 2, 4), "u4", f16(0.1), np.array(8), (4, 8)),
+    (NIBBLES.reshape(4, 2, 4), "u4", GROUP_SCALES, np.array(8), (4, 8)),
+    (NIBBLES.reshape(4, 2, 4), "u4", f16(spread(1, 2, 1) / 8), spread_ints(0, 15, 1, 2, 1), (4, 8)),
+    (NIBBLES.reshape(4, 2, 4) - 8, "i4", GROUP_SCALES, None, (4, 8)),
+    (NF4[NIBBLES], "nf4", SCALES),
+]
+
+
+def out_of_range(table):
+    values, type_, *rest = table
+    def formula(i):
+        weights = dequantized(values, rest[0], 0 if len(rest) < 2 or rest[1] is None else rest[1], *rest[2:])
+        there = (i >= -4) & (i < 4)
+        return np.where(there[..., None], weights[np.where(there, i, 0)], np.float32(0))
+
+    return lambda i: make("Gather-8", decompressed(values, type_, *rest), i, scalar(0)), formula
+
+
+several(
+    "compressed_weights/rows_out_of_range",
+    [i64([[2, 9, -1, -9]])],
+    [out_of_range(table) for table in TABLES],
+    shapes=["?,?"],
+    more=[[i64([[1]])]],
+    tolerance=2e-3,
+    formula="the CPU plugin reads beyond compressed tables for indices out of range",
+)
 case(
     "compressed_weights/i8_convolution",
     [spread(1, 3, 4, 4)],

@@ -138,9 +138,9 @@ TopK opset3 axis="0" mode="max" sort="value" | f32[3] | const i64[] 5
     in node "tested": TopK: k is 5, but must be in [0, 3], as axis 0 has that size
 
 Gather opset7 | f32[3,2] | const i64[1] 3 | const i64[] 0
-    in output_facts invocation for tested: Gather-7: Gather-7: indices[0] is 3, but must be in [-3, 2], as axis 0 of data has size 3
+    in node "tested": Gather-7: indices[0] is 3, but must be in [-3, 2], as axis 0 of data has size 3
 GatherND opset8 | f32[3,2] | const i64[1,3] 0,0,0
-    in output_facts invocation for tested: GatherND-8: GatherND-8: the last dimension of indices is 3, but must be at most 2, as data has rank 2 and batch_dims is 0
+    in node "tested": GatherND-8: the last dimension of indices is 3, but must be at most 2, as data has rank 2 and batch_dims is 0
 GatherElements opset6 axis="0" | f32[3] | i32[3] 0,9,1
     run: GatherElements-6: indices[1] is 9, but must be in [-3, 2], as axis 0 of data has size 3
 GatherTree opset1 | f32[2,1,2] | f32[2,1,2] 99,99,99,99 | f32[1] 2 | f32[] 0

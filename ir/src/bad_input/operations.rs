@@ -5,7 +5,7 @@ use crate::ir;
 use crate::prelude::*;
 
 /// An input of a layer.
-pub(super) enum Input {
+pub(crate) enum Input {
     /// It is fed: its element type and its shape.
     Fed(&'static str, &'static str),
     /// A constant.
@@ -20,7 +20,7 @@ fn load(layer: &str, inputs: Vec<Input>) -> TractResult<TypedModel> {
 }
 
 /// The XML and the weights of such a layer.
-pub(super) fn net(layer: &str, inputs: Vec<Input>) -> (String, Vec<u8>) {
+pub(crate) fn net(layer: &str, inputs: Vec<Input>) -> (String, Vec<u8>) {
     let (mut layers, mut edges, mut ports) = (String::new(), String::new(), String::new());
     let mut weights = vec![];
     for (id, input) in inputs.into_iter().enumerate() {

@@ -1,7 +1,11 @@
 //! Files that are large: in length, or in depth.
 
-use super::{changed, fails, load};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{changed, fails, limits, load};
 use crate::ir;
+use crate::limits::MAX_LESSONS_OF_LOOP;
 
 #[test]
 fn ten_thousand_layers_in_a_row() {
@@ -85,4 +89,62 @@ fn loops_within_loops() {
     // Each of them is translated again when its body has changed a size.
     fails(&net(16), "nested bodies would have to be translated more than");
     fails(&net(17), "bodies are nested more than 16 deep");
+}
+
+#[test]
+fn the_type_of_a_loop_in_any_case() {
+    let net = format!(r#"<net name="net" version="11">{}</net>"#, around_loops(1));
+    for name in ["LOOP", "loop"] {
+        let xml = net.replace(r#"type="Loop""#, &format!(r#"type="{name}""#));
+        let model = load(&ir(), &xml).unwrap();
+        assert!(model.nodes().iter().any(|node| node.op().name() == "OpenVinoLoop"), "{name}");
+    }
+}
+
+/// States whose sizes grow, each because the one before does. The body is not translated for each of them.
+#[test]
+fn states_that_change_one_after_the_other() {
+    let translations = |count: usize| {
+        let mut layers = vec![limits::parameter(count, "1")];
+        let (mut edges, mut entries, mut back) = (vec![], String::new(), String::new());
+        for id in 0..count {
+            let [joined, end] = [1 + id, 1 + count + id].map(|number| count + number);
+            layers.push(limits::parameter(id, "1"));
+            layers.push(limits::layer(joined, "joined", "Concat", r#"axis="0""#, 2));
+            layers.push(limits::layer(end, "end", "Result", "", 1));
+            let before = if id == 0 { count } else { id - 1 };
+            edges.extend([(before, joined, 0), (id, joined, 1), (joined, end, 0)]);
+            entries += &format!(r#"<input external_port_id="{id}" internal_layer_id="{id}"/>"#);
+            back += &format!(r#"<edge from-layer="{end}" to-layer="{id}"/>"#);
+        }
+        let counted = 3 * count + 2;
+        layers.push(limits::layer(counted, "counted", "Counted", "", 1));
+        layers.push(limits::layer(counted + 1, "end", "Result", "", 1));
+        edges.extend([(count, counted, 0), (counted, counted + 1, 0)]);
+        let body = limits::net(&layers, &edges);
+        let body = body.split_once("<layers>").unwrap().1.strip_suffix("</net>").unwrap();
+        let inner = format!(
+            r#"<port_map>{entries}<input external_port_id="{count}" internal_layer_id="{count}" axis="0"/>
+            <output external_port_id="99" internal_layer_id="{}" axis="0"/></port_map>
+            <back_edges>{back}</back_edges><body><layers>{body}</body></layer>"#,
+            counted + 1
+        );
+        let mut layers: Vec<String> = (0..=count).map(|id| limits::parameter(id, "1")).collect();
+        let iterator = limits::layer(count + 1, "loop", "TensorIterator", "", count + 1);
+        layers.push(iterator.replace("</layer>", &inner));
+        layers.push(limits::layer(count + 2, "result", "Result", "", 1));
+        let mut edges: Vec<_> = (0..=count).map(|id| (id, count + 1, id)).collect();
+        edges.push((count + 1, count + 2, 0));
+        let translations = Arc::new(AtomicUsize::new(0));
+        let counter = translations.clone();
+        let mut reader = ir();
+        reader.registry_mut().add_extension("Counted", "opset1", move |layer| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            layer.all_inputs()
+        });
+        load(&reader, &limits::net(&layers, &edges)).unwrap();
+        translations.load(Ordering::Relaxed)
+    };
+    let (few, many) = (translations(12), translations(48));
+    assert!(few == many && few <= MAX_LESSONS_OF_LOOP + 1, "{few} times, then {many}");
 }

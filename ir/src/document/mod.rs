@@ -13,6 +13,7 @@ mod order;
 mod partial_shape;
 mod xml;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -231,16 +232,26 @@ impl Graph {
         if !result.output_names.is_empty() {
             return result.output_names.clone();
         }
-        let Some(&source) = result.inputs.first() else { return vec![result.name.clone()] };
-        let producer = &self.layers[source.layer];
-        let port = self.output(source);
-        if !port.names.is_empty() {
-            return port.names.clone();
+        let port = result.inputs.first().map(|source| self.output(*source));
+        match port {
+            Some(port) if !port.names.is_empty() => port.names.clone(),
+            _ => vec![self.output_name(output).into_owned()],
         }
-        vec![match producer.outputs.len() {
-            1 => producer.name.clone(),
-            _ => format!("{}.{}", producer.name, source.output),
-        }]
+    }
+
+    /// The first of the names of an output. Many outputs may have one tensor, and that many names.
+    pub(crate) fn output_name(&self, output: usize) -> Cow<'_, str> {
+        let result = &self.layers[self.results[output]];
+        if let Some(name) = result.output_names.first() {
+            return name.into();
+        }
+        let Some(&source) = result.inputs.first() else { return (&result.name).into() };
+        let producer = &self.layers[source.layer];
+        match (self.output(source).names.first(), producer.outputs.len()) {
+            (Some(name), _) => name.into(),
+            (None, 1) => (&producer.name).into(),
+            (None, _) => format!("{}.{}", producer.name, source.output).into(),
+        }
     }
 
     /// The element type that the file states for an output.

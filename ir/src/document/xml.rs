@@ -249,15 +249,24 @@ fn layer(node: Node, depth: usize) -> Result<(Layer, Ports)> {
     }
 }
 
-/// The name of an operation in OpenVINO's operation sets. The format spells some of them otherwise.
+/// Types that mean something to this file or to `order.rs`, and those that the format spells in more than one way. Their
+/// case does not matter, as that of no type does.
+const TYPES: [(&str, &str); 9] = [
+    ("const", "Constant"),
+    ("constant", "Constant"),
+    ("parameter", "Parameter"),
+    ("result", "Result"),
+    ("assign", "Assign"),
+    ("readvalue", "ReadValue"),
+    ("relu", "Relu"),
+    ("prelu", "PRelu"),
+    ("softmax", "Softmax"),
+];
+
+/// The name of an operation in OpenVINO's operation sets.
 fn canonical_type(text: &str) -> &str {
-    match text {
-        "Const" => "Constant",
-        "ReLU" => "Relu",
-        "PReLU" => "PRelu",
-        "SoftMax" => "Softmax",
-        other => other,
-    }
+    let found = TYPES.iter().find(|(spelling, _)| spelling.eq_ignore_ascii_case(text));
+    found.map_or(text, |(_, name)| name)
 }
 
 fn read_ports(node: Node, layer: &mut Layer) -> Result<Ports> {

@@ -10,7 +10,7 @@ use tract_openvino_kernels::{DequantizedConst, Format, LazyConst, LazyTensor};
 
 use super::{LayerContext, Value};
 use crate::document::ElementType;
-use crate::weights::{Blob, Weights, datum_type};
+use crate::weights::{Blob, Weights, datum_type, widened};
 
 /// Weights that are `(code - zero_point) * scale`, in single precision. Matrices in half precision are codes, too.
 #[derive(Debug)]
@@ -28,6 +28,19 @@ pub(crate) struct Compressed {
 }
 
 impl Compressed {
+    fn of_codes(codes: Arc<Blob>, datum_type: DatumType) -> Compressed {
+        Compressed {
+            zero_point: None,
+            scale: None,
+            shape: codes.shape.clone(),
+            codes,
+            datum_type,
+            wired_codes: OnceLock::new(),
+            wired_rows: OnceLock::new(),
+            tensor: OnceLock::new(),
+        }
+    }
+
     /// Whether these are codes and nothing else.
     fn is_plain(&self) -> bool {
         self.zero_point.is_none() && self.scale.is_none() && self.shape == self.codes.shape
@@ -127,9 +140,9 @@ const CODES: [ElementType; 11] = [
 ];
 
 impl LayerContext<'_, '_> {
-    /// The output of a layer that decompresses weights.
-    pub(super) fn decompressing(&mut self) -> TractResult<Option<Value>> {
-        let found = match (&*self.layer.operation, &*self.inputs) {
+    /// The output of a layer of this operation if it decompresses weights.
+    pub(super) fn decompressing(&mut self, operation: &str) -> TractResult<Option<Value>> {
+        let found = match (operation, &*self.inputs) {
             ("Convert", [input]) => self.codes(input),
             ("Subtract", [Value::Compressed(codes), Value::Compressed(zero_point)])
                 if codes.is_plain() && zero_point.is_plain() && self.fits(codes, zero_point) =>
@@ -154,16 +167,7 @@ impl LayerContext<'_, '_> {
                     true => datum_type == DatumType::F32 && blob.shape.len() == 2,
                     false => [DatumType::F16, DatumType::F32].contains(&datum_type),
                 };
-                is_it.then(|| Compressed {
-                    codes: blob.clone(),
-                    zero_point: None,
-                    scale: None,
-                    shape: blob.shape.clone(),
-                    datum_type,
-                    wired_codes: OnceLock::new(),
-                    wired_rows: OnceLock::new(),
-                    tensor: OnceLock::new(),
-                })
+                is_it.then(|| Compressed::of_codes(blob.clone(), datum_type))
             }
             Value::Compressed(codes) if datum_type == DatumType::F32 => {
                 Some(Compressed { datum_type, ..codes.derived() })
@@ -210,14 +214,25 @@ impl LayerContext<'_, '_> {
         Ok(shape.filter(same).map(|shape| Compressed { shape, ..codes.derived() }))
     }
 
-    /// An input that is multiplied as a matrix, in the model. Compressed weights stay so, for kernels that multiply codes.
+    /// An input that is multiplied as a matrix, in the model. Compressed weights stay so, for kernels that multiply codes. So
+    /// does a matrix of half precision, which is in single precision in the model then.
     pub fn matrix_input(&mut self, input: usize) -> TractResult<OutletId> {
-        if let Value::Compressed(compressed) = self.value(input)?
-            && let compressed = compressed.clone()
-            && let Some(constant) = compressed.wired_codes(self.translation.weights, true)?
-        {
-            let name = self.translation.unique_name(self.model, self.names[input].clone());
-            return Ok(self.model.wire_node(name, constant, &[])?[0]);
+        let compressed = match self.value(input)? {
+            Value::Compressed(compressed) => Some(compressed.clone()),
+            Value::Weights(blob)
+                if blob.element_type == ElementType::F16 && blob.shape.len() == 2 =>
+            {
+                let compressed = Compressed::of_codes(blob.clone(), DatumType::F32);
+                Some(self.translation.computations.compressed(&self.place, compressed))
+            }
+            _ => None,
+        };
+        if let Some(compressed) = compressed {
+            let codes = &compressed.codes;
+            self.translation.budget().take(widened(codes.element_type), &codes.shape)?;
+            if let Some(constant) = compressed.wired_codes(self.translation.weights, true)? {
+                return self.translation.add_node(self.model, self.names[input], constant, &[]);
+            }
         }
         self.input(input)
     }
@@ -231,6 +246,7 @@ impl LayerContext<'_, '_> {
     ) -> TractResult<Option<OutletId>> {
         let Value::Compressed(compressed) = self.value(input)?.clone() else { return Ok(None) };
         let is_it = compressed.datum_type == DatumType::F32
+            && !compressed.shape.is_empty()
             && compressed.shape.first() == compressed.codes.shape.first();
         if !is_it {
             return Ok(None);
@@ -253,21 +269,39 @@ impl LayerContext<'_, '_> {
         let codes = self.wire("codes", LazyConst(codes), &[])?;
         let mut rows = gather(self, "codes.rows", codes)?;
         rows = self.cast("codes.numbers", rows, DatumType::F32)?;
+        // The operands are broadcast to the codes. Those of each row are gathered, too.
+        let is_of_rows = |operand: &Option<Arc<Blob>>| {
+            operand.as_ref().is_some_and(|operand| {
+                operand.shape.len() == rank && (operand.shape[0] != 1 || compressed.shape[0] == 1)
+            })
+        };
         for (name, operand, op) in
             [("zero_point", &compressed.zero_point, sub()), ("scale", &compressed.scale, mul())]
         {
-            let Some(blob) = operand else { continue };
-            let mut operand = blob.load(weights)?.cast_to::<f32>()?.into_owned();
-            while operand.rank() < rank {
-                operand.insert_axis(0)?;
-            }
-            let is_of_rows = operand.shape()[0] != 1 || compressed.shape[0] == 1;
-            let mut operand = self.add_const(name, operand)?;
+            let (is_of_rows, Some(blob)) = (is_of_rows(operand), operand) else { continue };
+            let mut shape = vec![1; rank.saturating_sub(blob.shape.len())];
+            shape.extend(&blob.shape);
+            let mut operand = self.add_computed(name, DatumType::F32, &shape, || {
+                blob.load(weights)?.cast_to::<f32>()?.into_owned().into_shape(&shape)
+            })?;
             if is_of_rows {
                 operand = gather(self, &format!("{name}.rows"), operand)?;
             }
             let operands = self.broadcast(&[rows, operand])?;
             rows = self.wire(&format!("{name}.applied"), op, &operands)?;
+        }
+        // Where an index gives zeros because there is no such row, all factors and the zero point of a row are 0. One zero
+        // point for all rows is subtracted from the zeros.
+        let operands = [&compressed.zero_point, &compressed.scale];
+        if compressed.zero_point.is_some() && !operands.into_iter().any(is_of_rows) {
+            let mut shape = vec![1; rank];
+            shape[0] = compressed.shape[0];
+            let is_there = self.add_computed("is_there", DatumType::F32, &shape, || {
+                Tensor::from_shape(&shape, &vec![1f32; shape[0]])
+            })?;
+            let is_there = gather(self, "is_there.rows", is_there)?;
+            let operands = self.broadcast(&[rows, is_there])?;
+            rows = self.wire("is_there.applied", mul(), &operands)?;
         }
         if compressed.shape != compressed.codes.shape {
             let dims = |sizes: &[usize]| sizes[1..].iter().map(|size| size.to_dim()).collect();
@@ -355,9 +389,15 @@ mod tests {
         };
         for name in ["u8_embedding", "embedding_and_product"] {
             let whole = after(name, |_| Ok(()))?;
-            for change in [longer, cut_short, at_another_time] {
+            for (change, expected) in [
+                (longer, "model.bin has 1048576 bytes, but had"),
+                (cut_short, "model.bin has 8 bytes, but had"),
+                (
+                    at_another_time,
+                    "model.bin has another time of change than it had when it was opened",
+                ),
+            ] {
                 let error = format!("{:#}", after(name, change).map(drop).unwrap_err());
-                let expected = "model.bin was written to after it was opened";
                 assert!(error.contains(expected), "{error}");
             }
             // The open file stays as it was.

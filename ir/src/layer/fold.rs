@@ -5,34 +5,18 @@ use tract_core::internal::*;
 use super::folded::Folded;
 use super::names::Taken;
 use super::{LayerContext, Value, concrete};
-use crate::document::{ElementType, Layer};
+use crate::document::ElementType;
 use crate::opl::check_volume;
 use crate::weights::datum_type;
 
 /// A function that translates a layer: it wires nodes into the model, and returns the layer's outputs.
 pub(crate) type Translate = dyn Fn(&mut LayerContext) -> TractResult<TVec<OutletId>> + Send + Sync;
 
-/// Operations whose results do not depend on their inputs alone.
-const WITH_STATE: [&str; 4] = ["ReadValue", "Assign", "RandomUniform", "Multinomial"];
-
-/// Whether what a layer computes, or one in its bodies, does not depend on its inputs alone.
-pub(crate) fn has_state(layer: &Layer) -> bool {
-    let bodies = || layer.bodies.iter().flat_map(|body| &body.graph.layers);
-    WITH_STATE.contains(&&*layer.operation) || bodies().any(has_state)
-}
-
 impl LayerContext<'_, '_> {
-    /// Translates the layer with the function of this revision, and what is known now: computes its outputs if all its
-    /// inputs are constants, and wires its nodes otherwise.
-    pub(crate) fn translate_with(
-        &mut self,
-        translate: &Translate,
-        since: u32,
-    ) -> TractResult<Vec<Value>> {
-        self.since = since;
-        if since > 0
-            && let Some(weights) = self.decompressing()?
-        {
+    /// Translates the layer with the function of this revision of an operation, and what is known now: computes its outputs
+    /// if all its inputs are constants, and wires its nodes otherwise.
+    pub(crate) fn translate_with(&mut self, translate: &Translate) -> TractResult<Vec<Value>> {
+        if let Some(weights) = self.decompressing(self.operation)? {
             return Ok(vec![weights]);
         }
         if let Some(results) = self.fold(translate)? {
@@ -80,7 +64,7 @@ impl LayerContext<'_, '_> {
         if self.folding
             || self.inputs.is_empty()
             || !self.layer.bodies.is_empty()
-            || has_state(self.layer)
+            || self.has_state
             || !(0..self.inputs.len()).all(|input| self.is_constant(input))
         {
             return Ok(None);
@@ -113,7 +97,9 @@ impl LayerContext<'_, '_> {
             place: self.place.clone(),
             inputs,
             names: self.names.clone(),
+            operation: self.operation,
             since: self.since,
+            has_state: self.has_state,
             folding: true,
             widened,
         };

@@ -29,14 +29,16 @@ pub(crate) use budget::Budget;
 use compressed::Compressed;
 pub(crate) use derived::{Derived, Fraction, MOST_ELEMENTS};
 pub(crate) use dimensions::{Dimensions, is_size};
-pub(crate) use fold::{Translate, has_state};
+pub(crate) use fold::Translate;
 use folded::Folded;
 pub(crate) use folded::{Computations, Values};
 pub(crate) use names::Taken;
 pub(crate) use options::{Options, ShapeOption};
 pub(crate) use place::Place;
 pub(crate) use restart::Restart;
-pub(crate) use sources::{body_parameter_type, constant, parameter_shape, parameter_type};
+pub(crate) use sources::{
+    body_parameter_type, check_port, constant, parameter_shape, parameter_type,
+};
 pub(crate) use translation::{TranslateGraph, Translation};
 pub(crate) use values::NotKnown;
 pub(crate) use variables::Variables;
@@ -55,8 +57,10 @@ pub struct LayerContext<'a, 't> {
     place: Place,
     inputs: Vec<Value>,
     /// The names of the layers that the inputs come from, for those that are constants.
-    names: Vec<String>,
+    names: Vec<&'a str>,
+    operation: &'static str,
     since: u32,
+    has_state: bool,
     folding: bool,
     widened: bool,
 }
@@ -68,8 +72,9 @@ impl<'a, 't> LayerContext<'a, 't> {
         layer: &'a Layer,
         place: Place,
         inputs: Vec<Value>,
-        names: Vec<String>,
+        names: Vec<&'a str>,
     ) -> LayerContext<'a, 't> {
+        let has_state = translation.driver.has_state(layer);
         LayerContext {
             translation,
             model,
@@ -77,7 +82,9 @@ impl<'a, 't> LayerContext<'a, 't> {
             place,
             inputs,
             names,
+            operation: "",
             since: 0,
+            has_state,
             folding: false,
             widened: false,
         }
@@ -85,6 +92,11 @@ impl<'a, 't> LayerContext<'a, 't> {
 
     pub(crate) fn into_inputs(self) -> Vec<Value> {
         self.inputs
+    }
+
+    /// Whether what the layer computes, or one in its bodies, does not depend on its inputs alone.
+    pub(crate) fn has_state(&self) -> bool {
+        self.has_state
     }
 
     /// Whether the layer is computed now, in a model that is thrown away.
@@ -100,6 +112,16 @@ impl<'a, 't> LayerContext<'a, 't> {
     /// The layer, as the file has it.
     pub fn layer(&self) -> &'a Layer {
         self.layer
+    }
+
+    /// Notes which revision of an operation is translated.
+    pub(crate) fn identify(&mut self, operation: &'static str, since: u32) {
+        (self.operation, self.since) = (operation, since);
+    }
+
+    /// The name of the operation, as the registry has it. Nothing for an operation of the user.
+    pub(crate) fn operation(&self) -> &'static str {
+        self.operation
     }
 
     /// The first operation set that has the revision that is being translated.
@@ -190,9 +212,8 @@ impl<'a, 't> LayerContext<'a, 't> {
         if let Value::Outlet(outlet) = self.value(input)? {
             return Ok(*outlet);
         }
-        let name = self.names[input].clone();
         let value = &self.inputs[input];
-        let outlet = self.translation.wired(self.model, &name, value)?;
+        let outlet = self.translation.wired(self.model, self.names[input], value)?;
         self.inputs[input] = Value::Outlet(outlet);
         Ok(outlet)
     }

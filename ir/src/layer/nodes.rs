@@ -4,9 +4,7 @@ use tract_core::internal::*;
 use tract_core::ops::cast::cast;
 use tract_core::ops::change_axes::AxisOp;
 
-use super::fold::has_state;
 use super::sources::check_rank;
-use super::translation::add_const;
 use super::{LayerContext, concrete, tdims};
 use crate::opl::empty::Empty;
 use crate::opl::opaque::Opaque;
@@ -56,7 +54,7 @@ impl LayerContext<'_, '_> {
                 empty.push(Tensor::zero_dt(dt, shape)?);
             }
         }
-        if empty.len() < outlets.len() || has_state(self.layer) {
+        if empty.len() < outlets.len() || self.has_state {
             return Ok(outlets);
         }
         // tract's operators, and its optimiser, fail for many a tensor without elements.
@@ -76,18 +74,17 @@ impl LayerContext<'_, '_> {
         let outputs = op
             .output_facts(&facts.iter().collect::<TVec<_>>())
             .with_context(|| format!("in node {name:?}"))?;
-        if let Some(tensors) = computed(&*op, &facts) {
+        if let Some(tensors) = computed(&*op, &facts, &outputs) {
             let added = tensors.into_iter().enumerate().map(|(slot, output)| {
                 let name = if slot == 0 { name.clone() } else { format!("{name}.{slot}") };
-                let name = self.translation.unique_name(self.model, name);
-                add_const(self.model, name, output.into_arc_tensor())
+                self.translation.add_const(self.model, name, output.into_arc_tensor())
             });
             return added.collect();
         }
         // Others need a node that gives a symbol its value.
         let empty = Empty::instead_of(&outputs).filter(|_| {
             outputs.iter().all(|fact| has_zero(fact.datum_type))
-                && !has_state(self.layer)
+                && !self.has_state
                 && !op.mints_runtime_symbols()
         });
         let op = empty.map_or(op, |empty| empty.into());
@@ -117,7 +114,7 @@ impl LayerContext<'_, '_> {
             let node = self.model.node(*node);
             node.inputs == inputs && node.op().dyn_eq(op)
         };
-        last.map(|inlet| inlet.node).find(is_equal).filter(|_| !has_state(self.layer))
+        last.map(|inlet| inlet.node).find(is_equal).filter(|_| !self.has_state)
     }
 
     /// Adds the node whose outputs are those of the layer, and which has its name, unless the model has an equal node.
@@ -148,12 +145,29 @@ impl LayerContext<'_, '_> {
     ///
     /// Constants take more than the reader's limit.
     pub fn add_const(&mut self, suffix: &str, tensor: impl IntoArcTensor) -> TractResult<OutletId> {
-        let name = format!("{}.{suffix}", self.place.name);
         let tensor = tensor.into_arc_tensor();
-        self.translation.budget().take_tensor(&tensor)?;
-        check_rank(tensor.rank())?;
-        let name = self.translation.unique_name(self.model, name);
-        add_const(self.model, name, tensor)
+        let (dt, shape) = (tensor.datum_type(), TVec::from(tensor.shape()));
+        self.add_computed(suffix, dt, &shape, || Ok(tensor))
+    }
+
+    /// Adds a constant that is computed now, whose type and shape are known before. It is not computed if it would take
+    /// more than there may be.
+    ///
+    /// # Errors
+    ///
+    /// Constants take more than the reader's limit.
+    pub(crate) fn add_computed<T: IntoArcTensor>(
+        &mut self,
+        suffix: &str,
+        dt: DatumType,
+        shape: &[usize],
+        compute: impl FnOnce() -> TractResult<T>,
+    ) -> TractResult<OutletId> {
+        check_rank(shape.len())?;
+        self.translation.budget().take(dt, shape)?;
+        let tensor = compute()?.into_arc_tensor();
+        let name = format!("{}.{suffix}", self.place.name);
+        self.translation.add_const(self.model, name, tensor)
     }
 
     /// Adds a scalar constant of a type, with as many axes of size 1 as are needed.
@@ -231,8 +245,12 @@ const SMALL_INPUT: usize = 16;
 /// How many nodes a new one is compared with.
 const MOST_COMPARED: usize = 64;
 
-/// What an operator gives for inputs that are small constants.
-fn computed(op: &dyn TypedOp, facts: &[TypedFact]) -> Option<TVec<TValue>> {
+/// What an operator gives for inputs that are small constants. Its outputs were taken from the budget of constants, unless
+/// their sizes are not known: small inputs can make large ones, which are not computed here.
+fn computed(op: &dyn TypedOp, facts: &[TypedFact], outputs: &[TypedFact]) -> Option<TVec<TValue>> {
+    if !outputs.iter().all(|output| output.shape.is_concrete()) {
+        return None;
+    }
     let small = facts.iter().map(|fact| {
         let konst = fact.konst.as_ref()?;
         let is_small = konst.len() < SMALL_INPUT && konst.is_plain_ram();

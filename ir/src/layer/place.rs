@@ -1,13 +1,15 @@
 //! Places in a document.
 
 use crate::document::{Body, Layer};
+use crate::shortened::shortened_name;
 
 /// Where a graph or a layer is in a document, so that it is known again when the translation starts again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     /// The position of a layer in the network, the role of a body of it, the position of a layer in that, and so on.
     positions: Vec<usize>,
-    /// The names of these layers: those of nodes start with it. Layers may have one name.
+    /// The names of these layers: those of nodes start with it. Layers may have one name, and long ones are
+    /// shortened: what is within a layer has its name, too.
     pub name: String,
 }
 
@@ -24,6 +26,7 @@ impl Place {
 
     fn with(&self, position: usize, name: &str) -> Place {
         let positions = [&self.positions[..], &[position]].concat();
-        Place { positions, name: format!("{}{name}", self.name) }
+        let name = format!("{}{}", self.name, shortened_name(name));
+        Place { positions, name: shortened_name(name).into_owned() }
     }
 }

@@ -3,7 +3,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::volume;
 
-use crate::document::{ElementType, Layer, PartialShape};
+use crate::document::{ElementType, Layer, PartialShape, Port};
 use crate::limits::{MAX_AXES, MAX_DECLARED_ELEMENTS};
 use crate::weights::{Blob, datum_type, held_type};
 
@@ -29,11 +29,28 @@ pub(super) fn check_rank(rank: usize) -> TractResult<()> {
 /// may not be too large to multiply, although the tensor has no elements.
 fn check_sizes(shape: &PartialShape) -> TractResult<()> {
     check_rank(shape.dims().len())?;
-    let sizes: Vec<usize> =
-        shape.dims().iter().filter_map(|dim| Some(dim.size()?.max(1))).collect();
+    let sizes: Vec<usize> = shape.dims().iter().filter_map(|dim| dim.size()).collect();
     ensure!(
-        volume(&sizes).is_some_and(|volume| volume <= MAX_DECLARED_ELEMENTS),
+        may_be_declared(&sizes),
         "shape {shape} has more than {MAX_DECLARED_ELEMENTS} elements"
+    );
+    Ok(())
+}
+
+/// Whether the product of sizes that a file states is so small that they can be multiplied and added later.
+fn may_be_declared(sizes: &[usize]) -> bool {
+    let sizes: Vec<usize> = sizes.iter().map(|size| *size.max(&1)).collect();
+    volume(&sizes).is_some_and(|volume| volume <= MAX_DECLARED_ELEMENTS)
+}
+
+/// Checks the sizes of an output port, if they are to be believed.
+pub(crate) fn check_port(port: &Port) -> TractResult<()> {
+    check_rank(port.dims.len())?;
+    let sizes: Vec<usize> = port.dims.iter().flatten().copied().collect();
+    ensure!(
+        may_be_declared(&sizes),
+        "output port {} has the sizes {sizes:?}, whose product is more than {MAX_DECLARED_ELEMENTS}",
+        port.id
     );
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! What the translation of all layers shares.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_core::ops::cast::cast;
-use tract_core::ops::konst::Const;
 
 use super::Value;
 use super::budget::Budget;
@@ -17,7 +17,9 @@ use super::names::{Names, Taken};
 use super::options::Options;
 use super::place::Place;
 use super::variables::Variables;
-use crate::document::{ElementType, Graph};
+use crate::document::{Body, ElementType, Graph, Layer};
+use crate::limits::MAX_BODY_TRANSLATIONS;
+use crate::shortened::shortened_name;
 use crate::weights::{Weights, datum_type, widened};
 
 /// The driver, as layers with bodies see it.
@@ -32,6 +34,9 @@ pub(crate) trait TranslateGraph {
         place: &Place,
         inputs: Vec<Value>,
     ) -> TractResult<Vec<Value>>;
+
+    /// Whether what a layer computes, or one in its bodies, does not depend on its inputs alone.
+    fn has_state(&self, layer: &Layer) -> bool;
 }
 
 /// One attempt to translate a model.
@@ -46,11 +51,38 @@ pub(crate) struct Translation<'a> {
     pub variables: &'a mut Variables,
     /// The graph that each variable is in.
     variable_owners: HashMap<String, Place>,
-    /// How many bodies of control flow were translated.
-    pub bodies: usize,
+    /// The bodies of control flow that were translated, and what that took.
+    pub bodies: Bodies,
     names: RefCell<Names>,
     /// Whether the model runs, and a layer of it is translated with the values that its inputs have.
     pub at_run_time: bool,
+}
+
+/// The bodies of control flow that were translated. Those within the body of a loop are translated again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Bodies {
+    known: HashSet<Place>,
+    /// How many layers were translated, those of each translation of a body.
+    layers: usize,
+    /// How many may be.
+    most: usize,
+}
+
+impl Bodies {
+    /// Notes that a body is translated. To be called before.
+    pub fn translate(&mut self, place: &Place, body: &Body) -> TractResult<()> {
+        let layers = 1 + body.graph.layers.len();
+        if !self.known.contains(place) {
+            self.known.insert(place.clone());
+            self.most = self.most.saturating_add(layers.saturating_mul(MAX_BODY_TRANSLATIONS));
+        }
+        self.layers = self.layers.saturating_add(layers);
+        ensure!(
+            self.layers <= self.most,
+            "nested bodies would have to be translated more than {MAX_BODY_TRANSLATIONS} times each"
+        );
+        Ok(())
+    }
 }
 
 impl<'a> Translation<'a> {
@@ -70,7 +102,7 @@ impl<'a> Translation<'a> {
             computations,
             variables,
             variable_owners: HashMap::new(),
-            bodies: 0,
+            bodies: Bodies::default(),
             names: RefCell::default(),
             at_run_time: false,
         }
@@ -79,8 +111,36 @@ impl<'a> Translation<'a> {
 
 impl Translation<'_> {
     /// A name for a node that a model does not have yet.
-    pub fn unique_name(&self, model: &TypedModel, name: String) -> String {
+    pub fn unique_name<'n>(&self, model: &TypedModel, name: impl Into<Cow<'n, str>>) -> String {
         self.names.borrow_mut().unique(model, name)
+    }
+
+    /// Adds a constant to the model that nodes are wired into. A large one that is there already is not added.
+    pub fn add_const<'n>(
+        &self,
+        model: &mut TypedModel,
+        name: impl Into<Cow<'n, str>>,
+        tensor: Arc<Tensor>,
+    ) -> TractResult<OutletId> {
+        self.names.borrow_mut().constant(model, name, tensor)
+    }
+
+    /// Adds a node to the model that nodes are wired into. tract compares its name with those of all others.
+    pub fn add_node<'n>(
+        &self,
+        model: &mut TypedModel,
+        name: impl Into<Cow<'n, str>>,
+        op: impl Into<Box<dyn TypedOp>>,
+        inputs: &[OutletId],
+    ) -> TractResult<OutletId> {
+        let op = op.into();
+        let facts = inputs.iter().map(|input| model.outlet_fact(*input));
+        let outputs = op.output_facts(&facts.collect::<TractResult<TVec<_>>>()?)?;
+        let node = model.add_node(self.unique_name(model, name), op, outputs)?;
+        for (slot, input) in inputs.iter().enumerate() {
+            model.add_edge(*input, InletId::new(node, slot))?;
+        }
+        Ok(node.into())
     }
 
     /// Goes on to wire nodes into another model, and gives the names of the one before, to come back to it.
@@ -166,19 +226,20 @@ impl Translation<'_> {
         let tensor = match value {
             Value::Outlet(outlet) => return Ok(*outlet),
             Value::Folded(folded) if folded.half => {
-                folded.tensor()?.cast_to::<f16>()?.into_owned().into_arc_tensor()
+                let tensor = folded.tensor()?;
+                self.budget().take(DatumType::F16, tensor.shape())?;
+                tensor.cast_to::<f16>()?.into_owned().into_arc_tensor()
             }
             Value::Compressed(weights) => {
                 self.budget().take(DatumType::F32, &weights.shape)?;
                 if let Some(codes) = weights.wired_codes(self.weights, false)? {
-                    let name = self.unique_name(model, name.into());
-                    return Ok(model.wire_node(name, codes, &[])?[0]);
+                    return self.add_node(model, name, codes, &[]);
                 }
                 weights.wired(self.weights)?
             }
             value => self.tensor(value).with_context(|| format!("in constant {name:?}"))?,
         };
-        add_const(model, self.unique_name(model, name.into()), tensor)
+        self.add_const(model, name, tensor)
     }
 
     /// The value of a result in the model. Sizes, which are `TDim` inside, have the type of the file.
@@ -194,25 +255,7 @@ impl Translation<'_> {
             return Ok(outlet);
         }
         let dt = element_type.and_then(datum_type).unwrap_or(DatumType::I64);
-        let name = self.unique_name(model, format!("{name}.cast"));
-        Ok(model.wire_node(name, cast(dt), &[outlet])?[0])
+        let name = format!("{}.cast", shortened_name(name));
+        self.add_node(model, name, cast(dt), &[outlet])
     }
-}
-
-/// A constant of fewer bytes is put into a model once more if it is there already.
-const SMALL_CONSTANT: usize = 1 << 12;
-
-/// Adds a constant to a model that has no node of this name. tract looks for an equal one among all that are there, which
-/// takes longer with each layer of a large file: a small constant is added without that.
-pub(crate) fn add_const(
-    model: &mut TypedModel,
-    name: String,
-    tensor: Arc<Tensor>,
-) -> TractResult<OutletId> {
-    let fact = TypedFact::try_from(tensor.clone())?;
-    let bytes = tensor.len().saturating_mul(tensor.datum_type().size_of());
-    if bytes >= SMALL_CONSTANT || fact.exotic_fact.is_some() {
-        return model.add_const(name, tensor);
-    }
-    Ok(model.add_node(name, Const::new(tensor)?, tvec!(fact))?.into())
 }

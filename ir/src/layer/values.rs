@@ -111,9 +111,11 @@ impl LayerContext<'_, '_> {
         Ok((bits.collect(), blob.shape.clone()))
     }
 
-    /// The value of an input that must be a constant of rank 0 or 1.
+    /// The value of an input that must be a constant of rank 0 or 1. What is made of it, at most a list of sizes, is taken
+    /// from the budget of constants.
     fn list(&self, input: usize, name: &str) -> TractResult<Arc<Tensor>> {
         let tensor = self.constant(input, name)?;
+        self.translation.budget().take(DatumType::TDim, tensor.shape())?;
         ensure!(
             tensor.rank() <= 1,
             "input {input} ({name}) has shape {:?}, but must have rank 0 or 1",
@@ -184,6 +186,7 @@ impl LayerContext<'_, '_> {
     /// As for [`constant`](Self::constant), or if the elements are not numbers.
     pub fn floats(&self, input: usize, name: &str) -> TractResult<Vec<f32>> {
         let tensor = self.constant(input, name)?;
+        self.translation.budget().take(DatumType::F32, tensor.shape())?;
         Ok(tensor.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
     }
 

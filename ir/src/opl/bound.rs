@@ -41,11 +41,15 @@ impl TypedOp for Bound {
 ///
 /// tract orders the two nodes only if the outputs need both, and takes the first node that may give symbols values for the
 /// one that does. Nodes must be in the order in which they were wired: the first one with a symbol gives it its value.
+///
+/// To see whether they are in order already takes a walk back through the nodes. All walks together may take so many steps
+/// for each node of the model; then nodes are put in order that may be so already.
 pub(crate) fn bind_symbols(model: &mut TypedModel, outer: &HashSet<Symbol>) -> TractResult<()> {
     let mut givers: HashMap<Symbol, Option<usize>> =
         outer.iter().map(|symbol| (symbol.clone(), None)).collect();
+    let inputs: HashSet<OutletId> = model.inputs.iter().copied().collect();
     for node in model.nodes.iter().filter(|node| node.op.mints_runtime_symbols()) {
-        let giver = Some(node.id).filter(|_| !model.inputs.contains(&node.id.into()));
+        let giver = Some(node.id).filter(|_| !inputs.contains(&node.id.into()));
         for symbol in node.outputs.iter().flat_map(|output| shape_symbols(&output.fact)) {
             givers.entry(symbol).or_insert(giver);
         }
@@ -53,6 +57,8 @@ pub(crate) fn bind_symbols(model: &mut TypedModel, outer: &HashSet<Symbol>) -> T
     if givers.values().all(Option::is_none) {
         return Ok(());
     }
+    let mut names: HashSet<String> = model.nodes.iter().map(|node| node.name.clone()).collect();
+    let mut steps = model.nodes.len().saturating_mul(STEPS_FOR_A_NODE);
     // Of each node so far the symbols that it needs: it runs after the nodes that give them.
     let mut needed: Vec<HashSet<Symbol>> = vec![];
     for id in 0..model.nodes.len() {
@@ -66,7 +72,7 @@ pub(crate) fn bind_symbols(model: &mut TypedModel, outer: &HashSet<Symbol>) -> T
             .iter()
             .filter_map(|symbol| Some((symbol, givers.get(symbol).copied()??)))
             .filter(|(symbol, giver)| {
-                *giver < id && !runs_after(model, id, symbol, *giver, &needed)
+                *giver < id && !runs_after(model, id, symbol, *giver, &needed, &mut steps)
             })
             .map(|(_, giver)| giver)
             .collect();
@@ -81,26 +87,41 @@ pub(crate) fn bind_symbols(model: &mut TypedModel, outer: &HashSet<Symbol>) -> T
         let slot = inputs.iter().position(is_computed).unwrap_or(0);
         let givers = missing.into_iter().map(OutletId::from);
         let bound: TVec<OutletId> = std::iter::once(inputs[slot]).chain(givers).collect();
-        let name = model.unique_name(format!("{name}.bound")).into_owned();
-        let bound = model.wire_node(name, Bound, &bound)?[0];
-        model.add_edge(bound, InletId::new(id, slot))?;
+        // tract would compare the name with those of all nodes.
+        let mut name = format!("{name}.bound");
+        while !names.insert(name.clone()) {
+            name.push('.');
+        }
+        let fact = model.outlet_fact(inputs[slot])?.without_value();
+        let node = model.add_node(name, Bound, tvec!(fact))?;
+        for (slot, outlet) in bound.into_iter().enumerate() {
+            model.add_edge(outlet, InletId::new(node, slot))?;
+        }
+        model.add_edge(node.into(), InletId::new(id, slot))?;
     }
     Ok(())
 }
 
+/// How many steps the walks through a model take for each of its nodes. In networks it is one or two, because nodes that
+/// come after each other need the same symbols.
+const STEPS_FOR_A_NODE: usize = 64;
+
 /// Whether a node runs after the one that gives a symbol its value, because it needs its output, or that of a node that
-/// runs after it.
+/// runs after it. `steps` are those that are left: without any, it is not known.
 fn runs_after(
     model: &TypedModel,
     id: usize,
     symbol: &Symbol,
     giver: usize,
     needed: &[HashSet<Symbol>],
+    steps: &mut usize,
 ) -> bool {
     let mut seen = HashSet::new();
     let mut left: Vec<usize> = vec![id];
     while let Some(node) = left.pop() {
         for input in model.node(node).inputs.iter().map(|input| input.node) {
+            let Some(rest) = steps.checked_sub(1) else { return false };
+            *steps = rest;
             if input == giver || needed.get(input).is_some_and(|it| it.contains(symbol)) {
                 return true;
             }

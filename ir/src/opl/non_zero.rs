@@ -13,15 +13,52 @@ pub(crate) struct NonZero {
     pub count: Symbol,
 }
 
-/// The places of the elements that are not zero.
-fn places<T: Datum + PartialEq>(input: &Tensor, zero: T) -> TractResult<Vec<usize>> {
+/// Calls a function with the place of each element that is not zero.
+fn each_place<T: Datum + PartialEq + Default>(
+    input: &Tensor,
+    see: &mut dyn FnMut(usize),
+) -> TractResult<()> {
     let plain = input.try_as_plain_ram()?;
     let elements = plain.as_slice::<T>()?.iter().enumerate();
-    Ok(elements.filter(|(_, element)| **element != zero).map(|(place, _)| place).collect())
+    elements.filter(|(_, element)| **element != T::default()).for_each(|(place, _)| see(place));
+    Ok(())
 }
 
-fn places_of_numbers<T: Datum + PartialEq + Default>(input: &Tensor) -> TractResult<Vec<usize>> {
-    places(input, T::default())
+fn places(input: &Tensor, see: &mut dyn FnMut(usize)) -> TractResult<()> {
+    match input.datum_type() {
+        DatumType::Bool => each_place::<bool>(input, see),
+        dt => dispatch_number!(each_place(dt)(input, see)),
+    }
+}
+
+/// The shape of the coordinates, which takes no memory to know.
+pub(crate) fn shape_of_coordinates(input: &Tensor) -> TractResult<[usize; 2]> {
+    let mut count = 0;
+    places(input, &mut |_| count += 1)?;
+    Ok([input.rank(), count])
+}
+
+/// The coordinates of the elements that are not zero.
+pub(crate) fn coordinates(input: &Tensor) -> TractResult<Tensor> {
+    let shape = shape_of_coordinates(input)?;
+    check_volume("NonZero", DatumType::I64, &shape)?;
+    let mut output = Tensor::zero::<i64>(&shape)?;
+    let [_, count] = shape;
+    if count == 0 {
+        return Ok(output);
+    }
+    let mut view = output.try_as_plain_ram_mut()?;
+    let output_slice = view.as_slice_mut::<i64>()?;
+    let mut column = 0;
+    places(input, &mut |mut place| {
+        // From the last axis on: the row of an axis has the index of the place along it.
+        for (row, size) in input.shape().iter().enumerate().rev() {
+            output_slice[row * count + column] = (place % size) as i64;
+            place /= size;
+        }
+        column += 1;
+    })?;
+    Ok(output)
 }
 
 impl_op!(NonZero, "NonZero", mints_runtime_symbols = |_| true);
@@ -31,26 +68,7 @@ impl EvalOp for NonZero {
 
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
-        let places = match input.datum_type() {
-            DatumType::Bool => places(&input, false)?,
-            dt => dispatch_number!(places_of_numbers(dt)(&input))?,
-        };
-        let shape = [input.rank(), places.len()];
-        check_volume("NonZero", DatumType::I64, &shape)?;
-        let mut output = Tensor::zero::<i64>(&shape)?;
-        if !places.is_empty() {
-            let mut view = output.try_as_plain_ram_mut()?;
-            let rows = view.as_slice_mut::<i64>()?.chunks_exact_mut(places.len());
-            let mut stride = 1;
-            // From the last axis on: the row of an axis has the index of each place along it.
-            for (row, size) in rows.zip(input.shape()).rev() {
-                for (index, place) in row.iter_mut().zip(&places) {
-                    *index = (place / stride % size) as i64;
-                }
-                stride *= size;
-            }
-        }
-        Ok(tvec!(output.into_tvalue()))
+        Ok(tvec!(coordinates(&input)?.into_tvalue()))
     }
 }
 

@@ -140,9 +140,13 @@ fn wire_elu(
 fn elu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let input = float_input(ctx)?;
     let alpha = ctx.attribute("alpha")?;
-    let (dt, rank) = (ctx.type_of(input)?, ctx.rank(0)?);
-    let alpha = ctx.scalar("alpha", alpha, dt, rank)?;
-    Ok(tvec!(wire_elu(ctx, "", input, alpha)?))
+    // What is left of an exponential near 1 has few digits in half precision.
+    let output = ctx.in_single("", input, |ctx, suffix, input| {
+        let (dt, rank) = (ctx.type_of(input)?, ctx.rank(0)?);
+        let alpha = ctx.scalar("alpha", alpha, dt, rank)?;
+        wire_elu(ctx, suffix, input, alpha)
+    })?;
+    Ok(tvec!(output))
 }
 
 /// **Selu-1**: `lambda * elu(x)`. Inputs: data, alpha, lambda.
@@ -165,8 +169,12 @@ fn selu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         }
     }
     let inputs = ctx.broadcast(&inputs)?;
-    let elu = wire_elu(ctx, "elu", inputs[0], inputs[1])?;
-    ctx.finish(math::mul(), &[elu, inputs[2]])
+    let factors = [ctx.single("alpha", inputs[1])?, ctx.single("lambda", inputs[2])?];
+    let output = ctx.in_single("", inputs[0], |ctx, suffix, input| {
+        let elu = wire_elu(ctx, "elu", input, factors[0])?;
+        ctx.wire(suffix, math::mul(), &[elu, factors[1]])
+    })?;
+    Ok(tvec!(output))
 }
 
 /// **Clamp-1**: limits elements to `[min, max]`. For integers, min is rounded up and max down.
@@ -216,26 +224,36 @@ fn swish(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// **HSigmoid-5**: `min(max(x + 3, 0), 6) / 6`, which is 0 of NaN.
 fn hsigmoid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let input = float_input(ctx)?;
-    let scaled = with_number(ctx, "scaled", math::mul(), input, 1. / 6.)?;
-    let moved = with_number(ctx, "moved", math::add(), scaled, 0.5)?;
-    let above = with_number(ctx, "min", math::max(), moved, 0.)?;
-    Ok(tvec!(with_number(ctx, "", math::min(), above, 1.)?))
+    let output = ctx.in_single("", input, |ctx, suffix, input| {
+        let scaled = with_number(ctx, "scaled", math::mul(), input, 1. / 6.)?;
+        let moved = with_number(ctx, "moved", math::add(), scaled, 0.5)?;
+        let above = with_number(ctx, "min", math::max(), moved, 0.)?;
+        with_number(ctx, suffix, math::min(), above, 1.)
+    })?;
+    Ok(tvec!(output))
 }
 
 /// **HardSigmoid-1**: `max(min(alpha * x + beta, 1), 0)`, which is 1 of NaN. Inputs: data, alpha, beta.
 fn hard_sigmoid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(3..=3)?;
     let inputs = float_inputs(ctx)?;
-    let scaled = ctx.wire("scaled", math::mul(), &inputs[..2])?;
-    let moved = ctx.wire("moved", math::add(), &[scaled, inputs[2]])?;
-    let below = with_number(ctx, "max", math::min(), moved, 1.)?;
-    Ok(tvec!(with_number(ctx, "", math::max(), below, 0.)?))
+    let [alpha, beta] = [ctx.single("alpha", inputs[1])?, ctx.single("beta", inputs[2])?];
+    let output = ctx.in_single("", inputs[0], |ctx, suffix, input| {
+        let scaled = ctx.wire("scaled", math::mul(), &[input, alpha])?;
+        let moved = ctx.wire("moved", math::add(), &[scaled, beta])?;
+        let below = with_number(ctx, "max", math::min(), moved, 1.)?;
+        with_number(ctx, suffix, math::max(), below, 0.)
+    })?;
+    Ok(tvec!(output))
 }
 
 /// **SoftSign-9**: `x / (1 + abs(x))`.
 fn softsign(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let input = float_input(ctx)?;
-    let size = ctx.wire("abs", math::abs(), &[input])?;
-    let divisor = with_number(ctx, "plus_1", math::add(), size, 1.)?;
-    ctx.finish(math::div(), &[input, divisor])
+    let output = ctx.in_single("", input, |ctx, suffix, input| {
+        let size = ctx.wire("abs", math::abs(), &[input])?;
+        let divisor = with_number(ctx, "plus_1", math::add(), size, 1.)?;
+        ctx.wire(suffix, math::div(), &[input, divisor])
+    })?;
+    Ok(tvec!(output))
 }

@@ -24,8 +24,12 @@ fn einsum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let (labels, output) = parse_equation(&equation, &ranks)
         .with_context(|| format!("equation is {equation:?} for inputs of ranks {ranks:?}"))?;
     let mut operands = vec![];
+    let dt = ctx.datum_type(0)?;
     for (input, labels) in labels.into_iter().enumerate() {
-        let operand = Operand { outlet: ctx.input(input)?, labels };
+        let outlet = ctx.input(input)?;
+        let same = ctx.type_of(outlet)? == dt;
+        ensure!(same || dt != DatumType::F16, "the inputs are of different types");
+        let operand = Operand { outlet: ctx.single("single", outlet)?, labels };
         operands.push(operand.with_diagonals(ctx)?);
     }
     agree(ctx, &operands, &equation)?;
@@ -42,7 +46,8 @@ fn einsum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let result = result.summed(ctx, |label| output.contains(&label))?;
     let order: TVec<usize> =
         output.iter().filter_map(|label| result.labels.iter().position(|it| it == label)).collect();
-    Ok(tvec!(ctx.change_axes("transpose", result.outlet, perm_to_ops(&order))?))
+    let output = ctx.change_axes("transpose", result.outlet, perm_to_ops(&order))?;
+    Ok(tvec!(if dt == DatumType::F16 { ctx.cast("", output, dt)? } else { output }))
 }
 
 /// Reads an equation: the labels of the axes of each input, and of the output.

@@ -212,6 +212,15 @@ fn divide(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         true => Arithmetic::FloorDivide,
         false => Arithmetic::Divide,
     };
+    // tract multiplies by the reciprocal, which leaves half precision sooner than the quotient.
+    if [0, 1].map(|input| ctx.datum_type(input).ok()) == [Some(DatumType::F16); 2] {
+        let operands = operands(ctx)?;
+        let divisor = ctx.single("divisor", operands[1])?;
+        let output = ctx.in_single("", operands[0], |ctx, suffix, dividend| {
+            ctx.wire(suffix, math::div(), &[dividend, divisor])
+        })?;
+        return Ok(tvec!(output));
+    }
     arithmetic(ctx, math::div(), integers.op())
 }
 
@@ -219,8 +228,13 @@ fn divide(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 fn squared_difference(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let operands = operands(ctx)?;
     if number_type(ctx, operands[0])?.is_float() {
-        let difference = ctx.wire("difference", math::sub(), &operands)?;
-        return ctx.finish(math::square(), &[difference]);
+        // A difference that is rounded has a square of another size.
+        let other = ctx.single("other", operands[1])?;
+        let output = ctx.in_single("", operands[0], |ctx, suffix, one| {
+            let difference = ctx.wire("difference", math::sub(), &[one, other])?;
+            ctx.wire(suffix, math::square(), &[difference])
+        })?;
+        return Ok(tvec!(output));
     }
     let difference = ctx.wire("difference", Arithmetic::Subtract.op(), &operands)?;
     ctx.finish(Arithmetic::Multiply.op(), &[difference, difference])

@@ -11,7 +11,7 @@ use super::chain::Chain;
 use super::pad::pad_with_value;
 use crate::layer::{LayerContext, NotKnown};
 use crate::limits::MAX_SIGNAL;
-use crate::opl::check_volume;
+use crate::opl::checked_volume;
 use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {
@@ -155,7 +155,7 @@ pub(super) fn with_size(
     let mut sized = shape.clone();
     sized[axis] = size.clone();
     let known: TVec<usize> = sized.iter().filter_map(|size| size.to_usize().ok()).collect();
-    check_volume(&ctx.layer().operation, ctx.type_of(data)?, &known)?;
+    checked_volume(&ctx.layer().operation, &known)?;
     let mut pads = vec![[0.to_dim(), 0.to_dim()]; shape.len()];
     pads[axis][1] = missing;
     let padded = pad_with_value(ctx, "padded", data, &pads, None)?;
@@ -244,11 +244,13 @@ pub(super) fn real_inverse(
     let rank = ctx.shape_of(data)?.len();
     let mut shape = tvec![1; rank];
     shape[*axis] = half;
-    let times: Vec<f32> =
-        (0..half).map(|at| if at == 0 || 2 * at == size { 1. } else { 2. }).collect();
-    let times = tensor1(&times).into_shape(&shape)?;
-    let times = times.cast_to_dt(ctx.type_of(data)?)?.into_owned();
-    let times = ctx.add_const("times", times)?;
+    let dt = ctx.type_of(data)?;
+    let times = ctx.add_computed("times", dt, &shape, || {
+        let times: Vec<f32> =
+            (0..half).map(|at| if at == 0 || 2 * at == size { 1. } else { 2. }).collect();
+        let times = tensor1(&times).into_shape(&shape)?;
+        Ok(times.cast_to_dt(dt)?.into_owned())
+    })?;
     let data = ctx.wire("both_halves", mul(), &[data, times])?;
     let data = with_size(ctx, "whole", data, *axis, &size.to_dim())?;
     let data = fft(ctx, "transformed", data, *axis, true)?;

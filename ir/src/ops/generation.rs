@@ -17,9 +17,13 @@ use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {
     registry.add("Eye", 9, eye);
-    registry.add("RandomUniform", 8, random_uniform).without("`alignment` pytorch with a seed");
+    registry
+        .add("RandomUniform", 8, random_uniform)
+        .with_state()
+        .without("`alignment` pytorch with a seed");
     registry
         .add("Multinomial", 13, multinomial)
+        .with_state()
         .without("the numbers of OpenVINO's library for a seed: it gives others");
 }
 

@@ -12,7 +12,7 @@ use tract_openvino::{
 use super::elementwise::aligned;
 use crate::layer::LayerContext;
 use crate::limits::MAX_STATED_ELEMENTS;
-use crate::opl::non_zero::NonZero;
+use crate::opl::non_zero::{NonZero, coordinates, shape_of_coordinates};
 use crate::opl::top_k::TopK;
 use crate::registry::Registry;
 
@@ -59,15 +59,17 @@ fn gather_layer(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     if rows {
         let [indices, axis] = [ctx.input(1)?, ctx.input(2)?];
         let gathered = ctx.gathered_rows(0, |ctx, name, table| {
-            let name = ctx.node_name(name);
-            Ok(operation.wire(&name, ctx.model, &[table, indices, axis])?[0])
+            let inputs = [table, indices, axis];
+            let (op, inputs) = operation.operator(ctx.model, &inputs)?;
+            ctx.wire(name, op, inputs)
         })?;
         if let Some(rows) = gathered {
             return Ok(tvec!(rows));
         }
     }
     let inputs = ctx.all_inputs()?;
-    operation.wire(&ctx.node_name(""), ctx.model, &inputs)
+    let (op, inputs) = operation.operator(ctx.model, &inputs)?;
+    ctx.finish(op, inputs)
 }
 
 /// **GatherND-5**, **GatherND-8**: slices at tuples of indices. The batch dimensions are one dimension in the
@@ -76,7 +78,8 @@ fn gather_nd(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let operation = operation(ctx, GatherNdRevision::for_opset(ctx.since().into())?)?;
     let inputs = ctx.all_inputs()?;
-    operation.wire(&ctx.node_name(""), ctx.model, &inputs)
+    let (op, inputs) = operation.operator(ctx.model, &inputs)?;
+    ctx.finish(op, inputs)
 }
 
 /// The Gather or GatherND that the layer states.
@@ -160,7 +163,11 @@ fn cum_sum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let data = ctx.number_input(0)?;
     let (exclusive, reverse) =
         (ctx.attribute_or("exclusive", false)?, ctx.attribute_or("reverse", false)?);
-    ctx.finish(CumSum { axis, exclusive, reverse }, &[data])
+    // Each sum is made of the one before.
+    let output = ctx.in_single("", data, |ctx, suffix, data| {
+        ctx.wire(suffix, CumSum { axis, exclusive, reverse }, &[data])
+    })?;
+    Ok(tvec!(output))
 }
 
 /// **NonZero-3**: the coordinates of the elements that are not 0, a column for each. Unless the input is a
@@ -172,17 +179,15 @@ fn non_zero(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     if ctx.rank(0)? == 0 {
         data = ctx.wire("row", AxisOp::Add(0), &[data])?;
     }
-    let constant = ctx.model.outlet_fact(data)?.konst.clone();
-    let op = NonZero { count: ctx.size_at_run_time("non_zero")? };
-    let evaluated = match constant {
-        Some(constant) => op.eval_out_of_plan(tvec!(constant.into_tvalue()))?,
-        None => None,
-    };
-    let coordinates = match evaluated.and_then(|mut outputs| outputs.pop()) {
-        Some(coordinates) => ctx.add_const("coordinates", coordinates.into_arc_tensor())?,
+    let coordinates = match ctx.model.outlet_fact(data)?.konst.clone() {
+        Some(constant) => {
+            let shape = shape_of_coordinates(&constant)?;
+            ctx.add_computed("coordinates", DatumType::I64, &shape, || coordinates(&constant))?
+        }
         None => {
             let suffix = if output_type == DatumType::I64 { "" } else { "coordinates" };
-            ctx.wire(suffix, op, &[data])?
+            let count = ctx.size_at_run_time("non_zero")?;
+            ctx.wire(suffix, NonZero { count }, &[data])?
         }
     };
     Ok(tvec!(ctx.cast("", coordinates, output_type)?))

@@ -26,8 +26,18 @@ fn mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
     let transpose_a = ctx.attribute_or("transpose_a", false)?;
     let transpose_b = ctx.attribute_or("transpose_b", false)?;
-    let factors = [ctx.matrix_input(0)?, ctx.matrix_input(1)?];
-    Ok(tvec!(product(ctx, "", factors, [transpose_a, transpose_b])?))
+    let types = [ctx.datum_type(0)?, ctx.datum_type(1)?];
+    let mut factors = [ctx.matrix_input(0)?, ctx.matrix_input(1)?];
+    let transposed = [transpose_a, transpose_b];
+    if types != [DatumType::F16; 2] {
+        return Ok(tvec!(product(ctx, "", factors, transposed)?));
+    }
+    // A matrix of the file is in single precision by now, as its codes are.
+    for (factor, name) in factors.iter_mut().zip(["a", "b"]) {
+        *factor = ctx.single(name, *factor)?;
+    }
+    let product = product(ctx, "single", factors, transposed)?;
+    Ok(tvec!(ctx.cast("", product, DatumType::F16)?))
 }
 
 /// **GroupedMatMul-17**: products of groups of rows, each with a matrix of its own, `[groups, columns, depth]`, whose rows
@@ -59,7 +69,6 @@ fn grouped_mat_mul(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             let operating = type_of_products(dt)?;
             let factors = [ctx.input(0)?, ctx.input(1)?];
             ctx.same_type(&factors)?;
-            let operating = if operating == DatumType::F16 { DatumType::F32 } else { operating };
             let data = ctx.cast("a", factors[0], operating)?;
             let matrices = ctx.cast("b", factors[1], operating)?;
             let ends = ctx.input(2)?;
@@ -130,7 +139,7 @@ pub(super) fn ellipsis(rank: usize, used: &str) -> TractResult<Vec<char>> {
 
 /// Contracts two tensors by the labels of their axes. The output has their type.
 ///
-/// tract only has products of floats and of `i32`.
+/// tract only has products of floats and of `i32`. Those of half precision it adds in half precision.
 pub(super) fn contract(
     ctx: &mut LayerContext,
     suffix: &str,
@@ -197,6 +206,7 @@ fn flattened(model: &TypedModel, factor: OutletId, labels: &str, others: &str) -
 fn type_of_products(dt: DatumType) -> TractResult<DatumType> {
     ensure!(dt.is_number() || dt.is_tdim(), "the factors are of type {dt:?}, but must be numbers");
     Ok(match dt {
+        DatumType::F16 => DatumType::F32,
         dt if dt.is_float() => dt,
         DatumType::I8 | DatumType::U8 | DatumType::I16 | DatumType::U16 => DatumType::I32,
         DatumType::I32 => dt,

@@ -86,6 +86,12 @@ pub(super) fn reduced(
             let absolute = absolute(ctx, "abs", input)?;
             return sum(ctx, suffix, absolute, axes);
         }
+        // Squares and products leave half precision sooner than what is made of them.
+        Kind::L2 | Kind::Prod | Kind::Min if dt == DatumType::F16 => {
+            return ctx.in_single(suffix, input, |ctx, suffix, input| {
+                reduced(ctx, suffix, kind, input, axes)
+            });
+        }
         // The norm of integers is rounded towards zero.
         Kind::L2 => {
             let float = if dt.is_float() { dt } else { DatumType::F64 };
@@ -102,11 +108,6 @@ pub(super) fn reduced(
         Kind::LogicalAnd => (nn::Reducer::All, Reducer::Min),
         Kind::LogicalOr => (nn::Reducer::Any, Reducer::Max),
     };
-    if dt == DatumType::F16 && kind == Kind::Min {
-        return ctx.in_single(suffix, input, |ctx, suffix, input| {
-            reduced(ctx, suffix, kind, input, axes)
-        });
-    }
     let min_of_nothing = kind == Kind::Min && may_be_empty(ctx, input, axes)?;
     let axes = axes.into();
     if (dt.is_float() || dt == DatumType::Bool) && !min_of_nothing {
@@ -168,7 +169,8 @@ pub(super) fn mean(
             ctx.wire(suffix, Reduction { axes: axes.into(), reducer: Reducer::Mean }, &[input])
         });
     }
-    if dt == DatumType::F16 && !adds_in_single(ctx, input, axes)? {
+    // The sum leaves half precision sooner than the mean.
+    if dt == DatumType::F16 {
         return ctx.in_single(suffix, input, |ctx, suffix, input| mean(ctx, suffix, input, axes));
     }
     let shape = ctx.shape_of(input)?;

@@ -38,11 +38,19 @@ fn scatter(
         _ => (ctx.number_input(0)?, ctx.number_input(2)?),
     };
     let unified = ctx.unify(&[data, updates])?;
-    let (data, updates) = (unified[0], unified[1]);
+    let (mut data, mut updates) = (unified[0], unified[1]);
+    // An element may be added to, and multiplied, many times.
+    let dt = ctx.type_of(data)?;
+    let is_single = dt == DatumType::F16 && reduction != Reduction::None;
+    if is_single {
+        (data, updates) = (ctx.single("data", data)?, ctx.single("updates", updates)?);
+    }
     let boolean = ctx.type_of(data)? == DatumType::Bool && reduction != Reduction::None;
     if !boolean {
         let op = Scatter { operator, addressing, reduction, use_init_val };
-        return ctx.finish(op, &[data, indices, updates]);
+        let output =
+            ctx.wire(if is_single { "single" } else { "" }, op, &[data, indices, updates])?;
+        return Ok(tvec!(ctx.cast("", output, dt)?));
     }
     // Of booleans the sum and the maximum are "or", the product and the minimum "and". The difference is "exclusive
     // or": whether that of the numbers is odd.

@@ -205,8 +205,9 @@ fn wire_reshape(
     if let Ok(sizes) = to.iter().map(|dim| dim.to_usize()).collect::<Result<TVec<_>, _>>()
         && sizes.contains(&0)
     {
-        let empty = Tensor::zero_dt(ctx.datum_type(0)?, &sizes)?;
-        return Ok(tvec!(ctx.add_const("empty", empty)?));
+        let dt = ctx.datum_type(0)?;
+        let empty = ctx.add_computed("empty", dt, &sizes, || Tensor::zero_dt(dt, &sizes))?;
+        return Ok(tvec!(empty));
     }
     let input = ctx.input(0)?;
     // If groups of axes cannot be told apart, all axes are one group.

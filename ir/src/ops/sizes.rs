@@ -10,7 +10,7 @@ use tract_core::internal::*;
 use tract_ndarray::ArrayD;
 
 use crate::document::ElementType;
-use crate::layer::{Derived, Fraction, LayerContext, MOST_ELEMENTS, has_state, is_size};
+use crate::layer::{Derived, Fraction, LayerContext, MOST_ELEMENTS, is_size};
 use crate::opl::named_sizes::NamedSizes;
 use crate::weights::datum_type;
 
@@ -72,11 +72,11 @@ pub(crate) fn derived(
         ctx.derive(outlet, known);
         return Ok(outlet);
     }
-    if !ctx.layer().bodies.is_empty() || has_state(ctx.layer()) {
+    if !ctx.layer().bodies.is_empty() || ctx.has_state() {
         return Ok(outlet);
     }
     let Some(inputs) = inputs(ctx)? else { return Ok(outlet) };
-    let may_be_negative = !KEEPS_SIGN.contains(&&*ctx.layer().operation)
+    let may_be_negative = !KEEPS_SIGN.contains(&ctx.operation())
         || inputs.iter().any(|input| input.may_be_negative);
     if dt.is_float() || dt == DatumType::Bool {
         ctx.derive(outlet, Derived { shape, elements: None, may_be_negative });
@@ -186,7 +186,7 @@ fn operation(ctx: &LayerContext) -> TractResult<Option<Operation>> {
         return Ok(None);
     }
     let floats = || Ok::<bool, TractError>(ctx.datum_type(0)?.is_float());
-    let operation = match &*ctx.layer().operation {
+    let operation = match ctx.operation() {
         "Abs" => Unary(absolute),
         "Negative" => Unary(|a| Some(negative(a))),
         "Sign" => Unary(sign),
@@ -296,7 +296,7 @@ impl Operation {
         match self {
             Operation::Convert(dt) => Ok(*dt),
             Operation::Select => ctx.datum_type(1),
-            _ if GIVES_BOOLEANS.contains(&&*ctx.layer().operation) => Ok(DatumType::Bool),
+            _ if GIVES_BOOLEANS.contains(&ctx.operation()) => Ok(DatumType::Bool),
             _ => ctx.datum_type(0),
         }
     }

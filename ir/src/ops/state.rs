@@ -11,13 +11,16 @@ use crate::opl::variable::{Assign, ReadValue};
 use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.add("ReadValue", 3, read_value);
-    registry.add("ReadValue", 6, read_value)
+    registry.add("ReadValue", 3, read_value).with_state();
+    registry.add("ReadValue", 6, read_value).with_state()
         .without(
         "a variable in a body of control flow and elsewhere; a variable of a body that changes its size",
     );
-    registry.add("Assign", 3, assign);
-    registry.add("Assign", 6, assign).without("as ReadValue; a variable that is assigned twice");
+    registry.add("Assign", 3, assign).with_state();
+    registry
+        .add("Assign", 6, assign)
+        .with_state()
+        .without("as ReadValue; a variable that is assigned twice");
 }
 
 /// What the attributes of a ReadValue say of the variable, where they say it. Those of revision 3 do not.

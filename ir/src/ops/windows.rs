@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 use tract_core::ops::change_axes::AxisOp;
-use tract_core::ops::math::{add, mul};
+use tract_core::ops::math::mul;
 use tract_openvino::GatherRevision;
 use tract_openvino_kernels::checks::listed;
 
@@ -12,6 +12,7 @@ use super::indexing::gather;
 use super::matmul::unseen_positions;
 use super::pad::pad_with_value;
 use crate::layer::{LayerContext, NotKnown};
+use crate::opl::arithmetic::Arithmetic;
 use crate::opl::overlap_add::{Axis, OverlapAdd};
 use crate::registry::Registry;
 
@@ -71,7 +72,9 @@ impl Slide {
         let elements = ctx.change_axes("elements", elements, [AxisOp::Add(0)])?;
         let rate = ctx.scalar("rate", self.rate as f64, DatumType::I64, 2)?;
         let elements = ctx.wire("elements", mul(), &[elements, rate])?;
-        let indices = ctx.wire("indices", add(), &[starts, elements])?;
+        // There are as many as the windows have elements, of which only a run may know the number: tract's own addition
+        // does not check that.
+        let indices = ctx.wire("indices", Arithmetic::Add.op(), &[starts, elements])?;
         let gather = gather(ctx, GatherRevision::V1, axis);
         ctx.wire(suffix, gather, &[data, indices])
     }

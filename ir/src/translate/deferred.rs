@@ -9,7 +9,8 @@ use tract_openvino_kernels::checks::listed;
 use super::translate_once;
 use crate::document::{Graph, Layer};
 use crate::layer::{
-    Computations, Dimensions, LayerContext, NotKnown, Options, Place, Translation, Value, Variables,
+    Computations, Dimensions, LayerContext, NotKnown, Options, Place, Translation, Value,
+    Variables, check_port,
 };
 use crate::opl::bound::bind_symbols;
 use crate::opl::{check_volume, impl_op, set_symbols};
@@ -102,6 +103,7 @@ impl LayerContext<'_, '_> {
             if port.dims.is_empty() {
                 return Ok(None);
             }
+            check_port(port)?;
             let dims = port.dims.iter().map(|size| match size {
                 Some(size) => Ok(size.to_dim()),
                 None => self.size_at_run_time("deferred").map(|size| size.to_dim()),
@@ -166,6 +168,7 @@ impl Untranslated {
             });
         }
         let place = Place::default().layer(0, &self.layer);
+        let names = names.iter().map(|name| &**name).collect();
         let mut context =
             LayerContext::new(&mut translation, &mut model, &self.layer, place, values, names);
         let values = translate_once(&self.registry, &mut context)?;
@@ -410,6 +413,9 @@ mod tests {
         };
         let unknown = "is only known when the model runs, but must be known when it is loaded";
         fails(&ir(), &NET.replace("<dim>-1</dim><dim>2</dim>", ""), unknown);
+        // Sizes that would overflow when they are added or multiplied.
+        let far = NET.replace("<dim>-1</dim>", "<dim>4611686018427387904</dim>");
+        fails(&ir(), &far, "whose product is more than 1099511627776");
     }
 
     #[test]

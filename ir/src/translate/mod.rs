@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::identity::Identity;
 
-use crate::document::Graph;
+use crate::document::{Graph, Layer};
 use crate::layer::{
     Budget, Computations, Dimensions, LayerContext, NotKnown, Options, Place, Restart,
-    TranslateGraph, Translation, Value, Values, Variables, constant, has_state, parameter_shape,
+    TranslateGraph, Translation, Value, Values, Variables, constant, parameter_shape,
     parameter_type,
 };
 use crate::opl::bound::bind_symbols;
@@ -21,7 +21,7 @@ use crate::ops::pooling::drop_unused_indices;
 use crate::ops::sizes::{self, Computed};
 use crate::ops::state::wire_assignments;
 use crate::registry::Registry;
-use crate::shortened::shortened;
+use crate::shortened::{shortened, shortened_name};
 use crate::unsupported::UnsupportedOperations;
 use crate::weights::{Weights, datum_type};
 
@@ -95,10 +95,10 @@ fn translate_network(
     for (number, layer) in graph.parameters.iter().enumerate() {
         let layer = &graph.layers[*layer];
         let fact = parameter_type(layer)?.fact(translation.dimensions.of_input(number)?);
-        let name = translation.unique_name(model, layer.name.clone());
+        let name = translation.unique_name(model, &layer.name);
         let outlet = model.add_source(name, fact)?;
         if let Some(name) = graph.input_names(number).first() {
-            model.set_outlet_label(outlet, name.clone())?;
+            model.set_outlet_label(outlet, shortened_name(name).into())?;
         }
         inputs.push(Value::Outlet(outlet));
     }
@@ -106,8 +106,7 @@ fn translate_network(
         translation.driver.translate_graph(translation, model, graph, &Place::default(), inputs)?;
     let mut outlets = vec![];
     for (number, value) in outputs.iter().enumerate() {
-        let names = graph.output_names(number);
-        let name = names.first().map_or("output", |name| name).to_string();
+        let name = shortened_name(graph.output_name(number)).into_owned();
         if let Some(element_type) = graph.result_type(number).filter(|it| datum_type(*it).is_none())
         {
             bail!(
@@ -119,7 +118,7 @@ fn translate_network(
         // An outlet has one name: that of an input, or of another output, stays.
         if model.outlet_label(outlet).is_some() {
             let fact = model.outlet_fact(outlet)?.without_value();
-            let node = translation.unique_name(model, name.clone());
+            let node = translation.unique_name(model, &name);
             let node = model.add_node(node, Identity, tvec!(fact))?;
             model.add_edge(outlet, InletId::new(node, 0))?;
             outlet = node.into();
@@ -149,7 +148,7 @@ fn wire_bounds(
     if let Some(outlet) = outlets.first_mut()
         && !bounds.is_empty()
     {
-        let name = translation.unique_name(model, "size_bounds".into());
+        let name = translation.unique_name(model, "size_bounds");
         let checked = model.wire_node(name, SizeBounds { bounds }, &[*outlet])?[0];
         if let Some(label) = model.outlet_label(*outlet).map(str::to_string) {
             model.set_outlet_label(checked, label)?;
@@ -194,7 +193,7 @@ impl TranslateGraph for Registry {
                         vec![Value::Weights(Arc::new(blob)); layer.outputs.len().max(1)];
                 }
                 _ => {
-                    let names = layer.inputs.iter().map(|it| graph.layers[it.layer].name.clone());
+                    let names = layer.inputs.iter().map(|it| &*graph.layers[it.layer].name);
                     let mut context = LayerContext::new(
                         translation,
                         model,
@@ -230,6 +229,10 @@ impl TranslateGraph for Registry {
             })
             .collect()
     }
+
+    fn has_state(&self, layer: &Layer) -> bool {
+        Registry::has_state(self, layer)
+    }
 }
 
 /// Translates a layer, once more whenever it learns something of open dimensions. The whole translation starts again
@@ -258,7 +261,7 @@ fn translate_or_defer(registry: &Registry, layer: &mut LayerContext) -> TractRes
     let missing = error.downcast_ref::<NotKnown>();
     // Any operator may fail for sizes that only a run knows.
     if (missing.is_some() || has_sizes_of_a_run(layer))
-        && !has_state(layer.layer())
+        && !layer.has_state()
         && let Some(values) = layer.defer(registry, missing.and_then(|missing| missing.input))?
     {
         return Ok(values);
@@ -285,17 +288,17 @@ fn has_sizes_of_a_run(layer: &mut LayerContext) -> bool {
 
 /// Translates a layer with what is known now.
 fn translate_once(registry: &Registry, layer: &mut LayerContext) -> TractResult<Vec<Value>> {
-    let (translate, since) =
-        registry.find(layer.layer()).map_err(|reason| format_err!("{reason}"))?;
-    if since == 0 || layer.translation().at_run_time {
-        return layer.translate_with(&*translate, since);
+    let found = registry.find(layer.layer()).map_err(|reason| format_err!("{reason}"))?;
+    layer.identify(found.operation, found.since);
+    if found.since == 0 || layer.translation().at_run_time {
+        return layer.translate_with(&*found.translate);
     }
     let known = match sizes::computed(layer)? {
         Some(Computed::Constant(outlet)) => return Ok(vec![Value::Outlet(outlet)]),
         Some(Computed::Known(known)) => Some(known),
         None => None,
     };
-    let mut values = layer.translate_with(&*translate, since)?;
+    let mut values = layer.translate_with(&*found.translate)?;
     if let [Value::Outlet(outlet)] = &mut *values {
         *outlet = sizes::derived(layer, *outlet, known)?;
     }

@@ -47,16 +47,23 @@ impl OpenFile {
         Ok(OpenFile { len: metadata.len(), modified: metadata.modified().ok(), file, path })
     }
 
-    /// Fills a buffer. It is an error if the file was written to since it was opened.
+    /// Fills a buffer. It is an error if the file may have been written to since it was opened.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> TractResult<()> {
         let doing = || format!("reading {}", self.path.display());
         let read = read_at(&self.file, offset, buffer);
         let metadata = self.file.metadata().with_context(doing)?;
-        ensure!(
-            metadata.len() == self.len && metadata.modified().ok() == self.modified,
-            "{} was written to after it was opened, and before all of its weights were read: load the model again",
-            self.path.display()
-        );
+        let changed = match metadata.len() == self.len {
+            false => Some(format!("has {} bytes, but had {}", metadata.len(), self.len)),
+            // Whether the bytes are others, too, is not known.
+            true => (metadata.modified().ok() != self.modified)
+                .then(|| "has another time of change than it had".to_string()),
+        };
+        if let Some(changed) = changed {
+            bail!(
+                "{} {changed} when it was opened, and not all of its weights were read before: load the model again",
+                self.path.display()
+            )
+        }
         read.with_context(doing)
     }
 }
@@ -69,6 +76,11 @@ impl Weights {
 
     /// Bytes in memory, which are not copied: a `Vec<u8>`, an array, a `&'static [u8]`, an `Arc<[u8]>`, or a file that
     /// is mapped into memory.
+    ///
+    /// Weights that stay compressed are read from them until the model is dropped. If a file is mapped, whoever can write to
+    /// it can change the model; and if it is cut short meanwhile, the system ends the process with a signal (`SIGBUS`) when
+    /// the model next reads what is gone. Map only files that nobody writes to. [`open`](Self::open) gives an error
+    /// instead.
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Weights {
         Weights(Place::Bytes(Arc::new(bytes)))
     }

@@ -2,6 +2,8 @@
 
 use tract_core::internal::*;
 
+use crate::shortened::shortened_name;
+
 /// A shape that the user gives: sizes, symbols, expressions of them, and `?` for what stays open.
 pub(super) fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Option<TDim>>> {
     let text = text.trim();
@@ -28,7 +30,7 @@ pub(super) fn given_shape(scope: &SymbolScope, text: &str) -> TractResult<Vec<Op
 /// The name of the symbol for a dimension. tract can parse it.
 pub(super) fn symbol_name(input: &str, axis: usize) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
-    let name: String = input.chars().map(letter).collect();
+    let name: String = shortened_name(input).chars().map(letter).collect();
     let name = name.trim_matches('_');
     match name.chars().next() {
         Some(first) if first.is_ascii_alphabetic() => format!("{name}_{axis}"),

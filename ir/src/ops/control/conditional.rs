@@ -39,7 +39,8 @@ pub(super) fn if_8(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
                 None => {
                     built.inputs.push(node_inputs.len());
                     node_inputs.push(ctx.input(input)?);
-                    built.source(body, values.len(), ctx.fact(input)?.without_value())?
+                    let fact = ctx.fact(input)?.without_value();
+                    built.source(ctx, body, values.len(), fact)?
                 }
             });
         }
@@ -98,12 +99,13 @@ fn externals(body: &Body) -> TractResult<Vec<usize>> {
 
 /// For each output of the layer, the result of the body that it is.
 fn output_sources(entries: &[PortMap], outputs: usize) -> TractResult<Vec<usize>> {
-    let entry = |output| entries.iter().rev().find(|entry| entry.external == Some(output));
+    // The last entry for an output counts.
+    let results: HashMap<usize, usize> =
+        entries.iter().filter_map(|entry| Some((entry.external?, entry.internal))).collect();
     let source = |output| {
-        let entry = entry(output).with_context(|| {
+        results.get(&output).copied().with_context(|| {
             format!("output {output} is in one port_map only, but each branch must have it")
-        })?;
-        Ok(entry.internal)
+        })
     };
     (0..outputs).map(source).collect()
 }

@@ -1,6 +1,7 @@
 //! TensorIterator and Loop.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::listed;
@@ -8,6 +9,7 @@ use tract_openvino_kernels::checks::listed;
 use super::{BodyModel, body, symbols, whole_constant};
 use crate::document::{Body, BodyRole, PortMap};
 use crate::layer::{LayerContext, Value, body_parameter_type, parameter_shape};
+use crate::limits::MAX_LESSONS_OF_LOOP;
 use crate::opl::control::{self, LoopInput, LoopOutput};
 use crate::opl::one_element;
 use crate::ops::blocks::multiply;
@@ -18,9 +20,8 @@ use crate::ops::blocks::multiply;
 ///
 /// The first two inputs of Loop are the most iterations (no limit if negative, but that of
 /// [`Limits::iterations`](crate::Limits::iterations)), and whether there is an iteration at all. A result of its body says whether there is another.
-pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+pub(super) fn iterate(ctx: &mut LayerContext, is_loop: bool) -> TractResult<TVec<OutletId>> {
     let body = body(ctx, BodyRole::Iteration, "body")?;
-    let is_loop = ctx.layer().operation == "Loop";
     let roles = roles(ctx, body)?;
     let goes_on = execution_condition(body)?;
     let before = symbols(ctx);
@@ -37,12 +38,16 @@ pub(super) fn iterate(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     };
     let mut outputs = vec![];
     let mut facts = tvec![];
+    // The last entry for an output counts.
+    let entries: HashMap<usize, &PortMap> =
+        body.outputs.iter().filter_map(|entry| Some((entry.external?, entry))).collect();
+    let initial_states = initial_states(&parameters);
     for output in 0..ctx.layer().outputs.len() {
-        let entry = body.outputs.iter().rev().find(|entry| entry.external == Some(output));
-        let entry =
-            entry.with_context(|| format!("output {output} has no entry in the port_map"))?;
+        let entry = entries
+            .get(&output)
+            .with_context(|| format!("output {output} has no entry in the port_map"))?;
         let last = model.outlet_fact(results[entry.internal])?;
-        let initial = initial_state(&parameters, entry.internal);
+        let initial = initial_states.get(&entry.internal).copied();
         let (output, fact) = loop_output(ctx, entry, last, initial, count.as_ref(), &before)?;
         outputs.push(output);
         facts.push(fact);
@@ -194,12 +199,13 @@ fn loop_output(
     Ok((kind, last.datum_type.fact(shape)))
 }
 
-/// What the state is at first whose next value is this result of the body.
-fn initial_state(parameters: &[Parameter], wanted: usize) -> Option<&TypedFact> {
-    parameters.iter().find_map(|parameter| match parameter {
-        Parameter::Fed(LoopInput::State { output, .. }, fact) if *output == wanted => Some(&**fact),
+/// What states are at first, by the results of the body that are their next values.
+fn initial_states(parameters: &[Parameter]) -> HashMap<usize, &TypedFact> {
+    let states = parameters.iter().rev().filter_map(|parameter| match parameter {
+        Parameter::Fed(LoopInput::State { output, .. }, fact) => Some((*output, &**fact)),
         _ => None,
-    })
+    });
+    states.collect()
 }
 
 /// Whether a loop has an iteration, whatever it is fed.
@@ -219,10 +225,11 @@ enum Role {
 /// What each parameter of a loop's body is.
 fn roles(ctx: &LayerContext, body: &Body) -> TractResult<Vec<Role>> {
     let mut roles: Vec<Option<Role>> = vec![None; body.graph.parameters.len()];
+    let back_edges: HashMap<usize, usize> =
+        body.back_edges.iter().rev().map(|edge| (edge.parameter, edge.result)).collect();
     for entry in &body.inputs {
         let parameter = entry.internal;
-        let back_edge = body.back_edges.iter().find(|edge| edge.parameter == parameter);
-        let role = match (entry.external, parts(entry)?, back_edge) {
+        let role = match (entry.external, parts(entry)?, back_edges.get(&parameter)) {
             (None, _, _) => {
                 let purpose = entry.attributes.get("purpose").map_or("", |purpose| purpose);
                 ensure!(
@@ -236,7 +243,7 @@ fn roles(ctx: &LayerContext, body: &Body) -> TractResult<Vec<Role>> {
             (Some(_), Some(_), Some(_)) => {
                 bail!("a parameter of the body has parts of an input, and a back edge")
             }
-            (Some(input), None, Some(edge)) => Role::State { input, result: edge.result },
+            (Some(input), None, Some(result)) => Role::State { input, result: *result },
             (Some(input), None, None) => Role::Whole(input),
         };
         ensure!(
@@ -364,7 +371,8 @@ fn loop_count(
 }
 
 /// The model of a loop's body, and its results. If an iteration changes a size of a state, that size is a
-/// symbol in the body.
+/// symbol in the body. It is translated again whenever that is learnt of a size. Each could follow from the one before,
+/// so that after some of these lessons all sizes of the states are symbols.
 fn loop_body(
     ctx: &mut LayerContext,
     body: &Body,
@@ -372,7 +380,7 @@ fn loop_body(
     outer: &HashSet<Symbol>,
 ) -> TractResult<(TypedModel, Vec<OutletId>)> {
     let mut changing: BTreeMap<(usize, usize), TDim> = BTreeMap::new();
-    loop {
+    for lesson in 1.. {
         let mut built = BodyModel::new(ctx);
         let mut values = vec![];
         for (number, parameter) in parameters.iter().enumerate() {
@@ -384,7 +392,7 @@ fn loop_body(
                             *dim = symbol.clone();
                         }
                     }
-                    built.source(body, number, fact.datum_type.fact(shape))?
+                    built.source(ctx, body, number, fact.datum_type.fact(shape))?
                 }
                 Parameter::Constant(constant) => constant.clone(),
             });
@@ -423,5 +431,23 @@ fn loop_body(
         if changing.len() == known {
             return Ok((built.model, results));
         }
+        if lesson == MAX_LESSONS_OF_LOOP {
+            for (number, axis) in sizes_of_states(parameters) {
+                if let Entry::Vacant(entry) = changing.entry((number, axis)) {
+                    entry.insert(ctx.size_at_run_time("size")?.to_dim());
+                }
+            }
+        }
     }
+    bail!("the sizes of the states change without end")
+}
+
+/// The sizes of all states: the numbers of their parameters and their axes.
+fn sizes_of_states(parameters: &[Parameter]) -> impl Iterator<Item = (usize, usize)> {
+    parameters.iter().enumerate().flat_map(|(number, parameter)| match parameter {
+        Parameter::Fed(LoopInput::State { .. }, fact) => {
+            (0..fact.rank()).map(|axis| (number, axis)).collect()
+        }
+        _ => vec![],
+    })
 }

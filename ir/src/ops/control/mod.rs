@@ -10,7 +10,6 @@ use tract_core::internal::*;
 use super::state::wire_assignments;
 use crate::document::{Body, BodyRole};
 use crate::layer::{LayerContext, Taken, Value, Variables};
-use crate::limits::MAX_BODY_TRANSLATIONS;
 use crate::opl::bound::bind_symbols;
 use crate::registry::Registry;
 
@@ -18,12 +17,12 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("If", 8, conditional::if_8).without(
         "branches of different types or ranks, if the condition is only known when the model runs",
     );
-    registry.add("TensorIterator", 1, iteration::iterate)
+    registry.add("TensorIterator", 1, |ctx| iteration::iterate(ctx, false))
         .without(
             "parts of an axis that are not the whole (`start` and `end`); a `stride` other than `part_size`; values \
              whose type or rank changes from iteration to iteration",
         );
-    registry.add("Loop", 5, iteration::iterate).without("as TensorIterator");
+    registry.add("Loop", 5, |ctx| iteration::iterate(ctx, true)).without("as TensorIterator");
 }
 
 /// A body of the layer, which must be there.
@@ -47,6 +46,8 @@ fn symbols(ctx: &LayerContext) -> HashSet<Symbol> {
 /// The model of a body, and which inputs of the node go into it.
 struct BodyModel {
     model: TypedModel,
+    /// The names of its nodes so far.
+    taken: Taken,
     inputs: Vec<usize>,
     /// The symbols of the models around it.
     outer: HashSet<Symbol>,
@@ -55,13 +56,22 @@ struct BodyModel {
 impl BodyModel {
     fn new(ctx: &LayerContext) -> BodyModel {
         let model = TypedModel { symbols: ctx.model.symbols.clone(), ..TypedModel::default() };
-        BodyModel { model, inputs: vec![], outer: symbols(ctx) }
+        BodyModel { model, taken: Taken::default(), inputs: vec![], outer: symbols(ctx) }
     }
 
     /// An input of the model that is a parameter of the body.
-    fn source(&mut self, body: &Body, parameter: usize, fact: TypedFact) -> TractResult<Value> {
+    fn source(
+        &mut self,
+        ctx: &mut LayerContext,
+        body: &Body,
+        parameter: usize,
+        fact: TypedFact,
+    ) -> TractResult<Value> {
         let layer = &body.graph.layers[body.graph.parameters[parameter]];
-        let name = self.model.unique_name(layer.name.clone()).into_owned();
+        let translation = ctx.translation();
+        let outer = translation.enter_model(std::mem::take(&mut self.taken));
+        let name = translation.unique_name(&self.model, &layer.name);
+        self.taken = translation.enter_model(outer);
         self.model.add_source(name, fact).map(Value::Outlet)
     }
 
@@ -72,21 +82,16 @@ impl BodyModel {
         body: &Body,
         values: Vec<Value>,
     ) -> TractResult<Vec<OutletId>> {
-        ctx.translation().bodies += 1;
-        let count = ctx.translation().bodies;
-        ensure!(
-            count <= MAX_BODY_TRANSLATIONS,
-            "nested bodies would have to be translated more than {MAX_BODY_TRANSLATIONS} times"
-        );
+        let place = ctx.place().body(body);
+        ctx.translation().bodies.translate(&place, body)?;
         // They are kept in the state of the layer, each body's for itself.
         let mut variables = Variables::of_body();
         std::mem::swap(ctx.translation().variables, &mut variables);
-        let outer = ctx.translation().enter_model(Taken::default());
+        let outer = ctx.translation().enter_model(std::mem::take(&mut self.taken));
         let outlets = self.results(ctx, body, values);
         ctx.translation().enter_model(outer);
         std::mem::swap(ctx.translation().variables, &mut variables);
         let mut outlets = outlets?;
-        let place = ctx.place().body(body);
         let translation = ctx.translation();
         wire_assignments(&mut self.model, &mut outlets, translation.dimensions, &mut variables)?;
         translation.own(variables.ids().cloned(), &place)?;

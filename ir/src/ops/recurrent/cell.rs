@@ -12,7 +12,6 @@ use tract_openvino_kernels::checks::listed;
 
 use super::{expect_operand, operand, refuse_peepholes};
 use crate::layer::LayerContext;
-use crate::opl::check_volume;
 
 /// **LSTMCell-1**, **LSTMCell-4**, **GRUCell-3**, **RNNCell-1**: one step. The inputs are X `[batch, input]`,
 /// the states `[batch, hidden_size]`, W, R and B. In LSTMCell-1 and RNNCell-1, B is optional. In LSTMCell-1, a last
@@ -43,9 +42,7 @@ pub(super) fn cell(ctx: &mut LayerContext, kind: Kind) -> TractResult<TVec<Outle
         true => operand(ctx, weights + 2)?,
         false => {
             let shape = [cell.bias_rows()?];
-            check_volume(&ctx.layer().operation, f32::datum_type(), &shape)?;
-            let zeros = Tensor::zero::<f32>(&shape)?;
-            ctx.add_const("b", zeros.into_arc_tensor())?
+            ctx.add_computed("b", DatumType::F32, &shape, || Tensor::zero::<f32>(&shape))?
         }
     };
     let wrb = [operand(ctx, weights)?, operand(ctx, weights + 1)?, bias];

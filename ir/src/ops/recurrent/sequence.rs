@@ -288,8 +288,9 @@ impl Sequence {
         let initial = ctx.wire(&name("start"), slice, &[initial])?;
         // The operator adds a number for each gate to the product with the state. In front of these are those that
         // are in the product with the input already.
-        let zeros = Tensor::zero::<f32>(&[5 * hidden])?;
-        let zeros = ctx.add_const(&name("zeros"), zeros)?;
+        let shape = [hidden.checked_mul(5).context("hidden_size is too large")?];
+        let zeros = || Tensor::zero::<f32>(&shape);
+        let zeros = ctx.add_computed(&name("zeros"), DatumType::F32, &shape, zeros)?;
         let bias = ctx.wire(&name("b6"), TypedConcat::new(0), &[zeros, recurrent_bias])?;
         let op = GruSeq {
             hidden,
