@@ -212,7 +212,7 @@ def roi_align_rotated(draw, kind):
             draw.numbers(type_, count, 2, low=-1 if draw.flag(0.3) else 0, high=8),
             draw.numbers(type_, count, 2, low=-1 if draw.flag(0.1) else 1 / 16, high=8),
             # Angles of which no sample is on the border of the data.
-            draw.numbers(type_, count, 1, low=-3, high=3) + DTYPES[type_](1 / 64),
+            draw.numbers(type_, count, 1, low=-3, high=3) + DTYPES[type_].type(1 / 64),
         ],
         1,
     )
