@@ -42,9 +42,12 @@ pub fn record() {
 }
 
 /// Attributes with one value that OpenVINO takes, or the reader.
-const ONE_VALUE: [(&str, &str); 3] = [
+const ONE_VALUE: [(&str, &str); 5] = [
     // The plug-in refuses i64.
     ("AdaptiveMaxPool", "index_element_type"),
+    // There is no other.
+    ("BinaryConvolution", "mode"),
+    ("DeformablePSROIPooling", "mode"),
     // The reader refuses true.
     ("LSTMCell", "input_forget"),
     ("LSTMSequence", "input_forget"),
