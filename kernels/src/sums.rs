@@ -171,7 +171,7 @@ mod tests {
             let data = Tensor::zero::<f32>(shape)?.into_tvalue();
             SumOfAxes { axis }.eval(&EvalContext::out_of_plan(), tvec!(data))
         };
-        assert_eq!(*sum(0, &[many, many, 0])?[0], Tensor::zero::<f32>(&[1, 1, 1])?);
+        assert_eq!(*sum(0, &[many, 1, 0])?[0], Tensor::zero::<f32>(&[1, 1, 1])?);
         assert_eq!(*sum(1, &[2, 0, many])?[0], Tensor::zero::<f32>(&[2, 1, 1])?);
         assert_eq!(sum(1, &[0, 1, many])?[0].shape(), [0, 1, 1]);
         let error = sum(1, &[many, 0, 1]).unwrap_err().to_string();
