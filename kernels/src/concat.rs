@@ -76,9 +76,9 @@ impl EvalOp for Concatenation {
             inputs.iter().map(|input| TypedFact::shape_and_dt_of(input)).collect();
         let fact = self.output_facts(&facts.iter().collect::<TVec<_>>())?.remove(0);
         let shape = fact.shape.as_concrete().context("tensors have known sizes")?;
-        // tract has a loop for a few elements of each input in turn.
+        // tract has a loop for a few elements of each input in turn, which goes round for no elements, too.
         let of_one = extent(&shape[self.axis..]).saturating_mul(fact.datum_type.size_of());
-        let few = of_one < inputs.len() * LINE;
+        let few = !shape.contains(&0) && of_one < inputs.len() * LINE;
         let output = match few {
             true => Tensor::stack_tensors(self.axis, &inputs)?,
             false => dispatch_copy!(Self::of_type(fact.datum_type)(self, &inputs, shape))?,
@@ -183,7 +183,7 @@ mod tests {
         Ok(())
     }
 
-    /// Their sizes have a product that does not fit.
+    /// Their sizes take neither memory nor time.
     #[test]
     fn long_and_empty_parts() -> TractResult<()> {
         let many = 1 << 40;
@@ -193,8 +193,7 @@ mod tests {
         };
         assert_eq!(concatenated(2, [many, 1, 0])?[0].shape(), [many, 1, 0]);
         assert_eq!(concatenated(0, [many, 1, 0])?[0].shape(), [2 * many, 1, 0]);
-        let error = concatenated(0, [many, many, 0]).unwrap_err().to_string();
-        assert!(error.contains("cannot be multiplied"), "{error}");
+        assert_eq!(concatenated(1, [many, 0, 3])?[0].shape(), [many, 0, 3]);
         Ok(())
     }
 }

@@ -121,11 +121,11 @@ fn sinks_of_attention() {
         (Fed("f16", "1,1,1,1"), "input 5 (sink) is of type F16, but must be F32"),
         (
             Fed("f32", "1,1,1"),
-            "input 5 (sink) has shape [1,1,1], but must be of the rank of the query",
+            "input 5 (sink) has shape [1, 1, 1], but must be of the rank of the query",
         ),
         (Fed("f32", ""), "input 5 (sink) has shape []"),
-        (Fed("f32", "1,1,1,5"), "input 5 (sink) has shape [1,1,1,5]"),
-        (Fed("f32", "1,1,4,1"), "input 5 (sink) has shape [1,1,4,1]"),
+        (Fed("f32", "1,1,1,5"), "input 5 (sink) has shape [1, 1, 1, 5]"),
+        (Fed("f32", "1,1,4,1"), "input 5 (sink) has shape [1, 1, 4, 1]"),
         (Fed("f32", "3,1,1,1"), "broadcast to [2,"),
     ] {
         fails_to_load(attention, inputs(sink), expected);
@@ -134,11 +134,9 @@ fn sinks_of_attention() {
     let heads = |number: usize| zeros(&[2, number, 5, 8]);
     let inputs = || {
         let one = || Fed("f32", "2,?,5,8");
-        let all = vec![one(), one(), one(), number(), number(), Constant(zeros(&[1, 3, 1, 1]))];
-        all
+        vec![one(), one(), one(), number(), number(), Constant(zeros(&[1, 3, 1, 1]))]
     };
-    let result = load(attention, inputs());
-    let model = result.unwrap();
+    let model = load(attention, inputs()).unwrap();
     run(model.clone(), &[heads(3), heads(3), heads(3)]).unwrap();
     let error = run(model, &[heads(4), heads(4), heads(4)]).unwrap_err();
     assert!(error.contains('3'), "{error}");

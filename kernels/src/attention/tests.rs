@@ -762,8 +762,6 @@ fn long_and_empty_pages() -> TractResult<()> {
         let text = |result: TractResult<TVec<TValue>>| result.unwrap_err().to_string();
         let error = text(append(&[0, 1, many, 64], &[1, 1, 1, 64], Some(&[0])));
         assert!(error.contains("has more than"), "{error}");
-        let error = format.pack(&Tensor::zero::<f32>(&[many, many, 0, 64])?).unwrap_err();
-        assert!(error.to_string().contains("cannot be multiplied"), "{error}");
     }
     Ok(())
 }
