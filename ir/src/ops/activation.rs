@@ -69,6 +69,9 @@ fn number_input(ctx: &mut LayerContext) -> TractResult<OutletId> {
     Ok(input)
 }
 
+// Of NaN, Relu, HSigmoid and HardSigmoid give what is said here, as in OpenVINO. But where tract makes one of them a part of the product
+// before it, NaN stays.
+
 /// **Relu-1**: `max(x, 0)`, of integers too. It is 0 of NaN.
 fn relu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let input = number_input(ctx)?;
