@@ -43,9 +43,11 @@
 //! | `unsupported.rs` | [`UnsupportedOperations`]: the error for operations that the reader does not have |
 //! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |
 //! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
+//! | `refused.rs` | which operations the reader does not have, and why |
 //! | `layer/mod.rs` | [`LayerContext`], what such a function sees: the inputs of a layer, and, in files beside it, its attributes, the values of constants, the nodes that are wired, and the shapes that must fit |
 //! | `layer/translation.rs` | what all layers share, and the constants that are put into the model |
 //! | `layer/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
+//! | `layer/derived.rs` | what is known of small tensors that are computed from sizes; `ops/sizes.rs` computes them |
 //! | `layer/sources.rs` | the types and shapes that the layers of inputs and constants declare |
 //! | `layer/fold.rs` | which layers are computed when the model is loaded; `folded.rs` has the results, and drops them |
 //! | `layer/compressed.rs` | compressed weights: codes for the kernels, their rows, or numbers |
@@ -78,6 +80,7 @@ mod nnef;
 mod opl;
 mod ops;
 mod reader;
+mod refused;
 mod registry;
 mod shortened;
 mod translate;

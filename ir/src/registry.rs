@@ -7,7 +7,7 @@ use tract_core::internal::*;
 
 use crate::document::Layer;
 use crate::layer::{LayerContext, Translate};
-use crate::unsupported::{REFUSED, is_internal};
+use crate::refused::{REFUSED, is_internal};
 
 /// The operations that the reader has, by type and revision.
 ///

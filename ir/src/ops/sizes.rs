@@ -76,8 +76,8 @@ pub(crate) fn derived(
         return Ok(outlet);
     }
     let Some(inputs) = inputs(ctx)? else { return Ok(outlet) };
-    let may_be_negative = !KEEPS_SIGN.contains(&ctx.operation())
-        || inputs.iter().any(|input| input.may_be_negative);
+    let may_be_negative =
+        !KEEPS_SIGN.contains(&ctx.operation()) || inputs.iter().any(|input| input.may_be_negative);
     if dt.is_float() || dt == DatumType::Bool {
         ctx.derive(outlet, Derived { shape, elements: None, may_be_negative });
         return Ok(outlet);
