@@ -359,6 +359,9 @@ fn negative(a: &Fraction) -> Fraction {
 }
 
 fn product(a: &Fraction, b: &Fraction) -> Option<Fraction> {
+    if !is_small(&a.numerator) || !is_small(&b.numerator) {
+        return None;
+    }
     let divisor = a.divisor.checked_mul(b.divisor).filter(|divisor| *divisor <= MOST_DIVISOR)?;
     let numerator = (a.numerator.clone() * &b.numerator).simplify();
     (!a.rounded && !b.rounded).then(|| reduced(numerator, divisor, false))
@@ -786,6 +789,15 @@ mod tests {
                 known.push((fraction, floats));
             }
         }
+    }
+
+    #[test]
+    fn large_numbers_are_no_expressions() {
+        let large = Fraction::whole(((1i64 << 31) - 1).to_dim());
+        assert!(power(&large, &Fraction::whole(2.to_dim())).is_some());
+        assert!(power(&large, &Fraction::whole(4.to_dim())).is_none());
+        let difference = sum(&large, &large).unwrap();
+        assert!(product(&difference, &difference).is_none());
     }
 
     /// What exporters write has an expression.
