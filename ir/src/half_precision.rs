@@ -37,6 +37,7 @@ Cosh opset1 | x 2,6
 CumSum opset3 | x 2,6 ; i0 1
 CumSum opset3 reverse="true" exclusive="true" | x 6,2 ; i0 0
 DFT opset7 | x 8,2 ; i 0
+DeformablePSROIPooling opset1 output_dim="1" group_size="2" spatial_scale="1" mode="bilinear_deformable" spatial_bins_x="2" spatial_bins_y="2" trans_std="0.1" part_size="2" | x 1,4,4,4 ; ff 1,5:0,0,0,3,3
 DeformableConvolution opset8 strides="1,1" dilations="1,1" pads_begin="0,0" pads_end="0,0" | x 1,2,3,3 ; ff 1,8,2,2:0.5,0.25,-0.5,0,0.5,0.25,-0.5,0,0.5,0.25,-0.5,0,0.5,0.25,-0.5,0,0.5,0.25,-0.5,0,0.5,0.25,-0.5,0,0.5,0.25,-0.5,0,0.5,0.25,-0.5,0 ; c 2,2,2,2
 Divide opset1 | x 2,6 ; x 6
 Einsum opset7 equation="ab,bc->ac" | x 2,6 ; x 6,3
@@ -48,7 +49,10 @@ EmbeddingBagOffsets opset15 reduction="mean" | x 4,3 ; i 0,1,2,3 ; i 0,3
 EmbeddingSegmentsSum opset3 | x 4,3 ; i 0,1,2,3 ; i 0,0,1,1 ; i0 2
 Equal opset1 | x 2,6 ; x 6
 Erf opset1 | x 2,6
+ErfInv opset17 | x 2,6
 Exp opset1 | x 2,6
+FakeConvert opset13 destination_type="f8e5m2" | x 2,6 ; f0 1
+FakeConvert opset13 destination_type="f8e4m3" | x 2,6 ; f0 0.5
 FakeQuantize opset1 levels="16" | x 2,6 ; f0 -60000 ; f0 60000 ; f0 -60000 ; f0 60000
 FakeQuantize opset1 levels="256" | x 2,6 ; f0 -0.00002 ; f0 0.00002 ; f0 -300 ; f0 300
 Floor opset1 | x 2,6
@@ -56,6 +60,8 @@ FloorMod opset1 | x 2,6 ; f0 7
 GRN opset1 bias="1e-8" | x 2,6
 GRUCell opset3 hidden_size="2" linear_before_reset="true" | x 1,2 ; x 1,2 ; c 6,2 ; c 6,2 ; c 8
 GRUSequence opset5 hidden_size="2" direction="forward" | x 1,3,2 ; x 1,1,2 ; i 3 ; c 1,6,2 ; c 1,6,2 ; c 1,6
+GroupedMatMul opset17 | x 2,3,4 ; x 2,5,4
+GroupedMatMul opset17 | x 5,4 ; x 2,3,4 ; i 2,5
 Gelu opset2 | x 2,6
 Gelu opset7 approximation_mode="tanh" | x 2,6
 Greater opset1 | x 2,6 ; x 6
@@ -112,6 +118,7 @@ RDFT opset9 | x 8 ; i 0
 RNNCell opset1 hidden_size="2" | x 1,2 ; x 1,2 ; c 2,2 ; c 2,2 ; c 2
 RNNSequence opset5 hidden_size="2" direction="forward" | x 1,3,2 ; x 1,1,2 ; i 3 ; c 1,2,2 ; c 1,2,2 ; c 1,2
 ROIAlign opset9 pooled_h="2" pooled_w="2" sampling_ratio="2" spatial_scale="1" mode="avg" aligned_mode="asymmetric" | x 1,2,4,4 ; ff 1,4:0,0,3,3 ; i 0
+ROIAlignRotated opset15 pooled_h="2" pooled_w="2" sampling_ratio="2" spatial_scale="1" clockwise_mode="false" | x 1,2,4,4 ; ff 1,5:1.5,1.5,2,2,0.5 ; i 0
 ROIPooling opset2 pooled_h="2" pooled_w="2" spatial_scale="1" method="bilinear" | x 1,2,4,4 ; ff 1,5:0,0,0,3,3
 ReduceL1 opset4 | x 2,6 ; i 1
 ReduceL1 opset4 | x 6,2 ; i 0
@@ -173,11 +180,11 @@ const COMPUTES_NOTHING: &str = "\
 /// Operations that are one operator, which turns its inputs into single precision: of boxes, pixels, random numbers and
 /// losses.
 const ONE_OPERATOR: &str = "\
-    CTCLoss DetectionOutput ExperimentalDetectronDetectionOutput \
+    BGRtoNV12 BinaryConvolution CTCLoss DetectionOutput ExperimentalDetectronDetectionOutput \
     ExperimentalDetectronGenerateProposalsSingleImage ExperimentalDetectronPriorGridGenerator \
     ExperimentalDetectronROIFeatureExtractor ExperimentalDetectronTopKROIs GenerateProposals I420toBGR I420toRGB \
     MatrixNms MulticlassNms Multinomial NMSRotated NV12toBGR NV12toRGB NonMaxSuppression PriorBox \
-    PriorBoxClustered Proposal RandomUniform Range";
+    PriorBoxClustered Proposal RGBtoNV12 RandomUniform Range";
 
 /// Numbers whose sums and means are exact in single precision, once multiplied by a power of 2 or a scale.
 const PATTERN: [f32; 10] = [1., 0.75, -0.25, 1., 0.5, -1., 1., 1., -0.5, 0.25];
