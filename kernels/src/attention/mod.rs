@@ -201,11 +201,11 @@ impl Sequence<'_> {
     fn scores(&self, queries: Rows<&[f32]>, count: usize, scores: &mut [f32], stride: usize) {
         let mut buffer = self.keys.buffer();
         for (number, positions) in self.pages(count) {
+            // Of whole panels: a part of one would be read as a narrower one. Keys of tensors end with a panel of their own.
+            let columns = positions.len().next_multiple_of(self.tile.columns);
             let columns = match self.keys {
-                Packed::Whole(_) | Packed::Shared(_) => positions.len(),
-                Packed::Pages(..) | Packed::Unpacked(..) => {
-                    positions.len().next_multiple_of(self.tile.columns)
-                }
+                Packed::Whole(_) | Packed::Shared(_) => columns.min(self.page),
+                Packed::Pages(..) | Packed::Unpacked(..) => columns,
             };
             let elements = self.keys.page(number, &mut buffer);
             let right = Columns { depth: self.depth, columns: self.page, elements };

@@ -359,6 +359,43 @@ fn causal(queries: usize, keys: usize) -> Tensor {
     mask.into_tensor()
 }
 
+/// Where a mask hides the last keys of all queries, as that of a batch with padding does, the others count.
+#[test]
+fn last_keys_are_hidden() -> TractResult<()> {
+    for (keys, seen) in [(65, 64), (66, 60), (130, 64), (130, 128), (200, 50), (200, 129)] {
+        for queries in [1, 5, 70] {
+            let case = Case {
+                scores: "abmk,abnk->abmn",
+                values: "abmk,abkn->abmn",
+                queries: vec![2, 3, queries, 16],
+                keys: vec![2, 3, keys, 16],
+                width: 20,
+                masks: vec![vec![1, 1, 1, keys]],
+                sink: None,
+            };
+            let model = model(&case, false)?;
+            let mask: Vec<f32> =
+                (0..keys).map(|key| if key < seen { 0.5 } else { f32::NEG_INFINITY }).collect();
+            let inputs: TVec<TValue> = tvec!(
+                tensor(&case.queries, 0).into(),
+                tensor(&case.keys, 5).into(),
+                tensor(&case.values_shape(), 9).into(),
+                Tensor::from_shape(&[1, 1, 1, keys], &mask)?.into(),
+            );
+            let expected = model.clone().into_runnable()?.run(inputs.clone())?;
+            with_all_vectors(|| {
+                let model = model.clone().with_kernels().unwrap().into_optimized().unwrap();
+                assert!(model.nodes().iter().any(|node| node.op_is::<Attention>()));
+                let runnable = model.into_runnable().unwrap();
+                let check = || close(&runnable.run(inputs.clone()).unwrap()[0], &expected[0]);
+                check();
+                on_threads(check);
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Weights of some scores beside a sink, as its definition has them.
 #[test]
 fn sinks_that_are_no_numbers() -> TractResult<()> {

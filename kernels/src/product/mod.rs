@@ -191,7 +191,10 @@ pub(super) struct Whole<'a> {
 impl Whole<'_> {
     pub fn run(mut self, vectors: Vectors) {
         let block = Tile::of(vectors).columns;
-        let Columns { depth, elements, .. } = self.right;
+        let Columns { depth, columns, elements } = self.right;
+        // A part of a panel would be read as a narrower one.
+        let end = self.columns.end;
+        assert!(end == columns || end.is_multiple_of(block), "{end} of {columns} columns");
         for first in self.columns.clone().step_by(block) {
             let columns = (self.columns.end - first).min(block);
             for steps in parts(depth) {
