@@ -1156,7 +1156,7 @@ fn check_says_where_it_has_the_sizes_of_the_data_sets() {
     files.model("sized/model.onnx", &standard(concat, vec![of("left", "N"), of("right", "M")]));
     for (file, columns) in [("input_0", 2), ("input_1", 2), ("output_0", 4)] {
         let tensor = Tensor::zero::<f32>(&[3, columns]).unwrap();
-        save_tensor_file(&format!("{folder}/test_data_set_0/{file}.pb"), file, &tensor).unwrap();
+        save_tensor_file(format!("{folder}/test_data_set_0/{file}.pb"), file, &tensor).unwrap();
     }
     let ran = run(&["check", &folder]);
     assert_eq!(ran.status, Some(0), "{}{}", ran.stdout, ran.stderr);

@@ -104,7 +104,7 @@ fn of_tensor(tensor: &Tensor) -> TractResult<Option<Derived>> {
         None => {
             let floats = tensor.cast_to::<f64>()?;
             let floats = floats.try_as_plain_ram()?;
-            floats.as_slice::<f64>()?.iter().any(|float| !(*float >= 0.))
+            floats.as_slice::<f64>()?.iter().any(|float| *float < 0. || float.is_nan())
         }
     };
     Ok(Some(Derived { shape: tensor.shape().into(), elements, may_be_negative }))

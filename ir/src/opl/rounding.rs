@@ -91,7 +91,7 @@ mod tests {
             (1. + 2f32.powi(-8), 1.),
             (1. + 3. * 2f32.powi(-8), 1. + 4. * 2f32.powi(-8)),
             (1. + 2f32.powi(-8) + f32::EPSILON, 1. + 2f32.powi(-7)),
-            (-3.14159265, -3.140625),
+            (-std::f32::consts::PI, -3.140625),
             (f32::MAX, f32::INFINITY),
             (f32::NEG_INFINITY, f32::NEG_INFINITY),
             // Less than the least number of single precision with all bits.
