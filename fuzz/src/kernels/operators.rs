@@ -637,6 +637,9 @@ fn quantized_convolution(builder: &mut Builder, data: OutletId) -> Result<Option
         groups = group(builder, inputs)?;
         Ok(groups * builder.choose(&[2, 1, 3, 8, 17])?)
     })?);
+    if matches!(spec.padding, PaddingSpec::ExplicitOnnxPool(.., true)) {
+        return Ok(None);
+    }
     let (inputs, outputs) = (spec.input_channels, spec.output_channels);
     let shape = [&[outputs, inputs / groups], &*spec.kernel_shape].concat();
     let count: usize = shape.iter().product();
