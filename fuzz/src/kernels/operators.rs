@@ -90,6 +90,27 @@ fn window(
         PaddingSpec::ExplicitOnnxPool(before.clone(), after.clone(), false),
         PaddingSpec::ExplicitOnnxPool(before, after, true),
     ])?;
+    // tract reads what was not written where a window does not fit, and has other sizes than the rules of the kernels where the last
+    // one begins in padding.
+    for axis in 0..spatial {
+        let axis_of_data = if format == DataFormat::NCHW { axis + 2 } else { axis + 1 };
+        let size = some!(builder.size(data, axis_of_data));
+        let reach = (kernel[axis] - 1) * dilations[axis];
+        let fits = match &padding {
+            PaddingSpec::Explicit(before, after)
+            | PaddingSpec::ExplicitOnnxPool(before, after, false) => {
+                size > 0 && size + before[axis] + after[axis] > reach
+            }
+            PaddingSpec::ExplicitOnnxPool(before, after, true) => {
+                size > after[axis] && size + before[axis] + after[axis] > reach
+            }
+            PaddingSpec::Valid => size == 0 || size > reach,
+            PaddingSpec::SameUpper | PaddingSpec::SameLower => size > 0,
+        };
+        if !fits {
+            return Ok(None);
+        }
+    }
     let (dilations, strides) = (Some(dilations), Some(strides));
     Ok(Some(PoolSpec::new(format, kernel, padding, dilations, strides, inputs, outputs)))
 }
@@ -114,6 +135,9 @@ fn convolution(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>
         groups = group(builder, inputs)?;
         Ok(groups * builder.choose(&[2, 1, 3, 7, 8, 16, 17])?)
     })?);
+    if matches!(spec.padding, PaddingSpec::ExplicitOnnxPool(.., true)) {
+        return Ok(None);
+    }
     let kernel_fmt =
         builder.choose(&[KernelFormat::OIHW, KernelFormat::HWIO, KernelFormat::OHWI])?;
     let (inputs, outputs) = (spec.input_channels, spec.output_channels);
@@ -154,12 +178,19 @@ fn pool(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> {
         let [counts, normalizes] = [builder.u.arbitrary()?, builder.u.arbitrary()?];
         return Ok(builder.wire(SumPool::new(spec, counts, normalizes), &[data]));
     }
+    // NaN is ignored, which tract does or not.
+    builder.traits.is_tame = true;
     Ok(builder.wire(MaxPool::new(spec, None), &[data]))
 }
 
 /// Letters for the axes of a tensor.
 fn letters(rank: usize) -> String {
     ('a'..='z').take(rank).collect()
+}
+
+/// Whether an axis may be summed over: tract's optimised product of nothing ends the process.
+fn has_elements(dim: &TDim) -> bool {
+    *dim != 0.to_dim()
 }
 
 fn einsum(axes: &str) -> Option<EinSum> {
@@ -173,6 +204,9 @@ fn product_with_constant(builder: &mut Builder, data: OutletId) -> Result<Option
     }
     let axis = if builder.u.ratio(3, 4)? { rank - 1 } else { builder.axis(data)? };
     let depth = some!(builder.size(data, axis));
+    if depth == 0 {
+        return Ok(None);
+    }
     let width = builder.choose(&[5, 1, 2, 16, 17, 48, 64, 70])?;
     let all = letters(rank);
     let summed = &all[axis..=axis];
@@ -210,7 +244,7 @@ fn product_with_constant(builder: &mut Builder, data: OutletId) -> Result<Option
 fn product(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> {
     let shape = builder.shape(data);
     let rank = shape.len();
-    if rank < 2 {
+    if rank < 2 || !has_elements(&shape[rank - 1]) {
         return Ok(None);
     }
     // `[.., rows, depth]`, and a factor with some of the batches.
@@ -252,12 +286,12 @@ fn attention(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> 
     builder.traits.is_tame = true;
     let shape = builder.shape(data);
     let rank = shape.len();
-    if rank < 2 {
+    if rank < 2 || !has_elements(&shape[rank - 1]) {
         return Ok(None);
     }
     let all = letters(rank);
     let batch = &all[..rank - 2];
-    let keys = builder.any_size()?.to_dim();
+    let keys = builder.any_size()?.max(1).to_dim();
     let width = builder.any_size()?.to_dim();
     let mut of_keys: TVec<TDim> = shape.clone();
     of_keys[rank - 2] = keys.clone();
@@ -408,8 +442,10 @@ fn unary(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> {
     ];
     let function = builder.choose(&functions)?();
     // So that nothing grows without end.
-    let limit = builder.number(4., builder.shape(data).len());
-    let data = some!(builder.wire(min(), &[data, limit]));
+    let rank = builder.shape(data).len();
+    let limits = [4., -8.].map(|limit| builder.number(limit, rank));
+    let data = some!(builder.wire(min(), &[data, limits[0]]));
+    let data = some!(builder.wire(max(), &[data, limits[1]]));
     Ok(builder.wire(function, &[data]))
 }
 
@@ -444,6 +480,10 @@ fn slice(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>> {
     let size = some!(builder.size(data, axis));
     let start = builder.u.int_in_range(0..=size)?;
     let end = builder.u.int_in_range(start..=size)?;
+    // tract moves a slice up, but not along an axis of size 1.
+    if size == 1 && start == end {
+        return Ok(None);
+    }
     Ok(builder.wire(Slice::new(axis, start, end), &[data]))
 }
 
@@ -573,7 +613,8 @@ fn fake_quantize(builder: &mut Builder, data: OutletId) -> Result<Option<OutletI
     if rank > 1 && builder.u.ratio(1, 4)? {
         shape[1] = some!(builder.size(data, 1));
     }
-    let levels = builder.choose(&[256, 255, 16, 2, 1000])?;
+    // Of few levels rounding errors would make a number another one.
+    let levels = builder.choose(&[256, 255, 1000])?;
     let low = builder.choose(&[-2., 0., -1.])?;
     let count = shape.iter().product();
     let limit = |builder: &mut Builder, base: f32| {
@@ -596,6 +637,9 @@ fn quantized_convolution(builder: &mut Builder, data: OutletId) -> Result<Option
         groups = group(builder, inputs)?;
         Ok(groups * builder.choose(&[2, 1, 3, 8, 17])?)
     })?);
+    if matches!(spec.padding, PaddingSpec::ExplicitOnnxPool(.., true)) {
+        return Ok(None);
+    }
     let (inputs, outputs) = (spec.input_channels, spec.output_channels);
     let shape = [&[outputs, inputs / groups], &*spec.kernel_shape].concat();
     let count: usize = shape.iter().product();
