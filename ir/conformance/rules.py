@@ -315,6 +315,13 @@ RULES = [
         "differs",
     ),
     Rule(
+        "GRN-1",
+        lambda it: "Loop" in it.layers or "TensorIterator" in it.layers,
+        "in a loop, of what the loop does not change",
+        "the CPU plugin writes the result over it, and the next iteration begins with that",
+        "reference",
+    ),
+    Rule(
         "Loop-5",
         lambda it: any(each.size == 1 and not each.any() for each in it.inputs),
         "a loop may have no iteration",

@@ -34,7 +34,8 @@ def chosen(draw, size):
 
 
 def stepped(draw, size):
-    """A size in steps, as of a convolution."""
+    """A size in steps, as of a convolution. OpenVINO's CPU plugin does not round a quotient below 0 down."""
+    size = make("Maximum-1", size, const(i64(1)), auto_broadcast="numpy")
     less = make("Subtract-1", size, const(i64(1)), auto_broadcast="numpy")
     steps = make("Divide-1", less, const(i64(draw.integer(2, 4))), auto_broadcast="numpy", m_pythondiv=True)
     return make("Add-1", steps, const(i64(1)), auto_broadcast="numpy")

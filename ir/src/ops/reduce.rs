@@ -86,8 +86,9 @@ pub(super) fn reduced(
             let absolute = absolute(ctx, "abs", input)?;
             return sum(ctx, suffix, absolute, axes);
         }
-        // Squares and products leave half precision sooner than what is made of them.
-        Kind::L2 | Kind::Prod | Kind::Min if dt == DatumType::F16 => {
+        // Squares and products leave half precision sooner than what is made of them, and the least number of nothing is that
+        // of single precision.
+        Kind::L2 | Kind::Prod | Kind::Min | Kind::Max if dt == DatumType::F16 => {
             return ctx.in_single(suffix, input, |ctx, suffix, input| {
                 reduced(ctx, suffix, kind, input, axes)
             });

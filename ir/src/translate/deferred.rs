@@ -57,6 +57,9 @@ enum Given {
     Known(Arc<Tensor>),
 }
 
+/// Operations whose outputs have a row for each box that is selected, where the file may have the most there can be.
+const SELECTS: [&str; 4] = ["MatrixNms", "MulticlassNms", "NMSRotated", "NonMaxSuppression"];
+
 /// How many translations of a layer are kept. A network has a few sizes that come again and again.
 const MOST_PLANS: usize = 4;
 
@@ -104,9 +107,10 @@ impl LayerContext<'_, '_> {
                 return Ok(None);
             }
             check_port(port)?;
-            let dims = port.dims.iter().map(|size| match size {
-                Some(size) => Ok(size.to_dim()),
-                None => self.size_at_run_time("deferred").map(|size| size.to_dim()),
+            let selects = SELECTS.contains(&self.operation());
+            let dims = port.dims.iter().enumerate().map(|(axis, size)| match size {
+                Some(size) if axis > 0 || !selects => Ok(size.to_dim()),
+                _ => self.size_at_run_time("deferred").map(|size| size.to_dim()),
             });
             outputs.push(dt.fact(dims.collect::<TractResult<TVec<TDim>>>()?));
         }
