@@ -70,7 +70,8 @@ impl InferenceGather {
         match self.axis {
             Axis::Input => self.operation.wire_with_known_dims(name, model, inputs, known),
             Axis::Attribute(axis) => {
-                self.operation.wire_with_axis(name, model, inputs, axis.into())
+                let gather = self.operation.gather_of(model, inputs, axis.into())?;
+                model.wire_node(name, gather, inputs)
             }
         }
     }

@@ -75,19 +75,8 @@ impl Operation<GatherRevision> {
         Ok((Box::new(DynGather { operation, shape }), inputs))
     }
 
-    /// [`wire`](Self::wire) for a known axis: the inputs are `data` and `indices`.
-    pub(crate) fn wire_with_axis(
-        &self,
-        name: &str,
-        model: &mut TypedModel,
-        inputs: &[OutletId],
-        axis: i128,
-    ) -> TractResult<TVec<OutletId>> {
-        model.wire_node(name, self.gather_of(model, inputs, axis)?, inputs)
-    }
-
     /// The typed operator for a known axis, and for `data` and `indices` of a model.
-    fn gather_of(
+    pub(crate) fn gather_of(
         &self,
         model: &TypedModel,
         inputs: &[OutletId],
