@@ -316,9 +316,9 @@ RULES = [
     ),
     Rule(
         "GRN-1",
-        lambda it: "Loop" in it.layers or "TensorIterator" in it.layers,
-        "in a loop, of what the loop does not change",
-        "the CPU plugin writes the result over it, and the next iteration begins with that",
+        lambda it: not {"Loop", "TensorIterator", "Reshape"}.isdisjoint(it.layers),
+        "in a loop, of what the loop does not change, or of what is reshaped",
+        "the CPU plugin writes the result over its input, and takes the axes before the reshape",
         "reference",
     ),
     Rule(
