@@ -108,7 +108,7 @@ const KEEPS_SIGN: [&str; 23] = [
     "ReduceMin",
     "ReduceProd",
     "ReduceSum",
-    "ReLU",
+    "Relu",
     "Reshape",
     "Round",
     "Sqrt",
@@ -194,7 +194,7 @@ fn operation(ctx: &LayerContext) -> TractResult<Option<Operation>> {
         "Ceiling" => Unary(|a| Some(negative(&floor(&negative(a))?))),
         "Round" => Unary(|a| (a.divisor == 1).then(|| a.clone())),
         "Sqrt" if floats()? => Unary(square_root),
-        "ReLU" => Unary(|a| larger(a, &Fraction::whole(0.to_dim()))),
+        "Relu" => Unary(|a| larger(a, &Fraction::whole(0.to_dim()))),
         "LogicalNot" => Unary(|a| Some(Fraction::whole(negated(&a.numerator)))),
         "Convert" => {
             let text: String = ctx.attribute("destination_type")?;
