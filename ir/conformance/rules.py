@@ -284,6 +284,14 @@ RULES = [
         "differs",
     ),
     Rule(
+        "BinaryConvolution-1",
+        lambda it: float(it.attributes["pad_value"]) == 0
+        and listed(it, "strides")[1] > listed(it, "dilations")[1] > 1,
+        "pads that do not count, and columns further apart than the elements of a window, which are apart, too",
+        "the CPU plugin leaves out elements that are no pads; with another pad_value it does not",
+        "differs",
+    ),
+    Rule(
         "Pad",
         lambda it: "If" in it.layers,
         "in a branch, with the value an input",

@@ -48,6 +48,14 @@ several(
     ],
 )
 case("color_formats/floats", [IMAGE.astype(np.float32)], op("NV12toRGB-8"), nv12)
+case(
+    "color_formats/open_dimensions",
+    [Y, U, V],
+    op("I420toRGB-8"),
+    rgb,
+    shapes=["?,?,?,?", "?,?,?,?", "?,?,?,?"],
+    more=[[Y[:1, :2], U[:1, :1], V[:1, :1]]],
+)
 
 # Blue is halfway between integers, mostly, and the lower one is even.
 H = np.stack(np.meshgrid(np.arange(256), np.arange(256)), -1).reshape(-1, 2)

@@ -81,6 +81,6 @@ case(
         "DeformableConvolution-8", x, o, const(spread(1, 1, 2, 2)), auto_pad="same_lower", zeros_around=True
     ),
     lambda x, o: deformable(x, o, spread(1, 1, 2, 2), pads=[1, 1], zeros_around=True),
-    shapes=["?,1,?,?", "?,8,?,?"],
+    shapes=["?,?,?,?", "?,?,?,?"],
     more=[[spread(2, 1, 3, 5), small(2, 8, 3, 5, seed=1)]],
 )

@@ -391,13 +391,20 @@ case(
     "region_yolo/open_dimensions",
     [spread(1, 16, 2, 3)],
     op("RegionYolo-1", **REGION, do_softmax=False, mask=[0, 1], axis=1, end_axis=3),
-    shapes=["?,16,?,?"],
+    shapes=["?,?,?,?"],
     more=[[spread(2, 16, 1, 1)]],
 )
 case(
     "reorg_yolo/strides",
     [offsets(2, 8, 4, 6), offsets(1, 9, 3, 6)],
     lambda a, b: [make("ReorgYolo-2", a, stride=[2]), make("ReorgYolo-2", b, stride=[3])],
+)
+case(
+    "reorg_yolo/open_dimensions",
+    [offsets(1, 8, 4, 6)],
+    op("ReorgYolo-2", stride=[2]),
+    shapes=["?,?,?,?"],
+    more=[[offsets(2, 4, 2, 2)]],
 )
 
 # --- ROIAlign, ROIPooling, PSROIPooling -----------------------------------------------------------

@@ -351,7 +351,7 @@ case(
     [offsets(3, 4), i64([[2], [0]]), -spread(2, 4)],
     op("ScatterNDUpdate-4"),
     scatter_nd,
-    shapes=["?,4", "?,1", "?,4"],
+    shapes=["?,?", "?,?", "?,?"],
     more=[[offsets(5, 4), i64([[4], [1], [0]]), -spread(3, 4)]],
 )
 

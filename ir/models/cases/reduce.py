@@ -354,7 +354,7 @@ several(
     [spread(2, 4, 3)],
     [group_norm(2, 1e-3)],
     tolerance=1e-4,
-    shapes=["?,4,?"],
+    shapes=["?,?,?"],
     more=[[spread(1, 4, 5)]],
 )
 

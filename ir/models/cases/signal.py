@@ -38,7 +38,7 @@ case(
     [spread(2, 3, 2)],
     ops(op("DFT-7", axes(1)), op("IDFT-7", axes(1)), op("DFT-7", axes(1), axes(4))),
     lambda x: [parts(np.fft.fft(complex_(x))), parts(np.fft.ifft(complex_(x))), parts(np.fft.fft(complex_(x), 4))],
-    shapes=["?,?,2"],
+    shapes=["?,?,?"],
     more=[[spread(1, 5, 2)]],
 )
 

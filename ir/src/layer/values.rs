@@ -58,16 +58,21 @@ impl LayerContext<'_, '_> {
         format!("in constant {:?}", self.names[input])
     }
 
-    /// The value of an input, if it is a constant.
+    /// The value of an input, if it is a constant, or has no elements.
     ///
     /// # Errors
     ///
     /// There is no such input, or it is a constant that cannot be read.
     pub fn constant_opt(&self, input: usize) -> TractResult<Option<Arc<Tensor>>> {
-        match self.value(input)? {
-            Value::Outlet(outlet) => Ok(self.model.outlet_fact(*outlet)?.konst.clone()),
-            _ => self.tensor(input).map(Some),
+        let Value::Outlet(outlet) = self.value(input)? else { return self.tensor(input).map(Some) };
+        let fact = self.model.outlet_fact(*outlet)?;
+        if let (None, Some(shape)) = (&fact.konst, fact.shape.as_concrete())
+            && shape.contains(&0)
+            && (fact.datum_type.is_number() || fact.datum_type.is_tdim())
+        {
+            return Ok(Some(Tensor::zero_dt(fact.datum_type, shape)?.into()));
         }
+        Ok(fact.konst.clone())
     }
 
     /// The value of an input that must be a constant. `name` is what the specification calls it.

@@ -53,19 +53,23 @@ fn convert(
         let shape = ctx.shape_of(*input)?;
         let channels = if planes == Planes::Interleaved && number == 1 { 2 } else { 1 };
         ensure!(
-            shape.len() == 4 && shape[3] == channels.to_dim(),
+            shape.len() == 4 && shape[3].as_i64().is_none_or(|size| size == channels as i64),
             "input {number} has shape {shape}, but must have rank 4 and a last dimension of {channels}",
             shape = listed(&shape)
         );
+        ctx.expect_size(number, 3, channels, "has the channels of a plane")?;
         *input = ctx.cast("floats", *input, DatumType::F32)?;
     }
     let (brightness, colors) = match &*inputs {
         [one] => parts(ctx, *one, planes)?,
         [brightness, colors] => (*brightness, *colors),
-        [brightness, colors @ ..] => {
-            (*brightness, ctx.wire("colors", TypedConcat::new(3), colors)?)
+        [brightness, blue, red] => {
+            let (shape, other) = (ctx.shape_of(*blue)?, ctx.shape_of(*red)?);
+            ctx.equal_shapes(&shape, &other, None, "has two planes of colors")?;
+            let red = ctx.with_shape(*red, shape)?;
+            (*brightness, ctx.wire("colors", TypedConcat::new(3), &[*blue, red])?)
         }
-        [] => bail!("there are no inputs"),
+        _ => bail!("the inputs are {}, but must be 1 to 3", inputs.len()),
     };
     let colors = doubled(ctx, brightness, colors)?;
     let pixels = ctx.wire("pixels", TypedConcat::new(3), &[brightness, colors])?;

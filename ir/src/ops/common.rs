@@ -5,7 +5,7 @@ use tract_core::ops::array::{MultiBroadcastTo, Range};
 use tract_core::ops::change_axes::AxisOp;
 use tract_openvino_kernels::checks::listed;
 
-use crate::layer::LayerContext;
+use crate::layer::{LayerContext, NotKnown};
 use crate::opl::checked_volume;
 use crate::opl::equal_shape::EqualShape;
 use crate::opl::least_sizes::LeastSizes;
@@ -73,15 +73,38 @@ impl LayerContext<'_, '_> {
         Ok(shape)
     }
 
-    /// Checks that an input has one element, of whatever rank it is.
-    pub(super) fn expect_one_element(&self, input: usize, name: &str) -> TractResult<()> {
+    /// Checks that an axis of an input has a size, which an open dimension there gets. `doing` is as for
+    /// [`LayerContext::require_equal`].
+    pub(super) fn expect_size(
+        &mut self,
+        input: usize,
+        axis: usize,
+        size: usize,
+        doing: &str,
+    ) -> TractResult<()> {
+        let size = size.to_dim();
+        let dim = &self.shape(input)?[axis];
+        self.require_equal(dim, &size, doing)?;
+        ensure!(
+            *dim == size,
+            NotKnown::sizes(format!(
+                "dimension {axis} of input {input} is {dim}, but must be {size}: give the inputs sizes"
+            ))
+        );
+        Ok(())
+    }
+
+    /// Checks that an input has one element, of whatever rank it is. Its open dimensions become 1.
+    pub(super) fn expect_one_element(&mut self, input: usize, name: &str) -> TractResult<()> {
         let shape = self.shape(input)?;
         ensure!(
-            shape.iter().all(|dim| dim.is_one()),
+            shape.iter().all(|dim| dim.as_i64().is_none_or(|size| size == 1)),
             "input {input} ({name}) has shape {shape}, but must have one element",
             shape = listed(&shape)
         );
-        Ok(())
+        (0..shape.len()).try_for_each(|axis| {
+            self.expect_size(input, axis, 1, &format!("has one element as {name}"))
+        })
     }
 
     /// Notes that two shapes are equal, except for one axis if that is given. `doing` is as for

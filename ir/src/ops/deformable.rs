@@ -8,7 +8,7 @@ use tract_openvino_kernels::checks::listed;
 use super::chain::Chain;
 use super::common::FAR;
 use super::convolution::{AutoPad, Window};
-use crate::layer::LayerContext;
+use crate::layer::{LayerContext, NotKnown};
 use crate::opl::deformable::{Axis, DeformableWindows, Pad};
 use crate::registry::Registry;
 
@@ -33,7 +33,12 @@ fn deformable_convolution(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
         shapes.iter().map(|shape| listed(shape)).collect::<Vec<_>>().join(", ")
     );
     let filters = shapes[2].iter().map(|dim| dim.to_usize());
-    let filters: TVec<usize> = filters.collect::<Result<_, _>>()?;
+    let filters: TVec<usize> = filters.collect::<Result<_, _>>().map_err(|_| {
+        NotKnown::sizes(format!(
+            "the weights have shape {}, but their sizes must be numbers: give the inputs sizes",
+            listed(&shapes[2])
+        ))
+    })?;
     let (group, groups) =
         (ctx.attribute_or("group", 1usize)?, ctx.attribute_or("deformable_group", 1usize)?);
     let channels = filters[1].checked_mul(group).context("there are too many channels")?;

@@ -84,17 +84,19 @@ pub(super) struct Signal {
 }
 
 /// The rank without the axis of complex numbers, which is the last one of the first input.
-fn complex_rank(ctx: &LayerContext) -> TractResult<usize> {
+fn complex_rank(ctx: &mut LayerContext) -> TractResult<usize> {
     ctx.expect_floats(0, "data")?;
     let shape = ctx.shape(0)?;
     let last = shape.last().and_then(|dim| dim.as_i64());
     ensure!(
-        shape.len() >= 2 && last == Some(2),
+        shape.len() >= 2 && last.is_none_or(|size| size == 2),
         "the data has shape {shape}, but must have rank 2 or more and a last dimension of 2, for the parts of \
          complex numbers",
         shape = listed(&shape)
     );
-    Ok(shape.len() - 1)
+    let rank = shape.len() - 1;
+    ctx.expect_size(0, rank, 2, "transforms complex numbers, of two parts")?;
+    Ok(rank)
 }
 
 /// The axes that are transformed, of the first `rank` axes.

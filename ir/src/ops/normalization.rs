@@ -8,6 +8,7 @@ use tract_core::ops::math::{add, div, max, mul, pow, rsqrt, sqrt, square, sub};
 use tract_core::ops::nn::DataFormat;
 use tract_openvino_kernels::checks::volume;
 
+use super::blocks::divide;
 use super::reduce::{axes_input, mean, sum};
 use crate::layer::LayerContext;
 use crate::limits::MAX_LRN_WINDOW;
@@ -21,9 +22,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("LRN", 1, lrn);
     registry.add("BatchNormInference", 1, batch_norm_inference);
     registry.add("BatchNormInference", 5, batch_norm_inference);
-    registry
-        .add("GroupNormalization", 12, group_normalization)
-        .without("an open number of channels");
+    registry.add("GroupNormalization", 12, group_normalization);
 }
 
 /// **MVN-2** (which the specification calls MVN-1): subtracts the mean, and divides by the deviation if
@@ -284,18 +283,10 @@ fn group_normalization(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ensure!(rank >= 2, "input 0 (data) has rank {rank}, but must have rank 2 or more");
     let scale = per_channel(ctx, 1, "scale", &shape[1], rank)?;
     let bias = per_channel(ctx, 2, "bias", &shape[1], rank)?;
-    let channels = shape[1].to_usize().with_context(|| {
-        format!(
-            "the number of channels is {}, but must be known when the model is loaded",
-            shape[1]
-        )
-    })?;
-    ensure!(
-        groups > 0 && channels.is_multiple_of(groups),
-        "attribute num_groups is {groups}, but must divide the {channels} channels"
-    );
-    let whole: TVec<TDim> = tvec!(channels.to_dim());
-    let split: TVec<TDim> = tvec!(groups.to_dim(), (channels / groups).to_dim());
+    let in_group = divide(&shape[1], groups, "the number of channels")
+        .context("attribute num_groups must divide it")?;
+    let whole: TVec<TDim> = tvec!(shape[1].clone());
+    let split: TVec<TDim> = tvec!(groups.to_dim(), in_group);
     let axes: Vec<usize> = (2..=rank).collect();
     let input = ctx.input(0)?;
     let output = ctx.in_single("", input, |ctx, suffix, input| {

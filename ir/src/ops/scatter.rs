@@ -28,6 +28,9 @@ fn scatter(
     use_init_val: bool,
 ) -> TractResult<TVec<OutletId>> {
     ctx.expect_integers(1, "indices")?;
+    if addressing == Addressing::Tuples {
+        expect_tuples(ctx)?;
+    }
     let expected = addressing.updates_shape(&ctx.shape(0)?, &ctx.shape(1)?)?;
     let updates = ctx.shape(2)?;
     let doing = "writes updates of the shape that data and indices say";
@@ -72,6 +75,19 @@ fn scatter(
         output = ctx.wire("odd", math::rem(), &[output, two])?;
     }
     Ok(tvec!(ctx.cast("", output, DatumType::Bool)?))
+}
+
+/// Of tuples whose length is open, the ranks of the three inputs say it.
+fn expect_tuples(ctx: &mut LayerContext) -> TractResult<()> {
+    let indices = ctx.shape(1)?;
+    let Some((tuple, leading)) = indices.split_last() else { return Ok(()) };
+    match (leading.len() + ctx.rank(0)?).checked_sub(ctx.rank(2)?) {
+        Some(length) if tuple.as_i64().is_none() => {
+            let doing = "writes updates of a rank that its tuples leave";
+            ctx.expect_size(1, leading.len(), length, doing)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// **ScatterUpdate-3**: writes slices of `axis`. In the shape of the updates, the axes of the indices stand

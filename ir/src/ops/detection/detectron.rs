@@ -37,12 +37,16 @@ pub(super) fn prior_grid(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     let shapes = expect_ranks(ctx, &ranks)?;
     let (map, image) = (&shapes[1][2..], &shapes[2][2..]);
     ctx.require_equal(&shapes[0][1], &4.to_dim(), "has boxes of four coordinates")?;
-    for (name, size) in [("h", &map[0]), ("w", &map[1])] {
+    for (axis, name) in [(2, "h"), (3, "w")] {
         let stated: usize = ctx.attribute_or(name, 0)?;
+        let size = &shapes[1][axis];
         ensure!(
-            stated == 0 || *size == stated.to_dim(),
+            stated == 0 || size.as_i64().is_none_or(|size| size == stated as i64),
             "attribute {name} is {stated}, but must be 0 or {size}, the size of the feature map"
         );
+        if stated > 0 {
+            ctx.expect_size(1, axis, stated, &format!("has a feature map of this {name}"))?;
+        }
     }
     let op = PriorGrid {
         sizes: map.iter().chain(image).cloned().collect(),

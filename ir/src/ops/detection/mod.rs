@@ -22,8 +22,8 @@ pub(super) fn register(registry: &mut Registry) {
     registry
         .add("DetectionOutput", 8, detection_output::detection_output)
         .without("without `keep_top_k`: a number of classes that follows from open sizes");
-    registry.add("RegionYolo", 1, yolo::region_yolo).without("an open number of channels");
-    registry.add("ReorgYolo", 2, yolo::reorg_yolo).without("an open number of channels");
+    registry.add("RegionYolo", 1, yolo::region_yolo);
+    registry.add("ReorgYolo", 2, yolo::reorg_yolo);
     registry.add("Proposal", 1, proposal::proposal);
     registry.add("Proposal", 4, proposal::proposal);
     registry.add("ROIAlign", 3, regions::roi_align);

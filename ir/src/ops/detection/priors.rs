@@ -86,10 +86,11 @@ fn prior_boxes(
         ctx.expect_integers(input, name)?;
         let shape = ctx.shape(input)?;
         ensure!(
-            *shape == [2.to_dim()],
+            matches!(&shape[..], [size] if size.as_i64().is_none_or(|size| size == 2)),
             "input {input} ({name}) has shape {shape}, but must have shape [2]: height and width",
             shape = listed(&shape)
         );
+        ctx.expect_size(input, 0, 2, "reads a height and a width")?;
     }
     let variance: Vec<f32> = ctx.attribute_or("variance", vec![])?;
     let variance = match variance[..] {

@@ -6,29 +6,17 @@ use tract_core::ops::change_axes::AxisOp;
 use tract_core::ops::nn::{SoftmaxKind, sigmoid};
 
 use crate::layer::LayerContext;
+use crate::ops::blocks::{divide, multiply};
 use crate::ops::softmax::softmax;
-
-/// The data `[N, C, H, W]`, and `C`, which must be known.
-fn image(ctx: &LayerContext) -> TractResult<(TVec<TDim>, usize)> {
-    ctx.expect_inputs(1..=1)?;
-    let shape = ctx.shape_of_rank(0, "data", 4)?;
-    let channels = shape[1].to_usize();
-    let channels = channels.with_context(|| {
-        format!(
-            "the number of channels is {}, but must be known when the model is loaded",
-            shape[1]
-        )
-    })?;
-    Ok((shape, channels))
-}
 
 /// **RegionYolo-1**: of each region, the channels are `coords` coordinates, objectness, and `classes` scores.
 /// The first two coordinates and the objectness become their sigmoids; so do the scores, or with `do_softmax`
 /// their softmax. There are `num` regions with `do_softmax`, and otherwise as many as `mask` has numbers. The
 /// softmax's output is flattened from `axis` to `end_axis`.
 pub(super) fn region_yolo(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    let (shape, channels) = image(ctx)?;
+    ctx.expect_inputs(1..=1)?;
     ctx.expect_floats(0, "data")?;
+    let shape = ctx.shape_of_rank(0, "data", 4)?;
     let do_softmax = ctx.attribute_or("do_softmax", true)?;
     let coords: usize = ctx.attribute("coords")?;
     let classes: usize = ctx.attribute("classes")?;
@@ -37,12 +25,19 @@ pub(super) fn region_yolo(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
         false => ctx.attribute_or::<Vec<i64>>("mask", vec![])?.len(),
     };
     let of_region = coords.checked_add(classes).and_then(|sum| sum.checked_add(1));
-    let expected = of_region.and_then(|of_region| of_region.checked_mul(regions));
-    ensure!(
-        expected == Some(channels) && coords >= 2 && channels > 0,
-        "the number of channels is {channels}, but must be regions * (coords + classes + 1): regions is {regions}, \
-             coords is {coords} (2 or more) and classes is {classes}"
-    );
+    let channels = of_region.and_then(|of_region| of_region.checked_mul(regions));
+    let channels = channels.filter(|channels| {
+        let is_stated = shape[1].as_i64().is_none_or(|stated| stated == *channels as i64);
+        is_stated && coords >= 2 && *channels > 0
+    });
+    let channels = channels.with_context(|| {
+        format!(
+            "the number of channels is {}, but must be regions * (coords + classes + 1): regions is {regions}, \
+             coords is {coords} (2 or more) and classes is {classes}",
+            shape[1]
+        )
+    })?;
+    ctx.expect_size(0, 1, channels, "has the channels of its regions")?;
     let data = ctx.input(0)?;
     let split = tvec![regions.to_dim(), (channels / regions).to_dim()];
     let parts = AxisOp::Reshape(1, tvec![channels.to_dim()], split.clone());
@@ -77,27 +72,22 @@ pub(super) fn region_yolo(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
 /// taken as if they were `[N, C / (stride * stride), H * stride, W * stride]`, of which each block of
 /// `stride` by `stride` elements goes into channels.
 pub(super) fn reorg_yolo(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
-    let (shape, channels) = image(ctx)?;
+    ctx.expect_inputs(1..=1)?;
+    let shape = ctx.shape_of_rank(0, "data", 4)?;
     let stride = match ctx.attribute::<Vec<usize>>("stride")?[..] {
         [stride] | [stride, _] if (1..1 << 16).contains(&stride) => stride,
         ref strides => bail!("attribute stride is {strides:?}, but must be one number, 1 or more"),
     };
     let block = stride * stride;
-    ensure!(
-        channels > 0 && channels % block == 0,
-        "the number of channels is {channels}, but must be a multiple of {block}, the square of the stride"
-    );
+    ensure!(shape[1] != 0.to_dim(), "the number of channels is 0, but must be 1 or more");
+    let channels = divide(&shape[1], block, "the number of channels")?;
     let (height, width) = (&shape[2], &shape[3]);
-    let divided = |size: &TDim, name: &str| {
-        let part = size.clone() / stride;
-        let whole = part.clone() * stride;
-        ensure!(whole == *size, "the {name} is {size}, but must be a multiple of stride {stride}");
-        Ok(part)
-    };
-    let all = channels.checked_mul(block).context("the output has too many channels")?;
-    let target = tvec![all.to_dim(), divided(height, "height")?, divided(width, "width")?];
+    let target = tvec![
+        multiply(&shape[1], &block.to_dim())?,
+        divide(height, stride, "the height")?,
+        divide(width, stride, "the width")?
+    ];
     let stride = stride.to_dim();
-    let channels = shape[1].clone() / block;
     let source =
         tvec![channels.clone(), height.clone(), stride.clone(), width.clone(), stride.clone()];
     let moved = tvec![stride.clone(), stride, channels, height.clone(), width.clone()];
