@@ -79,7 +79,7 @@ def slices_backwards_from_before(drawn):
 
 def strides_backwards_from_before(drawn):
     x, begin, _, *strides = drawn.inputs
-    return bool(strides) and any(a < -max(x.shape) and by < 0 for a, by in zip(begin, strides[0]))
+    return bool(strides) and any(a < -min(x.shape) and by < 0 for a, by in zip(begin, strides[0]))
 
 
 def cut_real_dft(x, axes, sizes):
@@ -269,7 +269,8 @@ RULES = [
     *(
         Rule(
             operation,
-            lambda it: it.attributes.get("auto_pad", "").startswith("same") and "?" in str(it.shapes),
+            lambda it: it.attributes.get("auto_pad", "").startswith("same")
+            and any(open in str(it.shapes) for open in ("?", "..")),
             "auto_pad is same_upper or same_lower, and sizes are open",
             "with dilations the CPU plugin has no padding then",
             "sizes",

@@ -49,6 +49,14 @@ several(
     [f32([-2, -8, -1])],
     [(op("Power-1", const(f32(0.5))), lambda x: np.power(x, f32(0.5)))],
 )
+several(
+    "arithmetic/power_of_repeated",
+    [f32([[2, 0.5, 4]])],
+    [
+        (op("Power-1", const(np.full((2, 1), it, np.float32))), lambda x, it=it: np.power(x, np.full((2, 1), it, np.float32)))
+        for it in (0, 0.5, 2, 3)
+    ],
+)
 several("arithmetic/f16", [f16([[1, 2.5, 3], [0.5, 7, 4]]), f16([[2, 1.5, 2], [0.25, 3, 4]])], nodes(ARITHMETIC))
 # Signs of the remainders, floor of the quotients.
 N, D = [7, -7, 7, -7, 6, -6, 0, -1], [2, 2, -2, -2, 3, 3, 5, 5]
@@ -245,7 +253,7 @@ several("bitwise/shifts_u8", [u8([1, 5, 128, 16]), u8([3, 0, 1, 4])], nodes(["Bi
 # --- cases that share a model ----------------------------------------------------------------------
 
 join("arithmetic/integers", "i32", "i64")
-join("arithmetic/power", "power_f32", "power_of_negative", "power_i32")
+join("arithmetic/power", "power_f32", "power_of_negative", "power_of_repeated", "power_i32")
 join("arithmetic/f32_special", "remainders_f32", "infinities", "maximum_minimum_infinities")
 join("divide/truncates", "i32_truncates", "i64_truncates")
 join("divide/python", "i32_python", "i64_python", "constant_divisor")

@@ -27,7 +27,7 @@ impl Fraction {
         (0..=MOST_BITS).find_map(|bits| {
             let divisor = 1u64 << bits;
             let numerator = float * divisor as f64;
-            let fits = numerator.fract() == 0. && numerator.abs() < MOST_NUMERATOR;
+            let fits = numerator.fract() == 0. && numerator.abs() < MOST_NUMBER as f64;
             fits.then(|| Fraction {
                 numerator: (numerator as i64).to_dim(),
                 divisor,
@@ -41,7 +41,7 @@ impl Fraction {
 const MOST_BITS: u32 = 16;
 
 /// Numbers in sizes are below this, so that nothing overflows.
-const MOST_NUMERATOR: f64 = (1u64 << 31) as f64;
+pub(crate) const MOST_NUMBER: u64 = 1 << 31;
 
 /// What is known of a tensor that is computed from sizes alone.
 #[derive(Debug, Clone)]

@@ -27,7 +27,7 @@ use tract_openvino_kernels::checks::check_input_count;
 pub use attribute::FromAttribute;
 pub(crate) use budget::Budget;
 use compressed::Compressed;
-pub(crate) use derived::{Derived, Fraction, MOST_ELEMENTS};
+pub(crate) use derived::{Derived, Fraction, MOST_ELEMENTS, MOST_NUMBER};
 pub(crate) use dimensions::{Dimensions, is_size};
 pub(crate) use fold::Translate;
 use folded::Folded;

@@ -180,14 +180,14 @@ fn selu(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     Ok(tvec!(output))
 }
 
-/// **Clamp-1**: limits elements to `[min, max]`. For integers, min is rounded up and max down.
+/// **Clamp-1**: limits elements to `[min, max]`. For integers, min is rounded up and max down, and all are the latter if no integer
+/// is between them.
 fn clamp(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let input = number_input(ctx)?;
     let (mut min, mut max): (f64, f64) = (ctx.attribute("min")?, ctx.attribute("max")?);
     ensure!(min <= max, "attribute min is {min}, but must not be above max, which is {max}");
     if ctx.type_of(input)?.is_integer() {
         (min, max) = (min.ceil(), max.floor());
-        ensure!(min <= max, "there is no integer between the attributes min and max");
     }
     let above = with_number(ctx, "min", math::max(), input, min)?;
     Ok(tvec!(with_number(ctx, "", math::min(), above, max)?))

@@ -18,7 +18,7 @@ pub(super) fn register(registry: &mut Registry) {
     registry.add("Subtract", 1, |ctx| sum_or_product(ctx, math::sub(), Arithmetic::Subtract));
     registry.add("Multiply", 1, |ctx| sum_or_product(ctx, math::mul(), Arithmetic::Multiply));
     registry.add("Divide", 1, divide);
-    registry.add("Power", 1, |ctx| arithmetic(ctx, math::pow(), Arithmetic::Power.op()));
+    registry.add("Power", 1, power);
     registry.add("Mod", 1, |ctx| arithmetic(ctx, Arithmetic::Mod.op(), Arithmetic::Mod.op()));
     registry.add("FloorMod", 1, |ctx| {
         arithmetic(ctx, Arithmetic::FloorMod.op(), Arithmetic::FloorMod.op())
@@ -172,6 +172,20 @@ fn arithmetic(
     let operands = operands(ctx)?;
     let op = if number_type(ctx, operands[0])?.is_float() { floats } else { integers };
     ctx.finish(op, &operands)
+}
+
+/// **Power-1**: tract takes an exponent of equal numbers for a number, and forgets that its shape repeats the base.
+fn power(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
+    let [mut base, exponent] = operands(ctx)?;
+    if !number_type(ctx, base)?.is_float() {
+        return ctx.finish(Arithmetic::Power.op(), &[base, exponent]);
+    }
+    let shapes = [ctx.shape_of(base)?, ctx.shape_of(exponent)?];
+    let shape = ctx.broadcast_shapes(&shapes)?;
+    if shape != shapes[0] && ctx.model.outlet_fact(exponent)?.uniform.is_some() {
+        base = ctx.repeated("base", base, shape)?;
+    }
+    ctx.finish(math::pow(), &[base, exponent])
 }
 
 /// The element type of an outlet that must have numbers.

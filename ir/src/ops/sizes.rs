@@ -10,7 +10,7 @@ use tract_core::internal::*;
 use tract_ndarray::ArrayD;
 
 use crate::document::ElementType;
-use crate::layer::{Derived, Fraction, LayerContext, MOST_ELEMENTS, is_size};
+use crate::layer::{Derived, Fraction, LayerContext, MOST_ELEMENTS, MOST_NUMBER, is_size};
 use crate::opl::named_sizes::NamedSizes;
 use crate::weights::datum_type;
 
@@ -335,7 +335,7 @@ fn elementwise(
 
 /// With one divisor, two fractions that are not rounded.
 fn in_common(a: &Fraction, b: &Fraction) -> Option<(TDim, TDim, u64)> {
-    let divisor = num_lcm(a.divisor, b.divisor)?;
+    let divisor = common_multiple(a.divisor, b.divisor)?;
     let numerator = |it: &Fraction| {
         let factor = i64::try_from(divisor / it.divisor).ok()?;
         (!it.rounded).then(|| (it.numerator.clone() * factor).simplify())
@@ -343,10 +343,10 @@ fn in_common(a: &Fraction, b: &Fraction) -> Option<(TDim, TDim, u64)> {
     Some((numerator(a)?, numerator(b)?, divisor))
 }
 
-/// The least number that both divide, if sizes can be multiplied by it.
-fn num_lcm(a: u64, b: u64) -> Option<u64> {
+/// The larger of two divisors, if it is a multiple of the other one, as powers of two are.
+fn common_multiple(a: u64, b: u64) -> Option<u64> {
     let larger = a.max(b);
-    larger.is_multiple_of(a.min(b)).then_some(larger).filter(|lcm| *lcm < MOST)
+    larger.is_multiple_of(a.min(b)).then_some(larger).filter(|larger| *larger < MOST_NUMBER)
 }
 
 fn sum(a: &Fraction, b: &Fraction) -> Option<Fraction> {
@@ -386,7 +386,8 @@ fn gcd(a: u64, b: u64) -> u64 {
 fn quotient_of_floats(a: &Fraction, b: &Fraction) -> Option<Fraction> {
     let by = b.numerator.as_i64().filter(|by| *by != 0 && !a.rounded && !b.rounded)?;
     let factor = i64::try_from(b.divisor).ok()?.checked_mul(by.signum())?;
-    let divisor = a.divisor.checked_mul(by.unsigned_abs()).filter(|divisor| *divisor < MOST)?;
+    let divisor =
+        a.divisor.checked_mul(by.unsigned_abs()).filter(|divisor| *divisor < MOST_NUMBER)?;
     let numerator = (a.numerator.clone() * factor).simplify();
     Some(reduced(numerator, divisor, true))
 }
@@ -570,9 +571,6 @@ impl Relation {
     }
 }
 
-/// Numbers in sizes are below this, so that nothing overflows.
-const MOST: u64 = 1 << 31;
-
 /// The most terms of a size. Networks have few, but some operations double them.
 const MOST_TERMS: usize = 100;
 
@@ -583,7 +581,7 @@ pub(super) fn is_small(dim: &TDim) -> bool {
 
 /// The number of terms, or `None` if a number in them is too large.
 fn terms(dim: &TDim) -> Option<usize> {
-    let fits = |number: u64| (number < MOST).then_some(());
+    let fits = |number: u64| (number < MOST_NUMBER).then_some(());
     let sum = |dims: &[TDim]| dims.iter().try_fold(1usize, |sum, dim| sum.checked_add(terms(dim)?));
     Some(match dim {
         TDim::Sym(_) => 1,
@@ -651,7 +649,7 @@ pub(super) fn floor_divide(a: &TDim, b: &TDim) -> Option<TDim> {
         None => return divide(a, b).filter(|_| a.prove_positive_or_zero()),
     };
     // Moved by a multiple of the divisor, it is not negative.
-    let least = a.low_inclusive_bound().filter(|least| (-(MOST as i64)..0).contains(least));
+    let least = a.low_inclusive_bound().filter(|least| (-(MOST_NUMBER as i64)..0).contains(least));
     if let Some(least) = least {
         let moved = (-least + number - 1) / number;
         if let Some(quotient) = quotient((a.clone() + moved * number).simplify(), number as u64) {
