@@ -1,6 +1,5 @@
 use tract_core::internal::*;
 use tract_core::ops::gru_seq::GruSeq;
-use tract_core::ops::logic::IfThenElse;
 use tract_core::ops::scan::Scan;
 
 /// Lets all loops of a model begin with their initial states in each run, as ONNX has it.
@@ -23,15 +22,13 @@ use tract_core::ops::scan::Scan;
 /// # }
 /// ```
 pub fn restart_loops(model: &mut TypedModel) {
+    // Branches of conditions keep nothing.
     for node in model.nodes_mut() {
         if let Some(scan) = node.op_as_mut::<Scan>() {
             scan.reset_every_turn = true;
             restart_loops(&mut scan.body);
         } else if let Some(gru) = node.op_as_mut::<GruSeq>() {
             gru.reset_every_turn = true;
-        } else if let Some(branches) = node.op_as_mut::<IfThenElse>() {
-            restart_loops(&mut branches.then_body);
-            restart_loops(&mut branches.else_body);
         }
     }
 }

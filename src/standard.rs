@@ -513,7 +513,7 @@ fn broadcast_axes(model: &TypedModel, outlet: OutletId) -> TractResult<Option<TV
 }
 
 /// LSTM, GRU and RNN. tract makes the initial states itself where they are left out, of known sizes and in single
-/// precision only, and takes the direction "reverse" for "forward".
+/// precision only, and takes the direction "reverse" for "forward". Half precision is computed in single precision.
 #[derive(Debug, Clone)]
 struct Recurrence {
     inner: Box<dyn Expansion>,
@@ -535,8 +535,11 @@ impl Expansion for Recurrence {
         model: &mut TypedModel,
         inputs: &[OutletId],
     ) -> TractResult<TVec<OutletId>> {
+        let dt = model.outlet_fact(inputs[0])?.datum_type;
+        if dt == DatumType::F16 {
+            return self.wire_in_single(prefix, model, inputs);
+        }
         let x = model.outlet_fact(inputs[0])?;
-        let dt = x.datum_type;
         let batch = x.shape[usize::from(!self.batch_first)].clone();
         let recurrence = model.outlet_fact(inputs[2])?;
         let (directions, hidden) = (recurrence.shape[0].clone(), recurrence.shape[2].clone());
@@ -561,6 +564,37 @@ impl Expansion for Recurrence {
         };
         if self.is_reverse {
             reverse(model, before);
+        }
+        Ok(outputs)
+    }
+}
+
+impl Recurrence {
+    /// In half precision tract sums in half precision, and some of its operators for that are missing.
+    fn wire_in_single(
+        &self,
+        prefix: &str,
+        model: &mut TypedModel,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        let mut single = tvec![];
+        for (number, input) in inputs.iter().enumerate() {
+            let fact = model.outlet_fact(*input)?;
+            let name = format!("{prefix}.single_{number}");
+            // tract folds constants into larger ones up to a limit only.
+            single.push(match fact.konst.clone() {
+                _ if fact.datum_type != DatumType::F16 => *input,
+                Some(constant) => model.add_const(name, constant.cast_to::<f32>()?.into_owned())?,
+                None => model.wire_node(name, cast(DatumType::F32), &[*input])?[0],
+            });
+        }
+        let mut outputs = self.wire(&format!("{prefix}.single"), model, &single)?;
+        for (number, output) in outputs.iter_mut().enumerate() {
+            let name = match number {
+                0 => prefix.to_string(),
+                number => format!("{prefix}.{number}"),
+            };
+            *output = model.wire_node(name, cast(DatumType::F16), &[*output])?[0];
         }
         Ok(outputs)
     }

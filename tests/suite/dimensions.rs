@@ -3,18 +3,18 @@
 use gather_cases::onnx_model::*;
 use tract_openvino::tract_onnx::pb::tensor_shape_proto::dimension::Value;
 use tract_openvino::tract_onnx::pb::type_proto::Value::TensorType;
-use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto, ValueInfoProto};
+use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto, NodeProto, ValueInfoProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::{dimension_name, name_dimensions};
 
 const F32: DatumType = DatumType::F32;
 
-/// A model with inputs of these dimensions, each of which is squared.
+/// A model with inputs of these dimensions, and for each of them zeros of its shape.
 fn model_of(inputs: &[&[&'static str]]) -> ModelProto {
     let names: Vec<[String; 2]> =
         (0..inputs.len()).map(|number| [format!("x{number}"), format!("y{number}")]).collect();
     let graph = GraphProto {
-        node: names.iter().map(|[x, y]| node("", "Mul", &[x, x], y)).collect(),
+        node: names.iter().flat_map(|[x, y]| zeros(x, y)).collect(),
         input: names
             .iter()
             .zip(inputs)
@@ -24,6 +24,11 @@ fn model_of(inputs: &[&[&'static str]]) -> ModelProto {
         ..GraphProto::default()
     };
     model(None, graph)
+}
+
+fn zeros(x: &str, y: &str) -> [NodeProto; 2] {
+    let shape = format!("{x}_shape");
+    [node("", "Shape", &[x], &shape), node("", "ConstantOfShape", &[&shape], y)]
 }
 
 fn dims(value: &ValueInfoProto) -> Vec<String> {

@@ -847,7 +847,8 @@ fn half_precision_stays_without_its_part() -> TractResult<()> {
     let transform = KernelsTransform::new(config)?;
     let decisions = transform.transform_with_decisions(&mut model.clone())?;
     let expected = "its weights are of type F16, but must be F32";
-    let is_it = |decision: &Decision| matches!(&decision.outcome, Outcome::Refused(it) if it == expected);
+    let is_it =
+        |decision: &Decision| matches!(&decision.outcome, Outcome::Refused(it) if it == expected);
     assert!(decisions.iter().any(is_it), "{decisions:?}");
     Ok(())
 }
