@@ -335,7 +335,11 @@ pub(crate) fn mended(
     built: Box<dyn InferenceOp>,
     rebuild: impl Fn(&NodeProto) -> TractResult<Box<dyn InferenceOp>>,
 ) -> TractResult<Box<dyn InferenceOp>> {
+    refuse_ignored(node)?;
     let expansion = |op: &dyn InferenceOp| op.as_op().downcast_ref::<Box<dyn Expansion>>().cloned();
+    if node.op_type == "Celu" {
+        return Ok(expand(Celu(node.get_attr_opt("alpha")?.unwrap_or(1.))));
+    }
     let Some(inner) = expansion(&*built) else { return Ok(built) };
     Ok(match &*node.op_type {
         "MatMul" | "Gemm" | "Einsum" | "Attention" => expand(Product(inner)),
@@ -374,13 +378,47 @@ pub(crate) fn mended(
     })
 }
 
+/// Refuses what tract ignores, so that the result would be another one.
+fn refuse_ignored(node: &NodeProto) -> TractResult<()> {
+    let int = |name: &str, default: i64| {
+        Ok::<i64, TractError>(node.get_attr_opt(name)?.unwrap_or(default))
+    };
+    match &*node.op_type {
+        "Attention" => {
+            for name in ["left_window_size", "right_window_size"] {
+                let size = int(name, -1)?;
+                ensure!(
+                    size < 0,
+                    "Attention: attribute {name} is {size}, but only -1 is supported"
+                );
+            }
+            let has_past = node.input.get(PAST_KEY).is_some_and(|input| !input.is_empty());
+            ensure!(
+                !(has_past && int("is_causal", 0)? == 1),
+                "Attention: attribute is_causal is 1, which is not supported with past_key"
+            );
+        }
+        "SpaceToDepth" => {
+            let mode = node.get_attr_opt("mode")?.unwrap_or("DCR");
+            ensure!(
+                mode == "DCR",
+                "SpaceToDepth: attribute mode is {mode:?}, but only \"DCR\" is supported"
+            );
+        }
+        "Swish" => {
+            let alpha = node.get_attr_opt("alpha")?.unwrap_or(1f32);
+            ensure!(alpha == 1., "Swish: attribute alpha is {alpha}, but only 1 is supported");
+        }
+        _ => (),
+    }
+    Ok(())
+}
+
+/// The position of the input `past_key` of Attention.
+const PAST_KEY: usize = 4;
+
 /// The position of the input `initial_h` of recurrent nodes. That of `initial_c` follows.
 const INITIAL_H: usize = 5;
-
-/// Products of matrices. If an input is broadcast, and no other one has the size of that axis, tract's declutter
-/// fails.
-#[derive(Debug, Clone)]
-struct Product(Box<dyn Expansion>);
 
 /// What a node has in common with the one that tract builds.
 macro_rules! as_tract_builds_it {
@@ -415,6 +453,61 @@ macro_rules! as_tract_builds_it {
         }
     };
 }
+
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. tract's has no factor before the power.
+#[derive(Debug, Clone)]
+struct Celu(f32);
+
+impl Expansion for Celu {
+    fn name(&self) -> StaticName {
+        "Celu".into()
+    }
+
+    fn rules<'r, 'p: 'r, 's: 'r>(
+        &'s self,
+        s: &mut Solver<'r>,
+        inputs: &'p [TensorProxy],
+        outputs: &'p [TensorProxy],
+    ) -> InferenceResult {
+        check_input_arity(inputs, 1)?;
+        check_output_arity(outputs, 1)?;
+        s.equals(&inputs[0].datum_type, &outputs[0].datum_type)?;
+        s.equals(&inputs[0].shape, &outputs[0].shape)
+    }
+
+    fn wire(
+        &self,
+        prefix: &str,
+        model: &mut TypedModel,
+        inputs: &[OutletId],
+    ) -> TractResult<TVec<OutletId>> {
+        let fact = model.outlet_fact(inputs[0])?;
+        let (dt, rank) = (fact.datum_type, fact.rank());
+        let name = |part: &str| format!("{prefix}.{part}");
+        // Half precision would be rounded after each step.
+        let single = if dt == DatumType::F16 { DatumType::F32 } else { dt };
+        let x = model.wire_node(name("single"), cast(single), inputs)?[0];
+        let mut number = |part: &str, number: f32| {
+            let number = tensor0(number).cast_to_dt(single)?.into_owned();
+            model.add_const(name(part), number.broadcast_into_rank(rank)?)
+        };
+        let (zero, one, alpha) =
+            (number("zero", 0.)?, number("one", 1.)?, number("alpha", self.0)?);
+        let quotient = model.wire_node(name("quotient"), math::div(), &[x, alpha])?;
+        let power = model.wire_node(name("power"), math::exp(), &quotient)?[0];
+        let difference = model.wire_node(name("difference"), math::sub(), &[power, one])?[0];
+        let scaled = model.wire_node(name("scaled"), math::mul(), &[difference, alpha])?[0];
+        let below = model.wire_node(name("below"), math::min(), &[scaled, zero])?[0];
+        let above = model.wire_node(name("above"), math::max(), &[x, zero])?[0];
+        let sum = model.wire_node(name("sum"), math::add(), &[above, below])?;
+        model.wire_node(prefix, cast(dt), &sum)
+    }
+}
+
+/// Products of matrices. If an input is broadcast, and no other one has the size of that axis, tract's declutter
+/// fails.
+#[derive(Debug, Clone)]
+struct Product(Box<dyn Expansion>);
 
 impl Expansion for Product {
     as_tract_builds_it!(0);

@@ -2,6 +2,7 @@
 
 use gather_cases::onnx_model::*;
 use model_cases::{Stage, StagedModel, Tolerance, compare_within};
+use tract_openvino::tract_onnx::pb::attribute_proto::AttributeType;
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto, NodeProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::{IndexError, OpenVinoOptions, WithOpenVinoOptions, restart_loops, tract_onnx};
@@ -339,6 +340,58 @@ fn products_of_broadcasts() {
             let found = StagedModel::new(model, *stage).and_then(|mut it| it.run_checked(&[x]));
             let found = found.unwrap_or_else(|error| panic!("{name}, {stage}: {error:?}"));
             assert_eq!(found[0], expected(bias), "{name}, {stage}");
+        }
+    }
+}
+
+/// What tract ignores would give another result.
+#[test]
+fn what_tract_ignores_is_an_error() {
+    let attention = |past: bool| {
+        let inputs = ["q", "k", "v", "", "k", "v"];
+        node("", "Attention", if past { &inputs } else { &inputs[..3] }, "y")
+    };
+    let one_of = |op_type, attribute| with_attribute(node("", op_type, &["x"], "y"), attribute);
+    let mut swish = one_of("Swish", int("alpha", 0));
+    swish.attribute[0].f = 0.5;
+    swish.attribute[0].r#type = AttributeType::Float as i32;
+    for (node, expected) in [
+        (
+            with_attribute(attention(false), int("left_window_size", 2)),
+            "attribute left_window_size is 2, but only -1 is supported",
+        ),
+        (
+            with_attribute(attention(false), int("right_window_size", 0)),
+            "attribute right_window_size is 0, but only -1 is supported",
+        ),
+        (with_attribute(attention(true), int("is_causal", 1)), "not supported with past_key"),
+        (one_of("SpaceToDepth", string("mode", "CRD")), "only \"DCR\" is supported"),
+        (swish, "attribute alpha is 0.5, but only 1 is supported"),
+    ] {
+        let graph =
+            GraphProto { output: vec![output("y")], node: vec![node], ..GraphProto::default() };
+        let error = format!("{:#}", read(&model(None, graph)).unwrap_err());
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn celu_has_its_factor() {
+    let mut celu = with_attribute(node("", "Celu", &["x"], "y"), int("alpha", 0));
+    celu.attribute[0].f = 2.;
+    celu.attribute[0].r#type = AttributeType::Float as i32;
+    let x = tensor1(&[-3f32, -0.5, 0., 2.]);
+    // `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`
+    let expected = tensor1(&[-1.553_74f32, -0.442_4, 0., 2.]);
+    for dt in [F16, F32] {
+        let x = x.cast_to_dt(dt).unwrap().into_owned();
+        for stage in Stage::ALL {
+            let y = run_node(&celu, std::slice::from_ref(&x), &[], stage).unwrap();
+            assert_eq!(y.datum_type(), dt);
+            let close = Tolerance { atol: 1e-3, rtol: 0. };
+            let y = y.cast_to::<f32>().unwrap().into_owned();
+            compare_within(&expected, &y, close)
+                .unwrap_or_else(|it| panic!("{dt:?} {stage}: {it}"));
         }
     }
 }
