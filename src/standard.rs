@@ -342,7 +342,7 @@ pub(crate) fn mended(
     }
     let Some(inner) = expansion(&*built) else { return Ok(built) };
     Ok(match &*node.op_type {
-        "MatMul" | "Gemm" | "Einsum" | "Attention" => expand(Product(inner)),
+        "MatMul" | "Gemm" | "Einsum" => expand(Product(inner)),
         "LSTM" | "GRU" | "RNN" => {
             let mut stated = node.clone();
             let states = if node.op_type == "LSTM" {

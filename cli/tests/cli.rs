@@ -572,16 +572,20 @@ fn indices_of_the_standard_domain_are_checked() {
         ]
     };
     let data = files.ones("data.npy", &[2, 3]);
-    for (op_type, more) in
-        [("GatherND", None), ("GatherElements", None), ("ScatterND", Some("updates"))]
-    {
+    // The columns of updates, if there are any.
+    for (op_type, columns) in [
+        ("GatherND", None),
+        ("GatherElements", None),
+        ("ScatterND", Some(3)),
+        ("ScatterElements", Some(1)),
+    ] {
         let mut node = node("", op_type, &["data", "indices"], "output");
         let mut inputs = inputs();
         let mut arguments = vec![format!("data={data}")];
-        if let Some(more) = more {
-            node.input.push(more.into());
-            inputs.push(input(more, DatumType::F32, [1usize, 3]));
-            arguments.push(format!("{more}={}", files.ones("more.npy", &[1, 3])));
+        if let Some(columns) = columns {
+            node.input.push("updates".into());
+            inputs.push(input("updates", DatumType::F32, [1usize, columns]));
+            arguments.push(format!("updates={}", files.ones("updates.npy", &[1, columns])));
         }
         let model = files.model("model.onnx", &standard(node, inputs));
         let run_with = |index: i64| {
@@ -594,6 +598,10 @@ fn indices_of_the_standard_domain_are_checked() {
             run(&all.iter().map(|it| &**it).collect::<Vec<_>>())
         };
         assert_eq!(run_with(-1).status, Some(0), "{op_type}");
+        // Random ones are in range.
+        for seed in ["1", "2", "3"] {
+            succeed(&["run", &model, "--random", "--seed", seed]);
+        }
         for bad in [2, -3] {
             let ran = run_with(bad);
             let expected =

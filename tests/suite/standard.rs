@@ -49,8 +49,11 @@ fn with_axis(node: NodeProto, axis: i64) -> NodeProto {
     with_attribute(node, int("axis", axis))
 }
 
-/// Nodes that are addressed by indices: the other inputs, with a place for the indices, and what is expected of -1 and 0.
-fn indexed() -> Vec<(NodeProto, Vec<Tensor>, fn([i64; 2]) -> Tensor, Tensor)> {
+/// A node, its inputs with a place for the indices, two indices in the shape that it wants, and what is expected of -1 and 0.
+type Indexed = (NodeProto, Vec<Tensor>, fn([i64; 2]) -> Tensor, Tensor);
+
+/// Nodes that are addressed by indices.
+fn indexed() -> Vec<Indexed> {
     let data = || tensor2(&[[1f32, 2., 3.], [4., 5., 6.]]);
     let flat = |indices: [i64; 2]| tensor1(&indices);
     let row = |indices: [i64; 2]| tensor2(&[indices]);
@@ -514,7 +517,8 @@ fn loops_go_on_unless_they_restart() {
     let x = numbers(F32, &[4, 2, 3], 5);
     for kind in RECURRENT {
         let model = recurrent(kind, vec![], input("x", F32, [4usize, 2, 3]), F32, None);
-        let run_twice = |restarts: bool, prepare: fn(TypedModel) -> TractResult<TypedModel>| {
+        type Prepare = fn(TypedModel) -> TractResult<TypedModel>;
+        let run_twice = |restarts: bool, prepare: Prepare| {
             let mut model = read(&model)?.into_typed()?;
             if restarts {
                 restart_loops(&mut model);
@@ -526,7 +530,7 @@ fn loops_go_on_unless_they_restart() {
             };
             TractResult::Ok([run()?, run()?])
         };
-        let prepared: [fn(TypedModel) -> TractResult<TypedModel>; 3] = [
+        let prepared: [Prepare; 3] = [
             Ok,
             |model| model.into_optimized(),
             |model| {
@@ -538,7 +542,7 @@ fn loops_go_on_unless_they_restart() {
             let [first, second] = run_twice(true, prepare).unwrap();
             assert_eq!(first, second, "{kind:?}");
         }
-        let [first, second] = run_twice(false, |model| Ok(model)).unwrap();
+        let [first, second] = run_twice(false, Ok).unwrap();
         assert_ne!(first, second, "{kind:?}: tract keeps the states no longer");
     }
 }

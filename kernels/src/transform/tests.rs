@@ -940,7 +940,7 @@ fn by_name() -> TractResult<()> {
     let error = with(r#"{"without": ["convolutions"]}"#).err().unwrap().to_string();
     assert!(
         error.contains(
-            r#"no rule "convolutions", but quantized, compressed, prelu, convolution, pool"#
+            r#"no rule "convolutions", but half_precision, quantized, compressed, prelu, convolution, pool"#
         ),
         "{error}"
     );
