@@ -77,6 +77,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `onnx.rs` | ONNX nodes: domain, revision, attributes |
+//! | `dimensions.rs` | the names of open dimensions |
+//! | `standard.rs` | nodes of the standard domain |
 //! | `infer/` | inference of types and shapes |
 //! | `operation.rs` | [`Operation`]: a node as a model's file states it |
 //! | `ops/` | the typed operators [`Gather`], [`GatherNd`], [`DynGather`], [`GatherElements`] and [`GatherTree`]: facts, axes and rewrites, and which one an [`Operation`] becomes |
@@ -102,12 +104,15 @@
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 
+#[cfg(feature = "onnx")]
+mod dimensions;
 mod eval;
 mod geometry;
 mod index;
 #[cfg(feature = "onnx")]
 mod infer;
 mod kernel;
+mod loops;
 #[cfg(feature = "nnef")]
 mod nnef;
 #[cfg(feature = "onnx")]
@@ -116,10 +121,15 @@ mod operation;
 mod ops;
 mod revision;
 mod shape;
+#[cfg(feature = "onnx")]
+mod standard;
 #[cfg(any(feature = "nnef", feature = "onnx"))]
 mod with_openvino;
 
+#[cfg(feature = "onnx")]
+pub use dimensions::{dimension_name, name_dimensions};
 pub use index::{IndexError, IndexPolicy};
+pub use loops::restart_loops;
 #[cfg(feature = "onnx")]
 pub use onnx::{DOMAIN, OpenVinoOptions, WithOpenVinoOptions};
 pub use operation::Operation;

@@ -5,17 +5,23 @@
 //! output = tract_openvino_dyn_gather(data, indices, axis, shape = [N, gather], batch_dims = 0, opset = 8);
 //! output = tract_openvino_gather_nd(data, indices, batch_dims = 0, opset = 8);
 //! output = tract_openvino_gather_elements(data, indices, axis = 1);
+//! output = tract_openvino_scatter_nd(data, indices, updates, reduction = "add");
+//! output = tract_openvino_scatter_elements(data, indices, updates, axis = 1, reduction = "none");
+//! output = tract_openvino_opaque(data);
 //! output = tract_openvino_gather_tree(step_ids, parent_idx, max_seq_len, end_token);
 //! ```
 //!
 //! `opset` is the first operator set of OpenVINO that has the revision. `wrap_negative_indices = true` stands for
 //! [`NegativeIndices::Wrap`], `onnx = true` for an operator of the standard ONNX domain.
 
+use tract_core::ops::array::ScatterReduction;
 use tract_nnef::internal::*;
 use tract_nnef::ser::tdims;
 
 use crate::operation::Operation;
-use crate::ops::{DynGather, Gather, GatherElements, GatherNd, GatherTree};
+use crate::ops::{
+    DynGather, Gather, GatherElements, GatherNd, GatherTree, Opaque, Places, Scatter,
+};
 use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Origin, Revision};
 use crate::with_openvino::WithOpenVino;
 
@@ -55,7 +61,7 @@ impl WithOpenVino for tract_nnef::framework::Nnef {
 
 fn registry() -> Registry {
     let mut registry = Registry::new("tract_openvino").with_doc(
-        "OpenVINO's Gather-1, -7 and -8, GatherND-5 and -8, GatherElements-6 and GatherTree-1.",
+        "OpenVINO's Gather-1, -7 and -8, GatherND-5 and -8, GatherElements-6 and GatherTree-1, and ONNX's Scatters.",
     );
     let data = || TypeName::Scalar.tensor().named("data");
     let indices = || TypeName::Scalar.tensor().named("indices");
@@ -88,8 +94,28 @@ fn registry() -> Registry {
     registry.register_primitive(GATHER_ND, &parameters(&[]), &results, load_gather_nd);
 
     registry.register_dumper(dump_gather_elements);
-    let inputs = [data(), indices(), axis(), wrap()];
+    let onnx = TypeName::Logical.named("onnx").default(false);
+    let inputs = [data(), indices(), axis(), wrap(), onnx];
     registry.register_primitive(GATHER_ELEMENTS, &inputs, &results, load_gather_elements);
+
+    registry.register_dumper(dump_scatter);
+    let updates = || TypeName::Scalar.tensor().named("updates");
+    let reduction = || TypeName::String.named("reduction").default("none");
+    let inputs = [data(), indices(), updates(), reduction()];
+    registry.register_primitive(SCATTER_ND, &inputs, &results, |builder, invocation| {
+        load_scatter(builder, invocation, Places::Tuples)
+    });
+    let inputs = [data(), indices(), updates(), axis(), reduction()];
+    registry.register_primitive(SCATTER_ELEMENTS, &inputs, &results, |builder, invocation| {
+        let axis = invocation.named_arg_as(builder, "axis")?;
+        load_scatter(builder, invocation, Places::Elements { axis })
+    });
+
+    registry.register_dumper(|ast, node, _: &Opaque| dump(ast, node, OPAQUE, &[]));
+    registry.register_primitive(OPAQUE, &[data()], &results, |builder, invocation| {
+        let data: OutletId = invocation.named_arg_as(builder, "data")?;
+        builder.wire(Opaque, &[data])
+    });
 
     registry.register_dumper(|ast, node, _: &GatherTree| dump(ast, node, GATHER_TREE, &[]));
     let inputs = GatherTree::INPUTS.map(|name| TypeName::Scalar.tensor().named(name));
@@ -101,6 +127,9 @@ const GATHER: &str = "tract_openvino_gather";
 const DYN_GATHER: &str = "tract_openvino_dyn_gather";
 const GATHER_ND: &str = "tract_openvino_gather_nd";
 const GATHER_ELEMENTS: &str = "tract_openvino_gather_elements";
+const SCATTER_ND: &str = "tract_openvino_scatter_nd";
+const SCATTER_ELEMENTS: &str = "tract_openvino_scatter_elements";
+const OPAQUE: &str = "tract_openvino_opaque";
 const GATHER_TREE: &str = "tract_openvino_gather_tree";
 
 type Dumped = TractResult<Option<Arc<RValue>>>;
@@ -155,7 +184,21 @@ fn dump_gather_nd(ast: &mut IntoAst, node: &TypedNode, op: &GatherNd) -> Dumped 
 fn dump_gather_elements(ast: &mut IntoAst, node: &TypedNode, op: &GatherElements) -> Dumped {
     let mut named = vec![("axis", numeric(op.axis()))];
     named.extend(wrap(op.negative_indices()));
+    if op.origin() == Origin::Onnx {
+        named.push(("onnx", logical(true)));
+    }
     dump(ast, node, GATHER_ELEMENTS, &named)
+}
+
+fn dump_scatter(ast: &mut IntoAst, node: &TypedNode, op: &Scatter) -> Dumped {
+    let mut named = vec![("reduction", string(op.reduction.as_str()))];
+    match op.places {
+        Places::Tuples => dump(ast, node, SCATTER_ND, &named),
+        Places::Elements { axis } => {
+            named.push(("axis", numeric(axis)));
+            dump(ast, node, SCATTER_ELEMENTS, &named)
+        }
+    }
 }
 
 /// `data`, `indices` and the [`common`] arguments.
@@ -244,9 +287,26 @@ fn load_gather_elements(
 ) -> TractResult<Value> {
     let data: OutletId = invocation.named_arg_as(builder, "data")?;
     let indices = integers(builder, invocation, "indices")?;
-    let op = GatherElements::new(invocation.named_arg_as(builder, "axis")?);
+    let axis = invocation.named_arg_as(builder, "axis")?;
+    let op = match invocation.named_arg_as(builder, "onnx")? {
+        true => GatherElements::onnx(axis),
+        false => GatherElements::new(axis),
+    };
     let op = op.with_negative_indices(negative_indices(builder, invocation)?);
     builder.wire(op, &[data, indices])
+}
+
+fn load_scatter(
+    builder: &mut ModelBuilder,
+    invocation: &ResolvedInvocation,
+    places: Places,
+) -> TractResult<Value> {
+    let data: OutletId = invocation.named_arg_as(builder, "data")?;
+    let indices = integers(builder, invocation, "indices")?;
+    let updates: OutletId = invocation.named_arg_as(builder, "updates")?;
+    let reduction: String = invocation.named_arg_as(builder, "reduction")?;
+    let reduction = ScatterReduction::parse(&reduction)?;
+    builder.wire(Scatter { places, reduction }, &[data, indices, updates])
 }
 
 fn load_gather_tree(

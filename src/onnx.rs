@@ -5,19 +5,18 @@
 //! builder for all others. A builder is a plain function, which cannot hold another. So the previous one stays in
 //! the register, under a key that is no op type.
 
-use crate::eval;
 use crate::infer::{Axis, InferenceGather, InferenceGatherNd};
 use crate::operation::Operation;
 use crate::revision::{
     BatchDims, GatherNdRevision, GatherRevision, NegativeIndices, Revision, Spec,
 };
+use crate::standard::{self, check_inputs};
 use crate::with_openvino::WithOpenVino;
 use tract_hir::internal::*;
 use tract_hir::ops::unimpl::UnimplementedOp;
 use tract_onnx::Onnx;
 use tract_onnx::model::ParsingContext;
 use tract_onnx::pb::NodeProto;
-use tract_openvino_kernels::checks::check_named_inputs;
 
 /// The ONNX domain of OpenVINO's operators.
 pub const DOMAIN: &str = "org.openvinotoolkit";
@@ -50,11 +49,13 @@ const UNSUPPORTED_OP_TYPES: [&str; 15] = [
 pub struct OpenVinoOptions {
     /// What negative indices mean in revisions that do not have them.
     pub negative_indices: NegativeIndices,
-    /// Whether `Gather` and `GatherND` of the standard ONNX domain use this crate's operators too.
+    /// Whether `Gather`, `GatherND`, `GatherElements`, `ScatterND`, `ScatterElements` and `OneHot` of the standard ONNX
+    /// domain use this crate's operators too.
     ///
     /// They do what ONNX says: a negative index counts from the end, and an index out of range is an error, which
-    /// names the operator `ONNX Gather` or `ONNX GatherND`. tract's own operators panic at an index out of range;
-    /// its `GatherND` also at a negative one, and it reads only 32 bits of each.
+    /// names the operator, such as `ONNX Gather`; OneHot sets nothing for it. tract's own operators panic at an index out
+    /// of range; its `GatherND` also at a negative one, of which it reads only 32 bits, and its `ScatterND` refuses
+    /// those.
     pub standard_gather: bool,
 }
 
@@ -163,12 +164,21 @@ fn build(ctx: &ParsingContext, node: &NodeProto) -> Built {
     refuse_unknown_operators(ctx, node)?;
     let register = &ctx.framework.op_register.0;
     let is_standard = ["", "ai.onnx"].contains(&&*node.domain);
-    if is_standard && OP_TYPES.contains(&&*node.op_type) && register.contains_key(STANDARD) {
-        return Ok((standard_gather(node)?, vec![]));
+    if is_standard
+        && standard::INDEXING.contains(&&*node.op_type)
+        && register.contains_key(STANDARD)
+    {
+        return Ok((standard::indexing(node)?, vec![]));
     }
     if node.domain != DOMAIN {
         let previous = register.get(&previous_key(&node.op_type));
-        return previous.copied().unwrap_or(unimplemented)(ctx, node);
+        let previous = previous.copied().unwrap_or(unimplemented);
+        let (op, closures) = previous(ctx, node)?;
+        if !is_standard {
+            return Ok((op, closures));
+        }
+        let op = standard::mended(node, op, |node| previous(ctx, node).map(|(op, _)| op))?;
+        return Ok((op, closures));
     }
     let negative_indices = match register.contains_key(WRAP) {
         true => NegativeIndices::Wrap,
@@ -199,25 +209,6 @@ fn operation<R: Revision>(
     let batch_dims = batch_dims(revision.spec(), node)?;
     let operation = Operation::new(revision).with_batch_dims(batch_dims)?;
     Ok(operation.with_negative_indices(negative_indices))
-}
-
-/// ONNX, "Gather": axis defaults to 0, "accepted range is [-r, r-1]", and "all index values are expected
-/// to be within bounds [-s, s-1]". "GatherND": batch_dims defaults to 0, the same bounds.
-fn standard_gather(node: &NodeProto) -> TractResult<Box<dyn InferenceOp>> {
-    Ok(match &*node.op_type {
-        GatherRevision::OP_TYPE => {
-            let operation = Operation::onnx(GatherRevision::V7);
-            check_inputs(operation.spec(), node, &["data", "indices"])?;
-            let axis = Axis::Attribute(node.get_attr_opt("axis")?.unwrap_or(0));
-            expand(InferenceGather { operation, axis })
-        }
-        _ => {
-            let operation = Operation::onnx(GatherNdRevision::V8);
-            check_inputs(operation.spec(), node, &["data", "indices"])?;
-            let batch_dims = node.get_attr_opt("batch_dims")?.unwrap_or(0);
-            expand(InferenceGatherNd(operation.with_batch_dims(batch_dims)?))
-        }
-    })
 }
 
 /// The revision of a node: by its attribute `version`, else by the model's import of the domain, else the
@@ -273,16 +264,6 @@ fn batch_dims(spec: &Spec, node: &NodeProto) -> TractResult<i64> {
         );
     }
     Ok(node.get_attr_opt("batch_dims")?.unwrap_or(0))
-}
-
-/// All inputs are required. Inference cannot check that: tract drops an input that is left out, so that the
-/// others move up.
-fn check_inputs(spec: &Spec, node: &NodeProto, expected: &[&str]) -> TractResult<()> {
-    check_named_inputs(spec.name, expected, node.input.len())?;
-    for (input, name) in node.input.iter().zip(expected) {
-        ensure!(!input.is_empty(), "{}: input {name} is left out, but is required", spec.name);
-    }
-    eval::check_number_of_outputs(spec, node.output.len())
 }
 
 /// Refuses a model with operators of our domain that neither this crate nor another plug-in has. The error names

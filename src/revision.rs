@@ -111,6 +111,17 @@ pub(crate) static GATHER_ELEMENTS_6: Spec = Spec {
     batch_axes: BatchAxes::Kept,
     index_policy: IndexPolicy::NonNegative,
 };
+/// `GatherElements` of ONNX.
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+pub(crate) static ONNX_GATHER_ELEMENTS: Spec =
+    Spec { name: "ONNX GatherElements", index_policy: IndexPolicy::Wrap, ..GATHER_ELEMENTS_6 };
+/// `ScatterND` of ONNX.
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+pub(crate) static ONNX_SCATTER_ND: Spec = Spec { name: "ONNX ScatterND", ..ONNX_GATHER_ELEMENTS };
+/// `ScatterElements` of ONNX.
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+pub(crate) static ONNX_SCATTER_ELEMENTS: Spec =
+    Spec { name: "ONNX ScatterElements", ..ONNX_GATHER_ELEMENTS };
 /// The only revision.
 pub(crate) static GATHER_TREE_1: Spec = Spec {
     name: "GatherTree-1",

@@ -111,8 +111,9 @@ fn graph_facts(model: Model, stage: Stage) -> TractResult<GraphFacts> {
     let doing = format!("making the {stage} model");
     let names = model.names()?;
     let typed = match (model, stage) {
-        (Model::Loaded(mut model), Stage::Loaded) => {
-            during(&doing, || model.analyse(false))?;
+        (Model::Loaded(loaded), Stage::Loaded) => {
+            let analysed = |mut model: InferenceModel| model.analyse(false).map(|_| model);
+            let model = during(&doing, || loaded.make(analysed))?;
             return GraphFacts::new(&model, &names, inference_fact);
         }
         (Model::Typed(_), Stage::Loaded) => {

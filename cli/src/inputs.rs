@@ -385,6 +385,11 @@ fn positions(model: &TypedModel, outlet: OutletId, symbols: &SymbolValues) -> Op
                     gather.axis()..gather.axis() + 1
                 } else if let Some(gather) = op.downcast_ref::<tract_openvino::GatherNd>() {
                     axes(gather.batch_dims())
+                } else if op.name() == "ONNX ScatterND" {
+                    axes(0)
+                } else if op.name() == "ONNX ScatterElements" {
+                    // Along whichever axis.
+                    0..rank
                 } else if let Some(gather) = op.downcast_ref::<stock::Gather>() {
                     gather.axis..gather.axis + 1
                 } else if let Some(gather) = op.downcast_ref::<stock::GatherElements>() {

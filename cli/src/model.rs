@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{Debug, Display};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
 use model_cases::{Case, Stage, StagedModel};
@@ -11,10 +12,13 @@ use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::infer::{Factoid, ShapeFactoid};
 use tract_openvino::tract_onnx::tract_hir::internal::{
-    Fact, Op, TractErrorContext, ensure, format_err, parse_tdim,
+    Fact, Op, TractErrorContext, bail, ensure, format_err, parse_tdim,
 };
 use tract_openvino::tract_onnx::{Onnx, WithOnnx, onnx};
-use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions, tract_nnef};
+use tract_openvino::{
+    DOMAIN, OpenVinoOptions, WithOpenVino, WithOpenVinoOptions, dimension_name, name_dimensions,
+    restart_loops, tract_nnef,
+};
 use tract_openvino_ir::document::Document;
 use tract_openvino_ir::{Ir, Limits, WithOpenVinoIr, ir};
 
@@ -22,7 +26,7 @@ use crate::panics::{catch, during};
 use crate::report::{error_with_help, list, note, printable, unknown_name};
 
 /// How models are read.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Reading the model")]
 pub struct ReadingOptions {
     /// Give a symbol in the model's shapes a value
@@ -45,10 +49,12 @@ pub struct ReadingOptions {
     /// The most iterations of a loop of an OpenVINO IR model, including those of nested loops [default: 2^24]
     #[arg(long, value_name = "NUMBER")]
     iterations_limit: Option<usize>,
-    /// Also run Gather and GatherND of the standard ONNX domain on OpenVINO's operators
+    /// Run Gather, GatherND, GatherElements, the Scatters and OneHot of the standard ONNX domain on tract's own operators, which do
+    /// not check indices
     #[arg(long)]
-    standard_gather: bool,
-    /// Ignore the types and shapes that an ONNX file declares for the outputs of its nodes
+    tract_gather: bool,
+    /// Ignore the types and shapes that an ONNX file declares for the outputs of its nodes [default: only if the model does not
+    /// load with them]
     #[arg(long)]
     ignore_value_info: bool,
 }
@@ -97,9 +103,71 @@ fn symbol_value(text: &str) -> Result<(String, usize), String> {
 #[derive(Debug, Clone)]
 pub enum Model {
     /// From ONNX: types and shapes are not inferred yet.
-    Loaded(InferenceModel),
+    Loaded(Loaded),
     /// From NNEF or OpenVINO IR.
     Typed(TypedModel),
+}
+
+/// A model from ONNX.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    pub model: InferenceModel,
+    /// The same without the shapes that the file declares, if it does.
+    undeclared: Option<Arc<Undeclared>>,
+    /// Symbols that have a value by now.
+    symbols: Vec<(String, usize)>,
+}
+
+/// How a model is read without the shapes that its file declares.
+#[derive(Debug)]
+struct Undeclared {
+    file: PathBuf,
+    options: ReadingOptions,
+    shapes: Vec<InputShape>,
+    /// Whether it has been said that these shapes are ignored.
+    is_said: AtomicBool,
+}
+
+impl Loaded {
+    /// Makes something of the model, without the declared shapes if it cannot be made with them.
+    pub fn make<T>(self, make: impl Fn(InferenceModel) -> TractResult<T>) -> TractResult<T> {
+        let Loaded { model, undeclared, symbols } = self;
+        let Some(undeclared) = undeclared else { return make(model) };
+        const DOING: &str = "finding types and shapes";
+        let error = match catch(DOING, || make(model)) {
+            Ok(made) => return Ok(made),
+            Err(error) => error,
+        };
+        let Undeclared { file, options, shapes, is_said } = &*undeclared;
+        let without = || match options.load_onnx(file, shapes)?.with_symbols(&symbols)? {
+            Model::Loaded(loaded) => make(loaded.model),
+            Model::Typed(_) => bail!("it is not an ONNX model"),
+        };
+        // The first error is the one that is about the model as it stands.
+        let Ok(made) = catch(DOING, without) else { return Err(error) };
+        if !is_said.swap(true, Ordering::Relaxed) {
+            note(&format!(
+                "{}: the shapes that it declares are ignored, as with --ignore-value-info (or with_ignore_value_info(true) of the \
+                 reader), because {error:#}",
+                file.display()
+            ));
+        }
+        Ok(made)
+    }
+
+    /// The model with types and shapes. Its loops begin anew in each run.
+    fn into_typed(self) -> TractResult<TypedModel> {
+        let mut typed = self.make(|model| model.into_typed())?;
+        restart_loops(&mut typed);
+        Ok(typed)
+    }
+}
+
+/// Whether a graph declares shapes between its nodes, in the bodies of these, too.
+fn declares_shapes(graph: &GraphProto) -> bool {
+    let attributes = graph.node.iter().flat_map(|node| &node.attribute);
+    let mut bodies = attributes.flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs));
+    !graph.value_info.is_empty() || bodies.any(declares_shapes)
 }
 
 /// The kind of a model, which the name of its file says.
@@ -193,7 +261,7 @@ impl ReadingOptions {
     }
 
     fn onnx(&self) -> Onnx {
-        let mut options = OpenVinoOptions::default().with_standard_gather(self.standard_gather);
+        let mut options = OpenVinoOptions::default().with_standard_gather(!self.tract_gather);
         if self.wraps() {
             options = options.with_negative_indices(tract_openvino::NegativeIndices::Wrap);
         }
@@ -262,7 +330,7 @@ impl ReadingOptions {
 
     /// Fails if options are given that have no effect on this kind of model.
     fn refuse_options(&self, kind: Kind) -> TractResult<()> {
-        let onnx = self.standard_gather || self.ignore_value_info;
+        let onnx = self.tract_gather || self.ignore_value_info;
         let ir = self.weights.is_some()
             || self.constants_limit.is_some()
             || self.iterations_limit.is_some();
@@ -275,7 +343,7 @@ impl ReadingOptions {
             Kind::Ir => (
                 onnx,
                 "options for reading ONNX do not change OpenVINO IR",
-                "leave out --standard-gather and --ignore-value-info",
+                "leave out --tract-gather and --ignore-value-info",
             ),
             Kind::Onnx if self.weights.is_some() => {
                 (true, "the weights of an ONNX model are in its own file", "leave out --weights")
@@ -292,8 +360,9 @@ impl ReadingOptions {
     fn load_onnx(&self, file: &Path, shapes: &[InputShape]) -> TractResult<Model> {
         let doing = format!("reading {}", file.display());
         let reader = self.onnx();
-        let proto = catch(&doing, || reader.proto_model_for_path(file))
+        let mut proto = catch(&doing, || reader.proto_model_for_path(file))
             .with_context(|| format!("{} is not an ONNX file", file.display()))?;
+        name_dimensions(&mut proto);
         let folder = file.parent().and_then(Path::to_str);
         let parsed = during(&doing, || reader.parse(&proto, folder));
         refuse_unimplemented(&proto, &reader, parsed.as_ref().err())?;
@@ -308,7 +377,16 @@ impl ReadingOptions {
         for (input, shape) in self.shapes.iter().chain(shapes) {
             catch("giving inputs a shape", || set_input_shape(&mut model, input, shape))?;
         }
-        Ok(Model::Loaded(model))
+        let declares = proto.graph.as_ref().is_some_and(declares_shapes);
+        let undeclared = (declares && !self.ignore_value_info).then(|| {
+            Arc::new(Undeclared {
+                file: file.into(),
+                options: ReadingOptions { ignore_value_info: true, ..self.clone() },
+                shapes: shapes.to_vec(),
+                is_said: AtomicBool::new(false),
+            })
+        });
+        Ok(Model::Loaded(Loaded { model, undeclared, symbols: vec![] }))
     }
 
     /// Reads a model, and gives its symbols the values of the options.
@@ -357,7 +435,7 @@ impl ReadingOptions {
     ) -> TractResult<()> {
         let known: Vec<&str> = known.into_iter().map(|symbol| &**symbol).collect();
         for (symbol, _) in &self.symbols {
-            if !known.contains(&&**symbol) {
+            if !known.contains(&&**symbol) && !known.contains(&&*dimension_name(symbol)) {
                 return Err(unknown_name(format!("{problem} symbol {symbol:?}"), symbol, &known));
             }
         }
@@ -530,7 +608,7 @@ impl Model {
     /// The names of the symbols in its shapes.
     pub fn symbols(&self) -> Vec<String> {
         let symbols: BTreeSet<String> = match self {
-            Model::Loaded(model) => {
+            Model::Loaded(Loaded { model, .. }) => {
                 model.symbols.all_symbols().iter().map(Symbol::to_string).collect()
             }
             // Its scope has names of dimensions too that turned out to be others.
@@ -549,14 +627,15 @@ impl Model {
             return Ok(self);
         }
         let in_scope = |scope: &SymbolScope| -> HashMap<Symbol, TDim> {
-            let known = values.iter().filter_map(|(name, value)| Some((scope.get(name)?, value)));
+            let symbol = |name: &str| scope.get(name).or_else(|| scope.get(&dimension_name(name)));
+            let known = values.iter().filter_map(|(name, value)| Some((symbol(name)?, value)));
             known.map(|(symbol, value)| (symbol, value.to_dim())).collect()
         };
         during("giving symbols a value", || match self {
-            Model::Loaded(mut model) => {
-                let values = in_scope(&model.symbols);
-                model.set_symbols(&values)?;
-                Ok(Model::Loaded(model))
+            Model::Loaded(mut loaded) => {
+                loaded.model.set_symbols(&in_scope(&loaded.model.symbols))?;
+                loaded.symbols.extend_from_slice(values);
+                Ok(Model::Loaded(loaded))
             }
             Model::Typed(model) => Ok(Model::Typed(model.set_symbols(&in_scope(&model.symbols))?)),
         })
@@ -566,7 +645,7 @@ impl Model {
     /// only one name even if it is an input and an output.
     pub fn names(&self) -> TractResult<Names> {
         match self {
-            Model::Loaded(model) => Names::of(model),
+            Model::Loaded(loaded) => Names::of(&loaded.model),
             Model::Typed(model) => Names::of(model),
         }
     }
@@ -574,7 +653,7 @@ impl Model {
     /// The model with types and shapes.
     pub fn into_typed(self) -> TractResult<TypedModel> {
         match self {
-            Model::Loaded(model) => during("finding types and shapes", || model.into_typed()),
+            Model::Loaded(loaded) => during("finding types and shapes", || loaded.into_typed()),
             Model::Typed(model) => Ok(model),
         }
     }
@@ -582,7 +661,10 @@ impl Model {
     /// The model, ready to be run, at a stage.
     pub fn at(self, stage: Stage) -> TractResult<StagedModel> {
         during(&format!("making the {stage} model"), || match self {
-            Model::Loaded(model) => StagedModel::new(model, stage),
+            Model::Loaded(loaded) if stage == Stage::Loaded => {
+                loaded.make(|model| StagedModel::new(model, stage))
+            }
+            Model::Loaded(loaded) => StagedModel::from_typed(loaded.into_typed()?, stage),
             Model::Typed(model) => StagedModel::from_typed(model, stage),
         })
     }

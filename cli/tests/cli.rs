@@ -558,18 +558,180 @@ fn options_reach_the_reader() {
     assert!(error.contains("'wrap'"), "{error}");
 
     let standard = "models/onnx_test_gathernd_example_int32";
-    assert!(!succeed(&["facts", standard]).contains("ONNX GatherND"));
-    assert!(succeed(&["facts", standard, "--standard-gather"]).contains("ONNX GatherND"));
+    assert!(succeed(&["facts", standard]).contains("ONNX GatherND"));
+    assert!(!succeed(&["facts", standard, "--tract-gather"]).contains("ONNX GatherND"));
 }
 
 #[test]
-fn ignore_value_info_reads_models_that_declare_too_much() {
+fn indices_of_the_standard_domain_are_checked() {
+    let files = Files::new();
+    let inputs = || {
+        vec![
+            input("data", DatumType::F32, [2usize, 3]),
+            input("indices", DatumType::I64, [1usize, 1]),
+        ]
+    };
+    let data = files.ones("data.npy", &[2, 3]);
+    // The columns of updates, if there are any.
+    for (op_type, columns) in [
+        ("GatherND", None),
+        ("GatherElements", None),
+        ("ScatterND", Some(3)),
+        ("ScatterElements", Some(1)),
+    ] {
+        let mut node = node("", op_type, &["data", "indices"], "output");
+        let mut inputs = inputs();
+        let mut arguments = vec![format!("data={data}")];
+        if let Some(columns) = columns {
+            node.input.push("updates".into());
+            inputs.push(input("updates", DatumType::F32, [1usize, columns]));
+            arguments.push(format!("updates={}", files.ones("updates.npy", &[1, columns])));
+        }
+        let model = files.model("model.onnx", &standard(node, inputs));
+        let run_with = |index: i64| {
+            let indices = files.path("indices.npy");
+            write_npy(&indices, &arr2(&[[index]])).unwrap();
+            let mut all = vec!["run".to_string(), model.clone()];
+            for argument in arguments.iter().chain([&format!("indices={indices}")]) {
+                all.extend(["-i".into(), argument.clone()]);
+            }
+            run(&all.iter().map(|it| &**it).collect::<Vec<_>>())
+        };
+        assert_eq!(run_with(-1).status, Some(0), "{op_type}");
+        // Random ones are in range.
+        for seed in ["1", "2", "3"] {
+            succeed(&["run", &model, "--random", "--seed", seed]);
+        }
+        for bad in [2, -3] {
+            let ran = run_with(bad);
+            let expected =
+                format!("ONNX {op_type}: indices[0, 0] is {bad}, but must be in [-2, 1]");
+            assert!(ran.status == Some(2) && ran.stderr.contains(&expected), "{}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn shapes_that_contradict_the_graph_are_ignored() {
     let files = Files::new();
     let mut model = gather();
     model.graph.as_mut().unwrap().value_info = vec![input("output", DatumType::F32, [7usize, 3])];
-    let model = files.model("model.onnx", &model);
-    fail(&["facts", &model]);
-    assert!(succeed(&["facts", &model, "--ignore-value-info"]).contains("output output: 2,3,F32"));
+    let path = files.model("model.onnx", &model);
+    let facts = succeed(&["facts", &path, "--ignore-value-info"]);
+    assert!(facts.contains("output output: 2,3,F32"));
+    let ran = run(&["facts", &path]);
+    assert_eq!((ran.status, &*ran.stdout), (Some(0), &*facts));
+    let expected = format!(
+        "note: {path}: the shapes that it declares are ignored, as with --ignore-value-info (or \
+                            with_ignore_value_info(true) of the reader), because "
+    );
+    assert!(ran.stderr.starts_with(&expected), "{}", ran.stderr);
+    // With values for its symbols, too; and each command says it once.
+    for arguments in [
+        &["facts", &path, "--set", "N=4", "--stage", "loaded"][..],
+        &["run", &path, "--random", "--set", "N=4"],
+        &["bench", &path, "--random", "--set", "N=4", "--time", "0", "--warm-up", "0"],
+    ] {
+        let ran = run(arguments);
+        assert_eq!(ran.status, Some(0), "{}", ran.stderr);
+        assert_eq!(ran.stderr.matches("declares are ignored").count(), 1, "{}", ran.stderr);
+    }
+    let folder = files.copy("token_picker", "folder");
+    let file = format!("{folder}/model.onnx");
+    let mut declares = ModelProto::decode(&*fs::read(&file).unwrap()).unwrap();
+    let graph = declares.graph.as_mut().unwrap();
+    let first = graph.node[0].output[0].clone();
+    graph.value_info.push(input(&first, DatumType::F32, [3usize, 1, 4, 1, 5, 9, 2]));
+    fs::write(&file, declares.encode_to_vec()).unwrap();
+    let ran = run(&["check", &folder]);
+    assert_eq!(ran.status, Some(0), "{}{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.stderr.matches("declares are ignored").count(), 1, "{}", ran.stderr);
+    // Something else is wrong, too.
+    model.graph.as_mut().unwrap().node[0].input.pop();
+    model.graph.as_mut().unwrap().node[0].op_type = "Concat".into();
+    model.graph.as_mut().unwrap().node[0].domain = String::new();
+    let error = fail(&["facts", &files.model("model.onnx", &model)]);
+    assert!(!error.contains("declares are ignored"), "{error}");
+}
+
+/// A model folder: each data set has the inputs and is to have the outputs of the others.
+fn folder_of(files: &Files, name: &str, model: &ModelProto, data_sets: &[Vec<Tensor>]) -> String {
+    files.model(&format!("{name}/model.onnx"), model);
+    for (number, inputs) in data_sets.iter().enumerate() {
+        let folder = files.path(&format!("{name}/test_data_set_{number}"));
+        fs::create_dir_all(&folder).unwrap();
+        for (k, tensor) in inputs.iter().enumerate() {
+            save_tensor_file(format!("{folder}/input_{k}.pb"), "", tensor).unwrap();
+        }
+    }
+    files.path(name)
+}
+
+#[test]
+fn any_name_of_a_dimension() {
+    let files = Files::new();
+    let model = |dims: [&'static str; 2]| {
+        let square = node("", "Mul", &["x", "x"], "output");
+        standard(square, vec![input("x", DatumType::F32, dims)])
+    };
+    let zeros = |shape: &[usize]| vec![Tensor::zero::<f32>(shape).unwrap()];
+    for dims in [
+        ["batch size", "past_length + 1"],
+        ["DynamicDimension.0", "2N"],
+        ["floor(H/2)", "H"],
+        ["batch-size", "?"],
+        ["floor", "seq/len"],
+    ] {
+        let folder = folder_of(&files, "named", &model(dims), &[zeros(&[2, 4]), zeros(&[3, 6])]);
+        succeed(&["check", &folder, "--bless"]);
+        let text = succeed(&["check", &folder]);
+        assert!(text.contains("5 passed, 0 failed"), "{dims:?}: {text}");
+        let archive = files.path("model.nnef.tgz");
+        succeed(&["convert", &folder, &archive]);
+        let pb = files.path("x.pb");
+        save_tensor_file(&pb, "x", &zeros(&[3, 6])[0]).unwrap();
+        let text = succeed(&["run", &archive, "-i", &format!("x={pb}")]);
+        assert!(text.contains("3,6,F32"), "{dims:?}: {text}");
+    }
+    let path = files.model("model.onnx", &model(["batch size", "2N"]));
+    for (set, expected) in [("batch size=5", "x: 5,_2N,F32"), ("_2N=5", "x: batch_size,5,F32")] {
+        let text = succeed(&["facts", &path, "--set", set]);
+        assert!(text.contains(expected), "{text}");
+    }
+    let error = fail(&["facts", &path, "--set", "batch=5"]);
+    assert!(error.contains("the model has no symbol \"batch\""), "{error}");
+}
+
+/// What a loop ends with is nothing to the next data set.
+#[test]
+fn data_sets_have_no_state_in_common() {
+    let files = Files::new();
+    let weights = |shape: &[usize]| {
+        let numbers: Vec<f32> =
+            (0..shape.iter().product()).map(|it| it as f32 / 20. - 0.3).collect();
+        Tensor::from_shape(shape, &numbers).unwrap()
+    };
+    for (op_type, rows) in [("LSTM", 8), ("GRU", 6), ("RNN", 2)] {
+        let recurrent = node("", op_type, &["x", "w", "r"], "output");
+        let recurrent = onnx_model::with_attribute(recurrent, onnx_model::int("hidden_size", 2));
+        let mut model =
+            standard(recurrent, vec![input("x", DatumType::F32, ["steps", "batch", "3"])]);
+        let graph = model.graph.as_mut().unwrap();
+        graph.initializer = vec![
+            onnx_model::initializer("w", &weights(&[1, rows, 3])),
+            onnx_model::initializer("r", &weights(&[1, rows, 2])),
+        ];
+        let x = vec![weights(&[4, 2, 3])];
+        let folder = folder_of(&files, "recurrent", &model, &[x.clone(), x.clone(), x]);
+        succeed(&["check", &folder, "--bless"]);
+        let of = |number: usize| {
+            load_tensor_file(format!("{folder}/test_data_set_{number}/output_0.pb")).unwrap()
+        };
+        assert_eq!([of(1), of(2)], [of(0), of(0)], "{op_type}");
+        assert!(succeed(&["check", &folder, "--atol", "1e-6"]).contains("5 passed, 0 failed"));
+        succeed(&["run", &folder, "--atol", "1e-6"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }
 
 const UNET: &str = "ir/models/networks/unet";
@@ -900,11 +1062,20 @@ fn facts_of_the_kernels_say_what_the_rules_made() {
 fn facts_of_a_loaded_model_has_constants_and_what_is_not_known() {
     let files = Files::new();
     let mut model = gather();
-    // What the length of the indices is, nobody says.
+    // What the length of the indices is, nobody says: it has a name.
     model.graph.as_mut().unwrap().input[1] = input("indices", DatumType::I64, ["?"]);
+    // What the size of another output is, is not known yet.
+    let graph = model.graph.as_mut().unwrap();
+    graph.node.push(node("", "NonZero", &["data"], "places"));
+    graph.output.push(output("places"));
     let model = files.model("model.onnx", &model);
     let text = succeed(&["facts", &model, "--stage", "loaded"]);
-    for expected in ["input  indices: ?,I64\n", "output output: ?,3,F32\n", "axis I64 = 0"] {
+    for expected in [
+        "input  indices: indices_0,I64\n",
+        "output output: indices_0,3,F32\n",
+        "output places: 2,?,I64\n",
+        "axis I64 = 0",
+    ] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
 }
@@ -1813,7 +1984,7 @@ fn options_that_do_nothing() {
             &[onnx, "--iterations-limit", "5"],
             "options for reading OpenVINO IR do not change an ONNX model",
         ),
-        (&[ir, "--standard-gather"], "options for reading ONNX do not change OpenVINO IR"),
+        (&[ir, "--tract-gather"], "options for reading ONNX do not change OpenVINO IR"),
         (&[ir, "--ignore-value-info"], "options for reading ONNX do not change OpenVINO IR"),
     ] {
         let error = fail(&[&["facts"], arguments].concat());
@@ -1958,7 +2129,7 @@ fn help_has_every_command_with_an_example() {
 fn completions_and_manual_pages() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let text = succeed(&["completions", shell]);
-        assert!(text.contains("standard-gather"), "{shell}: {text}");
+        assert!(text.contains("tract-gather"), "{shell}: {text}");
     }
     assert!(succeed(&["man"]).contains(".TH tract-openvino 1"));
     let files = Files::new();

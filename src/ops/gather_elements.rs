@@ -1,7 +1,9 @@
 use super::layout;
 use crate::eval::{self, Evaluation};
 use crate::index::IndexPolicy;
-use crate::revision::{GATHER_ELEMENTS_6, NegativeIndices, Spec};
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+use crate::revision::ONNX_GATHER_ELEMENTS;
+use crate::revision::{GATHER_ELEMENTS_6, NegativeIndices, Origin, Spec};
 use crate::shape;
 use tract_core::internal::*;
 
@@ -47,6 +49,7 @@ use tract_core::internal::*;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct GatherElements {
+    origin: Origin,
     axis: usize,
     negative_indices: NegativeIndices,
 }
@@ -54,7 +57,19 @@ pub struct GatherElements {
 impl GatherElements {
     /// The operator. `axis` counts from the first axis of `data`.
     pub fn new(axis: usize) -> GatherElements {
-        GatherElements { axis, negative_indices: NegativeIndices::default() }
+        let negative_indices = NegativeIndices::default();
+        GatherElements { origin: Origin::OpenVino, axis, negative_indices }
+    }
+
+    /// The operator of the standard ONNX domain, which has negative indices.
+    #[cfg(any(feature = "nnef", feature = "onnx"))]
+    pub(crate) fn onnx(axis: usize) -> GatherElements {
+        GatherElements { origin: Origin::Onnx, ..GatherElements::new(axis) }
+    }
+
+    #[cfg(feature = "nnef")]
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// Sets what negative indices mean: the specification does not have them.
@@ -78,7 +93,13 @@ impl GatherElements {
     }
 
     fn spec(&self) -> &'static Spec {
-        &GATHER_ELEMENTS_6
+        match self.origin {
+            Origin::OpenVino => &GATHER_ELEMENTS_6,
+            #[cfg(any(feature = "nnef", feature = "onnx"))]
+            Origin::Onnx => &ONNX_GATHER_ELEMENTS,
+            #[cfg(not(any(feature = "nnef", feature = "onnx")))]
+            Origin::Onnx => &GATHER_ELEMENTS_6,
+        }
     }
 
     fn output_shape<D: DimLike>(&self, data: &[D], indices: &[D]) -> TractResult<TVec<D>> {

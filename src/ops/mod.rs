@@ -9,6 +9,10 @@ mod gather_nd;
 mod gather_tree;
 mod held_symbols;
 mod layout;
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+mod opaque;
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+mod scatter;
 mod wire;
 
 pub use dyn_gather::DynGather;
@@ -16,3 +20,7 @@ pub use gather::Gather;
 pub use gather_elements::GatherElements;
 pub use gather_nd::GatherNd;
 pub use gather_tree::GatherTree;
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+pub(crate) use opaque::Opaque;
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+pub(crate) use scatter::{Places, Scatter};

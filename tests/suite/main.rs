@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod contract;
+mod dimensions;
 mod gather_elements;
 mod gather_tree;
 mod inference;
@@ -9,6 +10,7 @@ mod optimizer;
 mod properties;
 mod registration;
 mod sizes;
+mod standard;
 #[cfg(feature = "multithread-mm")]
 mod threads;
 

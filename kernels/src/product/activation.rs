@@ -9,8 +9,10 @@ use tract_core::ops::nn;
 use tract_core::ops::nn::GeluExact;
 use tract_core::ops::nn::gelu_approximate::GeluApproximate;
 use tract_core::ops::nn::silu::Silu;
+use tract_core::tract_data::half::f16;
 
 use super::gelu;
+use super::half::RoundToHalf;
 use super::kernel::{load, max_or_second, store};
 use super::output::Output;
 
@@ -29,6 +31,10 @@ pub(crate) enum Activation {
     Gelu,
     /// The same with `tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))` in place of `erf`.
     GeluTanh,
+    /// The nearest number that half precision has.
+    Half,
+    /// `min(max(x, min), max)` of that. The limits are numbers that half precision has.
+    HalfClamp { min: f32, max: f32 },
 }
 
 impl Activation {
@@ -51,6 +57,7 @@ impl Activation {
                 Identity if op.0.is::<Silu>() => Some(Swish),
                 Identity if op.0.is::<GeluExact>() => Some(Gelu),
                 Identity if is_gelu_tanh => Some(GeluTanh),
+                Identity if op.0.is::<RoundToHalf>() => Some(Half),
                 _ => None,
             });
         }
@@ -60,7 +67,12 @@ impl Activation {
         rule_if!(operand.len() == 1 && operand.datum_type() == DatumType::F32);
         let number: f32 = operand.cast_to_scalar()?;
         let (is_max, is_min) = (op.0.is::<Max>(), op.0.is::<Min>());
+        let is_half = f16::from_f32(number).to_f32() == number;
         let both = match self {
+            Half if is_max && is_half => Some(HalfClamp { min: number, max: f32::INFINITY }),
+            HalfClamp { min, max } if is_min && number >= min && is_half => {
+                Some(HalfClamp { min, max: max.min(number) })
+            }
             Identity if is_max => Some(Clamp { min: number, max: f32::INFINITY }),
             Clamp { min, max } if is_min && number >= min => {
                 Some(Clamp { min, max: max.min(number) })
@@ -99,12 +111,16 @@ impl Activation {
     /// The function, of each lane.
     #[inline(always)]
     pub fn apply<S: Simd>(self, simd: S, x: S::f32s) -> S::f32s {
+        let clamp = |min: f32, max: f32| {
+            let raised = max_or_second(simd, x, simd.splat_f32s(min));
+            simd.min_f32s(raised, simd.splat_f32s(max))
+        };
         match self {
             Activation::Identity => x,
-            Activation::Clamp { min, max } => {
-                let raised = max_or_second(simd, x, simd.splat_f32s(min));
-                simd.min_f32s(raised, simd.splat_f32s(max))
-            }
+            Activation::Clamp { min, max } => clamp(min, max),
+            Activation::Half => to_half(simd, x),
+            // The limits stay, so that it does not matter what is first.
+            Activation::HalfClamp { min, max } => to_half(simd, clamp(min, max)),
             Activation::HardSwish { factor, addend } => {
                 let moved = simd.add_f32s(x, simd.splat_f32s(3.));
                 let part =
@@ -147,6 +163,25 @@ impl Activation {
             }
         }
     }
+}
+
+/// The nearest number that half precision has; of two, the one that is even.
+#[inline(always)]
+fn to_half<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    let masked = |mask: u32| {
+        let bits = simd.and_u32s(simd.transmute_u32s_f32s(x), simd.splat_u32s(mask));
+        simd.transmute_f32s_u32s(bits)
+    };
+    // A number of this size has as many bits after the point as half precision: the sum is rounded.
+    let power = simd.max_f32s(masked(0x7f80_0000), simd.splat_f32s(f32::powi(2., -14)));
+    let rounder = simd.mul_f32s(power, simd.splat_f32s(12288.));
+    let size = simd.abs_f32s(x);
+    let rounded = simd.sub_f32s(simd.add_f32s(size, rounder), rounder);
+    // 65520 is in the middle of the largest number and what would follow it.
+    let is_large = simd.greater_than_or_equal_f32s(size, simd.splat_f32s(65520.));
+    let rounded = simd.select_f32s(is_large, simd.splat_f32s(f32::INFINITY), rounded);
+    let sign = simd.transmute_u32s_f32s(masked(0x8000_0000));
+    simd.transmute_f32s_u32s(simd.or_u32s(simd.transmute_u32s_f32s(rounded), sign))
 }
 
 /// `x / (1 + power)`, where the power of numbers below -104 is so large that this is 0.

@@ -12,7 +12,8 @@
 //! * `output.rs` says where the product goes;
 //! * `dots.rs` has the product of one row and the transpose of a matrix, which is read as it is;
 //! * `activation.rs` has the functions that are applied to `C` while it is in registers;
-//! * `gelu.rs` has one of them as an operator, where tract's is not 0.
+//! * `gelu.rs` has one of them as an operator, where tract's is not 0;
+//! * `half.rs` has another one as an operator.
 //!
 //! tract's own products are tiles of 16 by 8 or 12 without a limit on the steps, which on a processor with AVX-512
 //! and 32 KiB of first-level cache reach half of what it can do: see `docs/tract.md`.
@@ -22,6 +23,7 @@ pub(super) mod activation;
 mod avx512;
 mod dots;
 pub mod gelu;
+pub(crate) mod half;
 mod kernel;
 mod output;
 mod panels;

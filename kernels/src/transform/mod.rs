@@ -9,6 +9,7 @@ mod convolution;
 mod elementwise;
 mod found;
 mod fully_connected;
+mod half;
 mod layout;
 mod movements;
 mod normalization;
@@ -69,6 +70,7 @@ const RULES: [&dyn Rule; 17] = [
 /// It takes a model as its reader gives it, or one that is decluttered, and declutters it. It enters the bodies of loops
 /// and conditions. A model that is transformed can be run, decluttered and optimised, but not be saved.
 ///
+/// Products and convolutions in half precision, and what is between them, become such in single precision, whose results are rounded.
 /// Replaced are operators in single precision: convolutions whose weights are constants, products of two matrices or of
 /// many, attention, normalization of rows, pools, softmax, reductions of axes, Resize, and functions of elements; and concatenations and moves of axes,
 /// of any type. [`transform_with_decisions`](KernelsTransform::transform_with_decisions) says which, and why others stay.
@@ -77,6 +79,8 @@ pub struct KernelsTransform {
     rules: Vec<&'static dyn Rule>,
     /// Whether quantised networks run on codes.
     quantized: bool,
+    /// Whether networks in half precision compute in single precision.
+    half: bool,
     config: KernelsConfig,
 }
 
@@ -118,6 +122,7 @@ impl Default for KernelsTransform {
         KernelsTransform {
             rules: RULES.into_iter().chain(registered).collect(),
             quantized: true,
+            half: true,
             config: KernelsConfig::default(),
         }
     }
@@ -133,12 +138,13 @@ impl KernelsTransform {
         let mut transform = KernelsTransform::default();
         for name in &config.without {
             let rules = transform.rules.iter().map(|rule| rule.name());
-            let names: Vec<&str> = std::iter::once(quantized::NAME).chain(rules).collect();
+            let names: Vec<&str> = [half::NAME, quantized::NAME].into_iter().chain(rules).collect();
             ensure!(
                 names.contains(&name.as_str()),
                 "there is no rule {name:?}, but {}",
                 names.join(", ")
             );
+            transform.half &= name != half::NAME;
             transform.quantized &= name != quantized::NAME;
             transform.rules.retain(|rule| rule.name() != name);
         }
@@ -162,6 +168,9 @@ impl KernelsTransform {
 
     fn run(&self, model: &mut TypedModel, prefix: String) -> TractResult<Vec<Decision>> {
         let session = Session::new(self, prefix);
+        if self.half {
+            half::translate(&session, model)?;
+        }
         if self.quantized {
             quantized::translate(&session, model)?;
         }

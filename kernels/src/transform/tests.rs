@@ -833,16 +833,23 @@ fn constants_on_both_sides() -> TractResult<()> {
     Ok(())
 }
 
+/// Products in half precision are such in single precision; without that part they stay.
 #[test]
-fn half_precision_stays() -> TractResult<()> {
+fn half_precision_stays_without_its_part() -> TractResult<()> {
     let model = product_model("mk,kn->mn", &[1, 2], &[2, 3])?;
     let translator = FloatPrecisionTranslator::new(DatumType::F32, DatumType::F16);
     let model = translator.translate_model(&model)?;
-    let expected = "fully_connected: its weights are of type F16, but must be F32";
-    assert!(refusals(&model)?.contains(&expected.to_string()), "{:?}", refusals(&model)?);
     let data = tensor2(&[[-1f32, 1.]]).cast_to::<f16>()?.into_owned();
-    let output = model.into_runnable_with_kernels()?.run(tvec!(data.into_tvalue()))?;
+    let output = model.clone().into_runnable_with_kernels()?.run(tvec!(data.into_tvalue()))?;
     assert_eq!(output[0].datum_type(), DatumType::F16);
+    assert!(names(&model.clone().with_kernels()?).contains(&"FullyConnected".to_string()));
+    let config = KernelsConfig { without: vec!["half_precision".into()], ..Default::default() };
+    let transform = KernelsTransform::new(config)?;
+    let decisions = transform.transform_with_decisions(&mut model.clone())?;
+    let expected = "its weights are of type F16, but must be F32";
+    let is_it =
+        |decision: &Decision| matches!(&decision.outcome, Outcome::Refused(it) if it == expected);
+    assert!(decisions.iter().any(is_it), "{decisions:?}");
     Ok(())
 }
 
@@ -933,7 +940,7 @@ fn by_name() -> TractResult<()> {
     let error = with(r#"{"without": ["convolutions"]}"#).err().unwrap().to_string();
     assert!(
         error.contains(
-            r#"no rule "convolutions", but quantized, compressed, prelu, convolution, pool"#
+            r#"no rule "convolutions", but half_precision, quantized, compressed, prelu, convolution, pool"#
         ),
         "{error}"
     );
