@@ -238,6 +238,9 @@ impl OneHot {
     }
 }
 
+/// The largest depth of a OneHot, for which a few bytes of a file ask.
+const MOST_CLASSES: i64 = 1 << 24;
+
 /// The depth of a OneHot: a scalar, or a tensor of one element.
 fn depth(tensor: &Tensor) -> TractResult<i64> {
     ensure!(
@@ -247,7 +250,10 @@ fn depth(tensor: &Tensor) -> TractResult<i64> {
     );
     let depth = tensor.cast_to::<i64>()?;
     let depth = depth.try_as_plain_ram()?.as_slice::<i64>()?[0];
-    ensure!(depth >= 0, "ONNX OneHot: depth is {depth}, but must be 0 or more");
+    ensure!(
+        (0..=MOST_CLASSES).contains(&depth),
+        "ONNX OneHot: depth is {depth}, but must be in [0, {MOST_CLASSES}]"
+    );
     Ok(depth)
 }
 

@@ -5,7 +5,7 @@
 //! computes in single precision, and its result is rounded to half precision once, as ONNX Runtime does it on
 //! processors. What is rounded stays in single precision until an operator needs it that this part does not know.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tract_core::internal::*;
 use tract_core::ops::array::{
@@ -59,7 +59,8 @@ fn multiplies_in_half(node: &TypedNode) -> bool {
 /// A model with the same inputs and outputs, or a body with all of them in single precision, if there is no session.
 fn translated(session: Option<&Session>, source: &TypedModel) -> TractResult<TypedModel> {
     let target = TypedModel { symbols: source.symbols.clone(), ..TypedModel::default() };
-    let mut translation = Translation { session, source, target, values: HashMap::new() };
+    let (values, names) = Default::default();
+    let mut translation = Translation { session, source, target, values, names };
     for input in source.input_outlets()? {
         translation.input(*input)?;
     }
@@ -103,6 +104,8 @@ struct Translation<'a> {
     source: &'a TypedModel,
     target: TypedModel,
     values: HashMap<OutletId, Value>,
+    /// Those of the nodes of the target.
+    names: HashSet<String>,
 }
 
 impl Translation<'_> {
@@ -120,10 +123,9 @@ impl Translation<'_> {
         op: impl Into<Box<dyn TypedOp>>,
         inputs: &[OutletId],
     ) -> TractResult<TVec<OutletId>> {
-        let is_taken = |name: &str| self.target.nodes.iter().any(|node| node.name == name);
         let mut unique = name.clone();
         for number in 2.. {
-            if !is_taken(&unique) {
+            if self.names.insert(unique.clone()) {
                 break;
             }
             unique = format!("{name}.{number}");
@@ -182,6 +184,7 @@ impl Translation<'_> {
             None if is_half(fact) => F32.fact(fact.shape.clone()),
             _ => fact.without_value(),
         };
+        self.names.insert(node.name.clone());
         let made = self.target.add_source(&node.name, fact)?;
         if let Some(label) = self.source.outlet_label(outlet) {
             self.target.set_outlet_label(made, label.to_string())?;
