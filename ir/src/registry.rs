@@ -50,7 +50,7 @@ enum Missing {
 }
 
 /// The newest operation set of OpenVINO that is known here.
-const NEWEST: u32 = 17;
+pub(crate) const NEWEST: u32 = 17;
 
 /// Prefixes of operations that a file may put into the operation sets `extension` and `experimental`, which then mean
 /// opset6.

@@ -134,7 +134,7 @@ fn runs_after(
     false
 }
 
-fn shape_symbols(fact: &TypedFact) -> impl Iterator<Item = Symbol> {
+pub(crate) fn shape_symbols(fact: &TypedFact) -> impl Iterator<Item = Symbol> {
     fact.shape.iter().flat_map(|dim| dim.symbols())
 }
 

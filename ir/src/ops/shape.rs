@@ -428,7 +428,7 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             return ctx.finish(Range::new(dt, len), &inputs);
         }
     }
-    let len = ctx.model.symbols.new_with_prefix("range");
+    let (len, _) = ctx.symbol_of_a_run("range");
     ctx.finish(Range::new(dt, len.to_dim()), &inputs)
 }
 
