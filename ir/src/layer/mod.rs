@@ -33,6 +33,8 @@ pub(crate) use fold::Translate;
 use folded::Folded;
 pub(crate) use folded::{Computations, Values};
 pub(crate) use names::Taken;
+#[cfg(feature = "onnx")]
+pub(crate) use nodes::equal_node;
 pub(crate) use options::{Options, ShapeOption};
 pub(crate) use place::Place;
 pub(crate) use restart::Restart;

@@ -98,11 +98,11 @@ impl SizesOfARun {
         (symbol, true)
     }
 
-    /// Whether a dimension is one of these sizes.
+    /// Whether a dimension depends on one of these sizes.
     #[cfg(feature = "onnx")]
     pub fn has(&self, dim: &TDim) -> bool {
-        let TDim::Sym(symbol) = dim else { return false };
-        self.symbols.values().flatten().any(|it| it == symbol)
+        !self.symbols.is_empty()
+            && dim.symbols().iter().any(|it| self.symbols.values().flatten().any(|own| own == it))
     }
 }
 

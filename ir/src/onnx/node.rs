@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tract_core::model::order::eval_order_for_nodes;
 use tract_core::ops::cast::cast;
 use tract_core::ops::identity::Identity;
 use tract_core::ops::konst::Const;
 use tract_core::ops::source::TypedSource;
 use tract_openvino::tract_onnx::tract_hir::internal::*;
 
-use crate::layer::{NotKnown, SizesOfARun};
+use crate::layer::{NotKnown, SizesOfARun, equal_node, tdims};
 use crate::opl::bound::{bind_symbols, shape_symbols};
 use crate::opl::checked_volume;
 use crate::shortened::{shortened, shortened_name};
@@ -137,11 +138,16 @@ impl OpenVinoNode {
         let mut inferred = tvec!();
         for (outlet, mut known) in model.output_outlets()?.iter().zip(outputs) {
             let mut fact = InferenceFact::from(model.outlet_fact(*outlet)?);
-            if self.0.has_state {
+            let translations = self.0.translations.lock().unwrap_or_else(PoisonError::into_inner);
+            // tract puts a constant in the place of a node whose values are known. Then nothing gives their symbols values.
+            let dims = match fact.value.concretize() {
+                Some(value) if value.datum_type().is_tdim() => tdims(&value)?,
+                _ => tvec!(),
+            };
+            if self.0.has_state || dims.iter().any(|dim| translations.sizes.has(dim)) {
                 fact = fact.without_value();
             }
             // What was a size that only a run knows may be known better by now. But facts may have it already.
-            let translations = self.0.translations.lock().unwrap_or_else(PoisonError::into_inner);
             let dims: Option<Vec<(TDim, TDim)>> =
                 match (fact.shape.concretize(), known.shape.concretize()) {
                     (Some(new), Some(old)) if new.len() == old.len() => {
@@ -261,14 +267,15 @@ impl InferenceOp for OpenVinoNode {
         });
         let facts = facts.collect::<TractResult<Vec<_>>>()?;
         let model = self.translated(&facts)?;
-        let outlets = put_into(target, &model, &node.name, &inputs)?;
+        let before = target.nodes().len();
+        let outlets = put_into(target, &model, &inputs, self.0.has_state)?;
         let sources = target.nodes().iter().filter(|node| node.op_is::<TypedSource>());
         let of_inputs = sources.flat_map(|node| shape_symbols(&node.outputs[0].fact)).collect();
         bind_symbols(target, &of_inputs)?;
         // A node's outputs have names of their own: those of inputs and of other nodes stay.
         let mut named = tvec!();
         for outlet in outlets {
-            named.push(match inputs.contains(&outlet) || named.contains(&outlet) {
+            named.push(match outlet.node < before || named.contains(&outlet) {
                 true => {
                     let name = unused_name(target, &format!("{}.output", node.name));
                     target.wire_node(name, Identity, &[outlet])?[0]
@@ -280,52 +287,50 @@ impl InferenceOp for OpenVinoNode {
     }
 }
 
-/// Puts the nodes of a model that computes a node into another model, where its inputs are these outlets. Gives its outputs.
+/// Puts the nodes of a model that computes a node into another model, where its inputs are these outlets. Gives its outputs. A
+/// node that is there already is not put there again, unless it has a state.
 fn put_into(
     target: &mut TypedModel,
     model: &TypedModel,
-    name: &str,
     inputs: &[OutletId],
+    has_state: bool,
 ) -> TractResult<TVec<OutletId>> {
-    let mut mapping: HashMap<OutletId, OutletId> = HashMap::new();
-    let mut sources = 0;
-    let constants: Vec<(OutletId, Arc<Tensor>)> = inputs
-        .iter()
-        .filter_map(|input| Some((*input, target.outlet_fact(*input).ok()?.konst.clone()?)))
-        .collect();
-    let fed: Vec<OutletId> = inputs
-        .iter()
-        .copied()
-        .filter(|it| constants.iter().all(|(known, _)| known != it))
-        .collect();
-    // Sources are in the order of the inputs. Nodes are in the order in which they were wired, but for those that bind symbols.
-    let order = model.eval_order()?;
-    for id in model.input_outlets()?.iter().map(|source| source.node) {
-        mapping.insert(id.into(), fed[sources]);
-        sources += 1;
+    let (mut constants, mut fed) = (vec![], vec![]);
+    for input in inputs {
+        match &target.outlet_fact(*input)?.konst {
+            Some(tensor) => constants.push((*input, tensor.clone())),
+            None => fed.push(*input),
+        }
     }
-    for id in order {
+    // The sources are the inputs that are fed, in their order.
+    let sources = model.input_outlets()?.iter().copied();
+    let mut mapping: HashMap<OutletId, OutletId> = sources.zip(fed).collect();
+    // And those that give symbols values, although nothing may need what they compute.
+    let givers = model.nodes().iter().filter(|node| node.op.mints_runtime_symbols());
+    let givers = givers.map(|node| node.id);
+    let ends: Vec<usize> = model.outputs.iter().map(|output| output.node).chain(givers).collect();
+    let sources: Vec<usize> = model.inputs.iter().map(|input| input.node).collect();
+    for id in eval_order_for_nodes(model.nodes(), &sources, &ends, &[])? {
         let node = model.node(id);
         if node.op_is::<TypedSource>() {
             continue;
         }
-        if let Some(constant) = node.op_as::<Const>() {
-            let given = constants.iter().find(|(_, tensor)| Arc::ptr_eq(tensor, constant.val()));
-            let outlet = match given {
-                Some((outlet, _)) => *outlet,
-                None => {
-                    let name = unused_name(target, &node.name);
-                    target.wire_node(name, constant.clone(), &[])?[0]
-                }
-            };
-            mapping.insert(id.into(), outlet);
+        if let Some(constant) = node.op_as::<Const>()
+            && let Some((outlet, _)) =
+                constants.iter().find(|(_, tensor)| Arc::ptr_eq(tensor, constant.val()))
+        {
+            mapping.insert(id.into(), *outlet);
             continue;
         }
         let inputs: TVec<OutletId> = node.inputs.iter().map(|input| mapping[input]).collect();
-        let unused = unused_name(target, &node.name);
-        let outlets = target
-            .wire_node(unused, node.op.clone(), &inputs)
-            .with_context(|| format!("in node {name:?}"))?;
+        let equal = equal_node(target, &*node.op, &inputs).filter(|_| !has_state);
+        let outlets = match equal {
+            Some(equal) => (0..node.outputs.len()).map(|slot| OutletId::new(equal, slot)).collect(),
+            None => {
+                let name = unused_name(target, &node.name);
+                target.wire_node(name, node.op.clone(), &inputs)?
+            }
+        };
         for (slot, outlet) in outlets.into_iter().enumerate() {
             mapping.insert(OutletId::new(id, slot), outlet);
         }

@@ -36,19 +36,22 @@ pub fn to_onnx(proto: &IrProtoModel, weights: &[u8]) -> Result<ModelProto, Strin
             "Result" => {
                 let source = layer.inputs[0];
                 let (element_type, sizes) = declared(document.output(source))?;
-                // Of two outputs that are one tensor, and of an input that is an output, each has its name.
-                let results =
-                    document.results.iter().map(|result| document.layers[*result].inputs[0]);
-                let is_node =
-                    !["Parameter", "Constant"].contains(&&*document.layers[source.layer].operation);
-                if is_node && results.filter(|other| *other == source).count() == 1 {
+                // Where other layers need sizes, tract has them as expressions. Where an output alone does, they are integers.
+                let uses = document.layers.iter().flat_map(|layer| &layer.inputs);
+                let operation = &document.layers[source.layer].operation;
+                // (And those of the gathers, which are of the other crate.)
+                let others = ["Parameter", "Constant", "Gather", "GatherND"];
+                let is_layer = !others.contains(&&**operation);
+                if is_layer && uses.filter(|other| **other == source).count() == 1 {
                     graph.output.push(info(name(source), element_type, Some(sizes)));
                     continue;
                 }
                 graph.node.push(NodeProto {
+                    domain: DOMAIN.into(),
                     op_type: "Identity".into(),
                     input: inputs().collect(),
                     output: vec![output(0)],
+                    attribute: vec![string("version", "opset16")],
                     ..NodeProto::default()
                 });
                 graph.output.push(info(output(0), element_type, Some(sizes)));
