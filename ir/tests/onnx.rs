@@ -1,6 +1,6 @@
 //! The operations as nodes of ONNX models: one test for each model folder of `models/` whose layers can be nodes, and for
-//! each ONNX model there, which OpenVINO's own reader takes. Each layer of a folder's IR becomes a node of OpenVINO's
-//! domain; the tensors are those of the folder.
+//! each model of `onnx/models/`, whose nodes OpenVINO's own reader of ONNX takes. Each layer of a folder's IR becomes a node of
+//! OpenVINO's domain; the tensors are those of the folder.
 //!
 //! Each model runs at every stage of tract: as it is loaded, typed, decluttered, optimised, and on the kernels. With the feature
 //! `nnef`, what is decluttered is saved to NNEF and loaded again, too, as for IR.
@@ -57,12 +57,15 @@ static COVERED: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 
 fn main() {
     let arguments = Arguments::from_args();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("models");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut trials = vec![];
-    for folder in model_cases::find(&root).expect("the models are there") {
-        let name = folder.strip_prefix(&root).expect("it is below").display().to_string();
-        if !name.starts_with("networks/") {
-            trials.push(Trial::test(name.clone(), move || check_folder(&name, &folder)));
+    for (root, prefix) in [(root.join("models"), ""), (root.join("tests/onnx/models"), "onnx/")] {
+        for folder in model_cases::find(&root).expect("the models are there") {
+            let name = folder.strip_prefix(&root).expect("it is below").display();
+            let name = format!("{prefix}{name}");
+            if !name.starts_with("networks/") {
+                trials.push(Trial::test(name.clone(), move || check_folder(&name, &folder)));
+            }
         }
     }
     let names: BTreeSet<&str> = trials.iter().map(|trial| trial.name()).collect();

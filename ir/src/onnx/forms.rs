@@ -230,9 +230,10 @@ fn normalize(ctx: &mut LayerContext) -> Outlets {
     let mut inputs = values(ctx)?;
     let channels = ctx.shape(0)?[1].clone();
     if ctx.attribute_or("channel_shared", false)? {
+        let rank = ctx.rank(1)?;
         ensure!(
-            ctx.is_constant(1) && ctx.rank(1)? == 1,
-            "input 1 (weights) must be a constant of rank 1, as channel_shared is 1"
+            rank == 1,
+            "input 1 (weights) has rank {rank}, but must have rank 1, as channel_shared is 1"
         );
     } else {
         let shape = std::iter::once(1).chain([channels.as_i64().unwrap_or(0)]);

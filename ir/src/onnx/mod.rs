@@ -6,6 +6,8 @@
 mod attributes;
 mod forms;
 mod node;
+#[cfg(test)]
+mod tests;
 
 use std::sync::LazyLock;
 
