@@ -5,7 +5,8 @@
     python generate.py --check   compares the committed files with what would be written
 
 Each folder has `model.onnx`, and `test_data_set_0.npz` with the arrays `input_K` and `output_K`. The expected outputs are
-those of OpenVINO on the CPU in f32, which reads the same file.
+those of OpenVINO on the CPU in f32, which reads the same file. Of `detector`, which has an operation that it does not read, they
+are those of the same operations in its own form.
 """
 
 import argparse
@@ -19,6 +20,7 @@ sys.path.insert(0, str(ROOT / "models"))
 
 import numpy as np
 import openvino as ov
+import openvino.opset9 as ops
 from onnx import TensorProto, checker, helper, numpy_helper
 from shared import f32, npz_file, stale_files, write_files
 
@@ -225,6 +227,40 @@ def model(op_type, inputs, outputs, attributes):
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
 
+def detector():
+    """Scores that are quantized, and the boxes with the greatest ones: of any number."""
+    limits = [numpy_helper.from_array(f32(it), name) for name, it in [("low", 0), ("high", 1)]]
+    limits += [numpy_helper.from_array(np.int64(10), "most")]
+    limits += [numpy_helper.from_array(f32(it), name) for name, it in [("iou", 0.5), ("least", 0.1)]]
+    levels = {"levels": 5}
+    quantize = helper.make_node(
+        "FakeQuantize", ["scores", "low", "high", "low", "high"], ["quantized"], domain=DOMAIN, **levels
+    )
+    attributes = {"version": "opset9", "box_encoding": "corner", "sort_result_descending": 1}
+    names = ["boxes", "quantized", "most", "iou", "least"]
+    select = helper.make_node("NonMaxSuppression", names, ["selected"], domain=DOMAIN, **attributes)
+    fed = [
+        helper.make_tensor_value_info("boxes", TensorProto.FLOAT, [1, "N", 4]),
+        helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 1, "N"]),
+    ]
+    result = helper.make_tensor_value_info("selected", TensorProto.INT64, [None, 3])
+    graph = helper.make_graph([quantize, select], "detector", fed, [result], limits)
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(DOMAIN, 1)]
+    made = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    checker.check_model(made)
+
+    arrays = [boxes(5, seed=27)[None], f32([[[0.3, 0.9, 0.55, 0.1, 0.7]]])]
+    parameters = [ops.parameter(list(it.shape), np.float32) for it in arrays]
+    quantized = ops.fake_quantize(parameters[1], f32(0), f32(1), f32(0), f32(1), 5)
+    arguments = [np.int64(10), f32(0.5), f32(0.1), f32(0)]
+    selected = ops.non_max_suppression(parameters[0], quantized, *arguments, sort_result_descending=True)
+    compiled = ov.Core().compile_model(ov.Model([selected.output(0)], parameters), "CPU")
+    found = compiled(arrays)[0]
+    # It fills rows up to the most that there can be.
+    found = found[found[:, 0] >= 0].astype(np.int64)
+    return {"model.onnx": made.SerializeToString(deterministic=True)} | npz_file(0, arrays, [found])
+
+
 def files(op_type, inputs, outputs, attributes):
     """The files of a folder, with OpenVINO's outputs."""
     inputs = [it if isinstance(it, Constant) else np.ascontiguousarray(it) for it in inputs]
@@ -248,10 +284,11 @@ def main():
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     arguments = parser.parse_args()
     stale = []
-    for name, (op_type, inputs, outputs, attributes) in CASES.items():
+    makers = {name: lambda it=it: files(*it) for name, it in CASES.items()} | {"detector": detector}
+    for name, make in makers.items():
         folder = HERE / "models" / name
         try:
-            written = files(op_type, inputs, outputs, attributes)
+            written = make()
         except Exception as error:
             sys.exit(f"{name}: {error}")
         if arguments.check:
@@ -259,7 +296,7 @@ def main():
         else:
             write_files(folder, written)
     there = {it.name for it in (HERE / "models").iterdir()}
-    stale += sorted(there - CASES.keys())
+    stale += sorted(there - makers.keys())
     if stale:
         sys.exit("these are not what this script writes: " + ", ".join(stale))
     print("the committed files are what this script writes" if arguments.check else "written")
