@@ -67,6 +67,9 @@ pub(crate) struct Translation<'a> {
     pub folds: bool,
     /// The symbols of sizes that only a run knows.
     pub sizes: RefCell<SizesOfARun>,
+    /// The attributes that were asked for.
+    #[cfg(feature = "onnx")]
+    pub asked: RefCell<HashSet<String>>,
 }
 
 /// The symbols of sizes that only a run knows. If a layer is translated once more, it gets those that it had.
@@ -155,6 +158,8 @@ impl<'a> Translation<'a> {
             at_run_time: false,
             folds: true,
             sizes: RefCell::default(),
+            #[cfg(feature = "onnx")]
+            asked: RefCell::default(),
         }
     }
 }

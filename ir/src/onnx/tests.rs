@@ -1,5 +1,7 @@
 //! Nodes that are read, and what their errors say.
 
+use std::sync::Mutex;
+
 use tract_core::internal::*;
 use tract_openvino::tract_onnx::pb::attribute_proto::AttributeType;
 use tract_openvino::tract_onnx::pb::tensor_shape_proto::Dimension;
@@ -412,4 +414,44 @@ fn nodes_in_bodies() {
         assert_eq!(*outputs[0], tensor1(&[expected; 2]));
     }
     assert!(error(&both("Foo")).contains("does not have: Foo"));
+}
+
+/// What is said in the log.
+struct Log(Mutex<Vec<String>>);
+
+static LOG: Log = Log(Mutex::new(vec![]));
+
+impl log::Log for Log {
+    fn enabled(&self, metadata: &log::Metadata) -> bool {
+        metadata.level() <= log::Level::Warn
+    }
+
+    fn log(&self, record: &log::Record) {
+        if self.enabled(record.metadata()) {
+            self.0.lock().unwrap().push(record.args().to_string());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn attributes_that_are_not_read() {
+    log::set_logger(&LOG).unwrap();
+    log::set_max_level(log::LevelFilter::Warn);
+    let elu = |names: &[&str]| {
+        let attributes: Vec<_> = names.iter().map(|name| float(name, 1.)).collect();
+        typed(&model(
+            &["x:2"],
+            NodeProto { name: "an elu".into(), ..node("Elu", "x", "z", &attributes) },
+        ))
+    };
+    let said = || {
+        let log = LOG.0.lock().unwrap();
+        log.iter().filter(|text| text.contains("an elu")).cloned().collect::<Vec<_>>()
+    };
+    elu(&["alpha"]).unwrap();
+    assert!(said().is_empty());
+    elu(&["alpha", "alhpa"]).unwrap();
+    assert_eq!(said(), ["node \"an elu\" (Elu, opset17): attributes that are not read: alhpa"]);
 }

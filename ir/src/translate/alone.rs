@@ -32,6 +32,8 @@ pub(crate) struct Alone {
     pub constants: BTreeSet<usize>,
     /// What the last translations for a run made, the newest last.
     plans: Mutex<Vec<Translated>>,
+    #[cfg(feature = "onnx")]
+    warned: std::sync::Once,
 }
 
 /// A layer that was translated for the types and shapes of its inputs, and for the values of some of them.
@@ -73,8 +75,17 @@ impl Translated {
 
 impl Alone {
     pub fn new(layer: Layer, registry: Registry, options: Options, weights: Weights) -> Alone {
-        let (constants, plans) = (BTreeSet::new(), Mutex::default());
-        Alone { layer, registry, options, weights, folds: true, constants, plans }
+        Alone {
+            layer,
+            registry,
+            options,
+            weights,
+            folds: true,
+            constants: BTreeSet::new(),
+            plans: Mutex::default(),
+            #[cfg(feature = "onnx")]
+            warned: std::sync::Once::new(),
+        }
     }
 
     /// A model that computes the layer from inputs of which so much is known. Its sources are those that are no constants. What
@@ -157,7 +168,21 @@ impl Alone {
         std::mem::swap(translation.sizes.get_mut(), sizes);
         wired?;
         translation.budget().take_computed(&model)?;
+        let asked = translation.asked.take();
+        self.warned.call_once(|| self.warn_of_unread(&asked));
         Ok(model)
+    }
+
+    /// Says which attributes nothing has asked for, once: they may be misspelled. Those of an operation that is none of the
+    /// operation sets may have other names in what it is made of.
+    #[cfg(feature = "onnx")]
+    fn warn_of_unread(&self, asked: &HashSet<String>) {
+        let names = self.layer.attributes.keys();
+        let unread: Vec<&str> =
+            names.filter(|name| !asked.contains(*name)).map(|name| &**name).collect();
+        if !unread.is_empty() && self.registry.since(&self.layer) != Some(0) {
+            log::warn!("{}: attributes that are not read: {}", self.layer, unread.join(", "));
+        }
     }
 
     /// A model that computes the layer from its inputs. Those in `known` are constants of it.
