@@ -91,7 +91,8 @@ impl OpenVinoNode {
                 if let Some(dt) = integer
                     && model.outlet_fact(*outlet)?.datum_type.is_tdim()
                 {
-                    let name = format!("{}.integers.{number}", alone.layer.name);
+                    let name = shortened_name(&*alone.layer.name);
+                    let name = format!("{name}.integers.{number}");
                     *outlet = model.wire_node(name, cast(*dt), &[*outlet])?[0];
                 }
             }

@@ -266,6 +266,39 @@ fn symbols() {
     }
 }
 
+#[test]
+fn shapes_that_no_tensor_has() {
+    let huge = i64::MAX / 4;
+    let axes = ["1"; 70].join(",");
+    for (shape, expected) in [
+        (format!("x:{huge},4"), "whose product is more than 1099511627776"),
+        (format!("x:0,{huge},8"), "whose product is more than 1099511627776"),
+        (format!("x:N,{huge}"), "whose product is more than 1099511627776"),
+        (format!("x:{axes}"), "would have 70 axes, but may have 64 at most"),
+    ] {
+        let text = error(&model(&[&shape], node("Mish", "x", "z", &[])));
+        assert!(text.contains(expected) && text.contains("the node"), "{text}");
+    }
+    let mut negative = model(&["x:-5"], node("Mish", "x", "z", &[]));
+    typed(&negative).unwrap_err();
+    negative.graph.as_mut().unwrap().node[0].op_type = "Negative".into();
+    typed(&negative).unwrap_err();
+}
+
+/// A name may be as long as a file.
+#[test]
+fn long_names() {
+    let long = "é".repeat(100_000);
+    let attributes = [string("output_type", "i32")];
+    let named = NodeProto { name: long.clone(), ..node("ShapeOf", "x", "z", &attributes) };
+    let mut shape = model(&["x:N"], named);
+    shape.graph.as_mut().unwrap().output = vec![info("z:1", INT64)];
+    let typed = typed(&shape).unwrap();
+    assert!(typed.nodes().iter().all(|node| node.name.len() < 1000));
+    let named = NodeProto { name: long, ..node("Mish", "x y", "z", &[]) };
+    assert!(error(&model(&["x:2", "y:2"], named)).contains("bytes left out"));
+}
+
 /// Two symbols that must be equal: that they are is checked when the model runs.
 #[test]
 fn symbols_that_must_be_equal() {

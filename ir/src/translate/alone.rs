@@ -8,7 +8,7 @@ use tract_core::internal::*;
 use super::{translate_once, translate_or_defer};
 use crate::document::Layer;
 #[cfg(feature = "onnx")]
-use crate::layer::{Budget, SizesOfARun};
+use crate::layer::{Budget, SizesOfARun, check_shape};
 use crate::layer::{
     Computations, Dimensions, LayerContext, NotKnown, Options, Place, Translation, Value, Variables,
 };
@@ -17,6 +17,8 @@ use crate::opl::check_volume;
 #[cfg(feature = "onnx")]
 use crate::opl::equal_shape::EqualShape;
 use crate::registry::Registry;
+#[cfg(feature = "onnx")]
+use crate::shortened::shortened_name;
 use crate::weights::Weights;
 
 /// A layer, and what else its translation needs.
@@ -133,6 +135,7 @@ impl Alone {
         let mut values = vec![];
         for (number, fact) in inputs.iter().enumerate() {
             let name = name_of_input(number);
+            check_shape(&fact.shape).with_context(|| format!("in {name}"))?;
             values.push(match &fact.konst {
                 Some(konst) => {
                     let size = konst.len().saturating_mul(konst.datum_type().size_of());
@@ -143,7 +146,7 @@ impl Alone {
                     let mut outlet = model.add_source(&name, fact.clone())?;
                     let shape = dimensions.of_input(number)?;
                     if *shape != *fact.shape {
-                        let name = format!("{}.{name}", self.layer.name);
+                        let name = format!("{}.{name}", shortened_name(&*self.layer.name));
                         outlet = model.wire_node(name, EqualShape::new(shape), &[outlet])?[0];
                     }
                     Value::Outlet(outlet)
