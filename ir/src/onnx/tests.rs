@@ -350,6 +350,10 @@ fn sizes_of_a_run() {
         tract_onnx::onnx().with_openvino_ir().model_for_proto_model(&model).unwrap();
     inference.analyse(false).unwrap();
     let fact = inference.output_fact(0).unwrap().clone();
+    // Of other sizes meanwhile.
+    let mut other = inference.clone();
+    other.set_input_fact(0, f32::fact([5]).into()).unwrap();
+    other.analyse(false).unwrap();
     inference.analyse(false).unwrap();
     assert_eq!(*inference.output_fact(0).unwrap(), fact);
     let typed = inference.into_typed().unwrap();

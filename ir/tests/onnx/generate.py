@@ -203,10 +203,10 @@ case("deformable_conv_2d", "DeformableConv2D", [DATA, numbers(1, 8, 4, 4, seed=2
 case(
     "deformable_conv_2d_attributes",
     "DeformableConv2D",
-    [DATA, numbers(1, 16, 3, 2, seed=25), Constant(WEIGHTS[:, :1]), numbers(1, 8, 3, 2, seed=26, low=0)],
+    [DATA, numbers(1, 16, 4, 2, seed=25), Constant(WEIGHTS[:, :1]), numbers(1, 8, 4, 2, seed=26, low=0)],
     strides=[2, 2],
     dilations=[1, 2],
-    pads=[1, 0, 1, 1],
+    pads=[1, 0, 2, 1],
     group=2,
     deformable_groups=2,
 )
