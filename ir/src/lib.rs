@@ -39,7 +39,7 @@
 //! | `reader.rs` | [`Ir`], the reader with its options, and [`IrProtoModel`], what the two files have in them |
 //! | `onnx/` | the operations as nodes of ONNX models, with the feature `onnx` |
 //! | `nnef.rs` | some operators in NNEF archives, with the feature `nnef` |
-//! | `with_openvino_ir.rs` | [`WithOpenVinoIr`], which adds them to tract's readers of these |
+//! | `with_openvino_ir.rs` | `WithOpenVinoIr`, which adds them to tract's readers of these |
 //! | `translate/mod.rs` | the translation: layer by layer, and once more when open dimensions turn out to be equal |
 //! | `translate/alone.rs` | layers without the document around them |
 //! | `translate/deferred.rs` | layers that need values that are only known when the model runs: they are translated then |

@@ -102,6 +102,22 @@ pub fn state_outputs(model: &mut ModelProto, proto: &IrProtoModel) {
     model.graph.as_mut().expect("there is one").value_info = infos.collect();
 }
 
+/// Gives each dimension of each input a name of its own.
+pub fn name_dimensions(model: &mut ModelProto) {
+    for input in &mut model.graph.as_mut().expect("there is one").input {
+        let Some(Value::TensorType(tensor)) =
+            input.r#type.as_mut().and_then(|it| it.value.as_mut())
+        else {
+            continue;
+        };
+        let dims = tensor.shape.iter_mut().flat_map(|shape| &mut shape.dim).enumerate();
+        for (axis, dim) in dims {
+            let name: String = input.name.chars().filter(char::is_ascii_alphanumeric).collect();
+            dim.value = Some(Size::DimParam(format!("x{name}_{axis}")));
+        }
+    }
+}
+
 fn input_name(layer: &Layer) -> String {
     layer.name.chars().filter(|letter| letter.is_ascii_alphanumeric()).collect()
 }
