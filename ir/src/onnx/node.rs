@@ -12,7 +12,7 @@ use tract_core::ops::source::TypedSource;
 use tract_openvino::tract_onnx::tract_hir::internal::*;
 
 use crate::layer::{NotKnown, SizesOfARun, equal_node, tdims};
-use crate::opl::bound::{bind_symbols, shape_symbols};
+use crate::opl::bound::bind_symbols_of;
 use crate::opl::checked_volume;
 use crate::shortened::{shortened, shortened_name};
 use crate::translate::Alone;
@@ -270,9 +270,7 @@ impl InferenceOp for OpenVinoNode {
         let model = self.translated(&facts)?;
         let before = target.nodes().len();
         let outlets = put_into(target, &model, &inputs, self.0.has_state)?;
-        let sources = target.nodes().iter().filter(|node| node.op_is::<TypedSource>());
-        let of_inputs = sources.flat_map(|node| shape_symbols(&node.outputs[0].fact)).collect();
-        bind_symbols(target, &of_inputs)?;
+        bind_symbols_of(target, before)?;
         // A node's outputs have names of their own: those of inputs and of other nodes stay.
         let mut named = tvec!();
         for outlet in outlets {

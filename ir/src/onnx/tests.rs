@@ -387,18 +387,16 @@ fn options_of_the_gathers() {
     let mut model = model(&["x:3"], node("GatherElements", "x i", "z", &[int("axis", 0)]));
     model.graph.as_mut().unwrap().input.push(info("i:1", INT64));
     let inputs = [tensor1(&[1f32, 2., 3.]), tensor1(&[-1i64])];
-    let read = |wraps: bool| {
-        let mut reader = tract_onnx::onnx();
-        if wraps {
-            let wrap = NegativeIndices::Wrap;
-            reader = reader
-                .with_openvino_options(OpenVinoOptions::default().with_negative_indices(wrap));
-        }
-        // In any order, and more than once.
-        reader.with_openvino_ir().with_openvino_ir().model_for_proto_model(&model)?.into_typed()
-    };
-    run(read(false).unwrap(), &inputs).unwrap_err();
-    assert_eq!(*run(read(true).unwrap(), &inputs).unwrap()[0], tensor1(&[3f32]));
+    let wrap = OpenVinoOptions::default().with_negative_indices(NegativeIndices::Wrap);
+    let read = |reader: tract_onnx::Onnx| reader.model_for_proto_model(&model)?.into_typed();
+    run(read(tract_onnx::onnx().with_openvino_ir()).unwrap(), &inputs).unwrap_err();
+    // In any order, and more than once.
+    for reader in [
+        tract_onnx::onnx().with_openvino_options(wrap).with_openvino_ir().with_openvino_ir(),
+        tract_onnx::onnx().with_openvino_ir().with_openvino_options(wrap),
+    ] {
+        assert_eq!(*run(read(reader).unwrap(), &inputs).unwrap()[0], tensor1(&[3f32]));
+    }
     // The reader with the gathers alone does not have it.
     let gathers = tract_onnx::onnx().with_openvino().model_for_proto_model(&model);
     let error = format!("{:#}", gathers.unwrap_err());

@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use tract_core::internal::*;
 use tract_core::ops::array::Slice;
+#[cfg(feature = "onnx")]
+use tract_core::ops::source::TypedSource;
 use tract_openvino_kernels::checks::expect_input_count;
 
 use super::impl_op;
@@ -102,6 +104,38 @@ pub(crate) fn bind_symbols(model: &mut TypedModel, outer: &HashSet<Symbol>) -> T
     Ok(())
 }
 
+/// Has some nodes, the last ones of a model, run after those that give their symbols values, as [`bind_symbols`] does. All others
+/// do so already.
+#[cfg(feature = "onnx")]
+pub(crate) fn bind_symbols_of(model: &mut TypedModel, last: usize) -> TractResult<()> {
+    let mut open = HashSet::new();
+    for id in last..model.nodes.len() {
+        let node = model.node(id);
+        if node.inputs.is_empty() {
+            continue;
+        }
+        let mut symbols = mentioned_symbols(model, node)?;
+        // What gives a symbol its value, or comes after it, has it in the shape of its output.
+        let given = model.node_input_facts(id)?.into_iter();
+        let own = node.outputs.iter().map(|output| &output.fact);
+        let own = own.filter(|_| node.op.mints_runtime_symbols());
+        for symbol in given.chain(own).flat_map(shape_symbols) {
+            symbols.remove(&symbol);
+        }
+        open.extend(symbols);
+    }
+    if open.is_empty() {
+        return Ok(());
+    }
+    let sources = model.nodes.iter().filter(|node| node.op_is::<TypedSource>());
+    let of_inputs: HashSet<Symbol> =
+        sources.flat_map(|node| shape_symbols(&node.outputs[0].fact)).collect();
+    match open.is_subset(&of_inputs) {
+        true => Ok(()),
+        false => bind_symbols(model, &of_inputs),
+    }
+}
+
 /// How many steps the walks through a model take for each of its nodes. In networks it is one or two, because nodes that
 /// come after each other need the same symbols.
 const STEPS_FOR_A_NODE: usize = 64;
@@ -134,7 +168,7 @@ fn runs_after(
     false
 }
 
-pub(crate) fn shape_symbols(fact: &TypedFact) -> impl Iterator<Item = Symbol> {
+fn shape_symbols(fact: &TypedFact) -> impl Iterator<Item = Symbol> {
     fact.shape.iter().flat_map(|dim| dim.symbols())
 }
 
