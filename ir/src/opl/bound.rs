@@ -115,12 +115,16 @@ pub(crate) fn bind_symbols_of(model: &mut TypedModel, last: usize) -> TractResul
             continue;
         }
         let mut symbols = mentioned_symbols(model, node)?;
-        // What gives a symbol its value, or comes after it, has it in the shape of its output.
-        let given = model.node_input_facts(id)?.into_iter();
-        let own = node.outputs.iter().map(|output| &output.fact);
-        let own = own.filter(|_| node.op.mints_runtime_symbols());
-        for symbol in given.chain(own).flat_map(shape_symbols) {
+        // What comes after the node that gives a symbol its value has it in the shape of its output.
+        for symbol in model.node_input_facts(id)?.into_iter().flat_map(shape_symbols) {
             symbols.remove(&symbol);
+        }
+        // And what gives it is the first one.
+        if node.op.mints_runtime_symbols() && !symbols.is_empty() {
+            let earlier = model.nodes[..id].iter().flat_map(|node| &node.outputs);
+            let earlier: HashSet<Symbol> =
+                earlier.flat_map(|output| shape_symbols(&output.fact)).collect();
+            symbols.retain(|symbol| earlier.contains(symbol));
         }
         open.extend(symbols);
     }
