@@ -52,7 +52,8 @@ const REFUSED_HERE: [(&str, &str); 10] = [
     ("TensorIterator", BODY),
 ];
 
-const BODY: &str = "it has a body, and only nodes of the standard domain can have graphs: use its If, Loop or Scan";
+const BODY: &str =
+    "it has a body, and only nodes of the standard domain can have graphs: use its If or Scan";
 const VARIABLE: &str = "tract's ONNX models have no variables from run to run";
 
 impl WithOpenVinoIr for Onnx {
