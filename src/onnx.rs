@@ -3,7 +3,8 @@
 //! tract's register of ONNX operators has one builder for each op type, whatever the domain. So [`build`] takes
 //! the place of tract's builders: it looks at a node's domain, builds OpenVINO's operators, and calls the previous
 //! builder for all others. A builder is a plain function, which cannot hold another. So the previous one stays in
-//! the register, under a key that is no op type.
+//! the register, under a key that is no op type. So do the builders that other crates add for more operators of the
+//! domain ([`add_operator`]).
 
 use crate::infer::{Axis, InferenceGather, InferenceGatherNd};
 use crate::operation::Operation;
@@ -65,6 +66,14 @@ impl OpenVinoOptions {
         Self { negative_indices, ..self }
     }
 
+    /// The options that a reader has: the default ones if it does not have the operators.
+    pub fn of(reader: &Onnx) -> Self {
+        let has = |key| reader.op_register.0.contains_key(key);
+        let negative_indices =
+            if has(WRAP) { NegativeIndices::Wrap } else { NegativeIndices::AsSpecified };
+        Self { negative_indices, standard_gather: has(STANDARD) }
+    }
+
     /// Sets [`standard_gather`](Self::standard_gather).
     pub fn with_standard_gather(self, standard_gather: bool) -> Self {
         Self { standard_gather, ..self }
@@ -92,7 +101,8 @@ pub trait WithOpenVinoOptions: WithOpenVino {
 }
 
 type Built = TractResult<(Box<dyn InferenceOp>, Vec<String>)>;
-type Builder = fn(&ParsingContext, &NodeProto) -> Built;
+/// What tract has in its register for an op type.
+pub type Builder = fn(&ParsingContext, &NodeProto) -> Built;
 
 // A static has one address, so `is_ours` recognises it.
 static BUILDER: Builder = build;
@@ -104,6 +114,23 @@ fn is_ours(builder: Builder) -> bool {
 /// The key of the builder that was registered for this op type before ours.
 fn previous_key(op_type: &str) -> String {
     format!("{DOMAIN}: previous: {op_type}")
+}
+
+/// The key of the builder that another crate has added for an op type of our domain.
+fn added_key(op_type: &str) -> String {
+    format!("{DOMAIN}: added: {op_type}")
+}
+
+/// Adds a builder for nodes of an op type of [`DOMAIN`] to a reader that has the operators of this crate, which stay.
+pub fn add_operator(reader: &mut Onnx, op_type: &str, builder: Builder) {
+    if OP_TYPES.contains(&op_type) {
+        return;
+    }
+    let register = &mut reader.op_register.0;
+    register.insert(added_key(op_type), builder);
+    if !register.contains_key(op_type) {
+        intercept(register, op_type);
+    }
 }
 
 /// The register has these keys if the options are set.
@@ -184,6 +211,9 @@ fn build(ctx: &ParsingContext, node: &NodeProto) -> Built {
         true => NegativeIndices::Wrap,
         false => NegativeIndices::AsSpecified,
     };
+    if let Some(added) = register.get(&added_key(&node.op_type)) {
+        return added(ctx, node);
+    }
     let op = match &*node.op_type {
         GatherRevision::OP_TYPE => {
             let operation = operation(ctx, node, &["data", "indices", "axis"], negative_indices)?;
@@ -193,7 +223,7 @@ fn build(ctx: &ParsingContext, node: &NodeProto) -> Built {
             let operation = operation(ctx, node, &["data", "indices"], negative_indices)?;
             expand(InferenceGatherNd(operation))
         }
-        _ => bail!(unknown_operators(&[node])),
+        _ => bail!(unknown_operators(ctx, &[node])),
     };
     Ok((op, vec![]))
 }
@@ -214,6 +244,37 @@ fn operation<R: Revision>(
 /// The revision of a node: by its attribute `version`, else by the model's import of the domain, else the
 /// newest.
 fn revision<R: Revision>(ctx: &ParsingContext, node: &NodeProto) -> TractResult<R> {
+    match operator_set(ctx, node)? {
+        Some(OperatorSet::OfNode(opset)) => R::for_opset(opset),
+        Some(OperatorSet::OfModel(opset)) => R::for_opset(opset)
+            .with_context(|| format!("the model imports domain {DOMAIN} in version {opset}")),
+        None => {
+            let newest = R::newest();
+            log::warn!(
+                "node {:?} is of domain {DOMAIN}, which the model does not import: it is read as {}",
+                node.name,
+                newest.spec().name
+            );
+            Ok(newest)
+        }
+    }
+}
+
+/// The operator set that a node of [`DOMAIN`] is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperatorSet {
+    /// That of its attribute `version`.
+    OfNode(i64),
+    /// The version in which the model imports the domain.
+    OfModel(i64),
+}
+
+/// The operator set of a node: by its attribute `version`, else by the model's import of the domain.
+///
+/// # Errors
+///
+/// The attribute is no operator set, or the model imports the domain in two versions.
+pub fn operator_set(ctx: &ParsingContext, node: &NodeProto) -> TractResult<Option<OperatorSet>> {
     if let Some(version) = node.get_attr_opt::<&str>("version")? {
         let opset = version.strip_prefix("opset").and_then(|digits| {
             let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -222,21 +283,13 @@ fn revision<R: Revision>(ctx: &ParsingContext, node: &NodeProto) -> TractResult<
         let Some(opset) = opset else {
             bail!(
                 "{}: attribute version is {version:?}, but must be \"opset\" and a number, like \"opset8\"",
-                R::OP_TYPE
+                node.op_type
             )
         };
-        return R::for_opset(opset);
+        return Ok(Some(OperatorSet::OfNode(opset)));
     }
     let mut imports = ctx.model.opset_import.iter().filter(|import| import.domain == DOMAIN);
-    let Some(import) = imports.next() else {
-        let newest = R::newest();
-        log::warn!(
-            "node {:?} is of domain {DOMAIN}, which the model does not import: it is read as {}",
-            node.name,
-            newest.spec().name
-        );
-        return Ok(newest);
-    };
+    let Some(import) = imports.next() else { return Ok(None) };
     if let Some(other) = imports.find(|other| other.version != import.version) {
         bail!(
             "the model imports domain {DOMAIN} in versions {} and {}, but must import it in one",
@@ -244,8 +297,7 @@ fn revision<R: Revision>(ctx: &ParsingContext, node: &NodeProto) -> TractResult<
             other.version
         )
     }
-    R::for_opset(import.version)
-        .with_context(|| format!("the model imports domain {DOMAIN} in version {}", import.version))
+    Ok(Some(OperatorSet::OfModel(import.version)))
 }
 
 fn batch_dims(spec: &Spec, node: &NodeProto) -> TractResult<i64> {
@@ -288,6 +340,7 @@ fn refuse_unknown_operators(ctx: &ParsingContext, node: &NodeProto) -> TractResu
         for node in &graph.node {
             if node.domain == DOMAIN
                 && !OP_TYPES.contains(&&*node.op_type)
+                && !register.contains_key(&added_key(&node.op_type))
                 && builder(node).is_none_or(is_ours)
             {
                 unknown.push(node);
@@ -297,16 +350,22 @@ fn refuse_unknown_operators(ctx: &ParsingContext, node: &NodeProto) -> TractResu
             }
         }
     }
-    ensure!(unknown.is_empty(), unknown_operators(&unknown));
+    ensure!(unknown.is_empty(), unknown_operators(ctx, &unknown));
     Ok(())
 }
 
-fn unknown_operators(nodes: &[&NodeProto]) -> String {
+fn unknown_operators(ctx: &ParsingContext, nodes: &[&NodeProto]) -> String {
+    let added = added_key("");
+    let register = &ctx.framework.op_register.0;
+    let added = match register.keys().filter(|key| key.starts_with(&added)).count() {
+        0 => String::new(),
+        added => format!(", and {added} more that are registered"),
+    };
     let mut op_types: Vec<&str> = nodes.iter().map(|node| &*node.op_type).collect();
     op_types.sort_unstable();
     op_types.dedup();
     format!(
-        "the model has operators of domain {DOMAIN} that tract-openvino does not have: {}. It has {}",
+        "the model has operators of domain {DOMAIN} that tract-openvino does not have: {}. It has {}{added}",
         op_types.join(", "),
         OP_TYPES.join(" and ")
     )

@@ -1,4 +1,4 @@
-//! The command-line tool for OpenVINO IR, and for ONNX models with OpenVINO's gather operators.
+//! The command-line tool for OpenVINO IR, and for ONNX models with OpenVINO's operations.
 //!
 //! | file | contents |
 //! |---|---|

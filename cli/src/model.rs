@@ -265,7 +265,8 @@ impl ReadingOptions {
         if self.wraps() {
             options = options.with_negative_indices(tract_openvino::NegativeIndices::Wrap);
         }
-        onnx().with_openvino_options(options).with_ignore_value_info(self.ignore_value_info)
+        let onnx = onnx().with_openvino_options(options).with_openvino_ir();
+        onnx.with_ignore_value_info(self.ignore_value_info)
     }
 
     fn ir(&self, shapes: &[InputShape]) -> Ir {

@@ -37,8 +37,11 @@
 //! | file | what it decides |
 //! |---|---|
 //! | `reader.rs` | [`Ir`], the reader with its options, and [`IrProtoModel`], what the two files have in them |
+//! | `onnx/` | the operations as nodes of ONNX models, with the feature `onnx` |
 //! | `nnef.rs` | some operators in NNEF archives, with the feature `nnef` |
+//! | `with_openvino_ir.rs` | `WithOpenVinoIr`, which adds them to tract's readers of these |
 //! | `translate/mod.rs` | the translation: layer by layer, and once more when open dimensions turn out to be equal |
+//! | `translate/alone.rs` | layers without the document around them |
 //! | `translate/deferred.rs` | layers that need values that are only known when the model runs: they are translated then |
 //! | `unsupported.rs` | [`UnsupportedOperations`]: the error for operations that the reader does not have |
 //! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |
@@ -63,7 +66,10 @@
 //!
 //! * `multithread-mm`: work is shared among the threads of the executor that the program gives to tract.
 //! * `nnef`: models are saved to NNEF archives and loaded again, as far as tract and this crate have text for their
-//!   operators. None is on by default.
+//!   operators.
+//! * `onnx`: the operations are nodes of ONNX models, too.
+//!
+//! None is on by default.
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
@@ -77,6 +83,8 @@ mod layer;
 mod limits;
 #[cfg(feature = "nnef")]
 mod nnef;
+#[cfg(feature = "onnx")]
+mod onnx;
 mod opl;
 mod ops;
 mod reader;
@@ -86,15 +94,17 @@ mod shortened;
 mod translate;
 mod unsupported;
 mod weights;
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+mod with_openvino_ir;
 
 pub use layer::{FromAttribute, LayerContext};
 pub use limits::Limits;
-#[cfg(feature = "nnef")]
-pub use nnef::WithOpenVinoIr;
 pub use reader::{InputShape, Ir, IrProtoModel, ir};
 pub use registry::Registry;
 pub use unsupported::{UnsupportedOperation, UnsupportedOperations};
 pub use weights::Weights;
+#[cfg(any(feature = "nnef", feature = "onnx"))]
+pub use with_openvino_ir::WithOpenVinoIr;
 
 /// The crate of the operators, which re-exports tract.
 pub use tract_openvino;

@@ -30,36 +30,7 @@ use crate::opl::opaque::{Opaque, Separate};
 use crate::opl::range::Range;
 use crate::opl::rounding::{SaturateF8E4M3, SaturateF8E5M2, ToBf16, ToF8E4M3, ToF8E5M2};
 use crate::opl::size_bounds::{Bounds, SizeBounds};
-
-/// Adds this crate's operators to tract's reader and writer of NNEF archives, for models that were read from IR. Gather
-/// operators need [`WithOpenVino`](tract_openvino::WithOpenVino) too.
-///
-/// ```
-/// use tract_openvino_ir::WithOpenVinoIr;
-/// use tract_openvino_ir::prelude::*;
-/// use tract_openvino_ir::tract_openvino::{WithOpenVino, tract_nnef};
-///
-/// # fn main() -> TractResult<()> {
-/// let model = ir().model_for_path("models/range/inputs/model.xml")?.into_decluttered()?;
-///
-/// let nnef = tract_nnef::nnef().with_openvino().with_openvino_ir();
-/// let mut archive = vec![];
-/// nnef.write(&model, &mut archive)?;
-/// let loaded = nnef.model_for_read(&mut &*archive)?;
-/// assert_eq!(loaded.input_outlets()?.len(), model.input_outlets()?.len());
-/// # Ok(())
-/// # }
-/// ```
-pub trait WithOpenVinoIr: Sized {
-    /// Adds the operators.
-    fn enable_openvino_ir(&mut self);
-
-    /// The reader and writer, with the operators.
-    fn with_openvino_ir(mut self) -> Self {
-        self.enable_openvino_ir();
-        self
-    }
-}
+use crate::with_openvino_ir::WithOpenVinoIr;
 
 impl WithOpenVinoIr for Nnef {
     fn enable_openvino_ir(&mut self) {

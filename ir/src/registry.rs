@@ -15,10 +15,11 @@ use crate::refused::{REFUSED, is_internal};
 /// the newest revision of its operation that is not newer.
 #[derive(Clone, Default)]
 pub struct Registry {
-    operations: HashMap<String, Vec<Revision>>,
+    // Each layer that is translated when the model runs has a copy.
+    operations: Arc<HashMap<String, Vec<Revision>>>,
     /// What the specification allows for an operation, and the reader refuses.
-    limits: HashMap<&'static str, &'static str>,
-    extensions: HashMap<(String, String), Arc<Translate>>,
+    limits: Arc<HashMap<&'static str, &'static str>>,
+    extensions: Arc<HashMap<(String, String), Arc<Translate>>>,
 }
 
 #[derive(Clone)]
@@ -50,7 +51,7 @@ enum Missing {
 }
 
 /// The newest operation set of OpenVINO that is known here.
-const NEWEST: u32 = 17;
+pub(crate) const NEWEST: u32 = 17;
 
 /// Prefixes of operations that a file may put into the operation sets `extension` and `experimental`, which then mean
 /// opset6.
@@ -90,11 +91,12 @@ impl Registry {
         since: u32,
         translate: fn(&mut LayerContext) -> TractResult<TVec<OutletId>>,
     ) -> Added<'_> {
-        let revisions = self.operations.entry(operation.to_ascii_lowercase()).or_default();
+        let operations = Arc::make_mut(&mut self.operations);
+        let revisions = operations.entry(operation.to_ascii_lowercase()).or_default();
         let translate = Arc::new(translate);
         revisions.push(Revision { operation, since, has_state: false, translate });
         revisions.sort_by_key(|revision| revision.since);
-        Added { limits: &mut self.limits, revisions, operation, since }
+        Added { limits: Arc::make_mut(&mut self.limits), revisions, operation, since }
     }
 
     /// Adds an operation of your own, for layers of this type and operation set, in upper or lower case. `translate`
@@ -116,7 +118,7 @@ impl Registry {
         translate: impl Fn(&mut LayerContext) -> TractResult<TVec<OutletId>> + Send + Sync + 'static,
     ) {
         let key = (lower(&operation.into()), lower(&opset.into()));
-        self.extensions.insert(key, Arc::new(translate));
+        Arc::make_mut(&mut self.extensions).insert(key, Arc::new(translate));
     }
 
     /// The names of the operations, in order, each with its revisions: the number of the first operation set with each.

@@ -68,7 +68,8 @@ impl Document {
     pub fn add_output(&mut self, layer: usize, output: usize, name: impl Into<String>) {
         let Graph { layers, results, .. } = &mut self.graph;
         assert!(output < layers[layer].outputs.len(), "{} has no output {output}", layers[layer]);
-        let id = layers.iter().map(|layer| layer.id).max().map_or(0, |id| id.wrapping_add(1));
+        let id = layers.iter().filter_map(|layer| layer.id).max();
+        let id = Some(id.map_or(0, |id| id.wrapping_add(1)));
         let name = name.into();
         results.push(layers.len());
         layers.push(Layer {
@@ -102,8 +103,8 @@ pub struct Graph {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Layer {
-    /// Its id, which edges name.
-    pub id: u64,
+    /// Its id, which edges name. `None` if it is of no document, but a node of an ONNX model.
+    pub id: Option<u64>,
     /// Its name. Names need not be unique.
     pub name: String,
     /// The type of its operation, like `Convolution`.
@@ -275,9 +276,13 @@ impl Graph {
     }
 }
 
-/// How errors speak of a layer: ``layer 12 "conv1" (Convolution, opset1)``.
+/// How errors speak of a layer: ``layer 12 "conv1" (Convolution, opset1)``, or ``node "conv1" (Convolution, opset1)``.
 impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "layer {} {:?} ({}, {})", self.id, self.name, self.operation, self.opset)
+        match self.id {
+            Some(id) => write!(f, "layer {id} ")?,
+            None => f.write_str("node ")?,
+        }
+        write!(f, "{:?} ({}, {})", self.name, self.operation, self.opset)
     }
 }

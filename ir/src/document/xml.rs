@@ -140,7 +140,7 @@ fn graph(net: Node, depth: usize) -> Result<Graph> {
     let mut by_id = HashMap::new();
     for node in children(nodes, "layer") {
         let (layer, its_ports) = layer(node, depth)?;
-        if let Some(other) = by_id.insert(layer.id, layers.len()) {
+        if let Some(other) = layer.id.and_then(|id| by_id.insert(id, layers.len())) {
             let other: &Layer = &layers[other];
             bail!("{layer} has the id of {other}: ids must be unique")
         }
@@ -229,7 +229,7 @@ fn layer(node: Node, depth: usize) -> Result<(Layer, Ports)> {
         place(node)
     );
     let mut layer = Layer {
-        id: id(node, "id")?,
+        id: Some(id(node, "id")?),
         name: required(node, "name")?.into(),
         operation: canonical_type(required(node, "type")?).into(),
         opset: required(node, "version")?.into(),
@@ -313,7 +313,7 @@ fn bodies(node: Node, ports: &Ports, depth: usize) -> Result<Vec<Body>> {
             // results.
             let graph = graph(body, depth + 1)?;
             let ids = |positions: &[usize]| {
-                Ids::new(positions.iter().map(|layer| graph.layers[*layer].id), "layers")
+                Ids::new(positions.iter().filter_map(|layer| graph.layers[*layer].id), "layers")
             };
             let (parameters, results) = (ids(&graph.parameters)?, ids(&graph.results)?);
             let map = child(node, port_map);

@@ -166,6 +166,8 @@ impl LayerContext<'_, '_> {
     /// The text of an attribute. What is asked for is in the log, so that a test can see whether models vary it.
     fn attribute_text(&self, name: &str) -> Option<&str> {
         log::trace!(target: "tract_openvino_ir::attribute", "{} {name}", self.layer().operation);
+        #[cfg(feature = "onnx")]
+        self.translation.asked.borrow_mut().insert(name.into());
         self.layer().attributes.get(name).map(|text| &**text)
     }
 }

@@ -135,6 +135,33 @@ impl Dimensions {
         Ok(dimensions)
     }
 
+    /// Those of a layer that is translated alone: inputs of these shapes, none of which is open.
+    pub fn of_shapes(scope: SymbolScope, shapes: Vec<TVec<TDim>>) -> Dimensions {
+        let (open, learnt, bounds) = (vec![], HashMap::new(), vec![]);
+        Dimensions { scope, initial: shapes, open, learnt, bounds }
+    }
+
+    /// Has the symbols of the shapes stand for open dimensions: some of them may turn out to be equal.
+    #[cfg(feature = "onnx")]
+    pub fn with_open_symbols(mut self) -> Dimensions {
+        let mut known = HashSet::new();
+        for (input, shape) in self.initial.iter().enumerate() {
+            for (axis, dim) in shape.iter().enumerate() {
+                if let TDim::Sym(symbol) = dim
+                    && known.insert(symbol.clone())
+                {
+                    self.open.push(OpenDimension {
+                        symbol: symbol.clone(),
+                        declared: Dimension { min: 0, max: None },
+                        description: format!("dimension {axis} of input {input}"),
+                        place: Some((input, axis)),
+                    });
+                }
+            }
+        }
+        self
+    }
+
     /// The shape of an input, with all that was learnt so far.
     pub fn of_input(&self, input: usize) -> TractResult<TVec<TDim>> {
         self.initial[input].iter().map(|dim| self.known(dim)).collect()

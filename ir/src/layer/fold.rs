@@ -49,10 +49,18 @@ impl LayerContext<'_, '_> {
         }
     }
 
-    /// The type of an output that has sizes.
+    /// The type of an output that has sizes: what is stated of it, or what the layer itself says.
     fn integer_type(&self, number: usize) -> DatumType {
-        let declared = self.output_type(number);
-        declared.unwrap_or(DatumType::I64)
+        let of_layer = || {
+            let attribute = match self.operation {
+                "Convert" => "destination_type",
+                "ShapeOf" => "output_type",
+                _ => return None,
+            };
+            let dt = self.attribute_opt(attribute).ok().flatten();
+            dt.filter(|dt: &DatumType| dt.is_integer())
+        };
+        self.output_type(number).or_else(of_layer).unwrap_or(DatumType::I64)
     }
 
     /// The results of a layer whose inputs are all constants.
@@ -62,6 +70,7 @@ impl LayerContext<'_, '_> {
     /// not to be rounded at each.
     fn fold(&mut self, translate: &Translate) -> TractResult<Option<Vec<Folded>>> {
         if self.folding
+            || !self.translation.folds
             || self.inputs.is_empty()
             || !self.layer.bodies.is_empty()
             || self.has_state

@@ -33,12 +33,18 @@ pub(crate) use fold::Translate;
 use folded::Folded;
 pub(crate) use folded::{Computations, Values};
 pub(crate) use names::Taken;
+#[cfg(feature = "onnx")]
+pub(crate) use nodes::equal_node;
 pub(crate) use options::{Options, ShapeOption};
 pub(crate) use place::Place;
 pub(crate) use restart::Restart;
+#[cfg(feature = "onnx")]
+pub(crate) use sources::check_shape;
 pub(crate) use sources::{
     body_parameter_type, check_port, constant, parameter_shape, parameter_type,
 };
+#[cfg(feature = "onnx")]
+pub(crate) use translation::SizesOfARun;
 pub(crate) use translation::{TranslateGraph, Translation};
 pub(crate) use values::NotKnown;
 pub(crate) use variables::Variables;
@@ -88,6 +94,20 @@ impl<'a, 't> LayerContext<'a, 't> {
             folding: false,
             widened: false,
         }
+    }
+
+    /// Another layer in the place of this one, of these inputs.
+    #[cfg(feature = "onnx")]
+    pub(crate) fn with_part<T>(
+        &mut self,
+        part: &Layer,
+        inputs: Vec<Value>,
+        then: impl FnOnce(&mut LayerContext) -> T,
+    ) -> T {
+        let place = self.place.layer(0, part);
+        let names = vec!["constant"; inputs.len()];
+        let (translation, model) = (&mut *self.translation, &mut *self.model);
+        then(&mut LayerContext::new(translation, model, part, place, inputs, names))
     }
 
     pub(crate) fn into_inputs(self) -> Vec<Value> {
@@ -142,6 +162,11 @@ impl<'a, 't> LayerContext<'a, 't> {
     /// What the translation of all layers shares.
     pub(crate) fn translation(&mut self) -> &mut Translation<'t> {
         self.translation
+    }
+
+    /// A symbol for a size that only a run knows, and whether it is new.
+    pub(crate) fn symbol_of_a_run(&self, prefix: &str) -> (Symbol, bool) {
+        self.translation.sizes.borrow_mut().next(&self.model.symbols, prefix)
     }
 
     /// Translates a body of this layer into the same model, with these values of its parameters.

@@ -90,7 +90,8 @@ impl LayerContext<'_, '_> {
         let op = empty.map_or(op, |empty| empty.into());
         let count = outputs.len();
         let outlets = |node| (0..count).map(|slot| OutletId::new(node, slot)).collect();
-        if let Some(node) = self.equal_node(&*op, inputs) {
+        let equal = equal_node(self.model, &*op, inputs).filter(|_| !self.has_state);
+        if let Some(node) = equal {
             return Ok(outlets(node));
         }
         let node = self.model.add_node(name, op, outputs)?;
@@ -98,23 +99,6 @@ impl LayerContext<'_, '_> {
             self.model.add_edge(*input, InletId::new(node, slot))?;
         }
         Ok(outlets(node))
-    }
-
-    /// The node that the model already has for this operator and these inputs.
-    ///
-    /// tract's optimiser would make them one, too. But of three such nodes of which the first and the last are outputs
-    /// of the model, the last one gets its value from the second one, which is no longer there.
-    fn equal_node(&self, op: &dyn TypedOp, inputs: &[OutletId]) -> Option<usize> {
-        let successors =
-            |outlet: &OutletId| &self.model.node(outlet.node).outputs[outlet.slot].successors;
-        let input = inputs.iter().min_by_key(|input| successors(input).len())?;
-        // Each layer could look at all that came before it.
-        let last = successors(input).iter().rev().take(MOST_COMPARED);
-        let is_equal = |node: &usize| {
-            let node = self.model.node(*node);
-            node.inputs == inputs && node.op().dyn_eq(op)
-        };
-        last.map(|inlet| inlet.node).find(is_equal).filter(|_| !self.has_state)
     }
 
     /// Adds the node whose outputs are those of the layer, and which has its name, unless the model has an equal node.
@@ -237,6 +221,26 @@ impl LayerContext<'_, '_> {
             .try_fold(outlet, |outlet, change| self.wire(&suffixes, change, &[outlet]))?;
         self.wire(suffix, last, &[outlet])
     }
+}
+
+/// The node that a model already has for an operator and its inputs.
+///
+/// tract's optimiser would make them one, too. But of three such nodes of which the first and the last are outputs
+/// of the model, the last one gets its value from the second one, which is no longer there.
+pub(crate) fn equal_node(
+    model: &TypedModel,
+    op: &dyn TypedOp,
+    inputs: &[OutletId],
+) -> Option<usize> {
+    let successors = |outlet: &OutletId| &model.node(outlet.node).outputs[outlet.slot].successors;
+    let input = inputs.iter().min_by_key(|input| successors(input).len())?;
+    // Each layer could look at all that came before it.
+    let last = successors(input).iter().rev().take(MOST_COMPARED);
+    let is_equal = |node: &usize| {
+        let node = model.node(*node);
+        node.inputs == inputs && node.op().dyn_eq(op)
+    };
+    last.map(|inlet| inlet.node).find(is_equal)
 }
 
 /// The most elements of the inputs of a node that is computed when it is wired.

@@ -43,6 +43,22 @@ fn may_be_declared(sizes: &[usize]) -> bool {
     volume(&sizes).is_some_and(|volume| volume <= MAX_DECLARED_ELEMENTS)
 }
 
+/// Checks the shape of an input that no document has declared: as [`check_sizes`] does.
+#[cfg(feature = "onnx")]
+pub(crate) fn check_shape(shape: &[TDim]) -> TractResult<()> {
+    check_rank(shape.len())?;
+    let mut sizes = vec![];
+    for size in shape.iter().filter_map(TDim::as_i64) {
+        let valid = usize::try_from(size);
+        sizes.push(valid.map_err(|_| format_err!("a dimension is {size}, but must be 0 or more"))?);
+    }
+    ensure!(
+        may_be_declared(&sizes),
+        "sizes are {sizes:?}, whose product is more than {MAX_DECLARED_ELEMENTS}"
+    );
+    Ok(())
+}
+
 /// Checks the sizes of an output port, if they are to be believed.
 pub(crate) fn check_port(port: &Port) -> TractResult<()> {
     check_rank(port.dims.len())?;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::cast::cast;
 
+#[cfg(feature = "onnx")]
+use super::LayerContext;
 use super::Value;
 use super::budget::Budget;
 use super::derived::Derived;
@@ -37,6 +39,10 @@ pub(crate) trait TranslateGraph {
 
     /// Whether what a layer computes, or one in its bodies, does not depend on its inputs alone.
     fn has_state(&self, layer: &Layer) -> bool;
+
+    /// Translates a layer with what is known now.
+    #[cfg(feature = "onnx")]
+    fn translate_layer(&self, layer: &mut LayerContext) -> TractResult<Vec<Value>>;
 }
 
 /// One attempt to translate a model.
@@ -56,6 +62,51 @@ pub(crate) struct Translation<'a> {
     names: RefCell<Names>,
     /// Whether the model runs, and a layer of it is translated with the values that its inputs have.
     pub at_run_time: bool,
+    /// Whether layers whose inputs are all constants are computed now. Floats of half precision are single in between, so that
+    /// the file must state the types of the outputs.
+    pub folds: bool,
+    /// The symbols of sizes that only a run knows.
+    pub sizes: RefCell<SizesOfARun>,
+    /// The attributes that were asked for.
+    #[cfg(feature = "onnx")]
+    pub asked: RefCell<HashSet<String>>,
+}
+
+/// The symbols of sizes that only a run knows. If a layer is translated once more, it gets those that it had.
+#[derive(Debug, Default)]
+pub(crate) struct SizesOfARun {
+    /// The symbols by the beginnings of their names.
+    symbols: HashMap<String, Vec<Symbol>>,
+    /// How many of them this translation has.
+    taken: HashMap<String, usize>,
+}
+
+impl SizesOfARun {
+    /// Starts the translation once more.
+    #[cfg(feature = "onnx")]
+    pub fn start(&mut self) {
+        self.taken.clear();
+    }
+
+    /// The next symbol with such a name, and whether it is new.
+    pub fn next(&mut self, scope: &SymbolScope, prefix: &str) -> (Symbol, bool) {
+        let symbols = self.symbols.entry(prefix.into()).or_default();
+        let taken = self.taken.entry(prefix.into()).or_default();
+        *taken += 1;
+        if let Some(symbol) = symbols.get(*taken - 1) {
+            return (symbol.clone(), false);
+        }
+        let symbol = scope.new_with_prefix(prefix);
+        symbols.push(symbol.clone());
+        (symbol, true)
+    }
+
+    /// Whether a dimension depends on one of these sizes.
+    #[cfg(feature = "onnx")]
+    pub fn has(&self, dim: &TDim) -> bool {
+        !self.symbols.is_empty()
+            && dim.symbols().iter().any(|it| self.symbols.values().flatten().any(|own| own == it))
+    }
 }
 
 /// The bodies of control flow that were translated. Those within the body of a loop are translated again and again.
@@ -105,6 +156,10 @@ impl<'a> Translation<'a> {
             bodies: Bodies::default(),
             names: RefCell::default(),
             at_run_time: false,
+            folds: true,
+            sizes: RefCell::default(),
+            #[cfg(feature = "onnx")]
+            asked: RefCell::default(),
         }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use tract_core::internal::*;
 use tract_core::ops::array::Slice;
+#[cfg(feature = "onnx")]
+use tract_core::ops::source::TypedSource;
 use tract_openvino_kernels::checks::expect_input_count;
 
 use super::impl_op;
@@ -100,6 +102,42 @@ pub(crate) fn bind_symbols(model: &mut TypedModel, outer: &HashSet<Symbol>) -> T
         model.add_edge(node.into(), InletId::new(id, slot))?;
     }
     Ok(())
+}
+
+/// Has some nodes, the last ones of a model, run after those that give their symbols values, as [`bind_symbols`] does. All others
+/// do so already.
+#[cfg(feature = "onnx")]
+pub(crate) fn bind_symbols_of(model: &mut TypedModel, last: usize) -> TractResult<()> {
+    let mut open = HashSet::new();
+    for id in last..model.nodes.len() {
+        let node = model.node(id);
+        if node.inputs.is_empty() {
+            continue;
+        }
+        let mut symbols = mentioned_symbols(model, node)?;
+        // What comes after the node that gives a symbol its value has it in the shape of its output.
+        for symbol in model.node_input_facts(id)?.into_iter().flat_map(shape_symbols) {
+            symbols.remove(&symbol);
+        }
+        // And what gives it is the first one.
+        if node.op.mints_runtime_symbols() && !symbols.is_empty() {
+            let earlier = model.nodes[..id].iter().flat_map(|node| &node.outputs);
+            let earlier: HashSet<Symbol> =
+                earlier.flat_map(|output| shape_symbols(&output.fact)).collect();
+            symbols.retain(|symbol| earlier.contains(symbol));
+        }
+        open.extend(symbols);
+    }
+    if open.is_empty() {
+        return Ok(());
+    }
+    let sources = model.nodes.iter().filter(|node| node.op_is::<TypedSource>());
+    let of_inputs: HashSet<Symbol> =
+        sources.flat_map(|node| shape_symbols(&node.outputs[0].fact)).collect();
+    match open.is_subset(&of_inputs) {
+        true => Ok(()),
+        false => bind_symbols(model, &of_inputs),
+    }
 }
 
 /// How many steps the walks through a model take for each of its nodes. In networks it is one or two, because nodes that

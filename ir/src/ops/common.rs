@@ -299,8 +299,10 @@ impl LayerContext<'_, '_> {
 
     /// A size that is only known when the model runs.
     pub(crate) fn size_at_run_time(&self, prefix: &str) -> TractResult<Symbol> {
-        let symbol = self.model.symbols.new_with_prefix(prefix);
-        self.model.symbols.add_assertion(format!("{symbol}>=0"))?;
+        let (symbol, is_new) = self.symbol_of_a_run(prefix);
+        if is_new {
+            self.model.symbols.add_assertion(format!("{symbol}>=0"))?;
+        }
         Ok(symbol)
     }
 }

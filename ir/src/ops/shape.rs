@@ -6,6 +6,7 @@ use tract_openvino_kernels::checks::listed;
 
 use super::blocks::multiply;
 use crate::layer::{LayerContext, NotKnown, is_size};
+use crate::opl::equal_shape::EqualShape;
 use crate::opl::range::Range;
 use crate::opl::reshape::Reshape;
 use crate::registry::Registry;
@@ -342,7 +343,8 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let rank = target.len().max(data.len());
     let added = (0..rank).filter(|axis| !positions.contains(axis)).map(AxisOp::Add);
     let input = ctx.input(0)?;
-    let input = ctx.change_axes("fix_rank", input, added)?;
+    let mut input = ctx.change_axes("fix_rank", input, added)?;
+    let mut fitting = ctx.shape_of(input)?;
     let mut output: TVec<TDim> = tvec![1.to_dim(); rank - target.len()];
     output.extend(target.iter().cloned());
     for (axis, dim) in positions.into_iter().zip(data) {
@@ -350,9 +352,15 @@ fn broadcast(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         if keeps {
             output[axis] = dim;
         } else if !dim.is_one() {
-            output[axis] =
-                ctx.require_equal(&dim, &output[axis].clone(), "broadcasts one to the other")?;
+            let wanted = output[axis].clone();
+            ctx.require_equal(&dim, &wanted, "broadcasts one to the other")?;
+            fitting[axis] = wanted;
         }
+    }
+    // Where only a run knows whether they are equal, the data may have size 1, too.
+    if fitting != ctx.shape_of(input)? {
+        let suffix = if fitting == output { "" } else { "equal_shape" };
+        input = ctx.wire(suffix, EqualShape::or_broadcast(fitting), &[input])?;
     }
     if output == ctx.shape_of(input)? {
         return Ok(tvec!(input));
@@ -428,7 +436,7 @@ fn range(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             return ctx.finish(Range::new(dt, len), &inputs);
         }
     }
-    let len = ctx.model.symbols.new_with_prefix("range");
+    let (len, _) = ctx.symbol_of_a_run("range");
     ctx.finish(Range::new(dt, len.to_dim()), &inputs)
 }
 

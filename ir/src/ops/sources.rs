@@ -54,7 +54,9 @@ fn convert_like(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
 /// **ConvertPromoteTypes-14**: both inputs in one type. The file states which one.
 fn convert_promote_types(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=2)?;
-    let dt = ctx.output_type(0).context("output 0 has a type that tract does not have")?;
+    let dt = ctx.output_type(0).context(
+        "the model does not state the type of output 0, or it is one that tract does not have",
+    )?;
     let mut outputs = ctx.all_inputs()?;
     for (number, output) in outputs.iter_mut().enumerate() {
         let converted = converted(ctx, *output, dt)?;

@@ -1,19 +1,14 @@
 //! Layers that must know values or sizes that only a run knows: they are translated then.
 
-use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::listed;
 
-use super::translate_once;
-use crate::document::{Graph, Layer};
-use crate::layer::{
-    Computations, Dimensions, LayerContext, NotKnown, Options, Place, Translation, Value,
-    Variables, check_port,
-};
-use crate::opl::bound::bind_symbols;
-use crate::opl::{check_volume, impl_op, set_symbols};
+use super::alone::Alone;
+use crate::layer::{LayerContext, Options, Translation, Value, check_port};
+use crate::opl::{impl_op, set_symbols};
 use crate::registry::Registry;
 use crate::weights::{Weights, held_type};
 
@@ -22,66 +17,16 @@ use crate::weights::{Weights, held_type};
 /// What is known of its outputs before is what the file says. The text of NNEF has nothing like it.
 #[derive(Debug, Clone)]
 pub(crate) struct Deferred {
-    what: Arc<Untranslated>,
+    what: Arc<Alone>,
     /// The inputs whose values the translation asks for, as far as that is known.
     known: BTreeSet<usize>,
-    outputs: TVec<TypedFact>,
-}
-
-/// A layer, and what else a translation needs.
-#[derive(Debug)]
-struct Untranslated {
-    layer: Layer,
-    registry: Registry,
-    options: Options,
-    weights: Weights,
-    /// The inputs that are constants of the model.
-    constants: BTreeSet<usize>,
     /// Whether some inputs are sizes, which are i64 here whatever the file says.
     has_sizes: bool,
-    /// What the last translations made, the newest last.
-    plans: Mutex<Vec<Translated>>,
-}
-
-/// A layer that was translated for the types and shapes of its inputs, and for the values of some of them.
-#[derive(Debug, Clone)]
-struct Translated {
-    inputs: TVec<Given>,
-    plan: Arc<TypedSimplePlan>,
-}
-
-/// An input of a layer that is translated.
-#[derive(Debug, Clone)]
-enum Given {
-    Fed(DatumType, TVec<usize>),
-    Known(Arc<Tensor>),
+    outputs: TVec<TypedFact>,
 }
 
 /// Operations whose outputs have a row for each box that is selected, where the file may have the most there can be.
 const SELECTS: [&str; 4] = ["MatrixNms", "MulticlassNms", "NMSRotated", "NonMaxSuppression"];
-
-/// How many translations of a layer are kept. A network has a few sizes that come again and again.
-const MOST_PLANS: usize = 4;
-
-/// A translation is kept if the values that it is for take this many bytes or less, besides the model's constants.
-const MOST_KNOWN: usize = 1 << 16;
-
-impl Translated {
-    fn is_for(&self, inputs: &[TValue]) -> bool {
-        self.inputs.len() == inputs.len()
-            && self.inputs.iter().zip(inputs).all(|(given, input)| match given {
-                Given::Fed(dt, shape) => *dt == input.datum_type() && **shape == *input.shape(),
-                Given::Known(known) => std::ptr::eq(&**known, &**input) || **known == **input,
-            })
-    }
-
-    /// What is fed of the inputs.
-    fn run(&self, inputs: &[TValue]) -> TractResult<TVec<TValue>> {
-        let inputs = self.inputs.iter().zip(inputs);
-        let fed = inputs.filter(|(given, _)| matches!(given, Given::Fed(..)));
-        self.plan.run(fed.map(|(_, input)| input.clone()).collect())
-    }
-}
 
 impl PartialEq for Deferred {
     fn eq(&self, other: &Self) -> bool {
@@ -130,102 +75,13 @@ impl LayerContext<'_, '_> {
             }
             inputs.push(outlet);
         }
-        let Translation { options, weights, .. } = self.translation();
-        let (options, weights) = (Options::clone(options), Weights::clone(weights));
-        let what = Arc::new(Untranslated {
-            layer: self.layer().clone(),
-            registry: registry.clone(),
-            options,
-            weights,
-            constants,
-            has_sizes,
-            plans: Mutex::default(),
-        });
-        let outlets = self.finish(Deferred { what, known, outputs }, &inputs)?;
+        let Translation { options, weights, folds, .. } = self.translation();
+        let (options, weights, folds) = (Options::clone(options), Weights::clone(weights), *folds);
+        let mut alone = Alone::new(self.layer().clone(), registry.clone(), options, weights);
+        (alone.folds, alone.constants) = (folds, constants);
+        let what = Arc::new(alone);
+        let outlets = self.finish(Deferred { what, known, has_sizes, outputs }, &inputs)?;
         Ok(Some(outlets.into_iter().map(Value::Outlet).collect()))
-    }
-}
-
-impl Untranslated {
-    /// A model that computes the layer from its inputs. Those in `known` are constants of it.
-    fn translate(&self, inputs: &[TValue], known: &BTreeSet<usize>) -> TractResult<TypedModel> {
-        let mut model = TypedModel::default();
-        let mut dimensions = Dimensions::new(model.symbols.clone(), &Graph::default(), &[], &[])?;
-        let (mut computations, mut variables) = (Computations::default(), Variables::default());
-        let mut translation = Translation::new(
-            &self.registry,
-            &self.options,
-            &self.weights,
-            &mut dimensions,
-            &mut computations,
-            &mut variables,
-        );
-        translation.at_run_time = true;
-        let names: Vec<String> = (0..inputs.len()).map(|input| format!("input {input}")).collect();
-        let mut values = vec![];
-        for (number, input) in inputs.iter().enumerate() {
-            values.push(if known.contains(&number) {
-                Value::Constant(input.clone().into_arc_tensor())
-            } else {
-                let fact = input.datum_type().fact(input.shape());
-                Value::Outlet(model.add_source(names[number].clone(), fact)?)
-            });
-        }
-        let place = Place::default().layer(0, &self.layer);
-        let names = names.iter().map(|name| &**name).collect();
-        let mut context =
-            LayerContext::new(&mut translation, &mut model, &self.layer, place, values, names);
-        let values = translate_once(&self.registry, &mut context)?;
-        let outlets: TVec<OutletId> =
-            values.iter().map(|value| context.wired(value)).collect::<TractResult<_>>()?;
-        model.select_output_outlets(&outlets)?;
-        bind_symbols(&mut model, &HashSet::new())?;
-        for output in model.nodes().iter().flat_map(|node| &node.outputs) {
-            if let Some(shape) = output.fact.shape.as_concrete() {
-                check_volume(&self.layer.operation, output.fact.datum_type, shape)?;
-            }
-        }
-        Ok(model)
-    }
-
-    /// The plan of a model that computes the layer from such inputs.
-    fn translated(&self, inputs: &[TValue], known: &BTreeSet<usize>) -> TractResult<Translated> {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(position) = plans.iter().position(|it| it.is_for(inputs)) {
-            // The last one to be used is the last one to be dropped.
-            let translated = plans.remove(position);
-            plans.push(translated.clone());
-            return Ok(translated);
-        }
-        drop(plans);
-        let mut known = known.clone();
-        let model = loop {
-            match self.translate(inputs, &known) {
-                Ok(model) => break model,
-                Err(error) => match error.downcast_ref::<NotKnown>() {
-                    Some(missing) if missing.input.is_some_and(|input| known.insert(input)) => (),
-                    _ => return Err(error),
-                },
-            }
-        };
-        let given =
-            inputs.iter().enumerate().map(|(number, input)| match known.contains(&number) {
-                true => Given::Known(input.clone().into_arc_tensor()),
-                false => Given::Fed(input.datum_type(), input.shape().into()),
-            });
-        let translated = Translated { inputs: given.collect(), plan: model.into_runnable()? };
-        let bytes = |input: &usize| inputs[*input].len() * inputs[*input].datum_type().size_of();
-        if known.difference(&self.constants).map(bytes).sum::<usize>() <= MOST_KNOWN {
-            let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-            plans.push(translated.clone());
-            let surplus = plans.len().saturating_sub(MOST_PLANS);
-            plans.drain(..surplus);
-        }
-        Ok(translated)
-    }
-
-    fn eval(&self, inputs: &[TValue], known: &BTreeSet<usize>) -> TractResult<TVec<TValue>> {
-        self.translated(inputs, known)?.run(inputs)
     }
 }
 
@@ -253,10 +109,7 @@ impl EvalOp for Deferred {
         // The operation may have more of them than the file.
         outputs.truncate(self.outputs.len());
         for (output, fact) in outputs.iter_mut().zip(&self.outputs) {
-            if self.what.has_sizes
-                && output.datum_type().is_integer()
-                && fact.datum_type.is_integer()
-            {
+            if self.has_sizes && output.datum_type().is_integer() && fact.datum_type.is_integer() {
                 *output = output.cast_to_dt(fact.datum_type)?.into_owned().into_tvalue();
             }
         }
@@ -339,36 +192,6 @@ mod tests {
     #[test]
     fn a_layer_is_translated_when_the_model_runs() {
         assert_eq!(run([1, 0]).unwrap(), tensor2(&[[1f32, 4.], [2., 5.], [3., 6.]]));
-    }
-
-    /// For the same values there is one translation, and of other values only the last ones are kept.
-    #[test]
-    fn translations_are_kept() {
-        let net = NET
-            .replace("shape=\"2,3\"", "shape=\"6\"")
-            .replace("Transpose", "Reshape")
-            .replace("<dim>2</dim>", "<dim>-1</dim>");
-        let model = load(&ir(), &net).unwrap();
-        let what = model.nodes().iter().find_map(|node| node.op_as::<Deferred>());
-        let what = what.expect("the shape is fed").what.clone();
-        let plan = |number: usize| what.plans.lock().unwrap()[number].plan.clone();
-        let model = model.into_runnable().unwrap();
-        let run = |shape: [i64; 2]| {
-            let x = tensor1(&[1f32, 2., 3., 4., 5., 6.]).into_tvalue();
-            let output = model.run(tvec!(x, tensor1(&shape).into_tvalue())).unwrap();
-            assert_eq!(output[0].shape(), shape.map(|size| size as usize));
-        };
-        run([2, 3]);
-        let first = plan(0);
-        run([3, 2]);
-        run([2, 3]);
-        assert!(Arc::ptr_eq(&first, &plan(1)));
-        // More shapes than are kept.
-        for rows in 1..=2 * MOST_PLANS as i64 {
-            let zeros = Tensor::zero::<f32>(&[6 * rows as usize]).unwrap().into_tvalue();
-            what.eval(&[zeros, tensor1(&[rows, 6]).into_tvalue()], &BTreeSet::from([1])).unwrap();
-        }
-        assert_eq!(what.plans.lock().unwrap().len(), MOST_PLANS);
     }
 
     #[test]

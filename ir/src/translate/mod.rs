@@ -1,7 +1,10 @@
 //! From a document to a model: layer by layer, in the order of the graph.
 
+mod alone;
 mod deferred;
 
+#[cfg(feature = "onnx")]
+use std::collections::BTreeMap;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -24,6 +27,9 @@ use crate::registry::Registry;
 use crate::shortened::{shortened, shortened_name};
 use crate::unsupported::UnsupportedOperations;
 use crate::weights::{Weights, datum_type};
+
+#[cfg(feature = "onnx")]
+pub(crate) use self::alone::Alone;
 
 /// The model of a graph and its weights.
 pub(crate) fn translate(
@@ -233,6 +239,11 @@ impl TranslateGraph for Registry {
     fn has_state(&self, layer: &Layer) -> bool {
         Registry::has_state(self, layer)
     }
+
+    #[cfg(feature = "onnx")]
+    fn translate_layer(&self, layer: &mut LayerContext) -> TractResult<Vec<Value>> {
+        translate_once(self, layer)
+    }
 }
 
 /// Translates a layer, once more whenever it learns something of open dimensions. The whole translation starts again
@@ -284,6 +295,28 @@ fn has_sizes_of_a_run(layer: &mut LayerContext) -> bool {
     let dims: Vec<TDim> = shapes.flatten().collect();
     let dimensions = &layer.translation().dimensions;
     dims.iter().any(|dim| !dimensions.follows_from_inputs(dim))
+}
+
+/// Translates another operation in the place of a layer, of the operation set with this number. `suffix` is what the names of its
+/// nodes have after that of the layer.
+#[cfg(feature = "onnx")]
+pub(crate) fn translate_as(
+    layer: &mut LayerContext,
+    suffix: &str,
+    (operation, opset): (&str, u32),
+    attributes: BTreeMap<String, String>,
+    inputs: Vec<Value>,
+) -> TractResult<TVec<OutletId>> {
+    let part = Layer {
+        name: suffix.into(),
+        operation: operation.into(),
+        opset: format!("opset{opset}"),
+        attributes,
+        ..Layer::default()
+    };
+    let driver = layer.translation().driver;
+    let values = layer.with_part(&part, inputs, |context| driver.translate_layer(context))?;
+    values.iter().map(|value| layer.wired(value)).collect()
 }
 
 /// Translates a layer with what is known now.
