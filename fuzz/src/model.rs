@@ -12,6 +12,7 @@ use tract_openvino::tract_onnx::pb::*;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::Factoid;
 use tract_openvino::{DOMAIN, NegativeIndices, OpenVinoOptions, WithOpenVinoOptions, tract_onnx};
+use tract_openvino_ir::WithOpenVinoIr;
 
 use crate::stages::{self, Expected, Input};
 use crate::{panics, rarely};
@@ -20,12 +21,14 @@ use crate::{panics, rarely};
 pub fn models() -> &'static [ModelProto] {
     static MODELS: OnceLock<Vec<ModelProto>> = OnceLock::new();
     MODELS.get_or_init(|| {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../models");
+        let roots = ["../models", "../ir/tests/onnx/models"];
+        let folders =
+            roots.map(|root| find(format!("{}/{root}", env!("CARGO_MANIFEST_DIR"))).unwrap());
         let read = |folder: std::path::PathBuf| {
             let model = tract_onnx::onnx().proto_model_for_path(folder.join("model.onnx"));
             (folder.file_name().unwrap().to_owned(), model.unwrap())
         };
-        let mut models: Vec<_> = find(root).unwrap().into_iter().map(read).collect();
+        let mut models: Vec<_> = folders.into_iter().flatten().map(read).collect();
         models.extend(LAYERS.iter().map(|layer| (layer.name.into(), layer.model())));
         models.sort_by(|(one, _), (other, _)| one.cmp(other));
         models.into_iter().map(|(_, model)| model).collect()
@@ -330,6 +333,7 @@ fn case(u: &mut Unstructured) -> Result<bool> {
     }
     let reader = tract_onnx::onnx()
         .with_openvino_options(options)
+        .with_openvino_ir()
         .with_ignore_value_info(ignore)
         .with_ignore_output_shapes(ignore);
     let Some(Ok(loaded)) = panics::catch(|| reader.model_for_proto_model(&model)) else {
@@ -346,7 +350,8 @@ fn case(u: &mut Unstructured) -> Result<bool> {
         return Ok(false);
     };
     let nodes = &model.graph.as_ref().expect("it was loaded").node;
-    let exact = nodes.iter().all(|node| node.domain == DOMAIN);
+    let is_gather = |node: &NodeProto| ["Gather", "GatherND"].contains(&&*node.op_type);
+    let exact = nodes.iter().all(|node| node.domain == DOMAIN && is_gather(node));
     let at = |stage| StagedModel::new(loaded.clone(), stage);
     let tolerance = if exact { Tolerance::EXACT } else { Tolerance::ROUNDING };
     let expected = Expected { tolerance: Some(tolerance), facts: exact };
