@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::onnx::DOMAIN;
 use tract_core::internal::*;
 use tract_core::tract_data::prelude::SymbolScope;
 use tract_data::internal::solve_for;
@@ -21,6 +22,9 @@ use tract_onnx::pb::{GraphProto, ModelProto, ValueInfoProto, type_proto};
 /// Such a text becomes one name, here `batch_size`, for all inputs that have it, and for the shapes that the model declares
 /// with it. A dimension without a name gets that of its input, and the number of the axis: `x_0`. Others stay as they are:
 /// `past + 1`, whose `past` follows from the size.
+///
+/// What the model declares of values between nodes keeps no other names where a node of OpenVINO makes the value: the size gets a
+/// name when the model is typed.
 ///
 /// ```
 /// use tract_openvino::WithOpenVino;
@@ -57,10 +61,17 @@ pub fn name_dimensions(model: &mut ModelProto) {
             dim.value = Some(Value::DimParam(new));
         }
     }
-    for declared in graph.value_info.iter_mut().chain(&mut graph.output) {
+    let nodes = graph.node.iter().filter(|node| node.domain == DOMAIN);
+    let of_nodes: BTreeSet<&String> = nodes.flat_map(|node| &node.output).collect();
+    let values = graph.value_info.iter_mut().map(|value| (of_nodes.contains(&value.name), value));
+    let outputs = graph.output.iter_mut().map(|value| (false, value));
+    for (is_of_node, declared) in values.chain(outputs) {
         for dim in dims_mut(declared) {
-            if let Some(new) = text(dim).and_then(|text| renamed.get(text)) {
+            let Some(text) = text(dim) else { continue };
+            if let Some(new) = renamed.get(text) {
                 dim.value = Some(Value::DimParam(new.clone()));
+            } else if is_of_node && !names.is_known(text) {
+                dim.value = None;
             }
         }
     }
@@ -106,6 +117,19 @@ fn text(dim: &Dimension) -> Option<&str> {
     }
 }
 
+/// The most bytes of an expression. tract needs stack for each parenthesis, and time for each pair of terms.
+const LONGEST: usize = 128;
+
+/// The most digits of a number in an expression. tract computes with numbers without a check.
+const MOST_DIGITS: usize = 9;
+
+/// What a text says, if tract can compute with it.
+fn expression(scope: &SymbolScope, text: &str) -> Option<TDim> {
+    let mut numbers = text.split(|it: char| !it.is_ascii_digit());
+    let is_small = text.len() <= LONGEST && numbers.all(|digits| digits.len() <= MOST_DIGITS);
+    is_small.then(|| parse_onnx_dim(scope, text).ok()).flatten()
+}
+
 /// The names in the dimensions of the inputs of a graph.
 struct Names {
     scope: SymbolScope,
@@ -124,7 +148,7 @@ impl Names {
         let dims = inputs.flat_map(|input| dims_mut(input).to_vec());
         let texts = dims.filter_map(|dim| text(&dim).map(str::to_string));
         let mut expressions = vec![];
-        for dim in texts.filter_map(|text| parse_onnx_dim(&names.scope, &text).ok()) {
+        for dim in texts.filter_map(|text| expression(&names.scope, &text)) {
             names.taken.extend(dim.symbols().iter().map(Symbol::to_string));
             match dim {
                 TDim::Sym(symbol) => _ = names.known.insert(symbol.to_string()),
@@ -145,8 +169,11 @@ impl Names {
 
     /// Whether the inputs tell the values of all names in a text.
     fn is_known(&self, text: &str) -> bool {
-        let Ok(dim) = parse_onnx_dim(&self.scope, text) else { return false };
-        dim.symbols().iter().all(|symbol| self.known.contains(&symbol.to_string()))
+        let Some(dim) = expression(&self.scope, text) else { return false };
+        let symbols = dim.symbols();
+        let is_size = || dim.as_i64().is_some_and(|size| size >= 0);
+        symbols.iter().all(|symbol| self.known.contains(&symbol.to_string()))
+            && (!symbols.is_empty() || is_size())
     }
 
     fn new_name(&mut self, name: String) -> String {

@@ -20,7 +20,7 @@ use tract_nnef::ser::tdims;
 
 use crate::operation::Operation;
 use crate::ops::{
-    DynGather, Gather, GatherElements, GatherNd, GatherTree, Opaque, Places, Scatter,
+    Apart, DynGather, Gather, GatherElements, GatherNd, GatherTree, Opaque, Places, Scatter,
 };
 use crate::revision::{GatherNdRevision, GatherRevision, NegativeIndices, Origin, Revision};
 use crate::with_openvino::WithOpenVino;
@@ -117,6 +117,16 @@ fn registry() -> Registry {
         builder.wire(Opaque, &[data])
     });
 
+    registry.register_dumper(|ast, node, op: &Apart| {
+        dump(ast, node, APART, &[("number", numeric(op.0))])
+    });
+    let number = TypeName::Integer.named("number");
+    registry.register_primitive(APART, &[data(), number], &results, |builder, invocation| {
+        let data: OutletId = invocation.named_arg_as(builder, "data")?;
+        let number = invocation.named_arg_as(builder, "number")?;
+        builder.wire(Apart(number), &[data])
+    });
+
     registry.register_dumper(|ast, node, _: &GatherTree| dump(ast, node, GATHER_TREE, &[]));
     let inputs = GatherTree::INPUTS.map(|name| TypeName::Scalar.tensor().named(name));
     registry.register_primitive(GATHER_TREE, &inputs, &results, load_gather_tree);
@@ -130,6 +140,7 @@ const GATHER_ELEMENTS: &str = "tract_openvino_gather_elements";
 const SCATTER_ND: &str = "tract_openvino_scatter_nd";
 const SCATTER_ELEMENTS: &str = "tract_openvino_scatter_elements";
 const OPAQUE: &str = "tract_openvino_opaque";
+const APART: &str = "tract_openvino_apart";
 const GATHER_TREE: &str = "tract_openvino_gather_tree";
 
 type Dumped = TractResult<Option<Arc<RValue>>>;

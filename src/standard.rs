@@ -6,7 +6,7 @@
 use crate::eval;
 use crate::infer::{Axis, InferenceGather, InferenceGatherNd};
 use crate::operation::Operation;
-use crate::ops::{GatherElements, Opaque, Places, Scatter};
+use crate::ops::{Apart, GatherElements, Opaque, Places, Scatter};
 use crate::revision::{
     GatherNdRevision, GatherRevision, ONNX_GATHER_ELEMENTS, ONNX_SCATTER_ELEMENTS, ONNX_SCATTER_ND,
     Spec,
@@ -18,7 +18,7 @@ use tract_core::ops::cast::{Cast, cast, wire_cast};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::gru_seq::GruSeq;
-use tract_core::ops::logic::{Iff, comp_eq, comp_lt};
+use tract_core::ops::logic::{Iff, comp_eq, comp_lt, or};
 use tract_core::ops::math;
 use tract_core::ops::scan::{InputMapping, Scan};
 use tract_hir::internal::*;
@@ -239,7 +239,7 @@ impl OneHot {
 }
 
 /// The largest depth of a OneHot, for which a few bytes of a file ask.
-const MOST_CLASSES: i64 = 1 << 24;
+const MOST_CLASSES: i64 = 1 << 20;
 
 /// The depth of a OneHot: a scalar, or a tensor of one element.
 fn depth(tensor: &Tensor) -> TractResult<i64> {
@@ -291,7 +291,7 @@ impl Expansion for OneHot {
         })
     }
 
-    /// Where the positions along the new axis are equal to the index, counted from the start.
+    /// Where a position along the new axis, counted from the start or from the end, is the index.
     fn wire(
         &self,
         prefix: &str,
@@ -304,23 +304,19 @@ impl Expansion for OneHot {
         let known = known.context("ONNX OneHot: depth is computed, but must be a constant")?;
         let depth = depth(&known)?;
         let name = |part: &str| format!("{prefix}.{part}");
-        let one = |number: i64| tensor0(number).broadcast_into_rank(rank + 1);
         let indices = model.wire_node(name("i64"), cast(DatumType::I64), &[inputs[0]])?;
         let indices = model.wire_node(name("axis"), AxisOp::Add(axis), &indices)?[0];
-        let zero = model.add_const(name("zero"), one(0)?)?;
-        let size = model.add_const(name("depth"), one(depth)?)?;
-        let less = TypedBinOp(comp_lt(), None);
-        let is_negative = model.wire_node(name("is_negative"), less, &[indices, zero])?[0];
-        let from_end = model.wire_node(name("from_end"), math::add(), &[indices, size])?[0];
-        let from_start =
-            model.wire_node(name("from_start"), Iff, &[is_negative, from_end, indices])?[0];
         let mut shape = vec![1; rank + 1];
         shape[axis] = usize::try_from(depth)?;
-        let positions: Vec<i64> = (0..depth).collect();
-        let positions = Tensor::from_shape(&shape, &positions)?;
-        let positions = model.add_const(name("positions"), positions)?;
-        let equal = TypedBinOp(comp_eq(), None);
-        let is_on = model.wire_node(name("is_on"), equal, &[from_start, positions])?[0];
+        let mut is_on = tvec![];
+        for (part, first) in [("from_start", 0), ("from_end", -depth)] {
+            let positions: Vec<i64> = (first..first + depth).collect();
+            let positions = Tensor::from_shape(&shape, &positions)?;
+            let positions = model.add_const(name(&format!("{part}.positions")), positions)?;
+            let equal = TypedBinOp(comp_eq(), None);
+            is_on.push(model.wire_node(name(part), equal, &[indices, positions])?[0]);
+        }
+        let is_on = model.wire_node(name("is_on"), or(), &is_on)?[0];
         let mut values = tvec![];
         for (number, part) in ["off", "on"].into_iter().enumerate() {
             let slice = Slice::new(0, number, number + 1);
@@ -357,7 +353,7 @@ pub(crate) fn mended(
                 INITIAL_H..=INITIAL_H
             };
             let mut added = vec![];
-            for input in states {
+            for input in states.clone() {
                 if stated.input.len() <= input {
                     stated.input.resize(input + 1, String::new());
                 }
@@ -371,10 +367,12 @@ pub(crate) fn mended(
                 stated.input[..*input].iter().filter(|name| !name.is_empty()).count()
             };
             let added = added.iter().map(place).collect();
+            let states = states.map(|input| place(&input)).collect();
             let Some(with_states) = expansion(&*rebuild(&stated)?) else { return Ok(built) };
             expand(Recurrence {
                 inner,
                 with_states,
+                states,
                 added,
                 is_reverse: node.get_attr_opt("direction")? == Some("reverse"),
                 batch_first: node.get_attr_opt("layout")?.unwrap_or(0) == 1,
@@ -460,7 +458,8 @@ macro_rules! as_tract_builds_it {
     };
 }
 
-/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`. tract's has no factor before the power.
+/// `max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`, of which one is 0. tract's has no factor before the
+/// power.
 #[derive(Debug, Clone)]
 struct Celu(f32);
 
@@ -503,10 +502,10 @@ impl Expansion for Celu {
         let power = model.wire_node(name("power"), math::exp(), &quotient)?[0];
         let difference = model.wire_node(name("difference"), math::sub(), &[power, one])?[0];
         let scaled = model.wire_node(name("scaled"), math::mul(), &[difference, alpha])?[0];
-        let below = model.wire_node(name("below"), math::min(), &[scaled, zero])?[0];
-        let above = model.wire_node(name("above"), math::max(), &[x, zero])?[0];
-        let sum = model.wire_node(name("sum"), math::add(), &[above, below])?;
-        model.wire_node(prefix, cast(dt), &sum)
+        let less = TypedBinOp(comp_lt(), None);
+        let is_below = model.wire_node(name("is_below"), less, &[x, zero])?[0];
+        let output = model.wire_node(name("output"), Iff, &[is_below, scaled, x])?;
+        model.wire_node(prefix, cast(dt), &output)
     }
 }
 
@@ -612,13 +611,16 @@ fn broadcast_axes(model: &TypedModel, outlet: OutletId) -> TractResult<Option<TV
 }
 
 /// LSTM, GRU and RNN. tract makes the initial states itself where they are left out, of known sizes and in single
-/// precision only, and takes the direction "reverse" for "forward". Half precision is computed in single precision.
+/// precision only, and takes the direction "reverse" for "forward". The two states of an LSTM may not be one outlet: tract moves the
+/// axes of one of them. Half precision is computed in single precision.
 #[derive(Debug, Clone)]
 struct Recurrence {
     inner: Box<dyn Expansion>,
     /// The same node with all initial states.
     with_states: Box<dyn Expansion>,
-    /// The positions of those that the node does not have.
+    /// The positions of the states there.
+    states: Vec<usize>,
+    /// Those of states that the node does not have.
     added: Vec<usize>,
     is_reverse: bool,
     /// Whether the batch is the first axis (attribute `layout`).
@@ -644,9 +646,9 @@ impl Expansion for Recurrence {
         let (directions, hidden) = (recurrence.shape[0].clone(), recurrence.shape[2].clone());
         let before = model.nodes().len();
         let tract_makes_them = batch.to_usize().is_ok() && dt == DatumType::F32;
-        let outputs = if self.added.is_empty() || tract_makes_them {
-            self.inner.wire(prefix, model, inputs)?
-        } else {
+        let mut inputs = inputs.to_vec();
+        let mut inner = &self.inner;
+        if !self.added.is_empty() && (self.states.len() == 2 || !tract_makes_them) {
             let mut shape = tvec![directions, batch, hidden];
             if self.batch_first {
                 shape.swap(0, 1);
@@ -655,17 +657,32 @@ impl Expansion for Recurrence {
             let zero = model.add_const(format!("{prefix}.zero"), zero)?;
             let states = MultiBroadcastTo::new(shape.into());
             let states = model.wire_node(format!("{prefix}.states"), states, &[zero])?[0];
-            let mut inputs = inputs.to_vec();
             for place in &self.added {
                 inputs.insert(*place, states);
             }
-            self.with_states.wire(prefix, model, &inputs)?
-        };
+            inner = &self.with_states;
+        }
+        if let [hidden, cell] = self.states[..]
+            && are_one(model, inputs[hidden], inputs[cell])?
+        {
+            for (number, place) in self.states.iter().enumerate() {
+                let name = format!("{prefix}.state_{number}");
+                inputs[*place] = model.wire_node(name, Apart(number), &[inputs[*place]])?[0];
+            }
+        }
+        let outputs = inner.wire(prefix, model, &inputs)?;
         if self.is_reverse {
             reverse(model, before);
         }
         Ok(outputs)
     }
+}
+
+/// Whether two outlets are one, or become one, as equal constants do.
+fn are_one(model: &TypedModel, one: OutletId, other: OutletId) -> TractResult<bool> {
+    let constant = |outlet: OutletId| Ok::<_, TractError>(model.outlet_fact(outlet)?.konst.clone());
+    let (constants, is_known) = ([constant(one)?, constant(other)?], |it: &Option<_>| it.is_some());
+    Ok(one == other || constants.iter().all(is_known) && constants[0] == constants[1])
 }
 
 impl Recurrence {

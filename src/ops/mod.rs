@@ -21,6 +21,6 @@ pub use gather_elements::GatherElements;
 pub use gather_nd::GatherNd;
 pub use gather_tree::GatherTree;
 #[cfg(any(feature = "nnef", feature = "onnx"))]
-pub(crate) use opaque::Opaque;
+pub(crate) use opaque::{Apart, Opaque};
 #[cfg(any(feature = "nnef", feature = "onnx"))]
 pub(crate) use scatter::{Places, Scatter};

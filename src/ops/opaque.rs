@@ -50,3 +50,36 @@ impl TypedOp for Opaque {
 
     as_op!();
 }
+
+/// Gives its input as it is, but not as one outlet with that of another number: tract merges equal operators, and equal constants.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Apart(pub usize);
+
+impl Op for Apart {
+    fn name(&self) -> StaticName {
+        "Apart".into()
+    }
+
+    fn info(&self) -> TractResult<Vec<String>> {
+        Ok(vec![format!("number: {}", self.0)])
+    }
+
+    op_as_typed_op!();
+}
+
+impl EvalOp for Apart {
+    not_out_of_plan!();
+
+    fn eval(&self, _: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+        Ok(inputs)
+    }
+}
+
+impl TypedOp for Apart {
+    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        expect_input_count("Apart", inputs.len(), 1..=1)?;
+        Ok(tvec!(inputs[0].without_value()))
+    }
+
+    as_op!();
+}

@@ -113,6 +113,18 @@ fn declared_shapes_follow() {
     assert_eq!(dims(&graph.output[0]), ["a_b", "N"]);
 }
 
+/// What tract would need much stack or time for, or overflow, is no expression.
+#[test]
+fn texts_that_are_no_expressions() {
+    let nested = format!("{}N{}", "(".repeat(100_000), ")".repeat(100_000));
+    let sum: Vec<String> = (0..2000).map(|number| format!("n{number}")).collect();
+    for text in [nested, sum.join("+"), "N+9223372036854775807".into(), "-1".into()] {
+        let text: &'static str = text.leak();
+        let found = named(&[&[text, "M"]]);
+        assert_eq!(found, [[dimension_name(text), "M".to_string()]]);
+    }
+}
+
 /// Each of them can be typed, and run with several sizes.
 #[test]
 fn tract_knows_their_values() {

@@ -267,6 +267,10 @@ fn one_hot() {
             }
         }
     }
+    // Such indices are out of any range.
+    let inputs = [tensor1(&[i64::MIN, i64::MAX]), tensor0(2i64), values.clone()];
+    let found = run_node(&one_hot(-1), &inputs, &[1, 2], Stage::Typed).unwrap();
+    assert_eq!(found, tensor2(&[[5f32, 5.], [5., 5.]]));
     let error = |axis, depth: Tensor, constants: &[usize]| {
         let inputs = [indices.clone(), depth, values.clone()];
         format!("{:#}", run_node(&one_hot(axis), &inputs, constants, Stage::Typed).unwrap_err())
@@ -397,6 +401,8 @@ fn celu_has_its_factor() {
                 .unwrap_or_else(|it| panic!("{dt:?} {stage}: {it}"));
         }
     }
+    let y = run_node(&celu, &[tensor1(&[f32::NAN])], &[], Stage::Optimized).unwrap();
+    assert!(y.cast_to_scalar::<f32>().unwrap().is_nan());
 }
 
 /// A tensor of numbers that are not alike.
@@ -438,7 +444,11 @@ fn recurrent(
     if is_linear {
         node.attribute.push(int("linear_before_reset", 1));
     }
-    let output = vec![output("y"), output("y_h")];
+    let mut output = vec![output("y"), output("y_h")];
+    if op_type == "LSTM" {
+        node.output.push("y_c".into());
+        output.push(gather_cases::onnx_model::output("y_c"));
+    }
     let graph = GraphProto {
         node: vec![node],
         input: vec![x],

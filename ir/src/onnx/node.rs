@@ -340,7 +340,11 @@ fn put_into(
 /// The name, or one with a number after it that no node has.
 fn unused_name(model: &TypedModel, name: &str) -> String {
     let is_taken = |name: &str| model.nodes().iter().any(|node| node.name == name);
-    let numbered = (1..).map(|number| format!("{name}.{number}"));
+    // Many nodes may have one name.
+    let is_numbered =
+        |node: &&TypedNode| node.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    let first = 1 + model.nodes().iter().filter(is_numbered).count();
+    let numbered = (first..).map(|number| format!("{name}.{number}"));
     std::iter::once(name.to_string())
         .chain(numbered)
         .find(|name| !is_taken(name))

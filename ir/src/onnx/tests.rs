@@ -331,6 +331,45 @@ fn values_of_a_run() {
     }
 }
 
+/// The same between nodes, where a declared size may have a name, as those that the package onnx infers have.
+#[test]
+fn values_of_a_run_within() {
+    for declared in ["z:length", "z:?"] {
+        let mut model = model(&["x:2"], node("Tile", "x y", "z", &[]));
+        let graph = model.graph.as_mut().unwrap();
+        graph.input.push(info("y:1", INT64));
+        graph.value_info.push(info(declared, FLOAT));
+        graph.node.push(NodeProto {
+            name: "neg".into(),
+            op_type: "Neg".into(),
+            input: vec!["z".into()],
+            output: vec!["negative".into()],
+            ..NodeProto::default()
+        });
+        graph.output = vec![info("negative", FLOAT)];
+        tract_openvino::name_dimensions(&mut model);
+        let typed = typed(&model).unwrap_or_else(|error| panic!("{declared}: {error:?}"));
+        let output = run(typed, &[tensor1(&[1f32, 2.]), tensor1(&[3i64])]).unwrap();
+        assert_eq!(*output[0], tensor1(&[-1f32, -2., -1., -2., -1., -2.]), "{declared}");
+    }
+}
+
+/// Many nodes may have one name.
+#[test]
+fn names_that_nodes_share() {
+    let mut chain = model(&["x:2"], node("Relu", "x", "y0", &[]));
+    let graph = chain.graph.as_mut().unwrap();
+    for number in 1..40 {
+        let link = node("Abs", &format!("y{}", number - 1), &format!("y{number}"), &[]);
+        graph.node.push(NodeProto { name: "same".into(), ..link });
+    }
+    graph.output = vec![info("y39", FLOAT)];
+    let typed = typed(&chain).unwrap();
+    let names: std::collections::HashSet<&str> =
+        typed.nodes().iter().map(|node| &*node.name).collect();
+    assert_eq!(names.len(), typed.nodes().len());
+}
+
 /// A size that only a run knows is one symbol, however often the node is looked at.
 #[test]
 fn sizes_of_a_run() {
