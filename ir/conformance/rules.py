@@ -269,6 +269,16 @@ RULES = [
     *(
         Rule(
             operation,
+            lambda it: it.attributes.get("auto_pad", "").startswith("same") and "NonZero" in it.layers,
+            "auto_pad is same_upper or same_lower, and sizes are known at run time only",
+            "with dilations the CPU plugin has no padding then; with known sizes it has",
+            "differs",
+        )
+        for operation in ("MaxPool-8", "MaxPool-14")
+    ),
+    *(
+        Rule(
+            operation,
             lambda it: it.attributes.get("auto_pad", "").startswith("same")
             and any(open in str(it.shapes) for open in ("?", "..")),
             "auto_pad is same_upper or same_lower, and sizes are open",

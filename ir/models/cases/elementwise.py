@@ -53,8 +53,8 @@ several(
     "arithmetic/power_of_repeated",
     [f32([[2, 0.5, 4]])],
     [
-        (op("Power-1", const(np.full((2, 1), it, np.float32))), lambda x, it=it: np.power(x, np.full((2, 1), it, np.float32)))
-        for it in (0, 0.5, 2, 3)
+        (op("Power-1", const(it)), lambda x, it=it: np.power(x, it))
+        for it in (np.full(shape, number, np.float32) for number in (0, 0.5, 2, 3) for shape in ((2, 1), (2, 3)))
     ],
 )
 several("arithmetic/f16", [f16([[1, 2.5, 3], [0.5, 7, 4]]), f16([[2, 1.5, 2], [0.25, 3, 4]])], nodes(ARITHMETIC))

@@ -10,6 +10,7 @@ use tract_openvino_kernels::checks::listed;
 use crate::layer::LayerContext;
 use crate::opl::activation;
 use crate::opl::arithmetic::Arithmetic;
+use crate::opl::equal_shape::EqualShape;
 use crate::opl::opaque::Opaque;
 use crate::registry::Registry;
 
@@ -174,7 +175,8 @@ fn arithmetic(
     ctx.finish(op, &operands)
 }
 
-/// **Power-1**: tract takes an exponent of equal numbers for a number, and forgets that its shape repeats the base.
+/// **Power-1**: tract takes an exponent of equal numbers for a number, and forgets that its shape repeats the base. It would also
+/// leave out its own operator that repeats.
 fn power(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     let [mut base, exponent] = operands(ctx)?;
     if !number_type(ctx, base)?.is_float() {
@@ -182,8 +184,8 @@ fn power(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     }
     let shapes = [ctx.shape_of(base)?, ctx.shape_of(exponent)?];
     let shape = ctx.broadcast_shapes(&shapes)?;
-    if shape != shapes[0] && ctx.model.outlet_fact(exponent)?.uniform.is_some() {
-        base = ctx.repeated("base", base, shape)?;
+    if shape != shapes[0] {
+        base = ctx.wire("base", EqualShape::or_broadcast(shape), &[base])?;
     }
     ctx.finish(math::pow(), &[base, exponent])
 }
