@@ -215,23 +215,42 @@ impl<'a> Chain<'a> {
         op: impl Into<Box<dyn TypedOp>>,
         after: Vec<Box<dyn TypedOp>>,
     ) -> TractResult<TypedModelPatch> {
+        self.replaced_by_parts(data, before, vec![], [op.into()].into_iter().chain(after).collect())
+    }
+
+    /// As [`replaced_between`](Self::replaced_between), but operators of the same data are in front, if there are any: those that
+    /// follow take all of their outputs first.
+    pub fn replaced_by_parts(
+        &self,
+        data: OutletId,
+        before: Option<AxisOp>,
+        parts: Vec<Box<dyn TypedOp>>,
+        ops: Vec<Box<dyn TypedOp>>,
+    ) -> TractResult<TypedModelPatch> {
         let name = &self.last().name;
         let mut patch = TypedModelPatch::default();
         let mut outlet = patch.tap_model(self.model, data)?;
         if let Some(before) = before {
             outlet = patch.wire_node(format!("{name}.before"), before, &[outlet])?[0];
         }
+        let mut inputs = tvec![outlet];
+        if !parts.is_empty() {
+            inputs.clear();
+            for (number, op) in parts.into_iter().enumerate() {
+                inputs.push(patch.wire_node(format!("{name}.part_{number}"), op, &[outlet])?[0]);
+            }
+        }
         // The last node has the name of what it replaces.
-        let last = after.len();
-        for (number, op) in std::iter::once(op.into()).chain(after).enumerate() {
+        let last = ops.len() - 1;
+        for (number, op) in ops.into_iter().enumerate() {
             let name = match number {
                 _ if number == last => name.clone(),
                 0 => format!("{name}.packed"),
                 _ => format!("{name}.after_{number}"),
             };
-            outlet = patch.wire_node(name, op, &[outlet])?[0];
+            inputs = patch.wire_node(name, op, &inputs)?;
         }
-        self.replace(patch, outlet)
+        self.replace(patch, inputs[0])
     }
 
     /// What a patch has wired, in place of the whole chain.

@@ -8,9 +8,9 @@ use tract_core::ops::math::{Add, Mul};
 use tract_core::ops::nn::DataFormat;
 
 use super::chain::Chain;
-use super::layout::{channels_first, wire_channels_first};
+use super::layout::{channels_first, wire_channels_first, wire_parts_channels_first};
 use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
-use super::upsampling::Upsampling;
+use super::upsampling::{Part, Upsampling};
 use crate::convolution::{PackedConvolution, trimmed};
 use crate::fully_connected::FullyConnected;
 use crate::product::activation::Activation;
@@ -40,8 +40,9 @@ struct Found {
     weights: Arc<Tensor>,
     /// One number for each channel of the output.
     bias: Vec<f32>,
-    /// Of a transposed convolution, whose weights and bias these are. The rest is that of the convolution in its place.
-    upsampling: Option<Upsampling>,
+    /// Of a transposed convolution, whose weights and bias these are. The rest is that of the convolutions in its place, as if they
+    /// were one.
+    upsampling: Option<(Upsampling, Vec<Part>)>,
 }
 
 /// The factors of a product, with the labels of their axes.
@@ -134,17 +135,17 @@ impl Found {
         model: &TypedModel,
         node: &TypedNode,
         op: &Deconv,
-        upsampling: Upsampling,
+        (upsampling, parts): (Upsampling, Vec<Part>),
     ) -> TractResult<Option<Found>> {
         rule_if_some!(weights = floats(model, node.inputs[1])?);
         rule_if_some!(bias = floats(model, node.inputs[2])?);
         Ok(Some(Found {
-            spec: upsampling.convolution(op.pool_spec.data_format),
+            spec: upsampling.convolution(&upsampling.whole(), op.pool_spec.data_format),
             group: 1,
             data: node.inputs[0],
             weights: weights.clone(),
             bias: for_channels(bias, op.pool_spec.output_channels)?,
-            upsampling: Some(upsampling),
+            upsampling: Some((upsampling, parts)),
         }))
     }
 
@@ -286,21 +287,6 @@ impl Found {
         }
     }
 
-    /// If this is a transposed convolution, its weights and its bias become those of the convolution in its place, and this is what
-    /// makes pixels of that one's channels. `output` is what it gives.
-    fn take_upsampling(
-        &mut self,
-        model: &TypedModel,
-        output: &TypedFact,
-    ) -> TractResult<Vec<Box<dyn TypedOp>>> {
-        let Some(upsampling) = self.upsampling.take() else { return Ok(vec![]) };
-        self.weights = upsampling.weights::<f32>(&self.weights)?.into_arc_tensor();
-        self.bias = upsampling.repeated(&self.bias);
-        let before = self.spec.output_shape(&model.outlet_fact(self.data)?.shape)?;
-        let format = channels_first(self.spec.data_format);
-        Ok(upsampling.ops(format, before.hw_dims(), self.spatial(output)))
-    }
-
     /// The sizes of the spatial axes.
     fn spatial<'a>(&self, fact: &'a TypedFact) -> &'a [TDim] {
         &fact.shape[self.spec.data_format.h_axis()..][..self.spec.rank()]
@@ -345,10 +331,15 @@ impl Rule for Convolution {
         let found = if let Some(op) = node.op_as::<Conv>() {
             Found::of_conv(model, node, op)?
         } else if let Some(op) = node.op_as::<Deconv>() {
-            match Upsampling::new(op) {
-                Ok(upsampling) => Found::of_transposed(model, node, op, upsampling)?,
+            let upsampling = match Upsampling::new(op) {
+                Ok(upsampling) => upsampling,
                 Err(reason) => refuse!("{reason}"),
-            }
+            };
+            let parts = match upsampling.parts() {
+                Ok(parts) => parts,
+                Err(reason) => refuse!("{reason}"),
+            };
+            Found::of_transposed(model, node, op, (upsampling, parts))?
         } else if let Some(op) = node.op_as::<EinSum>()
             && dt == DatumType::F32
         {
@@ -362,7 +353,7 @@ impl Rule for Convolution {
         );
         let Some(mut found) = found else { return Ok(Rewrite::NotMine) };
         let format = found.spec.data_format;
-        if let Some(upsampling) = &found.upsampling {
+        if let Some((upsampling, _)) = &found.upsampling {
             let data = &model.outlet_fact(found.data)?.shape;
             let products = upsampling.products(&found.spec, data)?;
             if let Some([inner, own]) = products {
@@ -379,14 +370,22 @@ impl Rule for Convolution {
             return Ok(found.into_rows(model, node)?.into());
         }
         refuse_if!(are_few, "its output has {pixels} pixels, but must have {FEW_PIXELS} or more");
+        let parts = found.upsampling.iter().flat_map(|(upsampling, parts)| {
+            parts.iter().map(|part| upsampling.convolution(part, format))
+        });
         refuse_if!(
-            !PackedConvolution::takes(&found.spec),
+            ![found.spec.clone()]
+                .into_iter()
+                .chain(parts)
+                .all(|spec| PackedConvolution::takes(&spec)),
             "it has {} spatial axes and padding {:?}, but must have 1 to 3 axes, and padding of at most what the kernel \
              reaches",
             found.spec.rank(),
             found.spec.padding
         );
-        found.take_strides(model);
+        if found.upsampling.as_ref().is_none_or(|(_, parts)| parts.len() == 1) {
+            found.take_strides(model);
+        }
         let mut chain = Chain::new(model, node);
         found.take_arithmetic(&mut chain)?;
         let activation = chain.activation()?;
@@ -395,25 +394,42 @@ impl Rule for Convolution {
             Activation::Identity => chain.slopes(axis..axis + 1)?,
             _ => None,
         };
-        let slopes = match (slopes, &found.upsampling) {
-            (Some(slopes), Some(upsampling)) => Some(upsampling.repeated(&slopes)),
-            (slopes, _) => slopes,
-        };
-        let pixels = found.take_upsampling(model, &output.fact)?;
-        let sizes = found.spatial(model.outlet_fact(found.data)?).iter();
+        let fact = model.outlet_fact(found.data)?;
+        let sizes = found.spatial(fact).iter();
         let sizes: Option<TVec<usize>> = sizes.map(|size| size.to_usize().ok()).collect();
-        let Found { mut spec, group, data, mut weights, bias, .. } = found;
-        if let Some(sizes) = &sizes
-            && let Some(less) = trimmed(&spec, &weights, sizes)?
-        {
-            (spec, weights) = (less.0, less.1.into_arc_tensor());
-        }
-        spec.data_format = channels_first(format);
-        let mut op =
-            PackedConvolution::new(spec, group, activation, &weights, bias, sizes.as_deref())?;
-        if let Some(slopes) = slopes {
-            op = op.with_slopes(slopes)?;
-        }
-        Ok(wire_channels_first(&chain, data, format, op, pixels)?.into())
+        let packed = |mut spec: PoolSpec, weights: &Arc<Tensor>, bias, slopes: Option<Vec<f32>>| {
+            let mut weights = weights.clone();
+            if let Some(sizes) = &sizes
+                && let Some(less) = trimmed(&spec, &weights, sizes)?
+            {
+                (spec, weights) = (less.0, less.1.into_arc_tensor());
+            }
+            spec.data_format = channels_first(format);
+            let sizes = sizes.as_deref();
+            let op = PackedConvolution::new(spec, found.group, activation, &weights, bias, sizes)?;
+            match slopes {
+                Some(slopes) => op.with_slopes(slopes),
+                None => Ok(op),
+            }
+        };
+        let Some((upsampling, parts)) = &found.upsampling else {
+            let op = packed(found.spec.clone(), &found.weights, found.bias.clone(), slopes)?;
+            return Ok(wire_channels_first(&chain, found.data, format, op)?.into());
+        };
+        let ops = parts.iter().map(|part| {
+            let spec = PoolSpec {
+                strides: found.spec.strides.clone(),
+                dilations: found.spec.dilations.clone(),
+                ..upsampling.convolution(part, format)
+            };
+            let weights = upsampling.weights::<f32>(part, &found.weights)?.into_arc_tensor();
+            let slopes = slopes.as_ref().map(|slopes| part.repeated(slopes));
+            packed(spec, &weights, part.repeated(&found.bias), slopes)
+        });
+        let ops: TractResult<Vec<PackedConvolution>> = ops.collect();
+        let inner = found.spec.output_shape(&fact.shape)?;
+        let pixels =
+            upsampling.ops(channels_first(format), inner.hw_dims(), found.spatial(&output.fact));
+        Ok(wire_parts_channels_first(&chain, found.data, format, ops?, pixels)?.into())
     }
 }

@@ -1,6 +1,7 @@
 //! The order of axes that the operators of this crate work in: channels before the spatial axes.
 
 use tract_core::internal::*;
+use tract_core::ops::array::TypedConcat;
 use tract_core::ops::nn::DataFormat;
 
 use super::chain::Chain;
@@ -14,21 +15,37 @@ pub(super) fn channels_first(format: DataFormat) -> DataFormat {
     }
 }
 
-/// An operator that works with channels first, and operators of one input that follow it, in place of a chain whose data has a
-/// format. Axes are moved in front of them and behind them if they must; tract then lets neighbours cancel each other.
+/// An operator that works with channels first, in place of a chain whose data has a format. Axes are moved in front of it and behind it
+/// if they must; tract then lets neighbours cancel each other.
 pub(super) fn wire_channels_first(
     chain: &Chain,
     data: OutletId,
     format: DataFormat,
     op: impl Into<Box<dyn TypedOp>>,
-    mut after: Vec<Box<dyn TypedOp>>,
 ) -> TractResult<TypedModelPatch> {
+    wire_parts_channels_first(chain, data, format, vec![op], vec![])
+}
+
+/// The same, with operators whose outputs are put together along the channels, and operators of one input that follow.
+pub(super) fn wire_parts_channels_first(
+    chain: &Chain,
+    data: OutletId,
+    format: DataFormat,
+    parts: Vec<impl Into<Box<dyn TypedOp>>>,
+    after: Vec<Box<dyn TypedOp>>,
+) -> TractResult<TypedModelPatch> {
+    let first = usize::from(format.has_n());
+    let mut parts: Vec<Box<dyn TypedOp>> = parts.into_iter().map(Into::into).collect();
+    let mut ops: Vec<Box<dyn TypedOp>> = match parts.len() {
+        1 => std::mem::take(&mut parts),
+        _ => vec![Box::new(TypedConcat::new(first))],
+    };
+    ops.extend(after);
     let mut before = None;
     if format.c_is_last() {
         let last = chain.model.outlet_fact(data)?.rank() - 1;
-        let first = usize::from(format.has_n());
         before = Some(AxisOp::Move(last, first));
-        after.push(Box::new(AxisOp::Move(first, last)));
+        ops.push(Box::new(AxisOp::Move(first, last)));
     }
-    chain.replaced_between(data, before, op, after)
+    chain.replaced_by_parts(data, before, parts, ops)
 }

@@ -59,6 +59,6 @@ impl Rule for Pools {
         spec.data_format = channels_first(format);
         let chain = Chain::new(model, node);
         let op = PoolOfPlanes::new(spec, of);
-        Ok(wire_channels_first(&chain, node.inputs[0], format, op, vec![])?.into())
+        Ok(wire_channels_first(&chain, node.inputs[0], format, op)?.into())
     }
 }

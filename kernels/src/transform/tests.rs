@@ -359,16 +359,33 @@ fn transposed_convolutions() -> TractResult<()> {
             let found = transformed(&transposed(format, axes, 1)?)
                 .with_context(|| format!("{format:?} {axes:?}"))?;
             let ours: Vec<_> = found.iter().filter(|name| OURS.contains(&&***name)).collect();
-            assert_eq!(ours, ["PackedConvolution"], "{format:?} {axes:?}: {found:?}");
+            // Phases in a row whose kernels are of different sizes are convolutions of their own.
+            let parts = axes.iter().rev().fold(1, |parts, axis| match axis[1] % axis[2] {
+                _ if parts > 1 => parts * axis[2],
+                0 => 1,
+                _ => 2,
+            });
+            let count = if axes.iter().all(|axis| axis[1] >= axis[2]) { parts } else { 0 };
+            assert_eq!(ours, vec!["PackedConvolution"; count], "{format:?} {axes:?}: {found:?}");
         }
     }
-    // A kernel much smaller than its strides, one pixel that becomes many, and strides that no memory is enough for.
+    // A kernel smaller than its strides, one much smaller, many phases, one pixel that becomes many, and strides that no memory is enough for. smaller than its strides, one pixel that becomes many, and strides that no memory is enough for.
     let large = (1 << 31) - 1;
     for (axes, group, expected) in [
         (
             TRANSPOSED[0],
             2,
             "it has 2 groups and dilations [1, 1], but must have 1 group and no dilation",
+        ),
+        (
+            &[[3, 2, 2, 0, 0, 0], [3, 1, 2, 0, 0, 0]],
+            1,
+            "its kernel is [2, 1] and its strides are [2, 2]: some pixels meet no element of the kernel",
+        ),
+        (
+            &[[3, 7, 5, 0, 0, 0], [3, 7, 5, 0, 0, 0]],
+            1,
+            "its kernel is [7, 7] and its strides are [5, 5]: it would become more than 8 convolutions",
         ),
         (
             &[[3, 1, 2, 0, 0, 0], [3, 1, 4, 0, 0, 0]],
@@ -391,6 +408,36 @@ fn transposed_convolutions() -> TractResult<()> {
         let model = transposed(DataFormat::NCHW, axes, group)?;
         assert!(!transformed(&model)?.contains(&"PackedConvolution".to_string()));
         assert_eq!(refusals(&model)?, [format!("convolution: {expected}")]);
+    }
+    Ok(())
+}
+
+/// Not a number, and infinite, is only what sees such data.
+#[test]
+fn transposed_convolutions_of_nan() -> TractResult<()> {
+    for axes in TRANSPOSED {
+        let mut model = transposed(DataFormat::NCHW, axes, 1)?;
+        let before_relu = model.node_by_name("function_1")?.id;
+        model.select_output_outlets(&[before_relu.into()])?;
+        for number in [f32::NAN, f32::INFINITY] {
+            let mut data = inputs_of(&model)?[0].clone().into_tensor();
+            data.try_as_plain_ram_mut()?.as_slice_mut::<f32>()?[0] = number;
+            let run = |model: &TypedModel| -> TractResult<Vec<String>> {
+                let output = model.clone().into_runnable()?.run(tvec!(data.clone().into()))?;
+                let plain = output[0].try_as_plain_ram()?;
+                let numbers = plain.as_slice::<f32>()?.iter();
+                Ok(numbers
+                    .map(
+                        |number| {
+                            if number.is_finite() { "finite".into() } else { number.to_string() }
+                        },
+                    )
+                    .collect())
+            };
+            let expected = run(&model)?;
+            assert!(expected.contains(&"finite".to_string()), "{axes:?}");
+            assert_eq!(run(&model.clone().with_kernels()?)?, expected, "{axes:?} {number}");
+        }
     }
     Ok(())
 }

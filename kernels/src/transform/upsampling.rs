@@ -4,7 +4,11 @@
 //! of the kernel, in opposite order. So a transposed convolution is one convolution with `s` times the channels along each axis,
 //! and its channels are then laid out as neighbours. The pads of a transposed convolution are pixels of that to leave out.
 //!
-//! Where the size of the kernel is no multiple of the stride, some pixels meet weights of 0, and what is infinite becomes NaN there.
+//! Where the size of the kernel is no multiple of the stride, some phases `r` have fewer taps than others. A weight of 0 in place of
+//! such a tap would make NaN of an infinity, so phases with as many taps are a convolution of their own. Codes of 8 bits have no
+//! infinities: there all phases are one convolution.
+
+use std::ops::Range;
 
 use tract_core::internal::tract_ndarray::indices;
 use tract_core::internal::*;
@@ -23,7 +27,7 @@ pub(super) struct Upsampling {
     channels: usize,
     kernel: TVec<usize>,
     strides: TVec<usize>,
-    /// The kernel of the convolution.
+    /// How many elements of the kernel a pixel meets at most, along each axis.
     taps: TVec<usize>,
     /// The pads of the convolution behind the data.
     pads_behind: TVec<usize>,
@@ -31,9 +35,27 @@ pub(super) struct Upsampling {
     skipped: TVec<usize>,
 }
 
-/// The convolution may have so many times the weights: those that the kernel does not have are 0. It is 16 / 9 for a kernel of 3 x 3 and
-/// strides of 2.
+/// There may be so many times the weights of the kernel in one convolution of all phases: the others are 0. It is 16 / 9 for a kernel of
+/// 3 x 3 and strides of 2.
 const MOST_TIMES: usize = 4;
+
+/// A transposed convolution becomes so many convolutions at most. They are 4 for a kernel of 3 x 3 and strides of 2.
+const MOST_PARTS: usize = 8;
+
+/// Phases, of all in row-major order, that are one convolution.
+#[derive(Debug)]
+pub(super) struct Part {
+    phases: Range<usize>,
+    /// The kernel of the convolution.
+    taps: TVec<usize>,
+}
+
+impl Part {
+    /// For each channel of the convolution, what the channel that it becomes has.
+    pub fn repeated<T: Copy>(&self, of_channels: &[T]) -> Vec<T> {
+        of_channels.repeat(self.phases.len())
+    }
+}
 
 impl Upsampling {
     /// That of a transposed convolution, or why there is none.
@@ -101,7 +123,39 @@ impl Upsampling {
         })
     }
 
-    /// How many products of numbers the [convolution](Self::convolution) has, and how many the transposed one, for each two channels,
+    /// All phases, with weights of 0 for the taps that only some have.
+    pub fn whole(&self) -> Part {
+        Part { phases: 0..self.phases(), taps: self.taps.clone() }
+    }
+
+    /// The phases in order, those in a row with as many taps together. Or why they are no convolutions.
+    pub fn parts(&self) -> Result<Vec<Part>, String> {
+        let (kernel, strides) = (&self.kernel, &self.strides);
+        if kernel.iter().zip(strides).any(|(size, stride)| size < stride) {
+            return Err(format!(
+                "its kernel is {kernel:?} and its strides are {strides:?}: some pixels meet no element of the kernel"
+            ));
+        }
+        let mut parts: Vec<Part> = vec![];
+        for (number, phase) in indices(&**strides).into_iter().enumerate() {
+            let taps = kernel.iter().zip(strides).enumerate();
+            let taps: TVec<usize> =
+                taps.map(|(axis, (size, stride))| (size - phase[axis]).div_ceil(*stride)).collect();
+            if let Some(last) = parts.last_mut().filter(|last| last.taps == taps) {
+                last.phases.end += 1;
+                continue;
+            }
+            if parts.len() == MOST_PARTS {
+                return Err(format!(
+                    "its kernel is {kernel:?} and its strides are {strides:?}: it would become more than {MOST_PARTS} convolutions"
+                ));
+            }
+            parts.push(Part { phases: number..number + 1, taps });
+        }
+        Ok(parts)
+    }
+
+    /// How many products of numbers the convolutions have, and how many the transposed one, for each two channels,
     /// if data of this shape has known sizes.
     pub fn products(
         &self,
@@ -111,21 +165,24 @@ impl Upsampling {
         rule_if_some!(data = data.as_concrete());
         let after = convolution.output_shape(data)?;
         let before = convolution.data_format.shape(data)?;
-        let of = |parts: &[&[usize]]| volume(&parts.concat()).unwrap_or(usize::MAX);
-        let inner = of(&[after.hw_dims(), &self.taps, &self.strides]);
-        Ok(Some([inner, of(&[before.hw_dims(), &self.kernel])]))
+        let of = |pixels: &[usize]| volume(&[pixels, &self.kernel].concat()).unwrap_or(usize::MAX);
+        Ok(Some([of(after.hw_dims()), of(before.hw_dims())]))
     }
 
-    /// The convolution, of data in this format.
-    pub fn convolution(&self, format: DataFormat) -> PoolSpec {
-        let before = self.taps.iter().map(|taps| taps - 1).collect();
+    /// The convolution of a part, of data in this format. All parts have outputs of one size.
+    pub fn convolution(&self, part: &Part, format: DataFormat) -> PoolSpec {
+        let before = part.taps.iter().map(|taps| taps - 1).collect();
         let padding = PaddingSpec::Explicit(before, self.pads_behind.clone());
-        let outputs = self.phases() * self.channels;
-        PoolSpec::new(format, self.taps.clone(), padding, None, None, self.inputs, outputs)
+        let outputs = part.phases.len() * self.channels;
+        PoolSpec::new(format, part.taps.clone(), padding, None, None, self.inputs, outputs)
     }
 
-    /// The weights of the convolution, of those `[output channels, input channels, kernel]`. 0 is where the kernel has no tap.
-    pub fn weights<T: Datum + Copy + Default>(&self, weights: &Tensor) -> TractResult<Tensor> {
+    /// The weights of the convolution of a part, of those `[output channels, input channels, kernel]`. 0 is where the kernel has no tap.
+    pub fn weights<T: Datum + Copy + Default>(
+        &self,
+        part: &Part,
+        weights: &Tensor,
+    ) -> TractResult<Tensor> {
         let plain = weights.try_as_plain_ram()?;
         let plain = plain.as_slice::<T>()?;
         let area: usize = self.kernel.iter().product();
@@ -137,15 +194,16 @@ impl Upsampling {
             self.inputs,
             self.kernel
         );
-        let times = self.phases() * self.taps.iter().product::<usize>();
+        let times = part.phases.len() * part.taps.iter().product::<usize>();
         let mut upsampled = Vec::with_capacity(plain.len() / area * times);
-        for phase in indices(&*self.strides) {
+        let phases = indices(&*self.strides).into_iter();
+        for phase in phases.skip(part.phases.start).take(part.phases.len()) {
             // Where each tap is in the kernel, if it is there.
-            let places: Vec<Option<usize>> = indices(&*self.taps)
+            let places: Vec<Option<usize>> = indices(&*part.taps)
                 .into_iter()
                 .map(|tap| {
                     (0..self.kernel.len()).try_fold(0, |place, axis| {
-                        let behind = self.taps[axis] - 1 - tap[axis];
+                        let behind = part.taps[axis] - 1 - tap[axis];
                         let at = phase[axis] + self.strides[axis] * behind;
                         (at < self.kernel[axis]).then_some(place * self.kernel[axis] + at)
                     })
@@ -156,7 +214,7 @@ impl Upsampling {
                 upsampled.extend(taps);
             }
         }
-        let shape = [&[self.phases() * self.channels, self.inputs], &*self.taps].concat();
+        let shape = [&[part.phases.len() * self.channels, self.inputs], &*part.taps].concat();
         Tensor::from_shape(&shape, &upsampled)
     }
 
@@ -165,12 +223,7 @@ impl Upsampling {
         self.strides.iter().product()
     }
 
-    /// For each channel of the convolution, what the channel that it becomes has.
-    pub fn repeated<T: Copy>(&self, of_channels: &[T]) -> Vec<T> {
-        of_channels.repeat(self.phases())
-    }
-
-    /// What makes neighbours of the channels of the convolution, in this format. `inner` is how many pixels it gives along each axis,
+    /// What makes neighbours of the channels of the convolutions, which are one behind the other, in this format. `inner` is how many pixels it gives along each axis,
     /// and `outer` how many the result has.
     pub fn ops(&self, format: DataFormat, inner: &[TDim], outer: &[TDim]) -> Vec<Box<dyn TypedOp>> {
         let rank = self.strides.len();

@@ -22,7 +22,7 @@ use crate::quantized::{
     QuantizedArithmetic, QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize,
 };
 use crate::transform::chain::Chain;
-use crate::transform::upsampling::Upsampling;
+use crate::transform::upsampling::{Part, Upsampling};
 
 /// What a chain of nodes after an operator ends with.
 struct Ending {
@@ -41,7 +41,7 @@ struct Layer {
     /// For each channel of the result.
     bias: Vec<f32>,
     /// What makes the result of the channels of the convolution, if they differ.
-    upsampling: Option<Upsampling>,
+    upsampling: Option<(Upsampling, Part)>,
 }
 
 /// What is added to the codes of a layer: other codes, and what they stand for; limits of the sum, and the codes of it, if it
@@ -333,13 +333,14 @@ impl<'a> Translation<'a> {
             Ok(upsampling) => upsampling,
             Err(reason) => return Ok(Translated::Refused(reason)),
         };
+        let part = upsampling.whole();
         let layer = Layer {
-            spec: upsampling.convolution(DataFormat::NHWC),
+            spec: upsampling.convolution(&part, DataFormat::NHWC),
             group: 1,
-            codes: upsampling.weights::<i8>(&weights.codes)?,
+            codes: upsampling.weights::<i8>(&part, &weights.codes)?,
             scales: weights.scales(),
             bias,
-            upsampling: Some(upsampling),
+            upsampling: Some((upsampling, part)),
         };
         self.layer(node, layer, Channels::Second)
     }
@@ -378,17 +379,17 @@ impl<'a> Translation<'a> {
         line.take_arithmetic(&mut chain, axis)?;
         let Ending { activation, mut second, levels: output } =
             self.ending(&mut chain, line.bias.len(), axis, form)?;
-        if let Some(upsampling) = &upsampling {
+        if let Some((_, part)) = &upsampling {
             if output.as_ref().is_some_and(|levels| !levels.are_the_same()) {
                 return Ok(Translated::Refused(
                     "channels of its output have different levels".into(),
                 ));
             }
-            line.bias = upsampling.repeated(&line.bias);
+            line.bias = part.repeated(&line.bias);
             if line.scales.len() > 1 {
-                line.scales = upsampling.repeated(&line.scales);
+                line.scales = part.repeated(&line.scales);
             }
-            second = second.map(|second| upsampling.repeated(&second));
+            second = second.map(|second| part.repeated(&second));
         }
         let addition = match (&output, &upsampling) {
             (Some(_), None) => self.addition(&mut chain, form)?,
@@ -417,7 +418,7 @@ impl<'a> Translation<'a> {
         if let Some(Addition { codes: others, output, .. }) = addition {
             return self.finish(&chain, op, &[codes, others], output, form);
         }
-        let Some(upsampling) = upsampling else {
+        let Some((upsampling, _)) = upsampling else {
             return self.finish(&chain, op, &[codes], output, form);
         };
         let by = op.name();
