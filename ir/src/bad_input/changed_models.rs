@@ -58,6 +58,18 @@ fn shapes_and_types_of_inputs() {
     }
 }
 
+/// A size less the size of an input, which is a pad that crops: the constant that it is less from is negative.
+#[test]
+fn crops_that_leave_fewer_than_none() {
+    let folder = format!("{}/models/computed_sizes/pad_or_crop", env!("CARGO_MANIFEST_DIR"));
+    let xml = std::fs::read(format!("{folder}/model.xml")).unwrap();
+    let mut weights = std::fs::read(format!("{folder}/model.bin")).unwrap();
+    weights[32..40].copy_from_slice(&(-3i64).to_le_bytes());
+    let error = format!("{:#}", ir().model_for_bytes(&xml, weights).unwrap_err());
+    let expected = "the elements from 0 to -3 would be left, which are fewer than none";
+    assert!(error.contains(expected), "{expected:?} is not in: {error}");
+}
+
 /// tract makes -1 of a product that is too large.
 #[test]
 fn sizes_that_cannot_be_multiplied() {

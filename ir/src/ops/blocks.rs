@@ -152,7 +152,7 @@ fn batch_to_space(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
             (end.clone() - &begin).as_i64().is_none_or(|len| len >= 0),
             "the crops of axis {axis} are larger than its size, which is {dim}"
         );
-        chain.contiguous(axis, dim, begin, end);
+        chain.contiguous(axis, dim, begin, end)?;
     }
     let data = ctx.input(0)?;
     Ok(tvec!(chain.wire(ctx, data)?))

@@ -70,11 +70,27 @@ impl Chain {
         Ok(())
     }
 
-    pub(super) fn contiguous(&mut self, axis: usize, dim: &TDim, start: TDim, end: TDim) {
+    /// Takes the elements from `start` to before `end` along an axis.
+    ///
+    /// # Errors
+    ///
+    /// These are fewer than none, whatever the sizes are.
+    pub(super) fn contiguous(
+        &mut self,
+        axis: usize,
+        dim: &TDim,
+        start: TDim,
+        end: TDim,
+    ) -> TractResult<()> {
         let (start, end) = (start.simplify(), end.simplify());
+        ensure!(
+            (end.clone() - &start).simplify().as_i64().is_none_or(|len| len >= 0),
+            "of axis {axis}, whose size is {dim}, the elements from {start} to {end} would be left, which are fewer than none"
+        );
         if !start.is_zero() || end != *dim {
             self.then("slice", Slice { axis, start, end }, &[]);
         }
+        Ok(())
     }
 
     /// Wires the operators. Without any, the output is the outlet itself.

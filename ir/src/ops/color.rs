@@ -166,9 +166,9 @@ fn parts(
     let columns = divide(width, 2, "the width")?;
     let height = (rows.clone() * 2).simplify();
     let mut brightness = Chain::default();
-    brightness.contiguous(1, all, 0.to_dim(), height.clone());
+    brightness.contiguous(1, all, 0.to_dim(), height.clone())?;
     let mut colors = Chain::default();
-    colors.contiguous(1, all, height, all.clone());
+    colors.contiguous(1, all, height, all.clone())?;
     let (one, two) = (1.to_dim(), 2.to_dim());
     match planes {
         Planes::Interleaved => colors.reshape(2, &[width.clone(), one], &[columns, two]),

@@ -162,7 +162,7 @@ pub(super) fn with_size(
     pads[axis][1] = missing;
     let padded = pad_with_value(ctx, "padded", data, &pads, None)?;
     let mut cut = Chain::default();
-    cut.contiguous(axis, &ctx.shape_of(padded)?[axis], 0.to_dim(), size.clone());
+    cut.contiguous(axis, &ctx.shape_of(padded)?[axis], 0.to_dim(), size.clone())?;
     cut.wire_as(ctx, suffix, padded)
 }
 
@@ -257,7 +257,7 @@ pub(super) fn real_inverse(
     let data = with_size(ctx, "whole", data, *axis, &size.to_dim())?;
     let data = fft(ctx, "transformed", data, *axis, true)?;
     let mut real = Chain::default();
-    real.contiguous(rank - 1, &2.to_dim(), 0.to_dim(), 1.to_dim());
+    real.contiguous(rank - 1, &2.to_dim(), 0.to_dim(), 1.to_dim())?;
     real.axis_op(AxisOp::Rm(rank - 1));
     real.wire_as(ctx, suffix, data)
 }

@@ -93,7 +93,7 @@ fn pad_or_crop(
         });
         if !before.is_zero() || !after.is_zero() {
             let end = (shape[axis].clone() - after).simplify();
-            crop.contiguous(axis, &shape[axis], before, end);
+            crop.contiguous(axis, &shape[axis], before, end)?;
         }
         shape[axis] = pads.iter().fold(shape[axis].clone(), |size, pad| size + pad).simplify();
         added.push(more);
@@ -126,7 +126,7 @@ pub(super) fn pad_with_value(
             shape[axis],
             pads = listed(pads)
         );
-        crop.contiguous(axis, &shape[axis], before, end);
+        crop.contiguous(axis, &shape[axis], before, end)?;
         shape[axis] = len;
     }
     let pads: Vec<[TDim; 2]> = pads

@@ -132,8 +132,7 @@ impl Chain {
     ) -> TractResult<()> {
         let (first, len) = window(dim, start, stop, step);
         if step == 1 || len.is_one() {
-            self.contiguous(axis, dim, first.clone(), first + len);
-            return Ok(());
+            return self.contiguous(axis, dim, first.clone(), first + len);
         }
         self.take(ctx, axis, dim, Positions::Stride { first, step, len })
     }

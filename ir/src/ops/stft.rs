@@ -127,7 +127,7 @@ fn istft(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
         let frames = divided(ctx, "frames", frames, &[signal])?;
         let sum = overlapped(ctx, frames, window, &slide, &total, normalized)?;
         let mut start = Chain::default();
-        start.contiguous(1, &total, cut.to_dim(), total.clone());
+        start.contiguous(1, &total, cut.to_dim(), total.clone())?;
         let sum = start.wire_as(ctx, "from_start", sum)?;
         let name = if rank == 3 { "signal" } else { suffix };
         let output = with_size(ctx, name, sum, 1, &length.simplify())?;

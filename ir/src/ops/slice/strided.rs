@@ -84,7 +84,7 @@ pub(super) fn strided_slice(ctx: &mut LayerContext) -> TractResult<TVec<OutletId
                         );
                         let from_end = index.prove_strict_negative();
                         let index = if from_end { index.clone() + dim } else { index.clone() };
-                        chain.contiguous(axis, dim, index.clone(), index + 1);
+                        chain.contiguous(axis, dim, index.clone(), index + 1)?;
                     }
                     None => {
                         let indices = ctx.input(begin.input)?;
