@@ -1,10 +1,14 @@
 //! Work that the threads of tract's executor share.
 
+#[cfg(feature = "multithread-mm")]
+mod cores;
 #[cfg(not(feature = "multithread-mm"))]
 mod one;
 #[cfg(feature = "multithread-mm")]
 mod pool;
 
+#[cfg(feature = "multithread-mm")]
+pub use cores::{THREADS_VARIABLE, default_threads, executor};
 #[cfg(not(feature = "multithread-mm"))]
 pub use one::{fill_rows, threads_for};
 #[cfg(not(feature = "multithread-mm"))]
