@@ -1,4 +1,4 @@
-//! `bench`: the time that a model takes, and each of its nodes.
+//! `bench`: the time and memory that a model takes, and the time of each of its nodes.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,15 +12,17 @@ use model_cases::Case;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_core::ops::source::TypedSource;
 use tract_openvino::tract_onnx::tract_core::plan::eval;
-use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
+use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, ensure};
 
 use crate::inputs::{InputOptions, expect_fit};
+#[cfg(feature = "generation")]
+use crate::language::{LanguageOptions, is_language_model};
 use crate::measurement::{
-    Measurement, NodeTime, Profile, Quantiles, crc32, nanoseconds, processor,
+    Measurement, NodeTime, Profile, Quantiles, Start, crc32, memory_bytes, nanoseconds, processor,
 };
 use crate::model::{
-    Model, OperatorOptions, ReadingOptions, has_data_sets, input_names, model_file, shapes_of,
-    use_threads,
+    Model, OperatorOptions, ReadingOptions, ThreadOptions, has_data_sets, input_names, model_file,
+    shapes_of,
 };
 use crate::panics::{catch, during};
 use crate::report::{output, printable};
@@ -31,9 +33,8 @@ pub struct Bench {
     /// A .onnx file, a .xml file of OpenVINO IR, a model folder (its first data set is fed), or an NNEF
     /// archive
     model: PathBuf,
-    /// The number of threads that tract may use
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: u16,
+    #[command(flatten)]
+    threads: ThreadOptions,
     /// Run the model on N threads at once, as a server does; then there is no profile
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     parallel: u16,
@@ -55,6 +56,9 @@ pub struct Bench {
     reading: ReadingOptions,
     #[command(flatten)]
     operators: OperatorOptions,
+    #[cfg(feature = "generation")]
+    #[command(flatten)]
+    language: LanguageOptions,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -70,49 +74,77 @@ struct Times {
 
 impl Bench {
     pub fn run(&self) -> TractResult<bool> {
-        use_threads(self.threads);
+        let threads = self.threads.start()?;
         let file = model_file(&self.model)?;
+        #[cfg(feature = "generation")]
+        if self.model.is_dir()
+            && !self.inputs.are_given()
+            && !has_data_sets(&self.model)?
+            && is_language_model(&file)?
+        {
+            ensure!(
+                self.baseline.is_none() && self.parallel == 1,
+                "--baseline and --parallel are not for language models"
+            );
+            return self.language.run(&self.model, threads, self.time, self.json);
+        }
         let baseline = self.baseline.as_deref().map(Measurement::read).transpose()?;
         let crc32 = crc32(&file)?;
         baseline.iter().try_for_each(|baseline| baseline.expect_model(crc32, &file))?;
         let load = |shapes: &_| self.reading.load_with(&file, shapes);
         let with_names = |model: Model| Ok((model.names()?, model.into_typed()?));
+        let mut loading = Duration::ZERO;
         let (typed, inputs) = if !self.inputs.are_given() && has_data_sets(&self.model)? {
             let inputs = Case::load(&self.model)?.data_sets.swap_remove(0).inputs;
             let shapes = shapes_of(input_names(&file)?, &inputs);
+            let began = Instant::now();
             let ((names, typed), _) = self.reading.read_for(&shapes, load, with_names)?;
+            loading += began.elapsed();
             expect_fit(&typed, &names, &file, &inputs)?;
             (typed, inputs)
         } else {
             let shapes = self.inputs.shapes()?;
+            let began = Instant::now();
             let ((names, typed), _) = self.reading.read_for(&shapes, load, with_names)?;
+            loading += began.elapsed();
             let inputs = self.inputs.tensors(&typed, &names, &file)?;
             (typed, inputs)
         };
         let facts = inputs.iter().map(|it| TypedFact::dt_shape(it.datum_type(), it.shape()));
         let facts = facts.map(|fact| format!("{fact:?}")).collect();
         let inputs: Vec<Arc<Tensor>> = inputs.into_iter().map(Arc::new).collect();
+        let grows = has_open_variables(&typed);
+        let began = Instant::now();
         let plan = during("optimizing the model", || self.operators.prepare(typed))?;
+        loading += began.elapsed();
         // The same plan, of which each operator can be measured.
         let nodes = plan.typed_plan().context("a model that runs on this machine has a plan")?;
         // Drawn once: a thread that keeps it moving would be measured, too.
         let waiting = ProgressBar::new_spinner().with_message("measuring");
         waiting.tick();
         let measured = during("running the model", || {
-            let times = self.measure(&*plan, &inputs)?;
-            let profile = (self.parallel == 1).then(|| self.profile(nodes, &inputs));
-            Ok((times, profile.transpose()?))
+            let began = Instant::now();
+            drop(plan.spawn()?.run(values(&inputs))?);
+            let start = Start {
+                load_nanoseconds: nanoseconds(loading),
+                first_run_nanoseconds: nanoseconds(began.elapsed()),
+                memory_bytes: memory_bytes(),
+            };
+            let times = self.measure(&*plan, &inputs, grows)?;
+            let profile = (self.parallel == 1).then(|| self.profile(nodes, &inputs, grows));
+            Ok((start, times, profile.transpose()?))
         });
         waiting.finish_and_clear();
-        let (Times { runs, elapsed }, profile) = measured?;
+        let (start, Times { runs, elapsed }, profile) = measured?;
         let measurement = Measurement {
             model: printable(&self.model.display().to_string()),
             crc32,
             processor: processor(),
             stage: self.operators.stage().name().into(),
             inputs: facts,
-            threads: self.threads,
+            threads,
             parallel: self.parallel,
+            start: Some(start),
             runs: runs.len(),
             runs_per_second: runs.len() as f64 / elapsed.as_secs_f64(),
             nanoseconds: Quantiles::of(&runs),
@@ -129,13 +161,23 @@ impl Bench {
         Ok(true)
     }
 
-    fn measure(&self, plan: &dyn Runnable, inputs: &[Arc<Tensor>]) -> TractResult<Times> {
+    fn measure(
+        &self,
+        plan: &dyn Runnable,
+        inputs: &[Arc<Tensor>],
+        grows: bool,
+    ) -> TractResult<Times> {
         let warm = Barrier::new(self.parallel.into());
         let measure = || {
             let inputs = values(inputs);
             let state = catch("running the model", || {
                 let mut state = plan.spawn()?;
-                repeat(self.warm_up, || state.run(inputs.clone()).map(drop))?;
+                repeat(self.warm_up, || {
+                    if grows {
+                        state = plan.spawn()?;
+                    }
+                    state.run(inputs.clone()).map(drop)
+                })?;
                 Ok(state)
             });
             // All threads come here, with an error, too.
@@ -146,6 +188,9 @@ impl Bench {
             catch("running the model", || {
                 repeat(self.time, || {
                     let inputs = inputs.clone();
+                    if grows {
+                        state = plan.spawn()?;
+                    }
                     let started = Instant::now();
                     // Outputs are let go as part of a run: their memory is asked for in each.
                     drop(state.run(inputs)?);
@@ -178,6 +223,7 @@ impl Bench {
         &self,
         plan: &Arc<TypedRunnableModel>,
         inputs: &[Arc<Tensor>],
+        grows: bool,
     ) -> TractResult<Profile> {
         let inputs = values(inputs);
         let mut state = plan.spawn()?;
@@ -185,6 +231,9 @@ impl Bench {
         let mut times = vec![Duration::ZERO; plan.model().nodes().len()];
         repeat(self.time, || {
             let inputs = inputs.clone();
+            if grows {
+                state = plan.spawn()?;
+            }
             let started = Instant::now();
             let outputs = state.run_plan_with_eval(inputs, |context, op_state, node, inputs| {
                 let started = Instant::now();
@@ -212,6 +261,12 @@ impl Bench {
         nodes.sort_by_key(|node| std::cmp::Reverse(node.nanoseconds));
         Ok(Profile { runs, nodes, total_nanoseconds: nanoseconds(total / runs) })
     }
+}
+
+/// Whether variables grow from run to run, as a KV cache does: each run is the first one of a state then, so that all take as long.
+fn has_open_variables(model: &TypedModel) -> bool {
+    let is_open = |node: &TypedNode| node.outputs[0].fact.shape.as_concrete().is_none();
+    model.nodes().iter().any(|node| node.op.name() == "OpenVinoReadValue" && is_open(node))
 }
 
 /// As tract takes tensors. Threads cannot share these.

@@ -14,7 +14,8 @@ use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail, f
 
 use crate::inputs::expect_fit;
 use crate::model::{
-    InputShape, MODEL_FOLDER, Model, ReadingOptions, input_names, load_case, model_file, shapes_of,
+    InputShape, MODEL_FOLDER, Model, ReadingOptions, ThreadOptions, input_names, load_case,
+    model_file, shapes_of,
 };
 use crate::panics::catch;
 use crate::report::{
@@ -40,6 +41,8 @@ pub struct Check {
     tolerance: ToleranceOptions,
     #[command(flatten)]
     reading: ReadingOptions,
+    #[command(flatten)]
+    threads: ThreadOptions,
 }
 
 /// How close outputs must be to the expected ones.
@@ -100,6 +103,8 @@ impl Line {
 impl Check {
     /// Checks all models. False if one fails.
     pub fn run(&self) -> TractResult<bool> {
+        self.reading.expect_all_outputs()?;
+        self.threads.start()?;
         let started = Instant::now();
         let folders = self.folders()?;
         let progress = progress(folders.len());

@@ -55,6 +55,7 @@ fn outputs_by_name(graph: &Graph) -> HashMap<String, Vec<LayerOutput>> {
 impl Compare {
     /// Compares all layers. False if one differs.
     pub fn run(&self) -> TractResult<bool> {
+        self.reading.expect_all_outputs()?;
         let file = model_file(&self.model)?;
         if Kind::of(&file)? != Kind::Ir {
             return Err(error_with_help(

@@ -14,7 +14,7 @@ use tract_openvino_generation::{
     self as generation, ChatTemplate, Generated, GenerationConfig, Message, TextGenerator,
 };
 
-use crate::model::use_threads;
+use crate::model::ThreadOptions;
 use crate::panics::during;
 use crate::report::{GOOD, NAME, error_with_help, output, printable, show_error};
 
@@ -84,9 +84,8 @@ struct Options {
     /// What keys and values of the text so far are kept as: u8 takes a quarter of the memory, with another result
     #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = cache_precision())]
     kv_cache_precision: CachePrecision,
-    /// The number of threads that tract may use
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: u16,
+    #[command(flatten)]
+    threads: ThreadOptions,
 }
 
 /// A variable of a template. Its value is JSON, or else a text.
@@ -106,7 +105,7 @@ fn cache_precision() -> impl TypedValueParser<Value = CachePrecision> {
 impl Options {
     /// The model of a folder, and the settings for it.
     fn load(&self, folder: &PathBuf) -> TractResult<(TextGenerator, GenerationConfig)> {
-        use_threads(self.threads);
+        self.threads.start()?;
         let mut kernels = KernelsConfig::default();
         kernels.dynamic_quantization = self.dynamic_quantization;
         kernels.kv_cache_precision = self.kv_cache_precision;

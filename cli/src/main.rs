@@ -6,7 +6,8 @@
 //! | `model.rs` | reading models, and giving values to their symbols |
 //! | `inputs.rs` | the tensors that models are fed |
 //! | `tensors.rs` | tensors in files |
-//! | `run.rs`, `facts.rs`, `check.rs`, `compare.rs`, `bench.rs`, `convert.rs` | one command each |
+//! | `run.rs`, `inspect.rs`, `check.rs`, `compare.rs`, `bench.rs`, `convert.rs` | one command each |
+//! | `language.rs` | what `bench` measures of language models, with the feature `generation` |
 //! | `measurement.rs` | what `bench` measures, as text, as JSON and beside an earlier measurement |
 //! | `generate.rs` | two commands for language models, with the feature `generation` |
 //! | `report.rs` | errors, advice, colours and columns |
@@ -18,10 +19,12 @@ mod bench;
 mod check;
 mod compare;
 mod convert;
-mod facts;
 #[cfg(feature = "generation")]
 mod generate;
 mod inputs;
+mod inspect;
+#[cfg(feature = "generation")]
+mod language;
 mod measurement;
 mod model;
 mod panics;
@@ -67,14 +70,19 @@ enum Command {
   tract-openvino run models/token_picker
   tract-openvino run model.onnx -i data=data.npy -i indices=in.npz:indices -o outputs
   tract-openvino run model.onnx --random --set N=8
+  tract-openvino run model.xml --random --output conv1
   tract-openvino run model.xml --random --random-range input_ids=0..30522 --random-range attention_mask=1..=1")]
     Run(run::Run),
-    /// Show the types and shapes that tract finds for a model, node by node
-    #[command(after_help = "Examples:
-  tract-openvino facts model.onnx --stage decluttered
-  tract-openvino facts model.onnx --set N=8 --json
-  tract-openvino facts model.onnx --dot | dot -Tsvg > model.svg")]
-    Facts(facts::Facts),
+    /// Show the inputs, outputs and nodes of a model, with their types and shapes
+    // Its name before 0.2.
+    #[command(
+        alias = "facts",
+        after_help = "Examples:
+  tract-openvino inspect model.onnx --stage decluttered
+  tract-openvino inspect model.onnx --set N=8 --json
+  tract-openvino inspect model.onnx --dot | dot -Tsvg > model.svg"
+    )]
+    Inspect(inspect::Inspect),
     /// Check that models compute what their folders expect, at every stage of tract
     ///
     /// A model folder has a model.onnx, a model.xml or an openvino_model.xml, and data sets: test_data_set_N/input_K.pb and
@@ -93,9 +101,12 @@ enum Command {
   tract-openvino compare model.xml values.npz --atol 1e-4 --rtol 1e-3
   tract-openvino compare model.xml values.npz --atol 1e-4 --stage kernels")]
     Compare(compare::Compare),
-    /// Time a model, and show where the time goes
+    /// Measure the time and memory of a model, and show where the time goes
+    ///
+    /// Of a folder with a language model, prefill and decode are measured, in tokens per second.
     #[command(after_help = "Examples:
   tract-openvino bench models/gather_7_layer --threads 2
+  tract-openvino bench smollm2 --prefill 512 --decode 128
   tract-openvino bench model.onnx --random --set N=8 --time 5
   tract-openvino bench model.onnx --random --set N=8 --parallel 4
   tract-openvino bench model.onnx --random --set N=8 --json > before.json
@@ -156,7 +167,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> TractResult<bool> {
     match command {
         Command::Run(run) => run.run(),
-        Command::Facts(facts) => facts.run(),
+        Command::Inspect(inspect) => inspect.run(),
         Command::Check(check) => check.run(),
         Command::Compare(compare) => compare.run(),
         Command::Bench(bench) => bench.run(),

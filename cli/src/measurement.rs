@@ -30,11 +30,54 @@ pub struct Measurement {
     pub threads: u16,
     /// How many runs there were at once.
     pub parallel: u16,
+    /// What came before the runs. Older measurements have none.
+    #[serde(default)]
+    pub start: Option<Start>,
     pub runs: usize,
     pub runs_per_second: f64,
     pub nanoseconds: Quantiles,
     /// None of runs at once.
     pub profile: Option<Profile>,
+}
+
+/// What it takes until a model runs.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Start {
+    /// From the file to a plan.
+    pub load_nanoseconds: u64,
+    /// The first run, which may read and pack weights.
+    pub first_run_nanoseconds: u64,
+    /// What the process has in memory after the first run, if the system says it.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Start {
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        let mut rows = vec![
+            ("load", format!("{} µs", microseconds(self.load_nanoseconds))),
+            ("first run", format!("{} µs", microseconds(self.first_run_nanoseconds))),
+        ];
+        if let Some(bytes) = self.memory_bytes {
+            rows.push(("memory", format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))));
+        }
+        rows
+    }
+
+    pub fn print(&self, out: &mut impl Write) -> TractResult<()> {
+        for (name, value) in self.rows() {
+            let (number, unit) = value.split_once(' ').expect("there is a unit");
+            writeln!(out, "  {name:16} {GOOD}{number:>12}{GOOD:#} {unit}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What this process has in memory. Linux says it.
+pub fn memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes << 10)
 }
 
 /// The times of runs.
@@ -152,6 +195,9 @@ impl Measurement {
 
     pub fn print(&self, out: &mut impl Write) -> TractResult<()> {
         self.print_first_line(out)?;
+        if let Some(start) = self.start {
+            start.print(out)?;
+        }
         for (name, time) in self.nanoseconds.rows() {
             writeln!(out, "  {name:16} {GOOD}{:>12}{GOOD:#} µs", microseconds(time))?;
         }
@@ -196,6 +242,15 @@ impl Measurement {
         self.print_first_line(out)?;
         let mut table = table(&["", "now", "baseline", "ratio"]);
         align_right(&mut table, 1);
+        if let (Some(now), Some(before)) = (self.start, before.start) {
+            for ((name, now), (_, before)) in now.rows().into_iter().zip(before.rows()) {
+                let number =
+                    |text: &str| text.split(' ').next().and_then(|it| it.parse::<f64>().ok());
+                let by = number(&now).zip(number(&before));
+                let by = by.map_or_else(|| "-".into(), |(now, before)| ratio(now, before));
+                table.add_row([name.to_string(), now, before, by]);
+            }
+        }
         let rows = self.nanoseconds.rows().into_iter().zip(before.nanoseconds.rows());
         for ((name, now), (_, before)) in rows {
             table.add_row([

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, ValueEnum};
 use model_cases::{Case, Stage, StagedModel};
 use tract_openvino::kernels::WithKernels;
+use tract_openvino::kernels::threads::{default_threads, executor};
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::infer::{Factoid, ShapeFactoid};
@@ -35,6 +36,10 @@ pub struct ReadingOptions {
     /// Give an input sizes or symbols, like x=N,3,32*h,32*w; ? leaves a dimension as it is
     #[arg(long = "shape", value_name = "INPUT=SHAPE", value_parser = input_shape)]
     shapes: Vec<InputShape>,
+    /// Make this an output of the model in place of its own: the name of an output, a tensor or a layer (node), or LAYER:1 for the
+    /// second output of a layer with several
+    #[arg(long = "output", value_name = "NAME")]
+    pub outputs: Vec<String>,
     /// What negative indices mean where the operator's revision does not define them [default: as-specified for ONNX,
     /// wrap for OpenVINO IR, like OpenVINO]
     #[arg(long, value_name = "MEANING")]
@@ -296,7 +301,8 @@ impl ReadingOptions {
         match kind {
             Kind::Nnef => {
                 let doing = format!("reading {}", file.display());
-                let model = during(&doing, || nnef().model_for_path(&file))?;
+                let mut model = during(&doing, || nnef().model_for_path(&file))?;
+                self.select_outputs(&mut model)?;
                 ensure!(
                     self.shapes.is_empty() && shapes.is_empty(),
                     "the shapes of an NNEF archive are fixed when it is made: give --shape to convert"
@@ -321,6 +327,10 @@ impl ReadingOptions {
         let model = catch(&doing, || {
             // Its errors say which file it is.
             let mut proto = ir.proto_model_for_path(file)?;
+            if !self.outputs.is_empty() {
+                check_outputs(proto.document.graph(), &self.outputs)?;
+                proto.document.select_outputs(&self.outputs)?;
+            }
             for (layer, output) in layer_outputs {
                 proto.document.add_output(*layer, *output, format!("output {output} of {layer}"));
             }
@@ -378,6 +388,7 @@ impl ReadingOptions {
         for (input, shape) in self.shapes.iter().chain(shapes) {
             catch("giving inputs a shape", || set_input_shape(&mut model, input, shape))?;
         }
+        self.select_outputs(&mut model)?;
         let declares = proto.graph.as_ref().is_some_and(declares_shapes);
         let undeclared = (declares && !self.ignore_value_info).then(|| {
             Arc::new(Undeclared {
@@ -388,6 +399,44 @@ impl ReadingOptions {
             })
         });
         Ok(Model::Loaded(Loaded { model, undeclared, symbols: vec![] }))
+    }
+
+    /// Makes the chosen outlets the outputs of a model of ONNX or NNEF.
+    fn select_outputs<F, O>(&self, model: &mut Graph<F, O>) -> TractResult<()>
+    where
+        F: Fact + Clone + 'static,
+        O: Debug + Display + AsRef<dyn Op> + AsMut<dyn Op> + Clone + 'static,
+    {
+        if self.outputs.is_empty() {
+            return Ok(());
+        }
+        let nodes = model.nodes().iter().map(|node| &*node.name);
+        let names: BTreeSet<&str> =
+            model.outlet_labels.values().map(|it| &**it).chain(nodes).collect();
+        let exists = |name: &str| {
+            let of_node = name.rsplit_once(':').and_then(|(node, output)| {
+                let node = model.node_by_name(node).ok()?;
+                (output.parse::<usize>().ok()? < node.outputs.len()).then_some(())
+            });
+            names.contains(name) || of_node.is_some()
+        };
+        if let Some(missing) = self.outputs.iter().find(|name| !exists(name)) {
+            let names: Vec<&str> = names.into_iter().collect();
+            let message = format!("the model has no output, tensor or node {missing:?}");
+            return Err(unknown_name(message, missing, &names));
+        }
+        model.select_outputs_by_name(&self.outputs)
+    }
+
+    /// Fails if outputs are chosen that the expected ones are not of.
+    pub fn expect_all_outputs(&self) -> TractResult<()> {
+        match &*self.outputs {
+            [] => Ok(()),
+            _ => Err(error_with_help(
+                "expected outputs are those of the whole model",
+                ["leave out --output, or give it to run".into()],
+            )),
+        }
     }
 
     /// Reads a model, and gives its symbols the values of the options.
@@ -441,6 +490,25 @@ impl ReadingOptions {
             }
         }
         Ok(())
+    }
+}
+
+/// Fails, and says which name was perhaps meant, if OpenVINO IR has no output, tensor or layer of a name.
+fn check_outputs(graph: &tract_openvino_ir::document::Graph, names: &[String]) -> TractResult<()> {
+    let tensors = graph.layers.iter().flat_map(|layer| &layer.outputs).flat_map(|it| &it.names);
+    let layers = graph.layers.iter().map(|layer| &layer.name);
+    let results = (0..graph.results.len()).flat_map(|output| graph.output_names(output));
+    let mut known: BTreeSet<String> = tensors.chain(layers).cloned().collect();
+    known.extend(results);
+    let of_layer =
+        |name: &str| name.rsplit_once(':').is_some_and(|(layer, _)| known.contains(layer));
+    match names.iter().find(|name| !known.contains(*name) && !of_layer(name)) {
+        None => Ok(()),
+        Some(missing) => {
+            let known: Vec<&str> = known.iter().map(|name| &**name).collect();
+            let message = format!("the model has no output, tensor or layer {missing:?}");
+            Err(unknown_name(message, missing, &known))
+        }
     }
 }
 
@@ -708,11 +776,22 @@ where
     }
 }
 
-/// Gives tract so many threads.
-pub fn use_threads(threads: u16) {
-    use multithread::Executor;
-    multithread::set_default_executor(match threads {
-        1 => Executor::SingleThread,
-        threads => Executor::multithread(threads.into()),
-    });
+/// How many threads a model runs on.
+#[derive(Debug, Args)]
+pub struct ThreadOptions {
+    /// The number of threads [default: TRACT_OPENVINO_THREADS, or one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+impl ThreadOptions {
+    /// Gives tract the threads, and says how many.
+    pub fn start(&self) -> TractResult<u16> {
+        let threads = match self.threads {
+            Some(threads) => threads,
+            None => default_threads()?.min(1024) as u16,
+        };
+        multithread::set_default_executor(executor(threads.into()));
+        Ok(threads)
+    }
 }

@@ -28,7 +28,14 @@ struct Ran {
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(arguments).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "RUST_LOG", "RUST_BACKTRACE"] {
+    for variable in [
+        "TRACT_OPENVINO_THREADS",
+        "NO_COLOR",
+        "CLICOLOR",
+        "CLICOLOR_FORCE",
+        "RUST_LOG",
+        "RUST_BACKTRACE",
+    ] {
         command.env_remove(variable);
     }
     command
@@ -558,8 +565,8 @@ fn options_reach_the_reader() {
     assert!(error.contains("'wrap'"), "{error}");
 
     let standard = "models/onnx_test_gathernd_example_int32";
-    assert!(succeed(&["facts", standard]).contains("ONNX GatherND"));
-    assert!(!succeed(&["facts", standard, "--tract-gather"]).contains("ONNX GatherND"));
+    assert!(succeed(&["inspect", standard]).contains("ONNX GatherND"));
+    assert!(!succeed(&["inspect", standard, "--tract-gather"]).contains("ONNX GatherND"));
 }
 
 #[test]
@@ -617,9 +624,9 @@ fn shapes_that_contradict_the_graph_are_ignored() {
     let mut model = gather();
     model.graph.as_mut().unwrap().value_info = vec![input("output", DatumType::F32, [7usize, 3])];
     let path = files.model("model.onnx", &model);
-    let facts = succeed(&["facts", &path, "--ignore-value-info"]);
+    let facts = succeed(&["inspect", &path, "--ignore-value-info"]);
     assert!(facts.contains("output output: 2,3,F32"));
-    let ran = run(&["facts", &path]);
+    let ran = run(&["inspect", &path]);
     assert_eq!((ran.status, &*ran.stdout), (Some(0), &*facts));
     let expected = format!(
         "note: {path}: the shapes that it declares are ignored, as with --ignore-value-info (or \
@@ -628,7 +635,7 @@ fn shapes_that_contradict_the_graph_are_ignored() {
     assert!(ran.stderr.starts_with(&expected), "{}", ran.stderr);
     // With values for its symbols, too; and each command says it once.
     for arguments in [
-        &["facts", &path, "--set", "N=4", "--stage", "loaded"][..],
+        &["inspect", &path, "--set", "N=4", "--stage", "loaded"][..],
         &["run", &path, "--random", "--set", "N=4"],
         &["bench", &path, "--random", "--set", "N=4", "--time", "0", "--warm-up", "0"],
     ] {
@@ -650,7 +657,7 @@ fn shapes_that_contradict_the_graph_are_ignored() {
     model.graph.as_mut().unwrap().node[0].input.pop();
     model.graph.as_mut().unwrap().node[0].op_type = "Concat".into();
     model.graph.as_mut().unwrap().node[0].domain = String::new();
-    let error = fail(&["facts", &files.model("model.onnx", &model)]);
+    let error = fail(&["inspect", &files.model("model.onnx", &model)]);
     assert!(!error.contains("declares are ignored"), "{error}");
 }
 
@@ -695,10 +702,10 @@ fn any_name_of_a_dimension() {
     }
     let path = files.model("model.onnx", &model(["batch size", "2N"]));
     for (set, expected) in [("batch size=5", "x: 5,_2N,F32"), ("_2N=5", "x: batch_size,5,F32")] {
-        let text = succeed(&["facts", &path, "--set", set]);
+        let text = succeed(&["inspect", &path, "--set", set]);
         assert!(text.contains(expected), "{text}");
     }
-    let error = fail(&["facts", &path, "--set", "batch=5"]);
+    let error = fail(&["inspect", &path, "--set", "batch=5"]);
     assert!(error.contains("the model has no symbol \"batch\""), "{error}");
 }
 
@@ -761,7 +768,7 @@ fn a_folder_of_optimum_is_a_model() {
     files.text("exported/openvino_tokenizer.xml", "no IR");
     assert!(succeed(&["check", &folder]).starts_with("1 model, 5 checks: 5 passed"));
     assert!(succeed(&["run", &folder]).contains("matches output_0"));
-    assert!(succeed(&["facts", &folder]).contains("Gather-8"));
+    assert!(succeed(&["inspect", &folder]).contains("Gather-8"));
     succeed(&["bench", &folder, "--warm-up", "0", "--time", "0"]);
     succeed(&["convert", &folder, &files.path("model.nnef.tgz")]);
     // As it is written, it has no data sets.
@@ -791,7 +798,7 @@ fn inputs_of_ir_go_by_each_of_their_names() {
     for name in ["left", "left:0", "layer_0"] {
         let text = succeed(&["run", &model, "-i", &format!("{name}={ones}"), "-i", &right]);
         assert_eq!(text, format!("{model}\n  sum 3,2,F32 2, 2, 2, 2, 2, 2\n"));
-        let text = succeed(&["facts", &model, "--shape", &format!("{name}=N,?")]);
+        let text = succeed(&["inspect", &model, "--shape", &format!("{name}=N,?")]);
         assert!(text.contains("input  left: N,2,F32\n  input  right: N,2,F32\n"), "{text}");
     }
     let [left, alias, typo] = ["left", "left:0", "lift:0"].map(|name| format!("{name}={ones}"));
@@ -803,7 +810,7 @@ fn inputs_of_ir_go_by_each_of_their_names() {
         fail(&["run", &model, "-i", &typo, "-i", &right]),
         "error: the model has no input \"lift:0\"\nhelp: did you mean \"left:0\"?\n"
     );
-    let error = fail(&["facts", &model, "--shape", "lift=3,2"]);
+    let error = fail(&["inspect", &model, "--shape", "lift=3,2"]);
     assert!(error.contains("the inputs are \"left\", \"left:0\", \"right\""), "{error}");
 }
 
@@ -821,7 +828,7 @@ help: left_0 is 3 by input \"left\"
     );
     // Sizes that the file gives.
     let model = files.text("model.xml", &ir_sum("3,2", "4,2"));
-    let error = fail(&["facts", &model]);
+    let error = fail(&["inspect", &model]);
     assert!(error.contains("layer 2 \"add\" (Add, opset1)"), "{error}");
 }
 
@@ -838,7 +845,7 @@ fn every_command_says_what_is_wrong_with_a_file_of_ir() {
     }
     let archive = files.path("model.nnef.tgz");
     let commands: [&[&str]; 5] = [
-        &["facts", &folder],
+        &["inspect", &folder],
         &["convert", &folder, &archive],
         &["run", &folder],
         &["bench", &folder, "--warm-up", "0", "--time", "0"],
@@ -884,8 +891,8 @@ fn every_command_says_what_is_wrong_with_a_file_of_ir() {
 #[test]
 fn constants_have_a_limit() {
     let model = "ir/models/gather/revision_7";
-    succeed(&["facts", model, "--constants-limit", "1"]);
-    let error = fail(&["facts", model, "--constants-limit", "0"]);
+    succeed(&["inspect", model, "--constants-limit", "1"]);
+    let error = fail(&["inspect", model, "--constants-limit", "0"]);
     assert!(error.contains("raise this limit") && error.contains("--constants-limit"), "{error}");
 }
 
@@ -909,9 +916,9 @@ fn weights_from_another_file() {
 fn negative_indices_count_from_the_end_in_ir() {
     let model = "ir/models/gather/revision_1";
     succeed(&["run", model]);
-    let text = succeed(&["facts", model]);
+    let text = succeed(&["inspect", model]);
     assert!(text.contains("Gather-1") && text.contains("negative: from the end"), "{text}");
-    let text = succeed(&["facts", model, "--negative-indices", "as-specified"]);
+    let text = succeed(&["inspect", model, "--negative-indices", "as-specified"]);
     assert!(!text.contains("negative: from the end"), "{text}");
 }
 
@@ -921,14 +928,14 @@ fn negative_indices_count_from_the_end_in_ir() {
 fn shapes_of_inputs_are_given_by_name() {
     let files = Files::new();
     let model = files.model("model.onnx", &gather());
-    let facts = |model: &str, shape: &str| succeed(&["facts", model, "--shape", shape]);
+    let facts = |model: &str, shape: &str| succeed(&["inspect", model, "--shape", shape]);
     for (shape, expected) in
         [("data=4,3", "4,3"), ("data=2*k,?", "2*k,3"), ("data=?,?", "N,3"), ("data= M , 3 ", "M,3")]
     {
         let text = facts(&model, shape);
         assert!(text.contains(&format!("input  data: {expected},F32\n")), "{shape}: {text}");
     }
-    let error = |model: &str, shape: &str| fail(&["facts", model, "--shape", shape]);
+    let error = |model: &str, shape: &str| fail(&["inspect", model, "--shape", shape]);
     assert_eq!(
         error(&model, "dat=4,3"),
         "error: the model has no input \"dat\"\nhelp: did you mean \"data\"?\n"
@@ -978,7 +985,7 @@ fn sizes_are_those_of_the_tensors_where_symbols_do_not_do() {
     assert_eq!(ran.status, Some(0), "{}", ran.stderr);
     assert!(ran.stderr.starts_with(expected), "{}", ran.stderr);
     // Without tensors it is an error, and so it is with sizes that do not do either.
-    fail(&["facts", &onnx]);
+    fail(&["inspect", &onnx]);
     let wrong = format!("left={}", files.ones("wrong.npy", &[4, 2]));
     let error = fail(&["run", &onnx, "-i", &wrong, "-i", &right]);
     assert!(error.contains("Sym(N)") && error.contains("Sym(M)"), "{error}");
@@ -999,30 +1006,30 @@ fn sizes_that_do_not_fit_are_errors_of_the_run() {
     assert_eq!(ran.stdout.matches("  matches output_0").count(), 2, "{}", ran.stdout);
 }
 
-// facts
+// inspect
 
 #[test]
-fn facts_of_ir_says_which_layer_a_node_is_there_for() {
-    let text = succeed(&["facts", "ir/models/squeeze/axes"]);
+fn inspect_of_ir_says_which_layer_a_node_is_there_for() {
+    let text = succeed(&["inspect", "ir/models/squeeze/axes"]);
     for expected in ["  input  input_0: 1,3,1,2,1,F32\n", "of Squeeze-1\n", "of Squeeze-15\n"] {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
-    let text = succeed(&["facts", "ir/models/squeeze/axes", "--json"]);
+    let text = succeed(&["inspect", "ir/models/squeeze/axes", "--json"]);
     let facts: serde_json::Value = serde_json::from_str(&text).unwrap();
     let nodes = facts["nodes"].as_array().unwrap();
     let node = nodes.iter().find(|node| node["name"] == "squeeze_2").unwrap();
     assert_eq!(node["layer"], "Squeeze-15");
     // Sizes with symbols have names.
-    let text = succeed(&["facts", "ir/models/shape_graphs/causal_mask"]);
+    let text = succeed(&["inspect", "ir/models/shape_graphs/causal_mask"]);
     assert!(text.contains("TDim = input_0_1"), "{text}");
 }
 
 #[test]
-fn facts_shows_types_shapes_and_parameters() {
+fn inspect_shows_types_shapes_and_parameters() {
     let files = Files::new();
     let model = files.model("model.onnx", &gather());
     assert_eq!(
-        succeed(&["facts", &model]),
+        succeed(&["inspect", &model]),
         format!(
             "{model}, typed
   input  data: N,3,F32
@@ -1036,17 +1043,17 @@ symbols: N
 "
         )
     );
-    let text = succeed(&["facts", &model, "--set", "N=8", "--stage", "optimized"]);
+    let text = succeed(&["inspect", &model, "--set", "N=8", "--stage", "optimized"]);
     assert!(text.starts_with(&format!("{model}, optimized\n  input  data: 8,3,F32\n")), "{text}");
     assert!(!text.contains("symbols:"), "{text}");
 }
 
 #[test]
-fn facts_of_the_kernels_say_what_the_rules_made() {
+fn inspect_of_the_kernels_say_what_the_rules_made() {
     let model = "ir/models/networks/ocr_cls";
-    let text = succeed(&["facts", model, "--stage", "kernels"]);
+    let text = succeed(&["inspect", model, "--stage", "kernels"]);
     assert!(text.contains("replaced by PackedConvolution"), "{text}");
-    let text = succeed(&["facts", model, "--stage", "kernels", "--json"]);
+    let text = succeed(&["inspect", model, "--stage", "kernels", "--json"]);
     let facts: serde_json::Value = serde_json::from_str(&text).unwrap();
     let decisions = facts["decisions"].as_array().unwrap();
     assert!(decisions.iter().any(|it| it["rule"] == "pool" && it["replaced"] == true));
@@ -1069,7 +1076,7 @@ fn facts_of_a_loaded_model_has_constants_and_what_is_not_known() {
     graph.node.push(node("", "NonZero", &["data"], "places"));
     graph.output.push(output("places"));
     let model = files.model("model.onnx", &model);
-    let text = succeed(&["facts", &model, "--stage", "loaded"]);
+    let text = succeed(&["inspect", &model, "--stage", "loaded"]);
     for expected in [
         "input  indices: indices_0,I64\n",
         "output output: indices_0,3,F32\n",
@@ -1084,7 +1091,7 @@ fn facts_of_a_loaded_model_has_constants_and_what_is_not_known() {
 fn facts_as_json() {
     let files = Files::new();
     let model = files.model("model.onnx", &gather());
-    let text = succeed(&["facts", &model, "--json"]);
+    let text = succeed(&["inspect", &model, "--json"]);
     let facts: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(facts["stage"], "typed");
     assert_eq!(facts["symbols"], serde_json::json!(["N"]));
@@ -1120,7 +1127,7 @@ fn parse_dot(text: &str) -> (Vec<[String; 2]>, Vec<[String; 3]>) {
 
 #[test]
 fn facts_as_dot() {
-    let text = succeed(&["facts", "models/gather_7_example_4", "--dot"]);
+    let text = succeed(&["inspect", "models/gather_7_example_4", "--dot"]);
     let (nodes, edges) = parse_dot(&text);
     let labels: Vec<&str> = nodes.iter().map(|[_, label]| &**label).collect();
     let expected = ["data\ninput\n", "indices\ninput\n", "gather\nGather-7\n", "output\noutput\n"];
@@ -1136,9 +1143,9 @@ fn facts_as_dot() {
         ]
     );
     // A stage whose nodes are others.
-    let text = succeed(&["facts", SILERO, "--dot", "--stage", "kernels"]);
+    let text = succeed(&["inspect", SILERO, "--dot", "--stage", "kernels"]);
     assert!(parse_dot(&text).0.iter().any(|[_, label]| label.contains("\nof LSTMSequence-5\n")));
-    let error = fail(&["facts", SILERO, "--dot", "--json"]);
+    let error = fail(&["inspect", SILERO, "--dot", "--json"]);
     assert!(error.contains("cannot be used with"), "{error}");
 }
 
@@ -1149,7 +1156,7 @@ fn facts_as_dot_of_names_that_are_hostile() {
     let identity = node(name, "Sqrt", &[name], "output");
     let model = standard(identity, vec![input(name, DatumType::F32, [1usize])]);
     let model = files.model("model.onnx", &model);
-    let (nodes, edges) = parse_dot(&succeed(&["facts", &model, "--dot"]));
+    let (nodes, edges) = parse_dot(&succeed(&["inspect", &model, "--dot"]));
     let printed = "a\" ] }\\\\n\\u{1b}// \\\"";
     assert_eq!(nodes[0][1], format!("{printed}\ninput\n"));
     assert_eq!((nodes.len(), edges.len()), (3, 2));
@@ -1157,7 +1164,7 @@ fn facts_as_dot_of_names_that_are_hostile() {
 
 #[test]
 fn a_stage_that_there_is_not() {
-    let error = fail(&["facts", "models/token_picker", "--stage", "optimised"]);
+    let error = fail(&["inspect", "models/token_picker", "--stage", "optimised"]);
     assert!(error.contains("a similar value exists: 'optimized'"), "{error}");
 }
 
@@ -1552,7 +1559,12 @@ fn bench_json(more: &[&str]) -> serde_json::Value {
 
 #[test]
 fn bench_as_json() {
-    let measured = bench_json(&["models/token_picker", "--time", "0.05"]);
+    let measured = bench_json(&["models/token_picker", "--time", "0.05", "--threads", "1"]);
+    let start = |name: &str| measured["start"][name].as_u64().unwrap();
+    assert!(start("load_nanoseconds") > 0 && start("first_run_nanoseconds") > 0, "{measured}");
+    if cfg!(target_os = "linux") {
+        assert!(start("memory_bytes") > 1 << 20, "{measured}");
+    }
     assert_eq!(measured["model"], "models/token_picker");
     assert_eq!(measured["inputs"], serde_json::json!(["2,4,I64", "2,I32", "2,2,I32", "3,2,F32"]));
     assert_eq!((&measured["threads"], &measured["parallel"]), (&1.into(), &1.into()));
@@ -1632,7 +1644,8 @@ fn bench_of_runs_at_once() {
         assert!(!text.contains("profile"), "{text}");
     }
     // The time is that of all threads together, not the sum of theirs.
-    let measured = bench_json(&["models/token_picker", "--parallel", "3", "--time", "0.3"]);
+    let alone = ["--parallel", "3", "--threads", "1"];
+    let measured = bench_json(&[&["models/token_picker", "--time", "0.3"], &alone[..]].concat());
     let number = |name: &str| measured[name].as_f64().unwrap();
     let seconds = number("runs") / number("runs_per_second");
     assert!((0.3..0.8).contains(&seconds), "{measured}");
@@ -1648,6 +1661,96 @@ fn bench_of_runs_at_once() {
     let far = format!("indices={path}");
     let error = fail(&["bench", &model, "-i", &data, "-i", &far, "--parallel", "2"]);
     assert!(error.contains("9"), "{error}");
+}
+
+/// Each run of a model whose variables grow begins anew: with the mask of the first run, the second one of a state would fail.
+#[test]
+fn bench_of_variables_that_grow() {
+    let model = "generation/models/tiny/openvino_model.xml";
+    let feed = ["--random-range", "0..=3", "--random-range", "attention_mask=1..=1"];
+    let sizes = ["input_ids=1,4", "attention_mask=1,4", "position_ids=1,4", "beam_idx=1"];
+    let sizes: Vec<&str> = sizes.iter().flat_map(|size| ["--shape", size]).collect();
+    let first_row = ["--random-range", "beam_idx=0..=0", "--warm-up", "0.01", "--time", "0.05"];
+    let text = succeed(&[&["bench", model, "--random"], &feed[..], &first_row, &sizes].concat());
+    assert!(text.contains("runs per second"), "{text}");
+}
+
+#[cfg(feature = "generation")]
+#[test]
+fn bench_of_a_language_model() {
+    let short =
+        ["bench", "generation/models/tiny", "--time", "0", "--prefill", "9", "--decode", "3"];
+    let text = succeed(&[&short[..], &["--threads", "1"]].concat());
+    for row in [" pp9 ", " tg3 "] {
+        assert!(text.contains(row), "{row:?} in {text}");
+    }
+    let text = succeed(&[&short[..], &["--json", "--exact"]].concat());
+    let measured: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(measured["exact"], true);
+    for (number, name) in ["pp9", "tg3"].into_iter().enumerate() {
+        let test = &measured["tests"][number];
+        assert_eq!(test["name"], name);
+        assert!(test["tokens_per_second"].as_f64().unwrap() > 0., "{measured}");
+    }
+    let error = fail(&["bench", "generation/models/tiny", "--prefill", "1000000"]);
+    assert!(error.contains("--prefill is 1000000, but the model takes"), "{error}");
+}
+
+/// All cores, unless an option or the environment says something else.
+#[test]
+fn threads() {
+    let bench = ["bench", "models/token_picker", "--json", "--warm-up", "0", "--time", "0"];
+    let measured = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = command(&[&bench[..], arguments].concat());
+        command.envs(variable.map(|threads| ("TRACT_OPENVINO_THREADS", threads)));
+        let output = command.output().unwrap();
+        let measured: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        measured["threads"].as_u64().unwrap()
+    };
+    let processors = std::thread::available_parallelism().unwrap().get() as u64;
+    assert!((1..=processors).contains(&measured(&[], None)));
+    assert_eq!(measured(&[], Some("3")), 3);
+    assert_eq!(measured(&["--threads", "2"], Some("3")), 2);
+    let mut command = command(&bench);
+    let output = command.env("TRACT_OPENVINO_THREADS", "all").output().unwrap();
+    let expected =
+        "error: TRACT_OPENVINO_THREADS is \"all\", but must be a number of threads, 1 or more\n";
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+}
+
+/// Tensors within a model, by the names of layers, tensors and nodes.
+#[test]
+fn outputs_by_name() {
+    const OCR: &str = "ir/models/networks/ocr_cls";
+    let text = succeed(&["run", OCR, "--output", "linear_1.tmp_1", "--output", "linear_1.tmp_0"]);
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("  ")).collect();
+    assert!(lines[0].starts_with("  linear_1.tmp_1 1,2,F32 "), "{text}");
+    assert!(lines[1].starts_with("  linear_1.tmp_0 1,2,F32 "), "{text}");
+    assert!(!text.contains("matches"), "{text}");
+    let error = fail(&["run", OCR, "--output", "linear_1.tmp_3"]);
+    assert!(
+        error.contains("the model has no output, tensor or layer \"linear_1.tmp_3\""),
+        "{error}"
+    );
+    assert!(error.contains("help: did you mean \"linear_1.tmp_0\"?"), "{error}");
+    let text = succeed(&["run", "models/token_picker", "--output", "pick"]);
+    assert!(text.contains("  pick"), "{text}");
+    let error = fail(&["run", "models/token_picker", "--output", "pock"]);
+    assert!(
+        error.contains("no output, tensor or node \"pock\"\nhelp: did you mean \"pick\"?"),
+        "{error}"
+    );
+    for command in [&["check", OCR][..], &["compare", OCR, VALUES]] {
+        let error = fail(&[command, &["--output", "linear_1.tmp_1"]].concat());
+        assert!(error.contains("expected outputs are those of the whole model"), "{error}");
+    }
+}
+
+/// The name that it had before.
+#[test]
+fn inspect_is_facts() {
+    let [new, old] = ["inspect", "facts"].map(|name| succeed(&[name, "models/token_picker"]));
+    assert_eq!(new, old);
 }
 
 #[test]
@@ -1676,11 +1779,11 @@ fn convert_writes_archives_that_can_be_run() {
         assert_eq!(is_compressed, name.ends_with("tgz"));
         let text = succeed(&["run", &archive, "-i", &data, "-i", &indices]);
         assert!(text.contains("2,3,F32 4, 5, 6, 1, 2, 3"), "{text}");
-        assert!(succeed(&["facts", &archive, "--set", "N=2"]).contains("data: 2,3,F32"));
+        assert!(succeed(&["inspect", &archive, "--set", "N=2"]).contains("data: 2,3,F32"));
     }
     let archive = files.path("model.nnef.tgz");
     assert_eq!(
-        fail(&["facts", &archive, "--stage", "loaded"]),
+        fail(&["inspect", &archive, "--stage", "loaded"]),
         "error: only ONNX models have a stage loaded: others have types and shapes already
 help: stages that it has: typed, decluttered, optimized, kernels
 "
@@ -1737,7 +1840,7 @@ help: a model with it runs from its own file only
 
 /// The names of inputs and outputs that `facts` shows.
 fn names(model: &str) -> Vec<String> {
-    let text = succeed(&["facts", model]);
+    let text = succeed(&["inspect", model]);
     let lines =
         text.lines().filter(|line| line.starts_with("  input") || line.starts_with("  output"));
     lines.map(|line| line.split(' ').rfind(|word| word.ends_with(':')).unwrap().into()).collect()
@@ -1832,14 +1935,14 @@ fn convert_names_what_cannot_be_written() {
 #[test]
 fn a_file_that_is_no_model() {
     let files = Files::new();
-    assert_eq!(fail(&["facts", "nowhere.onnx"]), "error: there is no file nowhere.onnx\n");
+    assert_eq!(fail(&["inspect", "nowhere.onnx"]), "error: there is no file nowhere.onnx\n");
     let folder = files.path("");
     let error = fail(&["run", &folder]);
     let no_model = format!("error: {folder} has no model.onnx, model.xml or openvino_model.xml\n");
     assert_eq!(error, format!("{no_model}help: the folder is empty\n"));
     let text = files.text("model.txt", "text");
     assert_eq!(
-        fail(&["facts", &folder]),
+        fail(&["inspect", &folder]),
         format!("{no_model}help: in the folder is \"model.txt\"\n")
     );
     files.text("encoder.xml", "text");
@@ -1911,7 +2014,7 @@ fn values_of_symbols_that_are_no_sizes() {
     let files = Files::new();
     let model = files.model("model.onnx", &gather());
     for set in ["N", "N=", "N=-1", "N=x", "N=9223372036854775808", "=3"] {
-        let error = fail(&["facts", &model, &format!("--set={set}")]);
+        let error = fail(&["inspect", &model, &format!("--set={set}")]);
         assert!(error.contains(&format!("invalid value '{set}'")), "{error}");
     }
 }
@@ -1926,7 +2029,7 @@ fn names_that_are_hostile() {
     graph.node[0].output[0] = "../out\x1b[2J".into();
     graph.output[0].name = "../out\x1b[2J".into();
     let model = files.model("model.onnx", &model);
-    succeed(&["facts", &model]);
+    succeed(&["inspect", &model]);
     let folder = files.path("saved");
     succeed(&["run", &model, "--random", "--set", "N=2", "-o", &folder]);
     let saved: Vec<_> = fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name()).collect();
@@ -1987,7 +2090,7 @@ fn options_that_do_nothing() {
         (&[ir, "--tract-gather"], "options for reading ONNX do not change OpenVINO IR"),
         (&[ir, "--ignore-value-info"], "options for reading ONNX do not change OpenVINO IR"),
     ] {
-        let error = fail(&[&["facts"], arguments].concat());
+        let error = fail(&[&["inspect"], arguments].concat());
         assert!(error.contains(expected), "{arguments:?}: {error}");
     }
 }
@@ -2024,7 +2127,7 @@ fn all_operators_that_nobody_implements_are_named() {
     // "Gather" of another domain is tract's by its name: that is how tract reads models.
     let model = files.model("model.onnx", &onnx_model::model(None, graph(nodes.clone())));
     assert_eq!(
-        fail(&["facts", &model]),
+        fail(&["inspect", &model]),
         "error: the model has operators that tract does not implement: InBranch (node \"node_b\"); \
          Of of domain some.domain (node \"node_e\"); \
          Unheard (nodes \"node_a\", \"node_a2\")\n"
@@ -2034,7 +2137,7 @@ fn all_operators_that_nobody_implements_are_named() {
     nodes.push(node(DOMAIN, "Conv", &["a"], "s"));
     nodes.push(node(DOMAIN, "Gather", &["a", "a", "a"], "g"));
     let model = files.model("model.onnx", &onnx_model::model(Some(8), graph(nodes)));
-    let error = fail(&["facts", &model]);
+    let error = fail(&["inspect", &model]);
     for expected in ["Conv", "Unheard", "InBranch"] {
         assert!(error.contains(expected), "{expected:?} in {error}");
     }
@@ -2042,7 +2145,7 @@ fn all_operators_that_nobody_implements_are_named() {
     let nodes = vec![node(DOMAIN, "Unheard", &["data"], "output")];
     let model = files.model("model.onnx", &onnx_model::model(Some(8), graph(nodes)));
     assert_eq!(
-        fail(&["facts", &model]),
+        fail(&["inspect", &model]),
         format!(
             "error: the model has operators that tract does not implement: Unheard of domain {DOMAIN} \
              (node \"node_output\")\n"
@@ -2057,7 +2160,7 @@ fn a_panic_of_tract_is_an_error() {
     let mut model = gather();
     model.graph.as_mut().unwrap().output = vec![output("nowhere")];
     let model = files.model("model.onnx", &model);
-    let error = fail(&["facts", &model]);
+    let error = fail(&["inspect", &model]);
     let expected = format!("tract panicked while reading {model}: ");
     assert!(error.contains(&expected), "{error}");
     assert!(error.contains(" at tract-onnx-0.23.9/src/model.rs:"), "{error}");
@@ -2080,10 +2183,10 @@ fn the_log_is_shown_on_request() {
     let mut model = gather();
     model.opset_import.retain(|import| import.domain != DOMAIN);
     let model = files.model("model.onnx", &model);
-    let ran = run(&["facts", &model]);
+    let ran = run(&["inspect", &model]);
     assert_eq!(ran.status, Some(0));
     assert!(ran.stderr.starts_with("warning: node \"node_output\" is of domain"), "{}", ran.stderr);
-    let verbose = run(&["facts", &model, "-vv"]);
+    let verbose = run(&["inspect", &model, "-vv"]);
     assert!(verbose.stderr.contains("debug: "), "{}", verbose.stderr);
     assert_eq!(verbose.stdout, ran.stdout);
 }
@@ -2108,7 +2211,7 @@ fn wrong_command_lines() {
 }
 
 const COMMANDS: [&str; 8] =
-    ["run", "facts", "check", "compare", "bench", "convert", "completions", "man"];
+    ["run", "inspect", "check", "compare", "bench", "convert", "completions", "man"];
 
 #[test]
 fn help_has_every_command_with_an_example() {
@@ -2148,7 +2251,7 @@ fn a_pipe_that_nobody_reads() {
     let path = format!("{wrong}/test_data_set_0/output_0.pb");
     save_tensor_file(&path, "output", &tensor1(&[4i32, 9, 0])).unwrap();
     for (arguments, status) in [
-        (&["facts", "models/token_picker", "--json"][..], 0),
+        (&["inspect", "models/token_picker", "--json"][..], 0),
         (&["run", "models/token_picker"], 0),
         (&["check", "models/token_picker"], 0),
         (&["completions", "bash"], 0),
@@ -2265,7 +2368,9 @@ fn in_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> (u32, String
     let mut command = CommandBuilder::new(PROGRAM);
     command.args(arguments);
     command.cwd(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "RUST_LOG"] {
+    for variable in
+        ["TRACT_OPENVINO_THREADS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "RUST_LOG"]
+    {
         command.env_remove(variable);
     }
     command.env("TERM", "xterm-256color");
@@ -2293,8 +2398,8 @@ fn a_terminal_gets_colours_and_lines_that_fit() {
         files.model("a_name_that_takes_its_room_in_all_the_lines_that_have_it.onnx", &gather());
     let bench = ["bench", "models/token_picker", "--warm-up", "0", "--time", "0.01"];
     for (arguments, status) in [
-        (&["facts", "models/token_picker"][..], 0),
-        (&["facts", "models/token_picker", "--stage", "optimized"], 0),
+        (&["inspect", "models/token_picker"][..], 0),
+        (&["inspect", "models/token_picker", "--stage", "optimized"], 0),
         (&["run", "models/gather_8_layer"], 0),
         (&["run", &model], 2),
         (&["run", &model, "--random"], 2),
@@ -2325,7 +2430,7 @@ fn a_terminal_shows_progress_and_a_pipe_does_not() {
 
 #[test]
 fn no_color_is_honoured() {
-    for arguments in [&["facts", "models/token_picker"][..], &["run", "models/token_picker"]] {
+    for arguments in [&["inspect", "models/token_picker"][..], &["run", "models/token_picker"]] {
         let (status, text) = in_terminal(arguments, &[("NO_COLOR", "1")]);
         assert_eq!(status, 0);
         assert!(!text.contains("\x1b["), "{text:?}");

@@ -3,6 +3,7 @@
 
     python generate.py FOLDER                  all of them
     python generate.py FOLDER resize gather    those with one of these texts in their names
+    python generate.py FOLDER --sample 150     as many of them, drawn with `--seed` 1
     python generate.py FOLDER --random 800     as many random ones instead, of `--seed` 1
 
 It needs Linux, where each process has a processor of its own.
@@ -26,6 +27,7 @@ import argparse
 import contextlib
 import multiprocessing
 import os
+import random
 import shutil
 import sys
 import threading
@@ -289,7 +291,8 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("filters", nargs="*", metavar="TEXT")
     parser.add_argument("--random", type=int, metavar="COUNT", help="random models, as many as this")
-    parser.add_argument("--seed", type=int, default=1, help="of random models")
+    parser.add_argument("--sample", type=int, metavar="COUNT", help="as many of the models as this")
+    parser.add_argument("--seed", type=int, default=1, help="of random models and of samples")
     parser.add_argument("--verbose", action="store_true", help="count the random models of each operation")
     arguments = parser.parse_intermixed_args()
 
@@ -301,6 +304,9 @@ def main():
             tests = [OnnxTest(it) for it in load_model_tests(kind="node")]
         tests += [OpsetTest(it) for it in opsets.CASES]
     tests = {it.name: it for it in tests if any(text in it.name for text in arguments.filters or [""])}
+    if arguments.sample:
+        names = random.Random(arguments.seed).sample(sorted(tests), min(arguments.sample, len(tests)))
+        tests = {name: tests[name] for name in names}
     root = arguments.folder
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)

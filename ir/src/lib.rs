@@ -64,7 +64,8 @@
 //!
 //! # Features
 //!
-//! * `multithread-mm`: work is shared among the threads of the executor that the program gives to tract.
+//! * `multithread-mm`: work is shared among the threads of the executor that the program gives to tract: `use_all_cores` gives it one
+//!   for each core.
 //! * `nnef`: models are saved to NNEF archives and loaded again, as far as tract and this crate have text for their
 //!   operators.
 //! * `onnx`: the operations are nodes of ONNX models, too.
@@ -120,6 +121,8 @@ pub mod prelude {
     #[doc(no_inline)]
     pub use tract_core::prelude::*;
     pub use tract_openvino_kernels::WithKernels;
+    #[cfg(feature = "multithread-mm")]
+    pub use tract_openvino_kernels::threads::use_all_cores;
 }
 
 /// What a program needs to translate operations of its own ([`Registry::add_extension`]), and to write operators for

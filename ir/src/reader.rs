@@ -1,5 +1,6 @@
 //! The reader, its options, and the two files that it reads.
 
+use std::borrow::Cow;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +37,8 @@ pub struct Ir {
     registry: Registry,
     options: Options,
     weights: Option<PathBuf>,
+    /// The outputs of the model, if they are not its own.
+    outputs: Vec<String>,
 }
 
 /// The shape of an input for [`Ir::with_input_shape`]: text, or sizes.
@@ -86,7 +89,7 @@ impl Default for Ir {
     fn default() -> Ir {
         let mut registry = Registry::default();
         crate::ops::register_all(&mut registry);
-        Ir { registry, options: Options::default(), weights: None }
+        Ir { registry, options: Options::default(), weights: None, outputs: vec![] }
     }
 }
 
@@ -103,6 +106,29 @@ impl Ir {
         shape: impl Into<InputShape>,
     ) -> Ir {
         self.options.shapes.push(ShapeOption { input: input.into(), shape: shape.into().0 });
+        self
+    }
+
+    /// Makes these the outputs of the model in place of its own, in this order: outputs by a name of theirs, tensors by one of their
+    /// names, or layers (`name`, or `name:1` for the second output of a layer with several). What none of them needs is not read.
+    ///
+    /// ```
+    /// use tract_openvino_ir::prelude::*;
+    ///
+    /// # fn main() -> TractResult<()> {
+    /// // The logits that the softmax at the end of the model takes.
+    /// let reader = ir().with_outputs(["linear_1.tmp_1"]);
+    /// let model = reader.model_for_path("models/networks/ocr_cls/model.xml")?;
+    /// assert_eq!(model.outlet_label(model.output_outlets()?[0]), Some("linear_1.tmp_1"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Loading fails if there is none of a name, or if several layers have it.
+    pub fn with_outputs(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Ir {
+        self.outputs = names.into_iter().map(Into::into).collect();
         self
     }
 
@@ -206,6 +232,76 @@ impl Framework<IrProtoModel, TypedModel> for Ir {
         template: TypedModel,
     ) -> TractResult<TypedModel> {
         let IrProtoModel { document, weights } = proto;
+        let mut document = Cow::Borrowed(document);
+        if !self.outputs.is_empty() {
+            document.to_mut().select_outputs(&self.outputs)?;
+        }
         translate::translate(&self.registry, &self.options, document.graph(), weights, template)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A layer with two outputs, `Relu` of each, and an operation behind one of them that nobody knows.
+    const MODEL: &str = r#"<net name="outputs" version="11"><layers>
+        <layer id="0" name="x" type="Parameter" version="opset1"><data shape="2,4" element_type="f32"/>
+            <output><port id="0" precision="FP32" names="x"/></output></layer>
+        <layer id="1" name="axis" type="Const" version="opset1"><data element_type="i64" shape="" offset="0" size="8"/>
+            <output><port id="0" precision="I64"/></output></layer>
+        <layer id="2" name="split" type="Split" version="opset1"><data num_splits="2"/>
+            <input><port id="0"/><port id="1"/></input>
+            <output><port id="2" precision="FP32" names="left"/><port id="3" precision="FP32"/></output></layer>
+        <layer id="3" name="relu" type="ReLU" version="opset1"><input><port id="0"/></input>
+            <output><port id="1" precision="FP32" names="first"/></output></layer>
+        <layer id="4" name="relu" type="ReLU" version="opset1"><input><port id="0"/></input>
+            <output><port id="1" precision="FP32"/></output></layer>
+        <layer id="5" name="unknown" type="Unknown" version="opset1"><input><port id="0"/></input>
+            <output><port id="1" precision="FP32"/></output></layer>
+        <layer id="6" name="result" type="Result" version="opset1" output_names="last"><input><port id="0"/></input></layer>
+        </layers><edges>
+        <edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
+        <edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+        <edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>
+        <edge from-layer="2" from-port="3" to-layer="4" to-port="0"/>
+        <edge from-layer="3" from-port="1" to-layer="5" to-port="0"/>
+        <edge from-layer="5" from-port="1" to-layer="6" to-port="0"/>
+        </edges></net>"#;
+
+    fn read(outputs: &[&str]) -> TractResult<TypedModel> {
+        let ir = ir().with_outputs(outputs.iter().copied());
+        ir.model_for_bytes(MODEL.as_bytes(), 1i64.to_le_bytes().to_vec())
+    }
+
+    /// By names of tensors and of layers, in the order that is asked for. What is behind them is not read.
+    #[test]
+    fn outputs_by_name() -> TractResult<()> {
+        let model = read(&["split:1", "first", "left", "split"])?;
+        let data = tensor2(&[[1f32, -2., 3., 4.], [-5., 6., 7., 8.]]);
+        let found = model.into_runnable()?.run(tvec!(data.into()))?;
+        let left = tensor2(&[[1f32, -2.], [-5., 6.]]);
+        let right = tensor2(&[[3f32, 4.], [7., 8.]]);
+        let first = tensor2(&[[1f32, 0.], [0., 6.]]);
+        for (found, expected) in found.iter().zip([&right, &first, &left, &left]) {
+            assert_eq!(&**found, expected);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn names_that_are_no_output() {
+        for (name, expected) in [
+            ("last", "Unknown"),
+            ("second", "the model has no output, tensor or layer \"second\""),
+            ("split:2", "the model has no output, tensor or layer \"split:2\""),
+            (
+                "relu",
+                "several layers of the model have the name \"relu\": give the name of a tensor",
+            ),
+        ] {
+            let error = format!("{:#}", read(&[name]).unwrap_err());
+            assert!(error.contains(expected), "{name}: {error}");
+        }
     }
 }

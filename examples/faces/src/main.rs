@@ -11,6 +11,7 @@ struct Face {
 }
 
 fn main() -> Result<()> {
+    use_all_cores()?;
     let mut arguments = std::env::args().skip(1);
     let input = arguments.next().unwrap_or("target/examples/astronaut.png".into());
     let output = arguments.next().unwrap_or("faces.jpg".into());

@@ -12,6 +12,7 @@ use tract_openvino_ir::prelude::*;
 type Corners = [Point<f32>; 4];
 
 fn main() -> Result<()> {
+    use_all_cores()?;
     let mut arguments = std::env::args().skip(1);
     let input = arguments.next().unwrap_or("target/examples/page.png".into());
     let output = arguments.next().unwrap_or("page.png".into());

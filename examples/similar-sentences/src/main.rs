@@ -5,6 +5,7 @@ use tokenizers::{Encoding, PaddingParams, Tokenizer};
 use tract_openvino_ir::prelude::*;
 
 fn main() -> Result<()> {
+    use_all_cores()?;
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().unwrap_or("minilm".into());
     let mut sentences: Vec<String> = arguments.collect();

@@ -11,6 +11,7 @@ const BEFORE: usize = 64;
 const SECONDS: f32 = STEP as f32 / RATE as f32;
 
 fn main() -> Result<()> {
+    use_all_cores()?;
     let mut arguments = std::env::args().skip(1);
     let sound = arguments.next().unwrap_or("examples/voice/speech.wav".into());
     let plot = arguments.next().unwrap_or("voice.svg".into());

@@ -17,6 +17,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use anyhow::{Result, bail, ensure};
+
 pub use element_type::ElementType;
 pub use partial_shape::{Dimension, PartialShape};
 
@@ -81,6 +83,37 @@ impl Document {
             output_names: vec![name],
             ..Layer::default()
         });
+    }
+
+    /// Makes these the outputs of the model in place of its own, in this order: outputs by a name of theirs, tensors by one of their
+    /// names, or layers (`name`, or `name:1` for the second output of a layer with several). What none of them needs is left out, but
+    /// for what gives variables their values.
+    ///
+    /// # Errors
+    ///
+    /// There is none of a name, or several layers have it.
+    pub fn select_outputs<T: AsRef<str>>(&mut self, names: &[T]) -> Result<()> {
+        let graph = &self.graph;
+        let sources = names.iter().map(|name| graph.source_by_name(name.as_ref()));
+        let sources = sources.collect::<Result<Vec<Source>>>()?;
+        let mut layers = std::mem::take(&mut self.graph.layers);
+        // No result any more: nothing needs it, and it is left out.
+        for result in &self.graph.results {
+            layers[*result].operation.clear();
+        }
+        let last = layers.iter().filter_map(|layer| layer.id).max().unwrap_or(0);
+        let results = names.iter().zip(sources).enumerate().map(|(number, (name, source))| Layer {
+            id: Some(last.wrapping_add(1 + number as u64)),
+            name: name.as_ref().into(),
+            operation: "Result".into(),
+            opset: "opset1".into(),
+            inputs: vec![source],
+            output_names: vec![name.as_ref().into()],
+            ..Layer::default()
+        });
+        layers.extend(results);
+        self.graph = order::graph(layers)?;
+        Ok(())
     }
 }
 
@@ -253,6 +286,41 @@ impl Graph {
             (None, 1) => (&producer.name).into(),
             (None, _) => format!("{}.{}", producer.name, source.output).into(),
         }
+    }
+
+    /// What goes by a name: an output of the model, a tensor or a layer.
+    fn source_by_name(&self, name: &str) -> Result<Source> {
+        if let Some(output) = self.output_by_name(name)
+            && let Some(source) = self.layers[self.results[output]].inputs.first()
+        {
+            return Ok(*source);
+        }
+        let layers = || self.layers.iter().enumerate();
+        let outputs = layers().flat_map(|(layer, it)| {
+            (0..it.outputs.len()).map(move |output| Source { layer, output })
+        });
+        let mut with_name = outputs
+            .clone()
+            .filter(|source| self.output(*source).names.iter().any(|known| known == name));
+        if let Some(source) = with_name.next() {
+            return Ok(source);
+        }
+        let mut of_layers = outputs.filter(|source| {
+            let layer = &self.layers[source.layer];
+            match name.strip_prefix(&*layer.name) {
+                Some("") => source.output == 0,
+                Some(rest) => rest.strip_prefix(':') == Some(&source.output.to_string()),
+                None => false,
+            }
+        });
+        let Some(source) = of_layers.next() else {
+            bail!("the model has no output, tensor or layer {name:?}");
+        };
+        ensure!(
+            of_layers.next().is_none(),
+            "several layers of the model have the name {name:?}: give the name of a tensor"
+        );
+        Ok(source)
     }
 
     /// The element type that the file states for an output.

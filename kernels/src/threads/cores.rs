@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{read_dir, read_to_string};
 
 use tract_core::internal::*;
-use tract_core::prelude::multithread::Executor;
+use tract_core::prelude::multithread::{Executor, set_default_executor};
 
 /// The environment variable with the number of threads, for programs that ask [`default_threads`].
 pub const THREADS_VARIABLE: &str = "TRACT_OPENVINO_THREADS";
@@ -22,6 +22,16 @@ pub fn default_threads() -> TractResult<usize> {
     number.with_context(|| {
         format!("{THREADS_VARIABLE} is {text:?}, but must be a number of threads, 1 or more")
     })
+}
+
+/// Gives tract [`default_threads`], for all models that run from now on: those of this crate's operators and of tract's own.
+///
+/// # Errors
+///
+/// Those of [`default_threads`].
+pub fn use_all_cores() -> TractResult<()> {
+    set_default_executor(executor(default_threads()?));
+    Ok(())
 }
 
 /// An executor of so many threads, for `multithread_tract_scope` and `set_default_executor` of tract.

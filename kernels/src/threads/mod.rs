@@ -8,7 +8,7 @@ mod one;
 mod pool;
 
 #[cfg(feature = "multithread-mm")]
-pub use cores::{THREADS_VARIABLE, default_threads, executor};
+pub use cores::{THREADS_VARIABLE, default_threads, executor, use_all_cores};
 #[cfg(not(feature = "multithread-mm"))]
 pub use one::{fill_rows, threads_for};
 #[cfg(not(feature = "multithread-mm"))]

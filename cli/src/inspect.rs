@@ -1,4 +1,4 @@
-//! `facts`: prints the graph as a table.
+//! `inspect`: prints the graph as a table.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{Debug, Display};
@@ -22,9 +22,9 @@ use crate::panics::during;
 use crate::report::{GOOD, error_with_help, output, print_table, printable, shorten, table};
 use crate::tensors::elements;
 
-/// Arguments of `facts`.
+/// Arguments of `inspect`.
 #[derive(Debug, Args)]
-pub struct Facts {
+pub struct Inspect {
     /// A .onnx file, a .xml file of OpenVINO IR, a model folder, or an NNEF archive
     model: PathBuf,
     /// How far tract takes the model
@@ -83,7 +83,7 @@ struct GraphFacts {
     decisions: Vec<Decision>,
 }
 
-impl Facts {
+impl Inspect {
     pub fn run(&self) -> TractResult<bool> {
         let file = model_file(&self.model)?;
         let model = self.reading.read(&file)?;
