@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
 use model_cases::{Stage, StagedModel, Tolerance};
+use tract_core::ops::einsum::EinSum;
 use tract_openvino::tract_nnef::internal::{Nnef, ensure};
 use tract_openvino::tract_onnx::pb::ModelProto;
 use tract_openvino::tract_onnx::prelude::*;
@@ -21,7 +22,7 @@ fn framework() -> &'static Nnef {
 }
 
 /// The archives of the committed models that tract can write. Not that with a matrix product: at some changes
-/// of it tract's optimiser does not come to an end.
+/// of it tract's optimiser does not come to an end. One that a change makes of another operator is left out, too.
 pub fn archives() -> &'static [Entries] {
     static ARCHIVES: OnceLock<Vec<Entries>> = OnceLock::new();
     ARCHIVES.get_or_init(|| {
@@ -154,6 +155,10 @@ fn case(u: &mut Unstructured) -> Result<bool> {
     }
     let load = || framework().model_for_read(&mut &*archive);
     let Some(Ok(loaded)) = panics::catch(load) else { return Ok(false) };
+    if loaded.nodes().iter().any(|node| node.op_is::<EinSum>()) {
+        // tract does not check the sizes of a product's axes, and reads beyond.
+        return Ok(false);
+    }
     let facts = loaded.input_outlets().map(|outlets| {
         let facts = outlets.iter().map(|outlet| loaded.outlet_fact(*outlet).unwrap());
         facts.map(|fact| (Some(fact.datum_type), fact.shape.to_tvec().to_vec())).collect::<Vec<_>>()
