@@ -187,7 +187,7 @@ def known_language():
         speeds = [(it, 128e3 / float(row["prompt_ms"]), float(row["tokens_per_s"])) for it, row in rows]
         groups.append((f"{name}, prefill", [(it, speed, f"{speed:.0f}") for it, speed, _ in speeds]))
         groups.append((f"{name}, decode", [(it, speed, f"{speed:.1f}") for it, _, speed in speeds]))
-    return chart("Tokens per second, int8 weights, one thread (AMD EPYC, Zen 4)", groups, own_scale=True)
+    return chart("Tokens per second, int8 weights, one thread (AMD EPYC, Zen 4); each pair of bars has its own scale", groups, own_scale=True)
 
 
 def main():
