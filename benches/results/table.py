@@ -1,34 +1,38 @@
 #!/usr/bin/env python3
-"""Writes the tables of measurements into the documents, or checks them.
+"""Writes the tables of docs/performance.md and the charts beside this file from the CSV files, or checks them.
 
     python table.py
     python table.py --check
 
-In the documents, a table stands between `<!-- = NAME -->` and `<!-- end -->`. TABLES has the names.
+In the document, a table stands between `<!-- = NAME -->` and `<!-- end -->`. TABLES has the names.
 """
 
 import csv
 import re
 import sys
 from pathlib import Path
+from statistics import geometric_mean
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path.append(str(HERE.parent / "networks"))
-
-import compare  # noqa: E402
-
-OURS = "tract-openvino"
-OTHERS = ["OpenVINO", "ONNX Runtime", "tract"]
-# Where networks were measured with the kernels as they are. Tables have these.
-CURRENT = ["amd-epyc-zen-3", "amd-epyc-zen-4", "intel-xeon-amx"]
+DOCUMENT = HERE.parents[1] / "docs/performance.md"
+OURS, TRACT, OPENVINO, ONNXRUNTIME = "tract-openvino-ir", "tract (ONNX)", "OpenVINO", "ONNX Runtime"
 
 
-def results(folder=HERE):
-    """The rows of each processor's CSV file."""
-    for file in sorted(folder.glob("*.csv")):
+def runs(folder, *keys):
+    """By processor, and then by these columns of its CSV file: the row of each runtime."""
+    for file in sorted(HERE.glob(f"{folder}/*.csv")):
+        found = {}
         with open(file, newline="") as lines:
-            yield file.stem, list(csv.DictReader(lines))
+            for row in csv.DictReader(lines):
+                found.setdefault(tuple(row[it] for it in keys), {})[row["runtime"]] = row
+        yield file.stem, found
+
+
+def mean(runs, column, ours, theirs):
+    """The geometric mean of what ours is of theirs."""
+    pairs = [(it[ours].get(column), it[theirs].get(column)) for it in runs if ours in it and theirs in it]
+    ratios = [float(a) / float(b) for a, b in pairs if a and b]
+    return f"{geometric_mean(ratios):.2f}" if ratios else ""
 
 
 def markdown(columns, rows):
@@ -38,169 +42,168 @@ def markdown(columns, rows):
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def plural(threads):
-    return f"{threads} thread{'s' * (threads != '1')}"
-
-
-def ratios(rows):
-    """By workload and number of threads: the time of the fastest other runtime divided by that of tract-openvino."""
-    return {
-        (row["workload"], row["threads"]): min(float(row[it]) for it in OTHERS if row[it]) / float(row[OURS])
-        for row in rows
-    }
-
-
-def gathers():
-    """The ratios of the workloads, with a column for each processor and number of threads."""
-    found = {
-        (processor, threads): {workload: ratio for (workload, of), ratio in ratios(rows).items() if of == threads}
-        for processor, rows in results()
-        for threads in ["1", "2"]
-    }
-    workloads = set.intersection(*(set(it) for it in found.values()))
-    first = next(iter(found.values()))
-    rows = [[it, *(f"{column[it]:.2f}" for column in found.values())] for it in first if it in workloads]
-    return markdown(["workload", *(f"{processor}, {plural(threads)}" for processor, threads in found)], rows)
-
-
-def gathers_in_short():
-    """A sentence for each processor."""
-    text = ""
-    for processor, rows in results():
-        found = ratios(rows)
-        faster = sum(ratio >= 1 for ratio in found.values())
-        (worst, threads), least = min(found.items(), key=lambda it: it[1])
-        text += (
-            f"* `{processor}`: tract-openvino is the fastest in {faster} of {len(found)} cases (a workload and a number of "
-            f"threads). The geometric mean of the ratios is {compare.geometric_mean(found.values()):.2f}. The lowest ratio is "
-            f"{least:.2f}, of `{worst}` with {plural(threads)}.\n"
-        )
-    return text
-
-
-def networks():
-    """The networks on one thread."""
-    tables = ""
-    for processor, rows in results(HERE / "networks"):
-        if processor in CURRENT:
-            rows = [row for row in rows if row["threads"] == "1"]
-            tables += f"{processor}:\n\n{compare.table(rows).replace(', 1 |', ' |')}\n"
-    return tables
-
-
-def networks_in_short():
-    """A sentence for each processor and number of threads."""
-    text = ""
-    for processor, rows in results(HERE / "networks"):
-        times = {}
-        for row in rows:
-            times.setdefault(row["threads"], {}).setdefault(row["network"], {})[row["runtime"]] = float(row["median_ms"])
-        for threads, by_network in times.items():
-            means = [
-                f"{compare.geometric_mean([it[compare.OURS] / it[other] for it in by_network.values() if other in it]):.2f} "
-                f"times as long as on {other}"
-                for other in compare.RUNTIMES[1:4]
-            ]
-            text += (
-                f"* `{processor}`, {plural(threads)}: {len(by_network)} networks take "
-                f"{', '.join(means[:-1])} and {means[-1]} (geometric means).\n"
-            )
-    return text
-
-
-def kinds():
-    """What each kind of operators takes of a network, as a part of OpenVINO's time: the mean of all networks."""
-    text = ""
-    for processor, rows in results(HERE / "networks/kinds"):
-        whole = {}
-        for row in rows:
-            whole[row["network"]] = whole.get(row["network"], 0) + float(row[compare.OPENVINO])
-        parts = {kind: [0.0, 0.0] for kind in compare.KINDS}
-        for row in rows:
-            for at, runtime in enumerate([compare.OURS, compare.OPENVINO]):
-                parts[row["kind"]][at] += float(row[runtime]) / whole[row["network"]] / len(whole)
-        beyond = sum(ours - theirs for ours, theirs in parts.values())
-        lines = [
-            [kind, f"{ours:.2f}", f"{theirs:.2f}", f"{100 * (ours - theirs) / beyond:.0f} %"]
-            for kind, (ours, theirs) in parts.items()
-        ]
-        text += f"{processor}, {len(whole)} networks:\n\n"
-        text += markdown(["operators", compare.OURS, compare.OPENVINO, "share of the difference"], lines)
-    return text
-
-
-def three_numbers():
-    """What our times and memory are of those of others, for each processor: means of all networks on one thread."""
+def models():
     lines = []
-    for processor, rows in results(HERE / "networks"):
-        if processor not in CURRENT:
-            continue
-        runtimes = {}
-        for row in rows:
-            if row["threads"] == "1":
-                runtimes.setdefault(row["runtime"], {})[row["network"]] = row
-        ours = runtimes[compare.OURS]
-        others = compare.RUNTIMES[1:4]
-        for column, name in [("median_ms", "a run"), ("ready_ms", "loading"), ("memory_mib", "memory")]:
-            means = [
-                compare.geometric_mean([float(ours[it][column]) / float(row[column]) for it, row in runtimes[other].items()])
-                for other in others
-            ]
-            lines.append([processor, name, *(f"{it:.2f}" for it in means)])
-    return markdown(["processor", "", *others], lines)
+    for processor, found in runs("models", "threads", "model"):
+        for threads in ["1", "2"]:
+            these = [of for (count, _), of in found.items() if count == threads]
+            if these:
+                lines.append([processor, threads, str(len(these))])
+                lines[-1] += [mean(these, "median_ms", OURS, it) for it in (TRACT, OPENVINO, ONNXRUNTIME)]
+                lines[-1] += [mean(these, it, OURS, OPENVINO) for it in ("ready_ms", "memory_mib")]
+    columns = ["run / tract (ONNX)", "run / OpenVINO", "run / ONNX Runtime", "load / OpenVINO", "memory / OpenVINO"]
+    return markdown(["processor", "threads", "models", *columns], lines)
 
 
-def quantized():
-    """Quantised networks, of each processor."""
-    text = ""
-    for processor, rows in results(HERE / "quantized"):
-        text += f"{processor}:\n\n{compare.quantized_table(rows)}\n\n"
-    return text
-
-
-def language_models():
-    """Language models, of each processor: ours beside OpenVINO's with its defaults and in f32."""
-    text = ""
-    for processor, rows in results(HERE / "language"):
-        cases = {}
-        for row in rows:
-            cases.setdefault((row["model"], row["threads"], row["context"]), {})[row["runtime"]] = row
-        columns = {"prompt_ms": "prompt, ms", "tokens_per_s": "tokens per second", "memory_mib": "memory, MiB", "ready_s": "ready, s"}
-        if "first_s" in rows[0]:
-            columns["first_s"] = "first token, s"
-        text += f"{processor}:\n\n| model | threads | context | {' | '.join(columns.values())} | in bytes: ms, tokens, MiB |\n"
-        text += "| --- |" + " ---: |" * (len(columns) + 3) + "\n"
-        for case, of in cases.items():
-            runtimes = [of.get(name, {}) for name in ["tract", "openvino", "openvino_f32"]]
-            cells = [" / ".join(it.get(column) or "–" for it in runtimes) for column in columns]
-            in_bytes = of.get("tract_bytes")
-            cells.append(" / ".join(in_bytes[column] for column in list(columns)[:3]) if in_bytes else "–")
-            text += f"| {' | '.join([*case, *cells])} |\n"
-        text += "\n"
-    return text
-
-
-TABLES = {
-    "language models": language_models,
-    "quantized networks": quantized,
-    "gathers": gathers,
-    "gathers in short": gathers_in_short,
-    "networks": networks,
-    "networks in short": networks_in_short,
-    "three numbers": three_numbers,
-    "kinds of operators": kinds,
+WEAK = {
+    "mobilenet_v2": "MobileNetV2: many small convolutions",
+    "resnet50": "ResNet-50",
+    "unet": "U-Net: large images, few channels",
+    "lstm_tagger": "LSTM tagger: a loop of tract",
+    "segformer_b0": "SegFormer B0",
+    "swin_v2_t": "Swin v2",
 }
 
 
+def weak_spots():
+    """Where OpenVINO is furthest ahead, on one thread."""
+    found = dict(runs("models", "threads", "model"))
+    lines = [[name, *(mean([of["1", it]], "median_ms", OURS, OPENVINO) for of in found.values())] for it, name in WEAK.items()]
+    return markdown(["model", *found], lines)
+
+
+def int8_models():
+    lines = []
+    others = [OPENVINO, ONNXRUNTIME, TRACT, f"{OURS}, f32"]
+    for processor, found in runs("quantized", "threads", "model"):
+        for threads in ["1", "2"]:
+            these = [of for (count, _), of in found.items() if count == threads]
+            if these:
+                lines.append([processor, threads, *(mean(these, "median_ms", OURS, it) for it in others)])
+                lines[-1].append(mean(these, "mean", OURS, OPENVINO))
+    columns = [f"run / {it}" for it in [*others[:-1], "f32 model"]]
+    return markdown(["processor", "threads", *columns, "error / OpenVINO"], lines)
+
+
+LANGUAGE = {"prompt_ms": "prefill", "tokens_per_s": "decode", "first_s": "first token", "memory_mib": "memory"}
+
+
+def language(these, weights=""):
+    """Cells of LANGUAGE: rounded beside OpenVINO's defaults, and exact beside OpenVINO in f32. With weights of f16 ours is exact."""
+    rounded = "tract" if weights == "f16" else "tract_bytes"
+    for ours, theirs in [(rounded, "openvino"), ("tract", "openvino_f32")]:
+        for column in LANGUAGE:
+            # Tokens per second are what time is of theirs, upside down.
+            yield mean(these, column, theirs, ours) if column == "prompt_ms" else mean(these, column, ours, theirs)
+
+
+def language_table(name, lines):
+    return markdown([*name, *LANGUAGE.values(), *(f"exact: {it}" for it in LANGUAGE.values())], lines)
+
+
+def language_models():
+    """By the type of the weights, with a prompt of 128 tokens, on one thread."""
+    lines = []
+    for processor, found in runs("language", "threads", "context", "model"):
+        for weights in ["f16", "int8", "int4"]:
+            these = [of for (*it, model), of in found.items() if it == ["1", "128"] and model.endswith(weights)]
+            lines.append([processor, weights, *language(these, weights)])
+    return language_table(["processor", "weights"], lines)
+
+
+def long_prompts():
+    """By the length of the prompt, of int8 and int4 weights, on a processor where it was measured."""
+    found = dict(runs("language", "threads", "context", "model"))["amd-epyc-zen-4"]
+    lines = []
+    for context in ["128", "1024", "4096"]:
+        these = [of for (*it, model), of in found.items() if it == ["1", context] and not model.endswith("f16")]
+        lines.append([context, *language(these)])
+    return language_table(["prompt, tokens"], lines)
+
+
+def gathers():
+    lines = []
+    for file in sorted(HERE.glob("gathers/*.csv")):
+        ratios = {}
+        for row in csv.DictReader(open(file, newline="")):
+            fastest = min(float(row[it]) for it in ["OpenVINO", "ONNX Runtime", "tract"] if row[it])
+            ratios[row["workload"], row["threads"]] = float(row["tract-openvino"]) / fastest
+        (workload, threads), worst = max(ratios.items(), key=lambda it: it[1])
+        faster = sum(it <= 1 for it in ratios.values())
+        numbers = f"{geometric_mean(ratios.values()):.2f}", f"{faster} of {len(ratios)}"
+        lines.append([file.stem, *numbers, f"{worst:.2f}, `{workload}`, threads: {threads}"])
+    return markdown(["processor", "time / fastest other", "cases where it is the fastest", "the worst case"], lines)
+
+
+TABLES = {
+    "models": models,
+    "weak spots": weak_spots,
+    "int8 models": int8_models,
+    "language models": language_models,
+    "long prompts": long_prompts,
+    "gathers": gathers,
+}
+
+
+def chart(title, groups, own_scale=False):
+    """SVG of horizontal bars: for each group its name, and for each of its bars what it is, how long, and what is said beside."""
+    colours = ["#8c8c8c", "#d98e04", "#3b78b5", "#2a9d5c"]
+    most = max(length for _, bars in groups for _, length, _ in bars)
+    parts, y = [f'<text x="10" y="20" font-weight="bold">{title}</text>'], 44
+    for name, bars in groups:
+        parts.append(f'<text x="10" y="{y}">{name}</text>')
+        longest = max(length for _, length, _ in bars) if own_scale else most
+        for (label, length, beside), colour in zip(bars, colours[-len(bars) :]):
+            width = 380 * length / longest
+            parts.append(f'<rect x="270" y="{y - 11}" width="{width:.0f}" height="14" fill="{colour}"/>')
+            parts.append(f'<text x="262" y="{y}" text-anchor="end">{label}</text>')
+            parts.append(f'<text x="{276 + width:.0f}" y="{y}">{beside}</text>')
+            y += 18
+        y += 12
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {y - 12}" font-family="sans-serif" font-size="12">'
+    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>\n"])
+
+
+def known():
+    """Three models that people know."""
+    processor, groups = "intel-xeon-amx", []
+    for name, folder, model in [
+        ("ResNet-50", "models", "resnet50"),
+        ("ResNet-50, int8", "quantized", "resnet50"),
+        ("BERT base", "models", "bert_base"),
+    ]:
+        of = dict(runs(folder, "threads", "model"))[processor]["1", model]
+        times = {it: float(of[it]["median_ms"]) for it in (TRACT, ONNXRUNTIME, OPENVINO, OURS)}
+        groups.append((name, [(it, time, f"{time:.0f} ms") for it, time in times.items()]))
+    return chart("Time of a run on one thread (Intel Xeon with AMX)", groups)
+
+
+def known_language():
+    """Prefill and decode of three sizes, in int8."""
+    found, groups = dict(runs("language", "model", "threads", "context"))["amd-epyc-zen-4"], []
+    for name, model in [("SmolLM2 135M", "smollm2"), ("Qwen2 0.5B", "qwen2"), ("Llama 1B", "llama")]:
+        of = found[f"{model}_int8", "1", "128"]
+        rows = [("OpenVINO", of["openvino"]), ("tract-openvino", of["tract_bytes"])]
+        speeds = [(it, 128e3 / float(row["prompt_ms"]), float(row["tokens_per_s"])) for it, row in rows]
+        groups.append((f"{name}, prefill", [(it, speed, f"{speed:.0f}") for it, speed, _ in speeds]))
+        groups.append((f"{name}, decode", [(it, speed, f"{speed:.1f}") for it, _, speed in speeds]))
+    return chart("Tokens per second, int8 weights, one thread (AMD EPYC, Zen 4); each pair of bars has its own scale", groups, own_scale=True)
+
+
 def main():
+    text = DOCUMENT.read_text()
     marked = re.compile(r"(<!-- = (.*?) -->\n).*?(?=<!-- end -->)", re.DOTALL)
-    for document in [ROOT / "README.md", ROOT / "docs/performance.md"]:
-        text = document.read_text()
-        new = marked.sub(lambda match: match[1] + TABLES[match[2]](), text)
-        if new != text and sys.argv[1:] == ["--check"]:
-            sys.exit(f"{document.relative_to(ROOT)} and the results differ: run {Path(__file__)}")
-        if new != text:
-            document.write_text(new)
+    written = {
+        DOCUMENT: marked.sub(lambda match: match[1] + TABLES[match[2]](), text),
+        HERE / "known.svg": known(),
+        HERE / "language.svg": known_language(),
+    }
+    for path, new in written.items():
+        if path.is_file() and path.read_text() == new:
+            continue
+        if sys.argv[1:] == ["--check"]:
+            sys.exit(f"{path} and the results differ: run {Path(__file__)}")
+        path.write_text(new)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-//! One network on tract, for `compare.py`: reads it, says how long that took, and runs it when it is told to.
+//! One model on tract, for `compare.py`: reads it, says how long that took, and runs it when it is told to.
 //!
 //! ```text
-//! network ir|onnx|onnx-kernels FOLDER THREADS
+//! model ir|onnx|onnx-kernels FOLDER THREADS
 //! ```
 //!
 //! The folder has a `model.xml`, a `model.onnx` or both, and data sets; the inputs of the first one are fed. IR runs on the
@@ -10,39 +10,32 @@
 //! Each line of standard input is a command, and each answer is a line of JSON:
 //!
 //! * `run SECONDS` runs for so long, once at least: the time of each run in microseconds.
-//! * `profile SECONDS` does so too: the mean time in microseconds of each operator, by its name.
-//! * `errors`: for a quantised network, how far its outputs are from those of the same network in single precision, and how far
-//!   the outputs of the data set are from these: `[[mean, percentile], [mean, percentile]]`, of the output where ours is
+//! * `errors`: for an int8 model, how far its outputs are from those of the same model in single precision, and how far the
+//!   outputs of the data set are from these: `[[mean, percentile], [mean, percentile]]`, of the output where ours is
 //!   furthest. Distances are relative to the largest value; the percentile is the 99th.
 //! * `memory`: `[all, own]`, the most memory that the process had, in MiB (Linux): with files that are mapped, among them
 //!   the program, and without them.
 //!
-//! The first line is `[read, ready, own]`: the milliseconds until the file was read and until the network could run, and the
+//! The first line is `[read, ready, own]`: the milliseconds until the file was read and until the model could run, and the
 //! memory before.
 
-use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model_cases::DataSet;
+use tract_openvino::kernels::threads::executor;
 use tract_openvino::kernels::{KernelsConfig, KernelsTransform, WithKernels};
-use tract_openvino::tract_onnx::prelude::multithread::{
-    Executor, current_tract_executor, set_default_executor,
-};
+use tract_openvino::tract_onnx::prelude::multithread::set_default_executor;
 use tract_openvino::tract_onnx::prelude::*;
-use tract_openvino::tract_onnx::tract_core::plan::eval;
 use tract_openvino::tract_onnx::tract_hir::internal::{TractErrorContext, bail};
 
 fn main() -> TractResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [format, folder, threads] = &arguments[..] else {
-        bail!("usage: network ir|onnx|onnx-kernels FOLDER THREADS")
+        bail!("usage: model ir|onnx|onnx-kernels FOLDER THREADS")
     };
-    let threads = threads.parse()?;
-    if threads > 1 {
-        set_default_executor(Executor::multithread(threads));
-    }
+    set_default_executor(executor(threads.parse()?));
     let folder = Path::new(folder);
     let data_set = DataSet::load(folder, 0)?.context("the folder has no test_data_set_0")?;
     let inputs: TVec<TValue> = data_set.inputs.into_iter().map(TValue::from).collect();
@@ -56,7 +49,7 @@ fn main() -> TractResult<()> {
             .model_for_path(folder.join("model.onnx"))?
             .into_typed()?,
         other => {
-            bail!("the format must be ir, ir-packed, onnx or onnx-kernels, but is {other}")
+            bail!("the format must be ir, onnx or onnx-kernels, but is {other}")
         }
     };
     let read = milliseconds();
@@ -71,39 +64,15 @@ fn main() -> TractResult<()> {
         let line = line?;
         match line.split_once(' ').unwrap_or((&line, "")) {
             ("run", seconds) => {
-                let mut times = vec![];
-                repeat(seconds, || {
+                let time = Duration::try_from_secs_f64(seconds.parse()?)?;
+                let (begin, mut times) = (Instant::now(), vec![]);
+                while times.is_empty() || begin.elapsed() < time {
                     let inputs = inputs.clone();
                     let started = Instant::now();
                     drop(state.run(inputs)?);
                     times.push(started.elapsed().as_secs_f64() * 1e6);
-                    Ok(())
-                })?;
+                }
                 println!("{times:.1?}");
-            }
-            ("profile", seconds) => {
-                let mut operators = BTreeMap::<String, Duration>::new();
-                let mut state = plan.typed_plan().context("tract has a plan")?.spawn()?;
-                let runs = repeat(seconds, || {
-                    // On a thread of the pool, as `run`.
-                    within_pool(|| {
-                        let run = state.run_plan_with_eval(
-                            inputs.clone(),
-                            |context, op_state, node, inputs| {
-                                let started = Instant::now();
-                                let outputs = eval(context, op_state, node, inputs);
-                                *operators.entry(node.op.name().to_string()).or_default() +=
-                                    started.elapsed();
-                                outputs
-                            },
-                        );
-                        run.map(drop)
-                    })
-                })?;
-                let mean = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(runs);
-                let means: BTreeMap<_, _> =
-                    operators.into_iter().map(|(operator, time)| (operator, mean(time))).collect();
-                println!("{means:.1?}");
             }
             ("errors", "") => println!("{:?}", errors(folder, &inputs)?),
             ("memory", "") => println!("{:.1?}", peak_memory()?),
@@ -113,7 +82,7 @@ fn main() -> TractResult<()> {
     Ok(())
 }
 
-/// How far outputs of a quantised network are from those in single precision: ours, and those of the data set.
+/// How far outputs of an int8 model are from those in single precision: ours, and those of the data set.
 fn errors(folder: &Path, inputs: &TVec<TValue>) -> TractResult<[[f32; 2]; 2]> {
     let run = |without: &[&str]| {
         let mut config = KernelsConfig::default();
@@ -145,26 +114,6 @@ fn apart(found: &Tensor, expected: &Tensor) -> TractResult<[f32; 2]> {
     apart.sort_by(f32::total_cmp);
     let mean = apart.iter().sum::<f32>() / apart.len().max(1) as f32;
     Ok([mean, apart.get(apart.len() * 99 / 100).copied().unwrap_or(0.)])
-}
-
-/// Calls a function on a thread of the executor's pool, if it has several.
-fn within_pool<R: Send>(function: impl FnOnce() -> R + Send) -> R {
-    match current_tract_executor() {
-        Executor::MultiThread(pool) => pool.install(function),
-        _ => function(),
-    }
-}
-
-/// Calls a function at least once, and until the time is over. How often it did.
-fn repeat(seconds: &str, mut function: impl FnMut() -> TractResult<()>) -> TractResult<u32> {
-    let time = Duration::try_from_secs_f64(seconds.parse()?)?;
-    let started = Instant::now();
-    let mut calls = 0;
-    while calls == 0 || started.elapsed() < time {
-        function()?;
-        calls += 1;
-    }
-    Ok(calls)
 }
 
 /// The most memory that the process had, in MiB, and how much of it is not mapped from files.

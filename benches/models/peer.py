@@ -1,9 +1,8 @@
-"""One network on OpenVINO or ONNX Runtime, for compare.py: the same commands and answers as network.rs.
+"""One model on OpenVINO or ONNX Runtime, for compare.py: the same commands and answers as model.rs.
 
     python peer.py openvino|openvino-defaults|onnxruntime FOLDER THREADS
 """
 
-import collections
 import functools
 import json
 import pathlib
@@ -25,14 +24,12 @@ def main():
         sys.exit(f"{folder} has no test_data_set_0/input_0.pb")
     defaults = functools.partial(OpenVino, precision=None)
     runtimes = {"openvino": OpenVino, "openvino-defaults": defaults, "onnxruntime": OnnxRuntime}
-    network = runtimes[runtime](folder, int(threads), inputs)
-    print(json.dumps([network.read, network.ready, network.own]), flush=True)
+    model = runtimes[runtime](folder, int(threads), inputs)
+    print(json.dumps([model.read, model.ready, model.own]), flush=True)
     for line in sys.stdin:
         command, _, seconds = line.strip().partition(" ")
         if command == "run":
-            answer = [elapsed * 1e6 for elapsed in repeat(float(seconds), network.run)]
-        elif command == "profile":
-            answer = network.profile(float(seconds))
+            answer = [elapsed * 1e6 for elapsed in repeat(float(seconds), model.run)]
         elif command == "memory":
             answer = memory()
         else:
@@ -65,48 +62,27 @@ class OpenVino:
         import openvino as ov
 
         core = ov.Core()
-        core.get_property("CPU", "FULL_DEVICE_NAME")  # Loads the plug-in, which is no part of a network's time.
-        self.configuration = {
+        core.get_property("CPU", "FULL_DEVICE_NAME")  # Loads the plug-in, which is no part of a model's time.
+        configuration = {
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
             "PERFORMANCE_HINT": "LATENCY",
             "ENABLE_CPU_PINNING": False,
         }
         if precision:
-            self.configuration["INFERENCE_PRECISION_HINT"] = precision
+            configuration["INFERENCE_PRECISION_HINT"] = precision
         self.own = memory()[1]
         started = time.perf_counter()
         model = core.read_model(folder / "model.xml")
         self.read = (time.perf_counter() - started) * 1e3
-        compiled = core.compile_model(model, "CPU", self.configuration)
+        compiled = core.compile_model(model, "CPU", configuration)
         self.ready = (time.perf_counter() - started) * 1e3
-        self.core, self.model, self.inputs = core, model, inputs
-        self.request = self.request_of(compiled)
-
-    def request_of(self, compiled):
-        import openvino as ov
-
-        request = compiled.create_infer_request()
-        for number, tensor in enumerate(self.inputs):
-            request.set_input_tensor(number, ov.Tensor(np.ascontiguousarray(tensor)))
-        return request
+        self.request = compiled.create_infer_request()
+        for number, tensor in enumerate(inputs):
+            self.request.set_input_tensor(number, ov.Tensor(np.ascontiguousarray(tensor)))
 
     def run(self):
         self.request.infer()
-
-    def profile(self, seconds):
-        """By the type of a layer. Layers that are fused into another are a part of its time."""
-        compiled = self.core.compile_model(self.model, "CPU", {**self.configuration, "PERF_COUNT": True})
-        request = self.request_of(compiled)
-        runs = len(repeat(seconds, request.infer))
-        times = collections.Counter()
-        for _ in range(9):
-            request.infer()
-            for node in request.profiling_info:
-                if node.status == node.Status.EXECUTED:
-                    times[node.node_type] += node.real_time.total_seconds() * 1e6 / 9
-        assert runs and times
-        return dict(times)
 
 
 class OnnxRuntime:
@@ -126,9 +102,6 @@ class OnnxRuntime:
 
     def run(self):
         self.session.run(None, self.feed)
-
-    def profile(self, seconds):
-        return {"everything": sum(times := repeat(seconds, self.run)) / len(times) * 1e6}
 
 
 if __name__ == "__main__":

@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Writes networks to measure with: each as ONNX and as OpenVINO IR, with inputs and outputs.
+"""Writes models to measure with: each as ONNX and as OpenVINO IR, with inputs and outputs.
 
     pip install -r requirements.txt
-    python generate.py OUT                  writes all networks that OUT does not have yet
+    python generate.py OUT                  writes all models that OUT does not have yet
     python generate.py OUT --only ocr       writes those with `ocr` in their name
 
 Each folder OUT/NAME has
 
 - `model.onnx`: one file, sizes fixed;
-- `model.xml` and `model.bin`: OpenVINO IR of the same network with the same sizes, weights in f16. It comes from
+- `model.xml` and `model.bin`: OpenVINO IR of the same model with the same sizes, weights in f16. It comes from
   the PyTorch module where there is one, through OpenVINO's own front end, else from the ONNX file;
 - `test_data_set_0/` with `input_K.pb` and `output_K.pb` (ONNX's TensorProto) in the order of both files' inputs and
   outputs. The outputs are OpenVINO's, of the IR, on the CPU in f32.
 
-`OUT/networks.json` lists what the folder has: name, source, sizes of the inputs, and how far ONNX Runtime's outputs are
+`OUT/models.json` lists what the folder has: name, source, sizes of the inputs, and how far ONNX Runtime's outputs are
 from OpenVINO's with weights in f32 and with those of the IR, relative to the largest value.
 
-Networks from packages have their real weights. The others have the real architecture, mostly with fewer layers, and
+Models from packages have their real weights. The others have the real architecture, mostly with fewer layers, and
 random weights from a fixed seed.
 """
 
@@ -53,7 +53,7 @@ TOLERANCE = 1e-2
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a network: its name, its sizes and what it holds."""
+    """An input of a model: its name, its sizes and what it holds."""
 
     name: str
     shape: tuple
@@ -70,8 +70,8 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Network:
-    """A network: a function that makes its module, or the path of an ONNX file within a package."""
+class Entry:
+    """A model: a function that makes its module, or the path of an ONNX file within a package."""
 
     name: str
     source: str
@@ -110,7 +110,7 @@ class Named(nn.Module):
 def settled(model, *shape):
     """Sets the statistics of batch normalisations to those of a random image.
 
-    For deep networks whose values would otherwise get smaller from layer to layer, until the outputs tell nothing of
+    For deep models whose values would otherwise get smaller from layer to layer, until the outputs tell nothing of
     the input, or are below the normal numbers of f32, with which runtimes are slow and differ.
     """
 
@@ -147,7 +147,7 @@ class Detector(nn.Module):
 
 
 class Tagger(nn.Module):
-    """Kinds of the words of a sentence, by a bidirectional recurrent network."""
+    """Kinds of the words of a sentence, by a bidirectional recurrent model."""
 
     def __init__(self, recurrent, vocabulary=10000, size=128, kinds=17):
         super().__init__()
@@ -193,7 +193,7 @@ def super_resolution():
     return nn.Sequential(*layers, nn.Conv2d(32, 27, 3, padding=1), nn.PixelShuffle(3))
 
 
-# --- The networks -------------------------------------------------------------------------------------------
+# --- The models ---------------------------------------------------------------------------------------------
 
 
 def file_bytes(count):
@@ -201,11 +201,11 @@ def file_bytes(count):
 
 
 def package(name, source, file, inputs, module=None):
-    return Network(name, f"{source} {importlib.metadata.version(source)}, real weights", inputs, module, file)
+    return Entry(name, f"{source} {importlib.metadata.version(source)}, real weights", inputs, module, file)
 
 
 def own(name, what, inputs, module):
-    return Network(name, f"{what}, random weights", inputs, module)
+    return Entry(name, f"{what}, random weights", inputs, module)
 
 
 def torch_vision(name, size, make=None, convert=lambda model: model, settle=False, **options):
@@ -216,7 +216,7 @@ def torch_vision(name, size, make=None, convert=lambda model: model, settle=Fals
         model = make(weights=None, **options)
         return convert(settled(model, 1, 3, size, size) if settle else model)
 
-    return Network(name, source, image(size), module)
+    return Entry(name, source, image(size), module)
 
 
 def transformer(name, model, config, inputs, outputs=("last_hidden_state",), convert=lambda model: model, **options):
@@ -230,7 +230,7 @@ def transformer(name, model, config, inputs, outputs=("last_hidden_state",), con
 
     text = ", ".join(f"{key}={value}" for key, value in config.items() if isinstance(value, (int, float)))
     source = f"transformers {transformers.__version__}, {model}({text}), random weights"
-    return Network(name, source, inputs, make)
+    return Entry(name, source, inputs, make)
 
 
 def minilm():
@@ -243,7 +243,7 @@ def package_folder(name):
     return Path(importlib.util.find_spec(name).submodule_search_locations[0])
 
 
-def networks():
+def entries():
     rapid, ocr = "rapidocr-onnxruntime", "rapidocr_onnxruntime/models/ch_"
     types = Input("token_type_ids", (1, 128), "zeros", dtype=np.int64)
     words = [Input("ids", (1, 64), "ids", 10000, np.int64)]
@@ -320,12 +320,12 @@ def networks():
 # --- Writing ------------------------------------------------------------------------------------------------
 
 
-def onnx_of_module(module, network, arrays):
+def onnx_of_module(module, entry, arrays):
     file = io.BytesIO()
     with torch.no_grad():
         count = len(flat(module(*arrays)))
         names = [f"output_{number}" for number in range(count)] if count > 1 else ["output"]
-        inputs = [each.name for each in network.inputs]
+        inputs = [each.name for each in entry.inputs]
         torch.onnx.export(
             module, arrays, file, input_names=inputs, output_names=names, opset_version=OPSET, dynamo=False
         )
@@ -349,17 +349,17 @@ def with_sizes(model, inputs, outputs):
     return model
 
 
-def convert(network, source, arrays=None):
-    """OpenVINO's model of a module or an ONNX file, with the sizes of the network's inputs."""
+def convert(entry, source, arrays=None):
+    """OpenVINO's model of a module or an ONNX file, with the sizes of the model's inputs."""
     if arrays is None:
-        model = ov.convert_model(source, input={each.name: list(each.shape) for each in network.inputs})
+        model = ov.convert_model(source, input={each.name: list(each.shape) for each in entry.inputs})
     else:
         with torch.no_grad():
-            model = ov.convert_model(source, input=[list(each.shape) for each in network.inputs], example_input=arrays)
-        for port, each in zip(model.inputs, network.inputs, strict=True):
+            model = ov.convert_model(source, input=[list(each.shape) for each in entry.inputs], example_input=arrays)
+        for port, each in zip(model.inputs, entry.inputs, strict=True):
             port.node.set_friendly_name(each.name)
             port.get_tensor().set_names({each.name})
-    for port, each in zip(model.inputs, network.inputs, strict=True):
+    for port, each in zip(model.inputs, entry.inputs, strict=True):
         assert each.name in port.get_names(), f"{each.name} is not where it should be among the inputs"
     assert not model.is_dynamic(), "sizes are open"
     return model
@@ -389,38 +389,38 @@ def difference(found, expected):
     return largest
 
 
-def write(network, folder):
-    """Writes the network's folder."""
-    seed = zlib.crc32(network.name.encode())
+def write(entry, folder):
+    """Writes the model's folder."""
+    seed = zlib.crc32(entry.name.encode())
     torch.manual_seed(seed)
     random = np.random.default_rng(seed)
-    inputs = [each.values(random) for each in network.inputs]
+    inputs = [each.values(random) for each in entry.inputs]
     data = folder / "test_data_set_0"
     data.mkdir(parents=True)
-    if network.module:
-        module = network.module().eval()
+    if entry.module:
+        module = entry.module().eval()
         arrays = tuple(torch.from_numpy(value) for value in inputs)
-        converted = convert(network, module, arrays)
-        model = onnx_of_module(module, network, arrays)
+        converted = convert(entry, module, arrays)
+        model = onnx_of_module(module, entry, arrays)
     else:
-        start, rest = network.file.split("/", 1)
+        start, rest = entry.file.split("/", 1)
         path = package_folder(start) / rest
-        converted = convert(network, path)
+        converted = convert(entry, path)
         model = onnx.load(path)
     ov.save_model(converted, folder / "model.xml")
     outputs = run_openvino(folder / "model.xml", inputs)
-    onnx.save(with_sizes(model, network.inputs, outputs), folder / "model.onnx")
+    onnx.save(with_sizes(model, entry.inputs, outputs), folder / "model.onnx")
     onnx.checker.check_model(folder / "model.onnx", full_check=True)
-    found = run_onnx(folder / "model.onnx", inputs, [each.name for each in network.inputs])
+    found = run_onnx(folder / "model.onnx", inputs, [each.name for each in entry.inputs])
     apart = {"f32": difference(found, run_openvino(converted, inputs)), "f16": difference(found, outputs)}
     assert apart["f32"] <= TOLERANCE, f"outputs differ by {apart['f32']:.1e}"
     write_data_set(data, inputs, outputs)
-    sizes = {each.name: list(each.shape) for each in network.inputs}
-    about = {"name": network.name, "source": network.source, "inputs": sizes, "onnx_runtime_differs_by": apart}
-    (folder / "network.json").write_text(json.dumps(about, indent=1) + "\n")
+    sizes = {each.name: list(each.shape) for each in entry.inputs}
+    about = {"name": entry.name, "source": entry.source, "inputs": sizes, "onnx_runtime_differs_by": apart}
+    (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n")
     size = f"{(folder / 'model.onnx').stat().st_size / 1e6:.1f} MB"
     largest = ", ".join(f"{value.shape} up to {np.abs(value).max():.1e}" for value in outputs)
-    print(f"{network.name}: {size}, {largest}, within {apart['f32']:.0e} ({apart['f16']:.0e} in f16)", flush=True)
+    print(f"{entry.name}: {size}, {largest}, within {apart['f32']:.0e} ({apart['f16']:.0e} in f16)", flush=True)
 
 
 def write_data_set(folder, inputs, outputs):
@@ -430,11 +430,11 @@ def write_data_set(folder, inputs, outputs):
 
 
 def write_all(document, chosen, write):
-    """Writes those networks that the arguments of the program ask for and the folder does not have. The folder, and whether one
+    """Writes those models that the arguments of the program ask for and the folder does not have. The folder, and whether one
     failed."""
     parser = argparse.ArgumentParser(description=document.splitlines()[0])
     parser.add_argument("out", type=Path)
-    parser.add_argument("--only", default="", help="a part of the names of networks to write")
+    parser.add_argument("--only", default="", help="a part of the names of models to write")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.backends.mha.set_fastpath_enabled(False)  # its fused operation is not one of ONNX
@@ -442,26 +442,26 @@ def write_all(document, chosen, write):
     logging.disable(logging.WARNING)
     transformers.utils.logging.disable_progress_bar()
     failed = False
-    for network in chosen:
-        folder, unfinished = arguments.out / network.name, arguments.out / f"{network.name}.unfinished"
-        if arguments.only not in network.name or folder.exists():
+    for entry in chosen:
+        folder, unfinished = arguments.out / entry.name, arguments.out / f"{entry.name}.unfinished"
+        if arguments.only not in entry.name or folder.exists():
             continue
         shutil.rmtree(unfinished, ignore_errors=True)
         try:
-            write(network, unfinished)
+            write(entry, unfinished)
             unfinished.rename(folder)
         except Exception:
             failed = True
-            print(f"{network.name}: FAILED: {traceback.format_exc().strip().splitlines()[-1]}", flush=True)
-            if arguments.only == network.name:
+            print(f"{entry.name}: FAILED: {traceback.format_exc().strip().splitlines()[-1]}", flush=True)
+            if arguments.only == entry.name:
                 traceback.print_exc()
     return arguments.out, failed
 
 
 def main():
-    out, failed = write_all(__doc__, networks(), write)
-    listed = [json.loads(path.read_text()) for path in sorted(out.glob("*/network.json"))]
-    (out / "networks.json").write_text(json.dumps(listed, indent=1) + "\n")
+    out, failed = write_all(__doc__, entries(), write)
+    listed = [json.loads(path.read_text()) for path in sorted(out.glob("*/about.json"))]
+    (out / "models.json").write_text(json.dumps(listed, indent=1) + "\n")
     sys.exit(failed)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes quantised networks to measure with: those of generate.py, with activations and weights of 8 bits.
+"""Writes quantised models to measure with: those of generate.py, with activations and weights of 8 bits.
 
-    python quantize.py OUT                  writes all networks that OUT does not have yet
+    python quantize.py OUT                  writes all models that OUT does not have yet
     python quantize.py OUT --only unet      writes those with `unet` in their name
 
 Each folder OUT/NAME has the files of generate.py:
@@ -12,7 +12,7 @@ Each folder OUT/NAME has the files of generate.py:
 - `test_data_set_0/`: outputs are OpenVINO's, of the IR, on integers.
 
 Both are calibrated on random inputs. Batch normalisations without trained weights get the statistics of a random image first:
-otherwise most values of a network would be quantised to zero.
+otherwise most values of a model would be quantised to zero.
 """
 
 import sys
@@ -26,7 +26,7 @@ import openvino as ov
 import torch
 from generate import (
     convert,
-    networks,
+    entries,
     onnx_of_module,
     package_folder,
     run_openvino,
@@ -39,7 +39,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from torch import nn
 
-NETWORKS = [
+NAMES = [
     "bert_base",
     "efficientnet_b0",
     "minilm",
@@ -66,24 +66,24 @@ class Inputs(CalibrationDataReader):
         return next(self.left, None)
 
 
-def write(network, folder):
-    """Writes the network's folder."""
-    seed = zlib.crc32(network.name.encode())
+def write(entry, folder):
+    """Writes the model's folder."""
+    seed = zlib.crc32(entry.name.encode())
     torch.manual_seed(seed)
     random = np.random.default_rng(seed)
-    inputs = [[each.values(random) for each in network.inputs] for _ in range(CALIBRATED_ON)]
-    names = [each.name for each in network.inputs]
-    if network.module:
-        module = network.module().eval()
+    inputs = [[each.values(random) for each in entry.inputs] for _ in range(CALIBRATED_ON)]
+    names = [each.name for each in entry.inputs]
+    if entry.module:
+        module = entry.module().eval()
         if any(isinstance(it, nn.BatchNorm2d) for it in module.modules()):
-            settled(module, *network.inputs[0].shape)
+            settled(module, *entry.inputs[0].shape)
         arrays = tuple(torch.from_numpy(value) for value in inputs[0])
-        source, model = convert(network, module, arrays), onnx_of_module(module, network, arrays)
+        source, model = convert(entry, module, arrays), onnx_of_module(module, entry, arrays)
     else:
-        start, rest = network.file.split("/", 1)
+        start, rest = entry.file.split("/", 1)
         path = package_folder(start) / rest
-        source, model = convert(network, path), onnx.load(path)
-    kind = nncf.ModelType.TRANSFORMER if network.name in TRANSFORMERS else None
+        source, model = convert(entry, path), onnx.load(path)
+    kind = nncf.ModelType.TRANSFORMER if entry.name in TRANSFORMERS else None
     quantized = nncf.quantize(source, nncf.Dataset(inputs), subset_size=CALIBRATED_ON, model_type=kind)
     data = folder / "test_data_set_0"
     data.mkdir(parents=True)
@@ -91,7 +91,7 @@ def write(network, folder):
     outputs = run_openvino(folder / "model.xml", inputs[0])
     with tempfile.TemporaryDirectory() as scratch:
         plain, prepared = f"{scratch}/plain.onnx", f"{scratch}/prepared.onnx"
-        onnx.save(with_sizes(model, network.inputs, outputs), plain)
+        onnx.save(with_sizes(model, entry.inputs, outputs), plain)
         quant_pre_process(plain, prepared, skip_symbolic_shape=True)
         options = {"per_channel": True, "activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
         reader = Inputs(names, inputs)
@@ -99,11 +99,11 @@ def write(network, folder):
     for value in outputs:
         assert np.isfinite(value).all() and np.any(value), "outputs that are not finite, or all zero"
     write_data_set(data, inputs[0], outputs)
-    print(f"{network.name}: {', '.join(f'{value.shape} up to {np.abs(value).max():.1e}' for value in outputs)}", flush=True)
+    print(f"{entry.name}: {', '.join(f'{value.shape} up to {np.abs(value).max():.1e}' for value in outputs)}", flush=True)
 
 
 def main():
-    chosen = [network for network in networks() if network.name in NETWORKS]
+    chosen = [entry for entry in entries() if entry.name in NAMES]
     _, failed = write_all(__doc__, chosen, write)
     sys.exit(failed)
 
