@@ -356,12 +356,16 @@ impl Case {
         has_output
     }
 
-    /// Whether tract's declutter fails without a rule of the kernels, in the parts that these run it in.
+    /// Whether tract's optimiser fails without a rule of the kernels, in the parts that these run it in.
     fn tract_alone_fails(&self) -> bool {
         let mut model = self.model.clone();
         let mut first = Optimizer::declutter();
         first.passes.retain(|pass| !format!("{pass:?}").starts_with("ChangeAxes"));
-        panics::catch(|| first.optimize(&mut model).is_err()).unwrap_or(true)
+        let mut optimize = || {
+            first.optimize(&mut model)?;
+            Optimizer::codegen().optimize(&mut model)
+        };
+        panics::catch(|| optimize().is_err()).unwrap_or(true)
     }
 
     fn on_kernels(
