@@ -11,6 +11,7 @@ use crate::sampling::{Sampler, exclude};
 
 /// Why generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EndReason {
     /// The model gave one of the end tokens.
     EndToken,
@@ -30,8 +31,8 @@ impl std::fmt::Display for EndReason {
         f.write_str(match self {
             EndReason::EndToken => "end token",
             EndReason::StopString => "stop string",
-            EndReason::MaxNewTokens => "most new tokens",
-            EndReason::ContextFull => "no more positions",
+            EndReason::MaxNewTokens => "max new tokens",
+            EndReason::ContextFull => "context full",
             EndReason::Stopped => "stopped",
         })
     }
@@ -39,6 +40,7 @@ impl std::fmt::Display for EndReason {
 
 /// How many tokens were read and generated, and how long that took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Statistics {
     /// The tokens of the prompt that the model had not seen yet.
     pub prompt_tokens: usize,
@@ -70,6 +72,7 @@ fn rate(count: usize, time: Duration) -> f64 {
 
 /// Tokens that were generated.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct GeneratedTokens {
     /// The tokens, without the end token.
     pub tokens: Vec<u32>,
