@@ -43,7 +43,21 @@ use crate::tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens, rea
 pub struct TextGenerator {
     parts: Arc<Parts>,
     threads: Arc<Threads>,
+    on_prefill: Option<OnPrefill>,
 }
+
+/// What is told how far prefill is.
+#[derive(Clone)]
+struct OnPrefill(Arc<dyn Fn(usize, usize) -> ControlFlow<()> + Send + Sync>);
+
+impl std::fmt::Debug for OnPrefill {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnPrefill")
+    }
+}
+
+/// The most tokens of a chunk of prefill.
+const CHUNK: usize = 512;
 
 #[derive(Debug)]
 struct Parts {
@@ -66,6 +80,13 @@ pub struct Generated {
     pub end: EndReason,
     /// Counts and times.
     pub statistics: Statistics,
+}
+
+impl Generated {
+    /// No text: the caller wanted none after so much of the prompt.
+    fn stopped(statistics: Statistics) -> Generated {
+        Generated { text: String::new(), tokens: vec![], end: EndReason::Stopped, statistics }
+    }
 }
 
 impl TextGenerator {
@@ -144,7 +165,17 @@ impl TextGenerator {
     }
 
     fn of(parts: Parts) -> TextGenerator {
-        TextGenerator { parts: Arc::new(parts), threads: Arc::default() }
+        TextGenerator { parts: Arc::new(parts), threads: Arc::default(), on_prefill: None }
+    }
+
+    /// The generator with prefill in chunks of at most 512 tokens. After each of them it tells how many tokens have been read, and how
+    /// many there are: to show progress, or to end the generation before its first token. Then there is no text, and its end is
+    /// [`EndReason::Stopped`].
+    pub fn with_on_prefill(
+        self,
+        on_prefill: impl Fn(usize, usize) -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> TextGenerator {
+        TextGenerator { on_prefill: Some(OnPrefill(Arc::new(on_prefill))), ..self }
     }
 
     /// The generator on so many threads, with the same model.
@@ -202,8 +233,15 @@ impl TextGenerator {
         let prompt = self.tokenizer().encode(prompt, true)?;
         // A word that follows has its space.
         let stream = self.tokenizer().stream_after(&prompt);
+        config.validate()?;
+        config.most_new_tokens(prompt.len())?;
         self.threads.run(|| {
-            self.continue_context(&mut self.model().start()?, &prompt, config, stream, on_text)
+            let mut context = self.model().start()?;
+            let (statistics, flow) = self.prefill(&mut context, &prompt)?;
+            if flow.is_break() {
+                return Ok(Generated::stopped(statistics));
+            }
+            self.continue_context(&mut context, statistics, config, stream, on_text)
         })
     }
 
@@ -233,10 +271,34 @@ impl TextGenerator {
         config
     }
 
-    fn continue_context(
+    /// Adds a prompt to a context, as far as the program wants.
+    fn prefill(
         &self,
         context: &mut Context,
         prompt: &[u32],
+    ) -> TractResult<(Statistics, ControlFlow<()>)> {
+        let mut statistics = Statistics::default();
+        let chunks = self.on_prefill.as_ref().map_or(1, |_| prompt.len().div_ceil(CHUNK).max(1));
+        // Of the same size, so that none has few tokens.
+        let end = |chunk: usize| chunk * prompt.len() / chunks;
+        for chunk in 0..chunks {
+            let read = read_prompt(context, &prompt[end(chunk)..end(chunk + 1)])?;
+            statistics.prompt_tokens += read.prompt_tokens;
+            statistics.prompt_time += read.prompt_time;
+            if let Some(OnPrefill(on_prefill)) = &self.on_prefill
+                && on_prefill(statistics.prompt_tokens, prompt.len()).is_break()
+            {
+                return Ok((statistics, ControlFlow::Break(())));
+            }
+        }
+        Ok((statistics, ControlFlow::Continue(())))
+    }
+
+    /// Generates what follows a context, which has been read as the statistics say.
+    fn continue_context(
+        &self,
+        context: &mut Context,
+        read: Statistics,
         config: &GenerationConfig,
         stream: TextStream<'_>,
         on_text: impl FnMut(&str) -> ControlFlow<()>,
@@ -248,9 +310,9 @@ impl TextGenerator {
             on_text,
         };
         let mut generated = match config.num_beams {
-            1 => generate_tokens(context, prompt, config, |token| streamer.token(token))?,
+            1 => generate_tokens(context, &[], config, |token| streamer.token(token))?,
             _ => {
-                let mut generated = generate_beams(context, prompt, config)?;
+                let mut generated = generate_beams(context, &[], config)?;
                 for token in &generated.tokens {
                     if streamer.token(*token)?.is_break() {
                         generated.end = EndReason::Stopped;
@@ -268,6 +330,8 @@ impl TextGenerator {
             generated.end = EndReason::StopString;
         }
         let GeneratedTokens { tokens, end, statistics } = generated;
+        let Statistics { prompt_tokens, prompt_time, .. } = read;
+        let statistics = Statistics { prompt_tokens, prompt_time, ..statistics };
         let text = streamer.text;
         Ok(Generated { text, tokens, end, statistics })
     }
@@ -367,15 +431,17 @@ impl Chat {
         let new = &prompt[context.len()..];
         let stream = tokenizer.stream();
         self.generator.threads.run(|| {
-            let read = read_prompt(&mut context, new)?;
+            let (statistics, flow) = self.generator.prefill(&mut context, new)?;
             let mut answered = context.clone();
             self.contexts = vec![context];
+            if flow.is_break() {
+                return Ok(Generated::stopped(statistics));
+            }
+            let generator = &self.generator;
             let generated =
-                self.generator.continue_context(&mut answered, &[], config, stream, on_text)?;
+                generator.continue_context(&mut answered, statistics, config, stream, on_text)?;
             self.contexts.push(answered);
-            let Statistics { prompt_tokens, prompt_time, .. } = read;
-            let statistics = Statistics { prompt_tokens, prompt_time, ..generated.statistics };
-            Ok(Generated { statistics, ..generated })
+            Ok(generated)
         })
     }
 }
@@ -449,6 +515,46 @@ mod tests {
         assert_eq!(threads(&generator)?, [default_threads()?; 2]);
         assert_eq!(threads(&generator.clone().with_threads(3)?)?, [3; 2]);
         assert!(generator.with_threads(0).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn prefill_in_chunks() -> TractResult<()> {
+        use std::sync::Mutex;
+
+        let Parts { model, tokenizer, config, .. } = Arc::into_inner(generator().parts).unwrap();
+        // More than the tiny model was trained for: what it says does not matter here.
+        let model = model.with_max_positions(2000);
+        let whole = TextGenerator::new(model, tokenizer, None, config);
+        let config = whole.config().clone().with_max_new_tokens(20).with_eos_token_id([]);
+        let prompt = "abcdefgh".repeat(150);
+        let told = Arc::new(Mutex::new(vec![]));
+        let tell = told.clone();
+        let chunks = whole.clone().with_on_prefill(move |done, total| {
+            tell.lock().unwrap().push((done, total));
+            ControlFlow::Continue(())
+        });
+        let expected = whole.generate(&prompt, &config, |_| GO_ON)?;
+        let found = chunks.generate(&prompt, &config, |_| GO_ON)?;
+        assert_eq!((&found.text, &found.tokens), (&expected.text, &expected.tokens));
+        assert_eq!(found.statistics.prompt_tokens, 1200);
+        assert_eq!(*told.lock().unwrap(), [(400, 1200), (800, 1200), (1200, 1200)]);
+        // The same logits, to the last bit.
+        let tokens = whole.tokenizer().encode(&prompt, true)?;
+        let logits = |generator: &TextGenerator| -> TractResult<Vec<f32>> {
+            let mut context = generator.model().start()?;
+            assert!(generator.prefill(&mut context, &tokens)?.1.is_continue());
+            Ok(context.logits()[0].clone())
+        };
+        assert_eq!(logits(&whole)?, logits(&chunks)?);
+        // Nobody waits for the rest.
+        let impatient = whole.with_on_prefill(|done, _| match done < 500 {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        });
+        let stopped = impatient.generate(&prompt, &config, |_| GO_ON)?;
+        assert_eq!((stopped.end, stopped.statistics.prompt_tokens), (EndReason::Stopped, 800));
+        assert!(stopped.text.is_empty());
         Ok(())
     }
 
