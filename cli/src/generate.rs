@@ -208,15 +208,18 @@ impl Generate {
         Ok(true)
     }
 
+    /// The prompt. One from elsewhere is without the end of its last line.
     fn prompt(&self) -> TractResult<String> {
-        match (&self.prompt_file, self.prompt.as_deref()) {
+        let text = match (&self.prompt_file, self.prompt.as_deref()) {
             (Some(file), _) => fs::read_to_string(file)
-                .with_context(|| format!("reading the prompt from {}", file.display())),
+                .with_context(|| format!("reading the prompt from {}", file.display()))?,
             (None, Some("-")) => {
-                io::read_to_string(io::stdin()).context("reading the prompt from standard input")
+                io::read_to_string(io::stdin()).context("reading the prompt from standard input")?
             }
-            (None, prompt) => Ok(prompt.unwrap_or_default().into()),
-        }
+            (None, prompt) => return Ok(prompt.unwrap_or_default().into()),
+        };
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        Ok(line.strip_suffix('\r').unwrap_or(line).into())
     }
 }
 
