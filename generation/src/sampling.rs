@@ -226,8 +226,7 @@ impl Maxima {
             for chunk in chunks {
                 for ((most, fault), logit) in lanes.iter_mut().zip(&mut faults).zip(chunk) {
                     *most = if logit > most { *logit } else { *most };
-                    // NaN is not below anything.
-                    *fault |= u32::from(!(*logit < f32::INFINITY));
+                    *fault |= u32::from(logit.is_nan() | (*logit == f32::INFINITY));
                 }
             }
             are_numbers &= faults.iter().all(|it| *it == 0);
