@@ -1,17 +1,17 @@
 //! `generate` and `chat`: text from language models.
 
+use std::fs;
 use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use serde_json::Value;
-use tract_openvino::kernels::{CachePrecision, KernelsConfig, KernelsTransform};
+use serde_json::{Value, json};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
 use tract_openvino_generation::{
-    self as generation, ChatTemplate, Generated, GenerationConfig, Message, TextGenerator,
+    self as generation, ChatTemplate, EndReason, Generated, GenerationConfig, Message,
+    TextGenerator, TextTokenizer,
 };
 
 use crate::model::ThreadOptions;
@@ -23,12 +23,21 @@ use crate::report::{GOOD, NAME, error_with_help, output, printable, show_error};
 pub struct Generate {
     /// The folder of a language model
     folder: PathBuf,
-    /// What the model is told
+    /// What the model is told; - reads it from standard input
+    #[arg(long, value_name = "TEXT", required_unless_present = "prompt_file")]
+    prompt: Option<String>,
+    /// Read the prompt from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
+    prompt_file: Option<PathBuf>,
+    /// What the model is told before the prompt
     #[arg(long, value_name = "TEXT")]
-    prompt: String,
+    system: Option<String>,
     /// Continue the prompt as it is, without the chat template of the model
-    #[arg(long, conflicts_with = "template_variable")]
+    #[arg(long, conflicts_with_all = ["template_variable", "system"])]
     no_template: bool,
+    /// Print one object of JSON at the end: the text, its tokens, why it ended, and the rates
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     options: Options,
 }
@@ -48,13 +57,13 @@ pub struct Chat {
 /// How text is generated. What is not given is as the model's generation_config.json says.
 #[derive(Debug, Args)]
 struct Options {
-    /// The most tokens that are generated
+    /// The most tokens that are generated [default: as the model's files say, or 2048]
     #[arg(long, value_name = "N")]
     max_new_tokens: Option<usize>,
     /// Take the most probable token in every step
     #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "seed", "beams"])]
     greedy: bool,
-    /// Draw tokens at random, from logits that are divided by this
+    /// Draw tokens at random, from logits that are divided by this; 0 is --greedy
     #[arg(long, value_name = "NUMBER")]
     temperature: Option<f32>,
     /// Draw tokens at random, from the N most probable ones; 0 is all
@@ -72,18 +81,21 @@ struct Options {
     /// End at this text, which is not shown; may be repeated
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
+    /// Do not end at the stop strings of the model's generation_config.json
+    #[arg(long)]
+    no_stop_strings: bool,
     /// Search with N beams. The text is shown when it is complete
-    #[arg(long, value_name = "N", conflicts_with_all = ["temperature", "top_k", "top_p", "seed"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["temperature", "top_k", "top_p", "seed", "stop"])]
     beams: Option<usize>,
+    /// Go on without settings of generation_config.json that are not supported
+    #[arg(long)]
+    ignore_unsupported_settings: bool,
     /// Set a variable of the chat template, such as enable_thinking=false; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     template_variable: Vec<(String, Value)>,
-    /// Round data that meets compressed weights to 8 bits where a prompt is read: faster, with another result
+    /// Round neither activations in prefill nor the KV cache to 8 bits: slower, with more memory
     #[arg(long)]
-    dynamic_quantization: bool,
-    /// What keys and values of the text so far are kept as: u8 takes a quarter of the memory, with another result
-    #[arg(long, value_name = "TYPE", default_value = "f32", value_parser = cache_precision())]
-    kv_cache_precision: CachePrecision,
+    exact: bool,
     #[command(flatten)]
     threads: ThreadOptions,
 }
@@ -95,26 +107,50 @@ fn parse_variable(text: &str) -> Result<(String, Value), String> {
     Ok((name.into(), value))
 }
 
-fn cache_precision() -> impl TypedValueParser<Value = CachePrecision> {
-    PossibleValuesParser::new(["f32", "u8"]).map(|name| match &*name {
-        "u8" => CachePrecision::U8,
-        _ => CachePrecision::F32,
-    })
-}
-
 impl Options {
-    /// The model of a folder, and the settings for it.
-    fn load(&self, folder: &PathBuf) -> TractResult<(TextGenerator, GenerationConfig)> {
-        self.threads.start()?;
-        let mut kernels = KernelsConfig::default();
-        kernels.dynamic_quantization = self.dynamic_quantization;
-        kernels.kv_cache_precision = self.kv_cache_precision;
-        let kernels = KernelsTransform::new(kernels)?;
-        let generator =
-            during("loading the model", || TextGenerator::from_folder_with(folder, &kernels))?;
-        let config = self.config(generator.config().clone());
-        config.validate()?;
+    /// The model of a folder, and the settings for it. What is wrong with options is found before the model is loaded.
+    fn load(&self, folder: &Path) -> TractResult<(TextGenerator, GenerationConfig)> {
+        let threads = self.threads.start()?;
+        for setting in self.check(folder)? {
+            log::warn!("{setting}; it is ignored");
+        }
+        let load = match self.exact {
+            true => TextGenerator::from_folder_exact,
+            false => TextGenerator::from_folder,
+        };
+        let mut generator = during("loading the model", || load(folder))?;
+        // It takes the executor of several threads that tract has.
+        if threads == 1 {
+            generator = generator.with_threads(1)?;
+        }
+        let mut config = self.config(generator.config().clone());
+        config.ignore_unsupported();
         Ok((generator, config))
+    }
+
+    /// Fails if the settings cannot be followed, and gives those that are to be ignored.
+    fn check(&self, folder: &Path) -> TractResult<Vec<String>> {
+        let mut config = self.config(GenerationConfig::from_folder(folder)?);
+        let unsupported = config.ignore_unsupported();
+        if !unsupported.is_empty() && !self.ignore_unsupported_settings {
+            return Err(error_with_help(
+                format!("in generation_config.json, {}", unsupported.join("; ")),
+                ["--ignore-unsupported-settings generates text without these settings".into()],
+            ));
+        }
+        // A stop string that is a special token ends a beam search as an end token does.
+        if config.num_beams > 1 && !config.stop_strings.is_empty() {
+            let tokenizer = TextTokenizer::from_folder(folder)?;
+            config.stop_strings.retain(|stop| tokenizer.special_token(stop).is_none());
+            if let Some(stop) = config.stop_strings.first() {
+                return Err(error_with_help(
+                    format!("a beam search does not look for stop strings, but there is {stop:?}"),
+                    ["--beams 1 or --greedy looks for them, --no-stop-strings does not".into()],
+                ));
+            }
+        }
+        config.validate()?;
+        Ok(unsupported)
     }
 
     /// A new chat.
@@ -127,7 +163,7 @@ impl Options {
 
     fn config(&self, mut config: GenerationConfig) -> GenerationConfig {
         let is_drawn = self.temperature.is_some() || self.top_k.is_some() || self.top_p.is_some();
-        if self.greedy {
+        if self.greedy || self.temperature == Some(0.) {
             config = config.with_do_sample(false).with_num_beams(1);
         } else if is_drawn || self.seed.is_some() {
             config = config.with_do_sample(true).with_num_beams(1);
@@ -142,6 +178,9 @@ impl Options {
         config.top_p = self.top_p.unwrap_or(config.top_p);
         config.repetition_penalty = self.repetition_penalty.unwrap_or(config.repetition_penalty);
         config.seed = self.seed.or(config.seed);
+        if self.no_stop_strings {
+            config.stop_strings.clear();
+        }
         config.stop_strings.extend(self.stop.iter().cloned());
         config
     }
@@ -149,19 +188,55 @@ impl Options {
 
 impl Generate {
     pub fn run(&self) -> TractResult<bool> {
+        let prompt = self.prompt()?;
         let (generator, config) = self.options.load(&self.folder)?;
+        let show = |piece: &str| if self.json { ControlFlow::Continue(()) } else { show(piece) };
         let generated = during("generating text", || {
             let options = &self.options;
             let has_template = !self.no_template && template_of(&generator)?.is_some();
-            if !has_template && options.template_variable.is_empty() {
-                return generator.generate(&self.prompt, &config, show);
+            if !has_template && options.template_variable.is_empty() && self.system.is_none() {
+                return generator.generate(&prompt, &config, show);
             }
-            options.chat(&generator)?.answer(&[Message::user(&self.prompt)], &config, show)
+            let system = self.system.iter().map(Message::system);
+            let messages: Vec<Message> = system.chain([Message::user(&prompt)]).collect();
+            options.chat(&generator)?.answer(&messages, &config, show)
         })?;
-        end_line(&generated)?;
-        show_statistics(&generated);
+        if self.json {
+            writeln!(output(), "{}", as_json(&generated))?;
+        } else {
+            end_line(&generated)?;
+            show_statistics(&generated);
+        }
         Ok(true)
     }
+
+    /// The prompt. One from elsewhere is without the end of its last line.
+    fn prompt(&self) -> TractResult<String> {
+        let text = match (&self.prompt_file, self.prompt.as_deref()) {
+            (Some(file), _) => fs::read_to_string(file)
+                .with_context(|| format!("reading the prompt from {}", file.display()))?,
+            (None, Some("-")) => {
+                io::read_to_string(io::stdin()).context("reading the prompt from standard input")?
+            }
+            (None, prompt) => return Ok(prompt.unwrap_or_default().into()),
+        };
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        Ok(line.strip_suffix('\r').unwrap_or(line).into())
+    }
+}
+
+/// A text with its counts and rates. Where nothing was measured, a rate is null.
+fn as_json(generated: &Generated) -> Value {
+    let it = &generated.statistics;
+    let rate = |rate: f64| (rate > 0.).then_some(rate);
+    json!({
+        "text": generated.text,
+        "tokens": generated.tokens,
+        "end": generated.end.to_string().replace(' ', "_"),
+        "prefill_tokens": it.prompt_tokens,
+        "prefill_tokens_per_second": rate(it.prompt_rate()),
+        "decode_tokens_per_second": rate(it.rate()),
+    })
 }
 
 /// The chat template of a model, if there is one.
@@ -183,18 +258,20 @@ impl Chat {
             let generated = during("generating text", || chat.answer(messages, &config, show))?;
             // Another answer has other random numbers.
             config.seed = config.seed.map(|seed| seed.wrapping_add(1));
-            Ok(generated)
+            end_line(&generated)?;
+            show_statistics(&generated);
+            Ok((generated.end != EndReason::Stopped).then_some(generated.text))
         })
     }
 }
 
-/// Answers the lines of an input, but for empty ones. A message without an answer is as if it had not been there. False if there
-/// is one.
+/// Answers the lines of an input, but for empty ones, until nobody reads the answers. A message without an answer is as if it had not
+/// been there. False if there is one.
 fn converse(
     mut input: impl BufRead,
     is_terminal: bool,
     mut messages: Vec<Message>,
-    mut answer: impl FnMut(&[Message]) -> TractResult<Generated>,
+    mut answer: impl FnMut(&[Message]) -> TractResult<Option<String>>,
 ) -> TractResult<bool> {
     let mut all_answered = true;
     loop {
@@ -215,11 +292,8 @@ fn converse(
         }
         messages.push(Message::user(line));
         match read.context("reading a message").and_then(|_| answer(&messages)) {
-            Ok(generated) => {
-                end_line(&generated)?;
-                show_statistics(&generated);
-                messages.push(Message::assistant(generated.text));
-            }
+            Ok(Some(text)) => messages.push(Message::assistant(text)),
+            Ok(None) => return Ok(all_answered),
             Err(error) => {
                 show_error(&error);
                 messages.pop();
@@ -229,9 +303,10 @@ fn converse(
     }
 }
 
-/// Shows a piece of text at once. In a terminal, control characters are escaped, with which a model could steer it.
+/// Shows a piece of text at once, and stops where nobody reads it. In a terminal, control characters are escaped, with which a model
+/// could steer it.
 fn show(piece: &str) -> ControlFlow<()> {
-    let mut out = output();
+    let mut out = anstream::stdout();
     let text = if io::stdout().is_terminal() { escaped(piece) } else { piece.into() };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => ControlFlow::Continue(()),
@@ -275,19 +350,19 @@ fn show_statistics(generated: &Generated) {
 #[cfg(test)]
 mod tests {
     use tract_openvino::tract_onnx::tract_hir::internal::ensure;
-    use tract_openvino_generation::{EndReason, Statistics};
 
     use super::*;
 
-    /// What the model hears with each message, and whether all of them were answered. It answers all but `long`.
+    /// What the model hears with each message, and whether all of them were answered. It answers all but `long`, and nobody reads what
+    /// comes after `close`.
     fn heard(input: &[u8], is_terminal: bool) -> (Vec<String>, bool) {
         let mut heard = vec![];
         let all_answered = converse(input, is_terminal, vec![Message::system("S")], |messages| {
             let texts: Vec<&str> = messages.iter().map(|message| &*message.content).collect();
             heard.push(texts.join(" "));
-            ensure!(messages.last().unwrap().content != "long", "there is no room");
-            let statistics = Statistics::default();
-            Ok(Generated { text: "A".into(), tokens: vec![], end: EndReason::EndToken, statistics })
+            let message = &*messages.last().unwrap().content;
+            ensure!(message != "long", "there is no room");
+            Ok((message != "close").then(|| "A".into()))
         });
         (heard, all_answered.unwrap())
     }
@@ -298,6 +373,13 @@ mod tests {
         let (heard, all_answered) = heard(input, false);
         assert_eq!(heard, ["S one", "S one A long", "S one A two"]);
         assert!(!all_answered);
+    }
+
+    #[test]
+    fn a_chat_ends_where_nobody_reads_it() {
+        let (heard, all_answered) = heard(b"one\nclose\ntwo", false);
+        assert_eq!(heard, ["S one", "S one A close"]);
+        assert!(all_answered);
     }
 
     #[test]

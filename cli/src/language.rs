@@ -8,10 +8,8 @@ use clap::Args;
 use serde::Serialize;
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::internal::ensure;
-use tract_openvino_generation::tract_openvino_kernels::{
-    CachePrecision, KernelsConfig, KernelsTransform,
-};
-use tract_openvino_generation::{Context, LanguageModel};
+use tract_openvino_generation::tract_openvino_kernels::KernelsTransform;
+use tract_openvino_generation::{Context, LanguageModel, rounding_kernels};
 use tract_openvino_ir::document::Graph;
 
 use crate::measurement::{Start, memory_bytes, nanoseconds, processor};
@@ -66,16 +64,6 @@ impl Test {
     }
 }
 
-/// The kernels of a language model.
-fn kernels(exact: bool) -> TractResult<KernelsTransform> {
-    let mut config = KernelsConfig::default();
-    if !exact {
-        config.dynamic_quantization = true;
-        config.kv_cache_precision = CachePrecision::U8;
-    }
-    KernelsTransform::new(config)
-}
-
 /// Whether a file is a language model that keeps its keys and values.
 pub fn is_language_model(file: &Path) -> TractResult<bool> {
     if Kind::of(file)? != Kind::Ir {
@@ -96,7 +84,8 @@ impl LanguageOptions {
         json: bool,
     ) -> TractResult<bool> {
         let began = Instant::now();
-        let model = LanguageModel::from_folder_with(folder, &kernels(self.exact)?)?;
+        let kernels = if self.exact { KernelsTransform::default() } else { rounding_kernels() };
+        let model = LanguageModel::from_folder_with(folder, &kernels)?;
         let load_nanoseconds = nanoseconds(began.elapsed());
         let room = model.max_positions().unwrap_or(usize::MAX);
         for (option, tokens) in [("--prefill", self.prefill), ("--decode", self.decode)] {

@@ -2309,13 +2309,19 @@ mod generation {
         assert_eq!(text(&["--greedy", "--threads", "2"]), greedy);
         assert_ne!(text(&["--no-template"]), greedy);
         assert_eq!(text(&["--temperature", "1e-6"]), greedy);
+        assert_eq!(text(&["--temperature", "0", "--top-k", "9"]), greedy);
         assert_eq!(text(&["--top-k", "1"]), greedy);
         let drawn = ["--temperature", "3", "--top-k", "0", "--top-p", "0.99", "--seed"];
         let drawn = |seed| text(&[&drawn[..], &[seed]].concat());
         assert_eq!(drawn("1"), drawn("1"));
         assert_ne!(drawn("1"), drawn("2"));
         assert!(!text(&["--beams", "3"]).is_empty());
-        assert!(!text(&["--dynamic-quantization", "--kv-cache-precision", "u8"]).is_empty());
+        // Rounding changes a text of many tokens.
+        let long = |more: &[&str]| {
+            let all = ["generate", TINY, "--prompt", "Hello", "--max-new-tokens", "100"];
+            told(&[&all, more].concat(), "")[0].clone()
+        };
+        assert_ne!(long(&[]), long(&["--exact"]));
         let first = greedy.chars().next().unwrap().to_string();
         assert_eq!(text(&["--stop", &first]), "\n");
         assert_ne!(text(&["--repetition-penalty", "0.01"]), greedy);
@@ -2324,7 +2330,7 @@ mod generation {
     #[test]
     fn generate_refuses() {
         for (arguments, error) in [
-            (["--temperature", "0"], "error: temperature is 0, but must be above 0\n"),
+            (["--temperature", "nan"], "error: temperature is NaN, but must be above 0\n"),
             (["--top-p", "2"], "error: top_p is 2, but must be above 0 and at most 1\n"),
             (["--beams", "0"], "error: num_beams is 0, but must be from 1 to 256\n"),
             (["--stop", ""], "error: a stop string is empty, but must have a character\n"),
@@ -2337,6 +2343,86 @@ mod generation {
         assert!(error.contains("the model has 256 positions at most"), "{error}");
         let error = fail(&["generate", "models/token_picker", "--prompt", "Hello"]);
         assert!(error.contains("models/token_picker/tokenizer.json"), "{error}");
+        let error = fail(&["generate", TINY, "--prompt", "Hello", "--threads", "0"]);
+        assert!(error.contains("0 is not in 1..=1024"), "{error}");
+        let error = fail(&["generate", TINY, "--prompt-file", "models/no_prompt.txt"]);
+        assert!(error.contains("reading the prompt from models/no_prompt.txt"), "{error}");
+    }
+
+    /// A folder with settings alone: there is no model yet that could be loaded.
+    #[test]
+    fn options_are_checked_before_the_model_is_loaded() {
+        let files = Files::new();
+        let tokenizer = format!("{}/../{TINY}/tokenizer.json", env!("CARGO_MANIFEST_DIR"));
+        fs::copy(tokenizer, files.path("tokenizer.json")).unwrap();
+        let folder = files.path("");
+        let generate = ["generate", &folder, "--prompt", "Hello"];
+        let error = |more: &[&str]| fail(&[&generate, more].concat());
+        assert!(error(&[]).contains("openvino_model.xml"), "{}", error(&[]));
+        let zero = error(&["--max-new-tokens", "0"]);
+        assert_eq!(zero, "error: max_new_tokens is 0, but must be at least 1\n");
+        let mut threads = command(&generate);
+        let threads = threads.env("TRACT_OPENVINO_THREADS", "many").output().unwrap();
+        let threads = String::from_utf8(threads.stderr).unwrap();
+        assert!(threads.starts_with("error: TRACT_OPENVINO_THREADS is \"many\""), "{threads}");
+
+        let settings = r#"{"stop_strings": ["."], "presence_penalty": 1.5}"#;
+        files.text("generation_config.json", settings);
+        let unsupported = error(&[]);
+        assert!(unsupported.contains("presence_penalty is 1.5, which is not supported"));
+        assert!(unsupported.contains("help: --ignore-unsupported-settings"), "{unsupported}");
+        let ignored = ["--ignore-unsupported-settings", "--beams", "2"];
+        let beams = error(&ignored);
+        assert!(beams.contains("but there is \".\"") && beams.contains("--no-stop-strings"));
+        // What it advises is enough.
+        let ran = run(&[&generate[..], &ignored, &["--no-stop-strings"]].concat());
+        assert!(ran.stderr.starts_with("warning: presence_penalty is 1.5"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("openvino_model.xml"), "{}", ran.stderr);
+        // This one is a token.
+        files.text("generation_config.json", r#"{"stop_strings": ["<|im_end|>"]}"#);
+        let special = error(&["--beams", "2"]);
+        assert!(special.contains("openvino_model.xml"), "{special}");
+    }
+
+    #[test]
+    fn prompts_from_elsewhere() {
+        let files = Files::new();
+        let file = files.text("prompt.txt", "Hello\n");
+        let generate = ["generate", TINY, "--greedy", "--max-new-tokens", "8"];
+        let text = |more: &[&str], input| told(&[&generate, more].concat(), input)[0].clone();
+        let expected = text(&["--prompt", "Hello"], "");
+        assert_eq!(text(&["--prompt", "-"], "Hello"), expected);
+        assert_eq!(text(&["--prompt-file", &file], ""), expected);
+        assert_ne!(text(&["--prompt", "Hello", "--system", "Be short."], ""), expected);
+    }
+
+    #[test]
+    fn generate_as_json() {
+        let generate = ["generate", TINY, "--greedy", "--max-new-tokens", "8", "--prompt", "Hello"];
+        let [text, _] = told(&generate, "");
+        let [json, stderr] = told(&[&generate[..], &["--json"]].concat(), "");
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        // Control characters are in JSON alone.
+        let shown = json["text"].as_str().unwrap().replace(char::is_control, "");
+        assert_eq!(shown, text.trim_end_matches('\n'));
+        assert_eq!(json["tokens"].as_array().unwrap().len(), 8);
+        assert_eq!((&json["end"], &*stderr), (&"max_new_tokens".into(), ""));
+        for rate in ["prefill_tokens", "prefill_tokens_per_second", "decode_tokens_per_second"] {
+            assert!(json[rate].as_f64().unwrap() > 0., "{rate}");
+        }
+    }
+
+    /// It does not go on computing.
+    #[test]
+    fn a_text_that_nobody_reads() {
+        let generate = ["generate", TINY, "--prompt", "Hello", "--max-new-tokens", "100"];
+        let mut child =
+            command(&generate).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        assert!(stderr.starts_with("stopped: "), "{stderr}");
     }
 
     #[test]

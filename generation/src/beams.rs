@@ -28,20 +28,22 @@ struct Hypothesis {
 /// number of the beam of before (0 at first) and the token that it got, and gives the logarithms for what comes after that. Of
 /// equal candidates, the first beam and then the first token win.
 ///
-/// The settings are `num_beams`, `length_penalty`, `early_stopping`, `eos_token_id`, `min_new_tokens` and `max_new_tokens`.
+/// There are `most` tokens at most. The settings are `num_beams`, `length_penalty`, `early_stopping`, `eos_token_id` and
+/// `min_new_tokens`.
 ///
 /// # Errors
 ///
 /// No token is possible, `next` fails or gives another number of beams, or a probability is NaN.
 fn beam_search(
     config: &GenerationConfig,
+    most: usize,
     first: &[f32],
     mut next: impl FnMut(&[usize], &[u32]) -> TractResult<Vec<Vec<f32>>>,
 ) -> TractResult<Hypothesis> {
-    let mut finished = Finished { config, best: vec![] };
+    let mut finished = Finished { config, most, best: vec![] };
     let mut beams = vec![Beam::default()];
     let mut rows = vec![first.to_vec()];
-    for length in 1..=config.max_new_tokens {
+    for length in 1..=most {
         if length <= config.min_new_tokens {
             rows.iter_mut().for_each(|row| exclude(row, &config.eos_token_id));
         }
@@ -66,7 +68,7 @@ fn beam_search(
         beams = chosen.iter().map(extended).collect();
         // As in transformers, it is the best beam that continues which may become better, and not a text that has just ended.
         let Some(best) = beams.first() else { break };
-        if length == config.max_new_tokens || finished.is_done(best.sum, length) {
+        if length == most || finished.is_done(best.sum, length) {
             break;
         }
         let parents: Vec<usize> = chosen.iter().map(|candidate| candidate.beam).collect();
@@ -81,7 +83,7 @@ fn beam_search(
     }
     // Texts that have not ended compete, too, unless the search ended before.
     let length = beams.first().map_or(0, |beam| beam.tokens.len());
-    if length == config.max_new_tokens {
+    if length == most {
         beams.iter().for_each(|beam| finished.add(&beam.tokens, beam.sum, length, false));
     }
     finished.best.into_iter().next().context("no token is possible")
@@ -123,8 +125,7 @@ pub fn generate_beams(
     // The last token of a text is not fed.
     let possible = search.room().saturating_add(1).min(most);
     let first = scores(&search)?.swap_remove(0);
-    let config = config.clone().with_max_new_tokens(possible);
-    let found = beam_search(&config, &first, |parents, tokens| {
+    let found = beam_search(config, possible, &first, |parents, tokens| {
         let tokens: Vec<[u32; 1]> = tokens.iter().map(|token| [*token]).collect();
         search.extend_rows(parents, &tokens)?;
         statistics.steps += 1;
@@ -188,6 +189,8 @@ fn candidates(
 /// The best texts so far that may be the result, at most as many as there are beams, best first.
 struct Finished<'a> {
     config: &'a GenerationConfig,
+    /// The most tokens of a text.
+    most: usize,
     best: Vec<Hypothesis>,
 }
 
@@ -215,7 +218,7 @@ impl Finished<'_> {
             EarlyStopping::Never => {
                 // Sums are negative: dividing by a large number makes the most of them.
                 let length = match self.config.length_penalty > 0. {
-                    true => self.config.max_new_tokens,
+                    true => self.most,
                     false => length,
                 };
                 worst >= self.score(best, length)
@@ -243,6 +246,10 @@ mod tests {
         log_probabilities(&(0..size).map(logit).collect::<Vec<_>>()).unwrap()
     }
 
+    fn most(config: &GenerationConfig) -> usize {
+        config.most_new_tokens(0).unwrap()
+    }
+
     fn search(config: &GenerationConfig, size: usize, seed: u32) -> Hypothesis {
         let mut texts = vec![vec![]];
         let next = |parents: &[usize], tokens: &[u32]| {
@@ -251,7 +258,7 @@ mod tests {
             texts = parents.iter().zip(tokens).map(extended).collect();
             Ok(texts.iter().map(|text| network(text, size, seed)).collect())
         };
-        beam_search(config, &network(&[], size, seed), next).unwrap()
+        beam_search(config, most(config), &network(&[], size, seed), next).unwrap()
     }
 
     /// The best of all texts.
@@ -263,7 +270,7 @@ mod tests {
                 let (token, sum, length) = (token as u32, sum + it, text.len() + 1);
                 let longer = [&text[..], &[token]].concat();
                 let has_ended = config.eos_token_id.contains(&token);
-                if !has_ended && length < config.max_new_tokens {
+                if !has_ended && length < most(config) {
                     open.push((longer, sum));
                     continue;
                 }
@@ -402,7 +409,7 @@ mod tests {
     fn wrong_probabilities() {
         let config = GenerationConfig::default().with_num_beams(2).with_max_new_tokens(2);
         let error = |first: &[f32], rows: Vec<Vec<f32>>| {
-            beam_search(&config, first, |_, _| Ok(rows.clone())).unwrap_err().to_string()
+            beam_search(&config, 2, first, |_, _| Ok(rows.clone())).unwrap_err().to_string()
         };
         assert!(error(&[0., f32::NAN], vec![]).contains("token 1 is NaN"));
         assert!(error(&[f32::NEG_INFINITY], vec![]).contains("no token is possible"));
@@ -418,7 +425,7 @@ mod tests {
         let first = [0.24f32, 0.24, 0.24, 0.18, 0.1].map(f32::ln);
         let then = [0.001f32, 0.001, 0.001, 0.001, 0.996].map(f32::ln).to_vec();
         let next = |_: &[usize], tokens: &[u32]| Ok(vec![then.clone(); tokens.len()]);
-        let found = beam_search(&config, &first, next).unwrap();
+        let found = beam_search(&config, 3, &first, next).unwrap();
         assert_eq!((found.tokens, found.has_ended), (vec![4, 4, 4], false));
     }
 
@@ -434,7 +441,7 @@ mod tests {
             let config = GenerationConfig::default().with_num_beams(2).with_eos_token_id([2]);
             let config = config.with_max_new_tokens(20).with_early_stopping(early);
             let mut steps = 0;
-            let found = beam_search(&config, &[0.6f32, 0., 0.4].map(f32::ln), |_, tokens| {
+            let found = beam_search(&config, 20, &[0.6f32, 0., 0.4].map(f32::ln), |_, tokens| {
                 steps += 1;
                 let after = [[0., 0.15, 0.85], [0f32, 1., 0.]][usize::from(steps > 1)].map(f32::ln);
                 Ok(vec![after.to_vec(); tokens.len()])
@@ -451,7 +458,7 @@ mod tests {
         for (least, expected) in [(0, 0), (1, 1), (4, 4)] {
             let config = config.clone().with_min_new_tokens(least);
             let next = |_: &[usize], tokens: &[u32]| Ok(vec![row.clone(); tokens.len()]);
-            let found = beam_search(&config, &row, next).unwrap();
+            let found = beam_search(&config, 9, &row, next).unwrap();
             assert_eq!((found.tokens, found.has_ended), (vec![0; expected], true));
         }
     }

@@ -23,9 +23,9 @@ use crate::files::{parse_json, read_json};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct GenerationConfig {
-    /// The most tokens that are generated: 256 where nothing else is said.
-    pub max_new_tokens: usize,
-    /// The most tokens of a text with its prompt. If it is there, it counts in place of `max_new_tokens`.
+    /// The most tokens that are generated. Where neither this nor `max_length` is there, it is [`MAX_NEW_TOKENS`].
+    pub max_new_tokens: Option<usize>,
+    /// The most tokens of a text with its prompt. It counts where `max_new_tokens` is not there.
     pub max_length: Option<usize>,
     /// So many tokens are generated before an end token may come.
     pub min_new_tokens: usize,
@@ -56,7 +56,13 @@ pub struct GenerationConfig {
     pub length_penalty: f32,
     /// When a beam search ends.
     pub early_stopping: EarlyStopping,
+    /// What is said about each setting that would change the text but is not supported.
+    unsupported: Vec<String>,
 }
+
+/// The most tokens that are generated where nothing else is said: room for the thoughts of a model, and an end for one that repeats
+/// itself.
+pub const MAX_NEW_TOKENS: usize = 2048;
 
 /// When a beam search ends that has found as many texts as it has beams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,7 +79,7 @@ pub enum EarlyStopping {
 impl Default for GenerationConfig {
     fn default() -> GenerationConfig {
         GenerationConfig {
-            max_new_tokens: 256,
+            max_new_tokens: None,
             max_length: None,
             min_new_tokens: 0,
             eos_token_id: vec![],
@@ -89,6 +95,7 @@ impl Default for GenerationConfig {
             num_beams: 1,
             length_penalty: 1.,
             early_stopping: EarlyStopping::No,
+            unsupported: vec![],
         }
     }
 }
@@ -112,25 +119,43 @@ impl GenerationConfig {
         Ok(config)
     }
 
-    /// The settings in the text of a `generation_config.json`. Those that are not there, or null, have their default.
+    /// The settings in the text of a `generation_config.json`. Those that are not there, or null, have their default. Where one is
+    /// set that would change the text but is not supported, such as `no_repeat_ngram_size`, nothing is generated, unless
+    /// [`ignore_unsupported`](Self::ignore_unsupported) is called.
     ///
     /// # Errors
     ///
-    /// The text is no JSON, a setting has a value of another type, or one of transformers is set that would change the text but is
-    /// not supported, such as `no_repeat_ngram_size`.
+    /// The text is no JSON, or a setting has a value of another type.
     pub fn from_json(text: &str) -> TractResult<GenerationConfig> {
         parse_json(text).and_then(Settings::config).context("reading generation settings")
     }
 
+    /// Leaves out settings that would change the text but are not supported, and says what each of them is.
+    ///
+    /// ```
+    /// use tract_openvino_generation::GenerationConfig;
+    ///
+    /// let mut config = GenerationConfig::from_json(r#"{"presence_penalty": 1.5}"#)?;
+    /// assert!(config.validate().is_err());
+    /// for setting in config.ignore_unsupported() {
+    ///     eprintln!("warning: {setting}");
+    /// }
+    /// config.validate()?;
+    /// # tract_openvino_generation::prelude::TractResult::Ok(())
+    /// ```
+    pub fn ignore_unsupported(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unsupported)
+    }
+
     /// Sets [`max_new_tokens`](Self::max_new_tokens), which then counts in place of [`max_length`](Self::max_length).
     pub fn with_max_new_tokens(mut self, max_new_tokens: usize) -> GenerationConfig {
-        (self.max_new_tokens, self.max_length) = (max_new_tokens, None);
+        self.max_new_tokens = Some(max_new_tokens);
         self
     }
 
-    /// Sets [`max_length`](Self::max_length).
+    /// Sets [`max_length`](Self::max_length), which then counts in place of [`max_new_tokens`](Self::max_new_tokens).
     pub fn with_max_length(mut self, max_length: usize) -> GenerationConfig {
-        self.max_length = Some(max_length);
+        (self.max_new_tokens, self.max_length) = (None, Some(max_length));
         self
     }
 
@@ -221,17 +246,18 @@ impl GenerationConfig {
         self
     }
 
-    /// Fails if a setting is out of its range. What generates text calls it.
+    /// Fails if a setting cannot be followed. What generates text calls it.
     ///
     /// # Errors
     ///
-    /// A setting is out of its range, or two of them exclude each other.
+    /// A setting is not supported or out of its range, or two of them exclude each other.
     pub fn validate(&self) -> TractResult<()> {
         let above_0 = |name: &str, value: f32| {
             ensure!(value > 0. && value.is_finite(), "{name} is {value}, but must be above 0");
             Ok(())
         };
-        ensure!(self.max_new_tokens > 0, "max_new_tokens is 0, but must be at least 1");
+        ensure!(self.unsupported.is_empty(), "{}", self.unsupported.join("; "));
+        ensure!(self.max_new_tokens != Some(0), "max_new_tokens is 0, but must be at least 1");
         above_0("repetition_penalty", self.repetition_penalty)?;
         if self.do_sample {
             above_0("temperature", self.temperature)?;
@@ -268,7 +294,11 @@ impl GenerationConfig {
 
     /// How many tokens may follow a prompt of so many.
     pub(crate) fn most_new_tokens(&self, prompt: usize) -> TractResult<usize> {
-        let Some(most) = self.max_length else { return Ok(self.max_new_tokens) };
+        let most = match (self.max_new_tokens, self.max_length) {
+            (Some(most), _) => return Ok(most),
+            (None, None) => return Ok(MAX_NEW_TOKENS),
+            (None, Some(most)) => most,
+        };
         ensure!(
             prompt < most,
             "there are {prompt} tokens, but max_length is {most}: there must be fewer, or max_new_tokens be set in its place"
@@ -277,14 +307,15 @@ impl GenerationConfig {
     }
 }
 
-/// Settings of transformers, and of others that have them in the same file, that change what is generated, and that this crate does not have, with the number that changes
-/// nothing. Null, false and an empty list change nothing either.
-const UNSUPPORTED: [(&str, Option<f64>); 28] = [
+/// Settings of transformers and OpenVINO GenAI that change what is generated, and that this crate does not have, with the number that
+/// changes nothing. Null, false and an empty list change nothing either.
+const UNSUPPORTED: [(&str, Option<f64>); 35] = [
     ("bad_words_ids", None),
     ("begin_suppress_tokens", None),
     ("constraints", None),
     ("diversity_penalty", Some(0.)),
     ("dola_layers", None),
+    ("echo", None),
     ("encoder_no_repeat_ngram_size", Some(0.)),
     ("encoder_repetition_penalty", Some(1.)),
     ("epsilon_cutoff", Some(0.)),
@@ -292,9 +323,12 @@ const UNSUPPORTED: [(&str, Option<f64>); 28] = [
     ("exponential_decay_length_penalty", None),
     ("force_words_ids", None),
     ("forced_bos_token_id", None),
+    ("forced_decoder_ids", None),
     ("forced_eos_token_id", None),
     ("frequency_penalty", Some(0.)),
     ("guidance_scale", Some(1.)),
+    ("ignore_eos", None),
+    ("include_stop_str_in_output", None),
     ("max_time", None),
     ("min_length", Some(0.)),
     ("no_repeat_ngram_size", Some(0.)),
@@ -302,7 +336,10 @@ const UNSUPPORTED: [(&str, Option<f64>); 28] = [
     ("num_return_sequences", Some(1.)),
     ("penalty_alpha", Some(0.)),
     ("presence_penalty", Some(0.)),
+    ("renormalize_logits", None),
     ("sequence_bias", None),
+    ("stop_token_ids", None),
+    ("structured_output_config", None),
     ("suppress_tokens", None),
     ("token_healing", None),
     ("top_h", None),
@@ -334,24 +371,21 @@ struct Settings {
 
 impl Settings {
     fn config(self) -> TractResult<GenerationConfig> {
-        for (name, neutral) in UNSUPPORTED {
-            let value = self.others.get(name).unwrap_or(&Value::Null);
-            let is_neutral = match value {
-                Value::Null | Value::Bool(false) => true,
-                Value::Array(items) => items.is_empty(),
-                _ => neutral.is_some() && value.as_f64() == neutral,
-            };
+        let is_neutral = |value: &Value, neutral: Option<f64>| match value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Array(items) => items.is_empty(),
+            _ => neutral.is_some() && value.as_f64() == neutral,
+        };
+        let unsupported = UNSUPPORTED.iter().filter_map(|(name, neutral)| {
+            let value = self.others.get(*name).filter(|value| !is_neutral(value, *neutral))?;
             let must = neutral.map_or("null".into(), |neutral| neutral.to_string());
-            ensure!(
-                is_neutral,
-                "{name} is {value}, which is not supported: it must be {must} or missing"
-            );
-        }
+            Some(format!("{name} is {value}, which is not supported: it must be {must} or missing"))
+        });
+        let unsupported = unsupported.collect();
         let default = GenerationConfig::default();
         Ok(GenerationConfig {
-            max_new_tokens: self.max_new_tokens.unwrap_or(default.max_new_tokens),
-            // As in transformers, max_new_tokens comes first.
-            max_length: self.max_length.filter(|_| self.max_new_tokens.is_none()),
+            max_new_tokens: self.max_new_tokens,
+            max_length: self.max_length,
             min_new_tokens: self.min_new_tokens.unwrap_or(default.min_new_tokens),
             eos_token_id: self.eos_token_id.map_or(vec![], OneOrMore::into_vec),
             stop_strings: self.stop_strings.map_or(vec![], OneOrMore::into_vec),
@@ -371,6 +405,7 @@ impl Settings {
                 Value::String(text) if text == "never" => EarlyStopping::Never,
                 other => bail!("early_stopping is {other}, but must be true, false or \"never\""),
             },
+            unsupported,
         })
     }
 }
@@ -455,16 +490,23 @@ mod tests {
         assert_eq!(config.most_new_tokens(15)?, 5);
         let error = config.most_new_tokens(20).unwrap_err().to_string();
         assert!(error.contains("there are 20 tokens, but max_length is 20"), "{error}");
-        assert_eq!(config.with_max_new_tokens(7).most_new_tokens(20)?, 7);
+        assert_eq!(config.clone().with_max_new_tokens(7).most_new_tokens(20)?, 7);
+        // However the program sets it.
+        let set = GenerationConfig { max_new_tokens: Some(6), ..config };
+        assert_eq!(set.most_new_tokens(20)?, 6);
         let config = GenerationConfig::from_json(r#"{"max_length": 20, "max_new_tokens": 8}"#)?;
         assert_eq!(config.most_new_tokens(15)?, 8);
+        assert_eq!(config.with_max_length(17).most_new_tokens(15)?, 2);
+        let config = GenerationConfig::from_json("{}")?;
+        assert_eq!(config.most_new_tokens(20)?, MAX_NEW_TOKENS);
         Ok(())
     }
 
     #[test]
     fn settings_that_are_not_supported() -> TractResult<()> {
         let neutral = r#"{"no_repeat_ngram_size": 0, "typical_p": 1, "num_return_sequences": 1, "suppress_tokens": null,
-            "bad_words_ids": [], "guidance_scale": 1.0, "use_cache": true, "token_healing": false, "presence_penalty": 0.0, "assistant_confidence_threshold": 0.4}"#;
+            "bad_words_ids": [], "guidance_scale": 1.0, "use_cache": true, "token_healing": false, "presence_penalty": 0.0, "assistant_confidence_threshold": 0.4,
+            "frequency_penalty": 0, "watermarking_config": null, "ignore_eos": false, "stop_token_ids": []}"#;
         assert_eq!(GenerationConfig::from_json(neutral)?, GenerationConfig::default());
         for (text, expected) in [
             (
@@ -480,6 +522,21 @@ mod tests {
             (r#"{"token_healing": true}"#, "token_healing is true"),
             (r#"{"watermarking_config": {"bias": 2.5}}"#, "watermarking_config is {"),
             (r#"{"presence_penalty": 1.5}"#, "presence_penalty is 1.5"),
+            (r#"{"frequency_penalty": -0.5}"#, "frequency_penalty is -0.5"),
+            (r#"{"ignore_eos": true}"#, "ignore_eos is true"),
+            (
+                r#"{"top_h": 0.5, "echo": true}"#,
+                "echo is true, which is not supported: it must be null or missing; top_h is 0.5",
+            ),
+        ] {
+            let mut config = GenerationConfig::from_json(text)?;
+            let error = config.validate().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            // Whoever knows that can go on without them.
+            assert_eq!(config.ignore_unsupported().join("; "), error);
+            assert_eq!(config, GenerationConfig::default());
+        }
+        for (text, expected) in [
             (r#"{"temperature": Infinity}"#, "Infinity"),
             (
                 r#"{"early_stopping": "soon"}"#,
@@ -506,9 +563,6 @@ mod tests {
         std::fs::write(folder.path().join("generation_config.json"), r#"{"top_k": "all"}"#)?;
         let error = format!("{:#}", GenerationConfig::from_folder(&folder).unwrap_err());
         assert!(error.contains("generation_config.json") && error.contains("\"all\""), "{error}");
-        std::fs::write(folder.path().join("generation_config.json"), r#"{"top_h": 0.5}"#)?;
-        let error = format!("{:#}", GenerationConfig::from_folder(&folder).unwrap_err());
-        assert!(error.contains("generation_config.json") && error.contains("top_h"), "{error}");
         Ok(())
     }
 

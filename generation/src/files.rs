@@ -7,6 +7,26 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use tract_core::internal::*;
 
+/// Models that are not in `openvino_model.xml`: a file or folder of each, and what it is.
+const OTHER_MODELS: [(&str, &str); 3] = [
+    ("openvino_encoder_model.xml", "an encoder-decoder model, as Whisper and T5 are"),
+    ("openvino_language_model.xml", "a vision-language model"),
+    ("model_index.json", "a pipeline of diffusion models, which make images"),
+];
+
+/// Fails if a folder has another model than one that continues texts.
+pub(crate) fn check_model(folder: &Path) -> TractResult<()> {
+    if folder.join("openvino_model.xml").exists() {
+        return Ok(());
+    }
+    let found = OTHER_MODELS.iter().find(|(file, _)| folder.join(file).exists());
+    let Some((file, what)) = found else { return Ok(()) };
+    bail!(
+        "{} has {file}: it is {what}, but text generation takes decoder-only models of text, in openvino_model.xml",
+        folder.display()
+    )
+}
+
 /// The text of a file, or `None` if there is no such file.
 pub(crate) fn read_text(path: &Path) -> TractResult<Option<String>> {
     match fs::read_to_string(path) {

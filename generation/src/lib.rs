@@ -59,14 +59,16 @@
 //! | `template.rs` | [`ChatTemplate`]: the messages of a chat as one text |
 //! | `tokenizer.rs` | [`TextTokenizer`]: text as tokens, and [`TextStream`], tokens as text |
 //! | `stop.rs` | [`StopStrings`]: strings that end a text |
+//! | `threads.rs` | the threads that a model runs on |
 //! | `sampling.rs` | [`Sampler`]: which token comes next |
 //! | `config.rs` | [`GenerationConfig`]: the settings, and what `config.json` says |
 //! | `files.rs` | the files of a folder |
 //!
 //! # Features
 //!
-//! * `multithread-mm`: work is shared among the threads of the executor that the program gives to tract. It is off by
-//!   default.
+//! * `multithread-mm`, on by default: models run on several threads. A [`TextGenerator`] has one for each core, or as many as
+//!   `TRACT_OPENVINO_THREADS` or [`with_threads`](TextGenerator::with_threads) says; what is below it runs on the executor that
+//!   the program gives to tract.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -80,12 +82,13 @@ mod sampling;
 mod stop;
 mod template;
 mod text;
+mod threads;
 mod tokenizer;
 mod tokens;
 
 pub use beams::generate_beams;
-pub use config::{EarlyStopping, GenerationConfig};
-pub use model::{Context, LanguageModel};
+pub use config::{EarlyStopping, GenerationConfig, MAX_NEW_TOKENS};
+pub use model::{Context, LanguageModel, rounding_kernels};
 pub use sampling::Sampler;
 pub use stop::StopStrings;
 pub use template::{ChatTemplate, Message};

@@ -5,9 +5,12 @@ use std::path::Path;
 use tract_core::internal::*;
 use tract_openvino_ir::document::Graph;
 use tract_openvino_ir::ir;
-use tract_openvino_kernels::{KernelsRunnable, KernelsState, KernelsTransform};
+use tract_openvino_kernels::{
+    CachePrecision, KernelsConfig, KernelsRunnable, KernelsState, KernelsTransform,
+};
 
 use crate::config::ModelConfig;
+use crate::files::check_model;
 use crate::last_logits::keep_last_position;
 
 /// A language model as `optimum-cli export openvino` writes it: it keeps the keys and values of attention in variables.
@@ -24,7 +27,8 @@ use crate::last_logits::keep_last_position;
 ///
 /// The output `logits`, or the only one, is of type `f32` and shape `[rows, tokens, vocabulary]`.
 ///
-/// A clone shares the weights.
+/// It runs on the executor that the program has given to tract, and computes exactly, unless it is told otherwise, for example by
+/// [`rounding_kernels`]. A clone shares the weights.
 #[derive(Debug, Clone)]
 pub struct LanguageModel {
     runnable: KernelsRunnable,
@@ -60,6 +64,15 @@ const INPUTS: [(&str, Role, usize); 4] = [
     ("beam_idx", Role::Rows, 1),
 ];
 
+/// The kernels that text generation has by default, as OpenVINO does: in prefill, activations that meet int8 or int4 weights are
+/// rounded to 8 bits (dynamic quantization), and the KV cache is in u8. Logits differ a little from exact ones.
+pub fn rounding_kernels() -> KernelsTransform {
+    let mut config = KernelsConfig::default();
+    config.dynamic_quantization = true;
+    config.kv_cache_precision = CachePrecision::U8;
+    KernelsTransform::new(config).expect("all rules are there")
+}
+
 /// The name of the output with the logits.
 const LOGITS: &str = "logits";
 
@@ -85,7 +98,7 @@ impl LanguageModel {
     ///
     /// # Errors
     ///
-    /// A file cannot be read, or the model is no language model that keeps its keys and values.
+    /// A file cannot be read, or the model is of another kind: no language model that keeps its keys and values.
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<LanguageModel> {
         LanguageModel::from_folder_with(folder, &KernelsTransform::default())
     }
@@ -100,6 +113,7 @@ impl LanguageModel {
         kernels: &KernelsTransform,
     ) -> TractResult<LanguageModel> {
         let folder = folder.as_ref();
+        check_model(folder)?;
         let config = ModelConfig::from_folder(folder)?;
         let path = folder.join("openvino_model.xml");
         let ir = ir();

@@ -1,7 +1,5 @@
 //! Which token comes next, from the logits of all tokens.
 
-use std::cmp::Ordering;
-
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tract_core::internal::*;
@@ -22,6 +20,26 @@ use crate::config::GenerationConfig;
 pub struct Sampler {
     config: GenerationConfig,
     random: StdRng,
+    /// Room for the next token's.
+    candidates: Vec<Candidate>,
+}
+
+/// A token that may be drawn.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    /// How far its logit is below the largest one, divided by the temperature.
+    distance: f32,
+    token: u32,
+    /// Its probability, divided by that of the most probable token.
+    weight: f32,
+}
+
+impl Candidate {
+    /// Orders candidates: the most probable ones come first, and of equally probable ones the first tokens.
+    fn rank(&self) -> u64 {
+        // A number from 0 has the order of its bits.
+        (u64::from(self.distance.to_bits()) << 32) | u64::from(self.token)
+    }
 }
 
 impl Sampler {
@@ -34,7 +52,8 @@ impl Sampler {
     pub fn new(config: &GenerationConfig) -> TractResult<Sampler> {
         config.validate()?;
         let seed = config.seed.unwrap_or_else(rand::random);
-        Ok(Sampler { config: config.clone(), random: StdRng::seed_from_u64(seed) })
+        let random = StdRng::seed_from_u64(seed);
+        Ok(Sampler { config: config.clone(), random, candidates: vec![] })
     }
 
     /// The next token, from the logits of the whole vocabulary and the tokens of the text so far.
@@ -43,18 +62,23 @@ impl Sampler {
     ///
     /// A logit is NaN or infinite, or there is none.
     pub fn next(&mut self, mut logits: Vec<f32>, text: &[u32]) -> TractResult<u32> {
-        let config = &self.config;
-        penalize_repetitions(&mut logits, text, config.repetition_penalty);
-        if !config.do_sample {
+        penalize_repetitions(&mut logits, text, self.config.repetition_penalty);
+        if !self.config.do_sample {
             return most_probable(&logits);
         }
-        // With the largest one at zero, none overflows.
-        let largest = logits[check(&logits)?];
-        logits.iter_mut().for_each(|logit| *logit = (*logit - largest) / config.temperature);
-        keep_top_k(&mut logits, config.top_k);
-        keep_top_p(&mut logits, config.top_p);
-        keep_min_p(&mut logits, config.min_p);
-        draw(&logits, &mut self.random)
+        let candidates = &mut self.candidates;
+        choose(&logits, &self.config, candidates)?;
+        let sum: f64 = candidates.iter().map(|it| f64::from(it.weight)).sum();
+        let mut left = self.random.random::<f64>() * sum;
+        for candidate in &*candidates {
+            left -= f64::from(candidate.weight);
+            if left < 0. {
+                return Ok(candidate.token);
+            }
+        }
+        // Sums are rounded.
+        let most = candidates.iter().min_by_key(|it| it.rank());
+        Ok(most.expect("the most probable token stays").token)
     }
 }
 
@@ -64,7 +88,10 @@ impl Sampler {
 ///
 /// A logit is NaN or infinite (minus infinity is a token that is not possible), or there is none.
 pub(crate) fn most_probable(logits: &[f32]) -> TractResult<u32> {
-    Ok(check(logits)? as u32)
+    let Maxima { of_blocks, largest } = Maxima::new(logits)?;
+    let block = of_blocks.iter().position(|it| *it == largest).expect("it is that of a block");
+    let in_block = logits[block * BLOCK..].iter().position(|it| *it == largest);
+    Ok((block * BLOCK + in_block.expect("it is in this block")) as u32)
 }
 
 /// Divides the logits of tokens that are in the text by the penalty, or multiplies them if they are negative.
@@ -82,41 +109,73 @@ pub(crate) fn penalize_repetitions(logits: &mut [f32], text: &[u32], penalty: f3
     }
 }
 
-/// Makes all but the `top_k` largest logits minus infinity. Those equal to the smallest of them stay, too. 0 keeps all.
-fn keep_top_k(logits: &mut [f32], top_k: usize) {
-    if top_k == 0 || top_k >= logits.len() {
-        return;
+/// The tokens that temperature, top-k, top-p and min-p leave. The most probable one is among them.
+///
+/// # Errors
+///
+/// A logit is NaN or infinite (minus infinity is a token that is not possible), or there is none.
+fn choose(
+    logits: &[f32],
+    config: &GenerationConfig,
+    candidates: &mut Vec<Candidate>,
+) -> TractResult<()> {
+    let maxima = Maxima::new(logits)?;
+    // With the largest one at zero, none overflows.
+    let distance = |logit: f32| (maxima.largest - logit) / config.temperature;
+    // Tokens as far away as the last of the top k stay, too.
+    let farthest = distance(maxima.top(logits, config.top_k)).min(f32::MAX);
+    candidates.clear();
+    for (block, most) in maxima.of_blocks.iter().enumerate() {
+        if distance(*most) > farthest {
+            continue;
+        }
+        for (token, logit) in (block * BLOCK..).zip(logits[block * BLOCK..].iter().take(BLOCK)) {
+            let distance = distance(*logit);
+            if distance <= farthest {
+                let (token, weight) = (token as u32, (-distance).exp());
+                candidates.push(Candidate { distance, token, weight });
+            }
+        }
     }
-    let mut sorted = logits.to_vec();
-    let (_, least, _) = sorted.select_nth_unstable_by(top_k - 1, |a, b| b.total_cmp(a));
-    let least = *least;
-    logits.iter_mut().filter(|logit| **logit < least).for_each(|logit| *logit = f32::NEG_INFINITY);
+    keep_top_p(candidates, config.top_p);
+    keep_min_p(candidates, config.min_p);
+    Ok(())
 }
 
-/// Makes all but the most probable tokens, as many as have the probability `top_p` together, minus infinity. One stays at least.
-fn keep_top_p(logits: &mut [f32], top_p: f32) {
+/// Keeps the most probable candidates, as many as have the probability `top_p` together. One stays at least.
+fn keep_top_p(candidates: &mut Vec<Candidate>, top_p: f32) {
     if top_p >= 1. {
         return;
     }
-    let weights = weights(logits);
-    let mut order: Vec<usize> = (0..logits.len()).filter(|token| weights[*token] > 0.).collect();
-    // Of equally probable tokens, the first ones stay.
-    order.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
-    let enough = f64::from(top_p) * weights.iter().sum::<f64>();
-    let mut sum = 0.;
-    let mut kept = 0;
-    while kept < order.len() && (kept == 0 || sum < enough) {
-        sum += weights[order[kept]];
-        kept += 1;
+    let sum = |candidates: &[Candidate]| -> f64 {
+        candidates.iter().map(|it| f64::from(it.weight)).sum()
+    };
+    let all = sum(candidates);
+    let enough = f64::from(top_p) * all;
+    // Even if all had less than this, they would have less than what may go.
+    let least = (all - enough) / (2 * candidates.len()) as f64;
+    candidates.retain(|it| f64::from(it.weight) >= least);
+    // The first `kept` have `before` together, and are not enough; the first `end` are.
+    let (mut kept, mut before, mut end) = (0, 0., candidates.len());
+    while end - kept > 1 {
+        let middle = (end - kept) / 2;
+        let open = &mut candidates[kept..end];
+        open.select_nth_unstable_by_key(middle, Candidate::rank);
+        let with_first = before + sum(&open[..middle]);
+        if with_first >= enough {
+            end = kept + middle;
+        } else {
+            (kept, before) = (kept + middle, with_first);
+        }
     }
-    order[kept..].iter().for_each(|token| logits[*token] = f32::NEG_INFINITY);
+    candidates.truncate(end);
 }
 
-/// Makes all tokens minus infinity that have less than this part of the probability of the most probable one.
-fn keep_min_p(logits: &mut [f32], min_p: f32) {
-    let weights = weights(logits);
-    let few = |(_, weight): &(&mut f32, f64)| *weight < f64::from(min_p);
-    logits.iter_mut().zip(weights).filter(few).for_each(|(logit, _)| *logit = f32::NEG_INFINITY);
+/// Keeps the candidates that have at least this part of the probability of the most probable one.
+fn keep_min_p(candidates: &mut Vec<Candidate>, min_p: f32) {
+    if min_p > 0. {
+        candidates.retain(|it| it.weight >= min_p);
+    }
 }
 
 /// Makes tokens impossible.
@@ -128,57 +187,88 @@ pub(crate) fn exclude(logits: &mut [f32], tokens: &[u32]) {
     }
 }
 
-/// Draws a token with the probabilities that the logits stand for.
-///
-/// # Errors
-///
-/// A logit is NaN or infinite (minus infinity is a token that is not possible), or there is none.
-fn draw(logits: &[f32], random: &mut impl RngExt) -> TractResult<u32> {
-    let largest = check(logits)?;
-    let weights = weights(logits);
-    let mut left = random.random::<f64>() * weights.iter().sum::<f64>();
-    for (token, weight) in weights.iter().enumerate() {
-        left -= weight;
-        if left < 0. {
-            return Ok(token as u32);
-        }
-    }
-    // Sums are rounded.
-    Ok(largest as u32)
-}
-
 /// Logarithms of the probabilities that the logits stand for.
 ///
 /// # Errors
 ///
 /// A logit is NaN or infinite (minus infinity is a token that is not possible), or there is none.
 pub(crate) fn log_probabilities(logits: &[f32]) -> TractResult<Vec<f32>> {
-    let largest = f64::from(logits[check(logits)?]);
-    let sum = weights(logits).iter().sum::<f64>().ln() + largest;
+    let Maxima { largest, .. } = Maxima::new(logits)?;
+    let sum: f64 = logits.iter().map(|logit| f64::from(logit - largest).exp()).sum();
+    let sum = sum.ln() + f64::from(largest);
     Ok(logits.iter().map(|logit| (f64::from(*logit) - sum) as f32).collect())
 }
 
-/// The probabilities that the logits stand for, but for a factor: the largest is 1.
-fn weights(logits: &[f32]) -> Vec<f64> {
-    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    logits.iter().map(|logit| f64::from(logit - largest).exp()).collect()
+/// Logits in a block.
+const BLOCK: usize = 128;
+
+/// The largest logits.
+#[derive(Debug)]
+struct Maxima {
+    /// The largest of each block, with which most blocks need not be looked at again.
+    of_blocks: Vec<f32>,
+    largest: f32,
 }
 
-/// The position of the first of the largest logits.
-fn check(logits: &[f32]) -> TractResult<usize> {
-    let mut largest = 0;
-    for (token, logit) in logits.iter().enumerate() {
-        match logit.partial_cmp(&logits[largest]) {
-            _ if *logit == f32::INFINITY => bail!("the logit of token {token} is infinite"),
-            None => bail!("the logit of token {token} is NaN"),
-            Some(Ordering::Greater) => largest = token,
-            Some(_) => (),
+impl Maxima {
+    /// Those of logits.
+    ///
+    /// # Errors
+    ///
+    /// A logit is NaN or infinite (minus infinity is a token that is not possible), or there is none.
+    fn new(logits: &[f32]) -> TractResult<Maxima> {
+        let mut are_numbers = true;
+        let maximum = |block: &[f32]| {
+            // As many as fit any vector.
+            const LANES: usize = 16;
+            let (mut lanes, mut faults) = ([f32::NEG_INFINITY; LANES], [0u32; LANES]);
+            let (chunks, rest) = block.as_chunks::<LANES>();
+            for chunk in chunks {
+                for ((most, fault), logit) in lanes.iter_mut().zip(&mut faults).zip(chunk) {
+                    *most = if logit > most { *logit } else { *most };
+                    *fault |= u32::from(logit.is_nan() | (*logit == f32::INFINITY));
+                }
+            }
+            are_numbers &= faults.iter().all(|it| *it == 0);
+            are_numbers &= rest.iter().all(|logit| *logit < f32::INFINITY);
+            lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
+        };
+        let of_blocks: Vec<f32> = logits.chunks(BLOCK).map(maximum).collect();
+        if !are_numbers {
+            let token = logits.iter().position(|it| it.is_nan() || *it == f32::INFINITY);
+            let token = token.expect("there is one");
+            let what = if logits[token].is_nan() { "NaN" } else { "infinite" };
+            bail!("the logit of token {token} is {what}");
         }
+        ensure!(!logits.is_empty(), "there are no logits, but there must be one for each token");
+        let largest = of_blocks.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let is_possible = largest > f32::NEG_INFINITY;
+        ensure!(is_possible, "all logits are minus infinity: no token is possible");
+        Ok(Maxima { of_blocks, largest })
     }
-    match logits.get(largest) {
-        None => bail!("there are no logits, but there must be one for each token"),
-        Some(&f32::NEG_INFINITY) => bail!("all logits are minus infinity: no token is possible"),
-        Some(_) => Ok(largest),
+
+    /// The last of the `top_k` largest logits, or minus infinity if there are fewer. 0 is all.
+    fn top(&self, logits: &[f32], top_k: usize) -> f32 {
+        let mut least = f32::NEG_INFINITY;
+        if top_k == 0 || top_k >= logits.len() {
+            return least;
+        }
+        let mut top: Vec<f32> = vec![];
+        let cut = |top: &mut Vec<f32>| {
+            let (_, last, _) = top.select_nth_unstable_by(top_k - 1, |a, b| b.total_cmp(a));
+            let last = *last;
+            top.truncate(top_k);
+            last
+        };
+        for (block, most) in logits.chunks(BLOCK).zip(&self.of_blocks) {
+            if *most > least {
+                top.extend(block.iter().filter(|logit| **logit > least));
+            }
+            if top.len() >= 2 * top_k + BLOCK {
+                least = cut(&mut top);
+            }
+        }
+        if top.len() < top_k { f32::NEG_INFINITY } else { cut(&mut top) }
     }
 }
 
@@ -223,32 +313,92 @@ mod tests {
         assert_eq!(logits, [1., -4., 3.]);
     }
 
+    /// A configuration that keeps all tokens.
+    fn all() -> GenerationConfig {
+        GenerationConfig::default().with_do_sample(true).with_top_k(0)
+    }
+
+    /// The tokens that stay, with their probabilities, and 0 for the others.
+    fn kept(logits: &[f32], config: &GenerationConfig) -> Vec<f64> {
+        let mut candidates = vec![];
+        choose(logits, config, &mut candidates).unwrap();
+        let sum: f64 = candidates.iter().map(|it| f64::from(it.weight)).sum();
+        let mut probabilities = vec![0.; logits.len()];
+        for candidate in candidates {
+            let probability = &mut probabilities[candidate.token as usize];
+            assert_eq!(*probability, 0., "token {} is there twice", candidate.token);
+            *probability = f64::from(candidate.weight) / sum;
+        }
+        probabilities
+    }
+
+    fn count(probabilities: &[f64]) -> usize {
+        probabilities.iter().filter(|it| **it > 0.).count()
+    }
+
+    /// The processors of transformers, one after the other, each on the logits of the whole vocabulary.
+    fn literally(logits: &[f32], config: &GenerationConfig) -> Vec<f64> {
+        let mut logits: Vec<f64> =
+            logits.iter().map(|it| f64::from(*it) / f64::from(config.temperature)).collect();
+        let probabilities = |logits: &[f64]| {
+            let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = logits.iter().map(|it| (it - largest).exp()).collect();
+            let sum: f64 = weights.iter().sum();
+            weights.into_iter().map(|it| it / sum).collect::<Vec<f64>>()
+        };
+        if (1..logits.len()).contains(&config.top_k) {
+            let mut sorted = logits.clone();
+            sorted.sort_by(|a, b| b.total_cmp(a));
+            let least = sorted[config.top_k - 1];
+            logits.iter_mut().filter(|it| **it < least).for_each(|it| *it = f64::NEG_INFINITY);
+        }
+        let of_all = probabilities(&logits);
+        let mut order: Vec<usize> = (0..logits.len()).collect();
+        order.sort_by(|a, b| of_all[*b].total_cmp(&of_all[*a]));
+        let mut before = 0.;
+        for (place, token) in order.into_iter().enumerate() {
+            if place > 0 && before >= f64::from(config.top_p) && config.top_p < 1. {
+                logits[token] = f64::NEG_INFINITY;
+            }
+            before += of_all[token];
+        }
+        let of_all = probabilities(&logits);
+        let most = of_all.iter().copied().fold(0., f64::max);
+        for (logit, probability) in logits.iter_mut().zip(of_all) {
+            if probability < f64::from(config.min_p) * most {
+                *logit = f64::NEG_INFINITY;
+            }
+        }
+        probabilities(&logits)
+    }
+
     #[test]
     fn top_k_keeps_ties() {
-        let mut logits = [1., 4., 2., 2., 3.];
-        keep_top_k(&mut logits, 3);
-        assert_eq!(logits, [NOT, 4., 2., 2., 3.]);
+        let kept = kept(&[1., 4., 2., 2., 3.], &all().with_top_k(3));
+        let stay: Vec<bool> = kept.iter().map(|it| *it > 0.).collect();
+        assert_eq!(stay, [false, true, true, true, true]);
     }
 
     #[test]
     fn top_p_keeps_what_is_needed() {
         let logits = [0.5f32, 0.125, 0.25, 0.125].map(f32::ln);
         for (top_p, expected) in [(0.1, 1), (0.45, 1), (0.6, 2), (0.8, 3), (0.95, 4), (1., 4)] {
-            let mut kept = logits;
-            keep_top_p(&mut kept, top_p);
-            assert_eq!(kept.iter().filter(|logit| **logit > NOT).count(), expected, "{top_p}");
-            assert!(kept[0] > NOT);
+            let kept = kept(&logits, &all().with_top_p(top_p));
+            assert_eq!(count(&kept), expected, "{top_p}");
+            assert!(kept[0] > 0.);
         }
+        // Of equally probable tokens, the first ones stay.
+        let kept = kept(&[0.; 200], &all().with_top_p(0.25));
+        assert!(count(&kept) == 50 && kept[49] > 0., "{kept:?}");
     }
 
     #[test]
     fn min_p_keeps_what_is_probable_enough() {
         let logits = [0.5f32, 0.125, 0.25, 0.125].map(f32::ln);
         for (min_p, expected) in [(0., 4), (0.2, 4), (0.3, 2), (0.6, 1), (1., 1)] {
-            let mut kept = logits;
-            keep_min_p(&mut kept, min_p);
-            assert_eq!(kept.iter().filter(|logit| **logit > NOT).count(), expected, "{min_p}");
-            assert!(kept[0] > NOT);
+            let kept = kept(&logits, &all().with_min_p(min_p));
+            assert_eq!(count(&kept), expected, "{min_p}");
+            assert!(kept[0] > 0.);
         }
     }
 
@@ -276,10 +426,10 @@ mod tests {
     #[test]
     fn draws_follow_the_probabilities() -> TractResult<()> {
         let logits = [0.5f32, 0.125, 0., 0.375].map(f32::ln);
-        let mut random = StdRng::seed_from_u64(1);
+        let mut sampler = Sampler::new(&all().with_seed(1))?;
         let mut counts = [0; 4];
         for _ in 0..8000 {
-            counts[draw(&logits, &mut random)? as usize] += 1;
+            counts[sampler.next(logits.to_vec(), &[])? as usize] += 1;
         }
         for (count, expected) in counts.into_iter().zip([4000, 1000, 0, 3000]) {
             assert!(i32::abs(count - expected) < 200, "{counts:?}");
@@ -308,23 +458,34 @@ mod tests {
         }
 
         #[test]
-        fn what_is_kept_is_the_largest(
-            logits in prop::collection::vec((-40i8..40).prop_map(|it| f32::from(it) / 8.), 1..40),
-            top_k in 0usize..50,
-            top_p in 0.01f32..1.,
+        fn what_is_kept_is_what_the_processors_keep(
+            logits in prop::collection::vec((-40i8..40).prop_map(|it| f32::from(it) / 8.), 1..400),
+            impossible in prop::collection::vec(0u32..400, 0..9),
+            temperature in prop::sample::select(vec![0.25f32, 0.7, 1., 2.]),
+            top_k in prop_oneof![Just(0usize), 1..50usize, 1..400usize],
+            top_p in prop_oneof![Just(1f32), 0.01f32..1.],
+            min_p in prop_oneof![Just(0f32), 0f32..0.5],
         ) {
-            let mut kept = logits.clone();
-            keep_top_k(&mut kept, top_k);
-            let count = |kept: &[f32]| kept.iter().filter(|logit| **logit > NOT).count();
-            let all = if top_k == 0 { logits.len() } else { top_k.min(logits.len()) };
-            prop_assert!(count(&kept) >= all);
-            keep_top_p(&mut kept, top_p);
-            prop_assert!(count(&kept) >= 1);
-            let least = kept.iter().copied().filter(|it| *it > NOT).fold(f32::INFINITY, f32::min);
-            for (kept, logit) in kept.iter().zip(&logits) {
-                prop_assert!(kept == logit || (*kept == NOT && *logit <= least));
+            let mut logits = logits;
+            exclude(&mut logits[1..], &impossible);
+            let config = all().with_temperature(temperature).with_top_k(top_k);
+            let config = config.with_top_p(top_p).with_min_p(min_p);
+            let (found, expected) = (kept(&logits, &config), literally(&logits, &config));
+            for (token, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                prop_assert!(
+                    (found - expected).abs() <= 1e-5 * expected,
+                    "token {} has {}, but should have {}", token, found, expected
+                );
             }
-            prop_assert_eq!(most_probable(&kept).unwrap(), most_probable(&logits).unwrap());
+        }
+
+        #[test]
+        fn the_most_probable_is_the_first_of_the_largest(
+            logits in prop::collection::vec((-9i8..9).prop_map(f32::from), 1..400),
+        ) {
+            let largest = logits.iter().copied().fold(NOT, f32::max);
+            let first = logits.iter().position(|it| *it == largest).unwrap();
+            prop_assert_eq!(most_probable(&logits).unwrap(), first as u32);
         }
 
         #[test]

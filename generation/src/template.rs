@@ -33,6 +33,7 @@ use program::Program;
 /// assert_eq!(messages[1].role, "user");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Message {
     /// Who says it: `system`, `user` or `assistant`, or what else the template knows.
     pub role: String,

@@ -10,13 +10,19 @@ use tract_openvino_kernels::KernelsTransform;
 
 use crate::beams::generate_beams;
 use crate::config::GenerationConfig;
-use crate::model::{Context, LanguageModel};
+use crate::files::check_model;
+use crate::model::{Context, LanguageModel, rounding_kernels};
 use crate::stop::StopStrings;
 use crate::template::{ChatTemplate, Message};
+use crate::threads::Threads;
 use crate::tokenizer::{TextStream, TextTokenizer, special_tokens};
 use crate::tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens, read_prompt};
 
 /// A language model with its tokenizer, chat template and settings. A clone shares them.
+///
+/// With the feature `multithread-mm`, which is on by default, it runs on all cores, or on as many threads as the environment variable
+/// `TRACT_OPENVINO_THREADS` says; or on the executor of several threads that the program has given to tract; or
+/// [`with_threads`](Self::with_threads).
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -34,7 +40,24 @@ use crate::tokens::{EndReason, GeneratedTokens, Statistics, generate_tokens, rea
 /// # tract_openvino_generation::prelude::TractResult::Ok(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct TextGenerator(Arc<Parts>);
+pub struct TextGenerator {
+    parts: Arc<Parts>,
+    threads: Arc<Threads>,
+    on_prefill: Option<OnPrefill>,
+}
+
+/// What is told how far prefill is.
+#[derive(Clone)]
+struct OnPrefill(Arc<dyn Fn(usize, usize) -> ControlFlow<()> + Send + Sync>);
+
+impl std::fmt::Debug for OnPrefill {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnPrefill")
+    }
+}
+
+/// The most tokens of a chunk of prefill.
+const CHUNK: usize = 512;
 
 #[derive(Debug)]
 struct Parts {
@@ -47,6 +70,7 @@ struct Parts {
 
 /// A text that was generated.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Generated {
     /// The text, without stop string and special tokens.
     pub text: String,
@@ -58,33 +82,47 @@ pub struct Generated {
     pub statistics: Statistics,
 }
 
+impl Generated {
+    /// No text: the caller wanted none after so much of the prompt.
+    fn stopped(statistics: Statistics) -> Generated {
+        Generated { text: String::new(), tokens: vec![], end: EndReason::Stopped, statistics }
+    }
+}
+
 impl TextGenerator {
     /// The model of a folder that `optimum-cli export openvino` wrote: `openvino_model.xml` and `.bin`, `tokenizer.json`, and, if
     /// they are there, `config.json`, `generation_config.json`, `chat_template.jinja`, `tokenizer_config.json` and
     /// `special_tokens_map.json`. If no settings have `eos_token_id`, it is the `eos_token` of the tokenizer.
     ///
+    /// Activations that meet int8 or int4 weights in prefill, and the KV cache, are rounded to 8 bits, as OpenVINO does by default:
+    /// prefill is faster, and the KV cache takes a quarter of the memory. [`from_folder_exact`](Self::from_folder_exact) does not round.
+    ///
     /// # Errors
     ///
-    /// A file is missing or malformed, or the model is no language model. What is wrong with the chat template is said by
-    /// [`chat`](Self::chat).
+    /// A file is missing or malformed, or the model is no language model that continues texts. What is wrong with the chat template is
+    /// said by [`chat`](Self::chat).
     pub fn from_folder(folder: impl AsRef<Path>) -> TractResult<TextGenerator> {
+        TextGenerator::from_folder_with(folder, &rounding_kernels())
+    }
+
+    /// The same with exact results: activations and the KV cache are not rounded to 8 bits.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`from_folder`](Self::from_folder).
+    pub fn from_folder_exact(folder: impl AsRef<Path>) -> TractResult<TextGenerator> {
         TextGenerator::from_folder_with(folder, &KernelsTransform::default())
     }
 
-    /// The same with options for the operators. Dynamic quantization reads prompts faster, and keys and values in bytes take a quarter of
-    /// the memory, both with another result:
+    /// The same with options for the operators:
     ///
     /// ```
     /// use tract_openvino_generation::TextGenerator;
-    /// use tract_openvino_generation::tract_openvino_kernels::{
-    ///     CachePrecision, KernelsConfig, KernelsTransform,
-    /// };
+    /// use tract_openvino_generation::tract_openvino_kernels::{KernelsConfig, KernelsTransform};
     ///
     /// let mut config = KernelsConfig::default();
     /// config.dynamic_quantization = true;
-    /// config.kv_cache_precision = CachePrecision::U8;
-    /// let kernels = KernelsTransform::new(config)?;
-    /// TextGenerator::from_folder_with("models/tiny", &kernels)?;
+    /// TextGenerator::from_folder_with("models/tiny", &KernelsTransform::new(config)?)?;
     /// # tract_openvino_generation::prelude::TractResult::Ok(())
     /// ```
     ///
@@ -97,6 +135,7 @@ impl TextGenerator {
     ) -> TractResult<TextGenerator> {
         let folder = folder.as_ref();
         // What is quickly read comes first.
+        check_model(folder)?;
         let mut config = GenerationConfig::from_folder(folder)?;
         let tokenizer = TextTokenizer::from_folder(folder)?;
         if config.eos_token_id.is_empty()
@@ -112,7 +151,7 @@ impl TextGenerator {
         }
         let template = ChatTemplate::from_folder(folder).map_err(|error| format!("{error:#}"));
         let model = LanguageModel::from_folder_with(folder, kernels)?;
-        Ok(TextGenerator(Arc::new(Parts { model, tokenizer, template, config })))
+        Ok(TextGenerator::of(Parts { model, tokenizer, template, config }))
     }
 
     /// A model with its parts, which come from elsewhere.
@@ -122,22 +161,46 @@ impl TextGenerator {
         template: Option<ChatTemplate>,
         config: GenerationConfig,
     ) -> TextGenerator {
-        TextGenerator(Arc::new(Parts { model, tokenizer, template: Ok(template), config }))
+        TextGenerator::of(Parts { model, tokenizer, template: Ok(template), config })
+    }
+
+    fn of(parts: Parts) -> TextGenerator {
+        TextGenerator { parts: Arc::new(parts), threads: Arc::default(), on_prefill: None }
+    }
+
+    /// The generator with prefill in chunks of at most 512 tokens. After each of them it tells how many tokens have been read, and how
+    /// many there are: to show progress, or to end the generation before its first token. Then there is no text, and its end is
+    /// [`EndReason::Stopped`].
+    pub fn with_on_prefill(
+        self,
+        on_prefill: impl Fn(usize, usize) -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> TextGenerator {
+        TextGenerator { on_prefill: Some(OnPrefill(Arc::new(on_prefill))), ..self }
+    }
+
+    /// The generator on so many threads, with the same model.
+    ///
+    /// # Errors
+    ///
+    /// There are none, or more than 1024.
+    #[cfg(feature = "multithread-mm")]
+    pub fn with_threads(self, threads: usize) -> TractResult<TextGenerator> {
+        Ok(TextGenerator { threads: Arc::new(Threads::new(threads)?), ..self })
     }
 
     /// The settings of the folder.
     pub fn config(&self) -> &GenerationConfig {
-        &self.0.config
+        &self.parts.config
     }
 
     /// The model.
     pub fn model(&self) -> &LanguageModel {
-        &self.0.model
+        &self.parts.model
     }
 
     /// The tokenizer.
     pub fn tokenizer(&self) -> &TextTokenizer {
-        &self.0.tokenizer
+        &self.parts.tokenizer
     }
 
     /// The chat template, if there is one.
@@ -146,7 +209,11 @@ impl TextGenerator {
     ///
     /// There is one, but it cannot be read.
     pub fn template(&self) -> TractResult<Option<&ChatTemplate>> {
-        self.0.template.as_ref().map(Option::as_ref).map_err(|error| TractError::msg(error.clone()))
+        self.parts
+            .template
+            .as_ref()
+            .map(Option::as_ref)
+            .map_err(|error| TractError::msg(error.clone()))
     }
 
     /// Generates what follows a text, and tells it piece by piece. `on_text` may end the generation. A beam search tells all at
@@ -154,7 +221,8 @@ impl TextGenerator {
     ///
     /// # Errors
     ///
-    /// A setting is out of its range, the prompt has no tokens or too many, or the model fails.
+    /// A setting is not supported or out of its range, the prompt has no tokens or too many, `TRACT_OPENVINO_THREADS` is no number of
+    /// threads, or the model fails.
     pub fn generate(
         &self,
         prompt: &str,
@@ -165,7 +233,16 @@ impl TextGenerator {
         let prompt = self.tokenizer().encode(prompt, true)?;
         // A word that follows has its space.
         let stream = self.tokenizer().stream_after(&prompt);
-        self.continue_context(&mut self.model().start()?, &prompt, config, stream, on_text)
+        config.validate()?;
+        config.most_new_tokens(prompt.len())?;
+        self.threads.run(|| {
+            let mut context = self.model().start()?;
+            let (statistics, flow) = self.prefill(&mut context, &prompt)?;
+            if flow.is_break() {
+                return Ok(Generated::stopped(statistics));
+            }
+            self.continue_context(&mut context, statistics, config, stream, on_text)
+        })
     }
 
     /// A new chat.
@@ -194,10 +271,34 @@ impl TextGenerator {
         config
     }
 
-    fn continue_context(
+    /// Adds a prompt to a context, as far as the program wants.
+    fn prefill(
         &self,
         context: &mut Context,
         prompt: &[u32],
+    ) -> TractResult<(Statistics, ControlFlow<()>)> {
+        let mut statistics = Statistics::default();
+        let chunks = self.on_prefill.as_ref().map_or(1, |_| prompt.len().div_ceil(CHUNK).max(1));
+        // Of the same size, so that none has few tokens.
+        let end = |chunk: usize| chunk * prompt.len() / chunks;
+        for chunk in 0..chunks {
+            let read = read_prompt(context, &prompt[end(chunk)..end(chunk + 1)])?;
+            statistics.prompt_tokens += read.prompt_tokens;
+            statistics.prompt_time += read.prompt_time;
+            if let Some(OnPrefill(on_prefill)) = &self.on_prefill
+                && on_prefill(statistics.prompt_tokens, prompt.len()).is_break()
+            {
+                return Ok((statistics, ControlFlow::Break(())));
+            }
+        }
+        Ok((statistics, ControlFlow::Continue(())))
+    }
+
+    /// Generates what follows a context, which has been read as the statistics say.
+    fn continue_context(
+        &self,
+        context: &mut Context,
+        read: Statistics,
         config: &GenerationConfig,
         stream: TextStream<'_>,
         on_text: impl FnMut(&str) -> ControlFlow<()>,
@@ -209,9 +310,9 @@ impl TextGenerator {
             on_text,
         };
         let mut generated = match config.num_beams {
-            1 => generate_tokens(context, prompt, config, |token| streamer.token(token))?,
+            1 => generate_tokens(context, &[], config, |token| streamer.token(token))?,
             _ => {
-                let mut generated = generate_beams(context, prompt, config)?;
+                let mut generated = generate_beams(context, &[], config)?;
                 for token in &generated.tokens {
                     if streamer.token(*token)?.is_break() {
                         generated.end = EndReason::Stopped;
@@ -229,6 +330,8 @@ impl TextGenerator {
             generated.end = EndReason::StopString;
         }
         let GeneratedTokens { tokens, end, statistics } = generated;
+        let Statistics { prompt_tokens, prompt_time, .. } = read;
+        let statistics = Statistics { prompt_tokens, prompt_time, ..statistics };
         let text = streamer.text;
         Ok(Generated { text, tokens, end, statistics })
     }
@@ -326,16 +429,20 @@ impl Chat {
             None => self.generator.model().start()?,
         };
         let new = &prompt[context.len()..];
-        let read = read_prompt(&mut context, new)?;
-        let mut answered = context.clone();
-        self.contexts = vec![context];
         let stream = tokenizer.stream();
-        let generated =
-            self.generator.continue_context(&mut answered, &[], config, stream, on_text)?;
-        self.contexts.push(answered);
-        let Statistics { prompt_tokens, prompt_time, .. } = read;
-        let statistics = Statistics { prompt_tokens, prompt_time, ..generated.statistics };
-        Ok(Generated { statistics, ..generated })
+        self.generator.threads.run(|| {
+            let (statistics, flow) = self.generator.prefill(&mut context, new)?;
+            let mut answered = context.clone();
+            self.contexts = vec![context];
+            if flow.is_break() {
+                return Ok(Generated::stopped(statistics));
+            }
+            let generator = &self.generator;
+            let generated =
+                generator.continue_context(&mut answered, statistics, config, stream, on_text)?;
+            self.contexts.push(answered);
+            Ok(generated)
+        })
     }
 }
 
@@ -348,7 +455,7 @@ mod tests {
     const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
 
     fn generator() -> TextGenerator {
-        TextGenerator::from_folder("models/tiny").unwrap()
+        TextGenerator::from_folder_exact("models/tiny").unwrap()
     }
 
     #[test]
@@ -367,6 +474,103 @@ mod tests {
             assert_eq!(pieces, generated.text);
             assert_eq!(generated.text, generator.tokenizer().decode(&generated.tokens)?);
         }
+        Ok(())
+    }
+
+    /// A text that is long enough for the KV cache to change it.
+    #[test]
+    fn texts_are_rounded_by_default() -> TractResult<()> {
+        let config = generator().config().clone().with_max_new_tokens(100).with_eos_token_id([]);
+        let tokens = |generator: TextGenerator| -> TractResult<Vec<u32>> {
+            Ok(generator.generate("Hello", &config, |_| GO_ON)?.tokens)
+        };
+        let rounding = TextGenerator::from_folder_with("models/tiny", &rounding_kernels())?;
+        let default = tokens(TextGenerator::from_folder("models/tiny")?)?;
+        assert_eq!(default, tokens(rounding)?);
+        assert_ne!(default, tokens(generator())?);
+        Ok(())
+    }
+
+    #[cfg(feature = "multithread-mm")]
+    #[test]
+    fn texts_come_from_all_cores_or_so_many_threads() -> TractResult<()> {
+        use tract_core::prelude::multithread::{Executor, current_tract_executor};
+        use tract_openvino_kernels::threads::default_threads;
+
+        let threads = |generator: &TextGenerator| -> TractResult<Vec<usize>> {
+            let mut threads = vec![];
+            let mut note = |_: &str| {
+                threads.push(match current_tract_executor() {
+                    Executor::MultiThread(pool) => pool.current_num_threads(),
+                    _ => 1,
+                });
+                ControlFlow::Break(())
+            };
+            let config = generator.config().clone().with_max_new_tokens(9).with_eos_token_id([]);
+            generator.generate("Hello", &config, &mut note)?;
+            generator.chat()?.answer(&[Message::user("Hello")], &config, &mut note)?;
+            Ok(threads)
+        };
+        let generator = generator();
+        assert_eq!(threads(&generator)?, [default_threads()?; 2]);
+        assert_eq!(threads(&generator.clone().with_threads(3)?)?, [3; 2]);
+        assert!(generator.with_threads(0).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn prefill_in_chunks() -> TractResult<()> {
+        use std::sync::Mutex;
+
+        let Parts { model, tokenizer, config, .. } = Arc::into_inner(generator().parts).unwrap();
+        // More than the tiny model was trained for: what it says does not matter here.
+        let model = model.with_max_positions(2000);
+        let whole = TextGenerator::new(model, tokenizer, None, config);
+        let config = whole.config().clone().with_max_new_tokens(20).with_eos_token_id([]);
+        let prompt = "abcdefgh".repeat(150);
+        let told = Arc::new(Mutex::new(vec![]));
+        let tell = told.clone();
+        let chunks = whole.clone().with_on_prefill(move |done, total| {
+            tell.lock().unwrap().push((done, total));
+            ControlFlow::Continue(())
+        });
+        let expected = whole.generate(&prompt, &config, |_| GO_ON)?;
+        let found = chunks.generate(&prompt, &config, |_| GO_ON)?;
+        assert_eq!((&found.text, &found.tokens), (&expected.text, &expected.tokens));
+        assert_eq!(found.statistics.prompt_tokens, 1200);
+        assert_eq!(*told.lock().unwrap(), [(400, 1200), (800, 1200), (1200, 1200)]);
+        // The same logits, to the last bit.
+        let tokens = whole.tokenizer().encode(&prompt, true)?;
+        let logits = |generator: &TextGenerator| -> TractResult<Vec<f32>> {
+            let mut context = generator.model().start()?;
+            assert!(generator.prefill(&mut context, &tokens)?.1.is_continue());
+            Ok(context.logits()[0].clone())
+        };
+        assert_eq!(logits(&whole)?, logits(&chunks)?);
+        // Nobody waits for the rest.
+        let impatient = whole.with_on_prefill(|done, _| match done < 500 {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        });
+        let stopped = impatient.generate(&prompt, &config, |_| GO_ON)?;
+        assert_eq!((stopped.end, stopped.statistics.prompt_tokens), (EndReason::Stopped, 800));
+        assert!(stopped.text.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn settings_that_are_not_supported_are_not_ignored() -> TractResult<()> {
+        let folder = folder_without(&[]);
+        std::fs::write(
+            folder.path().join("generation_config.json"),
+            r#"{"presence_penalty": 1.5, "max_new_tokens": 3}"#,
+        )?;
+        let generator = TextGenerator::from_folder(&folder)?;
+        let mut config = generator.config().clone();
+        let error = generator.generate("Hello", &config, |_| GO_ON).unwrap_err().to_string();
+        assert!(error.contains("presence_penalty is 1.5, which is not supported"), "{error}");
+        assert_eq!(config.ignore_unsupported(), [error]);
+        assert!(generator.generate("Hello", &config, |_| GO_ON).is_ok());
         Ok(())
     }
 
@@ -516,7 +720,7 @@ mod tests {
 
     #[test]
     fn a_missing_template() -> TractResult<()> {
-        let Parts { model, tokenizer, config, .. } = Arc::into_inner(generator().0).unwrap();
+        let Parts { model, tokenizer, config, .. } = Arc::into_inner(generator().parts).unwrap();
         let error = TextGenerator::new(model, tokenizer, None, config).chat().unwrap_err();
         assert!(error.to_string().contains("no chat template"));
         Ok(())

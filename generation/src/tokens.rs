@@ -11,6 +11,7 @@ use crate::sampling::{Sampler, exclude};
 
 /// Why generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EndReason {
     /// The model gave one of the end tokens.
     EndToken,
@@ -30,19 +31,20 @@ impl std::fmt::Display for EndReason {
         f.write_str(match self {
             EndReason::EndToken => "end token",
             EndReason::StopString => "stop string",
-            EndReason::MaxNewTokens => "most new tokens",
-            EndReason::ContextFull => "no more positions",
+            EndReason::MaxNewTokens => "max new tokens",
+            EndReason::ContextFull => "context full",
             EndReason::Stopped => "stopped",
         })
     }
 }
 
-/// How many tokens were read and generated, and how long that took.
+/// How many tokens there were in prefill and decode, and how long that took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Statistics {
-    /// The tokens of the prompt that the model had not seen yet.
+    /// The tokens of prefill: those of the prompt that the model had not seen yet.
     pub prompt_tokens: usize,
-    /// The time for them.
+    /// The time for them, which is the time to first token.
     pub prompt_time: Duration,
     /// The tokens that were generated, without the end token.
     pub tokens: usize,
@@ -53,12 +55,12 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Tokens of the prompt in a second.
+    /// Tokens per second of prefill.
     pub fn prompt_rate(&self) -> f64 {
         rate(self.prompt_tokens, self.prompt_time)
     }
 
-    /// Steps of generation in a second: 0 if there were none.
+    /// Tokens per second of decode: 0 if there were none.
     pub fn rate(&self) -> f64 {
         rate(self.steps, self.time)
     }
@@ -70,6 +72,7 @@ fn rate(count: usize, time: Duration) -> f64 {
 
 /// Tokens that were generated.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct GeneratedTokens {
     /// The tokens, without the end token.
     pub tokens: Vec<u32>,

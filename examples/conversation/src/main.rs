@@ -1,10 +1,10 @@
-//! Talks with a language model.
+//! Talks with a language model, on all cores.
 
 use std::io::{BufRead, Write};
 use std::ops::ControlFlow;
 
 use anyhow::{Context, Result};
-use tract_openvino_generation::{Message, TextGenerator};
+use tract_openvino_generation::{EndReason, Message, TextGenerator};
 
 fn main() -> Result<()> {
     let folder = std::env::args().nth(1).unwrap_or("smollm2".into());
@@ -22,6 +22,10 @@ fn main() -> Result<()> {
                 Err(_) => ControlFlow::Break(()),
             }
         })?;
+        if answer.end == EndReason::Stopped {
+            // Nobody reads it any more.
+            break;
+        }
         println!();
         messages.push(Message::assistant(answer.text));
     }

@@ -236,6 +236,47 @@ fn logits_go_by_any_name() -> TractResult<()> {
     Ok(())
 }
 
+/// The logits after a prompt and a token.
+fn logits_after(model: &LanguageModel, prompt: &[u32]) -> TractResult<Vec<f32>> {
+    let mut context = model.start()?;
+    context.extend(prompt)?;
+    Ok(context.extend(&[7])?.to_vec())
+}
+
+#[test]
+fn rounding_is_an_option() -> TractResult<()> {
+    let prompt: Vec<u32> = (1..20).collect();
+    // In the KV cache, which a later token reads.
+    let exact = logits_after(&with_beams(), &prompt)?;
+    let rounding = LanguageModel::from_folder_with("models/tiny", &rounding_kernels())?;
+    let rounded = logits_after(&rounding, &prompt)?;
+    assert_ne!(exact, rounded);
+    let largest = exact.iter().fold(0f32, |largest, it| largest.max(it.abs()));
+    assert!(exact.iter().zip(&rounded).all(|(a, b)| (a - b).abs() < 0.1 * largest));
+    Ok(())
+}
+
+#[test]
+fn models_of_other_kinds() -> TractResult<()> {
+    for (file, expected) in [
+        ("openvino_encoder_model.xml", "an encoder-decoder model, as Whisper and T5 are"),
+        ("openvino_language_model.xml", "a vision-language model"),
+        ("model_index.json", "a pipeline of diffusion models"),
+    ] {
+        let folder = tempfile::tempdir()?;
+        std::fs::write(folder.path().join(file), "no XML")?;
+        for error in [
+            LanguageModel::from_folder(&folder).unwrap_err(),
+            crate::TextGenerator::from_folder(&folder).unwrap_err(),
+        ] {
+            let error = format!("{error:#}");
+            assert!(error.contains(expected) && error.contains("decoder-only"), "{error}");
+            assert!(error.contains(file), "{error}");
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn what_is_no_language_model() {
     for (path, expected) in
