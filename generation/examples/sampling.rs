@@ -7,6 +7,10 @@ use rand::{RngExt, SeedableRng};
 use tract_openvino_generation::Sampler;
 use tract_openvino_generation::prelude::*;
 
+/// The one of the tool.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// That of Qwen2.
 const VOCABULARY: usize = 152_000;
 

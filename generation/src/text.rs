@@ -559,6 +559,28 @@ mod tests {
     }
 
     #[test]
+    fn a_chat_keeps_what_was_read_before_it_was_cancelled() -> TractResult<()> {
+        let generator = generator();
+        let config = generator.config().clone().with_max_new_tokens(9).with_eos_token_id([]);
+        let messages = [Message::user("Hello!")];
+        let expected = generator.chat()?.answer(&messages, &config, |_| GO_ON)?;
+        let is_cancelled = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let cancel = is_cancelled.clone();
+        let generator = generator.with_on_prefill(move |_, _| {
+            match cancel.swap(false, std::sync::atomic::Ordering::Relaxed) {
+                true => ControlFlow::Break(()),
+                false => GO_ON,
+            }
+        });
+        let mut chat = generator.chat()?;
+        let cancelled = chat.answer(&messages, &config, |_| GO_ON)?;
+        assert_eq!((&*cancelled.text, cancelled.end), ("", EndReason::Stopped));
+        let answer = chat.answer(&messages, &config, |_| GO_ON)?;
+        assert_eq!((answer.tokens, answer.statistics.prompt_tokens), (expected.tokens, 0));
+        Ok(())
+    }
+
+    #[test]
     fn settings_that_are_not_supported_are_not_ignored() -> TractResult<()> {
         let folder = folder_without(&[]);
         std::fs::write(

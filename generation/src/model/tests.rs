@@ -244,15 +244,42 @@ fn logits_after(model: &LanguageModel, prompt: &[u32]) -> TractResult<Vec<f32>> 
 }
 
 #[test]
-fn rounding_is_an_option() -> TractResult<()> {
+fn activations_are_rounded_in_prefill() -> TractResult<()> {
+    let logits = |kernels: KernelsTransform| -> TractResult<Vec<f32>> {
+        let model = ir().model_for_path("../ir/models/networks/llama_int4/model.xml")?;
+        let row = |value: fn(i64) -> i64| {
+            tract_ndarray::Array2::from_shape_fn((1, 20), |(_, place)| value(place as i64))
+        };
+        let inputs = tvec!(row(|place| place + 1).into_tvalue(), row(|_| 1).into_tvalue());
+        let outputs = kernels.runnable(model)?.run(inputs)?;
+        let logits = outputs[0].cast_to::<f32>()?;
+        Ok(logits.try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
+    };
+    let (exact, rounded) = (logits(KernelsTransform::default())?, logits(rounding_kernels())?);
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512vnni") {
+        assert_ne!(exact, rounded);
+    }
+    assert_near(&rounded, &exact);
+    Ok(())
+}
+
+/// What is rounded to 8 bits is near what is exact.
+#[track_caller]
+fn assert_near(rounded: &[f32], exact: &[f32]) {
+    let largest = exact.iter().fold(0f32, |largest, it| largest.max(it.abs()));
+    assert_eq!(rounded.len(), exact.len());
+    assert!(exact.iter().zip(rounded).all(|(a, b)| (a - b).abs() < 0.1 * largest));
+}
+
+#[test]
+fn the_kv_cache_is_rounded() -> TractResult<()> {
     let prompt: Vec<u32> = (1..20).collect();
-    // In the KV cache, which a later token reads.
     let exact = logits_after(&with_beams(), &prompt)?;
     let rounding = LanguageModel::from_folder_with("models/tiny", &rounding_kernels())?;
     let rounded = logits_after(&rounding, &prompt)?;
     assert_ne!(exact, rounded);
-    let largest = exact.iter().fold(0f32, |largest, it| largest.max(it.abs()));
-    assert!(exact.iter().zip(&rounded).all(|(a, b)| (a - b).abs() < 0.1 * largest));
+    assert_near(&rounded, &exact);
     Ok(())
 }
 
