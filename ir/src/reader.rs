@@ -257,7 +257,7 @@ mod tests {
             <output><port id="1" precision="FP32" names="first"/></output></layer>
         <layer id="4" name="relu" type="ReLU" version="opset1"><input><port id="0"/></input>
             <output><port id="1" precision="FP32"/></output></layer>
-        <layer id="5" name="unknown" type="Unknown" version="opset1"><input><port id="0"/></input>
+        <layer id="5" name="unknown" type="Unknown" version="opset1"><input><port id="0"/><port id="2"/></input>
             <output><port id="1" precision="FP32"/></output></layer>
         <layer id="6" name="result" type="Result" version="opset1" output_names="last"><input><port id="0"/></input></layer>
         </layers><edges>
@@ -266,6 +266,7 @@ mod tests {
         <edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>
         <edge from-layer="2" from-port="3" to-layer="4" to-port="0"/>
         <edge from-layer="3" from-port="1" to-layer="5" to-port="0"/>
+        <edge from-layer="4" from-port="1" to-layer="5" to-port="2"/>
         <edge from-layer="5" from-port="1" to-layer="6" to-port="0"/>
         </edges></net>"#;
 
