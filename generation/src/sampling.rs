@@ -202,6 +202,25 @@ pub(crate) fn log_probabilities(logits: &[f32]) -> TractResult<Vec<f32>> {
 /// Logits in a block.
 const BLOCK: usize = 128;
 
+/// The largest logit of a block, and whether none is NaN or infinite. With indices, and not inlined, it is compiled to vectors.
+#[inline(never)]
+#[allow(clippy::needless_range_loop)]
+fn maximum(block: &[f32]) -> (f32, bool) {
+    // As many as fit any vector.
+    const LANES: usize = 16;
+    let (mut lanes, mut faults) = ([f32::NEG_INFINITY; LANES], [0u32; LANES]);
+    let (chunks, rest) = block.as_chunks::<LANES>();
+    for chunk in chunks {
+        for lane in 0..LANES {
+            let logit = chunk[lane];
+            lanes[lane] = if logit > lanes[lane] { logit } else { lanes[lane] };
+            faults[lane] |= u32::from(logit.is_nan() | (logit == f32::INFINITY));
+        }
+    }
+    let is_number = faults.iter().all(|it| *it == 0) && rest.iter().all(|it| *it < f32::INFINITY);
+    (lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max), is_number)
+}
+
 /// The largest logits.
 #[derive(Debug)]
 struct Maxima {
@@ -218,22 +237,12 @@ impl Maxima {
     /// A logit is NaN or infinite (minus infinity is a token that is not possible), or there is none.
     fn new(logits: &[f32]) -> TractResult<Maxima> {
         let mut are_numbers = true;
-        let maximum = |block: &[f32]| {
-            // As many as fit any vector.
-            const LANES: usize = 16;
-            let (mut lanes, mut faults) = ([f32::NEG_INFINITY; LANES], [0u32; LANES]);
-            let (chunks, rest) = block.as_chunks::<LANES>();
-            for chunk in chunks {
-                for ((most, fault), logit) in lanes.iter_mut().zip(&mut faults).zip(chunk) {
-                    *most = if logit > most { *logit } else { *most };
-                    *fault |= u32::from(logit.is_nan() | (*logit == f32::INFINITY));
-                }
-            }
-            are_numbers &= faults.iter().all(|it| *it == 0);
-            are_numbers &= rest.iter().all(|logit| *logit < f32::INFINITY);
-            lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
-        };
-        let of_blocks: Vec<f32> = logits.chunks(BLOCK).map(maximum).collect();
+        let of_blocks = logits.chunks(BLOCK).map(|block| {
+            let (most, is_number) = maximum(block);
+            are_numbers &= is_number;
+            most
+        });
+        let of_blocks: Vec<f32> = of_blocks.collect();
         if !are_numbers {
             let token = logits.iter().position(|it| it.is_nan() || *it == f32::INFINITY);
             let token = token.expect("there is one");
