@@ -1,4 +1,4 @@
-//! Draws boxes around the faces in a picture.
+//! Draws boxes around the faces in an image.
 
 use anyhow::{Context, Result};
 use image::imageops::{FilterType, resize};

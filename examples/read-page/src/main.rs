@@ -73,7 +73,7 @@ fn whole(core: [Point<i32>; 4]) -> Option<Corners> {
     (width.min(height) > 3.).then(|| std::array::from_fn(|it| core[it] + moved(signs[it])))
 }
 
-/// The picture within a box, 48 pixels high, which the network that reads text takes at any width.
+/// The image within a box, 48 pixels high, which the model that reads text takes at any width.
 fn cut(page: &RgbImage, corners: &Corners) -> Result<RgbImage> {
     let [along, down] = [1, 3].map(|it| corners[it] - corners[0]).map(|it| it.x.hypot(it.y));
     let width = (48. * along / down).ceil();
@@ -99,7 +99,7 @@ fn text(probabilities: &Tensor, characters: &[&str]) -> TractResult<String> {
     Ok(classes.iter().filter_map(|class| characters.get(class.checked_sub(1)?)).copied().collect())
 }
 
-/// The picture as both networks take it.
+/// The image as both models take it.
 fn pixels(picture: &RgbImage) -> Tensor {
     let shape = (1, 3, picture.height() as usize, picture.width() as usize);
     let value = |(_, channel, y, x)| f32::from(picture[(x as u32, y as u32)][channel]) / 127.5 - 1.;

@@ -1,4 +1,4 @@
-//! Draws where there is voice in a sound.
+//! Draws where there is speech in a WAV file.
 
 use anyhow::{Context, Result, ensure};
 use plotters::prelude::*;
