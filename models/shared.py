@@ -78,7 +78,9 @@ def npz_file(number, inputs, outputs):
 
 
 def write_files(folder, files):
-    """Writes a model folder, in place of what is there."""
+    """Writes a model folder, in place of what is there, unless that says the same."""
+    if folder.is_dir() and not stale_files(folder, files):
+        return
     shutil.rmtree(folder, ignore_errors=True)
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

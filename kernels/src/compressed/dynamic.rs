@@ -38,6 +38,12 @@ const ROWS: usize = 4;
 /// The codes that are multiplied at once, for each column.
 const CODES_OF_STEP: usize = 4;
 
+/// The steps of the numbers that have one scale.
+const STEPS_OF_GROUP: usize = GROUP / CODES_OF_STEP;
+
+/// The numbers of a row that have one scale, as in OpenVINO. The groups of a matrix are multiples of it, or rows.
+const GROUP: usize = 32;
+
 /// A number below, for all of its group, is 0.
 const LEAST: f32 = 1e-30;
 
@@ -54,8 +60,6 @@ pub(super) struct Data {
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     depth: usize,
-    /// The numbers that have one scale.
-    group: usize,
     groups: usize,
     /// Whether a word has eight codes of the matrix: those of even places are in its first step.
     is_of_words: bool,
@@ -63,24 +67,16 @@ struct Layout {
 
 impl Layout {
     fn new(matrix: &Matrix) -> Layout {
-        // The groups of the matrix are multiples of 32, or rows.
-        let is_whole = matrix.groups() == 1 || matrix.group.is_multiple_of(64);
-        let group = if is_whole { 64 } else { 32 };
         Layout {
             depth: matrix.depth,
-            group,
-            groups: matrix.depth.div_ceil(group),
+            groups: matrix.depth.div_ceil(GROUP),
             is_of_words: matrix.format.bits() == 4,
         }
     }
 
-    fn steps_of_group(self) -> usize {
-        self.group / CODES_OF_STEP
-    }
-
     /// How many steps a row has.
     fn steps(self) -> usize {
-        self.groups * self.steps_of_group()
+        self.groups * STEPS_OF_GROUP
     }
 
     /// How far rows are apart: behind the bytes are the scale of each group, and the sum of what its bytes stand for.
@@ -128,19 +124,19 @@ impl On<Vnni> for Quantize<'_> {
 
     #[inline(always)]
     fn run(self, lanes: Vnni) -> bool {
-        let Layout { group, groups, is_of_words, .. } = self.layout;
+        let Layout { groups, is_of_words, .. } = self.layout;
         let (bytes, parameters) = self.row.split_at_mut(self.layout.steps());
         let (scales, sums) = parameters.split_at_mut(groups);
-        let places = bytes.chunks_exact_mut(self.layout.steps_of_group());
+        let places = bytes.chunks_exact_mut(STEPS_OF_GROUP);
         let parameters = scales.iter_mut().zip(sums);
         let mut is_finite = true;
-        for ((data, place), (scale, sum)) in self.data.chunks(group).zip(places).zip(parameters) {
-            let whole: [f32; 64];
-            let data = match data.len() == group {
+        for ((data, place), (scale, sum)) in self.data.chunks(GROUP).zip(places).zip(parameters) {
+            let whole: [f32; GROUP];
+            let data = match data.len() == GROUP {
                 true => data,
                 false => {
                     whole = padded(data);
-                    &whole[..group]
+                    &whole
                 }
             };
             let (vectors, words) = (data.as_chunks().0, place.as_chunks_mut().0);
@@ -314,7 +310,7 @@ impl OfPanel<'_, '_> {
     fn tile<const N: usize>(&mut self, lanes: Vnni, first: usize) {
         let Product { matrix, data, bias, activation, .. } = self.product;
         let layout = data.layout;
-        let steps = layout.steps_of_group();
+        let steps = STEPS_OF_GROUP;
         let panel: &[Step] = self.panel.as_chunks().0.as_chunks().0;
         let rows: [&[f32]; N] = std::array::from_fn(|row| data.row(first + row));
         let scales: &[Step] = self.parameters.scales.as_chunks().0.as_chunks().0;
@@ -340,7 +336,7 @@ impl OfPanel<'_, '_> {
                         }
                     }
                 }
-                let of_matrix = group * layout.group / matrix.group;
+                let of_matrix = group * GROUP / matrix.group;
                 for vector in 0..VECTORS {
                     let scale = lanes.load(&scales[of_matrix][vector]);
                     let offset = lanes.load(&offsets[of_matrix][vector]);

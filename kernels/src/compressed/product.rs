@@ -32,7 +32,7 @@ pub(crate) enum Precision {
     /// Nothing else than products in single precision are.
     #[default]
     Exact,
-    /// Bytes with a scale for each group of 32 or 64 neighbours, where there are more than a few rows, the codes are integers, and the
+    /// Bytes with a scale for each group of 32 neighbours, where there are more than a few rows, the codes are integers, and the
     /// processor multiplies bytes.
     Bytes,
 }

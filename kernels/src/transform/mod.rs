@@ -100,8 +100,8 @@ pub struct KernelsTransform {
 pub struct KernelsConfig {
     /// The names of rules that are left out.
     pub without: Vec<String>,
-    /// Whether products with compressed weights of 8 and 4 bits may round their data: to 8 bits, with a scale for each group of 32 or
-    /// 64 numbers of a row. They do where there are more than six rows of data, as in a prompt, and the processor has VNNI with
+    /// Whether products with compressed weights of 8 and 4 bits may round their data: to 8 bits, with a scale for each group of 32
+    /// numbers of a row. They do where there are more than six rows of data, as in a prompt, and the processor has VNNI with
     /// vectors of 512 bits.
     ///
     /// OpenVINO does so by default (`DYNAMIC_QUANTIZATION_GROUP_SIZE`). It is faster, and the result is another one.
