@@ -1,5 +1,6 @@
 //! Output for the user: errors with advice, similar names, lines that fit the terminal.
 
+use std::backtrace::BacktraceStatus;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -112,6 +113,10 @@ pub fn show_error(error: &TractError) {
     }
     for help in advice(error) {
         text += &format!("{GOOD}help:{GOOD:#} {}\n", wrap(&help, "      ", width));
+    }
+    // Of the place where the error was made, if RUST_BACKTRACE asks for it.
+    if error.backtrace().status() == BacktraceStatus::Captured {
+        text += &format!("{}\n", error.backtrace());
     }
     // Where standard error is closed there is nobody to tell.
     let _ = anstream::stderr().write_all(text.as_bytes());

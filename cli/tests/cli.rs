@@ -1746,6 +1746,17 @@ fn outputs_by_name() {
     }
 }
 
+#[test]
+fn backtraces_of_errors() {
+    let stderr = |backtrace: &str| {
+        let mut command = command(&["run", "nowhere.onnx"]);
+        let output = command.env("RUST_BACKTRACE", backtrace).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(stderr("0"), "error: there is no file nowhere.onnx\n");
+    assert!(stderr("1").contains("model_file"), "{}", stderr("1"));
+}
+
 /// The name that it had before.
 #[test]
 fn inspect_is_facts() {
@@ -2454,9 +2465,15 @@ fn in_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> (u32, String
     let mut command = CommandBuilder::new(PROGRAM);
     command.args(arguments);
     command.cwd(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    for variable in
-        ["TRACT_OPENVINO_THREADS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "RUST_LOG"]
-    {
+    for variable in [
+        "TRACT_OPENVINO_THREADS",
+        "NO_COLOR",
+        "CLICOLOR",
+        "CLICOLOR_FORCE",
+        "COLUMNS",
+        "RUST_LOG",
+        "RUST_BACKTRACE",
+    ] {
         command.env_remove(variable);
     }
     command.env("TERM", "xterm-256color");
