@@ -10,7 +10,6 @@ use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
 use tract_core::internal::*;
-use tract_core::optim::Optimizer;
 use tract_core::prelude::multithread::{
     Executor, multithread_tract_scope, set_threading_element_threshold,
 };
@@ -319,7 +318,7 @@ impl Case {
         let transformed = panics::ours(|| self.model.clone().into_runnable_with_kernels());
         let kernels = match transformed {
             Ok(kernels) => kernels,
-            Err(_) if self.tract_alone_fails() => return false,
+            Err(_) if self.is_without_elements() => return false,
             Err(error) => panic!("{error:?}\n{}", self.text()),
         };
         let mut has_output = false;
@@ -356,16 +355,11 @@ impl Case {
         has_output
     }
 
-    /// Whether tract's optimiser fails without a rule of the kernels, in the parts that these run it in.
-    fn tract_alone_fails(&self) -> bool {
-        let mut model = self.model.clone();
-        let mut first = Optimizer::declutter();
-        first.passes.retain(|pass| !format!("{pass:?}").starts_with("ChangeAxes"));
-        let mut optimize = || {
-            first.optimize(&mut model)?;
-            Optimizer::codegen().optimize(&mut model)
-        };
-        panics::catch(|| optimize().is_err()).unwrap_or(true)
+    /// Whether some tensor has no elements, whatever the batch is: at many such a model tract's optimiser fails, or not, as the order of
+    /// its passes is.
+    fn is_without_elements(&self) -> bool {
+        let outputs = self.model.nodes().iter().flat_map(|node| &node.outputs);
+        outputs.flat_map(|output| output.fact.shape.iter()).any(|dim| *dim == 0.to_dim())
     }
 
     fn on_kernels(

@@ -141,10 +141,6 @@ fn convolution(builder: &mut Builder, data: OutletId) -> Result<Option<OutletId>
     let kernel_fmt =
         builder.choose(&[KernelFormat::OIHW, KernelFormat::HWIO, KernelFormat::OHWI])?;
     let (inputs, outputs) = (spec.input_channels, spec.output_channels);
-    if inputs == 0 {
-        // Of sums over nothing tract makes constants whose open sizes are 1, and fails or not, as the order of its passes is.
-        return Ok(None);
-    }
     let kernel = &*spec.kernel_shape;
     let shape = match kernel_fmt {
         KernelFormat::OIHW => [&[outputs, inputs / groups], kernel].concat(),
