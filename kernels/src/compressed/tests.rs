@@ -97,8 +97,7 @@ impl Case {
 
     /// What data is multiplied, as its documentation says.
     fn data_in_bytes(&self, data: &[f32]) -> Vec<f32> {
-        let group = if self.groups == 1 || self.group.is_multiple_of(64) { 64 } else { 32 };
-        let groups = data.chunks(self.depth()).flat_map(|row| row.chunks(group));
+        let groups = data.chunks(self.depth()).flat_map(|row| row.chunks(32));
         let rounded = groups.flat_map(|group| {
             let largest = group.iter().fold(0f32, |most, number| most.max(number.abs()));
             group.iter().map(move |number| match largest < 1e-30 {
