@@ -46,7 +46,7 @@ use tract_openvino::tract_onnx::tract_hir::internal::TractErrorContext;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Run, inspect, check, time and convert models of OpenVINO with tract: OpenVINO IR, and ONNX with OpenVINO's gather
+/// Run, inspect, check, time and convert models of OpenVINO with tract: OpenVINO IR, and ONNX with OpenVINO's
 /// operators.
 #[derive(Debug, Parser)]
 #[command(name = NAME, version, subcommand_required = true, arg_required_else_help = true)]

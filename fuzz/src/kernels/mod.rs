@@ -303,7 +303,7 @@ impl Case {
     }
 
     /// Whether it had an output.
-    fn check(self) -> bool {
+    fn check(mut self) -> bool {
         // As tract computes it, as it is and optimised: these may differ where tract is wrong.
         let plan = |optimizes: bool| {
             let model = self.model.clone();
@@ -321,6 +321,9 @@ impl Case {
             Err(_) if self.is_without_elements() => return false,
             Err(error) => panic!("{error:?}\n{}", self.text()),
         };
+        // Some products are left to tract, which makes NaN of a maximum of NaN that it fuses with them.
+        let nodes = kernels.plan().model().nodes();
+        self.traits.is_tame |= nodes.iter().any(|node| node.op.name() == "OptMatMul");
         let mut has_output = false;
         for (run, batch) in self.batches.iter().enumerate() {
             let inputs = self.inputs(*batch, run);
