@@ -21,8 +21,8 @@ use crate::measurement::{
     Measurement, NodeTime, Profile, Quantiles, Start, crc32, memory_bytes, nanoseconds, processor,
 };
 use crate::model::{
-    Model, OperatorOptions, ReadingOptions, ThreadOptions, has_data_sets, input_names, model_file,
-    shapes_of,
+    InputShape, Model, OperatorOptions, ReadingOptions, ThreadOptions, has_data_sets, input_names,
+    model_file, shapes_of,
 };
 use crate::panics::{catch, during};
 use crate::report::{output, printable};
@@ -91,22 +91,23 @@ impl Bench {
         let baseline = self.baseline.as_deref().map(Measurement::read).transpose()?;
         let crc32 = crc32(&file)?;
         baseline.iter().try_for_each(|baseline| baseline.expect_model(crc32, &file))?;
-        let load = |shapes: &_| self.reading.load_with(&file, shapes);
-        let with_names = |model: Model| Ok((model.names()?, model.into_typed()?));
         let mut loading = Duration::ZERO;
+        let mut read = |shapes: &[InputShape]| -> TractResult<_> {
+            let began = Instant::now();
+            let load = |shapes: &_| self.reading.load_with(&file, shapes);
+            let with_names = |model: Model| Ok((model.names()?, model.into_typed()?));
+            let (read, _) = self.reading.read_for(shapes, load, with_names)?;
+            loading += began.elapsed();
+            Ok(read)
+        };
         let (typed, inputs) = if !self.inputs.are_given() && has_data_sets(&self.model)? {
             let inputs = Case::load(&self.model)?.data_sets.swap_remove(0).inputs;
             let shapes = shapes_of(input_names(&file)?, &inputs);
-            let began = Instant::now();
-            let ((names, typed), _) = self.reading.read_for(&shapes, load, with_names)?;
-            loading += began.elapsed();
+            let (names, typed) = read(&shapes)?;
             expect_fit(&typed, &names, &file, &inputs)?;
             (typed, inputs)
         } else {
-            let shapes = self.inputs.shapes()?;
-            let began = Instant::now();
-            let ((names, typed), _) = self.reading.read_for(&shapes, load, with_names)?;
-            loading += began.elapsed();
+            let (names, typed) = read(&self.inputs.shapes()?)?;
             let inputs = self.inputs.tensors(&typed, &names, &file)?;
             (typed, inputs)
         };

@@ -52,20 +52,22 @@ pub struct Start {
 }
 
 impl Start {
-    fn rows(&self) -> Vec<(&'static str, String)> {
+    /// What each number is, the number itself, and how it is written with its unit.
+    fn rows(&self) -> Vec<(&'static str, u64, String, &'static str)> {
+        let time = |name, nanoseconds| (name, nanoseconds, microseconds(nanoseconds), "µs");
         let mut rows = vec![
-            ("load", format!("{} µs", microseconds(self.load_nanoseconds))),
-            ("first run", format!("{} µs", microseconds(self.first_run_nanoseconds))),
+            time("load", self.load_nanoseconds),
+            time("first run", self.first_run_nanoseconds),
         ];
         if let Some(bytes) = self.memory_bytes {
-            rows.push(("memory", format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))));
+            let mebibytes = format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+            rows.push(("memory", bytes, mebibytes, "MiB"));
         }
         rows
     }
 
     pub fn print(&self, out: &mut impl Write) -> TractResult<()> {
-        for (name, value) in self.rows() {
-            let (number, unit) = value.split_once(' ').expect("there is a unit");
+        for (name, _, number, unit) in self.rows() {
             writeln!(out, "  {name:16} {GOOD}{number:>12}{GOOD:#} {unit}")?;
         }
         Ok(())
@@ -243,12 +245,14 @@ impl Measurement {
         let mut table = table(&["", "now", "baseline", "ratio"]);
         align_right(&mut table, 1);
         if let (Some(now), Some(before)) = (self.start, before.start) {
-            for ((name, now), (_, before)) in now.rows().into_iter().zip(before.rows()) {
-                let number =
-                    |text: &str| text.split(' ').next().and_then(|it| it.parse::<f64>().ok());
-                let by = number(&now).zip(number(&before));
-                let by = by.map_or_else(|| "-".into(), |(now, before)| ratio(now, before));
-                table.add_row([name.to_string(), now, before, by]);
+            for (now, before) in now.rows().into_iter().zip(before.rows()) {
+                let ((name, now, number, unit), (_, before, earlier, _)) = (now, before);
+                table.add_row([
+                    name.to_string(),
+                    format!("{number} {unit}"),
+                    format!("{earlier} {unit}"),
+                    ratio(now as f64, before as f64),
+                ]);
             }
         }
         let rows = self.nanoseconds.rows().into_iter().zip(before.nanoseconds.rows());

@@ -288,7 +288,7 @@ impl ReadingOptions {
         let mut limits = Limits::default();
         limits.constant_bytes = self.constants_limit.map(|limit| limit.saturating_mul(1 << 20));
         limits.iterations = self.iterations_limit.unwrap_or(limits.iterations);
-        ir = ir.with_limits(limits);
+        ir = ir.with_limits(limits).with_outputs(&self.outputs);
         let shapes = self.shapes.iter().chain(shapes).cloned();
         shapes.fold(ir, |ir, (input, shape)| ir.with_input_shape(input, shape))
     }
@@ -329,7 +329,6 @@ impl ReadingOptions {
             let mut proto = ir.proto_model_for_path(file)?;
             if !self.outputs.is_empty() {
                 check_outputs(proto.document.graph(), &self.outputs)?;
-                proto.document.select_outputs(&self.outputs)?;
             }
             for (layer, output) in layer_outputs {
                 proto.document.add_output(*layer, *output, format!("output {output} of {layer}"));

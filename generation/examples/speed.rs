@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use tract_core::internal::*;
 use tract_core::tract_linalg::multithread::set_default_executor;
-use tract_openvino_generation::LanguageModel;
+use tract_openvino_generation::{LanguageModel, rounding_kernels};
+use tract_openvino_kernels::KernelsTransform;
 use tract_openvino_kernels::threads::executor;
-use tract_openvino_kernels::{CachePrecision, KernelsConfig, KernelsTransform};
 
 /// The one of the tool.
 #[global_allocator]
@@ -23,20 +23,16 @@ fn main() -> TractResult<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let usage = "usage: speed FOLDER THREADS CONTEXT TOKENS [--exact]";
     let [folder, threads, context, tokens, options @ ..] = &arguments[..] else { bail!(usage) };
-    let mut config = KernelsConfig::default();
-    match options {
-        [] => {
-            config.dynamic_quantization = true;
-            config.kv_cache_precision = CachePrecision::U8;
-        }
-        [exact] if exact == "--exact" => (),
+    let kernels = match options {
+        [] => rounding_kernels(),
+        [exact] if exact == "--exact" => KernelsTransform::default(),
         _ => bail!(usage),
-    }
+    };
     let (context, tokens): (u32, u32) = (context.parse()?, tokens.parse()?);
     set_default_executor(executor(threads.parse()?));
     let seconds = |started: Instant| started.elapsed().as_secs_f64();
     let started = Instant::now();
-    let model = LanguageModel::from_folder_with(folder, &KernelsTransform::new(config)?)?;
+    let model = LanguageModel::from_folder_with(folder, &kernels)?;
     let ready = seconds(started);
     let prompt: Vec<u32> = (0..context).map(|place| (place * 7919 + 13) % 30000).collect();
     let prefill = || -> TractResult<_> {

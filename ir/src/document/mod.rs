@@ -96,23 +96,14 @@ impl Document {
         let graph = &self.graph;
         let sources = names.iter().map(|name| graph.source_by_name(name.as_ref()));
         let sources = sources.collect::<Result<Vec<Source>>>()?;
-        let mut layers = std::mem::take(&mut self.graph.layers);
-        // No result any more: nothing needs it, and it is left out.
-        for result in &self.graph.results {
-            layers[*result].operation.clear();
+        for result in std::mem::take(&mut self.graph.results) {
+            // No result any more: nothing needs it, and it is left out.
+            self.graph.layers[result].operation.clear();
         }
-        let last = layers.iter().filter_map(|layer| layer.id).max().unwrap_or(0);
-        let results = names.iter().zip(sources).enumerate().map(|(number, (name, source))| Layer {
-            id: Some(last.wrapping_add(1 + number as u64)),
-            name: name.as_ref().into(),
-            operation: "Result".into(),
-            opset: "opset1".into(),
-            inputs: vec![source],
-            output_names: vec![name.as_ref().into()],
-            ..Layer::default()
-        });
-        layers.extend(results);
-        self.graph = order::graph(layers)?;
+        for (name, source) in names.iter().zip(sources) {
+            self.add_output(source.layer, source.output, name.as_ref());
+        }
+        self.graph = order::graph(std::mem::take(&mut self.graph.layers))?;
         Ok(())
     }
 }
