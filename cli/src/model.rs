@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
 use model_cases::{Case, Stage, StagedModel};
-use tract_openvino::kernels::WithKernels;
 use tract_openvino::kernels::threads::{default_threads, executor};
+use tract_openvino::kernels::{WithKernels, guard_downsamples};
 use tract_openvino::tract_onnx::pb::{GraphProto, ModelProto};
 use tract_openvino::tract_onnx::prelude::*;
 use tract_openvino::tract_onnx::tract_hir::infer::{Factoid, ShapeFactoid};
@@ -160,10 +160,11 @@ impl Loaded {
         Ok(made)
     }
 
-    /// The model with types and shapes. Its loops begin anew in each run.
+    /// The model with types and shapes. Its loops begin anew in each run, and a stride may follow what changes axes.
     fn into_typed(self) -> TractResult<TypedModel> {
         let mut typed = self.make(|model| model.into_typed())?;
         restart_loops(&mut typed);
+        guard_downsamples(&mut typed)?;
         Ok(typed)
     }
 }

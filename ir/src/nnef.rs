@@ -4,6 +4,7 @@
 //! output = tract_openvino_ir_range(start, stop, step, datum_type = "i64", len = N);
 //! output = tract_openvino_ir_opaque(input);
 //! output = tract_openvino_ir_separate(input);
+//! output = tract_openvino_ir_barrier(input);
 //! output = tract_openvino_ir_least_sizes(input, axes = [2, 3], sizes = [3, 3]);
 //! output = tract_openvino_ir_size_bounds(input, sizes = [N], least = [2], most = [7], of = ["dimension 0 of input \"x\""]);
 //! output = tract_openvino_ir_non_zero(input, count = "N");
@@ -19,8 +20,8 @@ use tract_core::ops::nn::GeluExact;
 use tract_openvino::tract_nnef::framework::Nnef;
 use tract_openvino::tract_nnef::internal::*;
 use tract_openvino::tract_nnef::ser::{array, datum_type, ints, numeric, string, tdim, tdims};
-use tract_openvino_kernels::LazyConst;
 use tract_openvino_kernels::gelu::GeluTanh;
+use tract_openvino_kernels::{Barrier, LazyConst};
 
 use crate::opl::activation::{ErfInv, Mish, SoftPlus};
 use crate::opl::arithmetic::Arithmetic;
@@ -93,6 +94,10 @@ fn registry() -> Registry {
     registry.register_primitive(OPAQUE, &input, &results, |builder, invocation| {
         load_with_input(builder, invocation, Opaque)
     });
+    registry.register_dumper(|ast, node, _: &Barrier| dump(ast, node, BARRIER, &[]));
+    registry.register_primitive(BARRIER, &input, &results, |builder, invocation| {
+        load_with_input(builder, invocation, Barrier)
+    });
     registry.register_dumper(dump_least_sizes);
     let integers = || TypeName::Integer.array();
     let parameters = [tensor("input"), integers().named("axes"), integers().named("sizes")];
@@ -120,6 +125,7 @@ fn registry() -> Registry {
 const RANGE: &str = "tract_openvino_ir_range";
 const NON_ZERO: &str = "tract_openvino_ir_non_zero";
 const OPAQUE: &str = "tract_openvino_ir_opaque";
+const BARRIER: &str = "tract_openvino_ir_barrier";
 const LEAST_SIZES: &str = "tract_openvino_ir_least_sizes";
 const SIZE_BOUNDS: &str = "tract_openvino_ir_size_bounds";
 const SEPARATE: &str = "tract_openvino_ir_separate";

@@ -58,6 +58,7 @@
 #![warn(missing_docs)]
 
 mod attention;
+mod barrier;
 pub mod checks;
 mod compressed;
 mod concat;
@@ -86,6 +87,7 @@ mod transform;
 mod transposition;
 
 pub use attention::{AppendToPages, Attention, CachePrecision, PageFormat, PagedFactor};
+pub use barrier::{Barrier, guard_downsamples, guard_downsamples_of};
 pub use compressed::{DequantizedConst, Format, combine};
 pub use grouped::GroupedProduct;
 pub use lazy::{LazyConst, LazyTensor};

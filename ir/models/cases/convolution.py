@@ -115,6 +115,38 @@ several(
     ],
 )
 several("convolution/rank_5", [X3], [convolution(W3), convolution(W3, [1, 2, 1], [1, 1, 2], [1, 0, 1], [0, 1, 1])])
+
+# --- What a stride follows ------------------------------------------------------------------------
+
+
+def every_second(x):
+    """Every second pixel along each axis, by a kernel of one."""
+    axes, channels = len(x.shape) - 2, x.shape[1]
+    return convolution(spread(3, channels, *[1] * axes, seed=2), [2] * axes)[0](x)
+
+
+def lstm(x):
+    """[1, 2, 5, 6] is five steps of 12 numbers, and becomes three numbers of five steps."""
+    steps = opset15.reshape(opset15.transpose(x, i64([0, 2, 1, 3])), i64([1, 5, 12]), False)
+    weights = [spread(1, 12, n, seed=n) / 8 for n in (12, 3)]
+    state, lengths = np.zeros((1, 1, 3), np.float32), i64([5])
+    node = opset15.lstm_sequence(steps, state, state, lengths, *weights, np.zeros((1, 12), np.float32), 3, "forward")
+    return opset15.transpose(opset15.squeeze(node.output(0), i64([1])), i64([0, 2, 1]))
+
+
+case(
+    "convolution/strides_behind_layers",
+    [X2],
+    ops(
+        lambda x: every_second(opset15.reshape(x, i64([1, 2, 3, 10]), False)),
+        lambda x: every_second(opset15.relu(opset15.reshape(x, i64([1, 2, 30]), False))),
+        lambda x: every_second(opset15.unsqueeze(opset15.reduce_max(x, i64([3])), i64([2]))),
+        lambda x: every_second(opset15.softmax(x, 2)),
+        lambda x: every_second(opset15.broadcast(opset15.reduce_max(x, i64([2, 3]), True), i64([1, 2, 5, 6]))),
+        lambda x: every_second(opset15.slice(x, i64([1, 3]), i64([5, 6]), i64([1, 1]), i64([2, 3]))),
+        lambda x: every_second(lstm(x)),
+    ),
+)
 several(
     "convolution/auto_pad",
     [X2],

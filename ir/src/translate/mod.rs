@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 use tract_core::ops::identity::Identity;
+use tract_openvino_kernels::guard_downsamples;
 
 use crate::document::{Graph, Layer};
 use crate::layer::{
@@ -141,6 +142,7 @@ fn translate_network(
     bind_symbols(model, &HashSet::new())?;
     drop_unused_indices(model)?;
     move_biases(model)?;
+    guard_downsamples(model)?;
     translation.budget().take_computed(model)
 }
 

@@ -33,6 +33,7 @@ use tract_core::optim::Optimizer;
 use tract_core::transform::ModelTransform;
 
 use crate::attention::CachePrecision;
+use crate::barrier::guard_downsamples;
 use crate::compressed::Precision;
 
 pub use rule::{
@@ -175,8 +176,11 @@ impl KernelsTransform {
             quantized::translate(&session, model)?;
         }
         self.apply(&session, Phase::AsRead, model)?;
+        guard_downsamples(model)?;
         first_declutter().optimize(model)?;
         self.apply(&session, Phase::BeforeAxisMoves, model)?;
+        // Rules change axes, too.
+        guard_downsamples(model)?;
         second_declutter().optimize(model)?;
         self.apply(&session, Phase::Decluttered, model)?;
         self.apply(&session, Phase::Rest, model)?;

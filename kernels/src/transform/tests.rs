@@ -369,7 +369,8 @@ fn transposed_convolutions() -> TractResult<()> {
             assert_eq!(ours, vec!["PackedConvolution"; count], "{format:?} {axes:?}: {found:?}");
         }
     }
-    // A kernel smaller than its strides, one much smaller, many phases, one pixel that becomes many, and strides that no memory is enough for. smaller than its strides, one pixel that becomes many, and strides that no memory is enough for.
+    // A kernel smaller than its strides, one much smaller, many phases, one pixel that becomes many, and strides that no
+    // memory is enough for.
     let large = (1 << 31) - 1;
     for (axes, group, expected) in [
         (
@@ -408,6 +409,43 @@ fn transposed_convolutions() -> TractResult<()> {
         let model = transposed(DataFormat::NCHW, axes, group)?;
         assert!(!transformed(&model)?.contains(&"PackedConvolution".to_string()));
         assert_eq!(refusals(&model)?, [format!("convolution: {expected}")]);
+    }
+    Ok(())
+}
+
+/// What takes every second element of one axis may follow anything, and tract moves it to the front as far as it can.
+#[test]
+fn every_second_element_of_an_output() -> TractResult<()> {
+    let mut models = vec![];
+    for format in FORMATS {
+        for axes in TRANSPOSED {
+            models.push(transposed(format, axes, 1)?);
+        }
+    }
+    for formula in ["abc,cde->abde", "abc,dec->abde", "abcd,cde->abe", "ab,bcde->acde"] {
+        let axes: AxesMapping = formula.parse()?;
+        let shape =
+            |inputs: &str| inputs.bytes().map(|label| 4 + usize::from(label - b'a')).collect();
+        let (data, weights) = formula.split_once(',').unwrap();
+        let weights = weights.split('-').next().unwrap();
+        let (data, weights): (TVec<usize>, TVec<usize>) = (shape(data), shape(weights));
+        let mut model = TypedModel::default();
+        let inputs = [
+            model.add_source("data", f32::fact(&data))?,
+            model.add_const("weights", integers(&weights))?,
+        ];
+        let output = model.wire_node("product", EinSum::new(axes, DatumType::F32), &inputs)?;
+        model.select_output_outlets(&output)?;
+        models.push(model);
+    }
+    for model in models {
+        let output = model.output_outlets()?[0];
+        for axis in 0..model.outlet_fact(output)?.rank() {
+            let mut model = model.clone();
+            let output = model.wire_node("second", Downsample::new(axis, 2, 0), &[output])?;
+            model.select_output_outlets(&output)?;
+            transformed(&model).with_context(|| format!("axis {axis}: {model}"))?;
+        }
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ mod iteration;
 use std::collections::HashSet;
 
 use tract_core::internal::*;
+use tract_openvino_kernels::guard_downsamples;
 
 use super::state::wire_assignments;
 use crate::document::{Body, BodyRole};
@@ -96,6 +97,7 @@ impl BodyModel {
         wire_assignments(&mut self.model, &mut outlets, translation.dimensions, &mut variables)?;
         translation.own(variables.ids().cloned(), &place)?;
         bind_symbols(&mut self.model, &self.outer)?;
+        guard_downsamples(&mut self.model)?;
         Ok(outlets)
     }
 
