@@ -21,6 +21,7 @@ use tract_core::ops::nn::Reduce;
 use tract_core::ops::scan::Scan;
 
 use crate::checks::expect_inputs;
+use crate::quantized::FakeQuantize;
 
 /// Gives its input as it is. Nothing that tract moves through a model passes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,7 +152,8 @@ fn passes(
         || node.op_is::<Identity>()
         || node.op_is::<Reduce>()
         || node.op_is::<Slice>()
-        || node.op_is::<EinSum>();
+        || node.op_is::<EinSum>()
+        || node.op_is::<FakeQuantize>();
     Ok(is_right.then_some(reached))
 }
 

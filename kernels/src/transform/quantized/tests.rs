@@ -8,6 +8,7 @@ use tract_core::ops::math::{add, max, mul};
 use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
 use tract_core::ops::quant::{DequantizeLinearF32, quantize_linear_i8, quantize_linear_u8};
 
+use crate::barrier::guard_downsamples;
 use crate::compressed::DequantizedConst;
 use crate::quantized::FakeQuantize;
 use crate::quantized::tests::{random, with_all_instructions};
@@ -433,6 +434,24 @@ fn padding() {
         assert_eq!(count(&operators, "Pad"), 1, "{operators:?}");
         net.check(&[padded, conv], &input);
     }
+}
+
+/// A stride that tract would move in front of the codes, as in ResNet.
+#[test]
+fn strides_of_one_pixel() {
+    let input = [2, 3, 9, 7];
+    let mut net = Network::new();
+    let data = net.model.add_source("data", f32::fact(input)).unwrap();
+    let coded = net.quantized(data, -2., 0.016, None);
+    let (weights, bias) = (net.weights(&[12, 3, 1, 1]), net.constant(&[12], &[0.25; 12]));
+    let strides = Some(tvec![2, 2]);
+    let padding = PaddingSpec::Valid;
+    let spec = PoolSpec::new(DataFormat::NCHW, tvec![1, 1], padding, None, strides, 3, 12);
+    let conv = net.wire(Conv::new(spec, KernelFormat::OIHW, 1, None), &[coded, weights, bias]);
+    guard_downsamples(&mut net.model).unwrap();
+    let operators = net.operators(conv);
+    assert_eq!(count(&operators, "QuantizedConvolution"), 1, "{operators:?}");
+    net.check(&[conv], &input);
 }
 
 /// Transposed convolutions: kernels smaller and larger than the stride, pads, and pixels that no tap reaches; with one spatial axis
