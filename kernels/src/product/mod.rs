@@ -167,19 +167,19 @@ pub(super) fn for_each_columns<T: Send>(
 /// Parts for each thread, if sharing costs nothing: a late thread then finds less to do.
 pub(super) const SHARES: usize = 4;
 
-pub(super) use dots::Dots;
-pub(super) use kernel::{Addend, Product, Right, load, max_or_second, store};
+pub(super) use dots::Gemv;
+pub(super) use kernel::{Addend, GemmBlock, OperandB, load, max_or_second, store};
 pub(super) use output::Output;
 pub use panels::Vectors;
-pub(super) use panels::{Columns, ManyColumns, Rows, Tile, cycles, row_panels};
+pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, cycles, row_panels};
 
 /// The product of whole factors, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
 ///
 /// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. With four
 /// panels at a time a BERT took 1.03 times as long (AMD Zen 5).
-pub(super) struct Whole<'a> {
-    pub left: Rows<&'a [f32]>,
-    pub right: Columns<&'a [f32]>,
+pub(super) struct PackedGemm<'a> {
+    pub left: OperandA<&'a [f32]>,
+    pub right: PackedB<&'a [f32]>,
     /// What few rows will meet after it, of the same size.
     pub next: Option<&'a [f32]>,
     pub columns: Range<usize>,
@@ -190,20 +190,20 @@ pub(super) struct Whole<'a> {
     pub activation: Activation,
 }
 
-impl Whole<'_> {
+impl PackedGemm<'_> {
     pub fn run(mut self, vectors: Vectors) {
         let block = Tile::of(vectors).columns;
-        let Columns { depth, columns, elements } = self.right;
+        let PackedB { depth, columns, elements } = self.right;
         // A part of a panel would be read as a narrower one.
         let end = self.columns.end;
         assert!(end == columns || end.is_multiple_of(block), "{end} of {columns} columns");
         for first in self.columns.clone().step_by(block) {
             let columns = (self.columns.end - first).min(block);
             for steps in parts(depth) {
-                vectors.run(Product {
+                vectors.run(GemmBlock {
                     left: self.left,
                     left_begin: steps.start,
-                    right: Right::Packed {
+                    right: OperandB::Packed {
                         panels: &elements[first * depth..],
                         begin: steps.start,
                         depth,

@@ -27,9 +27,9 @@ pub(crate) mod tests;
 mod window;
 
 pub(crate) use arithmetic::{Operation, QuantizedArithmetic};
-pub(crate) use conversion::{Channels, Dequantize, Quantize, Requantize};
+pub(crate) use conversion::{ChannelAxis, Dequantize, Quantize, Requantize};
 pub(crate) use convolution::{Description, QuantizedConvolution};
 pub use fake_quantize::FakeQuantize;
-pub(crate) use finish::AdditionOf;
+pub(crate) use finish::ResidualOperand;
 pub(crate) use levels::Levels;
 pub(crate) use pools::{QuantizedMaxPool, QuantizedSum};
