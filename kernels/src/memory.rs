@@ -46,7 +46,7 @@ pub(crate) fn prefetch_first(place: *const u8) {
 /// EPYC, family 26 model 2).
 const AHEAD: usize = 1 << 13;
 
-/// Asks for lines of bytes that are read in turn: far ahead, and again when they are nearer.
+/// Prefetches lines of bytes that are read in turn: far ahead, and again when they are nearer.
 ///
 /// A machine that waits for as many lines as it can forgets what else it is asked for. Products of one row and codes of 16 bits took 1.3
 /// times as long where each line was asked for once (AMD EPYC, family 25 model 17).

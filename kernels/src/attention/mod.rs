@@ -526,7 +526,7 @@ fn from(elements: &[f32], begin: usize) -> &[f32] {
 /// What is added to scores, or beside them: its elements, and the distances of neighbours along each axis of the scores.
 type ScoreAddend<'a> = (&'a [f32], TVec<usize>);
 
-/// Where one sequence's part of it begins, and the distance of the elements for its rows.
+/// Where one sequence's part of a `ScoreAddend` begins, and the distance of the elements for its rows.
 struct Beginning<'a> {
     elements: &'a [f32],
     begin: usize,

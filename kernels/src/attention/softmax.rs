@@ -5,7 +5,7 @@ use pulp::{Simd, WithSimd};
 use crate::product::{load, store};
 use crate::softmax::softmax_of_row;
 
-/// For each row of scores some elements, in a distance: a row of a mask, or a sink.
+/// What is added to rows of scores, or beside them: for each row some elements, in a distance, those of a mask or a sink.
 pub(super) type AddendRows<'a> = (&'a [f32], usize);
 
 /// The softmax of rows of scores, of which each is multiplied by the scale and has masks added first.

@@ -529,7 +529,7 @@ pub(crate) trait OnLanes {
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L);
 }
 
-/// The vectors of this machine.
+/// The instructions for vectors of lanes that this machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LaneInstructions {
     Portable,
@@ -538,7 +538,7 @@ pub(crate) enum LaneInstructions {
 }
 
 impl LaneInstructions {
-    /// That of the vectors of this machine.
+    /// Those for the vectors of this machine.
     pub fn detect() -> LaneInstructions {
         #[cfg(target_arch = "x86_64")]
         match Tile::of(Vectors::detect()).lanes {
@@ -560,7 +560,7 @@ impl LaneInstructions {
         if self == LaneInstructions::Avx512 { 16 } else { 8 }
     }
 
-    /// Runs what is compiled for each kind.
+    /// Runs what is compiled for each of them.
     pub fn run(self, body: impl OnLanes) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the machine has the instructions: `detect` has found them.

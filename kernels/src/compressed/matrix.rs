@@ -190,7 +190,7 @@ impl CompressedMatrix {
     }
 }
 
-/// The types of scales and zero points.
+/// The type of scales or zero points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ParameterType {
     F32,
@@ -272,7 +272,7 @@ impl<'a> TypedParameters<'a> {
     }
 }
 
-/// Some rows of a matrix, what they have, and the few rows of data that they are multiplied with.
+/// A share of a product with few rows of data: these, some rows of a matrix, and what those have.
 pub(super) struct FewRowsTask<'a, 'b, D, P = &'a GroupParameters> {
     pub matrix: &'a CompressedMatrix,
     /// From the first row on.

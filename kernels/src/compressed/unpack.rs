@@ -69,7 +69,7 @@ impl Widen<'_> {
 /// The most rows that a panel has.
 pub(super) const PANEL_ROWS: usize = 48;
 
-/// Makes a panel of some rows of a matrix: for each of some steps, a number for each row.
+/// Makes a panel of operand `B` of some rows of a matrix: for each of some steps, a number for each row.
 pub(super) struct UnpackPanel<'a> {
     pub format: Format,
     /// From the first row on.

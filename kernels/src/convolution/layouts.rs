@@ -8,7 +8,7 @@ use super::patches::{ChannelsFirstWindow, PatchLayout};
 /// So many layouts an operator keeps: in most models there is one for all runs, and some alternate between few sizes.
 const MOST_LAYOUTS: usize = 4;
 
-/// The layouts for the last sizes that an operator met, the last one at the end.
+/// A cache of the layouts for the last sizes that an operator met, the last one at the end.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PatchLayoutCache(Arc<Mutex<Vec<Arc<PatchLayout>>>>);
 

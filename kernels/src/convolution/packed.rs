@@ -27,9 +27,10 @@ pub(crate) struct PackedConvolution {
 // Nothing that reads a model compares weights that are NaN.
 impl Eq for PackedConvolution {}
 
+/// The weights, for how the convolution is computed.
 #[derive(Debug, PartialEq)]
 enum ConvolutionFilters {
-    /// Of each group, a factor of a product.
+    /// Of each group, an operand of a GEMM.
     Products(Vec<GroupWeights>),
     /// A channel of the output is made of one of the input: the kernel for each.
     Planes(Vec<f32>),

@@ -10,8 +10,8 @@ use crate::memory::{LINE, Scratch};
 use crate::product::{OperandA, Output, Tile, Vectors, load, row_panels, shares_of_panels, store};
 use crate::threads::fill_rows;
 
-/// How a kernel moves over data of known size. There are three spatial axes; those that the data does not have
-/// are of size 1.
+/// How a kernel moves over data of known size, which has the channels first. There are three spatial axes; those that the data
+/// does not have are of size 1.
 #[derive(Debug, Clone)]
 pub(super) struct ChannelsFirstWindow {
     pub input: [usize; 3],
@@ -104,7 +104,7 @@ pub(super) struct Band<'a> {
     pub rows: &'a [RowPlacement],
 }
 
-/// Where a row of a channel goes.
+/// Where a row of a channel goes in a layout.
 #[derive(Debug)]
 pub(super) struct RowPlacement {
     /// Its first element in the channel.
@@ -115,7 +115,7 @@ pub(super) struct RowPlacement {
     row: usize,
 }
 
-/// The elements of a row that go to one part.
+/// The elements of a row that go to one part: those of one phase of the stride.
 #[derive(Debug)]
 struct StridePhase {
     /// The first of them.
@@ -497,6 +497,7 @@ pub(super) struct LaidOutChannels<'a> {
     first: usize,
 }
 
+/// Where the elements of laid out channels are.
 enum LaidOutElements<'a> {
     Own(Scratch),
     /// The image is laid out so.
@@ -520,7 +521,7 @@ impl LaidOutChannels<'_> {
     }
 }
 
-/// Rows of channels, each to its places.
+/// Copies rows of channels to their places in a layout.
 struct CopyToLayout<'a> {
     layout: &'a PatchLayout,
     image: &'a [f32],
@@ -623,7 +624,8 @@ fn place(element: [usize; 3], strides: [usize; 3], part: [usize; 3]) -> usize {
     number * part.iter().product::<usize>() + within
 }
 
-/// The first elements that the steps of a convolution's sum meet. A step is an element of the kernel in a channel.
+/// The rows of the im2col matrix, as the places of their first elements: what the steps of a convolution's sum meet. A step is
+/// an element of the kernel in a channel.
 struct Im2colOffsets<'a> {
     offsets: &'a [usize],
     /// The distance of two channels.
@@ -664,7 +666,7 @@ impl PatchLayout {
     }
 }
 
-/// Packs what some columns meet, for these steps of a convolution's sum: the right factor of a product, which
+/// Packs the patches of some columns, for these steps of a convolution's sum, as operand `B` of a GEMM: the im2col matrix, which
 /// is never whole in memory. A column is a pixel, or a position.
 pub(super) struct PackPatchesAsB<'a> {
     pub layout: &'a PatchLayout,
@@ -704,7 +706,7 @@ impl WithSimd for PackPatchesAsB<'_> {
     }
 }
 
-/// Packs what some pixels meet, for these steps: the left factor of a product.
+/// Packs the patches of some pixels, for these steps, as operand `A` of a GEMM: the im2row matrix.
 pub(super) struct PackPatchesAsA<'a> {
     pub layout: &'a PatchLayout,
     pub channels: &'a LaidOutChannels<'a>,

@@ -19,6 +19,7 @@ pub(super) struct Planes<'a> {
     pub slopes: Option<&'a [f32]>,
 }
 
+/// What is made of the elements of a window.
 #[derive(Clone, Copy)]
 pub(super) enum PlaneReduction<'a> {
     /// The sum of products with a kernel for each channel of the output, and a bias.
@@ -65,7 +66,7 @@ impl Planes<'_> {
     }
 }
 
-/// What is made of some pixels of some channels, from the first one on.
+/// A thread's share: some pixels of some channels, from the first one on.
 struct PlaneTask<'a> {
     planes: &'a Planes<'a>,
     data: &'a [f32],

@@ -13,12 +13,12 @@ use crate::product::{
 };
 use crate::threads::{fill_rows, for_each_on_threads, threads_for};
 
-/// The weights of a group, as a factor of a product. The other one is what the pixels meet.
+/// The packed weights of a group, one operand of a GEMM. The other one is the patches that the pixels meet.
 #[derive(Debug, PartialEq)]
 pub(super) enum GroupWeights {
-    /// A row for each channel of the output: the other factor has a column for each pixel or position.
+    /// Operand `A`, a row for each channel of the output: `B` has a column for each pixel or position (im2col).
     Rows(OperandA),
-    /// A column for each channel of the output: the other factor has a row for each pixel. Then there are no gaps, and
+    /// Operand `B`, a column for each channel of the output: `A` has a row for each pixel (im2row). Then there are no gaps, and
     /// few pixels need not fill vectors.
     Columns(PackedB),
 }
@@ -81,7 +81,7 @@ pub(super) fn prefers_rows(window: ChannelsFirstWindow, channels: usize, depth: 
 /// 288 KiB.
 const PANELS: usize = 4;
 
-/// A convolution as products.
+/// A convolution as products of its weights and of patches: a GEMM for each group.
 pub(super) struct Im2colGemm<'a> {
     pub layout: &'a PatchLayout,
     pub groups: &'a [GroupWeights],
@@ -91,7 +91,7 @@ pub(super) struct Im2colGemm<'a> {
     pub slopes: Option<&'a [f32]>,
 }
 
-/// What a thread computes of a group: some rows and columns of the product.
+/// A share of the GEMM of a group, for one thread: some rows and columns of the product.
 struct ConvolutionTask<'a> {
     /// Where the weights are rows: others meet all pixels.
     rows: Range<usize>,

@@ -23,7 +23,7 @@ pub(super) const VECTORS: usize = 3;
 /// With fewer steps, writing the sums to memory and reading them again costs more than the loop gains.
 pub(super) const LEAST_STEPS: usize = 96;
 
-/// The rows of a left factor, from a step on.
+/// The rows of operand `A` that a tile meets, from a step on.
 #[derive(Clone, Copy)]
 pub(super) struct RowsOfA<'a> {
     pub elements: &'a [f32],
@@ -33,7 +33,7 @@ pub(super) struct RowsOfA<'a> {
     pub step: usize,
 }
 
-/// What is asked for meanwhile.
+/// What is prefetched meanwhile.
 #[derive(Clone, Copy)]
 pub(super) enum PanelPrefetch<'a> {
     Nothing,

@@ -2,7 +2,7 @@ use pulp::{Simd, WithSimd, as_arrays};
 
 use super::activation::{Activate, Activation};
 
-/// The product of a row and the transpose of a matrix: a sum for each row of that one.
+/// The product of a row and the transpose of a matrix (GEMV): a sum for each row of that one.
 ///
 /// A large matrix comes from memory, which takes longer than the sums. So its rows are read one after the other.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ pub(crate) enum Addend<'a> {
     Zero,
 }
 
-/// The right factor of a part of a product.
+/// Operand `B` of a part of a product, the right factor: packed, or where a convolution has it.
 #[derive(Debug)]
 pub(crate) enum OperandB<'a> {
     /// Panels of columns with `depth` steps. Those of the part begin with step `begin` of them.
@@ -29,7 +29,7 @@ pub(crate) enum OperandB<'a> {
     InPlace { elements: &'a [f32], offsets: &'a [usize] },
 }
 
-/// A part of a product: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
+/// A block of a GEMM: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
 /// later ones with what is in `C` already, and the last ones apply the activation.
 #[derive(Debug)]
 pub(crate) struct GemmBlock<'a> {

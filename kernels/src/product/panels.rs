@@ -117,7 +117,7 @@ pub(crate) fn cycles(rows: usize, columns: usize, tile: Tile) -> usize {
 /// About how many thirds of a nanosecond packing an element takes.
 const PACKING: usize = 3;
 
-/// The left factor.
+/// Operand `A` of a GEMM, the left factor: packed into panels of rows, or as the matrix is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct OperandA<E = Vec<f32>> {
     pub rows: usize,
@@ -126,7 +126,7 @@ pub(crate) struct OperandA<E = Vec<f32>> {
     pub layout: LayoutOfA,
 }
 
-/// How a left factor is in memory.
+/// How operand `A` is in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LayoutOfA {
     /// Packed.
@@ -243,8 +243,8 @@ impl<E: DerefMut<Target = [f32]>> OperandA<E> {
 /// How many elements of a row are packed before those of the next one: a line of the cache.
 const TRANSPOSED_STEPS: usize = 16;
 
-/// The right factor, packed. Columns that are left make a panel of fewer vectors; what is missing of its last
-/// vector is 0.
+/// Operand `B` of a GEMM, the right factor, packed into panels of columns. Columns that are left make a panel of fewer vectors;
+/// what is missing of its last vector is 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PackedB<E = Aligned<f32>> {
     pub depth: usize,
@@ -269,7 +269,7 @@ impl PackedB<Scratch> {
     }
 }
 
-/// Right factors of one size, packed.
+/// Operands `B` of one size, packed: those of a batch.
 pub(crate) struct PackedBatchOfB {
     elements: Scratch,
     /// Where each begins in what it was packed from, in ascending order.

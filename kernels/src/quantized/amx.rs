@@ -73,7 +73,7 @@ struct Segment {
     rows: usize,
 }
 
-/// The rows of a part, as tiles read them.
+/// The rows of a task, as tiles read them.
 struct RowBlocks<'a> {
     blocks: Vec<RowBlock>,
     segments: Vec<Segment>,
@@ -220,7 +220,7 @@ impl<'a> RowBlocks<'a> {
 /// The most vectors of channels that a block has.
 const MOST_VECTORS: usize = 2;
 
-/// The codes of a block: how far one row begins behind the other, and where the taps of a row begin.
+/// The codes of a block of rows: how far one row begins behind the other, and where the taps of a row begin.
 #[derive(Clone, Copy)]
 struct BlockCodes<'a> {
     codes: &'a [u8],

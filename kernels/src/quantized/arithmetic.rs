@@ -31,9 +31,9 @@ pub(crate) struct QuantizedArithmetic {
 
 impl Eq for QuantizedArithmetic {}
 
-/// What is done with codes `a` and `b`, for each channel, some pixels in a row: with `x = a * factor + addend`, and `y` of the
-/// same of `b`, the result is `x + y + shift` or `x * y + shift`, between limits. It is a number, or a code that is not rounded
-/// yet.
+/// The scales of both operands, and what is done with codes `a` and `b`, for each channel, some pixels in a row: with
+/// `x = a * factor + addend`, and `y` of the same of `b`, the result is `x + y + shift` or `x * y + shift`, between limits. It is
+/// a number, or a code that is not rounded yet.
 #[derive(Debug, PartialEq)]
 pub(crate) struct OperandScales {
     channels: usize,
@@ -99,7 +99,8 @@ impl QuantizedArithmetic {
     }
 }
 
-/// Some channels of some pixels, which begin with the first channel: as many codes of each operand as there are places.
+/// A share of the work: some channels of some pixels, which begin with the first channel: as many codes of each operand as there
+/// are places.
 pub(crate) struct ArithmeticTask<'a> {
     pub operation: Operation,
     pub lines: &'a OperandScales,

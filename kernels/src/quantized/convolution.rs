@@ -63,9 +63,10 @@ pub(crate) struct QuantizedConvolution {
 // Nothing that reads a model compares weights that are NaN.
 impl Eq for QuantizedConvolution {}
 
+/// The weights, for how the convolution is computed.
 #[derive(Debug, PartialEq)]
 enum QuantizedFilters {
-    /// Of each group, a factor of a product.
+    /// Of each group, an operand of a GEMM.
     Products { groups: Vec<PackedFilters>, reading: Reading, gathering: Gathering },
     /// An output channel is made of one of the data.
     Channels(DepthwiseKernels),
@@ -524,7 +525,7 @@ struct Buffers {
     wide: Vec<i16>,
 }
 
-/// The codes of some pixels, each a row: where its taps begin in them, with so many codes.
+/// The im2row matrix of some pixels, each a row: codes, and where its taps begin in them, with so many codes.
 struct Im2rowCodes<'a> {
     codes: CodesWithPadding<'a>,
     rows: Im2rowAddresses,
@@ -532,7 +533,7 @@ struct Im2rowCodes<'a> {
     of_a_tap: usize,
 }
 
-/// Codes, and those of zero, for padding.
+/// Codes, and those of zero (the zero points), for padding.
 #[derive(Clone, Copy)]
 enum CodesWithPadding<'a> {
     Narrow([&'a [u8]; 2]),

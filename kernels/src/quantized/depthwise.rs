@@ -1,4 +1,4 @@
-//! Convolutions of single channels of codes: each output channel is made of one of the data.
+//! Depthwise convolutions, of single channels of codes: each output channel is made of one of the data.
 //!
 //! The taps of a column of the kernel are interleaved, so that one instruction multiplies several taps of each channel. Pixels that
 //! follow each other in a line share columns: with a stride of 1, each has one that the pixel before it had not. Where a pixel has
@@ -99,7 +99,8 @@ impl DepthwiseKernels {
     }
 }
 
-/// Some pixels of a convolution. If several are computed together, they are those of one line, and so many rows of the output are one.
+/// A thread's share of a convolution: some pixels. If several are computed together, they are those of one line, and so many
+/// rows of the output are one.
 pub(crate) struct DepthwiseTask<'a> {
     pub codes: &'a [u8],
     /// The code of zero for each channel, of all pixels that are computed together.
@@ -133,7 +134,7 @@ pub(crate) struct OutputLine<'a> {
     together: usize,
 }
 
-/// The codes of a line, and how far a pixel is from the one before it.
+/// The codes of a line of the image, and how far a pixel is from the one before it.
 #[derive(Clone, Copy)]
 struct ImageLine<'a> {
     codes: &'a [u8],

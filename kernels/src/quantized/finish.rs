@@ -1,4 +1,4 @@
-//! What becomes of a sum: a number, and perhaps a code again.
+//! The epilogue, what becomes of a sum: a number, and perhaps a code again.
 
 use super::levels::Levels;
 use crate::product::Output;
@@ -7,7 +7,7 @@ use crate::product::activation::Activation;
 /// The most sums of a row that are finished at once.
 const MOST_LANES: usize = 64;
 
-/// A line for each channel: `x * factor + addend`, between two limits.
+/// Per-channel scales: a line for each channel, `x * factor + addend`, between two limits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChannelScales {
     factors: Vec<f32>,
@@ -17,7 +17,7 @@ pub(crate) struct ChannelScales {
     limits: ClampKind,
 }
 
-/// Which limits lines have.
+/// To which limits the numbers of lines are clamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClampKind {
     None,
@@ -101,7 +101,7 @@ fn size_on_line(factor: f32, addend: f32, largest: f64) -> f64 {
     largest * f64::from(factor.abs()) + f64::from(addend.abs())
 }
 
-/// The lines of some vectors of channels.
+/// The scales, and the other numbers of the lines, of some vectors of channels.
 #[derive(Clone, Copy)]
 pub(crate) struct ScaleVectors<'a, const LANES: usize, const V: usize> {
     pub factors: &'a [[f32; LANES]; V],
@@ -128,7 +128,7 @@ fn vectors<const LANES: usize, const V: usize>(
     &numbers[first..][..V * LANES].as_chunks().0.as_chunks().0[0]
 }
 
-/// What is done with the sums of each channel, while they are in registers.
+/// The epilogue of a product: what is done with the sums of each channel, while they are in registers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Epilogue {
     /// To numbers; or to codes that are not rounded yet, if nothing but limits comes between.
@@ -141,8 +141,8 @@ pub(crate) struct Epilogue {
     pub addition: Option<ResidualAddition>,
 }
 
-/// The sum of the numbers that codes stand for, and others of the same place. Both lines together give the sum, or a code of it
-/// that is not rounded yet.
+/// A residual that is added: the sum of the numbers that codes stand for, and others of the same place. Both lines together give
+/// the sum, or a code of it that is not rounded yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ResidualAddition {
     /// For the codes that are made, with the limits of the sum.
@@ -151,7 +151,7 @@ pub(crate) struct ResidualAddition {
     pub factors: Vec<f32>,
 }
 
-/// What an addition is made of.
+/// What a residual addition is made of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResidualOperand<'a> {
     /// What the other codes stand for.

@@ -1,4 +1,4 @@
-//! Products of codes: rows of unsigned codes and columns of signed ones.
+//! Products of codes (GEMM on integers): rows of unsigned codes and columns of signed ones.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ pub(crate) struct PackedFilters {
     begin_with_zero: bool,
 }
 
-/// Where each tap of some rows begins in the codes.
+/// The im2row addresses of some rows: where each tap begins in the codes.
 #[derive(Debug)]
 pub(super) enum Im2rowAddresses {
     /// For each row, each of so many taps, or [`PADDING`].
@@ -254,7 +254,7 @@ impl PackedFilters {
     }
 }
 
-/// A part of a product: some rows, which are pixels of an image, and some panels of the filters.
+/// A thread's share of a GEMM: some rows, which are pixels of an image, and some panels of the filters.
 pub(crate) struct QuantizedGemmTask<'a, C> {
     /// The codes of the image, from the first channel of the group on.
     pub codes: &'a [C],

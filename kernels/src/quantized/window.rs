@@ -13,7 +13,7 @@ use crate::threads::fill_rows;
 /// About how many codes are copied in a third of a nanosecond.
 const COPIED: usize = 8;
 
-/// How a window moves over some images. Axes that they do not have are in front, of size 1.
+/// How a window moves over some images, which have the channels last. Axes that they do not have are in front, of size 1.
 #[derive(Debug, Clone)]
 pub(crate) struct ChannelsLastWindow {
     images: usize,

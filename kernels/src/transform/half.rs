@@ -98,6 +98,7 @@ struct PrecisionForms {
     single: Option<OutletId>,
 }
 
+/// A model on its way to single precision.
 struct HalfTranslation<'a> {
     /// There is none in a body.
     session: Option<&'a Session<'a>>,

@@ -77,7 +77,7 @@ const fn places_of_lanes<const N: usize>(vectors: usize) -> [usize; N] {
 /// of the time; to find the next row at the end of one costs short rows more than it gives long ones.
 const NEXT: usize = 512;
 
-/// What may be asked for with a tile: codes that are far ahead, and those of each row that come next, for the first-level cache.
+/// What may be prefetched with a tile: codes that are far ahead, and those of each row that come next, for the first-level cache.
 pub(super) struct TilePrefetch<'a, const C: usize> {
     ahead: &'a mut StreamPrefetch,
     next: [*const u8; C],

@@ -85,6 +85,7 @@ fn translated(session: &Session, source: &TypedModel) -> TractResult<TypedModel>
     Ok(target)
 }
 
+/// A model on its way to operators on codes.
 struct QuantizedTranslation<'a> {
     session: &'a Session<'a>,
     source: &'a TypedModel,
