@@ -8,7 +8,7 @@ use tract_core::ops::einsum::EinSum;
 use crate::checks::{expect_inputs, volume};
 use crate::memory::{unwritten_output, zero_output};
 use crate::product::activation::Activation;
-use crate::product::{Columns, Output, Rows, SHARES, Tile, Vectors, WORK, Whole};
+use crate::product::{OperandA, Output, PackedB, PackedGemm, SHARES, Tile, Vectors, WORK};
 use crate::threads::{fill_rows, threads_for};
 
 /// A product of matrices, or of many: which axes of the two factors and of the result belong together. The last axis
@@ -126,7 +126,7 @@ impl Contraction {
     }
 
     /// How the factors are read and the result is written.
-    pub fn sizes(&self, left: &[usize], right: &[usize]) -> TractResult<Sizes> {
+    pub fn sizes(&self, left: &[usize], right: &[usize]) -> TractResult<ContractionSizes> {
         let depth = left[self.summed[self.left]];
         let summed = self.summed[self.right];
         ensure!(
@@ -144,14 +144,14 @@ impl Contraction {
             Some(axis) if sizes[axis] > 1 => strides[axis],
             _ => 0,
         };
-        let batch = self.batch.iter().map(|axis| Strides {
+        let batch = self.batch.iter().map(|axis| AxisStrides {
             size: shape[axis.output],
             left: stride(left, &in_left, axis.left),
             right: stride(right, &in_right, axis.right),
             output: in_output[axis.output],
         });
-        Ok(Sizes {
-            rows: Strides {
+        Ok(ContractionSizes {
+            rows: AxisStrides {
                 size: shape[self.rows[1]],
                 left: in_left[self.rows[0]],
                 right: 0,
@@ -178,20 +178,20 @@ pub(crate) fn strides(shape: &[usize]) -> TVec<usize> {
 
 /// A contraction of known shapes.
 #[derive(Debug)]
-pub(crate) struct Sizes {
-    pub rows: Strides,
+pub(crate) struct ContractionSizes {
+    pub rows: AxisStrides,
     pub columns: usize,
     pub depth: usize,
     /// The distance of the rows of the right factor, which may be the transpose of a matrix.
     pub right_stride: usize,
     pub is_transposed: bool,
-    pub batch: TVec<Strides>,
+    pub batch: TVec<AxisStrides>,
     pub shape: TVec<usize>,
 }
 
 /// The distances of neighbours along an axis. 0 where there is no such axis, or one element for all.
 #[derive(Debug)]
-pub(crate) struct Strides {
+pub(crate) struct AxisStrides {
     pub size: usize,
     pub left: usize,
     pub right: usize,
@@ -200,7 +200,7 @@ pub(crate) struct Strides {
 
 /// How threads share the output of products.
 #[derive(Clone, Copy)]
-pub(crate) struct Shares {
+pub(crate) struct OutputShares {
     /// So many elements belong to an index along the axes that are shared, and so many indices are in a part.
     unit: usize,
     together: usize,
@@ -211,11 +211,11 @@ pub(crate) struct Shares {
     pub are_rows: bool,
 }
 
-impl Sizes {
+impl ContractionSizes {
     /// The same product with more rows, if it has one and the right factor is the same along an axis of the batch: queries of one
     /// token, of which several have the same keys. It is packed once then.
-    fn with_rows_of_batch(mut self) -> Sizes {
-        let is_shared = |axis: &&mut Strides| axis.size > 1 && axis.right == 0 && axis.left > 0;
+    fn with_rows_of_batch(mut self) -> ContractionSizes {
+        let is_shared = |axis: &&mut AxisStrides| axis.size > 1 && axis.right == 0 && axis.left > 0;
         if self.rows.size == 1
             && let Some(axis) = self.batch.iter_mut().find(is_shared)
         {
@@ -225,7 +225,7 @@ impl Sizes {
     }
 
     /// How threads share the output. Parts have `least_rows` rows or more, but for the last one.
-    pub fn shares(&self, least_rows: usize) -> Shares {
+    pub fn shares(&self, least_rows: usize) -> OutputShares {
         let output: usize = self.shape.iter().product();
         let work = output.saturating_mul(self.depth) / WORK;
         let threads = threads_for(work);
@@ -245,26 +245,26 @@ impl Sizes {
         let rows = self.rows.size;
         let are_rows = rows > 1 && self.rows.output == unit;
         let together = if are_rows { rows.div_ceil(wanted).max(least_rows).min(rows) } else { 1 };
-        Shares { unit, outer, together, work, are_rows: are_rows && together < rows }
+        OutputShares { unit, outer, together, work, are_rows: are_rows && together < rows }
     }
 
     /// Calls a function with each product of two matrices: the index along the axes of the batch, the rows, and a part
     /// of the output that begins with the first of these. Threads share the first axes of the output.
     pub fn for_each(
         &self,
-        shares: Shares,
+        shares: OutputShares,
         output: &mut [f32],
         product: impl Fn(&[usize], Range<usize>, &mut [f32]) -> TractResult<()> + Send + Sync,
     ) -> TractResult<()> {
         if output.is_empty() {
             return Ok(());
         }
-        let Shares { unit, outer, together, work, .. } = shares;
+        let OutputShares { unit, outer, together, work, .. } = shares;
         fill_rows(output, together * unit, work, |first, output| {
             let step = if outer == 1 { output.len() } else { unit };
             for (number, output) in output.chunks_mut(step).enumerate() {
                 let begin = first * together * unit + number * step;
-                let range = |axis: &Strides| match axis.size > 1 && axis.output >= unit {
+                let range = |axis: &AxisStrides| match axis.size > 1 && axis.output >= unit {
                     true => {
                         let index = begin / axis.output % axis.size;
                         index..index + (output.len() / axis.output).max(1)
@@ -300,8 +300,8 @@ impl Sizes {
 /// Where an index along the axes of a batch is.
 pub(crate) fn offset(
     index: &[usize],
-    batch: &[Strides],
-    stride: impl Fn(&Strides) -> usize,
+    batch: &[AxisStrides],
+    stride: impl Fn(&AxisStrides) -> usize,
 ) -> usize {
     index.iter().zip(batch).map(|(index, axis)| index * stride(axis)).sum()
 }
@@ -328,7 +328,7 @@ impl EvalOp for Contraction {
     fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (left, right) = (&inputs[self.left], &inputs[self.right]);
         let sizes = self.sizes(left.shape(), right.shape())?.with_rows_of_batch();
-        let Sizes { depth, columns, .. } = sizes;
+        let ContractionSizes { depth, columns, .. } = sizes;
         if depth == 0 {
             return Ok(tvec!(zero_output("MatMul", &sizes.shape)?.into_tvalue()));
         }
@@ -346,9 +346,9 @@ impl EvalOp for Contraction {
             let first =
                 offset(index, &sizes.batch, |axis| axis.left) + rows.start * sizes.rows.left;
             let packed =
-                Rows::pack_scratch(&left[first..], sizes.rows.left, rows.len(), depth, tile);
+                OperandA::pack_scratch(&left[first..], sizes.rows.left, rows.len(), depth, tile);
             let first = offset(index, &sizes.batch, |axis| axis.right);
-            let right_packed = Columns::pack_scratch(
+            let right_packed = PackedB::pack_scratch(
                 &right[first..],
                 sizes.right_stride,
                 sizes.is_transposed,
@@ -356,7 +356,7 @@ impl EvalOp for Contraction {
                 columns,
                 tile,
             );
-            let product = Whole {
+            let product = PackedGemm {
                 left: packed.view(),
                 right: right_packed.view(),
                 next: None,

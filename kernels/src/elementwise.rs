@@ -31,30 +31,30 @@ pub(crate) struct Elementwise {
     /// How many inputs there are: the first values.
     pub inputs: usize,
     /// Each gives one more value.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ElementwiseStep>,
 }
 
 /// A function, and the numbers of the values that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ElementwiseStep {
     Binary(Binary, [usize; 2]),
     Unary(Unary, usize),
 }
 
-impl Step {
+impl ElementwiseStep {
     /// The numbers of the values that it needs.
     fn values(&self) -> TVec<usize> {
         match self {
-            Step::Binary(_, values) => values.as_slice().into(),
-            Step::Unary(_, value) => tvec![*value],
+            ElementwiseStep::Binary(_, values) => values.as_slice().into(),
+            ElementwiseStep::Unary(_, value) => tvec![*value],
         }
     }
 
     /// About how many thirds of a nanosecond an element takes.
     fn work(&self) -> usize {
         match self {
-            Step::Binary(..) => 1,
-            Step::Unary(..) => 4,
+            ElementwiseStep::Binary(..) => 1,
+            ElementwiseStep::Unary(..) => 4,
         }
     }
 }
@@ -214,16 +214,16 @@ fn each<S: Simd>(
 }
 
 /// Where the elements of an input are for those of the output.
-struct Layout {
+struct BroadcastLayout {
     /// Sizes of the output's axes. Neighbours along which each input goes on, or stays, are one axis.
     sizes: TVec<usize>,
     /// For each input, how far its elements are apart along these axes; 0 where it stays.
     strides: TVec<TVec<usize>>,
 }
 
-impl Layout {
+impl BroadcastLayout {
     /// Of an output without elements the sizes and the distances may not fit, and are the largest that do.
-    fn new(shape: &[usize], inputs: &[&[usize]]) -> Layout {
+    fn new(shape: &[usize], inputs: &[&[usize]]) -> BroadcastLayout {
         // From the last axis to the first.
         let mut axes: Vec<(usize, TVec<bool>)> = vec![];
         for axis in (0..shape.len()).rev().filter(|axis| shape[*axis] != 1) {
@@ -250,7 +250,7 @@ impl Layout {
             strides
         });
         let strides = strides.collect();
-        Layout { sizes: axes.iter().rev().map(|(size, _)| *size).collect(), strides }
+        BroadcastLayout { sizes: axes.iter().rev().map(|(size, _)| *size).collect(), strides }
     }
 
     /// How many elements follow each other in the output, and in each input or not at all.
@@ -292,7 +292,7 @@ enum Place<'a> {
 impl Elementwise {
     /// One function of two inputs.
     pub fn of_binary(binary: Binary) -> Elementwise {
-        Elementwise { inputs: 2, steps: vec![Step::Binary(binary, [0, 1])] }
+        Elementwise { inputs: 2, steps: vec![ElementwiseStep::Binary(binary, [0, 1])] }
     }
 
     /// Whether it is this function of its two inputs.
@@ -329,7 +329,7 @@ impl Elementwise {
     /// Computes some elements of the output, from a number of them on, with these [blocks](Self::blocks).
     fn fill(
         &self,
-        layout: &Layout,
+        layout: &BroadcastLayout,
         places: &[Place],
         (block_of_step, count): (&[usize], usize),
         first: usize,
@@ -385,11 +385,11 @@ impl Elementwise {
                 };
                 let output = if is_last { &mut *output } else { &mut own[..count] };
                 match step {
-                    Step::Binary(binary, values) => {
+                    ElementwiseStep::Binary(binary, values) => {
                         let operands = values.map(operand);
                         vectors.run(Combine { binary: *binary, operands, output });
                     }
-                    Step::Unary(unary, value) => {
+                    ElementwiseStep::Unary(unary, value) => {
                         match operand(*value) {
                             Operand::Elements(elements) => output.copy_from_slice(elements),
                             Operand::Number(number) => output.fill(number),
@@ -408,7 +408,13 @@ impl Elementwise {
 }
 
 /// Elements of an input for those of the output, from a number on.
-fn spread(layout: &Layout, input: usize, elements: &[f32], begin: usize, mut block: &mut [f32]) {
+fn spread(
+    layout: &BroadcastLayout,
+    input: usize,
+    elements: &[f32],
+    begin: usize,
+    mut block: &mut [f32],
+) {
     let row = layout.row();
     let mut within = begin % row;
     for of_row in layout.row_begins(input, begin / row) {
@@ -430,10 +436,12 @@ impl Op for Elementwise {
     }
 
     fn info(&self) -> TractResult<Vec<String>> {
-        let listed = |step: &Step| match step {
-            Step::Binary(binary, [a, b]) => format!("{binary:?}({a}, {b})"),
-            Step::Unary(Unary::Activation(activation), value) => format!("{activation:?}({value})"),
-            Step::Unary(Unary::Other(op), value) => format!("{}({value})", op.name()),
+        let listed = |step: &ElementwiseStep| match step {
+            ElementwiseStep::Binary(binary, [a, b]) => format!("{binary:?}({a}, {b})"),
+            ElementwiseStep::Unary(Unary::Activation(activation), value) => {
+                format!("{activation:?}({value})")
+            }
+            ElementwiseStep::Unary(Unary::Other(op), value) => format!("{}({value})", op.name()),
         };
         let numbered = |(number, step)| format!("{}: {}", self.inputs + number, listed(step));
         Ok(self.steps.iter().enumerate().map(numbered).collect())
@@ -453,7 +461,7 @@ impl EvalOp for Elementwise {
         expect_input_count("Elementwise", inputs.len(), self.inputs..=self.inputs)?;
         let shapes: Vec<&[usize]> = inputs.iter().map(|input| input.shape()).collect();
         let shape = multi_broadcast(&shapes).context("Elementwise")?;
-        let layout = Layout::new(&shape, &shapes);
+        let layout = BroadcastLayout::new(&shape, &shapes);
         let own = |number: &usize| layout.is_whole(*number) && inputs[*number].is_exclusive();
         let own = (0..inputs.len()).find(own);
         let mut output = match own {
@@ -474,7 +482,12 @@ impl EvalOp for Elementwise {
             places.insert(number, Place::Output);
         }
         let (blocks, count) = self.blocks();
-        let work = self.steps.iter().map(Step::work).sum::<usize>().saturating_mul(output.len());
+        let work = self
+            .steps
+            .iter()
+            .map(ElementwiseStep::work)
+            .sum::<usize>()
+            .saturating_mul(output.len());
         let mut view = output.try_as_plain_ram_mut()?;
         fill_rows(view.as_slice_mut::<f32>()?, LINE, work, |line, output| {
             self.fill(&layout, &places, (&blocks, count), line * LINE, output)
@@ -570,9 +583,9 @@ mod tests {
 
     fn chain(binary: Binary) -> Elementwise {
         let steps = vec![
-            Step::Binary(binary, [0, 1]),
-            Step::Unary(Unary::Other(math::square().0), 3),
-            Step::Binary(binary, [4, 2]),
+            ElementwiseStep::Binary(binary, [0, 1]),
+            ElementwiseStep::Unary(Unary::Other(math::square().0), 3),
+            ElementwiseStep::Binary(binary, [4, 2]),
         ];
         Elementwise { inputs: 3, steps }
     }

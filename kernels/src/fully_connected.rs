@@ -6,11 +6,11 @@ use std::sync::Weak;
 use tract_core::internal::*;
 
 use crate::checks::expect_input_count;
-use crate::compressed::{self, Matrix, Precision};
+use crate::compressed::{self, CompressedMatrix, Precision};
 use crate::memory::unwritten_output;
 use crate::product::activation::Activation;
 use crate::product::{
-    Columns, Dots, Output, Rows, SHARES, Tile, Vectors, WORK, Whole, for_each_share,
+    Gemv, OperandA, Output, PackedB, PackedGemm, SHARES, Tile, Vectors, WORK, for_each_share,
     shares_of_product,
 };
 use crate::threads::{fill_rows, threads_for};
@@ -23,7 +23,7 @@ const MANY_ROWS: usize = 64;
 /// The product of the rows of its input, which are its last axis, and a constant matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FullyConnected {
-    weights: Weights,
+    weights: LayerWeights,
     depth: usize,
     columns: usize,
     /// A number for each column.
@@ -32,14 +32,14 @@ pub(crate) struct FullyConnected {
 }
 
 #[derive(Debug, Clone)]
-enum Weights {
+enum LayerWeights {
     /// Packed for this machine.
-    Packed(Arc<Columns>, Origin),
+    Packed(Arc<PackedB>, Origin),
     /// As they are in the model, a row for each column of the result. For one row of data, reading them is all that
     /// takes time, so packing them gains nothing.
     Transposed(Arc<Tensor>),
     /// As they are in the model, too.
-    Compressed(Arc<Matrix>, Precision),
+    Compressed(Arc<CompressedMatrix>, Precision),
 }
 
 /// What was packed, which may be gone: layers that share their weights share them packed, too.
@@ -50,12 +50,14 @@ struct Origin {
 }
 
 /// Equal weights are equal wherever they come from. tract compares operators with each change of a model.
-impl PartialEq for Weights {
-    fn eq(&self, other: &Weights) -> bool {
+impl PartialEq for LayerWeights {
+    fn eq(&self, other: &LayerWeights) -> bool {
         match (self, other) {
-            (Weights::Packed(a, _), Weights::Packed(b, _)) => Arc::ptr_eq(a, b) || a == b,
-            (Weights::Transposed(a), Weights::Transposed(b)) => Arc::ptr_eq(a, b) || a == b,
-            (Weights::Compressed(a, precision), Weights::Compressed(b, other)) => {
+            (LayerWeights::Packed(a, _), LayerWeights::Packed(b, _)) => Arc::ptr_eq(a, b) || a == b,
+            (LayerWeights::Transposed(a), LayerWeights::Transposed(b)) => {
+                Arc::ptr_eq(a, b) || a == b
+            }
+            (LayerWeights::Compressed(a, precision), LayerWeights::Compressed(b, other)) => {
                 precision == other && (Arc::ptr_eq(a, b) || a == b)
             }
             _ => false,
@@ -82,21 +84,24 @@ impl FullyConnected {
         ensure!(depth > 0 && columns > 0, "the weights have no elements");
         ensure!(bias.len() == columns, "the bias has another size");
         let weights = if transposed && rows == Some(1) {
-            Weights::Transposed(weights.clone())
+            LayerWeights::Transposed(weights.clone())
         } else if let Some(packed) = others.find_map(|other| other.packed(weights, transposed)) {
             packed
         } else {
             let elements = weights.try_as_plain_ram()?;
             let tile = Tile::of(Vectors::detect());
-            let packed = Columns::pack(elements.as_slice()?, transposed, depth, columns, tile);
-            Weights::Packed(packed.into(), Origin { tensor: Arc::downgrade(weights), transposed })
+            let packed = PackedB::pack(elements.as_slice()?, transposed, depth, columns, tile);
+            LayerWeights::Packed(
+                packed.into(),
+                Origin { tensor: Arc::downgrade(weights), transposed },
+            )
         };
         Ok(FullyConnected { weights, depth, columns, bias: bias.into(), activation })
     }
 
     /// With weights that stay compressed, a row for each column of the result.
     pub fn compressed(
-        matrix: Matrix,
+        matrix: CompressedMatrix,
         precision: Precision,
         bias: Vec<f32>,
         activation: Activation,
@@ -105,15 +110,15 @@ impl FullyConnected {
         Ok(FullyConnected {
             depth: matrix.depth,
             columns: matrix.rows,
-            weights: Weights::Compressed(matrix.into(), precision),
+            weights: LayerWeights::Compressed(matrix.into(), precision),
             bias: bias.into(),
             activation,
         })
     }
 
     /// The packed weights, if they are these.
-    fn packed(&self, tensor: &Arc<Tensor>, transposed: bool) -> Option<Weights> {
-        let Weights::Packed(_, origin) = &self.weights else { return None };
+    fn packed(&self, tensor: &Arc<Tensor>, transposed: bool) -> Option<LayerWeights> {
+        let LayerWeights::Packed(_, origin) = &self.weights else { return None };
         let is_same =
             origin.tensor.as_ptr() == Arc::as_ptr(tensor) && origin.transposed == transposed;
         is_same.then(|| self.weights.clone())
@@ -121,7 +126,7 @@ impl FullyConnected {
 
     /// Some columns of the result for one row of data.
     fn dots(&self, weights: &[f32], row: &[f32], first_column: usize, output: &mut [f32]) {
-        Vectors::detect().run(Dots {
+        Vectors::detect().run(Gemv {
             row,
             weights: &weights[first_column * self.depth..][..output.len() * self.depth],
             bias: &self.bias[first_column..],
@@ -138,8 +143,8 @@ impl Op for FullyConnected {
 
     fn info(&self) -> TractResult<Vec<String>> {
         let format = match &self.weights {
-            Weights::Compressed(matrix, Precision::Exact) => format!(" {:?}", matrix.format),
-            Weights::Compressed(matrix, Precision::Bytes) => {
+            LayerWeights::Compressed(matrix, Precision::Exact) => format!(" {:?}", matrix.format),
+            LayerWeights::Compressed(matrix, Precision::Bytes) => {
                 format!(" {:?} with dynamic quantization", matrix.format)
             }
             _ => String::new(),
@@ -182,11 +187,11 @@ impl EvalOp for FullyConnected {
         let elements = view.as_slice_mut::<f32>()?;
         let work = volume.saturating_mul(depth) / WORK;
         match &self.weights {
-            Weights::Packed(weights, _) => {
+            LayerWeights::Packed(weights, _) => {
                 let vectors = Vectors::detect();
                 let tile = Tile::of(vectors);
-                let product = |left: Rows<&[f32]>, columns: Range<usize>, output: Output| {
-                    let product = Whole {
+                let product = |left: OperandA<&[f32]>, columns: Range<usize>, output: Output| {
+                    let product = PackedGemm {
                         left,
                         right: weights.view(),
                         next: None,
@@ -208,15 +213,15 @@ impl EvalOp for FullyConnected {
                         let count = output.len() / columns;
                         let data = &data[first * part * depth..][..count * depth];
                         let mut packed = None;
-                        let pack = || Rows::pack_scratch(data, depth, count, depth, tile);
-                        let rows = Rows::in_place(data, count, depth, tile)
+                        let pack = || OperandA::pack_scratch(data, depth, count, depth, tile);
+                        let rows = OperandA::in_place(data, count, depth, tile)
                             .unwrap_or_else(|| packed.insert(pack()).view());
                         product(rows, 0..columns, Output::matrix(output, columns))
                     })?;
                 } else {
                     let mut packed = None;
-                    let pack = || Rows::pack_on_threads(data, count, depth, tile);
-                    let rows = Rows::in_place(data, count, depth, tile)
+                    let pack = || OperandA::pack_on_threads(data, count, depth, tile);
+                    let rows = OperandA::in_place(data, count, depth, tile)
                         .unwrap_or_else(|| packed.insert(pack()).view());
                     let shares = shares_of_product(count, columns, work, SHARES);
                     for_each_share(elements, columns, shares, work, |share, output| {
@@ -224,7 +229,7 @@ impl EvalOp for FullyConnected {
                     })?;
                 }
             }
-            Weights::Compressed(matrix, precision) => {
+            LayerWeights::Compressed(matrix, precision) => {
                 compressed::multiply(
                     matrix,
                     data,
@@ -234,7 +239,7 @@ impl EvalOp for FullyConnected {
                     elements,
                 )?;
             }
-            Weights::Transposed(weights) => {
+            LayerWeights::Transposed(weights) => {
                 let weights = weights.try_as_plain_ram()?;
                 let weights = weights.as_slice::<f32>()?;
                 fill_rows(elements, 1, work, |mut first, mut output| {
@@ -355,7 +360,7 @@ mod tests {
             FullyConnected::new(weights, transposed, vec![0.; 4], activation, None, others)
         };
         let packed = |op: &FullyConnected| match &op.weights {
-            Weights::Packed(packed, _) => Arc::as_ptr(packed),
+            LayerWeights::Packed(packed, _) => Arc::as_ptr(packed),
             _ => panic!("they are packed"),
         };
         let first = new(&weights, false, &[])?;

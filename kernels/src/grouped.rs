@@ -8,7 +8,8 @@ use crate::checks::{check_volume, expect_inputs, listed};
 use crate::memory::zero_output;
 use crate::product::activation::Activation;
 use crate::product::{
-    Columns, Dots, Rows, SHARES, Tile, Vectors, WORK, Whole, for_each_share, shares_of_product,
+    Gemv, OperandA, PackedB, PackedGemm, SHARES, Tile, Vectors, WORK, for_each_share,
+    shares_of_product,
 };
 use crate::threads::{fill_rows, threads_for};
 
@@ -74,7 +75,7 @@ fn few_rows(data: &[f32], depth: usize, matrix: &[f32], output: &mut [f32]) -> T
     let bias = vec![0f32; columns];
     for (row, output) in data.chunks_exact(depth).zip(output.chunks_exact_mut(columns)) {
         fill_rows(output, 1, matrix.len() / WORK, |first, output| {
-            vectors.run(Dots {
+            vectors.run(Gemv {
                 row,
                 weights: &matrix[first * depth..][..output.len() * depth],
                 bias: &bias[first..],
@@ -94,15 +95,15 @@ fn many_rows(data: &[f32], depth: usize, matrix: &[f32], output: &mut [f32]) -> 
     let vectors = Vectors::detect();
     let tile = Tile::of(vectors);
     let work = output.len().saturating_mul(depth) / WORK;
-    let rows = Rows::pack_on_threads(data, count, depth, tile);
+    let rows = OperandA::pack_on_threads(data, count, depth, tile);
     let of_a_thread = if threads_for(work) > 1 { SHARES } else { 1 };
     let shares = shares_of_product(count, columns, work, of_a_thread);
     for_each_share(output, columns, shares, work, |share, output| {
         // Each share packs its columns.
         let range = share.columns;
         let matrix = &matrix[range.start * depth..][..range.len() * depth];
-        let right = Columns::pack_scratch(matrix, depth, true, depth, range.len(), tile);
-        let product = Whole {
+        let right = PackedB::pack_scratch(matrix, depth, true, depth, range.len(), tile);
+        let product = PackedGemm {
             left: rows.part(share.rows),
             right: right.view(),
             next: None,

@@ -27,9 +27,9 @@ use crate::threads::without_noting;
 /// # TractResult::Ok(())
 /// ```
 #[derive(Clone)]
-pub struct LazyTensor(Arc<Parts>);
+pub struct LazyTensor(Arc<LazyParts>);
 
-struct Parts {
+struct LazyParts {
     datum_type: DatumType,
     shape: TVec<usize>,
     /// Until it is read. Tensors that got their memory while a model runs would lie between what its nodes need, and in fewer large
@@ -53,7 +53,7 @@ impl LazyTensor {
         shape: &[usize],
         read: impl Fn(usize, &mut [u8]) -> TractResult<()> + Send + Sync + 'static,
     ) -> TractResult<LazyTensor> {
-        Ok(LazyTensor(Arc::new(Parts {
+        Ok(LazyTensor(Arc::new(LazyParts {
             datum_type,
             shape: shape.into(),
             room: Mutex::new(Some(Unwritten::new(datum_type, shape)?)),
@@ -83,7 +83,7 @@ impl LazyTensor {
     ///
     /// Those of `read`. Whoever needs the tensor next tries again; it is an error, too, if there is no memory for it then.
     pub fn get(&self) -> TractResult<&Arc<Tensor>> {
-        let Parts { datum_type, shape, room, read, tensor } = &*self.0;
+        let LazyParts { datum_type, shape, room, read, tensor } = &*self.0;
         if let Some(tensor) = tensor.get() {
             return Ok(tensor);
         }
@@ -102,7 +102,7 @@ impl LazyTensor {
 /// A tensor that is in memory.
 impl From<Arc<Tensor>> for LazyTensor {
     fn from(tensor: Arc<Tensor>) -> LazyTensor {
-        LazyTensor(Arc::new(Parts {
+        LazyTensor(Arc::new(LazyParts {
             datum_type: tensor.datum_type(),
             shape: tensor.shape().into(),
             room: Mutex::new(None),

@@ -49,6 +49,30 @@
 //! | `memory.rs` | outputs, and what a thread uses again |
 //! | `checks.rs` | numbers of inputs, and sizes of outputs |
 //!
+//! # Words
+//!
+//! | word | what it is here | where |
+//! |---|---|---|
+//! | GEMM | `C = A B`; GEMV where `A` is one row | `PackedGemm`, `GemmBlock`, `Gemv` in `product/` |
+//! | operands A and B | the left and the right factor of a GEMM | `OperandA`, `PackedB` in `product/panels.rs` |
+//! | packing | copying an operand into the order in which it is read | `pack` of both |
+//! | panel | rows of A, or columns of B, that are packed together | `product/panels.rs` |
+//! | tile | sums of C that stay in registers | `Tile` in `product/panels.rs` |
+//! | microkernel | the loop that computes a tile | `tile` in `product/kernel.rs`, `loops!` in `quantized/instructions.rs` |
+//! | task | a share of the work, for one thread | `ConvolutionTask`, `QuantizedGemmTask`, `FewRowsTask`, … |
+//! | epilogue | what is done with sums before they are written | `Epilogue` in `quantized/finish.rs`, `finish` in `product/kernel.rs` |
+//! | lane | an element of a vector of the processor | [`Vectors`], `LaneInstructions` in `compressed/lanes.rs` |
+//! | patch | the elements that the kernel of a convolution meets for a pixel | `PatchLayout` in `convolution/patches.rs` |
+//! | im2col | patches as the columns of B, or as rows of A (im2row) | `PackPatchesAsB`, `PackPatchesAsA` in that file |
+//! | im2row addresses | where each tap of each row of A is in memory | `Im2rowAddresses` in `quantized/product.rs` |
+//! | tap | a place of a kernel, or of what is interpolated, with its weights | `CodedWeights` in `quantized/product.rs`, [`Taps`] |
+//! | code | a few bits that stand for a number | `Levels` in `quantized/levels.rs`, [`Format`] |
+//! | per-channel scale | what the sums of an output channel are multiplied by | `ChannelScales` in `quantized/finish.rs` |
+//! | zero point | the code that stands for 0 | `Level::zero` in `quantized/levels.rs` |
+//! | group | codes that share a scale; channels of a convolution | `GroupParameters` in `compressed/matrix.rs`, `GroupWeights` |
+//! | nibble | a code of four bits | `NibbleTask` in `compressed/nibbles/` |
+//! | prefetch | asking for a line of memory before it is read | `StreamPrefetch` in `memory.rs` |
+//!
 //! # Features
 //!
 //! * `multithread-mm`: work is shared among the threads of the executor that the program gives to tract. It is off by

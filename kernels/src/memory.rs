@@ -46,28 +46,28 @@ pub(crate) fn prefetch_first(place: *const u8) {
 /// EPYC, family 26 model 2).
 const AHEAD: usize = 1 << 13;
 
-/// Asks for lines of bytes that are read in turn: far ahead, and again when they are nearer.
+/// Prefetches lines of bytes that are read in turn: far ahead, and again when they are nearer.
 ///
 /// A machine that waits for as many lines as it can forgets what else it is asked for. Products of one row and codes of 16 bits took 1.3
 /// times as long where each line was asked for once (AMD EPYC, family 25 model 17).
 #[derive(Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct StreamPrefetch {
     far: *const u8,
     /// How many bytes nearer lines are when they are asked for again.
     nearer: usize,
 }
 
-impl Ahead {
+impl StreamPrefetch {
     /// For what is read in turn from behind so many bytes on.
     #[inline(always)]
-    pub fn behind(place: *const u8, bytes: usize) -> Ahead {
-        Ahead::new(place, bytes + AHEAD, AHEAD / 2)
+    pub fn behind(place: *const u8, bytes: usize) -> StreamPrefetch {
+        StreamPrefetch::new(place, bytes + AHEAD, AHEAD / 2)
     }
 
     /// For what is so many bytes behind a place that is read next, and again so many bytes nearer.
     #[inline(always)]
-    pub fn new(place: *const u8, far: usize, nearer: usize) -> Ahead {
-        Ahead { far: place.wrapping_add(far), nearer }
+    pub fn new(place: *const u8, far: usize, nearer: usize) -> StreamPrefetch {
+        StreamPrefetch { far: place.wrapping_add(far), nearer }
     }
 
     /// Asks for as many bytes as are read now.

@@ -39,7 +39,7 @@ impl Normalization {
 }
 
 /// Some rows, each of so many elements.
-struct Rows<'a> {
+struct NormalizedRows<'a> {
     of: &'a Normalization,
     data: &'a [f32],
     addend: Option<&'a [f32]>,
@@ -47,18 +47,18 @@ struct Rows<'a> {
     output: &'a mut [f32],
 }
 
-impl WithSimd for Rows<'_> {
+impl WithSimd for NormalizedRows<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Rows { of, data, addend, size, output } = self;
+        let NormalizedRows { of, data, addend, size, output } = self;
         for (number, output) in output.chunks_exact_mut(size).enumerate() {
             let data = &data[number * size..][..size];
             let lanes = S::F32_LANES;
             match addend {
                 None => {
-                    let row = Row::new(simd, of, data);
+                    let row = RowStatistics::new(simd, of, data);
                     let parts = data.chunks(lanes).zip(output.chunks_mut(lanes));
                     for (part, (data, output)) in parts.enumerate() {
                         store(simd, output, row.normalized(simd, part * lanes, data));
@@ -71,7 +71,7 @@ impl WithSimd for Rows<'_> {
                     for ((a, b), output) in parts.zip(output.chunks_mut(lanes)) {
                         store(simd, output, simd.add_f32s(load(simd, a), load(simd, b)));
                     }
-                    let row = Row::new(simd, of, output);
+                    let row = RowStatistics::new(simd, of, output);
                     for (part, output) in output.chunks_mut(lanes).enumerate() {
                         let numbers = row.normalized(simd, part * lanes, output);
                         store(simd, output, numbers);
@@ -83,20 +83,20 @@ impl WithSimd for Rows<'_> {
 }
 
 /// What all elements of a row have in common.
-struct Row<'a, S: Simd> {
+struct RowStatistics<'a, S: Simd> {
     of: &'a Normalization,
     mean: S::f32s,
     factor: S::f32s,
 }
 
-impl<S: Simd> Row<'_, S> {
+impl<S: Simd> RowStatistics<'_, S> {
     #[inline(always)]
-    fn new<'a>(simd: S, of: &'a Normalization, data: &[f32]) -> Row<'a, S> {
+    fn new<'a>(simd: S, of: &'a Normalization, data: &[f32]) -> RowStatistics<'a, S> {
         let count = data.len() as f32;
         let mean = if of.is_centred { total::<S, false>(simd, data, 0.) / count } else { 0. };
         let variance = total::<S, true>(simd, data, mean) / count;
         let factor = simd.splat_f32s(1. / (variance + of.epsilon).sqrt());
-        Row { of, mean: simd.splat_f32s(mean), factor }
+        RowStatistics { of, mean: simd.splat_f32s(mean), factor }
     }
 
     /// A vector of numbers, or the last ones of a row, from an element on.
@@ -169,7 +169,7 @@ impl EvalOp for Normalization {
         let mut view = output.try_as_plain_ram_mut()?;
         let vectors = Vectors::detect();
         fill_rows(view.as_slice_mut::<f32>()?, size, data.len(), |first, output| {
-            vectors.run(Rows {
+            vectors.run(NormalizedRows {
                 of: self,
                 data: &data[first * size..],
                 addend: addend.map(|addend| &addend[first * size..]),

@@ -122,7 +122,7 @@ impl OpState for States {
         op: &dyn Op,
         inputs: TVec<TValue>,
     ) -> TractResult<TVec<TValue>> {
-        struct Run<'a> {
+        struct LoopRun<'a> {
             of: &'a Loop,
             state: &'a mut dyn OpState,
             inputs: TVec<TValue>,
@@ -134,7 +134,7 @@ impl OpState for States {
         for ((of, inputs), state) in op.with_inputs(&inputs).zip(&mut self.0) {
             let (slot, axis) = of.steps;
             work = work.saturating_add(inputs[slot].shape()[axis].saturating_mul(STEP));
-            runs.push(Run { of, state: &mut **state, inputs: inputs.into(), outputs: tvec!() });
+            runs.push(LoopRun { of, state: &mut **state, inputs: inputs.into(), outputs: tvec!() });
         }
         // Loops need nothing that belongs to the thread of the turn.
         let EvalContext { session, node_id, symbols, scenario, seating, shared: _ } = *ctx;

@@ -89,14 +89,14 @@ const LINE: usize = memory::LINE / size_of::<f32>();
 const SHORT: usize = 64;
 
 /// Of each row of some data.
-struct OfRows<'a> {
+struct ReduceRows<'a> {
     reducer: Reducer,
     rows: &'a [f32],
     size: usize,
     output: &'a mut [f32],
 }
 
-impl WithSimd for OfRows<'_> {
+impl WithSimd for ReduceRows<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -141,7 +141,7 @@ fn of_row<S: Simd>(simd: S, reducer: Reducer, row: &[f32]) -> f32 {
 }
 
 /// Of the elements of some columns: `rows` begin with the first of these, and are `size` elements apart.
-struct OfColumns<'a> {
+struct ReduceColumns<'a> {
     reducer: Reducer,
     rows: &'a [f32],
     size: usize,
@@ -149,7 +149,7 @@ struct OfColumns<'a> {
     output: &'a mut [f32],
 }
 
-impl WithSimd for OfColumns<'_> {
+impl WithSimd for ReduceColumns<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -163,10 +163,10 @@ impl WithSimd for OfColumns<'_> {
     }
 }
 
-impl OfColumns<'_> {
+impl ReduceColumns<'_> {
     #[inline(always)]
     fn reduce<S: Simd>(self, simd: S, reducer: Reducer) {
-        let OfColumns { rows, size, count, output, .. } = self;
+        let ReduceColumns { rows, size, count, output, .. } = self;
         output.fill(reducer.neutral());
         if size < SHORT && size == output.len() {
             short_rows(simd, reducer, &rows[..size * count], output);
@@ -310,7 +310,12 @@ impl EvalOp for ReductionOfAxes {
             elements.fill(reducer.neutral());
         } else if size == 1 {
             fill_rows(elements, 1, data.len(), |first, output| {
-                vectors.run(OfRows { reducer, rows: &data[first * count..], size: count, output });
+                vectors.run(ReduceRows {
+                    reducer,
+                    rows: &data[first * count..],
+                    size: count,
+                    output,
+                });
                 TractResult::Ok(())
             })?;
         } else {
@@ -322,7 +327,7 @@ impl EvalOp for ReductionOfAxes {
                     let (part, rest) = output.split_at_mut((size - column).min(output.len()));
                     (at, output) = (at + part.len(), rest);
                     let rows = &data[outer * count * size + column..];
-                    vectors.run(OfColumns { reducer, rows, size, count, output: part });
+                    vectors.run(ReduceColumns { reducer, rows, size, count, output: part });
                 }
                 TractResult::Ok(())
             })?;

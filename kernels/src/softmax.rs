@@ -59,12 +59,12 @@ pub(crate) fn softmax_of_row<S: Simd>(simd: S, row: &mut [f32], sink: Option<f32
 }
 
 /// The softmax of rows, in their places.
-struct Rows<'a> {
+struct SoftmaxRows<'a> {
     rows: &'a mut [f32],
     size: usize,
 }
 
-impl WithSimd for Rows<'_> {
+impl WithSimd for SoftmaxRows<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -76,7 +76,7 @@ impl WithSimd for Rows<'_> {
 }
 
 /// The softmax of some columns of a matrix with so many rows, each of which follows the one before it in a distance.
-struct Columns<'a> {
+struct SoftmaxColumns<'a> {
     data: &'a [f32],
     distance: usize,
     rows: usize,
@@ -85,12 +85,12 @@ struct Columns<'a> {
     output: Output<'a>,
 }
 
-impl WithSimd for Columns<'_> {
+impl WithSimd for SoftmaxColumns<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Columns { data, distance, rows, columns, mut output } = self;
+        let SoftmaxColumns { data, distance, rows, columns, mut output } = self;
         for first in columns.clone().step_by(S::F32_LANES) {
             let end = columns.end.min(first + S::F32_LANES);
             let of_row = |row: usize| load(simd, &data[row * distance..][first..end]);
@@ -158,14 +158,14 @@ impl EvalOp for SoftmaxOfAxis {
         if inner == 1 {
             fill_rows(elements, size, work, |first, output| {
                 output.copy_from_slice(&data[first * size..][..output.len()]);
-                vectors.run(Rows { rows: output, size });
+                vectors.run(SoftmaxRows { rows: output, size });
                 TractResult::Ok(())
             })?;
             return Ok(tvec!(output.into_tvalue()));
         }
         let block = size * inner;
         let columns = |data: &[f32], columns: Range<usize>, output: Output| {
-            vectors.run(Columns { data, distance: inner, rows: size, columns, output });
+            vectors.run(SoftmaxColumns { data, distance: inner, rows: size, columns, output });
         };
         let work_of_block = work / outer;
         if threads_for(work_of_block) == 1 {

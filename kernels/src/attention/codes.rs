@@ -2,25 +2,25 @@
 //!
 //! As OpenVINO's cache of type u8, each position has a range of its own, from its least to its greatest element.
 
-use super::pages::{Layout, PagedFactor};
+use super::pages::{PageLayout, PagedFactor};
 use crate::compressed::{Lanes, OnLanes};
 use crate::memory::{LINE, prefetch};
 
 /// The numbers that codes stand for: `least + step * code`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Range {
+pub(super) struct CodeRange {
     pub least: f32,
     pub step: f32,
 }
 
-impl Range {
+impl CodeRange {
     /// The narrowest one that has all of these elements. They are NaN in it if they or their difference are not finite.
-    pub fn of(elements: &[f32]) -> Range {
+    pub fn of(elements: &[f32]) -> CodeRange {
         let least = elements.iter().copied().fold(f32::INFINITY, f32::min);
         let greatest = elements.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let step = (greatest - least) / f32::from(u8::MAX);
         let is_finite = step.is_finite() && elements.iter().all(|element| element.is_finite());
-        if is_finite { Range { least, step } } else { Range { least: f32::NAN, step: 0. } }
+        if is_finite { CodeRange { least, step } } else { CodeRange { least: f32::NAN, step: 0. } }
     }
 
     /// The code whose number is next to this element.
@@ -32,14 +32,14 @@ impl Range {
 
 /// The codes of a page, in their places, and the ranges of its positions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Codes<'a> {
-    pub layout: Layout,
+pub(super) struct PageCodes<'a> {
+    pub layout: PageLayout,
     pub codes: &'a [u8],
     pub least: &'a [f32],
     pub step: &'a [f32],
 }
 
-impl Codes<'_> {
+impl PageCodes<'_> {
     /// Asks for them, so that they come from memory meanwhile.
     pub fn ask(&self) {
         for line in self.codes.chunks(LINE) {
@@ -52,16 +52,16 @@ impl Codes<'_> {
 }
 
 /// Writes the numbers of a page.
-pub(super) struct Unpack<'a> {
-    pub codes: Codes<'a>,
+pub(super) struct UnpackPage<'a> {
+    pub codes: PageCodes<'a>,
     pub numbers: &'a mut [f32],
 }
 
-impl OnLanes for Unpack<'_> {
+impl OnLanes for UnpackPage<'_> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
-        let Unpack { codes: Codes { layout, codes, least, step }, numbers } = self;
-        let Layout { format, width, tile } = layout;
+        let UnpackPage { codes: PageCodes { layout, codes, least, step }, numbers } = self;
+        let PageLayout { format, width, tile } = layout;
         match format.factor {
             PagedFactor::Keys => {
                 // A row of a panel has an element of its positions.
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn numbers(elements: &[f32]) -> Vec<f32> {
-        let range = Range::of(elements);
+        let range = CodeRange::of(elements);
         let numbers =
             elements.iter().map(|it| range.least + range.step * f32::from(range.code(*it)));
         numbers.collect()
@@ -138,7 +138,7 @@ mod tests {
         #[test]
         fn codes_are_next_to_elements(elements in prop::collection::vec(-9f32..9., 1..80), at in -1e4f32..1e4) {
             let elements: Vec<f32> = elements.into_iter().map(|it| it + at).collect();
-            let range = Range::of(&elements);
+            let range = CodeRange::of(&elements);
             for (number, element) in numbers(&elements).into_iter().zip(elements) {
                 let rounding = 4. * f32::EPSILON * (element.abs() + 255. * range.step);
                 prop_assert!((number - element).abs() <= 0.5 * range.step + rounding);

@@ -13,18 +13,19 @@ use tract_core::internal::*;
 use tract_core::ndarray::Dimension;
 
 use crate::checks::expect_input_count;
-use crate::compressed::Kind;
-use crate::contraction::{BatchAxis, Contraction, Sizes, Strides, offset, strides};
+use crate::compressed::LaneInstructions;
+use crate::contraction::{AxisStrides, BatchAxis, Contraction, ContractionSizes, offset, strides};
 use crate::memory::{Scratch, unwritten_output, zero_output};
 use crate::product::activation::Activation;
 use crate::product::{
-    Addend, Columns, ManyColumns, Output, Product, Right, Rows, Tile, Vectors, Whole, parts,
+    Addend, GemmBlock, OperandA, OperandB, Output, PackedB, PackedBatchOfB, PackedGemm, Tile,
+    Vectors, parts,
 };
-use codes::Unpack;
+use codes::UnpackPage;
 pub(crate) use kept::AddendOfKept;
 pub use pages::{AppendToPages, CachePrecision, PageFormat, PagedFactor};
-use pages::{Contents, Layout, Page, Pages};
-use softmax::{OfRows, SoftmaxOfRows};
+use pages::{Page, PageContents, PageLayout, Pages};
+use softmax::{AddendRows, SoftmaxOfScores};
 
 /// `Softmax(scale * (queries * keys) + masks) * values`, some rows of queries at a time: the scores of these stay in the
 /// caches, where those of all would be the largest tensor of many a model.
@@ -105,42 +106,49 @@ impl Attention {
 
 /// Keys or values of all sequences.
 #[derive(Clone, Copy)]
-enum Factor<'a> {
+enum KeysOrValues<'a> {
     Tensor(&'a [f32]),
     Pages(&'a Pages),
 }
 
 /// Keys or values of one sequence, in panels: some positions, and the next ones.
-enum Packed<'a> {
-    Whole(Columns<Scratch>),
+enum PackedKeysOrValues<'a> {
+    Whole(PackedB<Scratch>),
     Shared(&'a [f32]),
-    Pages(&'a [Page], Layout),
+    Pages(&'a [Page], PageLayout),
     /// The numbers of all pages, which have codes.
-    Unpacked(Scratch, Layout),
+    Unpacked(Scratch, PageLayout),
 }
 
-impl<'a> Packed<'a> {
+impl<'a> PackedKeysOrValues<'a> {
     /// What so many queries meet of a sequence, of which they see so many positions.
-    fn of(pages: &'a Pages, sequence: usize, queries: usize, count: usize) -> Packed<'a> {
+    fn of(
+        pages: &'a Pages,
+        sequence: usize,
+        queries: usize,
+        count: usize,
+    ) -> PackedKeysOrValues<'a> {
         let (pages, layout) = (pages.sequence(sequence), pages.layout);
         let pages = &pages[..count.div_ceil(layout.room())];
         if queries <= WAITING || layout.format.precision == CachePrecision::F32 {
-            return Packed::Pages(pages, layout);
+            return PackedKeysOrValues::Pages(pages, layout);
         }
         let size = layout.page_size();
         let mut numbers = Scratch::new(pages.len() * size);
         for (page, numbers) in pages.iter().zip(numbers.chunks_mut(size)) {
-            if let Contents::Codes(codes) = page.contents(layout) {
-                Kind::detect().run(Unpack { codes, numbers });
+            if let PageContents::Codes(codes) = page.contents(layout) {
+                LaneInstructions::detect().run(UnpackPage { codes, numbers });
             }
         }
-        Packed::Unpacked(numbers, layout)
+        PackedKeysOrValues::Unpacked(numbers, layout)
     }
 
     /// Memory for the numbers of a page that has codes.
     fn buffer(&self) -> Scratch {
         match self {
-            Packed::Pages(_, layout) if layout.format.precision == CachePrecision::U8 => {
+            PackedKeysOrValues::Pages(_, layout)
+                if layout.format.precision == CachePrecision::U8 =>
+            {
                 Scratch::new(layout.page_size())
             }
             _ => Scratch::new(0),
@@ -149,17 +157,19 @@ impl<'a> Packed<'a> {
 
     fn page<'s>(&'s self, number: usize, buffer: &'s mut [f32]) -> &'s [f32] {
         match self {
-            Packed::Whole(columns) => &columns.elements,
-            Packed::Shared(elements) => elements,
-            Packed::Unpacked(numbers, layout) => &numbers[number * layout.page_size()..],
-            Packed::Pages(pages, layout) => match pages[number].contents(*layout) {
-                Contents::Numbers(panels) => panels,
-                Contents::Codes(codes) => {
+            PackedKeysOrValues::Whole(columns) => &columns.elements,
+            PackedKeysOrValues::Shared(elements) => elements,
+            PackedKeysOrValues::Unpacked(numbers, layout) => {
+                &numbers[number * layout.page_size()..]
+            }
+            PackedKeysOrValues::Pages(pages, layout) => match pages[number].contents(*layout) {
+                PageContents::Numbers(panels) => panels,
+                PageContents::Codes(codes) => {
                     let next = pages.get(number + 1).map(|page| page.contents(*layout));
-                    if let Some(Contents::Codes(next)) = next {
+                    if let Some(PageContents::Codes(next)) = next {
                         next.ask();
                     }
-                    Kind::detect().run(Unpack { codes, numbers: buffer });
+                    LaneInstructions::detect().run(UnpackPage { codes, numbers: buffer });
                     buffer
                 }
             },
@@ -168,19 +178,19 @@ impl<'a> Packed<'a> {
 
     /// The page after this one, if so many rows wait for the memory.
     fn next(&self, number: usize, rows: usize) -> Option<&[f32]> {
-        let Packed::Pages(pages, layout) = self else { return None };
+        let PackedKeysOrValues::Pages(pages, layout) = self else { return None };
         let next = pages.get(number + 1).filter(|_| rows <= WAITING)?;
         match next.contents(*layout) {
-            Contents::Numbers(panels) => Some(panels),
-            Contents::Codes(_) => None,
+            PageContents::Numbers(panels) => Some(panels),
+            PageContents::Codes(_) => None,
         }
     }
 }
 
 /// What the queries of one sequence meet.
 struct Sequence<'a> {
-    keys: Packed<'a>,
-    values: Packed<'a>,
+    keys: PackedKeysOrValues<'a>,
+    values: PackedKeysOrValues<'a>,
     /// How many positions a page has room for.
     page: usize,
     /// The number of elements of a key, and of a value.
@@ -198,18 +208,20 @@ impl Sequence<'_> {
     }
 
     /// The products of queries and the first keys. There may be some more in a row than keys.
-    fn scores(&self, queries: Rows<&[f32]>, count: usize, scores: &mut [f32], stride: usize) {
+    fn scores(&self, queries: OperandA<&[f32]>, count: usize, scores: &mut [f32], stride: usize) {
         let mut buffer = self.keys.buffer();
         for (number, positions) in self.pages(count) {
             // Of whole panels: a part of one would be read as a narrower one. Keys of tensors end with a panel of their own.
             let columns = positions.len().next_multiple_of(self.tile.columns);
             let columns = match self.keys {
-                Packed::Whole(_) | Packed::Shared(_) => columns.min(self.page),
-                Packed::Pages(..) | Packed::Unpacked(..) => columns,
+                PackedKeysOrValues::Whole(_) | PackedKeysOrValues::Shared(_) => {
+                    columns.min(self.page)
+                }
+                PackedKeysOrValues::Pages(..) | PackedKeysOrValues::Unpacked(..) => columns,
             };
             let elements = self.keys.page(number, &mut buffer);
-            let right = Columns { depth: self.depth, columns: self.page, elements };
-            let product = Whole {
+            let right = PackedB { depth: self.depth, columns: self.page, elements };
+            let product = PackedGemm {
                 left: queries,
                 right,
                 next: self.keys.next(number, queries.rows),
@@ -223,7 +235,7 @@ impl Sequence<'_> {
     }
 
     /// The products of weights of the first values and these.
-    fn values(&self, weights: Rows<&[f32]>, output: &mut [f32], stride: usize) {
+    fn values(&self, weights: OperandA<&[f32]>, output: &mut [f32], stride: usize) {
         let count = weights.depth;
         let mut buffer = self.values.buffer();
         for (number, positions) in self.pages(count) {
@@ -235,10 +247,10 @@ impl Sequence<'_> {
                 for steps in parts(positions.len()) {
                     let begin = steps.start;
                     let steps = positions.start + steps.start..positions.start + steps.end;
-                    self.vectors.run(Product {
+                    self.vectors.run(GemmBlock {
                         left: weights,
                         left_begin: steps.start,
-                        right: Right::Packed {
+                        right: OperandB::Packed {
                             panels,
                             begin,
                             depth: self.page,
@@ -260,13 +272,13 @@ impl Sequence<'_> {
 
 /// How many of the first keys are not hidden from all of these rows: those after them have a weight of 0. All are, if a row
 /// sees none: its result is not a number, or 0 if there is a sink.
-fn visible(masks: &[OfRows], rows: usize, count: usize) -> usize {
+fn visible(masks: &[AddendRows], rows: usize, count: usize) -> usize {
     let is_hidden = |part: &[f32]| {
         let others = part.iter().map(|it| u32::from(*it != f32::NEG_INFINITY)).sum::<u32>();
         others == 0
     };
     let of_row = |row: usize| {
-        let of_mask = |(mask, stride): &OfRows| {
+        let of_mask = |(mask, stride): &AddendRows| {
             let mut end = count;
             while end > 0 {
                 let begin = (end - 1) / 64 * 64;
@@ -302,7 +314,7 @@ impl Op for Attention {
 }
 
 /// The axis of the rows, or one of the batch: how the scores have it, and which axis of them it is.
-type OfScores<'a> = (usize, &'a Strides);
+type OfScores<'a> = (usize, &'a AxisStrides);
 
 impl EvalOp for Attention {
     op_out_of_plan!();
@@ -324,7 +336,7 @@ impl EvalOp for Attention {
         let tile = Tile::of(vectors);
         let factor = |slot: usize, expected: PagedFactor| {
             if !self.is_paged {
-                return Ok(Factor::Tensor(plain(slot)?));
+                return Ok(KeysOrValues::Tensor(plain(slot)?));
             }
             let pages = Pages::of(&inputs[slot], tile)?;
             let PageFormat { factor, .. } = pages.layout.format;
@@ -332,19 +344,19 @@ impl EvalOp for Attention {
                 factor == expected,
                 "{OPERATOR}: the pages of input {slot} have {factor:?}, but must have {expected:?}"
             );
-            TractResult::Ok(Factor::Pages(pages))
+            TractResult::Ok(KeysOrValues::Pages(pages))
         };
         let [of_keys, of_values] = self.keys_and_values();
         let keys = factor(of_keys, PagedFactor::Keys)?;
         let values = factor(of_values, PagedFactor::Values)?;
-        let added = |slot: usize, keys: usize, what: &str| -> TractResult<Added> {
+        let added = |slot: usize, keys: usize, what: &str| -> TractResult<ScoreAddend> {
             let strides = strides_of(inputs[slot].shape(), &scores.shape, keys)
                 .with_context(|| format!("{OPERATOR}: input {slot} is the {what}"))?;
             Ok((plain(slot)?, strides))
         };
         let masks = self.masks()..inputs.len();
         let masks = masks.map(|slot| added(slot, scores.columns, "mask"));
-        let masks: TVec<Added> = masks.collect::<TractResult<_>>()?;
+        let masks: TVec<ScoreAddend> = masks.collect::<TractResult<_>>()?;
         let sink = match self.has_sink {
             true => Some(added(VALUES + 1, 1, "sink")?),
             false => None,
@@ -363,13 +375,13 @@ impl EvalOp for Attention {
             .collect();
         // Queries of one token, of which several have the same keys and values, are rows.
         if scores.rows.size == 1 {
-            let is_shared = |(of_values, of_scores): &(&Strides, &Option<OfScores>)| {
+            let is_shared = |(of_values, of_scores): &(&AxisStrides, &Option<OfScores>)| {
                 let has_queries = of_scores.is_some_and(|(_, it)| it.right == 0 && it.left > 0);
                 of_values.size > 1 && of_values.right == 0 && has_queries
             };
             let position = sizes.batch.iter().zip(&batch).position(|axis| is_shared(&axis));
             if let Some(position) = position {
-                let Sizes { rows, batch, .. } = &mut sizes;
+                let ContractionSizes { rows, batch, .. } = &mut sizes;
                 std::mem::swap(rows, &mut batch[position]);
             }
             if let Some(position) = position
@@ -380,14 +392,14 @@ impl EvalOp for Attention {
         }
         let (depth, count) = (scores.depth, scores.columns);
         let page = match keys {
-            Factor::Tensor(_) => count,
-            Factor::Pages(pages) => pages.layout.room(),
+            KeysOrValues::Tensor(_) => count,
+            KeysOrValues::Pages(pages) => pages.layout.room(),
         };
         // Room for whole pages. An odd number of vectors: rows in a distance of a power of two would have the same places in
         // the cache.
         let stride = (count.next_multiple_of(page).div_ceil(tile.lanes) | 1) * tile.lanes;
         let mut view = output.try_as_plain_ram_mut()?;
-        let place = |index: &[usize], stride: &dyn Fn(usize, &Strides) -> usize| -> usize {
+        let place = |index: &[usize], stride: &dyn Fn(usize, &AxisStrides) -> usize| -> usize {
             let axes = index.iter().zip(&batch);
             axes.map(|(index, axis)| axis.map_or(0, |(axis, it)| index * stride(axis, it))).sum()
         };
@@ -400,55 +412,63 @@ impl EvalOp for Attention {
             tract_ndarray::indices(shape).into_iter().map(|index| of(index.slice())).collect()
         };
         let shared = match (keys, values) {
-            (Factor::Tensor(keys), Factor::Tensor(values)) if shares.are_rows => Some([
-                ManyColumns::pack_scratch(
-                    keys,
-                    begins(&in_keys),
-                    scores.right_stride,
-                    scores.is_transposed,
-                    depth,
-                    count,
-                    tile,
-                ),
-                ManyColumns::pack_scratch(
-                    values,
-                    begins(&in_values),
-                    sizes.right_stride,
-                    sizes.is_transposed,
-                    count,
-                    sizes.columns,
-                    tile,
-                ),
-            ]),
+            (KeysOrValues::Tensor(keys), KeysOrValues::Tensor(values)) if shares.are_rows => {
+                Some([
+                    PackedBatchOfB::pack_scratch(
+                        keys,
+                        begins(&in_keys),
+                        scores.right_stride,
+                        scores.is_transposed,
+                        depth,
+                        count,
+                        tile,
+                    ),
+                    PackedBatchOfB::pack_scratch(
+                        values,
+                        begins(&in_values),
+                        sizes.right_stride,
+                        sizes.is_transposed,
+                        count,
+                        sizes.columns,
+                        tile,
+                    ),
+                ])
+            }
             _ => None,
         };
         sizes.for_each(shares, view.as_slice_mut()?, |index, of_output, output| {
             let queries = from(queries, place(index, &|_, axis| axis.left));
             let (in_keys, in_values) = (in_keys(index), in_values(index));
             let of_keys = match (&shared, keys) {
-                (Some([keys, _]), _) => Packed::Shared(keys.elements(in_keys)),
-                (None, Factor::Tensor(keys)) => Packed::Whole(Columns::pack_scratch(
-                    from(keys, in_keys),
-                    scores.right_stride,
-                    scores.is_transposed,
-                    depth,
-                    count,
-                    tile,
-                )),
-                (None, Factor::Pages(pages)) => Packed::of(pages, in_keys, of_output.len(), count),
+                (Some([keys, _]), _) => PackedKeysOrValues::Shared(keys.elements(in_keys)),
+                (None, KeysOrValues::Tensor(keys)) => {
+                    PackedKeysOrValues::Whole(PackedB::pack_scratch(
+                        from(keys, in_keys),
+                        scores.right_stride,
+                        scores.is_transposed,
+                        depth,
+                        count,
+                        tile,
+                    ))
+                }
+                (None, KeysOrValues::Pages(pages)) => {
+                    PackedKeysOrValues::of(pages, in_keys, of_output.len(), count)
+                }
             };
             let of_values = match (&shared, values) {
-                (Some([_, values]), _) => Packed::Shared(values.elements(in_values)),
-                (None, Factor::Tensor(values)) => Packed::Whole(Columns::pack_scratch(
-                    &values[in_values..],
-                    sizes.right_stride,
-                    sizes.is_transposed,
-                    count,
-                    sizes.columns,
-                    tile,
-                )),
-                (None, Factor::Pages(pages)) => {
-                    Packed::of(pages, in_values, of_output.len(), count)
+                (Some([_, values]), _) => PackedKeysOrValues::Shared(values.elements(in_values)),
+                (None, KeysOrValues::Tensor(values)) => {
+                    PackedKeysOrValues::Whole(PackedB::pack_scratch(
+                        &values[in_values..],
+                        sizes.right_stride,
+                        sizes.is_transposed,
+                        count,
+                        sizes.columns,
+                        tile,
+                    ))
+                }
+                (None, KeysOrValues::Pages(pages)) => {
+                    PackedKeysOrValues::of(pages, in_values, of_output.len(), count)
                 }
             };
             let sequence = Sequence {
@@ -471,16 +491,16 @@ impl EvalOp for Attention {
             let mut part = Scratch::new(block.min(of_output.len()) * stride);
             for first in of_output.clone().step_by(block) {
                 let count_rows = block.min(of_output.end - first);
-                let masks: TVec<OfRows> = masks.iter().map(|mask| mask.rows(first)).collect();
+                let masks: TVec<AddendRows> = masks.iter().map(|mask| mask.rows(first)).collect();
                 let visible = visible(&masks, count_rows, count);
                 if depth == 0 {
                     // A sum of nothing writes nothing.
                     part.fill(0.);
                 }
                 let queries = from(queries, first * rows.1.left);
-                let left = Rows::pack_scratch(queries, rows.1.left, count_rows, depth, tile);
+                let left = OperandA::pack_scratch(queries, rows.1.left, count_rows, depth, tile);
                 sequence.scores(left.view(), visible, &mut part, stride);
-                vectors.run(SoftmaxOfRows {
+                vectors.run(SoftmaxOfScores {
                     scores: &mut part[..count_rows * stride],
                     stride,
                     columns: visible,
@@ -488,7 +508,7 @@ impl EvalOp for Attention {
                     masks: &masks,
                     sink: sink.as_ref().map(|sink| sink.rows(first)),
                 });
-                let weights = Rows::pack_scratch(&part, stride, count_rows, visible, tile);
+                let weights = OperandA::pack_scratch(&part, stride, count_rows, visible, tile);
                 let output = &mut output[(first - of_output.start) * sizes.rows.output..];
                 sequence.values(weights.view(), output, sizes.rows.output);
             }
@@ -504,9 +524,9 @@ fn from(elements: &[f32], begin: usize) -> &[f32] {
 }
 
 /// What is added to scores, or beside them: its elements, and the distances of neighbours along each axis of the scores.
-type Added<'a> = (&'a [f32], TVec<usize>);
+type ScoreAddend<'a> = (&'a [f32], TVec<usize>);
 
-/// Where one sequence's part of it begins, and the distance of the elements for its rows.
+/// Where one sequence's part of a `ScoreAddend` begins, and the distance of the elements for its rows.
 struct Beginning<'a> {
     elements: &'a [f32],
     begin: usize,
@@ -515,16 +535,16 @@ struct Beginning<'a> {
 
 impl<'a> Beginning<'a> {
     fn new(
-        (elements, strides): &Added<'a>,
+        (elements, strides): &ScoreAddend<'a>,
         rows: usize,
-        place: impl Fn(&dyn Fn(usize, &Strides) -> usize) -> usize,
+        place: impl Fn(&dyn Fn(usize, &AxisStrides) -> usize) -> usize,
     ) -> Beginning<'a> {
         let begin = place(&|axis, _| strides[axis]);
         Beginning { elements, begin, stride: strides[rows] }
     }
 
     /// For rows from one on.
-    fn rows(&self, first: usize) -> OfRows<'a> {
+    fn rows(&self, first: usize) -> AddendRows<'a> {
         (&self.elements[self.begin + first * self.stride..], self.stride)
     }
 }

@@ -12,7 +12,7 @@ use std::fmt;
 use tract_core::internal::*;
 use tract_core::tract_data::internal::{PlainStorage, TensorStorage};
 
-use super::codes::{Codes, Range};
+use super::codes::{CodeRange, PageCodes};
 use crate::checks::{checked_volume, ensure_allocatable, expect_input_count, listed};
 use crate::product::{Tile, Vectors};
 
@@ -74,7 +74,7 @@ impl PageFormat {
         ensure!(width > 0, "{factor:?} have shape {shape:?}, but must have elements");
         let elements = tensor.try_as_plain_ram()?;
         let elements = elements.as_slice::<f32>()?;
-        let layout = Layout { format: self, width, tile: Tile::of(Vectors::detect()) };
+        let layout = PageLayout { format: self, width, tile: Tile::of(Vectors::detect()) };
         let empty = Pages { layout, length: 0, sequences: vec![] };
         let pages = match checked_volume(OPERATOR, shape)? {
             0 => Pages { length: count, ..empty },
@@ -100,14 +100,14 @@ impl ExoticFact for PagedFact {
 
 /// How pages are packed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Layout {
+pub(super) struct PageLayout {
     pub format: PageFormat,
     /// The number of elements in a position.
     pub width: usize,
     pub tile: Tile,
 }
 
-impl Layout {
+impl PageLayout {
     /// How many positions a page has room for: whole panels of keys, and few, as the last page is copied in each run.
     pub fn room(self) -> usize {
         32usize.next_multiple_of(self.tile.columns)
@@ -128,7 +128,7 @@ impl Layout {
 
     /// Writes a position into its place of a page. Keys are columns of panels, and values are rows of them.
     fn write<T>(self, page: &mut [T], place: usize, mut elements: impl Iterator<Item = T>) {
-        let Layout { format, width, tile } = self;
+        let PageLayout { format, width, tile } = self;
         match format.factor {
             PagedFactor::Keys => {
                 let panel = place / tile.columns * tile.columns;
@@ -151,7 +151,7 @@ impl Layout {
 /// The storage of a tensor of shape `[.., positions, elements]`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pages {
-    pub layout: Layout,
+    pub layout: PageLayout,
     /// The number of positions.
     length: usize,
     /// The pages of each sequence. None, if the tensor has no elements: its other sizes may be any.
@@ -164,13 +164,13 @@ impl Eq for Pages {}
 /// Some positions, packed: a part of what a run has added.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Page {
-    memory: Arc<Memory>,
+    memory: Arc<PageMemory>,
     number: usize,
 }
 
 /// The pages of a run.
 #[derive(Debug, Clone, PartialEq)]
-enum Memory {
+enum PageMemory {
     F32(Vec<f32>),
     U8 {
         codes: Vec<u8>,
@@ -179,34 +179,34 @@ enum Memory {
     },
 }
 
-impl Memory {
-    fn zeros(layout: Layout, pages: usize) -> TractResult<Memory> {
+impl PageMemory {
+    fn zeros(layout: PageLayout, pages: usize) -> TractResult<PageMemory> {
         let elements = checked_volume(OPERATOR, &[pages, layout.page_size()])?;
         let room_for = |floats: usize| {
             ensure_allocatable(OPERATOR, floats.saturating_mul(size_of::<f32>()))?;
             TractResult::Ok(vec![0.; floats])
         };
         Ok(match layout.format.precision {
-            CachePrecision::F32 => Memory::F32(room_for(elements)?),
+            CachePrecision::F32 => PageMemory::F32(room_for(elements)?),
             CachePrecision::U8 => {
                 let ranges = room_for(checked_volume(OPERATOR, &[pages, 2 * layout.room()])?)?;
                 ensure_allocatable(OPERATOR, elements)?;
-                Memory::U8 { codes: vec![0; elements], ranges }
+                PageMemory::U8 { codes: vec![0; elements], ranges }
             }
         })
     }
 
     /// Writes what another page has.
-    fn copy(&mut self, layout: Layout, number: usize, from: &Page) {
+    fn copy(&mut self, layout: PageLayout, number: usize, from: &Page) {
         fn copy<T: Copy>(to: &mut [T], from: &[T], size: usize, [to_page, from_page]: [usize; 2]) {
             to[to_page * size..][..size].copy_from_slice(&from[from_page * size..][..size]);
         }
         let (size, numbers) = (layout.page_size(), [number, from.number]);
         match (self, &*from.memory) {
-            (Memory::F32(to), Memory::F32(from)) => copy(to, from, size, numbers),
+            (PageMemory::F32(to), PageMemory::F32(from)) => copy(to, from, size, numbers),
             (
-                Memory::U8 { codes, ranges },
-                Memory::U8 { codes: from_codes, ranges: from_ranges },
+                PageMemory::U8 { codes, ranges },
+                PageMemory::U8 { codes: from_codes, ranges: from_ranges },
             ) => {
                 copy(codes, from_codes, size, numbers);
                 copy(ranges, from_ranges, 2 * layout.room(), numbers);
@@ -216,16 +216,16 @@ impl Memory {
     }
 
     /// Writes a position.
-    fn write(&mut self, layout: Layout, number: usize, place: usize, elements: &[f32]) {
+    fn write(&mut self, layout: PageLayout, number: usize, place: usize, elements: &[f32]) {
         let size = layout.page_size();
         match self {
-            Memory::F32(numbers) => {
+            PageMemory::F32(numbers) => {
                 let page = &mut numbers[number * size..][..size];
                 layout.write(page, place, elements.iter().copied());
             }
-            Memory::U8 { codes, ranges } => {
+            PageMemory::U8 { codes, ranges } => {
                 let page = &mut codes[number * size..][..size];
-                let range = Range::of(elements);
+                let range = CodeRange::of(elements);
                 layout.write(page, place, elements.iter().map(|element| range.code(*element)));
                 let ranges = &mut ranges[number * 2 * layout.room()..][..2 * layout.room()];
                 ranges[place] = range.least;
@@ -236,22 +236,22 @@ impl Memory {
 }
 
 /// What a page has.
-pub(super) enum Contents<'a> {
+pub(super) enum PageContents<'a> {
     /// Its panels, and what follows them in memory.
     Numbers(&'a [f32]),
-    Codes(Codes<'a>),
+    Codes(PageCodes<'a>),
 }
 
 impl Page {
-    pub fn contents(&self, layout: Layout) -> Contents<'_> {
+    pub fn contents(&self, layout: PageLayout) -> PageContents<'_> {
         let (size, room) = (layout.page_size(), layout.room());
         match &*self.memory {
-            Memory::F32(numbers) => Contents::Numbers(&numbers[self.number * size..]),
-            Memory::U8 { codes, ranges } => {
+            PageMemory::F32(numbers) => PageContents::Numbers(&numbers[self.number * size..]),
+            PageMemory::U8 { codes, ranges } => {
                 let codes = &codes[self.number * size..][..size];
                 let ranges = &ranges[self.number * 2 * room..][..2 * room];
                 let (least, step) = ranges.split_at(room);
-                Contents::Codes(Codes { layout, codes, least, step })
+                PageContents::Codes(PageCodes { layout, codes, least, step })
             }
         }
     }
@@ -284,7 +284,7 @@ impl Pages {
         let pages = checked_volume(OPERATOR, &[sources.len(), added])?;
         let all = checked_volume(OPERATOR, &[sources.len(), full + added])?;
         ensure_allocatable(OPERATOR, all.saturating_mul(size_of::<Page>()))?;
-        let mut memory = Memory::zeros(layout, pages)?;
+        let mut memory = PageMemory::zeros(layout, pages)?;
         // A tensor without elements has no sequences, and these would have no pages.
         let before = |source: usize| self.sequences.get(source).map_or(&[][..], |pages| pages);
         for (number, source) in sources.iter().enumerate() {
@@ -300,7 +300,7 @@ impl Pages {
         let memory = Arc::new(memory);
         let zeros = match sources.contains(&None) {
             true => {
-                vec![Page { memory: Arc::new(Memory::zeros(layout, 1)?), number: 0 }; full]
+                vec![Page { memory: Arc::new(PageMemory::zeros(layout, 1)?), number: 0 }; full]
             }
             false => vec![],
         };
@@ -358,8 +358,8 @@ impl TensorStorage for Pages {
         let size = self.layout.page_size();
         for page in self.sequences.iter().flatten() {
             let numbers = match page.contents(self.layout) {
-                Contents::Numbers(numbers) => [&numbers[..size], &[]],
-                Contents::Codes(Codes { codes, least, step, .. }) => {
+                PageContents::Numbers(numbers) => [&numbers[..size], &[]],
+                PageContents::Codes(PageCodes { codes, least, step, .. }) => {
                     state.write(codes);
                     [least, step]
                 }

@@ -5,21 +5,21 @@ use pulp::{Simd, WithSimd};
 use crate::product::{load, store};
 use crate::softmax::softmax_of_row;
 
-/// For each row of scores some elements, in a distance: a row of a mask, or a sink.
-pub(super) type OfRows<'a> = (&'a [f32], usize);
+/// What is added to rows of scores, or beside them: for each row some elements, in a distance, those of a mask or a sink.
+pub(super) type AddendRows<'a> = (&'a [f32], usize);
 
 /// The softmax of rows of scores, of which each is multiplied by the scale and has masks added first.
-pub(super) struct SoftmaxOfRows<'a> {
+pub(super) struct SoftmaxOfScores<'a> {
     pub scores: &'a mut [f32],
     pub stride: usize,
     pub columns: usize,
     pub scale: f32,
-    pub masks: &'a [OfRows<'a>],
+    pub masks: &'a [AddendRows<'a>],
     /// One more score of each row, which takes its part of the weights.
-    pub sink: Option<OfRows<'a>>,
+    pub sink: Option<AddendRows<'a>>,
 }
 
-impl WithSimd for SoftmaxOfRows<'_> {
+impl WithSimd for SoftmaxOfScores<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -708,7 +708,7 @@ fn pages_and_tensors(
 fn pages_are_shared() -> TractResult<()> {
     let tile = Tile::of(Vectors::detect());
     let format = PageFormat { factor: PagedFactor::Keys, precision: CachePrecision::F32 };
-    let room = Layout { format, width: 4, tile }.room();
+    let room = PageLayout { format, width: 4, tile }.room();
     let first = format.pack(&tensor(&[1, 1, room + 3, 4], 0))?.into_tvalue();
     let append = |before: &TValue, beams: &[i64]| {
         let new = tensor(&[beams.len(), 1, 1, 4], 5).into_tvalue();
@@ -719,7 +719,7 @@ fn pages_are_shared() -> TractResult<()> {
     let pages = |tensor: &TValue, sequence: usize, page: usize| {
         let pages = Pages::of(tensor, tile).unwrap();
         let page = &pages.sequence(sequence * tensor.shape()[2] * 4)[page];
-        let Contents::Numbers(panels) = page.contents(pages.layout) else {
+        let PageContents::Numbers(panels) = page.contents(pages.layout) else {
             panic!("it has numbers")
         };
         panels.as_ptr()

@@ -10,11 +10,11 @@
 use std::arch::x86_64::*;
 
 use super::digits::{
-    LANES, SplitRow, Vectors, digits_of, padded, scale_of, signed_digit, unsigned_digit,
+    DigitVectors, LANES, SplitRow, digits_of, padded, scale_of, signed_digit, unsigned_digit,
 };
 use super::lanes::{Enter, Lanes, On, Vnni};
-use super::matrix::{Matrix, Part, Tiles};
-use crate::memory::{Ahead, Scratch};
+use super::matrix::{CompressedMatrix, FewRowsTask, Tiles};
+use crate::memory::{Scratch, StreamPrefetch};
 
 /// The codes of a word, which have one scale.
 const CODES: usize = 4;
@@ -24,26 +24,26 @@ const WIDTH: usize = CODES * LANES;
 
 /// A block of a row of data: the digits of its numbers, the highest ones first; the scales of its words; and the sums of their whole
 /// numbers.
-type Block = Vectors<5>;
+type DigitBlock = DigitVectors<5>;
 
 /// Rows of data in blocks.
-pub(super) struct Data {
+pub(super) struct DigitData {
     lanes: Vnni,
     rows: Scratch,
     /// The blocks of a row.
     blocks: usize,
 }
 
-impl Data {
+impl DigitData {
     /// None if some numbers cannot be [split](SplitRow::split_row).
-    pub fn new(lanes: Vnni, matrix: &Matrix, data: &[f32]) -> Option<Data> {
+    pub fn new(lanes: Vnni, matrix: &CompressedMatrix, data: &[f32]) -> Option<DigitData> {
         let split = ForBytes { are_signed: !matrix.format.is_signed() };
         let rows = digits_of(lanes, split, data, matrix.depth)?;
-        Some(Data { lanes, rows, blocks: matrix.depth.div_ceil(WIDTH) })
+        Some(DigitData { lanes, rows, blocks: matrix.depth.div_ceil(WIDTH) })
     }
 
     #[inline(always)]
-    fn row(&self, row: usize) -> &[Block] {
+    fn row(&self, row: usize) -> &[DigitBlock] {
         &self.rows.as_chunks().0.as_chunks().0[row * self.blocks..][..self.blocks]
     }
 }
@@ -57,7 +57,7 @@ struct ForBytes {
 
 impl SplitRow<Vnni> for ForBytes {
     fn stride(self, depth: usize) -> usize {
-        depth.div_ceil(WIDTH) * size_of::<Block>() / size_of::<f32>()
+        depth.div_ceil(WIDTH) * size_of::<DigitBlock>() / size_of::<f32>()
     }
 
     #[inline(always)]
@@ -77,7 +77,7 @@ impl SplitRow<Vnni> for ForBytes {
 impl ForBytes {
     /// Whether the numbers could be split.
     #[inline(always)]
-    fn split(self, lanes: Vnni, numbers: &[f32; WIDTH], block: &mut Block) -> bool {
+    fn split(self, lanes: Vnni, numbers: &[f32; WIDTH], block: &mut DigitBlock) -> bool {
         // SAFETY: the machine has the instructions, as there is a value of `Vnni`; what is written has the size of a vector of 128 bits.
         unsafe {
             let mut is_exact = 0xffff;
@@ -122,11 +122,11 @@ impl ForBytes {
 }
 
 /// Multiplies a part of a matrix.
-pub(super) fn multiply(part: Part<Data>) {
+pub(super) fn multiply(part: FewRowsTask<DigitData>) {
     part.data.lanes.enter(part);
 }
 
-impl On<Vnni> for Part<'_, '_, Data> {
+impl On<Vnni> for FewRowsTask<'_, '_, DigitData> {
     type Output = ();
 
     #[inline(always)]
@@ -140,7 +140,7 @@ impl On<Vnni> for Part<'_, '_, Data> {
     }
 }
 
-impl Part<'_, '_, Data> {
+impl FewRowsTask<'_, '_, DigitData> {
     #[inline(always)]
     fn multiply<const SIGNED: bool, const SHIFTED: bool>(&mut self, lanes: Vnni) {
         for (row, first, are_four, is_pair) in Tiles::new(self.output) {
@@ -166,7 +166,7 @@ impl Part<'_, '_, Data> {
             std::array::from_fn(|row| self.row(first + row).as_chunks());
         let whole = codes[0].0.len();
         let of_blocks = codes.map(|(blocks, _)| &blocks[..whole]);
-        let data: [&[Block]; R] = std::array::from_fn(|row| self.data.row(first_data + row));
+        let data: [&[DigitBlock]; R] = std::array::from_fn(|row| self.data.row(first_data + row));
         let of_data = data.map(|data| &data[..whole]);
         let mut zero_points = [lanes.splat(0.); C];
         if SHIFTED {
@@ -175,7 +175,8 @@ impl Part<'_, '_, Data> {
             }
         }
         let mut totals = [[lanes.splat(0.); R]; C];
-        let mut ahead = Ahead::behind(self.row(first).as_ptr(), C * self.matrix.row_bytes());
+        let mut ahead =
+            StreamPrefetch::behind(self.row(first).as_ptr(), C * self.matrix.row_bytes());
         for block in 0..whole {
             ahead.ask(C * WIDTH);
             let codes = std::array::from_fn(|row| &of_blocks[row][block]);
@@ -206,7 +207,7 @@ impl Part<'_, '_, Data> {
 fn add<const SIGNED: bool, const SHIFTED: bool, const C: usize, const R: usize>(
     lanes: Vnni,
     codes: [&[u8; WIDTH]; C],
-    blocks: [&Block; R],
+    blocks: [&DigitBlock; R],
     zero_points: &[__m512; C],
     totals: &mut [[__m512; R]; C],
 ) {
@@ -248,16 +249,16 @@ fn add<const SIGNED: bool, const SHIFTED: bool, const C: usize, const R: usize>(
 mod tests {
     use super::*;
     use crate::compressed::digits::tests::numbers;
-    use crate::compressed::lanes::Kind;
+    use crate::compressed::lanes::LaneInstructions;
 
     #[test]
     fn digits_stand_for_the_numbers() {
-        let Some(lanes) = Vnni::detect(Kind::detect()) else { return };
+        let Some(lanes) = Vnni::detect(LaneInstructions::detect()) else { return };
         let data = numbers(CODES, 2 * WIDTH);
         for are_signed in [true, false] {
             let split = ForBytes { are_signed };
             let rows = digits_of(lanes, split, &data, WIDTH).expect("all numbers are finite");
-            let blocks: &[Block] = rows.as_chunks().0.as_chunks().0;
+            let blocks: &[DigitBlock] = rows.as_chunks().0.as_chunks().0;
             assert_eq!(blocks.len(), 2);
             for (place, word) in data.as_chunks::<CODES>().0.iter().enumerate() {
                 let [a, b, c, scale, sum] =

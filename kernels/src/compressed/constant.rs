@@ -26,10 +26,10 @@ use crate::lazy::LazyTensor;
 /// # TractResult::Ok(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct DequantizedConst(Arc<Parts>);
+pub struct DequantizedConst(Arc<ConstantParts>);
 
 #[derive(Debug)]
-struct Parts {
+struct ConstantParts {
     /// Of a type of numbers; or bytes, which have codes in a format.
     codes: LazyTensor,
     format: Option<Format>,
@@ -45,7 +45,7 @@ struct Parts {
 impl PartialEq for DequantizedConst {
     fn eq(&self, other: &DequantizedConst) -> bool {
         let parts = |it: &DequantizedConst| {
-            let Parts { codes, format, code_shape, zero_point, scale, shape, .. } = &*it.0;
+            let ConstantParts { codes, format, code_shape, zero_point, scale, shape, .. } = &*it.0;
             let operands = (zero_point.clone(), scale.clone());
             (*format, code_shape.clone(), shape.clone(), codes.clone(), operands)
         };
@@ -114,7 +114,7 @@ impl DequantizedConst {
                 "DequantizedConst: {name} is {operand:?}, but must be numbers that are broadcast to shape {shape:?}"
             );
         }
-        Ok(DequantizedConst(Arc::new(Parts {
+        Ok(DequantizedConst(Arc::new(ConstantParts {
             codes,
             format,
             code_shape: shape.clone(),
@@ -131,12 +131,12 @@ impl DequantizedConst {
     ///
     /// The shape has another number of elements.
     pub fn into_shape(self, shape: &[usize]) -> TractResult<DequantizedConst> {
-        let Parts { codes, format, code_shape, zero_point, scale, .. } = &*self.0;
+        let ConstantParts { codes, format, code_shape, zero_point, scale, .. } = &*self.0;
         ensure!(
             checks::volume(shape) == checks::volume(code_shape),
             "DequantizedConst: codes of shape {code_shape:?} have no shape {shape:?}"
         );
-        Ok(DequantizedConst(Arc::new(Parts {
+        Ok(DequantizedConst(Arc::new(ConstantParts {
             codes: codes.clone(),
             format: *format,
             code_shape: code_shape.clone(),
@@ -149,7 +149,7 @@ impl DequantizedConst {
 
     /// The codes, if they have a type of tract and the shape of the numbers.
     pub fn codes(&self) -> Option<&LazyTensor> {
-        let Parts { codes, format, code_shape, shape, .. } = &*self.0;
+        let ConstantParts { codes, format, code_shape, shape, .. } = &*self.0;
         (format.is_none() && code_shape == shape).then_some(codes)
     }
 
@@ -180,7 +180,7 @@ impl DequantizedConst {
     ///
     /// The codes cannot be read. Or these or an operand are not in plain memory.
     pub fn value(&self) -> TractResult<Arc<Tensor>> {
-        let Parts { codes, format, code_shape, zero_point, scale, shape, value } = &*self.0;
+        let ConstantParts { codes, format, code_shape, zero_point, scale, shape, value } = &*self.0;
         if let Some(value) = value.get() {
             return Ok(value.clone());
         }

@@ -25,10 +25,10 @@ use crate::memory::Scratch;
 pub(super) const LANES: usize = 16;
 
 /// A vector of a block. Whole numbers and digits are the bits of floats.
-pub(super) type Vector = [f32; LANES];
+pub(super) type DigitVector = [f32; LANES];
 
 /// The vectors of a block.
-pub(super) type Vectors<const COUNT: usize> = [Vector; COUNT];
+pub(super) type DigitVectors<const COUNT: usize> = [DigitVector; COUNT];
 
 /// Makes blocks of rows.
 pub(super) trait SplitRow<L>: Copy {

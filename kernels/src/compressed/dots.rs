@@ -2,17 +2,17 @@
 
 use std::ops::Range;
 
-use super::Matrix;
+use super::CompressedMatrix;
 use super::format::{BF16, Decode, F16, Format, I8, U8};
-use super::lanes::{Kind, Lanes, OnLanes};
-use super::matrix::Part;
-use crate::memory::{Ahead, Scratch};
+use super::lanes::{LaneInstructions, Lanes, OnLanes};
+use super::matrix::FewRowsTask;
+use crate::memory::{Scratch, StreamPrefetch};
 
 /// How many numbers of a row of data meet codes of 16 bits at once: they have room in half of a first-level cache of 32 KiB.
 const DATA_AT_ONCE: usize = if cfg!(test) { 64 } else { 1 << 12 };
 
 /// Rows of data, in whole blocks of two vectors.
-pub(super) struct Data {
+pub(super) struct FloatData {
     /// With zeros at the end.
     rows: Scratch,
     /// How far rows are apart.
@@ -21,8 +21,8 @@ pub(super) struct Data {
     sums: Scratch,
 }
 
-impl Data {
-    pub fn new(kind: Kind, matrix: &Matrix, data: &[f32]) -> Data {
+impl FloatData {
+    pub fn new(kind: LaneInstructions, matrix: &CompressedMatrix, data: &[f32]) -> FloatData {
         let rows = data.chunks_exact(matrix.depth);
         let stride = matrix.depth.next_multiple_of(2 * kind.lanes());
         let of_row = matrix.groups() * kind.lanes();
@@ -34,7 +34,7 @@ impl Data {
             prepared[row.len()..].fill(0.);
             kind.run(SumGroups { prepared, group: matrix.group, sums });
         }
-        Data { rows: prepared, stride, sums }
+        FloatData { rows: prepared, stride, sums }
     }
 
     #[inline(always)]
@@ -71,7 +71,7 @@ impl OnLanes for SumGroups<'_> {
     }
 }
 
-impl OnLanes for Part<'_, '_, Data> {
+impl OnLanes for FewRowsTask<'_, '_, FloatData> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
         match self.matrix.format {
@@ -84,7 +84,7 @@ impl OnLanes for Part<'_, '_, Data> {
     }
 }
 
-impl Part<'_, '_, Data> {
+impl FewRowsTask<'_, '_, FloatData> {
     #[inline(always)]
     fn of_format<L: Lanes<N>, D: Decode, const N: usize>(&mut self, lanes: L) {
         let count = self.output.first().map_or(0, |row| row.len());
@@ -165,7 +165,7 @@ impl Part<'_, '_, Data> {
         let mut sums_of_data: [_; R] =
             std::array::from_fn(|row| self.data.sums::<N>(groups, first_data + row).iter());
         let mut totals = [lanes.splat(0.); R];
-        let mut next = Ahead::behind(self.row(row).as_ptr(), 0);
+        let mut next = StreamPrefetch::behind(self.row(row).as_ptr(), 0);
         for ((codes, scale), zero_point) in codes.zip(scales).zip(zero_points) {
             next.ask(blocks * block_bytes);
             let zero_point = lanes.splat(-zero_point);
@@ -218,7 +218,7 @@ impl Part<'_, '_, Data> {
         }
         // Rows that are read at once are asked for one after the other.
         let rows = if C > 1 { C * self.matrix.row_bytes() } else { 0 };
-        let ahead = Ahead::behind(codes[0].as_ptr(), rows);
+        let ahead = StreamPrefetch::behind(codes[0].as_ptr(), rows);
         add_products::<L, D, N, C, R>(lanes, codes, data, ahead, &mut sums);
         for row in 0..C {
             for of in 0..R {
@@ -267,7 +267,7 @@ impl Part<'_, '_, Data> {
         }
         // The same steps of the next two rows.
         let row_bytes = self.matrix.row_bytes();
-        let ahead = Ahead::new(codes[0].as_ptr(), 2 * row_bytes, row_bytes);
+        let ahead = StreamPrefetch::new(codes[0].as_ptr(), 2 * row_bytes, row_bytes);
         add_products::<L, D, N, 1, R>(lanes, codes, data, ahead, &mut sums);
         for (output, [a, b]) in self.output[first_data..].iter_mut().zip(sums[0]) {
             let product = lanes.sum(lanes.add(a, b)) * self.parameters.scales[row];
@@ -282,7 +282,7 @@ fn add_products<L: Lanes<N>, D: Decode, const N: usize, const C: usize, const R:
     lanes: L,
     codes: [&[u8]; C],
     data: [&[[f32; N]]; R],
-    mut ahead: Ahead,
+    mut ahead: StreamPrefetch,
     sums: &mut [[[L::Numbers; 2]; R]; C],
 ) {
     let block_bytes = 2 * N * D::BITS / 8;

@@ -17,10 +17,10 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 
-use super::Matrix;
+use super::CompressedMatrix;
 use super::digits::padded;
 use super::lanes::{Enter, Lanes, On, Vnni, first_words};
-use super::matrix::Parameters;
+use super::matrix::GroupParameters;
 use super::unpack::PANEL_ROWS;
 use crate::memory::{Scratch, prefetch};
 use crate::product::activation::{Activate, Activation};
@@ -48,26 +48,26 @@ const GROUP: usize = 32;
 const LEAST: f32 = 1e-30;
 
 /// What a step of all columns of a panel has: bytes, which are the bits of floats.
-type Step = [[f32; LANES]; VECTORS];
+type PanelStep = [[f32; LANES]; VECTORS];
 
 /// Rows of data in bytes. They are the bits of floats, four in one.
-pub(super) struct Data {
+pub(super) struct ByteData {
     rows: Scratch,
-    layout: Layout,
+    layout: ByteLayout,
 }
 
 /// Where a row of data has what.
 #[derive(Debug, Clone, Copy)]
-struct Layout {
+struct ByteLayout {
     depth: usize,
     groups: usize,
     /// Whether a word has eight codes of the matrix: those of even places are in its first step.
     is_of_words: bool,
 }
 
-impl Layout {
-    fn new(matrix: &Matrix) -> Layout {
-        Layout {
+impl ByteLayout {
+    fn new(matrix: &CompressedMatrix) -> ByteLayout {
+        ByteLayout {
             depth: matrix.depth,
             groups: matrix.depth.div_ceil(GROUP),
             is_of_words: matrix.format.bits() == 4,
@@ -85,10 +85,10 @@ impl Layout {
     }
 }
 
-impl Data {
+impl ByteData {
     /// None if a number is not finite.
-    pub fn new(lanes: Vnni, matrix: &Matrix, data: &[f32]) -> Option<Data> {
-        let layout = Layout::new(matrix);
+    pub fn new(lanes: Vnni, matrix: &CompressedMatrix, data: &[f32]) -> Option<ByteData> {
+        let layout = ByteLayout::new(matrix);
         let stride = layout.stride();
         let mut rows = Scratch::new(data.len() / layout.depth * stride);
         let work = data.len() / 8;
@@ -96,13 +96,13 @@ impl Data {
         let filled = fill_rows(&mut rows, stride, work, |first, rows| {
             let data = &data[first * layout.depth..];
             for (data, row) in data.chunks_exact(layout.depth).zip(rows.chunks_exact_mut(stride)) {
-                if !lanes.enter(Quantize { data, row, layout }) {
+                if !lanes.enter(QuantizeRow { data, row, layout }) {
                     return Err(NotFinite);
                 }
             }
             Ok(())
         });
-        filled.is_ok().then_some(Data { rows, layout })
+        filled.is_ok().then_some(ByteData { rows, layout })
     }
 
     #[inline(always)]
@@ -112,19 +112,19 @@ impl Data {
 }
 
 /// Makes bytes of a row.
-struct Quantize<'a> {
+struct QuantizeRow<'a> {
     data: &'a [f32],
     row: &'a mut [f32],
-    layout: Layout,
+    layout: ByteLayout,
 }
 
-impl On<Vnni> for Quantize<'_> {
+impl On<Vnni> for QuantizeRow<'_> {
     /// Whether all numbers are finite.
     type Output = bool;
 
     #[inline(always)]
     fn run(self, lanes: Vnni) -> bool {
-        let Layout { groups, is_of_words, .. } = self.layout;
+        let ByteLayout { groups, is_of_words, .. } = self.layout;
         let (bytes, parameters) = self.row.split_at_mut(self.layout.steps());
         let (scales, sums) = parameters.split_at_mut(groups);
         let places = bytes.chunks_exact_mut(STEPS_OF_GROUP);
@@ -185,23 +185,23 @@ fn quantize(
 }
 
 /// Some rows of data, and some columns of their product with a matrix.
-pub(super) struct Product<'a> {
-    pub matrix: &'a Matrix,
-    pub data: &'a Data,
+pub(super) struct ByteGemm<'a> {
+    pub matrix: &'a CompressedMatrix,
+    pub data: &'a ByteData,
     pub rows: Range<usize>,
     pub columns: Range<usize>,
     pub bias: &'a [f32],
     pub activation: Activation,
 }
 
-impl Product<'_> {
+impl ByteGemm<'_> {
     pub fn run(&self, lanes: Vnni, mut output: Output) -> TractResult<()> {
-        let Product { matrix, columns, .. } = self;
+        let ByteGemm { matrix, columns, .. } = self;
         let bytes = matrix.bytes()?;
         let steps = self.data.layout.steps();
         // Words become steps by the vector.
         let mut panel = Scratch::new(steps.next_multiple_of(2 * LANES) * PANEL_ROWS);
-        let mut parameters = Parameters::default();
+        let mut parameters = GroupParameters::default();
         for first in columns.clone().step_by(PANEL_ROWS) {
             let width = (columns.end - first).min(PANEL_ROWS);
             matrix.parameters(first..first + width, &mut parameters)?;
@@ -211,7 +211,7 @@ impl Product<'_> {
             for (zero_point, scale) in parameters.zero_points.iter_mut().zip(&parameters.scales) {
                 *zero_point = (*zero_point + above) * scale;
             }
-            lanes.enter(OfPanel {
+            lanes.enter(ByteGemmPanel {
                 product: self,
                 bytes: &bytes[first * matrix.row_bytes()..],
                 first,
@@ -226,19 +226,19 @@ impl Product<'_> {
 }
 
 /// All rows of data, and the columns of a panel.
-struct OfPanel<'a, 'b> {
-    product: &'a Product<'a>,
+struct ByteGemmPanel<'a, 'b> {
+    product: &'a ByteGemm<'a>,
     /// From the first column on.
     bytes: &'a [u8],
     first: usize,
     width: usize,
     /// In the order of groups. Zero points are multiplied with the scales.
-    parameters: &'a Parameters,
+    parameters: &'a GroupParameters,
     panel: &'a mut [f32],
     output: Output<'b>,
 }
 
-impl On<Vnni> for OfPanel<'_, '_> {
+impl On<Vnni> for ByteGemmPanel<'_, '_> {
     type Output = ();
 
     #[inline(always)]
@@ -256,14 +256,14 @@ impl On<Vnni> for OfPanel<'_, '_> {
     }
 }
 
-impl OfPanel<'_, '_> {
+impl ByteGemmPanel<'_, '_> {
     /// Words of the rows of the matrix become steps of all columns.
     #[inline(always)]
     fn unpack(&mut self, lanes: Vnni) {
         let matrix = self.product.matrix;
         let (row_bytes, is_of_words) = (matrix.row_bytes(), self.product.data.layout.is_of_words);
         let above = matrix.format.above() * if is_of_words { 0x11 } else { 1 };
-        let steps: &mut [Step] = self.panel.as_chunks_mut().0.as_chunks_mut().0;
+        let steps: &mut [PanelStep] = self.panel.as_chunks_mut().0.as_chunks_mut().0;
         for vector in 0..VECTORS {
             let begin = vector * LANES;
             if begin >= self.width {
@@ -308,13 +308,13 @@ impl OfPanel<'_, '_> {
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn tile<const N: usize>(&mut self, lanes: Vnni, first: usize) {
-        let Product { matrix, data, bias, activation, .. } = self.product;
+        let ByteGemm { matrix, data, bias, activation, .. } = self.product;
         let layout = data.layout;
         let steps = STEPS_OF_GROUP;
-        let panel: &[Step] = self.panel.as_chunks().0.as_chunks().0;
+        let panel: &[PanelStep] = self.panel.as_chunks().0.as_chunks().0;
         let rows: [&[f32]; N] = std::array::from_fn(|row| data.row(first + row));
-        let scales: &[Step] = self.parameters.scales.as_chunks().0.as_chunks().0;
-        let offsets: &[Step] = self.parameters.zero_points.as_chunks().0.as_chunks().0;
+        let scales: &[PanelStep] = self.parameters.scales.as_chunks().0.as_chunks().0;
+        let offsets: &[PanelStep] = self.parameters.zero_points.as_chunks().0.as_chunks().0;
         let mut totals = [[lanes.splat(0.); VECTORS]; N];
         for group in 0..layout.groups {
             let bytes: [&[f32]; N] =

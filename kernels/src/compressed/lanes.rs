@@ -529,17 +529,17 @@ pub(crate) trait OnLanes {
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L);
 }
 
-/// The vectors of this machine.
+/// The instructions for vectors of lanes that this machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LaneInstructions {
     Portable,
     Avx2,
     Avx512,
 }
 
-impl Kind {
-    /// That of the vectors of this machine.
-    pub fn detect() -> Kind {
+impl LaneInstructions {
+    /// Those for the vectors of this machine.
+    pub fn detect() -> LaneInstructions {
         #[cfg(target_arch = "x86_64")]
         match Tile::of(Vectors::detect()).lanes {
             8 | 16
@@ -547,28 +547,28 @@ impl Kind {
                     && is_x86_feature_detected!("fma")
                     && is_x86_feature_detected!("f16c")) => {}
             16 if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") => {
-                return Kind::Avx512;
+                return LaneInstructions::Avx512;
             }
-            8 => return Kind::Avx2,
+            8 => return LaneInstructions::Avx2,
             _ => (),
         }
-        Kind::Portable
+        LaneInstructions::Portable
     }
 
     /// How many numbers a vector has.
     pub fn lanes(self) -> usize {
-        if self == Kind::Avx512 { 16 } else { 8 }
+        if self == LaneInstructions::Avx512 { 16 } else { 8 }
     }
 
-    /// Runs what is compiled for each kind.
+    /// Runs what is compiled for each of them.
     pub fn run(self, body: impl OnLanes) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the machine has the instructions: `detect` has found them.
         unsafe {
             match self {
-                Kind::Portable => body.run(Portable),
-                Kind::Avx2 => avx2(body),
-                Kind::Avx512 => avx512(body),
+                LaneInstructions::Portable => body.run(Portable),
+                LaneInstructions::Avx2 => avx2(body),
+                LaneInstructions::Avx512 => avx512(body),
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -605,8 +605,8 @@ pub(super) trait Enter: Copy {
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
     /// These vectors, if this kind has them.
-    pub fn detect(kind: Kind) -> Option<Avx2> {
-        (kind == Kind::Avx2).then_some(Avx2(()))
+    pub fn detect(kind: LaneInstructions) -> Option<Avx2> {
+        (kind == LaneInstructions::Avx2).then_some(Avx2(()))
     }
 }
 
@@ -617,7 +617,7 @@ impl Enter for Avx2 {
         fn run<B: On<Avx2>>(body: B) -> B::Output {
             body.run(Avx2(()))
         }
-        // SAFETY: there is a value of the type only where `Kind::detect` has found the instructions.
+        // SAFETY: there is a value of the type only where `LaneInstructions::detect` has found the instructions.
         unsafe { run(body) }
     }
 }
@@ -629,9 +629,9 @@ pub(super) type Vnni = Avx512<true>;
 #[cfg(target_arch = "x86_64")]
 impl Vnni {
     /// These vectors, if this kind has them and the machine has VNNI.
-    pub fn detect(kind: Kind) -> Option<Vnni> {
+    pub fn detect(kind: LaneInstructions) -> Option<Vnni> {
         let has_vnni = || is_x86_feature_detected!("avx512vnni");
-        (kind == Kind::Avx512 && has_vnni()).then_some(Avx512(()))
+        (kind == LaneInstructions::Avx512 && has_vnni()).then_some(Avx512(()))
     }
 }
 

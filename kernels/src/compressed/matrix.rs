@@ -7,13 +7,13 @@ use tract_core::internal::*;
 use super::constant::{DequantizedConst, combine};
 use super::format::Format;
 use super::unpack::{PANEL_ROWS, widen};
-use crate::memory::Ahead;
+use crate::memory::StreamPrefetch;
 
 /// A compressed matrix of `rows` rows of `depth` codes.
 ///
 /// A row has groups of so many neighbours, which have one scale and one zero point.
 #[derive(Debug, Clone)]
-pub(crate) struct Matrix {
+pub(crate) struct CompressedMatrix {
     constant: DequantizedConst,
     pub format: Format,
     pub rows: usize,
@@ -24,8 +24,8 @@ pub(crate) struct Matrix {
     zero_points: Option<Arc<Tensor>>,
 }
 
-impl PartialEq for Matrix {
-    fn eq(&self, other: &Matrix) -> bool {
+impl PartialEq for CompressedMatrix {
+    fn eq(&self, other: &CompressedMatrix) -> bool {
         self.constant == other.constant && (self.rows, self.depth) == (other.rows, other.depth)
     }
 }
@@ -33,9 +33,12 @@ impl PartialEq for Matrix {
 /// What are multiplied as one are codes of one group, on any machine: words in a lane, or vectors.
 pub(super) const LEAST_GROUP: usize = 32;
 
-impl Matrix {
+impl CompressedMatrix {
     /// The matrix of so many rows that a constant is, or why it is none.
-    pub fn new(constant: &DequantizedConst, rows: usize) -> TractResult<Result<Matrix, String>> {
+    pub fn new(
+        constant: &DequantizedConst,
+        rows: usize,
+    ) -> TractResult<Result<CompressedMatrix, String>> {
         let (codes, format, shape) = constant.stored();
         let volume: usize = shape.iter().product();
         if rows == 0 || volume == 0 {
@@ -73,7 +76,7 @@ impl Matrix {
         groups.pop();
         let of_groups = |operand: Option<&Arc<Tensor>>| -> TractResult<Option<Arc<Tensor>>> {
             let Some(operand) = operand else { return Ok(None) };
-            if operand.len() == volume / group && Number::of(operand.datum_type()).is_ok() {
+            if operand.len() == volume / group && ParameterType::of(operand.datum_type()).is_ok() {
                 return Ok(Some(operand.clone()));
             }
             let mut numbers = vec![0.; volume / group];
@@ -88,7 +91,7 @@ impl Matrix {
             combine(&mut numbers, &groups, &without_last, |_, number| number)?;
             Ok(Some(tensor1(&numbers).into_arc_tensor()))
         };
-        Ok(Ok(Matrix {
+        Ok(Ok(CompressedMatrix {
             format,
             rows,
             depth,
@@ -125,10 +128,14 @@ impl Matrix {
     }
 
     /// The scales of the groups of all rows from `first_row` on, if there are any, and their zero points.
-    fn scales_and_zero_points(&self, first_row: usize) -> TractResult<[Option<OfGroups<'_>>; 2]> {
+    fn scales_and_zero_points(
+        &self,
+        first_row: usize,
+    ) -> TractResult<[Option<TypedParameters<'_>>; 2]> {
         let first = first_row * self.groups();
-        let of_groups =
-            |tensor| OfGroups::of(tensor).map(|it| it.part(first..self.rows * self.groups()));
+        let of_groups = |tensor| {
+            TypedParameters::of(tensor).map(|it| it.part(first..self.rows * self.groups()))
+        };
         let [scales, zero_points] =
             [&self.scales, &self.zero_points].map(|tensor| tensor.as_deref().map(of_groups));
         Ok([scales.transpose()?, zero_points.transpose()?])
@@ -142,7 +149,7 @@ impl Matrix {
         rows: Range<usize>,
         numbers_behind: usize,
         copies: &'a mut [Vec<u8>; 2],
-    ) -> TractResult<(OfGroups<'a>, Option<OfGroups<'a>>)> {
+    ) -> TractResult<(TypedParameters<'a>, Option<TypedParameters<'a>>)> {
         let count = rows.len() * self.groups();
         let [scales, zero_points] = self.scales_and_zero_points(rows.start)?;
         let [of_scales, of_zero_points] = copies;
@@ -150,7 +157,7 @@ impl Matrix {
             Some(scales) => scales.followed(count, numbers_behind, of_scales),
             None => {
                 *of_scales = 1f32.to_ne_bytes().repeat(count + numbers_behind);
-                OfGroups { number: Number::F32, bytes: of_scales }
+                TypedParameters { number: ParameterType::F32, bytes: of_scales }
             }
         };
         let zero_points =
@@ -162,12 +169,12 @@ impl Matrix {
     pub fn parameters<'a>(
         &self,
         rows: Range<usize>,
-        parameters: &'a mut Parameters,
-    ) -> TractResult<&'a mut Parameters> {
+        parameters: &'a mut GroupParameters,
+    ) -> TractResult<&'a mut GroupParameters> {
         let count = rows.len() * self.groups();
         let all = self.scales_and_zero_points(rows.start)?;
         let [all_scales, all_zero_points] = all.map(|it| it.map(|it| it.part(0..count)));
-        let Parameters { scales, zero_points, .. } = &mut *parameters;
+        let GroupParameters { scales, zero_points, .. } = &mut *parameters;
         scales.clear();
         match all_scales {
             Some(all) => all.append_to(scales),
@@ -183,22 +190,22 @@ impl Matrix {
     }
 }
 
-/// The types of scales and zero points.
+/// The type of scales or zero points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Number {
+pub(super) enum ParameterType {
     F32,
     F16,
     U8,
     I8,
 }
 
-impl Number {
-    fn of(dt: DatumType) -> TractResult<Number> {
+impl ParameterType {
+    fn of(dt: DatumType) -> TractResult<ParameterType> {
         Ok(match dt {
-            DatumType::F32 => Number::F32,
-            DatumType::F16 => Number::F16,
-            DatumType::U8 => Number::U8,
-            DatumType::I8 => Number::I8,
+            DatumType::F32 => ParameterType::F32,
+            DatumType::F16 => ParameterType::F16,
+            DatumType::U8 => ParameterType::U8,
+            DatumType::I8 => ParameterType::I8,
             _ => bail!("scales and zero points are of type {dt:?}"),
         })
     }
@@ -207,57 +214,57 @@ impl Number {
     #[inline(always)]
     pub fn size(self) -> usize {
         match self {
-            Number::F32 => 4,
-            Number::F16 => 2,
-            Number::U8 | Number::I8 => 1,
+            ParameterType::F32 => 4,
+            ParameterType::F16 => 2,
+            ParameterType::U8 | ParameterType::I8 => 1,
         }
     }
 }
 
 /// Scales or zero points of groups, in one of the types that need not be copied.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OfGroups<'a> {
-    pub number: Number,
+pub(super) struct TypedParameters<'a> {
+    pub number: ParameterType,
     pub bytes: &'a [u8],
 }
 
-impl<'a> OfGroups<'a> {
-    fn of(tensor: &'a Tensor) -> TractResult<OfGroups<'a>> {
-        let number = Number::of(tensor.datum_type())?;
-        Ok(OfGroups { number, bytes: tensor.try_as_plain_ram()?.as_bytes() })
+impl<'a> TypedParameters<'a> {
+    fn of(tensor: &'a Tensor) -> TractResult<TypedParameters<'a>> {
+        let number = ParameterType::of(tensor.datum_type())?;
+        Ok(TypedParameters { number, bytes: tensor.try_as_plain_ram()?.as_bytes() })
     }
 
     /// Those of some groups.
-    fn part(self, groups: Range<usize>) -> OfGroups<'a> {
+    fn part(self, groups: Range<usize>) -> TypedParameters<'a> {
         let size = self.number.size();
-        OfGroups { bytes: &self.bytes[groups.start * size..groups.end * size], ..self }
+        TypedParameters { bytes: &self.bytes[groups.start * size..groups.end * size], ..self }
     }
 
     /// The first ones, with so many others behind them, or a copy that has those.
     #[cfg(target_arch = "x86_64")]
-    fn followed(self, count: usize, behind: usize, copy: &'a mut Vec<u8>) -> OfGroups<'a> {
+    fn followed(self, count: usize, behind: usize, copy: &'a mut Vec<u8>) -> TypedParameters<'a> {
         let len = (count + behind) * self.number.size();
         if self.bytes.len() >= len {
-            return OfGroups { bytes: &self.bytes[..len], ..self };
+            return TypedParameters { bytes: &self.bytes[..len], ..self };
         }
         copy.clear();
         copy.extend_from_slice(self.part(0..count).bytes);
         copy.resize(len, 0);
-        OfGroups { bytes: copy, ..self }
+        TypedParameters { bytes: copy, ..self }
     }
 
     fn append_to(self, numbers: &mut Vec<f32>) {
         let bytes = self.bytes;
         // Twice as many will be needed next.
-        Ahead::new(bytes.as_ptr(), 2 * bytes.len(), bytes.len()).ask(bytes.len());
+        StreamPrefetch::new(bytes.as_ptr(), 2 * bytes.len(), bytes.len()).ask(bytes.len());
         let format = match self.number {
-            Number::F32 => {
+            ParameterType::F32 => {
                 return numbers
                     .extend(bytes.as_chunks().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)));
             }
-            Number::F16 => Format::F16,
-            Number::U8 => Format::U8,
-            Number::I8 => Format::I8,
+            ParameterType::F16 => Format::F16,
+            ParameterType::U8 => Format::U8,
+            ParameterType::I8 => Format::I8,
         };
         let begin = numbers.len();
         numbers.resize(begin + bytes.len() / self.number.size(), 0.);
@@ -265,19 +272,20 @@ impl<'a> OfGroups<'a> {
     }
 }
 
-/// Some rows of a matrix, what they have, and the few rows of data that they are multiplied with.
-pub(super) struct Part<'a, 'b, D, P = &'a Parameters> {
-    pub matrix: &'a Matrix,
+/// A share of a product with few rows of data: these, some rows of a matrix, and what those have.
+pub(super) struct FewRowsTask<'a, 'b, D, P = &'a GroupParameters> {
+    pub matrix: &'a CompressedMatrix,
     /// From the first row on.
     pub bytes: &'a [u8],
-    /// Those of the rows. Words need a vector of any numbers behind them: see [`Parameters::pad`] and [`Matrix::followed_parameters`].
+    /// Those of the rows. Words need a vector of any numbers behind them: see [`GroupParameters::pad`] and
+    /// [`CompressedMatrix::followed_parameters`].
     pub parameters: P,
     pub data: &'a D,
     /// For each row of data, a number for each row of the matrix.
     pub output: &'a mut [&'b mut [f32]],
 }
 
-impl<'a, D, P> Part<'a, '_, D, P> {
+impl<'a, D, P> FewRowsTask<'a, '_, D, P> {
     /// The bytes of a row of the matrix.
     #[inline(always)]
     pub fn row(&self, row: usize) -> &'a [u8] {
@@ -321,15 +329,15 @@ impl Iterator for Tiles {
 
 /// A scale and a zero point for each group of some rows. Where rows are one group, or codes of four bits, there may be no zero points.
 #[derive(Debug, Default)]
-pub(crate) struct Parameters {
+pub(crate) struct GroupParameters {
     pub scales: Vec<f32>,
     pub zero_points: Vec<f32>,
-    /// Room for what [`Matrix::followed_parameters`] copies.
+    /// Room for what [`CompressedMatrix::followed_parameters`] copies.
     #[cfg(target_arch = "x86_64")]
     pub copies: [Vec<u8>; 2],
 }
 
-impl Parameters {
+impl GroupParameters {
     /// Numbers behind the last ones, so that a vector of them can be read from any place.
     pub fn pad(&mut self, lanes: usize) {
         for numbers in [&mut self.scales, &mut self.zero_points] {

@@ -38,6 +38,6 @@ mod words;
 
 pub use constant::{DequantizedConst, combine};
 pub use format::Format;
-pub(crate) use lanes::{Kind, Lanes, OnLanes};
-pub(crate) use matrix::Matrix;
+pub(crate) use lanes::{LaneInstructions, Lanes, OnLanes};
+pub(crate) use matrix::CompressedMatrix;
 pub(crate) use product::{Precision, multiply};

@@ -5,18 +5,18 @@ use std::ops::Range;
 use tract_core::internal::*;
 
 use super::format::Format;
-use super::lanes::Kind;
+use super::lanes::LaneInstructions;
 #[cfg(target_arch = "x86_64")]
 use super::lanes::Vnni;
-use super::matrix::{Matrix, Parameters, Part};
-use super::unpack::Panel;
+use super::matrix::{CompressedMatrix, FewRowsTask, GroupParameters};
+use super::unpack::UnpackPanel;
 #[cfg(target_arch = "x86_64")]
 use super::{bytes, dynamic, nibbles};
 use super::{dots, words};
 use crate::memory::Scratch;
 use crate::product::activation::{Activate, Activation};
 use crate::product::{
-    Addend, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
+    Addend, GemmBlock, OperandA, OperandB, Output, SHARES, STEPS, Share, Tile, Vectors, WORK,
     for_each_columns, for_each_share, shares, shares_of_product,
 };
 
@@ -45,7 +45,7 @@ const SAME_PLACE: usize = 1024;
 /// Multiplies rows of data, of `depth` numbers each, with the transpose of a matrix. The output has a number for each row of the
 /// matrix in a row.
 pub(crate) fn multiply(
-    matrix: &Matrix,
+    matrix: &CompressedMatrix,
     data: &[f32],
     precision: Precision,
     bias: &[f32],
@@ -63,13 +63,14 @@ pub(crate) fn multiply(
     #[cfg(target_arch = "x86_64")]
     if precision == Precision::Bytes
         && matrix.format.bits() <= 8
-        && let Some(lanes) = Vnni::detect(Kind::detect())
-        && let Some(data) = dynamic::Data::new(lanes, matrix, data)
+        && let Some(lanes) = Vnni::detect(LaneInstructions::detect())
+        && let Some(data) = dynamic::ByteData::new(lanes, matrix, data)
     {
         let shares = shares_of_product(rows, columns, work, SHARES);
         return for_each_share(output, columns, shares, work, |share, output| {
             let Share { rows, columns } = share;
-            let product = dynamic::Product { matrix, data: &data, rows, columns, bias, activation };
+            let product =
+                dynamic::ByteGemm { matrix, data: &data, rows, columns, bias, activation };
             product.run(lanes, output)
         });
     }
@@ -78,8 +79,8 @@ pub(crate) fn multiply(
     let vectors = Vectors::detect();
     let tile = Tile::of(vectors);
     let mut packed = None;
-    let pack = || Rows::pack_on_threads(data, rows, matrix.depth, tile);
-    let data = Rows::in_place(data, rows, matrix.depth, tile)
+    let pack = || OperandA::pack_on_threads(data, rows, matrix.depth, tile);
+    let data = OperandA::in_place(data, rows, matrix.depth, tile)
         .filter(|_| !matrix.depth.is_multiple_of(SAME_PLACE))
         .unwrap_or_else(|| packed.insert(pack()).view());
     let shares = shares_of_product(rows, columns, work, SHARES);
@@ -89,7 +90,7 @@ pub(crate) fn multiply(
 }
 
 fn multiply_few(
-    matrix: &Matrix,
+    matrix: &CompressedMatrix,
     data: &[f32],
     bias: &[f32],
     activation: Activation,
@@ -102,7 +103,7 @@ fn multiply_few(
     let work = matrix.bytes()?.len() / 3;
     let shares = shares(columns, work, SHARES);
     for_each_columns(output, columns, shares, work, |columns, mut share| {
-        let mut parameters = Parameters::default();
+        let mut parameters = GroupParameters::default();
         let mut sums = [[0.; ROWS_AT_ONCE]; FEW_ROWS];
         let at_once = few.rows_at_once(rows);
         for first in columns.clone().step_by(at_once) {
@@ -127,28 +128,30 @@ fn multiply_few(
 
 /// Few rows of data, as their products with a matrix need them.
 struct Few<'a> {
-    matrix: &'a Matrix,
-    kind: Kind,
+    matrix: &'a CompressedMatrix,
+    kind: LaneInstructions,
     data: FewData,
 }
 
 enum FewData {
     #[cfg(target_arch = "x86_64")]
-    Bytes(bytes::Data),
+    Bytes(bytes::DigitData),
     #[cfg(target_arch = "x86_64")]
-    Nibbles(nibbles::Data),
-    Dots(dots::Data),
-    Words(words::Data),
+    Nibbles(nibbles::NibbleData),
+    Dots(dots::FloatData),
+    Words(words::WordData),
 }
 
 impl Few<'_> {
-    fn new<'a>(matrix: &'a Matrix, data: &[f32]) -> Few<'a> {
-        let kind = Kind::detect();
+    fn new<'a>(matrix: &'a CompressedMatrix, data: &[f32]) -> Few<'a> {
+        let kind = LaneInstructions::detect();
         #[cfg(target_arch = "x86_64")]
         {
             let digits = match (matrix.format.bits(), matrix.groups(), Vnni::detect(kind)) {
-                (4, ..) => nibbles::Data::new(kind, matrix, data).map(FewData::Nibbles),
-                (8, 1, Some(lanes)) => bytes::Data::new(lanes, matrix, data).map(FewData::Bytes),
+                (4, ..) => nibbles::NibbleData::new(kind, matrix, data).map(FewData::Nibbles),
+                (8, 1, Some(lanes)) => {
+                    bytes::DigitData::new(lanes, matrix, data).map(FewData::Bytes)
+                }
                 _ => None,
             };
             if let Some(data) = digits {
@@ -156,8 +159,8 @@ impl Few<'_> {
             }
         }
         let data = match matrix.format {
-            Format::I4 | Format::U4 => FewData::Words(words::Data::new(kind, matrix, data)),
-            _ => FewData::Dots(dots::Data::new(kind, matrix, data)),
+            Format::I4 | Format::U4 => FewData::Words(words::WordData::new(kind, matrix, data)),
+            _ => FewData::Dots(dots::FloatData::new(kind, matrix, data)),
         };
         Few { matrix, kind, data }
     }
@@ -177,7 +180,7 @@ impl Few<'_> {
     fn multiply(
         &self,
         rows: Range<usize>,
-        parameters: &mut Parameters,
+        parameters: &mut GroupParameters,
         output: &mut [&mut [f32]],
     ) -> TractResult<()> {
         let Few { matrix, kind, data } = self;
@@ -187,20 +190,20 @@ impl Few<'_> {
             FewData::Nibbles(data) => {
                 let copies = &mut parameters.copies;
                 let parameters = matrix.followed_parameters(rows, kind.lanes(), copies)?;
-                nibbles::multiply(Part { matrix, bytes, parameters, data, output });
+                nibbles::multiply(FewRowsTask { matrix, bytes, parameters, data, output });
             }
             #[cfg(target_arch = "x86_64")]
             FewData::Bytes(data) => {
                 let parameters = &*matrix.parameters(rows, parameters)?;
-                bytes::multiply(Part { matrix, bytes, parameters, data, output });
+                bytes::multiply(FewRowsTask { matrix, bytes, parameters, data, output });
             }
             FewData::Dots(data) => {
                 let parameters = &*matrix.parameters(rows, parameters)?;
-                kind.run(Part { matrix, bytes, parameters, data, output });
+                kind.run(FewRowsTask { matrix, bytes, parameters, data, output });
             }
             FewData::Words(data) => {
                 matrix.parameters(rows, parameters)?.pad(kind.lanes());
-                kind.run(Part { matrix, bytes, parameters: &*parameters, data, output });
+                kind.run(FewRowsTask { matrix, bytes, parameters: &*parameters, data, output });
             }
         }
         Ok(())
@@ -209,17 +212,17 @@ impl Few<'_> {
 
 /// Some columns of the product, panel by panel.
 fn multiply_panels(
-    matrix: &Matrix,
-    data: Rows<&[f32]>,
+    matrix: &CompressedMatrix,
+    data: OperandA<&[f32]>,
     columns: Range<usize>,
     bias: &[f32],
     activation: Activation,
     mut output: Output,
 ) -> TractResult<()> {
-    let (vectors, kind) = (Vectors::detect(), Kind::detect());
+    let (vectors, kind) = (Vectors::detect(), LaneInstructions::detect());
     let tile = Tile::of(vectors);
     let bytes = matrix.bytes()?;
-    let mut parameters = Parameters::default();
+    let mut parameters = GroupParameters::default();
     let mut panel = Scratch::new(tile.columns * STEPS);
     for first in columns.clone().step_by(tile.columns) {
         let width = (columns.end - first).min(tile.columns);
@@ -228,7 +231,7 @@ fn multiply_panels(
         parameters.by_groups(width);
         for begin in (0..matrix.depth).step_by(STEPS) {
             let steps = begin..(begin + STEPS).min(matrix.depth);
-            kind.run(Panel {
+            kind.run(UnpackPanel {
                 format: matrix.format,
                 bytes: &bytes[first * matrix.row_bytes()..],
                 row_bytes: matrix.row_bytes(),
@@ -240,10 +243,10 @@ fn multiply_panels(
                 stride,
                 panel: &mut panel,
             });
-            vectors.run(Product {
+            vectors.run(GemmBlock {
                 left: data,
                 left_begin: steps.start,
-                right: Right::Packed {
+                right: OperandB::Packed {
                     panels: &panel[..stride * steps.len()],
                     begin: 0,
                     depth: steps.len(),
@@ -278,12 +281,13 @@ mod tests {
             let scales = Tensor::zero::<f32>(&[rows, groups, 1])?;
             let shape = [rows, groups, depth / groups];
             let constant = DequantizedConst::of_bytes(codes, format, &shape, None, Some(scales))?;
-            let matrix = Matrix::new(&constant.into_shape(&[rows, depth])?, rows)?.unwrap();
+            let matrix =
+                CompressedMatrix::new(&constant.into_shape(&[rows, depth])?, rows)?.unwrap();
             with_all_vectors(|| {
-                let kind = Kind::detect();
+                let kind = LaneInstructions::detect();
                 let has_vnni = Vnni::detect(kind).is_some();
                 let can_have = match format.bits() {
-                    4 => has_vnni || kind == Kind::Avx2,
+                    4 => has_vnni || kind == LaneInstructions::Avx2,
                     _ => has_vnni && groups == 1,
                 };
                 let few = Few::new(&matrix, &[1.; 64]);

@@ -5,7 +5,7 @@ use tract_core::internal::*;
 
 use super::format::Format;
 use super::product::FEW_ROWS;
-use super::{DequantizedConst, Matrix, Precision, multiply};
+use super::{CompressedMatrix, DequantizedConst, Precision, multiply};
 use crate::product::activation::Activation;
 use crate::product::tests::with_all_vectors;
 
@@ -113,7 +113,7 @@ impl Case {
         let weights = constant.value().unwrap();
         let weights = weights.try_as_plain_ram().unwrap();
         let weights = weights.as_slice::<f32>().unwrap();
-        let matrix = Matrix::new(&constant, self.rows).unwrap().unwrap();
+        let matrix = CompressedMatrix::new(&constant, self.rows).unwrap().unwrap();
         let mut data: Vec<f32> = self.floats(4).take(self.data_rows * self.depth()).collect();
         if self.is_tiny_first {
             data.iter_mut().take(32).for_each(|number| *number *= 1e-33);
@@ -150,8 +150,8 @@ impl Case {
 fn has_bytes() -> bool {
     #[cfg(target_arch = "x86_64")]
     let has_bytes = {
-        use crate::compressed::lanes::{Kind, Vnni};
-        Vnni::detect(Kind::detect()).is_some()
+        use crate::compressed::lanes::{LaneInstructions, Vnni};
+        Vnni::detect(LaneInstructions::detect()).is_some()
     };
     #[cfg(not(target_arch = "x86_64"))]
     let has_bytes = false;
@@ -204,7 +204,7 @@ fn products(format: Format, codes: &[u8], depth: usize, data: &[f32]) -> Vec<f32
     let rows = codes.len() * 8 / format.bits() / depth;
     let constant =
         DequantizedConst::of_bytes(tensor1(codes), format, &[rows, depth], None, None).unwrap();
-    let matrix = Matrix::new(&constant, rows).unwrap().unwrap();
+    let matrix = CompressedMatrix::new(&constant, rows).unwrap().unwrap();
     let mut output = vec![f32::NAN; data.len() / depth * rows];
     let bias = vec![0.; rows];
     multiply(&matrix, data, Precision::Exact, &bias, Activation::Identity, &mut output).unwrap();
@@ -279,7 +279,7 @@ fn zero_points_are_enough() -> TractResult<()> {
         let value = constant.value()?;
         let numbers = value.try_as_plain_ram()?;
         let numbers = numbers.as_slice::<f32>()?;
-        let matrix = Matrix::new(&constant, 5)?.unwrap();
+        let matrix = CompressedMatrix::new(&constant, 5)?.unwrap();
         with_all_vectors(|| {
             let mut output = [0.; 5];
             let (exact, none) = (Precision::Exact, Activation::default());
@@ -380,7 +380,7 @@ fn data_that_is_not_finite_stays() -> TractResult<()> {
     let codes: Vec<u8> = (0..rows * depth).map(|place| place as u8).collect();
     let constant =
         DequantizedConst::of_bytes(tensor1(&codes), Format::U8, &[rows, depth], None, None)?;
-    let matrix = Matrix::new(&constant, rows)?.unwrap();
+    let matrix = CompressedMatrix::new(&constant, rows)?.unwrap();
     let multiplied = |data: &[f32], precision| {
         let mut output = vec![0.; data_rows * rows];
         multiply(&matrix, data, precision, &[0.; 3], Activation::Identity, &mut output).unwrap();
@@ -450,7 +450,7 @@ fn codes_stand_for_numbers() -> TractResult<()> {
 fn other_constants_are_refused() -> TractResult<()> {
     let refusal = |codes: Tensor, scale: Option<Tensor>, rows: usize| -> TractResult<String> {
         let constant = DequantizedConst::new(codes, None, scale)?;
-        let matrix = Matrix::new(&constant, rows)?;
+        let matrix = CompressedMatrix::new(&constant, rows)?;
         Ok(matrix.err().unwrap_or_default())
     };
     let codes = |shape: &[usize]| Tensor::zero::<u8>(shape);

@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use super::format::{BF16, Decode, F16, Format, I4, I8, OfWords, U4, U8};
-use super::lanes::{Kind, Lanes, OnLanes, first_words};
-use super::matrix::Parameters;
+use super::lanes::{LaneInstructions, Lanes, OnLanes, first_words};
+use super::matrix::GroupParameters;
 use crate::memory::prefetch;
 use crate::product::STEPS;
 
 /// The numbers that codes of 8 or 16 bits stand for. The codes behind them are asked for: they come next.
 pub(super) fn widen(format: Format, bytes: &[u8], numbers: &mut [f32]) {
-    Kind::detect().run(Widen { format, bytes, numbers });
+    LaneInstructions::detect().run(Widen { format, bytes, numbers });
 }
 
 struct Widen<'a> {
@@ -69,8 +69,8 @@ impl Widen<'_> {
 /// The most rows that a panel has.
 pub(super) const PANEL_ROWS: usize = 48;
 
-/// Makes a panel of some rows of a matrix: for each of some steps, a number for each row.
-pub(super) struct Panel<'a> {
+/// Makes a panel of operand `B` of some rows of a matrix: for each of some steps, a number for each row.
+pub(super) struct UnpackPanel<'a> {
     pub format: Format,
     /// From the first row on.
     pub bytes: &'a [u8],
@@ -79,8 +79,8 @@ pub(super) struct Panel<'a> {
     /// Whether codes are what they stand for. Prompts of Qwen2 0.5B in half precision take 0.98 of the time
     /// without scales and zero points (AMD EPYC, family 25 model 17).
     pub is_plain: bool,
-    /// Those of [`Parameters::by_groups`].
-    pub parameters: &'a Parameters,
+    /// Those of [`GroupParameters::by_groups`].
+    pub parameters: &'a GroupParameters,
     pub rows: usize,
     /// They begin with a word of codes.
     pub steps: Range<usize>,
@@ -89,7 +89,7 @@ pub(super) struct Panel<'a> {
     pub panel: &'a mut [f32],
 }
 
-impl OnLanes for Panel<'_> {
+impl OnLanes for UnpackPanel<'_> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(self, lanes: L) {
         match self.format {
@@ -103,7 +103,7 @@ impl OnLanes for Panel<'_> {
     }
 }
 
-impl Panel<'_> {
+impl UnpackPanel<'_> {
     /// A vector of words of each of `N` rows becomes vectors of a word of all rows, whose codes are those of some steps.
     #[inline(always)]
     fn of_format<L: Lanes<N>, D: OfWords<CODES>, const CODES: usize, const N: usize>(
@@ -172,7 +172,7 @@ impl Panel<'_> {
     }
 }
 
-/// What some rows have, of the numbers of [`Parameters::by_groups`].
+/// What some rows have, of the numbers of [`GroupParameters::by_groups`].
 #[inline(always)]
 fn of_rows<L: Lanes<N>, const N: usize>(
     lanes: L,

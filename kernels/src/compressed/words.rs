@@ -1,18 +1,18 @@
 //! Few rows of data, and codes of four bits: each lane of a vector has the eight codes of a word of four bytes.
 
-use super::Matrix;
-use super::lanes::{Kind, Lanes, OnLanes};
-use super::matrix::{Parameters, Part, Tiles};
-use crate::memory::{Ahead, Scratch};
+use super::CompressedMatrix;
+use super::lanes::{LaneInstructions, Lanes, OnLanes};
+use super::matrix::{FewRowsTask, GroupParameters, Tiles};
+use crate::memory::{Scratch, StreamPrefetch};
 
 /// The codes of a word.
 const CODES: usize = 8;
 
 /// The words of a block of a row of the matrix.
-type Words<const N: usize> = [[u8; 4]; N];
+type WordBlock<const N: usize> = [[u8; 4]; N];
 
 /// A block of a row of data: the numbers that the codes of each place in words are multiplied with, and the sums of those of a word.
-type Block<const N: usize> = [[f32; N]; CODES + 1];
+type FloatBlock<const N: usize> = [[f32; N]; CODES + 1];
 
 /// Rows of data in blocks.
 fn numbers_of(lanes: usize, data: &[f32], depth: usize) -> Scratch {
@@ -36,7 +36,7 @@ fn numbers_of(lanes: usize, data: &[f32], depth: usize) -> Scratch {
 }
 
 /// Rows of data in blocks, and where the words of a block have their scales.
-pub(super) struct Data {
+pub(super) struct WordData {
     rows: Scratch,
     /// How far rows are apart.
     stride: usize,
@@ -46,8 +46,8 @@ pub(super) struct Data {
     groups_of_words: Vec<u32>,
 }
 
-impl Data {
-    pub fn new(kind: Kind, matrix: &Matrix, data: &[f32]) -> Data {
+impl WordData {
+    pub fn new(kind: LaneInstructions, matrix: &CompressedMatrix, data: &[f32]) -> WordData {
         let (lanes, depth) = (kind.lanes(), matrix.depth);
         let blocks = depth.div_ceil(CODES * lanes);
         let mut first_groups = Vec::with_capacity(blocks);
@@ -61,16 +61,16 @@ impl Data {
         }
         let rows = numbers_of(lanes, data, depth);
         let stride = rows.len() / (data.len() / depth);
-        Data { rows, stride, first_groups, groups_of_words }
+        WordData { rows, stride, first_groups, groups_of_words }
     }
 
     #[inline(always)]
-    fn row<const N: usize>(&self, row: usize) -> &[Block<N>] {
+    fn row<const N: usize>(&self, row: usize) -> &[FloatBlock<N>] {
         self.rows[row * self.stride..][..self.stride].as_chunks().0.as_chunks().0
     }
 }
 
-impl OnLanes for Part<'_, '_, Data> {
+impl OnLanes for FewRowsTask<'_, '_, WordData> {
     #[inline(always)]
     fn run<L: Lanes<N>, const N: usize>(mut self, lanes: L) {
         match (self.matrix.format.is_signed(), self.parameters.zero_points.is_empty()) {
@@ -82,7 +82,7 @@ impl OnLanes for Part<'_, '_, Data> {
     }
 }
 
-impl Part<'_, '_, Data> {
+impl FewRowsTask<'_, '_, WordData> {
     #[inline(always)]
     fn multiply<L: Lanes<N>, const SIGNED: bool, const SHIFTED: bool, const N: usize>(
         &mut self,
@@ -120,12 +120,13 @@ impl Part<'_, '_, Data> {
         // Equal lengths need one check for all rows.
         let of_groups: [Groups; C] = std::array::from_fn(|row| {
             let begin = (first + row) * groups;
-            let Parameters { scales, zero_points, .. } = self.parameters;
+            let GroupParameters { scales, zero_points, .. } = self.parameters;
             let scales = &scales[begin..][..groups + N];
             let zero_points = if SHIFTED { &zero_points[begin..][..groups + N] } else { &[] };
             Groups { scales, zero_points }
         });
-        let data: [&[Block<N>]; R] = std::array::from_fn(|row| self.data.row(first_data + row));
+        let data: [&[FloatBlock<N>]; R] =
+            std::array::from_fn(|row| self.data.row(first_data + row));
         let blocks = data[0].len();
         let data = data.map(|data| &data[..blocks]);
         let first_groups = &self.data.first_groups[..blocks];
@@ -134,9 +135,9 @@ impl Part<'_, '_, Data> {
         // the matrix have too few behind them.
         let is_followed = codes[C - 1].len() >= blocks * 4 * N;
         let whole = if is_followed { blocks } else { row_bytes / (4 * N) };
-        let words: [&[Words<N>]; C] =
+        let words: [&[WordBlock<N>]; C] =
             std::array::from_fn(|row| &codes[row].as_chunks().0.as_chunks().0[..whole]);
-        let mut next = Ahead::behind(codes[0].as_ptr(), C * row_bytes);
+        let mut next = StreamPrefetch::behind(codes[0].as_ptr(), C * row_bytes);
         let mut totals = [[lanes.splat(0.); R]; C];
         for block in 0..whole {
             next.ask(C * 4 * N);
@@ -196,10 +197,10 @@ fn add<
     const R: usize,
 >(
     lanes: L,
-    words: [&Words<N>; C],
+    words: [&WordBlock<N>; C],
     groups: [Groups; C],
     (first_group, groups_of_words): (usize, &[u32; N]),
-    blocks: [&Block<N>; R],
+    blocks: [&FloatBlock<N>; R],
     totals: &mut [[L::Numbers; R]; C],
 ) {
     // Vectors that the caller loads cost 1.05 times the time.
@@ -229,7 +230,7 @@ fn add<
 fn products<L: Lanes<N>, const SIGNED: bool, const N: usize, const C: usize, const R: usize>(
     lanes: L,
     words: [L::Words; C],
-    blocks: [&Block<N>; R],
+    blocks: [&FloatBlock<N>; R],
 ) -> [[L::Numbers; R]; C] {
     let mut products = [[lanes.splat(0.); R]; C];
     for row in 0..C {

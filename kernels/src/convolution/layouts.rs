@@ -3,25 +3,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
-use super::patches::{Layout, Window};
+use super::patches::{ChannelsFirstWindow, PatchLayout};
 
 /// So many layouts an operator keeps: in most models there is one for all runs, and some alternate between few sizes.
 const MOST_LAYOUTS: usize = 4;
 
-/// The layouts for the last sizes that an operator met, the last one at the end.
+/// A cache of the layouts for the last sizes that an operator met, the last one at the end.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Layouts(Arc<Mutex<Vec<Arc<Layout>>>>);
+pub(super) struct PatchLayoutCache(Arc<Mutex<Vec<Arc<PatchLayout>>>>);
 
 /// What is remembered is no part of an operator.
-impl PartialEq for Layouts {
-    fn eq(&self, _other: &Layouts) -> bool {
+impl PartialEq for PatchLayoutCache {
+    fn eq(&self, _other: &PatchLayoutCache) -> bool {
         true
     }
 }
 
-impl Eq for Layouts {}
+impl Eq for PatchLayoutCache {}
 
-impl Layouts {
+impl PatchLayoutCache {
     /// For data of these spatial sizes, and a product with some rows; none if the output has no elements. `shape`, which
     /// has the sizes of the output up to its channels, gets the others.
     pub fn of(
@@ -30,18 +30,18 @@ impl Layouts {
         sizes: &[usize],
         rows: usize,
         shape: &mut TVec<usize>,
-    ) -> TractResult<Option<Arc<Layout>>> {
+    ) -> TractResult<Option<Arc<PatchLayout>>> {
         if let Some(layout) = self.kept(spec, sizes) {
             shape.extend_from_slice(&layout.window.output[3 - spec.rank()..]);
             return Ok((!shape.contains(&0)).then_some(layout));
         }
-        let window = Window::new(spec, sizes)?;
+        let window = ChannelsFirstWindow::new(spec, sizes)?;
         shape.extend_from_slice(&window.output[3 - spec.rank()..]);
         if shape.contains(&0) {
             return Ok(None);
         }
         // Other runs need not wait for it.
-        let layout = Arc::new(Layout::new(window, rows)?);
+        let layout = Arc::new(PatchLayout::new(window, rows)?);
         let mut kept = self.lock();
         if kept.len() >= MOST_LAYOUTS {
             kept.remove(0);
@@ -51,16 +51,16 @@ impl Layouts {
     }
 
     /// The layout for these sizes, if it is there.
-    fn kept(&self, spec: &PoolSpec, sizes: &[usize]) -> Option<Arc<Layout>> {
+    fn kept(&self, spec: &PoolSpec, sizes: &[usize]) -> Option<Arc<PatchLayout>> {
         let mut kept = self.lock();
-        let is_it = |it: &Arc<Layout>| it.window.input[3 - spec.rank()..] == *sizes;
+        let is_it = |it: &Arc<PatchLayout>| it.window.input[3 - spec.rank()..] == *sizes;
         let place = kept.iter().rposition(is_it)?;
         kept[place..].rotate_left(1);
         kept.last().cloned()
     }
 
     /// Whole layouts are in it, whatever a thread does that has it.
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Layout>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<PatchLayout>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn some_sizes_are_kept() -> TractResult<()> {
-        let (layouts, spec) = (Layouts::default(), spec());
+        let (layouts, spec) = (PatchLayoutCache::default(), spec());
         let of = |size: usize| {
             let mut shape = tvec![1, 1];
             let layout = layouts.of(&spec, &[size, 7], 1, &mut shape)?.context("it has pixels")?;
@@ -103,7 +103,7 @@ mod tests {
     /// A panic elsewhere does not end the operator.
     #[test]
     fn after_a_panic() -> TractResult<()> {
-        let layouts = Layouts::default();
+        let layouts = PatchLayoutCache::default();
         let other = layouts.clone();
         let thread = std::thread::spawn(move || {
             let _kept = other.0.lock();

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
-use super::layouts::Layouts;
-use super::patches::Window;
-use super::planes::{Kind, Planes};
-use super::products::{Factor, Products, prefers_rows};
+use super::layouts::PatchLayoutCache;
+use super::patches::ChannelsFirstWindow;
+use super::planes::{PlaneReduction, Planes};
+use super::products::{GroupWeights, Im2colGemm, prefers_rows};
 use crate::checks::expect_input_count;
 use crate::memory::unwritten_output;
 use crate::product::activation::Activation;
@@ -19,18 +19,19 @@ pub(crate) struct PackedConvolution {
     activation: Activation,
     /// What numbers of each channel that are less than 0 are multiplied by at last.
     slopes: Option<Arc<Vec<f32>>>,
-    filters: Arc<Filters>,
+    filters: Arc<ConvolutionFilters>,
     bias: Arc<Vec<f32>>,
-    layouts: Layouts,
+    layouts: PatchLayoutCache,
 }
 
 // Nothing that reads a model compares weights that are NaN.
 impl Eq for PackedConvolution {}
 
+/// The weights, for how the convolution is computed.
 #[derive(Debug, PartialEq)]
-enum Filters {
-    /// Of each group, a factor of a product.
-    Products(Vec<Factor>),
+enum ConvolutionFilters {
+    /// Of each group, an operand of a GEMM.
+    Products(Vec<GroupWeights>),
     /// A channel of the output is made of one of the input: the kernel for each.
     Planes(Vec<f32>),
 }
@@ -80,12 +81,12 @@ impl PackedConvolution {
         ensure!(bias.len() == spec.output_channels, "the bias has another size");
         let few = outputs < FEW_CHANNELS;
         let filters = if inputs == 1 && spec.rank() <= 2 && (group > 1 || few) {
-            Filters::Planes(weights.to_vec())
+            ConvolutionFilters::Planes(weights.to_vec())
         } else {
-            let window = sizes.map(|sizes| Window::new(&spec, sizes)).transpose()?;
+            let window = sizes.map(|sizes| ChannelsFirstWindow::new(&spec, sizes)).transpose()?;
             let are_columns = window.is_some_and(|window| prefers_rows(window, outputs, depth));
-            let pack = |group: &[f32]| Factor::pack(group, outputs, depth, are_columns);
-            Filters::Products(weights.chunks_exact(outputs * depth).map(pack).collect())
+            let pack = |group: &[f32]| GroupWeights::pack(group, outputs, depth, are_columns);
+            ConvolutionFilters::Products(weights.chunks_exact(outputs * depth).map(pack).collect())
         };
         Ok(PackedConvolution {
             spec,
@@ -94,7 +95,7 @@ impl PackedConvolution {
             slopes: None,
             filters: filters.into(),
             bias: bias.into(),
-            layouts: Layouts::default(),
+            layouts: PatchLayoutCache::default(),
         })
     }
 
@@ -151,8 +152,8 @@ impl EvalOp for PackedConvolution {
         let elements = view.as_slice_mut::<f32>()?;
         let slopes = self.slopes.as_ref().map(|slopes| &slopes[..]);
         match &*self.filters {
-            Filters::Products(groups) => {
-                let products = Products {
+            ConvolutionFilters::Products(groups) => {
+                let products = Im2colGemm {
                     layout: &layout,
                     groups,
                     bias: &self.bias,
@@ -161,8 +162,8 @@ impl EvalOp for PackedConvolution {
                 };
                 products.run(data, self.spec.input_channels / self.group, elements)?;
             }
-            Filters::Planes(kernels) => {
-                let kind = Kind::Sum { kernels, bias: &self.bias };
+            ConvolutionFilters::Planes(kernels) => {
+                let kind = PlaneReduction::Sum { kernels, bias: &self.bias };
                 let planes = Planes { layout: &layout, kind, activation: self.activation, slopes };
                 let repeated = self.spec.output_channels / self.spec.input_channels;
                 planes.run(data, self.spec.input_channels, repeated, elements)?;

@@ -7,13 +7,13 @@ use tract_core::ops::cnn::PoolSpec;
 
 use crate::checks::check_volume;
 use crate::memory::{LINE, Scratch};
-use crate::product::{Output, Rows, Tile, Vectors, load, row_panels, shares_of_panels, store};
+use crate::product::{OperandA, Output, Tile, Vectors, load, row_panels, shares_of_panels, store};
 use crate::threads::fill_rows;
 
-/// How a kernel moves over data of known size. There are three spatial axes; those that the data does not have
-/// are of size 1.
+/// How a kernel moves over data of known size, which has the channels first. There are three spatial axes; those that the data
+/// does not have are of size 1.
 #[derive(Debug, Clone)]
-pub(super) struct Window {
+pub(super) struct ChannelsFirstWindow {
     pub input: [usize; 3],
     pub output: [usize; 3],
     pub kernel: [usize; 3],
@@ -23,9 +23,9 @@ pub(super) struct Window {
     begin: [usize; 3],
 }
 
-impl Window {
+impl ChannelsFirstWindow {
     /// `sizes` are those of the data's spatial axes.
-    pub fn new(spec: &PoolSpec, sizes: &[usize]) -> TractResult<Window> {
+    pub fn new(spec: &PoolSpec, sizes: &[usize]) -> TractResult<ChannelsFirstWindow> {
         let rank = sizes.len();
         ensure!(rank == spec.rank() && rank <= 3, "the data has {rank} spatial axes");
         let with_ones = |numbers: &[usize]| {
@@ -47,7 +47,7 @@ impl Window {
                 *stride = 1;
             }
         }
-        Ok(Window {
+        Ok(ChannelsFirstWindow {
             input: with_ones(sizes),
             output,
             kernel: with_ones(&spec.kernel_shape),
@@ -75,8 +75,8 @@ impl Window {
 /// Rows are longer than those of the output if the kernel is wider than the stride. If they are not much longer, a
 /// product is computed for all positions, which are one run, and what has no pixel is dropped.
 #[derive(Debug)]
-pub(super) struct Layout {
-    pub window: Window,
+pub(super) struct PatchLayout {
+    pub window: ChannelsFirstWindow,
     /// The sizes of a part.
     part: [usize; 3],
     pub offsets: Vec<usize>,
@@ -87,8 +87,8 @@ pub(super) struct Layout {
     /// Whether products are computed for all of them.
     pub with_gaps: bool,
     /// The rows of a channel that the kernel meets.
-    rows: Vec<Row>,
-    phases: Vec<Phase>,
+    rows: Vec<RowPlacement>,
+    phases: Vec<StridePhase>,
     /// The first pixel of each row of positions that has some.
     first_pixels: Vec<Option<usize>>,
     /// The padding and the split change nothing.
@@ -101,12 +101,12 @@ pub(super) struct Band<'a> {
     /// From the first of the pixels to the last one.
     pub positions: Range<usize>,
     /// The rows of the channel.
-    pub rows: &'a [Row],
+    pub rows: &'a [RowPlacement],
 }
 
-/// Where a row of a channel goes.
+/// Where a row of a channel goes in a layout.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct RowPlacement {
     /// Its first element in the channel.
     from: usize,
     /// The first part that may have elements of it.
@@ -115,9 +115,9 @@ pub(super) struct Row {
     row: usize,
 }
 
-/// The elements of a row that go to one part.
+/// The elements of a row that go to one part: those of one phase of the stride.
 #[derive(Debug)]
-struct Phase {
+struct StridePhase {
     /// The first of them.
     first: usize,
     /// Where that one is in its row.
@@ -126,10 +126,10 @@ struct Phase {
     part: usize,
 }
 
-impl Layout {
+impl PatchLayout {
     /// The output has pixels. The product has a row for each of some channels.
-    pub fn new(window: Window, channels: usize) -> TractResult<Layout> {
-        let Window { output, kernel, strides, dilations, .. } = window;
+    pub fn new(window: ChannelsFirstWindow, channels: usize) -> TractResult<PatchLayout> {
+        let ChannelsFirstWindow { output, kernel, strides, dilations, .. } = window;
         let extent = |axis: usize| {
             (output[axis] - 1) * strides[axis] + (kernel[axis] - 1) * dilations[axis] + 1
         };
@@ -169,16 +169,16 @@ impl Layout {
                 let number = to / volume;
                 if is_within && met_rows[number / strides[2]] {
                     let from = (z * window.input[1] + y) * window.input[2];
-                    rows.push(Row { from, part: number, row: to % volume / part[2] });
+                    rows.push(RowPlacement { from, part: number, row: to % volume / part[2] });
                 }
             }
         }
         let begin = window.begin[2];
         let phases = (0..strides[2]).filter(|phase| met_phases[*phase]).map(|phase| {
             let first = (phase + strides[2] - begin % strides[2]) % strides[2];
-            Phase { first, at: (first + begin) / strides[2], part: phase }
+            StridePhase { first, at: (first + begin) / strides[2], part: phase }
         });
-        let has_elements = |it: &Phase| it.first < window.input[2] && it.at < part[2];
+        let has_elements = |it: &StridePhase| it.first < window.input[2] && it.at < part[2];
         let phases = phases.filter(has_elements).collect();
         let positions = ((output[0] - 1) * part[1] + output[1] - 1) * part[2] + output[2];
         let pixels = window.pixels();
@@ -189,7 +189,7 @@ impl Layout {
             (y < output[1]).then_some((z * output[1] + y) * output[2])
         });
         let first_pixels = first_pixels.collect();
-        Ok(Layout {
+        Ok(PatchLayout {
             window,
             part,
             offsets,
@@ -212,7 +212,7 @@ impl Layout {
 
     /// Whether there is one plane.
     fn is_plane(&self) -> bool {
-        let Window { input, output, kernel, .. } = &self.window;
+        let ChannelsFirstWindow { input, output, kernel, .. } = &self.window;
         [input, output, kernel].iter().all(|sizes| sizes[0] == 1)
     }
 
@@ -234,7 +234,7 @@ impl Layout {
     }
 
     /// The rows of a channel that are in these rows of the parts, which are all, or there is one plane.
-    fn rows_at(&self, of_parts: Range<usize>) -> &[Row] {
+    fn rows_at(&self, of_parts: Range<usize>) -> &[RowPlacement] {
         if of_parts == self.all_rows() {
             return &self.rows;
         }
@@ -260,20 +260,36 @@ impl Layout {
         vectors: Vectors,
         channels: usize,
         image: &'i [f32],
-    ) -> TractResult<LaidOut<'i>> {
+    ) -> TractResult<LaidOutChannels<'i>> {
         let (elements, distance) = (self.window.elements(), self.channel());
         let offsets = Cow::Borrowed(&self.offsets[..]);
         if self.is_plain {
-            return Ok(LaidOut { elements: Elements::Plain(image), distance, offsets, first: 0 });
+            return Ok(LaidOutChannels {
+                elements: LaidOutElements::Plain(image),
+                distance,
+                offsets,
+                first: 0,
+            });
         }
         let count = check_volume("padding", DatumType::F32, &[channels, distance])?;
         let mut laid_out = Scratch::new(count);
         fill_rows(&mut laid_out, distance, image.len(), |first, laid_out| {
             let image = &image[first * elements..];
-            vectors.run(LayOut { layout: self, image, band: self.all_rows(), distance, laid_out });
+            vectors.run(CopyToLayout {
+                layout: self,
+                image,
+                band: self.all_rows(),
+                distance,
+                laid_out,
+            });
             TractResult::Ok(())
         })?;
-        Ok(LaidOut { elements: Elements::Own(laid_out), distance, offsets, first: 0 })
+        Ok(LaidOutChannels {
+            elements: LaidOutElements::Own(laid_out),
+            distance,
+            offsets,
+            first: 0,
+        })
     }
 
     /// Whether what some rows of pixels meet can be laid out on its own.
@@ -288,7 +304,7 @@ impl Layout {
         channels: usize,
         image: &[f32],
         positions: Range<usize>,
-    ) -> TractResult<LaidOut<'static>> {
+    ) -> TractResult<LaidOutChannels<'static>> {
         let (volume, width) = (self.part_volume(), self.part[2]);
         let rows = self.rows_met(&positions);
         let of_part = rows.len() * width;
@@ -296,10 +312,16 @@ impl Layout {
         let count = check_volume("padding", DatumType::F32, &[channels, distance])?;
         let mut laid_out = Scratch::new(count);
         let first = rows.start * width;
-        vectors.run(LayOut { layout: self, image, band: rows, distance, laid_out: &mut laid_out });
+        vectors.run(CopyToLayout {
+            layout: self,
+            image,
+            band: rows,
+            distance,
+            laid_out: &mut laid_out,
+        });
         let offset = |offset: &usize| offset / volume * of_part + offset % volume;
         let offsets = self.offsets.iter().map(offset).collect();
-        Ok(LaidOut { elements: Elements::Own(laid_out), distance, offsets, first })
+        Ok(LaidOutChannels { elements: LaidOutElements::Own(laid_out), distance, offsets, first })
     }
 
     /// The rows of a part.
@@ -318,7 +340,7 @@ impl Layout {
         &self,
         simd: S,
         image: &[f32],
-        rows: &[Row],
+        rows: &[RowPlacement],
         of_parts: Range<usize>,
         laid_out: &mut [f32],
         padding: f32,
@@ -465,8 +487,8 @@ fn gaps_pay(positions: usize, pixels: usize, channels: usize, rows: usize) -> bo
 }
 
 /// Channels in a layout, or of each the rows that some pixels meet.
-pub(super) struct LaidOut<'a> {
-    elements: Elements<'a>,
+pub(super) struct LaidOutChannels<'a> {
+    elements: LaidOutElements<'a>,
     /// The distance of two channels.
     distance: usize,
     /// Those of the layout, where parts have these rows.
@@ -475,32 +497,33 @@ pub(super) struct LaidOut<'a> {
     first: usize,
 }
 
-enum Elements<'a> {
+/// Where the elements of laid out channels are.
+enum LaidOutElements<'a> {
     Own(Scratch),
     /// The image is laid out so.
     Plain(&'a [f32]),
 }
 
-impl LaidOut<'_> {
+impl LaidOutChannels<'_> {
     /// Where the first position has each of so many steps.
     pub fn steps(&self, depth: usize) -> Vec<usize> {
-        let mut steps = Steps::from(self, 0);
+        let mut steps = Im2colOffsets::from(self, 0);
         (0..depth).map(|_| steps.next()).collect()
     }
 
     /// The elements from a position on.
     pub fn from(&self, position: usize) -> &[f32] {
         let elements = match &self.elements {
-            Elements::Own(elements) => elements,
-            Elements::Plain(elements) => *elements,
+            LaidOutElements::Own(elements) => elements,
+            LaidOutElements::Plain(elements) => *elements,
         };
         &elements[position - self.first..]
     }
 }
 
-/// Rows of channels, each to its places.
-struct LayOut<'a> {
-    layout: &'a Layout,
+/// Copies rows of channels to their places in a layout.
+struct CopyToLayout<'a> {
+    layout: &'a PatchLayout,
     image: &'a [f32],
     /// Rows of the parts.
     band: Range<usize>,
@@ -508,12 +531,12 @@ struct LayOut<'a> {
     laid_out: &'a mut [f32],
 }
 
-impl WithSimd for LayOut<'_> {
+impl WithSimd for CopyToLayout<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let LayOut { layout, image, band, distance, laid_out } = self;
+        let CopyToLayout { layout, image, band, distance, laid_out } = self;
         let (elements, rows) = (layout.window.elements(), layout.rows_at(band.clone()));
         for (channel, places) in laid_out.chunks_exact_mut(distance).enumerate() {
             places.fill(0.);
@@ -601,8 +624,9 @@ fn place(element: [usize; 3], strides: [usize; 3], part: [usize; 3]) -> usize {
     number * part.iter().product::<usize>() + within
 }
 
-/// The first elements that the steps of a convolution's sum meet. A step is an element of the kernel in a channel.
-struct Steps<'a> {
+/// The rows of the im2col matrix, as the places of their first elements: what the steps of a convolution's sum meet. A step is
+/// an element of the kernel in a channel.
+struct Im2colOffsets<'a> {
     offsets: &'a [usize],
     /// The distance of two channels.
     channel: usize,
@@ -611,12 +635,12 @@ struct Steps<'a> {
     element: usize,
 }
 
-impl<'a> Steps<'a> {
-    fn from(laid_out: &'a LaidOut, first: usize) -> Steps<'a> {
-        let LaidOut { offsets, distance: channel, .. } = laid_out;
+impl<'a> Im2colOffsets<'a> {
+    fn from(laid_out: &'a LaidOutChannels, first: usize) -> Im2colOffsets<'a> {
+        let LaidOutChannels { offsets, distance: channel, .. } = laid_out;
         let channel = *channel;
         let (number, element) = (first / offsets.len(), first % offsets.len());
-        Steps { offsets, channel, begin: number * channel, element }
+        Im2colOffsets { offsets, channel, begin: number * channel, element }
     }
 
     #[inline(always)]
@@ -630,7 +654,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-impl Layout {
+impl PatchLayout {
     /// Whether a product reads the channels as they are laid out, without packing them.
     ///
     /// Each panel of rows reads them. With many of these, packing takes less time than reading channels in their distance,
@@ -642,17 +666,17 @@ impl Layout {
     }
 }
 
-/// Packs what some columns meet, for these steps of a convolution's sum: the right factor of a product, which
+/// Packs the patches of some columns, for these steps of a convolution's sum, as operand `B` of a GEMM: the im2col matrix, which
 /// is never whole in memory. A column is a pixel, or a position.
-pub(super) struct PackColumns<'a> {
-    pub layout: &'a Layout,
-    pub channels: &'a LaidOut<'a>,
+pub(super) struct PackPatchesAsB<'a> {
+    pub layout: &'a PatchLayout,
+    pub channels: &'a LaidOutChannels<'a>,
     pub range: Range<usize>,
     pub steps: Range<usize>,
     pub columns: &'a mut [f32],
 }
 
-impl WithSimd for PackColumns<'_> {
+impl WithSimd for PackPatchesAsB<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -665,7 +689,7 @@ impl WithSimd for PackColumns<'_> {
             let (panel, others) = rest.split_at_mut(self.steps.len() * padded);
             rest = others;
             let runs = self.layout.runs(first..first + width);
-            let mut steps = Steps::from(self.channels, self.steps.start);
+            let mut steps = Im2colOffsets::from(self.channels, self.steps.start);
             // Most panels are whole, and one run.
             if let [(count, position)] = runs[..]
                 && count == tile.columns
@@ -682,17 +706,17 @@ impl WithSimd for PackColumns<'_> {
     }
 }
 
-/// Packs what some pixels meet, for these steps: the left factor of a product.
-pub(super) struct PackRows<'a> {
-    pub layout: &'a Layout,
-    pub channels: &'a LaidOut<'a>,
+/// Packs the patches of some pixels, for these steps, as operand `A` of a GEMM: the im2row matrix.
+pub(super) struct PackPatchesAsA<'a> {
+    pub layout: &'a PatchLayout,
+    pub channels: &'a LaidOutChannels<'a>,
     /// The number of the first pixel.
     pub first: usize,
     pub steps: Range<usize>,
-    pub rows: &'a mut Rows<Scratch>,
+    pub rows: &'a mut OperandA<Scratch>,
 }
 
-impl WithSimd for PackRows<'_> {
+impl WithSimd for PackPatchesAsA<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -705,7 +729,7 @@ impl WithSimd for PackRows<'_> {
             rest = others;
             let first = self.first + first;
             let runs = self.layout.pixel_runs(first..first + width);
-            let steps = Steps::from(self.channels, self.steps.start);
+            let steps = Im2colOffsets::from(self.channels, self.steps.start);
             pack_runs(simd, self.channels, &runs, steps, panel, width);
         }
     }
@@ -715,9 +739,9 @@ impl WithSimd for PackRows<'_> {
 #[inline(always)]
 fn pack_runs<S: Simd>(
     simd: S,
-    channels: &LaidOut,
+    channels: &LaidOutChannels,
     runs: &[(usize, usize)],
-    mut steps: Steps<'_>,
+    mut steps: Im2colOffsets<'_>,
     panel: &mut [f32],
     distance: usize,
 ) {
@@ -738,7 +762,7 @@ fn pack_runs<S: Simd>(
 /// The pixels among the results of a product for these positions, a row for each channel. Rows of the output are read from
 /// the first pixel on.
 pub(super) struct Pick<'a> {
-    pub layout: &'a Layout,
+    pub layout: &'a PatchLayout,
     pub positions: Range<usize>,
     pub results: &'a [f32],
     pub output: Output<'a>,

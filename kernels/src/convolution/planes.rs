@@ -2,8 +2,8 @@ use pulp::{Simd, WithSimd, as_arrays};
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
-use super::layouts::Layouts;
-use super::patches::{Band, Layout};
+use super::layouts::PatchLayoutCache;
+use super::patches::{Band, PatchLayout};
 use crate::checks::expect_input_count;
 use crate::memory::{Scratch, unwritten_output};
 use crate::product::activation::{Activation, below_zero};
@@ -12,15 +12,16 @@ use crate::threads::fill_rows;
 
 /// What is made of each channel on its own: a convolution of one channel, or a pool.
 pub(super) struct Planes<'a> {
-    pub layout: &'a Layout,
-    pub kind: Kind<'a>,
+    pub layout: &'a PatchLayout,
+    pub kind: PlaneReduction<'a>,
     pub activation: Activation,
     /// What numbers of each channel of the output that are less than 0 are multiplied by.
     pub slopes: Option<&'a [f32]>,
 }
 
+/// What is made of the elements of a window.
 #[derive(Clone, Copy)]
-pub(super) enum Kind<'a> {
+pub(super) enum PlaneReduction<'a> {
     /// The sum of products with a kernel for each channel of the output, and a bias.
     Sum { kernels: &'a [f32], bias: &'a [f32] },
     /// The same with one kernel for all channels, and no bias.
@@ -45,7 +46,7 @@ impl Planes<'_> {
         if let Some(shares) = self.layout.shares_of_pixels(work) {
             return for_each_columns(output, pixels, shares, work, |pixels, output| {
                 let band = self.layout.band(pixels);
-                vectors.run(Channels {
+                vectors.run(PlaneTask {
                     planes: self,
                     data,
                     channels,
@@ -59,14 +60,14 @@ impl Planes<'_> {
         }
         fill_rows(output, repeated * pixels, work, |first, output| {
             let (band, output) = (self.layout.band(0..pixels), Output::matrix(output, pixels));
-            vectors.run(Channels { planes: self, data, channels, repeated, first, band, output });
+            vectors.run(PlaneTask { planes: self, data, channels, repeated, first, band, output });
             Ok(())
         })
     }
 }
 
-/// What is made of some pixels of some channels, from the first one on.
-struct Channels<'a> {
+/// A thread's share: some pixels of some channels, from the first one on.
+struct PlaneTask<'a> {
     planes: &'a Planes<'a>,
     data: &'a [f32],
     channels: usize,
@@ -76,19 +77,19 @@ struct Channels<'a> {
     output: Output<'a>,
 }
 
-impl WithSimd for Channels<'_> {
+impl WithSimd for PlaneTask<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let Planes { layout, kind, activation, slopes } = self.planes;
-        let Channels { channels, repeated, .. } = self;
+        let PlaneTask { channels, repeated, .. } = self;
         let Band { pixels, positions, rows } = self.band;
         let (image, pixels) = (layout.window.elements(), pixels.len());
         let kernel = layout.offsets.len();
         let padding = match kind {
-            Kind::Sum { .. } | Kind::SameSum(_) => 0.,
-            Kind::Max => f32::MIN,
+            PlaneReduction::Sum { .. } | PlaneReduction::SameSum(_) => 0.,
+            PlaneReduction::Max => f32::MIN,
         };
         let most = VECTORS * S::F32_LANES;
         // What is computed beyond the positions, in whole vectors, meets what follows the channel.
@@ -103,11 +104,11 @@ impl WithSimd for Channels<'_> {
             for copy in 0..repeated {
                 let channel = channel % channels * repeated + copy;
                 let (weights, bias) = match kind {
-                    Kind::Sum { kernels, bias } => {
+                    PlaneReduction::Sum { kernels, bias } => {
                         (Some(&kernels[channel * kernel..][..kernel]), bias[channel])
                     }
-                    Kind::SameSum(kernel) => (Some(*kernel), 0.),
-                    Kind::Max => (None, 0.),
+                    PlaneReduction::SameSum(kernel) => (Some(*kernel), 0.),
+                    PlaneReduction::Max => (None, 0.),
                 };
                 let plane = Plane {
                     plane: &plane,
@@ -201,7 +202,7 @@ impl Plane<'_> {
 pub(crate) struct PoolOfPlanes {
     spec: PoolSpec,
     of: PoolOf,
-    layouts: Layouts,
+    layouts: PatchLayoutCache,
 }
 
 /// What a pool makes of the elements of a window.
@@ -217,7 +218,7 @@ pub(crate) enum PoolOf {
 
 impl PoolOfPlanes {
     pub fn new(spec: PoolSpec, of: PoolOf) -> PoolOfPlanes {
-        PoolOfPlanes { spec, of, layouts: Layouts::default() }
+        PoolOfPlanes { spec, of, layouts: PatchLayoutCache::default() }
     }
 }
 
@@ -261,8 +262,8 @@ impl EvalOp for PoolOfPlanes {
         let (window, volume) = (&layout.window, layout.offsets.len());
         let kernel = vec![1.; volume];
         let kind = match self.of {
-            PoolOf::Max => Kind::Max,
-            _ => Kind::SameSum(&kernel),
+            PoolOf::Max => PlaneReduction::Max,
+            _ => PlaneReduction::SameSum(&kernel),
         };
         let planes =
             Planes { layout: &layout, kind, activation: Activation::Identity, slopes: None };

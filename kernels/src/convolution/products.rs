@@ -2,46 +2,48 @@ use std::ops::Range;
 
 use tract_core::internal::*;
 
-use super::patches::{LaidOut, Layout, PackColumns, PackRows, Pick, Window};
+use super::patches::{
+    ChannelsFirstWindow, LaidOutChannels, PackPatchesAsA, PackPatchesAsB, PatchLayout, Pick,
+};
 use crate::memory::Scratch;
 use crate::product::activation::{Activation, BelowZero};
 use crate::product::{
-    Addend, Columns, Output, Product, Right, Rows, SHARES, STEPS, Share, Tile, Vectors, WORK,
-    cycles, parts, shares, shares_of_all_rows, shares_of_panels, shares_of_product,
+    Addend, GemmBlock, OperandA, OperandB, Output, PackedB, SHARES, STEPS, Share, Tile, Vectors,
+    WORK, cycles, parts, shares, shares_of_all_rows, shares_of_panels, shares_of_product,
 };
 use crate::threads::{fill_rows, for_each_on_threads, threads_for};
 
-/// The weights of a group, as a factor of a product. The other one is what the pixels meet.
+/// The packed weights of a group, one operand of a GEMM. The other one is the patches that the pixels meet.
 #[derive(Debug, PartialEq)]
-pub(super) enum Factor {
-    /// A row for each channel of the output: the other factor has a column for each pixel or position.
-    Rows(Rows),
-    /// A column for each channel of the output: the other factor has a row for each pixel. Then there are no gaps, and
+pub(super) enum GroupWeights {
+    /// Operand `A`, a row for each channel of the output: `B` has a column for each pixel or position (im2col).
+    Rows(OperandA),
+    /// Operand `B`, a column for each channel of the output: `A` has a row for each pixel (im2row). Then there are no gaps, and
     /// few pixels need not fill vectors.
-    Columns(Columns),
+    Columns(PackedB),
 }
 
-impl Factor {
+impl GroupWeights {
     /// From a matrix with a row for each channel.
-    pub fn pack(weights: &[f32], channels: usize, depth: usize, are_columns: bool) -> Factor {
+    pub fn pack(weights: &[f32], channels: usize, depth: usize, are_columns: bool) -> GroupWeights {
         let tile = Tile::of(Vectors::detect());
         match are_columns {
-            true => Factor::Columns(Columns::pack(weights, true, depth, channels, tile)),
-            false => Factor::Rows(Rows::pack(weights, channels, depth, tile)),
+            true => GroupWeights::Columns(PackedB::pack(weights, true, depth, channels, tile)),
+            false => GroupWeights::Rows(OperandA::pack(weights, channels, depth, tile)),
         }
     }
 
     fn channels(&self) -> usize {
         match self {
-            Factor::Rows(it) => it.rows,
-            Factor::Columns(it) => it.columns,
+            GroupWeights::Rows(it) => it.rows,
+            GroupWeights::Columns(it) => it.columns,
         }
     }
 
     fn depth(&self) -> usize {
         match self {
-            Factor::Rows(it) => it.depth,
-            Factor::Columns(it) => it.depth,
+            GroupWeights::Rows(it) => it.depth,
+            GroupWeights::Columns(it) => it.depth,
         }
     }
 }
@@ -55,12 +57,12 @@ const PACKING: usize = 5;
 
 /// Whether rows of pixels take less time than columns, in a product with some channels and steps. The result of the
 /// former has to be transposed.
-pub(super) fn prefers_rows(window: Window, channels: usize, depth: usize) -> bool {
+pub(super) fn prefers_rows(window: ChannelsFirstWindow, channels: usize, depth: usize) -> bool {
     let pixels = window.pixels();
     if pixels == 0 || pixels > MOST_PIXELS || window.elements() > MOST_ELEMENTS {
         return false;
     }
-    let Ok(layout) = Layout::new(window, channels) else { return false };
+    let Ok(layout) = PatchLayout::new(window, channels) else { return false };
     let tile = Tile::of(Vectors::detect());
     // What follows each other is packed together: pixels end with a row of the output, positions do not.
     let rows = if layout.is_dense() { 0 } else { pixels / layout.window.output[2] };
@@ -79,25 +81,25 @@ pub(super) fn prefers_rows(window: Window, channels: usize, depth: usize) -> boo
 /// 288 KiB.
 const PANELS: usize = 4;
 
-/// A convolution as products.
-pub(super) struct Products<'a> {
-    pub layout: &'a Layout,
-    pub groups: &'a [Factor],
+/// A convolution as products of its weights and of patches: a GEMM for each group.
+pub(super) struct Im2colGemm<'a> {
+    pub layout: &'a PatchLayout,
+    pub groups: &'a [GroupWeights],
     pub bias: &'a [f32],
     pub activation: Activation,
     /// What numbers of each channel that are less than 0 are multiplied by.
     pub slopes: Option<&'a [f32]>,
 }
 
-/// What a thread computes of a group: some rows and columns of the product.
-struct Part<'a> {
+/// A share of the GEMM of a group, for one thread: some rows and columns of the product.
+struct ConvolutionTask<'a> {
     /// Where the weights are rows: others meet all pixels.
     rows: Range<usize>,
     columns: Range<usize>,
     output: Output<'a>,
 }
 
-impl Products<'_> {
+impl Im2colGemm<'_> {
     /// `channels` are those of a group in the data.
     pub fn run(&self, data: &[f32], channels: usize, output: &mut [f32]) -> TractResult<()> {
         let window = &self.layout.window;
@@ -129,28 +131,28 @@ impl Products<'_> {
         })
     }
 
-    fn part(&self, group: usize, laid_out: &LaidOut, part: &mut Part) {
+    fn part(&self, group: usize, laid_out: &LaidOutChannels, part: &mut ConvolutionTask) {
         let weights = &self.groups[group];
         let channels = group * weights.channels()..(group + 1) * weights.channels();
         let bias = &self.bias[channels.clone()];
         let slopes = self.slopes.map(|slopes| &slopes[channels]);
         match weights {
-            Factor::Rows(rows) => self.columns_of_pixels(rows, bias, slopes, laid_out, part),
-            Factor::Columns(it) => self.rows_of_pixels(it, bias, slopes, laid_out, part),
+            GroupWeights::Rows(rows) => self.columns_of_pixels(rows, bias, slopes, laid_out, part),
+            GroupWeights::Columns(it) => self.rows_of_pixels(it, bias, slopes, laid_out, part),
         }
     }
 
     /// What threads compute, and whether each has pixels of its own: otherwise they have channels of the output, and meet all pixels.
     fn parts<'a>(
         &self,
-        weights: &Factor,
+        weights: &GroupWeights,
         output: &'a mut [f32],
         work: usize,
-    ) -> (Vec<Part<'a>>, bool) {
+    ) -> (Vec<ConvolutionTask<'a>>, bool) {
         let layout = self.layout;
         let pixels = layout.window.pixels();
         match weights {
-            Factor::Rows(weights) => {
+            GroupWeights::Rows(weights) => {
                 let (channels, columns) = (weights.rows, layout.columns());
                 let shares = match layout.has_bands() {
                     // Each part lays out rows of its own, and some that others need too.
@@ -161,7 +163,7 @@ impl Products<'_> {
                     let shares = output.chunks_mut(rows * pixels).enumerate();
                     let part = |(number, elements): (usize, &'a mut [f32])| {
                         let first = number * rows;
-                        Part {
+                        ConvolutionTask {
                             rows: first..weights.rows.min(first + rows),
                             columns: 0..layout.columns(),
                             output: Output::matrix(elements, pixels),
@@ -171,17 +173,18 @@ impl Products<'_> {
                 }
                 let place = |column| layout.pixels_before_column(column);
                 let outputs = Output::of_shares(output, pixels, &shares, place);
-                let part = |(Share { rows, columns }, output)| Part { rows, columns, output };
+                let part =
+                    |(Share { rows, columns }, output)| ConvolutionTask { rows, columns, output };
                 (shares.into_iter().zip(outputs).map(part).collect(), true)
             }
-            Factor::Columns(weights) => {
+            GroupWeights::Columns(weights) => {
                 let columns = shares(weights.columns, work, 1);
                 let widest = columns.iter().map(Range::len).max().unwrap_or(0);
                 if let Some(shares) = self.shares_of_pixels(weights.columns, widest, work) {
                     let outputs =
                         Output::of_columns(output, pixels, shares.iter().map(|it| it.end));
                     let shares = shares.iter().cloned().zip(outputs);
-                    let part = |(rows, output): (Range<usize>, _)| Part {
+                    let part = |(rows, output): (Range<usize>, _)| ConvolutionTask {
                         columns: 0..weights.columns,
                         rows,
                         output,
@@ -195,7 +198,7 @@ impl Products<'_> {
                         std::mem::take(&mut rest).split_at_mut(columns.len() * pixels);
                     rest = others;
                     let output = Output::matrix(elements, pixels);
-                    Part { rows: 0..pixels, columns, output }
+                    ConvolutionTask { rows: 0..pixels, columns, output }
                 };
                 (columns.into_iter().map(part).collect(), false)
             }
@@ -208,7 +211,7 @@ impl Products<'_> {
         group: usize,
         channels: usize,
         data: &[f32],
-        part: &mut Part,
+        part: &mut ConvolutionTask,
     ) -> TractResult<()> {
         /// What a band has beyond its pixels, for the kernel, is read again by the next one.
         const LEAST_ROWS: usize = 4;
@@ -216,7 +219,7 @@ impl Products<'_> {
         /// tests are small.
         const ELEMENTS: usize = if cfg!(test) { 1 << 7 } else { 1 << 17 };
         let (layout, vectors) = (self.layout, Vectors::detect());
-        if let Factor::Columns(_) = &self.groups[group] {
+        if let GroupWeights::Columns(_) = &self.groups[group] {
             let positions = layout.positions_of_pixels(part.rows.clone());
             let laid_out = layout.lay_out_band(vectors, channels, data, positions)?;
             self.part(group, &laid_out, part);
@@ -234,7 +237,7 @@ impl Products<'_> {
             let positions = layout.positions_of_columns(columns.clone());
             let laid_out = layout.lay_out_band(vectors, channels, data, positions)?;
             let output = part.output.skip_columns(layout.pixels_before_column(begin) - first);
-            let mut part = Part { rows: part.rows.clone(), columns, output };
+            let mut part = ConvolutionTask { rows: part.rows.clone(), columns, output };
             self.part(group, &laid_out, &mut part);
         }
         Ok(())
@@ -288,11 +291,11 @@ impl Products<'_> {
 
     fn columns_of_pixels(
         &self,
-        weights: &Rows,
+        weights: &OperandA,
         bias: &[f32],
         slopes: Option<&[f32]>,
-        laid_out: &LaidOut,
-        part: &mut Part,
+        laid_out: &LaidOutChannels,
+        part: &mut ConvolutionTask,
     ) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
@@ -312,7 +315,7 @@ impl Products<'_> {
             let whole = if offsets.is_some() { width - width % tile.columns } else { 0 };
             for steps in parts(weights.depth) {
                 let range = column + whole..column + width;
-                vectors.run(PackColumns {
+                vectors.run(PackPatchesAsB {
                     layout,
                     channels: laid_out,
                     range: range.clone(),
@@ -320,10 +323,10 @@ impl Products<'_> {
                     columns: &mut columns,
                 });
                 let packed =
-                    Right::Packed { panels: &columns, begin: 0, depth: steps.len(), next: None };
+                    OperandB::Packed { panels: &columns, begin: 0, depth: steps.len(), next: None };
                 let in_place = offsets.as_ref().map(|offsets| {
                     let (elements, offsets) = (laid_out.from(column), &offsets[steps.clone()]);
-                    (Right::InPlace { elements, offsets }, 0, whole)
+                    (OperandB::InPlace { elements, offsets }, 0, whole)
                 });
                 for (right, first, columns) in
                     in_place.into_iter().chain([(packed, whole, range.len())])
@@ -331,7 +334,7 @@ impl Products<'_> {
                     if columns == 0 {
                         continue;
                     }
-                    vectors.run(Product {
+                    vectors.run(GemmBlock {
                         left: weights.view(),
                         left_begin: steps.start,
                         right,
@@ -366,20 +369,20 @@ impl Products<'_> {
 
     fn rows_of_pixels(
         &self,
-        weights: &Columns,
+        weights: &PackedB,
         bias: &[f32],
         slopes: Option<&[f32]>,
-        laid_out: &LaidOut,
-        part: &mut Part,
+        laid_out: &LaidOutChannels,
+        part: &mut ConvolutionTask,
     ) {
         let vectors = Vectors::detect();
         let tile = Tile::of(vectors);
         let pixels = part.rows.len();
         let Range { start, end } = part.columns;
         let mut results = Scratch::new(pixels * (end - start));
-        let mut rows = Rows::scratch(pixels, STEPS.min(weights.depth));
+        let mut rows = OperandA::scratch(pixels, STEPS.min(weights.depth));
         for steps in parts(weights.depth) {
-            vectors.run(PackRows {
+            vectors.run(PackPatchesAsA {
                 layout: self.layout,
                 channels: laid_out,
                 first: part.rows.start,
@@ -389,10 +392,10 @@ impl Products<'_> {
             for column in (start..end).step_by(tile.columns) {
                 let columns = (end - column).min(tile.columns);
                 let elements = &mut results[column - start..];
-                vectors.run(Product {
+                vectors.run(GemmBlock {
                     left: rows.view(),
                     left_begin: 0,
-                    right: Right::Packed {
+                    right: OperandB::Packed {
                         panels: &weights.elements[column * weights.depth..],
                         begin: steps.start,
                         depth: weights.depth,

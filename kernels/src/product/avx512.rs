@@ -23,9 +23,9 @@ pub(super) const VECTORS: usize = 3;
 /// With fewer steps, writing the sums to memory and reading them again costs more than the loop gains.
 pub(super) const LEAST_STEPS: usize = 96;
 
-/// The rows of a left factor, from a step on.
+/// The rows of operand `A` that a tile meets, from a step on.
 #[derive(Clone, Copy)]
-pub(super) struct Left<'a> {
+pub(super) struct RowsOfA<'a> {
     pub elements: &'a [f32],
     /// How far rows are apart.
     pub row: usize,
@@ -33,9 +33,9 @@ pub(super) struct Left<'a> {
     pub step: usize,
 }
 
-/// What is asked for meanwhile.
+/// What is prefetched meanwhile.
 #[derive(Clone, Copy)]
-pub(super) enum Ask<'a> {
+pub(super) enum PanelPrefetch<'a> {
     Nothing,
     /// What follows the right factor, which many rows will meet next, or soon: the first panels of rows, which have these numbers, ask
     /// for a part each.
@@ -48,9 +48,9 @@ pub(super) enum Ask<'a> {
 #[inline(always)]
 pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
     _: S,
-    left: Left,
+    left: RowsOfA,
     right: &[f32],
-    ask: Ask,
+    ask: PanelPrefetch,
 ) -> [[S::f32s; V]; N] {
     assert!(S::F32_LANES == LANES && S::REGISTER_COUNT >= 32);
     let right = right.as_chunks::<LANES>().0.as_chunks::<V>().0;
@@ -59,18 +59,20 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
     // Each step asks for a line.
     let lines = size_of_val(right) / LINE;
     let (begin, distance) = match ask {
-        Ask::Part(number) if number * right.len() < lines => (number * right.len() * LINE, LINE),
+        PanelPrefetch::Part(number) if number * right.len() < lines => {
+            (number * right.len() * LINE, LINE)
+        }
         _ => (0, 0),
     };
     // SAFETY: 32 registers of such vectors are those of AVX-512: the machine has it, as there is a value of the type. The last element
     // of the rows is there, so all are. Both types of sums are so many vectors of the same numbers.
     unsafe {
         let sums = match ask {
-            Ask::All(next) => {
+            PanelPrefetch::All(next) => {
                 let sums_of_tile = black_box(sums_of_tile::<N, V, true> as SumsOfTile<N, V>);
                 sums_of_tile(left, right, next.as_ptr().cast(), V * LINE)
             }
-            Ask::Part(_) | Ask::Nothing => {
+            PanelPrefetch::Part(_) | PanelPrefetch::Nothing => {
                 let next = right.as_ptr_range().end.cast::<u8>().wrapping_add(begin);
                 let sums_of_tile = black_box(sums_of_tile::<N, V, false> as SumsOfTile<N, V>);
                 sums_of_tile(left, right, next, distance)
@@ -83,11 +85,12 @@ pub(super) fn sums<S: Simd, const N: usize, const V: usize>(
 /// [`sums_of_tile`], called so that it stays a function of its own: with one codegen unit the compiler puts it into the function of
 /// the product, whatever its attribute says, and products took 1.6 times as long (AMD EPYC, family 25 model 17).
 type SumsOfTile<const N: usize, const V: usize> =
-    unsafe fn(Left, &[[[f32; LANES]; V]], *const u8, usize) -> [[__m512; V]; N];
+    unsafe fn(RowsOfA, &[[[f32; LANES]; V]], *const u8, usize) -> [[__m512; V]; N];
 
 /// With `ALL`, each step asks for what the same step of the next factor needs, and for the same again half a factor before that, as
-/// [`Ahead`](crate::memory::Ahead) does: asked for once, a token of SmolLM2 in 8 bits took 1.14 times as long after 4,096 others (AMD
-/// EPYC, family 25 model 17). Otherwise it asks for a line. What a step asks for is `distance` behind what the one before does.
+/// [`StreamPrefetch`](crate::memory::StreamPrefetch) does: asked for once, a token of SmolLM2 in 8 bits took 1.14 times as long after
+/// 4,096 others (AMD EPYC, family 25 model 17). Otherwise it asks for a line. What a step asks for is `distance` behind what the one
+/// before does.
 ///
 /// # Safety
 ///
@@ -95,7 +98,7 @@ type SumsOfTile<const N: usize, const V: usize> =
 #[inline(never)]
 #[target_feature(enable = "avx512f")]
 unsafe fn sums_of_tile<const N: usize, const V: usize, const ALL: bool>(
-    left: Left,
+    left: RowsOfA,
     right: &[[[f32; LANES]; V]],
     mut next: *const u8,
     distance: usize,

@@ -2,11 +2,11 @@ use pulp::{Simd, WithSimd, as_arrays};
 
 use super::activation::{Activate, Activation};
 
-/// The product of a row and the transpose of a matrix: a sum for each row of that one.
+/// The product of a row and the transpose of a matrix (GEMV): a sum for each row of that one.
 ///
 /// A large matrix comes from memory, which takes longer than the sums. So its rows are read one after the other.
 #[derive(Debug)]
-pub(crate) struct Dots<'a> {
+pub(crate) struct Gemv<'a> {
     pub row: &'a [f32],
     /// A row for each element of the output.
     pub weights: &'a [f32],
@@ -18,7 +18,7 @@ pub(crate) struct Dots<'a> {
 /// How many sums are begun for one: each step waits for the one before.
 const SUMS: usize = 8;
 
-impl WithSimd for Dots<'_> {
+impl WithSimd for Gemv<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -6,7 +6,7 @@ use super::activation::Activation;
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
 use super::output::Output;
-use super::panels::{RowLayout, Rows, Tile, row_panels};
+use super::panels::{LayoutOfA, OperandA, Tile, row_panels};
 
 /// What a sum begins with.
 #[derive(Debug, Clone, Copy)]
@@ -18,9 +18,9 @@ pub(crate) enum Addend<'a> {
     Zero,
 }
 
-/// The right factor of a part of a product.
+/// Operand `B` of a part of a product, the right factor: packed, or where a convolution has it.
 #[derive(Debug)]
-pub(crate) enum Right<'a> {
+pub(crate) enum OperandB<'a> {
     /// Panels of columns with `depth` steps. Those of the part begin with step `begin` of them.
     ///
     /// `next` is what few rows will meet after them, of the same size.
@@ -29,14 +29,14 @@ pub(crate) enum Right<'a> {
     InPlace { elements: &'a [f32], offsets: &'a [usize] },
 }
 
-/// A part of a product: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
+/// A block of a GEMM: some rows, some columns, and some steps of their sums. The first steps begin with the addend,
 /// later ones with what is in `C` already, and the last ones apply the activation.
 #[derive(Debug)]
-pub(crate) struct Product<'a> {
+pub(crate) struct GemmBlock<'a> {
     /// The steps of the part begin with step `left_begin` of these.
-    pub left: Rows<&'a [f32]>,
+    pub left: OperandA<&'a [f32]>,
     pub left_begin: usize,
-    pub right: Right<'a>,
+    pub right: OperandB<'a>,
     /// Begins with a whole panel.
     pub rows: Range<usize>,
     pub columns: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Product<'a> {
     pub activation: Activation,
 }
 
-impl WithSimd for Product<'_> {
+impl WithSimd for GemmBlock<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -60,7 +60,7 @@ impl WithSimd for Product<'_> {
     }
 }
 
-impl Product<'_> {
+impl GemmBlock<'_> {
     #[inline(always)]
     fn all_tiles<S: Simd>(&self, simd: S, output: &mut Output) {
         match Tile::of_simd::<S>().vectors() {
@@ -95,13 +95,13 @@ impl Product<'_> {
         let steps = self.steps.len();
         let depth = self.left.depth;
         let panel = &self.left.elements[first_row * depth..][..N * depth];
-        let is_packed = self.left.layout == RowLayout::Panels;
+        let is_packed = self.left.layout == LayoutOfA::Panels;
         let left = &as_arrays::<N, f32>(panel).0[self.left_begin..][..steps];
         for first in (0..self.columns).step_by(tile.columns) {
             let at = [first_row, first];
             let (panels, begin, depth, next) = match self.right {
-                Right::Packed { panels, begin, depth, next } => (panels, begin, depth, next),
-                Right::InPlace { elements, offsets } => {
+                OperandB::Packed { panels, begin, depth, next } => (panels, begin, depth, next),
+                OperandB::InPlace { elements, offsets } => {
                     assert!(is_packed, "the left factor must be packed");
                     let right = offsets[..steps].iter().map(|offset| {
                         let columns = &elements[offset + first..][..W * S::F32_LANES];
@@ -122,18 +122,18 @@ impl Product<'_> {
                 let number = (first_row - self.rows.start) / tile.rows;
                 let ask = match next {
                     Some(next) if first_row == self.rows.start => {
-                        avx512::Ask::All(&next[first * depth + begin * width..])
+                        avx512::PanelPrefetch::All(&next[first * depth + begin * width..])
                     }
-                    None if is_followed => avx512::Ask::Part(number),
-                    _ => avx512::Ask::Nothing,
+                    None if is_followed => avx512::PanelPrefetch::Part(number),
+                    _ => avx512::PanelPrefetch::Nothing,
                 };
                 let is_tile = N == tile.rows && steps >= avx512::LEAST_STEPS && is_followed;
                 if !is_packed || next.is_some() || is_tile {
                     let left = match is_packed {
-                        true => avx512::Left { elements: left.as_flattened(), row: 1, step: N },
+                        true => avx512::RowsOfA { elements: left.as_flattened(), row: 1, step: N },
                         false => {
                             let elements = &panel[self.left_begin..];
-                            avx512::Left { elements, row: self.left.depth, step: 1 }
+                            avx512::RowsOfA { elements, row: self.left.depth, step: 1 }
                         }
                     };
                     match vectors {
@@ -303,7 +303,7 @@ impl Product<'_> {
 /// the stack that threads of debug builds have too little.
 struct RowsOfTiles<'p, 'a, 'o, S, const N: usize, const W: usize>(
     S,
-    &'p Product<'a>,
+    &'p GemmBlock<'a>,
     usize,
     &'p mut Output<'o>,
 );

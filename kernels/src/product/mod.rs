@@ -1,4 +1,4 @@
-//! Products of matrices in single precision, `C = A B`: what convolutions, fully connected layers, products of computed
+//! Products of matrices in single precision (GEMM), `C = A B`: what convolutions, fully connected layers, products of computed
 //! factors and attention are made of.
 //!
 //! All three matrices are row-major. A vector of the processor holds neighbours of a row of `C`: a row of `B` is
@@ -7,10 +7,10 @@
 //! each other. A tile of `C`, the product of two panels, stays in registers.
 //!
 //! * `panels.rs` has the layout of packed factors;
-//! * `kernel.rs` multiplies them;
+//! * `kernel.rs` multiplies them, a tile of `C` at a time: the microkernel;
 //! * `avx512.rs` has its loop where vectors have 16 numbers;
 //! * `output.rs` says where the product goes;
-//! * `dots.rs` has the product of one row and the transpose of a matrix, which is read as it is;
+//! * `dots.rs` has the product of one row and the transpose of a matrix (GEMV), which is read as it is;
 //! * `activation.rs` has the functions that are applied to `C` while it is in registers;
 //! * `gelu.rs` has one of them as an operator, where tract's is not 0;
 //! * `half.rs` has another one as an operator.
@@ -167,43 +167,43 @@ pub(super) fn for_each_columns<T: Send>(
 /// Parts for each thread, if sharing costs nothing: a late thread then finds less to do.
 pub(super) const SHARES: usize = 4;
 
-pub(super) use dots::Dots;
-pub(super) use kernel::{Addend, Product, Right, load, max_or_second, store};
+pub(super) use dots::Gemv;
+pub(super) use kernel::{Addend, GemmBlock, OperandB, load, max_or_second, store};
 pub(super) use output::Output;
 pub use panels::Vectors;
-pub(super) use panels::{Columns, ManyColumns, Rows, Tile, cycles, row_panels};
+pub(super) use panels::{OperandA, PackedB, PackedBatchOfB, Tile, cycles, row_panels};
 
-/// The product of whole factors, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
+/// The product of operands `A` and `B`, `B` packed, from a panel of columns on. A sum of nothing writes nothing, not even the bias.
 ///
 /// All rows meet a panel before the next one: weights that come from memory are waited for panel by panel. With four
 /// panels at a time a BERT took 1.03 times as long (AMD Zen 5).
-pub(super) struct Whole<'a> {
-    pub left: Rows<&'a [f32]>,
-    pub right: Columns<&'a [f32]>,
+pub(super) struct PackedGemm<'a> {
+    pub left: OperandA<&'a [f32]>,
+    pub right: PackedB<&'a [f32]>,
     /// What few rows will meet after it, of the same size.
     pub next: Option<&'a [f32]>,
     pub columns: Range<usize>,
     /// Begins with the first of the columns.
     pub output: Output<'a>,
-    /// A number for each column of the right factor.
+    /// A number for each column of `B`.
     pub bias: Option<&'a [f32]>,
     pub activation: Activation,
 }
 
-impl Whole<'_> {
+impl PackedGemm<'_> {
     pub fn run(mut self, vectors: Vectors) {
         let block = Tile::of(vectors).columns;
-        let Columns { depth, columns, elements } = self.right;
+        let PackedB { depth, columns, elements } = self.right;
         // A part of a panel would be read as a narrower one.
         let end = self.columns.end;
         assert!(end == columns || end.is_multiple_of(block), "{end} of {columns} columns");
         for first in self.columns.clone().step_by(block) {
             let columns = (self.columns.end - first).min(block);
             for steps in parts(depth) {
-                vectors.run(Product {
+                vectors.run(GemmBlock {
                     left: self.left,
                     left_begin: steps.start,
-                    right: Right::Packed {
+                    right: OperandB::Packed {
                         panels: &elements[first * depth..],
                         begin: steps.start,
                         depth,

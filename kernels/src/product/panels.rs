@@ -117,25 +117,25 @@ pub(crate) fn cycles(rows: usize, columns: usize, tile: Tile) -> usize {
 /// About how many thirds of a nanosecond packing an element takes.
 const PACKING: usize = 3;
 
-/// The left factor.
+/// Operand `A` of a GEMM, the left factor: packed into panels of rows, or as the matrix is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Rows<E = Vec<f32>> {
+pub(crate) struct OperandA<E = Vec<f32>> {
     pub rows: usize,
     pub depth: usize,
     pub elements: E,
-    pub layout: RowLayout,
+    pub layout: LayoutOfA,
 }
 
-/// How a left factor is in memory.
+/// How operand `A` is in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RowLayout {
+pub(crate) enum LayoutOfA {
     /// Packed.
     Panels,
     /// A row after the other, as matrices are.
     Matrix,
 }
 
-impl<'a> Rows<&'a [f32]> {
+impl<'a> OperandA<&'a [f32]> {
     /// The rows of a matrix as they are, if the loop of tiles takes that.
     ///
     /// Transformers took 0.94 to 1 of the time on one thread, and 0.9 to 0.99 on two, which then need not wait for each other, and read
@@ -145,21 +145,21 @@ impl<'a> Rows<&'a [f32]> {
         rows: usize,
         depth: usize,
         tile: Tile,
-    ) -> Option<Rows<&'a [f32]>> {
+    ) -> Option<OperandA<&'a [f32]>> {
         #[cfg(target_arch = "x86_64")]
         if tile.lanes == avx512::LANES && depth >= avx512::LEAST_STEPS {
-            return Some(Rows { rows, depth, elements: matrix, layout: RowLayout::Matrix });
+            return Some(OperandA { rows, depth, elements: matrix, layout: LayoutOfA::Matrix });
         }
         let _ = (matrix, rows, depth, tile);
         None
     }
 }
 
-impl Rows<Scratch> {
+impl OperandA<Scratch> {
     /// Memory for a factor of this size.
-    pub fn scratch(rows: usize, depth: usize) -> Rows<Scratch> {
+    pub fn scratch(rows: usize, depth: usize) -> OperandA<Scratch> {
         let elements = Scratch::new(rows * depth);
-        Rows { rows, depth, elements, layout: RowLayout::Panels }
+        OperandA { rows, depth, elements, layout: LayoutOfA::Panels }
     }
 
     /// From a matrix whose rows are in a distance, for a while.
@@ -169,55 +169,60 @@ impl Rows<Scratch> {
         rows: usize,
         depth: usize,
         tile: Tile,
-    ) -> Rows<Scratch> {
-        let mut packed = Rows::scratch(rows, depth);
+    ) -> OperandA<Scratch> {
+        let mut packed = OperandA::scratch(rows, depth);
         packed.fill(matrix, stride, tile);
         packed
     }
 }
 
-impl Rows<Scratch> {
+impl OperandA<Scratch> {
     /// The same on several threads, if that pays. The rows follow each other.
-    pub fn pack_on_threads(matrix: &[f32], rows: usize, depth: usize, tile: Tile) -> Rows<Scratch> {
-        let mut packed = Rows::scratch(rows, depth);
+    pub fn pack_on_threads(
+        matrix: &[f32],
+        rows: usize,
+        depth: usize,
+        tile: Tile,
+    ) -> OperandA<Scratch> {
+        let mut packed = OperandA::scratch(rows, depth);
         let panel = (tile.rows * depth).max(1);
         let work = (rows * depth).saturating_mul(PACKING);
         let Ok(()) = fill_rows(&mut packed.elements, panel, work, |first, elements| {
             let rows = elements.len() / depth;
             let matrix = &matrix[first * panel..][..elements.len()];
-            Rows { rows, depth, elements, layout: RowLayout::Panels }.fill(matrix, depth, tile);
+            OperandA { rows, depth, elements, layout: LayoutOfA::Panels }.fill(matrix, depth, tile);
             Ok::<(), Infallible>(())
         });
         packed
     }
 }
 
-impl<E: Deref<Target = [f32]>> Rows<E> {
-    pub fn view(&self) -> Rows<&[f32]> {
-        let Rows { rows, depth, ref elements, layout } = *self;
-        Rows { rows, depth, elements, layout }
+impl<E: Deref<Target = [f32]>> OperandA<E> {
+    pub fn view(&self) -> OperandA<&[f32]> {
+        let OperandA { rows, depth, ref elements, layout } = *self;
+        OperandA { rows, depth, elements, layout }
     }
 
     /// Some of the rows. They begin with a whole panel, and end with one or with the last row.
-    pub fn part(&self, rows: Range<usize>) -> Rows<&[f32]> {
+    pub fn part(&self, rows: Range<usize>) -> OperandA<&[f32]> {
         let depth = self.depth;
         let elements = &self.elements[rows.start * depth..rows.end * depth];
-        Rows { rows: rows.len(), depth, elements, layout: self.layout }
+        OperandA { rows: rows.len(), depth, elements, layout: self.layout }
     }
 }
 
-impl Rows {
+impl OperandA {
     /// From a matrix of `rows` rows and `depth` columns.
-    pub fn pack(matrix: &[f32], rows: usize, depth: usize, tile: Tile) -> Rows {
+    pub fn pack(matrix: &[f32], rows: usize, depth: usize, tile: Tile) -> OperandA {
         assert_eq!(matrix.len(), rows * depth);
         let elements = vec![0.; rows * depth];
-        let mut packed = Rows { rows, depth, elements, layout: RowLayout::Panels };
+        let mut packed = OperandA { rows, depth, elements, layout: LayoutOfA::Panels };
         packed.fill(matrix, depth, tile);
         packed
     }
 }
 
-impl<E: DerefMut<Target = [f32]>> Rows<E> {
+impl<E: DerefMut<Target = [f32]>> OperandA<E> {
     /// From a matrix whose rows are in a distance.
     fn fill(&mut self, matrix: &[f32], stride: usize, tile: Tile) {
         let depth = self.depth;
@@ -238,16 +243,16 @@ impl<E: DerefMut<Target = [f32]>> Rows<E> {
 /// How many elements of a row are packed before those of the next one: a line of the cache.
 const TRANSPOSED_STEPS: usize = 16;
 
-/// The right factor, packed. Columns that are left make a panel of fewer vectors; what is missing of its last
-/// vector is 0.
+/// Operand `B` of a GEMM, the right factor, packed into panels of columns. Columns that are left make a panel of fewer vectors;
+/// what is missing of its last vector is 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Columns<E = Aligned<f32>> {
+pub(crate) struct PackedB<E = Aligned<f32>> {
     pub depth: usize,
     pub columns: usize,
     pub elements: E,
 }
 
-impl Columns<Scratch> {
+impl PackedB<Scratch> {
     /// From a matrix whose rows are in a distance, or from its transpose, for a while.
     pub fn pack_scratch(
         matrix: &[f32],
@@ -256,23 +261,23 @@ impl Columns<Scratch> {
         depth: usize,
         columns: usize,
         tile: Tile,
-    ) -> Columns<Scratch> {
+    ) -> PackedB<Scratch> {
         let elements = Scratch::new(depth * columns.next_multiple_of(tile.lanes));
-        let mut packed = Columns { depth, columns, elements };
+        let mut packed = PackedB { depth, columns, elements };
         packed.fill(matrix, stride, transposed, tile);
         packed
     }
 }
 
-/// Right factors of one size, packed.
-pub(crate) struct ManyColumns {
+/// Operands `B` of one size, packed: those of a batch.
+pub(crate) struct PackedBatchOfB {
     elements: Scratch,
     /// Where each begins in what it was packed from, in ascending order.
     begins: Vec<usize>,
     size: usize,
 }
 
-impl ManyColumns {
+impl PackedBatchOfB {
     /// From matrices that begin at these places, or from their transposes, on several threads, if that pays.
     pub fn pack_scratch(
         matrices: &[f32],
@@ -282,7 +287,7 @@ impl ManyColumns {
         depth: usize,
         columns: usize,
         tile: Tile,
-    ) -> ManyColumns {
+    ) -> PackedBatchOfB {
         begins.sort_unstable();
         begins.dedup();
         let size = depth * columns.next_multiple_of(tile.lanes);
@@ -291,7 +296,7 @@ impl ManyColumns {
         let Ok(()) = fill_rows(&mut packed, size.max(1), work, |first, packed| {
             let factors = packed.chunks_mut(size.max(1));
             for (elements, begin) in factors.zip(&begins[first..]) {
-                Columns { depth, columns, elements }.fill(
+                PackedB { depth, columns, elements }.fill(
                     &matrices[*begin..],
                     stride,
                     transposed,
@@ -300,7 +305,7 @@ impl ManyColumns {
             }
             Ok::<(), Infallible>(())
         });
-        ManyColumns { elements: packed, begins, size }
+        PackedBatchOfB { elements: packed, begins, size }
     }
 
     /// The elements of the factor that began there.
@@ -310,13 +315,13 @@ impl ManyColumns {
     }
 }
 
-impl<E: Deref<Target = [f32]>> Columns<E> {
-    pub fn view(&self) -> Columns<&[f32]> {
-        Columns { depth: self.depth, columns: self.columns, elements: &self.elements }
+impl<E: Deref<Target = [f32]>> PackedB<E> {
+    pub fn view(&self) -> PackedB<&[f32]> {
+        PackedB { depth: self.depth, columns: self.columns, elements: &self.elements }
     }
 }
 
-impl Columns {
+impl PackedB {
     /// From a matrix of `depth` rows and `columns` columns, or from its transpose.
     pub fn pack(
         matrix: &[f32],
@@ -324,19 +329,19 @@ impl Columns {
         depth: usize,
         columns: usize,
         tile: Tile,
-    ) -> Columns {
+    ) -> PackedB {
         assert_eq!(matrix.len(), depth * columns);
         let elements = Aligned::new(0., depth * columns.next_multiple_of(tile.lanes));
-        let mut packed = Columns { depth, columns, elements };
+        let mut packed = PackedB { depth, columns, elements };
         packed.fill(matrix, if transposed { depth } else { columns }, transposed, tile);
         packed
     }
 }
 
-impl<E: DerefMut<Target = [f32]>> Columns<E> {
+impl<E: DerefMut<Target = [f32]>> PackedB<E> {
     /// From a matrix whose rows are in a distance, or from its transpose.
     fn fill(&mut self, matrix: &[f32], stride: usize, transposed: bool, tile: Tile) {
-        let Columns { depth, columns, .. } = *self;
+        let PackedB { depth, columns, .. } = *self;
         for (first, panel) in self.panels(tile) {
             let width = (columns - first).min(tile.columns);
             let padded = width.next_multiple_of(tile.lanes);

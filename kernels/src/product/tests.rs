@@ -4,7 +4,9 @@ use pulp::{Simd, WithSimd};
 
 use super::activation::{Activation, exp};
 use super::kernel::compared_max;
-use super::{Addend, Columns, Output, Product, Right, Rows, Tile, Vectors, max_or_second, store};
+use super::{
+    Addend, GemmBlock, OperandA, OperandB, Output, PackedB, Tile, Vectors, max_or_second, store,
+};
 
 thread_local! {
     /// What [`Vectors::detect`] finds in this thread.
@@ -103,25 +105,25 @@ fn products() {
             for (number, element) in b.iter().enumerate() {
                 transposed[number % columns * depth + number / columns] = *element;
             }
-            let packed = Rows::pack(&a, rows, depth, tile);
-            let right = Columns::pack(&b, false, depth, columns, tile);
-            assert_eq!(right, Columns::pack(&transposed, true, depth, columns, tile));
+            let packed = OperandA::pack(&a, rows, depth, tile);
+            let right = PackedB::pack(&b, false, depth, columns, tile);
+            assert_eq!(right, PackedB::pack(&transposed, true, depth, columns, tile));
             let addends = [Addend::OfRows(&bias), Addend::OfColumns(&bias), Addend::Zero];
             let clamp = Activation::Clamp { min: -20., max: 30. };
             let activations = [Activation::Identity, clamp, Activation::HARD_SWISH];
             let cases =
                 addends.iter().flat_map(|it| activations.map(|activation| (*it, activation)));
-            let in_place = Rows::in_place(&a, rows, depth, tile);
+            let in_place = OperandA::in_place(&a, rows, depth, tile);
             let lefts = [Some(packed.view()), in_place].into_iter().flatten();
             for (left, (addend, activation)) in
                 lefts.flat_map(|left| cases.clone().map(move |case| (left, case)))
             {
                 let mut output = vec![f32::NAN; rows * columns];
                 for steps in [0..depth / 2, depth / 2..depth] {
-                    vectors.run(Product {
+                    vectors.run(GemmBlock {
                         left,
                         left_begin: steps.start,
-                        right: Right::Packed {
+                        right: OperandB::Packed {
                             panels: &right.elements,
                             begin: steps.start,
                             depth,

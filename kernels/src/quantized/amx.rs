@@ -13,7 +13,7 @@ use std::arch::x86_64::{__m512i, _mm512_setzero_si512};
 use std::ops::Range;
 
 use super::instructions::avx512_vnni::{self, LANES};
-use super::product::{Line, Lines, Part, Rows};
+use super::product::{Im2rowAddresses, QuantizedGemmTask, StridedLine, StridedLines};
 
 /// The rows of a tile.
 const ROWS: usize = 16;
@@ -37,7 +37,7 @@ pub(super) fn is_there() -> bool {
 
 /// What `ldtilecfg` reads: the sizes of eight tiles.
 #[repr(C, align(64))]
-struct Sizes {
+struct TileConfiguration {
     palette: u8,
     start_row: u8,
     reserved: [u8; 14],
@@ -46,7 +46,7 @@ struct Sizes {
 }
 
 /// All tiles have 16 rows of 64 bytes.
-static SIZES: Sizes = Sizes {
+static TILE_CONFIGURATION: TileConfiguration = TileConfiguration {
     palette: 1,
     start_row: 0,
     reserved: [0; 14],
@@ -55,7 +55,7 @@ static SIZES: Sizes = Sizes {
 };
 
 /// Rows whose codes two tiles read, at equal distances: between the rows there may be such that nothing asks for.
-struct Block {
+struct RowBlock {
     /// The first row, in the part.
     first: usize,
     /// Where it begins: in the codes of the part, or in the copies.
@@ -73,9 +73,9 @@ struct Segment {
     rows: usize,
 }
 
-/// The rows of a part, as tiles read them.
-struct Blocks<'a> {
-    blocks: Vec<Block>,
+/// The rows of a task, as tiles read them.
+struct RowBlocks<'a> {
+    blocks: Vec<RowBlock>,
     segments: Vec<Segment>,
     /// Those at the end that are too few for a tile.
     rest: Range<usize>,
@@ -90,26 +90,28 @@ struct Blocks<'a> {
 
 /// All blocks of a part of a product. The machine must have the tiles ([`is_there`]).
 #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")]
-pub(super) fn product(part: &mut Part<u8>) {
+pub(super) fn product(part: &mut QuantizedGemmTask<u8>) {
     let taken = part.taken;
     let lines = match taken {
-        Rows::Alike(lines) if part.rows >= FEW_ROWS && lines.distance > 0 => lines,
+        Im2rowAddresses::Alike(lines) if part.rows >= FEW_ROWS && lines.distance > 0 => lines,
         _ => return avx512_vnni::product(part),
     };
-    let blocks = Blocks::of(part, lines);
+    let blocks = RowBlocks::of(part, lines);
     // SAFETY: the processor has tiles, and the sizes are those that `ldtilecfg` takes.
-    unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const SIZES, options(nostack, readonly)) };
+    unsafe {
+        asm!("ldtilecfg [{}]", in(reg) &raw const TILE_CONFIGURATION, options(nostack, readonly))
+    };
     let mut sums = [_mm512_setzero_si512(); ROWS_OF_BLOCK * MOST_VECTORS];
     for panel in part.panels.clone() {
         let vectors = part.vectors(panel, LANES);
         for block in &blocks.blocks {
             let codes = match block.is_copied {
-                true => Codes {
+                true => BlockCodes {
                     codes: &blocks.copies[block.begin..],
                     distance: blocks.copied_distance,
                     taps: &blocks.copied_taps,
                 },
-                false => Codes {
+                false => BlockCodes {
                     codes: &part.codes[block.begin..],
                     distance: blocks.distance,
                     taps: blocks.taps,
@@ -135,13 +137,13 @@ pub(super) fn product(part: &mut Part<u8>) {
     unsafe { asm!("tilerelease", options(nomem, nostack)) };
 }
 
-impl<'a> Blocks<'a> {
+impl<'a> RowBlocks<'a> {
     /// Those of a part whose rows are such lines. Rows whose tiles would reach beyond the codes are copied.
-    fn of(part: &Part<u8>, lines: &'a Lines) -> Blocks<'a> {
-        let Lines { distance, taps, lines } = lines;
+    fn of(part: &QuantizedGemmTask<u8>, lines: &'a StridedLines) -> RowBlocks<'a> {
+        let StridedLines { distance, taps, lines } = lines;
         let distance = *distance;
         let of_a_tap = part.steps.next_multiple_of(STEPS) * 4;
-        let mut blocks = Blocks {
+        let mut blocks = RowBlocks {
             blocks: Vec::with_capacity(part.rows.div_ceil(ROWS_OF_BLOCK) + lines.len()),
             segments: Vec::with_capacity(part.rows.div_ceil(ROWS_OF_BLOCK) + 2 * lines.len()),
             rest: part.rows..part.rows,
@@ -154,9 +156,9 @@ impl<'a> Blocks<'a> {
         let mut lines = lines.iter().copied();
         let mut line = lines.next();
         let mut first = 0;
-        while let Some(Line { start: begin, .. }) = line {
+        while let Some(StridedLine { start: begin, .. }) = line {
             let (first_segment, mut rows, mut end) = (blocks.segments.len(), 0, 0);
-            while let Some(Line { start, rows: left }) = line {
+            while let Some(StridedLine { start, rows: left }) = line {
                 let place = (start - begin) / distance;
                 let is_of_block = (start - begin).is_multiple_of(distance) && place >= end;
                 if !is_of_block || place >= ROWS_OF_BLOCK {
@@ -167,7 +169,7 @@ impl<'a> Blocks<'a> {
                 (rows, end) = (rows + taken, place + taken);
                 line = match left - taken {
                     0 => lines.next(),
-                    left => Some(Line { start: start + taken * distance, rows: left }),
+                    left => Some(StridedLine { start: start + taken * distance, rows: left }),
                 };
             }
             if line.is_none() && rows < FEW_ROWS {
@@ -178,7 +180,7 @@ impl<'a> Blocks<'a> {
             let tiles = end.div_ceil(ROWS);
             let reach = (tiles * ROWS - 1) * distance + taps[taps.len() - 1] + of_a_tap;
             let is_copied = part.codes.len() < begin + reach;
-            let mut block = Block {
+            let mut block = RowBlock {
                 first,
                 begin,
                 is_copied,
@@ -195,7 +197,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// Copies the rows of the last block, so many, one behind the other.
-    fn copy(&mut self, part: &Part<u8>, block: &mut Block, rows: usize) {
+    fn copy(&mut self, part: &QuantizedGemmTask<u8>, block: &mut RowBlock, rows: usize) {
         let begin = self.copies.len();
         block.tiles = rows.div_ceil(ROWS);
         self.copies.resize(begin + block.tiles * ROWS * self.copied_distance, 0);
@@ -218,9 +220,9 @@ impl<'a> Blocks<'a> {
 /// The most vectors of channels that a block has.
 const MOST_VECTORS: usize = 2;
 
-/// The codes of a block: how far one row begins behind the other, and where the taps of a row begin.
+/// The codes of a block of rows: how far one row begins behind the other, and where the taps of a row begin.
 #[derive(Clone, Copy)]
-struct Codes<'a> {
+struct BlockCodes<'a> {
     codes: &'a [u8],
     distance: usize,
     taps: &'a [usize],
@@ -229,9 +231,9 @@ struct Codes<'a> {
 /// Computes the sums of `M` tiles of rows and `V` of channels.
 #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")]
 fn multiply<const M: usize, const V: usize>(
-    part: &Part<u8>,
+    part: &QuantizedGemmTask<u8>,
     panel: usize,
-    Codes { codes, distance, taps }: Codes,
+    BlockCodes { codes, distance, taps }: BlockCodes,
     sums: &mut [__m512i; ROWS_OF_BLOCK * MOST_VECTORS],
 ) {
     let (weights, offsets) = part.panel::<4, LANES, V>(panel);
@@ -383,7 +385,7 @@ fn multiply<const M: usize, const V: usize>(
 /// Finishes the sums of a block, of some rows from one on.
 #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")]
 fn finish<const V: usize>(
-    part: &mut Part<u8>,
+    part: &mut QuantizedGemmTask<u8>,
     panel: usize,
     mut first: usize,
     segments: &[Segment],

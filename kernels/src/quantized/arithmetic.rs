@@ -26,16 +26,16 @@ pub(crate) struct QuantizedArithmetic {
     operation: Operation,
     limits: [f32; 2],
     output: Option<Arc<Levels>>,
-    lines: Arc<Lines>,
+    lines: Arc<OperandScales>,
 }
 
 impl Eq for QuantizedArithmetic {}
 
-/// What is done with codes `a` and `b`, for each channel, some pixels in a row: with `x = a * factor + addend`, and `y` of the
-/// same of `b`, the result is `x + y + shift` or `x * y + shift`, between limits. It is a number, or a code that is not rounded
-/// yet.
+/// The scales of both operands, and what is done with codes `a` and `b`, for each channel, some pixels in a row: with
+/// `x = a * factor + addend`, and `y` of the same of `b`, the result is `x + y + shift` or `x * y + shift`, between limits. It is
+/// a number, or a code that is not rounded yet.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Lines {
+pub(crate) struct OperandScales {
     channels: usize,
     /// For how many pixels they are repeated.
     pixels: usize,
@@ -64,7 +64,7 @@ impl QuantizedArithmetic {
         channels: usize,
     ) -> QuantizedArithmetic {
         let pixels = LEAST_LINES.div_ceil(channels.max(1));
-        let mut lines = Lines {
+        let mut lines = OperandScales {
             channels,
             pixels,
             are_the_same: operands.iter().chain(&output).all(|levels| levels.are_the_same()),
@@ -99,10 +99,11 @@ impl QuantizedArithmetic {
     }
 }
 
-/// Some channels of some pixels, which begin with the first channel: as many codes of each operand as there are places.
-pub(crate) struct Part<'a> {
+/// A share of the work: some channels of some pixels, which begin with the first channel: as many codes of each operand as there
+/// are places.
+pub(crate) struct ArithmeticTask<'a> {
     pub operation: Operation,
-    pub lines: &'a Lines,
+    pub lines: &'a OperandScales,
     pub a: &'a [u8],
     pub b: &'a [u8],
     pub places: Places<'a>,
@@ -148,7 +149,7 @@ impl QuantizedArithmetic {
                     }
                 };
                 let (part, rest) = elements.split_at_mut(count);
-                instructions.combine(&mut Part {
+                instructions.combine(&mut ArithmeticTask {
                     operation: self.operation,
                     lines: &self.lines,
                     a: &a[at..][..count],

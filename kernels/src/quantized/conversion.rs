@@ -13,7 +13,7 @@ use crate::threads::fill_rows;
 
 /// Where the numbers have the channels. Codes have them last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Channels {
+pub(crate) enum ChannelAxis {
     Last,
     /// Behind the first axis.
     Second,
@@ -23,7 +23,7 @@ pub(crate) enum Channels {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Quantize {
     pub levels: Arc<Levels>,
-    pub from: Channels,
+    pub from: ChannelAxis,
     /// What the numbers of each channel are multiplied by before; then the channels are last.
     pub factors: Option<Arc<Vec<f32>>>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Quantize {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Dequantize {
     pub levels: Arc<Levels>,
-    pub to: Channels,
+    pub to: ChannelAxis,
 }
 
 /// Codes of type `u8` become those of other levels that are nearest, perhaps to a function of the numbers that they stand for. In both,
@@ -57,16 +57,16 @@ const CHANNELS: usize = size_of::<u32>();
 
 /// The pixels of an image, and the channels of each.
 #[derive(Clone, Copy)]
-struct Sizes {
+struct ImageSize {
     pixels: usize,
     channels: usize,
 }
 
-impl Channels {
+impl ChannelAxis {
     /// From codes with the channels last.
     fn of_codes<D: Clone>(self, shape: &[D]) -> TVec<D> {
         let mut shape: TVec<D> = shape.into();
-        if self == Channels::Second && shape.len() > 2 {
+        if self == ChannelAxis::Second && shape.len() > 2 {
             shape[1..].rotate_right(1);
         }
         shape
@@ -75,22 +75,22 @@ impl Channels {
     /// From numbers with the channels here.
     fn to_codes<D: Clone>(self, shape: &[D]) -> TVec<D> {
         let mut shape: TVec<D> = shape.into();
-        if self == Channels::Second && shape.len() > 2 {
+        if self == ChannelAxis::Second && shape.len() > 2 {
             shape[1..].rotate_left(1);
         }
         shape
     }
 }
 
-impl Sizes {
+impl ImageSize {
     /// Those of codes of this shape.
-    fn of(codes: &[usize]) -> Sizes {
+    fn of(codes: &[usize]) -> ImageSize {
         let channels = codes.last().copied().unwrap_or(1);
         let pixels = match codes.len() {
             0 | 1 => 1,
             rank => extent(&codes[1..rank - 1]),
         };
-        Sizes { pixels, channels }
+        ImageSize { pixels, channels }
     }
 }
 
@@ -272,10 +272,10 @@ impl WithSimd for FromPixels<'_> {
 
 impl Quantize {
     /// The codes of some pixels, from one on.
-    fn pixels(&self, numbers: &[f32], sizes: Sizes, first: usize, codes: &mut [u8]) {
+    fn pixels(&self, numbers: &[f32], sizes: ImageSize, first: usize, codes: &mut [u8]) {
         let (vectors, levels) = (Vectors::detect(), &*self.levels);
-        let Sizes { pixels, channels } = sizes;
-        let is_moved = self.from == Channels::Second && pixels > 1 && channels > 1;
+        let ImageSize { pixels, channels } = sizes;
+        let is_moved = self.from == ChannelAxis::Second && pixels > 1 && channels > 1;
         if !is_moved {
             let numbers = &numbers[first * channels..][..codes.len()];
             if self.factors.is_none() && levels.are_the_same() {
@@ -336,10 +336,10 @@ impl EvalOp for Quantize {
         let numbers = input.try_as_plain_ram()?;
         let numbers = numbers.as_slice::<f32>()?;
         let shape = self.from.to_codes(input.shape());
-        let sizes = Sizes::of(&shape);
+        let sizes = ImageSize::of(&shape);
         if let Some(factors) = &self.factors {
             ensure!(
-                self.from == Channels::Last && factors.len() == sizes.channels,
+                self.from == ChannelAxis::Last && factors.len() == sizes.channels,
                 "Quantize: the data has shape {:?}, but must have size {} on the last axis",
                 input.shape(),
                 factors.len()
@@ -400,9 +400,9 @@ impl EvalOp for Dequantize {
         let mut view = output.try_as_plain_ram_mut()?;
         let numbers = view.as_slice_mut::<f32>()?;
         let vectors = Vectors::detect();
-        let Sizes { pixels, channels } = Sizes::of(input.shape());
+        let ImageSize { pixels, channels } = ImageSize::of(input.shape());
         if numbers.is_empty() {
-        } else if self.to == Channels::Second && pixels > 1 && channels > 1 {
+        } else if self.to == ChannelAxis::Second && pixels > 1 && channels > 1 {
             let level = self.levels.of_channels(channels);
             // Rows are the pixels of a channel.
             fill_rows(numbers, pixels, codes.len(), |first, numbers| {
@@ -572,25 +572,26 @@ mod tests {
                     with_all_vectors(|| {
                         let quantize = Quantize {
                             levels: levels.clone(),
-                            from: Channels::Second,
+                            from: ChannelAxis::Second,
                             factors: None,
                         };
                         assert_eq!(run(&quantize, data.clone()), codes, "{shape:?} {levels:?}");
                         let dequantize =
-                            Dequantize { levels: levels.clone(), to: Channels::Second };
+                            Dequantize { levels: levels.clone(), to: ChannelAxis::Second };
                         assert_eq!(run(&dequantize, codes.clone()), back, "{shape:?} {levels:?}");
                         // The channels are last before and after.
                         let last = data.clone().permute_axes(&[0, 2, 1]).unwrap();
                         let quantize = Quantize {
                             levels: levels.clone(),
-                            from: Channels::Last,
+                            from: ChannelAxis::Last,
                             factors: None,
                         };
                         assert_eq!(run(&quantize, last.clone()), codes);
                         let ones = Some(Arc::new(vec![1.; channels]));
                         let factors = Quantize { factors: ones, ..quantize };
                         assert_eq!(run(&factors, last), codes);
-                        let dequantize = Dequantize { levels: levels.clone(), to: Channels::Last };
+                        let dequantize =
+                            Dequantize { levels: levels.clone(), to: ChannelAxis::Last };
                         let last = back.clone().permute_axes(&[0, 2, 1]).unwrap();
                         assert_eq!(run(&dequantize, codes.clone()), last);
                     });
@@ -608,7 +609,7 @@ mod tests {
         for levels in levels(35) {
             let both = |threads| {
                 multithread_tract_scope(Executor::multithread(threads), || {
-                    let from = Channels::Second;
+                    let from = ChannelAxis::Second;
                     let codes = run(
                         &Quantize { levels: levels.clone(), from, factors: None },
                         data.clone(),

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use tract_core::internal::*;
 use tract_core::ops::cnn::{PaddingSpec, PoolSpec};
 
-use super::depthwise::{self, Kernels, MOST_CHANNELS};
-use super::finish::{AdditionOf, Finish, Written};
+use super::depthwise::{self, DepthwiseKernels, MOST_CHANNELS};
+use super::finish::{Epilogue, ResidualOperand, Written};
 use super::instructions::{Code, Instructions};
 use super::levels::Levels;
-use super::product::{Filters, MOST_PRODUCTS, MOST_ROWS, PADDING, Part, Rows, Weights};
-use super::window::{Window, output_shape};
+use super::product::{
+    CodedWeights, Im2rowAddresses, MOST_PRODUCTS, MOST_ROWS, PADDING, PackedFilters,
+    QuantizedGemmTask,
+};
+use super::window::{ChannelsLastWindow, output_shape};
 use crate::checks::expect_input_count;
 use crate::memory::{Aligned, unwritten_output};
 use crate::product::activation::Activation;
@@ -39,7 +42,7 @@ pub(crate) struct Description<'a> {
     /// What the codes of the output stand for. Without them it has numbers.
     pub output: Option<&'a Levels>,
     /// What is added to these codes, from a second input of the shape of the output.
-    pub addition: Option<AdditionOf<'a>>,
+    pub addition: Option<ResidualOperand<'a>>,
 }
 
 /// A convolution of codes, whose sums are exact. The data is `[any axes, spatial axes, channels]`, of type `u8`; the output
@@ -51,8 +54,8 @@ pub(crate) struct QuantizedConvolution {
     /// The code of zero for each channel of the data.
     zeros: Arc<Vec<u8>>,
     widened_zeros: Arc<Vec<i16>>,
-    packed: Arc<Packed>,
-    finish: Arc<Finish>,
+    packed: Arc<QuantizedFilters>,
+    finish: Arc<Epilogue>,
     datum_type: DatumType,
     text: String,
 }
@@ -60,12 +63,13 @@ pub(crate) struct QuantizedConvolution {
 // Nothing that reads a model compares weights that are NaN.
 impl Eq for QuantizedConvolution {}
 
+/// The weights, for how the convolution is computed.
 #[derive(Debug, PartialEq)]
-enum Packed {
-    /// Of each group, a factor of a product.
-    Products { groups: Vec<Filters>, reading: Reading, gathering: Gathering },
+enum QuantizedFilters {
+    /// Of each group, an operand of a GEMM.
+    Products { groups: Vec<PackedFilters>, reading: Reading, gathering: Gathering },
     /// An output channel is made of one of the data.
-    Channels(Kernels),
+    Channels(DepthwiseKernels),
 }
 
 /// How the codes of an image are read.
@@ -231,8 +235,15 @@ impl QuantizedConvolution {
             let shape = [kernel / columns, columns];
             let strides = spec.strides();
             let is_dense = spec.rank() > 0 && strides[spec.rank() - 1] == 1;
-            together = if is_dense { Kernels::pixels_together(group * outputs) } else { 1 };
-            Packed::Channels(Kernels::pack(group * outputs, together, shape, code, offset))
+            together =
+                if is_dense { DepthwiseKernels::pixels_together(group * outputs) } else { 1 };
+            QuantizedFilters::Channels(DepthwiseKernels::pack(
+                group * outputs,
+                together,
+                shape,
+                code,
+                offset,
+            ))
         } else {
             let instructions = Instructions::detect();
             let reading = description.reading(instructions);
@@ -258,16 +269,17 @@ impl QuantizedConvolution {
                     Cow::Owned(ordered)
                 }
             };
-            let weights = Weights { codes: &ordered, taps: kernel / row, of_a_tap: row * inputs };
+            let weights =
+                CodedWeights { codes: &ordered, taps: kernel / row, of_a_tap: row * inputs };
             let is_narrow = weights.are_narrow();
             let offsets: Vec<i32> = (0..spec.output_channels).map(offset).collect();
             let groups = ordered.chunks_exact(outputs * depth).zip(offsets.chunks_exact(outputs));
             let groups = groups
                 .map(|(codes, offsets)| {
-                    Filters::pack(Weights { codes, ..weights }, is_narrow, offsets)
+                    PackedFilters::pack(CodedWeights { codes, ..weights }, is_narrow, offsets)
                 })
                 .collect();
-            Packed::Products { groups, reading, gathering }
+            QuantizedFilters::Products { groups, reading, gathering }
         };
         // What is read at once may reach beyond the channels.
         let mut zeros = data.zeros(spec.input_channels).unwrap_or_default();
@@ -285,7 +297,7 @@ impl QuantizedConvolution {
             widened_zeros: Arc::new(zeros.iter().map(|zero| i16::from(*zero)).collect()),
             zeros: zeros.into(),
             packed: packed.into(),
-            finish: Finish::new(&lines, *activation, description.second, *output, *addition)
+            finish: Epilogue::new(&lines, *activation, description.second, *output, *addition)
                 .repeated(together)
                 .into(),
             datum_type: if last.is_some() { DatumType::U8 } else { DatumType::F32 },
@@ -303,20 +315,20 @@ impl QuantizedConvolution {
     fn fill(
         &self,
         codes: &[u8],
-        window: &Window,
+        window: &ChannelsLastWindow,
         first: usize,
         pixels: usize,
         mut output: Written,
     ) {
         match &*self.packed {
-            Packed::Channels(kernels) => {
+            QuantizedFilters::Channels(kernels) => {
                 let together = kernels.together();
                 let mut begin = 0;
                 while begin < pixels {
                     let most =
                         if together == 1 { MOST_ROWS } else { window.line(first + begin)[2] };
                     let count = most.min(pixels - begin);
-                    kernels.multiply(&mut depthwise::Part {
+                    kernels.multiply(&mut depthwise::DepthwiseTask {
                         codes,
                         padding: &self.zeros,
                         window,
@@ -329,7 +341,7 @@ impl QuantizedConvolution {
                     begin += count;
                 }
             }
-            Packed::Products { groups, gathering, .. } => {
+            QuantizedFilters::Products { groups, gathering, .. } => {
                 let mut buffers = Buffers::default();
                 for begin in (0..pixels).step_by(groups[0].most_rows()) {
                     let end = pixels.min(begin + groups[0].most_rows());
@@ -349,12 +361,12 @@ impl QuantizedConvolution {
     fn taken<'t>(
         &'t self,
         codes: &'t [u8],
-        window: &Window,
+        window: &ChannelsLastWindow,
         pixels: Range<usize>,
-        filters: &Filters,
+        filters: &PackedFilters,
         gathering: Gathering,
         buffers: &'t mut Buffers,
-    ) -> Taken<'t> {
+    ) -> Im2rowCodes<'t> {
         let inputs = self.spec.input_channels / self.group;
         let (of_a_tap, count) = (window.row * inputs, pixels.len());
         let gathers = match gathering {
@@ -372,8 +384,8 @@ impl QuantizedConvolution {
             (codes, window.rows(pixels, filters.takes_lines()), of_a_tap)
         };
         if !filters.are_widened() {
-            let codes = Codes::Narrow([codes, &self.zeros]);
-            return Taken { codes, rows, pixels: count, of_a_tap };
+            let codes = CodesWithPadding::Narrow([codes, &self.zeros]);
+            return Im2rowCodes { codes, rows, pixels: count, of_a_tap };
         }
         // Channels of other groups follow a tap.
         let others = (self.group - 1) * inputs;
@@ -385,12 +397,12 @@ impl QuantizedConvolution {
         let wide = &mut buffers.wide;
         wide.clear();
         wide.extend(codes[first..end].iter().map(|code| i16::from(*code)));
-        let codes = Codes::Wide([wide, &self.widened_zeros]);
-        Taken { codes, rows: rows.after(first), pixels: count, of_a_tap }
+        let codes = CodesWithPadding::Wide([wide, &self.widened_zeros]);
+        Im2rowCodes { codes, rows: rows.after(first), pixels: count, of_a_tap }
     }
 
     /// Whether gathering the taps of pixels costs less than multiplying the rows between pixels.
-    fn is_narrow(&self, window: &Window) -> bool {
+    fn is_narrow(&self, window: &ChannelsLastWindow) -> bool {
         let waste = window.rows_per_pixel() - 1.;
         waste * self.spec.output_channels as f32 > GATHERING
     }
@@ -398,17 +410,17 @@ impl QuantizedConvolution {
     /// Computes some panels of a group, for some pixels.
     fn multiply(
         &self,
-        taken: &Taken,
+        taken: &Im2rowCodes,
         group: usize,
-        filters: &Filters,
+        filters: &PackedFilters,
         panels: Range<usize>,
         output: Written,
     ) {
         match taken.codes {
-            Codes::Narrow(codes) => {
+            CodesWithPadding::Narrow(codes) => {
                 self.multiply_codes(codes, taken, group, filters, panels, output);
             }
-            Codes::Wide(codes) => {
+            CodesWithPadding::Wide(codes) => {
                 self.multiply_codes(codes, taken, group, filters, panels, output);
             }
         }
@@ -417,14 +429,14 @@ impl QuantizedConvolution {
     fn multiply_codes<C: Code>(
         &self,
         [codes, padding]: [&[C]; 2],
-        taken: &Taken,
+        taken: &Im2rowCodes,
         group: usize,
-        filters: &Filters,
+        filters: &PackedFilters,
         panels: Range<usize>,
         output: Written,
     ) {
         let inputs = self.spec.input_channels / self.group;
-        filters.multiply(&mut Part {
+        filters.multiply(&mut QuantizedGemmTask {
             // There are none if all taps are in the padding.
             codes: codes.get(group * inputs..).unwrap_or(&[]),
             padding,
@@ -443,7 +455,7 @@ impl QuantizedConvolution {
         &self,
         codes: &[u8],
         others: &[u8],
-        window: &Window,
+        window: &ChannelsLastWindow,
         shape: &[usize],
     ) -> TractResult<Tensor>
     where
@@ -462,13 +474,13 @@ impl QuantizedConvolution {
         let depth = window.row * window.taps() * self.spec.input_channels / self.group;
         let (weights, products) = (channels * depth, elements.len().saturating_mul(depth));
         let work = match &*self.packed {
-            Packed::Products { .. } => products / WORK + weights / READ,
-            Packed::Channels(_) => products / OF_CHANNELS,
+            QuantizedFilters::Products { .. } => products / WORK + weights / READ,
+            QuantizedFilters::Channels(_) => products / OF_CHANNELS,
         };
         let others = |row: usize| others.get(row * channels..).unwrap_or(&[]);
         match &*self.packed {
             // Where there are more weights than data, threads share the channels: each reads all data, and a part of the weights.
-            Packed::Products { groups, gathering, .. }
+            QuantizedFilters::Products { groups, gathering, .. }
                 if self.group == 1
                     && channels >= pixels
                     && (pixels == 1 || weights >= MANY_WEIGHTS)
@@ -488,8 +500,10 @@ impl QuantizedConvolution {
             }
             packed => {
                 let rows = match packed {
-                    Packed::Products { groups, .. } => groups[0].rows_of_part(pixels, work),
-                    Packed::Channels(_) => 1,
+                    QuantizedFilters::Products { groups, .. } => {
+                        groups[0].rows_of_part(pixels, work)
+                    }
+                    QuantizedFilters::Channels(_) => 1,
                 };
                 fill_rows(elements, rows * channels, work, |first, elements| {
                     let pixels = elements.len() / channels;
@@ -511,17 +525,17 @@ struct Buffers {
     wide: Vec<i16>,
 }
 
-/// The codes of some pixels, each a row: where its taps begin in them, with so many codes.
-struct Taken<'a> {
-    codes: Codes<'a>,
-    rows: Rows,
+/// The im2row matrix of some pixels, each a row: codes, and where its taps begin in them, with so many codes.
+struct Im2rowCodes<'a> {
+    codes: CodesWithPadding<'a>,
+    rows: Im2rowAddresses,
     pixels: usize,
     of_a_tap: usize,
 }
 
-/// Codes, and those of zero, for padding.
+/// Codes, and those of zero (the zero points), for padding.
 #[derive(Clone, Copy)]
-enum Codes<'a> {
+enum CodesWithPadding<'a> {
     Narrow([&'a [u8]; 2]),
     /// In 16 bits.
     Wide([&'a [i16]; 2]),
@@ -553,9 +567,9 @@ fn gather(
     taps: usize,
     of_a_tap: usize,
     zeros: &[u8],
-    filters: &Filters,
+    filters: &PackedFilters,
     patches: &mut Aligned<u8>,
-) -> Rows {
+) -> Im2rowAddresses {
     let (pixels, distance) = (starts.len() / taps, filters.codes_of_a_tap());
     let of_a_filter = taps / filters.taps();
     patches.resize(0, pixels * filters.taps() * distance + 2 * BLOCK);
@@ -569,7 +583,7 @@ fn gather(
             place += count;
         }
     }
-    Rows::of_one_line(pixels, filters.taps() * distance, filters.taps(), distance)
+    Im2rowAddresses::of_one_line(pixels, filters.taps() * distance, filters.taps(), distance)
 }
 
 impl Op for QuantizedConvolution {
@@ -596,7 +610,8 @@ impl EvalOp for QuantizedConvolution {
         let input = &inputs[0];
         let codes = input.try_as_plain_ram()?;
         let codes = codes.as_slice::<u8>()?;
-        let (mut window, shape) = Window::new("QuantizedConvolution", &self.spec, input.shape())?;
+        let (mut window, shape) =
+            ChannelsLastWindow::new("QuantizedConvolution", &self.spec, input.shape())?;
         let others = inputs.get(1).map(|others| {
             ensure!(
                 *others.shape() == *shape,
@@ -609,13 +624,13 @@ impl EvalOp for QuantizedConvolution {
         let others = others.as_ref().map_or(Ok(&[][..]), |others| others.as_slice::<u8>())?;
         let (padded, padded_codes);
         let codes = match &*self.packed {
-            Packed::Products { reading: Reading::Copied, .. } => {
+            QuantizedFilters::Products { reading: Reading::Copied, .. } => {
                 let mut copied = Vec::with_capacity(codes.len() + 4);
                 copied.extend_from_slice(codes);
                 copied.extend([0; 4]);
                 Cow::Owned(copied)
             }
-            Packed::Products { reading: Reading::Padded, .. } => {
+            QuantizedFilters::Products { reading: Reading::Padded, .. } => {
                 let zero = self.zeros.first().context("the data has no channels")?;
                 padded = window.pad(codes, *zero)?;
                 padded_codes = padded.try_as_plain_ram()?;

@@ -1,17 +1,17 @@
-//! Convolutions of single channels of codes: each output channel is made of one of the data.
+//! Depthwise convolutions, of single channels of codes: each output channel is made of one of the data.
 //!
 //! The taps of a column of the kernel are interleaved, so that one instruction multiplies several taps of each channel. Pixels that
 //! follow each other in a line share columns: with a stride of 1, each has one that the pixel before it had not. Where a pixel has
 //! few channels, vectors have those of several neighbours, which are as if they were one pixel of so many channels.
 
-use super::finish::{Finish, Written};
+use super::finish::{Epilogue, Written};
 use super::instructions::Instructions;
-use super::window::Window;
+use super::window::ChannelsLastWindow;
 use crate::product::row_panels;
 
 /// The kernel of each channel, packed: for a block of channels, the weights of some taps of a column at a time.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Kernels {
+pub(crate) struct DepthwiseKernels {
     /// Those of all pixels that are computed together.
     channels: usize,
     /// How many pixels are computed together.
@@ -36,7 +36,7 @@ pub(super) fn channel_of_lane(lane: usize, lanes: usize, taps_at_once: usize) ->
     lane / 4 * 4 * taps_at_once + vector * 4 + lane % 4
 }
 
-impl Kernels {
+impl DepthwiseKernels {
     /// How many pixels of so many channels are computed together, if these follow each other in the image.
     pub fn pixels_together(channels: usize) -> usize {
         let instructions = Instructions::detect();
@@ -55,7 +55,7 @@ impl Kernels {
         [rows, columns]: [usize; 2],
         code: impl Fn(usize, usize) -> i8,
         offset: impl Fn(usize) -> i32,
-    ) -> Kernels {
+    ) -> DepthwiseKernels {
         let instructions = Instructions::detect();
         let (lanes, taps) = (instructions.lanes(), instructions.taps_at_once());
         let (mut weights, mut offsets) = (vec![], vec![]);
@@ -85,7 +85,7 @@ impl Kernels {
             let channels_of_lanes = (0..taps * lanes).map(of_lane);
             offsets.extend(channels_of_lanes.map(|it| if it < channels { offset(it) } else { 0 }));
         }
-        Kernels { channels, together, rows, columns, instructions, weights, offsets }
+        DepthwiseKernels { channels, together, rows, columns, instructions, weights, offsets }
     }
 
     /// How many pixels are computed together.
@@ -94,33 +94,34 @@ impl Kernels {
     }
 
     /// Computes a part of a convolution.
-    pub fn multiply(&self, part: &mut Part) {
+    pub fn multiply(&self, part: &mut DepthwiseTask) {
         self.instructions.multiply_channels(part);
     }
 }
 
-/// Some pixels of a convolution. If several are computed together, they are those of one line, and so many rows of the output are one.
-pub(crate) struct Part<'a> {
+/// A thread's share of a convolution: some pixels. If several are computed together, they are those of one line, and so many
+/// rows of the output are one.
+pub(crate) struct DepthwiseTask<'a> {
     pub codes: &'a [u8],
     /// The code of zero for each channel, of all pixels that are computed together.
     pub padding: &'a [u8],
-    pub window: &'a Window,
+    pub window: &'a ChannelsLastWindow,
     /// The first pixel.
     pub first: usize,
     pub pixels: usize,
-    pub kernels: &'a Kernels,
-    pub finish: &'a Finish,
+    pub kernels: &'a DepthwiseKernels,
+    pub finish: &'a Epilogue,
     pub output: Written<'a>,
 }
 
 /// Some pixels of a line of the output.
-pub(crate) struct Line<'a> {
+pub(crate) struct OutputLine<'a> {
     /// The number of the first pixel, in the part, and how many there are. Here those that are computed together are one.
     pub first: usize,
     pub pixels: usize,
     /// For each tap of a column, the line of the image, or padding. The last one is repeated, for whole groups of taps.
-    rows: Vec<Row<'a>>,
-    padding: Row<'a>,
+    rows: Vec<ImageLine<'a>>,
+    padding: ImageLine<'a>,
     /// Where the columns of the first pixel begin, with the padding before the image, how far apart they are, and how far those
     /// of the next pixel.
     begin: usize,
@@ -133,9 +134,9 @@ pub(crate) struct Line<'a> {
     together: usize,
 }
 
-/// The codes of a line, and how far a pixel is from the one before it.
+/// The codes of a line of the image, and how far a pixel is from the one before it.
 #[derive(Clone, Copy)]
-struct Row<'a> {
+struct ImageLine<'a> {
     codes: &'a [u8],
     step: usize,
 }
@@ -143,11 +144,11 @@ struct Row<'a> {
 /// The weights of some taps of a block of channels.
 pub(crate) type WeightsOf<const LANES: usize, const T: usize> = [[[u8; 4]; LANES]; T];
 
-impl<'a> Part<'a> {
+impl<'a> DepthwiseTask<'a> {
     /// The columns of a kernel, and how many times some taps make a column.
     #[inline(always)]
     pub fn shape(&self) -> [usize; 2] {
-        let Kernels { rows, columns, instructions, .. } = self.kernels;
+        let DepthwiseKernels { rows, columns, instructions, .. } = self.kernels;
         [*columns, rows.div_ceil(instructions.taps_at_once())]
     }
 
@@ -159,26 +160,26 @@ impl<'a> Part<'a> {
     }
 
     /// The pixels of each line of the output.
-    pub fn lines(&self) -> Vec<Line<'a>> {
+    pub fn lines(&self) -> Vec<OutputLine<'a>> {
         let (mut lines, mut first) = (vec![], 0);
         let (window, [stride, dilation]) = (self.window, self.window.steps());
         let together = self.kernels.together;
         let channels = self.kernels.channels / together;
         let taps = self.shape()[1] * self.kernels.instructions.taps_at_once();
-        let padding = Row { codes: self.padding, step: 0 };
+        let padding = ImageLine { codes: self.padding, step: 0 };
         let mut starts = vec![];
         while first < self.pixels {
             let [line, begin, left] = window.line(self.first + first);
             window.lines(line, &mut starts);
             let row = |start: &Option<usize>| match start {
-                Some(start) => Row { codes: &self.codes[start * channels..], step: channels },
+                Some(start) => ImageLine { codes: &self.codes[start * channels..], step: channels },
                 None => padding,
             };
-            let mut rows: Vec<Row> = starts.iter().map(row).collect();
+            let mut rows: Vec<ImageLine> = starts.iter().map(row).collect();
             rows.resize(taps, rows[rows.len() - 1]);
             let ([pad, size], pixels) = (window.row_of_image(), left.min(self.pixels - first));
             let begin = begin * stride;
-            lines.push(Line {
+            lines.push(OutputLine {
                 first: first / together,
                 pixels: pixels.div_ceil(together),
                 rows,
@@ -219,7 +220,8 @@ impl<'a> Part<'a> {
         most: usize,
         pixel: usize,
     ) -> (usize, usize) {
-        let (first, Kernels { channels, together, .. }) = (first * of_a_block, self.kernels);
+        let (first, DepthwiseKernels { channels, together, .. }) =
+            (first * of_a_block, self.kernels);
         let there = match together {
             1 => *channels,
             // They are one block.
@@ -234,7 +236,7 @@ impl<'a> Part<'a> {
         &self,
         first: usize,
     ) -> ([&'a [WeightsOf<LANES, T>]; B], &'a [[[i32; LANES]; T]; B]) {
-        let Kernels { weights, offsets, .. } = self.kernels;
+        let DepthwiseKernels { weights, offsets, .. } = self.kernels;
         let [columns, groups] = self.shape();
         let of_a_block = columns * groups;
         let weights = &weights.as_chunks().0.as_chunks().0[first * of_a_block..];
@@ -244,7 +246,7 @@ impl<'a> Part<'a> {
     }
 }
 
-impl<'a> Line<'a> {
+impl<'a> OutputLine<'a> {
     /// The codes of some taps of a column of a pixel, for some blocks of channels: `last` are for codes that end before the blocks
     /// do.
     #[inline(always)]
@@ -262,7 +264,7 @@ impl<'a> Line<'a> {
         if self.together > 1 && self.size.saturating_sub(x) < self.together {
             return self.codes_at_end(x, group, last);
         }
-        let rows: &[Row; T] = match x < self.size {
+        let rows: &[ImageLine; T] = match x < self.size {
             true => &self.rows.as_chunks().0[group],
             false => &[self.padding; T],
         };
@@ -289,12 +291,12 @@ impl<'a> Line<'a> {
         group: usize,
         last: &'l mut [[[u8; CHANNELS]; B]; T],
     ) -> [&'l [[u8; CHANNELS]; B]; T] {
-        let rows: &[Row; T] = &self.rows.as_chunks().0[group];
+        let rows: &[ImageLine; T] = &self.rows.as_chunks().0[group];
         for (row, last) in rows.iter().zip(&mut *last) {
             let channels = CHANNELS / self.together;
             for (number, places) in last.as_flattened_mut().chunks_exact_mut(channels).enumerate() {
                 let x = x.wrapping_add(number);
-                let Row { codes, step } = if x < self.size { *row } else { self.padding };
+                let ImageLine { codes, step } = if x < self.size { *row } else { self.padding };
                 let begin = if step > 0 { x * step } else { 0 };
                 places.copy_from_slice(&codes[begin..][..channels]);
             }

@@ -28,7 +28,7 @@ pub struct FakeQuantize {
 }
 
 /// The limits: `input_low`, `input_high`, `output_low`, `output_high`.
-type Limits = [f32; 4];
+type FakeQuantizeLimits = [f32; 4];
 
 impl FakeQuantize {
     fn check(&self) -> TractResult<()> {
@@ -38,7 +38,7 @@ impl FakeQuantize {
     }
 
     #[inline(always)]
-    fn number(&self, x: f32, limits: Limits) -> f32 {
+    fn number(&self, x: f32, limits: FakeQuantizeLimits) -> f32 {
         let [input_low, input_high, output_low, output_high] = limits;
         let steps = (self.levels - 1) as f32;
         let level = round((x - input_low) / (input_high - input_low) * steps);
@@ -57,7 +57,7 @@ fn round(number: f32) -> f32 {
 /// Neighbours with the same limits.
 struct Neighbours<'a> {
     op: &'a FakeQuantize,
-    limits: Limits,
+    limits: FakeQuantizeLimits,
     numbers: &'a [f32],
     output: &'a mut [f32],
 }

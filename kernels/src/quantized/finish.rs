@@ -1,4 +1,4 @@
-//! What becomes of a sum: a number, and perhaps a code again.
+//! The epilogue, what becomes of a sum: a number, and perhaps a code again.
 
 use super::levels::Levels;
 use crate::product::Output;
@@ -7,19 +7,19 @@ use crate::product::activation::Activation;
 /// The most sums of a row that are finished at once.
 const MOST_LANES: usize = 64;
 
-/// A line for each channel: `x * factor + addend`, between two limits.
+/// Per-channel scales: a line for each channel, `x * factor + addend`, between two limits.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Lines {
+pub(crate) struct ChannelScales {
     factors: Vec<f32>,
     addends: Vec<f32>,
     least: Vec<f32>,
     most: Vec<f32>,
-    limits: Limits,
+    limits: ClampKind,
 }
 
-/// Which limits lines have.
+/// To which limits the numbers of lines are clamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Limits {
+pub(crate) enum ClampKind {
     None,
     /// Those of codes of 8 bits, to which a vector's numbers are limited when they become codes.
     OfCodes,
@@ -33,25 +33,25 @@ const UNLIMITED: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
 const LARGEST_SUM: f64 = (1_u32 << 31) as f64;
 
 /// One of the lines: the factor, the addend and the limits.
-type Line = [f32; 4];
+type ChannelScale = [f32; 4];
 
-impl Lines {
+impl ChannelScales {
     /// Lines for numbers that are at most so large.
-    pub fn new(lines: impl Iterator<Item = Line>, largest: f64) -> Lines {
+    pub fn new(lines: impl Iterator<Item = ChannelScale>, largest: f64) -> ChannelScales {
         /// Conversions to integers of 32 bits are right for numbers of this size.
         const CONVERTED: f64 = (1_u32 << 30) as f64;
         let (mut factors, mut addends, mut least, mut most) = (vec![], vec![], vec![], vec![]);
-        let mut limits = Limits::None;
+        let mut limits = ClampKind::None;
         for line @ [factor, addend, low, high] in lines {
             let size = size_on_line(factor, addend, largest);
             let of_line = match () {
-                () if [low, high] == UNLIMITED => Limits::None,
-                () if low == 0. && high == 255. && size < CONVERTED => Limits::OfCodes,
-                () => Limits::Others,
+                () if [low, high] == UNLIMITED => ClampKind::None,
+                () if low == 0. && high == 255. && size < CONVERTED => ClampKind::OfCodes,
+                () => ClampKind::Others,
             };
             limits = match factors.is_empty() || limits == of_line {
                 true => of_line,
-                false => Limits::Others,
+                false => ClampKind::Others,
             };
             let places = [&mut factors, &mut addends, &mut least, &mut most];
             places.into_iter().zip(line).for_each(|(place, number)| place.push(number));
@@ -60,12 +60,12 @@ impl Lines {
         for place in [&mut factors, &mut addends, &mut least, &mut most] {
             place.resize(place.len() + MOST_LANES, 0.);
         }
-        Lines { factors, addends, least, most, limits }
+        ChannelScales { factors, addends, least, most, limits }
     }
 
     /// The same lines so many times, one after the other.
-    fn repeated(&self, count: usize) -> Lines {
-        Lines {
+    fn repeated(&self, count: usize) -> ChannelScales {
+        ChannelScales {
             factors: repeated(&self.factors, count),
             addends: repeated(&self.addends, count),
             least: repeated(&self.least, count),
@@ -82,8 +82,11 @@ impl Lines {
 
     /// Those of some vectors of channels, from the first one on.
     #[inline(always)]
-    pub fn of<const LANES: usize, const V: usize>(&self, first: usize) -> LinesOf<'_, LANES, V> {
-        LinesOf {
+    pub fn of<const LANES: usize, const V: usize>(
+        &self,
+        first: usize,
+    ) -> ScaleVectors<'_, LANES, V> {
+        ScaleVectors {
             factors: vectors(&self.factors, first),
             addends: vectors(&self.addends, first),
             least: vectors(&self.least, first),
@@ -98,14 +101,14 @@ fn size_on_line(factor: f32, addend: f32, largest: f64) -> f64 {
     largest * f64::from(factor.abs()) + f64::from(addend.abs())
 }
 
-/// The lines of some vectors of channels.
+/// The scales, and the other numbers of the lines, of some vectors of channels.
 #[derive(Clone, Copy)]
-pub(crate) struct LinesOf<'a, const LANES: usize, const V: usize> {
+pub(crate) struct ScaleVectors<'a, const LANES: usize, const V: usize> {
     pub factors: &'a [[f32; LANES]; V],
     pub addends: &'a [[f32; LANES]; V],
     pub least: &'a [[f32; LANES]; V],
     pub most: &'a [[f32; LANES]; V],
-    pub limits: Limits,
+    pub limits: ClampKind,
 }
 
 /// Numbers of channels so many times, one after the other. What follows the last channel, for vectors that reach beyond it, is not
@@ -125,32 +128,32 @@ fn vectors<const LANES: usize, const V: usize>(
     &numbers[first..][..V * LANES].as_chunks().0.as_chunks().0[0]
 }
 
-/// What is done with the sums of each channel, while they are in registers.
+/// The epilogue of a product: what is done with the sums of each channel, while they are in registers.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Finish {
+pub(crate) struct Epilogue {
     /// To numbers; or to codes that are not rounded yet, if nothing but limits comes between.
-    pub lines: Lines,
+    pub lines: ChannelScales,
     /// One that is no limit.
     pub activation: Option<Activation>,
     /// What comes after that: from numbers to others, or to codes that are not rounded yet.
-    pub second: Option<Lines>,
+    pub second: Option<ChannelScales>,
     /// What is added to what the codes stand for.
-    pub addition: Option<Addition>,
+    pub addition: Option<ResidualAddition>,
 }
 
-/// The sum of the numbers that codes stand for, and others of the same place. Both lines together give the sum, or a code of it
-/// that is not rounded yet.
+/// A residual that is added: the sum of the numbers that codes stand for, and others of the same place. Both lines together give
+/// the sum, or a code of it that is not rounded yet.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Addition {
+pub(crate) struct ResidualAddition {
     /// For the codes that are made, with the limits of the sum.
-    pub own: Lines,
+    pub own: ChannelScales,
     /// What those of the others are multiplied by; the addends are among those of the first line.
     pub factors: Vec<f32>,
 }
 
-/// What an addition is made of.
+/// What a residual addition is made of.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AdditionOf<'a> {
+pub(crate) struct ResidualOperand<'a> {
     /// What the other codes stand for.
     pub others: &'a Levels,
     /// Those of the sum.
@@ -159,8 +162,8 @@ pub(crate) struct AdditionOf<'a> {
     pub output: Option<&'a Levels>,
 }
 
-impl Addition {
-    fn new(channels: usize, own: &Levels, of: AdditionOf) -> Addition {
+impl ResidualAddition {
+    fn new(channels: usize, own: &Levels, of: ResidualOperand) -> ResidualAddition {
         let line = |channel: usize| {
             let (own, other) = (own.of(channel), of.others.of(channel));
             let (factor, shift, [least, most]) = match of.output {
@@ -179,8 +182,8 @@ impl Addition {
         // As if it were all of the first line's.
         let ratio = |channel: usize| 1. + f64::from(line(channel).1 / line(channel).0[0]).abs();
         let largest = 255. * (0..channels).map(ratio).fold(1., f64::max);
-        let own = Lines::new(lines, largest);
-        Addition { own, factors }
+        let own = ChannelScales::new(lines, largest);
+        ResidualAddition { own, factors }
     }
 
     /// The factors of some vectors of channels, from the first one on.
@@ -194,26 +197,26 @@ impl Addition {
 }
 
 /// Codes or numbers, one by one or in rows.
-pub(crate) enum Elements<C, F> {
+pub(crate) enum CodesOrFloats<C, F> {
     Codes(C),
     Floats(F),
 }
 
 /// Neighbours.
-pub(crate) type Places<'a> = Elements<&'a mut [u8], &'a mut [f32]>;
+pub(crate) type Places<'a> = CodesOrFloats<&'a mut [u8], &'a mut [f32]>;
 
 /// Rows of channels.
-type RowsOf<'a> = Elements<Output<'a, u8>, Output<'a>>;
+type RowsOf<'a> = CodesOrFloats<Output<'a, u8>, Output<'a>>;
 
 impl<'a> From<&'a mut [u8]> for Places<'a> {
     fn from(codes: &'a mut [u8]) -> Places<'a> {
-        Elements::Codes(codes)
+        CodesOrFloats::Codes(codes)
     }
 }
 
 impl<'a> From<&'a mut [f32]> for Places<'a> {
     fn from(numbers: &'a mut [f32]) -> Places<'a> {
-        Elements::Floats(numbers)
+        CodesOrFloats::Floats(numbers)
     }
 }
 
@@ -229,13 +232,13 @@ pub(crate) struct Written<'a> {
 
 impl<'a> From<Output<'a, u8>> for Written<'a> {
     fn from(rows: Output<'a, u8>) -> Written<'a> {
-        Written { rows: Elements::Codes(rows), first: 0, others: &[], channels: 0 }
+        Written { rows: CodesOrFloats::Codes(rows), first: 0, others: &[], channels: 0 }
     }
 }
 
 impl<'a> From<Output<'a>> for Written<'a> {
     fn from(rows: Output<'a>) -> Written<'a> {
-        Written { rows: Elements::Floats(rows), first: 0, others: &[], channels: 0 }
+        Written { rows: CodesOrFloats::Floats(rows), first: 0, others: &[], channels: 0 }
     }
 }
 
@@ -255,8 +258,8 @@ impl<'a> Written<'a> {
         let others = self.others.get(rows * self.channels..).unwrap_or(&[]);
         let Written { first, channels, .. } = *self;
         let rows = match &mut self.rows {
-            Elements::Codes(codes) => Elements::Codes(codes.skip_rows(rows)),
-            Elements::Floats(numbers) => Elements::Floats(numbers.skip_rows(rows)),
+            CodesOrFloats::Codes(codes) => CodesOrFloats::Codes(codes.skip_rows(rows)),
+            CodesOrFloats::Floats(numbers) => CodesOrFloats::Floats(numbers.skip_rows(rows)),
         };
         Written { rows, first, others, channels }
     }
@@ -264,8 +267,10 @@ impl<'a> Written<'a> {
     /// The same with so many rows as one, of so many times the channels.
     pub fn with_rows_joined(self, count: usize) -> Written<'a> {
         let rows = match self.rows {
-            Elements::Codes(codes) => Elements::Codes(codes.with_rows_joined(count)),
-            Elements::Floats(numbers) => Elements::Floats(numbers.with_rows_joined(count)),
+            CodesOrFloats::Codes(codes) => CodesOrFloats::Codes(codes.with_rows_joined(count)),
+            CodesOrFloats::Floats(numbers) => {
+                CodesOrFloats::Floats(numbers.with_rows_joined(count))
+            }
         };
         Written { rows, channels: self.channels * count, ..self }
     }
@@ -280,8 +285,8 @@ impl<'a> Written<'a> {
     #[inline(always)]
     pub fn codes(&mut self, channel: usize) -> Option<Output<'_, u8>> {
         match &mut self.rows {
-            Elements::Codes(codes) => Some(codes.skip_columns(channel - self.first)),
-            Elements::Floats(_) => None,
+            CodesOrFloats::Codes(codes) => Some(codes.skip_columns(channel - self.first)),
+            CodesOrFloats::Floats(_) => None,
         }
     }
 
@@ -290,13 +295,15 @@ impl<'a> Written<'a> {
     pub fn row(&mut self, row: usize, channel: usize) -> Places<'_> {
         let column = channel - self.first;
         match &mut self.rows {
-            Elements::Codes(codes) => Elements::Codes(&mut codes.row(row)[column..]),
-            Elements::Floats(numbers) => Elements::Floats(&mut numbers.row(row)[column..]),
+            CodesOrFloats::Codes(codes) => CodesOrFloats::Codes(&mut codes.row(row)[column..]),
+            CodesOrFloats::Floats(numbers) => {
+                CodesOrFloats::Floats(&mut numbers.row(row)[column..])
+            }
         }
     }
 }
 
-impl Finish {
+impl Epilogue {
     /// Of a channel, the sum times a scale plus a bias is a number, of which there is an activation. That is multiplied by a
     /// second scale, and gets a second bias, if there are some. With levels it becomes a code, to which others may be added.
     pub fn new(
@@ -304,8 +311,8 @@ impl Finish {
         activation: Activation,
         second: Option<&[[f32; 2]]>,
         levels: Option<&Levels>,
-        addition: Option<AdditionOf>,
-    ) -> Finish {
+        addition: Option<ResidualOperand>,
+    ) -> Epilogue {
         let channels = lines.len();
         let (limits, activation) = match activation.limits() {
             Some(limits) => (limits, None),
@@ -325,27 +332,28 @@ impl Finish {
             true => coded(channel, *line, limits),
             false => [line[0], line[1], limits[0], limits[1]],
         });
-        let lines = Lines::new(first, LARGEST_SUM);
+        let lines = ChannelScales::new(first, LARGEST_SUM);
         let is_needed = !is_last && (second.is_some() || levels.is_some());
         let second = is_needed.then(|| {
             let line = |channel: usize| second.map_or([1., 0.], |second| second[channel]);
             // No activation gives larger numbers.
             let largest = lines.largest(LARGEST_SUM);
             let second = (0..channels).map(|channel| coded(channel, line(channel), UNLIMITED));
-            Lines::new(second, largest)
+            ChannelScales::new(second, largest)
         });
-        let addition = levels.zip(addition).map(|(own, of)| Addition::new(channels, own, of));
-        Finish { lines, activation, second, addition }
+        let addition =
+            levels.zip(addition).map(|(own, of)| ResidualAddition::new(channels, own, of));
+        Epilogue { lines, activation, second, addition }
     }
 
     /// The same for channels that are there so many times, one after the other.
-    pub fn repeated(self, count: usize) -> Finish {
-        let Finish { lines, activation, second, addition } = self;
-        let of_addition = |Addition { own, factors }: Addition| Addition {
+    pub fn repeated(self, count: usize) -> Epilogue {
+        let Epilogue { lines, activation, second, addition } = self;
+        let of_addition = |ResidualAddition { own, factors }: ResidualAddition| ResidualAddition {
             own: own.repeated(count),
             factors: repeated(&factors, count),
         };
-        Finish {
+        Epilogue {
             lines: lines.repeated(count),
             activation,
             second: second.map(|lines| lines.repeated(count)),

@@ -13,8 +13,8 @@ use std::arch::x86_64::*;
 
 #[cfg(target_arch = "x86_64")]
 use super::amx;
-use super::finish::{Elements, Finish, Limits, LinesOf, Written, put};
-use super::product::Part;
+use super::finish::{ClampKind, CodesOrFloats, Epilogue, ScaleVectors, Written, put};
+use super::product::QuantizedGemmTask;
 use super::{arithmetic, depthwise, levels};
 use crate::product::activation::Activation;
 
@@ -123,7 +123,7 @@ impl Instructions {
     }
 
     /// Computes a part of a convolution of single channels.
-    pub fn multiply_channels(self, part: &mut depthwise::Part) {
+    pub fn multiply_channels(self, part: &mut depthwise::DepthwiseTask) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the machine has the instructions: `all` has found them.
         unsafe {
@@ -140,7 +140,7 @@ impl Instructions {
     }
 
     /// Adds or multiplies what codes stand for.
-    pub fn combine(self, part: &mut arithmetic::Part) {
+    pub fn combine(self, part: &mut arithmetic::ArithmeticTask) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the machine has the instructions: `all` has found them.
         unsafe {
@@ -158,11 +158,11 @@ impl Instructions {
 /// Codes of data that are multiplied with packed filters.
 pub(crate) trait Code: Copy {
     /// Computes a part of a product.
-    fn multiply(instructions: Instructions, part: &mut Part<Self>);
+    fn multiply(instructions: Instructions, part: &mut QuantizedGemmTask<Self>);
 }
 
 impl Code for u8 {
-    fn multiply(instructions: Instructions, part: &mut Part<u8>) {
+    fn multiply(instructions: Instructions, part: &mut QuantizedGemmTask<u8>) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the machine has the instructions: `all` has found them.
         unsafe {
@@ -182,7 +182,7 @@ impl Code for u8 {
 
 /// Those that are widened.
 impl Code for i16 {
-    fn multiply(instructions: Instructions, part: &mut Part<i16>) {
+    fn multiply(instructions: Instructions, part: &mut QuantizedGemmTask<i16>) {
         assert!(instructions.widens(), "{instructions:?} do not widen codes");
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the machine has the instructions: `all` has found them.
@@ -222,7 +222,7 @@ macro_rules! loops {
 
             /// All tiles of a part of a product.
             $(#[target_feature(enable = $features)])?
-            pub fn product(part: &mut Part<$code>) {
+            pub fn product(part: &mut QuantizedGemmTask<$code>) {
                 for panel in part.panels.clone() {
                     let vectors = part.vectors(panel, LANES);
                     for (first, rows) in part.tiles() {
@@ -235,7 +235,7 @@ macro_rules! loops {
             }
 
             $(#[target_feature(enable = $features)])?
-            pub fn of_rows<const N: usize>(part: &mut Part<$code>, panel: usize, first: usize, vectors: usize) {
+            pub fn of_rows<const N: usize>(part: &mut QuantizedGemmTask<$code>, panel: usize, first: usize, vectors: usize) {
                 match vectors {
                     $($vectors => tile::<N, $vectors>(part, panel, first),)*
                     _ => unreachable!("a panel has {vectors} vectors"),
@@ -243,7 +243,7 @@ macro_rules! loops {
             }
 
             $(#[target_feature(enable = $features)])?
-            fn tile<const N: usize, const V: usize>(part: &mut Part<$code>, panel: usize, first: usize) {
+            fn tile<const N: usize, const V: usize>(part: &mut QuantizedGemmTask<$code>, panel: usize, first: usize) {
                 let (weights, offsets) = part.panel::<$width, LANES, V>(panel);
                 let mut sums = [[load(&offsets[0]); V]; N];
                 for row in 0..N {
@@ -282,7 +282,7 @@ macro_rules! loops {
             /// Numbers of a vector of channels on their lines.
             $(#[target_feature(enable = $features)])?
             #[inline]
-            fn on_line<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
+            fn on_line<const V: usize>(x: Floats, lines: ScaleVectors<LANES, V>, vector: usize) -> Floats {
                 let addends = load_floats(&lines.addends[vector]);
                 limited(line(x, load_floats(&lines.factors[vector]), addends), lines, vector)
             }
@@ -290,10 +290,10 @@ macro_rules! loops {
             /// Numbers between the limits of their lines, unless they are limited when they become codes.
             $(#[target_feature(enable = $features)])?
             #[inline]
-            fn limited<const V: usize>(x: Floats, lines: LinesOf<LANES, V>, vector: usize) -> Floats {
+            fn limited<const V: usize>(x: Floats, lines: ScaleVectors<LANES, V>, vector: usize) -> Floats {
                 match lines.limits {
-                    Limits::None => x,
-                    Limits::OfCodes if PUTTING_LIMITS => x,
+                    ClampKind::None => x,
+                    ClampKind::OfCodes if PUTTING_LIMITS => x,
                     _ => {
                         let (least, most) = (&lines.least[vector], &lines.most[vector]);
                         between(x, load_floats(least), load_floats(most))
@@ -305,7 +305,7 @@ macro_rules! loops {
             $(#[target_feature(enable = $features)])?
             #[inline]
             pub fn finish<const N: usize, const V: usize>(
-                finish: &Finish,
+                finish: &Epilogue,
                 sums: &[[Sums; V]; N],
                 first: usize,
                 width: usize,
@@ -334,7 +334,7 @@ macro_rules! loops {
             $(#[target_feature(enable = $features)])?
             #[inline(never)]
             fn finish_with_all<const N: usize, const V: usize>(
-                finish: &Finish,
+                finish: &Epilogue,
                 sums: &[[Sums; V]; N],
                 first: usize,
                 width: usize,
@@ -388,8 +388,8 @@ macro_rules! loops {
                 }
                 for row in 0..N {
                     match output.row(first_row + row, first) {
-                        Elements::Codes(places) => put_codes(numbers[row], &mut places[..width]),
-                        Elements::Floats(places) => {
+                        CodesOrFloats::Codes(places) => put_codes(numbers[row], &mut places[..width]),
+                        CodesOrFloats::Floats(places) => {
                             let mut elements = [[0.; LANES]; V];
                             for vector in 0..V {
                                 store(&mut elements[vector], numbers[row][vector]);
@@ -402,7 +402,7 @@ macro_rules! loops {
 
             /// Adds or multiplies what codes stand for.
             $(#[target_feature(enable = $features)])?
-            pub fn combine(part: &mut arithmetic::Part) {
+            pub fn combine(part: &mut arithmetic::ArithmeticTask) {
                 match part.lines.are_the_same {
                     true => combined::<true>(part),
                     false => combined::<false>(part),
@@ -411,10 +411,10 @@ macro_rules! loops {
 
             /// The same, if all elements have the `SAME` lines, or if channels differ.
             $(#[target_feature(enable = $features)])?
-            fn combined<const SAME: bool>(part: &mut arithmetic::Part) {
+            fn combined<const SAME: bool>(part: &mut arithmetic::ArithmeticTask) {
                 const AT_ONCE: usize = 2 * LANES;
                 const { assert!(AT_ONCE <= arithmetic::MOST_LANES) };
-                let arithmetic::Lines { factors, addends, shifts, least, most, .. } = part.lines;
+                let arithmetic::OperandScales { factors, addends, shifts, least, most, .. } = part.lines;
                 let count = part.a.len();
                 let mut last = [[0; AT_ONCE]; 2];
                 for first in (0..count).step_by(AT_ONCE) {
@@ -448,8 +448,8 @@ macro_rules! loops {
                         results[half] = between(both, load_floats(least), load_floats(most));
                     }
                     match &mut part.places {
-                        Elements::Codes(places) => put_codes(results, &mut places[first..][..width]),
-                        Elements::Floats(places) => {
+                        CodesOrFloats::Codes(places) => put_codes(results, &mut places[first..][..width]),
+                        CodesOrFloats::Floats(places) => {
                             let mut numbers = [[0.; LANES]; 2];
                             for half in 0..2 {
                                 store(&mut numbers[half], results[half]);
@@ -462,7 +462,7 @@ macro_rules! loops {
 
             /// All pixels of a part of a convolution of single channels.
             $(#[target_feature(enable = $features)])?
-            pub fn channels(part: &mut depthwise::Part) {
+            pub fn channels(part: &mut depthwise::DepthwiseTask) {
                 for line in &part.lines() {
                     // Four vectors of four taps, and up to eight of two.
                     for (first, blocks) in part.blocks(TAPS * LANES, if TAPS == 4 { 1 } else { 4 }) {
@@ -479,8 +479,8 @@ macro_rules! loops {
             /// Some blocks of channels, which have so many vectors.
             $(#[target_feature(enable = $features)])?
             fn columns_in_memory<const B: usize, const V: usize>(
-                part: &mut depthwise::Part,
-                line: &depthwise::Line,
+                part: &mut depthwise::DepthwiseTask,
+                line: &depthwise::OutputLine,
                 first: usize,
             ) {
                 let [columns, groups] = part.shape();
@@ -538,8 +538,8 @@ macro_rules! loops {
             /// A block of channels, of a kernel with so few columns that their codes stay in registers.
             $(#[target_feature(enable = $features)])?
             fn columns_in_registers<const K: usize, const G: usize>(
-                part: &mut depthwise::Part,
-                line: &depthwise::Line,
+                part: &mut depthwise::DepthwiseTask,
+                line: &depthwise::OutputLine,
                 first: usize,
             ) {
                 let ([weights], [offsets]) = part.kernels_of::<LANES, TAPS, 1>(first);
@@ -586,7 +586,7 @@ macro_rules! loops {
             /// Finishes the sums of the first ones of some pixels.
             $(#[target_feature(enable = $features)])?
             fn finish_first<const V: usize>(
-                part: &mut depthwise::Part,
+                part: &mut depthwise::DepthwiseTask,
                 sums: &[[Sums; V]; PIXELS],
                 count: usize,
                 first: usize,
@@ -604,7 +604,7 @@ macro_rules! loops {
             $(#[target_feature(enable = $features)])?
             #[inline]
             fn finish_pixels<const N: usize, const V: usize>(
-                part: &mut depthwise::Part,
+                part: &mut depthwise::DepthwiseTask,
                 sums: &[[Sums; V]; N],
                 first: usize,
                 pixel: usize,

@@ -5,8 +5,8 @@
 //! kernel, its strides and its padding are, and nothing is copied. Codes of weights are signed.
 //!
 //! * `levels.rs` says which numbers codes stand for;
-//! * `convolution.rs` has convolutions, `product.rs` and `depthwise.rs` how they are packed, `instructions.rs` the loops,
-//!   `amx.rs` those of a processor with tiles, and `finish.rs` what becomes of a sum;
+//! * `convolution.rs` has convolutions, `product.rs` and `depthwise.rs` how they are packed, `instructions.rs` the microkernels,
+//!   `amx.rs` those of a processor with tiles, and `finish.rs` the epilogue, what becomes of a sum;
 //! * `arithmetic.rs`, `pools.rs` and `conversion.rs` have the other operators;
 //! * `fake_quantize.rs` has what models have in their place.
 
@@ -27,9 +27,9 @@ pub(crate) mod tests;
 mod window;
 
 pub(crate) use arithmetic::{Operation, QuantizedArithmetic};
-pub(crate) use conversion::{Channels, Dequantize, Quantize, Requantize};
+pub(crate) use conversion::{ChannelAxis, Dequantize, Quantize, Requantize};
 pub(crate) use convolution::{Description, QuantizedConvolution};
 pub use fake_quantize::FakeQuantize;
-pub(crate) use finish::AdditionOf;
+pub(crate) use finish::ResidualOperand;
 pub(crate) use levels::Levels;
 pub(crate) use pools::{QuantizedMaxPool, QuantizedSum};

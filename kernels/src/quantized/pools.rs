@@ -8,7 +8,7 @@ use tract_core::ops::cnn::PoolSpec;
 
 use super::levels::Levels;
 use super::product::PADDING;
-use super::window::{Window, one_pixel, output_shape};
+use super::window::{ChannelsLastWindow, one_pixel, output_shape};
 use crate::checks::{check_volume, expect_input_count};
 use crate::memory::unwritten_output;
 use crate::product::Vectors;
@@ -67,7 +67,8 @@ impl EvalOp for QuantizedMaxPool {
         let input = args_1!(inputs);
         let codes = input.try_as_plain_ram()?;
         let codes = codes.as_slice::<u8>()?;
-        let (window, shape) = Window::new("QuantizedMaxPool", &self.spec, input.shape())?;
+        let (window, shape) =
+            ChannelsLastWindow::new("QuantizedMaxPool", &self.spec, input.shape())?;
         let (channels, taps) = (self.spec.output_channels, window.taps());
         // SAFETY: each code is written.
         #[allow(unsafe_code)]
@@ -111,12 +112,12 @@ pub(crate) struct QuantizedSum {
 impl Eq for QuantizedSum {}
 
 /// Adds the codes of some pixels.
-struct Sums<'a> {
+struct SumPixels<'a> {
     codes: &'a [u8],
     sums: &'a mut [u32],
 }
 
-impl WithSimd for Sums<'_> {
+impl WithSimd for SumPixels<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -172,7 +173,7 @@ impl EvalOp for QuantizedSum {
             for number in 0..images {
                 sums.fill(0);
                 let codes = &codes[number * image..][..image];
-                Vectors::detect().run(Sums { codes, sums: &mut sums });
+                Vectors::detect().run(SumPixels { codes, sums: &mut sums });
                 numbers.extend(sums.iter().enumerate().map(|(channel, sum)| {
                     let level = self.levels.of(channel);
                     (*sum as f32 * level.step + pixels as f32 * level.low) * self.factor

@@ -1,8 +1,8 @@
-//! Products of codes: rows of unsigned codes and columns of signed ones.
+//! Products of codes (GEMM on integers): rows of unsigned codes and columns of signed ones.
 
 use std::ops::Range;
 
-use super::finish::{Finish, Written};
+use super::finish::{Epilogue, Written};
 use super::instructions::{Code, Instructions};
 use crate::memory::Aligned;
 use crate::product::{row_panels, shares_of_panels};
@@ -21,7 +21,7 @@ pub(crate) const MOST_PRODUCTS: usize = 1 << 16;
 /// The filters of a group, packed: some vectors of neighbouring output channels are a panel, in which the steps of the sum
 /// follow each other.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Filters {
+pub(crate) struct PackedFilters {
     outputs: usize,
     taps: usize,
     /// The steps of a tap, with those that fill it up.
@@ -35,48 +35,57 @@ pub(crate) struct Filters {
     begin_with_zero: bool,
 }
 
-/// Where each tap of some rows begins in the codes.
+/// The im2row addresses of some rows: where each tap begins in the codes.
 #[derive(Debug)]
-pub(super) enum Rows {
+pub(super) enum Im2rowAddresses {
     /// For each row, each of so many taps, or [`PADDING`].
     Each {
         starts: Vec<usize>,
         taps: usize,
     },
-    Alike(Lines),
+    Alike(StridedLines),
 }
 
 /// Rows that are alike: some lines of them, in which they are at equal distances.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct StridedLines {
     /// How far a row begins behind the one before it.
     pub distance: usize,
     /// Where each tap begins, from the begin of its row on.
     pub taps: Vec<usize>,
     /// In ascending order.
-    pub lines: Vec<Line>,
+    pub lines: Vec<StridedLine>,
 }
 
 /// Where the first row of a line begins, and how many rows it has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line {
+pub(super) struct StridedLine {
     pub start: usize,
     pub rows: usize,
 }
 
-impl Rows {
+impl Im2rowAddresses {
     /// So many rows at equal distances, the first one at the begin of the codes. Their taps are at equal distances, too.
-    pub fn of_one_line(rows: usize, distance: usize, taps: usize, of_a_tap: usize) -> Rows {
+    pub fn of_one_line(
+        rows: usize,
+        distance: usize,
+        taps: usize,
+        of_a_tap: usize,
+    ) -> Im2rowAddresses {
         let taps = (0..taps).map(|tap| tap * of_a_tap).collect();
-        Rows::Alike(Lines { distance, taps, lines: vec![Line { start: 0, rows }] })
+        Im2rowAddresses::Alike(StridedLines {
+            distance,
+            taps,
+            lines: vec![StridedLine { start: 0, rows }],
+        })
     }
 
     /// Where a tap of a row begins, or [`PADDING`].
     #[inline(always)]
     fn start(&self, mut row: usize, tap: usize) -> usize {
         match self {
-            Rows::Each { starts, taps } => starts[row * taps + tap],
-            Rows::Alike(Lines { distance, taps, lines }) => {
+            Im2rowAddresses::Each { starts, taps } => starts[row * taps + tap],
+            Im2rowAddresses::Alike(StridedLines { distance, taps, lines }) => {
                 let mut line = lines[0];
                 for next in &lines[1..] {
                     if row < line.rows {
@@ -93,11 +102,11 @@ impl Rows {
     /// Where the first tap in the codes begins, and the last one.
     pub fn range(&self) -> Option<[usize; 2]> {
         match self {
-            Rows::Each { starts, .. } => {
+            Im2rowAddresses::Each { starts, .. } => {
                 let starts = starts.iter().copied().filter(|start| *start != PADDING);
                 starts.clone().min().zip(starts.max()).map(|(first, last)| [first, last])
             }
-            Rows::Alike(Lines { distance, taps, lines }) => {
+            Im2rowAddresses::Alike(StridedLines { distance, taps, lines }) => {
                 let last = lines.last()?;
                 let last = last.start + (last.rows.max(1) - 1) * distance + taps.last()?;
                 Some([lines[0].start, last])
@@ -106,16 +115,21 @@ impl Rows {
     }
 
     /// The same in codes without so many at the begin.
-    pub fn after(&self, count: usize) -> Rows {
+    pub fn after(&self, count: usize) -> Im2rowAddresses {
         match self {
-            Rows::Each { starts, taps } => {
+            Im2rowAddresses::Each { starts, taps } => {
                 let moved = |start: &usize| if *start == PADDING { PADDING } else { start - count };
-                Rows::Each { starts: starts.iter().map(moved).collect(), taps: *taps }
+                Im2rowAddresses::Each { starts: starts.iter().map(moved).collect(), taps: *taps }
             }
-            Rows::Alike(Lines { distance, taps, lines }) => {
-                let moved = |line: &Line| Line { start: line.start - count, rows: line.rows };
+            Im2rowAddresses::Alike(StridedLines { distance, taps, lines }) => {
+                let moved =
+                    |line: &StridedLine| StridedLine { start: line.start - count, rows: line.rows };
                 let lines = lines.iter().map(moved).collect();
-                Rows::Alike(Lines { distance: *distance, taps: taps.clone(), lines })
+                Im2rowAddresses::Alike(StridedLines {
+                    distance: *distance,
+                    taps: taps.clone(),
+                    lines,
+                })
             }
         }
     }
@@ -123,13 +137,13 @@ impl Rows {
 
 /// Codes of weights: for each output channel some taps, each of so many codes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Weights<'a> {
+pub(super) struct CodedWeights<'a> {
     pub codes: &'a [i8],
     pub taps: usize,
     pub of_a_tap: usize,
 }
 
-impl Weights<'_> {
+impl CodedWeights<'_> {
     /// Whether each two neighbours are at most 128 from 0 together: their products with two codes of data have 16 bits then.
     pub fn are_narrow(&self) -> bool {
         let is_narrow = |pair: &[i8]| {
@@ -139,13 +153,13 @@ impl Weights<'_> {
     }
 }
 
-impl Filters {
+impl PackedFilters {
     /// Packs weights. `offsets` are what the sums of output channels begin with.
-    pub fn pack(weights: Weights, is_narrow: bool, offsets: &[i32]) -> Filters {
+    pub fn pack(weights: CodedWeights, is_narrow: bool, offsets: &[i32]) -> PackedFilters {
         let instructions = Instructions::detect();
         let width = if is_narrow || !instructions.widens() { 4 } else { 2 };
         let panel = instructions.lanes() * instructions.vectors();
-        let Weights { codes, taps, of_a_tap } = weights;
+        let CodedWeights { codes, taps, of_a_tap } = weights;
         let outputs = offsets.len();
         let steps = of_a_tap.div_ceil(width).next_multiple_of(instructions.steps());
         let columns = outputs.next_multiple_of(instructions.lanes());
@@ -170,7 +184,7 @@ impl Filters {
         let mut offsets = offsets.to_vec();
         offsets.resize(columns, 0);
         let codes = packed;
-        Filters { outputs, taps, steps, instructions, width, codes, offsets, begin_with_zero }
+        PackedFilters { outputs, taps, steps, instructions, width, codes, offsets, begin_with_zero }
     }
 
     /// Whether codes of data must be widened for these.
@@ -235,24 +249,24 @@ impl Filters {
     }
 
     /// Computes a part of a product.
-    pub fn multiply<C: Code>(&self, part: &mut Part<C>) {
+    pub fn multiply<C: Code>(&self, part: &mut QuantizedGemmTask<C>) {
         C::multiply(self.instructions, part);
     }
 }
 
-/// A part of a product: some rows, which are pixels of an image, and some panels of the filters.
-pub(crate) struct Part<'a, C> {
+/// A thread's share of a GEMM: some rows, which are pixels of an image, and some panels of the filters.
+pub(crate) struct QuantizedGemmTask<'a, C> {
     /// The codes of the image, from the first channel of the group on.
     pub codes: &'a [C],
     /// As many codes of zeros as a tap has.
     pub padding: &'a [C],
-    pub taken: &'a Rows,
+    pub taken: &'a Im2rowAddresses,
     pub rows: usize,
-    pub filters: &'a Filters,
+    pub filters: &'a PackedFilters,
     pub panels: Range<usize>,
     /// The steps of a tap.
     pub steps: usize,
-    pub finish: &'a Finish,
+    pub finish: &'a Epilogue,
     /// The first output channel of the group.
     pub first_channel: usize,
     pub output: Written<'a>,
@@ -261,7 +275,7 @@ pub(crate) struct Part<'a, C> {
 /// A step of a panel: some codes for each lane of each vector.
 type StepOf<const W: usize, const LANES: usize, const V: usize> = [[[i8; W]; LANES]; V];
 
-impl<'a, C> Part<'a, C> {
+impl<'a, C> QuantizedGemmTask<'a, C> {
     /// The rows of each tile.
     pub fn tiles(&self) -> impl Iterator<Item = (usize, usize)> + use<C> {
         row_panels(0..self.rows, self.filters.instructions.rows())
@@ -269,7 +283,7 @@ impl<'a, C> Part<'a, C> {
 
     /// How many vectors a panel has.
     pub fn vectors(&self, panel: usize, lanes: usize) -> usize {
-        let Filters { outputs, instructions, .. } = self.filters;
+        let PackedFilters { outputs, instructions, .. } = self.filters;
         let most = instructions.vectors();
         (outputs - panel * most * lanes).div_ceil(lanes).min(most)
     }
@@ -280,7 +294,7 @@ impl<'a, C> Part<'a, C> {
         &self,
         panel: usize,
     ) -> (&'a [StepOf<W, LANES, V>], &'a [[i32; LANES]; V]) {
-        let Filters { taps, steps, codes, offsets, .. } = self.filters;
+        let PackedFilters { taps, steps, codes, offsets, .. } = self.filters;
         let first = panel * self.filters.panel_width();
         let of_a_sum = taps * steps * W;
         let codes = &codes[first * of_a_sum..][..V * LANES * of_a_sum];

@@ -10,7 +10,7 @@ use tract_core::ops::nn::DataFormat;
 
 use super::instructions::Instructions;
 use super::{
-    AdditionOf, Description, Levels, Operation, QuantizedArithmetic, QuantizedConvolution,
+    Description, Levels, Operation, QuantizedArithmetic, QuantizedConvolution, ResidualOperand,
 };
 use crate::convolution::tests::numbers;
 use crate::product::activation::Activation;
@@ -205,7 +205,7 @@ impl Case {
         let (of_others, of_sums) =
             (Levels::of_scale(32., 7).unwrap(), Levels::of_scale(128., 50).unwrap());
         let added =
-            |output| Some(AdditionOf { others: &of_others, limits: [-900., 5000.], output });
+            |output| Some(ResidualOperand { others: &of_others, limits: [-900., 5000.], output });
         let (to_numbers, to_codes) = (added(None), added(Some(&of_sums)));
         let others: Vec<u8> = (0..sums.len()).map(|_| random() as u8).collect();
         for (activation, second, output, addition) in [

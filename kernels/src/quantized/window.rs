@@ -5,7 +5,7 @@ use std::ops::Range;
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
-use super::product::{Line, Lines, PADDING, Rows};
+use super::product::{Im2rowAddresses, PADDING, StridedLine, StridedLines};
 use crate::checks::volume;
 use crate::memory::unwritten_output;
 use crate::threads::fill_rows;
@@ -13,9 +13,9 @@ use crate::threads::fill_rows;
 /// About how many codes are copied in a third of a nanosecond.
 const COPIED: usize = 8;
 
-/// How a window moves over some images. Axes that they do not have are in front, of size 1.
+/// How a window moves over some images, which have the channels last. Axes that they do not have are in front, of size 1.
 #[derive(Debug, Clone)]
-pub(crate) struct Window {
+pub(crate) struct ChannelsLastWindow {
     images: usize,
     channels: usize,
     sizes: [usize; 3],
@@ -64,7 +64,7 @@ pub(super) fn one_pixel<D: Clone>(shape: &[D], one: D) -> TVec<D> {
     shape
 }
 
-impl Window {
+impl ChannelsLastWindow {
     /// The window over data of this shape, and the shape of the output.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Window {
         operator: &str,
         spec: &PoolSpec,
         shape: &[usize],
-    ) -> TractResult<(Window, TVec<usize>)> {
+    ) -> TractResult<(ChannelsLastWindow, TVec<usize>)> {
         let (rank, channels) = (spec.rank(), spec.input_channels);
         ensure!(
             shape.len() > rank && shape[shape.len() - 1] == channels,
@@ -82,7 +82,7 @@ impl Window {
             rank + 1
         );
         let (batch, sizes) = shape[..shape.len() - 1].split_at(shape.len() - 1 - rank);
-        let mut window = Window {
+        let mut window = ChannelsLastWindow {
             images: volume(batch).context("the data is too large")?,
             channels,
             sizes: [1; 3],
@@ -187,17 +187,21 @@ impl Window {
     }
 
     /// Where the taps of some pixels of the output begin in the images: as lines, if that is asked for and there is no padding.
-    pub(super) fn rows(&self, pixels: Range<usize>, as_lines: bool) -> Rows {
+    pub(super) fn rows(&self, pixels: Range<usize>, as_lines: bool) -> Im2rowAddresses {
         let channels = self.channels;
         let is_padded = self.pads != [(0, 0); 3];
         let are_whole = self.strides == [1; 3] && self.sizes == self.outputs;
         if self.taps() == 1 && are_whole && !is_padded {
             // Each pixel is made of itself.
-            let line = Line { start: pixels.start * channels, rows: pixels.len() };
-            return Rows::Alike(Lines { distance: channels, taps: vec![0], lines: vec![line] });
+            let line = StridedLine { start: pixels.start * channels, rows: pixels.len() };
+            return Im2rowAddresses::Alike(StridedLines {
+                distance: channels,
+                taps: vec![0],
+                lines: vec![line],
+            });
         }
         if is_padded || !as_lines || pixels.is_empty() {
-            return Rows::Each { starts: self.starts(pixels), taps: self.taps() };
+            return Im2rowAddresses::Each { starts: self.starts(pixels), taps: self.taps() };
         }
         let distance = self.strides[2] * channels;
         let taps = self.starts(0..1);
@@ -207,10 +211,10 @@ impl Window {
             self.lines(line, &mut of_line);
             let first = of_line[0].map_or(PADDING, |line| self.start(line, 0));
             let rows = left.min(pixels.end - pixel);
-            lines.push(Line { start: first + x * distance, rows });
+            lines.push(StridedLine { start: first + x * distance, rows });
             pixel += rows;
         }
-        Rows::Alike(Lines { distance, taps, lines })
+        Im2rowAddresses::Alike(StridedLines { distance, taps, lines })
     }
 
     /// For each of some pixels of the output, where each tap begins in the images, or [`PADDING`].

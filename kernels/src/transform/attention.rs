@@ -21,12 +21,12 @@ pub(super) struct Attentions;
 /// What is between the scores and their product with the values.
 struct Between {
     scale: f32,
-    masks: TVec<Added>,
-    sink: Option<Added>,
+    masks: TVec<MaskOrSink>,
+    sink: Option<MaskOrSink>,
 }
 
 /// A mask or a sink, and how its axes become those of the scores.
-struct Added {
+struct MaskOrSink {
     outlet: OutletId,
     /// Whether it says which scores are kept, and is not what is added to them.
     keeps: bool,
@@ -41,12 +41,12 @@ fn regrouping(node: &TypedNode, rank: usize) -> Option<&AxisOp> {
     matches!(op, AxisOp::Reshape(at, from, _) if leaves_scores(*at, from)).then_some(op)
 }
 
-impl Added {
+impl MaskOrSink {
     /// What is added to scores whose axes are regrouped, if it can be regrouped back.
-    fn of(model: &TypedModel, outlet: OutletId, regrouped: Option<&AxisOp>) -> Option<Added> {
+    fn of(model: &TypedModel, outlet: OutletId, regrouped: Option<&AxisOp>) -> Option<MaskOrSink> {
         let keeps = model.outlet_fact(outlet).ok()?.datum_type == DatumType::Bool;
         let Some(AxisOp::Reshape(at, before, after)) = regrouped else {
-            return Some(Added { outlet, keeps, regrouped: None });
+            return Some(MaskOrSink { outlet, keeps, regrouped: None });
         };
         let shape = &model.outlet_fact(outlet).ok()?.shape;
         let axes = &shape[*at..at + after.len()];
@@ -58,7 +58,7 @@ impl Added {
             () if axes == &**after => AxisOp::Reshape(*at, after.clone(), before.clone()),
             () => return None,
         };
-        Some(Added { outlet, keeps, regrouped: Some(op) })
+        Some(MaskOrSink { outlet, keeps, regrouped: Some(op) })
     }
 
     /// The same with the axes of the scores.
@@ -100,7 +100,7 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
         {
             let mask = model.outlet_fact(keep)?;
             rule_if!(mask.shape.last() == shape.last());
-            rule_if_some!(mask = Added::of(model, keep, regrouped));
+            rule_if_some!(mask = MaskOrSink::of(model, keep, regrouped));
             found.masks.push(mask);
             chain.push(node);
             continue;
@@ -117,7 +117,7 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
             let sink = model.outlet_fact(operand)?;
             rule_if!(!is_softmax && found.sink.is_none() && op.axis == last && next.slot == 0);
             rule_if!(sink.datum_type == DatumType::F32 && sink.shape[last].is_one());
-            rule_if_some!(sink = Added::of(model, operand, regrouped));
+            rule_if_some!(sink = MaskOrSink::of(model, operand, regrouped));
             found.sink = Some(sink);
             has_column_of_sink = true;
         } else if let Some(op) = next.node.op_as::<Slice>() {
@@ -140,7 +140,7 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
             } else if let (Some(operand), true) = (next.operand, next.is_binary::<Add>()) {
                 let mask = model.outlet_fact(operand)?;
                 rule_if!(mask.datum_type == DatumType::F32 && mask.shape.last() == shape.last());
-                rule_if_some!(mask = Added::of(model, operand, regrouped));
+                rule_if_some!(mask = MaskOrSink::of(model, operand, regrouped));
                 found.masks.push(mask);
             } else if let (Some(number), true) = (number, found.masks.is_empty()) {
                 match () {

@@ -54,7 +54,7 @@ impl Rule for AxisMoves {
         let [Some(from), Some(to)] = shapes.map(|fact| fact.shape.as_concrete()) else {
             return Ok(Rewrite::NotMine);
         };
-        if !Axes::of(from).keep_order(&chain) {
+        if !FactoredAxes::of(from).keep_order(&chain) {
             return Ok(Rewrite::NotMine);
         }
         let dims = |shape: &[usize]| shape.iter().map(|size| size.to_dim()).collect::<TVec<_>>();
@@ -70,16 +70,16 @@ impl Rule for AxisMoves {
 }
 
 /// Axes as products of factors, each of which is a part of an axis before: by number, and without those of size 1.
-struct Axes {
+struct FactoredAxes {
     axes: Vec<Vec<usize>>,
     sizes: Vec<usize>,
     /// The factors as they were in the beginning.
     order: Vec<usize>,
 }
 
-impl Axes {
-    fn of(shape: &[usize]) -> Axes {
-        let mut all = Axes { axes: vec![], sizes: vec![], order: vec![] };
+impl FactoredAxes {
+    fn of(shape: &[usize]) -> FactoredAxes {
+        let mut all = FactoredAxes { axes: vec![], sizes: vec![], order: vec![] };
         for size in shape {
             let factors = if *size == 1 { vec![] } else { vec![all.sizes.len()] };
             if *size != 1 {

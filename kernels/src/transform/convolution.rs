@@ -10,7 +10,7 @@ use tract_core::ops::nn::DataFormat;
 use super::chain::Chain;
 use super::layout::{channels_first, wire_channels_first, wire_parts_channels_first};
 use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
-use super::upsampling::{Part, Upsampling};
+use super::upsampling::{PhaseGroup, Upsampling};
 use crate::convolution::{PackedConvolution, trimmed};
 use crate::fully_connected::FullyConnected;
 use crate::product::activation::Activation;
@@ -21,7 +21,7 @@ use crate::product::activation::Activation;
 /// tract's declutter makes a product of a convolution of one pixel, and a `Downsample` in front of it of its stride. Both
 /// become a convolution again.
 #[derive(Debug)]
-pub(super) struct Convolution;
+pub(super) struct Convolutions;
 
 /// With so few pixels most lanes of a vector are empty.
 const FEW_PIXELS: usize = 8;
@@ -32,7 +32,7 @@ const MOST_TIMES: usize = 3;
 
 /// A convolution as it is in a model.
 #[derive(Debug)]
-struct Found {
+struct FoundConvolution {
     spec: PoolSpec,
     group: usize,
     data: OutletId,
@@ -42,7 +42,7 @@ struct Found {
     bias: Vec<f32>,
     /// Of a transposed convolution, whose weights and bias these are. The rest is that of the convolutions in its place, as if they
     /// were one.
-    upsampling: Option<(Upsampling, Vec<Part>)>,
+    upsampling: Option<(Upsampling, Vec<PhaseGroup>)>,
 }
 
 /// The factors of a product, with the labels of their axes.
@@ -103,8 +103,12 @@ fn for_channels(bias: &Tensor, channels: usize) -> TractResult<Vec<f32>> {
     })
 }
 
-impl Found {
-    fn of_conv(model: &TypedModel, node: &TypedNode, op: &Conv) -> TractResult<Option<Found>> {
+impl FoundConvolution {
+    fn of_conv(
+        model: &TypedModel,
+        node: &TypedNode,
+        op: &Conv,
+    ) -> TractResult<Option<FoundConvolution>> {
         rule_if!(op.q_params.is_none());
         rule_if_some!(weights = floats(model, node.inputs[1])?);
         rule_if_some!(bias = floats(model, node.inputs[2])?);
@@ -121,7 +125,7 @@ impl Found {
             }
         };
         let bias = for_channels(bias, op.pool_spec.output_channels)?;
-        Ok(Some(Found {
+        Ok(Some(FoundConvolution {
             spec: op.pool_spec.clone(),
             group: op.group,
             data: node.inputs[0],
@@ -135,11 +139,11 @@ impl Found {
         model: &TypedModel,
         node: &TypedNode,
         op: &Deconv,
-        (upsampling, parts): (Upsampling, Vec<Part>),
-    ) -> TractResult<Option<Found>> {
+        (upsampling, parts): (Upsampling, Vec<PhaseGroup>),
+    ) -> TractResult<Option<FoundConvolution>> {
         rule_if_some!(weights = floats(model, node.inputs[1])?);
         rule_if_some!(bias = floats(model, node.inputs[2])?);
-        Ok(Some(Found {
+        Ok(Some(FoundConvolution {
             spec: upsampling.convolution(&upsampling.whole(), op.pool_spec.data_format),
             group: 1,
             data: node.inputs[0],
@@ -151,7 +155,11 @@ impl Found {
 
     /// A product of the channels of each pixel and a matrix. Channels that are the last axis are rows of a matrix, for
     /// which there is another operator.
-    fn of_product(model: &TypedModel, node: &TypedNode, op: &EinSum) -> TractResult<Option<Found>> {
+    fn of_product(
+        model: &TypedModel,
+        node: &TypedNode,
+        op: &EinSum,
+    ) -> TractResult<Option<FoundConvolution>> {
         rule_if!(op.axes.input_count() == 2 && op.q_params.is_none());
         let labels = |slot| op.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
         let output = labels(InOut::Out(0));
@@ -191,7 +199,7 @@ impl Found {
                 // A sum over one element is broadcast by tract's operator.
                 rule_if!(model.outlet_fact(outlet)?.shape[axis] == inputs.to_dim());
                 let padding = PaddingSpec::Explicit(tvec![0; rank], tvec![0; rank]);
-                return Ok(Some(Found {
+                return Ok(Some(FoundConvolution {
                     spec: PoolSpec::new(
                         format,
                         tvec![1; rank],
@@ -309,7 +317,7 @@ impl Found {
     }
 }
 
-impl Rule for Convolution {
+impl Rule for Convolutions {
     fn name(&self) -> &'static str {
         "convolution"
     }
@@ -329,7 +337,7 @@ impl Rule for Convolution {
         let is_convolution = node.op_is::<Conv>() || node.op_is::<Deconv>();
         refuse_if!(is_convolution && dt != DatumType::F32, "its type is {dt:?}, but must be F32");
         let found = if let Some(op) = node.op_as::<Conv>() {
-            Found::of_conv(model, node, op)?
+            FoundConvolution::of_conv(model, node, op)?
         } else if let Some(op) = node.op_as::<Deconv>() {
             let upsampling = match Upsampling::new(op) {
                 Ok(upsampling) => upsampling,
@@ -339,11 +347,11 @@ impl Rule for Convolution {
                 Ok(parts) => parts,
                 Err(reason) => refuse!("{reason}"),
             };
-            Found::of_transposed(model, node, op, (upsampling, parts))?
+            FoundConvolution::of_transposed(model, node, op, (upsampling, parts))?
         } else if let Some(op) = node.op_as::<EinSum>()
             && dt == DatumType::F32
         {
-            Found::of_product(model, node, op)?
+            FoundConvolution::of_product(model, node, op)?
         } else {
             None
         };

@@ -9,7 +9,7 @@ use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 
 use super::rule::{Phase, Rewrite, Rule, Session};
-use crate::elementwise::{Binary, Elementwise, Step, Unary};
+use crate::elementwise::{Binary, Elementwise, ElementwiseStep, Unary};
 
 /// tract's functions of elements, with those before them that nobody else needs.
 #[derive(Debug)]
@@ -72,13 +72,13 @@ impl Rule for Functions {
         for (node, function) in &together {
             steps.push(match function {
                 Function::Binary(binary) => {
-                    Step::Binary(*binary, [value(0, node)?, value(1, node)?])
+                    ElementwiseStep::Binary(*binary, [value(0, node)?, value(1, node)?])
                 }
-                Function::Unary(unary) => Step::Unary(unary.clone(), value(0, node)?),
+                Function::Unary(unary) => ElementwiseStep::Unary(unary.clone(), value(0, node)?),
             });
         }
         // tract computes one of its functions on all threads, too, and in place.
-        if let [Step::Unary(Unary::Other(_), _)] = &steps[..] {
+        if let [ElementwiseStep::Unary(Unary::Other(_), _)] = &steps[..] {
             return Ok(Rewrite::NotMine);
         }
         let mut patch = TypedModelPatch::default();
@@ -102,7 +102,9 @@ enum Function {
 fn function(model: &TypedModel, node: &TypedNode) -> TractResult<Option<Function>> {
     let function = if let Some(op) = node.op_as::<Elementwise>() {
         match op.steps[..] {
-            [Step::Binary(binary, [0, 1])] if op.inputs == 2 => Some(Function::Binary(binary)),
+            [ElementwiseStep::Binary(binary, [0, 1])] if op.inputs == 2 => {
+                Some(Function::Binary(binary))
+            }
             _ => None,
         }
     } else if let Some(op) = node.op_as::<TypedBinOp>() {

@@ -5,14 +5,14 @@ use tract_core::ops::binary::{BinMiniOp, TypedBinOp};
 use tract_core::ops::math::Mul;
 
 /// Nodes of a model that one operator replaces, the last one first. Nobody else needs what the others give.
-pub(super) struct Found<'a> {
+pub(super) struct FusedNodes<'a> {
     pub model: &'a TypedModel,
     pub nodes: TVec<usize>,
 }
 
-impl<'a> Found<'a> {
-    pub fn new(model: &'a TypedModel, last: &TypedNode) -> Found<'a> {
-        Found { model, nodes: tvec!(last.id) }
+impl<'a> FusedNodes<'a> {
+    pub fn new(model: &'a TypedModel, last: &TypedNode) -> FusedNodes<'a> {
+        FusedNodes { model, nodes: tvec!(last.id) }
     }
 
     /// What a function finds. If that is nothing, the nodes that it came across stay in the model.

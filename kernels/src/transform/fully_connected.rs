@@ -6,7 +6,7 @@ use tract_core::ops::math::Add;
 
 use super::chain::Chain;
 use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
-use crate::compressed::{DequantizedConst, Format, Matrix};
+use crate::compressed::{CompressedMatrix, DequantizedConst, Format};
 use crate::fully_connected::FullyConnected;
 use crate::product::activation::Activation;
 
@@ -23,7 +23,7 @@ pub(super) struct CompressedLayers;
 
 /// Which axes of a product are what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Axes {
+struct GemmAxes {
     /// The input that is the matrix.
     matrix: usize,
     /// The axes of the rows: the first ones of the data and of the result.
@@ -34,9 +34,9 @@ struct Axes {
     transposed: bool,
 }
 
-impl Axes {
+impl GemmAxes {
     /// Those of a product with a matrix, if this input is one.
-    fn of(op: &EinSum, matrix: usize) -> Option<Axes> {
+    fn of(op: &EinSum, matrix: usize) -> Option<GemmAxes> {
         if op.axes.input_count() != 2 || op.axes.output_count() != 1 || op.q_params.is_some() {
             return None;
         }
@@ -58,7 +58,7 @@ impl Axes {
         once.sort_unstable();
         let has_each_once = once.windows(2).all(|pair| pair[0] != pair[1]);
         let columns = columns.len();
-        has_each_once.then_some(Axes { matrix, rows, columns, transposed })
+        has_each_once.then_some(GemmAxes { matrix, rows, columns, transposed })
     }
 }
 
@@ -71,10 +71,10 @@ pub(super) fn has_constant_matrix(model: &TypedModel, node: &TypedNode) -> Tract
 fn constant_matrix<'a>(
     model: &'a TypedModel,
     node: &TypedNode,
-) -> TractResult<Option<(Axes, &'a Arc<Tensor>)>> {
+) -> TractResult<Option<(GemmAxes, &'a Arc<Tensor>)>> {
     rule_if_some!(op = node.op_as::<EinSum>());
     for matrix in [1, 0] {
-        if let Some(axes) = Axes::of(op, matrix)
+        if let Some(axes) = GemmAxes::of(op, matrix)
             && let Some(weights) = &model.outlet_fact(node.inputs[matrix])?.konst
         {
             return Ok(Some((axes, weights)));
@@ -84,7 +84,7 @@ fn constant_matrix<'a>(
 }
 
 /// What a layer has beside its weights.
-struct Layer {
+struct LayerDescription {
     depth: usize,
     width: usize,
     bias: Vec<f32>,
@@ -97,9 +97,9 @@ struct Layer {
 fn rewrite(
     model: &TypedModel,
     node: &TypedNode,
-    axes: Axes,
+    axes: GemmAxes,
     shape: &[usize],
-    op: impl FnOnce(Layer) -> TractResult<Result<FullyConnected, String>>,
+    op: impl FnOnce(LayerDescription) -> TractResult<Result<FullyConnected, String>>,
 ) -> TractResult<Rewrite> {
     let data = node.inputs[1 - axes.matrix];
     let fact = model.outlet_fact(data)?;
@@ -127,7 +127,7 @@ fn rewrite(
     }
     let activation = chain.activation()?;
     let rows = fact.shape[..axes.rows].iter().product::<TDim>().to_usize().ok();
-    let op = match op(Layer { depth, width, bias, activation, rows })? {
+    let op = match op(LayerDescription { depth, width, bias, activation, rows })? {
         Ok(op) => op,
         Err(reason) => return Ok(Rewrite::Refused(reason)),
     };
@@ -166,16 +166,23 @@ impl Rule for FullyConnectedLayers {
             "its weights must be plain, and have elements"
         );
         let shape = weights.shape();
-        rewrite(model, node, axes, shape, |Layer { depth, width, bias, activation, rows }| {
-            let matrix = if axes.transposed { [width, depth] } else { [depth, width] };
-            // Layers that share their weights share them packed, too.
-            let weights = match shape.len() {
-                2 => weights.clone(),
-                _ => weights.clone().into_tensor().into_shape(&matrix)?.into_arc_tensor(),
-            };
-            let others = model.nodes().iter().filter_map(|node| node.op_as());
-            FullyConnected::new(&weights, axes.transposed, bias, activation, rows, others).map(Ok)
-        })
+        rewrite(
+            model,
+            node,
+            axes,
+            shape,
+            |LayerDescription { depth, width, bias, activation, rows }| {
+                let matrix = if axes.transposed { [width, depth] } else { [depth, width] };
+                // Layers that share their weights share them packed, too.
+                let weights = match shape.len() {
+                    2 => weights.clone(),
+                    _ => weights.clone().into_tensor().into_shape(&matrix)?.into_arc_tensor(),
+                };
+                let others = model.nodes().iter().filter_map(|node| node.op_as());
+                FullyConnected::new(&weights, axes.transposed, bias, activation, rows, others)
+                    .map(Ok)
+            },
+        )
     }
 }
 
@@ -202,12 +209,12 @@ impl Rule for CompressedLayers {
         };
         let found = [1, 0].into_iter().find_map(|slot| Some((slot, constant(slot)?)));
         let Some((slot, constant)) = found else { return Ok(Rewrite::NotMine) };
-        let Some(axes) = Axes::of(op, slot) else {
+        let Some(axes) = GemmAxes::of(op, slot) else {
             refuse!("it must be a product of rows of data and a matrix");
         };
         refuse_if!(!axes.transposed, "the rows of its weights must be what is summed");
         rewrite(model, node, axes, constant.shape(), |layer| {
-            let matrix = match Matrix::new(constant, layer.width)? {
+            let matrix = match CompressedMatrix::new(constant, layer.width)? {
                 Ok(matrix) => matrix,
                 Err(reason) => return Ok(Err(reason)),
             };

@@ -60,7 +60,7 @@ fn multiplies_in_half(node: &TypedNode) -> bool {
 fn translated(session: Option<&Session>, source: &TypedModel) -> TractResult<TypedModel> {
     let target = TypedModel { symbols: source.symbols.clone(), ..TypedModel::default() };
     let (values, names) = Default::default();
-    let mut translation = Translation { session, source, target, values, names };
+    let mut translation = HalfTranslation { session, source, target, values, names };
     for input in source.input_outlets()? {
         translation.input(*input)?;
     }
@@ -93,27 +93,28 @@ fn translated(session: Option<&Session>, source: &TypedModel) -> TractResult<Typ
 
 /// The forms of a value. One that is not of half precision in the source is the same in both.
 #[derive(Debug, Clone, Copy, Default)]
-struct Value {
+struct PrecisionForms {
     half: Option<OutletId>,
     single: Option<OutletId>,
 }
 
-struct Translation<'a> {
+/// A model on its way to single precision.
+struct HalfTranslation<'a> {
     /// There is none in a body.
     session: Option<&'a Session<'a>>,
     source: &'a TypedModel,
     target: TypedModel,
-    values: HashMap<OutletId, Value>,
+    values: HashMap<OutletId, PrecisionForms>,
     /// Those of the nodes of the target.
     names: HashSet<String>,
 }
 
-impl Translation<'_> {
+impl HalfTranslation<'_> {
     fn has(&self, outlet: OutletId) -> bool {
         self.values.contains_key(&outlet)
     }
 
-    fn value(&self, outlet: OutletId) -> TractResult<Value> {
+    fn value(&self, outlet: OutletId) -> TractResult<PrecisionForms> {
         self.values.get(&outlet).copied().with_context(|| format!("{outlet:?} is not computed yet"))
     }
 
@@ -170,7 +171,7 @@ impl Translation<'_> {
     fn set(&mut self, outlet: OutletId, found: OutletId) -> TractResult<()> {
         let is_half = is_half(self.source.outlet_fact(outlet)?);
         let dt = self.target.outlet_fact(found)?.datum_type;
-        let value = Value {
+        let value = PrecisionForms {
             half: (!is_half || dt == F16).then_some(found),
             single: (!is_half || dt == F32).then_some(found),
         };

@@ -46,7 +46,7 @@ const RULES: [&dyn Rule; 17] = [
     &fully_connected::CompressedLayers,
     // Convolutions take it over.
     &prelu::Prelus,
-    &convolution::Convolution,
+    &convolution::Convolutions,
     &pool::Pools,
     &resize::Resizes,
     &fully_connected::FullyConnectedLayers,

@@ -7,7 +7,7 @@ use tract_core::ops::math::{Add, Mul, Sub};
 use tract_core::ops::nn::{Reduce, Reducer, RmsNorm};
 
 use super::chain::Chain;
-use super::found::Found;
+use super::found::FusedNodes;
 use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
 use crate::normalization::Normalization;
 
@@ -40,7 +40,7 @@ impl Rule for Normalizations {
         );
         let last = fact.rank() - 1;
         refuse_if!(op.axis != last, "its axis is {}, but must be the last one, {last}", op.axis);
-        let mut found = Found::new(model, node);
+        let mut found = FusedNodes::new(model, node);
         let centred = found.attempt(|found| centred(found, node.inputs[0], last))?;
         let data = centred.unwrap_or(node.inputs[0]);
         let addends = found.attempt(|found| addends(found, data))?;
@@ -67,7 +67,7 @@ impl Rule for Normalizations {
 }
 
 /// What the data is the sum of, if it is one of two of its shape.
-fn addends(found: &mut Found, data: OutletId) -> TractResult<Option<[OutletId; 2]>> {
+fn addends(found: &mut FusedNodes, data: OutletId) -> TractResult<Option<[OutletId; 2]>> {
     rule_if_some!(addends = found.operands::<Add>(data)?);
     let sum = found.model.outlet_fact(data)?;
     for addend in addends {
@@ -78,7 +78,7 @@ fn addends(found: &mut Found, data: OutletId) -> TractResult<Option<[OutletId; 2
 }
 
 /// The data, if an outlet is the data less its mean along the last axis.
-fn centred(found: &mut Found, outlet: OutletId, last: usize) -> TractResult<Option<OutletId>> {
+fn centred(found: &mut FusedNodes, outlet: OutletId, last: usize) -> TractResult<Option<OutletId>> {
     rule_if_some!([data, mean] = found.operands::<Sub>(outlet)?);
     rule_if_some!([sum, count] = found.factors(mean)?);
     let (sum, part) = match found.number(count)? {

@@ -6,7 +6,7 @@ use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Add, Neg};
 
-use super::found::Found;
+use super::found::FusedNodes;
 use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
 use crate::rotary::RotaryEmbedding;
 
@@ -14,7 +14,7 @@ use crate::rotary::RotaryEmbedding;
 #[derive(Debug)]
 pub(super) struct RotaryEmbeddings;
 
-impl Found<'_> {
+impl FusedNodes<'_> {
     /// What a part of `data` along its last axis is, and the part.
     fn part(&mut self, outlet: OutletId) -> TractResult<Option<(OutletId, [usize; 2])>> {
         rule_if_some!(node = self.inner(outlet)?);
@@ -111,7 +111,7 @@ fn inputs(
     sum: &TypedNode,
 ) -> TractResult<Option<([OutletId; 3], TVec<usize>)>> {
     for (a, b) in [(0, 1), (1, 0)] {
-        let mut found = Found::new(model, sum);
+        let mut found = FusedNodes::new(model, sum);
         rule_if_some!(of_cos = found.factors(sum.inputs[a])?);
         rule_if_some!(of_sin = found.factors(sum.inputs[b])?);
         for (rotated, sin) in [(0, 1), (1, 0)] {

@@ -44,13 +44,13 @@ const MOST_PARTS: usize = 8;
 
 /// Phases, of all in row-major order, that are one convolution.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct PhaseGroup {
     phases: Range<usize>,
     /// The kernel of the convolution.
     taps: TVec<usize>,
 }
 
-impl Part {
+impl PhaseGroup {
     /// For each channel of the convolution, what the channel that it becomes has.
     pub fn repeated<T: Copy>(&self, of_channels: &[T]) -> Vec<T> {
         of_channels.repeat(self.phases.len())
@@ -124,19 +124,19 @@ impl Upsampling {
     }
 
     /// All phases, with weights of 0 for the taps that only some have.
-    pub fn whole(&self) -> Part {
-        Part { phases: 0..self.phases(), taps: self.taps.clone() }
+    pub fn whole(&self) -> PhaseGroup {
+        PhaseGroup { phases: 0..self.phases(), taps: self.taps.clone() }
     }
 
     /// The phases in order, those in a row with as many taps together. Or why they are no convolutions.
-    pub fn parts(&self) -> Result<Vec<Part>, String> {
+    pub fn parts(&self) -> Result<Vec<PhaseGroup>, String> {
         let (kernel, strides) = (&self.kernel, &self.strides);
         if kernel.iter().zip(strides).any(|(size, stride)| size < stride) {
             return Err(format!(
                 "its kernel is {kernel:?} and its strides are {strides:?}: some pixels meet no element of the kernel"
             ));
         }
-        let mut parts: Vec<Part> = vec![];
+        let mut parts: Vec<PhaseGroup> = vec![];
         for (number, phase) in indices(&**strides).into_iter().enumerate() {
             let taps = kernel.iter().zip(strides).enumerate();
             let taps: TVec<usize> =
@@ -150,7 +150,7 @@ impl Upsampling {
                     "its kernel is {kernel:?} and its strides are {strides:?}: it would become more than {MOST_PARTS} convolutions"
                 ));
             }
-            parts.push(Part { phases: number..number + 1, taps });
+            parts.push(PhaseGroup { phases: number..number + 1, taps });
         }
         Ok(parts)
     }
@@ -170,7 +170,7 @@ impl Upsampling {
     }
 
     /// The convolution of a part, of data in this format. All parts have outputs of one size.
-    pub fn convolution(&self, part: &Part, format: DataFormat) -> PoolSpec {
+    pub fn convolution(&self, part: &PhaseGroup, format: DataFormat) -> PoolSpec {
         let before = part.taps.iter().map(|taps| taps - 1).collect();
         let padding = PaddingSpec::Explicit(before, self.pads_behind.clone());
         let outputs = part.phases.len() * self.channels;
@@ -180,7 +180,7 @@ impl Upsampling {
     /// The weights of the convolution of a part, of those `[output channels, input channels, kernel]`. 0 is where the kernel has no tap.
     pub fn weights<T: Datum + Copy + Default>(
         &self,
-        part: &Part,
+        part: &PhaseGroup,
         weights: &Tensor,
     ) -> TractResult<Tensor> {
         let plain = weights.try_as_plain_ram()?;

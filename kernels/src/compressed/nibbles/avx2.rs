@@ -38,7 +38,7 @@ impl Multiply<LANES> for Avx2 {
     )]
     fn split<const V: usize>(
         self,
-        numbers: &[Numbers<LANES>; V],
+        numbers: &[WordNumbers<LANES>; V],
         tile: &mut [[f32; LANES]],
     ) -> bool {
         // Each lane has so many numbers.
@@ -108,7 +108,7 @@ impl Multiply<LANES> for Avx2 {
     }
 
     #[inline(always)]
-    fn transposed(self, tile: &[Words<LANES>; FOUR]) -> [__m256i; FOUR] {
+    fn transposed(self, tile: &[WordVector<LANES>; FOUR]) -> [__m256i; FOUR] {
         let [a, b, c, d] = tile;
         // SAFETY: the machine has the instructions, as there is a value of `Avx2`.
         unsafe {
@@ -128,7 +128,7 @@ impl Multiply<LANES> for Avx2 {
 
     #[inline(always)]
     fn add_tile<
-        T: Types,
+        T: ParameterTypes,
         const SIGNED: bool,
         const C: usize,
         const R: usize,
@@ -139,7 +139,7 @@ impl Multiply<LANES> for Avx2 {
         words: [[__m256i; V]; C],
         data: [&[[f32; LANES]; COUNT]; R],
         [scales, zero_points]: [[__m256; C]; 2],
-        asks: Asks<C>,
+        asks: TilePrefetch<C>,
         totals: &mut [[__m256; R]; C],
     ) {
         const { assert!(COUNT == vectors_of_data(V, if SIGNED { Self::FOR_SIGNED } else { 0 })) };
@@ -149,7 +149,7 @@ impl Multiply<LANES> for Avx2 {
                 let mut sums = [[_mm256_setzero_si256(); 3]; R];
                 for vector in 0..V {
                     if vector % 2 == 0 {
-                        asks.ahead.ask(V.min(2) * size_of::<Words<LANES>>());
+                        asks.ahead.ask(V.min(2) * size_of::<WordVector<LANES>>());
                     }
                     let mut words = words[row][vector];
                     if SIGNED {

@@ -13,18 +13,18 @@ mod avx2;
 mod vnni;
 
 use super::digits::{SplitRow, copy_first, digits_of};
-use super::lanes::{Avx2, Enter, Kind, Lanes, On, Vnni};
-use super::matrix::{LEAST_GROUP, Matrix, Number, OfGroups, Part};
-use crate::memory::{Ahead, LINE, Scratch};
+use super::lanes::{Avx2, Enter, LaneInstructions, Lanes, On, Vnni};
+use super::matrix::{CompressedMatrix, FewRowsTask, LEAST_GROUP, ParameterType, TypedParameters};
+use crate::memory::{LINE, Scratch, StreamPrefetch};
 
 /// The codes of a word, two of which are a byte.
 const CODES: usize = 8;
 
 /// The words of a vector.
-type Words<const N: usize> = [[u8; 4]; N];
+type WordVector<const N: usize> = [[u8; 4]; N];
 
 /// The data of as many words.
-type Numbers<const N: usize> = [[f32; CODES]; N];
+type WordNumbers<const N: usize> = [[f32; CODES]; N];
 
 /// The vectors of a tile that is transposed, and of one that is not.
 const FOUR: usize = 4;
@@ -77,9 +77,9 @@ const fn places_of_lanes<const N: usize>(vectors: usize) -> [usize; N] {
 /// of the time; to find the next row at the end of one costs short rows more than it gives long ones.
 const NEXT: usize = 512;
 
-/// What may be asked for with a tile: codes that are far ahead, and those of each row that come next, for the first-level cache.
-pub(super) struct Asks<'a, const C: usize> {
-    ahead: &'a mut Ahead,
+/// What may be prefetched with a tile: codes that are far ahead, and those of each row that come next, for the first-level cache.
+pub(super) struct TilePrefetch<'a, const C: usize> {
+    ahead: &'a mut StreamPrefetch,
     next: [*const u8; C],
 }
 
@@ -92,10 +92,10 @@ pub(super) trait Multiply<const N: usize>: Lanes<N> + Enter {
     const IN_PAIRS: bool;
 
     /// Puts the digits of the data of a tile into their place, and what is behind them. Whether all numbers have such.
-    fn split<const V: usize>(self, numbers: &[Numbers<N>; V], tile: &mut [[f32; N]]) -> bool;
+    fn split<const V: usize>(self, numbers: &[WordNumbers<N>; V], tile: &mut [[f32; N]]) -> bool;
 
     /// The vectors of a tile, transposed.
-    fn transposed(self, tile: &[Words<N>; FOUR]) -> [Self::Words; FOUR];
+    fn transposed(self, tile: &[WordVector<N>; FOUR]) -> [Self::Words; FOUR];
 
     /// The first bytes, with zeros where there are no more.
     fn first_words(self, bytes: &[u8]) -> Self::Words;
@@ -103,7 +103,7 @@ pub(super) trait Multiply<const N: usize>: Lanes<N> + Enter {
     /// Adds the products of a tile of `V` vectors of words of some rows, and of its data. `groups` has the scales of the lanes, and
     /// their zero points, if there are such.
     fn add_tile<
-        T: Types,
+        T: ParameterTypes,
         const SIGNED: bool,
         const C: usize,
         const R: usize,
@@ -114,27 +114,27 @@ pub(super) trait Multiply<const N: usize>: Lanes<N> + Enter {
         words: [[Self::Words; V]; C],
         data: [&[[f32; N]; COUNT]; R],
         groups: [[Self::Numbers; C]; 2],
-        asks: Asks<C>,
+        asks: TilePrefetch<C>,
         totals: &mut [[Self::Numbers; R]; C],
     );
 }
 
 /// How many tiles of four vectors a row has, and how many of one.
 #[derive(Debug, Clone, Copy)]
-struct Layout<const N: usize> {
+struct NibbleLayout<const N: usize> {
     fours: usize,
     ones: usize,
     /// The vectors of whole numbers that signed codes need.
     eights: usize,
 }
 
-impl<const N: usize> Layout<N> {
+impl<const N: usize> NibbleLayout<N> {
     /// The codes of a vector.
     const WIDTH: usize = CODES * N;
 
     fn new(depth: usize, eights: usize) -> Self {
         let (fours, rest) = (depth / (FOUR * Self::WIDTH), depth % (FOUR * Self::WIDTH));
-        Layout { fours, ones: rest.div_ceil(Self::WIDTH), eights }
+        NibbleLayout { fours, ones: rest.div_ceil(Self::WIDTH), eights }
     }
 
     /// The vectors of the data of all tiles of four vectors, and of all tiles of one.
@@ -151,33 +151,37 @@ impl<const N: usize> Layout<N> {
 }
 
 /// Rows of data, for the vectors of this machine.
-pub(super) enum Data {
-    Vnni(OfLanes<Vnni, 16>),
-    Avx2(OfLanes<Avx2, 8>),
+pub(super) enum NibbleData {
+    Vnni(LaneData<Vnni, 16>),
+    Avx2(LaneData<Avx2, 8>),
 }
 
-impl Data {
+impl NibbleData {
     /// None if some numbers have no digits, or vectors of this kind multiply no bytes: portable ones, and 512 bits without VNNI.
-    pub fn new(kind: Kind, matrix: &Matrix, data: &[f32]) -> Option<Data> {
+    pub fn new(
+        kind: LaneInstructions,
+        matrix: &CompressedMatrix,
+        data: &[f32],
+    ) -> Option<NibbleData> {
         match (Vnni::detect(kind), Avx2::detect(kind)) {
-            (Some(lanes), _) => OfLanes::new(lanes, matrix, data).map(Data::Vnni),
-            (None, Some(lanes)) => OfLanes::new(lanes, matrix, data).map(Data::Avx2),
+            (Some(lanes), _) => LaneData::new(lanes, matrix, data).map(NibbleData::Vnni),
+            (None, Some(lanes)) => LaneData::new(lanes, matrix, data).map(NibbleData::Avx2),
             (None, None) => None,
         }
     }
 }
 
 /// Rows of data, and where the lanes of a tile have their scales.
-pub(super) struct OfLanes<L, const N: usize> {
+pub(super) struct LaneData<L, const N: usize> {
     lanes: L,
     rows: Scratch,
-    layout: Layout<N>,
+    layout: NibbleLayout<N>,
     tiles: Vec<OfTile>,
     /// For each lane of a tile, how many groups its group is behind the first one of the tile. Most tiles have the same.
     groups_of_lanes: Vec<[u32; N]>,
 }
 
-/// The first group of a tile, and which of [`OfLanes::groups_of_lanes`] it has.
+/// The first group of a tile, and which of [`LaneData::groups_of_lanes`] it has.
 #[derive(Clone, Copy)]
 struct OfTile {
     /// Of 32 bits: places that are counted from it cannot be too large, and one comparison checks them.
@@ -185,9 +189,9 @@ struct OfTile {
     groups_of_lanes: usize,
 }
 
-impl<L: Multiply<N>, const N: usize> OfLanes<L, N> {
+impl<L: Multiply<N>, const N: usize> LaneData<L, N> {
     /// None if some numbers cannot be [split](SplitRow::split_row), or groups counted in 32 bits.
-    fn new(lanes: L, matrix: &Matrix, data: &[f32]) -> Option<Self> {
+    fn new(lanes: L, matrix: &CompressedMatrix, data: &[f32]) -> Option<Self> {
         let split = ForNibbles::<N> { is_signed: matrix.format.is_signed() };
         let rows = digits_of(lanes, split, data, matrix.depth)?;
         let layout = split.layout::<L>(matrix.depth);
@@ -203,7 +207,7 @@ impl<L: Multiply<N>, const N: usize> OfLanes<L, N> {
             Some(OfTile { first: u32::try_from(first).ok()?, groups_of_lanes: number })
         });
         let tiles = tiles.collect::<Option<_>>()?;
-        Some(OfLanes { lanes, rows, layout, tiles, groups_of_lanes })
+        Some(LaneData { lanes, rows, layout, tiles, groups_of_lanes })
     }
 
     /// The tiles of a row.
@@ -222,8 +226,8 @@ struct ForNibbles<const N: usize> {
 }
 
 impl<const N: usize> ForNibbles<N> {
-    fn layout<L: Multiply<N>>(self, depth: usize) -> Layout<N> {
-        Layout::new(depth, if self.is_signed { L::FOR_SIGNED } else { 0 })
+    fn layout<L: Multiply<N>>(self, depth: usize) -> NibbleLayout<N> {
+        NibbleLayout::new(depth, if self.is_signed { L::FOR_SIGNED } else { 0 })
     }
 }
 
@@ -256,24 +260,25 @@ impl<L: Multiply<N>, const N: usize> SplitRow<L> for ForNibbles<N> {
 }
 
 /// Rows of a matrix with their scales, and with their zero points, if they have such.
-pub(super) type Nibbles<'a, 'b, D> = Part<'a, 'b, D, (OfGroups<'a>, Option<OfGroups<'a>>)>;
+pub(super) type NibbleTask<'a, 'b, D> =
+    FewRowsTask<'a, 'b, D, (TypedParameters<'a>, Option<TypedParameters<'a>>)>;
 
 /// Multiplies a part of a matrix. Behind its parameters is a vector of any numbers.
-pub(super) fn multiply(part: Nibbles<Data>) {
-    let Part { matrix, bytes, parameters, data, output } = part;
+pub(super) fn multiply(part: NibbleTask<NibbleData>) {
+    let FewRowsTask { matrix, bytes, parameters, data, output } = part;
     match data {
-        Data::Vnni(data) => {
-            data.lanes.enter(Part { matrix, bytes, parameters, data, output });
+        NibbleData::Vnni(data) => {
+            data.lanes.enter(FewRowsTask { matrix, bytes, parameters, data, output });
         }
-        Data::Avx2(data) => {
-            data.lanes.enter(Part { matrix, bytes, parameters, data, output });
+        NibbleData::Avx2(data) => {
+            data.lanes.enter(FewRowsTask { matrix, bytes, parameters, data, output });
         }
     }
 }
 
 macro_rules! of_codes {
     ($($lanes:ty, $count:literal;)*) => {$(
-        impl On<$lanes> for Nibbles<'_, '_, OfLanes<$lanes, $count>> {
+        impl On<$lanes> for NibbleTask<'_, '_, LaneData<$lanes, $count>> {
             type Output = ();
 
             #[inline(always)]
@@ -297,51 +302,56 @@ of_codes! {
 
 /// The types of scales and zero points, where they are known before the program runs. Tiles whose types are looked up take 1.04 times as
 /// long, and more where there are zero points.
-pub(super) trait Types {
-    const SCALES: Option<Number> = None;
-    const ZERO_POINTS: Option<Number> = None;
+pub(super) trait ParameterTypes {
+    const SCALES: Option<ParameterType> = None;
+    const ZERO_POINTS: Option<ParameterType> = None;
     const HAS_ZERO_POINTS: bool;
 }
 
 /// As NNCF has them in symmetric models.
 struct Halves;
 
-impl Types for Halves {
-    const SCALES: Option<Number> = Some(Number::F16);
+impl ParameterTypes for Halves {
+    const SCALES: Option<ParameterType> = Some(ParameterType::F16);
     const HAS_ZERO_POINTS: bool = false;
 }
 
 /// As NNCF has them in asymmetric models.
 struct HalvesAndBytes;
 
-impl Types for HalvesAndBytes {
-    const SCALES: Option<Number> = Some(Number::F16);
-    const ZERO_POINTS: Option<Number> = Some(Number::U8);
+impl ParameterTypes for HalvesAndBytes {
+    const SCALES: Option<ParameterType> = Some(ParameterType::F16);
+    const ZERO_POINTS: Option<ParameterType> = Some(ParameterType::U8);
     const HAS_ZERO_POINTS: bool = true;
 }
 
 struct Any<const HAS_ZERO_POINTS: bool>;
 
-impl<const HAS_ZERO_POINTS: bool> Types for Any<HAS_ZERO_POINTS> {
+impl<const HAS_ZERO_POINTS: bool> ParameterTypes for Any<HAS_ZERO_POINTS> {
     const HAS_ZERO_POINTS: bool = HAS_ZERO_POINTS;
 }
 
-impl<L: Multiply<N>, const N: usize> Nibbles<'_, '_, OfLanes<L, N>> {
+impl<L: Multiply<N>, const N: usize> NibbleTask<'_, '_, LaneData<L, N>> {
     /// The data of a tile of four vectors is `F` vectors, and that of a tile of one is `O`. Lengths that the compiler knows keep its loads
     /// between the fences of `vnni.rs`: without them, rows of 8,192 codes take 1.1 times as long.
     #[inline(always)]
     fn of_codes<const SIGNED: bool, const F: usize, const O: usize>(&mut self, lanes: L) {
         let (scales, zero_points) = self.parameters;
         match (scales.number, zero_points.map(|all| all.number)) {
-            (Number::F16, None) => self.multiply::<Halves, SIGNED, F, O>(lanes),
-            (Number::F16, Some(Number::U8)) => self.multiply::<HalvesAndBytes, SIGNED, F, O>(lanes),
+            (ParameterType::F16, None) => self.multiply::<Halves, SIGNED, F, O>(lanes),
+            (ParameterType::F16, Some(ParameterType::U8)) => {
+                self.multiply::<HalvesAndBytes, SIGNED, F, O>(lanes)
+            }
             (_, None) => self.multiply::<Any<false>, SIGNED, F, O>(lanes),
             (_, Some(_)) => self.multiply::<Any<true>, SIGNED, F, O>(lanes),
         }
     }
 
     #[inline(always)]
-    fn multiply<T: Types, const SIGNED: bool, const F: usize, const O: usize>(&mut self, lanes: L) {
+    fn multiply<T: ParameterTypes, const SIGNED: bool, const F: usize, const O: usize>(
+        &mut self,
+        lanes: L,
+    ) {
         for first in (0..self.output.len()).step_by(2) {
             match self.output.len() - first {
                 1 => self.of_data::<T, SIGNED, F, O, 1>(lanes, first),
@@ -352,14 +362,20 @@ impl<L: Multiply<N>, const N: usize> Nibbles<'_, '_, OfLanes<L, N>> {
 
     /// The products with `R` rows of data.
     #[inline(always)]
-    fn of_data<T: Types, const SIGNED: bool, const F: usize, const O: usize, const R: usize>(
+    fn of_data<
+        T: ParameterTypes,
+        const SIGNED: bool,
+        const F: usize,
+        const O: usize,
+        const R: usize,
+    >(
         &mut self,
         lanes: L,
         first: usize,
     ) {
         let data = self.data;
         let (scales, zero_points) = self.parameters;
-        let mut rows: Rows<N, F, O, R> = Rows {
+        let mut rows: NibbleRows<N, F, O, R> = NibbleRows {
             codes: self.bytes,
             row_bytes: self.matrix.row_bytes(),
             scales,
@@ -395,12 +411,12 @@ impl<L: Multiply<N>, const N: usize> Nibbles<'_, '_, OfLanes<L, N>> {
 /// Rows of a matrix and `R` rows of data. What all rows need is a value of its own: the compiler reads nothing of it again after it has
 /// written sums.
 #[derive(Clone, Copy)]
-struct Rows<'a, const N: usize, const F: usize, const O: usize, const R: usize> {
+struct NibbleRows<'a, const N: usize, const F: usize, const O: usize, const R: usize> {
     codes: &'a [u8],
     row_bytes: usize,
     /// Those of all rows.
-    scales: OfGroups<'a>,
-    zero_points: Option<OfGroups<'a>>,
+    scales: TypedParameters<'a>,
+    zero_points: Option<TypedParameters<'a>>,
     /// Those of a row.
     groups: usize,
     /// The tiles of four vectors, and those of one.
@@ -410,22 +426,22 @@ struct Rows<'a, const N: usize, const F: usize, const O: usize, const R: usize> 
     data_of_ones: [&'a [[[f32; N]; O]]; R],
 }
 
-impl<const N: usize, const F: usize, const O: usize, const R: usize> Rows<'_, N, F, O, R> {
+impl<const N: usize, const F: usize, const O: usize, const R: usize> NibbleRows<'_, N, F, O, R> {
     /// The products of `C` rows, from the first one on: a row for each row of data.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
-    fn sums<L: Multiply<N>, T: Types, const SIGNED: bool, const C: usize>(
+    fn sums<L: Multiply<N>, T: ParameterTypes, const SIGNED: bool, const C: usize>(
         self,
         lanes: L,
         first: usize,
     ) -> [[f32; C]; R] {
-        let Rows { row_bytes, tiles: (fours, ones), .. } = self;
+        let NibbleRows { row_bytes, tiles: (fours, ones), .. } = self;
         let mut wholes = [&[][..]; C];
         let mut rests = [&[][..]; C];
         for row in 0..C {
             let codes = &self.codes[(first + row) * row_bytes..][..row_bytes];
             let (whole, rest) = codes.split_at(fours.len() * FOUR * 4 * N);
-            let whole: &[[Words<N>; FOUR]] = whole.as_chunks().0.as_chunks().0.as_chunks().0;
+            let whole: &[[WordVector<N>; FOUR]] = whole.as_chunks().0.as_chunks().0.as_chunks().0;
             (wholes[row], rests[row]) = (&whole[..fours.len()], rest);
         }
         let mut data_of_fours = self.data_of_fours;
@@ -438,7 +454,8 @@ impl<const N: usize, const F: usize, const O: usize, const R: usize> Rows<'_, N,
             of_rows::<N, C>(self.zero_points.unwrap_or(self.scales), self.groups, first);
         let zeros = lanes.first_words(&[]);
         let mut totals = [[lanes.splat(0.); R]; C];
-        let mut ahead = Ahead::behind(self.codes[first * row_bytes..].as_ptr(), C * row_bytes);
+        let mut ahead =
+            StreamPrefetch::behind(self.codes[first * row_bytes..].as_ptr(), C * row_bytes);
         for tile in 0..fours.len() {
             // A closure would not be compiled for the vectors.
             let mut words = [[zeros; FOUR]; C];
@@ -447,7 +464,7 @@ impl<const N: usize, const F: usize, const O: usize, const R: usize> Rows<'_, N,
                 words[row] = lanes.transposed(&wholes[row][tile]);
                 next[row] = wholes[row][tile].as_ptr().cast::<u8>().wrapping_add(NEXT);
             }
-            let asks = Asks { ahead: &mut ahead, next };
+            let asks = TilePrefetch { ahead: &mut ahead, next };
             let data = data_of_fours.map(|data| &data[tile]);
             let groups = self.groups::<L, T, C>(lanes, fours[tile], scales, zero_points);
             lanes.add_tile::<T, SIGNED, C, R, FOUR, F>(words, data, groups, asks, &mut totals);
@@ -460,7 +477,7 @@ impl<const N: usize, const F: usize, const O: usize, const R: usize> Rows<'_, N,
                 words[row] = [lanes.first_words(codes)];
                 next[row] = codes.as_ptr().wrapping_add(NEXT);
             }
-            let asks = Asks { ahead: &mut ahead, next };
+            let asks = TilePrefetch { ahead: &mut ahead, next };
             let data = self.data_of_ones.map(|data| &data[tile]);
             let groups = self.groups::<L, T, C>(lanes, ones[tile], scales, zero_points);
             lanes.add_tile::<T, SIGNED, C, R, ONE, O>(words, data, groups, asks, &mut totals);
@@ -476,12 +493,12 @@ impl<const N: usize, const F: usize, const O: usize, const R: usize> Rows<'_, N,
 
     /// What the lanes of a tile have of some rows, and asks for that of rows to come.
     #[inline(always)]
-    fn groups<L: Multiply<N>, T: Types, const C: usize>(
+    fn groups<L: Multiply<N>, T: ParameterTypes, const C: usize>(
         self,
         lanes: L,
         tile: OfTile,
-        scales_of_rows: [OfGroups; C],
-        zero_points_of_rows: [OfGroups; C],
+        scales_of_rows: [TypedParameters; C],
+        zero_points_of_rows: [TypedParameters; C],
     ) -> [[L::Numbers; C]; 2] {
         let mut scales = [lanes.splat(0.); C];
         let mut zero_points = [lanes.splat(0.); C];
@@ -504,8 +521,8 @@ impl<const N: usize, const F: usize, const O: usize, const R: usize> Rows<'_, N,
 /// Asks for what the groups of a tile have in rows to come.
 #[inline(always)]
 fn ask_for_groups<const N: usize, const C: usize>(
-    rows: [OfGroups; C],
-    number: Option<Number>,
+    rows: [TypedParameters; C],
+    number: Option<ParameterType>,
     groups: usize,
     first: u32,
 ) {
@@ -513,19 +530,19 @@ fn ask_for_groups<const N: usize, const C: usize>(
     // For those that are multiplied the time after the next, or some lines ahead.
     let far = (2 * C * groups * size).max(4 * LINE);
     let place = rows[0].bytes.as_ptr().wrapping_add(C * first as usize * size);
-    Ahead::new(place, far, far / 2).ask(C * N * size);
+    StreamPrefetch::new(place, far, far / 2).ask(C * N * size);
 }
 
 /// What the groups of some rows have, and a vector behind each. They are equally long, which is one comparison for all.
 #[inline(always)]
 fn of_rows<const N: usize, const C: usize>(
-    all: OfGroups,
+    all: TypedParameters,
     groups: usize,
     first: usize,
-) -> [OfGroups; C] {
+) -> [TypedParameters; C] {
     let size = all.number.size();
     let (stride, len) = (groups * size, (groups + N) * size);
-    std::array::from_fn(|row| OfGroups {
+    std::array::from_fn(|row| TypedParameters {
         bytes: &all.bytes[(first + row) * stride..][..len],
         ..all
     })
@@ -535,8 +552,8 @@ fn of_rows<const N: usize, const C: usize>(
 #[inline(always)]
 fn permuted<L: Lanes<N>, const N: usize>(
     lanes: L,
-    of_row: OfGroups,
-    number: Option<Number>,
+    of_row: TypedParameters,
+    number: Option<ParameterType>,
     first: u32,
     places: &[u32; N],
 ) -> L::Numbers {
@@ -544,12 +561,12 @@ fn permuted<L: Lanes<N>, const N: usize>(
     let begin = first as usize * number.size();
     let bytes = &of_row.bytes[begin..begin + N * number.size()];
     let numbers = match number {
-        Number::F16 => bytes.as_chunks().0.first_chunk().map(|it| lanes.of_f16(it)),
-        Number::F32 => {
+        ParameterType::F16 => bytes.as_chunks().0.first_chunk().map(|it| lanes.of_f16(it)),
+        ParameterType::F32 => {
             bytes.as_chunks().0.first_chunk().map(|it| lanes.f32_of_words(lanes.load_words(it)))
         }
-        Number::U8 => bytes.first_chunk().map(|it| lanes.of_u8(it)),
-        Number::I8 => bytes.first_chunk().map(|it| lanes.of_i8(it)),
+        ParameterType::U8 => bytes.first_chunk().map(|it| lanes.of_u8(it)),
+        ParameterType::I8 => bytes.first_chunk().map(|it| lanes.of_i8(it)),
     };
     match numbers {
         Some(numbers) => lanes.permute(numbers, places),
@@ -642,7 +659,7 @@ mod tests {
     macro_rules! with_lanes {
         ($function:ident) => {
             crate::product::tests::with_all_vectors(|| {
-                let kind = Kind::detect();
+                let kind = LaneInstructions::detect();
                 match (Vnni::detect(kind), Avx2::detect(kind)) {
                     (Some(lanes), _) => $function(lanes),
                     (None, Some(lanes)) => $function(lanes),
@@ -661,7 +678,7 @@ mod tests {
                 let stride = rows.len() / 2;
                 for (row, data) in rows.chunks(stride).zip(data.chunks(depth)) {
                     let mut vectors = row.as_chunks().0;
-                    for (begin, count) in Layout::<N>::new(depth, L::FOR_SIGNED).begins() {
+                    for (begin, count) in NibbleLayout::<N>::new(depth, L::FOR_SIGNED).begins() {
                         let tile;
                         (tile, vectors) = vectors.split_at(vectors_of_data(count, L::FOR_SIGNED));
                         check::<L, N>(count, tile, &data[begin..]);
@@ -699,7 +716,7 @@ mod tests {
     /// Vectors of 512 bits have a sum of two numbers.
     #[test]
     fn numbers_of_two_neighbours_may_be_too_large() {
-        let Some(lanes) = Vnni::detect(Kind::detect()) else { return };
+        let Some(lanes) = Vnni::detect(LaneInstructions::detect()) else { return };
         let mut data = numbers(CODES, DEPTH);
         // What meets the first code is greater than it.
         data[32..34].copy_from_slice(&[f32::MAX, -f32::MAX]);

@@ -35,7 +35,7 @@ impl Multiply<LANES> for Vnni {
     )]
     fn split<const V: usize>(
         self,
-        numbers: &[Numbers<LANES>; V],
+        numbers: &[WordNumbers<LANES>; V],
         tile: &mut [[f32; LANES]],
     ) -> bool {
         // Each lane has so many numbers.
@@ -123,7 +123,7 @@ impl Multiply<LANES> for Vnni {
     }
 
     #[inline(always)]
-    fn transposed(self, tile: &[Words<LANES>; FOUR]) -> [__m512i; FOUR] {
+    fn transposed(self, tile: &[WordVector<LANES>; FOUR]) -> [__m512i; FOUR] {
         let [a, b, c, d] = tile;
         // SAFETY: the machine has the instructions, as there is a value of `Vnni`.
         unsafe {
@@ -146,7 +146,7 @@ impl Multiply<LANES> for Vnni {
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "loops of constants keep the sums in registers")]
     fn add_tile<
-        T: Types,
+        T: ParameterTypes,
         const SIGNED: bool,
         const C: usize,
         const R: usize,
@@ -157,7 +157,7 @@ impl Multiply<LANES> for Vnni {
         mut words: [[__m512i; V]; C],
         data: [&[[f32; LANES]; COUNT]; R],
         [scales, zero_points]: [[__m512; C]; 2],
-        asks: Asks<C>,
+        asks: TilePrefetch<C>,
         totals: &mut [[__m512; R]; C],
     ) {
         let lanes = self;

@@ -30,7 +30,7 @@ use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLine
 use super::chain::Chain;
 use super::declutter_with;
 use super::rule::{Outcome, RegisteredCheck, RegisteredMovement, Session};
-use crate::quantized::{Channels, Dequantize, FakeQuantize, Levels, Operation};
+use crate::quantized::{ChannelAxis, Dequantize, FakeQuantize, Levels, Operation};
 
 /// The name of this part, as if it were a rule.
 pub(super) const NAME: &str = "quantized";
@@ -50,7 +50,7 @@ pub(super) fn translate(session: &Session, model: &mut TypedModel) -> TractResul
 }
 
 fn translated(session: &Session, source: &TypedModel) -> TractResult<TypedModel> {
-    let mut translation = Translation {
+    let mut translation = QuantizedTranslation {
         session,
         source,
         target: TypedModel { symbols: source.symbols.clone(), ..TypedModel::default() },
@@ -67,7 +67,7 @@ fn translated(session: &Session, source: &TypedModel) -> TractResult<TypedModel>
         if let Some(label) = source.outlet_label(*input) {
             translation.target.set_outlet_label(outlet, label.to_string())?;
         }
-        translation.set(*input, Value::of_numbers(outlet, Channels::Last));
+        translation.set(*input, QuantizedForms::of_numbers(outlet, ChannelAxis::Last));
     }
     for id in source.eval_order()? {
         if !translation.done.contains(&id) {
@@ -85,11 +85,12 @@ fn translated(session: &Session, source: &TypedModel) -> TractResult<TypedModel>
     Ok(target)
 }
 
-struct Translation<'a> {
+/// A model on its way to operators on codes.
+struct QuantizedTranslation<'a> {
     session: &'a Session<'a>,
     source: &'a TypedModel,
     target: TypedModel,
-    values: HashMap<OutletId, Value>,
+    values: HashMap<OutletId, QuantizedForms>,
     /// The nodes that are translated.
     done: HashSet<usize>,
     /// Those of the target.
@@ -100,7 +101,7 @@ struct Translation<'a> {
 
 /// The forms of a value.
 #[derive(Debug, Clone, Default)]
-struct Value {
+struct QuantizedForms {
     /// Numbers as the model has them.
     numbers: Option<OutletId>,
     /// Numbers with the channels last.
@@ -114,26 +115,30 @@ struct Value {
 }
 
 /// Where the channels are that levels belong to.
-type Form = Channels;
+type Form = ChannelAxis;
 
-impl Value {
-    fn of_numbers(outlet: OutletId, form: Form) -> Value {
+impl QuantizedForms {
+    fn of_numbers(outlet: OutletId, form: Form) -> QuantizedForms {
         match form {
-            Channels::Last => Value { numbers: Some(outlet), ..Value::default() },
-            Channels::Second => Value { numbers_last: Some(outlet), ..Value::default() },
+            ChannelAxis::Last => {
+                QuantizedForms { numbers: Some(outlet), ..QuantizedForms::default() }
+            }
+            ChannelAxis::Second => {
+                QuantizedForms { numbers_last: Some(outlet), ..QuantizedForms::default() }
+            }
         }
     }
 
-    fn of_codes(outlet: OutletId, levels: Arc<Levels>, form: Form) -> Value {
+    fn of_codes(outlet: OutletId, levels: Arc<Levels>, form: Form) -> QuantizedForms {
         let (codes, codes_last) = match form {
-            Channels::Last => (Some(outlet), None),
-            Channels::Second => (None, Some(outlet)),
+            ChannelAxis::Last => (Some(outlet), None),
+            ChannelAxis::Second => (None, Some(outlet)),
         };
-        Value { codes, codes_last, levels: Some(levels), ..Value::default() }
+        QuantizedForms { codes, codes_last, levels: Some(levels), ..QuantizedForms::default() }
     }
 }
 
-impl<'a> Translation<'a> {
+impl<'a> QuantizedTranslation<'a> {
     fn rank(&self, outlet: OutletId) -> TractResult<usize> {
         Ok(self.source.outlet_fact(outlet)?.rank())
     }
@@ -187,11 +192,11 @@ impl<'a> Translation<'a> {
         Ok(output)
     }
 
-    fn value(&self, outlet: OutletId) -> TractResult<Value> {
+    fn value(&self, outlet: OutletId) -> TractResult<QuantizedForms> {
         self.values.get(&outlet).cloned().context("a value is used before it is computed")
     }
 
-    fn set(&mut self, outlet: OutletId, value: Value) {
+    fn set(&mut self, outlet: OutletId, value: QuantizedForms) {
         self.done.insert(outlet.node);
         self.values.insert(outlet, value);
     }
@@ -209,8 +214,8 @@ impl<'a> Translation<'a> {
         } else {
             let levels = value.levels.clone().context("codes have levels")?;
             let (codes, to) = match (value.codes, value.codes_last) {
-                (_, Some(codes)) => (codes, Channels::Second),
-                (Some(codes), _) => (codes, Channels::Last),
+                (_, Some(codes)) => (codes, ChannelAxis::Second),
+                (Some(codes), _) => (codes, ChannelAxis::Last),
                 _ => bail!("a value has no form"),
             };
             self.wire(&format!("{name}.numbers"), Dequantize { levels, to }, &[codes])?
@@ -230,8 +235,8 @@ impl<'a> Translation<'a> {
         rule_if_some!(levels = value.levels.clone());
         let rank = self.rank(outlet)?;
         let (has, other) = match form {
-            Channels::Last => (value.codes, value.codes_last),
-            Channels::Second => (value.codes_last, value.codes),
+            ChannelAxis::Last => (value.codes, value.codes_last),
+            ChannelAxis::Second => (value.codes_last, value.codes),
         };
         if let Some(codes) = has {
             return Ok(Some((codes, levels)));
@@ -243,14 +248,14 @@ impl<'a> Translation<'a> {
             rule_if!(levels.are_the_same());
             let name = format!("{}.codes", self.source.node(outlet.node).name);
             let (from, to) = match form {
-                Channels::Last => (rank - 1, 1),
-                Channels::Second => (1, rank - 1),
+                ChannelAxis::Last => (rank - 1, 1),
+                ChannelAxis::Second => (1, rank - 1),
             };
             self.wire(&name, AxisOp::Move(from, to), &[other])?
         };
         match form {
-            Channels::Last => value.codes = Some(codes),
-            Channels::Second => value.codes_last = Some(codes),
+            ChannelAxis::Last => value.codes = Some(codes),
+            ChannelAxis::Second => value.codes_last = Some(codes),
         }
         self.values.insert(outlet, value);
         Ok(Some((codes, levels)))
@@ -274,7 +279,7 @@ impl<'a> Translation<'a> {
         }
         for (slot, outlet) in outlets.into_iter().enumerate() {
             let outlet_of_source = OutletId::new(node.id, slot);
-            self.set(outlet_of_source, Value::of_numbers(outlet, Channels::Last));
+            self.set(outlet_of_source, QuantizedForms::of_numbers(outlet, ChannelAxis::Last));
         }
         Ok(())
     }
@@ -361,8 +366,8 @@ impl<'a> Translation<'a> {
         let last = chain.last();
         let outlet = self.wire(&last.name, op, inputs)?;
         let value = match levels {
-            Some(levels) => Value::of_codes(outlet, levels, form),
-            None => Value::of_numbers(outlet, form),
+            Some(levels) => QuantizedForms::of_codes(outlet, levels, form),
+            None => QuantizedForms::of_numbers(outlet, form),
         };
         self.done.extend(chain.ids());
         for end in self.ends(last) {

@@ -12,17 +12,18 @@ use tract_core::ops::math::Mul;
 use tract_core::ops::nn::{DataFormat, Reduce, Reducer};
 use tract_core::ops::quant::DequantizeLinearF32;
 
-use super::weights::Line;
+use super::weights::ScaleAndBias;
 use super::{
-    Form, Translated, Translation, is_check, makes_levels, moves_elements, operation_of, scale_of,
+    Form, QuantizedTranslation, Translated, is_check, makes_levels, moves_elements, operation_of,
+    scale_of,
 };
 use crate::product::activation::Activation;
 use crate::quantized::{
-    AdditionOf, Channels, Description, FakeQuantize, Levels, Operation, Quantize,
-    QuantizedArithmetic, QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize,
+    ChannelAxis, Description, FakeQuantize, Levels, Operation, Quantize, QuantizedArithmetic,
+    QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize, ResidualOperand,
 };
 use crate::transform::chain::Chain;
-use crate::transform::upsampling::{Part, Upsampling};
+use crate::transform::upsampling::{PhaseGroup, Upsampling};
 
 /// What a chain of nodes after an operator ends with.
 struct Ending {
@@ -32,7 +33,7 @@ struct Ending {
 }
 
 /// A layer of weights.
-struct Layer {
+struct QuantizedLayer {
     spec: PoolSpec,
     group: usize,
     codes: Tensor,
@@ -41,12 +42,12 @@ struct Layer {
     /// For each channel of the result.
     bias: Vec<f32>,
     /// What makes the result of the channels of the convolution, if they differ.
-    upsampling: Option<(Upsampling, Part)>,
+    upsampling: Option<(Upsampling, PhaseGroup)>,
 }
 
 /// What is added to the codes of a layer: other codes, and what they stand for; limits of the sum, and the codes of it, if it
 /// gets some.
-struct Addition {
+struct FusedAddition {
     codes: OutletId,
     levels: Arc<Levels>,
     limits: [f32; 2],
@@ -63,7 +64,7 @@ fn limits_of(chain: &mut Chain) -> TractResult<[f32; 2]> {
     Ok(limits.unwrap_or([f32::NEG_INFINITY, f32::INFINITY]))
 }
 
-impl<'a> Translation<'a> {
+impl<'a> QuantizedTranslation<'a> {
     /// The levels of a node that makes them, and the axis along which they differ.
     fn levels(&self, node: &TypedNode) -> TractResult<Result<(Levels, Option<usize>), String>> {
         if let Some((reciprocal, zero_point)) = scale_of(node) {
@@ -141,7 +142,7 @@ impl<'a> Translation<'a> {
         rule_if!(makes_levels(node));
         let Ok((levels, axis)) = self.levels(node)? else { return Ok(None) };
         let rank = node.outputs[0].fact.rank();
-        let expected = if form == Channels::Second { 1 } else { rank - 1 };
+        let expected = if form == ChannelAxis::Second { 1 } else { rank - 1 };
         Ok(axis.is_none_or(|axis| axis == expected).then(|| levels.into()))
     }
 
@@ -154,7 +155,7 @@ impl<'a> Translation<'a> {
         form: Form,
     ) -> TractResult<Ending> {
         let activation = chain.activation()?;
-        let mut second = Line { scales: vec![1.; channels], bias: vec![0.; channels] };
+        let mut second = ScaleAndBias { scales: vec![1.; channels], bias: vec![0.; channels] };
         let is_second = second.take_arithmetic(chain, axis)?;
         let lines = second.scales.iter().zip(&second.bias).map(|(scale, bias)| [*scale, *bias]);
         let second = is_second.then(|| lines.collect());
@@ -188,8 +189,8 @@ impl<'a> Translation<'a> {
         let is_second = axis.is_none_or(|axis| axis == 1);
         let prefers_second = value.numbers_last.is_some() || self.feeds_windows(node);
         let form = match () {
-            () if is_second && (prefers_second || !is_last) && rank > 2 => Channels::Second,
-            () if is_last => Channels::Last,
+            () if is_second && (prefers_second || !is_last) && rank > 2 => ChannelAxis::Second,
+            () if is_last => ChannelAxis::Last,
             () => {
                 return Ok(Translated::Refused(format!(
                     "its limits differ along axis {axis:?}, but must do so along the channels"
@@ -209,18 +210,18 @@ impl<'a> Translation<'a> {
         let before = value.levels.filter(|before| before.are_the_same() && levels.are_the_same());
         if let Some(from) = before {
             let (codes, form) = match (value.codes_last, value.codes) {
-                (Some(codes), _) => (codes, Channels::Second),
-                (None, Some(codes)) => (codes, Channels::Last),
+                (Some(codes), _) => (codes, ChannelAxis::Second),
+                (None, Some(codes)) => (codes, ChannelAxis::Last),
                 (None, None) => bail!("a value has levels, but no codes"),
             };
             let op = Requantize::new(from, levels.clone());
             return self.finish(&chain, op, &[codes], Some(levels), form);
         }
-        if let (Channels::Second, Some(numbers)) = (form, value.numbers_last) {
-            let op = Quantize { levels: levels.clone(), from: Channels::Last, factors: None };
+        if let (ChannelAxis::Second, Some(numbers)) = (form, value.numbers_last) {
+            let op = Quantize { levels: levels.clone(), from: ChannelAxis::Last, factors: None };
             return self.finish(&chain, op, &[numbers], Some(levels), form);
         }
-        if let (Channels::Last, Some((before, factors))) = (form, self.factors_before(node)?) {
+        if let (ChannelAxis::Last, Some((before, factors))) = (form, self.factors_before(node)?) {
             let numbers = self.numbers(before)?;
             let factors = Some(factors.into());
             let op = Quantize { levels: levels.clone(), from: form, factors };
@@ -300,7 +301,7 @@ impl<'a> Translation<'a> {
         let Some(bias) = self.bias(node, spec.output_channels)? else {
             return Ok(Translated::Refused("its bias is no constant".into()));
         };
-        let layer = Layer {
+        let layer = QuantizedLayer {
             spec: PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() },
             group: op.group,
             scales: weights.scales(),
@@ -308,7 +309,7 @@ impl<'a> Translation<'a> {
             bias,
             upsampling: None,
         };
-        self.layer(node, layer, Channels::Second)
+        self.layer(node, layer, ChannelAxis::Second)
     }
 
     pub fn transposed_convolution(
@@ -334,7 +335,7 @@ impl<'a> Translation<'a> {
             Err(reason) => return Ok(Translated::Refused(reason)),
         };
         let part = upsampling.whole();
-        let layer = Layer {
+        let layer = QuantizedLayer {
             spec: upsampling.convolution(&part, DataFormat::NHWC),
             group: 1,
             codes: upsampling.weights::<i8>(&part, &weights.codes)?,
@@ -342,7 +343,7 @@ impl<'a> Translation<'a> {
             bias,
             upsampling: Some((upsampling, part)),
         };
-        self.layer(node, layer, Channels::Second)
+        self.layer(node, layer, ChannelAxis::Second)
     }
 
     /// The third input of a node, for each of so many channels.
@@ -357,8 +358,13 @@ impl<'a> Translation<'a> {
     }
 
     /// A layer of weights, with what follows it. `form` is that of its data.
-    fn layer(&mut self, node: &'a TypedNode, layer: Layer, form: Form) -> TractResult<Translated> {
-        let Layer { spec, group, codes: weights, scales, bias, upsampling } = layer;
+    fn layer(
+        &mut self,
+        node: &'a TypedNode,
+        layer: QuantizedLayer,
+        form: Form,
+    ) -> TractResult<Translated> {
+        let QuantizedLayer { spec, group, codes: weights, scales, bias, upsampling } = layer;
         let Some(scales) = scales else {
             return Ok(Translated::Refused(
                 "the scales of its weights are not those of output channels".into(),
@@ -371,11 +377,11 @@ impl<'a> Translation<'a> {
             ));
         };
         let axis = match form {
-            Channels::Second => 1,
-            Channels::Last => node.outputs[0].fact.rank() - 1,
+            ChannelAxis::Second => 1,
+            ChannelAxis::Last => node.outputs[0].fact.rank() - 1,
         };
         let mut chain = Chain::new(self.source, node);
-        let mut line = Line { scales, bias };
+        let mut line = ScaleAndBias { scales, bias };
         line.take_arithmetic(&mut chain, axis)?;
         let Ending { activation, mut second, levels: output } =
             self.ending(&mut chain, line.bias.len(), axis, form)?;
@@ -405,7 +411,7 @@ impl<'a> Translation<'a> {
             activation,
             second: second.as_deref(),
             output: output.as_deref(),
-            addition: addition.as_ref().map(|addition| AdditionOf {
+            addition: addition.as_ref().map(|addition| ResidualOperand {
                 others: &addition.levels,
                 limits: addition.limits,
                 output: addition.output.as_deref(),
@@ -415,7 +421,7 @@ impl<'a> Translation<'a> {
             return Ok(Translated::Refused(reason));
         }
         let op = QuantizedConvolution::new(&description)?;
-        if let Some(Addition { codes: others, output, .. }) = addition {
+        if let Some(FusedAddition { codes: others, output, .. }) = addition {
             return self.finish(&chain, op, &[codes, others], output, form);
         }
         let Some((upsampling, _)) = upsampling else {
@@ -437,7 +443,11 @@ impl<'a> Translation<'a> {
 
     /// Takes over a sum of the chain, which ends with codes, and of other codes that are there already; with its limits and the
     /// codes that are made of it.
-    fn addition(&mut self, chain: &mut Chain<'a>, form: Form) -> TractResult<Option<Addition>> {
+    fn addition(
+        &mut self,
+        chain: &mut Chain<'a>,
+        form: Form,
+    ) -> TractResult<Option<FusedAddition>> {
         let mut longer = chain.clone();
         if scale_of(longer.last()).is_some() {
             rule_if_some!((node, _) = longer.successor()?);
@@ -454,7 +464,7 @@ impl<'a> Translation<'a> {
         let limits = limits_of(&mut longer)?;
         let output = self.take_levels(&mut longer, form)?;
         *chain = longer;
-        Ok(Some(Addition { codes, levels, limits, output }))
+        Ok(Some(FusedAddition { codes, levels, limits, output }))
     }
 
     /// A layer whose data has no codes. If its weights have some, it is worth a word.
@@ -525,8 +535,9 @@ impl<'a> Translation<'a> {
             outputs,
         );
         let (scales, bias) = (weights.scales(), vec![0.; outputs]);
-        let layer = Layer { spec, group: 1, codes: weights.codes, scales, bias, upsampling: None };
-        self.layer(node, layer, Channels::Last)
+        let layer =
+            QuantizedLayer { spec, group: 1, codes: weights.codes, scales, bias, upsampling: None };
+        self.layer(node, layer, ChannelAxis::Last)
     }
 
     pub fn max_pool(&mut self, node: &'a TypedNode, op: &MaxPool) -> TractResult<Translated> {
@@ -550,13 +561,13 @@ impl<'a> Translation<'a> {
         {
             return Ok(Translated::NotMine);
         }
-        let Some((codes, levels)) = self.codes(node.inputs[0], Channels::Second)? else {
+        let Some((codes, levels)) = self.codes(node.inputs[0], ChannelAxis::Second)? else {
             return Ok(Translated::NotMine);
         };
         let spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
         let chain = Chain::new(self.source, node);
         let op = QuantizedMaxPool { spec };
-        self.finish(&chain, op, &[codes], Some(levels), Channels::Second)
+        self.finish(&chain, op, &[codes], Some(levels), ChannelAxis::Second)
     }
 
     /// The sum over all pixels, which may be divided by their number.
@@ -566,14 +577,14 @@ impl<'a> Translation<'a> {
         if op.reducer != Reducer::Sum || !are_pixels {
             return Ok(Translated::NotMine);
         }
-        let Some((codes, levels)) = self.codes(node.inputs[0], Channels::Second)? else {
+        let Some((codes, levels)) = self.codes(node.inputs[0], ChannelAxis::Second)? else {
             return Ok(Translated::NotMine);
         };
         let mut chain = Chain::new(self.source, node);
         let factor = chain.arithmetic::<Mul>(0..0)?.map_or(1., |factors| factors[0]);
-        let output = self.take_levels(&mut chain, Channels::Second)?;
+        let output = self.take_levels(&mut chain, ChannelAxis::Second)?;
         let op = QuantizedSum { levels, factor, output: output.clone() };
-        self.finish(&chain, op, &[codes], output, Channels::Second)
+        self.finish(&chain, op, &[codes], output, ChannelAxis::Second)
     }
 
     pub fn arithmetic(
@@ -598,10 +609,10 @@ impl<'a> Translation<'a> {
             return Ok(Translated::NotMine);
         }
         let form = match value_a.codes_last.is_some() && rank > 2 {
-            true => Channels::Second,
-            false => Channels::Last,
+            true => ChannelAxis::Second,
+            false => ChannelAxis::Last,
         };
-        let axis = if form == Channels::Second { 1 } else { rank - 1 };
+        let axis = if form == ChannelAxis::Second { 1 } else { rank - 1 };
         let is_one_pixel = shape
             .iter()
             .zip(shape_of_b.iter())
@@ -664,8 +675,8 @@ impl<'a> Translation<'a> {
         let results = numbers.try_as_plain_ram()?;
         let results: &[f32; 256] = results.as_slice::<f32>()?.try_into()?;
         let (codes, form) = match (value.codes_last, value.codes) {
-            (Some(codes), _) => (codes, Channels::Second),
-            (None, Some(codes)) => (codes, Channels::Last),
+            (Some(codes), _) => (codes, ChannelAxis::Second),
+            (None, Some(codes)) => (codes, ChannelAxis::Last),
             (None, None) => bail!("a value has levels, but no codes"),
         };
         let op = Requantize::of_function(from, to.clone(), results);
@@ -727,7 +738,7 @@ impl<'a> Translation<'a> {
         };
         let rank = self.rank(node.inputs[0])?;
         let is_last = value.codes_last.is_some() && rank > 2;
-        let form = if is_last { Channels::Second } else { Channels::Last };
+        let form = if is_last { ChannelAxis::Second } else { ChannelAxis::Last };
         let Some((codes, _)) = self.codes(node.inputs[0], form)? else {
             return Ok(Translated::NotMine);
         };
@@ -764,8 +775,8 @@ impl<'a> Translation<'a> {
         }
         let of_last = if all_last { self.with_channels_last(node)? } else { None };
         let (form, op) = match of_last {
-            Some(op) => (Channels::Second, op),
-            None => (Channels::Last, node.op.clone()),
+            Some(op) => (ChannelAxis::Second, op),
+            None => (ChannelAxis::Last, node.op.clone()),
         };
         let mut inputs = tvec!();
         for input in &node.inputs {
@@ -812,12 +823,14 @@ impl<'a> Translation<'a> {
             let Some((next, _)) = chain.successor()? else { return Ok(false) };
             chain.push(next);
         }
-        let Some((mut codes, _)) = self.codes(input, Channels::Second)? else { return Ok(false) };
+        let Some((mut codes, _)) = self.codes(input, ChannelAxis::Second)? else {
+            return Ok(false);
+        };
         let Some(last) = ops.pop() else { return Ok(false) };
         for op in ops {
             codes = self.wire(&format!("{}.shuffle", chain.last().name), op, &[codes])?;
         }
-        self.finish(&chain, last, &[codes], Some(levels.clone()), Channels::Second)?;
+        self.finish(&chain, last, &[codes], Some(levels.clone()), ChannelAxis::Second)?;
         Ok(true)
     }
 
@@ -828,7 +841,7 @@ impl<'a> Translation<'a> {
             return Ok(Translated::NotMine);
         };
         let Some(op) = self.with_channels_last(node)? else { return Ok(Translated::NotMine) };
-        self.finish(&Chain::new(self.source, node), op, &[numbers], None, Channels::Second)?;
+        self.finish(&Chain::new(self.source, node), op, &[numbers], None, ChannelAxis::Second)?;
         Ok(Translated::Moved)
     }
 

@@ -3,18 +3,18 @@
 use tract_core::internal::*;
 use tract_core::ops::math::{Add, Mul};
 
-use super::Translation;
+use super::QuantizedTranslation;
 use crate::compressed::{DequantizedConst, combine};
 use crate::transform::chain::Chain;
 
 /// What sums of products become: a scale and a bias for each channel.
-pub(super) struct Line {
+pub(super) struct ScaleAndBias {
     /// One for each channel, or one for all.
     pub scales: Vec<f32>,
     pub bias: Vec<f32>,
 }
 
-impl Line {
+impl ScaleAndBias {
     /// Takes over numbers that are added to channels, or multiplied with them. Whether there are some.
     pub fn take_arithmetic(&mut self, chain: &mut Chain, axis: usize) -> TractResult<bool> {
         let mut is_any = false;
@@ -42,34 +42,34 @@ impl Line {
 }
 
 /// Weights that are signed codes of 8 bits.
-pub(super) struct Weights {
+pub(super) struct QuantizedWeights {
     pub codes: Tensor,
     /// Broadcast to the codes.
     scale: Tensor,
 }
 
-impl Translation<'_> {
+impl QuantizedTranslation<'_> {
     /// The codes of weights whose output channels are along an axis, if they are some: constants that were codes in the file,
     /// or numbers that are multiples of a scale.
-    pub fn weights(&self, outlet: OutletId, axis: usize) -> TractResult<Option<Weights>> {
+    pub fn weights(&self, outlet: OutletId, axis: usize) -> TractResult<Option<QuantizedWeights>> {
         let codes = self.weights_of_codes(outlet)?;
         if codes.is_some() {
             return Ok(codes);
         }
         rule_if_some!(numbers = self.constant(outlet)?);
         rule_if!(numbers.datum_type() == DatumType::F32 && numbers.is_plain());
-        Weights::of_numbers(&numbers, axis)
+        QuantizedWeights::of_numbers(&numbers, axis)
     }
 
     /// Those of constants that were codes in the file.
-    pub fn weights_of_codes(&self, outlet: OutletId) -> TractResult<Option<Weights>> {
+    pub fn weights_of_codes(&self, outlet: OutletId) -> TractResult<Option<QuantizedWeights>> {
         let node = self.source.node(outlet.node);
         if let Some(op) = node.op_as::<AxisOp>() {
             rule_if_some!(weights = self.weights_of_codes(node.inputs[0])?);
             return weights.changed(op);
         }
         if let Some(op) = node.op_as::<DequantizedConst>() {
-            return Weights::of_constant(op);
+            return QuantizedWeights::of_constant(op);
         }
         Ok(None)
     }
@@ -99,8 +99,8 @@ fn codes_of(numbers: &[f32], codes: &mut Vec<i8>) -> Option<f32> {
     })
 }
 
-impl Weights {
-    fn of_numbers(numbers: &Tensor, axis: usize) -> TractResult<Option<Weights>> {
+impl QuantizedWeights {
+    fn of_numbers(numbers: &Tensor, axis: usize) -> TractResult<Option<QuantizedWeights>> {
         let moved = numbers.clone().move_axis(axis, 0)?;
         let channels = moved.shape().first().copied().unwrap_or(0);
         rule_if!(moved.len() > 0 && channels > 0);
@@ -112,10 +112,10 @@ impl Weights {
         let codes = Tensor::from_shape(moved.shape(), &codes)?.move_axis(0, axis)?;
         let mut shape = vec![1; codes.rank()];
         shape[axis] = channels;
-        Ok(Some(Weights { codes, scale: Tensor::from_shape(&shape, &scales)? }))
+        Ok(Some(QuantizedWeights { codes, scale: Tensor::from_shape(&shape, &scales)? }))
     }
 
-    fn of_constant(constant: &DequantizedConst) -> TractResult<Option<Weights>> {
+    fn of_constant(constant: &DequantizedConst) -> TractResult<Option<QuantizedWeights>> {
         rule_if_some!(scale = constant.scale());
         rule_if_some!(codes = constant.codes());
         rule_if!([DatumType::I8, DatumType::U8].contains(&codes.datum_type()));
@@ -141,11 +141,11 @@ impl Weights {
         while scale.rank() < codes.rank() {
             scale.insert_axis(0)?;
         }
-        Ok(Some(Weights { codes, scale }))
+        Ok(Some(QuantizedWeights { codes, scale }))
     }
 
     /// With other axes.
-    fn changed(mut self, change: &AxisOp) -> TractResult<Option<Weights>> {
+    fn changed(mut self, change: &AxisOp) -> TractResult<Option<QuantizedWeights>> {
         match change {
             AxisOp::Reshape(at, from, to) => {
                 let sizes = |dims: &[TDim]| -> Option<TVec<usize>> {
@@ -172,15 +172,15 @@ impl Weights {
     }
 
     /// Without an axis of size 1.
-    pub fn without_axis(mut self, axis: usize) -> TractResult<Weights> {
+    pub fn without_axis(mut self, axis: usize) -> TractResult<QuantizedWeights> {
         self.codes.remove_axis(axis)?;
         self.scale.remove_axis(axis)?;
         Ok(self)
     }
 
     /// A matrix, transposed.
-    pub fn transposed(self) -> TractResult<Weights> {
-        Ok(Weights {
+    pub fn transposed(self) -> TractResult<QuantizedWeights> {
+        Ok(QuantizedWeights {
             codes: self.codes.permute_axes(&[1, 0])?,
             scale: self.scale.permute_axes(&[1, 0])?,
         })
