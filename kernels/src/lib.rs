@@ -47,6 +47,7 @@
 //! | `product/` | products of packed matrices, of which they are made |
 //! | `threads/` | work that the threads of tract's executor share |
 //! | `memory.rs` | outputs, and what a thread uses again |
+//! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
 //! | `checks.rs` | numbers of inputs, and sizes of outputs |
 //!
 //! # Words
