@@ -77,7 +77,7 @@ pub fn guard_downsamples_of(model: &mut TypedModel, first: usize) -> TractResult
         reached.extend(downsampled(model, node)?.into_iter().map(|axis| (inlet, axis)));
     }
     let mut seen = HashSet::new();
-    let mut guarded: Vec<InletId> = vec![];
+    let (mut held, mut is_held) = (vec![], HashSet::new());
     while let Some((inlet, axis)) = reached.pop() {
         if !seen.insert((inlet, axis)) {
             continue;
@@ -85,11 +85,11 @@ pub fn guard_downsamples_of(model: &mut TypedModel, first: usize) -> TractResult
         let node = model.node(model.node(inlet.node).inputs[inlet.slot].node);
         match passes(model, node, axis)? {
             Some(inputs) => reached.extend(inputs),
-            None if guarded.contains(&inlet) => (),
-            None => guarded.push(inlet),
+            None if is_held.insert(inlet) => held.push(inlet),
+            None => (),
         }
     }
-    for inlet in guarded {
+    for inlet in held {
         let node = model.node(inlet.node);
         let (outlet, name) = (node.inputs[inlet.slot], node.name.clone());
         let name = format!("{name}.barrier_{}", inlet.slot);
