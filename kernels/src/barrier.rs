@@ -131,6 +131,15 @@ fn passes(
         // With an offset, which a convolution does not take.
         return Ok((op.start == 0.to_dim()).then(|| tvec![(data, axis)]));
     }
+    // It takes the stride of a spatial axis, and gives it on where its taps allow that.
+    if let Some(op) = node.op_as::<Conv>() {
+        let spec = &op.pool_spec;
+        let first = spec.data_format.shape(&node.outputs[0].fact.shape)?.h_axis();
+        let spatial = axis.checked_sub(first).filter(|axis| *axis < spec.rank());
+        let goes_on =
+            spatial.is_some_and(|axis| spec.kernel_shape[axis] == 1 || spec.dilation(axis) > 1);
+        return Ok(Some(if goes_on { tvec![(data, axis)] } else { tvec![] }));
+    }
     rule_if!(!node.op_is::<Scan>());
     let [output] = &*node.outputs else { return Ok(Some(tvec![])) };
     let inputs = model.node_input_facts(node.id)?;
@@ -141,8 +150,7 @@ fn passes(
         _ => None,
     });
     let reached: TVec<(InletId, usize)> = places.collect();
-    // A convolution takes the stride.
-    if node.inputs.is_empty() || reached.len() < node.inputs.len() || node.op_is::<Conv>() {
+    if node.inputs.is_empty() || reached.len() < node.inputs.len() {
         return Ok(Some(tvec![]));
     }
     let is_right = node.op_is::<ElementWiseOp>()
@@ -200,8 +208,15 @@ mod tests {
                 channels,
                 2,
             );
-            let op = Conv::new(spec, KernelFormat::OIHW, 1, None);
+            let op = Conv::new(spec.clone(), KernelFormat::OIHW, 1, None);
             outlet = model.wire_node("convolution", op, &inputs)?[0];
+            // The stride of a second one joins that of the first one.
+            let weights =
+                Tensor::from_shape(&[&[2, 2], &*spec.kernel_shape].concat(), &[1f32, -1., 2., 3.])?;
+            let inputs = [outlet, model.add_const("more_weights", weights)?, inputs[2]];
+            let spec = PoolSpec { input_channels: 2, ..spec };
+            let op = Conv::new(spec, KernelFormat::OIHW, 1, None);
+            outlet = model.wire_node("another", op, &inputs)?[0];
         } else {
             outlet = model.wire_node("second", Downsample::new(axis, 2, 0), &[outlet])?[0];
         }
