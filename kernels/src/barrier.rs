@@ -5,7 +5,7 @@
 //! none, at a broadcast, and at a loop. And it takes the axes of a softmax and of a normalization for others, so that they see only some
 //! of the elements. So it goes no further than through operators of which it is known to be right.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use tract_core::internal::*;
 use tract_core::ops::Downsample;
@@ -55,8 +55,8 @@ impl TypedOp for Barrier {
 /// Puts a [`Barrier`] where a `Downsample` would come to an operator that it must not pass: one that is there, or one that tract makes
 /// of the stride of a convolution.
 ///
-/// The readers of this project do so, and so does [`KernelsTransform`](crate::KernelsTransform). A model that comes from elsewhere needs it before it is
-/// decluttered without kernels.
+/// The readers of this project do so, and so does [`KernelsTransform`](crate::KernelsTransform). A model that comes from
+/// elsewhere needs it before it is decluttered without kernels.
 ///
 /// # Errors
 ///
@@ -74,10 +74,9 @@ pub fn guard_downsamples_of(model: &mut TypedModel, first: usize) -> TractResult
     let mut reached: Vec<(InletId, usize)> = vec![];
     for node in model.nodes().iter().skip(first) {
         let inlet = InletId::new(node.id, 0);
-        reached.extend(downsampled(model, node)?.into_iter().map(|axis| (inlet, axis)));
+        reached.extend(downsampled(node).into_iter().map(|axis| (inlet, axis)));
     }
-    let mut seen = HashSet::new();
-    let (mut held, mut is_held) = (vec![], HashSet::new());
+    let (mut seen, mut held) = (HashSet::new(), BTreeSet::new());
     while let Some((inlet, axis)) = reached.pop() {
         if !seen.insert((inlet, axis)) {
             continue;
@@ -85,8 +84,7 @@ pub fn guard_downsamples_of(model: &mut TypedModel, first: usize) -> TractResult
         let node = model.node(model.node(inlet.node).inputs[inlet.slot].node);
         match passes(model, node, axis)? {
             Some(inputs) => reached.extend(inputs),
-            None if is_held.insert(inlet) => held.push(inlet),
-            None => (),
+            None => drop(held.insert(inlet)),
         }
     }
     for inlet in held {
@@ -100,18 +98,18 @@ pub fn guard_downsamples_of(model: &mut TypedModel, first: usize) -> TractResult
 }
 
 /// The axes of its first input of which tract takes only some elements, as a step of its own.
-fn downsampled(model: &TypedModel, node: &TypedNode) -> TractResult<TVec<usize>> {
+fn downsampled(node: &TypedNode) -> TVec<usize> {
     if let Some(op) = node.op_as::<Downsample>() {
-        return Ok(tvec![op.axis]);
+        return tvec![op.axis];
     }
-    let Some(op) = node.op_as::<Conv>() else { return Ok(tvec![]) };
+    let Some(op) = node.op_as::<Conv>() else { return tvec![] };
     let spec = &op.pool_spec;
-    let first = spec.data_format.shape(&model.outlet_fact(node.inputs[0])?.shape)?.h_axis();
     let is_apart = |axis: &usize| {
         let (stride, dilation) = (spec.stride(*axis), spec.dilation(*axis));
         stride > 1 && (spec.kernel_shape[*axis] == 1 || dilation.is_multiple_of(stride))
     };
-    Ok((0..spec.rank()).filter(is_apart).map(|axis| first + axis).collect())
+    let spatial = (0..spec.rank()).filter(is_apart);
+    spatial.map(|axis| spec.data_format.h_axis() + axis).collect()
 }
 
 /// Where a `Downsample` along an axis of a node's output goes on: to none of its inputs if tract leaves it where it is. Nothing if it
@@ -134,12 +132,13 @@ fn passes(
     // It takes the stride of a spatial axis, and gives it on where its taps allow that.
     if let Some(op) = node.op_as::<Conv>() {
         let spec = &op.pool_spec;
-        let first = spec.data_format.shape(&node.outputs[0].fact.shape)?.h_axis();
-        let spatial = axis.checked_sub(first).filter(|axis| *axis < spec.rank());
+        let spatial =
+            axis.checked_sub(spec.data_format.h_axis()).filter(|axis| *axis < spec.rank());
         let goes_on =
             spatial.is_some_and(|axis| spec.kernel_shape[axis] == 1 || spec.dilation(axis) > 1);
         return Ok(Some(if goes_on { tvec![(data, axis)] } else { tvec![] }));
     }
+    // tract takes it into a loop, whatever its axes say.
     rule_if!(!node.op_is::<Scan>());
     let [output] = &*node.outputs else { return Ok(Some(tvec![])) };
     let inputs = model.node_input_facts(node.id)?;
