@@ -72,7 +72,7 @@ impl Concatenation {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let axis = self.axis;
         let first = inputs.first().context("Concatenation: it has no inputs")?;
         ensure!(

@@ -360,7 +360,7 @@ impl Contraction {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [_, _] = expect_inputs("MatMul", ["A", "B"], inputs)?;
         let shape = self.shape(&inputs[self.left].shape, &inputs[self.right].shape)?;
         Ok(tvec!(f32::fact(shape)))

@@ -245,7 +245,7 @@ impl FullyConnected {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("FullyConnected", inputs.len(), 1..=1)?;
         ensure!(
             inputs[0].rank() > 0,

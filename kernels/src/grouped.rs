@@ -189,7 +189,7 @@ impl GroupedProduct {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, matrices, ends] =
             expect_inputs("GroupedProduct", ["data", "matrices", "ends"], inputs)?;
         let dt = data.datum_type;

@@ -172,7 +172,7 @@ impl Normalization {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         check_named_inputs(&self.name(), self.inputs(), inputs.len())?;
         let data = inputs[0];
         ensure!(

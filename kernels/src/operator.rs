@@ -52,8 +52,8 @@ macro_rules! impl_op {
     };
 }
 
-/// All of an operator that knows its outputs from its inputs alone: `Op`, as [`impl_op`] has it, and the rest from two functions of the
-/// type, `eval(&self, inputs: TVec<TValue>)` and `output_facts(&self, inputs: &[&TypedFact])`.
+/// All of an operator that knows its outputs from its inputs alone: `Op`, as [`impl_op`] has it, and the rest from two methods of the
+/// type, `eval(&self, inputs: TVec<TValue>)` and `facts(&self, inputs: &[&TypedFact])`.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! impl_plain_op {
@@ -64,13 +64,14 @@ macro_rules! impl_plain_op {
             op_out_of_plan!();
 
             fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-                <$type>::eval(self, inputs)
+                self.eval(inputs)
             }
         }
 
         impl TypedOp for $type {
+            // Not of the same name: a type that has none would call this one again, without end.
             fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-                <$type>::output_facts(self, inputs)
+                self.facts(inputs)
             }
 
             as_op!();

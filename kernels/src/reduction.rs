@@ -324,7 +324,7 @@ impl ReductionOfAxes {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("ReductionOfAxes", inputs.len(), 1..=1)?;
         let (data, axes) = (inputs[0], &self.axes);
         ensure!(

@@ -114,7 +114,7 @@ impl RotaryEmbedding {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, _, _] = expect_inputs(OPERATOR, ["data", "cos", "sin"], inputs)?;
         Ok(tvec!(data.without_value()))
     }

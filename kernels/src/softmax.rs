@@ -177,7 +177,7 @@ impl SoftmaxOfAxis {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data] = expect_inputs("SoftmaxOfAxis", ["data"], inputs)?;
         ensure!(
             data.datum_type == DatumType::F32 && self.axis < data.rank(),

@@ -134,7 +134,7 @@ impl Transposition {
         Ok(())
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data] = expect_inputs("Transposition", ["data"], inputs)?;
         self.check(data.rank(), &data.shape)?;
         let shape: TVec<TDim> = self.perm.iter().map(|axis| data.shape[*axis].clone()).collect();

@@ -75,7 +75,7 @@ mod tests {
             Ok(inputs)
         }
 
-        fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
             Ok(inputs.iter().map(|&fact| fact.clone()).collect())
         }
     }

@@ -86,7 +86,7 @@ impl CtcGreedyDecoder {
         Ok(tvec!(decoded.into_tvalue(), tensor1(&counts).into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let shape = inputs[0].shape.to_tvec();
         let [batch, steps, _] = &*shape else {
             bail!("CTCGreedyDecoder: the data has rank {}, but must have rank 3", shape.len())

@@ -160,7 +160,7 @@ impl DeformableWindows {
         Ok(tvec!(tensor1(&output).into_shape(&shape)?.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         ensure!(
             inputs.iter().all(|input| input.datum_type == DatumType::F32),
             "DeformableWindows: the inputs must be of type F32"

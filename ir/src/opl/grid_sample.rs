@@ -151,7 +151,7 @@ impl GridSample {
         Ok(tvec!(result.cast_to_dt(dt)?.into_owned().into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, grid] = expect_inputs("GridSample", ["data", "grid"], inputs)?;
         let shape = check_shapes(&data.shape.to_tvec(), &grid.shape.to_tvec())?;
         Ok(tvec!(data.datum_type.fact(&shape)))

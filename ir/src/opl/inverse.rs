@@ -89,7 +89,7 @@ fn transpose<T>(matrix: &mut [T], size: usize) {
 }
 
 impl Inverse {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         size(&inputs[0].shape.to_tvec())?;
         Ok(tvec!(inputs[0].without_value()))
     }

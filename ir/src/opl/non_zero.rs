@@ -69,7 +69,7 @@ impl NonZero {
         Ok(tvec!(coordinates(&input)?.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data] = expect_inputs("NonZero", ["data"], inputs)?;
         Ok(tvec!(i64::fact([data.rank().to_dim(), self.count.to_dim()])))
     }

@@ -78,7 +78,7 @@ fn search<T: Datum + PartialOrd>(
 }
 
 impl SearchSorted {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [sorted, values] =
             expect_inputs("SearchSorted", ["sorted_sequence", "values"], inputs)?;
         check_shapes(&sorted.shape.to_tvec(), &values.shape.to_tvec())?;

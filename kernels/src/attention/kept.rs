@@ -28,7 +28,7 @@ impl AddendOfKept {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("AddendOfKept", inputs.len(), 1..=1)?;
         ensure!(
             inputs[0].datum_type == DatumType::Bool,

@@ -554,7 +554,7 @@ fn strides_of(shape: &[usize], scores: &[usize], keys: usize) -> TractResult<TVe
 }
 
 impl Attention {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("Attention", inputs.len(), self.masks()..=usize::MAX)?;
         let (queries, keys) = (inputs[self.scores.left], inputs[self.scores.right]);
         let scores = self.scores.shape(&queries.shape, &keys.shape)?;

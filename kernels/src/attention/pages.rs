@@ -458,7 +458,7 @@ impl AppendToPages {
         Ok(tvec!(Tensor::from_storage(f32::datum_type(), &shape, pages).into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count(OPERATOR, inputs.len(), 2..=3)?;
         let before = inputs[0].exotic_fact.as_ref().and_then(|it| it.downcast_ref::<PagedFact>());
         let before = before.with_context(|| {

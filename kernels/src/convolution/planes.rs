@@ -276,7 +276,7 @@ impl PoolOfPlanes {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("Pool", inputs.len(), 1..=1)?;
         self.spec.output_facts(inputs)
     }

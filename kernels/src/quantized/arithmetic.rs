@@ -198,7 +198,7 @@ impl QuantizedArithmetic {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [a, b] = expect_inputs("QuantizedArithmetic", ["a", "b"], inputs)?;
         for input in [a, b] {
             ensure!(

@@ -351,7 +351,7 @@ impl Quantize {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("Quantize", inputs.len(), 1..=1)?;
         ensure!(
             inputs[0].datum_type == DatumType::F32,
@@ -418,7 +418,7 @@ impl Dequantize {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("Dequantize", inputs.len(), 1..=1)?;
         ensure!(
             inputs[0].datum_type == DatumType::U8,
@@ -467,7 +467,7 @@ impl Requantize {
         Ok(tvec!(data.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("Requantize", inputs.len(), 1..=1)?;
         ensure!(
             inputs[0].datum_type == DatumType::U8,

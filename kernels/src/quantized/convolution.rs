@@ -634,7 +634,7 @@ impl QuantizedConvolution {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("QuantizedConvolution", inputs.len(), self.inputs())?;
         if let Some(others) = inputs.get(1) {
             ensure!(

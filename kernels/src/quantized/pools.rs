@@ -78,7 +78,7 @@ impl QuantizedMaxPool {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("QuantizedMaxPool", inputs.len(), 1..=1)?;
         Ok(tvec!(u8::fact(output_shape("QuantizedMaxPool", &self.spec, inputs[0])?)))
     }
@@ -165,7 +165,7 @@ impl QuantizedSum {
         Ok(tvec!(output.into_tvalue()))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("QuantizedSum", inputs.len(), 1..=1)?;
         let fact = inputs[0];
         ensure!(

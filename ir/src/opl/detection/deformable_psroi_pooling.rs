@@ -154,7 +154,7 @@ impl DeformablePsroiPooling {
         Ok(tvec!(output))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("DeformablePSROIPooling", inputs.len(), 2..=3)?;
         let of_region = [self.output_dim, self.group_size, self.group_size];
         let of_region = of_region.map(|size| size.to_dim());

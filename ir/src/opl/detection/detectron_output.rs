@@ -124,7 +124,7 @@ impl DetectronOutput {
         ))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let names = ["input_rois", "input_deltas", "input_scores"];
         let inputs: [&TypedFact; 3] = expect_inputs("DetectronDetectionOutput", names, inputs)?;
         let [regions, deltas, scores] = inputs.map(|input| input.shape.to_tvec());

@@ -99,7 +99,7 @@ impl MatrixNms {
         self.order.outputs(selected, images, |it| it.image * count + it.index)
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [boxes, scores] = expect_inputs("MatrixNms", ["boxes", "scores"], inputs)?;
         check_shapes("MatrixNms", &boxes.shape.to_tvec(), &scores.shape.to_tvec(), 4)?;
         Ok(facts(&self.count, boxes.shape[0].clone()))

@@ -144,7 +144,7 @@ impl PsroiPooling {
         Ok(tvec!(output))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, regions] = expect_inputs("PSROIPooling", ["data", "regions"], inputs)?;
         let of_region = [self.output_dim, self.group_size, self.group_size];
         pooled_shape("PSROIPooling", data, regions, of_region.map(|size| size.to_dim()))

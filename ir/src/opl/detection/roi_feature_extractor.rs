@@ -71,7 +71,7 @@ impl RoiFeatureExtractor {
         Ok(tvec!(output))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         // The regions, and a feature map for each level.
         let count = 1 + self.pyramid_scales.len().max(1);
         expect_input_count("ROIFeatureExtractor", inputs.len(), count..=count)?;

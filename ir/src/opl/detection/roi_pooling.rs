@@ -123,7 +123,7 @@ impl RoiPooling {
         Ok(tvec!(output))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, regions] = expect_inputs("ROIPooling", ["data", "regions"], inputs)?;
         let [height, width] = self.output_roi.map(|size| size.to_dim());
         let of_region = [data.shape[1].clone(), height, width];

@@ -46,7 +46,7 @@ impl TopKRois {
         Ok(tvec!(in_type_of(&data, &shape, &output)?))
     }
 
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, scores] = expect_inputs("TopKROIs", ["data", "scores"], inputs)?;
         check_shapes(&data.shape.to_tvec(), &scores.shape.to_tvec())?;
         Ok(tvec!(data.datum_type.fact([self.max_rois, 4])))
