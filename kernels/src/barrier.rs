@@ -20,37 +20,14 @@ use tract_core::ops::logic::Iff;
 use tract_core::ops::nn::Reduce;
 use tract_core::ops::scan::Scan;
 
-use crate::checks::expect_inputs;
 use crate::quantized::FakeQuantize;
 
 /// Gives its input as it is. Nothing that tract moves through a model passes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Barrier;
 
-impl Op for Barrier {
-    fn name(&self) -> StaticName {
-        "Barrier".into()
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for Barrier {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        Ok(inputs)
-    }
-}
-
-impl TypedOp for Barrier {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        let [data] = expect_inputs("Barrier", ["data"], inputs)?;
-        Ok(tvec![data.without_value()])
-    }
-
-    as_op!();
-}
+impl_op!(Barrier, "Barrier");
+impl_pass_through!(Barrier, op_out_of_plan);
 
 /// Puts a [`Barrier`] where a `Downsample` would come to an operator that it must not pass: one that is there, or one that tract makes
 /// of the stride of a convolution.

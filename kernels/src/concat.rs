@@ -14,6 +14,8 @@ pub(crate) struct Concatenation {
     pub axis: usize,
 }
 
+impl_plain_op!(Concatenation, "Concatenation", info = |op| vec![format!("axis: {}", op.axis)]);
+
 impl Concatenation {
     fn of_type<T: Datum + Copy>(&self, inputs: &[TValue], shape: &[usize]) -> TractResult<Tensor> {
         // SAFETY: each element is written.
@@ -54,24 +56,8 @@ impl Concatenation {
         fill_rows(elements, line, work, |number, output| fill(number * line, output))?;
         Ok(output)
     }
-}
 
-impl Op for Concatenation {
-    fn name(&self) -> StaticName {
-        "Concatenation".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("axis: {}", self.axis)])
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for Concatenation {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let facts: TVec<TypedFact> =
             inputs.iter().map(|input| TypedFact::shape_and_dt_of(input)).collect();
         let fact = self.output_facts(&facts.iter().collect::<TVec<_>>())?.remove(0);
@@ -85,10 +71,8 @@ impl EvalOp for Concatenation {
         };
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for Concatenation {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let axis = self.axis;
         let first = inputs.first().context("Concatenation: it has no inputs")?;
         ensure!(
@@ -110,8 +94,6 @@ impl TypedOp for Concatenation {
         }
         Ok(tvec!(fact))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -141,9 +123,9 @@ mod tests {
                         |input: &Tensor| Ok(input.cast_to_dt(dt)?.into_owned().into_tvalue());
                     let inputs: TVec<TValue> =
                         inputs.iter().map(cast).collect::<TractResult<_>>()?;
-                    let context = EvalContext::out_of_plan();
-                    let expected = TypedConcat { axis }.eval(&context, inputs.clone())?;
-                    assert_eq!(Concatenation { axis }.eval(&context, inputs)?, expected);
+                    let expected =
+                        TypedConcat { axis }.eval(&EvalContext::out_of_plan(), inputs.clone())?;
+                    assert_eq!(Concatenation { axis }.eval(inputs)?, expected);
                 }
             }
         }
@@ -154,8 +136,7 @@ mod tests {
     fn other_sizes_are_an_error() {
         let inputs =
             [[2, 3], [3, 3]].map(|shape| Tensor::zero::<f32>(&shape).unwrap().into_tvalue());
-        let error = Concatenation { axis: 1 }
-            .eval(&EvalContext::out_of_plan(), inputs.into_iter().collect());
+        let error = Concatenation { axis: 1 }.eval(inputs.into_iter().collect());
         let error = error.unwrap_err().to_string();
         assert!(
             error.contains("input 1 is 3,3,F32") && error.contains("but for axis 1"),
@@ -176,7 +157,7 @@ mod tests {
             .collect::<TractResult<_>>()?;
         let run = |threads| {
             multithread_tract_scope(Executor::multithread(threads), || {
-                Concatenation { axis: 1 }.eval(&EvalContext::out_of_plan(), inputs.clone())
+                Concatenation { axis: 1 }.eval(inputs.clone())
             })
         };
         assert_eq!(run(1)?, run(3)?);
@@ -189,7 +170,7 @@ mod tests {
         let many = 1 << 40;
         let concatenated = |axis: usize, shape: [usize; 3]| {
             let data = Tensor::zero::<f32>(&shape)?.into_tvalue();
-            Concatenation { axis }.eval(&EvalContext::out_of_plan(), tvec!(data.clone(), data))
+            Concatenation { axis }.eval(tvec!(data.clone(), data))
         };
         assert_eq!(concatenated(2, [many, 1, 0])?[0].shape(), [many, 1, 0]);
         assert_eq!(concatenated(0, [many, 1, 0])?[0].shape(), [2 * many, 1, 0]);

@@ -306,26 +306,15 @@ pub(crate) fn offset(
     index.iter().zip(batch).map(|(index, axis)| index * stride(axis)).sum()
 }
 
-impl Op for Contraction {
-    fn name(&self) -> StaticName {
-        "Contraction".into()
-    }
+impl_plain_op!(
+    Contraction,
+    "Contraction",
+    info = |op| vec![format!("{op:?}")],
+    validation = |_| Validation::Rounding
+);
 
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{self:?}")])
-    }
-
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for Contraction {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl Contraction {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (left, right) = (&inputs[self.left], &inputs[self.right]);
         let sizes = self.sizes(left.shape(), right.shape())?.with_rows_of_batch();
         let ContractionSizes { depth, columns, .. } = sizes;
@@ -370,16 +359,12 @@ impl EvalOp for Contraction {
         })?;
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for Contraction {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [_, _] = expect_inputs("MatMul", ["A", "B"], inputs)?;
         let shape = self.shape(&inputs[self.left].shape, &inputs[self.right].shape)?;
         Ok(tvec!(f32::fact(shape)))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -430,10 +415,9 @@ mod tests {
                 TractResult::Ok(Tensor::from_shape(shape, &elements)?.into_tvalue())
             };
             let factors = tvec!(factor(&shapes[0])?, factor(&shapes[1])?);
-            let context = EvalContext::out_of_plan();
-            let expected = op.eval(&context, factors.clone())?;
+            let expected = op.eval(&EvalContext::out_of_plan(), factors.clone())?;
             with_all_vectors(|| {
-                let found = product.eval(&context, factors.clone()).unwrap();
+                let found = product.eval(factors.clone()).unwrap();
                 assert_eq!(found, expected, "{axes}");
             });
             let facts: TVec<TypedFact> = shapes.iter().map(|it| f32::fact(&**it)).collect();
@@ -458,10 +442,9 @@ mod tests {
                 TractResult::Ok(Tensor::from_shape(shape, &elements)?.into_tvalue())
             };
             let factors = tvec!(factor(&shapes[0])?, factor(&shapes[1])?);
-            let context = EvalContext::out_of_plan();
-            let expected = op.eval(&context, factors.clone())?;
+            let expected = op.eval(&EvalContext::out_of_plan(), factors.clone())?;
             with_all_vectors(|| {
-                assert_eq!(product.eval(&context, factors.clone()).unwrap(), expected, "{axes}");
+                assert_eq!(product.eval(factors.clone()).unwrap(), expected, "{axes}");
             });
         }
         Ok(())
@@ -491,11 +474,10 @@ mod tests {
         let product = of(&op, &shapes).context("it is one of these")?;
         let left = Tensor::from_shape(&shapes[0], &integers(24))?.into_tvalue();
         let right = Tensor::from_shape(&shapes[1], &integers(10))?.into_tvalue();
-        let context = EvalContext::out_of_plan();
-        let found = product.eval(&context, tvec!(left.clone(), right.clone()))?;
-        assert_eq!(found, op.eval(&context, tvec!(left.clone(), right))?);
+        let found = product.eval(tvec!(left.clone(), right.clone()))?;
+        assert_eq!(found, op.eval(&EvalContext::out_of_plan(), tvec!(left.clone(), right))?);
         let other = Tensor::zero::<f32>(&[3, 2, 5])?.into_tvalue();
-        let error = product.eval(&context, tvec!(left, other)).unwrap_err().to_string();
+        let error = product.eval(tvec!(left, other)).unwrap_err().to_string();
         assert!(error.contains("different sizes in axis 0"), "{error}");
         Ok(())
     }
@@ -510,7 +492,7 @@ mod tests {
             let zeros =
                 |shape: [usize; 3]| TractResult::Ok(Tensor::zero::<f32>(&shape)?.into_tvalue());
             let inputs = tvec!(zeros(left)?, zeros(right)?);
-            let found = product.eval(&EvalContext::out_of_plan(), inputs)?;
+            let found = product.eval(inputs)?;
             assert_eq!(*found[0], Tensor::zero::<f32>(&[left[0], left[1], right[2]])?);
         }
         Ok(())

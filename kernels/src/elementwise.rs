@@ -430,12 +430,10 @@ fn spread(
     }
 }
 
-impl Op for Elementwise {
-    fn name(&self) -> StaticName {
-        "Elementwise".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
+impl_op!(
+    Elementwise,
+    "Elementwise",
+    info = |op| {
         let listed = |step: &ElementwiseStep| match step {
             ElementwiseStep::Binary(binary, [a, b]) => format!("{binary:?}({a}, {b})"),
             ElementwiseStep::Unary(Unary::Activation(activation), value) => {
@@ -443,16 +441,11 @@ impl Op for Elementwise {
             }
             ElementwiseStep::Unary(Unary::Other(op), value) => format!("{}({value})", op.name()),
         };
-        let numbered = |(number, step)| format!("{}: {}", self.inputs + number, listed(step));
-        Ok(self.steps.iter().enumerate().map(numbered).collect())
-    }
-
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
+        let numbered = |(number, step)| format!("{}: {}", op.inputs + number, listed(step));
+        op.steps.iter().enumerate().map(numbered).collect()
+    },
+    validation = |_| Validation::Rounding
+);
 
 impl EvalOp for Elementwise {
     op_out_of_plan!();

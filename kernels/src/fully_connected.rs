@@ -68,6 +68,23 @@ impl PartialEq for LayerWeights {
 // Nothing that reads a model compares weights that are NaN.
 impl Eq for FullyConnected {}
 
+impl_plain_op!(
+    FullyConnected,
+    "FullyConnected",
+    info = |op| {
+        let format = match &op.weights {
+            LayerWeights::Compressed(matrix, Precision::Exact) => format!(" {:?}", matrix.format),
+            LayerWeights::Compressed(matrix, Precision::Bytes) => {
+                format!(" {:?} with dynamic quantization", matrix.format)
+            }
+            _ => String::new(),
+        };
+        let FullyConnected { depth, columns, activation, .. } = op;
+        vec![format!("weights: {depth},{columns}{format}, {activation:?}")]
+    },
+    validation = |_| Validation::Rounding
+);
+
 impl FullyConnected {
     /// `weights` is `[steps, columns]`, or transposed. `rows` is how many rows the data has, if that is known, and
     /// `others` are operators of the same model.
@@ -134,36 +151,8 @@ impl FullyConnected {
             output,
         });
     }
-}
 
-impl Op for FullyConnected {
-    fn name(&self) -> StaticName {
-        "FullyConnected".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        let format = match &self.weights {
-            LayerWeights::Compressed(matrix, Precision::Exact) => format!(" {:?}", matrix.format),
-            LayerWeights::Compressed(matrix, Precision::Bytes) => {
-                format!(" {:?} with dynamic quantization", matrix.format)
-            }
-            _ => String::new(),
-        };
-        let FullyConnected { depth, columns, activation, .. } = self;
-        Ok(vec![format!("weights: {depth},{columns}{format}, {activation:?}")])
-    }
-
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for FullyConnected {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
         let FullyConnected { depth, columns, .. } = *self;
         let mut shape: TVec<usize> = input.shape().into();
@@ -255,10 +244,8 @@ impl EvalOp for FullyConnected {
         }
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for FullyConnected {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("FullyConnected", inputs.len(), 1..=1)?;
         ensure!(
             inputs[0].rank() > 0,
@@ -268,8 +255,6 @@ impl TypedOp for FullyConnected {
         fact.shape.set(fact.rank() - 1, self.columns.to_dim());
         Ok(tvec!(fact))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -286,7 +271,6 @@ mod tests {
     #[test]
     fn all_numbers_of_rows() -> TractResult<()> {
         let activation = Activation::Clamp { min: -40., max: 50. };
-        let context = EvalContext::out_of_plan();
         for (depth, columns) in [(1, 1), (5, 144), (3 * 8 * 16 + 21, 37), (64, 97), (405, 97)] {
             let bias = integers(columns);
             for rows in [1, 2, 3, 8, 11] {
@@ -297,7 +281,8 @@ mod tests {
                     let weights = matrix(shape)?;
                     let einsum = EinSum::new(axes.parse()?, DatumType::F32);
                     let inputs = tvec!(data.clone().into(), weights.clone().into_tvalue());
-                    let mut expected = einsum.eval(&context, inputs)?[0].clone().into_tensor();
+                    let mut expected =
+                        einsum.eval(&EvalContext::out_of_plan(), inputs)?[0].clone().into_tensor();
                     let mut view = expected.try_as_plain_ram_mut()?;
                     for (number, element) in view.as_slice_mut::<f32>()?.iter_mut().enumerate() {
                         let bias = integers(columns)[number % columns];
@@ -313,7 +298,7 @@ mod tests {
                                 known,
                                 std::iter::empty(),
                             );
-                            let found = op.unwrap().eval(&context, tvec!(data.clone().into()));
+                            let found = op.unwrap().eval(tvec!(data.clone().into()));
                             let doing = format!("{rows} {depth} {columns} {axes} {known:?}");
                             assert_eq!(*found.unwrap()[0], expected, "{doing}");
                         }
@@ -340,9 +325,7 @@ mod tests {
         };
         for rows in [2 * MANY_ROWS, 2 * MANY_ROWS * SHARES - 1, 2 * MANY_ROWS * SHARES + 5] {
             let data = Tensor::from_shape(&[rows, depth], &integers(rows * depth))?;
-            let run = |op: &FullyConnected| {
-                op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into()))
-            };
+            let run = |op: &FullyConnected| op.eval(tvec!(data.clone().into()));
             let op = op(Some(rows))?;
             let expected = multithread_tract_scope(Executor::SingleThread, || run(&op))?;
             let found = multithread_tract_scope(Executor::multithread(2), || run(&op))?;
@@ -381,12 +364,11 @@ mod tests {
             None,
             [].into_iter(),
         )?;
-        let context = EvalContext::out_of_plan();
         let data = Tensor::zero::<f32>(&[2, 3])?;
-        let error = op.eval(&context, tvec!(data.into())).unwrap_err().to_string();
+        let error = op.eval(tvec!(data.into())).unwrap_err().to_string();
         assert!(error.contains("shape [2, 3], but its last axis must have size 4"), "{error}");
         let nothing = Tensor::zero::<f32>(&[0, 4])?;
-        assert_eq!(*op.eval(&context, tvec!(nothing.into()))?[0], Tensor::zero::<f32>(&[0, 5])?);
+        assert_eq!(*op.eval(tvec!(nothing.into()))?[0], Tensor::zero::<f32>(&[0, 5])?);
         Ok(())
     }
 }

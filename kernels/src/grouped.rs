@@ -142,22 +142,10 @@ fn plain<T: Datum + Copy + Default>(
     Ok(())
 }
 
-impl Op for GroupedProduct {
-    fn name(&self) -> StaticName {
-        "GroupedProduct".into()
-    }
+impl_plain_op!(GroupedProduct, "GroupedProduct", validation = |_| Validation::Rounding);
 
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for GroupedProduct {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl GroupedProduct {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, matrices, ends) = args_3!(inputs);
         let shape = GroupedProduct::shape(data.shape(), matrices.shape(), ends.shape())?;
         let (rows, columns) = (shape[0], shape[1]);
@@ -200,10 +188,8 @@ impl EvalOp for GroupedProduct {
         }
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for GroupedProduct {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, matrices, ends] =
             expect_inputs("GroupedProduct", ["data", "matrices", "ends"], inputs)?;
         let dt = data.datum_type;
@@ -223,8 +209,6 @@ impl TypedOp for GroupedProduct {
         )?;
         Ok(tvec!(dt.fact(shape)))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -241,7 +225,7 @@ mod tests {
     fn run(data: &Tensor, matrices: &Tensor, ends: &[i64]) -> TractResult<Tensor> {
         let inputs = [data.clone(), matrices.clone(), tensor1(ends)];
         let inputs = inputs.into_iter().map(|input| input.into_tvalue()).collect();
-        Ok(GroupedProduct.eval(&EvalContext::out_of_plan(), inputs)?.remove(0).into_tensor())
+        Ok(GroupedProduct.eval(inputs)?.remove(0).into_tensor())
     }
 
     #[test]

@@ -142,23 +142,11 @@ impl Eq for LazyTensor {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LazyConst(pub LazyTensor);
 
-impl Op for LazyConst {
-    fn name(&self) -> StaticName {
-        "LazyConst".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{:?}", self.0)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(LazyConst, "LazyConst", info = |op| vec![format!("{:?}", op.0)]);
 
 impl EvalOp for LazyConst {
-    /// None: tract would make a constant of it.
-    fn eval_out_of_plan(&self, _inputs: TVec<TValue>) -> TractResult<Option<TVec<TValue>>> {
-        Ok(None)
-    }
+    // tract would make a constant of it.
+    not_out_of_plan!();
 
     fn eval(&self, _ctx: &EvalContext, _inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         Ok(tvec!(self.0.get()?.clone().into_tvalue()))

@@ -49,6 +49,7 @@
 //! | `memory.rs` | outputs, and what a thread uses again |
 //! | `barrier.rs` | [`guard_downsamples`]: what tract's strides must not pass |
 //! | `checks.rs` | numbers of inputs, and sizes of outputs |
+//! | `operator.rs` | the impls of tract's traits, as far as operators do not differ in them |
 //!
 //! # Words
 //!
@@ -81,6 +82,10 @@
 
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
+
+// Its macros are in scope in the modules after it.
+#[macro_use]
+mod operator;
 
 mod attention;
 mod barrier;

@@ -113,29 +113,20 @@ impl<S: Simd> RowStatistics<'_, S> {
     }
 }
 
-impl Op for Normalization {
-    fn name(&self) -> StaticName {
-        if self.is_centred { "LayerNormalization".into() } else { "RmsNormalization".into() }
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
+impl_plain_op!(
+    Normalization,
+    name = |op| if op.is_centred { "LayerNormalization" } else { "RmsNormalization" },
+    info = |op| {
         let has = |numbers: &Option<Arc<Vec<f32>>>| if numbers.is_some() { "with" } else { "no" };
-        let (scale, shift) = (has(&self.scale), has(&self.shift));
-        let of_sum = if self.is_of_sum { ", of the sum of two inputs" } else { "" };
-        Ok(vec![format!("epsilon: {}, {scale} scale, {shift} shift{of_sum}", self.epsilon)])
-    }
+        let (scale, shift) = (has(&op.scale), has(&op.shift));
+        let of_sum = if op.is_of_sum { ", of the sum of two inputs" } else { "" };
+        vec![format!("epsilon: {}, {scale} scale, {shift} shift{of_sum}", op.epsilon)]
+    },
+    validation = |_| Validation::Rounding
+);
 
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for Normalization {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl Normalization {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         check_named_inputs(&self.name(), self.inputs(), inputs.len())?;
         let shape = inputs[0].shape();
         let size =
@@ -180,10 +171,8 @@ impl EvalOp for Normalization {
         })?;
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for Normalization {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         check_named_inputs(&self.name(), self.inputs(), inputs.len())?;
         let data = inputs[0];
         ensure!(
@@ -200,8 +189,6 @@ impl TypedOp for Normalization {
         }
         Ok(tvec!(data.without_value()))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -383,7 +370,7 @@ mod tests {
         };
         let eval = |shapes: &[&[usize]]| {
             let inputs = shapes.iter().map(|shape| Tensor::zero::<f32>(shape).unwrap().into());
-            let error = op.eval(&EvalContext::out_of_plan(), inputs.collect()).unwrap_err();
+            let error = op.eval(inputs.collect()).unwrap_err();
             error.to_string()
         };
         assert_eq!(
@@ -403,7 +390,7 @@ mod tests {
             Normalization { is_of_sum: false, is_centred: true, epsilon: 0., scale, shift: None };
         let eval = |shape: &[usize]| {
             let data = Tensor::zero::<f32>(shape).unwrap().into_tvalue();
-            op.eval(&EvalContext::out_of_plan(), tvec!(data)).unwrap_err().to_string()
+            op.eval(tvec!(data)).unwrap_err().to_string()
         };
         assert_eq!(
             eval(&[2, 4]),

@@ -65,36 +65,25 @@ impl PartialEq for Parallel {
 
 impl Eq for Parallel {}
 
-impl Op for Parallel {
-    fn name(&self) -> StaticName {
-        "Parallel".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
+impl_op!(
+    Parallel,
+    "Parallel",
+    info = |op| {
         let mut info = vec![];
-        for it in &self.loops {
+        for it in &op.loops {
             info.push(format!("{}:", it.op.name()));
             info.extend(it.op.info()?);
         }
-        Ok(info)
-    }
-
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        self.loops.iter().any(|it| it.op.mints_runtime_symbols())
-    }
-
-    fn required_bound_symbols(&self, inputs: &[&TypedFact]) -> TVec<Symbol> {
+        info
+    },
+    validation = |_| Validation::Rounding,
+    mints_runtime_symbols = |op| op.loops.iter().any(|it| it.op.mints_runtime_symbols()),
+    required_bound_symbols = |op, inputs| {
         let required =
-            self.with_inputs(inputs).flat_map(|(it, own)| it.op.required_bound_symbols(own));
+            op.with_inputs(inputs).flat_map(|(it, own)| it.op.required_bound_symbols(own));
         required.collect()
     }
-
-    op_as_typed_op!();
-}
+);
 
 impl EvalOp for Parallel {
     not_out_of_plan!();

@@ -270,29 +270,18 @@ fn each(reducer: Reducer, rows: &[f32], output: &mut [f32]) {
     }
 }
 
-impl Op for ReductionOfAxes {
-    fn name(&self) -> StaticName {
-        "ReductionOfAxes".into()
+impl_plain_op!(
+    ReductionOfAxes,
+    "ReductionOfAxes",
+    info = |op| vec![format!("{:?} along axes {:?}", op.reducer, op.axes)],
+    validation = |op| match op.reducer {
+        Reducer::Sum | Reducer::Product => Validation::Rounding,
+        Reducer::Min | Reducer::Max => Validation::Accurate,
     }
+);
 
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{:?} along axes {:?}", self.reducer, self.axes)])
-    }
-
-    fn validation(&self) -> Validation {
-        match self.reducer {
-            Reducer::Sum | Reducer::Product => Validation::Rounding,
-            Reducer::Min | Reducer::Max => Validation::Accurate,
-        }
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for ReductionOfAxes {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl ReductionOfAxes {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let data = args_1!(inputs);
         let fact = self.output_facts(&[&TypedFact::shape_and_dt_of(&data)])?.remove(0);
         let shape = fact.shape.as_concrete().context("tensors have known sizes")?;
@@ -334,10 +323,8 @@ impl EvalOp for ReductionOfAxes {
         }
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for ReductionOfAxes {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("ReductionOfAxes", inputs.len(), 1..=1)?;
         let (data, axes) = (inputs[0], &self.axes);
         ensure!(
@@ -348,8 +335,6 @@ impl TypedOp for ReductionOfAxes {
         axes.clone().for_each(|axis| fact.shape.set(axis, 1.to_dim()));
         Ok(tvec!(fact))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -361,7 +346,7 @@ mod tests {
 
     fn run(data: &Tensor, axes: Range<usize>, reducer: Reducer) -> TractResult<Tensor> {
         let op = ReductionOfAxes { axes, reducer };
-        let mut found = op.eval(&EvalContext::out_of_plan(), tvec!(data.clone().into()))?;
+        let mut found = op.eval(tvec!(data.clone().into()))?;
         Ok(found.remove(0).into_tensor())
     }
 
@@ -500,7 +485,7 @@ mod tests {
         let sum = |axes: Range<usize>, shape: &[usize]| -> TractResult<TVec<TValue>> {
             let data = Tensor::zero::<f32>(shape)?.into_tvalue();
             let op = ReductionOfAxes { axes, reducer: Reducer::Sum };
-            op.eval(&EvalContext::out_of_plan(), tvec!(data))
+            op.eval(tvec!(data))
         };
         assert_eq!(*sum(0..3, &[many, 0, many])?[0], Tensor::zero::<f32>(&[1, 1, 1])?);
         assert_eq!(*sum(1..3, &[2, 0, many])?[0], Tensor::zero::<f32>(&[2, 1, 1])?);

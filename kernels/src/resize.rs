@@ -232,22 +232,15 @@ impl ResizeAxes {
     }
 }
 
-impl Op for ResizeAxes {
-    fn name(&self) -> StaticName {
-        "ResizeAxes".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
+impl_op!(
+    ResizeAxes,
+    "ResizeAxes",
+    info = |op| {
         let axis = |it: &ResizedAxis| format!("axis {}: {} to {}", it.axis, it.size, it.taps.len());
-        Ok(vec![self.axes.iter().map(axis).collect::<Vec<_>>().join(", ")])
-    }
-
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
+        vec![op.axes.iter().map(axis).collect::<Vec<_>>().join(", ")]
+    },
+    validation = |_| Validation::Rounding
+);
 
 impl EvalOp for ResizeAxes {
     op_out_of_plan!();

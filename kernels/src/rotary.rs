@@ -52,13 +52,7 @@ impl WithSimd for RotatedRows<'_> {
     }
 }
 
-impl Op for RotaryEmbedding {
-    fn name(&self) -> StaticName {
-        OPERATOR.into()
-    }
-
-    op_as_typed_op!();
-}
+impl_plain_op!(RotaryEmbedding, OPERATOR);
 
 /// The distances of neighbours in a factor along each axis of the data: 0 along those where it has one element.
 fn factor_strides(factor: &[usize], data: &[usize]) -> TractResult<TVec<usize>> {
@@ -70,10 +64,8 @@ fn factor_strides(factor: &[usize], data: &[usize]) -> TractResult<TVec<usize>> 
     Ok(strides.map(|(stride, size)| if *size > 1 { stride } else { 0 }).collect())
 }
 
-impl EvalOp for RotaryEmbedding {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl RotaryEmbedding {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let [data, cos, sin] = expect_inputs(OPERATOR, ["data", "cos", "sin"], &inputs)?;
         let shape = data.shape();
         let (&[.., size], true) = (shape, shape.len() > 1) else {
@@ -121,15 +113,11 @@ impl EvalOp for RotaryEmbedding {
         })?;
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for RotaryEmbedding {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, _, _] = expect_inputs(OPERATOR, ["data", "cos", "sin"], inputs)?;
         Ok(tvec!(data.without_value()))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]

@@ -48,24 +48,17 @@ impl SliceOfAxis {
     }
 }
 
-impl Op for SliceOfAxis {
-    fn name(&self) -> StaticName {
-        "SliceOfAxis".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        self.0.info()
-    }
-
-    fn required_bound_symbols(&self, inputs: &[&TypedFact]) -> TVec<Symbol> {
-        let Slice { start, end, .. } = &self.0;
-        let mut symbols = self.0.required_bound_symbols(inputs);
+impl_op!(
+    SliceOfAxis,
+    "SliceOfAxis",
+    info = |op| op.0.info()?,
+    required_bound_symbols = |op, inputs| {
+        let Slice { start, end, .. } = &op.0;
+        let mut symbols = op.0.required_bound_symbols(inputs);
         symbols.extend([start, end].into_iter().flat_map(|bound| bound.symbols()));
         symbols
     }
-
-    op_as_typed_op!();
-}
+);
 
 impl EvalOp for SliceOfAxis {
     op_out_of_plan!();

@@ -115,26 +115,15 @@ impl WithSimd for SoftmaxColumns<'_> {
     }
 }
 
-impl Op for SoftmaxOfAxis {
-    fn name(&self) -> StaticName {
-        "SoftmaxOfAxis".into()
-    }
+impl_plain_op!(
+    SoftmaxOfAxis,
+    "SoftmaxOfAxis",
+    info = |op| vec![format!("axis: {}", op.axis)],
+    validation = |_| Validation::Rounding
+);
 
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("axis: {}", self.axis)])
-    }
-
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for SoftmaxOfAxis {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl SoftmaxOfAxis {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         /// About how many thirds of a nanosecond an element takes.
         const WORK: usize = 2;
         let [data] = expect_inputs("SoftmaxOfAxis", ["data"], &inputs)?;
@@ -187,10 +176,8 @@ impl EvalOp for SoftmaxOfAxis {
         }
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for SoftmaxOfAxis {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data] = expect_inputs("SoftmaxOfAxis", ["data"], inputs)?;
         ensure!(
             data.datum_type == DatumType::F32 && self.axis < data.rank(),
@@ -199,8 +186,6 @@ impl TypedOp for SoftmaxOfAxis {
         );
         Ok(tvec!(data.without_value()))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -228,7 +213,7 @@ mod tests {
                 with_all_vectors(|| {
                     let op = SoftmaxOfAxis { axis };
                     let inputs = tvec!(data.clone().into_tvalue());
-                    let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap();
+                    let found = op.eval(inputs).unwrap();
                     found[0]
                         .close_enough(&expected, Approximation::Custom(1e-7, 2e-6, 0.))
                         .unwrap();
@@ -248,7 +233,7 @@ mod tests {
             let run = |threads| {
                 multithread_tract_scope(Executor::multithread(threads), || {
                     let op = SoftmaxOfAxis { axis: 1 };
-                    op.eval(&EvalContext::out_of_plan(), tvec!(data.clone()))
+                    op.eval(tvec!(data.clone()))
                 })
             };
             assert_eq!(*run(1)?[0], *run(3)?[0]);
@@ -276,7 +261,7 @@ mod tests {
                     };
                     let op = SoftmaxOfAxis { axis };
                     let inputs = tvec!(data.into_tvalue());
-                    let found = op.eval(&EvalContext::out_of_plan(), inputs).unwrap();
+                    let found = op.eval(inputs).unwrap();
                     let found = found[0].try_as_plain_ram().unwrap();
                     let found = found.as_slice::<f32>().unwrap();
                     let found: Vec<f32> = found.iter().copied().step_by(1 + (1 - axis)).collect();

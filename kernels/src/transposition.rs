@@ -113,31 +113,17 @@ fn transpose<T: Copy>(data: &[T], stride: usize, output: &mut [T], rows: usize, 
     }
 }
 
-impl Op for Transposition {
-    fn name(&self) -> StaticName {
-        "Transposition".into()
-    }
+impl_plain_op!(Transposition, "Transposition", info = |op| vec![format!("perm: {:?}", op.perm)]);
 
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("perm: {:?}", self.perm)])
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for Transposition {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl Transposition {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let [data] = expect_inputs("Transposition", ["data"], &inputs)?;
         self.check(data.rank(), &data.shape())?;
         let shape: TVec<usize> = self.perm.iter().map(|axis| data.shape()[*axis]).collect();
         let output = dispatch_copy!(Self::of_type(data.datum_type())(self, &data, &shape))?;
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl Transposition {
     fn check(&self, rank: usize, shape: &dyn std::fmt::Debug) -> TractResult<()> {
         let is_perm = self.perm.len() == rank && (0..rank).all(|axis| self.perm.contains(&axis));
         ensure!(
@@ -147,17 +133,13 @@ impl Transposition {
         );
         Ok(())
     }
-}
 
-impl TypedOp for Transposition {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data] = expect_inputs("Transposition", ["data"], inputs)?;
         self.check(data.rank(), &data.shape)?;
         let shape: TVec<TDim> = self.perm.iter().map(|axis| data.shape[*axis].clone()).collect();
         Ok(tvec!(data.datum_type.fact(shape)))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -180,7 +162,7 @@ mod tests {
         let data = Tensor::from_shape(shape, &data).unwrap();
         let expected = data.clone().permute_axes(perm).unwrap();
         let op = Transposition { perm: perm.into() };
-        let found = op.eval(&EvalContext::out_of_plan(), tvec!(data.into())).unwrap();
+        let found = op.eval(tvec!(data.into())).unwrap();
         assert_eq!(*found[0], expected);
     }
 
@@ -199,8 +181,7 @@ mod tests {
     fn axes_that_are_not_there_are_an_error() {
         let op = Transposition { perm: tvec![0, 2] };
         let data = Tensor::zero::<f32>(&[2, 3]).unwrap();
-        let error =
-            op.eval(&EvalContext::out_of_plan(), tvec!(data.into())).unwrap_err().to_string();
+        let error = op.eval(tvec!(data.into())).unwrap_err().to_string();
         assert!(error.contains("shape [2, 3], but perm [0, 2]"), "{error}");
     }
 
@@ -214,7 +195,7 @@ mod tests {
             let run = |threads| {
                 multithread_tract_scope(Executor::multithread(threads), || {
                     let op = Transposition { perm: perm.into() };
-                    op.eval(&EvalContext::out_of_plan(), tvec!(data.clone()))
+                    op.eval(tvec!(data.clone()))
                 })
             };
             assert_eq!(run(1)?, run(3)?);
@@ -226,7 +207,7 @@ mod tests {
             let run = |threads| {
                 multithread_tract_scope(Executor::multithread(threads), || {
                     let op = Transposition { perm: tvec![0, 2, 1] };
-                    op.eval(&EvalContext::out_of_plan(), tvec!(data.clone()))
+                    op.eval(tvec!(data.clone()))
                 })
             };
             let expected = data.clone().into_tensor().permute_axes(&[0, 2, 1])?;

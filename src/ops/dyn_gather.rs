@@ -5,6 +5,7 @@ use crate::revision::{GatherRevision, NegativeIndices, Spec};
 use crate::shape;
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
+use tract_openvino_kernels::impl_op;
 
 /// A [`Gather`](crate::Gather) whose axis is unknown until the model runs, like tract's `DynSlice`.
 /// [`Operation::wire`](Operation::<GatherRevision>::wire) adds one to a model.
@@ -96,21 +97,12 @@ impl DynGather {
     }
 }
 
-impl Op for DynGather {
-    fn name(&self) -> StaticName {
-        format!("Dyn{}", self.spec().name).into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(self.operation.info())
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        true
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    DynGather,
+    name = |op| format!("Dyn{}", op.spec().name),
+    info = |op| op.operation.info(),
+    mints_runtime_symbols = |_| true
+);
 
 impl EvalOp for DynGather {
     op_out_of_plan!();

@@ -7,6 +7,7 @@ use crate::operation::Operation;
 use crate::revision::{GatherRevision, NegativeIndices, Origin, Spec};
 use crate::shape;
 use tract_core::internal::*;
+use tract_openvino_kernels::impl_op;
 
 /// OpenVINO's Gather-1, Gather-7 and Gather-8, with `axis` and `batch_dims` resolved.
 ///
@@ -156,19 +157,15 @@ impl Gather {
     }
 }
 
-impl Op for Gather {
-    fn name(&self) -> StaticName {
-        self.spec().name.into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        let Self { axis, batch_dims, .. } = self;
+impl_op!(
+    Gather,
+    name = |op| op.spec().name,
+    info = |op| {
+        let Self { axis, batch_dims, .. } = op;
         let attributes = format!("axis: {axis}, batch_dims: {batch_dims}");
-        Ok(vec![attributes, self.index_policy().to_string()])
+        vec![attributes, op.index_policy().to_string()]
     }
-
-    op_as_typed_op!();
-}
+);
 
 impl EvalOp for Gather {
     op_out_of_plan!();

@@ -6,6 +6,7 @@ use crate::revision::ONNX_GATHER_ELEMENTS;
 use crate::revision::{GATHER_ELEMENTS_6, NegativeIndices, Origin, Spec};
 use crate::shape;
 use tract_core::internal::*;
+use tract_openvino_kernels::impl_op;
 
 /// OpenVINO's GatherElements-6.
 ///
@@ -115,17 +116,11 @@ impl GatherElements {
     }
 }
 
-impl Op for GatherElements {
-    fn name(&self) -> StaticName {
-        self.spec().name.into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("axis: {}", self.axis), self.index_policy().to_string()])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    GatherElements,
+    name = |op| op.spec().name,
+    info = |op| vec![format!("axis: {}", op.axis), op.index_policy().to_string()]
+);
 
 impl EvalOp for GatherElements {
     op_out_of_plan!();

@@ -7,6 +7,7 @@ use crate::operation::Operation;
 use crate::revision::{BatchAxes, GatherNdRevision, NegativeIndices, Origin, Spec};
 use crate::shape;
 use tract_core::internal::*;
+use tract_openvino_kernels::impl_op;
 
 /// OpenVINO's GatherND-5 and GatherND-8.
 ///
@@ -150,17 +151,11 @@ impl GatherNd {
     }
 }
 
-impl Op for GatherNd {
-    fn name(&self) -> StaticName {
-        self.spec().name.into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("batch_dims: {}", self.batch_dims), self.index_policy().to_string()])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    GatherNd,
+    name = |op| op.spec().name,
+    info = |op| vec![format!("batch_dims: {}", op.batch_dims), op.index_policy().to_string()]
+);
 
 impl EvalOp for GatherNd {
     op_out_of_plan!();

@@ -6,6 +6,7 @@ use crate::revision::{GATHER_TREE_1, Spec};
 use crate::shape;
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_inputs;
+use tract_openvino_kernels::impl_op;
 
 /// OpenVINO's GatherTree-1: the token sequences of a beam search, walked from the last step to the first. The
 /// parent of a beam is the beam of the previous step that it continues.
@@ -192,13 +193,7 @@ impl Walks<'_> {
     }
 }
 
-impl Op for GatherTree {
-    fn name(&self) -> StaticName {
-        SPEC.name.into()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(GatherTree, SPEC.name);
 
 impl EvalOp for GatherTree {
     op_out_of_plan!();

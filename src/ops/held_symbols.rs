@@ -62,30 +62,22 @@ mod tests {
     use super::*;
     use tract_core::ops::math::square;
     use tract_core::ops::scan::{InputMapping, OutputMapping, ScanInfo};
+    use tract_openvino_kernels::impl_plain_op;
 
     /// An operator with a tensor of its own.
     #[derive(Debug, Clone, PartialEq, Eq)]
     struct Holder(Tensor);
 
-    impl Op for Holder {
-        fn name(&self) -> StaticName {
-            "Holder".into()
-        }
-        op_as_typed_op!();
-    }
+    impl_plain_op!(Holder, "Holder");
 
-    impl EvalOp for Holder {
-        op_out_of_plan!();
-        fn eval(&self, _: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    impl Holder {
+        fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
             Ok(inputs)
         }
-    }
 
-    impl TypedOp for Holder {
-        fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+        fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
             Ok(inputs.iter().map(|&fact| fact.clone()).collect())
         }
-        as_op!();
     }
 
     /// A model of a source and one operator.

@@ -1,5 +1,5 @@
 use tract_core::internal::*;
-use tract_openvino_kernels::checks::expect_input_count;
+use tract_openvino_kernels::{impl_op, impl_pass_through};
 
 /// Gives its input as it is, so that tract does not see what it is.
 ///
@@ -8,78 +8,12 @@ use tract_openvino_kernels::checks::expect_input_count;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Opaque;
 
-impl Op for Opaque {
-    fn name(&self) -> StaticName {
-        "Opaque".into()
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for Opaque {
-    op_out_of_plan!();
-
-    fn eval(&self, _: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        Ok(inputs)
-    }
-}
-
-impl TypedOp for Opaque {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("Opaque", inputs.len(), 1..=1)?;
-        Ok(tvec!(inputs[0].without_value()))
-    }
-
-    fn axes_mapping(
-        &self,
-        inputs: &[&TypedFact],
-        outputs: &[&TypedFact],
-    ) -> TractResult<AxesMapping> {
-        AxesMapping::natural(inputs, outputs)
-    }
-
-    fn change_axes(
-        &self,
-        model: &TypedModel,
-        node: &TypedNode,
-        _io: InOut,
-        change: &AxisOp,
-    ) -> TractResult<Option<AxisChangeConsequence>> {
-        Ok(Some(AxisChangeConsequence::new(model, node, None, change)))
-    }
-
-    as_op!();
-}
+impl_op!(Opaque, "Opaque");
+impl_pass_through!(Opaque, op_out_of_plan, pass_axes);
 
 /// Gives its input as it is, but not as one outlet with that of another number: tract merges equal operators, and equal constants.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Apart(pub usize);
 
-impl Op for Apart {
-    fn name(&self) -> StaticName {
-        "Apart".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("number: {}", self.0)])
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for Apart {
-    not_out_of_plan!();
-
-    fn eval(&self, _: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        Ok(inputs)
-    }
-}
-
-impl TypedOp for Apart {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-        expect_input_count("Apart", inputs.len(), 1..=1)?;
-        Ok(tvec!(inputs[0].without_value()))
-    }
-
-    as_op!();
-}
+impl_op!(Apart, "Apart", info = |op| vec![format!("number: {}", op.0)]);
+impl_pass_through!(Apart, not_out_of_plan);

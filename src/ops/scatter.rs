@@ -6,6 +6,7 @@ use crate::shape;
 use tract_core::internal::*;
 use tract_core::ops::array::{ScatterElements, ScatterNd, ScatterReduction};
 use tract_openvino_kernels::checks::{expect_inputs, listed};
+use tract_openvino_kernels::impl_op;
 
 /// Which places of `data` the entries of `indices` are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,22 +128,18 @@ impl Scatter {
     }
 }
 
-impl Op for Scatter {
-    fn name(&self) -> StaticName {
-        self.spec().name.into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        let axis = match self.places {
+impl_op!(
+    Scatter,
+    name = |op| op.spec().name,
+    info = |op| {
+        let axis = match op.places {
             Places::Tuples => String::new(),
             Places::Elements { axis } => format!("axis: {axis}, "),
         };
-        let reduction = self.reduction.as_str();
-        Ok(vec![format!("{axis}reduction: {reduction}"), IndexPolicy::Wrap.to_string()])
+        let reduction = op.reduction.as_str();
+        vec![format!("{axis}reduction: {reduction}"), IndexPolicy::Wrap.to_string()]
     }
-
-    op_as_typed_op!();
-}
+);
 
 impl EvalOp for Scatter {
     op_out_of_plan!();

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_input_count;
 
-use super::{check_volume, set_symbols};
+use super::{check_volume, impl_op, set_symbols};
 
 /// AdaptiveAvgPool-8 and AdaptiveMaxPool-8: pools whose windows follow from the sizes of the output.
 ///
@@ -22,20 +22,14 @@ pub(crate) enum Reducer {
     Max { indices: DatumType },
 }
 
-impl Op for AdaptivePool {
-    fn name(&self) -> StaticName {
-        match self.reducer {
-            Reducer::Mean => "OpenVinoAdaptiveAvgPool".into(),
-            Reducer::Max { .. } => "OpenVinoAdaptiveMaxPool".into(),
-        }
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("sizes: {:?}", self.sizes)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    AdaptivePool,
+    name = |op| match op.reducer {
+        Reducer::Mean => "OpenVinoAdaptiveAvgPool",
+        Reducer::Max { .. } => "OpenVinoAdaptiveMaxPool",
+    },
+    info = |op| vec![format!("sizes: {:?}", op.sizes)]
+);
 
 /// The windows of all positions of an axis.
 fn windows(size: usize, output: usize) -> Vec<Span> {

@@ -1,6 +1,6 @@
 use tract_core::internal::*;
 
-use super::{check_volume, floats, impl_op};
+use super::{check_volume, floats, impl_plain_op};
 
 /// The most probable class of each step, without repeated ones and blanks: OpenVINO's CTCGreedyDecoderSeqLen.
 ///
@@ -14,7 +14,7 @@ pub(crate) struct CtcGreedyDecoder {
     pub blank: Option<i64>,
 }
 
-impl_op!(
+impl_plain_op!(
     CtcGreedyDecoder,
     "OpenVinoCtcGreedyDecoder",
     info = |op| vec![format!("merge_repeated: {}, blank: {:?}", op.merge_repeated, op.blank)]
@@ -63,10 +63,8 @@ fn lengths_of(lengths: &Tensor, batch: usize, steps: usize) -> TractResult<Vec<u
     lengths.as_slice::<i64>()?.iter().enumerate().map(length).collect()
 }
 
-impl EvalOp for CtcGreedyDecoder {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl CtcGreedyDecoder {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, lengths) = args_2!(inputs);
         let &[batch, steps, classes] = data.shape() else {
             bail!("CTCGreedyDecoder: the data has shape {:?}, but must have rank 3", data.shape())
@@ -87,18 +85,14 @@ impl EvalOp for CtcGreedyDecoder {
         let decoded = tensor1(&decoded).into_shape(&[batch, steps])?;
         Ok(tvec!(decoded.into_tvalue(), tensor1(&counts).into_tvalue()))
     }
-}
 
-impl TypedOp for CtcGreedyDecoder {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let shape = inputs[0].shape.to_tvec();
         let [batch, steps, _] = &*shape else {
             bail!("CTCGreedyDecoder: the data has rank {}, but must have rank 3", shape.len())
         };
         Ok(tvec!(i64::fact([batch, steps]), i64::fact([batch])))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -112,7 +106,7 @@ mod tests {
         let op = CtcGreedyDecoder { merge_repeated: true, blank: None };
         let data = Tensor::zero::<f32>(&[many, 0, 3]).unwrap().into_tvalue();
         let mask = Tensor::zero::<f32>(&[many, 0]).unwrap().into_tvalue();
-        let result = op.eval(&EvalContext::out_of_plan(), tvec!(data, mask));
+        let result = op.eval(tvec!(data, mask));
         fails(result, "CTCGreedyDecoder: an output of shape");
     }
 

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::listed;
 
-use super::{check_volume, impl_op};
+use super::{check_volume, impl_plain_op};
 
 /// The elements that the windows of a deformable convolution have: of each element of a window the data at its
 /// position, moved by an offset, by bilinear interpolation.
@@ -54,6 +54,12 @@ impl Axis {
     }
 }
 
+impl_plain_op!(
+    DeformableWindows,
+    "OpenVinoDeformableWindows",
+    info = |op| vec![format!("{:?}, groups: {}", op.axes, op.groups)]
+);
+
 impl DeformableWindows {
     /// The number of elements of a window.
     fn elements(&self) -> usize {
@@ -101,18 +107,8 @@ impl DeformableWindows {
         let row = |y: i64| at(y, left) * (1. - right) + at(y, left + 1) * right;
         row(top) * (1. - down) + row(top + 1) * down
     }
-}
 
-impl_op!(
-    DeformableWindows,
-    "OpenVinoDeformableWindows",
-    info = |op| vec![format!("{:?}, groups: {}", op.axes, op.groups)]
-);
-
-impl EvalOp for DeformableWindows {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, offsets) = (&inputs[0], &inputs[1]);
         let shape = self.output_shape(data.shape(), offsets.shape())?;
         let (batch, channels, rows, columns) = (shape[0], data.shape()[1], shape[2], shape[3]);
@@ -163,10 +159,8 @@ impl EvalOp for DeformableWindows {
         }
         Ok(tvec!(tensor1(&output).into_shape(&shape)?.into_tvalue()))
     }
-}
 
-impl TypedOp for DeformableWindows {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         ensure!(
             inputs.iter().all(|input| input.datum_type == DatumType::F32),
             "DeformableWindows: the inputs must be of type F32"
@@ -174,8 +168,6 @@ impl TypedOp for DeformableWindows {
         let shapes = [inputs[0].shape.to_tvec(), inputs[1].shape.to_tvec()];
         Ok(tvec!(f32::fact(self.output_shape(&shapes[0], &shapes[1])?)))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]

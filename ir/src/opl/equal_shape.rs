@@ -46,7 +46,7 @@ impl_op!(
         vec![format!("shape: {}", dims.join(","))]
     },
     mints_runtime_symbols = |op| op.names,
-    required_bound_symbols = |op| op.shape.iter().flat_map(|dim| dim.symbols()).collect()
+    required_bound_symbols = |op, _| op.shape.iter().flat_map(|dim| dim.symbols()).collect()
 );
 
 impl EvalOp for EqualShape {

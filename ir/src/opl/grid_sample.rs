@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{ensure_allocatable, expect_inputs, listed};
 
-use super::{check_volume, impl_op};
+use super::{check_volume, impl_plain_op};
 
 /// GridSample-9: elements of an image at the coordinates of a grid.
 ///
@@ -101,7 +101,7 @@ fn check_shapes<D: DimLike>(data: &[D], grid: &[D]) -> TractResult<TVec<D>> {
     Ok(tvec![batch.clone(), channels.clone(), height.clone(), width.clone()])
 }
 
-impl_op!(
+impl_plain_op!(
     GridSample,
     "OpenVinoGridSample",
     info = |op| {
@@ -110,10 +110,8 @@ impl_op!(
     }
 );
 
-impl EvalOp for GridSample {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl GridSample {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, grid) = args_2!(inputs);
         let shape = check_shapes(data.shape(), grid.shape())?;
         let (height, width) = (data.shape()[2], data.shape()[3]);
@@ -152,16 +150,12 @@ impl EvalOp for GridSample {
         let result = Tensor::from_shape(&shape, &result)?;
         Ok(tvec!(result.cast_to_dt(dt)?.into_owned().into_tvalue()))
     }
-}
 
-impl TypedOp for GridSample {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, grid] = expect_inputs("GridSample", ["data", "grid"], inputs)?;
         let shape = check_shapes(&data.shape.to_tvec(), &grid.shape.to_tvec())?;
         Ok(tvec!(data.datum_type.fact(&shape)))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -175,7 +169,7 @@ mod tests {
         let op = GridSample { mode, padding: Padding::Zeros, align_corners: false };
         let inputs = [&[1, 1 << 20, 1, 1], &[1, 1 << 10, 1 << 10, 2]];
         let inputs = inputs.map(|shape| Tensor::zero::<f32>(shape).unwrap().into_tvalue());
-        let output = op.eval(&EvalContext::out_of_plan(), inputs.into_iter().collect());
+        let output = op.eval(inputs.into_iter().collect());
         fails(output, "[1, 1048576, 1024, 1024] has more than");
     }
 

@@ -3,7 +3,7 @@ use tract_openvino_kernels::checks::listed;
 
 use tract_core::num_traits::Float;
 
-use super::impl_op;
+use super::impl_plain_op;
 
 /// The inverses of the matrices in the last two axes, or of their transposes.
 ///
@@ -13,7 +13,7 @@ pub(crate) struct Inverse {
     pub transpose: bool,
 }
 
-impl_op!(Inverse, "OpenVinoInverse");
+impl_plain_op!(Inverse, "OpenVinoInverse");
 
 /// The size of square matrices.
 fn size<D: DimLike>(shape: &[D]) -> TractResult<D> {
@@ -26,10 +26,8 @@ fn size<D: DimLike>(shape: &[D]) -> TractResult<D> {
     }
 }
 
-impl EvalOp for Inverse {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl Inverse {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let data = args_1!(inputs);
         size(data.shape())?;
         let dt = data.datum_type();
@@ -40,9 +38,7 @@ impl EvalOp for Inverse {
         };
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl Inverse {
     fn inverses<T: Datum + Float>(&self, mut data: Tensor) -> TractResult<Tensor> {
         let size = size(data.shape())?;
         if data.len() > 0 {
@@ -92,13 +88,11 @@ fn transpose<T>(matrix: &mut [T], size: usize) {
     }
 }
 
-impl TypedOp for Inverse {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+impl Inverse {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         size(&inputs[0].shape.to_tvec())?;
         Ok(tvec!(inputs[0].without_value()))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]

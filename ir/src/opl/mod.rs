@@ -43,6 +43,7 @@ mod number;
 
 use tract_core::internal::*;
 pub(crate) use tract_openvino_kernels::checks::{check_volume, checked_volume};
+pub(crate) use tract_openvino_kernels::{impl_op, impl_pass_through, impl_plain_op};
 
 /// The integers of a tensor. A `u64` that is too large becomes the largest `i64`, which is out of every
 /// range, too.
@@ -105,40 +106,6 @@ macro_rules! dispatch_number {
     };
 }
 use dispatch_number;
-
-/// [`Op`] for a typed operator: its name, and what other methods of it give, as in `info = |op| vec![…]`.
-macro_rules! impl_op {
-    (@info($op:pat_param) $value:expr) => {
-        fn info(&self) -> TractResult<Vec<String>> {
-            let $op = self;
-            Ok($value)
-        }
-    };
-    (@mints_runtime_symbols($op:pat_param) $value:expr) => {
-        fn mints_runtime_symbols(&self) -> bool {
-            let $op = self;
-            $value
-        }
-    };
-    (@required_bound_symbols($op:pat_param) $value:expr) => {
-        fn required_bound_symbols(&self, _inputs: &[&TypedFact]) -> TVec<Symbol> {
-            let $op = self;
-            $value
-        }
-    };
-    ($type:ident, $name:expr $(, $method:ident = |$op:pat_param| $value:expr)* $(,)?) => {
-        impl Op for $type {
-            fn name(&self) -> StaticName {
-                $name.into()
-            }
-
-            $($crate::opl::impl_op!(@$method($op) $value);)*
-
-            op_as_typed_op!();
-        }
-    };
-}
-pub(crate) use impl_op;
 
 /// [`TypedOp::set_symbols`] for an operator whose dimensions are in these fields.
 macro_rules! set_symbols {

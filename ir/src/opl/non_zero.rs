@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_core::tract_data::half::f16;
 use tract_openvino_kernels::checks::expect_inputs;
 
-use super::{check_volume, dispatch_number, impl_op};
+use super::{check_volume, dispatch_number, impl_plain_op};
 
 /// NonZero-3: the coordinates of the elements that are not zero, as `i64` of shape `[rank, count]`. A column has those of
 /// one element; columns are in the order of the elements.
@@ -61,22 +61,16 @@ pub(crate) fn coordinates(input: &Tensor) -> TractResult<Tensor> {
     Ok(output)
 }
 
-impl_op!(NonZero, "NonZero", mints_runtime_symbols = |_| true);
+impl_plain_op!(NonZero, "NonZero", mints_runtime_symbols = |_| true);
 
-impl EvalOp for NonZero {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl NonZero {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
         Ok(tvec!(coordinates(&input)?.into_tvalue()))
     }
-}
 
-impl TypedOp for NonZero {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data] = expect_inputs("NonZero", ["data"], inputs)?;
         Ok(tvec!(i64::fact([data.rank().to_dim(), self.count.to_dim()])))
     }
-
-    as_op!();
 }

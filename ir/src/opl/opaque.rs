@@ -1,43 +1,8 @@
 //! Operators that give their input as it is, so that tract does not see what it is.
 
 use tract_core::internal::*;
-use tract_openvino_kernels::checks::expect_input_count;
 
-use super::impl_op;
-
-/// What both operators have in common: data and changes of axes pass through them.
-macro_rules! passes_data {
-    ($op:ident, $name:literal) => {
-        impl_op!($op, $name);
-
-        impl TypedOp for $op {
-            fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
-                expect_input_count($name, inputs.len(), 1..=1)?;
-                Ok(tvec!(inputs[0].without_value()))
-            }
-
-            fn axes_mapping(
-                &self,
-                inputs: &[&TypedFact],
-                outputs: &[&TypedFact],
-            ) -> TractResult<AxesMapping> {
-                AxesMapping::natural(inputs, outputs)
-            }
-
-            fn change_axes(
-                &self,
-                model: &TypedModel,
-                node: &TypedNode,
-                _io: InOut,
-                change: &AxisOp,
-            ) -> TractResult<Option<AxisChangeConsequence>> {
-                Ok(Some(AxisChangeConsequence::new(model, node, None, change)))
-            }
-
-            as_op!();
-        }
-    };
-}
+use super::{impl_op, impl_pass_through};
 
 /// Gives its input, without what tract knows of it.
 ///
@@ -49,15 +14,8 @@ macro_rules! passes_data {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Opaque;
 
-passes_data!(Opaque, "OpenVinoOpaque");
-
-impl EvalOp for Opaque {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        Ok(inputs)
-    }
-}
+impl_op!(Opaque, "OpenVinoOpaque");
+impl_pass_through!(Opaque, op_out_of_plan, pass_axes);
 
 /// Gives its input, as a value that stays a node of its own.
 ///
@@ -66,13 +24,6 @@ impl EvalOp for Opaque {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Separate;
 
-passes_data!(Separate, "OpenVinoSeparate");
-
-impl EvalOp for Separate {
-    // Computed early, two constants would become one again.
-    not_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
-        Ok(inputs)
-    }
-}
+impl_op!(Separate, "OpenVinoSeparate");
+// Computed early, two constants would become one again.
+impl_pass_through!(Separate, not_out_of_plan, pass_axes);

@@ -18,7 +18,7 @@ impl_op!(
     "OpenVinoReshape",
     info = |op| vec![format!("shape: {}", listed(&op.shape))],
     mints_runtime_symbols = |op| op.open.is_some(),
-    required_bound_symbols = |op| {
+    required_bound_symbols = |op, _| {
         let stated = op.shape.iter().enumerate().filter(|(axis, _)| Some(*axis) != op.open);
         stated.flat_map(|(_, dim)| dim.symbols()).collect()
     }

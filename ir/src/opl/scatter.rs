@@ -3,7 +3,7 @@ use tract_openvino_kernels::checks::expect_inputs;
 
 use super::addressing::{Addressing, Places};
 use super::number::Number;
-use super::{dispatch_number, integers};
+use super::{dispatch_number, impl_op, integers};
 
 /// How an update and the element that is there become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,18 +30,14 @@ pub(crate) struct Scatter {
     pub use_init_val: bool,
 }
 
-impl Op for Scatter {
-    fn name(&self) -> StaticName {
-        format!("OpenVino{}", self.operator).into()
+impl_op!(
+    Scatter,
+    name = |op| format!("OpenVino{}", op.operator),
+    info = |op| {
+        let Self { addressing, reduction, use_init_val, .. } = op;
+        vec![format!("{addressing:?}, {reduction:?}, use_init_val: {use_init_val}")]
     }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        let Self { addressing, reduction, use_init_val, .. } = self;
-        Ok(vec![format!("{addressing:?}, {reduction:?}, use_init_val: {use_init_val}")])
-    }
-
-    op_as_typed_op!();
-}
+);
 
 impl EvalOp for Scatter {
     op_out_of_plan!();

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
-use super::{check_volume, dispatch_number, impl_op};
+use super::{check_volume, dispatch_number, impl_plain_op};
 
 /// Where each element would have to be put into a sorted sequence: OpenVINO's SearchSorted and Bucketize.
 ///
@@ -13,7 +13,11 @@ pub(crate) struct SearchSorted {
     pub right: bool,
 }
 
-impl_op!(SearchSorted, "OpenVinoSearchSorted", info = |op| vec![format!("right: {}", op.right)]);
+impl_plain_op!(
+    SearchSorted,
+    "OpenVinoSearchSorted",
+    info = |op| vec![format!("right: {}", op.right)]
+);
 
 /// The shapes must be equal except for the last axis, if there is more than one sequence.
 fn check_shapes<D: DimLike>(sorted: &[D], values: &[D]) -> TractResult<()> {
@@ -29,10 +33,8 @@ fn check_shapes<D: DimLike>(sorted: &[D], values: &[D]) -> TractResult<()> {
     Ok(())
 }
 
-impl EvalOp for SearchSorted {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl SearchSorted {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (sorted, values) = args_2!(inputs);
         check_shapes(sorted.shape(), values.shape())?;
         ensure!(
@@ -75,15 +77,13 @@ fn search<T: Datum + PartialOrd>(
     Ok(output)
 }
 
-impl TypedOp for SearchSorted {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+impl SearchSorted {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [sorted, values] =
             expect_inputs("SearchSorted", ["sorted_sequence", "values"], inputs)?;
         check_shapes(&sorted.shape.to_tvec(), &values.shape.to_tvec())?;
         Ok(tvec!(DatumType::I64.fact(values.shape.to_tvec())))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -96,9 +96,7 @@ mod tests {
         let search = |sorted: &[usize], values: &[usize]| {
             let inputs = [sorted, values].map(|it| Tensor::zero::<f32>(it).unwrap().into_tvalue());
             let op = SearchSorted { right: true };
-            Ok(op.eval(&EvalContext::out_of_plan(), inputs.into_iter().collect())?[0]
-                .shape()
-                .to_vec())
+            Ok(op.eval(inputs.into_iter().collect())?[0].shape().to_vec())
         };
         let search = |sorted: &[usize], values: &[usize]| -> TractResult<Vec<usize>> {
             search(sorted, values)

@@ -35,7 +35,7 @@ impl_op!(
         .iter()
         .map(|it| format!("{} ({}): {}", it.of, it.size, it.allowed()))
         .collect(),
-    required_bound_symbols = |op| op.bounds.iter().flat_map(|it| it.size.symbols()).collect()
+    required_bound_symbols = |op, _| op.bounds.iter().flat_map(|it| it.size.symbols()).collect()
 );
 
 impl Bounds {

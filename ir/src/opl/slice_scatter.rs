@@ -58,7 +58,7 @@ impl_op!(
     "OpenVinoSliceScatter",
     info = |op| op.slices.iter().map(|(axis, it)| format!("axis {axis}: {it:?}")).collect(),
     required_bound_symbols =
-        |op| op.slices.iter().flat_map(|(_, positions)| positions.symbols()).collect()
+        |op, _| op.slices.iter().flat_map(|(_, positions)| positions.symbols()).collect()
 );
 
 impl EvalOp for SliceScatter {

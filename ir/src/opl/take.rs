@@ -215,7 +215,7 @@ impl_op!(
     Take,
     "OpenVinoTake",
     info = |op| vec![format!("axis: {}, {:?}", op.axis, op.positions)],
-    required_bound_symbols = |op| op.positions.symbols()
+    required_bound_symbols = |op, _| op.positions.symbols()
 );
 
 impl EvalOp for Take {

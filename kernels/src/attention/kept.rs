@@ -8,18 +8,10 @@ use crate::threads::fill_rows;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AddendOfKept;
 
-impl Op for AddendOfKept {
-    fn name(&self) -> StaticName {
-        "AddendOfKept".into()
-    }
+impl_plain_op!(AddendOfKept, "AddendOfKept");
 
-    op_as_typed_op!();
-}
-
-impl EvalOp for AddendOfKept {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl AddendOfKept {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let keep = args_1!(inputs);
         let kept = keep.try_as_plain_ram()?;
         let kept = kept.as_slice::<bool>()?;
@@ -35,10 +27,8 @@ impl EvalOp for AddendOfKept {
         })?;
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for AddendOfKept {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("AddendOfKept", inputs.len(), 1..=1)?;
         ensure!(
             inputs[0].datum_type == DatumType::Bool,
@@ -47,6 +37,4 @@ impl TypedOp for AddendOfKept {
         );
         Ok(tvec!(f32::fact(&*inputs[0].shape)))
     }
-
-    as_op!();
 }

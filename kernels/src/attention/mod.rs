@@ -297,29 +297,18 @@ fn visible(masks: &[AddendRows], rows: usize, count: usize) -> usize {
     (0..rows).map(of_row).max().unwrap_or(count)
 }
 
-impl Op for Attention {
-    fn name(&self) -> StaticName {
-        if self.is_paged { "PagedAttention".into() } else { "Attention".into() }
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("scores: {:?}", self.scores), format!("values: {:?}", self.values)])
-    }
-
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
+impl_plain_op!(
+    Attention,
+    name = |op| if op.is_paged { "PagedAttention" } else { "Attention" },
+    info = |op| vec![format!("scores: {:?}", op.scores), format!("values: {:?}", op.values)],
+    validation = |_| Validation::Rounding
+);
 
 /// The axis of the rows, or one of the batch: how the scores have it, and which axis of them it is.
 type OfScores<'a> = (usize, &'a AxisStrides);
 
-impl EvalOp for Attention {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl Attention {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let [keys, values] = self.keys_and_values().map(|slot| &inputs[slot]);
         let queries = &inputs[self.scores.left];
         let scores = self.scores.sizes(queries.shape(), keys.shape())?;
@@ -564,13 +553,11 @@ fn strides_of(shape: &[usize], scores: &[usize], keys: usize) -> TractResult<TVe
     Ok(strides.map(|(stride, size)| if *size > 1 { stride } else { 0 }).collect())
 }
 
-impl TypedOp for Attention {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+impl Attention {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("Attention", inputs.len(), self.masks()..=usize::MAX)?;
         let (queries, keys) = (inputs[self.scores.left], inputs[self.scores.right]);
         let scores = self.scores.shape(&queries.shape, &keys.shape)?;
         Ok(tvec!(f32::fact(self.values.shape(&scores, &inputs[VALUES].shape)?)))
     }
-
-    as_op!();
 }

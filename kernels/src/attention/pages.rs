@@ -387,6 +387,8 @@ pub struct AppendToPages {
     pub format: PageFormat,
 }
 
+impl_plain_op!(AppendToPages, OPERATOR, info = |op| vec![op.format.to_string()]);
+
 impl AppendToPages {
     fn check_format(&self, before: PageFormat) -> TractResult<()> {
         ensure!(
@@ -414,24 +416,8 @@ impl AppendToPages {
         shape[axes - 2] = before[axes - 2].clone() + &new[axes - 2];
         Ok(shape)
     }
-}
 
-impl Op for AppendToPages {
-    fn name(&self) -> StaticName {
-        OPERATOR.into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![self.format.to_string()])
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for AppendToPages {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         expect_input_count(OPERATOR, inputs.len(), 2..=3)?;
         let (before, new) = (&inputs[0], &inputs[1]);
         let PageFormat { factor, .. } = self.format;
@@ -471,10 +457,8 @@ impl EvalOp for AppendToPages {
         };
         Ok(tvec!(Tensor::from_storage(f32::datum_type(), &shape, pages).into_tvalue()))
     }
-}
 
-impl TypedOp for AppendToPages {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count(OPERATOR, inputs.len(), 2..=3)?;
         let before = inputs[0].exotic_fact.as_ref().and_then(|it| it.downcast_ref::<PagedFact>());
         let before = before.with_context(|| {
@@ -484,6 +468,4 @@ impl TypedOp for AppendToPages {
         let shape = self.shape(&inputs[0].shape, &inputs[1].shape)?;
         Ok(tvec!(self.format.fact(shape)))
     }
-
-    as_op!();
 }

@@ -483,7 +483,7 @@ fn what_does_not_fit_the_scores() -> TractResult<()> {
         shapes.extend([vec![1, 3, 1, 1], vec![2, 1, 1, 33], vec![1, 3, 7, 33]]);
         shapes[slot] = shape;
         let inputs = shapes.iter().map(|shape| tensor(shape, 0).into_tvalue()).collect();
-        let error = attention.eval(&EvalContext::out_of_plan(), inputs).unwrap_err();
+        let error = attention.eval(inputs).unwrap_err();
         let error = format!("{error:#}");
         assert!(error.contains(expected), "{error}");
     }
@@ -643,7 +643,6 @@ fn pages_and_tensors(
     has_sink: bool,
     precision: CachePrecision,
 ) -> TractResult<()> {
-    let context = EvalContext::out_of_plan();
     let op = |axes: &str, shapes: [&[TDim]; 2]| -> TractResult<Contraction> {
         let einsum = EinSum::new(axes.parse()?, DatumType::F32);
         Contraction::of(&einsum, shapes).context("a product of matrices")
@@ -677,7 +676,8 @@ fn pages_and_tensors(
                 inputs.push(tensor1(beams).cast_to::<i32>()?.into_owned().into_tvalue());
                 plain[place] = gathered(&plain[place], beams);
             }
-            let appended = AppendToPages { format }.eval(&context, inputs)?.remove(0);
+            let appended =
+                AppendToPages { format }.eval(&EvalContext::out_of_plan(), inputs)?.remove(0);
             paged[place] = appended.into_tensor();
             plain[place] =
                 Tensor::stack_tensors(2, &[plain[place].clone(), kept(&new, precision)])?;
@@ -692,7 +692,7 @@ fn pages_and_tensors(
                     let inputs =
                         [&queries, keys, values].into_iter().chain(has_sink.then_some(&sink));
                     let inputs = inputs.map(|it| it.clone().into_tvalue()).collect();
-                    TractResult::Ok(op.eval(&context, inputs)?.remove(0).into_tensor())
+                    TractResult::Ok(op.eval(inputs)?.remove(0).into_tensor())
                 };
                 let expected = run(&attention, [&plain[0], &plain[1]])?;
                 close(&run(&on_pages, [&paged[0], &paged[1]])?, &expected);
@@ -760,7 +760,7 @@ fn after_no_sequences() -> TractResult<()> {
             let queries = tensor(&[beams.len(), 2, 3, 4], 1).into_tvalue();
             let values = PageFormat { factor: PagedFactor::Values, precision: CachePrecision::F32 };
             let run = |op: &Attention, [keys, values]: [TValue; 2]| {
-                op.eval(&EvalContext::out_of_plan(), tvec!(queries.clone(), keys, values))
+                op.eval(tvec!(queries.clone(), keys, values))
             };
             let found = run(&on_pages, [paged.clone(), values.pack(&plain)?.into_tvalue()])?;
             let plain = plain.clone().into_tvalue();

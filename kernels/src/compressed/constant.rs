@@ -265,23 +265,11 @@ pub fn combine(
     Ok(())
 }
 
-impl Op for DequantizedConst {
-    fn name(&self) -> StaticName {
-        "DequantizedConst".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("codes {:?}", self.0.codes)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(DequantizedConst, "DequantizedConst", info = |op| vec![format!("codes {:?}", op.0.codes)]);
 
 impl EvalOp for DequantizedConst {
-    /// None: tract makes a constant of it when it declutters the model, not before.
-    fn eval_out_of_plan(&self, _inputs: TVec<TValue>) -> TractResult<Option<TVec<TValue>>> {
-        Ok(None)
-    }
+    // tract makes a constant of it when it declutters the model, not before.
+    not_out_of_plan!();
 
     fn eval(&self, _ctx: &EvalContext, _inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         Ok(tvec!(self.value()?.into_tvalue()))

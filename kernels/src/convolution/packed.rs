@@ -42,6 +42,17 @@ const FEW_CHANNELS: usize = 8;
 /// How many elements padding may add to a channel: it is copied with them.
 const MOST_PADDING: usize = 1 << 16;
 
+impl_plain_op!(
+    PackedConvolution,
+    "PackedConvolution",
+    info = |op| {
+        let mut info = vec![format!("{:?}, group: {}, {:?}", op.spec, op.group, op.activation)];
+        info.extend(op.slopes.as_ref().map(|_| "numbers less than 0 have slopes".to_string()));
+        info
+    },
+    validation = |_| Validation::Rounding
+);
+
 impl PackedConvolution {
     /// Whether this operator is made for a window: with one to three spatial axes, and padding that is no more than the
     /// kernel reaches.
@@ -104,31 +115,8 @@ impl PackedConvolution {
         ensure!(slopes.len() == self.spec.output_channels, "the slopes have another size");
         Ok(PackedConvolution { slopes: Some(slopes.into()), ..self })
     }
-}
 
-impl Op for PackedConvolution {
-    fn name(&self) -> StaticName {
-        "PackedConvolution".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        let mut info =
-            vec![format!("{:?}, group: {}, {:?}", self.spec, self.group, self.activation)];
-        info.extend(self.slopes.as_ref().map(|_| "numbers less than 0 have slopes".to_string()));
-        Ok(info)
-    }
-
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for PackedConvolution {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
         let data = input.try_as_plain_ram()?;
         let data = data.as_slice::<f32>()?;
@@ -171,13 +159,9 @@ impl EvalOp for PackedConvolution {
         }
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for PackedConvolution {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("Convolution", inputs.len(), 1..=1)?;
         self.spec.output_facts(inputs)
     }
-
-    as_op!();
 }

@@ -216,35 +216,22 @@ pub(crate) enum PoolOf {
     Mean,
 }
 
+impl_plain_op!(
+    PoolOfPlanes,
+    "PoolOfPlanes",
+    info = |op| vec![format!("{:?}, {:?}", op.of, op.spec)],
+    validation = |op| match op.of {
+        PoolOf::Max => Validation::Accurate,
+        _ => Validation::Rounding,
+    }
+);
+
 impl PoolOfPlanes {
     pub fn new(spec: PoolSpec, of: PoolOf) -> PoolOfPlanes {
         PoolOfPlanes { spec, of, layouts: PatchLayoutCache::default() }
     }
-}
 
-impl Op for PoolOfPlanes {
-    fn name(&self) -> StaticName {
-        "PoolOfPlanes".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{:?}, {:?}", self.of, self.spec)])
-    }
-
-    fn validation(&self) -> Validation {
-        match self.of {
-            PoolOf::Max => Validation::Accurate,
-            _ => Validation::Rounding,
-        }
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for PoolOfPlanes {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
         let sizes = input.shape();
         let axis = usize::from(self.spec.data_format.has_n());
@@ -288,13 +275,9 @@ impl EvalOp for PoolOfPlanes {
         }
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for PoolOfPlanes {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("Pool", inputs.len(), 1..=1)?;
         self.spec.output_facts(inputs)
     }
-
-    as_op!();
 }

@@ -109,6 +109,19 @@ pub(crate) struct ArithmeticTask<'a> {
     pub places: Places<'a>,
 }
 
+impl_plain_op!(
+    QuantizedArithmetic,
+    name = |op| match op.operation {
+        Operation::Add => "QuantizedAdd",
+        Operation::Multiply => "QuantizedMultiply",
+    },
+    info = |op| {
+        let output = op.output.as_ref().map_or("numbers".to_string(), |levels| levels.text());
+        vec![format!("between {:?}, to {output}", op.limits)]
+    },
+    validation = |_| Validation::Rounding
+);
+
 impl QuantizedArithmetic {
     fn run<T: Datum>(&self, shape: &[usize], a: &[u8], b: &[u8]) -> TractResult<Tensor>
     where
@@ -162,32 +175,8 @@ impl QuantizedArithmetic {
         })?;
         Ok(output)
     }
-}
 
-impl Op for QuantizedArithmetic {
-    fn name(&self) -> StaticName {
-        match self.operation {
-            Operation::Add => "QuantizedAdd".into(),
-            Operation::Multiply => "QuantizedMultiply".into(),
-        }
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        let output = self.output.as_ref().map_or("numbers".to_string(), |levels| levels.text());
-        Ok(vec![format!("between {:?}, to {output}", self.limits)])
-    }
-
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for QuantizedArithmetic {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (a, b) = args_2!(inputs);
         let shape = a.shape();
         let channels = self.lines.channels;
@@ -208,10 +197,8 @@ impl EvalOp for QuantizedArithmetic {
         };
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for QuantizedArithmetic {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [a, b] = expect_inputs("QuantizedArithmetic", ["a", "b"], inputs)?;
         for input in [a, b] {
             ensure!(
@@ -222,6 +209,4 @@ impl TypedOp for QuantizedArithmetic {
         let dt = if self.output.is_some() { DatumType::U8 } else { DatumType::F32 };
         Ok(tvec!(dt.fact(a.shape.clone())))
     }
-
-    as_op!();
 }

@@ -270,6 +270,18 @@ impl WithSimd for FromPixels<'_> {
     }
 }
 
+impl_plain_op!(
+    Quantize,
+    "Quantize",
+    info = |op| {
+        let mut info = vec![op.levels.text()];
+        info.extend(
+            op.factors.as_ref().map(|_| "of numbers times a factor of each channel".into()),
+        );
+        info
+    }
+);
+
 impl Quantize {
     /// The codes of some pixels, from one on.
     fn pixels(&self, numbers: &[f32], sizes: ImageSize, first: usize, codes: &mut [u8]) {
@@ -310,28 +322,8 @@ impl Quantize {
             (codes, first) = (later, first + count);
         }
     }
-}
 
-impl Op for Quantize {
-    fn name(&self) -> StaticName {
-        "Quantize".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        let mut info = vec![self.levels.text()];
-        info.extend(
-            self.factors.as_ref().map(|_| "of numbers times a factor of each channel".into()),
-        );
-        Ok(info)
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for Quantize {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
         let numbers = input.try_as_plain_ram()?;
         let numbers = numbers.as_slice::<f32>()?;
@@ -358,10 +350,8 @@ impl EvalOp for Quantize {
         }
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for Quantize {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("Quantize", inputs.len(), 1..=1)?;
         ensure!(
             inputs[0].datum_type == DatumType::F32,
@@ -370,26 +360,12 @@ impl TypedOp for Quantize {
         );
         Ok(tvec!(u8::fact(self.from.to_codes(&inputs[0].shape))))
     }
-
-    as_op!();
 }
 
-impl Op for Dequantize {
-    fn name(&self) -> StaticName {
-        "Dequantize".into()
-    }
+impl_plain_op!(Dequantize, "Dequantize", info = |op| vec![op.levels.text()]);
 
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![self.levels.text()])
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for Dequantize {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl Dequantize {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
         let codes = input.try_as_plain_ram()?;
         let codes = codes.as_slice::<u8>()?;
@@ -441,10 +417,8 @@ impl EvalOp for Dequantize {
         }
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for Dequantize {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("Dequantize", inputs.len(), 1..=1)?;
         ensure!(
             inputs[0].datum_type == DatumType::U8,
@@ -453,9 +427,13 @@ impl TypedOp for Dequantize {
         );
         Ok(tvec!(f32::fact(self.to.of_codes(&inputs[0].shape))))
     }
-
-    as_op!();
 }
+
+impl_plain_op!(
+    Requantize,
+    "Requantize",
+    info = |op| vec![format!("{}, to {}", op.from.text(), op.to.text())]
+);
 
 impl Requantize {
     /// To the codes that are nearest to the same numbers.
@@ -475,24 +453,8 @@ impl Requantize {
         let table = results.map(|result| to.code(to.of(0), result)).into();
         Requantize { from, to, table }
     }
-}
 
-impl Op for Requantize {
-    fn name(&self) -> StaticName {
-        "Requantize".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{}, to {}", self.from.text(), self.to.text())])
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for Requantize {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let mut data = args_1!(inputs).into_tensor();
         let table = &*self.table;
         let mut view = data.try_as_plain_ram_mut()?;
@@ -504,10 +466,8 @@ impl EvalOp for Requantize {
         })?;
         Ok(tvec!(data.into_tvalue()))
     }
-}
 
-impl TypedOp for Requantize {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("Requantize", inputs.len(), 1..=1)?;
         ensure!(
             inputs[0].datum_type == DatumType::U8,
@@ -516,8 +476,6 @@ impl TypedOp for Requantize {
         );
         Ok(tvec!(inputs[0].without_value()))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]

@@ -586,26 +586,15 @@ fn gather(
     Im2rowAddresses::of_one_line(pixels, filters.taps() * distance, filters.taps(), distance)
 }
 
-impl Op for QuantizedConvolution {
-    fn name(&self) -> StaticName {
-        "QuantizedConvolution".into()
-    }
+impl_plain_op!(
+    QuantizedConvolution,
+    "QuantizedConvolution",
+    info = |op| vec![op.text.clone()],
+    validation = |_| Validation::Rounding
+);
 
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![self.text.clone()])
-    }
-
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for QuantizedConvolution {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl QuantizedConvolution {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         expect_input_count("QuantizedConvolution", inputs.len(), self.inputs())?;
         let input = &inputs[0];
         let codes = input.try_as_plain_ram()?;
@@ -644,10 +633,8 @@ impl EvalOp for QuantizedConvolution {
         };
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for QuantizedConvolution {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("QuantizedConvolution", inputs.len(), self.inputs())?;
         if let Some(others) = inputs.get(1) {
             ensure!(
@@ -658,6 +645,4 @@ impl TypedOp for QuantizedConvolution {
         let shape = output_shape("QuantizedConvolution", &self.spec, inputs[0])?;
         Ok(tvec!(self.datum_type.fact(shape)))
     }
-
-    as_op!();
 }

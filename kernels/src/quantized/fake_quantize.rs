@@ -73,17 +73,7 @@ impl WithSimd for Neighbours<'_> {
     }
 }
 
-impl Op for FakeQuantize {
-    fn name(&self) -> StaticName {
-        "FakeQuantize".into()
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{} levels", self.levels)])
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(FakeQuantize, "FakeQuantize", info = |op| vec![format!("{} levels", op.levels)]);
 
 impl EvalOp for FakeQuantize {
     op_out_of_plan!();

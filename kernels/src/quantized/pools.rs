@@ -47,22 +47,10 @@ impl WithSimd for Greatest<'_> {
     }
 }
 
-impl Op for QuantizedMaxPool {
-    fn name(&self) -> StaticName {
-        "QuantizedMaxPool".into()
-    }
+impl_plain_op!(QuantizedMaxPool, "QuantizedMaxPool", info = |op| op.spec.info());
 
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(self.spec.info())
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for QuantizedMaxPool {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl QuantizedMaxPool {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         const PIXELS: usize = 64;
         let input = args_1!(inputs);
         let codes = input.try_as_plain_ram()?;
@@ -89,15 +77,11 @@ impl EvalOp for QuantizedMaxPool {
         }
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for QuantizedMaxPool {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("QuantizedMaxPool", inputs.len(), 1..=1)?;
         Ok(tvec!(u8::fact(output_shape("QuantizedMaxPool", &self.spec, inputs[0])?)))
     }
-
-    as_op!();
 }
 
 /// The sum of the numbers of each channel of an image, times a factor, as codes or numbers. All axes but the first and the last
@@ -133,26 +117,15 @@ impl WithSimd for SumPixels<'_> {
 /// The most pixels whose codes have a sum of 32 bits.
 const MOST_PIXELS: usize = 1 << 24;
 
-impl Op for QuantizedSum {
-    fn name(&self) -> StaticName {
-        "QuantizedSum".into()
-    }
+impl_plain_op!(
+    QuantizedSum,
+    "QuantizedSum",
+    info = |op| vec![format!("times {}", op.factor)],
+    validation = |_| Validation::Rounding
+);
 
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("times {}", self.factor)])
-    }
-
-    fn validation(&self) -> Validation {
-        Validation::Rounding
-    }
-
-    op_as_typed_op!();
-}
-
-impl EvalOp for QuantizedSum {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl QuantizedSum {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let input = args_1!(inputs);
         let codes = input.try_as_plain_ram()?;
         let codes = codes.as_slice::<u8>()?;
@@ -191,10 +164,8 @@ impl EvalOp for QuantizedSum {
         };
         Ok(tvec!(output.into_tvalue()))
     }
-}
 
-impl TypedOp for QuantizedSum {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("QuantizedSum", inputs.len(), 1..=1)?;
         let fact = inputs[0];
         ensure!(
@@ -204,8 +175,6 @@ impl TypedOp for QuantizedSum {
         let dt = if self.output.is_some() { DatumType::U8 } else { DatumType::F32 };
         Ok(tvec!(dt.fact(one_pixel(&fact.shape, 1.to_dim()))))
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -218,7 +187,7 @@ mod tests {
         let output = is_coded.then(|| levels.clone());
         let op = QuantizedSum { levels, factor: 2., output };
         let data = Tensor::zero::<u8>(shape)?.into_tvalue();
-        op.eval(&EvalContext::out_of_plan(), tvec!(data))
+        op.eval(tvec!(data))
     }
 
     /// Sizes of what has no elements take neither memory nor time.
@@ -261,7 +230,7 @@ mod tests {
         for shape in [[1 << 40, 0, 5, 3], [1 << 40, 5, 5, 0], [0, 1 << 40, 1 << 20, 3]] {
             let pool = QuantizedMaxPool { spec: spec(shape[3]) };
             let data = Tensor::zero::<u8>(&shape)?.into_tvalue();
-            let found = pool.eval(&EvalContext::out_of_plan(), tvec!(data))?;
+            let found = pool.eval(tvec!(data))?;
             assert_eq!(found[0].len(), 0);
         }
         Ok(())

@@ -99,7 +99,7 @@ macro_rules! op_with_bodies {
             // Sizes of results may only be known when the model runs.
             mints_runtime_symbols = |_| true,
             required_bound_symbols =
-                |op| [$(&op.$body),*].into_iter().flat_map(Body::symbols).collect(),
+                |op, _| [$(&op.$body),*].into_iter().flat_map(Body::symbols).collect(),
         );
 
         impl $op {

@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_input_count, volume};
 
 use super::feature_map::{Between, FeatureMap, pooled, pooled_shape, regions};
-use super::{floats, impl_op};
+use super::{floats, impl_plain_op};
 use crate::limits::MAX_STATED_SAMPLES;
 
 /// DeformablePSROIPooling-1: regions of a feature map in one size, of which each element comes from a channel of its own, and is
@@ -40,6 +40,12 @@ impl Axis {
         Axis { start, size: (end - start).max(0.1) }
     }
 }
+
+impl_plain_op!(
+    DeformablePsroiPooling,
+    "OpenVinoDeformablePsroiPooling",
+    info = |op| vec![format!("{op:?}")]
+);
 
 impl DeformablePsroiPooling {
     /// The number of channels that the data must have. `None` if it cannot be counted.
@@ -85,18 +91,8 @@ impl DeformablePsroiPooling {
             output.push(if count == 0 { 0. } else { sum / count as f32 });
         }
     }
-}
 
-impl_op!(
-    DeformablePsroiPooling,
-    "OpenVinoDeformablePsroiPooling",
-    info = |op| vec![format!("{op:?}")]
-);
-
-impl EvalOp for DeformablePsroiPooling {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         const NAME: &str = "DeformablePSROIPooling";
         expect_input_count(NAME, inputs.len(), 2..=3)?;
         let map = FeatureMap::new(NAME, &inputs[0])?;
@@ -157,17 +153,13 @@ impl EvalOp for DeformablePsroiPooling {
         })?;
         Ok(tvec!(output))
     }
-}
 
-impl TypedOp for DeformablePsroiPooling {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         expect_input_count("DeformablePSROIPooling", inputs.len(), 2..=3)?;
         let of_region = [self.output_dim, self.group_size, self.group_size];
         let of_region = of_region.map(|size| size.to_dim());
         pooled_shape("DeformablePSROIPooling", inputs[0], inputs[1], of_region)
     }
-
-    as_op!();
 }
 
 #[cfg(test)]
@@ -182,7 +174,7 @@ mod tests {
             Tensor::zero::<f32>(offsets)?,
         ];
         let inputs = inputs.into_iter().map(|input| input.into_tvalue()).collect();
-        Ok(op.eval(&EvalContext::out_of_plan(), inputs)?.remove(0).into_tensor())
+        Ok(op.eval(inputs)?.remove(0).into_tensor())
     }
 
     #[test]

@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
 use super::boxes::{Corners, Extent, corners, descending, suppress};
-use super::{check_volume, floats, impl_op};
+use super::{check_volume, floats, impl_plain_op};
 
 /// ExperimentalDetectronDetectionOutput-6: the boxes of regions, from what is predicted of each class.
 ///
@@ -94,12 +94,10 @@ fn check_shapes<D: DimLike>(
     Ok(())
 }
 
-impl_op!(DetectronOutput, "OpenVinoDetectronOutput", info = |op| vec![format!("{op:?}")]);
+impl_plain_op!(DetectronOutput, "OpenVinoDetectronOutput", info = |op| vec![format!("{op:?}")]);
 
-impl EvalOp for DetectronOutput {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl DetectronOutput {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (regions, deltas, scores) = args_3!(inputs);
         check_shapes(self, regions.shape(), deltas.shape(), scores.shape())?;
         let most = self.max_detections_per_image;
@@ -125,10 +123,8 @@ impl EvalOp for DetectronOutput {
             tensor1(&scores).into_tvalue(),
         ))
     }
-}
 
-impl TypedOp for DetectronOutput {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let names = ["input_rois", "input_deltas", "input_scores"];
         let inputs: [&TypedFact; 3] = expect_inputs("DetectronDetectionOutput", names, inputs)?;
         let [regions, deltas, scores] = inputs.map(|input| input.shape.to_tvec());
@@ -136,6 +132,4 @@ impl TypedOp for DetectronOutput {
         let most = self.max_detections_per_image;
         Ok(tvec!(f32::fact([most, 4]), i32::fact([most]), f32::fact([most])))
     }
-
-    as_op!();
 }

@@ -4,7 +4,7 @@ use tract_openvino_kernels::checks::expect_inputs;
 use super::boxes::{Corners, Extent, corners};
 use super::non_max_suppression::check_shapes;
 use super::selection::{Order, Selected, candidates, facts, keep, nothing};
-use super::{floats, impl_op};
+use super::{floats, impl_plain_op};
 
 /// MatrixNms-8: the score of a box becomes less for each box of a greater score that it overlaps.
 ///
@@ -32,6 +32,13 @@ pub(crate) struct MatrixNms {
 
 // Its floats are compared with those of equal attributes.
 impl Eq for MatrixNms {}
+
+impl_plain_op!(
+    MatrixNms,
+    "OpenVinoMatrixNms",
+    info = |op| vec![format!("{op:?}")],
+    mints_runtime_symbols = |_| true
+);
 
 impl MatrixNms {
     /// How much a score becomes less: `least` is the greatest overlap of the other box with those before it.
@@ -66,19 +73,8 @@ impl MatrixNms {
         }
         selected
     }
-}
 
-impl_op!(
-    MatrixNms,
-    "OpenVinoMatrixNms",
-    info = |op| vec![format!("{op:?}")],
-    mints_runtime_symbols = |_| true
-);
-
-impl EvalOp for MatrixNms {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (boxes, scores) = args_2!(inputs);
         check_shapes("MatrixNms", boxes.shape(), scores.shape(), 4)?;
         let [images, classes, count] = scores.shape()[..] else { bail!("scores have rank 3") };
@@ -102,14 +98,10 @@ impl EvalOp for MatrixNms {
         }
         self.order.outputs(selected, images, |it| it.image * count + it.index)
     }
-}
 
-impl TypedOp for MatrixNms {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [boxes, scores] = expect_inputs("MatrixNms", ["boxes", "scores"], inputs)?;
         check_shapes("MatrixNms", &boxes.shape.to_tvec(), &scores.shape.to_tvec(), 4)?;
         Ok(facts(&self.count, boxes.shape[0].clone()))
     }
-
-    as_op!();
 }

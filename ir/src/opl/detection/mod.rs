@@ -27,7 +27,7 @@ mod rotated;
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{ensure_allocatable, volume};
 
-use super::{SetSymbols, check_volume, floats, impl_op, integers, set_symbols};
+use super::{SetSymbols, check_volume, floats, impl_op, impl_plain_op, integers, set_symbols};
 use crate::limits::MAX_BOXES;
 
 /// The number of boxes of an output that may be large although the inputs are small.

@@ -3,7 +3,7 @@ use tract_openvino_kernels::checks::expect_inputs;
 
 use super::prior_box::PriorBox;
 use super::prior_box_clustered::PriorBoxClustered;
-use super::{check_boxes, integers, set_symbols};
+use super::{check_boxes, impl_op, integers, set_symbols};
 
 /// PriorBox-1, PriorBox-8, PriorBoxClustered-1: the same boxes around the center of each cell of a feature
 /// map, in units of the image.
@@ -114,24 +114,15 @@ fn sizes(tensor: &Tensor, symbols: &SymbolValues) -> TractResult<[usize; 2]> {
     Ok([usize::try_from(height).with_context(found)?, usize::try_from(width).with_context(found)?])
 }
 
-impl Op for PriorBoxes {
-    fn name(&self) -> StaticName {
-        match self.layout {
-            Layout::PriorBox(_) => "OpenVinoPriorBox".into(),
-            Layout::Clustered(_) => "OpenVinoPriorBoxClustered".into(),
-        }
-    }
-
-    fn info(&self) -> TractResult<Vec<String>> {
-        Ok(vec![format!("{} boxes of a cell", self.per_cell)])
-    }
-
-    fn mints_runtime_symbols(&self) -> bool {
-        self.length_at_run_time
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(
+    PriorBoxes,
+    name = |op| match op.layout {
+        Layout::PriorBox(_) => "OpenVinoPriorBox",
+        Layout::Clustered(_) => "OpenVinoPriorBoxClustered",
+    },
+    info = |op| vec![format!("{} boxes of a cell", op.per_cell)],
+    mints_runtime_symbols = |op| op.length_at_run_time
+);
 
 impl EvalOp for PriorBoxes {
     op_out_of_plan!();

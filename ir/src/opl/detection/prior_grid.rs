@@ -21,7 +21,7 @@ impl_op!(
     PriorGrid,
     "OpenVinoPriorGrid",
     info = |op| vec![format!("{op:?}")],
-    required_bound_symbols = |op| op.sizes.iter().flat_map(|size| size.symbols()).collect()
+    required_bound_symbols = |op, _| op.sizes.iter().flat_map(|size| size.symbols()).collect()
 );
 
 impl EvalOp for PriorGrid {

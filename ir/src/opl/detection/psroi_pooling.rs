@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_inputs;
 
 use super::feature_map::{Between, FeatureMap, pooled, pooled_shape, regions};
-use super::impl_op;
+use super::impl_plain_op;
 
 /// PSROIPooling-1: regions of a feature map in one size, of which each element comes from channels of its own.
 ///
@@ -36,6 +36,8 @@ fn span(start: f32, end: f32, number: usize, count: usize, size: usize) -> std::
     let first = first.min(size - 1);
     first..last.clamp(first, size)
 }
+
+impl_plain_op!(PsroiPooling, "OpenVinoPsroiPooling", info = |op| vec![format!("{op:?}")]);
 
 impl PsroiPooling {
     /// The number of channels that the data must have. `None` if it cannot be counted.
@@ -110,14 +112,8 @@ impl PsroiPooling {
             }
         }
     }
-}
 
-impl_op!(PsroiPooling, "OpenVinoPsroiPooling", info = |op| vec![format!("{op:?}")]);
-
-impl EvalOp for PsroiPooling {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, rois) = args_2!(inputs);
         let map = FeatureMap::new("PSROIPooling", &data)?;
         ensure!(
@@ -147,14 +143,10 @@ impl EvalOp for PsroiPooling {
         })?;
         Ok(tvec!(output))
     }
-}
 
-impl TypedOp for PsroiPooling {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, regions] = expect_inputs("PSROIPooling", ["data", "regions"], inputs)?;
         let of_region = [self.output_dim, self.group_size, self.group_size];
         pooled_shape("PSROIPooling", data, regions, of_region.map(|size| size.to_dim()))
     }
-
-    as_op!();
 }

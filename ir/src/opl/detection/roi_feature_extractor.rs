@@ -3,7 +3,7 @@ use tract_openvino_kernels::checks::expect_input_count;
 
 use super::feature_map::{FeatureMap, pooled, pooled_shape};
 use super::roi_align::RoiAlign;
-use super::{floats, impl_op};
+use super::{floats, impl_plain_op};
 
 /// ExperimentalDetectronROIFeatureExtractor-6: regions in one size, each from one of some feature maps.
 ///
@@ -32,12 +32,14 @@ fn level(region: &[f32], levels: usize) -> Option<usize> {
     (area > 0.).then(|| (level as usize).min(levels - 1))
 }
 
-impl_op!(RoiFeatureExtractor, "OpenVinoRoiFeatureExtractor", info = |op| vec![format!("{op:?}")]);
+impl_plain_op!(
+    RoiFeatureExtractor,
+    "OpenVinoRoiFeatureExtractor",
+    info = |op| vec![format!("{op:?}")]
+);
 
-impl EvalOp for RoiFeatureExtractor {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl RoiFeatureExtractor {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let name = "ROIFeatureExtractor";
         let maps: Vec<FeatureMap> = inputs[1..]
             .iter()
@@ -68,10 +70,8 @@ impl EvalOp for RoiFeatureExtractor {
         })?;
         Ok(tvec!(output))
     }
-}
 
-impl TypedOp for RoiFeatureExtractor {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         // The regions, and a feature map for each level.
         let count = 1 + self.pyramid_scales.len().max(1);
         expect_input_count("ROIFeatureExtractor", inputs.len(), count..=count)?;
@@ -79,8 +79,6 @@ impl TypedOp for RoiFeatureExtractor {
         let of_region = [inputs[1].shape[1].clone(), height, width];
         pooled_shape("ROIFeatureExtractor", inputs[1], inputs[0], of_region)
     }
-
-    as_op!();
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::expect_inputs;
 
 use super::feature_map::{Between, Channel, FeatureMap, pooled, pooled_shape, regions};
-use super::impl_op;
+use super::impl_plain_op;
 
 /// ROIPooling-1: regions of a feature map in one size.
 ///
@@ -97,12 +97,10 @@ fn pool(channel: &Channel, y: &Parts, x: &Parts, output: &mut Vec<f32>) {
     }
 }
 
-impl_op!(RoiPooling, "OpenVinoRoiPooling", info = |op| vec![format!("{op:?}")]);
+impl_plain_op!(RoiPooling, "OpenVinoRoiPooling", info = |op| vec![format!("{op:?}")]);
 
-impl EvalOp for RoiPooling {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl RoiPooling {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, rois) = args_2!(inputs);
         let map = FeatureMap::new("ROIPooling", &data)?;
         let regions = regions("ROIPooling", &rois)?;
@@ -124,17 +122,13 @@ impl EvalOp for RoiPooling {
         })?;
         Ok(tvec!(output))
     }
-}
 
-impl TypedOp for RoiPooling {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, regions] = expect_inputs("ROIPooling", ["data", "regions"], inputs)?;
         let [height, width] = self.output_roi.map(|size| size.to_dim());
         let of_region = [data.shape[1].clone(), height, width];
         pooled_shape("ROIPooling", data, regions, of_region)
     }
-
-    as_op!();
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
 use super::boxes::descending;
-use super::{check_volume, floats, impl_op, in_type_of};
+use super::{check_volume, floats, impl_plain_op, in_type_of};
 
 /// ExperimentalDetectronTopKROIs-6: the regions with the greatest scores.
 ///
@@ -24,12 +24,14 @@ fn check_shapes<D: DimLike>(regions: &[D], scores: &[D]) -> TractResult<()> {
     Ok(())
 }
 
-impl_op!(TopKRois, "OpenVinoTopKRois", info = |op| vec![format!("the greatest {}", op.max_rois)]);
+impl_plain_op!(
+    TopKRois,
+    "OpenVinoTopKRois",
+    info = |op| vec![format!("the greatest {}", op.max_rois)]
+);
 
-impl EvalOp for TopKRois {
-    op_out_of_plan!();
-
-    fn eval(&self, _ctx: &EvalContext, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
+impl TopKRois {
+    fn eval(&self, inputs: TVec<TValue>) -> TractResult<TVec<TValue>> {
         let (data, scores) = args_2!(inputs);
         check_shapes(data.shape(), scores.shape())?;
         let shape = [self.max_rois, 4];
@@ -43,14 +45,10 @@ impl EvalOp for TopKRois {
         output.resize(self.max_rois * 4, 0.);
         Ok(tvec!(in_type_of(&data, &shape, &output)?))
     }
-}
 
-impl TypedOp for TopKRois {
-    fn output_facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
+    fn facts(&self, inputs: &[&TypedFact]) -> TractResult<TVec<TypedFact>> {
         let [data, scores] = expect_inputs("TopKROIs", ["data", "scores"], inputs)?;
         check_shapes(&data.shape.to_tvec(), &scores.shape.to_tvec())?;
         Ok(tvec!(data.datum_type.fact([self.max_rois, 4])))
     }
-
-    as_op!();
 }

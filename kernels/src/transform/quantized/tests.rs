@@ -253,13 +253,7 @@ struct NotEmpty {
     axis: usize,
 }
 
-impl Op for NotEmpty {
-    fn name(&self) -> StaticName {
-        "NotEmpty".into()
-    }
-
-    op_as_typed_op!();
-}
+impl_op!(NotEmpty, "NotEmpty");
 
 impl EvalOp for NotEmpty {
     op_out_of_plan!();
