@@ -23,15 +23,15 @@ use tract_openvino::tract_nnef::ser::{array, datum_type, ints, numeric, string, 
 use tract_openvino_kernels::gelu::GeluTanh;
 use tract_openvino_kernels::{Barrier, LazyConst};
 
-use crate::opl::activation::{ErfInv, Mish, SoftPlus};
-use crate::opl::arithmetic::Arithmetic;
-use crate::opl::least_sizes::LeastSizes;
-use crate::opl::non_zero::NonZero;
-use crate::opl::opaque::{Opaque, Separate};
-use crate::opl::range::Range;
-use crate::opl::rounding::{SaturateF8E4M3, SaturateF8E5M2, ToBf16, ToF8E4M3, ToF8E5M2};
-use crate::opl::size_bounds::{Bounds, SizeBounds};
+use crate::operators::activation::{ErfInv, Mish, SoftPlus};
+use crate::operators::arithmetic::Arithmetic;
+use crate::operators::non_zero::NonZero;
+use crate::operators::range::Range;
+use crate::operators::rounding::{SaturateF8E4M3, SaturateF8E5M2, ToBf16, ToF8E4M3, ToF8E5M2};
 use crate::with_openvino_ir::WithOpenVinoIr;
+use crate::workarounds::least_sizes::LeastSizes;
+use crate::workarounds::opaque::{Opaque, Separate};
+use crate::workarounds::size_bounds::{Bounds, SizeBounds};
 
 impl WithOpenVinoIr for Nnef {
     fn enable_openvino_ir(&mut self) {
