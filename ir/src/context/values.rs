@@ -141,23 +141,15 @@ impl LayerContext<'_, '_> {
             dt.is_integer() || dt.is_tdim(),
             "input {input} ({name}) is of type {dt:?}, but must be integers"
         );
-        if dt.is_tdim() {
-            let dims = self.dims(input, name)?;
-            return dims
-                .iter()
-                .map(|dim| {
-                    let number = dim.as_i64().ok_or_else(|| NotKnown {
-                        input: Some(input),
-                        message: format!(
-                            "input {input} ({name}) is {dim}, which depends on the sizes of the inputs: \
-                             give these"
-                        ),
-                    })?;
-                    Ok(number)
-                })
-                .collect();
-        }
-        Ok(tensor.cast_to::<i64>()?.try_as_plain_ram()?.as_slice::<i64>()?.into())
+        let number = |dim: &TDim| {
+            let message = || {
+                format!(
+                    "input {input} ({name}) is {dim}, which depends on the sizes of the inputs: give these"
+                )
+            };
+            dim.as_i64().ok_or_else(|| NotKnown { input: Some(input), message: message() }.into())
+        };
+        tdims(&tensor)?.iter().map(number).collect()
     }
 
     /// The one integer of a constant input: a scalar, or a tensor of one element.

@@ -32,6 +32,7 @@ pub(crate) mod take;
 pub(crate) mod top_k;
 pub(crate) mod unique;
 pub(crate) mod variable;
+pub(crate) mod windows;
 
 use tract_openvino_kernels::checks::check_volume;
 

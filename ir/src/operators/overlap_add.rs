@@ -1,6 +1,7 @@
 use tract_core::internal::*;
 
 use super::number::Number;
+use super::windows::extent;
 use super::{SetSymbols, check_volume, dispatch_number, impl_op, set_symbols};
 
 /// How windows slide along an axis of an image.
@@ -38,8 +39,7 @@ impl Axis<usize> {
     /// The number of windows.
     fn count(&self) -> Option<usize> {
         let whole = self.dim.checked_add(self.before)?.checked_add(self.after)?;
-        let extent = self.size.checked_sub(1)?.checked_mul(self.rate)?.checked_add(1)?;
-        Some(whole.checked_sub(extent)? / self.step + 1)
+        Some(whole.checked_sub(extent(self.size, self.rate)?)? / self.step + 1)
     }
 }
 

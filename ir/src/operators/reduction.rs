@@ -3,6 +3,7 @@ use tract_core::ops::nn::Reduce;
 use tract_ndarray::Axis;
 use tract_openvino_kernels::checks::expect_input_count;
 
+use super::number::Number;
 use super::{check_volume, impl_op};
 
 /// Reductions that differ from tract's: of integers, of sizes, and of rows that may be empty.
@@ -36,67 +37,30 @@ trait Element: Datum {
     fn divided(self, count: usize) -> Self;
 }
 
-macro_rules! integers {
-    ($($integer:ty),*) => {$(
-        impl Element for $integer {
-            fn of_nothing(reducer: Reducer) -> Self {
-                match reducer {
-                    Reducer::Sum | Reducer::Mean => 0,
-                    Reducer::Prod => 1,
-                    Reducer::Max => <$integer>::MIN,
-                    Reducer::Min => <$integer>::MAX,
-                }
-            }
-
-            fn combine(reducer: Reducer, a: Self, b: &Self) -> Self {
-                match reducer {
-                    Reducer::Sum | Reducer::Mean => a.wrapping_add(*b),
-                    Reducer::Prod => a.wrapping_mul(*b),
-                    Reducer::Max => a.max(*b),
-                    Reducer::Min => a.min(*b),
-                }
-            }
-
-            fn divided(self, count: usize) -> Self {
-                // This is not further from zero than the sum.
-                (i128::from(self) / count.max(1) as i128) as Self
-            }
+impl<T: Number> Element for T {
+    fn of_nothing(reducer: Reducer) -> T {
+        match reducer {
+            Reducer::Sum | Reducer::Mean => T::default(),
+            Reducer::Prod => T::ONE,
+            // As in OpenVINO: the largest of no floats is not infinite, but the least is.
+            Reducer::Max => T::LEAST,
+            Reducer::Min => T::GREATEST,
         }
-    )*};
-}
+    }
 
-integers!(u8, u16, u32, u64, i8, i16, i32, i64);
-
-macro_rules! floats {
-    ($($float:ty),*) => {$(
-        impl Element for $float {
-            fn of_nothing(reducer: Reducer) -> Self {
-                match reducer {
-                    Reducer::Sum | Reducer::Mean => 0.,
-                    Reducer::Prod => 1.,
-                    Reducer::Max => <$float>::MIN,
-                    // As in OpenVINO, although the largest of nothing is not infinite there.
-                    Reducer::Min => <$float>::INFINITY,
-                }
-            }
-
-            fn combine(reducer: Reducer, a: Self, b: &Self) -> Self {
-                match reducer {
-                    Reducer::Sum | Reducer::Mean => a + b,
-                    Reducer::Prod => a * b,
-                    Reducer::Max => a.max(*b),
-                    Reducer::Min => a.min(*b),
-                }
-            }
-
-            fn divided(self, count: usize) -> Self {
-                self / count.max(1) as Self
-            }
+    fn combine(reducer: Reducer, a: T, b: &T) -> T {
+        match reducer {
+            Reducer::Sum | Reducer::Mean => a.add(*b),
+            Reducer::Prod => a.mul(*b),
+            Reducer::Max => a.max(*b),
+            Reducer::Min => a.min(*b),
         }
-    )*};
-}
+    }
 
-floats!(f32, f64);
+    fn divided(self, count: usize) -> T {
+        self.truncated_mean_of(count)
+    }
+}
 
 impl Element for TDim {
     fn of_nothing(reducer: Reducer) -> TDim {
@@ -113,7 +77,7 @@ impl Element for TDim {
     }
 
     fn divided(self, count: usize) -> TDim {
-        self / count.max(1)
+        self / count
     }
 }
 
@@ -138,7 +102,7 @@ impl Reduction {
             array = reduced.insert_axis(Axis(axis));
         }
         if reducer == Reducer::Mean {
-            array.map_inplace(|sum| *sum = sum.clone().divided(count));
+            array.map_inplace(|sum| *sum = sum.clone().divided(count.max(1)));
         }
         Ok(array.into_tensor())
     }

@@ -144,7 +144,7 @@ fn reduce<T: Number>(
     if op.reduction == Reduction::Mean {
         for (element, count) in data.iter_mut().zip(counts) {
             if count > 1 {
-                *element = element.mean_of(count);
+                *element = element.mean_of(count as usize);
             }
         }
     }

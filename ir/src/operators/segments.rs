@@ -8,7 +8,7 @@ use crate::limits::MAX_STATED_ELEMENTS;
 
 /// How the rows of a segment become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Reduction {
+pub(crate) enum RowReduction {
     Sum,
     Mean,
     Max,
@@ -16,7 +16,7 @@ pub(crate) enum Reduction {
 
 /// What the second input has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Bounds {
+pub(crate) enum SegmentBounds {
     /// Where each segment begins. The last one ends with the rows.
     Offsets,
     /// Of each row its segment, in ascending order. Those that are too large mean none.
@@ -25,7 +25,7 @@ pub(crate) enum Bounds {
 
 /// What a segment without rows becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Empty {
+pub(crate) enum EmptySegment {
     Zero,
     /// The least number of the type.
     Lowest,
@@ -38,9 +38,9 @@ pub(crate) enum Empty {
 /// Inputs are the rows, the bounds of segments, and the row for empty ones if `empty` says so.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Segments {
-    pub reduction: Reduction,
-    pub bounds: Bounds,
-    pub empty: Empty,
+    pub reduction: RowReduction,
+    pub bounds: SegmentBounds,
+    pub empty: EmptySegment,
     /// The number of segments, or a symbol that only this node has if the last of the ids says how many.
     pub count: TDim,
     pub count_is_last: bool,
@@ -50,8 +50,8 @@ impl Segments {
     /// Checks offsets, or the ids of rows.
     fn check(&self, numbers: &[i64], rows: usize, count: usize) -> TractResult<()> {
         let (name, expected, most) = match self.bounds {
-            Bounds::Offsets => ("offsets", count, rows as i64),
-            Bounds::Ids => ("segment_ids", rows, i64::MAX),
+            SegmentBounds::Offsets => ("offsets", count, rows as i64),
+            SegmentBounds::Ids => ("segment_ids", rows, i64::MAX),
         };
         ensure!(
             numbers.len() == expected,
@@ -61,8 +61,8 @@ impl Segments {
         let mut least = 0;
         for (position, number) in numbers.iter().enumerate() {
             let range = || match self.bounds {
-                Bounds::Offsets => format!("in [{least}, {most}]"),
-                Bounds::Ids => format!("{least} or more"),
+                SegmentBounds::Offsets => format!("in [{least}, {most}]"),
+                SegmentBounds::Ids => format!("{least} or more"),
             };
             ensure!(
                 (least..=most).contains(number),
@@ -77,11 +77,11 @@ impl Segments {
     /// The rows of a segment.
     fn range(&self, numbers: &[i64], rows: usize, segment: usize) -> Range<usize> {
         match self.bounds {
-            Bounds::Offsets => {
+            SegmentBounds::Offsets => {
                 let end = numbers.get(segment + 1).map_or(rows, |end| *end as usize);
                 numbers[segment] as usize..end
             }
-            Bounds::Ids => {
+            SegmentBounds::Ids => {
                 let start = |id: usize| numbers.partition_point(|it| *it < id as i64);
                 start(segment)..start(segment + 1)
             }
@@ -139,9 +139,9 @@ fn reduce<T: Number>(
     let rows = rows.try_as_plain_ram()?;
     let rows = rows.as_slice::<T>()?;
     let filled = match op.empty {
-        Empty::Zero => vec![T::default(); len],
-        Empty::Lowest => vec![T::LEAST; len],
-        Empty::Row => {
+        EmptySegment::Zero => vec![T::default(); len],
+        EmptySegment::Lowest => vec![T::LEAST; len],
+        EmptySegment::Row => {
             let row = empty.context("Segments: there is no row for empty segments")?;
             row.try_as_plain_ram()?.as_slice::<T>()?.to_vec()
         }
@@ -164,15 +164,14 @@ fn reduce<T: Number>(
         for row in rows {
             for (total, element) in output.iter_mut().zip(row) {
                 *total = match op.reduction {
-                    Reduction::Max if *element > *total => *element,
-                    Reduction::Max => *total,
-                    Reduction::Sum | Reduction::Mean => total.add(*element),
+                    RowReduction::Max if *element > *total => *element,
+                    RowReduction::Max => *total,
+                    RowReduction::Sum | RowReduction::Mean => total.add(*element),
                 };
             }
         }
-        if op.reduction == Reduction::Mean {
-            let count = u32::try_from(range.len())?;
-            output.iter_mut().for_each(|total| *total = total.mean_of(count));
+        if op.reduction == RowReduction::Mean {
+            output.iter_mut().for_each(|total| *total = total.mean_of(range.len()));
         }
     }
     Ok(())
@@ -196,11 +195,11 @@ mod tests {
     use super::*;
     use crate::typed_op::fails;
 
-    fn run(bounds: Bounds, numbers: &[i64], count: usize) -> TractResult<Tensor> {
+    fn run(bounds: SegmentBounds, numbers: &[i64], count: usize) -> TractResult<Tensor> {
         let op = Segments {
-            reduction: Reduction::Sum,
+            reduction: RowReduction::Sum,
             bounds,
-            empty: Empty::Zero,
+            empty: EmptySegment::Zero,
             count: count.to_dim(),
             count_is_last: false,
         };
@@ -211,18 +210,18 @@ mod tests {
     #[test]
     fn segments_of_rows() {
         let sum = |bounds, numbers: &[i64], count| run(bounds, numbers, count).unwrap();
-        assert_eq!(sum(Bounds::Offsets, &[0, 1, 1], 3), tensor2(&[[1], [0], [6]]));
-        assert_eq!(sum(Bounds::Offsets, &[2, 3], 2), tensor2(&[[4], [0]]));
-        assert_eq!(sum(Bounds::Ids, &[0, 2, 2], 4), tensor2(&[[1], [0], [6], [0]]));
-        assert_eq!(sum(Bounds::Ids, &[0, 2, 9], 3), tensor2(&[[1], [0], [2]]));
+        assert_eq!(sum(SegmentBounds::Offsets, &[0, 1, 1], 3), tensor2(&[[1], [0], [6]]));
+        assert_eq!(sum(SegmentBounds::Offsets, &[2, 3], 2), tensor2(&[[4], [0]]));
+        assert_eq!(sum(SegmentBounds::Ids, &[0, 2, 2], 4), tensor2(&[[1], [0], [6], [0]]));
+        assert_eq!(sum(SegmentBounds::Ids, &[0, 2, 9], 3), tensor2(&[[1], [0], [2]]));
     }
 
     #[test]
     fn the_number_of_the_last_segment_has_a_limit() {
         let op = Segments {
-            reduction: Reduction::Max,
-            bounds: Bounds::Ids,
-            empty: Empty::Zero,
+            reduction: RowReduction::Max,
+            bounds: SegmentBounds::Ids,
+            empty: EmptySegment::Zero,
             count: 0.to_dim(),
             count_is_last: true,
         };
@@ -237,9 +236,9 @@ mod tests {
     #[test]
     fn rows_that_are_not_there_may_be_large() {
         let op = Segments {
-            reduction: Reduction::Sum,
-            bounds: Bounds::Ids,
-            empty: Empty::Zero,
+            reduction: RowReduction::Sum,
+            bounds: SegmentBounds::Ids,
+            empty: EmptySegment::Zero,
             count: 0.to_dim(),
             count_is_last: false,
         };
@@ -252,12 +251,12 @@ mod tests {
     #[test]
     fn bounds_that_are_wrong() {
         for (bounds, numbers, expected) in [
-            (Bounds::Offsets, &[0, 2, 1][..], "offsets[2] is 1, but must be in [2, 3]"),
-            (Bounds::Offsets, &[-1, 2], "offsets[0] is -1, but must be in [0, 3]"),
-            (Bounds::Offsets, &[0, 4], "offsets[1] is 4, but must be in [0, 3]"),
-            (Bounds::Ids, &[0, 2], "the number of segment_ids is 2, but must be 3"),
-            (Bounds::Ids, &[1, 0, 2], "segment_ids[1] is 0, but must be 1 or more"),
-            (Bounds::Ids, &[-1, 0, 2], "segment_ids[0] is -1"),
+            (SegmentBounds::Offsets, &[0, 2, 1][..], "offsets[2] is 1, but must be in [2, 3]"),
+            (SegmentBounds::Offsets, &[-1, 2], "offsets[0] is -1, but must be in [0, 3]"),
+            (SegmentBounds::Offsets, &[0, 4], "offsets[1] is 4, but must be in [0, 3]"),
+            (SegmentBounds::Ids, &[0, 2], "the number of segment_ids is 2, but must be 3"),
+            (SegmentBounds::Ids, &[1, 0, 2], "segment_ids[1] is 0, but must be 1 or more"),
+            (SegmentBounds::Ids, &[-1, 0, 2], "segment_ids[0] is -1"),
         ] {
             let error = run(bounds, numbers, numbers.len()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -12,6 +12,7 @@ use tract_openvino_kernels::checks::volume;
 use super::pooling;
 use crate::context::{LayerContext, NotKnown};
 use crate::limits::{MAX_KERNEL_ELEMENTS, MAX_WINDOW_EXTENT};
+use crate::operators::windows::extent;
 use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {
@@ -104,9 +105,8 @@ impl Window {
 
     /// The size of the kernel along an axis, with the gaps of its dilation.
     pub fn extent(&self, axis: usize) -> TractResult<i64> {
-        let gaps = self.kernel[axis].checked_sub(1).context("a kernel has no elements")?;
-        let extent = gaps.checked_mul(self.dilations[axis]).and_then(|it| it.checked_add(1));
-        Ok(i64::try_from(extent.context("a kernel is too large")?)?)
+        let extent = extent(self.kernel[axis], self.dilations[axis]);
+        Ok(i64::try_from(extent.context("a kernel has no elements, or is too large")?)?)
     }
 
     /// Checks that the kernel fits into the padded data, as far as sizes are known. Others are checked when the

@@ -9,7 +9,7 @@ use super::indexing::gather;
 use super::reduce;
 use crate::context::LayerContext;
 use crate::limits::MAX_STATED_ELEMENTS;
-use crate::operators::segments::{Bounds, Empty, Reduction, Segments};
+use crate::operators::segments::{EmptySegment, RowReduction, SegmentBounds, Segments};
 use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {
@@ -22,14 +22,14 @@ pub(super) fn register(registry: &mut Registry) {
 }
 
 /// How the rows of a bag become one: the sum, or since revision 15 what `reduction` says.
-fn reduction(ctx: &LayerContext, weighted: bool) -> TractResult<Reduction> {
+fn reduction(ctx: &LayerContext, weighted: bool) -> TractResult<RowReduction> {
     if ctx.since() < 15 {
-        return Ok(Reduction::Sum);
+        return Ok(RowReduction::Sum);
     }
-    let words = [("sum", Reduction::Sum), ("mean", Reduction::Mean)];
-    let reduction = ctx.attribute_among("reduction", &words, Some(Reduction::Sum))?;
+    let words = [("sum", RowReduction::Sum), ("mean", RowReduction::Mean)];
+    let reduction = ctx.attribute_among("reduction", &words, Some(RowReduction::Sum))?;
     ensure!(
-        reduction == Reduction::Sum || !weighted,
+        reduction == RowReduction::Sum || !weighted,
         "there are per_sample_weights, but attribute reduction is mean: it must be sum"
     );
     Ok(reduction)
@@ -73,7 +73,7 @@ fn bags(
         let gather = gather(ctx, GatherRevision::V1, 0);
         let row = ctx.wire("default", gather, &of_table)?;
         inputs.push(ctx.single("default", row)?);
-        op.empty = Empty::Row;
+        op.empty = EmptySegment::Row;
     }
     let output = ctx.wire("bags", op, &inputs)?;
     Ok(tvec!(ctx.cast("", output, ctx.datum_type(0)?)?))
@@ -87,7 +87,7 @@ fn embedding_bag_offsets(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> 
     let reduction = reduction(ctx, ctx.input_count() == 5)?;
     let count = ctx.shape_of_rank(2, "offsets", 1)?[0].clone();
     ctx.shape_of_rank(1, "indices", 1)?;
-    let (bounds, empty) = (Bounds::Offsets, Empty::Zero);
+    let (bounds, empty) = (SegmentBounds::Offsets, EmptySegment::Zero);
     let rows = rows(ctx, 4)?;
     bags(ctx, rows, 3, Segments { reduction, bounds, empty, count, count_is_last: false })
 }
@@ -100,7 +100,7 @@ fn embedding_bag_packed(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.shape_of_rank(1, "indices", 2)?;
     let rows = rows(ctx, 2)?;
     let bags = match reduction {
-        Reduction::Mean => reduce::mean(ctx, "bags", rows, &[1])?,
+        RowReduction::Mean => reduce::mean(ctx, "bags", rows, &[1])?,
         _ => reduce::sum(ctx, "bags", rows, &[1])?,
     };
     let output = ctx.change_axes("sum", bags, [AxisOp::Rm(1)])?;
@@ -121,13 +121,13 @@ fn embedding_segments_sum(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>>
 fn segment_max(ctx: &mut LayerContext) -> TractResult<TVec<OutletId>> {
     ctx.expect_inputs(2..=3)?;
     ctx.expect_numbers(0, "data")?;
-    let words = [("ZERO", Empty::Zero), ("LOWEST", Empty::Lowest)];
+    let words = [("ZERO", EmptySegment::Zero), ("LOWEST", EmptySegment::Lowest)];
     let empty = ctx.attribute_among("fill_mode", &words, None)?;
     let rank = ctx.rank(0)?;
     ensure!(rank > 0, "the data has rank 0, but must have rank 1 or more");
     let op = segments(ctx, 0, 1, (ctx.input_count() == 3).then_some(2))?;
     let inputs = [ctx.number_input(0)?, ctx.number_input(1)?];
-    ctx.finish(Segments { reduction: Reduction::Max, empty, ..op }, &inputs)
+    ctx.finish(Segments { reduction: RowReduction::Max, empty, ..op }, &inputs)
 }
 
 /// The operator for rows that have the numbers of their segments in an input. How many segments there are is in
@@ -141,7 +141,7 @@ fn segments(
     ctx.expect_integers(ids, "segment_ids")?;
     let (all, shape) = (ctx.shape(rows)?, ctx.shape_of_rank(ids, "segment_ids", 1)?);
     ctx.equal_shapes(&all[..1], &shape, None, "has a segment for each row")?;
-    let (reduction, bounds, empty) = (Reduction::Sum, Bounds::Ids, Empty::Zero);
+    let (reduction, bounds, empty) = (RowReduction::Sum, SegmentBounds::Ids, EmptySegment::Zero);
     let count_is_last = count.is_none();
     let count = match count {
         Some(input) => {

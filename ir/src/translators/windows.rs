@@ -14,6 +14,7 @@ use super::pad::pad_with_value;
 use crate::context::{LayerContext, NotKnown};
 use crate::operators::arithmetic::Arithmetic;
 use crate::operators::overlap_add::{Axis, OverlapAdd};
+use crate::operators::windows::extent;
 use crate::registry::Registry;
 
 pub(super) fn register(registry: &mut Registry) {
@@ -35,9 +36,8 @@ pub(super) struct Slide {
 impl Slide {
     /// How many elements of the axis a window covers.
     fn extent(&self) -> TractResult<i64> {
-        let extent = (self.size as i64 - 1).checked_mul(self.rate as i64);
-        let extent = extent.filter(|extent| (0..FAR).contains(extent));
-        extent.map(|extent| extent + 1).with_context(|| {
+        let extent = extent(self.size, self.rate).and_then(|extent| i64::try_from(extent).ok());
+        extent.filter(|extent| (1..=FAR).contains(extent)).with_context(|| {
             format!("windows of {} elements, {} apart, are too large", self.size, self.rate)
         })
     }

@@ -126,6 +126,22 @@ pub(super) fn descending(a: f32, b: f32) -> Ordering {
     b.partial_cmp(&a).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
+/// A box that may be an output.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate {
+    pub score: f32,
+    pub class: usize,
+    /// The number of the region, or of the prior box, that it is predicted from.
+    pub region: usize,
+    pub corners: Corners,
+}
+
+/// Keeps the candidates of the greatest scores, in their order. Of equal scores the first one comes first.
+pub(super) fn keep_greatest<T>(candidates: &mut Vec<T>, most: usize, score: impl Fn(&T) -> f32) {
+    candidates.sort_by(|a, b| descending(score(a), score(b)));
+    candidates.truncate(most);
+}
+
 /// Takes candidates in their order, and leaves out those that one of the taken suppresses.
 pub(super) fn suppress<T>(
     candidates: impl IntoIterator<Item = T>,

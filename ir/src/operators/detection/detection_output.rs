@@ -2,7 +2,7 @@ mod sizes;
 
 use tract_core::internal::*;
 
-use super::boxes::{Corners, Extent, descending, suppress};
+use super::boxes::{Candidate, Corners, Extent, descending, keep_greatest, suppress};
 use super::{check_boxes, floats, impl_op, in_type_of, set_symbols};
 use sizes::Sizes;
 
@@ -54,15 +54,6 @@ struct Image<'a> {
 struct Prior {
     corners: Corners,
     variance: [f32; 4],
-}
-
-/// A box of an image that may be an output.
-#[derive(Clone, Copy)]
-struct Candidate {
-    score: f32,
-    class: usize,
-    prior: usize,
-    corners: Corners,
 }
 
 impl DetectionOutput {
@@ -134,13 +125,12 @@ impl DetectionOutput {
 
     fn candidate(&self, image: &Image, prior: usize, class: usize) -> Candidate {
         let corners = self.corners(image, prior, class);
-        Candidate { score: self.score(image, prior, class), class, prior, corners }
+        Candidate { score: self.score(image, prior, class), class, region: prior, corners }
     }
 
     /// The candidates with the greatest scores, without those that overlap one of their class.
     fn suppress(&self, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
-        candidates.sort_by(|a, b| descending(a.score, b.score));
-        candidates.truncate(self.top_k.unwrap_or(usize::MAX));
+        keep_greatest(&mut candidates, self.top_k.unwrap_or(usize::MAX), |it| it.score);
         suppress(candidates, usize::MAX, |a, b| {
             a.class == b.class
                 && a.corners.overlap(&b.corners, Extent::Distance) > self.nms_threshold
@@ -189,7 +179,7 @@ impl DetectionOutput {
             && found.len() > most
         {
             found.sort_by(|a, b| {
-                descending(a.score, b.score).then((a.prior, a.class).cmp(&(b.prior, b.class)))
+                descending(a.score, b.score).then((a.region, a.class).cmp(&(b.region, b.class)))
             });
             found.truncate(most);
         }

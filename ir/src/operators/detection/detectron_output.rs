@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
-use super::boxes::{Corners, Extent, corners, descending, suppress};
+use super::boxes::{Candidate, Corners, Extent, corners, descending, keep_greatest, suppress};
 use super::{check_volume, floats, impl_op};
 
 /// ExperimentalDetectronDetectionOutput-6: the boxes of regions, from what is predicted of each class.
@@ -24,13 +24,6 @@ pub(crate) struct DetectronOutput {
 
 // Its floats are compared with those of equal attributes.
 impl Eq for DetectronOutput {}
-
-struct Candidate {
-    score: f32,
-    class: usize,
-    region: usize,
-    corners: Corners,
-}
 
 impl DetectronOutput {
     fn decode(&self, region: &Corners, deltas: &[f32]) -> Corners {
@@ -63,7 +56,7 @@ impl DetectronOutput {
             })
         });
         let mut candidates: Vec<Candidate> = candidates.collect();
-        candidates.sort_by(|a, b| descending(a.score, b.score));
+        keep_greatest(&mut candidates, usize::MAX, |it| it.score);
         suppress(candidates, self.post_nms_count.unwrap_or(usize::MAX), |a, b| {
             a.corners.overlaps(&b.corners, Extent::Pixels, self.nms_threshold)
         })

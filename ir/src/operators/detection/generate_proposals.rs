@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
-use super::boxes::{Corners, Extent, corners, descending, suppress};
+use super::boxes::{Corners, Extent, corners, keep_greatest, suppress};
 use super::{SetSymbols, check_boxes, floats, impl_op, set_symbols};
 
 /// GenerateProposals-9 and ExperimentalDetectronGenerateProposalsSingleImage-6: the regions of a feature map in
@@ -103,8 +103,7 @@ impl GenerateProposals {
         if self.is_padded() {
             candidates.retain(|it| it.is_large);
         }
-        candidates.sort_by(|a, b| descending(a.score, b.score));
-        candidates.truncate(self.pre_nms_count);
+        keep_greatest(&mut candidates, self.pre_nms_count, |it| it.score);
         candidates.retain(|it| it.is_large);
         let extent = if self.is_padded() { Extent::Distance } else { self.extent };
         suppress(candidates, self.post_nms_count, |a, b| {

@@ -1,7 +1,7 @@
 use tract_core::internal::*;
 use tract_openvino_kernels::checks::{expect_inputs, listed};
 
-use super::boxes::{Corners, Extent, descending, suppress};
+use super::boxes::{Corners, Extent, keep_greatest, suppress};
 use super::{check_boxes, floats, impl_op, in_type_of, set_symbols};
 
 /// Proposal-1 and -4: the regions of a feature map in which there may be something.
@@ -161,8 +161,7 @@ impl Proposal {
     /// The candidates with the greatest scores, without those that overlap.
     fn suppress(&self, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
         let extent = self.framework.extent();
-        candidates.sort_by(|a, b| descending(a.score, b.score));
-        candidates.truncate(self.pre_nms_topn);
+        keep_greatest(&mut candidates, self.pre_nms_topn, |it| it.score);
         suppress(candidates, self.post_nms_topn, |a, b| {
             a.corners.overlaps(&b.corners, extent, self.nms_thresh)
         })

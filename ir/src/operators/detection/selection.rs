@@ -2,7 +2,7 @@
 
 use tract_core::internal::*;
 
-use super::boxes::{Corners, descending};
+use super::boxes::{Corners, descending, keep_greatest};
 use super::check_volume;
 
 /// A box that is selected.
@@ -38,8 +38,7 @@ pub(super) fn candidates(
 ) -> Vec<usize> {
     let mut candidates: Vec<usize> =
         (0..scores.len()).filter(|index| is_sure(scores[*index])).collect();
-    candidates.sort_by(|a, b| descending(scores[*a], scores[*b]));
-    candidates.truncate(most.unwrap_or(usize::MAX));
+    keep_greatest(&mut candidates, most.unwrap_or(usize::MAX), |index| scores[*index]);
     candidates
 }
 
