@@ -164,6 +164,8 @@ pub use tract_openvino_kernels::WithKernels;
 /// What a program needs to wire the operators, and to write operators of its own: this crate's names and those of
 /// tract.
 pub mod internal {
+    #[cfg(feature = "nnef")]
+    pub use crate::nnef::dump_node;
     #[cfg(feature = "onnx")]
     pub use crate::onnx::{Builder, OperatorSet, add_operator, operator_set};
     pub use crate::{

@@ -111,14 +111,14 @@ fn registry() -> Registry {
         load_scatter(builder, invocation, Places::Elements { axis })
     });
 
-    registry.register_dumper(|ast, node, _: &Opaque| dump(ast, node, OPAQUE, &[]));
+    registry.register_dumper(|ast, node, _: &Opaque| dump_node(ast, node, OPAQUE, &[]));
     registry.register_primitive(OPAQUE, &[data()], &results, |builder, invocation| {
         let data: OutletId = invocation.named_arg_as(builder, "data")?;
         builder.wire(Opaque, &[data])
     });
 
     registry.register_dumper(|ast, node, op: &Apart| {
-        dump(ast, node, APART, &[("number", numeric(op.0))])
+        dump_node(ast, node, APART, &[("number", numeric(op.0))])
     });
     let number = TypeName::Integer.named("number");
     registry.register_primitive(APART, &[data(), number], &results, |builder, invocation| {
@@ -127,7 +127,7 @@ fn registry() -> Registry {
         builder.wire(Apart(number), &[data])
     });
 
-    registry.register_dumper(|ast, node, _: &GatherTree| dump(ast, node, GATHER_TREE, &[]));
+    registry.register_dumper(|ast, node, _: &GatherTree| dump_node(ast, node, GATHER_TREE, &[]));
     let inputs = GatherTree::INPUTS.map(|name| TypeName::Scalar.tensor().named(name));
     registry.register_primitive(GATHER_TREE, &inputs, &results, load_gather_tree);
     registry
@@ -145,11 +145,23 @@ const GATHER_TREE: &str = "tract_openvino_gather_tree";
 
 type Dumped = TractResult<Option<Arc<RValue>>>;
 
-fn dump(ast: &mut IntoAst, node: &TypedNode, id: &str, named: &[(&str, RValue)]) -> Dumped {
+/// The text of a node: a call of the function `id` with the node's inputs, and with arguments by name.
+///
+/// Constant integers among the inputs are in tensor files, which keep them whole: tract writes a few as text, and reads only
+/// 32 bits of each.
+///
+/// # Errors
+///
+/// A constant cannot be written.
+pub fn dump_node(
+    ast: &mut IntoAst,
+    node: &TypedNode,
+    id: &str,
+    named: &[(&str, RValue)],
+) -> TractResult<Option<Arc<RValue>>> {
     let mut inputs: Vec<Arc<RValue>> =
         node.inputs.iter().map(|input| ast.mapping[input].clone()).collect();
-    // tract writes a few integers as text, and reads only 32 bits of each. A tensor file keeps them whole.
-    for (slot, input) in inputs.iter_mut().enumerate().skip(1) {
+    for (slot, input) in inputs.iter_mut().enumerate() {
         let fact = ast.model.outlet_fact(node.inputs[slot])?;
         if let Some(constant) = fact.konst.clone()
             && constant.datum_type().is_integer()
@@ -179,17 +191,17 @@ fn wrap(negative_indices: NegativeIndices) -> Option<(&'static str, RValue)> {
 fn dump_gather(ast: &mut IntoAst, node: &TypedNode, op: &Gather) -> Dumped {
     let mut named = vec![("axis", numeric(op.axis()))];
     named.extend(common(op.operation()));
-    dump(ast, node, GATHER, &named)
+    dump_node(ast, node, GATHER, &named)
 }
 
 fn dump_dyn_gather(ast: &mut IntoAst, node: &TypedNode, op: &DynGather) -> Dumped {
     let mut named = vec![("shape", tdims(op.output_shape()))];
     named.extend(common(op.operation));
-    dump(ast, node, DYN_GATHER, &named)
+    dump_node(ast, node, DYN_GATHER, &named)
 }
 
 fn dump_gather_nd(ast: &mut IntoAst, node: &TypedNode, op: &GatherNd) -> Dumped {
-    dump(ast, node, GATHER_ND, &common(op.operation()))
+    dump_node(ast, node, GATHER_ND, &common(op.operation()))
 }
 
 fn dump_gather_elements(ast: &mut IntoAst, node: &TypedNode, op: &GatherElements) -> Dumped {
@@ -198,16 +210,16 @@ fn dump_gather_elements(ast: &mut IntoAst, node: &TypedNode, op: &GatherElements
     if op.origin() == Origin::Onnx {
         named.push(("onnx", logical(true)));
     }
-    dump(ast, node, GATHER_ELEMENTS, &named)
+    dump_node(ast, node, GATHER_ELEMENTS, &named)
 }
 
 fn dump_scatter(ast: &mut IntoAst, node: &TypedNode, op: &Scatter) -> Dumped {
     let mut named = vec![("reduction", string(op.reduction.as_str()))];
     match op.places {
-        Places::Tuples => dump(ast, node, SCATTER_ND, &named),
+        Places::Tuples => dump_node(ast, node, SCATTER_ND, &named),
         Places::Elements { axis } => {
             named.push(("axis", numeric(axis)));
-            dump(ast, node, SCATTER_ELEMENTS, &named)
+            dump_node(ast, node, SCATTER_ELEMENTS, &named)
         }
     }
 }

@@ -32,7 +32,8 @@
 //!
 //! A model passes through these files from top to bottom. A file or folder imports only from those below it:
 //! `.ci/imports.py` checks that. Only a layer with bodies has to go back up, to the translation of their graphs: by a trait
-//! that `layer/translation.rs` has and `translate/` implements.
+//! that `context/translation.rs` has and `translate/` implements. What OpenVINO computes is an operation here, and what tract
+//! computes an operator.
 //!
 //! | file | what it decides |
 //! |---|---|
@@ -44,19 +45,21 @@
 //! | `translate/alone.rs` | layers without the document around them |
 //! | `translate/deferred.rs` | layers that need values that are only known when the model runs: they are translated then |
 //! | `unsupported.rs` | [`UnsupportedOperations`]: the error for operations that the reader does not have |
-//! | `ops/` | the operations, a file for each family, with a table of its revisions at the top |
+//! | `translators/` | the functions that translate the layers of each operation, a file for each family, with a table of its revisions at the top |
 //! | `registry.rs` | [`Registry`]: which revision of an operation a layer means, and which function translates it |
 //! | `refused.rs` | which operations the reader does not have, and why |
-//! | `layer/mod.rs` | [`LayerContext`], what such a function sees: the inputs of a layer, and, in files beside it, its attributes, the values of constants, the nodes that are wired, and the shapes that must fit |
-//! | `layer/translation.rs` | what all layers share, and the constants that are put into the model |
-//! | `layer/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
-//! | `layer/derived.rs` | what is known of small tensors that are computed from sizes; `ops/sizes.rs` computes them |
-//! | `layer/sources.rs` | the types and shapes that the layers of inputs and constants declare |
-//! | `layer/fold.rs` | which layers are computed when the model is loaded; `folded.rs` has the results, and drops them |
-//! | `layer/compressed.rs` | compressed weights: codes for the kernels, their rows, or numbers |
-//! | `layer/names.rs` | the names of nodes, each once in a model, and its large constants |
-//! | `layer/budget.rs` | how much memory constants may take |
-//! | `opl/` | operators that tract does not have, or has slower ones of |
+//! | `context/mod.rs` | [`LayerContext`], what such a function sees: the inputs of a layer, and, in files beside it, its attributes, the values of constants, the nodes that are wired, and the shapes that must fit |
+//! | `context/translation.rs` | what all layers share, and the constants that are put into the model |
+//! | `context/dimensions.rs` | the symbols of open dimensions, and which of them are equal |
+//! | `context/derived.rs` | what is known of small tensors that are computed from sizes; `translators/sizes.rs` computes them |
+//! | `context/sources.rs` | the types and shapes that the layers of inputs and constants declare |
+//! | `context/fold.rs` | which layers are computed when the model is loaded; `folded.rs` has the results, and drops them |
+//! | `context/compressed.rs` | compressed weights: codes for the kernels, their rows, or numbers |
+//! | `context/names.rs` | the names of nodes, each once in a model, and its large constants |
+//! | `context/budget.rs` | how much memory constants may take |
+//! | `operators/` | operators that tract does not have, or has slower or wrong ones of |
+//! | `workarounds/` | what tract's optimiser and its plans must be kept from, or told: each with what would make it go |
+//! | `typed_op.rs` | what the operators of both have in common: macros, and readers of their inputs |
 //! | `weights/` | the bytes of a constant, and the tensor that they make |
 //! | `document/` | what the XML says: layers, edges, bodies, shapes and element types, checked, without tract |
 //! | `shortened.rs` | long errors and names, without their middle |
@@ -77,28 +80,30 @@
 
 #[cfg(test)]
 mod bad_input;
+mod context;
 pub mod document;
 #[cfg(test)]
 mod half_precision;
-mod layer;
 mod limits;
 #[cfg(feature = "nnef")]
 mod nnef;
 #[cfg(feature = "onnx")]
 mod onnx;
-mod opl;
-mod ops;
+mod operators;
 mod reader;
 mod refused;
 mod registry;
 mod shortened;
 mod translate;
+mod translators;
+mod typed_op;
 mod unsupported;
 mod weights;
 #[cfg(any(feature = "nnef", feature = "onnx"))]
 mod with_openvino_ir;
+mod workarounds;
 
-pub use layer::{FromAttribute, LayerContext};
+pub use context::{FromAttribute, LayerContext};
 pub use limits::Limits;
 pub use reader::{InputShape, Ir, IrProtoModel, ir};
 pub use registry::Registry;

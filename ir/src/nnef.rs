@@ -17,21 +17,22 @@
 
 use tract_core::internal::*;
 use tract_core::ops::nn::GeluExact;
+use tract_openvino::internal::dump_node;
 use tract_openvino::tract_nnef::framework::Nnef;
 use tract_openvino::tract_nnef::internal::*;
 use tract_openvino::tract_nnef::ser::{array, datum_type, ints, numeric, string, tdim, tdims};
 use tract_openvino_kernels::gelu::GeluTanh;
 use tract_openvino_kernels::{Barrier, LazyConst};
 
-use crate::opl::activation::{ErfInv, Mish, SoftPlus};
-use crate::opl::arithmetic::Arithmetic;
-use crate::opl::least_sizes::LeastSizes;
-use crate::opl::non_zero::NonZero;
-use crate::opl::opaque::{Opaque, Separate};
-use crate::opl::range::Range;
-use crate::opl::rounding::{SaturateF8E4M3, SaturateF8E5M2, ToBf16, ToF8E4M3, ToF8E5M2};
-use crate::opl::size_bounds::{Bounds, SizeBounds};
+use crate::operators::activation::{ErfInv, Mish, SoftPlus};
+use crate::operators::arithmetic::Arithmetic;
+use crate::operators::non_zero::NonZero;
+use crate::operators::range::Range;
+use crate::operators::rounding::{SaturateF8E4M3, SaturateF8E5M2, ToBf16, ToF8E4M3, ToF8E5M2};
 use crate::with_openvino_ir::WithOpenVinoIr;
+use crate::workarounds::least_sizes::LeastSizes;
+use crate::workarounds::opaque::{Opaque, Separate};
+use crate::workarounds::size_bounds::{Bounds, SizeBounds};
 
 impl WithOpenVinoIr for Nnef {
     fn enable_openvino_ir(&mut self) {
@@ -90,11 +91,11 @@ fn registry() -> Registry {
     registry.register_primitive(NON_ZERO, &parameters, &results, load_non_zero);
 
     let input = [tensor("input")];
-    registry.register_dumper(|ast, node, _: &Opaque| dump(ast, node, OPAQUE, &[]));
+    registry.register_dumper(|ast, node, _: &Opaque| dump_node(ast, node, OPAQUE, &[]));
     registry.register_primitive(OPAQUE, &input, &results, |builder, invocation| {
         load_with_input(builder, invocation, Opaque)
     });
-    registry.register_dumper(|ast, node, _: &Barrier| dump(ast, node, BARRIER, &[]));
+    registry.register_dumper(|ast, node, _: &Barrier| dump_node(ast, node, BARRIER, &[]));
     registry.register_primitive(BARRIER, &input, &results, |builder, invocation| {
         load_with_input(builder, invocation, Barrier)
     });
@@ -115,7 +116,7 @@ fn registry() -> Registry {
     registry.register_dumper(|ast, node, constant: &LazyConst| {
         ast.konst_variable(&node.name, constant.0.get()?).map(Some)
     });
-    registry.register_dumper(|ast, node, _: &Separate| dump(ast, node, SEPARATE, &[]));
+    registry.register_dumper(|ast, node, _: &Separate| dump_node(ast, node, SEPARATE, &[]));
     registry.register_primitive(SEPARATE, &input, &results, |builder, invocation| {
         load_with_input(builder, invocation, Separate)
     });
@@ -132,25 +133,9 @@ const SEPARATE: &str = "tract_openvino_ir_separate";
 
 type Dumped = TractResult<Option<Arc<RValue>>>;
 
-fn dump(ast: &mut IntoAst, node: &TypedNode, id: &str, named: &[(&str, RValue)]) -> Dumped {
-    let mut inputs: Vec<Arc<RValue>> =
-        node.inputs.iter().map(|input| ast.mapping[input].clone()).collect();
-    // tract writes integers as text where there are few, and reads 32 bits of each: a tensor file has all of
-    // them.
-    for (slot, input) in inputs.iter_mut().enumerate() {
-        let fact = ast.model.outlet_fact(node.inputs[slot])?;
-        if let Some(constant) = fact.konst.clone()
-            && constant.datum_type().is_integer()
-        {
-            *input = ast.konst_variable(format!("{}.input_{slot}", node.name), &constant)?;
-        }
-    }
-    Ok(Some(invocation(id, &inputs, named)))
-}
-
 fn dump_range(ast: &mut IntoAst, node: &TypedNode, op: &Range) -> Dumped {
     let named = [("datum_type", datum_type(op.dt())), ("len", tdim(op.len()))];
-    dump(ast, node, RANGE, &named)
+    dump_node(ast, node, RANGE, &named)
 }
 
 fn load_range(builder: &mut ModelBuilder, invocation: &ResolvedInvocation) -> TractResult<Value> {
@@ -165,7 +150,7 @@ fn load_range(builder: &mut ModelBuilder, invocation: &ResolvedInvocation) -> Tr
 }
 
 fn dump_non_zero(ast: &mut IntoAst, node: &TypedNode, op: &NonZero) -> Dumped {
-    dump(ast, node, NON_ZERO, &[("count", string(op.count.to_string()))])
+    dump_node(ast, node, NON_ZERO, &[("count", string(op.count.to_string()))])
 }
 
 fn load_non_zero(
@@ -179,7 +164,7 @@ fn load_non_zero(
 
 fn dump_least_sizes(ast: &mut IntoAst, node: &TypedNode, op: &LeastSizes) -> Dumped {
     let (axes, sizes): (Vec<usize>, Vec<usize>) = op.least.iter().copied().unzip();
-    dump(ast, node, LEAST_SIZES, &[("axes", ints(&axes)), ("sizes", ints(&sizes))])
+    dump_node(ast, node, LEAST_SIZES, &[("axes", ints(&axes)), ("sizes", ints(&sizes))])
 }
 
 fn load_least_sizes(
@@ -210,7 +195,7 @@ fn dump_size_bounds(ast: &mut IntoAst, node: &TypedNode, op: &SizeBounds) -> Dum
         ("most", integers(|it| it.most.unwrap_or(ANY))),
         ("of", array(op.bounds.iter().map(|it| string(&it.of)).collect::<Vec<_>>())),
     ];
-    dump(ast, node, SIZE_BOUNDS, &named)
+    dump_node(ast, node, SIZE_BOUNDS, &named)
 }
 
 fn load_size_bounds(

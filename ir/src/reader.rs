@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use tract_core::internal::*;
 use tract_openvino::NegativeIndices;
 
+use crate::context::{Options, ShapeOption};
 use crate::document::Document;
-use crate::layer::{Options, ShapeOption};
 use crate::limits::Limits;
 use crate::registry::Registry;
 use crate::translate;
@@ -88,7 +88,7 @@ pub struct IrProtoModel {
 impl Default for Ir {
     fn default() -> Ir {
         let mut registry = Registry::default();
-        crate::ops::register_all(&mut registry);
+        crate::translators::register_all(&mut registry);
         Ir { registry, options: Options::default(), weights: None, outputs: vec![] }
     }
 }

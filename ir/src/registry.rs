@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tract_core::internal::*;
 
+use crate::context::{LayerContext, Translate};
 use crate::document::Layer;
-use crate::layer::{LayerContext, Translate};
 use crate::refused::{REFUSED, is_internal};
 
 /// The operations that the reader has, by type and revision.

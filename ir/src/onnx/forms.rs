@@ -8,7 +8,7 @@ use tract_core::ops::change_axes::AxisOp;
 use tract_openvino::DOMAIN;
 use tract_openvino_kernels::checks::listed;
 
-use crate::layer::{LayerContext, Value};
+use crate::context::{LayerContext, Value};
 use crate::registry::Registry;
 use crate::translate::translate_as;
 

@@ -22,8 +22,8 @@ use tract_openvino::tract_onnx::tract_hir::internal::InferenceOp;
 use tract_openvino::{DOMAIN, OpenVinoOptions, WithOpenVinoOptions};
 
 use self::node::{OpenVinoNode, Output};
+use crate::context::Options;
 use crate::document::{ElementType, Layer, Port};
-use crate::layer::Options;
 use crate::refused::REFUSED;
 use crate::registry::{NEWEST, Registry};
 use crate::translate::Alone;
@@ -33,7 +33,7 @@ use crate::with_openvino_ir::WithOpenVinoIr;
 /// The operations, and the forms of nodes that OpenVINO's reader of ONNX has, which are of the operation set [`DOMAIN`].
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
     let mut registry = Registry::default();
-    crate::ops::register_all(&mut registry);
+    crate::translators::register_all(&mut registry);
     forms::register(&mut registry);
     registry
 });

@@ -10,13 +10,14 @@ use tract_core::ops::identity::Identity;
 use tract_core::ops::konst::Const;
 use tract_core::ops::source::TypedSource;
 use tract_openvino::tract_onnx::tract_hir::internal::*;
+use tract_openvino_kernels::checks::checked_volume;
 use tract_openvino_kernels::guard_downsamples_of;
 
-use crate::layer::{NotKnown, SizesOfARun, equal_node, tdims};
-use crate::opl::bound::bind_symbols_of;
-use crate::opl::checked_volume;
+use crate::context::{NotKnown, SizesOfARun, tdims};
 use crate::shortened::{shortened, shortened_name};
 use crate::translate::Alone;
+use crate::workarounds::bound::bind_symbols_of;
+use crate::workarounds::equal_node::equal_node;
 
 /// An operation that is translated as a layer of IR is: once for each set of facts of its inputs, to infer what is known of its
 /// outputs, and to wire its nodes.

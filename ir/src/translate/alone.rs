@@ -4,22 +4,22 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tract_core::internal::*;
+use tract_openvino_kernels::checks::check_volume;
 
 use super::{translate_once, translate_or_defer};
-use crate::document::Layer;
 #[cfg(feature = "onnx")]
-use crate::layer::{Budget, SizesOfARun, check_shape};
-use crate::layer::{
+use crate::context::{Budget, SizesOfARun, check_shape};
+use crate::context::{
     Computations, Dimensions, LayerContext, NotKnown, Options, Place, Translation, Value, Variables,
 };
-use crate::opl::bound::bind_symbols;
-use crate::opl::check_volume;
-#[cfg(feature = "onnx")]
-use crate::opl::equal_shape::EqualShape;
+use crate::document::Layer;
 use crate::registry::Registry;
 #[cfg(feature = "onnx")]
 use crate::shortened::shortened_name;
 use crate::weights::Weights;
+use crate::workarounds::bound::bind_symbols;
+#[cfg(feature = "onnx")]
+use crate::workarounds::equal_shape::EqualShape;
 
 /// A layer, and what else its translation needs.
 #[derive(Debug)]

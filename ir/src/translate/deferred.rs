@@ -7,9 +7,9 @@ use tract_core::internal::*;
 use tract_openvino_kernels::checks::listed;
 
 use super::alone::Alone;
-use crate::layer::{LayerContext, Options, Translation, Value, check_port};
-use crate::opl::{impl_op, set_symbols};
+use crate::context::{LayerContext, Options, Translation, Value, check_port};
 use crate::registry::Registry;
+use crate::typed_op::{impl_op, set_symbols};
 use crate::weights::{Weights, held_type};
 
 /// A layer that is translated when it runs, with the values and the shapes that its inputs have then.

@@ -12,22 +12,22 @@ use tract_core::internal::*;
 use tract_core::ops::identity::Identity;
 use tract_openvino_kernels::guard_downsamples;
 
-use crate::document::{Graph, Layer};
-use crate::layer::{
+use crate::context::{
     Budget, Computations, Dimensions, LayerContext, NotKnown, Options, Place, Restart,
     TranslateGraph, Translation, Value, Values, Variables, constant, parameter_shape,
     parameter_type,
 };
-use crate::opl::bound::bind_symbols;
-use crate::opl::size_bounds::SizeBounds;
-use crate::ops::bias::move_biases;
-use crate::ops::pooling::drop_unused_indices;
-use crate::ops::sizes::{self, Computed};
-use crate::ops::state::wire_assignments;
+use crate::document::{Graph, Layer};
 use crate::registry::Registry;
 use crate::shortened::{shortened, shortened_name};
+use crate::translators::sizes::{self, Computed};
+use crate::translators::state::wire_assignments;
 use crate::unsupported::UnsupportedOperations;
 use crate::weights::{Weights, datum_type};
+use crate::workarounds::bias::move_biases;
+use crate::workarounds::bound::bind_symbols;
+use crate::workarounds::pool_indices::drop_unused_indices;
+use crate::workarounds::size_bounds::SizeBounds;
 
 #[cfg(feature = "onnx")]
 pub(crate) use self::alone::Alone;
