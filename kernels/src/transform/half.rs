@@ -235,7 +235,7 @@ impl HalfTranslation<'_> {
         let found = self.wire(node.name.clone(), op, &inputs)?;
         if let Some(session) = self.session.filter(|_| multiplies_in_half(node)) {
             let outcome = Outcome::Replaced(format!("{} in single precision", node.op.name()));
-            session.decide_of(NAME, node, outcome);
+            session.decide(NAME, node, outcome);
         }
         for (slot, mut found) in found.into_iter().enumerate() {
             if is_rounded && is_half(&node.outputs[slot].fact) {

@@ -4,60 +4,37 @@ use tract_core::internal::*;
 use tract_core::ops::gru_seq::GruSeq;
 use tract_core::ops::scan::Scan;
 
-use super::rule::{Phase, Rewrite, Rule, Session};
+use super::rule::{Rewritten, Session};
 use crate::parallel::Parallel;
 
 /// Two loops with outputs of the same sizes, of which none needs what the other one gives.
-#[derive(Debug)]
-pub(super) struct Loops;
-
-impl Rule for Loops {
-    fn name(&self) -> &'static str {
-        "loops"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::Rest
-    }
-
-    fn rewrite(
-        &self,
-        _session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        if !is_loop(node) {
-            return Ok(Rewrite::NotMine);
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+    rule_if!(is_loop(node));
+    let facts = |node: &TypedNode| -> Vec<(DatumType, ShapeFact)> {
+        node.outputs.iter().map(|it| (it.fact.datum_type, it.fact.shape.clone())).collect()
+    };
+    let is_like = |other: &TypedNode| is_loop(other) && facts(node) == facts(other);
+    let order = model.eval_order()?;
+    let mut others = order.into_iter().map(|id| model.node(id));
+    rule_if_some!(
+        other = others
+            .find(|other| other.id != node.id && is_like(other) && !needs(model, [node, other]))
+    );
+    rule_if_some!(first = optimized(model, node)?);
+    rule_if_some!(second = optimized(model, other)?);
+    let loops = [(first, node.inputs.len()), (second, other.inputs.len())];
+    rule_if_some!(op = Parallel::new(loops));
+    let mut patch = TypedModelPatch::default();
+    let inputs = patch.taps(model, &[&node.inputs[..], &other.inputs].concat())?;
+    let name = format!("{}.parallel", node.name);
+    let mut outputs = patch.wire_node(name, op, &inputs)?.into_iter();
+    for node in [node, other] {
+        for (slot, output) in (0..node.outputs.len()).zip(&mut outputs) {
+            patch.shunt_outside(model, OutletId::new(node.id, slot), output)?;
         }
-        let is_like = |other: &TypedNode| {
-            let facts = |node: &TypedNode| -> Vec<(DatumType, ShapeFact)> {
-                let outputs = node.outputs.iter();
-                outputs.map(|it| (it.fact.datum_type, it.fact.shape.clone())).collect()
-            };
-            is_loop(other) && facts(node) == facts(other)
-        };
-        let order = model.eval_order()?;
-        let mut others = order.into_iter().map(|id| model.node(id));
-        let other = others
-            .find(|other| other.id != node.id && is_like(other) && !needs(model, [node, other]));
-        let Some(other) = other else { return Ok(Rewrite::NotMine) };
-        let (first, second) = (optimized(model, node)?, optimized(model, other)?);
-        let loops = first.zip(second).and_then(|(first, second)| {
-            Parallel::new([(first, node.inputs.len()), (second, other.inputs.len())])
-        });
-        let Some(op) = loops else { return Ok(Rewrite::NotMine) };
-        let mut patch = TypedModelPatch::default();
-        let inputs = patch.taps(model, &[&node.inputs[..], &other.inputs].concat())?;
-        let name = format!("{}.parallel", node.name);
-        let mut outputs = patch.wire_node(name, op, &inputs)?.into_iter();
-        for node in [node, other] {
-            for (slot, output) in (0..node.outputs.len()).zip(&mut outputs) {
-                patch.shunt_outside(model, OutletId::new(node.id, slot), output)?;
-            }
-            patch.obliterate(node.id)?;
-        }
-        Ok(patch.into())
+        patch.obliterate(node.id)?;
     }
+    Ok(Some(patch.into()))
 }
 
 /// Whether it is a loop that starts afresh in each run.

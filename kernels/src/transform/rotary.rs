@@ -2,25 +2,19 @@
 
 use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
-use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Add, Neg};
 
-use super::found::FusedNodes;
-use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
+use super::found::{FusedNodes, is_binary, is_single, replace_all};
+use super::rule::{Rewritten, Session, refuse_if};
 use crate::rotary::RotaryEmbedding;
-
-/// `data * cos + rotated * sin`, as models have it: slices, a concatenation, products and a sum.
-#[derive(Debug)]
-pub(super) struct RotaryEmbeddings;
 
 impl FusedNodes<'_> {
     /// What a part of `data` along its last axis is, and the part.
     fn part(&mut self, outlet: OutletId) -> TractResult<Option<(OutletId, [usize; 2])>> {
         rule_if_some!(node = self.inner(outlet)?);
         rule_if_some!(op = node.op_as::<Slice>());
-        let axes = node.outputs[0].fact.rank();
-        rule_if!(op.axis + 1 == axes);
+        rule_if!(op.axis + 1 == node.outputs[0].fact.rank());
         rule_if_let!((Ok(start), Ok(end)) = (op.start.to_usize(), op.end.to_usize()));
         Ok(Some((node.inputs[0], [start, end])))
     }
@@ -56,53 +50,29 @@ impl FusedNodes<'_> {
     }
 }
 
-impl Rule for RotaryEmbeddings {
-    fn name(&self) -> &'static str {
-        "rotary_embedding"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::Decluttered
-    }
-
-    fn rewrite(
-        &self,
-        _session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        let is_sum = |op: &TypedBinOp| op.0.is::<Add>() && op.1.is_none();
-        if !node.op_as::<TypedBinOp>().is_some_and(is_sum) {
-            return Ok(Rewrite::NotMine);
-        }
-        let Some((inputs, nodes)) = inputs(model, node)? else { return Ok(Rewrite::NotMine) };
-        let facts = inputs.iter().map(|input| model.outlet_fact(*input));
-        let facts = facts.collect::<TractResult<TVec<&TypedFact>>>()?;
-        let (data, factors) = (facts[0], &facts[1..]);
-        refuse_if!(
-            data.datum_type != DatumType::F32 || !facts.iter().all(|fact| fact.is_plain()),
-            "its type is {:?}, but must be F32",
-            data.datum_type
-        );
-        let last = data.rank() - 1;
-        let fits = |factor: &&TypedFact| {
-            let mut axes = factor.shape.iter().zip(data.shape.iter());
-            factor.shape[last] == data.shape[last]
-                && axes.all(|(factor, size)| factor == size || factor.is_one())
-        };
-        refuse_if!(
-            last == 0 || !factors.iter().all(fits),
-            "its factors must have the shape of the data, or 1 in place of some sizes but the last one"
-        );
-        let mut patch = TypedModelPatch::default();
-        let inputs = patch.taps(model, &inputs)?;
-        let output = patch.wire_node(&node.name, RotaryEmbedding, &inputs)?[0];
-        patch.shunt_outside(model, node.id.into(), output)?;
-        for node in nodes {
-            patch.obliterate(node)?;
-        }
-        Ok(patch.into())
-    }
+/// `data * cos + rotated * sin`, as models have it: slices, a concatenation, products and a sum.
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+    rule_if!(is_binary::<Add>(node));
+    rule_if_some!((inputs, nodes) = inputs(model, node)?);
+    let facts = inputs.iter().map(|input| model.outlet_fact(*input));
+    let facts = facts.collect::<TractResult<TVec<&TypedFact>>>()?;
+    let (data, factors) = (facts[0], &facts[1..]);
+    refuse_if!(
+        !is_single(data) || !factors.iter().all(|fact| fact.is_plain()),
+        "its type is {:?}, but must be F32",
+        data.datum_type
+    );
+    let last = data.rank() - 1;
+    let fits = |factor: &&TypedFact| {
+        let mut axes = factor.shape.iter().zip(data.shape.iter());
+        factor.shape[last] == data.shape[last]
+            && axes.all(|(factor, size)| factor == size || factor.is_one())
+    };
+    refuse_if!(
+        last == 0 || !factors.iter().all(fits),
+        "its factors must have the shape of the data, or 1 in place of some sizes but the last one"
+    );
+    Ok(Some(replace_all(model, nodes, node, RotaryEmbedding, &inputs)?.into()))
 }
 
 /// The data, `cos` and `sin`, and the nodes between these and a sum.

@@ -67,6 +67,36 @@ impl From<TypedModelPatch> for Rewrite {
     }
 }
 
+/// What a rule of this crate says of a node: nothing is [`Rewrite::NotMine`], so that tract's `rule_if!` ends a rule.
+pub(super) type Rewritten = TractResult<Option<Rewrite>>;
+
+/// A rule of this crate: its name, when it is tried, and what becomes of a node.
+#[derive(Debug)]
+pub(super) struct NodeRule(
+    pub &'static str,
+    pub Phase,
+    pub fn(&Session, &TypedModel, &TypedNode) -> Rewritten,
+);
+
+impl Rule for NodeRule {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn phase(&self) -> Phase {
+        self.1
+    }
+
+    fn rewrite(
+        &self,
+        session: &Session,
+        model: &TypedModel,
+        node: &TypedNode,
+    ) -> TractResult<Rewrite> {
+        Ok((self.2)(session, model, node)?.unwrap_or(Rewrite::NotMine))
+    }
+}
+
 /// What a rule decided, for [`KernelsTransform::transform_with_decisions`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
@@ -126,20 +156,12 @@ impl<'a> Session<'a> {
         self.transform.precision()
     }
 
-    pub(super) fn decide(&self, rule: &dyn Rule, node: &TypedNode, outcome: Outcome) {
-        self.decide_of(rule.name(), node, outcome);
-    }
-
-    /// The same for what has no rule but a name.
-    pub(super) fn decide_of(&self, rule: &'static str, node: &TypedNode, outcome: Outcome) {
+    /// Notes what became of a node by the rule of this name.
+    pub(super) fn decide(&self, rule: &'static str, node: &TypedNode, outcome: Outcome) {
         let node_name = format!("{}{}", self.prefix, node.name);
         match &outcome {
-            Outcome::Replaced(by) => {
-                log::debug!("{rule}: {node_name} is replaced by {by}")
-            }
-            Outcome::Refused(reason) => {
-                log::debug!("{rule}: {node_name} stays: {reason}")
-            }
+            Outcome::Replaced(by) => log::debug!("{rule}: {node_name} is replaced by {by}"),
+            Outcome::Refused(reason) => log::debug!("{rule}: {node_name} stays: {reason}"),
         }
         self.decisions.borrow_mut().push(Decision {
             node: node_name,
@@ -244,10 +266,19 @@ macro_rules! register_check {
     };
 }
 
+/// Why a node stays.
+pub(super) struct Refusal(pub String);
+
+impl From<Refusal> for Rewrite {
+    fn from(refusal: Refusal) -> Rewrite {
+        Rewrite::Refused(refusal.0)
+    }
+}
+
 /// Ends a rule: the node stays, for a reason.
 macro_rules! refuse {
     ($($reason:tt)*) => {
-        return Ok(Rewrite::Refused(format!($($reason)*)))
+        return Ok(Some($crate::transform::rule::Refusal(format!($($reason)*)).into()))
     };
 }
 pub(super) use refuse;
@@ -256,8 +287,29 @@ pub(super) use refuse;
 macro_rules! refuse_if {
     ($condition:expr, $($reason:tt)*) => {
         if $condition {
-            return Ok(Rewrite::Refused(format!($($reason)*)));
+            $crate::transform::rule::refuse!($($reason)*);
         }
     };
 }
 pub(super) use refuse_if;
+
+/// Ends a rule, unless a type is F32. The reason begins with what has the type.
+macro_rules! refuse_unless_f32 {
+    ($what:literal, $dt:expr) => {
+        if $dt != DatumType::F32 {
+            $crate::transform::rule::refuse!("{} {:?}, but must be F32", $what, $dt);
+        }
+    };
+}
+pub(super) use refuse_unless_f32;
+
+/// What there is, if there is no reason why the node stays.
+macro_rules! or_refuse {
+    ($found:expr) => {
+        match $found {
+            Ok(found) => found,
+            Err(reason) => $crate::transform::rule::refuse!("{reason}"),
+        }
+    };
+}
+pub(super) use or_refuse;

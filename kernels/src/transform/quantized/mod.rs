@@ -26,9 +26,9 @@ use tract_core::ops::identity::Identity;
 use tract_core::ops::math::{Add, Mul};
 use tract_core::ops::nn::Reduce;
 use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLinearU8};
+use tract_core::optim::Optimizer;
 
 use super::chain::Chain;
-use super::declutter_with;
 use super::rule::{Outcome, RegisteredCheck, RegisteredMovement, Session};
 use crate::quantized::{ChannelAxis, Dequantize, FakeQuantize, Levels, Operation};
 
@@ -43,7 +43,7 @@ pub(super) const NAME: &str = "quantized";
 pub(super) fn translate(session: &Session, model: &mut TypedModel) -> TractResult<()> {
     if model.nodes.iter().any(makes_levels) {
         // So that what is added to channels is a constant.
-        declutter_with(|name| name.starts_with("PropConst")).optimize(model)?;
+        Optimizer::prop_consts().optimize(model)?;
         *model = translated(session, model)?;
     }
     Ok(())
@@ -323,7 +323,7 @@ impl<'a> QuantizedTranslation<'a> {
             Translated::NotMine => return self.copy(node),
         };
         let is_refused = matches!(outcome, Outcome::Refused(_));
-        self.session.decide_of(NAME, node, outcome);
+        self.session.decide(NAME, node, outcome);
         if is_refused { self.copy(node) } else { Ok(()) }
     }
 

@@ -1,7 +1,7 @@
 //! Weights, and what sums of products with them become.
 
 use tract_core::internal::*;
-use tract_core::ops::math::{Add, Mul};
+use tract_core::ops::math::Mul;
 
 use super::QuantizedTranslation;
 use crate::compressed::{DequantizedConst, combine};
@@ -19,10 +19,8 @@ impl ScaleAndBias {
     pub fn take_arithmetic(&mut self, chain: &mut Chain, axis: usize) -> TractResult<bool> {
         let mut is_any = false;
         loop {
-            if let Some(added) = chain.arithmetic::<Add>(axis..axis + 1)? {
-                self.bias.iter_mut().zip(added).for_each(|(bias, added)| *bias += added);
+            while chain.take_added(axis..axis + 1, &mut self.bias)? {
                 is_any = true;
-                continue;
             }
             let mut longer = chain.clone();
             let Some(factors) = longer.arithmetic::<Mul>(axis..axis + 1)? else {
