@@ -6,6 +6,7 @@ use tract_core::ops::math::Mul;
 use super::QuantizedTranslation;
 use crate::compressed::{DequantizedConst, combine};
 use crate::transform::chain::Chain;
+use crate::transform::found::sizes;
 
 /// What sums of products become: a scale and a bias for each channel.
 pub(super) struct ScaleAndBias {
@@ -50,9 +51,8 @@ impl QuantizedTranslation<'_> {
     /// The codes of weights whose output channels are along an axis, if they are some: constants that were codes in the file,
     /// or numbers that are multiples of a scale.
     pub fn weights(&self, outlet: OutletId, axis: usize) -> TractResult<Option<QuantizedWeights>> {
-        let codes = self.weights_of_codes(outlet)?;
-        if codes.is_some() {
-            return Ok(codes);
+        if let Some(codes) = self.weights_of_codes(outlet)? {
+            return Ok(Some(codes));
         }
         rule_if_some!(numbers = self.constant(outlet)?);
         rule_if!(numbers.datum_type() == DatumType::F32 && numbers.is_plain());
@@ -146,12 +146,8 @@ impl QuantizedWeights {
     fn changed(mut self, change: &AxisOp) -> TractResult<Option<QuantizedWeights>> {
         match change {
             AxisOp::Reshape(at, from, to) => {
-                let sizes = |dims: &[TDim]| -> Option<TVec<usize>> {
-                    dims.iter().map(|dim| dim.to_usize().ok()).collect()
-                };
-                let (Some(from_sizes), Some(to_sizes)) = (sizes(from), sizes(to)) else {
-                    return Ok(None);
-                };
+                rule_if_some!(from_sizes = sizes(from));
+                rule_if_some!(to_sizes = sizes(to));
                 let mut shape: TVec<usize> = self.scale.shape().into();
                 let end = at + from_sizes.len();
                 let is_one = shape[*at..end].iter().all(|size| *size == 1);
