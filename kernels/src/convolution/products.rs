@@ -215,8 +215,7 @@ impl Im2colGemm<'_> {
     ) -> TractResult<()> {
         /// What a band has beyond its pixels, for the kernel, is read again by the next one.
         const LEAST_ROWS: usize = 4;
-        /// Half a megabyte. A U-Net took 1.16 times as long where all was laid out at once (AMD EPYC, family 26 model 2). Images of
-        /// tests are small.
+        /// Half a megabyte: laying all out at once is slower. Images of tests are small.
         const ELEMENTS: usize = if cfg!(test) { 1 << 7 } else { 1 << 17 };
         let (layout, vectors) = (self.layout, Vectors::detect());
         if let GroupWeights::Columns(_) = &self.groups[group] {
