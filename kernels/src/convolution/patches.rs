@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
+use tract_core::internal::tract_ndarray::indices;
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
@@ -28,32 +29,20 @@ impl ChannelsFirstWindow {
     pub fn new(spec: &PoolSpec, sizes: &[usize]) -> TractResult<ChannelsFirstWindow> {
         let rank = sizes.len();
         ensure!(rank == spec.rank() && rank <= 3, "the data has {rank} spatial axes");
-        let with_ones = |numbers: &[usize]| {
-            let mut all = [1; 3];
-            all[3 - rank..].copy_from_slice(numbers);
-            all
+        // Of three axes, with a number for those that are not there.
+        let of_axes = |missing: usize, of_axis: &dyn Fn(usize) -> usize| -> [usize; 3] {
+            std::array::from_fn(|axis| (axis + rank).checked_sub(3).map_or(missing, of_axis))
         };
         let padding = spec.computed_padding(sizes);
-        let output: TVec<usize> = padding.iter().map(|axis| axis.convoluted).collect();
-        let mut begin = [0; 3];
-        for (begin, axis) in begin[3 - rank..].iter_mut().zip(&padding) {
-            *begin = axis.pad_before;
-        }
-        // Of a single pixel the stride says nothing, whatever its size.
-        let mut strides = with_ones(&spec.strides());
-        let output = with_ones(&output);
-        for (stride, pixels) in strides.iter_mut().zip(output) {
-            if pixels == 1 {
-                *stride = 1;
-            }
-        }
+        let pixels = |axis: usize| padding[axis].convoluted;
         Ok(ChannelsFirstWindow {
-            input: with_ones(sizes),
-            output,
-            kernel: with_ones(&spec.kernel_shape),
-            strides,
-            dilations: with_ones(&spec.dilations()),
-            begin,
+            input: of_axes(1, &|axis| sizes[axis]),
+            output: of_axes(1, &pixels),
+            kernel: of_axes(1, &|axis| spec.kernel_shape[axis]),
+            // Of a single pixel the stride says nothing, whatever its size.
+            strides: of_axes(1, &|axis| if pixels(axis) == 1 { 1 } else { spec.stride(axis) }),
+            dilations: of_axes(1, &|axis| spec.dilation(axis)),
+            begin: of_axes(0, &|axis| padding[axis].pad_before),
         })
     }
 
@@ -143,15 +132,10 @@ impl PatchLayout {
         // Of a channel.
         let padded: [usize; 3] = std::array::from_fn(|axis| part[axis] * strides[axis]);
         check_volume("padding", DatumType::F32, &padded)?;
-        let mut offsets = vec![];
-        for z in 0..kernel[0] {
-            for y in 0..kernel[1] {
-                for x in 0..kernel[2] {
-                    let element = [z * dilations[0], y * dilations[1], x * dilations[2]];
-                    offsets.push(place(element, strides, part));
-                }
-            }
-        }
+        let elements = indices(kernel).into_iter();
+        let elements =
+            elements.map(|(z, y, x)| [z * dilations[0], y * dilations[1], x * dilations[2]]);
+        let offsets: Vec<usize> = elements.map(|element| place(element, strides, part)).collect();
         let volume: usize = part.iter().product();
         // Which parts the kernel meets, by the number of a part: rows first.
         let mut met_rows = vec![false; strides[0] * strides[1]];
@@ -161,16 +145,14 @@ impl PatchLayout {
             met_phases[number % strides[2]] = true;
         }
         let mut rows = vec![];
-        for z in 0..window.input[0] {
-            for y in 0..window.input[1] {
-                let element = [z + window.begin[0], y + window.begin[1], 0];
-                let to = place(element, strides, part);
-                let is_within = (0..2).all(|axis| element[axis] / strides[axis] < part[axis]);
-                let number = to / volume;
-                if is_within && met_rows[number / strides[2]] {
-                    let from = (z * window.input[1] + y) * window.input[2];
-                    rows.push(RowPlacement { from, part: number, row: to % volume / part[2] });
-                }
+        for (z, y) in indices((window.input[0], window.input[1])) {
+            let element = [z + window.begin[0], y + window.begin[1], 0];
+            let to = place(element, strides, part);
+            let is_within = (0..2).all(|axis| element[axis] / strides[axis] < part[axis]);
+            let number = to / volume;
+            if is_within && met_rows[number / strides[2]] {
+                let from = (z * window.input[1] + y) * window.input[2];
+                rows.push(RowPlacement { from, part: number, row: to % volume / part[2] });
             }
         }
         let begin = window.begin[2];

@@ -159,15 +159,12 @@ impl Im2colGemm<'_> {
                     true => shares_of_all_rows(channels, columns, work, 1),
                     false => shares_of_product(channels, columns, work, SHARES),
                 };
-                if let Some(rows) = self.shares_of_rows(weights.rows, &shares, work) {
-                    let shares = output.chunks_mut(rows * pixels).enumerate();
-                    let part = |(number, elements): (usize, &'a mut [f32])| {
-                        let first = number * rows;
-                        ConvolutionTask {
-                            rows: first..weights.rows.min(first + rows),
-                            columns: 0..layout.columns(),
-                            output: Output::matrix(elements, pixels),
-                        }
+                if let Some(rows) = self.shares_of_rows(channels, &shares, work) {
+                    let shares = output.chunks_mut(rows * pixels).zip((0..).step_by(rows));
+                    let part = |(elements, first): (&'a mut [f32], usize)| ConvolutionTask {
+                        rows: first..channels.min(first + rows),
+                        columns: 0..columns,
+                        output: Output::matrix(elements, pixels),
                     };
                     return (shares.map(part).collect(), false);
                 }
@@ -230,12 +227,13 @@ impl Im2colGemm<'_> {
         let most = columns.len().div_ceil(LEAST_ROWS * width);
         let count = all.div_ceil(ELEMENTS).min(most);
         let step = columns.len().div_ceil(count).next_multiple_of(Tile::of(vectors).columns);
-        let first = layout.pixels_before_column(columns.start);
+        let pixels = |column| layout.pixels_before_column(column);
+        let first = pixels(columns.start);
         for begin in columns.clone().step_by(step) {
             let columns = begin..(begin + step).min(columns.end);
             let positions = layout.positions_of_columns(columns.clone());
             let laid_out = layout.lay_out_band(vectors, channels, data, positions)?;
-            let output = part.output.skip_columns(layout.pixels_before_column(begin) - first);
+            let output = part.output.skip_columns(pixels(begin) - first);
             let mut part = ConvolutionTask { rows: part.rows.clone(), columns, output };
             self.part(group, &laid_out, &mut part);
         }
@@ -305,12 +303,11 @@ impl Im2colGemm<'_> {
         let steps = STEPS.min(weights.depth);
         let mut columns = Scratch::new(steps * block.next_multiple_of(tile.lanes));
         let offsets = layout.is_in_place().then(|| laid_out.steps(weights.depth));
-        let first = part.columns.start;
+        let pixels = |column| layout.pixels_before_column(column);
+        let first = pixels(part.columns.start);
         for column in part.columns.clone().step_by(block) {
             let width = (part.columns.end - column).min(block);
-            let mut output = part.output.skip_columns(
-                layout.pixels_before_column(column) - layout.pixels_before_column(first),
-            );
+            let mut output = part.output.skip_columns(pixels(column) - first);
             let whole = if offsets.is_some() { width - width % tile.columns } else { 0 };
             for steps in parts(weights.depth) {
                 let range = column + whole..column + width;
@@ -356,9 +353,8 @@ impl Im2colGemm<'_> {
                 vectors.run(Pick { layout, positions, results, output });
             }
             if let Some(slopes) = slopes {
-                let pixels = |column| layout.pixels_before_column(column);
                 vectors.run(BelowZero {
-                    rows: part.output.skip_columns(pixels(column) - pixels(first)),
+                    rows: part.output.skip_columns(pixels(column) - first),
                     count: pixels(column + width) - pixels(column),
                     slopes: &slopes[part.rows.clone()],
                 });

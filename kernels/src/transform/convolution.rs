@@ -8,7 +8,7 @@ use tract_core::ops::math::Mul;
 use tract_core::ops::nn::DataFormat;
 
 use super::chain::Chain;
-use super::found::{constant, labels, of_channels, sizes};
+use super::found::{constant, labels, of_channels, replaces_axis, sizes};
 use super::layout::{channels_first, wire_channels_first};
 use super::rule::{Rewritten, Session, or_refuse, refuse_if, refuse_unless_f32};
 use super::upsampling::{PhaseGroup, Upsampling};
@@ -159,18 +159,12 @@ impl FoundConvolution {
             let &[a, b] = &*factors.labels_of_weights else { continue };
             for (summed, channel, is_transposed) in [(b, a, false), (a, b, true)] {
                 let Some(axis) = data.iter().position(|label| *label == summed) else { continue };
-                let mut expected = data.clone();
-                expected[axis] = channel;
                 let format = match axis {
                     0 => DataFormat::CHW,
                     1 => DataFormat::NCHW,
                     _ => continue,
                 };
-                let is_one = output == expected
-                    && axis + 1 < data.len()
-                    && !data.contains(&channel)
-                    && data.iter().filter(|label| **label == summed).count() == 1;
-                if !is_one {
+                if axis + 1 == data.len() || !replaces_axis(&data, &output, axis, channel) {
                     continue;
                 }
                 let rank = data.len() - axis - 1;

@@ -55,6 +55,13 @@ pub(super) fn labels(op: &EinSum, slot: InOut) -> Vec<char> {
     op.axes.axes(slot).map(|axis| axis.repr).collect()
 }
 
+/// Whether a product of data and a matrix, by the labels of axes, sums over this axis of the data, and has another one in its place.
+pub(super) fn replaces_axis(data: &[char], output: &[char], axis: usize, by: char) -> bool {
+    let mut expected = data.to_vec();
+    let summed = std::mem::replace(&mut expected[axis], by);
+    output == expected && !data.contains(&by) && !expected.contains(&summed)
+}
+
 /// What needs the one output of a node, if that is no output of the model.
 pub(super) fn uses<'a>(
     model: &TypedModel,

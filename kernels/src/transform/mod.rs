@@ -34,7 +34,6 @@ use tract_core::transform::ModelTransform;
 
 use crate::attention::CachePrecision;
 use crate::barrier::guard_downsamples;
-use crate::compressed::Precision;
 
 use rule::NodeRule;
 pub use rule::{
@@ -162,11 +161,6 @@ impl KernelsTransform {
     /// tract cannot declutter the model.
     pub fn transform_with_decisions(&self, model: &mut TypedModel) -> TractResult<Vec<Decision>> {
         self.run(model, String::new())
-    }
-
-    /// That of data that meets compressed weights.
-    fn precision(&self) -> Precision {
-        if self.config.dynamic_quantization { Precision::Bytes } else { Precision::Exact }
     }
 
     fn run(&self, model: &mut TypedModel, prefix: String) -> TractResult<Vec<Decision>> {

@@ -153,7 +153,10 @@ impl<'a> Session<'a> {
 
     /// That of data that meets compressed weights.
     pub(super) fn precision(&self) -> Precision {
-        self.transform.precision()
+        match self.transform.config.dynamic_quantization {
+            true => Precision::Bytes,
+            false => Precision::Exact,
+        }
     }
 
     /// Notes what became of a node by the rule of this name.

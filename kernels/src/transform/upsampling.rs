@@ -93,19 +93,13 @@ impl Upsampling {
                  {MOST_TIMES} times those of the kernel or fewer"
             ));
         }
-        let mut pads_behind = tvec![];
-        for axis in 0..rank {
-            let adjustment = op.adjustments[axis];
-            let Some(reach) = (kernel[axis].saturating_add(adjustment))
-                .checked_sub(end[axis])
-                .filter(|reach| *reach > 0)
-            else {
-                return Err(format!(
-                    "its pads at the end are {end:?}, and leave nothing of its kernel {kernel:?}"
-                ));
-            };
-            pads_behind.push(reach.div_ceil(strides[axis]) - 1);
-        }
+        let pads_behind = (0..rank).map(|axis| {
+            let reach = kernel[axis].saturating_add(op.adjustments[axis]).checked_sub(end[axis])?;
+            reach.div_ceil(strides[axis]).checked_sub(1)
+        });
+        let pads_behind = pads_behind.collect::<Option<TVec<usize>>>().ok_or_else(|| {
+            format!("its pads at the end are {end:?}, and leave nothing of its kernel {kernel:?}")
+        })?;
         if pads_behind.iter().zip(&taps).any(|(pad, taps)| pad > taps) {
             return Err(format!(
                 "its adjustments are {:?}, which is further than its kernel {kernel:?} reaches",

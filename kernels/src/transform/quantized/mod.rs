@@ -16,15 +16,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tract_core::internal::*;
-use tract_core::ops::array::{Pad, Slice, TypedConcat};
+use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cast::Cast;
-use tract_core::ops::cnn::{Conv, Deconv, MaxPool};
-use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::identity::Identity;
 use tract_core::ops::math::{Add, Mul};
-use tract_core::ops::nn::Reduce;
 use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLinearU8};
 use tract_core::optim::Optimizer;
 
@@ -297,32 +294,13 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     fn node(&mut self, node: &'a TypedNode) -> TractResult<()> {
-        let op = &node.op;
-        let outcome = if makes_levels(node) {
-            self.rounding(node)?
-        } else if let Some(op) = op.downcast_ref::<Conv>() {
-            self.convolution(node, op)?
-        } else if let Some(op) = op.downcast_ref::<Deconv>() {
-            self.transposed_convolution(node, op)?
-        } else if let Some(op) = op.downcast_ref::<EinSum>() {
-            self.product(node, op)?
-        } else if let Some(op) = op.downcast_ref::<MaxPool>() {
-            self.max_pool(node, op)?
-        } else if let Some(op) = op.downcast_ref::<Reduce>() {
-            self.sum(node, op)?
-        } else if let Some(operation) = operation_of(node) {
-            self.arithmetic(node, operation)?
-        } else if let Some(op) = op.downcast_ref::<Pad>() {
-            self.padding(node, op)?
-        } else if moves_elements(op.as_ref()) {
-            self.movement(node)?
-        } else {
-            None
-        };
-        let outcome = match outcome {
-            None => self.function(node)?,
-            outcome => outcome,
-        };
+        let mut outcome = None;
+        for translate in Self::KINDS {
+            outcome = translate(self, node)?;
+            if outcome.is_some() {
+                break;
+            }
+        }
         let has_codes =
             |input: &OutletId| self.values.get(input).is_some_and(|value| value.levels.is_some());
         let outcome = match outcome {

@@ -17,22 +17,14 @@ use super::{
     Form, QuantizedTranslation, Translated, TranslatedNode, channel_axis, is_check, makes_levels,
     moves_elements, operation_of, scale_of,
 };
-use crate::product::activation::Activation;
 use crate::quantized::{
     ChannelAxis, Description, FakeQuantize, Levels, Operation, Quantize, QuantizedArithmetic,
     QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize, ResidualOperand,
 };
 use crate::transform::chain::Chain;
-use crate::transform::found::{binary, labels, of_channels, only_use, uses};
+use crate::transform::found::{binary, labels, of_channels, only_use, replaces_axis, uses};
 use crate::transform::rule::{or_refuse, refuse, refuse_if, refuse_unless_f32};
 use crate::transform::upsampling::{PhaseGroup, Upsampling};
-
-/// What a chain of nodes after an operator ends with.
-struct Ending {
-    activation: Activation,
-    second: Option<Vec<[f32; 2]>>,
-    levels: Option<Arc<Levels>>,
-}
 
 /// A layer of weights.
 struct QuantizedLayer {
@@ -67,6 +59,20 @@ fn limits_of(chain: &mut Chain) -> TractResult<[f32; 2]> {
 }
 
 impl<'a> QuantizedTranslation<'a> {
+    /// What may become of a node, in the order in which it is tried.
+    pub const KINDS: [fn(&mut Self, &'a TypedNode) -> TranslatedNode; 10] = [
+        Self::rounding,
+        Self::convolution,
+        Self::transposed_convolution,
+        Self::product,
+        Self::max_pool,
+        Self::sum,
+        Self::arithmetic,
+        Self::padding,
+        Self::movement,
+        Self::function,
+    ];
+
     /// The levels of a node that makes them, and the axis along which they differ.
     fn levels(&self, node: &TypedNode) -> TractResult<Result<(Levels, Option<usize>), String>> {
         if let Some((reciprocal, zero_point)) = scale_of(node) {
@@ -143,23 +149,7 @@ impl<'a> QuantizedTranslation<'a> {
         Ok(axis.is_none_or(|axis| axis == expected).then(|| levels.into()))
     }
 
-    /// Takes over an activation, numbers that it is multiplied by and added to, and that codes are made of it.
-    fn ending(
-        &self,
-        chain: &mut Chain<'a>,
-        channels: usize,
-        axis: usize,
-        form: Form,
-    ) -> TractResult<Ending> {
-        let activation = chain.activation()?;
-        let mut second = ScaleAndBias { scales: vec![1.; channels], bias: vec![0.; channels] };
-        let is_second = second.take_arithmetic(chain, axis)?;
-        let lines = second.scales.iter().zip(&second.bias).map(|(scale, bias)| [*scale, *bias]);
-        let second = is_second.then(|| lines.collect());
-        let levels = self.take_levels(chain, form)?;
-        Ok(Ending { activation, second, levels })
-    }
-
+    /// Takes over that codes are made of the result.
     fn take_levels(&self, chain: &mut Chain<'a>, form: Form) -> TractResult<Option<Arc<Levels>>> {
         rule_if_some!((node, slot) = chain.successor()?);
         rule_if!(slot == 0);
@@ -168,7 +158,8 @@ impl<'a> QuantizedTranslation<'a> {
         Ok(Some(levels))
     }
 
-    pub fn rounding(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn rounding(&mut self, node: &'a TypedNode) -> TranslatedNode {
+        rule_if!(makes_levels(node));
         let (levels, axis) = or_refuse!(self.levels(node)?);
         let rank = node.outputs[0].fact.rank();
         let dt = self.source.outlet_fact(node.inputs[0])?.datum_type;
@@ -269,7 +260,8 @@ impl<'a> QuantizedTranslation<'a> {
         false
     }
 
-    pub fn convolution(&mut self, node: &'a TypedNode, op: &Conv) -> TranslatedNode {
+    fn convolution(&mut self, node: &'a TypedNode) -> TranslatedNode {
+        rule_if_some!(op = node.op_as::<Conv>());
         if self.value(node.inputs[0])?.levels.is_none() {
             return self.without_codes(node.inputs[1]);
         }
@@ -297,7 +289,8 @@ impl<'a> QuantizedTranslation<'a> {
         self.layer(node, layer, ChannelAxis::Second)
     }
 
-    pub fn transposed_convolution(&mut self, node: &'a TypedNode, op: &Deconv) -> TranslatedNode {
+    fn transposed_convolution(&mut self, node: &'a TypedNode) -> TranslatedNode {
+        rule_if_some!(op = node.op_as::<Deconv>());
         if self.value(node.inputs[0])?.levels.is_none() {
             return self.without_codes(node.inputs[1]);
         }
@@ -343,8 +336,11 @@ impl<'a> QuantizedTranslation<'a> {
         let mut chain = Chain::new(self.source, node);
         let mut line = ScaleAndBias { scales, bias };
         line.take_arithmetic(&mut chain, axis)?;
-        let Ending { activation, mut second, levels: output } =
-            self.ending(&mut chain, line.bias.len(), axis, form)?;
+        let activation = chain.activation()?;
+        let mut second = ScaleAndBias::identity(line.bias.len());
+        let is_second = second.take_arithmetic(&mut chain, axis)?;
+        let mut second = is_second.then(|| second.lines());
+        let output = self.take_levels(&mut chain, form)?;
         if let Some((_, part)) = &upsampling {
             refuse_if!(
                 output.as_ref().is_some_and(|levels| !levels.are_the_same()),
@@ -433,7 +429,8 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// Rows that are multiplied with a matrix.
-    pub fn product(&mut self, node: &'a TypedNode, op: &EinSum) -> TranslatedNode {
+    fn product(&mut self, node: &'a TypedNode) -> TranslatedNode {
+        rule_if_some!(op = node.op_as::<EinSum>());
         rule_if!(op.axes.input_count() == 2 && op.q_params.is_none());
         let [data, matrix, output] =
             [InOut::In(0), InOut::In(1), InOut::Out(0)].map(|slot| labels(op, slot));
@@ -452,18 +449,14 @@ impl<'a> QuantizedTranslation<'a> {
         }
         rule_if_some!(mut weights = self.weights(node.inputs[1], axis)?);
         for axis in ones.into_iter().rev() {
-            weights = weights.without_axis(axis)?;
+            weights.change_axes(&AxisOp::Rm(axis))?;
         }
         let channel = if first == summed { second } else { first };
-        let mut expected = data.clone();
-        expected[data.len() - 1] = channel;
-        let is_one = output == expected
-            && [first, second].contains(&summed)
-            && !data.contains(&channel)
-            && data.iter().filter(|label| **label == summed).count() == 1;
+        let is_one = [first, second].contains(&summed)
+            && replaces_axis(&data, &output, data.len() - 1, channel);
         refuse_if!(!is_one, "it is no product of rows and a matrix");
         if first == summed {
-            weights = weights.transposed()?;
+            weights.change_axes(&AxisOp::Move(1, 0))?;
         }
         let &[outputs, inputs] = weights.codes.shape() else {
             refuse!("its weights are no matrix");
@@ -482,7 +475,8 @@ impl<'a> QuantizedTranslation<'a> {
         self.layer(node, layer, ChannelAxis::Last)
     }
 
-    pub fn max_pool(&mut self, node: &'a TypedNode, op: &MaxPool) -> TranslatedNode {
+    fn max_pool(&mut self, node: &'a TypedNode) -> TranslatedNode {
+        rule_if_some!(op = node.op_as::<MaxPool>());
         let spec = &op.pool_spec;
         let is_within = |axis: usize, pads: &[usize]| {
             // Some of each window is in the image, even if that has one pixel.
@@ -506,7 +500,8 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// The sum over all pixels, which may be divided by their number.
-    pub fn sum(&mut self, node: &'a TypedNode, op: &Reduce) -> TranslatedNode {
+    fn sum(&mut self, node: &'a TypedNode) -> TranslatedNode {
+        rule_if_some!(op = node.op_as::<Reduce>());
         let rank = self.rank(node.inputs[0])?;
         let are_pixels = rank > 2 && op.axes.iter().copied().eq(2..rank);
         rule_if!(op.reducer == Reducer::Sum && are_pixels);
@@ -518,7 +513,8 @@ impl<'a> QuantizedTranslation<'a> {
         self.finish(&chain, op, &[codes], output, ChannelAxis::Second)
     }
 
-    pub fn arithmetic(&mut self, node: &'a TypedNode, operation: Operation) -> TranslatedNode {
+    fn arithmetic(&mut self, node: &'a TypedNode) -> TranslatedNode {
+        rule_if_some!(operation = operation_of(node));
         let facts = self.source.node_input_facts(node.id)?;
         rule_if_let!((&[one, other], &[fact, other_fact]) = (&*node.inputs, &*facts));
         let (shape, rank) = (&node.outputs[0].fact.shape, node.outputs[0].fact.rank());
@@ -550,7 +546,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// Functions of one number between codes: each code becomes another one.
-    pub fn function(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn function(&mut self, node: &'a TypedNode) -> TranslatedNode {
         rule_if_some!(data = self.operand(node)?);
         let value = self.value(node.inputs[data])?;
         rule_if_some!(from = value.levels.filter(|levels| levels.are_the_same()));
@@ -615,7 +611,8 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// A constant around the data, if a code stands for it, or elements of the data.
-    pub fn padding(&mut self, node: &'a TypedNode, op: &Pad) -> TranslatedNode {
+    fn padding(&mut self, node: &'a TypedNode) -> TranslatedNode {
+        rule_if_some!(op = node.op_as::<Pad>());
         let value = self.value(node.inputs[0])?;
         let form = value.form_of_codes(self.rank(node.inputs[0])?);
         rule_if_some!(levels = value.levels.filter(|levels| levels.are_the_same()));
@@ -639,7 +636,8 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// What moves elements and does nothing else.
-    pub fn movement(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn movement(&mut self, node: &'a TypedNode) -> TranslatedNode {
+        rule_if!(moves_elements(node.op.as_ref()));
         let values = node.inputs.iter().map(|input| self.value(*input));
         let values = values.collect::<TractResult<Vec<_>>>()?;
         // Channels stay where they are, too.

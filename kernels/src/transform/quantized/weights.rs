@@ -16,6 +16,16 @@ pub(super) struct ScaleAndBias {
 }
 
 impl ScaleAndBias {
+    /// What changes nothing.
+    pub fn identity(channels: usize) -> ScaleAndBias {
+        ScaleAndBias { scales: vec![1.; channels], bias: vec![0.; channels] }
+    }
+
+    /// Both of each channel.
+    pub fn lines(&self) -> Vec<[f32; 2]> {
+        self.scales.iter().zip(&self.bias).map(|(scale, bias)| [*scale, *bias]).collect()
+    }
+
     /// Takes over numbers that are added to channels, or multiplied with them. Whether there are some.
     pub fn take_arithmetic(&mut self, chain: &mut Chain, axis: usize) -> TractResult<bool> {
         let mut is_any = false;
@@ -142,42 +152,32 @@ impl QuantizedWeights {
         Ok(Some(QuantizedWeights { codes, scale }))
     }
 
-    /// With other axes.
+    /// With other axes, of known sizes.
     fn changed(mut self, change: &AxisOp) -> TractResult<Option<QuantizedWeights>> {
-        match change {
-            AxisOp::Reshape(at, from, to) => {
-                rule_if_some!(from_sizes = sizes(from));
-                rule_if_some!(to_sizes = sizes(to));
-                let mut shape: TVec<usize> = self.scale.shape().into();
-                let end = at + from_sizes.len();
-                let is_one = shape[*at..end].iter().all(|size| *size == 1);
-                if !is_one && shape[*at..end] != *from_sizes {
-                    shape[*at..end].copy_from_slice(&from_sizes);
-                    self.scale = self.scale.broadcast_to_shape(&shape)?;
-                }
-                let new = if is_one { tvec![1; to_sizes.len()] } else { to_sizes };
-                let shape = [&shape[..*at], &new, &shape[end..]].concat();
-                self.scale = self.scale.into_shape(&shape)?;
+        if let AxisOp::Reshape(at, from, to) = change {
+            rule_if_some!(from_sizes = sizes(from));
+            rule_if_some!(to_sizes = sizes(to));
+            let mut shape: TVec<usize> = self.scale.shape().into();
+            let end = at + from_sizes.len();
+            let is_one = shape[*at..end].iter().all(|size| *size == 1);
+            if !is_one && shape[*at..end] != *from_sizes {
+                shape[*at..end].copy_from_slice(&from_sizes);
+                self.scale = self.scale.broadcast_to_shape(&shape)?;
             }
-            change => change.change_tensor(&mut self.scale, true)?,
+            let new = if is_one { tvec![1; to_sizes.len()] } else { to_sizes };
+            let shape = [&shape[..*at], &new, &shape[end..]].concat();
+            self.scale = self.scale.into_shape(&shape)?;
+            change.change_tensor(&mut self.codes, false)?;
+        } else {
+            self.change_axes(change)?;
         }
-        change.change_tensor(&mut self.codes, false)?;
         Ok(Some(self))
     }
 
-    /// Without an axis of size 1.
-    pub fn without_axis(mut self, axis: usize) -> TractResult<QuantizedWeights> {
-        self.codes.remove_axis(axis)?;
-        self.scale.remove_axis(axis)?;
-        Ok(self)
-    }
-
-    /// A matrix, transposed.
-    pub fn transposed(self) -> TractResult<QuantizedWeights> {
-        Ok(QuantizedWeights {
-            codes: self.codes.permute_axes(&[1, 0])?,
-            scale: self.scale.permute_axes(&[1, 0])?,
-        })
+    /// Moves, adds or removes an axis.
+    pub fn change_axes(&mut self, change: &AxisOp) -> TractResult<()> {
+        change.change_tensor(&mut self.scale, true)?;
+        change.change_tensor(&mut self.codes, false)
     }
 
     /// The scales for each index along the first axis, or one for all, if they differ along no other axis.
