@@ -9,9 +9,9 @@ use tract_core::ops::nn::{Softmax, SoftmaxKind};
 
 use super::chain::Chain;
 use super::contraction::contraction;
-use super::found::{is_binary, uniform};
+use super::found::{Found, is_binary, uniform};
 use super::fully_connected::has_constant_matrix;
-use super::rule::{Rewritten, Session, refuse, refuse_if};
+use super::rule::{Rewrite, Session, refuse, refuse_if};
 use crate::attention::{AddendOfKept, Attention};
 
 /// What is between the scores and their product with the values.
@@ -74,7 +74,7 @@ impl MaskOrSink {
 
 /// Follows the scores up to their softmax over the last axis, and the sink's weight that is cut off. In between, axes of heads
 /// may be regrouped, and are as they were at the end.
-fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
+fn between(chain: &mut Chain) -> Found<Between> {
     let mut found = Between { scale: 1., masks: tvec!(), sink: None };
     let (mut is_softmax, mut has_column_of_sink) = (false, false);
     // What the axes were made of, if they are not those of the scores.
@@ -148,7 +148,7 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
 }
 
 /// A node that hides scores, and the mask that says which are kept: the others are negative infinity.
-fn kept<'a>(chain: &Chain<'a>) -> TractResult<Option<(&'a TypedNode, OutletId)>> {
+fn kept<'a>(chain: &Chain<'a>) -> Found<(&'a TypedNode, OutletId)> {
     rule_if_some!((node, slot) = chain.successor()?);
     rule_if!(node.op_is::<Iff>() && slot == 1);
     rule_if_let!(&[keep, _, other] = &*node.inputs);
@@ -160,7 +160,7 @@ fn kept<'a>(chain: &Chain<'a>) -> TractResult<Option<(&'a TypedNode, OutletId)>>
 
 /// A product, a scale, masks, a softmax and another product. A sink is concatenated before the softmax, and its weight cut off after
 /// it.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if!(node.op_is::<EinSum>());
     let mut chain = Chain::new(model, node);
     rule_if_some!(between = between(&mut chain)?);

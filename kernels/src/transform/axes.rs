@@ -2,13 +2,13 @@
 
 use tract_core::internal::*;
 
-use super::found::{dims, only_use};
-use super::rule::{Rewritten, Session};
+use super::found::{Found, dims, only_use};
+use super::rule::{Rewrite, Session};
 
 /// Moves of axes and reshapes, one after the other, after which all elements are in the order in which they were before: together they
 /// are one Reshape. tract lets neighbours cancel each other, but not around a Reshape. In detectors the channels of a
 /// convolution on codes, which are last, move to the front, are split, and move back.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     // The last node of a chain is looked at.
     rule_if!(node.op_is::<AxisOp>());
     rule_if!(!only_use(model, node)?.is_some_and(|(next, _)| next.op_is::<AxisOp>()));

@@ -4,10 +4,11 @@ use tract_core::internal::*;
 use tract_core::ops::logic::IfThenElse;
 use tract_core::ops::scan::Scan;
 
-use super::rule::{Rewritten, Session};
+use super::found::Found;
+use super::rule::{Rewrite, Session};
 
 /// tract's operators with bodies: `Scan` and `IfThenElse`.
-pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     let op: Box<dyn TypedOp> = if let Some(op) = node.op_as::<Scan>() {
         Box::new(Scan { body: session.body(node, &op.body)?, ..op.clone() })
     } else if let Some(op) = node.op_as::<IfThenElse>() {

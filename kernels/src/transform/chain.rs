@@ -8,7 +8,7 @@ use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Add, Div, Max, Min, Mul};
 use tract_core::ops::nn::LeakyRelu;
 
-use super::found::{constant, is_binary, number, only_use, sizes, uses};
+use super::found::{Found, constant, is_binary, number, only_use, sizes, uses};
 use crate::elementwise::{Binary, Elementwise};
 use crate::product::activation::Activation;
 
@@ -50,13 +50,13 @@ impl<'a> Chain<'a> {
     }
 
     /// The node that alone needs the result so far, and the input that this is.
-    pub fn successor(&self) -> TractResult<Option<(&'a TypedNode, usize)>> {
+    pub fn successor(&self) -> Found<(&'a TypedNode, usize)> {
         let next = only_use(self.model, self.last())?;
         Ok(next.filter(|(node, _)| node.outputs.len() == 1))
     }
 
     /// The node of one or two inputs that alone needs the result so far.
-    pub fn follower(&self) -> TractResult<Option<Next<'a>>> {
+    pub fn follower(&self) -> Found<Next<'a>> {
         rule_if_some!((node, slot) = self.successor()?);
         let operand = match &*node.inputs {
             [_] => None,
@@ -67,7 +67,7 @@ impl<'a> Chain<'a> {
     }
 
     /// The next node, if it keeps type and shape.
-    pub fn next(&self) -> TractResult<Option<Next<'a>>> {
+    pub fn next(&self) -> Found<Next<'a>> {
         rule_if_some!(next = self.follower()?);
         let [found, expected] = [next.node, self.last()].map(|node| &node.outputs[0].fact);
         rule_if!(found.shape == expected.shape && found.datum_type == expected.datum_type);
@@ -79,23 +79,20 @@ impl<'a> Chain<'a> {
     }
 
     /// The constant that an operand is.
-    pub fn constant(&self, operand: Option<OutletId>) -> TractResult<Option<&'a Arc<Tensor>>> {
+    pub fn constant(&self, operand: Option<OutletId>) -> Found<&'a Arc<Tensor>> {
         rule_if_some!(operand = operand);
         constant(self.model, operand)
     }
 
     /// The number that an operand is, if it is a constant of one.
-    pub fn number(&self, operand: Option<OutletId>) -> TractResult<Option<f32>> {
+    pub fn number(&self, operand: Option<OutletId>) -> Found<f32> {
         rule_if_some!(operand = operand);
         number(self.model, operand)
     }
 
     /// Takes over the function of two numbers `O`, if the other one is a constant: one for all elements, or one for each
     /// index along some axes, whose sizes are known.
-    pub fn arithmetic<O: BinMiniOp>(
-        &mut self,
-        axes: Range<usize>,
-    ) -> TractResult<Option<Vec<f32>>> {
+    pub fn arithmetic<O: BinMiniOp>(&mut self, axes: Range<usize>) -> Found<Vec<f32>> {
         rule_if_some!(next = self.next()?);
         rule_if!(is_binary::<O>(next.node));
         self.numbers(next, axes)
@@ -110,7 +107,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Takes over a function that multiplies numbers less than 0 by constants, which are as those of [`arithmetic`](Self::arithmetic).
-    pub fn slopes(&mut self, axes: Range<usize>) -> TractResult<Option<Vec<f32>>> {
+    pub fn slopes(&mut self, axes: Range<usize>) -> Found<Vec<f32>> {
         rule_if_some!(next = self.next()?);
         if let Some(op) = next.node.op_as::<ElementWiseOp>().filter(|op| op.1.is_none()) {
             rule_if_some!(op = op.0.downcast_ref::<LeakyRelu>());
@@ -124,7 +121,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Takes over a node whose other operand is a constant.
-    fn numbers(&mut self, next: Next<'a>, axes: Range<usize>) -> TractResult<Option<Vec<f32>>> {
+    fn numbers(&mut self, next: Next<'a>, axes: Range<usize>) -> Found<Vec<f32>> {
         rule_if_some!(operand = self.constant(next.operand)?);
         rule_if!(operand.datum_type() == DatumType::F32 && operand.is_plain());
         let shape = &self.last().outputs[0].fact.shape;
@@ -160,7 +157,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Takes over `x * (min(max(x + 3, 0), 6) * factor)`, and gives the factor: 1 if the second part is multiplied with none.
-    fn hard_swish(&mut self) -> TractResult<Option<f32>> {
+    fn hard_swish(&mut self) -> Found<f32> {
         let x = self.last();
         rule_if_let!(Some([one, other]) = uses(self.model, x)?);
         let nodes = [one, other].map(|successor| self.model.node(successor.node));

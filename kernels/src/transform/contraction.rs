@@ -3,15 +3,12 @@
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
 
-use super::found::is_single;
-use super::rule::{Rewritten, Session, refuse, refuse_if};
+use super::found::{Found, is_single};
+use super::rule::{Rewrite, Session, refuse, refuse_if};
 use crate::contraction::{BatchAxis, Contraction};
 
 /// The product of a node, if it is one that this crate's operator computes.
-pub(super) fn contraction(
-    model: &TypedModel,
-    node: &TypedNode,
-) -> TractResult<Option<Contraction>> {
+pub(super) fn contraction(model: &TypedModel, node: &TypedNode) -> Found<Contraction> {
     rule_if_some!(op = node.op_as::<EinSum>());
     let facts = model.node_input_facts(node.id)?;
     rule_if!(facts.len() == 2 && facts.iter().all(|fact| is_single(fact)));
@@ -24,7 +21,7 @@ pub(super) fn contraction(
 }
 
 /// A product of two matrices, or of many.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     /// With fewer rows or columns of the other factor, packing constants in each run costs more than the product gains: tract
     /// packs them once.
     const LEAST: usize = 64;

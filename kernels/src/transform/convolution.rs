@@ -8,9 +8,9 @@ use tract_core::ops::math::Mul;
 use tract_core::ops::nn::DataFormat;
 
 use super::chain::Chain;
-use super::found::{constant, labels, of_channels, replaces_axis, sizes};
+use super::found::{Found, constant, labels, of_channels, replaces_axis, sizes};
 use super::layout::{channels_first, wire_channels_first};
-use super::rule::{Rewritten, Session, or_refuse, refuse_if, refuse_unless_f32};
+use super::rule::{Rewrite, Session, or_refuse, refuse_if, refuse_unless_f32};
 use super::upsampling::{PhaseGroup, Upsampling};
 use crate::convolution::{PackedConvolution, trimmed};
 use crate::fully_connected::FullyConnected;
@@ -80,7 +80,7 @@ impl Factors {
 }
 
 /// The numbers of a constant, if it is one of single precision that has elements.
-fn floats(model: &TypedModel, outlet: OutletId) -> TractResult<Option<&Arc<Tensor>>> {
+fn floats(model: &TypedModel, outlet: OutletId) -> Found<&Arc<Tensor>> {
     let is_float = |konst: &&Arc<Tensor>| {
         konst.datum_type() == DatumType::F32 && konst.is_plain() && konst.len() > 0
     };
@@ -95,7 +95,7 @@ impl FoundConvolution {
         spec: PoolSpec,
         group: usize,
         channels: usize,
-    ) -> TractResult<Option<FoundConvolution>> {
+    ) -> Found<FoundConvolution> {
         rule_if_some!(weights = floats(model, node.inputs[1])?);
         rule_if_some!(bias = floats(model, node.inputs[2])?);
         let (weights, bias) = (weights.clone(), of_channels(bias, channels)?);
@@ -103,11 +103,7 @@ impl FoundConvolution {
         Ok(Some(FoundConvolution { spec, group, data, weights, bias, upsampling: None }))
     }
 
-    fn of_conv(
-        model: &TypedModel,
-        node: &TypedNode,
-        op: &Conv,
-    ) -> TractResult<Option<FoundConvolution>> {
+    fn of_conv(model: &TypedModel, node: &TypedNode, op: &Conv) -> Found<FoundConvolution> {
         rule_if!(op.q_params.is_none());
         let (spec, channels) = (op.pool_spec.clone(), op.pool_spec.output_channels);
         let found = FoundConvolution::of_constants(model, node, spec, op.group, channels)?;
@@ -129,7 +125,7 @@ impl FoundConvolution {
         node: &TypedNode,
         op: &Deconv,
         (upsampling, parts): (Upsampling, Vec<PhaseGroup>),
-    ) -> TractResult<Option<FoundConvolution>> {
+    ) -> Found<FoundConvolution> {
         let spec = upsampling.convolution(&upsampling.whole(), op.pool_spec.data_format);
         let channels = op.pool_spec.output_channels;
         let found = FoundConvolution::of_constants(model, node, spec, 1, channels)?;
@@ -139,11 +135,7 @@ impl FoundConvolution {
 
     /// A product of the channels of each pixel and a matrix. Channels that are the last axis are rows of a matrix, for
     /// which there is another operator.
-    fn of_product(
-        model: &TypedModel,
-        node: &TypedNode,
-        op: &EinSum,
-    ) -> TractResult<Option<FoundConvolution>> {
+    fn of_product(model: &TypedModel, node: &TypedNode, op: &EinSum) -> Found<FoundConvolution> {
         rule_if!(op.axes.input_count() == 2 && op.q_params.is_none());
         let output = labels(op, InOut::Out(0));
         for slot in [1, 0] {
@@ -285,7 +277,7 @@ impl FoundConvolution {
 ///
 /// tract's declutter makes a product of a convolution of one pixel, and a `Downsample` in front of it of its stride. Both
 /// become a convolution again.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if_let!([output] = &*node.outputs);
     let dt = output.fact.datum_type;
     let is_convolution = node.op_is::<Conv>() || node.op_is::<Deconv>();

@@ -7,12 +7,12 @@ use tract_core::ops::cnn::Conv;
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 
-use super::found::{binary, is_single, replace_all, uses};
-use super::rule::{Rewritten, Session};
+use super::found::{Found, binary, is_single, replace_all, uses};
+use super::rule::{Rewrite, Session};
 use crate::elementwise::{Binary, Elementwise, ElementwiseStep, Unary};
 
 /// tract's functions of elements, with those before them that nobody else needs.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     /// There is a block for each input.
     const MOST: usize = 32;
     rule_if_some!(last = function(model, node)?);
@@ -69,7 +69,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewr
 }
 
 /// The function of elements of type F32 that a node is. Its values are the inputs of the node.
-fn function(model: &TypedModel, node: &TypedNode) -> TractResult<Option<ElementwiseStep>> {
+fn function(model: &TypedModel, node: &TypedNode) -> Found<ElementwiseStep> {
     let function = if let Some(op) = node.op_as::<Elementwise>() {
         rule_if_let!([step @ ElementwiseStep::Binary(_, [0, 1])] = &op.steps[..]);
         rule_if!(op.inputs == 2);

@@ -8,19 +8,22 @@ use tract_core::ops::binary::{BinMiniOp, TypedBinOp};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::math::Mul;
 
+/// What is looked for in a model, if it is there: tract's `rule_if!` ends such a function.
+pub(super) type Found<T> = TractResult<Option<T>>;
+
 /// The constant that an outlet is.
-pub(super) fn constant(model: &TypedModel, outlet: OutletId) -> TractResult<Option<&Arc<Tensor>>> {
+pub(super) fn constant(model: &TypedModel, outlet: OutletId) -> Found<&Arc<Tensor>> {
     Ok(model.outlet_fact(outlet)?.konst.as_ref())
 }
 
 /// The number that an outlet is, if it is a constant of one.
-pub(super) fn number(model: &TypedModel, outlet: OutletId) -> TractResult<Option<f32>> {
+pub(super) fn number(model: &TypedModel, outlet: OutletId) -> Found<f32> {
     let one = constant(model, outlet)?.filter(|constant| constant.len() == 1);
     one.map(|constant| constant.cast_to_scalar()).transpose()
 }
 
 /// The number that all elements of an outlet are, if tract knows that of one that it has broadcast.
-pub(super) fn uniform(model: &TypedModel, outlet: OutletId) -> TractResult<Option<f32>> {
+pub(super) fn uniform(model: &TypedModel, outlet: OutletId) -> Found<f32> {
     let fact = model.outlet_fact(outlet)?;
     let one = fact.konst.as_ref().or(fact.uniform.as_ref()).filter(|tensor| tensor.len() == 1);
     one.map(|tensor| tensor.cast_to_scalar()).transpose()
@@ -38,6 +41,14 @@ pub(super) fn of_channels(bias: &Tensor, channels: usize) -> TractResult<Vec<f32
 pub(super) fn is_single(fact: &TypedFact) -> bool {
     fact.datum_type == DatumType::F32 && fact.is_plain()
 }
+
+/// Whether an operator is of one of some types.
+macro_rules! is_one_of {
+    ($op:expr, $($kind:ty),+) => {
+        $($op.is::<$kind>())||+
+    };
+}
+pub(crate) use is_one_of;
 
 /// Whether a node is a function of two numbers.
 pub(super) fn is_binary<O: BinMiniOp>(node: &TypedNode) -> bool {
@@ -63,10 +74,7 @@ pub(super) fn replaces_axis(data: &[char], output: &[char], axis: usize, by: cha
 }
 
 /// What needs the one output of a node, if that is no output of the model.
-pub(super) fn uses<'a>(
-    model: &TypedModel,
-    node: &'a TypedNode,
-) -> TractResult<Option<&'a [InletId]>> {
+pub(super) fn uses<'a>(model: &TypedModel, node: &'a TypedNode) -> Found<&'a [InletId]> {
     rule_if_let!([output] = &*node.outputs);
     Ok((!model.output_outlets()?.contains(&node.id.into())).then_some(&*output.successors))
 }
@@ -75,7 +83,7 @@ pub(super) fn uses<'a>(
 pub(super) fn only_use<'a>(
     model: &'a TypedModel,
     node: &TypedNode,
-) -> TractResult<Option<(&'a TypedNode, usize)>> {
+) -> Found<(&'a TypedNode, usize)> {
     rule_if_let!(Some([one]) = uses(model, node)?);
     Ok(Some((model.node(one.node), one.slot)))
 }
@@ -127,10 +135,7 @@ impl<'a> FusedNodes<'a> {
     }
 
     /// What a function finds. If that is nothing, the nodes that it came across stay in the model.
-    pub fn attempt<T>(
-        &mut self,
-        find: impl FnOnce(&mut Self) -> TractResult<Option<T>>,
-    ) -> TractResult<Option<T>> {
+    pub fn attempt<T>(&mut self, find: impl FnOnce(&mut Self) -> Found<T>) -> Found<T> {
         let count = self.nodes.len();
         let result = find(self)?;
         if result.is_none() {
@@ -140,7 +145,7 @@ impl<'a> FusedNodes<'a> {
     }
 
     /// The node that gives an outlet, if nobody else needs it.
-    pub fn inner(&mut self, outlet: OutletId) -> TractResult<Option<&'a TypedNode>> {
+    pub fn inner(&mut self, outlet: OutletId) -> Found<&'a TypedNode> {
         let node = self.model.node(outlet.node);
         rule_if_some!(uses = uses(self.model, node)?);
         rule_if!(uses.iter().all(|inlet| self.nodes.contains(&inlet.node)));
@@ -149,22 +154,19 @@ impl<'a> FusedNodes<'a> {
     }
 
     /// The operands of a function of two numbers.
-    pub fn operands<O: BinMiniOp>(
-        &mut self,
-        outlet: OutletId,
-    ) -> TractResult<Option<[OutletId; 2]>> {
+    pub fn operands<O: BinMiniOp>(&mut self, outlet: OutletId) -> Found<[OutletId; 2]> {
         rule_if_some!(node = self.inner(outlet)?);
         rule_if!(is_binary::<O>(node));
         Ok(node.inputs[..].try_into().ok())
     }
 
     /// The factors of a product.
-    pub fn factors(&mut self, outlet: OutletId) -> TractResult<Option<[OutletId; 2]>> {
+    pub fn factors(&mut self, outlet: OutletId) -> Found<[OutletId; 2]> {
         self.operands::<Mul>(outlet)
     }
 
     /// The number that an outlet is, if it is a constant of one.
-    pub fn number(&self, outlet: OutletId) -> TractResult<Option<f32>> {
+    pub fn number(&self, outlet: OutletId) -> Found<f32> {
         number(self.model, outlet)
     }
 }

@@ -4,8 +4,8 @@ use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
 
 use super::chain::Chain;
-use super::found::{constant, dims, labels};
-use super::rule::{Rewritten, Session, or_refuse, refuse, refuse_if, refuse_unless_f32};
+use super::found::{Found, constant, dims, labels};
+use super::rule::{Rewrite, Session, or_refuse, refuse, refuse_if, refuse_unless_f32};
 use crate::compressed::{CompressedMatrix, DequantizedConst, Format};
 use crate::fully_connected::FullyConnected;
 use crate::product::activation::Activation;
@@ -59,7 +59,7 @@ pub(super) fn has_constant_matrix(model: &TypedModel, node: &TypedNode) -> Tract
 fn constant_matrix<'a>(
     model: &'a TypedModel,
     node: &TypedNode,
-) -> TractResult<Option<(GemmAxes, &'a Arc<Tensor>)>> {
+) -> Found<(GemmAxes, &'a Arc<Tensor>)> {
     rule_if_some!(op = node.op_as::<EinSum>());
     for matrix in [1, 0] {
         if let Some(axes) = GemmAxes::of(op, matrix)
@@ -96,10 +96,7 @@ impl<'a> Layer<'a> {
     ) -> TractResult<Result<Layer<'a>, String>> {
         let data = node.inputs[1 - axes.matrix];
         let fact = model.outlet_fact(data)?;
-        let dt = fact.datum_type;
-        if dt != DatumType::F32 {
-            return Ok(Err(format!("its data is of type {dt:?}, but must be F32")));
-        }
+        refuse_unless_f32!("its data is of type", fact.datum_type);
         let (columns, steps) = match axes.transposed {
             true => shape.split_at(axes.columns),
             false => {
@@ -109,11 +106,10 @@ impl<'a> Layer<'a> {
         };
         // tract's operator broadcasts sums over one element.
         let row = &fact.shape[axes.rows..];
-        if row.iter().zip(steps).any(|(found, expected)| *found != expected.to_dim()) {
-            return Ok(Err(format!(
-                "its data has rows of shape {row:?}, but must have {steps:?}, the rows of the weights"
-            )));
-        }
+        refuse_if!(
+            row.iter().zip(steps).any(|(found, expected)| *found != expected.to_dim()),
+            "its data has rows of shape {row:?}, but must have {steps:?}, the rows of the weights"
+        );
         let mut chain = Chain::new(model, node);
         let last = axes.rows..axes.rows + axes.columns;
         let mut bias = vec![0.; columns.iter().product()];
@@ -133,7 +129,7 @@ impl<'a> Layer<'a> {
     }
 
     /// An operator on rows of one axis in place of it.
-    fn replaced_by(&self, op: FullyConnected) -> Rewritten {
+    fn replaced_by(&self, op: FullyConnected) -> Found<Rewrite> {
         let reshape = |from: &[usize], to: &[usize]| {
             (from != to).then(|| AxisOp::Reshape(self.row_axes, dims(from), dims(to)))
         };
@@ -150,7 +146,7 @@ impl<'a> Layer<'a> {
 ///
 /// The elements of a row may have several axes, which are the last ones, and so may those of a row of the result: tract takes
 /// a reshape in front of a product or behind it into the product.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if_some!((axes, weights) = constant_matrix(model, node)?);
     refuse_unless_f32!("its weights are of type", weights.datum_type());
     refuse_if!(
@@ -177,7 +173,7 @@ pub(super) fn rewrite_compressed(
     session: &Session,
     model: &TypedModel,
     node: &TypedNode,
-) -> Rewritten {
+) -> Found<Rewrite> {
     rule_if_some!(op = node.op_as::<EinSum>());
     let constant = |slot: usize| {
         let input = node.inputs.get(slot)?;

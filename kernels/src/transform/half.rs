@@ -23,7 +23,7 @@ use tract_core::ops::math;
 use tract_core::ops::nn::{Reduce, Reducer, Resize, RmsNorm, Softmax};
 use tract_core::ops::scan::Scan;
 
-use super::found::{is_single, unique_name};
+use super::found::{Found, is_one_of, is_single, unique_name};
 use super::rule::{Outcome, RegisteredMovement, Session};
 use crate::product::half::round_to_half;
 
@@ -53,7 +53,7 @@ fn multiplies_in_half(node: &TypedNode) -> bool {
     if let Some(op) = node.op_as::<IfThenElse>() {
         return any(&op.then_body) || any(&op.else_body);
     }
-    let multiplies = node.op_is::<EinSum>() || node.op_is::<Conv>() || node.op_is::<Deconv>();
+    let multiplies = is_one_of!(node.op, EinSum, Conv, Deconv);
     multiplies && is_half(&node.outputs[0].fact)
 }
 
@@ -240,18 +240,14 @@ enum Precise {
 }
 
 /// The operator of a node in single precision, if it is known here.
-fn translation_of(node: &TypedNode) -> TractResult<Option<Precise>> {
+fn translation_of(node: &TypedNode) -> Found<Precise> {
     let single = |dt: DatumType| if dt == F16 { F32 } else { dt };
     let op = &node.op;
     let (op, is_exact): (Box<dyn TypedOp>, bool) = if let Some(op) = node.op_as::<TypedBinOp>() {
-        let is_exact = op.0.is::<math::Min>() || op.0.is::<math::Max>();
+        let is_exact = is_one_of!(op.0, math::Min, math::Max);
         (Box::new(TypedBinOp(op.0.clone(), op.1.map(single))), is_exact)
     } else if let Some(op) = node.op_as::<ElementWiseOp>() {
-        let is_exact = op.0.is::<math::Abs>()
-            || op.0.is::<math::Neg>()
-            || op.0.is::<math::Ceil>()
-            || op.0.is::<math::Floor>()
-            || op.0.is::<math::Sign>();
+        let is_exact = is_one_of!(op.0, math::Abs, math::Neg, math::Ceil, math::Floor, math::Sign);
         (Box::new(ElementWiseOp(op.0.clone(), op.1.map(single))), is_exact)
     } else if let Some(op) = node.op_as::<EinSum>() {
         rule_if!(op.q_params.is_none());
@@ -277,22 +273,9 @@ fn translation_of(node: &TypedNode) -> TractResult<Option<Precise>> {
         let op = IfThenElse { then_body, else_body, ..op.clone() };
         return Ok(Some(Precise::Body(Box::new(op))));
     } else {
-        let is_computed = op.is::<Conv>()
-            || op.is::<Deconv>()
-            || op.is::<SumPool>()
-            || op.is::<Softmax>()
-            || op.is::<RmsNorm>()
-            || op.is::<Resize>();
-        let is_moved = op.is::<AxisOp>()
-            || op.is::<Slice>()
-            || op.is::<TypedConcat>()
-            || op.is::<MultiBroadcastTo>()
-            || op.is::<Tile>()
-            || op.is::<Identity>()
-            || op.is::<Iff>()
-            || op.is::<MaxPool>()
-            || op.is::<GatherElements>()
-            || op.is::<GatherNd>()
+        let is_computed = is_one_of!(op, Conv, Deconv, SumPool, Softmax, RmsNorm, Resize);
+        let is_moved = is_one_of!(op, AxisOp, Slice, TypedConcat, MultiBroadcastTo, Tile, Identity)
+            || is_one_of!(op, Iff, MaxPool, GatherElements, GatherNd)
             || op.downcast_ref::<Gather>().is_some_and(|op| op.output_type.is_none())
             || inventory::iter::<RegisteredMovement>().any(|movement| movement.0(&**op));
         rule_if!(is_computed || is_moved);

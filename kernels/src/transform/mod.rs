@@ -35,6 +35,7 @@ use tract_core::transform::ModelTransform;
 use crate::attention::CachePrecision;
 use crate::barrier::guard_downsamples;
 
+pub(crate) use found::is_one_of;
 use rule::NodeRule;
 pub use rule::{
     Decision, Outcome, Phase, RegisteredCheck, RegisteredMovement, RegisteredRule, Rewrite, Rule,

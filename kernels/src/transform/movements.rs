@@ -3,13 +3,14 @@
 use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
 
-use super::rule::{Rewritten, Session};
+use super::found::Found;
+use super::rule::{Rewrite, Session};
 use crate::concat::Concatenation;
 use crate::slice::SliceOfAxis;
 use crate::transposition::Transposition;
 
 /// tract's Concat and Slice, and moves of axes after which elements are in another order.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     let is_kept = |fact: &&TypedFact| {
         fact.is_plain() && fact.datum_type.is_copy() && !fact.datum_type.is_quantized()
     };

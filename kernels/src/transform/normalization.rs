@@ -7,13 +7,13 @@ use tract_core::ops::math::{Add, Mul, Sub};
 use tract_core::ops::nn::{Reduce, Reducer, RmsNorm};
 
 use super::chain::Chain;
-use super::found::{FusedNodes, is_single, replace_all};
-use super::rule::{Rewritten, Session, refuse_if};
+use super::found::{Found, FusedNodes, is_single, replace_all};
+use super::rule::{Rewrite, Session, refuse_if};
 use crate::normalization::Normalization;
 
 /// tract's RmsNorm, with the scale and the shift that follow, and with the mean that is subtracted before it: then it is a
 /// LayerNormalization. A sum that nothing else needs, as behind the layers of a BERT, is taken over, too.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if_some!(op = node.op_as::<RmsNorm>());
     let fact = &node.outputs[0].fact;
     refuse_if!(!is_single(fact), "its type is {:?}, but must be F32", fact.datum_type);
@@ -42,7 +42,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewr
 }
 
 /// What the data is the sum of, if it is one of two of its shape.
-fn addends(found: &mut FusedNodes, data: OutletId) -> TractResult<Option<[OutletId; 2]>> {
+fn addends(found: &mut FusedNodes, data: OutletId) -> Found<[OutletId; 2]> {
     rule_if_some!(addends = found.operands::<Add>(data)?);
     let sum = found.model.outlet_fact(data)?;
     for addend in addends {
@@ -53,7 +53,7 @@ fn addends(found: &mut FusedNodes, data: OutletId) -> TractResult<Option<[Outlet
 }
 
 /// The data, if an outlet is the data less its mean along the last axis.
-fn centred(found: &mut FusedNodes, outlet: OutletId, last: usize) -> TractResult<Option<OutletId>> {
+fn centred(found: &mut FusedNodes, outlet: OutletId, last: usize) -> Found<OutletId> {
     rule_if_some!([data, mean] = found.operands::<Sub>(outlet)?);
     rule_if_some!([sum, count] = found.factors(mean)?);
     let (sum, part) = match found.number(count)? {

@@ -4,11 +4,12 @@ use tract_core::internal::*;
 use tract_core::ops::gru_seq::GruSeq;
 use tract_core::ops::scan::Scan;
 
-use super::rule::{Rewritten, Session};
+use super::found::Found;
+use super::rule::{Rewrite, Session};
 use crate::parallel::Parallel;
 
 /// Two loops with outputs of the same sizes, of which none needs what the other one gives.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if!(is_loop(node));
     let facts = |node: &TypedNode| -> Vec<(DatumType, ShapeFact)> {
         node.outputs.iter().map(|it| (it.fact.datum_type, it.fact.shape.clone())).collect()
@@ -63,7 +64,7 @@ fn needs(model: &TypedModel, [one, other]: [&TypedNode; 2]) -> bool {
 }
 
 /// A node's operator as tract's optimiser makes it, if it is one for the same inputs and outputs.
-fn optimized(model: &TypedModel, node: &TypedNode) -> TractResult<Option<Box<dyn TypedOp>>> {
+fn optimized(model: &TypedModel, node: &TypedNode) -> Found<Box<dyn TypedOp>> {
     let mut alone = TypedModel { symbols: model.symbols.clone(), ..TypedModel::default() };
     let mut inputs = vec![];
     for (slot, input) in node.inputs.iter().enumerate() {

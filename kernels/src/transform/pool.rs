@@ -4,12 +4,13 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{MaxPool, PaddingSpec, SumPool};
 
 use super::chain::Chain;
+use super::found::Found;
 use super::layout::{channels_first, wire_channels_first};
-use super::rule::{Rewritten, Session, refuse_if, refuse_unless_f32};
+use super::rule::{Rewrite, Session, refuse_if, refuse_unless_f32};
 use crate::convolution::{PackedConvolution, PoolOf, PoolOfPlanes};
 
 /// A pool over one or two spatial axes.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     let (mut spec, of) = if let Some(op) = node.op_as::<MaxPool>() {
         refuse_if!(op.with_index_outputs.is_some(), "it has an output of indices");
         (op.pool_spec.clone(), PoolOf::Max)

@@ -4,19 +4,19 @@ use tract_core::internal::*;
 use tract_core::ops::logic::{CompGT, CompLT, Iff};
 use tract_core::ops::math::Mul;
 
-use super::found::{is_binary, uniform};
-use super::rule::{Rewritten, Session};
+use super::found::{Found, is_binary, uniform};
+use super::rule::{Rewrite, Session};
 use crate::elementwise::{Binary, Elementwise};
 
 /// `x * slope` where `x` is less than 0, and `x` elsewhere: PRelu, for which tract has no operator.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if_some!(operands = operands(model, node)?);
     let op = Elementwise::of_binary(Binary::Prelu);
     Ok(Some(TypedModelPatch::replace_single_op(model, node, &operands, op)?.into()))
 }
 
 /// What is multiplied where it is less than 0, and by what.
-fn operands(model: &TypedModel, node: &TypedNode) -> TractResult<Option<[OutletId; 2]>> {
+fn operands(model: &TypedModel, node: &TypedNode) -> Found<[OutletId; 2]> {
     rule_if!(node.op_is::<Iff>());
     rule_if_let!(&[condition, product, x] = &*node.inputs);
     let fact = model.outlet_fact(x)?;

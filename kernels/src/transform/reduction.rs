@@ -5,11 +5,12 @@ use std::ops::Range;
 use tract_core::internal::*;
 use tract_core::ops::nn::{self, Reduce};
 
-use super::rule::{Rewritten, Session, refuse_if, refuse_unless_f32};
+use super::found::Found;
+use super::rule::{Rewrite, Session, refuse_if, refuse_unless_f32};
 use crate::reduction::{Reducer, ReductionOfAxes};
 
 /// tract's Reduce, of sums, products, minima and maxima.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if_some!(op = node.op_as::<Reduce>());
     let reducer = match op.reducer {
         nn::Reducer::Sum => Reducer::Sum,

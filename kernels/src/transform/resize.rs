@@ -3,15 +3,15 @@
 use tract_core::internal::*;
 use tract_core::ops::nn::resize::{self, NearestUpsample};
 
-use super::found::constant;
-use super::rule::{Rewritten, Session, refuse, refuse_if};
+use super::found::{Found, constant};
+use super::rule::{Rewrite, Session, refuse, refuse_if};
 use crate::resize::{ResizeAxes, ResizedAxis, Taps};
 
 /// The taps of an axis are computed when the model is transformed, so there must be memory for them.
 const MOST: usize = 1 << 20;
 
 /// tract's Resize, which ONNX's is in most models, and its NearestUpsample, where sizes are known.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     let resize = node.op_as::<resize::Resize>();
     let upsample = node.op_as::<NearestUpsample>();
     rule_if!(resize.is_some() || upsample.is_some());

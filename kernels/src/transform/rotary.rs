@@ -5,13 +5,13 @@ use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Add, Neg};
 
-use super::found::{FusedNodes, is_binary, is_single, replace_all};
-use super::rule::{Rewritten, Session, refuse_if};
+use super::found::{Found, FusedNodes, is_binary, is_single, replace_all};
+use super::rule::{Rewrite, Session, refuse_if};
 use crate::rotary::RotaryEmbedding;
 
 impl FusedNodes<'_> {
     /// What a part of `data` along its last axis is, and the part.
-    fn part(&mut self, outlet: OutletId) -> TractResult<Option<(OutletId, [usize; 2])>> {
+    fn part(&mut self, outlet: OutletId) -> Found<(OutletId, [usize; 2])> {
         rule_if_some!(node = self.inner(outlet)?);
         rule_if_some!(op = node.op_as::<Slice>());
         rule_if!(op.axis + 1 == node.outputs[0].fact.rank());
@@ -20,7 +20,7 @@ impl FusedNodes<'_> {
     }
 
     /// What is negated: by an operator of its own, or by a product.
-    fn negated(&mut self, outlet: OutletId) -> TractResult<Option<OutletId>> {
+    fn negated(&mut self, outlet: OutletId) -> Found<OutletId> {
         let node = self.model.node(outlet.node);
         if node.op_as::<ElementWiseOp>().is_some_and(|op| op.0.is::<Neg>()) {
             rule_if_some!(node = self.inner(outlet)?);
@@ -35,7 +35,7 @@ impl FusedNodes<'_> {
     }
 
     /// The data, if an outlet has the second half of its rows, negated, and then the first half.
-    fn rotated(&mut self, outlet: OutletId) -> TractResult<Option<OutletId>> {
+    fn rotated(&mut self, outlet: OutletId) -> Found<OutletId> {
         let node = self.model.node(outlet.node);
         rule_if_some!(op = node.op_as::<TypedConcat>());
         rule_if!(op.axis + 1 == node.outputs[0].fact.rank());
@@ -51,7 +51,7 @@ impl FusedNodes<'_> {
 }
 
 /// `data * cos + rotated * sin`, as models have it: slices, a concatenation, products and a sum.
-pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewritten {
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
     rule_if!(is_binary::<Add>(node));
     rule_if_some!((inputs, nodes) = inputs(model, node)?);
     let facts = inputs.iter().map(|input| model.outlet_fact(*input));
@@ -76,10 +76,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Rewr
 }
 
 /// The data, `cos` and `sin`, and the nodes between these and a sum.
-fn inputs(
-    model: &TypedModel,
-    sum: &TypedNode,
-) -> TractResult<Option<([OutletId; 3], TVec<usize>)>> {
+fn inputs(model: &TypedModel, sum: &TypedNode) -> Found<([OutletId; 3], TVec<usize>)> {
     for (a, b) in [(0, 1), (1, 0)] {
         let mut found = FusedNodes::new(model, sum);
         rule_if_some!(of_cos = found.factors(sum.inputs[a])?);

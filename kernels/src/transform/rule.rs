@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use tract_core::internal::*;
 
 use super::KernelsTransform;
+use super::found::Found;
 use crate::attention::CachePrecision;
 use crate::compressed::Precision;
 
@@ -67,15 +68,12 @@ impl From<TypedModelPatch> for Rewrite {
     }
 }
 
-/// What a rule of this crate says of a node: nothing is [`Rewrite::NotMine`], so that tract's `rule_if!` ends a rule.
-pub(super) type Rewritten = TractResult<Option<Rewrite>>;
-
-/// A rule of this crate: its name, when it is tried, and what becomes of a node.
+/// A rule of this crate: its name, when it is tried, and what becomes of a node. Nothing is [`Rewrite::NotMine`].
 #[derive(Debug)]
 pub(super) struct NodeRule(
     pub &'static str,
     pub Phase,
-    pub fn(&Session, &TypedModel, &TypedNode) -> Rewritten,
+    pub fn(&Session, &TypedModel, &TypedNode) -> Found<Rewrite>,
 );
 
 impl Rule for NodeRule {
@@ -269,24 +267,38 @@ macro_rules! register_check {
     };
 }
 
-/// Why a node stays.
-pub(super) struct Refusal(pub String);
+/// What a function gives that may refuse a node.
+pub(super) trait Refusable {
+    fn refused(reason: String) -> Self;
+}
 
-impl From<Refusal> for Rewrite {
-    fn from(refusal: Refusal) -> Rewrite {
-        Rewrite::Refused(refusal.0)
+impl Refusable for Found<Rewrite> {
+    fn refused(reason: String) -> Self {
+        Ok(Some(Rewrite::Refused(reason)))
     }
 }
 
-/// Ends a rule: the node stays, for a reason.
+impl<T> Refusable for Result<T, String> {
+    fn refused(reason: String) -> Self {
+        Err(reason)
+    }
+}
+
+impl<T> Refusable for TractResult<Result<T, String>> {
+    fn refused(reason: String) -> Self {
+        Ok(Err(reason))
+    }
+}
+
+/// Ends a function: the node stays, for a reason.
 macro_rules! refuse {
     ($($reason:tt)*) => {
-        return Ok(Some($crate::transform::rule::Refusal(format!($($reason)*)).into()))
+        return $crate::transform::rule::Refusable::refused(format!($($reason)*))
     };
 }
 pub(super) use refuse;
 
-/// Ends a rule, if something holds.
+/// Ends a function, if something holds.
 macro_rules! refuse_if {
     ($condition:expr, $($reason:tt)*) => {
         if $condition {
@@ -296,7 +308,7 @@ macro_rules! refuse_if {
 }
 pub(super) use refuse_if;
 
-/// Ends a rule, unless a type is F32. The reason begins with what has the type.
+/// Ends a function, unless a type is F32. The reason begins with what has the type.
 macro_rules! refuse_unless_f32 {
     ($what:literal, $dt:expr) => {
         if $dt != DatumType::F32 {

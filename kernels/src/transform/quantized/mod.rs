@@ -26,8 +26,8 @@ use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLine
 use tract_core::optim::Optimizer;
 
 use super::chain::Chain;
-use super::found::{is_binary, unique_name};
-use super::rule::{Outcome, Refusal, RegisteredCheck, RegisteredMovement, Session};
+use super::found::{Found, is_binary, is_one_of, unique_name};
+use super::rule::{Outcome, Refusable, RegisteredCheck, RegisteredMovement, Session};
 use crate::quantized::{ChannelAxis, Dequantize, FakeQuantize, Levels, Operation};
 
 /// The name of this part, as if it were a rule.
@@ -245,11 +245,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// A value as codes in a form, if it has codes whose levels allow it.
-    fn codes(
-        &mut self,
-        outlet: OutletId,
-        form: Form,
-    ) -> TractResult<Option<(OutletId, Arc<Levels>)>> {
+    fn codes(&mut self, outlet: OutletId, form: Form) -> Found<(OutletId, Arc<Levels>)> {
         let mut value = self.value(outlet)?;
         rule_if_some!(levels = value.levels.clone());
         if let Some(codes) = *value.codes.in_form(form) {
@@ -275,11 +271,8 @@ impl<'a> QuantizedTranslation<'a> {
         let inputs = node.inputs.iter().map(|input| self.numbers(*input));
         let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
         let outlets = self.wire_all(&node.name, node.op.clone(), &inputs)?;
-        let is_simple = node.op_is::<AxisOp>()
-            || node.op_is::<Cast>()
-            || node.op_is::<TypedBinOp>()
-            || node.op_is::<DequantizeLinearF32>()
-            || makes_levels(node);
+        let is_simple = makes_levels(node)
+            || is_one_of!(node.op, AxisOp, Cast, TypedBinOp, DequantizeLinearF32);
         let is_constant = |input: &OutletId| self.constants.contains(&input.node);
         if node.outputs[0].fact.konst.is_some()
             || (is_simple && node.inputs.iter().all(is_constant))
@@ -318,14 +311,14 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// A constant, or what is computed from some: tract does not fold large ones.
-    fn constant(&self, outlet: OutletId) -> TractResult<Option<Arc<Tensor>>> {
+    fn constant(&self, outlet: OutletId) -> Found<Arc<Tensor>> {
         if let Some(konst) = &self.source.outlet_fact(outlet)?.konst {
             return Ok(Some(konst.clone()));
         }
         rule_if!(self.constants.contains(&outlet.node));
         let node = self.source.node(outlet.node);
         let inputs = node.inputs.iter().map(|input| self.constant(*input));
-        rule_if_some!(inputs = inputs.collect::<TractResult<Option<TVec<_>>>>()?);
+        rule_if_some!(inputs = inputs.collect::<Found<TVec<_>>>()?);
         let inputs = inputs.into_iter().map(|input| input.into_tvalue()).collect();
         let output = node.op.eval_out_of_plan(inputs)?;
         Ok(output.map(|mut output| output.remove(0).into_arc_tensor()))
@@ -350,7 +343,7 @@ impl<'a> QuantizedTranslation<'a> {
         inputs: &[OutletId],
         levels: Option<Arc<Levels>>,
         form: Form,
-    ) -> TranslatedNode {
+    ) -> Found<Translated> {
         let op = op.into();
         let by = op.name();
         let last = chain.last();
@@ -364,7 +357,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 }
 
-/// What became of a node.
+/// What became of a node, if it is one of those that this part is for.
 enum Translated {
     /// It, and perhaps what follows, is this operator.
     Done(StaticName),
@@ -373,20 +366,15 @@ enum Translated {
     Refused(String),
 }
 
-/// Nothing: it is not one of those that this part is for.
-type TranslatedNode = TractResult<Option<Translated>>;
-
-impl From<Refusal> for Translated {
-    fn from(refusal: Refusal) -> Translated {
-        Translated::Refused(refusal.0)
+impl Refusable for Found<Translated> {
+    fn refused(reason: String) -> Self {
+        Ok(Some(Translated::Refused(reason)))
     }
 }
 
 /// Whether an operator puts elements in other places, and does nothing else.
 fn moves_elements(op: &dyn TypedOp) -> bool {
-    op.is::<AxisOp>()
-        || op.is::<Slice>()
-        || op.is::<TypedConcat>()
+    is_one_of!(op, AxisOp, Slice, TypedConcat)
         || is_check(op)
         || inventory::iter::<RegisteredMovement>().any(|movement| movement.0(op))
 }

@@ -14,15 +14,17 @@ use tract_core::ops::quant::DequantizeLinearF32;
 
 use super::weights::ScaleAndBias;
 use super::{
-    Form, QuantizedTranslation, Translated, TranslatedNode, channel_axis, is_check, makes_levels,
-    moves_elements, operation_of, scale_of,
+    Form, QuantizedTranslation, Translated, channel_axis, is_check, makes_levels, moves_elements,
+    operation_of, scale_of,
 };
 use crate::quantized::{
     ChannelAxis, Description, FakeQuantize, Levels, Operation, Quantize, QuantizedArithmetic,
     QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize, ResidualOperand,
 };
 use crate::transform::chain::Chain;
-use crate::transform::found::{binary, labels, of_channels, only_use, replaces_axis, uses};
+use crate::transform::found::{
+    Found, binary, is_one_of, labels, of_channels, only_use, replaces_axis, uses,
+};
 use crate::transform::rule::{or_refuse, refuse, refuse_if, refuse_unless_f32};
 use crate::transform::upsampling::{PhaseGroup, Upsampling};
 
@@ -60,7 +62,7 @@ fn limits_of(chain: &mut Chain) -> TractResult<[f32; 2]> {
 
 impl<'a> QuantizedTranslation<'a> {
     /// What may become of a node, in the order in which it is tried.
-    pub const KINDS: [fn(&mut Self, &'a TypedNode) -> TranslatedNode; 10] = [
+    pub const KINDS: [fn(&mut Self, &'a TypedNode) -> Found<Translated>; 10] = [
         Self::rounding,
         Self::convolution,
         Self::transposed_convolution,
@@ -82,18 +84,20 @@ impl<'a> QuantizedTranslation<'a> {
         }
         let op = node.op_as::<FakeQuantize>().context("it makes no levels")?;
         let shape = &node.outputs[0].fact.shape;
-        if self.source.outlet_fact(node.inputs[0])?.shape != *shape {
-            return Ok(Err("its limits are broadcast to more than its data".into()));
-        }
+        refuse_if!(
+            self.source.outlet_fact(node.inputs[0])?.shape != *shape,
+            "its limits are broadcast to more than its data"
+        );
         let (mut axis, mut limits) = (None, vec![]);
         for input in &node.inputs[1..] {
             let Some(limit) = self.constant(*input)? else {
-                return Ok(Err("its limits are no constants".into()));
+                refuse!("its limits are no constants");
             };
             for (place, size) in limit.shape().iter().enumerate() {
-                if *size != 1 && *axis.get_or_insert(place) != place {
-                    return Ok(Err("its limits differ along two axes".into()));
-                }
+                refuse_if!(
+                    *size != 1 && *axis.get_or_insert(place) != place,
+                    "its limits differ along two axes"
+                );
             }
             limits.push(limit.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec());
         }
@@ -107,7 +111,7 @@ impl<'a> QuantizedTranslation<'a> {
             limits.try_into().ok()
         });
         let Some(limits) = limits.collect::<Option<Vec<[f32; 4]>>>() else {
-            return Ok(Err("its limits have different sizes".into()));
+            refuse!("its limits have different sizes");
         };
         Ok(match Levels::of_fake_quantize(op.levels, &limits) {
             Some(levels) if levels.are_the_same() => Ok((levels, None)),
@@ -121,12 +125,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// Those of a QuantizeLinear, if all that follows are DequantizeLinear of the same scale.
-    fn levels_of_scale(
-        &self,
-        node: &TypedNode,
-        reciprocal: f32,
-        zero_point: i32,
-    ) -> TractResult<Option<Levels>> {
+    fn levels_of_scale(&self, node: &TypedNode, reciprocal: f32, zero_point: i32) -> Found<Levels> {
         rule_if_some!(successors = uses(self.source, node)?);
         let is_signed = node.outputs[0].fact.datum_type == DatumType::I8;
         let mut scale = None;
@@ -142,7 +141,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// The levels of a node, if channels that differ are where a form has them last.
-    fn levels_in(&self, node: &TypedNode, form: Form) -> TractResult<Option<Arc<Levels>>> {
+    fn levels_in(&self, node: &TypedNode, form: Form) -> Found<Arc<Levels>> {
         rule_if!(makes_levels(node));
         rule_if_let!(Ok((levels, axis)) = self.levels(node)?);
         let expected = channel_axis(form, node.outputs[0].fact.rank());
@@ -150,7 +149,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// Takes over that codes are made of the result.
-    fn take_levels(&self, chain: &mut Chain<'a>, form: Form) -> TractResult<Option<Arc<Levels>>> {
+    fn take_levels(&self, chain: &mut Chain<'a>, form: Form) -> Found<Arc<Levels>> {
         rule_if_some!((node, slot) = chain.successor()?);
         rule_if!(slot == 0);
         rule_if_some!(levels = self.levels_in(node, form)?);
@@ -158,7 +157,7 @@ impl<'a> QuantizedTranslation<'a> {
         Ok(Some(levels))
     }
 
-    fn rounding(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn rounding(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if!(makes_levels(node));
         let (levels, axis) = or_refuse!(self.levels(node)?);
         let rank = node.outputs[0].fact.rank();
@@ -211,7 +210,7 @@ impl<'a> QuantizedTranslation<'a> {
 
     /// If what a node needs is multiplied by a constant for each index of the last axis, and nobody else needs it: what is multiplied, and
     /// the constants.
-    fn factors_before(&self, node: &TypedNode) -> TractResult<Option<(OutletId, Vec<f32>)>> {
+    fn factors_before(&self, node: &TypedNode) -> Found<(OutletId, Vec<f32>)> {
         let product = self.source.node(node.inputs[0].node);
         rule_if!(operation_of(product) == Some(Operation::Multiply));
         rule_if!(only_use(self.source, product)?.is_some());
@@ -243,14 +242,11 @@ impl<'a> QuantizedTranslation<'a> {
             seen += 1;
             for successor in &self.source.node(id).outputs[0].successors {
                 let node = self.source.node(successor.node);
-                if node.op_is::<Conv>() || node.op_is::<Deconv>() || node.op_is::<MaxPool>() {
+                if is_one_of!(node.op, Conv, Deconv, MaxPool) {
                     return true;
                 }
-                let keeps_places = node.op_is::<TypedBinOp>()
-                    || node.op_is::<ElementWiseOp>()
-                    || node.op_is::<DequantizeLinearF32>()
-                    || node.op_is::<Pad>()
-                    || makes_levels(node)
+                let keeps_places = makes_levels(node)
+                    || is_one_of!(node.op, TypedBinOp, ElementWiseOp, DequantizeLinearF32, Pad)
                     || (moves_elements(node.op.as_ref()) && !node.op_is::<AxisOp>());
                 if keeps_places {
                     next.push(node.id);
@@ -260,7 +256,7 @@ impl<'a> QuantizedTranslation<'a> {
         false
     }
 
-    fn convolution(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn convolution(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(op = node.op_as::<Conv>());
         if self.value(node.inputs[0])?.levels.is_none() {
             return self.without_codes(node.inputs[1]);
@@ -269,13 +265,12 @@ impl<'a> QuantizedTranslation<'a> {
             self.weights(node.inputs[1], 0)?.ok_or("its weights are no codes of 8 bits")
         );
         let spec = &op.pool_spec;
-        if spec.data_format != DataFormat::NCHW || op.kernel_fmt != KernelFormat::OIHW {
-            refuse!(
-                "its data is {:?} and its weights are {:?}, but must be NCHW and OIHW",
-                spec.data_format,
-                op.kernel_fmt
-            );
-        }
+        refuse_if!(
+            spec.data_format != DataFormat::NCHW || op.kernel_fmt != KernelFormat::OIHW,
+            "its data is {:?} and its weights are {:?}, but must be NCHW and OIHW",
+            spec.data_format,
+            op.kernel_fmt
+        );
         let bias =
             or_refuse!(self.bias(node, spec.output_channels)?.ok_or("its bias is no constant"));
         let layer = QuantizedLayer {
@@ -289,7 +284,7 @@ impl<'a> QuantizedTranslation<'a> {
         self.layer(node, layer, ChannelAxis::Second)
     }
 
-    fn transposed_convolution(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn transposed_convolution(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(op = node.op_as::<Deconv>());
         if self.value(node.inputs[0])?.levels.is_none() {
             return self.without_codes(node.inputs[1]);
@@ -301,9 +296,7 @@ impl<'a> QuantizedTranslation<'a> {
             self.bias(node, op.pool_spec.output_channels)?.ok_or("its bias is no constant")
         );
         let format = op.pool_spec.data_format;
-        if format != DataFormat::NCHW {
-            refuse!("its data is {format:?}, but must be NCHW");
-        }
+        refuse_if!(format != DataFormat::NCHW, "its data is {format:?}, but must be NCHW");
         let upsampling = or_refuse!(Upsampling::new(op));
         let part = upsampling.whole();
         let layer = QuantizedLayer {
@@ -318,13 +311,18 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// The third input of a node, for each of so many channels.
-    fn bias(&self, node: &TypedNode, channels: usize) -> TractResult<Option<Vec<f32>>> {
+    fn bias(&self, node: &TypedNode, channels: usize) -> Found<Vec<f32>> {
         rule_if_some!(bias = self.constant(node.inputs[2])?);
         Ok(Some(of_channels(&*bias.cast_to::<f32>()?, channels)?))
     }
 
     /// A layer of weights, with what follows it. `form` is that of its data.
-    fn layer(&mut self, node: &'a TypedNode, layer: QuantizedLayer, form: Form) -> TranslatedNode {
+    fn layer(
+        &mut self,
+        node: &'a TypedNode,
+        layer: QuantizedLayer,
+        form: Form,
+    ) -> Found<Translated> {
         let QuantizedLayer { spec, group, codes: weights, scales, bias, upsampling } = layer;
         let Some(scales) = scales else {
             refuse!("the scales of its weights are not those of output channels");
@@ -398,11 +396,7 @@ impl<'a> QuantizedTranslation<'a> {
 
     /// Takes over a sum of the chain, which ends with codes, and of other codes that are there already; with its limits and the
     /// codes that are made of it.
-    fn addition(
-        &mut self,
-        chain: &mut Chain<'a>,
-        form: Form,
-    ) -> TractResult<Option<FusedAddition>> {
+    fn addition(&mut self, chain: &mut Chain<'a>, form: Form) -> Found<FusedAddition> {
         let mut longer = chain.clone();
         if scale_of(longer.last()).is_some() {
             rule_if_some!((node, _) = longer.successor()?);
@@ -423,13 +417,13 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// A layer whose data has no codes. If its weights have some, it is worth a word.
-    fn without_codes(&self, weights: OutletId) -> TranslatedNode {
+    fn without_codes(&self, weights: OutletId) -> Found<Translated> {
         refuse_if!(self.weights_of_codes(weights)?.is_some(), "its data has no codes");
         Ok(None)
     }
 
     /// Rows that are multiplied with a matrix.
-    fn product(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn product(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(op = node.op_as::<EinSum>());
         rule_if!(op.axes.input_count() == 2 && op.q_params.is_none());
         let [data, matrix, output] =
@@ -475,7 +469,7 @@ impl<'a> QuantizedTranslation<'a> {
         self.layer(node, layer, ChannelAxis::Last)
     }
 
-    fn max_pool(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn max_pool(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(op = node.op_as::<MaxPool>());
         let spec = &op.pool_spec;
         let is_within = |axis: usize, pads: &[usize]| {
@@ -500,7 +494,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// The sum over all pixels, which may be divided by their number.
-    fn sum(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn sum(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(op = node.op_as::<Reduce>());
         let rank = self.rank(node.inputs[0])?;
         let are_pixels = rank > 2 && op.axes.iter().copied().eq(2..rank);
@@ -513,7 +507,7 @@ impl<'a> QuantizedTranslation<'a> {
         self.finish(&chain, op, &[codes], output, ChannelAxis::Second)
     }
 
-    fn arithmetic(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn arithmetic(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(operation = operation_of(node));
         let facts = self.source.node_input_facts(node.id)?;
         rule_if_let!((&[one, other], &[fact, other_fact]) = (&*node.inputs, &*facts));
@@ -546,7 +540,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// Functions of one number between codes: each code becomes another one.
-    fn function(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn function(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(data = self.operand(node)?);
         let value = self.value(node.inputs[data])?;
         rule_if_some!(from = value.levels.filter(|levels| levels.are_the_same()));
@@ -576,7 +570,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// Which input a node makes something of, number by number, if all others are one constant each.
-    fn operand(&self, node: &TypedNode) -> TractResult<Option<usize>> {
+    fn operand(&self, node: &TypedNode) -> Found<usize> {
         let is_single = |fact: &TypedFact| fact.datum_type == DatumType::F32;
         rule_if!(node.outputs.len() == 1 && is_single(&node.outputs[0].fact));
         rule_if!(self.source.node_input_facts(node.id)?.into_iter().all(is_single));
@@ -611,7 +605,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// A constant around the data, if a code stands for it, or elements of the data.
-    fn padding(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn padding(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if_some!(op = node.op_as::<Pad>());
         let value = self.value(node.inputs[0])?;
         let form = value.form_of_codes(self.rank(node.inputs[0])?);
@@ -636,7 +630,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// What moves elements and does nothing else.
-    fn movement(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn movement(&mut self, node: &'a TypedNode) -> Found<Translated> {
         rule_if!(moves_elements(node.op.as_ref()));
         let values = node.inputs.iter().map(|input| self.value(*input));
         let values = values.collect::<TractResult<Vec<_>>>()?;
@@ -669,7 +663,7 @@ impl<'a> QuantizedTranslation<'a> {
 
     /// Axis operators that split the channels, move the parts and merge them again, as ShuffleNet does: the channels are another order
     /// of themselves, where they are last, too.
-    fn shuffle(&mut self, node: &'a TypedNode, levels: &Arc<Levels>) -> TranslatedNode {
+    fn shuffle(&mut self, node: &'a TypedNode, levels: &Arc<Levels>) -> Found<Translated> {
         let input = node.inputs[0];
         let rank = self.rank(input)?;
         rule_if_some!(others = rank.checked_sub(2).filter(|others| *others > 0));
@@ -707,7 +701,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// A check of numbers that have the channels last: so have those that it gives.
-    fn check_of_numbers(&mut self, node: &'a TypedNode) -> TranslatedNode {
+    fn check_of_numbers(&mut self, node: &'a TypedNode) -> Found<Translated> {
         let value = self.value(node.inputs[0])?;
         rule_if!(value.numbers.of_model.is_none());
         rule_if_some!(numbers = value.numbers.channels_last);
@@ -717,7 +711,7 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// What does the same with the channels last in all inputs and in the output, if something does.
-    fn with_channels_last(&self, node: &TypedNode) -> TractResult<Option<Box<dyn TypedOp>>> {
+    fn with_channels_last(&self, node: &TypedNode) -> Found<Box<dyn TypedOp>> {
         let rank = node.outputs[0].fact.rank();
         // An operator on axes would be one on other axes, with other ones around it.
         rule_if!(rank > 2 && !node.op_is::<AxisOp>());

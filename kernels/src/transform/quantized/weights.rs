@@ -6,7 +6,7 @@ use tract_core::ops::math::Mul;
 use super::QuantizedTranslation;
 use crate::compressed::{DequantizedConst, combine};
 use crate::transform::chain::Chain;
-use crate::transform::found::sizes;
+use crate::transform::found::{Found, sizes};
 
 /// What sums of products become: a scale and a bias for each channel.
 pub(super) struct ScaleAndBias {
@@ -60,7 +60,7 @@ pub(super) struct QuantizedWeights {
 impl QuantizedTranslation<'_> {
     /// The codes of weights whose output channels are along an axis, if they are some: constants that were codes in the file,
     /// or numbers that are multiples of a scale.
-    pub fn weights(&self, outlet: OutletId, axis: usize) -> TractResult<Option<QuantizedWeights>> {
+    pub fn weights(&self, outlet: OutletId, axis: usize) -> Found<QuantizedWeights> {
         if let Some(codes) = self.weights_of_codes(outlet)? {
             return Ok(Some(codes));
         }
@@ -70,7 +70,7 @@ impl QuantizedTranslation<'_> {
     }
 
     /// Those of constants that were codes in the file.
-    pub fn weights_of_codes(&self, outlet: OutletId) -> TractResult<Option<QuantizedWeights>> {
+    pub fn weights_of_codes(&self, outlet: OutletId) -> Found<QuantizedWeights> {
         let node = self.source.node(outlet.node);
         if let Some(op) = node.op_as::<AxisOp>() {
             rule_if_some!(weights = self.weights_of_codes(node.inputs[0])?);
@@ -108,7 +108,7 @@ fn codes_of(numbers: &[f32], codes: &mut Vec<i8>) -> Option<f32> {
 }
 
 impl QuantizedWeights {
-    fn of_numbers(numbers: &Tensor, axis: usize) -> TractResult<Option<QuantizedWeights>> {
+    fn of_numbers(numbers: &Tensor, axis: usize) -> Found<QuantizedWeights> {
         let moved = numbers.clone().move_axis(axis, 0)?;
         let channels = moved.shape().first().copied().unwrap_or(0);
         rule_if!(moved.len() > 0 && channels > 0);
@@ -123,7 +123,7 @@ impl QuantizedWeights {
         Ok(Some(QuantizedWeights { codes, scale: Tensor::from_shape(&shape, &scales)? }))
     }
 
-    fn of_constant(constant: &DequantizedConst) -> TractResult<Option<QuantizedWeights>> {
+    fn of_constant(constant: &DequantizedConst) -> Found<QuantizedWeights> {
         rule_if_some!(scale = constant.scale());
         rule_if_some!(codes = constant.codes());
         rule_if!([DatumType::I8, DatumType::U8].contains(&codes.datum_type()));
@@ -153,7 +153,7 @@ impl QuantizedWeights {
     }
 
     /// With other axes, of known sizes.
-    fn changed(mut self, change: &AxisOp) -> TractResult<Option<QuantizedWeights>> {
+    fn changed(mut self, change: &AxisOp) -> Found<QuantizedWeights> {
         if let AxisOp::Reshape(at, from, to) = change {
             rule_if_some!(from_sizes = sizes(from));
             rule_if_some!(to_sizes = sizes(to));
