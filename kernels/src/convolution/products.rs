@@ -159,12 +159,15 @@ impl Im2colGemm<'_> {
                     true => shares_of_all_rows(channels, columns, work, 1),
                     false => shares_of_product(channels, columns, work, SHARES),
                 };
-                if let Some(rows) = self.shares_of_rows(channels, &shares, work) {
-                    let shares = output.chunks_mut(rows * pixels).zip((0..).step_by(rows));
-                    let part = |(elements, first): (&'a mut [f32], usize)| ConvolutionTask {
-                        rows: first..channels.min(first + rows),
-                        columns: 0..columns,
-                        output: Output::matrix(elements, pixels),
+                if let Some(rows) = self.shares_of_rows(weights.rows, &shares, work) {
+                    let shares = output.chunks_mut(rows * pixels).enumerate();
+                    let part = |(number, elements): (usize, &'a mut [f32])| {
+                        let first = number * rows;
+                        ConvolutionTask {
+                            rows: first..weights.rows.min(first + rows),
+                            columns: 0..layout.columns(),
+                            output: Output::matrix(elements, pixels),
+                        }
                     };
                     return (shares.map(part).collect(), false);
                 }

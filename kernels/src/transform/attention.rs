@@ -10,7 +10,7 @@ use tract_core::ops::nn::{Softmax, SoftmaxKind};
 use super::chain::Chain;
 use super::contraction::contraction;
 use super::found::{Found, is_binary, uniform};
-use super::fully_connected::has_constant_matrix;
+use super::fully_connected::constant_matrix;
 use super::rule::{Rewrite, Session, refuse, refuse_if};
 use crate::attention::{AddendOfKept, Attention};
 
@@ -164,7 +164,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
     rule_if!(node.op_is::<EinSum>());
     let mut chain = Chain::new(model, node);
     rule_if_some!(between = between(&mut chain)?);
-    refuse_if!(has_constant_matrix(model, node)?, "its keys are a constant matrix");
+    refuse_if!(constant_matrix(model, node)?.is_some(), "its keys are a constant matrix");
     let Some(scores) = contraction(model, node)? else {
         refuse!("its scores must be a product of matrices");
     };

@@ -164,9 +164,4 @@ impl<'a> FusedNodes<'a> {
     pub fn factors(&mut self, outlet: OutletId) -> Found<[OutletId; 2]> {
         self.operands::<Mul>(outlet)
     }
-
-    /// The number that an outlet is, if it is a constant of one.
-    pub fn number(&self, outlet: OutletId) -> Found<f32> {
-        number(self.model, outlet)
-    }
 }

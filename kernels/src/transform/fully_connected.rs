@@ -12,7 +12,7 @@ use crate::product::activation::Activation;
 
 /// Which axes of a product are what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct GemmAxes {
+pub(super) struct GemmAxes {
     /// The input that is the matrix.
     matrix: usize,
     /// The axes of the rows: the first ones of the data and of the result.
@@ -50,13 +50,8 @@ impl GemmAxes {
     }
 }
 
-/// Whether a product is one of these.
-pub(super) fn has_constant_matrix(model: &TypedModel, node: &TypedNode) -> TractResult<bool> {
-    Ok(constant_matrix(model, node)?.is_some())
-}
-
 /// Which axes of a product with a constant matrix are what, and the matrix.
-fn constant_matrix<'a>(
+pub(super) fn constant_matrix<'a>(
     model: &'a TypedModel,
     node: &TypedNode,
 ) -> Found<(GemmAxes, &'a Arc<Tensor>)> {

@@ -67,7 +67,8 @@ fn translated(session: Option<&Session>, source: &TypedModel) -> TractResult<Typ
     }
     for id in source.eval_order()? {
         let node = source.node(id);
-        if !(0..node.outputs.len()).all(|slot| translation.has(OutletId::new(id, slot))) {
+        let is_done = |slot| translation.values.contains_key(&OutletId::new(id, slot));
+        if !(0..node.outputs.len()).all(is_done) {
             translation.node(node).with_context(|| format!("{NAME}, {node}"))?;
         }
     }
@@ -114,14 +115,6 @@ struct HalfTranslation<'a> {
 }
 
 impl HalfTranslation<'_> {
-    fn has(&self, outlet: OutletId) -> bool {
-        self.values.contains_key(&outlet)
-    }
-
-    fn value(&self, outlet: OutletId) -> TractResult<PrecisionForms> {
-        self.values.get(&outlet).copied().with_context(|| format!("{outlet:?} is not computed yet"))
-    }
-
     fn wire(
         &mut self,
         name: &str,
@@ -134,7 +127,8 @@ impl HalfTranslation<'_> {
 
     /// The value as it is in the source, or in single precision where that has half precision.
     fn form(&mut self, outlet: OutletId, dt: DatumType) -> TractResult<OutletId> {
-        let mut value = self.value(outlet)?;
+        let value = self.values.get(&outlet);
+        let mut value = *value.with_context(|| format!("{outlet:?} is not computed yet"))?;
         if let Some(wanted) = *value.of(dt) {
             return Ok(wanted);
         }

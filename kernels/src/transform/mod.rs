@@ -80,10 +80,6 @@ static RULES: [NodeRule; 17] = [
 #[derive(Debug)]
 pub struct KernelsTransform {
     rules: Vec<&'static dyn Rule>,
-    /// Whether quantised networks run on codes.
-    quantized: bool,
-    /// Whether networks in half precision compute in single precision.
-    half: bool,
     config: KernelsConfig,
 }
 
@@ -124,8 +120,6 @@ impl Default for KernelsTransform {
         let registered = inventory::iter::<RegisteredRule>().map(|rule| rule.0);
         KernelsTransform {
             rules: RULES.iter().map(|rule| rule as &dyn Rule).chain(registered).collect(),
-            quantized: true,
-            half: true,
             config: KernelsConfig::default(),
         }
     }
@@ -147,8 +141,6 @@ impl KernelsTransform {
                 "there is no rule {name:?}, but {}",
                 names.join(", ")
             );
-            transform.half &= name != half::NAME;
-            transform.quantized &= name != quantized::NAME;
             transform.rules.retain(|rule| rule.name() != name);
         }
         Ok(KernelsTransform { config, ..transform })
@@ -166,10 +158,11 @@ impl KernelsTransform {
 
     fn run(&self, model: &mut TypedModel, prefix: String) -> TractResult<Vec<Decision>> {
         let session = Session::new(self, prefix);
-        if self.half {
+        let is_part = |name: &str| self.config.without.iter().all(|without| without != name);
+        if is_part(half::NAME) {
             half::translate(&session, model)?;
         }
-        if self.quantized {
+        if is_part(quantized::NAME) {
             quantized::translate(&session, model)?;
         }
         self.apply(&session, Phase::AsRead, model)?;

@@ -7,7 +7,7 @@ use tract_core::ops::math::{Add, Mul, Sub};
 use tract_core::ops::nn::{Reduce, Reducer, RmsNorm};
 
 use super::chain::Chain;
-use super::found::{Found, FusedNodes, is_single, replace_all};
+use super::found::{Found, FusedNodes, is_single, number, replace_all};
 use super::rule::{Rewrite, Session, refuse_if};
 use crate::normalization::Normalization;
 
@@ -56,9 +56,9 @@ fn addends(found: &mut FusedNodes, data: OutletId) -> Found<[OutletId; 2]> {
 fn centred(found: &mut FusedNodes, outlet: OutletId, last: usize) -> Found<OutletId> {
     rule_if_some!([data, mean] = found.operands::<Sub>(outlet)?);
     rule_if_some!([sum, count] = found.factors(mean)?);
-    let (sum, part) = match found.number(count)? {
+    let (sum, part) = match number(found.model, count)? {
         Some(part) => (sum, part),
-        None => (count, found.number(sum)?.unwrap_or(f32::NAN)),
+        None => (count, number(found.model, sum)?.unwrap_or(f32::NAN)),
     };
     rule_if_some!(node = found.inner(sum)?);
     rule_if_some!(op = node.op_as::<Reduce>());

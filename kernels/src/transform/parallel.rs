@@ -1,5 +1,7 @@
 //! Loops that do not wait for each other.
 
+use std::collections::HashSet;
+
 use tract_core::internal::*;
 use tract_core::ops::gru_seq::GruSeq;
 use tract_core::ops::scan::Scan;
@@ -15,12 +17,10 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
         node.outputs.iter().map(|it| (it.fact.datum_type, it.fact.shape.clone())).collect()
     };
     let is_like = |other: &TypedNode| is_loop(other) && facts(node) == facts(other);
+    let is_apart = |other: &TypedNode| !needs(model, node, other) && !needs(model, other, node);
     let order = model.eval_order()?;
     let mut others = order.into_iter().map(|id| model.node(id));
-    rule_if_some!(
-        other = others
-            .find(|other| other.id != node.id && is_like(other) && !needs(model, [node, other]))
-    );
+    rule_if_some!(other = others.find(|other| is_like(other) && is_apart(other)));
     rule_if_some!(first = optimized(model, node)?);
     rule_if_some!(second = optimized(model, other)?);
     let loops = [(first, node.inputs.len()), (second, other.inputs.len())];
@@ -45,22 +45,19 @@ fn is_loop(node: &TypedNode) -> bool {
     scan.or(gru).unwrap_or(false)
 }
 
-/// Whether one of two nodes needs what the other one gives.
-fn needs(model: &TypedModel, [one, other]: [&TypedNode; 2]) -> bool {
-    let needs = |node: &TypedNode, other: &TypedNode| {
-        let mut seen = std::collections::HashSet::new();
-        let mut waiting = vec![node.id];
-        while let Some(id) = waiting.pop() {
-            if id == other.id {
-                return true;
-            }
-            if seen.insert(id) {
-                waiting.extend(model.node(id).inputs.iter().map(|input| input.node));
-            }
+/// Whether a node needs what the other one gives.
+fn needs(model: &TypedModel, node: &TypedNode, other: &TypedNode) -> bool {
+    let mut seen = HashSet::new();
+    let mut waiting = vec![node.id];
+    while let Some(id) = waiting.pop() {
+        if id == other.id {
+            return true;
         }
-        false
-    };
-    needs(one, other) || needs(other, one)
+        if seen.insert(id) {
+            waiting.extend(model.node(id).inputs.iter().map(|input| input.node));
+        }
+    }
+    false
 }
 
 /// A node's operator as tract's optimiser makes it, if it is one for the same inputs and outputs.

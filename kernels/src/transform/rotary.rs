@@ -5,7 +5,7 @@ use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Add, Neg};
 
-use super::found::{Found, FusedNodes, is_binary, is_single, replace_all};
+use super::found::{Found, FusedNodes, is_binary, is_single, number, replace_all};
 use super::rule::{Rewrite, Session, refuse_if};
 use crate::rotary::RotaryEmbedding;
 
@@ -27,7 +27,7 @@ impl FusedNodes<'_> {
             return Ok(Some(node.inputs[0]));
         }
         rule_if_some!([a, b] = self.factors(outlet)?);
-        Ok(match [self.number(a)?, self.number(b)?] {
+        Ok(match [number(self.model, a)?, number(self.model, b)?] {
             [_, Some(-1.)] => Some(a),
             [Some(-1.), _] => Some(b),
             _ => None,
