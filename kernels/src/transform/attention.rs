@@ -24,8 +24,6 @@ struct Between {
 /// A mask or a sink, and how its axes become those of the scores.
 struct MaskOrSink {
     outlet: OutletId,
-    /// Whether it says which scores are kept, and is not what is added to them.
-    keeps: bool,
     regrouped: Option<AxisOp>,
 }
 
@@ -40,9 +38,8 @@ fn regrouping(node: &TypedNode, rank: usize) -> Option<&AxisOp> {
 impl MaskOrSink {
     /// What is added to scores whose axes are regrouped, if it can be regrouped back.
     fn of(model: &TypedModel, outlet: OutletId, regrouped: Option<&AxisOp>) -> Option<MaskOrSink> {
-        let keeps = model.outlet_fact(outlet).ok()?.datum_type == DatumType::Bool;
         let Some(AxisOp::Reshape(at, before, after)) = regrouped else {
-            return Some(MaskOrSink { outlet, keeps, regrouped: None });
+            return Some(MaskOrSink { outlet, regrouped: None });
         };
         let shape = &model.outlet_fact(outlet).ok()?.shape;
         let axes = &shape[*at..at + after.len()];
@@ -54,7 +51,7 @@ impl MaskOrSink {
             () if axes == &**after => AxisOp::Reshape(*at, after.clone(), before.clone()),
             () => return None,
         };
-        Some(MaskOrSink { outlet, keeps, regrouped: Some(op) })
+        Some(MaskOrSink { outlet, regrouped: Some(op) })
     }
 
     /// The same with the axes of the scores.
@@ -197,7 +194,8 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
     }
     for (number, mask) in between.masks.into_iter().enumerate() {
         let mut outlet = mask.wire(model, &mut patch, format!("{name}.mask_{number}"))?;
-        if mask.keeps {
+        // It says which scores are kept, and is not what is added to them.
+        if patch.outlet_fact(outlet)?.datum_type == DatumType::Bool {
             let name = format!("{name}.hidden_{number}");
             outlet = patch.wire_node(name, AddendOfKept, &[outlet])?[0];
         }

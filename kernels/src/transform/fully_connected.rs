@@ -148,7 +148,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
         !weights.is_plain() || weights.len() == 0,
         "its weights must be plain, and have elements"
     );
-    let mut layer = or_refuse!(Layer::of(model, node, axes, weights.shape())?);
+    let layer = or_refuse!(Layer::of(model, node, axes, weights.shape())?);
     let (depth, width) = (layer.depth(), layer.width());
     let matrix = if axes.transposed { [width, depth] } else { [depth, width] };
     // Layers that share their weights share them packed, too.
@@ -157,8 +157,7 @@ pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Foun
         _ => weights.clone().into_tensor().into_shape(&matrix)?.into_arc_tensor(),
     };
     let others = model.nodes().iter().filter_map(|node| node.op_as());
-    let bias = std::mem::take(&mut layer.bias);
-    let (activation, rows) = (layer.activation, layer.rows);
+    let (bias, activation, rows) = (layer.bias.clone(), layer.activation, layer.rows);
     let op = FullyConnected::new(&weights, axes.transposed, bias, activation, rows, others)?;
     layer.replaced_by(op)
 }
@@ -179,7 +178,7 @@ pub(super) fn rewrite_compressed(
         refuse!("it must be a product of rows of data and a matrix");
     };
     refuse_if!(!axes.transposed, "the rows of its weights must be what is summed");
-    let mut layer = or_refuse!(Layer::of(model, node, axes, constant.shape())?);
+    let layer = or_refuse!(Layer::of(model, node, axes, constant.shape())?);
     let matrix = or_refuse!(CompressedMatrix::new(constant, layer.width())?);
     // They would be widened in each run.
     refuse_if!(
@@ -187,7 +186,7 @@ pub(super) fn rewrite_compressed(
             && layer.rows.is_some_and(|rows| rows > 1),
         "there are several rows of data: its weights of 16 bits are packed as floats"
     );
-    let bias = std::mem::take(&mut layer.bias);
-    let op = FullyConnected::compressed(matrix, session.precision(), bias, layer.activation)?;
+    let (bias, activation) = (layer.bias.clone(), layer.activation);
+    let op = FullyConnected::compressed(matrix, session.precision(), bias, activation)?;
     layer.replaced_by(op)
 }
