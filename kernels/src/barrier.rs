@@ -21,6 +21,7 @@ use tract_core::ops::nn::Reduce;
 use tract_core::ops::scan::Scan;
 
 use crate::quantized::FakeQuantize;
+use crate::transform::is_one_of;
 
 /// Gives its input as it is. Nothing that tract moves through a model passes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,15 +130,8 @@ fn passes(
     if node.inputs.is_empty() || reached.len() < node.inputs.len() {
         return Ok(Some(tvec![]));
     }
-    let is_right = node.op_is::<ElementWiseOp>()
-        || node.op_is::<TypedBinOp>()
-        || node.op_is::<Iff>()
-        || node.op_is::<Cast>()
-        || node.op_is::<Identity>()
-        || node.op_is::<Reduce>()
-        || node.op_is::<Slice>()
-        || node.op_is::<EinSum>()
-        || node.op_is::<FakeQuantize>();
+    let is_right = is_one_of!(node.op, ElementWiseOp, TypedBinOp, Iff, Cast, Identity)
+        || is_one_of!(node.op, Reduce, Slice, EinSum, FakeQuantize);
     Ok(is_right.then_some(reached))
 }
 

@@ -33,7 +33,7 @@ struct LazyParts {
     datum_type: DatumType,
     shape: TVec<usize>,
     /// Until it is read. Tensors that got their memory while a model runs would lie between what its nodes need, and in fewer large
-    /// pages: 0.7 of them for SmolLM2 in half precision, with mimalloc.
+    /// pages.
     room: Mutex<Option<Unwritten>>,
     read: Box<ReadParts>,
     tensor: OnceLock<Arc<Tensor>>,

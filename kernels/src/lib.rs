@@ -30,7 +30,7 @@
 //! | `transform/mod.rs` | [`KernelsTransform`]: when tract simplifies the model, and when which rule is tried |
 //! | `transform/rule.rs` | [`Rule`]: what replaces a node, or why it stays; crates above [register](register_rule) their own |
 //! | `transform/chain.rs` | what follows a node, and is done by the same operator: biases, activations, a softmax |
-//! | `transform/found.rs` | what is before a node, and is done by the same operator |
+//! | `transform/found.rs` | what rules look for, and what is before a node, and is done by the same operator |
 //! | `transform/convolution.rs`, … | the rules, a file for each operator |
 //! | `runtime.rs` | [`KernelsRuntime`], and [`KernelsRunnable`], what runs |
 //! | `convolution/`, `fully_connected.rs`, `contraction.rs` | the operators |

@@ -37,10 +37,8 @@ impl Runtime for KernelsRuntime {
         model: TypedModel,
         options: &RunOptions,
     ) -> TractResult<Box<dyn Runnable>> {
-        let plan = TypedSimplePlan::new_with_options(
-            optimized(&KernelsTransform::default(), model)?,
-            options,
-        )?;
+        let model = optimized(&KernelsTransform::default(), model)?;
+        let plan = TypedSimplePlan::new_with_options(model, options)?;
         let executor = options.executor.clone();
         Ok(Box::new(KernelsRunnable { plan, executor, shares_work: Arc::default() }))
     }

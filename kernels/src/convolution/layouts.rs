@@ -31,15 +31,15 @@ impl PatchLayoutCache {
         rows: usize,
         shape: &mut TVec<usize>,
     ) -> TractResult<Option<Arc<PatchLayout>>> {
+        let mut has_elements = |window: &ChannelsFirstWindow| {
+            shape.extend_from_slice(&window.output[3 - spec.rank()..]);
+            !shape.contains(&0)
+        };
         if let Some(layout) = self.kept(spec, sizes) {
-            shape.extend_from_slice(&layout.window.output[3 - spec.rank()..]);
-            return Ok((!shape.contains(&0)).then_some(layout));
+            return Ok(has_elements(&layout.window).then_some(layout));
         }
         let window = ChannelsFirstWindow::new(spec, sizes)?;
-        shape.extend_from_slice(&window.output[3 - spec.rank()..]);
-        if shape.contains(&0) {
-            return Ok(None);
-        }
+        rule_if!(has_elements(&window));
         // Other runs need not wait for it.
         let layout = Arc::new(PatchLayout::new(window, rows)?);
         let mut kept = self.lock();

@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
+use tract_core::internal::tract_ndarray::indices;
 use tract_core::internal::*;
 use tract_core::ops::cnn::PoolSpec;
 
@@ -28,32 +29,20 @@ impl ChannelsFirstWindow {
     pub fn new(spec: &PoolSpec, sizes: &[usize]) -> TractResult<ChannelsFirstWindow> {
         let rank = sizes.len();
         ensure!(rank == spec.rank() && rank <= 3, "the data has {rank} spatial axes");
-        let with_ones = |numbers: &[usize]| {
-            let mut all = [1; 3];
-            all[3 - rank..].copy_from_slice(numbers);
-            all
+        // Of three axes, with a number for those that are not there.
+        let of_axes = |missing: usize, of_axis: &dyn Fn(usize) -> usize| -> [usize; 3] {
+            std::array::from_fn(|axis| (axis + rank).checked_sub(3).map_or(missing, of_axis))
         };
         let padding = spec.computed_padding(sizes);
-        let output: TVec<usize> = padding.iter().map(|axis| axis.convoluted).collect();
-        let mut begin = [0; 3];
-        for (begin, axis) in begin[3 - rank..].iter_mut().zip(&padding) {
-            *begin = axis.pad_before;
-        }
-        // Of a single pixel the stride says nothing, whatever its size.
-        let mut strides = with_ones(&spec.strides());
-        let output = with_ones(&output);
-        for (stride, pixels) in strides.iter_mut().zip(output) {
-            if pixels == 1 {
-                *stride = 1;
-            }
-        }
+        let pixels = |axis: usize| padding[axis].convoluted;
         Ok(ChannelsFirstWindow {
-            input: with_ones(sizes),
-            output,
-            kernel: with_ones(&spec.kernel_shape),
-            strides,
-            dilations: with_ones(&spec.dilations()),
-            begin,
+            input: of_axes(1, &|axis| sizes[axis]),
+            output: of_axes(1, &pixels),
+            kernel: of_axes(1, &|axis| spec.kernel_shape[axis]),
+            // Of a single pixel the stride says nothing, whatever its size.
+            strides: of_axes(1, &|axis| if pixels(axis) == 1 { 1 } else { spec.stride(axis) }),
+            dilations: of_axes(1, &|axis| spec.dilation(axis)),
+            begin: of_axes(0, &|axis| padding[axis].pad_before),
         })
     }
 
@@ -143,15 +132,10 @@ impl PatchLayout {
         // Of a channel.
         let padded: [usize; 3] = std::array::from_fn(|axis| part[axis] * strides[axis]);
         check_volume("padding", DatumType::F32, &padded)?;
-        let mut offsets = vec![];
-        for z in 0..kernel[0] {
-            for y in 0..kernel[1] {
-                for x in 0..kernel[2] {
-                    let element = [z * dilations[0], y * dilations[1], x * dilations[2]];
-                    offsets.push(place(element, strides, part));
-                }
-            }
-        }
+        let elements = indices(kernel).into_iter();
+        let elements =
+            elements.map(|(z, y, x)| [z * dilations[0], y * dilations[1], x * dilations[2]]);
+        let offsets: Vec<usize> = elements.map(|element| place(element, strides, part)).collect();
         let volume: usize = part.iter().product();
         // Which parts the kernel meets, by the number of a part: rows first.
         let mut met_rows = vec![false; strides[0] * strides[1]];
@@ -161,16 +145,14 @@ impl PatchLayout {
             met_phases[number % strides[2]] = true;
         }
         let mut rows = vec![];
-        for z in 0..window.input[0] {
-            for y in 0..window.input[1] {
-                let element = [z + window.begin[0], y + window.begin[1], 0];
-                let to = place(element, strides, part);
-                let is_within = (0..2).all(|axis| element[axis] / strides[axis] < part[axis]);
-                let number = to / volume;
-                if is_within && met_rows[number / strides[2]] {
-                    let from = (z * window.input[1] + y) * window.input[2];
-                    rows.push(RowPlacement { from, part: number, row: to % volume / part[2] });
-                }
+        for (z, y) in indices((window.input[0], window.input[1])) {
+            let element = [z + window.begin[0], y + window.begin[1], 0];
+            let to = place(element, strides, part);
+            let is_within = (0..2).all(|axis| element[axis] / strides[axis] < part[axis]);
+            let number = to / volume;
+            if is_within && met_rows[number / strides[2]] {
+                let from = (z * window.input[1] + y) * window.input[2];
+                rows.push(RowPlacement { from, part: number, row: to % volume / part[2] });
             }
         }
         let begin = window.begin[2];
@@ -264,32 +246,17 @@ impl PatchLayout {
         let (elements, distance) = (self.window.elements(), self.channel());
         let offsets = Cow::Borrowed(&self.offsets[..]);
         if self.is_plain {
-            return Ok(LaidOutChannels {
-                elements: LaidOutElements::Plain(image),
-                distance,
-                offsets,
-                first: 0,
-            });
+            let elements = LaidOutElements::Plain(image);
+            return Ok(LaidOutChannels { elements, distance, offsets, first: 0 });
         }
-        let count = check_volume("padding", DatumType::F32, &[channels, distance])?;
-        let mut laid_out = Scratch::new(count);
+        let mut laid_out = room(channels, distance)?;
         fill_rows(&mut laid_out, distance, image.len(), |first, laid_out| {
-            let image = &image[first * elements..];
-            vectors.run(CopyToLayout {
-                layout: self,
-                image,
-                band: self.all_rows(),
-                distance,
-                laid_out,
-            });
+            let (layout, band, image) = (self, self.all_rows(), &image[first * elements..]);
+            vectors.run(CopyToLayout { layout, image, band, distance, laid_out });
             TractResult::Ok(())
         })?;
-        Ok(LaidOutChannels {
-            elements: LaidOutElements::Own(laid_out),
-            distance,
-            offsets,
-            first: 0,
-        })
+        let elements = LaidOutElements::Own(laid_out);
+        Ok(LaidOutChannels { elements, distance, offsets, first: 0 })
     }
 
     /// Whether what some rows of pixels meet can be laid out on its own.
@@ -309,19 +276,13 @@ impl PatchLayout {
         let rows = self.rows_met(&positions);
         let of_part = rows.len() * width;
         let distance = odd_lines(self.window.strides.iter().product::<usize>() * of_part);
-        let count = check_volume("padding", DatumType::F32, &[channels, distance])?;
-        let mut laid_out = Scratch::new(count);
+        let mut own = room(channels, distance)?;
         let first = rows.start * width;
-        vectors.run(CopyToLayout {
-            layout: self,
-            image,
-            band: rows,
-            distance,
-            laid_out: &mut laid_out,
-        });
+        let (layout, band, laid_out) = (self, rows, &mut *own);
+        vectors.run(CopyToLayout { layout, image, band, distance, laid_out });
         let offset = |offset: &usize| offset / volume * of_part + offset % volume;
         let offsets = self.offsets.iter().map(offset).collect();
-        Ok(LaidOutChannels { elements: LaidOutElements::Own(laid_out), distance, offsets, first })
+        Ok(LaidOutChannels { elements: LaidOutElements::Own(own), distance, offsets, first })
     }
 
     /// The rows of a part.
@@ -433,10 +394,18 @@ impl PatchLayout {
         self.positions == self.window.pixels()
     }
 
+    /// Whether a product reads the channels as they are laid out, without packing them.
+    ///
+    /// Each panel of rows reads them. With many of these, packing takes less time than reading channels in their distance,
+    /// each from another page of the memory.
+    pub fn is_in_place(&self) -> bool {
+        const FEW_ROWS: usize = 48;
+        self.rows_of_product <= FEW_ROWS && (self.with_gaps || self.is_dense())
+    }
+
     /// All positions from the first to the last one of these columns.
     pub fn positions_of_columns(&self, columns: Range<usize>) -> Range<usize> {
-        let of_column = |column: usize| self.runs(column..column + 1)[0].1;
-        of_column(columns.start)..of_column(columns.end - 1) + 1
+        if self.with_gaps { columns } else { self.positions_of_pixels(columns) }
     }
 
     /// The same of pixels.
@@ -476,6 +445,11 @@ impl PatchLayout {
 fn odd_lines(elements: usize) -> usize {
     const OF_LINE: usize = LINE / size_of::<f32>();
     (elements.div_ceil(OF_LINE) | 1) * OF_LINE
+}
+
+/// Memory for channels in a distance.
+fn room(channels: usize, distance: usize) -> TractResult<Scratch> {
+    Ok(Scratch::new(check_volume("padding", DatumType::F32, &[channels, distance])?))
 }
 
 /// Whether computing results for all positions takes less time than packing each row of pixels on its own. In each step
@@ -585,19 +559,8 @@ impl<S: Simd> Rest<S> {
     /// Of a row of so many elements.
     #[inline(always)]
     fn of(simd: S, count: usize, padding: f32) -> Rest<S> {
-        let elements = (count % S::F32_LANES) as u32;
-        let is_element = simd.less_than_u32s(counting::<S>(), simd.splat_u32s(elements));
+        let is_element = simd.mask_between_m32s(0, (count % S::F32_LANES) as u32).mask();
         Rest { is_element, padding: simd.splat_f32s(padding) }
-    }
-}
-
-/// 0, 1, 2 and so on.
-#[inline(always)]
-fn counting<S: Simd>() -> S::u32s {
-    const NUMBERS: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-    match S::as_simd_u32s(&NUMBERS).0 {
-        [first, ..] => *first,
-        [] => unreachable!("vectors have at most 16 lanes"),
     }
 }
 
@@ -629,7 +592,7 @@ fn place(element: [usize; 3], strides: [usize; 3], part: [usize; 3]) -> usize {
 struct Im2colOffsets<'a> {
     offsets: &'a [usize],
     /// The distance of two channels.
-    channel: usize,
+    distance: usize,
     /// Where the channel of the next step begins, and which element of the kernel it is.
     begin: usize,
     element: usize,
@@ -637,10 +600,9 @@ struct Im2colOffsets<'a> {
 
 impl<'a> Im2colOffsets<'a> {
     fn from(laid_out: &'a LaidOutChannels, first: usize) -> Im2colOffsets<'a> {
-        let LaidOutChannels { offsets, distance: channel, .. } = laid_out;
-        let channel = *channel;
-        let (number, element) = (first / offsets.len(), first % offsets.len());
-        Im2colOffsets { offsets, channel, begin: number * channel, element }
+        let LaidOutChannels { offsets, distance, .. } = laid_out;
+        let (channel, element) = (first / offsets.len(), first % offsets.len());
+        Im2colOffsets { offsets, distance: *distance, begin: channel * distance, element }
     }
 
     #[inline(always)]
@@ -648,21 +610,9 @@ impl<'a> Im2colOffsets<'a> {
         let from = self.begin + self.offsets[self.element];
         self.element += 1;
         if self.element == self.offsets.len() {
-            (self.begin, self.element) = (self.begin + self.channel, 0);
+            (self.begin, self.element) = (self.begin + self.distance, 0);
         }
         from
-    }
-}
-
-impl PatchLayout {
-    /// Whether a product reads the channels as they are laid out, without packing them.
-    ///
-    /// Each panel of rows reads them. With many of these, packing takes less time than reading channels in their distance,
-    /// each from another page of the memory: convolutions with 64 channels and more took 1.05 times as long, up to 1.3 times
-    /// (AMD EPYC, family 25 model 1).
-    pub fn is_in_place(&self) -> bool {
-        const FEW_ROWS: usize = 48;
-        self.rows_of_product <= FEW_ROWS && (self.with_gaps || self.is_dense())
     }
 }
 

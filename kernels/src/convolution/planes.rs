@@ -43,25 +43,18 @@ impl Planes<'_> {
         // About eight products of two numbers take a third of a nanosecond here.
         let work = output.len().saturating_mul(self.layout.offsets.len()) / 8;
         let vectors = Vectors::detect();
+        let run = |first, pixels, output: Output| {
+            let (planes, band) = (self, self.layout.band(pixels));
+            vectors.run(PlaneTask { planes, data, channels, repeated, first, band, output });
+            Ok(())
+        };
         if let Some(shares) = self.layout.shares_of_pixels(work) {
             return for_each_columns(output, pixels, shares, work, |pixels, output| {
-                let band = self.layout.band(pixels);
-                vectors.run(PlaneTask {
-                    planes: self,
-                    data,
-                    channels,
-                    repeated,
-                    first: 0,
-                    band,
-                    output,
-                });
-                Ok(())
+                run(0, pixels, output)
             });
         }
         fill_rows(output, repeated * pixels, work, |first, output| {
-            let (band, output) = (self.layout.band(0..pixels), Output::matrix(output, pixels));
-            vectors.run(PlaneTask { planes: self, data, channels, repeated, first, band, output });
-            Ok(())
+            run(first, 0..pixels, Output::matrix(output, pixels))
         })
     }
 }

@@ -215,8 +215,7 @@ impl Im2colGemm<'_> {
     ) -> TractResult<()> {
         /// What a band has beyond its pixels, for the kernel, is read again by the next one.
         const LEAST_ROWS: usize = 4;
-        /// Half a megabyte. A U-Net took 1.16 times as long where all was laid out at once (AMD EPYC, family 26 model 2). Images of
-        /// tests are small.
+        /// Half a megabyte: laying all out at once is slower. Images of tests are small.
         const ELEMENTS: usize = if cfg!(test) { 1 << 7 } else { 1 << 17 };
         let (layout, vectors) = (self.layout, Vectors::detect());
         if let GroupWeights::Columns(_) = &self.groups[group] {
@@ -231,12 +230,13 @@ impl Im2colGemm<'_> {
         let most = columns.len().div_ceil(LEAST_ROWS * width);
         let count = all.div_ceil(ELEMENTS).min(most);
         let step = columns.len().div_ceil(count).next_multiple_of(Tile::of(vectors).columns);
-        let first = layout.pixels_before_column(columns.start);
+        let pixels = |column| layout.pixels_before_column(column);
+        let first = pixels(columns.start);
         for begin in columns.clone().step_by(step) {
             let columns = begin..(begin + step).min(columns.end);
             let positions = layout.positions_of_columns(columns.clone());
             let laid_out = layout.lay_out_band(vectors, channels, data, positions)?;
-            let output = part.output.skip_columns(layout.pixels_before_column(begin) - first);
+            let output = part.output.skip_columns(pixels(begin) - first);
             let mut part = ConvolutionTask { rows: part.rows.clone(), columns, output };
             self.part(group, &laid_out, &mut part);
         }
@@ -306,12 +306,11 @@ impl Im2colGemm<'_> {
         let steps = STEPS.min(weights.depth);
         let mut columns = Scratch::new(steps * block.next_multiple_of(tile.lanes));
         let offsets = layout.is_in_place().then(|| laid_out.steps(weights.depth));
-        let first = part.columns.start;
+        let pixels = |column| layout.pixels_before_column(column);
+        let first = pixels(part.columns.start);
         for column in part.columns.clone().step_by(block) {
             let width = (part.columns.end - column).min(block);
-            let mut output = part.output.skip_columns(
-                layout.pixels_before_column(column) - layout.pixels_before_column(first),
-            );
+            let mut output = part.output.skip_columns(pixels(column) - first);
             let whole = if offsets.is_some() { width - width % tile.columns } else { 0 };
             for steps in parts(weights.depth) {
                 let range = column + whole..column + width;
@@ -357,9 +356,8 @@ impl Im2colGemm<'_> {
                 vectors.run(Pick { layout, positions, results, output });
             }
             if let Some(slopes) = slopes {
-                let pixels = |column| layout.pixels_before_column(column);
                 vectors.run(BelowZero {
-                    rows: part.output.skip_columns(pixels(column) - pixels(first)),
+                    rows: part.output.skip_columns(pixels(column) - first),
                     count: pixels(column + width) - pixels(column),
                     slopes: &slopes[part.rows.clone()],
                 });

@@ -4,19 +4,15 @@ use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::logic::Iff;
-use tract_core::ops::math::{Add, Div, Mul};
+use tract_core::ops::math::{Add, Mul};
 use tract_core::ops::nn::{Softmax, SoftmaxKind};
 
 use super::chain::Chain;
 use super::contraction::contraction;
-use super::fully_connected::has_constant_matrix;
-use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
+use super::found::{Found, is_binary, uniform};
+use super::fully_connected::constant_matrix;
+use super::rule::{Rewrite, Session, refuse, refuse_if};
 use crate::attention::{AddendOfKept, Attention};
-
-/// A product, a scale, masks, a softmax and another product. A sink is concatenated before the softmax, and its weight cut off after
-/// it.
-#[derive(Debug)]
-pub(super) struct Attentions;
 
 /// What is between the scores and their product with the values.
 struct Between {
@@ -28,8 +24,6 @@ struct Between {
 /// A mask or a sink, and how its axes become those of the scores.
 struct MaskOrSink {
     outlet: OutletId,
-    /// Whether it says which scores are kept, and is not what is added to them.
-    keeps: bool,
     regrouped: Option<AxisOp>,
 }
 
@@ -44,9 +38,8 @@ fn regrouping(node: &TypedNode, rank: usize) -> Option<&AxisOp> {
 impl MaskOrSink {
     /// What is added to scores whose axes are regrouped, if it can be regrouped back.
     fn of(model: &TypedModel, outlet: OutletId, regrouped: Option<&AxisOp>) -> Option<MaskOrSink> {
-        let keeps = model.outlet_fact(outlet).ok()?.datum_type == DatumType::Bool;
         let Some(AxisOp::Reshape(at, before, after)) = regrouped else {
-            return Some(MaskOrSink { outlet, keeps, regrouped: None });
+            return Some(MaskOrSink { outlet, regrouped: None });
         };
         let shape = &model.outlet_fact(outlet).ok()?.shape;
         let axes = &shape[*at..at + after.len()];
@@ -58,7 +51,7 @@ impl MaskOrSink {
             () if axes == &**after => AxisOp::Reshape(*at, after.clone(), before.clone()),
             () => return None,
         };
-        Some(MaskOrSink { outlet, keeps, regrouped: Some(op) })
+        Some(MaskOrSink { outlet, regrouped: Some(op) })
     }
 
     /// The same with the axes of the scores.
@@ -78,7 +71,7 @@ impl MaskOrSink {
 
 /// Follows the scores up to their softmax over the last axis, and the sink's weight that is cut off. In between, axes of heads
 /// may be regrouped, and are as they were at the end.
-fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
+fn between(chain: &mut Chain) -> Found<Between> {
     let mut found = Between { scale: 1., masks: tvec!(), sink: None };
     let (mut is_softmax, mut has_column_of_sink) = (false, false);
     // What the axes were made of, if they are not those of the scores.
@@ -127,29 +120,24 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
         } else {
             rule_if!(!is_softmax);
             rule_if!(after.shape == *shape && after.datum_type == before.datum_type);
-            let number = match chain.constant(next.operand)? {
-                Some(operand) if operand.len() == 1 => Some(operand.cast_to_scalar::<f32>()?),
-                _ => None,
-            };
             if let Some(softmax) = next.node.op_as::<Softmax>() {
                 rule_if!(softmax.axes[..] == [last]);
                 rule_if!(softmax.kind == SoftmaxKind::Softmax && softmax.quant_output_dt.is_none());
                 is_softmax = true;
-            } else if has_column_of_sink {
-                return Ok(None);
-            } else if let (Some(operand), true) = (next.operand, next.is_binary::<Add>()) {
+            } else if let (Some(operand), true) = (next.operand, is_binary::<Add>(next.node)) {
                 let mask = model.outlet_fact(operand)?;
-                rule_if!(mask.datum_type == DatumType::F32 && mask.shape.last() == shape.last());
+                rule_if!(!has_column_of_sink && mask.shape.last() == shape.last());
+                rule_if!(mask.datum_type == DatumType::F32);
                 rule_if_some!(mask = MaskOrSink::of(model, operand, regrouped));
                 found.masks.push(mask);
-            } else if let (Some(number), true) = (number, found.masks.is_empty()) {
+            } else {
+                rule_if!(!has_column_of_sink && found.masks.is_empty());
+                rule_if_some!(number = chain.number(next.operand)?);
                 match () {
-                    () if next.is_binary::<Mul>() => found.scale *= number,
-                    () if next.is_binary::<Div>() && next.slot == 0 => found.scale /= number,
+                    () if is_binary::<Mul>(next.node) => found.scale *= number,
+                    () if next.is_divided() => found.scale /= number,
                     () => return Ok(None),
                 }
-            } else {
-                return Ok(None);
             }
         }
         chain.push(next.node);
@@ -157,79 +145,62 @@ fn between(chain: &mut Chain) -> TractResult<Option<Between>> {
 }
 
 /// A node that hides scores, and the mask that says which are kept: the others are negative infinity.
-fn kept<'a>(chain: &Chain<'a>) -> TractResult<Option<(&'a TypedNode, OutletId)>> {
+fn kept<'a>(chain: &Chain<'a>) -> Found<(&'a TypedNode, OutletId)> {
     rule_if_some!((node, slot) = chain.successor()?);
     rule_if!(node.op_is::<Iff>() && slot == 1);
     rule_if_let!(&[keep, _, other] = &*node.inputs);
     let [found, expected] = [node, chain.last()].map(|node| &node.outputs[0].fact);
     rule_if!(found.shape == expected.shape && found.datum_type == DatumType::F32);
-    let other = chain.model.outlet_fact(other)?;
-    rule_if_some!(other = other.konst.as_ref().or(other.uniform.as_ref()));
-    rule_if!(other.len() == 1 && other.cast_to_scalar::<f32>()? == f32::NEG_INFINITY);
-    Ok(Some((node, keep)))
+    let is_hidden = uniform(chain.model, other)? == Some(f32::NEG_INFINITY);
+    Ok(is_hidden.then_some((node, keep)))
 }
 
-impl Rule for Attentions {
-    fn name(&self) -> &'static str {
-        "attention"
+/// A product, a scale, masks, a softmax and another product. A sink is concatenated before the softmax, and its weight cut off after
+/// it.
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+    rule_if!(node.op_is::<EinSum>());
+    let mut chain = Chain::new(model, node);
+    rule_if_some!(between = between(&mut chain)?);
+    refuse_if!(constant_matrix(model, node)?.is_some(), "its keys are a constant matrix");
+    let Some(scores) = contraction(model, node)? else {
+        refuse!("its scores must be a product of matrices");
+    };
+    // The second product has another shape.
+    let shape = chain.last().outputs[0].fact.shape.clone();
+    let Some(next) = chain.follower()? else {
+        refuse!("the softmax must have one use, a product");
+    };
+    let product = contraction(model, next.node)?;
+    let Some(product) = product.filter(|product| product.left == next.slot) else {
+        refuse!("what follows the softmax must be a product of it and the values");
+    };
+    let values = next.node.inputs[product.right];
+    let fact = model.outlet_fact(values)?;
+    refuse_if!(
+        !product.takes(&shape, &fact.shape, &next.node.outputs[0].fact.shape),
+        "the softmax and the values have shapes that are broadcast"
+    );
+    let has_sink = between.sink.is_some();
+    let Some(attention) = Attention::new(scores, between.scale, product, has_sink, &shape) else {
+        refuse!("the rows, the columns and the batches of both products must be the same");
+    };
+    chain.push(next.node);
+    let mut patch = TypedModelPatch::default();
+    let mut inputs = patch.taps(model, &node.inputs)?;
+    inputs.push(patch.tap_model(model, values)?);
+    let name = &chain.last().name;
+    if let Some(sink) = between.sink {
+        inputs.push(sink.wire(model, &mut patch, format!("{name}.sink"))?);
     }
-
-    fn phase(&self) -> Phase {
-        Phase::Decluttered
+    for (number, mask) in between.masks.into_iter().enumerate() {
+        let mut outlet = mask.wire(model, &mut patch, format!("{name}.mask_{number}"))?;
+        // It says which scores are kept, and is not what is added to them.
+        if patch.outlet_fact(outlet)?.datum_type == DatumType::Bool {
+            let name = format!("{name}.hidden_{number}");
+            outlet = patch.wire_node(name, AddendOfKept, &[outlet])?[0];
+        }
+        inputs.push(outlet);
     }
-
-    fn rewrite(
-        &self,
-        _session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        if !node.op_is::<EinSum>() {
-            return Ok(Rewrite::NotMine);
-        }
-        let mut chain = Chain::new(model, node);
-        let Some(between) = between(&mut chain)? else { return Ok(Rewrite::NotMine) };
-        refuse_if!(has_constant_matrix(model, node)?, "its keys are a constant matrix");
-        let Some(scores) = contraction(model, node)? else {
-            refuse!("its scores must be a product of matrices");
-        };
-        // The second product has another shape.
-        let shape = chain.last().outputs[0].fact.shape.clone();
-        let Some(next) = chain.follower()? else {
-            refuse!("the softmax must have one use, a product");
-        };
-        let product = contraction(model, next.node)?;
-        let Some(product) = product.filter(|product| product.left == next.slot) else {
-            refuse!("what follows the softmax must be a product of it and the values");
-        };
-        let values = next.node.inputs[product.right];
-        let fact = model.outlet_fact(values)?;
-        refuse_if!(
-            !product.takes(&shape, &fact.shape, &next.node.outputs[0].fact.shape),
-            "the softmax and the values have shapes that are broadcast"
-        );
-        let has_sink = between.sink.is_some();
-        let Some(attention) = Attention::new(scores, between.scale, product, has_sink, &shape)
-        else {
-            refuse!("the rows, the columns and the batches of both products must be the same");
-        };
-        chain.push(next.node);
-        let mut patch = TypedModelPatch::default();
-        let mut inputs = patch.taps(model, &node.inputs)?;
-        inputs.push(patch.tap_model(model, values)?);
-        let name = &chain.last().name;
-        if let Some(sink) = between.sink {
-            inputs.push(sink.wire(model, &mut patch, format!("{name}.sink"))?);
-        }
-        for (number, mask) in between.masks.into_iter().enumerate() {
-            let mut outlet = mask.wire(model, &mut patch, format!("{name}.mask_{number}"))?;
-            if mask.keeps {
-                let name = format!("{name}.hidden_{number}");
-                outlet = patch.wire_node(name, AddendOfKept, &[outlet])?[0];
-            }
-            inputs.push(outlet);
-        }
-        let output = patch.wire_node(name, attention, &inputs)?[0];
-        Ok(chain.replace(patch, output)?.into())
-    }
+    let output = patch.wire_node(name, attention, &inputs)?[0];
+    Ok(Some(chain.replace(patch, output)?.into()))
 }

@@ -2,71 +2,37 @@
 
 use tract_core::internal::*;
 
-use super::rule::{Phase, Rewrite, Rule, Session};
+use super::found::{Found, dims, only_use};
+use super::rule::{Rewrite, Session};
 
 /// Moves of axes and reshapes, one after the other, after which all elements are in the order in which they were before: together they
 /// are one Reshape. tract lets neighbours cancel each other, but not around a Reshape. In detectors the channels of a
 /// convolution on codes, which are last, move to the front, are split, and move back.
-#[derive(Debug)]
-pub(super) struct AxisMoves;
-
-impl Rule for AxisMoves {
-    fn name(&self) -> &'static str {
-        "axis_moves"
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+    // The last node of a chain is looked at.
+    rule_if!(node.op_is::<AxisOp>());
+    rule_if!(!only_use(model, node)?.is_some_and(|(next, _)| next.op_is::<AxisOp>()));
+    let (mut chain, mut first) = (vec![], node);
+    while let Some(op) = first.op_as::<AxisOp>() {
+        chain.insert(0, op.clone());
+        let before = model.node(first.inputs[0].node);
+        if !before.op_is::<AxisOp>() || only_use(model, before)?.is_none() {
+            break;
+        }
+        first = before;
     }
-
-    fn phase(&self) -> Phase {
-        Phase::Decluttered
+    rule_if!(chain.iter().any(|op| matches!(op, AxisOp::Move(..))));
+    let shapes = [model.outlet_fact(first.inputs[0])?, &node.outputs[0].fact];
+    rule_if_let!([Some(from), Some(to)] = shapes.map(|fact| fact.shape.as_concrete()));
+    rule_if!(FactoredAxes::of(from).keep_order(&chain));
+    let mut patch = TypedModelPatch::default();
+    let mut outlet = patch.tap_model(model, first.inputs[0])?;
+    if from != to {
+        let reshape = AxisOp::Reshape(0, dims(from), dims(to));
+        outlet = patch.wire_node(&node.name, reshape, &[outlet])?[0];
     }
-
-    fn rewrite(
-        &self,
-        _session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        let outputs = model.output_outlets()?;
-        let alone = |node: &TypedNode| {
-            let is_output = outputs.iter().any(|outlet| outlet.node == node.id);
-            (!is_output && node.outputs[0].successors.len() == 1)
-                .then(|| node.outputs[0].successors[0].node)
-        };
-        let op_of = |node: &'_ TypedNode| node.op_as::<AxisOp>().cloned();
-        // The last node of a chain is looked at.
-        if op_of(node).is_none()
-            || alone(node).is_some_and(|next| model.node(next).op_is::<AxisOp>())
-        {
-            return Ok(Rewrite::NotMine);
-        }
-        let (mut chain, mut first) = (vec![], node);
-        while let Some(op) = op_of(first) {
-            chain.insert(0, op);
-            let before = model.node(first.inputs[0].node);
-            if !before.op_is::<AxisOp>() || alone(before).is_none() {
-                break;
-            }
-            first = before;
-        }
-        if !chain.iter().any(|op| matches!(op, AxisOp::Move(..))) {
-            return Ok(Rewrite::NotMine);
-        }
-        let shapes = [model.outlet_fact(first.inputs[0])?, &node.outputs[0].fact];
-        let [Some(from), Some(to)] = shapes.map(|fact| fact.shape.as_concrete()) else {
-            return Ok(Rewrite::NotMine);
-        };
-        if !FactoredAxes::of(from).keep_order(&chain) {
-            return Ok(Rewrite::NotMine);
-        }
-        let dims = |shape: &[usize]| shape.iter().map(|size| size.to_dim()).collect::<TVec<_>>();
-        let mut patch = TypedModelPatch::default();
-        let mut outlet = patch.tap_model(model, first.inputs[0])?;
-        if from != to {
-            let reshape = AxisOp::Reshape(0, dims(from), dims(to));
-            outlet = patch.wire_node(&node.name, reshape, &[outlet])?[0];
-        }
-        patch.shunt_outside(model, node.id.into(), outlet)?;
-        Ok(patch.into())
-    }
+    patch.shunt_outside(model, node.id.into(), outlet)?;
+    Ok(Some(patch.into()))
 }
 
 /// Axes as products of factors, each of which is a part of an axis before: by number, and without those of size 1.
@@ -149,7 +115,6 @@ mod tests {
     use crate::WithKernels;
 
     fn reshape(at: usize, from: &[usize], to: &[usize]) -> AxisOp {
-        let dims = |sizes: &[usize]| sizes.iter().map(|size| size.to_dim()).collect::<TVec<_>>();
         AxisOp::Reshape(at, dims(from), dims(to))
     }
 

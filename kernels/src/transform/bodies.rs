@@ -4,39 +4,21 @@ use tract_core::internal::*;
 use tract_core::ops::logic::IfThenElse;
 use tract_core::ops::scan::Scan;
 
-use super::rule::{Phase, Rewrite, Rule, Session};
+use super::found::Found;
+use super::rule::{Rewrite, Session};
 
 /// tract's operators with bodies: `Scan` and `IfThenElse`.
-#[derive(Debug)]
-pub(super) struct Bodies;
-
-impl Rule for Bodies {
-    fn name(&self) -> &'static str {
-        "bodies"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::Decluttered
-    }
-
-    fn rewrite(
-        &self,
-        session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        let op: Box<dyn TypedOp> = if let Some(op) = node.op_as::<Scan>() {
-            Box::new(Scan { body: session.body(node, &op.body)?, ..op.clone() })
-        } else if let Some(op) = node.op_as::<IfThenElse>() {
-            Box::new(IfThenElse {
-                then_body: session.body(node, &op.then_body)?,
-                else_body: session.body(node, &op.else_body)?,
-                ..op.clone()
-            })
-        } else {
-            return Ok(Rewrite::NotMine);
-        };
-        let patch = TypedModelPatch::replace_single_op(model, node, &node.inputs, op)?;
-        Ok(patch.into())
-    }
+pub(super) fn rewrite(session: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+    let op: Box<dyn TypedOp> = if let Some(op) = node.op_as::<Scan>() {
+        Box::new(Scan { body: session.body(node, &op.body)?, ..op.clone() })
+    } else if let Some(op) = node.op_as::<IfThenElse>() {
+        Box::new(IfThenElse {
+            then_body: session.body(node, &op.then_body)?,
+            else_body: session.body(node, &op.else_body)?,
+            ..op.clone()
+        })
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(TypedModelPatch::replace_single_op(model, node, &node.inputs, op)?.into()))
 }

@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use tract_core::internal::*;
-use tract_core::ops::binary::{BinMiniOp, TypedBinOp};
+use tract_core::ops::binary::BinMiniOp;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Add, Div, Max, Min, Mul};
 use tract_core::ops::nn::LeakyRelu;
 
+use super::found::{Found, constant, is_binary, number, only_use, sizes, uses};
 use crate::elementwise::{Binary, Elementwise};
 use crate::product::activation::Activation;
 
@@ -28,9 +29,9 @@ pub(super) struct Next<'a> {
 }
 
 impl Next<'_> {
-    /// Whether the node combines the two by this function.
-    pub fn is_binary<O: BinMiniOp>(&self) -> bool {
-        self.node.op_as::<TypedBinOp>().is_some_and(|op| op.0.is::<O>() && op.1.is_none())
+    /// Whether the node divides the chain by the operand.
+    pub fn is_divided(&self) -> bool {
+        is_binary::<Div>(self.node) && self.slot == 0
     }
 }
 
@@ -49,17 +50,13 @@ impl<'a> Chain<'a> {
     }
 
     /// The node that alone needs the result so far, and the input that this is.
-    pub fn successor(&self) -> TractResult<Option<(&'a TypedNode, usize)>> {
-        let last = self.last();
-        rule_if!(last.outputs.len() == 1);
-        rule_if_let!([successor] = &*last.outputs[0].successors);
-        rule_if!(!self.model.output_outlets()?.contains(&last.id.into()));
-        let node = self.model.node(successor.node);
-        Ok((node.outputs.len() == 1).then_some((node, successor.slot)))
+    pub fn successor(&self) -> Found<(&'a TypedNode, usize)> {
+        let next = only_use(self.model, self.last())?;
+        Ok(next.filter(|(node, _)| node.outputs.len() == 1))
     }
 
     /// The node of one or two inputs that alone needs the result so far.
-    pub fn follower(&self) -> TractResult<Option<Next<'a>>> {
+    pub fn follower(&self) -> Found<Next<'a>> {
         rule_if_some!((node, slot) = self.successor()?);
         let operand = match &*node.inputs {
             [_] => None,
@@ -70,7 +67,7 @@ impl<'a> Chain<'a> {
     }
 
     /// The next node, if it keeps type and shape.
-    pub fn next(&self) -> TractResult<Option<Next<'a>>> {
+    pub fn next(&self) -> Found<Next<'a>> {
         rule_if_some!(next = self.follower()?);
         let [found, expected] = [next.node, self.last()].map(|node| &node.outputs[0].fact);
         rule_if!(found.shape == expected.shape && found.datum_type == expected.datum_type);
@@ -81,32 +78,42 @@ impl<'a> Chain<'a> {
         self.nodes.push(node);
     }
 
-    pub fn constant(&self, operand: Option<OutletId>) -> TractResult<Option<&'a Arc<Tensor>>> {
+    /// The constant that an operand is.
+    pub fn constant(&self, operand: Option<OutletId>) -> Found<&'a Arc<Tensor>> {
         rule_if_some!(operand = operand);
-        Ok(self.model.outlet_fact(operand)?.konst.as_ref())
+        constant(self.model, operand)
+    }
+
+    /// The number that an operand is, if it is a constant of one.
+    pub fn number(&self, operand: Option<OutletId>) -> Found<f32> {
+        rule_if_some!(operand = operand);
+        number(self.model, operand)
     }
 
     /// Takes over the function of two numbers `O`, if the other one is a constant: one for all elements, or one for each
     /// index along some axes, whose sizes are known.
-    pub fn arithmetic<O: BinMiniOp>(
-        &mut self,
-        axes: Range<usize>,
-    ) -> TractResult<Option<Vec<f32>>> {
+    pub fn arithmetic<O: BinMiniOp>(&mut self, axes: Range<usize>) -> Found<Vec<f32>> {
         rule_if_some!(next = self.next()?);
-        rule_if!(next.is_binary::<O>());
+        rule_if!(is_binary::<O>(next.node));
         self.numbers(next, axes)
     }
 
+    /// Takes over numbers that are added, as those of [`arithmetic`](Self::arithmetic), and adds them to a bias.
+    pub fn take_added(&mut self, axes: Range<usize>, bias: &mut [f32]) -> TractResult<bool> {
+        let added = self.arithmetic::<Add>(axes)?;
+        let numbers = added.iter().flatten();
+        bias.iter_mut().zip(numbers).for_each(|(bias, number)| *bias += number);
+        Ok(added.is_some())
+    }
+
     /// Takes over a function that multiplies numbers less than 0 by constants, which are as those of [`arithmetic`](Self::arithmetic).
-    pub fn slopes(&mut self, axes: Range<usize>) -> TractResult<Option<Vec<f32>>> {
+    pub fn slopes(&mut self, axes: Range<usize>) -> Found<Vec<f32>> {
         rule_if_some!(next = self.next()?);
         if let Some(op) = next.node.op_as::<ElementWiseOp>().filter(|op| op.1.is_none()) {
             rule_if_some!(op = op.0.downcast_ref::<LeakyRelu>());
-            let sizes =
-                next.node.outputs[0].fact.shape[axes].iter().map(|size| size.to_usize().ok());
-            rule_if_some!(count = sizes.product::<Option<usize>>());
+            rule_if_some!(sizes = sizes(&next.node.outputs[0].fact.shape[axes]));
             self.push(next.node);
-            return Ok(Some(vec![op.alpha; count]));
+            return Ok(Some(vec![op.alpha; sizes.iter().product()]));
         }
         rule_if_some!(op = next.node.op_as::<Elementwise>());
         rule_if!(op.is_binary(Binary::Prelu) && next.slot == 0);
@@ -114,12 +121,11 @@ impl<'a> Chain<'a> {
     }
 
     /// Takes over a node whose other operand is a constant.
-    fn numbers(&mut self, next: Next<'a>, axes: Range<usize>) -> TractResult<Option<Vec<f32>>> {
+    fn numbers(&mut self, next: Next<'a>, axes: Range<usize>) -> Found<Vec<f32>> {
         rule_if_some!(operand = self.constant(next.operand)?);
         rule_if!(operand.datum_type() == DatumType::F32 && operand.is_plain());
         let shape = &self.last().outputs[0].fact.shape;
-        let sizes = shape[axes.clone()].iter().map(|size| size.to_usize().ok());
-        rule_if_some!(sizes = sizes.collect::<Option<TVec<usize>>>());
+        rule_if_some!(sizes = sizes(&shape[axes.clone()]));
         let count = sizes.iter().product();
         let is_of_axes = operand.rank() == shape.rank()
             && operand.len() == count
@@ -138,7 +144,7 @@ impl<'a> Chain<'a> {
         };
         while let Some(next) = self.next()? {
             let constant = self.constant(next.operand)?;
-            let is_divisor = next.is_binary::<Div>() && next.slot == 1;
+            let is_divisor = is_binary::<Div>(next.node) && next.slot == 1;
             if next.operand.is_some() && constant.is_none() || is_divisor {
                 break;
             }
@@ -151,14 +157,11 @@ impl<'a> Chain<'a> {
     }
 
     /// Takes over `x * (min(max(x + 3, 0), 6) * factor)`, and gives the factor: 1 if the second part is multiplied with none.
-    fn hard_swish(&mut self) -> TractResult<Option<f32>> {
+    fn hard_swish(&mut self) -> Found<f32> {
         let x = self.last();
-        rule_if!(x.outputs.len() == 1 && !self.model.output_outlets()?.contains(&x.id.into()));
-        rule_if_let!([one, other] = &*x.outputs[0].successors);
+        rule_if_let!(Some([one, other]) = uses(self.model, x)?);
         let nodes = [one, other].map(|successor| self.model.node(successor.node));
-        let is_sum =
-            |node: &&TypedNode| node.op_as::<TypedBinOp>().is_some_and(|op| op.0.is::<Add>());
-        rule_if_some!(first = nodes.into_iter().position(|node| is_sum(&node)));
+        rule_if_some!(first = nodes.into_iter().position(is_binary::<Add>));
         let (sum, last) = (nodes[first], nodes[1 - first]);
         rule_if!(sum.inputs.len() == 2 && sum.inputs[0] != sum.inputs[1]);
         let operand = sum.inputs.iter().copied().find(|input| *input != x.id.into());
@@ -169,15 +172,15 @@ impl<'a> Chain<'a> {
         loop {
             rule_if_some!(next = branch.next()?);
             if next.node.id == last.id {
-                rule_if!(next.is_binary::<Mul>());
+                rule_if!(is_binary::<Mul>(next.node));
                 break;
             }
             rule_if_some!(number = self.number(next.operand)?);
             match () {
-                () if factor == 1. && next.is_binary::<Max>() => least = least.max(number),
-                () if factor == 1. && next.is_binary::<Min>() => most = most.min(number),
-                () if next.is_binary::<Mul>() => factor *= number,
-                () if next.is_binary::<Div>() && next.slot == 0 => factor /= number,
+                () if factor == 1. && is_binary::<Max>(next.node) => least = least.max(number),
+                () if factor == 1. && is_binary::<Min>(next.node) => most = most.min(number),
+                () if is_binary::<Mul>(next.node) => factor *= number,
+                () if next.is_divided() => factor /= number,
                 () => return Ok(None),
             }
             branch.push(next.node);
@@ -188,38 +191,8 @@ impl<'a> Chain<'a> {
         Ok(Some(factor))
     }
 
-    /// The number that an operand is.
-    fn number(&self, operand: Option<OutletId>) -> TractResult<Option<f32>> {
-        rule_if_some!(constant = self.constant(operand)?);
-        rule_if!(constant.len() == 1 && constant.datum_type() == DatumType::F32);
-        Ok(Some(constant.cast_to_scalar()?))
-    }
-
-    /// An operator in place of the whole chain.
-    pub fn replaced_by(
-        &self,
-        op: impl Into<Box<dyn TypedOp>>,
-        inputs: &[OutletId],
-    ) -> TractResult<TypedModelPatch> {
-        let mut patch = TypedModelPatch::default();
-        let inputs = patch.taps(self.model, inputs)?;
-        let output = patch.wire_node(&self.last().name, op, &inputs)?[0];
-        self.replace(patch, output)
-    }
-
-    /// Operators of one input in place of the whole chain: one, what its data meets before, and what follows.
-    pub fn replaced_between(
-        &self,
-        data: OutletId,
-        before: Option<AxisOp>,
-        op: impl Into<Box<dyn TypedOp>>,
-        after: Vec<Box<dyn TypedOp>>,
-    ) -> TractResult<TypedModelPatch> {
-        self.replaced_by_parts(data, before, vec![], [op.into()].into_iter().chain(after).collect())
-    }
-
-    /// As [`replaced_between`](Self::replaced_between), but operators of the same data are in front, if there are any: those that
-    /// follow take all of their outputs first.
+    /// Operators of one input, one after the other, in place of the whole chain, and what its data meets before. If there are parts,
+    /// these are in front, and the first operator takes all of their outputs.
     pub fn replaced_by_parts(
         &self,
         data: OutletId,

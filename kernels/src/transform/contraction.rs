@@ -3,23 +3,15 @@
 use tract_core::internal::*;
 use tract_core::ops::einsum::EinSum;
 
-use super::chain::Chain;
-use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
+use super::found::{Found, is_single};
+use super::rule::{Rewrite, Session, refuse, refuse_if};
 use crate::contraction::{BatchAxis, Contraction};
 
-/// A product of two matrices, or of many.
-#[derive(Debug)]
-pub(super) struct Contractions;
-
 /// The product of a node, if it is one that this crate's operator computes.
-pub(super) fn contraction(
-    model: &TypedModel,
-    node: &TypedNode,
-) -> TractResult<Option<Contraction>> {
+pub(super) fn contraction(model: &TypedModel, node: &TypedNode) -> Found<Contraction> {
     rule_if_some!(op = node.op_as::<EinSum>());
     let facts = model.node_input_facts(node.id)?;
-    let is_single = |fact: &&TypedFact| fact.datum_type == DatumType::F32 && fact.is_plain();
-    rule_if!(facts.len() == 2 && facts.iter().all(is_single));
+    rule_if!(facts.len() == 2 && facts.iter().all(|fact| is_single(fact)));
     rule_if!(op.operating_dt == DatumType::F32);
     let shapes = [&*facts[0].shape, &*facts[1].shape];
     rule_if_some!(product = Contraction::of(op, shapes));
@@ -28,51 +20,35 @@ pub(super) fn contraction(
     Ok(Some(product))
 }
 
-impl Rule for Contractions {
-    fn name(&self) -> &'static str {
-        "contraction"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::Decluttered
-    }
-
-    fn rewrite(
-        &self,
-        _session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        /// With fewer rows or columns of the other factor, packing constants in each run costs more than the product gains: tract
-        /// packs them once. With many, a DeBERTa took 0.9 of the time, and 0.82 on two threads (AMD EPYC, family 26 model 2).
-        const LEAST: usize = 64;
-        if !node.op_is::<EinSum>() {
-            return Ok(Rewrite::NotMine);
+/// A product of two matrices, or of many.
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+    /// With fewer rows or columns of the other factor, packing constants in each run costs more than the product gains: tract
+    /// packs them once.
+    const LEAST: usize = 64;
+    rule_if!(node.op_is::<EinSum>());
+    let Some(product) = contraction(model, node)? else {
+        refuse!(
+            "it must be a product of two matrices of type F32, or of many, whose rows are read in vectors"
+        )
+    };
+    let left = model.outlet_fact(node.inputs[product.left])?;
+    let right = model.outlet_fact(node.inputs[product.right])?;
+    let has_many = |factor: &TypedFact, axis: fn(&BatchAxis) -> Option<usize>| {
+        product.batch.iter().filter_map(axis).any(|axis| !factor.shape[axis].is_one())
+    };
+    let [columns, _] = product.axes_of_right();
+    for (factor, has_many, met) in [
+        (left, has_many(left, |it| it.left), &right.shape[columns]),
+        (right, has_many(right, |it| it.right), &left.shape[product.rows[0]]),
+    ] {
+        if factor.konst.is_none() {
+            continue;
         }
-        let Some(product) = contraction(model, node)? else {
-            refuse!(
-                "it must be a product of two matrices of type F32, or of many, whose rows are read in vectors"
-            )
-        };
-        let left = model.outlet_fact(node.inputs[product.left])?;
-        let right = model.outlet_fact(node.inputs[product.right])?;
-        let has_many = |factor: &TypedFact, axis: fn(&BatchAxis) -> Option<usize>| {
-            product.batch.iter().filter_map(axis).any(|axis| !factor.shape[axis].is_one())
-        };
-        let [columns, _] = product.axes_of_right();
-        for (factor, has_many, met) in [
-            (left, has_many(left, |it| it.left), &right.shape[columns]),
-            (right, has_many(right, |it| it.right), &left.shape[product.rows[0]]),
-        ] {
-            if factor.konst.is_none() {
-                continue;
-            }
-            refuse_if!(!has_many, "a factor is a constant, but is no matrix");
-            refuse_if!(
-                !met.to_usize().is_ok_and(|met| met >= LEAST),
-                "a factor has constant matrices, and each meets {met} rows or columns, but must meet {LEAST}"
-            );
-        }
-        Ok(Chain::new(model, node).replaced_by(product, &node.inputs)?.into())
+        refuse_if!(!has_many, "a factor is a constant, but is no matrix");
+        refuse_if!(
+            !met.to_usize().is_ok_and(|met| met >= LEAST),
+            "a factor has constant matrices, and each meets {met} rows or columns, but must meet {LEAST}"
+        );
     }
+    Ok(Some(TypedModelPatch::replace_single_op(model, node, &node.inputs, product)?.into()))
 }

@@ -4,24 +4,17 @@ use tract_core::internal::*;
 use tract_core::ops::Downsample;
 use tract_core::ops::cnn::{Conv, Deconv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::einsum::EinSum;
-use tract_core::ops::math::{Add, Mul};
+use tract_core::ops::math::Mul;
 use tract_core::ops::nn::DataFormat;
 
 use super::chain::Chain;
-use super::layout::{channels_first, wire_channels_first, wire_parts_channels_first};
-use super::rule::{Phase, Rewrite, Rule, Session, refuse, refuse_if};
+use super::found::{Found, constant, labels, of_channels, replaces_axis, sizes};
+use super::layout::{channels_first, wire_channels_first};
+use super::rule::{Rewrite, Session, or_refuse, refuse_if, refuse_unless_f32};
 use super::upsampling::{PhaseGroup, Upsampling};
 use crate::convolution::{PackedConvolution, trimmed};
 use crate::fully_connected::FullyConnected;
 use crate::product::activation::Activation;
-
-/// A convolution, transposed or not, and what follows it: numbers that are added to or multiplied with its channels, and an
-/// activation, or slopes for what is less than 0.
-///
-/// tract's declutter makes a product of a convolution of one pixel, and a `Downsample` in front of it of its stride. Both
-/// become a convolution again.
-#[derive(Debug)]
-pub(super) struct Convolutions;
 
 /// With so few pixels most lanes of a vector are empty.
 const FEW_PIXELS: usize = 8;
@@ -87,52 +80,44 @@ impl Factors {
 }
 
 /// The numbers of a constant, if it is one of single precision that has elements.
-fn floats(model: &TypedModel, outlet: OutletId) -> TractResult<Option<&Arc<Tensor>>> {
-    let fact = model.outlet_fact(outlet)?;
+fn floats(model: &TypedModel, outlet: OutletId) -> Found<&Arc<Tensor>> {
     let is_float = |konst: &&Arc<Tensor>| {
         konst.datum_type() == DatumType::F32 && konst.is_plain() && konst.len() > 0
     };
-    Ok(fact.konst.as_ref().filter(is_float))
-}
-
-/// A bias, as one number for each channel.
-fn for_channels(bias: &Tensor, channels: usize) -> TractResult<Vec<f32>> {
-    Ok(match bias.try_as_plain_ram()?.as_slice::<f32>()? {
-        [one] => vec![*one; channels],
-        many => many.to_vec(),
-    })
+    Ok(constant(model, outlet)?.filter(is_float))
 }
 
 impl FoundConvolution {
-    fn of_conv(
+    /// That of an operator with a window, if its weights and its bias are constants.
+    fn of_constants(
         model: &TypedModel,
         node: &TypedNode,
-        op: &Conv,
-    ) -> TractResult<Option<FoundConvolution>> {
-        rule_if!(op.q_params.is_none());
+        spec: PoolSpec,
+        group: usize,
+        channels: usize,
+    ) -> Found<FoundConvolution> {
         rule_if_some!(weights = floats(model, node.inputs[1])?);
         rule_if_some!(bias = floats(model, node.inputs[2])?);
-        let weights = match op.kernel_fmt {
-            KernelFormat::OIHW => weights.clone(),
-            format => {
-                let mut weights = weights.clone().into_tensor();
-                for change in format.kernel_as_group_o_i_h_w_ops(weights.shape(), op.group) {
-                    change.change_tensor(&mut weights, false)?;
-                }
-                let mut shape: TVec<usize> = weights.shape()[1..].into();
-                shape[0] = op.pool_spec.output_channels;
-                weights.into_shape(&shape)?.into_arc_tensor()
+        let (weights, bias) = (weights.clone(), of_channels(bias, channels)?);
+        let data = node.inputs[0];
+        Ok(Some(FoundConvolution { spec, group, data, weights, bias, upsampling: None }))
+    }
+
+    fn of_conv(model: &TypedModel, node: &TypedNode, op: &Conv) -> Found<FoundConvolution> {
+        rule_if!(op.q_params.is_none());
+        let (spec, channels) = (op.pool_spec.clone(), op.pool_spec.output_channels);
+        let found = FoundConvolution::of_constants(model, node, spec, op.group, channels)?;
+        rule_if_some!(mut found = found);
+        if op.kernel_fmt != KernelFormat::OIHW {
+            let mut weights = found.weights.into_tensor();
+            for change in op.kernel_fmt.kernel_as_group_o_i_h_w_ops(weights.shape(), op.group) {
+                change.change_tensor(&mut weights, false)?;
             }
-        };
-        let bias = for_channels(bias, op.pool_spec.output_channels)?;
-        Ok(Some(FoundConvolution {
-            spec: op.pool_spec.clone(),
-            group: op.group,
-            data: node.inputs[0],
-            weights,
-            bias,
-            upsampling: None,
-        }))
+            let mut shape: TVec<usize> = weights.shape()[1..].into();
+            shape[0] = channels;
+            found.weights = weights.into_shape(&shape)?.into_arc_tensor();
+        }
+        Ok(Some(found))
     }
 
     fn of_transposed(
@@ -140,54 +125,38 @@ impl FoundConvolution {
         node: &TypedNode,
         op: &Deconv,
         (upsampling, parts): (Upsampling, Vec<PhaseGroup>),
-    ) -> TractResult<Option<FoundConvolution>> {
-        rule_if_some!(weights = floats(model, node.inputs[1])?);
-        rule_if_some!(bias = floats(model, node.inputs[2])?);
-        Ok(Some(FoundConvolution {
-            spec: upsampling.convolution(&upsampling.whole(), op.pool_spec.data_format),
-            group: 1,
-            data: node.inputs[0],
-            weights: weights.clone(),
-            bias: for_channels(bias, op.pool_spec.output_channels)?,
-            upsampling: Some((upsampling, parts)),
-        }))
+    ) -> Found<FoundConvolution> {
+        let spec = upsampling.convolution(&upsampling.whole(), op.pool_spec.data_format);
+        let channels = op.pool_spec.output_channels;
+        let found = FoundConvolution::of_constants(model, node, spec, 1, channels)?;
+        let upsampling = Some((upsampling, parts));
+        Ok(found.map(|found| FoundConvolution { upsampling, ..found }))
     }
 
     /// A product of the channels of each pixel and a matrix. Channels that are the last axis are rows of a matrix, for
     /// which there is another operator.
-    fn of_product(
-        model: &TypedModel,
-        node: &TypedNode,
-        op: &EinSum,
-    ) -> TractResult<Option<FoundConvolution>> {
+    fn of_product(model: &TypedModel, node: &TypedNode, op: &EinSum) -> Found<FoundConvolution> {
         rule_if!(op.axes.input_count() == 2 && op.q_params.is_none());
-        let labels = |slot| op.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
-        let output = labels(InOut::Out(0));
+        let output = labels(op, InOut::Out(0));
         for slot in [1, 0] {
             let Some(weights) = floats(model, node.inputs[slot])? else { continue };
             let mut factors = Factors {
                 weights: weights.clone(),
-                labels_of_weights: labels(InOut::In(slot)),
+                labels_of_weights: labels(op, InOut::In(slot)),
                 data: node.inputs[1 - slot],
-                labels_of_data: labels(InOut::In(1 - slot)),
+                labels_of_data: labels(op, InOut::In(1 - slot)),
             };
             factors.take_split(model, &output)?;
             let Factors { weights: matrix, data: outlet, labels_of_data: data, .. } = factors;
             let &[a, b] = &*factors.labels_of_weights else { continue };
             for (summed, channel, is_transposed) in [(b, a, false), (a, b, true)] {
                 let Some(axis) = data.iter().position(|label| *label == summed) else { continue };
-                let mut expected = data.clone();
-                expected[axis] = channel;
                 let format = match axis {
                     0 => DataFormat::CHW,
                     1 => DataFormat::NCHW,
                     _ => continue,
                 };
-                let is_one = output == expected
-                    && axis + 1 < data.len()
-                    && !data.contains(&channel)
-                    && data.iter().filter(|label| **label == summed).count() == 1;
-                if !is_one {
+                if axis + 1 == data.len() || !replaces_axis(&data, &output, axis, channel) {
                     continue;
                 }
                 let rank = data.len() - axis - 1;
@@ -195,20 +164,13 @@ impl FoundConvolution {
                     true => matrix.clone().into_tensor().permute_axes(&[1, 0])?.into_arc_tensor(),
                     false => matrix.clone(),
                 };
-                let (outputs, inputs) = (weights.shape()[0], weights.shape()[1]);
+                let &[outputs, inputs] = weights.shape() else { continue };
                 // A sum over one element is broadcast by tract's operator.
                 rule_if!(model.outlet_fact(outlet)?.shape[axis] == inputs.to_dim());
-                let padding = PaddingSpec::Explicit(tvec![0; rank], tvec![0; rank]);
+                let (kernel, pads) = (tvec![1; rank], tvec![0; rank]);
+                let padding = PaddingSpec::Explicit(pads.clone(), pads);
                 return Ok(Some(FoundConvolution {
-                    spec: PoolSpec::new(
-                        format,
-                        tvec![1; rank],
-                        padding,
-                        None,
-                        None,
-                        inputs,
-                        outputs,
-                    ),
+                    spec: PoolSpec::new(format, kernel, padding, None, None, inputs, outputs),
                     group: 1,
                     data: outlet,
                     weights,
@@ -222,42 +184,37 @@ impl FoundConvolution {
 
     /// Takes back strides that became operators in front: the window moves over all of the data again.
     fn take_strides(&mut self, model: &TypedModel) {
-        let first = self.spec.data_format.h_axis();
-        loop {
-            let node = model.node(self.data.node);
-            let Some(op) = node.op_as::<Downsample>() else { return };
-            let (Some(axis), Ok(stride)) = (op.axis.checked_sub(first), usize::try_from(op.stride))
-            else {
-                return;
-            };
-            let is_unpadded = match &self.spec.padding {
-                PaddingSpec::Valid => true,
-                PaddingSpec::Explicit(begin, end) => {
-                    (begin.get(axis), end.get(axis)) == (Some(&0), Some(&0))
-                }
-                _ => false,
-            };
-            if !is_unpadded || op.modulo != 0 || axis >= self.spec.rank() {
-                return;
-            }
-            let (mut strides, mut dilations) =
-                (self.spec.strides().into_owned(), self.spec.dilations().into_owned());
-            let (Some(longer), Some(wider)) =
-                (strides[axis].checked_mul(stride), dilations[axis].checked_mul(stride))
-            else {
-                return;
-            };
-            strides[axis] = longer;
-            if self.spec.kernel_shape[axis] > 1 {
-                dilations[axis] = wider;
-            }
-            let (strides, dilations) = (Some(strides.into()), Some(dilations.into()));
-            let spec = PoolSpec { strides, dilations, ..self.spec.clone() };
-            if !PackedConvolution::takes(&spec) {
-                return;
-            }
-            (self.spec, self.data) = (spec, node.inputs[0]);
+        while let Some(before) = self.before_stride(model) {
+            (self.spec, self.data) = before;
         }
+    }
+
+    /// The window with a stride that is an operator in front, and the data of that.
+    fn before_stride(&self, model: &TypedModel) -> Option<(PoolSpec, OutletId)> {
+        let node = model.node(self.data.node);
+        let op = node.op_as::<Downsample>()?;
+        let axis = op.axis.checked_sub(self.spec.data_format.h_axis())?;
+        let stride = usize::try_from(op.stride).ok()?;
+        let is_unpadded = match &self.spec.padding {
+            PaddingSpec::Valid => true,
+            PaddingSpec::Explicit(begin, end) => {
+                (begin.get(axis), end.get(axis)) == (Some(&0), Some(&0))
+            }
+            _ => false,
+        };
+        if !is_unpadded || op.modulo != 0 || axis >= self.spec.rank() {
+            return None;
+        }
+        let mut strides = self.spec.strides().into_owned();
+        let mut dilations = self.spec.dilations().into_owned();
+        strides[axis] = strides[axis].checked_mul(stride)?;
+        let wider = dilations[axis].checked_mul(stride)?;
+        if self.spec.kernel_shape[axis] > 1 {
+            dilations[axis] = wider;
+        }
+        let (strides, dilations) = (Some(strides.into()), Some(dilations.into()));
+        let spec = PoolSpec { strides, dilations, ..self.spec.clone() };
+        PackedConvolution::takes(&spec).then_some((spec, node.inputs[0]))
     }
 
     /// The axis of the channels of the output.
@@ -273,10 +230,7 @@ impl FoundConvolution {
         let axis = self.channel_axis(chain);
         let channels = self.bias.len();
         loop {
-            if let Some(added) = chain.arithmetic::<Add>(axis..axis + 1)? {
-                self.bias.iter_mut().zip(added).for_each(|(bias, added)| *bias += added);
-                continue;
-            }
+            while chain.take_added(axis..axis + 1, &mut self.bias)? {}
             let mut longer = chain.clone();
             let Some(factors) = longer.arithmetic::<Mul>(axis..axis + 1)? else { return Ok(()) };
             let mut scaled = self.weights.clone().into_tensor();
@@ -313,117 +267,97 @@ impl FoundConvolution {
         let others = std::iter::empty();
         let op = FullyConnected::new(&self.weights, true, self.bias, activation, rows, others)?;
         let (before, after) = (AxisOp::Move(axis, last), AxisOp::Move(last, axis));
-        chain.replaced_between(self.data, Some(before), op, vec![Box::new(after)])
+        let ops: Vec<Box<dyn TypedOp>> = vec![Box::new(op), Box::new(after)];
+        chain.replaced_by_parts(self.data, Some(before), vec![], ops)
     }
 }
 
-impl Rule for Convolutions {
-    fn name(&self) -> &'static str {
-        "convolution"
+/// A convolution, transposed or not, and what follows it: numbers that are added to or multiplied with its channels, and an
+/// activation, or slopes for what is less than 0.
+///
+/// tract's declutter makes a product of a convolution of one pixel, and a `Downsample` in front of it of its stride. Both
+/// become a convolution again.
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+    rule_if_let!([output] = &*node.outputs);
+    let dt = output.fact.datum_type;
+    let is_convolution = node.op_is::<Conv>() || node.op_is::<Deconv>();
+    if is_convolution {
+        refuse_unless_f32!("its type is", dt);
     }
-
-    fn phase(&self) -> Phase {
-        Phase::BeforeAxisMoves
+    let found = if let Some(op) = node.op_as::<Conv>() {
+        FoundConvolution::of_conv(model, node, op)?
+    } else if let Some(op) = node.op_as::<Deconv>() {
+        let upsampling = or_refuse!(Upsampling::new(op));
+        let parts = or_refuse!(upsampling.parts());
+        FoundConvolution::of_transposed(model, node, op, (upsampling, parts))?
+    } else if let Some(op) = node.op_as::<EinSum>()
+        && dt == DatumType::F32
+    {
+        FoundConvolution::of_product(model, node, op)?
+    } else {
+        None
+    };
+    refuse_if!(
+        is_convolution && found.is_none(),
+        "its weights and its bias must be constants of type F32"
+    );
+    rule_if_some!(mut found = found);
+    let format = found.spec.data_format;
+    if let Some((upsampling, _)) = &found.upsampling {
+        let data = &model.outlet_fact(found.data)?.shape;
+        if let Some([inner, own]) = upsampling.products(&found.spec, data)? {
+            refuse_if!(
+                inner / MOST_TIMES > own,
+                "as a convolution it would have {inner} products for each two channels, but must have {MOST_TIMES} times its \
+                 own {own} or fewer"
+            );
+        }
     }
-
-    fn rewrite(
-        &self,
-        _session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        let [output] = &*node.outputs else { return Ok(Rewrite::NotMine) };
-        let dt = output.fact.datum_type;
-        let is_convolution = node.op_is::<Conv>() || node.op_is::<Deconv>();
-        refuse_if!(is_convolution && dt != DatumType::F32, "its type is {dt:?}, but must be F32");
-        let found = if let Some(op) = node.op_as::<Conv>() {
-            FoundConvolution::of_conv(model, node, op)?
-        } else if let Some(op) = node.op_as::<Deconv>() {
-            let upsampling = match Upsampling::new(op) {
-                Ok(upsampling) => upsampling,
-                Err(reason) => refuse!("{reason}"),
-            };
-            let parts = match upsampling.parts() {
-                Ok(parts) => parts,
-                Err(reason) => refuse!("{reason}"),
-            };
-            FoundConvolution::of_transposed(model, node, op, (upsampling, parts))?
-        } else if let Some(op) = node.op_as::<EinSum>()
-            && dt == DatumType::F32
+    let pixels = found.spatial(&output.fact).iter().product::<TDim>();
+    let are_few = pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS);
+    if are_few && node.op_is::<EinSum>() {
+        return Ok(Some(found.into_rows(model, node)?.into()));
+    }
+    refuse_if!(are_few, "its output has {pixels} pixels, but must have {FEW_PIXELS} or more");
+    let parts = found.upsampling.iter().flat_map(|(upsampling, parts)| {
+        parts.iter().map(|part| upsampling.convolution(part, format))
+    });
+    refuse_if!(
+        !parts.chain([found.spec.clone()]).all(|spec| PackedConvolution::takes(&spec)),
+        "it has {} spatial axes and padding {:?}, but must have 1 to 3 axes, and padding of at most what the kernel \
+         reaches",
+        found.spec.rank(),
+        found.spec.padding
+    );
+    if found.upsampling.as_ref().is_none_or(|(_, parts)| parts.len() == 1) {
+        found.take_strides(model);
+    }
+    let mut chain = Chain::new(model, node);
+    found.take_arithmetic(&mut chain)?;
+    let activation = chain.activation()?;
+    let axis = found.channel_axis(&chain);
+    let slopes = match activation {
+        Activation::Identity => chain.slopes(axis..axis + 1)?,
+        _ => None,
+    };
+    let fact = model.outlet_fact(found.data)?;
+    let sizes = sizes(found.spatial(fact));
+    let packed = |mut spec: PoolSpec, weights: &Arc<Tensor>, bias, slopes: Option<Vec<f32>>| {
+        let mut weights = weights.clone();
+        if let Some(sizes) = &sizes
+            && let Some(less) = trimmed(&spec, &weights, sizes)?
         {
-            FoundConvolution::of_product(model, node, op)?
-        } else {
-            None
-        };
-        refuse_if!(
-            is_convolution && found.is_none(),
-            "its weights and its bias must be constants of type F32"
-        );
-        let Some(mut found) = found else { return Ok(Rewrite::NotMine) };
-        let format = found.spec.data_format;
-        if let Some((upsampling, _)) = &found.upsampling {
-            let data = &model.outlet_fact(found.data)?.shape;
-            let products = upsampling.products(&found.spec, data)?;
-            if let Some([inner, own]) = products {
-                refuse_if!(
-                    inner / MOST_TIMES > own,
-                    "as a convolution it would have {inner} products for each two channels, but must have {MOST_TIMES} times its \
-                     own {own} or fewer"
-                );
-            }
+            (spec, weights) = (less.0, less.1.into_arc_tensor());
         }
-        let pixels = found.spatial(&output.fact).iter().product::<TDim>();
-        let are_few = pixels.to_usize().is_ok_and(|pixels| pixels < FEW_PIXELS);
-        if are_few && node.op_is::<EinSum>() {
-            return Ok(found.into_rows(model, node)?.into());
+        spec.data_format = channels_first(format);
+        let sizes = sizes.as_deref();
+        let op = PackedConvolution::new(spec, found.group, activation, &weights, bias, sizes)?;
+        match slopes {
+            Some(slopes) => op.with_slopes(slopes),
+            None => Ok(op),
         }
-        refuse_if!(are_few, "its output has {pixels} pixels, but must have {FEW_PIXELS} or more");
-        let parts = found.upsampling.iter().flat_map(|(upsampling, parts)| {
-            parts.iter().map(|part| upsampling.convolution(part, format))
-        });
-        refuse_if!(
-            ![found.spec.clone()]
-                .into_iter()
-                .chain(parts)
-                .all(|spec| PackedConvolution::takes(&spec)),
-            "it has {} spatial axes and padding {:?}, but must have 1 to 3 axes, and padding of at most what the kernel \
-             reaches",
-            found.spec.rank(),
-            found.spec.padding
-        );
-        if found.upsampling.as_ref().is_none_or(|(_, parts)| parts.len() == 1) {
-            found.take_strides(model);
-        }
-        let mut chain = Chain::new(model, node);
-        found.take_arithmetic(&mut chain)?;
-        let activation = chain.activation()?;
-        let axis = found.channel_axis(&chain);
-        let slopes = match activation {
-            Activation::Identity => chain.slopes(axis..axis + 1)?,
-            _ => None,
-        };
-        let fact = model.outlet_fact(found.data)?;
-        let sizes = found.spatial(fact).iter();
-        let sizes: Option<TVec<usize>> = sizes.map(|size| size.to_usize().ok()).collect();
-        let packed = |mut spec: PoolSpec, weights: &Arc<Tensor>, bias, slopes: Option<Vec<f32>>| {
-            let mut weights = weights.clone();
-            if let Some(sizes) = &sizes
-                && let Some(less) = trimmed(&spec, &weights, sizes)?
-            {
-                (spec, weights) = (less.0, less.1.into_arc_tensor());
-            }
-            spec.data_format = channels_first(format);
-            let sizes = sizes.as_deref();
-            let op = PackedConvolution::new(spec, found.group, activation, &weights, bias, sizes)?;
-            match slopes {
-                Some(slopes) => op.with_slopes(slopes),
-                None => Ok(op),
-            }
-        };
-        let Some((upsampling, parts)) = &found.upsampling else {
-            let op = packed(found.spec.clone(), &found.weights, found.bias.clone(), slopes)?;
-            return Ok(wire_channels_first(&chain, found.data, format, op)?.into());
-        };
+    };
+    let (ops, pixels) = if let Some((upsampling, parts)) = &found.upsampling {
         let ops = parts.iter().map(|part| {
             let spec = PoolSpec {
                 strides: found.spec.strides.clone(),
@@ -436,8 +370,11 @@ impl Rule for Convolutions {
         });
         let ops: TractResult<Vec<PackedConvolution>> = ops.collect();
         let inner = found.spec.output_shape(&fact.shape)?;
-        let pixels =
-            upsampling.ops(channels_first(format), inner.hw_dims(), found.spatial(&output.fact));
-        Ok(wire_parts_channels_first(&chain, found.data, format, ops?, pixels)?.into())
-    }
+        let outer = found.spatial(&output.fact);
+        (ops?, upsampling.ops(channels_first(format), inner.hw_dims(), outer))
+    } else {
+        let op = packed(found.spec.clone(), &found.weights, found.bias.clone(), slopes)?;
+        (vec![op], vec![])
+    };
+    Ok(Some(wire_channels_first(&chain, found.data, format, ops, pixels)?.into()))
 }

@@ -3,120 +3,86 @@
 use std::collections::BTreeSet;
 
 use tract_core::internal::*;
-use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cnn::Conv;
 use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 
-use super::rule::{Phase, Rewrite, Rule, Session};
+use super::found::{Found, binary, is_single, replace_all, uses};
+use super::rule::{Rewrite, Session};
 use crate::elementwise::{Binary, Elementwise, ElementwiseStep, Unary};
 
 /// tract's functions of elements, with those before them that nobody else needs.
-#[derive(Debug)]
-pub(super) struct Functions;
-
-impl Rule for Functions {
-    fn name(&self) -> &'static str {
-        "elementwise"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::Rest
-    }
-
-    fn rewrite(
-        &self,
-        _session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        /// There is a block for each input.
-        const MOST: usize = 32;
-        let Some(last) = function(model, node)? else { return Ok(Rewrite::NotMine) };
-        let outputs = model.output_outlets()?;
-        // Each comes after all that need it.
-        let mut together = vec![];
-        let mut next = vec![(node, last)];
-        while let Some((taken, function)) = next.pop() {
-            together.push((taken, function));
-            let is_together =
-                |inlet: &InletId| together.iter().any(|(node, _)| node.id == inlet.node);
-            for input in taken.inputs.iter().copied().collect::<BTreeSet<_>>() {
-                let before = model.node(input.node);
-                if together.len() + next.len() < MOST
-                    && !outputs.contains(&input)
-                    && before.outputs.len() == 1
-                    && before.outputs[0].fact.shape == node.outputs[0].fact.shape
-                    && before.outputs[0].successors.iter().all(is_together)
-                    && let Some(function) = self::function(model, before)?
-                {
-                    next.push((before, function));
-                }
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+    /// There is a block for each input.
+    const MOST: usize = 32;
+    rule_if_some!(last = function(model, node)?);
+    // Each comes after all that need it.
+    let mut together = vec![];
+    let mut next = vec![(node, last)];
+    while let Some((taken, function)) = next.pop() {
+        together.push((taken, function));
+        let is_together = |inlet: &InletId| together.iter().any(|(node, _)| node.id == inlet.node);
+        for input in taken.inputs.iter().copied().collect::<BTreeSet<_>>() {
+            let before = model.node(input.node);
+            if together.len() + next.len() < MOST
+                && let Some(uses) = uses(model, before)?
+                && before.outputs[0].fact.shape == node.outputs[0].fact.shape
+                && uses.iter().all(is_together)
+                && let Some(function) = self::function(model, before)?
+            {
+                next.push((before, function));
             }
         }
-        together.reverse();
-        let is_inner = |input: &OutletId| together.iter().any(|(node, _)| node.id == input.node);
-        let inputs: BTreeSet<OutletId> = together
-            .iter()
-            .flat_map(|(node, _)| node.inputs.iter().copied())
-            .filter(|input| !is_inner(input))
-            .collect();
-        let inputs: TVec<OutletId> = inputs.into_iter().collect();
-        let results = together.iter().map(|(node, _)| OutletId::from(node.id));
-        let values: Vec<OutletId> = inputs.iter().copied().chain(results).collect();
-        let value = |slot: usize, node: &TypedNode| {
-            let place = values.iter().position(|value| *value == node.inputs[slot]);
-            place.context("it is an input or a result")
-        };
-        let mut steps = vec![];
-        for (node, function) in &together {
-            steps.push(match function {
-                Function::Binary(binary) => {
-                    ElementwiseStep::Binary(*binary, [value(0, node)?, value(1, node)?])
-                }
-                Function::Unary(unary) => ElementwiseStep::Unary(unary.clone(), value(0, node)?),
-            });
-        }
-        // tract computes one of its functions on all threads, too, and in place.
-        if let [ElementwiseStep::Unary(Unary::Other(_), _)] = &steps[..] {
-            return Ok(Rewrite::NotMine);
-        }
-        let mut patch = TypedModelPatch::default();
-        let taps = patch.taps(model, &inputs)?;
-        let op = Elementwise { inputs: inputs.len(), steps };
-        let output = patch.wire_node(&node.name, op, &taps)?[0];
-        patch.shunt_outside(model, node.id.into(), output)?;
-        for (node, _) in &together {
-            patch.obliterate(node.id)?;
-        }
-        Ok(patch.into())
     }
+    together.reverse();
+    let is_inner = |input: &OutletId| together.iter().any(|(node, _)| node.id == input.node);
+    let inputs: BTreeSet<OutletId> = together
+        .iter()
+        .flat_map(|(node, _)| node.inputs.iter().copied())
+        .filter(|input| !is_inner(input))
+        .collect();
+    let inputs: TVec<OutletId> = inputs.into_iter().collect();
+    let results = together.iter().map(|(node, _)| OutletId::from(node.id));
+    let values: Vec<OutletId> = inputs.iter().copied().chain(results).collect();
+    let value = |node: &TypedNode, slot: usize| {
+        let place = values.iter().position(|value| *value == node.inputs[slot]);
+        place.context("it is an input or a result")
+    };
+    let mut steps = vec![];
+    for (node, function) in &together {
+        steps.push(match function {
+            ElementwiseStep::Binary(binary, [a, b]) => {
+                ElementwiseStep::Binary(*binary, [value(node, *a)?, value(node, *b)?])
+            }
+            ElementwiseStep::Unary(unary, a) => {
+                ElementwiseStep::Unary(unary.clone(), value(node, *a)?)
+            }
+        });
+    }
+    // tract computes one of its functions on all threads, too, and in place.
+    if let [ElementwiseStep::Unary(Unary::Other(_), _)] = &steps[..] {
+        return Ok(None);
+    }
+    let op = Elementwise { inputs: inputs.len(), steps };
+    let nodes = together.iter().map(|(node, _)| node.id);
+    Ok(Some(replace_all(model, nodes, node, op, &inputs)?.into()))
 }
 
-enum Function {
-    Binary(Binary),
-    Unary(Unary),
-}
-
-/// The function of elements of type F32 that a node is.
-fn function(model: &TypedModel, node: &TypedNode) -> TractResult<Option<Function>> {
+/// The function of elements of type F32 that a node is. Its values are the inputs of the node.
+fn function(model: &TypedModel, node: &TypedNode) -> Found<ElementwiseStep> {
     let function = if let Some(op) = node.op_as::<Elementwise>() {
-        match op.steps[..] {
-            [ElementwiseStep::Binary(binary, [0, 1])] if op.inputs == 2 => {
-                Some(Function::Binary(binary))
-            }
-            _ => None,
-        }
-    } else if let Some(op) = node.op_as::<TypedBinOp>() {
-        rule_if!(op.1.is_none());
-        Binary::of(&*op.0).map(Function::Binary)
+        rule_if_let!([step @ ElementwiseStep::Binary(_, [0, 1])] = &op.steps[..]);
+        rule_if!(op.inputs == 2);
+        step.clone()
+    } else if let Some(op) = binary(node) {
+        rule_if_some!(binary = Binary::of(op));
+        ElementwiseStep::Binary(binary, [0, 1])
     } else if let Some(op) = node.op_as::<ElementWiseOp>() {
         rule_if!(op.1.is_none() && op.0.output_type(DatumType::F32).is_none());
-        Some(Function::Unary(Unary::of(op)?))
+        ElementwiseStep::Unary(Unary::of(op)?, 0)
     } else {
-        None
+        return Ok(None);
     };
-    rule_if_some!(function = function);
     // tract's own products take over what follows them.
     let is_of_product = |input: &OutletId| {
         let before = model.node(input.node);
@@ -124,7 +90,6 @@ fn function(model: &TypedModel, node: &TypedNode) -> TractResult<Option<Function
             && before.outputs[input.slot].successors.len() == 1
     };
     rule_if!(!node.inputs.iter().any(is_of_product));
-    let is_single = |fact: &TypedFact| fact.datum_type == DatumType::F32 && fact.is_plain();
     let inputs = model.node_input_facts(node.id)?;
     Ok((inputs.into_iter().all(is_single) && is_single(&node.outputs[0].fact)).then_some(function))
 }

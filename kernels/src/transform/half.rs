@@ -23,6 +23,7 @@ use tract_core::ops::math;
 use tract_core::ops::nn::{Reduce, Reducer, Resize, RmsNorm, Softmax};
 use tract_core::ops::scan::Scan;
 
+use super::found::{Found, is_one_of, is_single, unique_name};
 use super::rule::{Outcome, RegisteredMovement, Session};
 use crate::product::half::round_to_half;
 
@@ -52,7 +53,7 @@ fn multiplies_in_half(node: &TypedNode) -> bool {
     if let Some(op) = node.op_as::<IfThenElse>() {
         return any(&op.then_body) || any(&op.else_body);
     }
-    let multiplies = node.op_is::<EinSum>() || node.op_is::<Conv>() || node.op_is::<Deconv>();
+    let multiplies = is_one_of!(node.op, EinSum, Conv, Deconv);
     multiplies && is_half(&node.outputs[0].fact)
 }
 
@@ -66,16 +67,14 @@ fn translated(session: Option<&Session>, source: &TypedModel) -> TractResult<Typ
     }
     for id in source.eval_order()? {
         let node = source.node(id);
-        if !(0..node.outputs.len()).all(|slot| translation.has(OutletId::new(id, slot))) {
+        let is_done = |slot| translation.values.contains_key(&OutletId::new(id, slot));
+        if !(0..node.outputs.len()).all(is_done) {
             translation.node(node).with_context(|| format!("{NAME}, {node}"))?;
         }
     }
     let mut outputs = vec![];
     for outlet in source.output_outlets()? {
-        let output = match session {
-            Some(_) => translation.half(*outlet)?,
-            None => translation.single(*outlet)?,
-        };
+        let output = translation.form(*outlet, if session.is_some() { F16 } else { F32 })?;
         // An outlet of the target may be several outputs, and has one label only.
         if let Some(label) = source.outlet_label(*outlet)
             && translation.target.outlet_label(output).is_none()
@@ -98,6 +97,12 @@ struct PrecisionForms {
     single: Option<OutletId>,
 }
 
+impl PrecisionForms {
+    fn of(&mut self, dt: DatumType) -> &mut Option<OutletId> {
+        if dt == F16 { &mut self.half } else { &mut self.single }
+    }
+}
+
 /// A model on its way to single precision.
 struct HalfTranslation<'a> {
     /// There is none in a body.
@@ -110,48 +115,24 @@ struct HalfTranslation<'a> {
 }
 
 impl HalfTranslation<'_> {
-    fn has(&self, outlet: OutletId) -> bool {
-        self.values.contains_key(&outlet)
-    }
-
-    fn value(&self, outlet: OutletId) -> TractResult<PrecisionForms> {
-        self.values.get(&outlet).copied().with_context(|| format!("{outlet:?} is not computed yet"))
-    }
-
     fn wire(
         &mut self,
-        name: String,
+        name: &str,
         op: impl Into<Box<dyn TypedOp>>,
         inputs: &[OutletId],
     ) -> TractResult<TVec<OutletId>> {
-        let mut unique = name.clone();
-        for number in 2.. {
-            if self.names.insert(unique.clone()) {
-                break;
-            }
-            unique = format!("{name}.{number}");
-        }
-        self.target.wire_node(unique, op, inputs)
+        let name = unique_name(&mut self.names, name);
+        self.target.wire_node(name, op, inputs)
     }
 
-    /// The value as it is in the source.
-    fn half(&mut self, outlet: OutletId) -> TractResult<OutletId> {
-        self.form(outlet, F16)
-    }
-
-    /// The value, in single precision if it is in half precision in the source.
-    fn single(&mut self, outlet: OutletId) -> TractResult<OutletId> {
-        self.form(outlet, F32)
-    }
-
+    /// The value as it is in the source, or in single precision where that has half precision.
     fn form(&mut self, outlet: OutletId, dt: DatumType) -> TractResult<OutletId> {
-        let value = self.value(outlet)?;
-        let (wanted, other) =
-            if dt == F16 { (value.half, value.single) } else { (value.single, value.half) };
-        if let Some(wanted) = wanted {
+        let value = self.values.get(&outlet);
+        let mut value = *value.with_context(|| format!("{outlet:?} is not computed yet"))?;
+        if let Some(wanted) = *value.of(dt) {
             return Ok(wanted);
         }
-        let other = other.context("it has a form")?;
+        let other = value.half.or(value.single).context("it has a form")?;
         let name = &self.source.node(outlet.node).name;
         let form = if dt == F16 { "half" } else { "single" };
         let name = format!("{name}.{form}_{}", outlet.slot);
@@ -159,12 +140,12 @@ impl HalfTranslation<'_> {
         let made = match self.target.outlet_fact(other)?.konst.clone() {
             Some(constant) => {
                 let constant = constant.cast_to_dt(dt)?.into_owned();
-                self.wire(name, Const::new(constant.into_arc_tensor())?, &[])?[0]
+                self.wire(&name, Const::new(constant.into_arc_tensor())?, &[])?[0]
             }
-            None => self.wire(name, cast(dt), &[other])?[0],
+            None => self.wire(&name, cast(dt), &[other])?[0],
         };
-        let value = self.values.get_mut(&outlet).context("it was just there")?;
-        *(if dt == F16 { &mut value.half } else { &mut value.single }) = Some(made);
+        *value.of(dt) = Some(made);
+        self.values.insert(outlet, value);
         Ok(made)
     }
 
@@ -198,49 +179,43 @@ impl HalfTranslation<'_> {
         let takes_half = facts.iter().any(|fact| is_half(fact));
         let gives_half = node.outputs.iter().any(|output| is_half(&output.fact));
         if let Some(Cast { to }) = node.op_as() {
-            let single = || facts[0].datum_type == F32 && facts[0].is_plain();
             if *to == F32 && takes_half {
-                let single = self.single(node.inputs[0])?;
+                let single = self.form(node.inputs[0], F32)?;
                 return self.set(node.id.into(), single);
             }
-            if *to == F16 && single() {
-                let input = self.half(node.inputs[0])?;
-                let found = self.wire(node.name.clone(), round_to_half(), &[input])?;
+            if *to == F16 && is_single(facts[0]) {
+                let input = self.form(node.inputs[0], F16)?;
+                let found = self.wire(&node.name, round_to_half(), &[input])?;
                 return self.set(node.id.into(), found[0]);
             }
         }
-        let is_single =
+        let lacks_half =
             |outlet: &OutletId| self.values.get(outlet).is_some_and(|it| it.half.is_none());
         let translation = match translation_of(node)? {
             // What exists in half precision only is moved so: a table of which few rows are needed.
-            Some(Precise::Moved(_)) if !node.inputs.iter().any(is_single) => None,
+            Some(Precise::Moved(_)) if !node.inputs.iter().any(lacks_half) => None,
             translation if takes_half || gives_half || multiplies_in_half(node) => translation,
             _ => None,
         };
-        let Some(translation) = translation else {
-            let inputs = node.inputs.iter().map(|input| self.half(*input));
-            let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
-            let found = self.wire(node.name.clone(), node.op.clone(), &inputs)?;
-            for (slot, found) in found.into_iter().enumerate() {
-                self.set(OutletId::new(node.id, slot), found)?;
-            }
-            return Ok(());
+        let (op, dt, is_rounded) = match translation {
+            None => (node.op.clone(), F16, false),
+            Some(Precise::Moved(op) | Precise::Body(op)) => (op, F32, false),
+            Some(Precise::Computed(op)) => (op, F32, true),
         };
-        let (op, is_rounded) = match translation {
-            Precise::Moved(op) | Precise::Body(op) => (op, false),
-            Precise::Computed(op) => (op, true),
-        };
-        let inputs = node.inputs.iter().map(|input| self.single(*input));
+        let inputs = node.inputs.iter().map(|input| self.form(*input, dt));
         let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
-        let found = self.wire(node.name.clone(), op, &inputs)?;
-        if let Some(session) = self.session.filter(|_| multiplies_in_half(node)) {
+        let found = self.wire(&node.name, op, &inputs)?;
+        if dt == F32
+            && multiplies_in_half(node)
+            && let Some(session) = self.session
+        {
             let outcome = Outcome::Replaced(format!("{} in single precision", node.op.name()));
-            session.decide_of(NAME, node, outcome);
+            session.decide(NAME, node, outcome);
         }
         for (slot, mut found) in found.into_iter().enumerate() {
             if is_rounded && is_half(&node.outputs[slot].fact) {
                 let name = format!("{}.rounded_{slot}", node.name);
-                found = self.wire(name, round_to_half(), &[found])?[0];
+                found = self.wire(&name, round_to_half(), &[found])?[0];
             }
             self.set(OutletId::new(node.id, slot), found)?;
         }
@@ -259,77 +234,48 @@ enum Precise {
 }
 
 /// The operator of a node in single precision, if it is known here.
-fn translation_of(node: &TypedNode) -> TractResult<Option<Precise>> {
-    let of_type = |dt: Option<DatumType>| if dt == Some(F16) { Some(F32) } else { dt };
-    let same = || node.op.clone();
-    if let Some(op) = node.op_as::<TypedBinOp>() {
-        let is_exact = op.0.is::<math::Min>() || op.0.is::<math::Max>();
-        let op = Box::new(TypedBinOp(op.0.clone(), of_type(op.1)));
-        return Ok(Some(if is_exact { Precise::Moved(op) } else { Precise::Computed(op) }));
-    }
-    if let Some(op) = node.op_as::<ElementWiseOp>() {
-        let exact = [
-            op.0.is::<math::Abs>(),
-            op.0.is::<math::Neg>(),
-            op.0.is::<math::Ceil>(),
-            op.0.is::<math::Floor>(),
-            op.0.is::<math::Sign>(),
-        ];
-        let op = Box::new(ElementWiseOp(op.0.clone(), of_type(op.1)));
-        let is_exact = exact.contains(&true);
-        return Ok(Some(if is_exact { Precise::Moved(op) } else { Precise::Computed(op) }));
-    }
-    if let Some(op) = node.op_as::<EinSum>() {
+fn translation_of(node: &TypedNode) -> Found<Precise> {
+    let single = |dt: DatumType| if dt == F16 { F32 } else { dt };
+    let op = &node.op;
+    let (op, is_exact): (Box<dyn TypedOp>, bool) = if let Some(op) = node.op_as::<TypedBinOp>() {
+        let is_exact = is_one_of!(op.0, math::Min, math::Max);
+        (Box::new(TypedBinOp(op.0.clone(), op.1.map(single))), is_exact)
+    } else if let Some(op) = node.op_as::<ElementWiseOp>() {
+        let is_exact = is_one_of!(op.0, math::Abs, math::Neg, math::Ceil, math::Floor, math::Sign);
+        (Box::new(ElementWiseOp(op.0.clone(), op.1.map(single))), is_exact)
+    } else if let Some(op) = node.op_as::<EinSum>() {
         rule_if!(op.q_params.is_none());
-        let operating_dt = if op.operating_dt == F16 { F32 } else { op.operating_dt };
-        return Ok(Some(Precise::Computed(Box::new(EinSum { operating_dt, ..op.clone() }))));
-    }
-    if let Some(op) = node.op_as::<Reduce>() {
-        let is_exact = !matches!(op.reducer, Reducer::Sum | Reducer::Prod | Reducer::MeanOfSquares);
-        return Ok(Some(if is_exact { Precise::Moved(same()) } else { Precise::Computed(same()) }));
-    }
-    if let Some(op) = node.op_as::<Pad>() {
+        let operating_dt = single(op.operating_dt);
+        (Box::new(EinSum { operating_dt, ..op.clone() }), false)
+    } else if let Some(Reduce { reducer, .. }) = node.op_as() {
+        let is_sum = matches!(reducer, Reducer::Sum | Reducer::Prod | Reducer::MeanOfSquares);
+        (op.clone(), !is_sum)
+    } else if let Some(op) = node.op_as::<Pad>() {
         let mode = match &op.mode {
             PadMode::Constant(value) if value.datum_type() == F16 => {
                 PadMode::Constant(value.cast_to::<f32>()?.into_owned().into_arc_tensor())
             }
             mode => mode.clone(),
         };
-        return Ok(Some(Precise::Moved(Box::new(Pad { mode, ..op.clone() }))));
-    }
-    if let Some(op) = node.op_as::<Scan>() {
+        (Box::new(Pad { mode, ..op.clone() }), true)
+    } else if let Some(op) = node.op_as::<Scan>() {
         let body = translated(None, &op.body)?;
         return Ok(Some(Precise::Body(Box::new(Scan { body, ..op.clone() }))));
-    }
-    if let Some(op) = node.op_as::<IfThenElse>() {
+    } else if let Some(op) = node.op_as::<IfThenElse>() {
         let then_body = translated(None, &op.then_body)?;
         let else_body = translated(None, &op.else_body)?;
         let op = IfThenElse { then_body, else_body, ..op.clone() };
         return Ok(Some(Precise::Body(Box::new(op))));
-    }
-    let op = &node.op;
-    let is_computed = op.is::<Conv>()
-        || op.is::<Deconv>()
-        || op.is::<SumPool>()
-        || op.is::<Softmax>()
-        || op.is::<RmsNorm>()
-        || op.is::<Resize>();
-    if is_computed {
-        return Ok(Some(Precise::Computed(same())));
-    }
-    let is_moved = op.is::<AxisOp>()
-        || op.is::<Slice>()
-        || op.is::<TypedConcat>()
-        || op.is::<MultiBroadcastTo>()
-        || op.is::<Tile>()
-        || op.is::<Identity>()
-        || op.is::<Iff>()
-        || op.is::<MaxPool>()
-        || op.is::<GatherElements>()
-        || op.is::<GatherNd>()
-        || op.downcast_ref::<Gather>().is_some_and(|op| op.output_type.is_none())
-        || inventory::iter::<RegisteredMovement>().any(|movement| movement.0(&**op));
-    Ok(is_moved.then(|| Precise::Moved(same())))
+    } else {
+        let is_computed = is_one_of!(op, Conv, Deconv, SumPool, Softmax, RmsNorm, Resize);
+        let is_moved = is_one_of!(op, AxisOp, Slice, TypedConcat, MultiBroadcastTo, Tile, Identity)
+            || is_one_of!(op, Iff, MaxPool, GatherElements, GatherNd)
+            || op.downcast_ref::<Gather>().is_some_and(|op| op.output_type.is_none())
+            || inventory::iter::<RegisteredMovement>().any(|movement| movement.0(&**op));
+        rule_if!(is_computed || is_moved);
+        (op.clone(), !is_computed)
+    };
+    Ok(Some(if is_exact { Precise::Moved(op) } else { Precise::Computed(op) }))
 }
 
 #[cfg(test)]

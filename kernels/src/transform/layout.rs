@@ -15,19 +15,10 @@ pub(super) fn channels_first(format: DataFormat) -> DataFormat {
     }
 }
 
-/// An operator that works with channels first, in place of a chain whose data has a format. Axes are moved in front of it and behind it
-/// if they must; tract then lets neighbours cancel each other.
+/// An operator that works with channels first, in place of a chain whose data has a format; or several, whose outputs are put together
+/// along the channels. Operators of one input follow, if there are some. Axes are moved in front of all and behind them if they must;
+/// tract then lets neighbours cancel each other.
 pub(super) fn wire_channels_first(
-    chain: &Chain,
-    data: OutletId,
-    format: DataFormat,
-    op: impl Into<Box<dyn TypedOp>>,
-) -> TractResult<TypedModelPatch> {
-    wire_parts_channels_first(chain, data, format, vec![op], vec![])
-}
-
-/// The same, with operators whose outputs are put together along the channels, and operators of one input that follow.
-pub(super) fn wire_parts_channels_first(
     chain: &Chain,
     data: OutletId,
     format: DataFormat,

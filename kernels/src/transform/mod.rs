@@ -34,36 +34,38 @@ use tract_core::transform::ModelTransform;
 
 use crate::attention::CachePrecision;
 use crate::barrier::guard_downsamples;
-use crate::compressed::Precision;
 
+pub(crate) use found::is_one_of;
+use rule::NodeRule;
 pub use rule::{
     Decision, Outcome, Phase, RegisteredCheck, RegisteredMovement, RegisteredRule, Rewrite, Rule,
     Session,
 };
 
 /// The rules of this crate, in the order in which they are tried.
-const RULES: [&dyn Rule; 17] = [
-    &fully_connected::CompressedLayers,
+static RULES: [NodeRule; 17] = [
+    NodeRule("compressed", Phase::AsRead, fully_connected::rewrite_compressed),
     // Convolutions take it over.
-    &prelu::Prelus,
-    &convolution::Convolutions,
-    &pool::Pools,
-    &resize::Resizes,
-    &fully_connected::FullyConnectedLayers,
-    &rotary::RotaryEmbeddings,
-    &normalization::Normalizations,
+    NodeRule("prelu", Phase::BeforeAxisMoves, prelu::rewrite),
+    NodeRule("convolution", Phase::BeforeAxisMoves, convolution::rewrite),
+    NodeRule("pool", Phase::BeforeAxisMoves, pool::rewrite),
+    NodeRule("resize", Phase::BeforeAxisMoves, resize::rewrite),
+    // tract would move axes into the product, which are few in front of a matrix.
+    NodeRule("fully_connected", Phase::BeforeAxisMoves, fully_connected::rewrite),
+    NodeRule("rotary_embedding", Phase::Decluttered, rotary::rewrite),
+    NodeRule("normalization", Phase::Decluttered, normalization::rewrite),
     // It takes two products and a softmax, which are single ones for the next rules.
-    &attention::Attentions,
-    &softmax::Softmaxes,
+    NodeRule("attention", Phase::Decluttered, attention::rewrite),
+    NodeRule("softmax", Phase::Decluttered, softmax::rewrite),
     // Normalizations have sums, too.
-    &reduction::Reductions,
-    &contraction::Contractions,
-    &axes::AxisMoves,
+    NodeRule("reduction", Phase::Decluttered, reduction::rewrite),
+    NodeRule("contraction", Phase::Decluttered, contraction::rewrite),
+    NodeRule("axis_moves", Phase::Decluttered, axes::rewrite),
     // What is in a body may leave it when the model is decluttered, so they are the last of their phase.
-    &bodies::Bodies,
-    &elementwise::Functions,
-    &movements::Movements,
-    &parallel::Loops,
+    NodeRule("bodies", Phase::Decluttered, bodies::rewrite),
+    NodeRule("elementwise", Phase::Rest, elementwise::rewrite),
+    NodeRule("movements", Phase::Rest, movements::rewrite),
+    NodeRule("loops", Phase::Rest, parallel::rewrite),
 ];
 
 /// Replaces operators of tract by those of this crate, which run faster. tract has it by the name `kernels_transform`.
@@ -78,10 +80,6 @@ const RULES: [&dyn Rule; 17] = [
 #[derive(Debug)]
 pub struct KernelsTransform {
     rules: Vec<&'static dyn Rule>,
-    /// Whether quantised networks run on codes.
-    quantized: bool,
-    /// Whether networks in half precision compute in single precision.
-    half: bool,
     config: KernelsConfig,
 }
 
@@ -121,9 +119,7 @@ impl Default for KernelsTransform {
     fn default() -> KernelsTransform {
         let registered = inventory::iter::<RegisteredRule>().map(|rule| rule.0);
         KernelsTransform {
-            rules: RULES.into_iter().chain(registered).collect(),
-            quantized: true,
-            half: true,
+            rules: RULES.iter().map(|rule| rule as &dyn Rule).chain(registered).collect(),
             config: KernelsConfig::default(),
         }
     }
@@ -145,8 +141,6 @@ impl KernelsTransform {
                 "there is no rule {name:?}, but {}",
                 names.join(", ")
             );
-            transform.half &= name != half::NAME;
-            transform.quantized &= name != quantized::NAME;
             transform.rules.retain(|rule| rule.name() != name);
         }
         Ok(KernelsTransform { config, ..transform })
@@ -162,26 +156,22 @@ impl KernelsTransform {
         self.run(model, String::new())
     }
 
-    /// That of data that meets compressed weights.
-    fn precision(&self) -> Precision {
-        if self.config.dynamic_quantization { Precision::Bytes } else { Precision::Exact }
-    }
-
     fn run(&self, model: &mut TypedModel, prefix: String) -> TractResult<Vec<Decision>> {
         let session = Session::new(self, prefix);
-        if self.half {
+        let is_part = |name: &str| self.config.without.iter().all(|without| without != name);
+        if is_part(half::NAME) {
             half::translate(&session, model)?;
         }
-        if self.quantized {
+        if is_part(quantized::NAME) {
             quantized::translate(&session, model)?;
         }
         self.apply(&session, Phase::AsRead, model)?;
         guard_downsamples(model)?;
-        first_declutter().optimize(model)?;
+        declutter_without(&[LATER_PASS, LEFT_OUT]).optimize(model)?;
         self.apply(&session, Phase::BeforeAxisMoves, model)?;
         // Rules change axes, too.
         guard_downsamples(model)?;
-        second_declutter().optimize(model)?;
+        declutter_without(&[LEFT_OUT]).optimize(model)?;
         self.apply(&session, Phase::Decluttered, model)?;
         self.apply(&session, Phase::Rest, model)?;
         Ok(session.into_decisions())
@@ -202,7 +192,7 @@ impl KernelsTransform {
                 match rewrite {
                     Rewrite::NotMine => (),
                     Rewrite::Refused(reason) => {
-                        session.decide(*rule, node, Outcome::Refused(reason))
+                        session.decide(rule.name(), node, Outcome::Refused(reason))
                     }
                     Rewrite::Replaced(patch) => {
                         let is_new = |node: &&TypedNode| {
@@ -212,7 +202,7 @@ impl KernelsTransform {
                         let by = by.map_or_else(String::new, |node| node.op.name().to_string());
                         // Of an operator with bodies, what is in them is of interest.
                         if by != node.op.name() {
-                            session.decide(*rule, node, Outcome::Replaced(by));
+                            session.decide(rule.name(), node, Outcome::Replaced(by));
                         }
                         let doing = doing(node);
                         patch.apply(model).context(doing)?;
@@ -228,27 +218,23 @@ impl KernelsTransform {
     }
 }
 
-/// A pass of tract's declutter that waits until convolutions and products with constants are replaced: it moves axes through
+/// The pass of tract's declutter that waits until convolutions and products with constants are replaced: it moves axes through
 /// the model. On some processors it would put the channels of convolutions last. And it fails for a convolution whose bias is
 /// not one constant yet, if the batch is 1: `Conv::change_axes` takes a change of the bias's axes for one of the data's.
 const LATER_PASS: &str = "ChangeAxes";
 
-/// A pass that makes a product of a concatenation a sum of products, of parts that are copied again. In attention these are the
+/// The pass that makes a product of a concatenation a sum of products, of parts that are copied again. In attention these are the
 /// values of all earlier tokens.
 const LEFT_OUT: &str = "ConcatThenEinsum";
 
-fn first_declutter() -> Optimizer {
-    declutter_with(|name| !name.starts_with(LATER_PASS) && !name.starts_with(LEFT_OUT))
-}
-
-fn second_declutter() -> Optimizer {
-    declutter_with(|name| !name.starts_with(LEFT_OUT))
-}
-
-/// tract's declutter with some of its passes, by name.
-fn declutter_with(is_kept: impl Fn(&str) -> bool) -> Optimizer {
+/// tract's declutter without some of its passes. tract has no other mark of a pass than its text; a test sees to it that the names
+/// are still those of passes.
+fn declutter_without(names: &[&str]) -> Optimizer {
     let mut optimizer = Optimizer::declutter();
-    optimizer.passes.retain(|pass| is_kept(&format!("{pass:?}")));
+    optimizer.passes.retain(|pass| {
+        let text = format!("{pass:?}");
+        !names.iter().any(|name| text.starts_with(name))
+    });
     optimizer
 }
 

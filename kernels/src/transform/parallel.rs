@@ -1,63 +1,41 @@
 //! Loops that do not wait for each other.
 
+use std::collections::HashSet;
+
 use tract_core::internal::*;
 use tract_core::ops::gru_seq::GruSeq;
 use tract_core::ops::scan::Scan;
 
-use super::rule::{Phase, Rewrite, Rule, Session};
+use super::found::Found;
+use super::rule::{Rewrite, Session};
 use crate::parallel::Parallel;
 
 /// Two loops with outputs of the same sizes, of which none needs what the other one gives.
-#[derive(Debug)]
-pub(super) struct Loops;
-
-impl Rule for Loops {
-    fn name(&self) -> &'static str {
-        "loops"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::Rest
-    }
-
-    fn rewrite(
-        &self,
-        _session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        if !is_loop(node) {
-            return Ok(Rewrite::NotMine);
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+    rule_if!(is_loop(node));
+    let facts = |node: &TypedNode| -> Vec<(DatumType, ShapeFact)> {
+        node.outputs.iter().map(|it| (it.fact.datum_type, it.fact.shape.clone())).collect()
+    };
+    let is_like = |other: &TypedNode| is_loop(other) && facts(node) == facts(other);
+    let is_apart = |other: &TypedNode| !needs(model, node, other) && !needs(model, other, node);
+    let order = model.eval_order()?;
+    let mut others = order.into_iter().map(|id| model.node(id));
+    rule_if_some!(other = others.find(|other| is_like(other) && is_apart(other)));
+    rule_if_some!(first = optimized(model, node)?);
+    rule_if_some!(second = optimized(model, other)?);
+    let loops = [(first, node.inputs.len()), (second, other.inputs.len())];
+    rule_if_some!(op = Parallel::new(loops));
+    let mut patch = TypedModelPatch::default();
+    let inputs = patch.taps(model, &[&node.inputs[..], &other.inputs].concat())?;
+    let name = format!("{}.parallel", node.name);
+    let mut outputs = patch.wire_node(name, op, &inputs)?.into_iter();
+    for node in [node, other] {
+        for (slot, output) in (0..node.outputs.len()).zip(&mut outputs) {
+            patch.shunt_outside(model, OutletId::new(node.id, slot), output)?;
         }
-        let is_like = |other: &TypedNode| {
-            let facts = |node: &TypedNode| -> Vec<(DatumType, ShapeFact)> {
-                let outputs = node.outputs.iter();
-                outputs.map(|it| (it.fact.datum_type, it.fact.shape.clone())).collect()
-            };
-            is_loop(other) && facts(node) == facts(other)
-        };
-        let order = model.eval_order()?;
-        let mut others = order.into_iter().map(|id| model.node(id));
-        let other = others
-            .find(|other| other.id != node.id && is_like(other) && !needs(model, [node, other]));
-        let Some(other) = other else { return Ok(Rewrite::NotMine) };
-        let (first, second) = (optimized(model, node)?, optimized(model, other)?);
-        let loops = first.zip(second).and_then(|(first, second)| {
-            Parallel::new([(first, node.inputs.len()), (second, other.inputs.len())])
-        });
-        let Some(op) = loops else { return Ok(Rewrite::NotMine) };
-        let mut patch = TypedModelPatch::default();
-        let inputs = patch.taps(model, &[&node.inputs[..], &other.inputs].concat())?;
-        let name = format!("{}.parallel", node.name);
-        let mut outputs = patch.wire_node(name, op, &inputs)?.into_iter();
-        for node in [node, other] {
-            for (slot, output) in (0..node.outputs.len()).zip(&mut outputs) {
-                patch.shunt_outside(model, OutletId::new(node.id, slot), output)?;
-            }
-            patch.obliterate(node.id)?;
-        }
-        Ok(patch.into())
+        patch.obliterate(node.id)?;
     }
+    Ok(Some(patch.into()))
 }
 
 /// Whether it is a loop that starts afresh in each run.
@@ -67,26 +45,23 @@ fn is_loop(node: &TypedNode) -> bool {
     scan.or(gru).unwrap_or(false)
 }
 
-/// Whether one of two nodes needs what the other one gives.
-fn needs(model: &TypedModel, [one, other]: [&TypedNode; 2]) -> bool {
-    let needs = |node: &TypedNode, other: &TypedNode| {
-        let mut seen = std::collections::HashSet::new();
-        let mut waiting = vec![node.id];
-        while let Some(id) = waiting.pop() {
-            if id == other.id {
-                return true;
-            }
-            if seen.insert(id) {
-                waiting.extend(model.node(id).inputs.iter().map(|input| input.node));
-            }
+/// Whether a node needs what the other one gives.
+fn needs(model: &TypedModel, node: &TypedNode, other: &TypedNode) -> bool {
+    let mut seen = HashSet::new();
+    let mut waiting = vec![node.id];
+    while let Some(id) = waiting.pop() {
+        if id == other.id {
+            return true;
         }
-        false
-    };
-    needs(one, other) || needs(other, one)
+        if seen.insert(id) {
+            waiting.extend(model.node(id).inputs.iter().map(|input| input.node));
+        }
+    }
+    false
 }
 
 /// A node's operator as tract's optimiser makes it, if it is one for the same inputs and outputs.
-fn optimized(model: &TypedModel, node: &TypedNode) -> TractResult<Option<Box<dyn TypedOp>>> {
+fn optimized(model: &TypedModel, node: &TypedNode) -> Found<Box<dyn TypedOp>> {
     let mut alone = TypedModel { symbols: model.symbols.clone(), ..TypedModel::default() };
     let mut inputs = vec![];
     for (slot, input) in node.inputs.iter().enumerate() {

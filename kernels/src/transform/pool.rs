@@ -4,61 +4,44 @@ use tract_core::internal::*;
 use tract_core::ops::cnn::{MaxPool, PaddingSpec, SumPool};
 
 use super::chain::Chain;
+use super::found::Found;
 use super::layout::{channels_first, wire_channels_first};
-use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
+use super::rule::{Rewrite, Session, refuse_if, refuse_unless_f32};
 use crate::convolution::{PackedConvolution, PoolOf, PoolOfPlanes};
 
 /// A pool over one or two spatial axes.
-#[derive(Debug)]
-pub(super) struct Pools;
-
-impl Rule for Pools {
-    fn name(&self) -> &'static str {
-        "pool"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::BeforeAxisMoves
-    }
-
-    fn rewrite(
-        &self,
-        _session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        let (mut spec, of) = if let Some(op) = node.op_as::<MaxPool>() {
-            refuse_if!(op.with_index_outputs.is_some(), "it has an output of indices");
-            (op.pool_spec.clone(), PoolOf::Max)
-        } else if let Some(op) = node.op_as::<SumPool>() {
-            let of = match (op.normalize, op.count_include_pad) {
-                (false, _) => PoolOf::Sum,
-                (true, true) => PoolOf::MeanWithPadding,
-                (true, false) => PoolOf::Mean,
-            };
-            let padding = &op.pool_spec.padding;
-            // The last windows may reach beyond the padding, and what is there does not count.
-            refuse_if!(
-                of == PoolOf::MeanWithPadding
-                    && matches!(padding, PaddingSpec::ExplicitOnnxPool(.., true)),
-                "it counts padding, and its output is rounded up"
-            );
-            (op.pool_spec.clone(), of)
-        } else {
-            return Ok(Rewrite::NotMine);
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+    let (mut spec, of) = if let Some(op) = node.op_as::<MaxPool>() {
+        refuse_if!(op.with_index_outputs.is_some(), "it has an output of indices");
+        (op.pool_spec.clone(), PoolOf::Max)
+    } else if let Some(op) = node.op_as::<SumPool>() {
+        let of = match (op.normalize, op.count_include_pad) {
+            (false, _) => PoolOf::Sum,
+            (true, true) => PoolOf::MeanWithPadding,
+            (true, false) => PoolOf::Mean,
         };
-        let (dt, rank) = (node.outputs[0].fact.datum_type, spec.rank());
-        refuse_if!(dt != DatumType::F32, "its type is {dt:?}, but must be F32");
-        refuse_if!(rank > 2, "it has {rank} spatial axes, but must have 1 or 2");
+        let padding = &op.pool_spec.padding;
+        // The last windows may reach beyond the padding, and what is there does not count.
         refuse_if!(
-            !PackedConvolution::takes(&spec),
-            "its padding is {:?}, but must be at most what the kernel reaches",
-            spec.padding
+            of == PoolOf::MeanWithPadding
+                && matches!(padding, PaddingSpec::ExplicitOnnxPool(.., true)),
+            "it counts padding, and its output is rounded up"
         );
-        let format = spec.data_format;
-        spec.data_format = channels_first(format);
-        let chain = Chain::new(model, node);
-        let op = PoolOfPlanes::new(spec, of);
-        Ok(wire_channels_first(&chain, node.inputs[0], format, op)?.into())
-    }
+        (op.pool_spec.clone(), of)
+    } else {
+        return Ok(None);
+    };
+    refuse_unless_f32!("its type is", node.outputs[0].fact.datum_type);
+    let rank = spec.rank();
+    refuse_if!(rank > 2, "it has {rank} spatial axes, but must have 1 or 2");
+    refuse_if!(
+        !PackedConvolution::takes(&spec),
+        "its padding is {:?}, but must be at most what the kernel reaches",
+        spec.padding
+    );
+    let format = spec.data_format;
+    spec.data_format = channels_first(format);
+    let chain = Chain::new(model, node);
+    let op = PoolOfPlanes::new(spec, of);
+    Ok(Some(wire_channels_first(&chain, node.inputs[0], format, vec![op], vec![])?.into()))
 }

@@ -1,62 +1,36 @@
 //! Numbers below 0 that are multiplied by others.
 
 use tract_core::internal::*;
-use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::logic::{CompGT, CompLT, Iff};
 use tract_core::ops::math::Mul;
 
-use super::rule::{Phase, Rewrite, Rule, Session};
+use super::found::{Found, is_binary, uniform};
+use super::rule::{Rewrite, Session};
 use crate::elementwise::{Binary, Elementwise};
 
 /// `x * slope` where `x` is less than 0, and `x` elsewhere: PRelu, for which tract has no operator.
-#[derive(Debug)]
-pub(super) struct Prelus;
-
-impl Rule for Prelus {
-    fn name(&self) -> &'static str {
-        "prelu"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::BeforeAxisMoves
-    }
-
-    fn rewrite(
-        &self,
-        _session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        let Some([x, slope]) = operands(model, node)? else { return Ok(Rewrite::NotMine) };
-        let op = Elementwise::of_binary(Binary::Prelu);
-        Ok(TypedModelPatch::replace_single_op(model, node, &[x, slope], op)?.into())
-    }
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+    rule_if_some!(operands = operands(model, node)?);
+    let op = Elementwise::of_binary(Binary::Prelu);
+    Ok(Some(TypedModelPatch::replace_single_op(model, node, &operands, op)?.into()))
 }
 
 /// What is multiplied where it is less than 0, and by what.
-fn operands(model: &TypedModel, node: &TypedNode) -> TractResult<Option<[OutletId; 2]>> {
+fn operands(model: &TypedModel, node: &TypedNode) -> Found<[OutletId; 2]> {
     rule_if!(node.op_is::<Iff>());
     rule_if_let!(&[condition, product, x] = &*node.inputs);
     let fact = model.outlet_fact(x)?;
     rule_if!(fact.datum_type == DatumType::F32 && fact.shape == node.outputs[0].fact.shape);
-    let binary = |outlet: OutletId| {
-        let op = model.node(outlet.node).op_as::<TypedBinOp>();
-        op.filter(|op| op.1.is_none()).map(|op| &op.0)
-    };
-    rule_if_some!(comparison = binary(condition));
-    rule_if_let!(&[one, other] = &*model.node(condition.node).inputs);
+    let [condition, product] = [condition, product].map(|outlet| model.node(outlet.node));
+    rule_if_let!(&[one, other] = &*condition.inputs);
     let (compared, zero) = match () {
-        () if comparison.is::<CompLT>() => (one, other),
-        () if comparison.is::<CompGT>() => (other, one),
+        () if is_binary::<CompLT>(condition) => (one, other),
+        () if is_binary::<CompGT>(condition) => (other, one),
         () => return Ok(None),
     };
-    let zero = model.outlet_fact(zero)?;
-    let is_zero = |zero: &Arc<Tensor>| {
-        zero.len() == 1 && zero.cast_to_scalar::<f32>().is_ok_and(|zero| zero == 0.)
-    };
-    rule_if!(compared == x && zero.konst.as_ref().or(zero.uniform.as_ref()).is_some_and(is_zero));
-    rule_if!(binary(product).is_some_and(|op| op.is::<Mul>()));
-    rule_if_let!(&[a, b] = &*model.node(product.node).inputs);
+    rule_if!(compared == x && uniform(model, zero)? == Some(0.));
+    rule_if!(is_binary::<Mul>(product));
+    rule_if_let!(&[a, b] = &*product.inputs);
     Ok(match () {
         () if a == x => Some([x, b]),
         () if b == x => Some([x, a]),
@@ -66,6 +40,7 @@ fn operands(model: &TypedModel, node: &TypedNode) -> TractResult<Option<[OutletI
 
 #[cfg(test)]
 mod tests {
+    use tract_core::ops::binary::TypedBinOp;
     use tract_core::ops::logic::{comp_gt, comp_lt, comp_lte};
     use tract_core::ops::math::{add, mul};
 

@@ -2,38 +2,32 @@
 
 use tract_core::internal::*;
 use tract_core::ops::array::{Slice, TypedConcat};
-use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::math::{Add, Neg};
 
-use super::found::FusedNodes;
-use super::rule::{Phase, Rewrite, Rule, Session, refuse_if};
+use super::found::{Found, FusedNodes, is_binary, is_single, number, replace_all};
+use super::rule::{Rewrite, Session, refuse_if};
 use crate::rotary::RotaryEmbedding;
-
-/// `data * cos + rotated * sin`, as models have it: slices, a concatenation, products and a sum.
-#[derive(Debug)]
-pub(super) struct RotaryEmbeddings;
 
 impl FusedNodes<'_> {
     /// What a part of `data` along its last axis is, and the part.
-    fn part(&mut self, outlet: OutletId) -> TractResult<Option<(OutletId, [usize; 2])>> {
+    fn part(&mut self, outlet: OutletId) -> Found<(OutletId, [usize; 2])> {
         rule_if_some!(node = self.inner(outlet)?);
         rule_if_some!(op = node.op_as::<Slice>());
-        let axes = node.outputs[0].fact.rank();
-        rule_if!(op.axis + 1 == axes);
+        rule_if!(op.axis + 1 == node.outputs[0].fact.rank());
         rule_if_let!((Ok(start), Ok(end)) = (op.start.to_usize(), op.end.to_usize()));
         Ok(Some((node.inputs[0], [start, end])))
     }
 
     /// What is negated: by an operator of its own, or by a product.
-    fn negated(&mut self, outlet: OutletId) -> TractResult<Option<OutletId>> {
+    fn negated(&mut self, outlet: OutletId) -> Found<OutletId> {
         let node = self.model.node(outlet.node);
         if node.op_as::<ElementWiseOp>().is_some_and(|op| op.0.is::<Neg>()) {
             rule_if_some!(node = self.inner(outlet)?);
             return Ok(Some(node.inputs[0]));
         }
         rule_if_some!([a, b] = self.factors(outlet)?);
-        Ok(match [self.number(a)?, self.number(b)?] {
+        Ok(match [number(self.model, a)?, number(self.model, b)?] {
             [_, Some(-1.)] => Some(a),
             [Some(-1.), _] => Some(b),
             _ => None,
@@ -41,7 +35,7 @@ impl FusedNodes<'_> {
     }
 
     /// The data, if an outlet has the second half of its rows, negated, and then the first half.
-    fn rotated(&mut self, outlet: OutletId) -> TractResult<Option<OutletId>> {
+    fn rotated(&mut self, outlet: OutletId) -> Found<OutletId> {
         let node = self.model.node(outlet.node);
         rule_if_some!(op = node.op_as::<TypedConcat>());
         rule_if!(op.axis + 1 == node.outputs[0].fact.rank());
@@ -56,60 +50,33 @@ impl FusedNodes<'_> {
     }
 }
 
-impl Rule for RotaryEmbeddings {
-    fn name(&self) -> &'static str {
-        "rotary_embedding"
-    }
-
-    fn phase(&self) -> Phase {
-        Phase::Decluttered
-    }
-
-    fn rewrite(
-        &self,
-        _session: &Session,
-        model: &TypedModel,
-        node: &TypedNode,
-    ) -> TractResult<Rewrite> {
-        let is_sum = |op: &TypedBinOp| op.0.is::<Add>() && op.1.is_none();
-        if !node.op_as::<TypedBinOp>().is_some_and(is_sum) {
-            return Ok(Rewrite::NotMine);
-        }
-        let Some((inputs, nodes)) = inputs(model, node)? else { return Ok(Rewrite::NotMine) };
-        let facts = inputs.iter().map(|input| model.outlet_fact(*input));
-        let facts = facts.collect::<TractResult<TVec<&TypedFact>>>()?;
-        let (data, factors) = (facts[0], &facts[1..]);
-        refuse_if!(
-            data.datum_type != DatumType::F32 || !facts.iter().all(|fact| fact.is_plain()),
-            "its type is {:?}, but must be F32",
-            data.datum_type
-        );
-        let last = data.rank() - 1;
-        let fits = |factor: &&TypedFact| {
-            let mut axes = factor.shape.iter().zip(data.shape.iter());
-            factor.shape[last] == data.shape[last]
-                && axes.all(|(factor, size)| factor == size || factor.is_one())
-        };
-        refuse_if!(
-            last == 0 || !factors.iter().all(fits),
-            "its factors must have the shape of the data, or 1 in place of some sizes but the last one"
-        );
-        let mut patch = TypedModelPatch::default();
-        let inputs = patch.taps(model, &inputs)?;
-        let output = patch.wire_node(&node.name, RotaryEmbedding, &inputs)?[0];
-        patch.shunt_outside(model, node.id.into(), output)?;
-        for node in nodes {
-            patch.obliterate(node)?;
-        }
-        Ok(patch.into())
-    }
+/// `data * cos + rotated * sin`, as models have it: slices, a concatenation, products and a sum.
+pub(super) fn rewrite(_: &Session, model: &TypedModel, node: &TypedNode) -> Found<Rewrite> {
+    rule_if!(is_binary::<Add>(node));
+    rule_if_some!((inputs, nodes) = inputs(model, node)?);
+    let facts = inputs.iter().map(|input| model.outlet_fact(*input));
+    let facts = facts.collect::<TractResult<TVec<&TypedFact>>>()?;
+    let (data, factors) = (facts[0], &facts[1..]);
+    refuse_if!(
+        !is_single(data) || !factors.iter().all(|fact| fact.is_plain()),
+        "its type is {:?}, but must be F32",
+        data.datum_type
+    );
+    let last = data.rank() - 1;
+    let fits = |factor: &&TypedFact| {
+        let mut axes = factor.shape.iter().zip(data.shape.iter());
+        factor.shape[last] == data.shape[last]
+            && axes.all(|(factor, size)| factor == size || factor.is_one())
+    };
+    refuse_if!(
+        last == 0 || !factors.iter().all(fits),
+        "its factors must have the shape of the data, or 1 in place of some sizes but the last one"
+    );
+    Ok(Some(replace_all(model, nodes, node, RotaryEmbedding, &inputs)?.into()))
 }
 
 /// The data, `cos` and `sin`, and the nodes between these and a sum.
-fn inputs(
-    model: &TypedModel,
-    sum: &TypedNode,
-) -> TractResult<Option<([OutletId; 3], TVec<usize>)>> {
+fn inputs(model: &TypedModel, sum: &TypedNode) -> Found<([OutletId; 3], TVec<usize>)> {
     for (a, b) in [(0, 1), (1, 0)] {
         let mut found = FusedNodes::new(model, sum);
         rule_if_some!(of_cos = found.factors(sum.inputs[a])?);

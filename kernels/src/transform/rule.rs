@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use tract_core::internal::*;
 
 use super::KernelsTransform;
+use super::found::Found;
 use crate::attention::CachePrecision;
 use crate::compressed::Precision;
 
@@ -67,6 +68,33 @@ impl From<TypedModelPatch> for Rewrite {
     }
 }
 
+/// A rule of this crate: its name, when it is tried, and what becomes of a node. Nothing is [`Rewrite::NotMine`].
+#[derive(Debug)]
+pub(super) struct NodeRule(
+    pub &'static str,
+    pub Phase,
+    pub fn(&Session, &TypedModel, &TypedNode) -> Found<Rewrite>,
+);
+
+impl Rule for NodeRule {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn phase(&self) -> Phase {
+        self.1
+    }
+
+    fn rewrite(
+        &self,
+        session: &Session,
+        model: &TypedModel,
+        node: &TypedNode,
+    ) -> TractResult<Rewrite> {
+        Ok((self.2)(session, model, node)?.unwrap_or(Rewrite::NotMine))
+    }
+}
+
 /// What a rule decided, for [`KernelsTransform::transform_with_decisions`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
@@ -123,23 +151,18 @@ impl<'a> Session<'a> {
 
     /// That of data that meets compressed weights.
     pub(super) fn precision(&self) -> Precision {
-        self.transform.precision()
+        match self.transform.config.dynamic_quantization {
+            true => Precision::Bytes,
+            false => Precision::Exact,
+        }
     }
 
-    pub(super) fn decide(&self, rule: &dyn Rule, node: &TypedNode, outcome: Outcome) {
-        self.decide_of(rule.name(), node, outcome);
-    }
-
-    /// The same for what has no rule but a name.
-    pub(super) fn decide_of(&self, rule: &'static str, node: &TypedNode, outcome: Outcome) {
+    /// Notes what became of a node by the rule of this name.
+    pub(super) fn decide(&self, rule: &'static str, node: &TypedNode, outcome: Outcome) {
         let node_name = format!("{}{}", self.prefix, node.name);
         match &outcome {
-            Outcome::Replaced(by) => {
-                log::debug!("{rule}: {node_name} is replaced by {by}")
-            }
-            Outcome::Refused(reason) => {
-                log::debug!("{rule}: {node_name} stays: {reason}")
-            }
+            Outcome::Replaced(by) => log::debug!("{rule}: {node_name} is replaced by {by}"),
+            Outcome::Refused(reason) => log::debug!("{rule}: {node_name} stays: {reason}"),
         }
         self.decisions.borrow_mut().push(Decision {
             node: node_name,
@@ -244,20 +267,64 @@ macro_rules! register_check {
     };
 }
 
-/// Ends a rule: the node stays, for a reason.
+/// What a function gives that may refuse a node.
+pub(super) trait Refusable {
+    fn refused(reason: String) -> Self;
+}
+
+impl Refusable for Found<Rewrite> {
+    fn refused(reason: String) -> Self {
+        Ok(Some(Rewrite::Refused(reason)))
+    }
+}
+
+impl<T> Refusable for Result<T, String> {
+    fn refused(reason: String) -> Self {
+        Err(reason)
+    }
+}
+
+impl<T> Refusable for TractResult<Result<T, String>> {
+    fn refused(reason: String) -> Self {
+        Ok(Err(reason))
+    }
+}
+
+/// Ends a function: the node stays, for a reason.
 macro_rules! refuse {
     ($($reason:tt)*) => {
-        return Ok(Rewrite::Refused(format!($($reason)*)))
+        return $crate::transform::rule::Refusable::refused(format!($($reason)*))
     };
 }
 pub(super) use refuse;
 
-/// Ends a rule, if something holds.
+/// Ends a function, if something holds.
 macro_rules! refuse_if {
     ($condition:expr, $($reason:tt)*) => {
         if $condition {
-            return Ok(Rewrite::Refused(format!($($reason)*)));
+            $crate::transform::rule::refuse!($($reason)*);
         }
     };
 }
 pub(super) use refuse_if;
+
+/// Ends a function, unless a type is F32. The reason begins with what has the type.
+macro_rules! refuse_unless_f32 {
+    ($what:literal, $dt:expr) => {
+        if $dt != DatumType::F32 {
+            $crate::transform::rule::refuse!("{} {:?}, but must be F32", $what, $dt);
+        }
+    };
+}
+pub(super) use refuse_unless_f32;
+
+/// What there is, if there is no reason why the node stays.
+macro_rules! or_refuse {
+    ($found:expr) => {
+        match $found {
+            Ok(found) => found,
+            Err(reason) => $crate::transform::rule::refuse!("{reason}"),
+        }
+    };
+}
+pub(super) use or_refuse;

@@ -16,6 +16,8 @@ use tract_core::ops::array::Slice;
 use tract_core::ops::cnn::{Deconv, KernelFormat, PaddingSpec, PoolSpec};
 use tract_core::ops::nn::DataFormat;
 
+use super::found::Found;
+use super::rule::{refuse, refuse_if};
 use crate::checks::volume;
 
 /// A transposed convolution, and what it becomes.
@@ -66,52 +68,44 @@ impl Upsampling {
         let (begin, end) = match &spec.padding {
             PaddingSpec::Valid => (tvec![0; rank], tvec![0; rank]),
             PaddingSpec::Explicit(begin, end) => (begin.clone(), end.clone()),
-            other => return Err(format!("its padding is {other:?}")),
+            other => refuse!("its padding is {other:?}"),
         };
-        if op.kernel_format != KernelFormat::OIHW {
-            return Err(format!("its weights are {:?}, but must be OIHW", op.kernel_format));
-        }
-        if op.group != 1 || dilations.iter().any(|dilation| *dilation != 1) {
-            return Err(format!(
-                "it has {} groups and dilations {dilations:?}, but must have 1 group and no dilation",
-                op.group
-            ));
-        }
+        refuse_if!(
+            op.kernel_format != KernelFormat::OIHW,
+            "its weights are {:?}, but must be OIHW",
+            op.kernel_format
+        );
+        refuse_if!(
+            op.group != 1 || dilations.iter().any(|dilation| *dilation != 1),
+            "it has {} groups and dilations {dilations:?}, but must have 1 group and no dilation",
+            op.group
+        );
         let kernel = &spec.kernel_shape;
-        if kernel.contains(&0) || strides.contains(&0) {
-            return Err(format!(
-                "its kernel is {kernel:?} and its strides are {strides:?}, but must be 1 or more"
-            ));
-        }
+        refuse_if!(
+            kernel.contains(&0) || strides.contains(&0),
+            "its kernel is {kernel:?} and its strides are {strides:?}, but must be 1 or more"
+        );
         let taps: TVec<usize> =
             kernel.iter().zip(&*strides).map(|(size, stride)| size.div_ceil(*stride)).collect();
         let volume_of = |sizes: &[usize]| volume(sizes).unwrap_or(usize::MAX);
         let all = volume_of(&[&*taps, &*strides].concat());
-        if all > volume_of(kernel).saturating_mul(MOST_TIMES) {
-            return Err(format!(
-                "its kernel is {kernel:?} and its strides are {strides:?}: {all} weights for each two channels, but it must have \
+        refuse_if!(
+            all > volume_of(kernel).saturating_mul(MOST_TIMES),
+            "its kernel is {kernel:?} and its strides are {strides:?}: {all} weights for each two channels, but it must have \
                  {MOST_TIMES} times those of the kernel or fewer"
-            ));
-        }
-        let mut pads_behind = tvec![];
-        for axis in 0..rank {
-            let adjustment = op.adjustments[axis];
-            let Some(reach) = (kernel[axis].saturating_add(adjustment))
-                .checked_sub(end[axis])
-                .filter(|reach| *reach > 0)
-            else {
-                return Err(format!(
-                    "its pads at the end are {end:?}, and leave nothing of its kernel {kernel:?}"
-                ));
-            };
-            pads_behind.push(reach.div_ceil(strides[axis]) - 1);
-        }
-        if pads_behind.iter().zip(&taps).any(|(pad, taps)| pad > taps) {
-            return Err(format!(
-                "its adjustments are {:?}, which is further than its kernel {kernel:?} reaches",
-                op.adjustments
-            ));
-        }
+        );
+        let pads_behind = (0..rank).map(|axis| {
+            let reach = kernel[axis].saturating_add(op.adjustments[axis]).checked_sub(end[axis])?;
+            reach.div_ceil(strides[axis]).checked_sub(1)
+        });
+        let pads_behind = pads_behind.collect::<Option<TVec<usize>>>().ok_or_else(|| {
+            format!("its pads at the end are {end:?}, and leave nothing of its kernel {kernel:?}")
+        })?;
+        refuse_if!(
+            pads_behind.iter().zip(&taps).any(|(pad, taps)| pad > taps),
+            "its adjustments are {:?}, which is further than its kernel {kernel:?} reaches",
+            op.adjustments
+        );
         Ok(Upsampling {
             inputs: spec.input_channels,
             channels: spec.output_channels,
@@ -131,11 +125,10 @@ impl Upsampling {
     /// The phases in order, those in a row with as many taps together. Or why they are no convolutions.
     pub fn parts(&self) -> Result<Vec<PhaseGroup>, String> {
         let (kernel, strides) = (&self.kernel, &self.strides);
-        if kernel.iter().zip(strides).any(|(size, stride)| size < stride) {
-            return Err(format!(
-                "its kernel is {kernel:?} and its strides are {strides:?}: some pixels meet no element of the kernel"
-            ));
-        }
+        refuse_if!(
+            kernel.iter().zip(strides).any(|(size, stride)| size < stride),
+            "its kernel is {kernel:?} and its strides are {strides:?}: some pixels meet no element of the kernel"
+        );
         let mut parts: Vec<PhaseGroup> = vec![];
         for (number, phase) in indices(&**strides).into_iter().enumerate() {
             let taps = kernel.iter().zip(strides).enumerate();
@@ -145,11 +138,10 @@ impl Upsampling {
                 last.phases.end += 1;
                 continue;
             }
-            if parts.len() == MOST_PARTS {
-                return Err(format!(
-                    "its kernel is {kernel:?} and its strides are {strides:?}: it would become more than {MOST_PARTS} convolutions"
-                ));
-            }
+            refuse_if!(
+                parts.len() == MOST_PARTS,
+                "its kernel is {kernel:?} and its strides are {strides:?}: it would become more than {MOST_PARTS} convolutions"
+            );
             parts.push(PhaseGroup { phases: number..number + 1, taps });
         }
         Ok(parts)
@@ -157,11 +149,7 @@ impl Upsampling {
 
     /// How many products of numbers the convolutions have, and how many the transposed one, for each two channels,
     /// if data of this shape has known sizes.
-    pub fn products(
-        &self,
-        convolution: &PoolSpec,
-        data: &ShapeFact,
-    ) -> TractResult<Option<[usize; 2]>> {
+    pub fn products(&self, convolution: &PoolSpec, data: &ShapeFact) -> Found<[usize; 2]> {
         rule_if_some!(data = data.as_concrete());
         let after = convolution.output_shape(data)?;
         let before = convolution.data_format.shape(data)?;

@@ -16,20 +16,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tract_core::internal::*;
-use tract_core::ops::array::{Pad, Slice, TypedConcat};
+use tract_core::ops::array::{Slice, TypedConcat};
 use tract_core::ops::binary::TypedBinOp;
 use tract_core::ops::cast::Cast;
-use tract_core::ops::cnn::{Conv, Deconv, MaxPool};
-use tract_core::ops::einsum::EinSum;
 use tract_core::ops::element_wise::ElementWiseOp;
 use tract_core::ops::identity::Identity;
 use tract_core::ops::math::{Add, Mul};
-use tract_core::ops::nn::Reduce;
 use tract_core::ops::quant::{DequantizeLinearF32, QuantizeLinearI8, QuantizeLinearU8};
+use tract_core::optim::Optimizer;
 
 use super::chain::Chain;
-use super::declutter_with;
-use super::rule::{Outcome, RegisteredCheck, RegisteredMovement, Session};
+use super::found::{Found, is_binary, is_one_of, unique_name};
+use super::rule::{Outcome, Refusable, RegisteredCheck, RegisteredMovement, Session};
 use crate::quantized::{ChannelAxis, Dequantize, FakeQuantize, Levels, Operation};
 
 /// The name of this part, as if it were a rule.
@@ -43,7 +41,7 @@ pub(super) const NAME: &str = "quantized";
 pub(super) fn translate(session: &Session, model: &mut TypedModel) -> TractResult<()> {
     if model.nodes.iter().any(makes_levels) {
         // So that what is added to channels is a constant.
-        declutter_with(|name| name.starts_with("PropConst")).optimize(model)?;
+        Optimizer::prop_consts().optimize(model)?;
         *model = translated(session, model)?;
     }
     Ok(())
@@ -67,7 +65,7 @@ fn translated(session: &Session, source: &TypedModel) -> TractResult<TypedModel>
         if let Some(label) = source.outlet_label(*input) {
             translation.target.set_outlet_label(outlet, label.to_string())?;
         }
-        translation.set(*input, QuantizedForms::of_numbers(outlet, ChannelAxis::Last));
+        translation.set(*input, QuantizedForms::of(outlet, None, ChannelAxis::Last));
     }
     for id in source.eval_order()? {
         if !translation.done.contains(&id) {
@@ -99,42 +97,73 @@ struct QuantizedTranslation<'a> {
     constants: HashSet<usize>,
 }
 
+/// Where the model has the channels that levels belong to. Those of the second axis are the last one of what this part makes.
+type Form = ChannelAxis;
+
+/// The axis of the model that has the channels, of so many.
+fn channel_axis(form: Form, rank: usize) -> usize {
+    match form {
+        ChannelAxis::Second => 1,
+        ChannelAxis::Last => rank - 1,
+    }
+}
+
+/// Numbers or codes, in the layouts that are there.
+#[derive(Debug, Clone, Copy, Default)]
+struct OutletLayouts {
+    /// With the axes of the model.
+    of_model: Option<OutletId>,
+    /// With the channels last, which the model has second.
+    channels_last: Option<OutletId>,
+}
+
+impl OutletLayouts {
+    fn of(outlet: OutletId, form: Form) -> OutletLayouts {
+        let mut layouts = OutletLayouts::default();
+        *layouts.in_form(form) = Some(outlet);
+        layouts
+    }
+
+    fn in_form(&mut self, form: Form) -> &mut Option<OutletId> {
+        match form {
+            ChannelAxis::Last => &mut self.of_model,
+            ChannelAxis::Second => &mut self.channels_last,
+        }
+    }
+
+    /// One that is there.
+    fn any(self) -> TractResult<(OutletId, Form)> {
+        let of_model = self.of_model.map(|outlet| (outlet, ChannelAxis::Last));
+        let any = self.channels_last.map(|outlet| (outlet, ChannelAxis::Second)).or(of_model);
+        any.context("a value has levels, but no codes")
+    }
+}
+
 /// The forms of a value.
 #[derive(Debug, Clone, Default)]
 struct QuantizedForms {
-    /// Numbers as the model has them.
-    numbers: Option<OutletId>,
-    /// Numbers with the channels last.
-    numbers_last: Option<OutletId>,
-    /// Codes with the channels last.
-    codes_last: Option<OutletId>,
-    /// Codes with the axes of the model.
-    codes: Option<OutletId>,
+    numbers: OutletLayouts,
+    codes: OutletLayouts,
     /// What the codes stand for. Channels that differ are the last axis of their form.
     levels: Option<Arc<Levels>>,
 }
 
-/// Where the channels are that levels belong to.
-type Form = ChannelAxis;
-
 impl QuantizedForms {
-    fn of_numbers(outlet: OutletId, form: Form) -> QuantizedForms {
-        match form {
-            ChannelAxis::Last => {
-                QuantizedForms { numbers: Some(outlet), ..QuantizedForms::default() }
-            }
-            ChannelAxis::Second => {
-                QuantizedForms { numbers_last: Some(outlet), ..QuantizedForms::default() }
-            }
+    /// That of an operator's output: codes of levels, or numbers.
+    fn of(outlet: OutletId, levels: Option<Arc<Levels>>, form: Form) -> QuantizedForms {
+        let (layouts, none) = (OutletLayouts::of(outlet, form), OutletLayouts::default());
+        match levels {
+            Some(_) => QuantizedForms { numbers: none, codes: layouts, levels },
+            None => QuantizedForms { numbers: layouts, codes: none, levels },
         }
     }
 
-    fn of_codes(outlet: OutletId, levels: Arc<Levels>, form: Form) -> QuantizedForms {
-        let (codes, codes_last) = match form {
-            ChannelAxis::Last => (Some(outlet), None),
-            ChannelAxis::Second => (None, Some(outlet)),
-        };
-        QuantizedForms { codes, codes_last, levels: Some(levels), ..QuantizedForms::default() }
+    /// The form of codes, of which some may be there, of a tensor of so many axes.
+    fn form_of_codes(&self, rank: usize) -> Form {
+        match self.codes.channels_last.is_some() && rank > 2 {
+            true => ChannelAxis::Second,
+            false => ChannelAxis::Last,
+        }
     }
 }
 
@@ -160,13 +189,7 @@ impl<'a> QuantizedTranslation<'a> {
         op: Box<dyn TypedOp>,
         inputs: &[OutletId],
     ) -> TractResult<TVec<OutletId>> {
-        let mut unique = name.to_string();
-        for number in 1.. {
-            if self.names.insert(unique.clone()) {
-                break;
-            }
-            unique = format!("{name}.{number}");
-        }
+        let unique = unique_name(&mut self.names, name);
         let facts = {
             let inputs = inputs.iter().map(|input| self.target.outlet_fact(*input));
             let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
@@ -204,59 +227,41 @@ impl<'a> QuantizedTranslation<'a> {
     /// A value as numbers, as the model has them.
     fn numbers(&mut self, outlet: OutletId) -> TractResult<OutletId> {
         let mut value = self.value(outlet)?;
-        if let Some(numbers) = value.numbers {
+        if let Some(numbers) = value.numbers.of_model {
             return Ok(numbers);
         }
         let name = self.source.node(outlet.node).name.clone();
-        let numbers = if let Some(last) = value.numbers_last {
+        let numbers = if let Some(last) = value.numbers.channels_last {
             let axis = self.rank(outlet)? - 1;
             self.wire(&format!("{name}.channels"), AxisOp::Move(axis, 1), &[last])?
         } else {
             let levels = value.levels.clone().context("codes have levels")?;
-            let (codes, to) = match (value.codes, value.codes_last) {
-                (_, Some(codes)) => (codes, ChannelAxis::Second),
-                (Some(codes), _) => (codes, ChannelAxis::Last),
-                _ => bail!("a value has no form"),
-            };
+            let (codes, to) = value.codes.any()?;
             self.wire(&format!("{name}.numbers"), Dequantize { levels, to }, &[codes])?
         };
-        value.numbers = Some(numbers);
+        value.numbers.of_model = Some(numbers);
         self.values.insert(outlet, value);
         Ok(numbers)
     }
 
     /// A value as codes in a form, if it has codes whose levels allow it.
-    fn codes(
-        &mut self,
-        outlet: OutletId,
-        form: Form,
-    ) -> TractResult<Option<(OutletId, Arc<Levels>)>> {
+    fn codes(&mut self, outlet: OutletId, form: Form) -> Found<(OutletId, Arc<Levels>)> {
         let mut value = self.value(outlet)?;
         rule_if_some!(levels = value.levels.clone());
-        let rank = self.rank(outlet)?;
-        let (has, other) = match form {
-            ChannelAxis::Last => (value.codes, value.codes_last),
-            ChannelAxis::Second => (value.codes_last, value.codes),
-        };
-        if let Some(codes) = has {
+        if let Some(codes) = *value.codes.in_form(form) {
             return Ok(Some((codes, levels)));
         }
-        rule_if_some!(other = other);
+        let (other, other_form) = value.codes.any()?;
+        let rank = self.rank(outlet)?;
         let codes = if rank <= 2 {
             other
         } else {
             rule_if!(levels.are_the_same());
             let name = format!("{}.codes", self.source.node(outlet.node).name);
-            let (from, to) = match form {
-                ChannelAxis::Last => (rank - 1, 1),
-                ChannelAxis::Second => (1, rank - 1),
-            };
+            let (from, to) = (channel_axis(form, rank), channel_axis(other_form, rank));
             self.wire(&name, AxisOp::Move(from, to), &[other])?
         };
-        match form {
-            ChannelAxis::Last => value.codes = Some(codes),
-            ChannelAxis::Second => value.codes_last = Some(codes),
-        }
+        *value.codes.in_form(form) = Some(codes);
         self.values.insert(outlet, value);
         Ok(Some((codes, levels)))
     }
@@ -266,11 +271,8 @@ impl<'a> QuantizedTranslation<'a> {
         let inputs = node.inputs.iter().map(|input| self.numbers(*input));
         let inputs = inputs.collect::<TractResult<TVec<_>>>()?;
         let outlets = self.wire_all(&node.name, node.op.clone(), &inputs)?;
-        let is_simple = node.op_is::<AxisOp>()
-            || node.op_is::<Cast>()
-            || node.op_is::<TypedBinOp>()
-            || node.op_is::<DequantizeLinearF32>()
-            || makes_levels(node);
+        let is_simple = makes_levels(node)
+            || is_one_of!(node.op, AxisOp, Cast, TypedBinOp, DequantizeLinearF32);
         let is_constant = |input: &OutletId| self.constants.contains(&input.node);
         if node.outputs[0].fact.konst.is_some()
             || (is_simple && node.inputs.iter().all(is_constant))
@@ -279,63 +281,44 @@ impl<'a> QuantizedTranslation<'a> {
         }
         for (slot, outlet) in outlets.into_iter().enumerate() {
             let outlet_of_source = OutletId::new(node.id, slot);
-            self.set(outlet_of_source, QuantizedForms::of_numbers(outlet, ChannelAxis::Last));
+            self.set(outlet_of_source, QuantizedForms::of(outlet, None, ChannelAxis::Last));
         }
         Ok(())
     }
 
     fn node(&mut self, node: &'a TypedNode) -> TractResult<()> {
-        let op = &node.op;
-        let outcome = if makes_levels(node) {
-            self.rounding(node)?
-        } else if let Some(op) = op.downcast_ref::<Conv>() {
-            self.convolution(node, op)?
-        } else if let Some(op) = op.downcast_ref::<Deconv>() {
-            self.transposed_convolution(node, op)?
-        } else if let Some(op) = op.downcast_ref::<EinSum>() {
-            self.product(node, op)?
-        } else if let Some(op) = op.downcast_ref::<MaxPool>() {
-            self.max_pool(node, op)?
-        } else if let Some(op) = op.downcast_ref::<Reduce>() {
-            self.sum(node, op)?
-        } else if let Some(operation) = operation_of(node) {
-            self.arithmetic(node, operation)?
-        } else if let Some(op) = op.downcast_ref::<Pad>() {
-            self.padding(node, op)?
-        } else if moves_elements(op.as_ref()) {
-            self.movement(node)?
-        } else {
-            Translated::NotMine
-        };
-        let outcome = match outcome {
-            Translated::NotMine => self.function(node)?,
-            outcome => outcome,
-        };
+        let mut outcome = None;
+        for translate in Self::KINDS {
+            outcome = translate(self, node)?;
+            if outcome.is_some() {
+                break;
+            }
+        }
         let has_codes =
             |input: &OutletId| self.values.get(input).is_some_and(|value| value.levels.is_some());
         let outcome = match outcome {
-            Translated::Done(by) => Outcome::Replaced(by.to_string()),
-            Translated::Moved => return Ok(()),
-            Translated::Refused(reason) => Outcome::Refused(reason),
-            Translated::NotMine if node.inputs.iter().any(has_codes) => {
+            Some(Translated::Done(by)) => Outcome::Replaced(by.to_string()),
+            Some(Translated::Moved) => return Ok(()),
+            Some(Translated::Refused(reason)) => Outcome::Refused(reason),
+            None if node.inputs.iter().any(has_codes) => {
                 Outcome::Refused("there is no operator on codes for it".into())
             }
-            Translated::NotMine => return self.copy(node),
+            None => return self.copy(node),
         };
         let is_refused = matches!(outcome, Outcome::Refused(_));
-        self.session.decide_of(NAME, node, outcome);
+        self.session.decide(NAME, node, outcome);
         if is_refused { self.copy(node) } else { Ok(()) }
     }
 
     /// A constant, or what is computed from some: tract does not fold large ones.
-    fn constant(&self, outlet: OutletId) -> TractResult<Option<Arc<Tensor>>> {
+    fn constant(&self, outlet: OutletId) -> Found<Arc<Tensor>> {
         if let Some(konst) = &self.source.outlet_fact(outlet)?.konst {
             return Ok(Some(konst.clone()));
         }
         rule_if!(self.constants.contains(&outlet.node));
         let node = self.source.node(outlet.node);
         let inputs = node.inputs.iter().map(|input| self.constant(*input));
-        rule_if_some!(inputs = inputs.collect::<TractResult<Option<TVec<_>>>>()?);
+        rule_if_some!(inputs = inputs.collect::<Found<TVec<_>>>()?);
         let inputs = inputs.into_iter().map(|input| input.into_tvalue()).collect();
         let output = node.op.eval_out_of_plan(inputs)?;
         Ok(output.map(|mut output| output.remove(0).into_arc_tensor()))
@@ -360,39 +343,38 @@ impl<'a> QuantizedTranslation<'a> {
         inputs: &[OutletId],
         levels: Option<Arc<Levels>>,
         form: Form,
-    ) -> TractResult<Translated> {
+    ) -> Found<Translated> {
         let op = op.into();
         let by = op.name();
         let last = chain.last();
         let outlet = self.wire(&last.name, op, inputs)?;
-        let value = match levels {
-            Some(levels) => QuantizedForms::of_codes(outlet, levels, form),
-            None => QuantizedForms::of_numbers(outlet, form),
-        };
+        let value = QuantizedForms::of(outlet, levels, form);
         self.done.extend(chain.ids());
         for end in self.ends(last) {
             self.set(end, value.clone());
         }
-        Ok(Translated::Done(by))
+        Ok(Some(Translated::Done(by)))
     }
 }
 
-/// What became of a node.
+/// What became of a node, if it is one of those that this part is for.
 enum Translated {
     /// It, and perhaps what follows, is this operator.
     Done(StaticName),
     /// It moves codes.
     Moved,
-    /// It is not one of those that this part is for.
-    NotMine,
     Refused(String),
+}
+
+impl Refusable for Found<Translated> {
+    fn refused(reason: String) -> Self {
+        Ok(Some(Translated::Refused(reason)))
+    }
 }
 
 /// Whether an operator puts elements in other places, and does nothing else.
 fn moves_elements(op: &dyn TypedOp) -> bool {
-    op.is::<AxisOp>()
-        || op.is::<Slice>()
-        || op.is::<TypedConcat>()
+    is_one_of!(op, AxisOp, Slice, TypedConcat)
         || is_check(op)
         || inventory::iter::<RegisteredMovement>().any(|movement| movement.0(op))
 }
@@ -419,10 +401,9 @@ fn scale_of(node: &TypedNode) -> Option<(f32, i32)> {
 
 /// What a node makes of two numbers, if it is one of ours.
 fn operation_of(node: &TypedNode) -> Option<Operation> {
-    let op = node.op_as::<TypedBinOp>().filter(|op| op.1.is_none())?;
     match () {
-        () if op.0.is::<Add>() => Some(Operation::Add),
-        () if op.0.is::<Mul>() => Some(Operation::Multiply),
+        () if is_binary::<Add>(node) => Some(Operation::Add),
+        () if is_binary::<Mul>(node) => Some(Operation::Multiply),
         () => None,
     }
 }

@@ -14,23 +14,19 @@ use tract_core::ops::quant::DequantizeLinearF32;
 
 use super::weights::ScaleAndBias;
 use super::{
-    Form, QuantizedTranslation, Translated, is_check, makes_levels, moves_elements, operation_of,
-    scale_of,
+    Form, QuantizedTranslation, Translated, channel_axis, is_check, makes_levels, moves_elements,
+    operation_of, scale_of,
 };
-use crate::product::activation::Activation;
 use crate::quantized::{
     ChannelAxis, Description, FakeQuantize, Levels, Operation, Quantize, QuantizedArithmetic,
     QuantizedConvolution, QuantizedMaxPool, QuantizedSum, Requantize, ResidualOperand,
 };
 use crate::transform::chain::Chain;
+use crate::transform::found::{
+    Found, binary, is_one_of, labels, of_channels, only_use, replaces_axis, uses,
+};
+use crate::transform::rule::{or_refuse, refuse, refuse_if, refuse_unless_f32};
 use crate::transform::upsampling::{PhaseGroup, Upsampling};
-
-/// What a chain of nodes after an operator ends with.
-struct Ending {
-    activation: Activation,
-    second: Option<Vec<[f32; 2]>>,
-    levels: Option<Arc<Levels>>,
-}
 
 /// A layer of weights.
 struct QuantizedLayer {
@@ -65,6 +61,20 @@ fn limits_of(chain: &mut Chain) -> TractResult<[f32; 2]> {
 }
 
 impl<'a> QuantizedTranslation<'a> {
+    /// What may become of a node, in the order in which it is tried.
+    pub const KINDS: [fn(&mut Self, &'a TypedNode) -> Found<Translated>; 10] = [
+        Self::rounding,
+        Self::convolution,
+        Self::transposed_convolution,
+        Self::product,
+        Self::max_pool,
+        Self::sum,
+        Self::arithmetic,
+        Self::padding,
+        Self::movement,
+        Self::function,
+    ];
+
     /// The levels of a node that makes them, and the axis along which they differ.
     fn levels(&self, node: &TypedNode) -> TractResult<Result<(Levels, Option<usize>), String>> {
         if let Some((reciprocal, zero_point)) = scale_of(node) {
@@ -72,35 +82,36 @@ impl<'a> QuantizedTranslation<'a> {
             let reason = "its codes are needed, or become numbers by other scales";
             return Ok(levels.map(|levels| (levels, None)).ok_or(reason.to_string()));
         }
-        let Some(op) = node.op_as::<FakeQuantize>() else {
-            return Ok(Err("it makes no levels".into()));
-        };
+        let op = node.op_as::<FakeQuantize>().context("it makes no levels")?;
         let shape = &node.outputs[0].fact.shape;
-        if self.source.outlet_fact(node.inputs[0])?.shape != *shape {
-            return Ok(Err("its limits are broadcast to more than its data".into()));
-        }
+        refuse_if!(
+            self.source.outlet_fact(node.inputs[0])?.shape != *shape,
+            "its limits are broadcast to more than its data"
+        );
         let (mut axis, mut limits) = (None, vec![]);
         for input in &node.inputs[1..] {
             let Some(limit) = self.constant(*input)? else {
-                return Ok(Err("its limits are no constants".into()));
+                refuse!("its limits are no constants");
             };
             for (place, size) in limit.shape().iter().enumerate() {
-                if *size != 1 && *axis.get_or_insert(place) != place {
-                    return Ok(Err("its limits differ along two axes".into()));
-                }
+                refuse_if!(
+                    *size != 1 && *axis.get_or_insert(place) != place,
+                    "its limits differ along two axes"
+                );
             }
             limits.push(limit.cast_to::<f32>()?.try_as_plain_ram()?.as_slice::<f32>()?.to_vec());
         }
         let channels = limits.iter().map(Vec::len).max().unwrap_or(0);
-        let of = |limit: &Vec<f32>, channel: usize| {
-            if let [one] = &**limit { Some(*one) } else { limit.get(channel).copied() }
-        };
         let limits = (0..channels).map(|channel| {
-            let limits: Vec<f32> = limits.iter().filter_map(|limit| of(limit, channel)).collect();
+            let of_channel = |limit: &Vec<f32>| match &**limit {
+                [one] => Some(*one),
+                many => many.get(channel).copied(),
+            };
+            let limits: Vec<f32> = limits.iter().filter_map(of_channel).collect();
             limits.try_into().ok()
         });
         let Some(limits) = limits.collect::<Option<Vec<[f32; 4]>>>() else {
-            return Ok(Err("its limits have different sizes".into()));
+            refuse!("its limits have different sizes");
         };
         Ok(match Levels::of_fake_quantize(op.levels, &limits) {
             Some(levels) if levels.are_the_same() => Ok((levels, None)),
@@ -114,16 +125,8 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// Those of a QuantizeLinear, if all that follows are DequantizeLinear of the same scale.
-    fn levels_of_scale(
-        &self,
-        node: &TypedNode,
-        reciprocal: f32,
-        zero_point: i32,
-    ) -> TractResult<Option<Levels>> {
-        let successors = &node.outputs[0].successors;
-        rule_if!(
-            !self.source.output_outlets()?.contains(&node.id.into()) && !successors.is_empty()
-        );
+    fn levels_of_scale(&self, node: &TypedNode, reciprocal: f32, zero_point: i32) -> Found<Levels> {
+        rule_if_some!(successors = uses(self.source, node)?);
         let is_signed = node.outputs[0].fact.datum_type == DatumType::I8;
         let mut scale = None;
         for successor in successors {
@@ -138,32 +141,15 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// The levels of a node, if channels that differ are where a form has them last.
-    fn levels_in(&self, node: &TypedNode, form: Form) -> TractResult<Option<Arc<Levels>>> {
+    fn levels_in(&self, node: &TypedNode, form: Form) -> Found<Arc<Levels>> {
         rule_if!(makes_levels(node));
-        let Ok((levels, axis)) = self.levels(node)? else { return Ok(None) };
-        let rank = node.outputs[0].fact.rank();
-        let expected = if form == ChannelAxis::Second { 1 } else { rank - 1 };
+        rule_if_let!(Ok((levels, axis)) = self.levels(node)?);
+        let expected = channel_axis(form, node.outputs[0].fact.rank());
         Ok(axis.is_none_or(|axis| axis == expected).then(|| levels.into()))
     }
 
-    /// Takes over an activation, numbers that it is multiplied by and added to, and that codes are made of it.
-    fn ending(
-        &self,
-        chain: &mut Chain<'a>,
-        channels: usize,
-        axis: usize,
-        form: Form,
-    ) -> TractResult<Ending> {
-        let activation = chain.activation()?;
-        let mut second = ScaleAndBias { scales: vec![1.; channels], bias: vec![0.; channels] };
-        let is_second = second.take_arithmetic(chain, axis)?;
-        let lines = second.scales.iter().zip(&second.bias).map(|(scale, bias)| [*scale, *bias]);
-        let second = is_second.then(|| lines.collect());
-        let levels = self.take_levels(chain, form)?;
-        Ok(Ending { activation, second, levels })
-    }
-
-    fn take_levels(&self, chain: &mut Chain<'a>, form: Form) -> TractResult<Option<Arc<Levels>>> {
+    /// Takes over that codes are made of the result.
+    fn take_levels(&self, chain: &mut Chain<'a>, form: Form) -> Found<Arc<Levels>> {
         rule_if_some!((node, slot) = chain.successor()?);
         rule_if!(slot == 0);
         rule_if_some!(levels = self.levels_in(node, form)?);
@@ -171,30 +157,22 @@ impl<'a> QuantizedTranslation<'a> {
         Ok(Some(levels))
     }
 
-    pub fn rounding(&mut self, node: &'a TypedNode) -> TractResult<Translated> {
-        let (levels, axis) = match self.levels(node)? {
-            Ok(found) => found,
-            Err(reason) => return Ok(Translated::Refused(reason)),
-        };
-        let (rank, dt) =
-            (node.outputs[0].fact.rank(), self.source.outlet_fact(node.inputs[0])?.datum_type);
-        if dt != DatumType::F32 {
-            return Ok(Translated::Refused(format!("its data is of type {dt:?}, but must be F32")));
-        }
-        if self.constant(node.inputs[0])?.is_some() || rank == 0 {
-            return Ok(Translated::NotMine);
-        }
+    fn rounding(&mut self, node: &'a TypedNode) -> Found<Translated> {
+        rule_if!(makes_levels(node));
+        let (levels, axis) = or_refuse!(self.levels(node)?);
+        let rank = node.outputs[0].fact.rank();
+        let dt = self.source.outlet_fact(node.inputs[0])?.datum_type;
+        refuse_unless_f32!("its data is of type", dt);
+        rule_if!(self.constant(node.inputs[0])?.is_none() && rank > 0);
         let value = self.value(node.inputs[0])?;
         let is_last = axis.is_none_or(|axis| axis == rank - 1);
         let is_second = axis.is_none_or(|axis| axis == 1);
-        let prefers_second = value.numbers_last.is_some() || self.feeds_windows(node);
+        let prefers_second = value.numbers.channels_last.is_some() || self.feeds_windows(node);
         let form = match () {
             () if is_second && (prefers_second || !is_last) && rank > 2 => ChannelAxis::Second,
             () if is_last => ChannelAxis::Last,
             () => {
-                return Ok(Translated::Refused(format!(
-                    "its limits differ along axis {axis:?}, but must do so along the channels"
-                )));
+                refuse!("its limits differ along axis {axis:?}, but must do so along the channels");
             }
         };
         let levels = Arc::new(levels);
@@ -205,40 +183,37 @@ impl<'a> QuantizedTranslation<'a> {
                 self.set(end, value.clone());
             }
             self.done.insert(node.id);
-            return Ok(Translated::Moved);
+            return Ok(Some(Translated::Moved));
         }
         let before = value.levels.filter(|before| before.are_the_same() && levels.are_the_same());
         if let Some(from) = before {
-            let (codes, form) = match (value.codes_last, value.codes) {
-                (Some(codes), _) => (codes, ChannelAxis::Second),
-                (None, Some(codes)) => (codes, ChannelAxis::Last),
-                (None, None) => bail!("a value has levels, but no codes"),
-            };
+            let (codes, form) = value.codes.any()?;
             let op = Requantize::new(from, levels.clone());
             return self.finish(&chain, op, &[codes], Some(levels), form);
         }
-        if let (ChannelAxis::Second, Some(numbers)) = (form, value.numbers_last) {
-            let op = Quantize { levels: levels.clone(), from: ChannelAxis::Last, factors: None };
-            return self.finish(&chain, op, &[numbers], Some(levels), form);
-        }
-        if let (ChannelAxis::Last, Some((before, factors))) = (form, self.factors_before(node)?) {
-            let numbers = self.numbers(before)?;
-            let factors = Some(factors.into());
-            let op = Quantize { levels: levels.clone(), from: form, factors };
-            return self.finish(&chain, op, &[numbers], Some(levels), form);
-        }
-        let numbers = self.numbers(node.inputs[0])?;
-        let op = Quantize { levels: levels.clone(), from: form, factors: None };
+        let (mut from, mut factors) = (form, None);
+        let numbers =
+            if let (ChannelAxis::Second, Some(numbers)) = (form, value.numbers.channels_last) {
+                from = ChannelAxis::Last;
+                numbers
+            } else if let (ChannelAxis::Last, Some((before, constants))) =
+                (form, self.factors_before(node)?)
+            {
+                factors = Some(constants.into());
+                self.numbers(before)?
+            } else {
+                self.numbers(node.inputs[0])?
+            };
+        let op = Quantize { levels: levels.clone(), from, factors };
         self.finish(&chain, op, &[numbers], Some(levels), form)
     }
 
     /// If what a node needs is multiplied by a constant for each index of the last axis, and nobody else needs it: what is multiplied, and
     /// the constants.
-    fn factors_before(&self, node: &TypedNode) -> TractResult<Option<(OutletId, Vec<f32>)>> {
+    fn factors_before(&self, node: &TypedNode) -> Found<(OutletId, Vec<f32>)> {
         let product = self.source.node(node.inputs[0].node);
         rule_if!(operation_of(product) == Some(Operation::Multiply));
-        rule_if!(product.outputs[0].successors.len() == 1);
-        rule_if!(!self.source.output_outlets()?.contains(&product.id.into()));
+        rule_if!(only_use(self.source, product)?.is_some());
         let shape = &product.outputs[0].fact.shape;
         rule_if_let!(&[a, b] = &*product.inputs);
         for (data, factors) in [(a, b), (b, a)] {
@@ -267,14 +242,11 @@ impl<'a> QuantizedTranslation<'a> {
             seen += 1;
             for successor in &self.source.node(id).outputs[0].successors {
                 let node = self.source.node(successor.node);
-                if node.op_is::<Conv>() || node.op_is::<Deconv>() || node.op_is::<MaxPool>() {
+                if is_one_of!(node.op, Conv, Deconv, MaxPool) {
                     return true;
                 }
-                let keeps_places = node.op_is::<TypedBinOp>()
-                    || node.op_is::<ElementWiseOp>()
-                    || node.op_is::<DequantizeLinearF32>()
-                    || node.op_is::<Pad>()
-                    || makes_levels(node)
+                let keeps_places = makes_levels(node)
+                    || is_one_of!(node.op, TypedBinOp, ElementWiseOp, DequantizeLinearF32, Pad)
                     || (moves_elements(node.op.as_ref()) && !node.op_is::<AxisOp>());
                 if keeps_places {
                     next.push(node.id);
@@ -284,23 +256,23 @@ impl<'a> QuantizedTranslation<'a> {
         false
     }
 
-    pub fn convolution(&mut self, node: &'a TypedNode, op: &Conv) -> TractResult<Translated> {
+    fn convolution(&mut self, node: &'a TypedNode) -> Found<Translated> {
+        rule_if_some!(op = node.op_as::<Conv>());
         if self.value(node.inputs[0])?.levels.is_none() {
             return self.without_codes(node.inputs[1]);
         }
-        let Some(weights) = self.weights(node.inputs[1], 0)? else {
-            return Ok(Translated::Refused("its weights are no codes of 8 bits".into()));
-        };
+        let weights = or_refuse!(
+            self.weights(node.inputs[1], 0)?.ok_or("its weights are no codes of 8 bits")
+        );
         let spec = &op.pool_spec;
-        if spec.data_format != DataFormat::NCHW || op.kernel_fmt != KernelFormat::OIHW {
-            return Ok(Translated::Refused(format!(
-                "its data is {:?} and its weights are {:?}, but must be NCHW and OIHW",
-                spec.data_format, op.kernel_fmt
-            )));
-        }
-        let Some(bias) = self.bias(node, spec.output_channels)? else {
-            return Ok(Translated::Refused("its bias is no constant".into()));
-        };
+        refuse_if!(
+            spec.data_format != DataFormat::NCHW || op.kernel_fmt != KernelFormat::OIHW,
+            "its data is {:?} and its weights are {:?}, but must be NCHW and OIHW",
+            spec.data_format,
+            op.kernel_fmt
+        );
+        let bias =
+            or_refuse!(self.bias(node, spec.output_channels)?.ok_or("its bias is no constant"));
         let layer = QuantizedLayer {
             spec: PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() },
             group: op.group,
@@ -312,28 +284,20 @@ impl<'a> QuantizedTranslation<'a> {
         self.layer(node, layer, ChannelAxis::Second)
     }
 
-    pub fn transposed_convolution(
-        &mut self,
-        node: &'a TypedNode,
-        op: &Deconv,
-    ) -> TractResult<Translated> {
+    fn transposed_convolution(&mut self, node: &'a TypedNode) -> Found<Translated> {
+        rule_if_some!(op = node.op_as::<Deconv>());
         if self.value(node.inputs[0])?.levels.is_none() {
             return self.without_codes(node.inputs[1]);
         }
-        let Some(weights) = self.weights(node.inputs[1], 0)? else {
-            return Ok(Translated::Refused("its weights are no codes of 8 bits".into()));
-        };
-        let Some(bias) = self.bias(node, op.pool_spec.output_channels)? else {
-            return Ok(Translated::Refused("its bias is no constant".into()));
-        };
+        let weights = or_refuse!(
+            self.weights(node.inputs[1], 0)?.ok_or("its weights are no codes of 8 bits")
+        );
+        let bias = or_refuse!(
+            self.bias(node, op.pool_spec.output_channels)?.ok_or("its bias is no constant")
+        );
         let format = op.pool_spec.data_format;
-        if format != DataFormat::NCHW {
-            return Ok(Translated::Refused(format!("its data is {format:?}, but must be NCHW")));
-        }
-        let upsampling = match Upsampling::new(op) {
-            Ok(upsampling) => upsampling,
-            Err(reason) => return Ok(Translated::Refused(reason)),
-        };
+        refuse_if!(format != DataFormat::NCHW, "its data is {format:?}, but must be NCHW");
+        let upsampling = or_refuse!(Upsampling::new(op));
         let part = upsampling.whole();
         let layer = QuantizedLayer {
             spec: upsampling.convolution(&part, DataFormat::NHWC),
@@ -347,14 +311,9 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// The third input of a node, for each of so many channels.
-    fn bias(&self, node: &TypedNode, channels: usize) -> TractResult<Option<Vec<f32>>> {
+    fn bias(&self, node: &TypedNode, channels: usize) -> Found<Vec<f32>> {
         rule_if_some!(bias = self.constant(node.inputs[2])?);
-        let bias = bias.cast_to::<f32>()?;
-        let bias = bias.try_as_plain_ram()?;
-        Ok(Some(match bias.as_slice::<f32>()? {
-            [one] => vec![*one; channels],
-            many => many.to_vec(),
-        }))
+        Ok(Some(of_channels(&*bias.cast_to::<f32>()?, channels)?))
     }
 
     /// A layer of weights, with what follows it. `form` is that of its data.
@@ -363,34 +322,28 @@ impl<'a> QuantizedTranslation<'a> {
         node: &'a TypedNode,
         layer: QuantizedLayer,
         form: Form,
-    ) -> TractResult<Translated> {
+    ) -> Found<Translated> {
         let QuantizedLayer { spec, group, codes: weights, scales, bias, upsampling } = layer;
         let Some(scales) = scales else {
-            return Ok(Translated::Refused(
-                "the scales of its weights are not those of output channels".into(),
-            ));
+            refuse!("the scales of its weights are not those of output channels");
         };
         let Some((codes, levels)) = self.codes(node.inputs[0], form)? else {
-            return Ok(Translated::Refused(
-                "its data has other levels for each index of an axis that is not the channels"
-                    .into(),
-            ));
+            refuse!("its data has other levels for each index of an axis that is not the channels");
         };
-        let axis = match form {
-            ChannelAxis::Second => 1,
-            ChannelAxis::Last => node.outputs[0].fact.rank() - 1,
-        };
+        let axis = channel_axis(form, node.outputs[0].fact.rank());
         let mut chain = Chain::new(self.source, node);
         let mut line = ScaleAndBias { scales, bias };
         line.take_arithmetic(&mut chain, axis)?;
-        let Ending { activation, mut second, levels: output } =
-            self.ending(&mut chain, line.bias.len(), axis, form)?;
+        let activation = chain.activation()?;
+        let mut second = ScaleAndBias::identity(line.bias.len());
+        let is_second = second.take_arithmetic(&mut chain, axis)?;
+        let mut second = is_second.then(|| second.lines());
+        let output = self.take_levels(&mut chain, form)?;
         if let Some((_, part)) = &upsampling {
-            if output.as_ref().is_some_and(|levels| !levels.are_the_same()) {
-                return Ok(Translated::Refused(
-                    "channels of its output have different levels".into(),
-                ));
-            }
+            refuse_if!(
+                output.as_ref().is_some_and(|levels| !levels.are_the_same()),
+                "channels of its output have different levels"
+            );
             line.bias = part.repeated(&line.bias);
             if line.scales.len() > 1 {
                 line.scales = part.repeated(&line.scales);
@@ -418,7 +371,7 @@ impl<'a> QuantizedTranslation<'a> {
             }),
         };
         if let Some(reason) = description.refusal() {
-            return Ok(Translated::Refused(reason));
+            refuse!("{reason}");
         }
         let op = QuantizedConvolution::new(&description)?;
         if let Some(FusedAddition { codes: others, output, .. }) = addition {
@@ -438,16 +391,12 @@ impl<'a> QuantizedTranslation<'a> {
             outlet = self.wire(&format!("{name}.pixels"), op, &[outlet])?;
         }
         self.finish(&chain, last, &[outlet], output, form)?;
-        Ok(Translated::Done(by))
+        Ok(Some(Translated::Done(by)))
     }
 
     /// Takes over a sum of the chain, which ends with codes, and of other codes that are there already; with its limits and the
     /// codes that are made of it.
-    fn addition(
-        &mut self,
-        chain: &mut Chain<'a>,
-        form: Form,
-    ) -> TractResult<Option<FusedAddition>> {
+    fn addition(&mut self, chain: &mut Chain<'a>, form: Form) -> Found<FusedAddition> {
         let mut longer = chain.clone();
         if scale_of(longer.last()).is_some() {
             rule_if_some!((node, _) = longer.successor()?);
@@ -468,79 +417,60 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// A layer whose data has no codes. If its weights have some, it is worth a word.
-    fn without_codes(&self, weights: OutletId) -> TractResult<Translated> {
-        Ok(match self.weights_of_codes(weights)? {
-            Some(_) => Translated::Refused("its data has no codes".into()),
-            None => Translated::NotMine,
-        })
+    fn without_codes(&self, weights: OutletId) -> Found<Translated> {
+        refuse_if!(self.weights_of_codes(weights)?.is_some(), "its data has no codes");
+        Ok(None)
     }
 
     /// Rows that are multiplied with a matrix.
-    pub fn product(&mut self, node: &'a TypedNode, op: &EinSum) -> TractResult<Translated> {
-        if op.axes.input_count() != 2 || op.q_params.is_some() {
-            return Ok(Translated::NotMine);
-        }
-        let labels = |slot| op.axes.axes(slot).map(|axis| axis.repr).collect::<Vec<char>>();
-        let (data, matrix, output) =
-            (labels(InOut::In(0)), labels(InOut::In(1)), labels(InOut::Out(0)));
-        let Some(&summed) = data.last() else { return Ok(Translated::NotMine) };
+    fn product(&mut self, node: &'a TypedNode) -> Found<Translated> {
+        rule_if_some!(op = node.op_as::<EinSum>());
+        rule_if!(op.axes.input_count() == 2 && op.q_params.is_none());
+        let [data, matrix, output] =
+            [InOut::In(0), InOut::In(1), InOut::Out(0)].map(|slot| labels(op, slot));
+        rule_if_some!(&summed = data.last());
         // Axes of size 1, which are broadcast to those of the data.
         let shape = &self.source.outlet_fact(node.inputs[1])?.shape;
         let is_broadcast = |at: &usize| {
             shape[*at].is_one() && matrix[*at] != summed && data.contains(&matrix[*at])
         };
         let (ones, axes): (Vec<usize>, Vec<usize>) = (0..matrix.len()).partition(is_broadcast);
-        let &[first, second] = &*axes else { return Ok(Translated::NotMine) };
+        rule_if_let!(&[first, second] = &*axes);
         let axis = if matrix[first] == summed { second } else { first };
         let [first, second] = [matrix[first], matrix[second]];
         if self.value(node.inputs[0])?.levels.is_none() {
             return self.without_codes(node.inputs[1]);
         }
-        let Some(mut weights) = self.weights(node.inputs[1], axis)? else {
-            return Ok(Translated::NotMine);
-        };
+        rule_if_some!(mut weights = self.weights(node.inputs[1], axis)?);
         for axis in ones.into_iter().rev() {
-            weights = weights.without_axis(axis)?;
+            weights.change_axes(&AxisOp::Rm(axis))?;
         }
         let channel = if first == summed { second } else { first };
-        let mut expected = data.clone();
-        expected[data.len() - 1] = channel;
-        let is_one = output == expected
-            && [first, second].contains(&summed)
-            && !data.contains(&channel)
-            && data.iter().filter(|label| **label == summed).count() == 1;
-        if !is_one {
-            return Ok(Translated::Refused("it is no product of rows and a matrix".into()));
-        }
+        let is_one = [first, second].contains(&summed)
+            && replaces_axis(&data, &output, data.len() - 1, channel);
+        refuse_if!(!is_one, "it is no product of rows and a matrix");
         if first == summed {
-            weights = weights.transposed()?;
+            weights.change_axes(&AxisOp::Move(1, 0))?;
         }
         let &[outputs, inputs] = weights.codes.shape() else {
-            return Ok(Translated::Refused("its weights are no matrix".into()));
+            refuse!("its weights are no matrix");
         };
         // A sum over one element is broadcast by tract's operator.
         let width = &self.source.outlet_fact(node.inputs[0])?.shape[data.len() - 1];
-        if *width != inputs.to_dim() {
-            return Ok(Translated::Refused(format!(
-                "its data has size {width} on the axis that is summed, and its weights {inputs}"
-            )));
-        }
-        let spec = PoolSpec::new(
-            DataFormat::NHWC,
-            tvec![],
-            PaddingSpec::Valid,
-            None,
-            None,
-            inputs,
-            outputs,
+        refuse_if!(
+            *width != inputs.to_dim(),
+            "its data has size {width} on the axis that is summed, and its weights {inputs}"
         );
+        let (format, padding) = (DataFormat::NHWC, PaddingSpec::Valid);
+        let spec = PoolSpec::new(format, tvec![], padding, None, None, inputs, outputs);
         let (scales, bias) = (weights.scales(), vec![0.; outputs]);
         let layer =
             QuantizedLayer { spec, group: 1, codes: weights.codes, scales, bias, upsampling: None };
         self.layer(node, layer, ChannelAxis::Last)
     }
 
-    pub fn max_pool(&mut self, node: &'a TypedNode, op: &MaxPool) -> TractResult<Translated> {
+    fn max_pool(&mut self, node: &'a TypedNode) -> Found<Translated> {
+        rule_if_some!(op = node.op_as::<MaxPool>());
         let spec = &op.pool_spec;
         let is_within = |axis: usize, pads: &[usize]| {
             // Some of each window is in the image, even if that has one pixel.
@@ -554,16 +484,9 @@ impl<'a> QuantizedTranslation<'a> {
             }
             _ => false,
         };
-        if op.with_index_outputs.is_some()
-            || spec.data_format != DataFormat::NCHW
-            || spec.rank() > 3
-            || !is_padded_little
-        {
-            return Ok(Translated::NotMine);
-        }
-        let Some((codes, levels)) = self.codes(node.inputs[0], ChannelAxis::Second)? else {
-            return Ok(Translated::NotMine);
-        };
+        rule_if!(op.with_index_outputs.is_none() && spec.data_format == DataFormat::NCHW);
+        rule_if!(spec.rank() <= 3 && is_padded_little);
+        rule_if_some!((codes, levels) = self.codes(node.inputs[0], ChannelAxis::Second)?);
         let spec = PoolSpec { data_format: DataFormat::NHWC, ..spec.clone() };
         let chain = Chain::new(self.source, node);
         let op = QuantizedMaxPool { spec };
@@ -571,15 +494,12 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// The sum over all pixels, which may be divided by their number.
-    pub fn sum(&mut self, node: &'a TypedNode, op: &Reduce) -> TractResult<Translated> {
+    fn sum(&mut self, node: &'a TypedNode) -> Found<Translated> {
+        rule_if_some!(op = node.op_as::<Reduce>());
         let rank = self.rank(node.inputs[0])?;
         let are_pixels = rank > 2 && op.axes.iter().copied().eq(2..rank);
-        if op.reducer != Reducer::Sum || !are_pixels {
-            return Ok(Translated::NotMine);
-        }
-        let Some((codes, levels)) = self.codes(node.inputs[0], ChannelAxis::Second)? else {
-            return Ok(Translated::NotMine);
-        };
+        rule_if!(op.reducer == Reducer::Sum && are_pixels);
+        rule_if_some!((codes, levels) = self.codes(node.inputs[0], ChannelAxis::Second)?);
         let mut chain = Chain::new(self.source, node);
         let factor = chain.arithmetic::<Mul>(0..0)?.map_or(1., |factors| factors[0]);
         let output = self.take_levels(&mut chain, ChannelAxis::Second)?;
@@ -587,111 +507,77 @@ impl<'a> QuantizedTranslation<'a> {
         self.finish(&chain, op, &[codes], output, ChannelAxis::Second)
     }
 
-    pub fn arithmetic(
-        &mut self,
-        node: &'a TypedNode,
-        operation: Operation,
-    ) -> TractResult<Translated> {
+    fn arithmetic(&mut self, node: &'a TypedNode) -> Found<Translated> {
+        rule_if_some!(operation = operation_of(node));
         let facts = self.source.node_input_facts(node.id)?;
-        let (&[one, other], &[fact, other_fact]) = (&*node.inputs, &*facts) else {
-            return Ok(Translated::NotMine);
-        };
+        rule_if_let!((&[one, other], &[fact, other_fact]) = (&*node.inputs, &*facts));
         let (shape, rank) = (&node.outputs[0].fact.shape, node.outputs[0].fact.rank());
+        rule_if!(rank > 0);
         // The first one has the shape of the result.
         let (a, b, shape_of_b) = match () {
-            () if rank == 0 => return Ok(Translated::NotMine),
             () if fact.shape == *shape => (one, other, &other_fact.shape),
             () if other_fact.shape == *shape => (other, one, &fact.shape),
-            () => return Ok(Translated::NotMine),
+            () => return Ok(None),
         };
         let (value_a, value_b) = (self.value(a)?, self.value(b)?);
-        if value_a.levels.is_none() || value_b.levels.is_none() {
-            return Ok(Translated::NotMine);
-        }
-        let form = match value_a.codes_last.is_some() && rank > 2 {
-            true => ChannelAxis::Second,
-            false => ChannelAxis::Last,
-        };
-        let axis = if form == ChannelAxis::Second { 1 } else { rank - 1 };
-        let is_one_pixel = shape
-            .iter()
-            .zip(shape_of_b.iter())
-            .enumerate()
-            .all(|(at, (a, b))| if at == 0 || at == axis { a == b } else { b.is_one() });
-        let Some(channels) = shape[axis].to_usize().ok().filter(|channels| *channels > 0) else {
-            return Ok(Translated::NotMine);
-        };
-        if shape_of_b != shape && !is_one_pixel {
-            return Ok(Translated::NotMine);
-        }
-        let (Some((codes_a, levels_a)), Some((codes_b, levels_b))) =
-            (self.codes(a, form)?, self.codes(b, form)?)
-        else {
-            return Ok(Translated::NotMine);
-        };
+        rule_if!(value_a.levels.is_some() && value_b.levels.is_some());
+        let form = value_a.form_of_codes(rank);
+        let axis = channel_axis(form, rank);
+        let is_one_pixel = (0..rank).all(|at| match at == 0 || at == axis {
+            true => shape[at] == shape_of_b[at],
+            false => shape_of_b[at].is_one(),
+        });
+        rule_if_some!(channels = shape[axis].to_usize().ok().filter(|channels| *channels > 0));
+        rule_if!(shape_of_b == shape || is_one_pixel);
+        rule_if_some!((codes_a, levels_a) = self.codes(a, form)?);
+        rule_if_some!((codes_b, levels_b) = self.codes(b, form)?);
         let mut chain = Chain::new(self.source, node);
         let limits = limits_of(&mut chain)?;
         let output = self.take_levels(&mut chain, form)?;
-        let op = QuantizedArithmetic::new(
-            operation,
-            limits,
-            [levels_a, levels_b],
-            output.clone(),
-            channels,
-        );
+        let levels = [levels_a, levels_b];
+        let op = QuantizedArithmetic::new(operation, limits, levels, output.clone(), channels);
         self.finish(&chain, op, &[codes_a, codes_b], output, form)
     }
 
     /// Functions of one number between codes: each code becomes another one.
-    pub fn function(&mut self, node: &'a TypedNode) -> TractResult<Translated> {
-        let Some(data) = self.operand(node)? else { return Ok(Translated::NotMine) };
+    fn function(&mut self, node: &'a TypedNode) -> Found<Translated> {
+        rule_if_some!(data = self.operand(node)?);
         let value = self.value(node.inputs[data])?;
-        let Some(from) = value.levels.filter(|levels| levels.are_the_same()) else {
-            return Ok(Translated::NotMine);
-        };
-        let rank = self.rank(node.inputs[data])?;
+        rule_if_some!(from = value.levels.filter(|levels| levels.are_the_same()));
         let mut chain = Chain::new(self.source, node);
-        let mut shape = vec![1; rank];
-        let Some(last) = shape.last_mut() else { return Ok(Translated::NotMine) };
+        let mut shape = vec![1; self.rank(node.inputs[data])?];
+        rule_if_some!(last = shape.last_mut());
         *last = 256;
         let numbers = Tensor::from_shape(&shape, &Requantize::numbers(&from))?;
         let mut numbers = self.applied(node, data, numbers)?;
         let to = loop {
-            let Some((next, slot)) = chain.successor()? else { return Ok(Translated::NotMine) };
+            rule_if_some!((next, slot) = chain.successor()?);
             if makes_levels(next) && slot == 0 {
-                match self.levels(next)? {
-                    Ok((levels, None)) => break Arc::new(levels),
-                    _ => return Ok(Translated::NotMine),
-                }
+                rule_if_let!(Ok((levels, None)) = self.levels(next)?);
+                break Arc::new(levels);
             }
-            if self.operand(next)? != Some(slot) {
-                return Ok(Translated::NotMine);
-            }
+            rule_if!(self.operand(next)? == Some(slot));
             numbers = self.applied(next, slot, numbers)?;
             chain.push(next);
         };
-        let Some((next, _)) = chain.successor()? else { return Ok(Translated::NotMine) };
+        rule_if_some!((next, _) = chain.successor()?);
         chain.push(next);
         let results = numbers.try_as_plain_ram()?;
         let results: &[f32; 256] = results.as_slice::<f32>()?.try_into()?;
-        let (codes, form) = match (value.codes_last, value.codes) {
-            (Some(codes), _) => (codes, ChannelAxis::Second),
-            (None, Some(codes)) => (codes, ChannelAxis::Last),
-            (None, None) => bail!("a value has levels, but no codes"),
-        };
+        let (codes, form) = value.codes.any()?;
         let op = Requantize::of_function(from, to.clone(), results);
         self.finish(&chain, op, &[codes], Some(to), form)
     }
 
     /// Which input a node makes something of, number by number, if all others are one constant each.
-    fn operand(&self, node: &TypedNode) -> TractResult<Option<usize>> {
+    fn operand(&self, node: &TypedNode) -> Found<usize> {
         let is_single = |fact: &TypedFact| fact.datum_type == DatumType::F32;
         rule_if!(node.outputs.len() == 1 && is_single(&node.outputs[0].fact));
         rule_if!(self.source.node_input_facts(node.id)?.into_iter().all(is_single));
         if let Some(op) = node.op_as::<ElementWiseOp>() {
             return Ok(op.1.is_none().then_some(0));
         }
-        rule_if!(node.op_as::<TypedBinOp>().is_some_and(|op| op.1.is_none()));
+        rule_if!(binary(node).is_some());
         rule_if_let!(&[a, b] = &*node.inputs);
         for (slot, data, other) in [(0, a, b), (1, b, a)] {
             let is_whole = self.source.outlet_fact(data)?.shape == node.outputs[0].fact.shape;
@@ -707,12 +593,10 @@ impl<'a> QuantizedTranslation<'a> {
     fn applied(&self, node: &TypedNode, slot: usize, numbers: Tensor) -> TractResult<Tensor> {
         let mut inputs = tvec![];
         for (number, input) in node.inputs.iter().enumerate() {
-            inputs.push(match number == slot {
-                true => numbers.clone().into_tvalue(),
-                false => {
-                    let constant = self.constant(*input)?;
-                    constant.context("it is a constant")?.into_tvalue()
-                }
+            inputs.push(if number == slot {
+                numbers.clone().into_tvalue()
+            } else {
+                self.constant(*input)?.context("it is a constant")?.into_tvalue()
             });
         }
         let outputs = node.op.eval_out_of_plan(inputs)?;
@@ -721,57 +605,46 @@ impl<'a> QuantizedTranslation<'a> {
     }
 
     /// A constant around the data, if a code stands for it, or elements of the data.
-    pub fn padding(&mut self, node: &'a TypedNode, op: &Pad) -> TractResult<Translated> {
+    fn padding(&mut self, node: &'a TypedNode) -> Found<Translated> {
+        rule_if_some!(op = node.op_as::<Pad>());
         let value = self.value(node.inputs[0])?;
-        let Some(levels) = value.levels.filter(|levels| levels.are_the_same()) else {
-            return Ok(Translated::NotMine);
-        };
+        let form = value.form_of_codes(self.rank(node.inputs[0])?);
+        rule_if_some!(levels = value.levels.filter(|levels| levels.are_the_same()));
         let mode = match &op.mode {
             PadMode::Constant(number) => {
                 let number = number.cast_to_scalar::<f32>()?;
                 let Some(code) = levels.exact_code(number) else {
-                    return Ok(Translated::Refused(format!("there is no code for {number}")));
+                    refuse!("there is no code for {number}");
                 };
                 PadMode::Constant(tensor0(code).into_arc_tensor())
             }
             mode => mode.clone(),
         };
-        let rank = self.rank(node.inputs[0])?;
-        let is_last = value.codes_last.is_some() && rank > 2;
-        let form = if is_last { ChannelAxis::Second } else { ChannelAxis::Last };
-        let Some((codes, _)) = self.codes(node.inputs[0], form)? else {
-            return Ok(Translated::NotMine);
-        };
+        rule_if_some!((codes, _) = self.codes(node.inputs[0], form)?);
         let mut pads = op.pads.clone();
-        if is_last {
+        if form == ChannelAxis::Second {
             pads[1..].rotate_left(1);
         }
-        self.finish(
-            &Chain::new(self.source, node),
-            Pad { pads, mode },
-            &[codes],
-            Some(levels),
-            form,
-        )
+        let chain = Chain::new(self.source, node);
+        self.finish(&chain, Pad { pads, mode }, &[codes], Some(levels), form)
     }
 
     /// What moves elements and does nothing else.
-    pub fn movement(&mut self, node: &'a TypedNode) -> TractResult<Translated> {
+    fn movement(&mut self, node: &'a TypedNode) -> Found<Translated> {
+        rule_if!(moves_elements(node.op.as_ref()));
         let values = node.inputs.iter().map(|input| self.value(*input));
         let values = values.collect::<TractResult<Vec<_>>>()?;
         // Channels stay where they are, too.
         let is_check = is_check(node.op.as_ref());
         let Some(levels) = values.first().and_then(|value| value.levels.clone()) else {
-            return if is_check { self.check_of_numbers(node) } else { Ok(Translated::NotMine) };
+            return if is_check { self.check_of_numbers(node) } else { Ok(None) };
         };
         let are_the_same = values.iter().all(|value| value.levels.as_ref() == Some(&levels));
         let stay = levels.are_the_same() || is_check;
-        if !are_the_same || !stay || node.outputs.len() != 1 {
-            return Ok(Translated::NotMine);
-        }
-        let all_last = values.iter().all(|value| value.codes_last.is_some());
-        if all_last && self.shuffle(node, &levels)? {
-            return Ok(Translated::Moved);
+        rule_if!(are_the_same && stay && node.outputs.len() == 1);
+        let all_last = values.iter().all(|value| value.codes.channels_last.is_some());
+        if all_last && let Some(moved) = self.shuffle(node, &levels)? {
+            return Ok(Some(moved));
         }
         let of_last = if all_last { self.with_channels_last(node)? } else { None };
         let (form, op) = match of_last {
@@ -780,31 +653,26 @@ impl<'a> QuantizedTranslation<'a> {
         };
         let mut inputs = tvec!();
         for input in &node.inputs {
-            let Some((codes, _)) = self.codes(*input, form)? else {
-                return Ok(Translated::NotMine);
-            };
+            rule_if_some!((codes, _) = self.codes(*input, form)?);
             inputs.push(codes);
         }
         let chain = Chain::new(self.source, node);
         self.finish(&chain, op, &inputs, Some(levels), form)?;
-        Ok(Translated::Moved)
+        Ok(Some(Translated::Moved))
     }
 
     /// Axis operators that split the channels, move the parts and merge them again, as ShuffleNet does: the channels are another order
-    /// of themselves, where they are last, too. Whether these are such.
-    fn shuffle(&mut self, node: &'a TypedNode, levels: &Arc<Levels>) -> TractResult<bool> {
+    /// of themselves, where they are last, too.
+    fn shuffle(&mut self, node: &'a TypedNode, levels: &Arc<Levels>) -> Found<Translated> {
         let input = node.inputs[0];
         let rank = self.rank(input)?;
-        let Some(others) = rank.checked_sub(2).filter(|others| *others > 0) else {
-            return Ok(false);
-        };
+        rule_if_some!(others = rank.checked_sub(2).filter(|others| *others > 0));
         let mut chain = Chain::new(self.source, node);
         // How many axes the channels are, after the first one.
         let mut axes = 1;
         let mut ops = vec![];
         loop {
-            let node = chain.last();
-            let Some(op) = node.op_as::<AxisOp>() else { return Ok(false) };
+            rule_if_some!(op = chain.last().op_as::<AxisOp>());
             ops.push(match op {
                 AxisOp::Reshape(1, from, to) if from.len() == axes => {
                     axes = to.len();
@@ -815,38 +683,35 @@ impl<'a> QuantizedTranslation<'a> {
                 {
                     AxisOp::Move(from + others, to + others)
                 }
-                _ => return Ok(false),
+                _ => return Ok(None),
             });
             if axes == 1 {
                 break;
             }
-            let Some((next, _)) = chain.successor()? else { return Ok(false) };
+            rule_if_some!((next, _) = chain.successor()?);
             chain.push(next);
         }
-        let Some((mut codes, _)) = self.codes(input, ChannelAxis::Second)? else {
-            return Ok(false);
-        };
-        let Some(last) = ops.pop() else { return Ok(false) };
+        rule_if_some!((mut codes, _) = self.codes(input, ChannelAxis::Second)?);
+        rule_if_some!(last = ops.pop());
         for op in ops {
             codes = self.wire(&format!("{}.shuffle", chain.last().name), op, &[codes])?;
         }
         self.finish(&chain, last, &[codes], Some(levels.clone()), ChannelAxis::Second)?;
-        Ok(true)
+        Ok(Some(Translated::Moved))
     }
 
     /// A check of numbers that have the channels last: so have those that it gives.
-    fn check_of_numbers(&mut self, node: &'a TypedNode) -> TractResult<Translated> {
+    fn check_of_numbers(&mut self, node: &'a TypedNode) -> Found<Translated> {
         let value = self.value(node.inputs[0])?;
-        let (None, Some(numbers)) = (value.numbers, value.numbers_last) else {
-            return Ok(Translated::NotMine);
-        };
-        let Some(op) = self.with_channels_last(node)? else { return Ok(Translated::NotMine) };
+        rule_if!(value.numbers.of_model.is_none());
+        rule_if_some!(numbers = value.numbers.channels_last);
+        rule_if_some!(op = self.with_channels_last(node)?);
         self.finish(&Chain::new(self.source, node), op, &[numbers], None, ChannelAxis::Second)?;
-        Ok(Translated::Moved)
+        Ok(Some(Translated::Moved))
     }
 
     /// What does the same with the channels last in all inputs and in the output, if something does.
-    fn with_channels_last(&self, node: &TypedNode) -> TractResult<Option<Box<dyn TypedOp>>> {
+    fn with_channels_last(&self, node: &TypedNode) -> Found<Box<dyn TypedOp>> {
         let rank = node.outputs[0].fact.rank();
         // An operator on axes would be one on other axes, with other ones around it.
         rule_if!(rank > 2 && !node.op_is::<AxisOp>());

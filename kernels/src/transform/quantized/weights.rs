@@ -1,11 +1,12 @@
 //! Weights, and what sums of products with them become.
 
 use tract_core::internal::*;
-use tract_core::ops::math::{Add, Mul};
+use tract_core::ops::math::Mul;
 
 use super::QuantizedTranslation;
 use crate::compressed::{DequantizedConst, combine};
 use crate::transform::chain::Chain;
+use crate::transform::found::{Found, sizes};
 
 /// What sums of products become: a scale and a bias for each channel.
 pub(super) struct ScaleAndBias {
@@ -15,14 +16,22 @@ pub(super) struct ScaleAndBias {
 }
 
 impl ScaleAndBias {
+    /// What changes nothing.
+    pub fn identity(channels: usize) -> ScaleAndBias {
+        ScaleAndBias { scales: vec![1.; channels], bias: vec![0.; channels] }
+    }
+
+    /// Both of each channel.
+    pub fn lines(&self) -> Vec<[f32; 2]> {
+        self.scales.iter().zip(&self.bias).map(|(scale, bias)| [*scale, *bias]).collect()
+    }
+
     /// Takes over numbers that are added to channels, or multiplied with them. Whether there are some.
     pub fn take_arithmetic(&mut self, chain: &mut Chain, axis: usize) -> TractResult<bool> {
         let mut is_any = false;
         loop {
-            if let Some(added) = chain.arithmetic::<Add>(axis..axis + 1)? {
-                self.bias.iter_mut().zip(added).for_each(|(bias, added)| *bias += added);
+            while chain.take_added(axis..axis + 1, &mut self.bias)? {
                 is_any = true;
-                continue;
             }
             let mut longer = chain.clone();
             let Some(factors) = longer.arithmetic::<Mul>(axis..axis + 1)? else {
@@ -51,10 +60,9 @@ pub(super) struct QuantizedWeights {
 impl QuantizedTranslation<'_> {
     /// The codes of weights whose output channels are along an axis, if they are some: constants that were codes in the file,
     /// or numbers that are multiples of a scale.
-    pub fn weights(&self, outlet: OutletId, axis: usize) -> TractResult<Option<QuantizedWeights>> {
-        let codes = self.weights_of_codes(outlet)?;
-        if codes.is_some() {
-            return Ok(codes);
+    pub fn weights(&self, outlet: OutletId, axis: usize) -> Found<QuantizedWeights> {
+        if let Some(codes) = self.weights_of_codes(outlet)? {
+            return Ok(Some(codes));
         }
         rule_if_some!(numbers = self.constant(outlet)?);
         rule_if!(numbers.datum_type() == DatumType::F32 && numbers.is_plain());
@@ -62,7 +70,7 @@ impl QuantizedTranslation<'_> {
     }
 
     /// Those of constants that were codes in the file.
-    pub fn weights_of_codes(&self, outlet: OutletId) -> TractResult<Option<QuantizedWeights>> {
+    pub fn weights_of_codes(&self, outlet: OutletId) -> Found<QuantizedWeights> {
         let node = self.source.node(outlet.node);
         if let Some(op) = node.op_as::<AxisOp>() {
             rule_if_some!(weights = self.weights_of_codes(node.inputs[0])?);
@@ -100,7 +108,7 @@ fn codes_of(numbers: &[f32], codes: &mut Vec<i8>) -> Option<f32> {
 }
 
 impl QuantizedWeights {
-    fn of_numbers(numbers: &Tensor, axis: usize) -> TractResult<Option<QuantizedWeights>> {
+    fn of_numbers(numbers: &Tensor, axis: usize) -> Found<QuantizedWeights> {
         let moved = numbers.clone().move_axis(axis, 0)?;
         let channels = moved.shape().first().copied().unwrap_or(0);
         rule_if!(moved.len() > 0 && channels > 0);
@@ -115,7 +123,7 @@ impl QuantizedWeights {
         Ok(Some(QuantizedWeights { codes, scale: Tensor::from_shape(&shape, &scales)? }))
     }
 
-    fn of_constant(constant: &DequantizedConst) -> TractResult<Option<QuantizedWeights>> {
+    fn of_constant(constant: &DequantizedConst) -> Found<QuantizedWeights> {
         rule_if_some!(scale = constant.scale());
         rule_if_some!(codes = constant.codes());
         rule_if!([DatumType::I8, DatumType::U8].contains(&codes.datum_type()));
@@ -144,46 +152,32 @@ impl QuantizedWeights {
         Ok(Some(QuantizedWeights { codes, scale }))
     }
 
-    /// With other axes.
-    fn changed(mut self, change: &AxisOp) -> TractResult<Option<QuantizedWeights>> {
-        match change {
-            AxisOp::Reshape(at, from, to) => {
-                let sizes = |dims: &[TDim]| -> Option<TVec<usize>> {
-                    dims.iter().map(|dim| dim.to_usize().ok()).collect()
-                };
-                let (Some(from_sizes), Some(to_sizes)) = (sizes(from), sizes(to)) else {
-                    return Ok(None);
-                };
-                let mut shape: TVec<usize> = self.scale.shape().into();
-                let end = at + from_sizes.len();
-                let is_one = shape[*at..end].iter().all(|size| *size == 1);
-                if !is_one && shape[*at..end] != *from_sizes {
-                    shape[*at..end].copy_from_slice(&from_sizes);
-                    self.scale = self.scale.broadcast_to_shape(&shape)?;
-                }
-                let new = if is_one { tvec![1; to_sizes.len()] } else { to_sizes };
-                let shape = [&shape[..*at], &new, &shape[end..]].concat();
-                self.scale = self.scale.into_shape(&shape)?;
+    /// With other axes, of known sizes.
+    fn changed(mut self, change: &AxisOp) -> Found<QuantizedWeights> {
+        if let AxisOp::Reshape(at, from, to) = change {
+            rule_if_some!(from_sizes = sizes(from));
+            rule_if_some!(to_sizes = sizes(to));
+            let mut shape: TVec<usize> = self.scale.shape().into();
+            let end = at + from_sizes.len();
+            let is_one = shape[*at..end].iter().all(|size| *size == 1);
+            if !is_one && shape[*at..end] != *from_sizes {
+                shape[*at..end].copy_from_slice(&from_sizes);
+                self.scale = self.scale.broadcast_to_shape(&shape)?;
             }
-            change => change.change_tensor(&mut self.scale, true)?,
+            let new = if is_one { tvec![1; to_sizes.len()] } else { to_sizes };
+            let shape = [&shape[..*at], &new, &shape[end..]].concat();
+            self.scale = self.scale.into_shape(&shape)?;
+            change.change_tensor(&mut self.codes, false)?;
+        } else {
+            self.change_axes(change)?;
         }
-        change.change_tensor(&mut self.codes, false)?;
         Ok(Some(self))
     }
 
-    /// Without an axis of size 1.
-    pub fn without_axis(mut self, axis: usize) -> TractResult<QuantizedWeights> {
-        self.codes.remove_axis(axis)?;
-        self.scale.remove_axis(axis)?;
-        Ok(self)
-    }
-
-    /// A matrix, transposed.
-    pub fn transposed(self) -> TractResult<QuantizedWeights> {
-        Ok(QuantizedWeights {
-            codes: self.codes.permute_axes(&[1, 0])?,
-            scale: self.scale.permute_axes(&[1, 0])?,
-        })
+    /// Moves, adds or removes an axis.
+    pub fn change_axes(&mut self, change: &AxisOp) -> TractResult<()> {
+        change.change_tensor(&mut self.scale, true)?;
+        change.change_tensor(&mut self.codes, false)
     }
 
     /// The scales for each index along the first axis, or one for all, if they differ along no other axis.
