@@ -9,38 +9,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use rayon::ThreadPool;
 use tract_core::prelude::multithread::{self, Executor};
 
 use super::even_parts;
+use crate::cost;
 
-/// How many threads of the executor that the program gave to tract share some work: those of an
-/// `Executor::MultiThread`, or one.
-///
-/// `work` is about how long it takes on one thread, in thirds of a nanosecond. With less than tract's threshold
-/// (`multithread::current_threading_element_threshold`) it is one. A quarter of it is enough while another thread has just helped, and
-/// waits for more.
-pub fn threads_for(work: usize) -> usize {
-    let enough = multithread::current_threading_element_threshold();
+/// The threads of an executor.
+#[derive(Debug, Clone)]
+pub(super) struct ExecutorPool(Arc<ThreadPool>);
+
+/// How much work, in picoseconds, is enough for a thread.
+pub(super) fn enough_work() -> usize {
+    let elements = multithread::current_threading_element_threshold();
     let somebody_waits = WAITING.load(Ordering::Relaxed) > 0;
-    threads_of(work, enough, somebody_waits, || match multithread::current_tract_executor() {
-        Executor::MultiThread(pool) => pool.current_num_threads(),
-        _ => 1,
-    })
-}
-
-/// How many of some threads share some work, if so much is enough for one that must be woken up.
-fn threads_of(
-    work: usize,
-    enough: usize,
-    somebody_waits: bool,
-    threads: impl Fn() -> usize,
-) -> usize {
-    let enough = if somebody_waits { enough / SHORTER } else { enough };
-    if work < enough {
-        return 1;
-    }
-    // Waking a thread takes time, so each must have enough to do.
-    threads().min((work / enough.max(1)).saturating_add(1))
+    // The scale is that of `cost`. No work is never enough.
+    cost::ELEMENT.of(if somebody_waits { elements / SHORTER } else { elements }.max(1))
 }
 
 /// Work of this part of tract's threshold is enough where a thread waits: to share it takes half of a microsecond then, as nobody is
@@ -113,55 +97,33 @@ pub(crate) fn within_pool<R: Send>(
     function()
 }
 
-/// Fills `output` on the threads of the executor that the program gave to tract: calls `fill` for parts of it, which are
-/// whole rows of `row` elements, with the number of their first row. The last row may be shorter.
-///
-/// [`threads_for`] says how many share it, and what `work` is. If it is one, the calling thread gets all in one part.
-/// Otherwise it works too, and waits only for threads that have begun a part: not for a thread to wake up, or to end
-/// something else.
-///
-/// # Errors
-///
-/// One of those of `fill`; the output then is not filled.
-///
-/// # Panics
-///
-/// If `fill` does, or if `row` is 0.
-///
-/// # Example
-///
-/// ```
-/// use tract_core::prelude::*;
-/// use tract_openvino_kernels::threads::fill_rows;
-///
-/// let mut squares = vec![0; 12];
-/// fill_rows(&mut squares, 4, 100_000, |first_row, rows| {
-///     for (number, square) in rows.iter_mut().enumerate() {
-///         *square = (4 * first_row + number).pow(2);
-///     }
-///     TractResult::Ok(())
-/// })?;
-/// assert_eq!(squares[11], 121);
-/// # TractResult::Ok(())
-/// ```
-//
-// If the pool did all the work, Linux might wake two of its threads on one core while the other is idle: then half of the
-// runs on two cores took as long as on one.
-pub fn fill_rows<T: Send, E: Send>(
-    output: &mut [T],
-    row: usize,
-    work: usize,
-    fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
-) -> Result<(), E> {
-    assert!(row > 0, "fill_rows: row is 0, but must be 1 or more");
-    let rows = output.len().div_ceil(row);
-    let threads = threads_for(work).min(rows);
-    if threads > 1
-        && let Executor::MultiThread(pool) = multithread::current_tract_executor()
-    {
+impl ExecutorPool {
+    /// That of the executor that the program gave to tract, if it has threads.
+    pub fn current() -> Option<ExecutorPool> {
+        match multithread::current_tract_executor() {
+            Executor::MultiThread(pool) => Some(ExecutorPool(pool)),
+            _ => None,
+        }
+    }
+
+    pub fn threads(&self) -> usize {
+        self.0.current_num_threads()
+    }
+
+    /// Fills an output on several threads, the calling one among them: see [`fill_rows`](super::fill_rows).
+    ///
+    /// If the pool did all the work, Linux might wake two of its threads on one core while the other is idle: then half of the
+    /// runs on two cores took as long as on one.
+    pub fn fill_rows<T: Send, E: Send>(
+        &self,
+        threads: usize,
+        output: &mut [T],
+        row: usize,
+        fill: impl Fn(usize, &mut [T]) -> Result<(), E> + Sync,
+    ) -> Result<(), E> {
         SHARED.set(true);
         // Several parts for each thread, so that a late one finds less to do.
-        let part = rows.div_ceil(8 * threads);
+        let part = output.len().div_ceil(row).div_ceil(8 * threads);
         let parts: Vec<_> = output.chunks_mut(part * row).map(|it| Mutex::new(Some(it))).collect();
         // How many parts are left says who gets one more: whoever does finds one.
         let left = AtomicUsize::new(parts.len());
@@ -188,11 +150,11 @@ pub fn fill_rows<T: Send, E: Send>(
             }
         };
         Job::run(&fill_parts, |job| {
-            let (address, count) = (Arc::as_ptr(&pool).addr(), pool.current_num_threads());
+            let (address, count) = (Arc::as_ptr(&self.0).addr(), self.threads());
             let waiting = Offers::give(address, job, threads - 1);
             for _ in 1 + waiting..threads {
-                let (job, its_pool) = (job.clone(), pool.clone());
-                pool.spawn(move || match count <= *PROCESSORS {
+                let (job, its_pool) = (job.clone(), self.0.clone());
+                self.0.spawn(move || match count <= *PROCESSORS {
                     true => job.help_and_wait(address, || {
                         its_pool.yield_now();
                     }),
@@ -201,9 +163,8 @@ pub fn fill_rows<T: Send, E: Send>(
                 });
             }
         });
-        return result.into_inner().expect("storing an error does not panic");
+        result.into_inner().expect("storing an error does not panic")
     }
-    fill(0, output)
 }
 
 /// Parts in the order in which one of some threads takes them, unless another one has taken them. First its own, which follow each other:
@@ -410,20 +371,8 @@ impl Drop for Close<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fill_rows;
     use super::*;
-
-    #[test]
-    fn threads_have_enough_to_do() {
-        for (work, somebody_waits, expected) in
-            [(399, false, 1), (400, false, 2), (99, true, 1), (100, true, 2), (200, true, 3)]
-        {
-            let found = threads_of(work, 400, somebody_waits, || 8);
-            assert_eq!(found, expected, "{work} {somebody_waits}");
-        }
-        assert_eq!(threads_of(1 << 20, 400, false, || 8), 8);
-        assert_eq!(threads_of(1 << 20, 400, true, || 1), 1);
-        assert_eq!(threads_of(7, 0, false, || 8), 8);
-    }
 
     #[test]
     fn threads_take_their_own_parts_first() {
@@ -529,8 +478,7 @@ mod tests {
                 fill_rows(&mut [0; 64], 1, work, |_, _| Ok::<(), ()>(())).expect("it has no error")
             })
         };
-        // Another test may have made the threshold 0.
-        let much = 4 * multithread::current_threading_element_threshold().max(1);
+        let much = 4 * enough_work();
         assert!(!notes_sharing(|| share(0)).1);
         assert!(notes_sharing(|| share(much)).1);
         // A run within a run.
