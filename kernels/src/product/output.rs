@@ -11,8 +11,7 @@ use super::shares::Share;
 /// Rows that follow each other in a distance, each from the first column of the product on: all of a matrix, or some of its
 /// columns, while other threads have the others.
 ///
-/// With a slice for each row instead, threads that shared convolutions waited until these were listed: MobileNetV2, EfficientNet and
-/// MiniLM took 1.03 to 1.06 times as long on two threads (AMD EPYC, family 26 model 2). And the kernel was compiled for both kinds.
+/// With a slice for each row instead, threads would wait until these are listed, and the kernel would be compiled for both kinds.
 #[derive(Debug)]
 pub(crate) struct Output<'a, T = f32> {
     first: NonNull<T>,
@@ -101,8 +100,7 @@ impl<'a, T> Output<'a, T> {
         unsafe { std::slice::from_raw_parts_mut(self.first.add(begin).as_ptr(), count) }
     }
 
-    /// Columns of some rows. They are checked once, not row by row: MobileNetV2 took 1.04 times as long on one thread (AMD EPYC, family
-    /// 26 model 2).
+    /// Columns of some rows. They are checked once, not row by row, which takes longer.
     ///
     /// # Panics
     ///

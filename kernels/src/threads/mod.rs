@@ -16,6 +16,7 @@ use pool::{ExecutorPool, enough_work};
 pub(crate) use pool::{notes_sharing, within_pool, without_noting};
 
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tract_core::prelude::TractResult;
 
@@ -145,6 +146,11 @@ impl Division {
     ) -> TractResult<()> {
         self.fill_rows(items, 1, |_, items| items.iter_mut().try_for_each(&each))
     }
+}
+
+/// What a mutex has, also after a panic of a thread that had it: for what is whole at any time.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// So many parts of a range, of as many as the others each, or one more.
